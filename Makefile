@@ -10,13 +10,13 @@ NUMPY_TESTS := tests/autograd $(addprefix tests/,gluon/test_block.py gluon/test_
   gluon/test_train_step.py test_acceptance.py tools/test_explain_html.py)
 
 # What depends on the processor: kernels, products, networks, pages.
-LEVEL_TESTS := $(addprefix tests/,lower/llvm/test_products.py::test_matrices lower/llvm/test_nests.py \
+LEVEL_TESTS := $(addprefix tests/,lower/llvm/test_gemm.py::test_matrices lower/llvm/test_loop_nests.py \
   runtime/native/test_portable.py docs/test_docs.py::test_page_runs_and_prints_what_it_shows[README.md])
 
 # What depends on the interpreter: reference counts, code that calls CPython, forks, generated Python; and networks.
 PYTHONS ?= python3.12 python3.13 python3.14
 PYTHON_TESTS := $(addprefix tests/,runtime/test_buffers.py runtime/test_fork.py runtime/test_store.py test_options.py \
-  runtime/native/test_entry.py runtime/native/test_boxed.py runtime/test_arrays.py lower/test_quoting.py \
+  runtime/native/test_entry.py runtime/native/test_wrapper_call.py runtime/test_arrays.py lower/test_quoting.py \
   errors/test_classes.py autograd/test_autograd.py gluon/test_block.py)
 
 comma := ,

@@ -80,8 +80,8 @@ def source(name: str, kind: str) -> str:
     loads = "\n".join(f"%{x} = memref.load %{x}s[%i] : memref<?x{kind}>" for x in names)
     return f"""
 builtin.module {{
-  func.func @phase({arrays}, %y: memref<?x{kind}>, %lo: index, %hi: index, %scratch: memref<?xi8>)
-      attributes {{hybrid.phase}} {{
+  func.func @region({arrays}, %y: memref<?x{kind}>, %lo: index, %hi: index, %scratch: memref<?xi8>)
+      attributes {{hybrid.region}} {{
     %one = arith.constant 1 : index
     scf.for %i = %lo to %hi step %one {{
       {loads}

@@ -22,14 +22,14 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from benchmarks.timing import compare
-from hybridc.ir.product_shape import loops_of, matrices_of_loops
+from hybridc.ir.contraction_shape import loops_of, matrices_of_loops
 from hybridc.ir.strides import row_major
 from hybridc.lower.llvm.codegen.native_function import load
-from hybridc.lower.llvm.gemm.gemm_phase import registers
+from hybridc.lower.llvm.gemm.choose_gemm import matrices_region
+from hybridc.lower.llvm.gemm.gemm_region import registers
 from hybridc.lower.llvm.gemm.gemm_tiles import panel_width
-from hybridc.lower.llvm.gemm.products import matrices_phase
-from hybridc.lower.llvm.loops.kernel_phases import KernelPhase
-from hybridc.runtime.native import NativePlan, NativeProgram, Phase, PlainArray, Position, set_num_threads
+from hybridc.lower.llvm.loops.parallel_regions import ParallelRegion
+from hybridc.runtime.native import NativePlan, NativeProgram, NativeRegion, PlainArray, Position, set_num_threads
 
 REST = 0.1  # seconds until threads of NumPy's BLAS sleep
 WAYS = ("blas", "tiles", "turned", "dots", "rows")
@@ -74,8 +74,8 @@ def operands(spec: str) -> list[str]:
 
 
 def phase_of(
-    spec: str, sizes: dict[str, int], dtype: Any, threads: int, ways: tuple[str, ...] = ()
-) -> KernelPhase | None:
+    spec: str, sizes: dict[str, int], dtype: Any, threads: int, algorithms: tuple[str, ...] = ()
+) -> ParallelRegion | None:
     """The phase for a product of plain arrays."""
     numbers = {axis: i for i, axis in enumerate(sizes)}
     places = [
@@ -86,7 +86,7 @@ def phase_of(
     if matrices is None:
         return None
     buffers = (1, 0, 2) if matrices.swapped else (0, 1, 2)
-    return matrices_phase(matrices, np.dtype(dtype), buffers, threads, ways)
+    return matrices_region(matrices, np.dtype(dtype), buffers, threads, algorithms)
 
 
 def in_panels(spec: str, sizes: dict[str, int], right: Any) -> tuple[str, dict[str, int], Any] | None:
@@ -104,16 +104,16 @@ def in_panels(spec: str, sizes: dict[str, int], right: Any) -> tuple[str, dict[s
     return f"{a},p{term}{column}->{out[:-1]}p{column}", parted, panels
 
 
-def program_of(phase: KernelPhase, arrays: list[Any], result: Any, threads: int) -> Callable[[], Any]:
+def program_of(region: ParallelRegion, arrays: list[Any], result: Any, threads: int) -> Callable[[], Any]:
     """A call of the phase, by as many threads."""
-    (code,) = load([phase.function])
-    stride = -(-phase.scratch // 64) * 64
-    step = Phase(
+    (code,) = load([region.function])
+    stride = -(-region.scratch // 64) * 64
+    step = NativeRegion(
         code,
-        tuple(Position(1 + i) for i in phase.buffers),
-        np.array(phase.numbers, np.int64).tobytes(),
-        phase.extent,
-        phase.grain,
+        tuple(Position(1 + i) for i in region.buffers),
+        np.array(region.numbers, np.int64).tobytes(),
+        region.extent,
+        region.grain,
         Position(0),
         stride,
     )
@@ -145,7 +145,7 @@ def numpy_call(spec: str, arrays: list[Any], result: Any) -> Callable[[], Any]:
 
 
 def measure(
-    name: str, spec: str, sizes: dict[str, int], dtype: Any, threads: int, ways: tuple[str, ...], args: Any
+    name: str, spec: str, sizes: dict[str, int], dtype: Any, threads: int, algorithms: tuple[str, ...], args: Any
 ) -> tuple[float, dict[str, float], str]:
     """GFLOP/s of NumPy and of each of our ways, and the way that is chosen."""
     rng = np.random.default_rng(0)
@@ -154,17 +154,17 @@ def measure(
     result = np.empty([sizes[a] for a in out], dtype)
     calls, found = list[Callable[[], Any]](), list[str]()
     want = np.einsum(spec, *[x.astype(np.float64) for x in arrays], optimize=True)
-    for way in ways:
-        given = in_panels(spec, sizes, arrays[1]) if way == "rows" else (spec, sizes, arrays[1])
-        phase = None if given is None else phase_of(given[0], given[1], dtype, threads, (way,))
-        if given is not None and phase is not None:
+    for algorithm in algorithms:
+        given = in_panels(spec, sizes, arrays[1]) if algorithm == "rows" else (spec, sizes, arrays[1])
+        region = None if given is None else phase_of(given[0], given[1], dtype, threads, (algorithm,))
+        if given is not None and region is not None:
             seen = result.reshape([given[1][a] for a in operands(given[0])[2]])
-            call = program_of(phase, [arrays[0], given[2]], seen, threads)
+            call = program_of(region, [arrays[0], given[2]], seen, threads)
             result[:] = 0
             call()
-            assert np.allclose(result, want, rtol=1e-3, atol=1e-3), f"{name}: {way} is wrong"
+            assert np.allclose(result, want, rtol=1e-3, atol=1e-3), f"{name}: {algorithm} is wrong"
             calls.append(call)
-            found.append(way)
+            found.append(algorithm)
     # NumPy's threads keep a processor busy for a while after each product: not beside ours.
     times = compare([numpy_call(spec, arrays, result)], args.blocks, args.seconds)
     time.sleep(REST)
@@ -172,7 +172,7 @@ def measure(
     flops = 2e-9 * math.prod(sizes.values())
     chosen = phase_of(spec, sizes, dtype, threads)
     rates = [flops / t for t in times]
-    return rates[0], dict(zip(found, rates[1:], strict=True)), chosen.way if chosen else "loops"
+    return rates[0], dict(zip(found, rates[1:], strict=True)), chosen.algorithm if chosen else "loops"
 
 
 def main() -> None:
@@ -185,19 +185,19 @@ def main() -> None:
     parser.add_argument("--blocks", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=0.02)
     args = parser.parse_args()
-    ways = tuple(args.ways.split(","))
+    algorithms = tuple(args.algorithms.split(","))
     for threads in map(int, args.threads.split(",")):
         set_num_threads(threads)
         print(f"\n{threads} thread(s), GFLOP/s; NumPy's BLAS has as many threads as it likes\n")
-        print(f"{'product':16} {'':34} {'NumPy':>8} " + " ".join(f"{w:>8}" for w in ways) + "  chosen, its share")
+        print(f"{'product':16} {'':34} {'NumPy':>8} " + " ".join(f"{w:>8}" for w in algorithms) + "  chosen, its share")
         peak = 0.0
         for name, spec, sizes in SHAPES:
             if name != "peak" and args.only not in name:
                 continue
-            numpy_rate, rates, chosen = measure(name, spec, sizes, args.dtype, threads, ways, args)
+            numpy_rate, rates, chosen = measure(name, spec, sizes, args.dtype, threads, algorithms, args)
             peak = peak or max(numpy_rate, *rates.values())
             text = f"{spec} {'x'.join(map(str, sizes.values()))}"
-            cells = " ".join(f"{rates[w]:8.1f}" if w in rates else f"{'':8}" for w in ways)
+            cells = " ".join(f"{rates[w]:8.1f}" if w in rates else f"{'':8}" for w in algorithms)
             print(f"{name:16} {text:34} {numpy_rate:8.1f} {cells}  {chosen} {rates.get(chosen, 0) / peak:.0%}")
 
 

@@ -33,7 +33,15 @@ from xdsl.parser import Parser
 from benchmarks import timing
 from hybridc.lower.llvm.codegen.native_function import LoadedCode, NativeFunction, load
 from hybridc.nd import NDArray
-from hybridc.runtime.native import NativePlan, NativeProgram, Phase, PlainArray, Position, boxed_entry, num_threads
+from hybridc.runtime.native import (
+    NativePlan,
+    NativeProgram,
+    NativeRegion,
+    PlainArray,
+    Position,
+    num_threads,
+    wrapper_entry,
+)
 
 BLOCKS, SECONDS = 7, 0.03
 CALLS = 300
@@ -41,14 +49,14 @@ IDLE = 0.005
 WITHOUT_LOCK = 1e9
 
 NOTHING = """
-func.func @phase(%x: memref<?xf32>, %lo: index, %hi: index, %scratch: memref<?xi8>) attributes {hybrid.phase} {
+func.func @region(%x: memref<?xf32>, %lo: index, %hi: index, %scratch: memref<?xi8>) attributes {hybrid.region} {
   func.return
 }
 """
 # y = 1 + x + x² + …, twelve terms: about the arithmetic of an exponential.
 POLYNOMIAL = f"""
-func.func @phase(%x: memref<?xf32>, %y: memref<?xf32>, %lo: index, %hi: index, %scratch: memref<?xi8>)
-    attributes {{hybrid.phase}} {{
+func.func @region(%x: memref<?xf32>, %y: memref<?xf32>, %lo: index, %hi: index, %scratch: memref<?xi8>)
+    attributes {{hybrid.region}} {{
   %step = arith.constant 1 : index
   %v0 = arith.constant 1.0 : f32
   scf.for %i = %lo to %hi step %step {{
@@ -116,7 +124,7 @@ def calls() -> None:
     """Table of what a call costs."""
     nothing = compiled(NOTHING)
     x, large = np.zeros(10, np.float32), np.zeros(1 << 16, np.float32)
-    step = Phase(nothing, (Position(1),))
+    step = NativeRegion(nothing, (Position(1),))
     spec, large_spec = PlainArray((10,), "float32"), PlainArray((1 << 16,), "float32")
     cases = {
         "1 input, 1 result, 1 step": (NativePlan([spec], [spec], [step]), x),
@@ -127,8 +135,8 @@ def calls() -> None:
     }
     functions = {name: caller(*case) for name, case in cases.items()}
     boxes = [NDArray(x) for _ in range(8)]
-    boxed: Any = boxed_entry(NativeProgram(NativePlan([spec] * 8, [spec], [step])), NDArray, boxes[1:])
-    functions["8 inputs, NDArrays"] = lambda: boxed(boxes[0])
+    wrapped: Any = wrapper_entry(NativeProgram(NativePlan([spec] * 8, [spec], [step])), NDArray, boxes[1:])
+    functions["8 inputs, NDArrays"] = lambda: wrapped(boxes[0])
     print(f"{'a call from Python':<32} {'ns':>8}")
     for name, ns in zip(functions, nanoseconds(*functions.values())):
         print(f"{name:<32} {ns:8.0f}")
@@ -143,7 +151,7 @@ def regions() -> None:
     spec = PlainArray((10,), "float32")
 
     def plan(steps: int, grain: int) -> NativePlan:
-        return NativePlan([], [spec], [Phase(nothing, (Position(1),), b"", 64, grain)] * steps, threads=threads)
+        return NativePlan([], [spec], [NativeRegion(nothing, (Position(1),), b"", 64, grain)] * steps, threads=threads)
 
     alone, shared = caller(plan(11, 64)), caller(plan(11, 1))
     one_alone, one_shared = caller(plan(1, 64)), caller(plan(1, 1))
@@ -180,8 +188,8 @@ def kernels() -> None:
 
             def plan(grain: int, size: int = size) -> NativePlan:
                 spec = PlainArray((size,), "float32")
-                phase = Phase(code, (Position(1), Position(2)), b"", size, grain)
-                return NativePlan([spec], [spec], [phase], threads=threads, work=size / 2)
+                region = NativeRegion(code, (Position(1), Position(2)), b"", size, grain)
+                return NativePlan([spec], [spec], [region], threads=threads, work=size / 2)
 
             medians = timing.compare([caller(plan(size), x), caller(plan(256), x), executor], BLOCKS, SECONDS)
             print(f"{size:9} " + " ".join(f"{t * 1e6:10.2f}" for t in medians))

@@ -124,20 +124,20 @@ def print_sizes() -> bool:
 def constant_sizes() -> Generator[None]:
     """What is compiled meanwhile has all its sizes as constants, but for those of products of matrices."""
     from hybridc.compile import new_sizes, warm_start
-    from hybridc.lower.llvm.loops import kernel_phases
+    from hybridc.lower.llvm.loops import parallel_regions
 
-    plan_nest = kernel_phases.plan_nest
+    plan_loop_nest = parallel_regions.plan_loop_nest
     before: list[Any] = [new_sizes._enabled, warm_start._enabled]  # pyright: ignore[reportPrivateUsage]
 
     def constant(*args: Any) -> Any:
-        return dataclasses.replace(plan_nest(*args), dynamic=frozenset[int]())
+        return dataclasses.replace(plan_loop_nest(*args), dynamic=frozenset[int]())
 
-    kernel_phases.plan_nest = constant
+    parallel_regions.plan_loop_nest = constant
     new_sizes._enabled = warm_start._enabled = lambda *_: False  # pyright: ignore[reportPrivateUsage]
     try:
         yield
     finally:
-        kernel_phases.plan_nest = plan_nest
+        parallel_regions.plan_loop_nest = plan_loop_nest
         new_sizes._enabled, warm_start._enabled = before  # pyright: ignore[reportPrivateUsage]
 
 

@@ -42,11 +42,11 @@ from benchmarks.workloads import WORKLOADS
 from hybridc.compile import warm_start
 from hybridc.compile.targets import LLVM, TARGETS, Planning
 from hybridc.ir.kernel import analyse
-from hybridc.ir.native_plan import Host, NativePlan, Phase, PlainArray, Position
+from hybridc.ir.native_plan import Host, NativePlan, NativeRegion, PlainArray, Position
 from hybridc.ir.planned import Program
 from hybridc.ir.structured import is_host, kernels
 from hybridc.lower.llvm.codegen import native_function as codegen
-from hybridc.lower.llvm.loops.kernel_phases import copy_phase
+from hybridc.lower.llvm.loops.parallel_regions import copy_region
 from hybridc.lower.llvm.native_source import NativeSource
 from hybridc.options import OPTIONS
 from hybridc.runtime.native.native_program import NativeProgram
@@ -106,10 +106,10 @@ def copy_speed(size: int, threads: int) -> float:
 
 def native_copy(source: np.ndarray, target: np.ndarray, threads: int) -> Callable[[], Any]:
     """A loop that copies, as a native program."""
-    phase = copy_phase(source.dtype, source.shape, (1,), 0, 1)
-    (code,) = codegen.load([phase.function])
-    numbers = struct.pack(f"<{len(phase.numbers)}q", *phase.numbers)
-    step = Phase(code, (Position(1), Position(2)), numbers, phase.extent, phase.grain)
+    region = copy_region(source.dtype, source.shape, (1,), 0, 1)
+    (code,) = codegen.load([region.function])
+    numbers = struct.pack(f"<{len(region.numbers)}q", *region.numbers)
+    step = NativeRegion(code, (Position(1), Position(2)), numbers, region.extent, region.grain)
     array = PlainArray(source.shape, source.dtype)
     native = NativeProgram(NativePlan([array], [array], [step], threads=threads))
     workspace, into = native.workspace(), (target,)
@@ -151,10 +151,10 @@ class Call:
     workspace: Any
     arrays: Sequence[Any]
 
-    def launches(self) -> list[tuple[str, list[Phase | Host]]]:
+    def launches(self) -> list[tuple[str, list[NativeRegion | Host]]]:
         """The steps by launch, in order, each with the kernel's name."""
         count = {n: self.program.launches.count(n) for n in set(self.program.launches)}
-        found: list[tuple[str, list[Phase | Host]]] = []
+        found: list[tuple[str, list[NativeRegion | Host]]] = []
         for name, group in itertools.groupby(self.native.plan.steps, key=lambda step: step.name):
             steps = list(group)
             total = sum(step.name == name for step in self.native.plan.steps)
@@ -162,7 +162,7 @@ class Call:
             found += [(name, steps[i : i + each]) for i in range(0, len(steps), each)]
         return found
 
-    def entry(self, steps: list[Phase | Host]) -> Callable[[], Any]:
+    def entry(self, steps: list[NativeRegion | Host]) -> Callable[[], Any]:
         """A program of these steps only, on the same memory; the results go where they always go."""
         plan: NativePlan = dataclasses.replace(self.native.plan, steps=steps, work=0.0)
         run = NativeProgram(plan).entry
@@ -199,7 +199,7 @@ class Recorder(LLVM):
         self.programs.append(program)
         known = {n: analyse(f) for n, f in kernels(module).items() if not is_host(f)}
         self.costs[id(program)] = {
-            n: Cost(k.bytes, sum(s.flops for s in k.stages if s.kind == "product")) for n, k in known.items()
+            n: Cost(k.bytes, sum(s.flops for s in k.ops if s.kind == "contraction")) for n, k in known.items()
         }
         return program
 

@@ -39,7 +39,7 @@ from hybridc.ir.tile_program import (
     TileSweep,
 )
 from hybridc.lower.llvm.codegen.native_function import NativeFunction, ObjectCode
-from hybridc.lower.llvm.kernel_code import Codes
+from hybridc.lower.llvm.kernel_cache import KernelCache
 from hybridc.options import OPTIONS
 
 FLAGS = ("-O3", "-march=native", "-std=gnu11", "-fPIC", "-fwrapv", "-fno-math-errno", "-ffp-contract=on", "-w")
@@ -98,7 +98,7 @@ FUNCTIONS = {"absf": "fabs", "powf": "pow", "roundeven": "rint", "remf": "fmod"}
 
 @dataclass
 class CPrinter:
-    """Writes one tile program as a function ``phase(buffers, numbers, lo, hi, scratch)``."""
+    """Writes one tile program as a function ``region(buffers, numbers, lo, hi, scratch)``."""
 
     program: TileProgram
 
@@ -358,8 +358,8 @@ class C(LLVM):
 
     name = "c"
 
-    def codes(self) -> Codes:
-        return Codes(OPTIONS.num_threads, CFunction)
+    def kernel_cache(self) -> KernelCache:
+        return KernelCache(OPTIONS.num_threads, CFunction)
 
 
 def main() -> None:

@@ -129,7 +129,7 @@ class Executor:
             if recorded and wanted and grad is not None:
                 autograd.mark_variables([inputs[name]], [grad], [req])
         values = [
-            compiled.trace.draw_key() if role == "key" else inputs[leaf.name]
+            compiled.trace.random_key() if role == "key" else inputs[leaf.name]
             for leaf, role in zip(compiled.trace.leaves, compiled.trace.roles, strict=True)
         ]
         with autograd.record(training) if recorded else autograd.pause(training):

@@ -73,8 +73,8 @@ LATE: dict[str, dict[str, str]] = {
     "modules of others that may be missing, or are no matter of ours until they are used": {
         "hybridc.lower.llvm.codegen.llvm_c": "llvmlite llvmlite.utils",
         "hybridc.runtime.devices.nvidia.compiled": "triton.*",
-        "hybridc.runtime.devices.nvidia.cupy_card": "cupy",
-        "hybridc.runtime.devices.nvidia.torch_card": "torch",
+        "hybridc.runtime.devices.nvidia.cupy_gpu": "cupy",
+        "hybridc.runtime.devices.nvidia.torch_gpu": "torch",
         "hybridc.runtime.native.native_library": "numpy._core._multiarray_umath",
         "hybridc.runtime.triton_interpreter": "triton.*",
         "hybridc.runtime.triton_kernel": "triton triton.language",

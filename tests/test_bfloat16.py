@@ -20,8 +20,8 @@ from hybridc.gluon import nn
 from hybridc.gluon.nn import HybridLambda
 from hybridc.ir.kernel import analyse
 from hybridc.ir.structured import kernels
-from hybridc.lower.triton.attention.attention_source import phases_of_attention
-from hybridc.lower.triton.products.product_phases import phases_of_product
+from hybridc.lower.triton.attention.attention_source import launches_of_attention
+from hybridc.lower.triton.matmul.matmul_launches import launches_of_matmul
 from hybridc.runtime.devices.dlpack import array_of, capsule_of
 from hybridc.runtime.devices.interpreter import Interpreter
 from hybridc.tools.check_op import case as check
@@ -444,10 +444,12 @@ def test_tensor_cores_multiply():
     module = module.optimize().module.clone()
     run_passes(module, pipeline.triton_kernels())
     (function,) = kernels(module).values()
-    (product,) = phases_of_product(analyse(function), {}).phases
+    (contraction,) = launches_of_matmul(analyse(function), {}).kernel_launches
     (kernel,) = fused(lowered(plain, *[np.ones((64, 2048, 64), BFLOAT16)] * 3))
-    (attention,) = phases_of_attention(kernel, {}).phases
-    for phase in (product, attention):
-        for made in report([(phase.function, phase.configs[0], phase.numbers)], [NVIDIA_A100, NVIDIA_H100]):
+    (attention,) = launches_of_attention(kernel, {}).kernel_launches
+    for kernel_launch in (contraction, attention):
+        for made in report(
+            [(kernel_launch.function, kernel_launch.configs[0], kernel_launch.numbers)], [NVIDIA_A100, NVIDIA_H100]
+        ):
             assert made.tensor > 0, made
             assert made.spilled == 0, made

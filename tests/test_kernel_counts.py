@@ -25,16 +25,16 @@ def lowered(net, *inputs, grads=None):
     )  # whose products keep their epilogues
 
 
-def launches(stage):
+def launches(kernel_op):
     """The kernels launched, by program."""
-    return {name: list(program.launches) for name, program in stage.programs.items()}
+    return {name: list(program.launches) for name, program in kernel_op.programs.items()}
 
 
-def products(stage, name):
+def contractions(kernel_op, name):
     """How many of the launches of a program are products, with or without an epilogue."""
-    known = kernels(stage.module)
-    found = [known[k] for k in stage.programs[name].launches if not is_host(known[k])]
-    return sum(any(s.kind == "product" for n in analyse(k).nests for s in n.stages) for k in found)
+    known = kernels(kernel_op.module)
+    found = [known[k] for k in kernel_op.programs[name].launches if not is_host(known[k])]
+    return sum(any(s.kind == "contraction" for n in analyse(k).nests for s in n.ops) for k in found)
 
 
 def workload(name, block=0):
@@ -58,21 +58,21 @@ FORWARD = {
 
 @pytest.mark.parametrize("name", FORWARD)
 def test_forward(name):
-    stage = workload(name)
-    found, gemms = launches(stage)["forward"], products(stage, "forward")
+    kernel_op = workload(name)
+    found, gemms = launches(kernel_op)["forward"], contractions(kernel_op, "forward")
     assert len(found) <= FORWARD[name][0], found
     assert gemms == FORWARD[name][1]
-    assert not stage.programs["forward"].host_calls
+    assert not kernel_op.programs["forward"].host_calls
     assert not [k for k in found if k.startswith("host_")], "no call of the library either"
 
 
 def test_heads_are_split_and_merged_by_strides():
     """Nothing in the encoder layer only moves elements: between its products there are views."""
-    stage = workload("encoder")
-    known = kernels(stage.module)
-    for name in stage.programs["forward"].launches:
+    kernel_op = workload("encoder")
+    known = kernels(kernel_op.module)
+    for name in kernel_op.programs["forward"].launches:
         nests = analyse(known[name]).nests
-        assert sum(len(s.steps) for n in nests for s in n.stages) > 0, f"{name} computes nothing"
+        assert sum(len(s.steps) for n in nests for s in n.ops) > 0, f"{name} computes nothing"
 
 
 def test_attention_with_a_mask_and_a_scale():
@@ -84,9 +84,9 @@ def test_attention_with_a_mask_and_a_scale():
 
     q, k, v = (mx.nd.random.normal(shape=(32, 128, 64)) for _ in range(3))
     mask = mx.nd.array(np.tril(np.ones((1, 128, 128))))
-    stage = lowered(Attention(), q, k, v, mask)
-    assert len(launches(stage)["forward"]) <= 3, launches(stage)
-    assert products(stage, "forward") == 2
+    kernel_op = lowered(Attention(), q, k, v, mask)
+    assert len(launches(kernel_op)["forward"]) <= 3, launches(kernel_op)
+    assert contractions(kernel_op, "forward") == 2
 
 
 def test_attention_on_arrays_of_four_dimensions():
@@ -96,8 +96,8 @@ def test_attention_on_arrays_of_four_dimensions():
             out = F.batch_dot(F.softmax(F.batch_dot(q, k, transpose_b=True) * 0.125), v)
             return F.reshape(F.transpose(F.reshape(out, (-4, -1, 8, -2)), (0, 2, 1, 3)), (0, 0, -3))
 
-    stage = lowered(Attention(), *(mx.nd.random.normal(shape=(4, 128, 8, 64)) for _ in range(3)))
-    assert len(launches(stage)["forward"]) == 3, launches(stage)
+    kernel_op = lowered(Attention(), *(mx.nd.random.normal(shape=(4, 128, 8, 64)) for _ in range(3)))
+    assert len(launches(kernel_op)["forward"]) == 3, launches(kernel_op)
 
 
 def test_an_encoder_layer_with_eight_products():
@@ -124,10 +124,10 @@ def test_an_encoder_layer_with_eight_products():
     SIZES = (64, 64, 64, 64, 256)
     net = Layer()
     net.initialize()
-    stage = lowered(net, mx.nd.random.normal(shape=(3, 20, 64)), mx.nd.zeros((1, 20, 20)))
-    assert products(stage, "forward") == 8
-    assert len(launches(stage)["forward"]) <= 12, launches(stage)
-    assert not [k for k in launches(stage)["forward"] if k.startswith("host_")]
+    kernel_op = lowered(net, mx.nd.random.normal(shape=(3, 20, 64)), mx.nd.zeros((1, 20, 20)))
+    assert contractions(kernel_op, "forward") == 8
+    assert len(launches(kernel_op)["forward"]) <= 12, launches(kernel_op)
+    assert not [k for k in launches(kernel_op)["forward"] if k.startswith("host_")]
 
 
 @pytest.mark.parametrize("name", ["log_softmax", "softmax", "softmin"])
@@ -146,9 +146,9 @@ def test_an_lstm_cell_is_its_products_and_two_kernels():
             return F.sigmoid(o) * F.tanh(c), c
 
     shapes = (16, 32), (16, 64), (16, 64), (256, 32), (256, 64), (256,)
-    stage = lowered(Cell(), *(mx.nd.ones(s) for s in shapes))
-    assert products(stage, "forward") == 2
-    assert len(launches(stage)["forward"]) <= 4, launches(stage)
+    kernel_op = lowered(Cell(), *(mx.nd.ones(s) for s in shapes))
+    assert contractions(kernel_op, "forward") == 2
+    assert len(launches(kernel_op)["forward"]) <= 4, launches(kernel_op)
 
 
 def test_layer_norm_and_its_backward():
@@ -160,8 +160,8 @@ def test_layer_norm_and_its_backward():
 
 def test_cross_entropy_and_its_backward():
     net = mx.gluon.loss.SoftmaxCrossEntropyLoss()
-    stage = lowered(net, mx.nd.ones((4096, 100)), mx.nd.zeros((4096,)), grads=("data0",))
-    found = launches(stage)
+    kernel_op = lowered(net, mx.nd.ones((4096, 100)), mx.nd.zeros((4096,)), grads=("data0",))
+    found = launches(kernel_op)
     assert len(found["forward"]) == 1, found
     assert sum(map(len, found.values())) <= 3, found
 

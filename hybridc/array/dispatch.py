@@ -11,8 +11,8 @@ from hybridc import random
 from hybridc.array.fluent import Fluent
 from hybridc.array.ndarray import NDArray
 from hybridc.autograd import record_operator
-from hybridc.dialects.blame import blame
 from hybridc.dialects.checked import evaluated, wrong_results
+from hybridc.dialects.error_context import raise_in_context
 from hybridc.dialects.operator import Elementwise, Movement
 from hybridc.errors import ArgumentTypeError, AttributeValueError, MXNetError
 from hybridc.ground.hooks import HOOKS
@@ -106,7 +106,7 @@ def in_context(op: Operator, inputs: Sequence[Any]) -> tuple[Operator, list[Any]
         op = op.bind(**{**op.attrs, "train": STATE.training})
     if not op.DRAWS:
         return op, list(inputs), []
-    key = NDArray(random.next_key(op.num_draws()))
+    key = NDArray(random.next_key(op.num_samples()))
     return op, [*inputs, key], [key._data]
 
 
@@ -205,8 +205,8 @@ def explain(op: Operator, arrays: Sequence[Any], error: Exception) -> None:
         except MXNetError as better:
             raise better from error
         except Exception as worse:  # inference itself is wrong
-            blame(op, "infer_shape", worse)
-    blame(op, "eager", error, *arrays)
+            raise_in_context(op, "infer_shape", worse)
+    raise_in_context(op, "eager", error, *arrays)
     if bad_input:
         got = ", ".join(f"{a.dtype}{list(a.shape)}" for a in arrays)
         raise MXNetError(f"{op.title()}: {error} (inputs: {got}; attributes: {op.attrs})") from error

@@ -69,7 +69,7 @@ class CompiledGraph:
 
         It returns None, without effect, if an array's type, dtype, shape or layout is not what the program expects.
         """
-        call = None if self.updates or not self.visible else self.forward.boxed(NDArray)
+        call = None if self.updates or not self.visible else self.forward.wrapped(NDArray)
         if call is None or self.single:
             return call
         several, group = self.visible > 1, grouping(self.trace.structure, self.visible)
@@ -151,7 +151,7 @@ class CompiledGraph:
         inputs = list(args)
         for role, source in zip(self.trace.roles, self.trace.sources, strict=True):
             if role == "key":
-                inputs.append(self.trace.draw_key())
+                inputs.append(self.trace.random_key())
             elif role != "data":
                 inputs.append(source.data() if role == "parameter" else source)
         return self.run(inputs)

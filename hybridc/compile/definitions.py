@@ -45,7 +45,7 @@ _RECORDED = frozenset(
         "loops",
         "move",
         "mutates",
-        "num_draws",
+        "num_samples",
         "num_outputs",
         "num_visible_outputs",
         "output_names",
@@ -168,7 +168,7 @@ class Definitions:
         said: list[Any] = [
             [base.__qualname__ for base in type(op).__mro__ if is_own(base)],
             _fields(type(op)),
-            [op.input_names(), op.arity, op.mutated, op.results, op.num_visible_outputs(), op.num_draws()],
+            [op.input_names(), op.arity, op.mutated, op.results, op.num_visible_outputs(), op.num_samples()],
             [(tuple(shape), dtype_name(np.dtype(dtype))) for shape, dtype in results],
             op.decomposes(),
         ]

@@ -34,8 +34,8 @@ from hybridc.transforms.graph.decompose import Decompose
 from hybridc.transforms.graph.differentiate import Differentiate
 from hybridc.transforms.graph.mark_kernels import MarkKernels
 from hybridc.transforms.kernels.fuse_contractions import FuseContractions
-from hybridc.transforms.kernels.merge_products import MergeProducts
-from hybridc.transforms.kernels.split_products import SplitProducts
+from hybridc.transforms.kernels.merge_contractions import MergeContractions
+from hybridc.transforms.kernels.split_contractions import SplitContractions
 from hybridc.transforms.memory.plan_memory import PlanMemory
 from hybridc.transforms.memory.verify_plan import VerifyPlan
 from hybridc.transforms.structured.fold_views import FoldViews
@@ -46,8 +46,8 @@ from hybridc.transforms.structured.widen_contractions import WidenContractions
 
 if TYPE_CHECKING:
     from hybridc.ir.spec import Verifier
-    from hybridc.lower.llvm.kernel_code import Codes
-    from hybridc.lower.triton.codes import TritonCodes
+    from hybridc.lower.llvm.kernel_cache import KernelCache
+    from hybridc.lower.triton.triton_kernel_cache import TritonKernelCache
 
 CLEANUP: tuple[ModulePass, ...] = (
     Canonicalize(),
@@ -95,20 +95,20 @@ NUMPY: tuple[ModulePass, ...] = (*NUMPY_KERNELS, *NUMPY_PLAN)
 
 def llvm_kernels() -> tuple[ModulePass, ...]:
     """llvm target: from the graph to kernels."""
-    from hybridc.lower.llvm.gemm.pack_panels import PackPanels
+    from hybridc.lower.llvm.gemm.prepack_operands import PrepackOperands
 
-    kernels = (*KERNELS, SplitProducts(), FuseContractions())
-    return (*structured("llvm"), WidenContractions(), *kernels, MergeProducts(), PackPanels())
+    kernels = (*KERNELS, SplitContractions(), FuseContractions())
+    return (*structured("llvm"), WidenContractions(), *kernels, MergeContractions(), PrepackOperands())
 
 
-def llvm_plan(codes: Codes | None = None) -> tuple[ModulePass, ...]:
+def llvm_plan(kernel_cache: KernelCache | None = None) -> tuple[ModulePass, ...]:
     """llvm target: from kernels to a memory plan.
 
     ``codes`` compile the kernels, whose results the emitter needs.
     """
-    from hybridc.lower.llvm.schedule_phases import SchedulePhases
+    from hybridc.lower.llvm.schedule_regions import ScheduleRegions
 
-    return (SchedulePhases(OPTIONS.num_threads, codes), PlanMemory({}), VerifyPlan())
+    return (ScheduleRegions(OPTIONS.num_threads, kernel_cache), PlanMemory({}), VerifyPlan())
 
 
 def llvm() -> tuple[ModulePass, ...]:
@@ -121,12 +121,16 @@ def triton_kernels() -> tuple[ModulePass, ...]:
     return (*structured("triton"), *LOOPS, FuseAttention(), FuseKernels())
 
 
-def triton_plan(codes: TritonCodes | None = None) -> tuple[ModulePass, ...]:
+def triton_plan(kernel_cache: TritonKernelCache | None = None) -> tuple[ModulePass, ...]:
     """triton target: from kernels to a memory plan; ``codes`` compile the kernels for the emitter."""
-    from hybridc.lower.llvm.schedule_phases import SchedulePhases
-    from hybridc.lower.triton.codes import TritonCodes
+    from hybridc.lower.llvm.schedule_regions import ScheduleRegions
+    from hybridc.lower.triton.triton_kernel_cache import TritonKernelCache
 
-    return (SchedulePhases(1, TritonCodes() if codes is None else codes), PlanMemory(), VerifyPlan())
+    return (
+        ScheduleRegions(1, TritonKernelCache() if kernel_cache is None else kernel_cache),
+        PlanMemory(),
+        VerifyPlan(),
+    )
 
 
 def alone() -> tuple[type[ModulePass], ...]:
@@ -143,10 +147,10 @@ def alone() -> tuple[type[ModulePass], ...]:
         FuseKernels,
         HybridToLinalg,
         MarkKernels,
-        MergeProducts,
+        MergeContractions,
         PartitionGraph,
         PlanMemory,
-        SplitProducts,
+        SplitContractions,
         TileKernels,
         VerifyPlan,
         WidenContractions,

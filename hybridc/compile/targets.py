@@ -19,7 +19,7 @@ from hybridc.runtime.executable import PythonExecutable
 if TYPE_CHECKING:
     from hybridc.context import Context
     from hybridc.ir.planned import Program
-    from hybridc.lower.llvm.kernel_code import Codes
+    from hybridc.lower.llvm.kernel_cache import KernelCache
     from hybridc.runtime.executable import Executable
 
 
@@ -77,11 +77,11 @@ class LLVM(Target):
 
     name = "llvm"
 
-    def codes(self) -> Codes:
+    def kernel_cache(self) -> KernelCache:
         """The compiler of kernels; a target that prints tile programs otherwise overrides this."""
-        from hybridc.lower.llvm.kernel_code import Codes
+        from hybridc.lower.llvm.kernel_cache import KernelCache
 
-        return Codes(OPTIONS.num_threads)
+        return KernelCache(OPTIONS.num_threads)
 
     def kernels(self) -> tuple[ModulePass, ...]:
         return pipeline.llvm_kernels()
@@ -89,8 +89,11 @@ class LLVM(Target):
     def plan(self) -> Planning:
         from hybridc.lower.llvm.emit_steps import emit
 
-        codes = self.codes()
-        return Planning(pipeline.llvm_plan(codes), lambda module, name: emit(module, name, codes.threads, codes=codes))
+        kernel_cache = self.kernel_cache()
+        return Planning(
+            pipeline.llvm_plan(kernel_cache),
+            lambda module, name: emit(module, name, kernel_cache.threads, kernel_cache=kernel_cache),
+        )
 
     def load(self, program: Any, context: Context) -> Executable:
         from hybridc.runtime.native_executable import NativeExecutable
@@ -112,11 +115,13 @@ class Triton(Target):
         return pipeline.triton_kernels()
 
     def plan(self) -> Planning:
-        from hybridc.lower.triton.codes import TritonCodes
         from hybridc.lower.triton.emit_launches import emit
+        from hybridc.lower.triton.triton_kernel_cache import TritonKernelCache
 
-        codes = TritonCodes()
-        return Planning(pipeline.triton_plan(codes), lambda module, name: emit(module, name, codes=codes))
+        kernel_cache = TritonKernelCache()
+        return Planning(
+            pipeline.triton_plan(kernel_cache), lambda module, name: emit(module, name, kernel_cache=kernel_cache)
+        )
 
     def load(self, program: Any, context: Context) -> Executable:
         from hybridc.runtime.device_executable import DeviceExecutable

@@ -1,10 +1,11 @@
 """The disk cache of compiled graphs: what one process compiled, later ones load without the compiler.
 
-A graph is stored under the key of its trace (:mod:`hybridc.compile.trace_key`): its plans as data (:class:`KeptGraph`,
-written by :mod:`hybridc.ground.serialize`). Plans of native code name kernels by the keys of their machine code,
-cached by :mod:`hybridc.lower.llvm.codegen.native_function`; those of GPUs have the sources of kernels, whose
-machine code :mod:`hybridc.runtime.devices.nvidia.compiled` caches for each GPU. A graph that cannot be stored, or whose
-entry is damaged or lacks a kernel, is compiled. The cache is off while options ask to print, dump or verify the IR.
+A graph is stored under the key of its trace (:mod:`hybridc.compile.trace_key`): its plans as data, a
+:class:`StoredGraph` of :mod:`hybridc.ground.serialize`. Plans of native code name kernels by the keys of their
+machine code, cached by
+:mod:`hybridc.lower.llvm.codegen.native_function`; those of GPUs have the sources of kernels, whose machine code
+:mod:`hybridc.runtime.devices.nvidia.compiled` caches for each GPU. A graph that cannot be stored, or whose entry is
+damaged or lacks a kernel, is compiled. The cache is off while options ask to print, dump or verify the IR.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class KeptGraph:
+class StoredGraph:
     """The stored form of a compiled graph: its programs, and the arguments of CompiledGraph.
 
     ``lines``: source lines that its host calls name, each with the indices of the trace's nodes from that line.
@@ -74,7 +75,7 @@ def _enabled(target: str) -> bool:
 
 def _found(key: str, traced: Traced) -> CompiledGraph | None:
     """The graph stored under a key, if it is undamaged and the code of its kernels is cached."""
-    found = kept(key, KeptGraph)
+    found = kept(key, StoredGraph)
     if found is None:
         return None
     try:
@@ -114,7 +115,7 @@ def _keep(key: str, traced: Traced, made: CompiledGraph) -> None:
     programs = {e.program.name: e.planned for e in executables if isinstance(e.planned, NativeSource | TritonProgram)}
     with contextlib.suppress(NotWritable):
         lines = _lines(programs, traced.trace)
-        keep(key, KeptGraph(programs, tuple(made.saved), tuple(made.grads), made.kept, made.heads, lines))
+        keep(key, StoredGraph(programs, tuple(made.saved), tuple(made.grads), made.kept, made.heads, lines))
 
 
 # --- the lines that host calls name ---------------------------------------------------------------------------
@@ -131,7 +132,7 @@ def _lines(programs: Mapping[str, PlannedProgram], trace: Trace) -> dict[str, li
     return {line: nodes[line] for line in sorted(named)}
 
 
-def _move_lines(found: KeptGraph, trace: Trace) -> None:
+def _move_lines(found: StoredGraph, trace: Trace) -> None:
     """Rename the lines of host calls to those of this trace's nodes; ValueError if one line became several."""
     moved: dict[str, str] = {}
     for line, nodes in found.lines.items():

@@ -107,7 +107,7 @@ class Body:
         count = self.arguments
         for step in self.steps:
             op = _at_moment(step.op, train, draw)
-            draw = None if draw is None else draw + op.num_draws()
+            draw = None if draw is None else draw + op.num_samples()
             inputs = step.inputs[: len(step.inputs) - step.op.DRAWS + op.DRAWS]
             steps.append(BodyStep(op, [numbers[i] for i in inputs], count, step.location, step.name))
             before, after = step.op.num_outputs() - len(step.op.mutated), op.num_outputs() - len(op.mutated)

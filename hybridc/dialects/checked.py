@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hybridc.dialects.blame import defined, pair
+from hybridc.dialects.error_context import defined, pair
 from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.errors import CustomOpError
 from hybridc.ground.nesting import as_list

@@ -10,8 +10,8 @@ from collections.abc import Hashable, Mapping, Sequence
 from types import FunctionType
 from typing import Any, TypeGuard, TypeVar
 
-from hybridc.dialects.blame import blame, defined
 from hybridc.dialects.derived import decomposition_graph, outputs_of, steps_graph
+from hybridc.dialects.error_context import defined, raise_in_context
 from hybridc.dialects.operator import Composite, Elementwise, Operator
 from hybridc.dialects.scalar import PREDICATES, Scalar, record
 from hybridc.errors import MXNetError, ShapeError, UnsupportedError
@@ -43,7 +43,7 @@ def vjp(
             derived_gradients(op, F, ograds, inputs, needed) if _derives(op) else op.gradient_of(needed, F, *values)
         )
     except Exception as error:
-        blame(op, "gradient", error, F, *values)
+        raise_in_context(op, "gradient", error, F, *values)
         raise
     if rule is None:
         return [None] * len(inputs)

@@ -173,7 +173,7 @@ class Operator(Interchange):
         """Names of the inputs for these attributes (a variadic operator has one name for all)."""
         return self.INPUTS
 
-    def num_draws(self) -> int:
+    def num_samples(self) -> int:
         """How many counters of a random key it takes."""
         return int(self.DRAWS)
 

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hybridc.dialects import special
-from hybridc.dialects.blame import blame, defined
+from hybridc.dialects.error_context import defined, raise_in_context
 from hybridc.errors import CustomOpError, TraceError
 
 # Steps that NumPy lacks, and their function in hybridc.dialects.special (or scipy).
@@ -206,7 +206,7 @@ def record(op: Any, count: int) -> tuple[list[Scalar], list[Scalar], Any]:
     try:
         result: Any = op.scalar(recorder, *arguments)
     except Exception as error:
-        blame(op, "scalar", error, recorder, *arguments)
+        raise_in_context(op, "scalar", error, recorder, *arguments)
         raise
     if result.__class__ is not Scalar and not isinstance(result, _NUMBERS):
         raise CustomOpError(

@@ -14,7 +14,7 @@ from xdsl.dialects import arith
 from xdsl.ir import Operation
 
 from hybridc.ground.machine import NOMINAL, Machine, machine
-from hybridc.ir.kernel import Stage
+from hybridc.ir.kernel import KernelOp
 from hybridc.ir.structured import dtype_of
 
 _SINGLE = 4  # bytes of an element in single precision, for which thresholds are
@@ -44,14 +44,14 @@ def operation_time(op: Operation) -> float:
     return costs.division if isinstance(op, _DIVISIONS) else costs.operation
 
 
-def element_times(stages: Iterable[Stage], inside: Iterable[Any]) -> list[tuple[set[int], float]]:
+def element_times(kernel_ops: Iterable[KernelOp], inside: Iterable[Any]) -> list[tuple[set[int], float]]:
     """For each linalg op its axes, and the nanoseconds of an element; values ``inside`` the loops are in registers."""
     byte, near = machine().costs.byte, {*inside}
     found: list[tuple[set[int], float]] = []
-    for stage in stages:
-        read = sum(dtype_of(r.value).itemsize for r in stage.reads if r.value not in near)
-        read += sum(dtype_of(v).itemsize for v in stage.anywhere)
-        found.append(({*stage.axes, *stage.reduced}, sum(map(operation_time, stage.steps)) + read * byte))
+    for kernel_op in kernel_ops:
+        read = sum(dtype_of(r.value).itemsize for r in kernel_op.reads if r.value not in near)
+        read += sum(dtype_of(v).itemsize for v in kernel_op.indirect)
+        found.append(({*kernel_op.axes, *kernel_op.reduced}, sum(map(operation_time, kernel_op.steps)) + read * byte))
     return found
 
 

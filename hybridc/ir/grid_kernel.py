@@ -15,7 +15,7 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, FunctionType, TensorType, i64
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
-from hybridc.ir.kernel import Axes, Kernel, Nest, Stage, number_of
+from hybridc.ir.kernel import Axes, Kernel, KernelOp, LoopNest, number_of
 from hybridc.ir.structured import Shape, dtype_of, note_dtypes, shape_of
 
 
@@ -36,8 +36,8 @@ class TileKernel:
 def inner_values(kernel: Kernel) -> list[SSAValue]:
     """What nests make for each other alone."""
     outside = set(kernel.results)
-    read = [{r.value for s in nest.stages for r in s.reads} for nest in kernel.nests]
-    made = [(i, s.result) for i, nest in enumerate(kernel.nests) for s in nest.stages]
+    read = [{r.value for s in nest.ops for r in s.reads} for nest in kernel.nests]
+    made = [(i, s.result) for i, nest in enumerate(kernel.nests) for s in nest.ops]
     return [v for i, v in made if v not in outside and any(v in read[j] for j in range(len(read)) if j != i)]
 
 
@@ -54,7 +54,7 @@ def followed(axes: Axes, grid: Axes) -> tuple[int | None, ...]:
 class _TileCopy:
     """Copies the operations of a nest for a tile."""
 
-    def __init__(self, kernel: Kernel, nest: Nest, grid: Axes, tile: Shape) -> None:
+    def __init__(self, kernel: Kernel, nest: LoopNest, grid: Axes, tile: Shape) -> None:
         self.kernel, self.nest, self.grid = kernel, nest, grid
         self.domain = list(nest.domain)
         for axis, size in zip(grid, tile, strict=True):
@@ -64,15 +64,17 @@ class _TileCopy:
 
     def made(self) -> TileKernel:
         """The kernel."""
-        stages = self.nest.stages
-        own = {s.result for s in stages}
-        reads = {r.value: r.axes for s in stages for r in s.reads if r.value not in own and number_of(r.value) is None}
+        kernel_ops = self.nest.ops
+        own = {s.result for s in kernel_ops}
+        reads = {
+            r.value: r.axes for s in kernel_ops for r in s.reads if r.value not in own and number_of(r.value) is None
+        }
         for value, axes in reads.items():
             self.values[value] = self.block.insert_arg(self._type(value, axes), len(self.block.args))
-        for stage in stages:
-            self._stage(stage)
-        elsewhere = {r.value for n in self.kernel.nests if n is not self.nest for s in n.stages for r in s.reads}
-        left = {s.result: s.axes for s in stages if s.result in elsewhere or s.result in self.kernel.results}
+        for kernel_op in kernel_ops:
+            self._kernel_op(kernel_op)
+        elsewhere = {r.value for n in self.kernel.nests if n is not self.nest for s in n.ops for r in s.reads}
+        left = {s.result: s.axes for s in kernel_ops if s.result in elsewhere or s.result in self.kernel.results}
         results = [self.values[v] for v in left]
         self.block.add_op(func.ReturnOp(*results))
         kinds = [[v.type for v in given] for given in (self.block.args, results)]
@@ -83,16 +85,16 @@ class _TileCopy:
         dims = tuple(followed(axes, self.grid) for axes in (*reads.values(), *left.values()))
         return TileKernel(function, tuple(reads), tuple(left), dims)
 
-    def _stage(self, stage: Stage) -> None:
-        for read in stage.reads:
+    def _kernel_op(self, kernel_op: KernelOp) -> None:
+        for read in kernel_op.reads:
             if read.value not in self.values:
                 self._scaffold(read.value, self._type(read.value, read.axes))
-        begins = self._type(stage.result, stage.axes)
-        operands = [self.values[r.value] for r in stage.reads]
-        copy = _copy(stage.op, [*operands, self._scaffold(stage.op.operands[-1], begins)], begins)
-        copy.attributes.pop("hybrid.nest", None)
+        begins = self._type(kernel_op.result, kernel_op.axes)
+        operands = [self.values[r.value] for r in kernel_op.reads]
+        copy = _copy(kernel_op.op, [*operands, self._scaffold(kernel_op.op.operands[-1], begins)], begins)
+        copy.attributes.pop("hybrid.loop_nest", None)
         self.block.add_op(copy)
-        self.values[stage.result] = copy.results[0]
+        self.values[kernel_op.result] = copy.results[0]
 
     def _scaffold(self, value: SSAValue, kind: Attribute) -> SSAValue:
         """What an operation begins with, or a number everywhere, in a tensor of this type."""
@@ -125,9 +127,12 @@ def _copy(op: Operation, operands: Sequence[SSAValue], kind: Attribute) -> Opera
 
 def shared_axes(kernel: Kernel) -> list[bool]:
     """For each axis of the grid whether some contraction has an operand that is the same for all points along it."""
-    pairs = [(p, grid) for nest, grid in zip(kernel.nests, kernel.grid, strict=True) if (p := nest.product) is not None]
+    pairs = [
+        (p, grid) for nest, grid in zip(kernel.nests, kernel.grid, strict=True) if (p := nest.contraction) is not None
+    ]
     return [
-        any(grid[i] not in r.axes for product, grid in pairs for r in product.reads) for i in range(len(kernel.grid[0]))
+        any(grid[i] not in r.axes for contraction, grid in pairs for r in contraction.reads)
+        for i in range(len(kernel.grid[0]))
     ]
 
 

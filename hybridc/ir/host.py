@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import DenseArrayBase, DictionaryAttr, StringAttr
 from xdsl.ir import SSAValue
 
 from hybridc.dialects import operator_registry
-from hybridc.dialects.blame import blame, defined
+from hybridc.dialects.error_context import defined, raise_in_context
 from hybridc.dialects.handwritten import RETURNED, ArraySpec, Kernel
 from hybridc.dialects.mlir.hybrid import dtype_of, from_attribute, shape_of
 from hybridc.dialects.mlir.integer_array import integers_of
@@ -41,7 +41,7 @@ def kernel_of(operator: Operator, target: str, ins: list[ArraySpec], outs: list[
     try:
         made: Any = operator.kernel(target, ins, outs)
     except Exception as error:
-        blame(operator, "kernel", error, target, ins, outs)
+        raise_in_context(operator, "kernel", error, target, ins, outs)
         raise
     kind, wanted = RETURNED[target]
     if made is not None and not (callable(made) if kind is None else isinstance(made, kind)):

@@ -2,7 +2,7 @@
 
 A kernel is a private function of linalg ops. Its *loop nests* run one after the other; each is a list of ops over one
 *iteration space* (domain), whose axes are all the loops there are. ``hybrid.domains`` of the function lists the sizes;
-an op's ``hybrid.nest`` is the index of its loop nest (default 0), its ``hybrid.axes`` the axis of each of its loops.
+an op's ``hybrid.loop_nest`` is the index of its loop nest (default 0), its ``hybrid.axes`` the axis of each loop.
 ``hybrid.varying`` lists, for each loop nest, the axes whose sizes are known to vary from one call of the network to the
 next. The reduction loops of a contraction have no axis (-1 in the attribute); here they are numbered from the rank
 of the iteration space on. ``hybrid.grid`` lists, for each loop nest, the axes that are the grid of all: the same points
@@ -35,10 +35,10 @@ from hybridc.ir.structured import (
     Shape,
     affine_operands,
     dtype_of,
+    indirect_operands,
     is_scaffold,
     loop_sizes,
     places_of,
-    reads_anywhere,
     shape_of,
 )
 
@@ -59,7 +59,7 @@ class Read:
 
 
 @dataclass(frozen=True, eq=False)
-class Stage:
+class KernelOp:
     """One linalg op of a loop nest.
 
     ``axes`` are those of its result, ``reduced`` those it reduces, by ``combine``, an operation of its body. Its
@@ -80,9 +80,9 @@ class Stage:
         return self.op.results[0]
 
     @property
-    def anywhere(self) -> list[SSAValue]:
+    def indirect(self) -> list[SSAValue]:
         """The kernel's arguments that it accesses indirectly: at computed indices."""
-        return reads_anywhere(self.op)
+        return indirect_operands(self.op)
 
     @property
     def steps(self) -> list[Operation]:
@@ -101,7 +101,7 @@ class Stage:
 
 
 @dataclass(frozen=True, eq=False)
-class Nest:
+class LoopNest:
     """Linalg ops over one iteration space. ``grid`` counts its leading parallel axes, which tiles cut.
 
     Column reductions (over a grid axis) do not restrict it, as only later loop nests read their results; a loop nest
@@ -111,27 +111,27 @@ class Nest:
     """
 
     domain: Shape
-    stages: tuple[Stage, ...]
+    ops: tuple[KernelOp, ...]
     grid: int
     varying: Axes = ()
     number: int = 0
     left_out: Axes = ()
 
-    def at(self, domain: Shape) -> Nest:
+    def at(self, domain: Shape) -> LoopNest:
         """The same loop nest in another iteration space of the kernel."""
         sizes = tuple([1 if a in self.left_out else n for a, n in enumerate(domain)])
-        return Nest(sizes, self.stages, self.grid, self.varying, self.number, self.left_out)
+        return LoopNest(sizes, self.ops, self.grid, self.varying, self.number, self.left_out)
 
     @property
-    def product(self) -> Stage | None:
+    def contraction(self) -> KernelOp | None:
         """The contraction of the loop nest. Its operands are not made in the loop nest."""
-        return next((s for s in self.stages if s.kind == "product"), None)
+        return next((s for s in self.ops if s.kind == "contraction"), None)
 
     @property
     def vector(self) -> int | None:
         """The axis to vectorise: the last axis of most values, of those with the most axes."""
-        plain = (r.axes for s in self.stages for r in s.reads if not r.index)
-        found = [axes for axes in (*plain, *(s.axes for s in self.stages)) if axes]
+        plain = (r.axes for s in self.ops for r in s.reads if not r.index)
+        found = [axes for axes in (*plain, *(s.axes for s in self.ops)) if axes]
         found = [axes for axes in found if axes[-1] < len(self.domain)]
         most = max(map(len, found), default=0)
         last = [axes[-1] for axes in found if len(axes) == most]
@@ -139,7 +139,7 @@ class Nest:
 
     def __str__(self) -> str:
         domain = "x".join(map(str, self.domain)) or "scalar"
-        kinds = [s.kind if s.combine is None else f"{s.kind} {s.combine.name}" for s in self.stages]
+        kinds = [s.kind if s.combine is None else f"{s.kind} {s.combine.name}" for s in self.ops]
         return f"{domain}, grid {'x'.join(map(str, self.domain[: self.grid])) or 'none'}: {', '.join(kinds)}"
 
 
@@ -148,7 +148,7 @@ class Kernel:
     """The facts about one kernel. ``fills`` are results that are filled with one constant."""
 
     function: func.FuncOp
-    nests: tuple[Nest, ...]
+    nests: tuple[LoopNest, ...]
     fills: tuple[tuple[int, Number], ...]
 
     @property
@@ -175,9 +175,9 @@ class Kernel:
         return () if noted is None else tuple([_integers(axes) for axes in cast(ArrayAttr[Any], noted)])
 
     @property
-    def stages(self) -> list[Stage]:
+    def ops(self) -> list[KernelOp]:
         """All linalg ops, in order."""
-        return [s for nest in self.nests for s in nest.stages]
+        return [s for nest in self.nests for s in nest.ops]
 
     @property
     def bytes(self) -> int:
@@ -187,7 +187,7 @@ class Kernel:
     @property
     def flops(self) -> int:
         """Arithmetic operations; a multiply-add counts as two."""
-        return sum(s.flops for s in self.stages)
+        return sum(s.flops for s in self.ops)
 
     @property
     def scratch(self) -> int:
@@ -195,21 +195,21 @@ class Kernel:
         results = set(self.results)
         total = 0
         for nest in self.nests:
-            for stage in nest.stages:
-                if stage.result not in results:
-                    inner = [nest.domain[a] for a in stage.axes if a >= nest.grid]
-                    total += math.prod(inner) * dtype_of(stage.result).itemsize
+            for kernel_op in nest.ops:
+                if kernel_op.result not in results:
+                    inner = [nest.domain[a] for a in kernel_op.axes if a >= nest.grid]
+                    total += math.prod(inner) * dtype_of(kernel_op.result).itemsize
         return total
 
     @cached_property
     def operators(self) -> list[str]:
         """The names of the user's operators that it computes."""
-        return [_operator(s.op) for s in self.stages]
+        return [_operator(s.op) for s in self.ops]
 
     @cached_property
     def locations(self) -> list[Location]:
         """The user's source lines, each once."""
-        return locations(s.op for s in self.stages)
+        return locations(s.op for s in self.ops)
 
     def __str__(self) -> str:
         cost = f"{self.bytes} bytes, {self.flops} operations, {self.scratch} bytes of scratch a grid point"
@@ -219,17 +219,17 @@ class Kernel:
 def analyse(function: func.FuncOp) -> Kernel:
     """The facts about a kernel, from its body."""
     domains = _domains(function)
-    stages: list[list[Stage]] = [[] for _ in domains]
+    kernel_ops: list[list[KernelOp]] = [[] for _ in domains]
     for op in function.body.block.ops:
         if not is_scaffold(op) and not isinstance(op, func.ReturnOp):
             assert isinstance(op, linalg.GenericOp | linalg.MatmulOp), f"{op.name} in a kernel"
-            number = op.attributes.get("hybrid.nest")
+            number = op.attributes.get("hybrid.loop_nest")
             at = 0 if number is None else cast(IntegerAttr[Any], number).value.data
-            stages[at].append(_stage(op, domains[at]))
+            kernel_ops[at].append(_kernel_op(op, domains[at]))
     noted = function.attributes.get("hybrid.varying")
     varying = [()] * len(domains) if noted is None else [_integers(v) for v in cast(ArrayAttr[Any], noted)]
-    given = zip(domains, stages, varying, strict=True)
-    nests = tuple(Nest(d, tuple(s), grid_of(d, s), v, i) for i, (d, s, v) in enumerate(given))
+    given = zip(domains, kernel_ops, varying, strict=True)
+    nests = tuple(LoopNest(d, tuple(s), grid_of(d, s), v, i) for i, (d, s, v) in enumerate(given))
     end = function.body.block.last_op
     assert isinstance(end, func.ReturnOp)
     numbers = [(i, number_of(v)) for i, v in enumerate(end.arguments)]
@@ -280,7 +280,7 @@ def _integers(attribute: Any) -> Axes:
     return integers_of(attribute)
 
 
-def _stage(op: linalg.GenericOp | linalg.MatmulOp, domain: Shape) -> Stage:
+def _kernel_op(op: linalg.GenericOp | linalg.MatmulOp, domain: Shape) -> KernelOp:
     loops = _numbered(_integers(op.attributes["hybrid.axes"]), len(domain))
     *read, axes = [tuple(loops[place] for place in each) for each in places_of(op)]
     reduced = tuple(sorted(set(loops) - set(axes)))
@@ -290,12 +290,12 @@ def _stage(op: linalg.GenericOp | linalg.MatmulOp, domain: Shape) -> Stage:
     end = op.regions[0].block.last_op
     assert end is not None
     if any(a >= len(domain) for a in reduced):
-        return Stage(op, "product", reads, axes, reduced, cast(Operation, end.operands[0].owner))
+        return KernelOp(op, "contraction", reads, axes, reduced, cast(Operation, end.operands[0].owner))
     if not any(kind is IteratorType.REDUCTION for kind in _kinds(op)):
-        return Stage(op, "map", reads, axes, (), None)
+        return KernelOp(op, "elementwise", reads, axes, (), None)
     combine = end.operands[0].owner
     assert isinstance(combine, Operation)
-    return Stage(op, "across" if 0 in reduced else "row", reads, axes, reduced, combine)
+    return KernelOp(op, "column" if 0 in reduced else "row", reads, axes, reduced, combine)
 
 
 def _affine_read(value: SSAValue, index: tuple[AffineIndex, ...], loops: Axes) -> Read:
@@ -317,13 +317,13 @@ def _numbered(axes: Axes, rank: int) -> Axes:
     return tuple(found)
 
 
-def grid_of(domain: Shape, stages: list[Stage]) -> int:
+def grid_of(domain: Shape, kernel_ops: list[KernelOp]) -> int:
     """How many leading axes are parallel in every op, column reductions apart whose results leave the loop nest."""
-    inside = {r.value for s in stages for r in s.reads}
+    inside = {r.value for s in kernel_ops for r in s.reads}
     grid = len(domain)
-    for stage in stages:
-        if stage.kind == "row" or (stage.kind == "across" and stage.result in inside):
-            grid = min(grid, *stage.reduced)
+    for kernel_op in kernel_ops:
+        if kernel_op.kind == "row" or (kernel_op.kind == "column" and kernel_op.result in inside):
+            grid = min(grid, *kernel_op.reduced)
     return grid
 
 
@@ -333,35 +333,35 @@ def grid_of(domain: Shape, stages: list[Stage]) -> int:
 class Sources:
     """Definitions of a loop nest's values, followed through ops and their bodies."""
 
-    def __init__(self, nest: Nest) -> None:
-        self.maps = {s.result: s for s in nest.stages if s.kind == "map"}
+    def __init__(self, nest: LoopNest) -> None:
+        self.maps = {s.result: s for s in nest.ops if s.kind == "elementwise"}
 
     def source(self, value: SSAValue) -> SSAValue:
         """The operation of a body that defines a value, or the tensor that it is an element of."""
         while True:
-            stage = self.maps.get(value)
-            if stage is not None:
-                value = yielded(stage)
+            kernel_op = self.maps.get(value)
+            if kernel_op is not None:
+                value = yielded(kernel_op)
                 continue
             block = value.owner
-            stage = None if not isinstance(block, Block) else self._stage(block)
-            if stage is None:
+            kernel_op = None if not isinstance(block, Block) else self._kernel_op(block)
+            if kernel_op is None:
                 return value
-            value = stage.reads[stage.op.regions[0].block.args.index(value)].value  # pyright: ignore[reportArgumentType]
+            value = kernel_op.reads[kernel_op.op.regions[0].block.args.index(value)].value  # pyright: ignore[reportArgumentType]
 
-    def _stage(self, block: Block) -> Stage | None:
+    def _kernel_op(self, block: Block) -> KernelOp | None:
         return next((s for s in self.maps.values() if s.op.regions[0].block is block), None)
 
 
-def yielded(stage: Stage) -> SSAValue:
+def yielded(kernel_op: KernelOp) -> SSAValue:
     """The value that the body of an op yields."""
-    return cast(linalg.YieldOp, stage.op.regions[0].block.last_op).operands[0]
+    return cast(linalg.YieldOp, kernel_op.op.regions[0].block.last_op).operands[0]
 
 
-def combines(stage: Stage, kind: type[Operation], start: float) -> bool:
+def combines(kernel_op: KernelOp, kind: type[Operation], start: float) -> bool:
     """Whether an op is a plain reduction: it combines the elements read, from this initial value."""
-    plain = isinstance(stage.combine, kind) and len(stage.steps) == 1 and len(stage.reads) == 1
-    return plain and number_of(stage.op.operands[-1]) == start
+    plain = isinstance(kernel_op.combine, kind) and len(kernel_op.steps) == 1 and len(kernel_op.reads) == 1
+    return plain and number_of(kernel_op.op.operands[-1]) == start
 
 
 def is_power(sources: Sources, value: SSAValue, score: SSAValue, peak: SSAValue) -> bool:
@@ -420,7 +420,7 @@ def signed_as(dtype: DType, kind: str | None) -> DType:
     return np.dtype(f"{'u' if kind == 'u' else ''}int{dtype.itemsize * 8}")
 
 
-def number_as(value: Number, dtype: DType) -> Number:
+def constant_as(value: Number, dtype: DType) -> Number:
     """A constant as the dtype holds it: integers wrap, floats have the shortest decimal text that reads back."""
     if dtype.kind == "b":
         return bool(value)
@@ -434,7 +434,7 @@ def number_as(value: Number, dtype: DType) -> Number:
 def neutral(combine: str, dtype: DType) -> Number:
     """The neutral element of a reduction by ``add``, ``mul``, ``max``, ``min``, ``or``, ``and`` or ``xor``."""
     if combine in _NEUTRAL:
-        return number_as(_NEUTRAL[combine], dtype)
+        return constant_as(_NEUTRAL[combine], dtype)
     greatest = combine == "min"
     if is_float(dtype):
         return math.inf if greatest else -math.inf
@@ -453,4 +453,4 @@ def combining(op: str) -> str:
 
 def neutral_of(op: str, dtype: DType) -> Number:
     """From which number a reduction by an operation begins, as the dtype holds it."""
-    return number_as(neutral(combining(op), signed_as(dtype, sign(op))), dtype)
+    return constant_as(neutral(combining(op), signed_as(dtype, sign(op))), dtype)

@@ -72,7 +72,7 @@ class Grid:
 
 
 @dataclass(frozen=True)
-class Phase:
+class NativeRegion:
     """A parallel region: a native function over the iterations [0, extent), which threads may share.
 
     The executor cuts the range at multiples of ``grain``. A range of one grain, or of fewer than ``least`` iterations,
@@ -92,7 +92,7 @@ class Phase:
     least: int = 0
     grid: Grid | None = None
 
-    def loaded(self, codes: Sequence[NativeCode]) -> Phase:
+    def loaded(self, codes: Sequence[NativeCode]) -> NativeRegion:
         """The phase with its code, or that of the parts of its grid."""
         if self.grid is None:
             return replace(self, code=codes[0])
@@ -129,7 +129,7 @@ class NativePlan:
 
     inputs: Sequence[PlainArray]
     results: Sequence[PlainArray]
-    steps: Sequence[Phase | Host]
+    steps: Sequence[NativeRegion | Host]
     constants: Sequence[np.ndarray[Any, Any]] = field(default_factory=list[Any])
     arena: int = 0  # bytes
     work: float = 0.0  # nanoseconds that a call takes, estimated

@@ -19,22 +19,22 @@ from xdsl.dialects import arith
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import SSAValue
 
-from hybridc.ir.kernel import FLOAT_CASTS, Nest, Sources, Stage, combines, is_power, number_of, yielded
+from hybridc.ir.kernel import FLOAT_CASTS, KernelOp, LoopNest, Sources, combines, is_power, number_of, yielded
 from hybridc.ir.structured import dtype_of
 
 _WIDE = (np.dtype(np.float32), np.dtype(np.float64))
 
 
 @dataclass(frozen=True, eq=False)
-class Running:
+class OnlinePair:
     """An online pair: reductions ``first`` and ``second`` along the same axes, with elementwise ops ``between``.
 
     The second is a sum of powers if the first is a maximum, else of squares.
     """
 
-    first: Stage
-    between: tuple[Stage, ...]
-    second: Stage
+    first: KernelOp
+    between: tuple[KernelOp, ...]
+    second: KernelOp
     powers: bool
 
     @property
@@ -43,19 +43,21 @@ class Running:
         return self.first.reads[0].value
 
 
-def running_pairs(nest: Nest, stages: Sequence[Stage]) -> list[Running]:
+def online_pairs_in(nest: LoopNest, kernel_ops: Sequence[KernelOp]) -> list[OnlinePair]:
     """The online pairs among ops of a loop nest; no op is in two."""
     sources = Sources(nest)
-    sums = [s for s in stages if s.combine is not None]
-    found: list[Running] = []
+    sums = [s for s in kernel_ops if s.combine is not None]
+    found: list[OnlinePair] = []
     for second in sums:
         taken = {s for pair in found for s in (pair.first, pair.second)}
-        made = (_pair(nest, sources, stages, s, second) for s in sums if s not in taken and s is not second)
+        made = (_pair(nest, sources, kernel_ops, s, second) for s in sums if s not in taken and s is not second)
         found += [pair for pair in made if pair is not None][:1]
     return found
 
 
-def _pair(nest: Nest, sources: Sources, stages: Sequence[Stage], first: Stage, second: Stage) -> Running | None:
+def _pair(
+    nest: LoopNest, sources: Sources, kernel_ops: Sequence[KernelOp], first: KernelOp, second: KernelOp
+) -> OnlinePair | None:
     same = first.reduced == second.reduced and first.axes == second.axes
     if not same or not combines(second, arith.AddfOp, 0.0) or dtype_of(second.result) not in _WIDE:
         return None
@@ -68,11 +70,11 @@ def _pair(nest: Nest, sources: Sources, stages: Sequence[Stage], first: Stage, s
         powers = False
     else:
         return None
-    between = _between(stages, first, second)
-    return None if between is None else Running(first, between, second, powers)
+    between = _between(kernel_ops, first, second)
+    return None if between is None else OnlinePair(first, between, second, powers)
 
 
-def _is_square(sources: Sources, term: SSAValue, value: SSAValue, total: Stage, count: int) -> bool:
+def _is_square(sources: Sources, term: SSAValue, value: SSAValue, total: KernelOp, count: int) -> bool:
     """Whether a term is the square of a value's distance from the mean of ``count`` values."""
     op = term.owner
     if not isinstance(op, arith.MulfOp):
@@ -87,15 +89,15 @@ def _is_square(sources: Sources, term: SSAValue, value: SSAValue, total: Stage, 
     return sources.source(whole) is total.result and number_of(sources.source(divisor)) == count
 
 
-def _count(nest: Nest, stage: Stage) -> int:
+def _count(nest: LoopNest, kernel_op: KernelOp) -> int:
     """How many elements are reduced to each element of the result."""
-    return math.prod(nest.domain[a] for a in stage.reduced)
+    return math.prod(nest.domain[a] for a in kernel_op.reduced)
 
 
-def _between(stages: Sequence[Stage], first: Stage, second: Stage) -> tuple[Stage, ...] | None:
+def _between(kernel_ops: Sequence[KernelOp], first: KernelOp, second: KernelOp) -> tuple[KernelOp, ...] | None:
     """The elementwise ops between the two reductions; None if these read anything else."""
     given, whole = first.reads[0], first.result
-    made = {s.result: s for s in stages if s.kind == "map" and not s.anywhere}
+    made = {s.result: s for s in kernel_ops if s.kind == "elementwise" and not s.indirect}
     found: set[SSAValue] = set()
     stack = list(second.reads)
     while stack:
@@ -110,7 +112,7 @@ def _between(stages: Sequence[Stage], first: Stage, second: Stage) -> tuple[Stag
             return None
         found.add(read.value)
         stack += made[read.value].reads
-    return tuple(s for s in stages if s.result in found)
+    return tuple(s for s in kernel_ops if s.result in found)
 
 
 # --- softmax ----------------------------------------------------------------------------------------------------------
@@ -125,51 +127,51 @@ class OnlineSoftmax:
     before the division, and ``beside`` what else these need.
     """
 
-    before: Sequence[Stage]
-    peak: Stage
-    powers: Sequence[Stage]
-    total: Stage
-    shares: Sequence[Stage]
-    beside: Sequence[Stage]
-    after: Sequence[Stage]
+    before: Sequence[KernelOp]
+    peak: KernelOp
+    powers: Sequence[KernelOp]
+    total: KernelOp
+    shares: Sequence[KernelOp]
+    beside: Sequence[KernelOp]
+    after: Sequence[KernelOp]
 
 
-def online_softmax(nest: Nest) -> OnlineSoftmax | None:
+def online_softmax(nest: LoopNest) -> OnlineSoftmax | None:
     """The ops of a loop nest by what they do; None if it is no softmax."""
-    pairs = running_pairs(nest, nest.stages)
-    if [p.powers for p in pairs] != [True] or any(s.kind not in ("map", "row", "across") for s in nest.stages):
+    pairs = online_pairs_in(nest, nest.ops)
+    if [p.powers for p in pairs] != [True] or any(s.kind not in ("elementwise", "row", "column") for s in nest.ops):
         return None
     peak, total = pairs[0].first, pairs[0].second
-    if any(s.combine is not None for s in nest.stages if s not in (peak, total)):
+    if any(s.combine is not None for s in nest.ops if s not in (peak, total)):
         return None
     sources = Sources(nest)
     power = sources.source(total.reads[0].value)
     of_peak, of_total = _made_of(nest, [peak.result]), _made_of(nest, [total.result])
-    share = next((s for s in nest.stages if s in of_total and _is_share(sources, s, power, total.result)), None)
+    share = next((s for s in nest.ops if s in of_total and _is_share(sources, s, power, total.result)), None)
     if share is None:
         return None
     of_share, needed = _made_of(nest, [share.result]), _needed(nest, peak)
-    beside = [s for s in nest.stages if s not in needed and s not in of_peak and s is not peak]
-    powers = [s for s in nest.stages if s in of_peak and s not in of_total and s is not total]
-    shares = [s for s in nest.stages if s in of_total and s not in of_share]
-    after = [s for s in nest.stages if s in of_share]
-    if powers[-1].result is not total.reads[0].value or shares[-1] is not share or any(s.anywhere for s in after):
+    beside = [s for s in nest.ops if s not in needed and s not in of_peak and s is not peak]
+    powers = [s for s in nest.ops if s in of_peak and s not in of_total and s is not total]
+    shares = [s for s in nest.ops if s in of_total and s not in of_share]
+    after = [s for s in nest.ops if s in of_share]
+    if powers[-1].result is not total.reads[0].value or shares[-1] is not share or any(s.indirect for s in after):
         return None
     free = {s.result for s in beside}
     if any(r.value in free for s in (*powers, *shares) for r in s.reads):
         return None
     scaled = {share.result}
-    for stage in after:
-        if not _keeps_scale(stage, scaled):
+    for kernel_op in after:
+        if not _keeps_scale(kernel_op, scaled):
             return None
-        scaled.add(stage.result)
-    return OnlineSoftmax([s for s in nest.stages if s in needed], peak, powers, total, shares, beside, after)
+        scaled.add(kernel_op.result)
+    return OnlineSoftmax([s for s in nest.ops if s in needed], peak, powers, total, shares, beside, after)
 
 
-def _needed(nest: Nest, last: Stage) -> set[Stage]:
+def _needed(nest: LoopNest, last: KernelOp) -> set[KernelOp]:
     """The stages that are needed for one."""
-    made = {s.result: s for s in nest.stages}
-    found: set[Stage] = set()
+    made = {s.result: s for s in nest.ops}
+    found: set[KernelOp] = set()
     work = [last]
     while work:
         read = [made[r.value] for r in work.pop().reads if r.value in made]
@@ -178,9 +180,9 @@ def _needed(nest: Nest, last: Stage) -> set[Stage]:
     return found
 
 
-def _is_share(sources: Sources, stage: Stage, power: SSAValue, total: SSAValue) -> bool:
+def _is_share(sources: Sources, kernel_op: KernelOp, power: SSAValue, total: SSAValue) -> bool:
     """Whether a stage gives powers over their sum."""
-    op = sources.source(stage.result).owner
+    op = sources.source(kernel_op.result).owner
     if not isinstance(op, arith.DivfOp | arith.MulfOp):
         return False
     one, other = [sources.source(v) for v in op.operands]
@@ -193,20 +195,20 @@ def _is_share(sources: Sources, stage: Stage, power: SSAValue, total: SSAValue) 
     return number_of(inverse.operands[0]) == 1 and sources.source(inverse.operands[1]) is total
 
 
-def _made_of(nest: Nest, values: Sequence[SSAValue]) -> set[Stage]:
+def _made_of(nest: LoopNest, values: Sequence[SSAValue]) -> set[KernelOp]:
     """The stages that need one of these values."""
-    known, found = set(values), set[Stage]()
-    for stage in nest.stages:
-        if any(r.value in known for r in stage.reads):
-            known.add(stage.result)
-            found.add(stage)
+    known, found = set(values), set[KernelOp]()
+    for kernel_op in nest.ops:
+        if any(r.value in known for r in kernel_op.reads):
+            known.add(kernel_op.result)
+            found.add(kernel_op)
     return found
 
 
-def _keeps_scale(stage: Stage, scaled: set[SSAValue]) -> bool:
+def _keeps_scale(kernel_op: KernelOp, scaled: set[SSAValue]) -> bool:
     """Whether a map gives c times as much for c times as much of these values, but for rounding."""
-    block = stage.op.regions[0].block
-    known: set[SSAValue] = {a for a, r in zip(block.args, stage.reads, strict=False) if r.value in scaled}
+    block = kernel_op.op.regions[0].block
+    known: set[SSAValue] = {a for a, r in zip(block.args, kernel_op.reads, strict=False) if r.value in scaled}
     for op in block.ops:
         given = [v in known for v in op.operands]
         if not any(given) or isinstance(op, linalg.YieldOp):
@@ -215,4 +217,4 @@ def _keeps_scale(stage: Stage, scaled: set[SSAValue]) -> bool:
         if not keeps:
             return False
         known.update(op.results)
-    return yielded(stage) in known
+    return yielded(kernel_op) in known

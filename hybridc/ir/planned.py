@@ -108,7 +108,7 @@ class SlotView(NamedTuple):
         return SlotView(self.slot, self.offset + start * self.dtype.itemsize, self.dtype, then.shape, then.strides)
 
 
-class Cell(NamedTuple):
+class OperatorState(NamedTuple):
     """Operator state, by its index in a workspace."""
 
     number: int
@@ -116,7 +116,7 @@ class Cell(NamedTuple):
 
     def of(self, workspace: Any) -> Any:
         """The array of it in a workspace."""
-        return workspace.cells.setdefault(self.number, np.empty(self.shape, object))
+        return workspace.states.setdefault(self.number, np.empty(self.shape, object))
 
 
 @dataclass
@@ -133,7 +133,7 @@ class PlannedProgram(Program):
     fresh: list[PlainArray] = field(default_factory=lambda: list[PlainArray]())
     constants: list[np.ndarray[Any, Any]] = field(default_factory=lambda: list[Any]())
     steps: list[Any] = field(default_factory=lambda: list[Any]())
-    outputs: list[SlotView | Cell] = field(default_factory=lambda: list[SlotView | Cell]())
+    outputs: list[SlotView | OperatorState] = field(default_factory=lambda: list[SlotView | OperatorState]())
     into: list[int | None] = field(default_factory=lambda: list[int | None]())
     takes_into: bool = False
     donated: set[int] = field(default_factory=lambda: set[int]())
@@ -168,8 +168,8 @@ class HostCall:
     """A call of an operator on the host; ``where`` is the user's source line."""
 
     operator: Operator
-    ins: tuple[SlotView | Cell, ...]
-    outs: tuple[SlotView | Cell, ...]
+    ins: tuple[SlotView | OperatorState, ...]
+    outs: tuple[SlotView | OperatorState, ...]
     where: str
     name: str
 
@@ -179,8 +179,8 @@ class HostCall:
         def call(workspace: Any, inputs: tuple[Any, ...], results: tuple[Any, ...]) -> None:
             slots = (workspace, *inputs, *results, *constants)
 
-            def array(place: SlotView | Cell) -> Any:
-                if isinstance(place, Cell):
+            def array(place: SlotView | OperatorState) -> Any:
+                if isinstance(place, OperatorState):
                     return place.of(workspace)
                 base = slots[place.slot]
                 return base if place.shows(base) else place.over(base)

@@ -40,15 +40,15 @@ from hybridc.dialects.mlir import hybrid_rt
 from hybridc.dialects.mlir.hybrid import HybridOp, is_open, location_of
 from hybridc.errors import VerifyError
 from hybridc.ir import spec
-from hybridc.ir.joined import strides_in_whole
+from hybridc.ir.concatenated import strides_in_whole
 from hybridc.ir.structured import (
     VIEWS,
     AffineIndex,
     affine_operands,
     body_fault,
+    indirect_operands,
     loop_sizes,
     places_of,
-    reads_anywhere,
     root,
     shape_of,
     slice_fault,
@@ -96,7 +96,7 @@ PLANNED = (
     hybrid_rt.ArenaOp,
     hybrid_rt.ViewOp,
     hybrid_rt.AllocOp,
-    hybrid_rt.CellOp,
+    hybrid_rt.StateOp,
     hybrid_rt.ConstantOp,
     hybrid_rt.AliasOp,
     hybrid_rt.DonatedOp,
@@ -321,7 +321,7 @@ def _kernels(check: _Check, module: ModuleOp) -> set[str]:
                 _type(check, op, value)
             if isinstance(op, linalg.GenericOp):
                 _generic(check, op)
-                for value in reads_anywhere(op):
+                for value in indirect_operands(op):
                     if value.owner is not function.body.block:
                         check.fail(op, "its body reads at computed indices what is no argument of the kernel")
             if isinstance(op, linalg.GenericOp | linalg.MatmulOp) and _loops(check, function, op):
@@ -370,7 +370,7 @@ def _grid(check: _Check, kernel: func.FuncOp) -> None:
 
 
 def _nest(op: Operation) -> int:
-    number = op.attributes.get("hybrid.nest")
+    number = op.attributes.get("hybrid.loop_nest")
     return number.value.data if isinstance(number, IntegerAttr) else 0
 
 

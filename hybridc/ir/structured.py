@@ -197,7 +197,7 @@ def loop_sizes(op: Operation, places: Sequence[tuple[int, ...]]) -> Shape:
     return tuple([sizes[i] for i in range(len(sizes))])
 
 
-def reads_anywhere(op: Operation) -> list[SSAValue]:
+def indirect_operands(op: Operation) -> list[SSAValue]:
     """The tensors that an operation accesses indirectly (``tensor.extract``), each once."""
     if not isinstance(op, linalg.GenericOp):
         return []

@@ -15,18 +15,18 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp
 from xdsl.ir import Operation, SSAValue
 
-from hybridc.dialects.blame import blame, located, user_frames
+from hybridc.dialects.error_context import located, raise_in_context, user_frames
 from hybridc.dialects.handwritten import ArraySpec
 from hybridc.dialects.mlir.hybrid import dtype_of, location_of, shape_of
 from hybridc.dialects.mlir.hybrid_rt import (
     AliasOp,
     AllocOp,
     ArenaOp,
-    CellOp,
     ConstantOp,
     CopyOp,
     DonatedOp,
     LaunchOp,
+    StateOp,
     ViewOp,
     aligned,
 )
@@ -36,7 +36,7 @@ from hybridc.ground.quoting import one_line
 from hybridc.ir.host import arrays_of, has_kernel, kernel_of, numbers_of, operator_of
 from hybridc.ir.launch_check import check_launch
 from hybridc.ir.native_plan import PlainArray, Position
-from hybridc.ir.planned import ARENA, Cell, HostCall, PlannedProgram, Program, SlotView
+from hybridc.ir.planned import ARENA, HostCall, OperatorState, PlannedProgram, Program, SlotView
 from hybridc.ir.strides import row_major
 from hybridc.ir.structured import is_host, kernels, numbers_in
 from hybridc.ir.values import functions, volume
@@ -44,7 +44,7 @@ from hybridc.lower.poison import Bytes, Poison
 
 if TYPE_CHECKING:
     from hybridc.ground.location import Location
-    from hybridc.lower.llvm.schedule_phases import KernelCodes
+    from hybridc.lower.llvm.schedule_regions import KernelCacheInterface
 
 
 class ProgramEmitter(ABC):
@@ -109,12 +109,14 @@ class ProgramEmitter(ABC):
 class PlanEmitter(ProgramEmitter):
     """Writes a program of steps over memory in slots."""
 
-    def __init__(self, module: ModuleOp, program: PlannedProgram, codes: KernelCodes, poison: bool) -> None:
+    def __init__(
+        self, module: ModuleOp, program: PlannedProgram, kernel_cache: KernelCacheInterface, poison: bool
+    ) -> None:
         super().__init__(module, program, poison)
         self.planned = program
-        self._codes = codes
+        self._codes = kernel_cache
         self.views: dict[SSAValue, SlotView] = {}
-        self.cells: dict[SSAValue, int] = {}
+        self.states: dict[SSAValue, int] = {}
         self.lines: list[str] = []
 
     # --- what the target says ------------------------------------------------------------------------------
@@ -181,8 +183,8 @@ class PlanEmitter(ProgramEmitter):
                 pass
             case ArenaOp():
                 self.planned.arena = op.size
-            case CellOp():
-                self.cells[op.array] = len(self.cells)
+            case StateOp():
+                self.states[op.array] = len(self.states)
             case DonatedOp():
                 self.views[op.array] = self.views[op.argument]
                 self.planned.donated.add(self.views[op.argument].slot - 1)
@@ -293,12 +295,12 @@ class PlanEmitter(ProgramEmitter):
             raise located(error.restated(f"operator {operator.NAME}: {error}"), where) from error
         except Exception as error:
             if user_frames(error):
-                blame(operator, "kernel", error)
+                raise_in_context(operator, "kernel", error)
             raise
 
-    def _array(self, value: SSAValue) -> SlotView | Cell:
+    def _array(self, value: SSAValue) -> SlotView | OperatorState:
         """Where a value is."""
-        return self.views[value] if value in self.views else Cell(self.cells[value], shape_of(value))
+        return self.views[value] if value in self.views else OperatorState(self.states[value], shape_of(value))
 
     # --- results -------------------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from hybridc.array.dispatch import invoke
 from hybridc.array.fluent import Fluent
 from hybridc.array.ndarray import NDArray
 from hybridc.context import Context, current_context
-from hybridc.dialects.blame import user_code
+from hybridc.dialects.error_context import user_code
 from hybridc.dialects.operator import Operator, attribute, register
 from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.dialects.stateful import Stateful

@@ -9,8 +9,8 @@ import numpy as np
 
 from hybridc.array.ndarray import NDArray
 from hybridc.context import Context
-from hybridc.dialects.blame import user_code
 from hybridc.dialects.checked import lasting, readonly
+from hybridc.dialects.error_context import user_code
 from hybridc.dialects.operator import Array
 from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.errors import CustomOpError, DTypeError, MXNetError, ShapeError, UnsupportedError

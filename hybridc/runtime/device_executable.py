@@ -112,7 +112,7 @@ class DeviceExecutable(PlannedExecutable):
         """The steps; contractions try a library of the device, if it has one."""
         steps = [self._step(step) for step in program.steps]
         for alternative in reversed(program.alternatives):
-            multiply = self.device.multiply(alternative.product)
+            multiply = self.device.multiply(alternative.contraction)
             if multiply is not None:
                 part = slice(alternative.start, alternative.start + alternative.steps)
                 after = [self._step(launch) for launch in alternative.after]

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from hybridc.dialects.blame import blame, located
+from hybridc.dialects.error_context import located, raise_in_context
 from hybridc.dialects.operator import Operator
 from hybridc.errors import CustomOpError, MXNetError
 
@@ -42,8 +42,8 @@ class Executable(ABC):
     def make_workspace(self) -> Any:
         """A workspace: the memory of one call at a time."""
 
-    def boxed(self, _type: Any) -> Callable[..., Any] | None:
-        """``call(*NDArrays)`` that does a whole call natively, if there is one: see ``boxed_entry``."""
+    def wrapped(self, _type: Any) -> Callable[..., Any] | None:
+        """``call(*NDArrays)`` that does a whole call natively, if there is one: see ``wrapper_entry``."""
         return None
 
     @abstractmethod
@@ -92,9 +92,9 @@ class Executable(ABC):
         op = _operator_of(error)
         try:
             if op is not None:
-                blame(op, "eager", error)
-        except CustomOpError as blamed:
-            told = blamed
+                raise_in_context(op, "eager", error)
+        except CustomOpError as in_context:
+            told = in_context
         if isinstance(told, MXNetError):
             told = located(told, where)
             raise told from told.__cause__

@@ -8,8 +8,8 @@ from typing import Any
 from hybridc.ir.planned import HostCall
 from hybridc.lower.llvm.codegen.native_function import LoadedCode
 from hybridc.lower.llvm.native_source import NativeSource
-from hybridc.runtime.native.boxed import boxed_entry
 from hybridc.runtime.native.native_program import NativeProgram
+from hybridc.runtime.native.wrapper_call import wrapper_entry
 from hybridc.runtime.planned_executable import PlannedExecutable
 
 
@@ -30,9 +30,9 @@ class NativeExecutable(PlannedExecutable):
         fresh = self._make(workspace, None, *arrays)
         return fresh if fresh is not NotImplemented else self._conform(workspace, None, arrays)
 
-    def boxed(self, type_: Any) -> Callable[..., Any] | None:
+    def wrapped(self, type_: Any) -> Callable[..., Any] | None:
         """A native call on NDArrays."""
-        return None if self.entry is None else boxed_entry(self.native, type_, self.acquire())
+        return None if self.entry is None else wrapper_entry(self.native, type_, self.acquire())
 
     def make_workspace(self) -> Any:
         """The arena."""

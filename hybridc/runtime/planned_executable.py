@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from hybridc.ir.planned import ARENA, Cell, PlannedProgram, SlotView
+from hybridc.ir.planned import ARENA, OperatorState, PlannedProgram, SlotView
 from hybridc.runtime.executable import Executable
 
 
@@ -105,19 +105,19 @@ def _over(view: SlotView, base: Any) -> Any:
     return np.asarray(view.over(base)) if _is_numpys(base) else base.over(view)
 
 
-def _whole(program: PlannedProgram, view: SlotView | Cell) -> int | None:
+def _whole(program: PlannedProgram, view: SlotView | OperatorState) -> int | None:
     """The index, among arguments and then fresh arrays, of the array that a result is; None if it is none."""
     given = [*program.inputs, *program.fresh]
-    if isinstance(view, Cell) or not 1 <= view.slot <= len(given) or not view.is_plain:
+    if isinstance(view, OperatorState) or not 1 <= view.slot <= len(given) or not view.is_plain:
         return None
     return view.slot - 1 if view.shape == given[view.slot - 1].shape else None
 
 
 def _fetch(
-    program: PlannedProgram, constants: Sequence[Any], view: SlotView | Cell, number: int
+    program: PlannedProgram, constants: Sequence[Any], view: SlotView | OperatorState, number: int
 ) -> Callable[[Any, Sequence[Any], Sequence[Any]], Any]:
     """A function that fetches a result after a call, from its workspace, its arguments and its fresh arrays."""
-    if isinstance(view, Cell):
+    if isinstance(view, OperatorState):
         return lambda workspace, _arrays, _fresh: view.of(workspace)
     inputs = len(program.inputs)
     at = view.slot - 1 - inputs
@@ -125,9 +125,9 @@ def _fetch(
 
     def kept(workspace: Any, _arrays: Sequence[Any], _fresh: Sequence[Any]) -> Any:
         key = ("result", number)
-        if key not in workspace.cells:
-            workspace.cells[key] = _over(view, workspace)
-        return workspace.cells[key]
+        if key not in workspace.states:
+            workspace.states[key] = _over(view, workspace)
+        return workspace.states[key]
 
     def argument(_workspace: Any, arrays: Sequence[Any], _fresh: Sequence[Any]) -> Any:
         return _over(view, _plain(arrays[view.slot - 1], view.dtype))

@@ -15,7 +15,7 @@ ALIGNMENT = 64
 class Workspace(np.ndarray[Any, Any]):
     """The memory of one call at a time: an arena, and the operator states of host steps."""
 
-    cells: dict[Any, Any]
+    states: dict[Any, Any]
 
 
 def workspace(arena: int) -> Workspace:
@@ -23,7 +23,7 @@ def workspace(arena: int) -> Workspace:
     memory = np.empty(arena + ALIGNMENT, np.uint8)
     start = -memory.ctypes.data % ALIGNMENT
     made = memory[start : start + arena].view(Workspace)
-    made.cells = {}
+    made.states = {}
     return made
 
 

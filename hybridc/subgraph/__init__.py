@@ -16,8 +16,8 @@ import numpy as np
 
 from hybridc.array.ndarray import NDArray
 from hybridc.dialects import operator_registry
-from hybridc.dialects.blame import user_code
 from hybridc.dialects.checked import lasting
+from hybridc.dialects.error_context import user_code
 from hybridc.errors import MXNetError
 from hybridc.ground.cached import cached_property
 from hybridc.ground.hooks import HOOKS

@@ -23,8 +23,8 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import VerifyException
 
-from hybridc.dialects.blame import user_code
 from hybridc.dialects.body import Body, BodyStep
+from hybridc.dialects.error_context import user_code
 from hybridc.dialects.mlir.hybrid import HybridOp, dtype_of, location_of, shape_of, tensor_type
 from hybridc.dialects.stateful import CELL
 from hybridc.errors import MXNetError

@@ -92,8 +92,8 @@ class Subgraph(Stateful):
         """The inputs that operators inside mutate in training."""
         return self.updates
 
-    def num_draws(self) -> int:
-        return sum(step.op.num_draws() for step in self.running.steps) if self.keyed else 0
+    def num_samples(self) -> int:
+        return sum(step.op.num_samples() for step in self.running.steps) if self.keyed else 0
 
     def complete_shapes(self, shapes: list[Shape | None], outputs: list[Shape | None]) -> list[Shape | None]:
         return self.running.complete_shapes([*shapes, *[(2,)] * self.keyed], outputs)[: len(shapes)]

@@ -40,8 +40,8 @@ from hybridc.ir.values import functions
 from hybridc.lower.llvm.codegen.expand_math import ExpandMath
 from hybridc.lower.llvm.codegen.llvm_ops import NativeLLVM
 from hybridc.lower.llvm.codegen.loops_to_llvm import LoopsToLLVM
-from hybridc.lower.llvm.gemm.pack_panels import PackPanels
-from hybridc.lower.llvm.schedule_phases import SchedulePhases
+from hybridc.lower.llvm.gemm.prepack_operands import PrepackOperands
+from hybridc.lower.llvm.schedule_regions import ScheduleRegions
 from hybridc.lower.numpy.emit_module import emit
 from hybridc.transforms.kernels.schedule_arrays import schedule_arrays
 
@@ -98,8 +98,8 @@ class HybridcOpt(xDSLOptMain):
             *cleanup,
             ExpandMath,
             LoopsToLLVM,
-            PackPanels,
-            SchedulePhases,
+            PrepackOperands,
+            ScheduleRegions,
         )
         for each in passes:
             self.register_pass(each.name, _factory(each))

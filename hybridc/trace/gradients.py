@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from hybridc.dialects.blame import located
+from hybridc.dialects.error_context import located
 from hybridc.dialects.gradient import vjp
 from hybridc.errors import MXNetError
 from hybridc.ground.hooks import HOOKS

@@ -18,7 +18,7 @@ from hybridc.array.dispatch import as_scalar
 from hybridc.array.ndarray import NDArray
 from hybridc.context import Context, cpu
 from hybridc.dialects import operator_registry
-from hybridc.dialects.blame import blame, located, pair
+from hybridc.dialects.error_context import located, pair, raise_in_context
 from hybridc.dialects.operator import Operator
 from hybridc.dtypes import is_float
 from hybridc.errors import ArgumentTypeError, MXNetError, ParameterShapeError, ShapeError, TraceError
@@ -114,7 +114,7 @@ class Trace:
             self._known[0] = self.leaf("key", (2,), np.uint64, "key")
         return self._known[0]
 
-    def draw_key(self) -> NDArray:
+    def random_key(self) -> NDArray:
         """A random key for one call of the graph, for all of its counters."""
         return NDArray(random.next_key(self.draws))
 
@@ -181,7 +181,7 @@ class Trace:
             op = op.bind(**{**op.attrs, "train": self.training})
         if op.DRAWS:
             op = op.bind(**{**op.attrs, "draw": self.draws})
-            self.draws += op.num_draws()
+            self.draws += op.num_samples()
             symbols.append(self.key())
         given, symbols = symbols, [self.latest(s) for s in symbols]
         outputs = self.emit(op, symbols, location)
@@ -245,7 +245,7 @@ class Trace:
                 raise ParameterShapeError(str(told)) from told.__cause__
             raise told from told.__cause__
         except Exception as error:
-            blame(node.op, "infer_shape", error)
+            raise_in_context(node.op, "infer_shape", error)
             raise
         for symbol, shape in zip(node.inputs, in_shapes, strict=True):
             if symbol.node is None and not known(symbol.shape) and shape != symbol.shape:

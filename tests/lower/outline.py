@@ -14,11 +14,11 @@ from hybridc.ir.structured import (
     VIEWS,
     dtype_of,
     function_called,
+    indirect_operands,
     is_host,
     loop_sizes,
     note_dtypes,
     places_of,
-    reads_anywhere,
     shape_of,
 )
 from hybridc.transforms.structured.fuse_kernels import own_parts
@@ -58,7 +58,7 @@ def _is_init(use):
 
 
 def _outline(module, op, taken):
-    inputs = list(dict.fromkeys([*op.inputs, *reads_anywhere(op)])) if not isinstance(op, linalg.FillOp) else []
+    inputs = list(dict.fromkeys([*op.inputs, *indirect_operands(op)])) if not isinstance(op, linalg.FillOp) else []
     name = op.attributes.get("hybrid.operator")
     base = "fused_" + (name.data if name is not None else op.name.rpartition(".")[2]).replace(".", "_")
     kernel, block = _kernel(inputs, [op.results[0]], base, taken)

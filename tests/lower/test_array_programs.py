@@ -29,7 +29,7 @@ def programs(text, machine=SMALL, threads=1):
 
 def test_a_contraction_and_its_epilogue():
     w = Writer("f32", [(20, 6)])
-    p = w.product(w.arg((0, 2), extra=(5,)), w.arg((1, 2), extra=(5,)), (0, 1))
+    p = w.contraction(w.arg((0, 2), extra=(5,)), w.arg((1, 2), extra=(5,)), (0, 1))
     contraction, rest = programs(w.text([w.map([p, w.arg((1,))], (0, 1), ADD)]))
     assert (
         str(contraction)
@@ -124,7 +124,7 @@ def test_random_kernels(text, size, threads):
 )  # fmt: skip
 def test_faults_of_contractions(before, after, fault):
     w = Writer("f32", [(20, 6)])
-    (program,) = programs(w.text([w.product(w.arg((0, 2), extra=(5,)), w.arg((1, 2), extra=(5,)), (0, 1))]))
+    (program,) = programs(w.text([w.contraction(w.arg((0, 2), extra=(5,)), w.arg((1, 2), extra=(5,)), (0, 1))]))
     assert any(isinstance(s, TileContract) for s in program.sweeps[0].statements)
     assert str(program).count(before) == 1
     assert fault in faults(parse(str(program).replace(before, after)))

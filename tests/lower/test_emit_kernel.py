@@ -45,39 +45,39 @@ def small_tiles(monkeypatch):
 def test_a_batch_of_rows_is_one_product_of_matrices():
     w = Writer("f64", [(2, 3, 5)])
     x, weight = w.arg((0, 1, 3), extra=(4,)), w.arg((2, 3), extra=(4,))
-    lines = agrees(w, [w.product(x, weight, (0, 1, 2))])
+    lines = agrees(w, [w.contraction(x, weight, (0, 1, 2))])
     assert lines == ["np.matmul(x0.reshape((6, 4)), x1.T, out=y0.reshape((6, 5)))"]
 
 
 def test_heads_are_strides_of_a_batched_product():
     w = Writer("f64", [(2, 3, 5, 5)])  # batch, head, and two times
     q, k = w.arg((0, 2, 1, 4), extra=(7,)), w.arg((0, 3, 1, 4), extra=(7,))
-    lines = agrees(w, [w.product(q, k, (0, 1, 2, 3))])
+    lines = agrees(w, [w.contraction(q, k, (0, 1, 2, 3))])
     assert lines == ["np.matmul(x0.transpose((0, 2, 1, 3)), x1.transpose((0, 2, 3, 1)), out=y0)"]
 
 
 def test_a_permuted_result_is_written_in_place():
     w = Writer("f64", [(2, 3, 5, 6)])
     p, v = w.arg((0, 1, 2, 4), extra=(7,)), w.arg((0, 4, 1, 3), extra=(7,))
-    lines = agrees(w, [w.product(p, v, (0, 2, 1, 3))])
+    lines = agrees(w, [w.contraction(p, v, (0, 2, 1, 3))])
     assert lines == ["np.matmul(x0, x1.transpose((0, 2, 1, 3)), out=y0.transpose((0, 2, 1, 3)))"]
 
 
 def test_a_matrix_times_a_vector_and_a_product_of_vectors():
     w = Writer("f64", [(3,)])
-    agrees(w, [w.product(w.arg((0, 1), extra=(4,)), w.arg((1,), extra=(4,)), (0,))])
+    agrees(w, [w.contraction(w.arg((0, 1), extra=(4,)), w.arg((1,), extra=(4,)), (0,))])
     w = Writer("f64", [()])
-    agrees(w, [w.product(w.arg((0,), extra=(4,)), w.arg((0,), extra=(4,)), ())])
+    agrees(w, [w.contraction(w.arg((0,), extra=(4,)), w.arg((0,), extra=(4,)), ())])
 
 
 def test_several_summed_loops_in_different_orders():
     w = Writer("f64", [(3, 4)])
-    agrees(w, [w.product(w.arg((2, 0, 3), extra=(5, 2)), w.arg((3, 1, 2), extra=(5, 2)), (1, 0))])
+    agrees(w, [w.contraction(w.arg((2, 0, 3), extra=(5, 2)), w.arg((3, 1, 2), extra=(5, 2)), (1, 0))])
 
 
 def test_a_product_lies_where_the_result_of_its_epilogue_will_be():
     w = Writer("f64", [(3, 4)])
-    p = w.product(w.arg((0, 2), extra=(5,)), w.arg((1, 2), extra=(5,)), (0, 1))
+    p = w.contraction(w.arg((0, 2), extra=(5,)), w.arg((1, 2), extra=(5,)), (0, 1))
     y = w.map([w.map([p, w.arg((1,))], (0, 1), ADD), w.arg((0, 1))], (0, 1), ADD)
     lines = agrees(w, [y])
     assert lines[0] == "np.matmul(x0, x1.T, out=y0)"
@@ -88,14 +88,14 @@ def test_a_product_that_its_own_epilogue_chooses_from():
     """``np.copyto`` of one operand must not overwrite the other."""
     for order in ((0, 1), (1, 0)):
         w = Writer("f64", [(3, 4)])
-        p = w.product(w.arg((0, 2), extra=(5,)), w.arg((1, 2), extra=(5,)), (0, 1))
+        p = w.contraction(w.arg((0, 2), extra=(5,)), w.arg((1, 2), extra=(5,)), (0, 1))
         pair = [p, w.arg((0, 1))]
         agrees(w, [w.map([pair[i] for i in order], (0, 1), SELECT)])
 
 
 def test_a_product_that_is_needed_afterwards_has_memory_of_its_own():
     w = Writer("f64", [(3, 4)])
-    p = w.product(w.arg((0, 2), extra=(5,)), w.arg((1, 2), extra=(5,)), (0, 1))
+    p = w.contraction(w.arg((0, 2), extra=(5,)), w.arg((1, 2), extra=(5,)), (0, 1))
     first = w.map([p], (0, 1), EXP)
     second = w.map([p, first], (0, 1), SUB)
     lines = agrees(w, [first, second])
@@ -158,7 +158,7 @@ def test_an_argument_that_is_read_in_another_order_is_not_overwritten():
 
 def test_factors_of_a_product_are_not_overwritten():
     w = Writer("f64", [(4, 4)])
-    p = w.product(w.arg((0, 2), extra=(4,)), w.arg((2, 1), extra=(4,)), (0, 1))
+    p = w.contraction(w.arg((0, 2), extra=(4,)), w.arg((2, 1), extra=(4,)), (0, 1))
     emitter, _ = compiled(kernel(w.text([w.map([p], (0, 1), EXP)])))
     assert emitter.inplace_pairs() == []
 
@@ -408,8 +408,8 @@ def test_sums_of_products_of_rows_need_no_array_for_the_products():
 def test_products_that_others_read_are_made():
     w = Writer("f64", [(6, 5)])
     x, y = w.arg((0, 1)), w.arg((0, 1))
-    product = w.map([x, y], (0, 1), "%r = arith.mulf %e0, %e1 : E")
-    lines = agrees(w, [product, w.reduce(product, (1,))])
+    contraction = w.map([x, y], (0, 1), "%r = arith.mulf %e0, %e1 : E")
+    lines = agrees(w, [contraction, w.reduce(contraction, (1,))])
     assert lines == ["np.multiply(x0, x1, out=y0)", 'np.einsum("ij->i", y0, out=y1)']
 
 
@@ -423,15 +423,15 @@ def test_sums_of_columns_of_products():
 def test_long_rows_and_everything_are_summed_pair_by_pair():
     w = Writer("f32", [(2, 5000)])
     x = w.arg((0, 1))
-    product = w.map([x, x], (0, 1), "%r = arith.mulf %e0, %e1 : E")
-    lines = agrees(w, [w.reduce(product, (1,)), w.reduce(product, (0, 1))], rtol=1e-3)
+    contraction = w.map([x, x], (0, 1), "%r = arith.mulf %e0, %e1 : E")
+    lines = agrees(w, [w.reduce(contraction, (1,)), w.reduce(contraction, (0, 1))], rtol=1e-3)
     assert [line.partition("(")[0] for line in lines][-3:] == ["np.multiply", "np.add.reduce", "np.add.reduce"]
 
 
 def test_a_product_is_not_summed_after_its_factor_is_overwritten():
     """The product of two matrices lies where the result of its epilogue will be, which is written before the sum."""
     w = Writer("f64", [(3, 4)])
-    p = w.product(w.arg((0, 2), extra=(5,)), w.arg((1, 2), extra=(5,)), (0, 1))
+    p = w.contraction(w.arg((0, 2), extra=(5,)), w.arg((1, 2), extra=(5,)), (0, 1))
     square = w.map([p, p], (0, 1), "%r = arith.mulf %e0, %e1 : E")
     result = w.map([p], (0, 1), EXP)
     agrees(w, [result, w.reduce(square, (1,))])

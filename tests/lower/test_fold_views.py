@@ -99,13 +99,13 @@ def test_heads_of_attention_are_strides():
     assert len(operations(function, "tensor.extract_slice")) == 3  # q, k, v
     assert len(operations(function, "tensor.expand_shape")) == 3  # of them, into heads
     (merged_heads,) = operations(function, "tensor.collapse_shape")
-    products = [op for op in operations(function, "linalg.generic") if len(op.inputs) == 2 and reduces(op)]
-    shapes = [shape_of(op.results[0]) for op in products]
+    contractions = [op for op in operations(function, "linalg.generic") if len(op.inputs) == 2 and reduces(op)]
+    shapes = [shape_of(op.results[0]) for op in contractions]
     # of q, k, v together; of scores; of the context, written so that its heads lie side by side; three dense layers
     context = (8, 128, 8, 32)
     assert shapes == [(8, 128, 768), (8, 8, 128, 128), context, (8, 128, 256), (8, 128, 1024), (8, 128, 256)]
-    assert merged_heads.operands[0] is products[2].results[0]
-    lhs, rhs, out = [[e.position for e in m.data.results] for m in products[2].indexing_maps.data]
+    assert merged_heads.operands[0] is contractions[2].results[0]
+    lhs, rhs, out = [[e.position for e in m.data.results] for m in contractions[2].indexing_maps.data]
     assert (lhs, rhs, out) == ([0, 2, 1, 4], [0, 4, 2, 3], [0, 1, 2, 3])
 
 
@@ -241,8 +241,8 @@ def test_a_transposed_result_is_written_transposed():
     np.testing.assert_allclose(got, np.maximum(x @ w, 0).T)
     (function,) = bodies(module)
     assert not copies(function)
-    product, relu = operations(function, "linalg.generic")
-    assert shape_of(product.results[0]) == shape_of(relu.results[0]) == (4, 2)
+    contraction, relu = operations(function, "linalg.generic")
+    assert shape_of(contraction.results[0]) == shape_of(relu.results[0]) == (4, 2)
 
 
 def test_slices_of_axes_that_were_joined():

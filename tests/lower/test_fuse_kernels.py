@@ -43,7 +43,7 @@ def nests(kernel):
     found = [(domain, []) for domain in domains]
     for op in kernel.body.block.ops:
         if isinstance(op, linalg.GenericOp | linalg.MatmulOp):
-            nest = op.attributes.get("hybrid.nest")
+            nest = op.attributes.get("hybrid.loop_nest")
             found[0 if nest is None else nest.value.data][1].append(op)
     return found
 

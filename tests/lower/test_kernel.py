@@ -31,16 +31,16 @@ def test_rows_of_a_softmax_are_its_grid():
     assert nest.domain == (6, 8)
     assert nest.grid == 1
     assert nest.vector == 1
-    assert [s.kind for s in nest.stages] == ["row", "map", "map", "row", "map"]
-    assert [s.axes for s in nest.stages] == [(0,), (0, 1), (0, 1), (0,), (0, 1)]
-    assert [s.reduced for s in nest.stages] == [(1,), (), (), (1,), ()]
-    assert [s.combine.name for s in nest.stages if s.combine is not None] == ["arith.maximumf", "arith.addf"]
+    assert [s.kind for s in nest.ops] == ["row", "elementwise", "elementwise", "row", "elementwise"]
+    assert [s.axes for s in nest.ops] == [(0,), (0, 1), (0, 1), (0,), (0, 1)]
+    assert [s.reduced for s in nest.ops] == [(1,), (), (), (1,), ()]
+    assert [s.combine.name for s in nest.ops if s.combine is not None] == ["arith.maximumf", "arith.addf"]
     assert found.bytes == 2 * 6 * 8 * 4
     assert found.flops == 5 * 6 * 8
     assert found.scratch == 4 * (1 + 8 + 8 + 1)  # for one row: two numbers and two rows
     assert str(found) == (
         "kernel: 384 bytes, 240 operations, 72 bytes of scratch a grid point\n"
-        "  6x8, grid 6: row arith.maximumf, map, map, row arith.addf, map"
+        "  6x8, grid 6: row arith.maximumf, elementwise, elementwise, row arith.addf, elementwise"
     )
 
 
@@ -51,7 +51,7 @@ def test_reductions_across_the_grid_leave_it_whole():
     columns = w.reduce(e, (0,))
     everything = w.reduce(e, (0, 1))
     (nest,) = facts(w, [columns, everything]).nests
-    assert [s.kind for s in nest.stages] == ["map", "across", "across"]
+    assert [s.kind for s in nest.ops] == ["elementwise", "column", "column"]
     assert nest.grid == 2
 
 
@@ -69,19 +69,19 @@ def test_a_reduction_in_the_middle_cuts_the_grid_before_it():
     y = w.map([x, w.reduce(x, (2,))], (0, 1, 2, 3), SUB)
     (nest,) = facts(w, [y]).nests
     assert nest.grid == 2
-    assert nest.stages[0].axes == (0, 1, 3)
+    assert nest.ops[0].axes == (0, 1, 3)
 
 
 def test_a_product_and_its_epilogue():
     w = Writer("f32", [(4, 5)])
     lhs, rhs, bias = w.arg((0, 2), extra=(7,)), w.arg((1, 2), extra=(7,)), w.arg((1,))
-    y = w.map([w.product(lhs, rhs, (0, 1)), bias], (0, 1), ADD)
+    y = w.map([w.contraction(lhs, rhs, (0, 1)), bias], (0, 1), ADD)
     found = facts(w, [y])
     (nest,) = found.nests
-    assert nest.product is nest.stages[0]
-    assert [r.axes for r in nest.product.reads] == [(0, 2), (1, 2)]
-    assert nest.product.reduced == (2,)
-    assert nest.product.sizes == (4, 5, 7)
+    assert nest.contraction is nest.ops[0]
+    assert [r.axes for r in nest.contraction.reads] == [(0, 2), (1, 2)]
+    assert nest.contraction.reduced == (2,)
+    assert nest.contraction.sizes == (4, 5, 7)
     assert nest.grid == 2
     assert found.flops == 2 * 4 * 5 * 7 + 4 * 5
     assert found.bytes == 4 * (4 * 7 + 5 * 7 + 5 + 4 * 5)
@@ -92,7 +92,7 @@ def test_a_transposed_read_says_which_axes_it_follows():
     x, row = w.arg((1, 0)), w.arg((1,))
     y = w.map([x, row], (0, 1), ADD)
     (nest,) = facts(w, [y]).nests
-    assert [r.axes for r in nest.stages[0].reads] == [(1, 0), (1,)]
+    assert [r.axes for r in nest.ops[0].reads] == [(1, 0), (1,)]
     assert nest.vector == 1
 
 
@@ -102,7 +102,7 @@ def test_nests_are_told_apart():
     second = w.reduce(w.arg((0,), nest=1), (0,), nest=1)
     found = facts(w, [first, second])
     assert [n.domain for n in found.nests] == [(4, 5), (9,)]
-    assert [[s.kind for s in n.stages] for n in found.nests] == [["map"], ["across"]]
+    assert [[s.kind for s in n.ops] for n in found.nests] == [["elementwise"], ["column"]]
 
 
 def test_a_result_that_is_one_number():
@@ -118,7 +118,7 @@ func.func private @ones() -> tensor<3xf32> attributes {hybrid.domains = [array<i
         )
     )
     assert found.fills == ((0, 1.0),)
-    assert found.stages == []
+    assert found.ops == []
     assert found.bytes == 12
 
 
@@ -151,6 +151,6 @@ func.func private @f(%x: tensor<3xf32>) -> tensor<3xf32> attributes {hybrid.doma
 def test_sizes_are_those_of_the_loops(axes):
     w = Writer("f32", [(4, 5)])
     y = w.map([w.arg(axes)], axes, EXP)
-    (stage,) = facts(w, [y]).stages
-    assert stage.sizes == tuple((4, 5)[a] for a in axes)
-    assert stage.flops == 20
+    (kernel_op,) = facts(w, [y]).ops
+    assert kernel_op.sizes == tuple((4, 5)[a] for a in axes)
+    assert kernel_op.flops == 20

@@ -79,7 +79,7 @@ def test_what_is_right_passes():
         (kernel(inside="%i = tensor.empty() : tensor<2xf32>"),
          "a body holds arith, math, linalg.index, tensor.extract and linalg.yield"),
         (kernel(domains=""), "@k has 0 domains, and this is of nest 0"),
-        (kernel(axes=AXES + ", hybrid.nest = 1 : i64"), "@k has 1 domains, and this is of nest 1"),
+        (kernel(axes=AXES + ", hybrid.loop_nest = 1 : i64"), "@k has 1 domains, and this is of nest 1"),
         (kernel(axes=""), "it has 2 loops, and hybrid.axes is []"),
         (kernel(axes="hybrid.axes = array<i64: 1, 0>"), "loop 0 of size 2 is not axis 1 of the domain [2, 3]"),
         (kernel(axes="hybrid.axes = array<i64: 0, -1>"), "loop 1 of size 3 is not axis -1 of the domain [2, 3]"),

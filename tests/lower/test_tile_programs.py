@@ -10,7 +10,7 @@ import hybridc as mx
 from hybridc.errors import VerifyError
 from hybridc.gluon import nn
 from hybridc.ir.tile_program import faults, parse, verify
-from hybridc.lower.llvm.loops import kernel_phases
+from hybridc.lower.llvm.loops import parallel_regions
 from tests.random_programs import FLOATS, INTEGERS, Net, programs
 
 SOFTMAX = """\
@@ -49,13 +49,13 @@ tile_program {
 def made(monkeypatch, net, *inputs):
     """The tile programs of a network's kernels, forward and backward."""
     found = []
-    schedule = kernel_phases.schedule
+    schedule = parallel_regions.schedule
 
     def noted(plan, memory):
         found.append(schedule(plan, memory))
         return found[-1]
 
-    monkeypatch.setattr(kernel_phases, "schedule", noted)
+    monkeypatch.setattr(parallel_regions, "schedule", noted)
     net.trace(*inputs).optimize().lower("llvm")
     return found
 

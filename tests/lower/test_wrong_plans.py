@@ -128,7 +128,7 @@ def test_a_kernel_that_may_write_in_place():
     RUN(Context(), module_of(generic("r", ROWS)))
 
 
-LATER = "attrs = {hybrid.nest = 1 : i64, hybrid.axes = array<i64: 0, 1>}"
+LATER = "attrs = {hybrid.loop_nest = 1 : i64, hybrid.axes = array<i64: 0, 1>}"
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,7 @@ class Writer:
         maps = ", ".join(self._map(loops, v.axes) for v in (*reads, result))
         kinds = ", ".join(['"parallel"'] * len(result.axes) + ['"reduction"'] * len(reduced))
         axes = ", ".join(str(a if a < rank else -1) for a in loops)
-        attributes = f"hybrid.axes = array<i64{': ' * bool(loops)}{axes}>, hybrid.nest = {nest} : i64"
+        attributes = f"hybrid.axes = array<i64{': ' * bool(loops)}{axes}>, hybrid.loop_nest = {nest} : i64"
         given = f"ins({', '.join(r.name for r in reads)} : {', '.join(r.type(self.element) for r in reads)})"
         kind = result.type(self.element)
         elements = ", ".join(f"%e{i}: {self.element}" for i in range(len(reads)))
@@ -105,7 +105,7 @@ class Writer:
         init = self._filled(result, number)
         return self._generic(nest, [read], result, tuple(reduced), init, f"%r = {combine} %acc, %e0 : E")
 
-    def product(self, lhs, rhs, axes, nest=0):
+    def contraction(self, lhs, rhs, axes, nest=0):
         """A contraction: what both read and the result does not follow is summed."""
         result = self._result(axes, nest)
         summed = [a for a in lhs.axes if a not in axes]
@@ -183,4 +183,4 @@ def _product(draw, writer, nest, rank):
     for side in ("left", "right"):
         axes = draw(st.permutations([a for a in range(rank) if sides[a] in (side, "both")] + summed))
         operands.append(writer.arg(axes, nest, extra))
-    return writer.product(*operands, draw(st.permutations(range(rank))), nest)
+    return writer.contraction(*operands, draw(st.permutations(range(rank))), nest)

@@ -14,7 +14,7 @@ from hybridc.dialects.handwritten import ArraySpec
 from hybridc.dialects.kernels.add_rows import add_rows
 from hybridc.errors import AttributeValueError, CustomOpError, MXNetError
 from hybridc.gluon.nn import HybridLambda
-from hybridc.lower.llvm.loops.kernel_builder import loop_kernel_phase
+from hybridc.lower.llvm.loops.kernel_builder import loop_kernel_region
 from hybridc.lower.triton.handwritten_launch import launch
 from hybridc.runtime.triton_kernel import run_interpreted
 from tests.lower.llvm.guards import in_guards
@@ -129,8 +129,8 @@ def test_the_example_does_what_it_says():
 def ran(body, extent, arrays, outputs, numbers=(), **more):
     """What native loops make of arrays, and their phase."""
     specs = [ArraySpec(a.shape, a.dtype) for a in (*arrays, *outputs)]
-    phase = loop_kernel_phase(mx.op.LoopKernel(body, extent, numbers, **more), specs, 2)
-    return in_guards([phase], arrays, outputs), phase
+    kernel_launch = loop_kernel_region(mx.op.LoopKernel(body, extent, numbers, **more), specs, 2)
+    return in_guards([kernel_launch], arrays, outputs), kernel_launch
 
 
 def extremes(b, low, high, x, least, most):
@@ -165,9 +165,9 @@ def test_sizes_that_are_numbers_share_code():
     keys = set()
     for size, factor in ((5, 3), (9, -2)):
         x = RNG.normal(size=size)
-        (y,), phase = ran(scaled, size, [x], [np.zeros(size)], (factor,), flat=True)
+        (y,), kernel_launch = ran(scaled, size, [x], [np.zeros(size)], (factor,), flat=True)
         np.testing.assert_array_equal(y, x * factor)
-        keys.add(phase.function.key)
+        keys.add(kernel_launch.function.key)
     assert len(keys) == 1
 
 
@@ -191,22 +191,22 @@ def test_bits():
         b.loop(low, high, each)
 
     outs, _ = ran(body, 9, [x], [np.zeros(9, np.uint64)] * 3)
-    products = [int(v) * 0xD2E7470EE14C6C93 for v in x]
-    np.testing.assert_array_equal(outs[0], np.array([p >> 64 for p in products], np.uint64))
-    np.testing.assert_array_equal(outs[1], np.array([p % 2**64 for p in products], np.uint64))
+    contractions = [int(v) * 0xD2E7470EE14C6C93 for v in x]
+    np.testing.assert_array_equal(outs[0], np.array([p >> 64 for p in contractions], np.uint64))
+    np.testing.assert_array_equal(outs[1], np.array([p % 2**64 for p in contractions], np.uint64))
     np.testing.assert_array_equal(outs[2], x ^ (x >> np.uint64(7)))
 
 
 def test_a_setup_makes_ranges_few():
     """What each range takes however short it is does not become more than what all of them do."""
     spec = [ArraySpec((10000,), F32)]
-    phases = [
-        loop_kernel_phase(mx.op.LoopKernel(scaled, 10000, work=1e7, setup=setup), [*spec, *spec], 2)
+    kernel_launches = [
+        loop_kernel_region(mx.op.LoopKernel(scaled, 10000, work=1e7, setup=setup), [*spec, *spec], 2)
         if setup is None
-        else loop_kernel_phase(mx.op.LoopKernel(copies, 10000, work=1e7, setup=setup), [*spec, *spec], 2)
+        else loop_kernel_region(mx.op.LoopKernel(copies, 10000, work=1e7, setup=setup), [*spec, *spec], 2)
         for setup in (0.0, 1e4, 1e6)
     ]
-    counts = [-(-p.extent // p.grain) for p in phases]
+    counts = [-(-p.extent // p.grain) for p in kernel_launches]
     assert counts[0] > 1000
     assert counts[1:] == [8, 8]
 
@@ -234,7 +234,7 @@ def test_rows_are_added_on_a_gpu_as_on_the_cpu(kind, index, mode):
     got = np.empty_like(want)
     run_interpreted(gpu.function, [data, places, got], gpu.numbers, gpu.configs[0])
     np.testing.assert_array_equal(got, want)
-    native = loop_kernel_phase(
+    native = loop_kernel_region(
         add_rows("llvm", *specs, want.shape, 1, mode), [*specs, ArraySpec(want.shape, want.dtype)], 2
     )
     np.testing.assert_array_equal(in_guards([native], [data, places], [np.empty_like(want)])[0], want)

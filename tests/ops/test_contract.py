@@ -13,7 +13,7 @@ from tests.ops.samples import OURS, each
 
 # Operators without samples, and what tests them.
 NO_SAMPLES: dict[str, str] = {
-    "hybrid.uniform_draw": "random: tests/ops/test_dropout.py",
+    "hybrid.uniform_sample": "random: tests/ops/test_dropout.py",
     "hybrid.boolean_mask": "its shape depends on values: tests/nd/test_ndarray.py",
     "hybrid.subgraph": "it is what a graph's part is: tests/subgraph",
     "hybrid.custom": "it is what the user's CustomOp is: tests/operator",

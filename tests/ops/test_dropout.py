@@ -8,7 +8,7 @@ import pytest
 import hybridc as mx
 from hybridc import autograd, nd
 from hybridc.array.ndarray import NDArray
-from hybridc.dialects.nn.dropout import UniformDraw
+from hybridc.dialects.nn.dropout import UniformSample
 
 
 def ones(*shape, dtype="float32"):
@@ -95,8 +95,8 @@ def test_rrelu_takes_the_mean_slope_in_prediction():
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 def test_uniform_draw(dtype):
     key = np.array([5, 2], dtype=np.uint64)
-    u = UniformDraw.bind(shape=(300, 40), dtype=dtype).eager(key)
-    other = UniformDraw.bind(shape=(300, 40), dtype=dtype, draw=1).eager(key)
+    u = UniformSample.bind(shape=(300, 40), dtype=dtype).eager(key)
+    other = UniformSample.bind(shape=(300, 40), dtype=dtype, draw=1).eager(key)
     assert u.dtype == dtype
     assert u.min() >= 0
     assert u.max() <= 1

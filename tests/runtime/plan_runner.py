@@ -15,11 +15,11 @@ from hybridc.dialects.mlir.hybrid_rt import (
     AliasOp,
     AllocOp,
     ArenaOp,
-    CellOp,
     ConstantOp,
     CopyOp,
     DonatedOp,
     LaunchOp,
+    StateOp,
     ViewOp,
 )
 from hybridc.dialects.movement import NUMPY_MOVES
@@ -63,7 +63,7 @@ class PlanRunner:
                     offset = op.offset.value.data
                     part = values[op.memory][offset : offset + int(np.prod(shape)) * dtype.itemsize]
                     values[op.array] = part.view(dtype).reshape(shape)
-                case AllocOp() | CellOp():
+                case AllocOp() | StateOp():
                     shape, dtype = content(op.array)
                     values[op.array] = np.full(shape, {"f": np.nan, "O": None}.get(dtype.kind, 1), dtype)
                 case DonatedOp():

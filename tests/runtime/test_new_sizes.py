@@ -20,7 +20,7 @@ from hybridc.errors import MXNetError, RecompileError, VerifyError
 from hybridc.ir.native_plan import Position
 from hybridc.options import OPTIONS
 from hybridc.trace.tracer import trace_call
-from hybridc.transforms.kernels.merge_products import ROWS
+from hybridc.transforms.kernels.merge_contractions import ROWS
 from tests.random_programs import EXAMPLES, FLOATS, INTEGERS, Net, programs
 from tests.test_random_programs import SETTINGS
 

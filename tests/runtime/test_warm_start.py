@@ -17,9 +17,9 @@ from hybridc.compile import warm_start
 from hybridc.compile.definitions import Definitions
 from hybridc.compile.stages import Traced
 from hybridc.compile.trace_key import structure
-from hybridc.compile.warm_start import KeptGraph
+from hybridc.compile.warm_start import StoredGraph
 from hybridc.ground.serialize import NotWritable, from_bytes, read, to_bytes, written
-from hybridc.ir.native_plan import Phase
+from hybridc.ir.native_plan import NativeRegion
 from hybridc.ir.planned import HostCall
 from hybridc.lower.llvm.emit_steps import emit
 from hybridc.options import Options
@@ -333,8 +333,8 @@ class Mixed(mx.gluon.HybridBlock):
 def test_programs_are_read_as_they_were_written():
     x = mx.nd.ones((3, 10))
     _, programs = made(Mixed(), x)
-    graph = KeptGraph(programs, (1, 2), (0,), 77, (0, 1), {"a": [1, 2]})
-    found = from_bytes(KeptGraph, to_bytes(graph))
+    graph = StoredGraph(programs, (1, 2), (0,), 77, (0, 1), {"a": [1, 2]})
+    found = from_bytes(StoredGraph, to_bytes(graph))
     assert (found.saved, found.grads, found.kept, found.heads, found.lines) == ((1, 2), (0,), 77, (0, 1), {"a": [1, 2]})
     for name, program in programs.items():
         assert any(isinstance(step, HostCall) for step in program.steps)
@@ -353,15 +353,15 @@ def parts(step):
     if isinstance(step, HostCall):
         return [getattr(step, f.name) for f in dataclasses.fields(HostCall)]
     called, phase = step
-    return [f.key for f in called], *[getattr(phase, f.name) for f in dataclasses.fields(Phase)]
+    return [f.key for f in called], *[getattr(phase, f.name) for f in dataclasses.fields(NativeRegion)]
 
 
 def test_bytes_that_are_no_graph_are_refused():
     x = mx.nd.ones((3, 10))
-    data = to_bytes(KeptGraph(made(Mixed(), x)[1], (), (), 0))
+    data = to_bytes(StoredGraph(made(Mixed(), x)[1], (), (), 0))
     for wrong in (b"", data[:5], data[:-1], data + b"x", data.replace(b"float32", b"float23"), data[8:]):
         with pytest.raises((ValueError, LookupError, TypeError)):
-            from_bytes(KeptGraph, wrong)
+            from_bytes(StoredGraph, wrong)
 
 
 VALUES = [None, True, 1, -3, 1.5, float("inf"), -0.0, 1e-320, "text", (), (1, (2.0, None)), [1, "a"]]

@@ -10,7 +10,7 @@ import pytest
 
 import hybridc as mx
 from hybridc.compile.stages import Traced
-from hybridc.compile.warm_start import KeptGraph
+from hybridc.compile.warm_start import StoredGraph
 from hybridc.gluon.nn import HybridLambda
 from hybridc.ground.serialize import from_bytes, to_bytes
 from hybridc.ir.planned import HostCall
@@ -79,7 +79,7 @@ def programs_of(net, *arrays) -> dict[str, TritonProgram]:
 
 def test_programs_are_read_as_they_were_written() -> None:
     programs = programs_of(Mixed(), mx.nd.ones((3, 10)))
-    found = from_bytes(KeptGraph, to_bytes(KeptGraph(programs, (1,), (0,), 7)))
+    found = from_bytes(StoredGraph, to_bytes(StoredGraph(programs, (1,), (0,), 7)))
     for name, program in programs.items():
         other = found.programs[name]
         assert type(other) is TritonProgram
@@ -93,13 +93,13 @@ def test_programs_are_read_as_they_were_written() -> None:
 
 
 def test_bytes_that_name_another_function_are_refused() -> None:
-    data = to_bytes(KeptGraph(programs_of(HybridLambda("exp"), mx.nd.ones((3,))), (), (), 0))
+    data = to_bytes(StoredGraph(programs_of(HybridLambda("exp"), mx.nd.ones((3,))), (), (), 0))
     graph, values = json.loads(data[8:])
     name, source, *_ = values[0]
     assert name in source
     text = json.dumps([graph, []]).encode()
     with pytest.raises(LookupError):
-        from_bytes(KeptGraph, len(text).to_bytes(8, "little") + text)
+        from_bytes(StoredGraph, len(text).to_bytes(8, "little") + text)
 
 
 KEYS = """

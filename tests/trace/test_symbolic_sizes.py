@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hybridc.dialects.array.slicing import part_of
 from hybridc.dialects.mlir.integer_array import integer_array, integers_of
 from hybridc.ground.sizes import MARK, Size, Sizes
-from hybridc.ir.joined import reshaped_strides
+from hybridc.ir.concatenated import reshaped_strides
 
 NAMES = ("+", "-", "*", "//", "%", "-//", "max", "min", "if <", "if ==", "if", "slice", "index")
 BINARY = {"+": operator.add, "-": operator.sub, "*": operator.mul, "max": max, "min": min}

@@ -32,7 +32,7 @@ class Gemm(Product, Composite):
             )
         return self.axis % rank
 
-    def product_shape(self, a: Shape, b: Shape) -> Shape:
+    def contraction_shape(self, a: Shape, b: Shape) -> Shape:
         """The shape of A times B."""
         axis = self.row_axis(a)
         stacks = [tuple(n for i, n in enumerate(s[:-1]) if i != axis) for s in (a, b)]
@@ -63,7 +63,7 @@ class Gemm(Product, Composite):
         """alpha times the product, on NumPy arrays."""
         if not is_float(a.dtype):
             self.require_float(a.dtype)
-        self.product_shape(a.shape, b.shape)
+        self.contraction_shape(a.shape, b.shape)
         axis = self.row_axis(a.shape)
         y = matmul(a.swapaxes(axis, -2), b.swapaxes(axis, -2), self.transpose_a, self.transpose_b)
         if self.alpha != 1:
@@ -89,7 +89,7 @@ class Gemm2(Gemm):
     axis: int = attribute(-2, "the axis that holds the rows of the matrices")
 
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
-        return shapes, [self.product_shape(*shapes)]
+        return shapes, [self.contraction_shape(*shapes)]
 
     def decompose(self, F: Any, *inputs: Any) -> Any:
         return self.product(F, *inputs)
@@ -128,7 +128,7 @@ class GemmAdd(Gemm):
     axis: int = attribute(-2, "the axis that holds the rows of the matrices")
 
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
-        out = self.product_shape(shapes[0], shapes[1])
+        out = self.contraction_shape(shapes[0], shapes[1])
         if shapes[2] != out:
             raise ShapeError(f"linalg_gemm: C has shape {shapes[2]}, expected {out}, that of the product of A and B")
         return shapes, [out]

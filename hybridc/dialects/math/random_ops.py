@@ -73,7 +73,7 @@ def bernoulli(rng: Any, shape: Shape, dtype: DType, prob: Any) -> Any:
 # --- kinds of operators -----------------------------------------------------------------------------------
 
 
-class _Draws(Opaque):
+class _Sampler(Opaque):
     """Draws from the distribution ``VALUES``; ``PARAMETERS`` are the attributes that it takes."""
 
     gradient = no_gradient
@@ -122,7 +122,7 @@ class _Draws(Opaque):
         return [getattr(self, p) for p in self.PARAMETERS]
 
 
-class _FromNumbers(_Draws):
+class _FromNumbers(_Sampler):
     """The parameters are numbers."""
 
     INPUTS = ("key",)
@@ -148,7 +148,7 @@ class _FromNumbers(_Draws):
         return [((), {"shape": "x"}, f"{cls.title()}: attribute shape takes a tuple of integers, got 'x'")]
 
 
-class _SampleLike(_Draws):
+class _SampleLike(_Sampler):
     """The parameters are numbers, shape and dtype those of an array."""
 
     INPUTS = ("data", "key")
@@ -166,7 +166,7 @@ class _SampleLike(_Draws):
         return self.drawn(key, x.shape, x.dtype, self.numbers())
 
 
-class _FromArrays(_Draws):
+class _FromArrays(_Sampler):
     """The parameters are arrays of one shape; each element gives ``shape`` samples."""
 
     shape: Shape = attribute((), "shape of the draws of one element")

@@ -100,10 +100,10 @@ class AllocOp(IRDLOperation):
 
 
 @irdl_op_definition
-class CellOp(IRDLOperation):
+class StateOp(IRDLOperation):
     """Operator state, kept beside the arena from call to call."""
 
-    name = "hybrid_rt.cell"
+    name = "hybrid_rt.state"
     array = result_def(MemRefType)
     assembly_format = "attr-dict `:` type($array)"
 
@@ -226,5 +226,5 @@ def aliased(value: SSAValue) -> SSAValue:
 
 
 HybridRt: Any = Dialect(
-    "hybrid_rt", [ArenaOp, ViewOp, AllocOp, CellOp, DonatedOp, ConstantOp, AliasOp, CopyOp, LaunchOp]
+    "hybrid_rt", [ArenaOp, ViewOp, AllocOp, StateOp, DonatedOp, ConstantOp, AliasOp, CopyOp, LaunchOp]
 )

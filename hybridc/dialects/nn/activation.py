@@ -10,7 +10,7 @@ import numpy as np
 from hybridc.dialects.math.elementwise import meaning
 from hybridc.dialects.math.trigonometry import Tanh
 from hybridc.dialects.math.unary import Unary, special
-from hybridc.dialects.nn.dropout import Drawing, uniform
+from hybridc.dialects.nn.dropout import Sampling, uniform
 from hybridc.dialects.operator import Bad, Composite, Operator, Sample, attribute, invoke_bound, register
 from hybridc.dialects.operator_attribute import Shape
 from hybridc.dialects.scalar import NUMPY
@@ -227,7 +227,7 @@ class Leaky(Unary):
 
 
 @register("hybrid.rrelu")
-class RRelu(Drawing):
+class RRelu(Sampling):
     """x where it is positive, else slope * x: a random slope for each element in training, their mean else
 
     The hidden second output is the slope of each element.
@@ -252,7 +252,7 @@ class RRelu(Drawing):
 
     def decompose(self, F: Any, *inputs: Any) -> Any:
         x, key = inputs
-        drawn = F.uniform_draw(key, shape=x.shape, dtype=x.dtype, draw=self.draw)
+        drawn = F.uniform_sample(key, shape=x.shape, dtype=x.dtype, draw=self.draw)
         slope = drawn * (self.upper_bound - self.lower_bound) + self.lower_bound
         return F.maximum(x, 0) + slope * F.minimum(x, 0), slope
 

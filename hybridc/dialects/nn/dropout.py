@@ -24,8 +24,8 @@ def uniform(key: Any, draw: int, shape: Shape, dtype: DType) -> Any:
     return generator(key, draw).random(shape, np.float32).astype(dtype, copy=False)
 
 
-@register("hybrid.uniform_draw")
-class UniformDraw(Opaque):
+@register("hybrid.uniform_sample")
+class UniformSample(Opaque):
     """Uniform numbers in [0, 1) of the draw that a key names: what the operators here decompose into
 
     They are those of :func:`hybridc.random.generator`: Philox with the key's first word as key, and its second plus
@@ -54,7 +54,7 @@ class UniformDraw(Opaque):
         return uniform(arrays[0], self.draw, self.shape, self.dtype)
 
 
-class Drawing(Composite):
+class Sampling(Composite):
     """Shape and dtype of an operator with one input, a key, and one hidden output."""
 
     INPUTS = ("data", "key")
@@ -89,7 +89,7 @@ class Drawing(Composite):
 
 
 @register("hybrid.dropout", "Dropout")
-class Dropout(Drawing):
+class Dropout(Sampling):
     """In training, elements are set to 0 with probability p and the others divided by 1 - p; else a copy
 
     The hidden second output is the factor of each element: 0 or 1 / (1 - p).
@@ -124,7 +124,7 @@ class Dropout(Drawing):
     def decompose(self, F: Any, *inputs: Any) -> Any:
         x, key = inputs
         dtype = computed(np.dtype(x.dtype))
-        drawn = F.uniform_draw(key, shape=self.hidden_shape(x.shape), dtype=dtype, draw=self.draw)
+        drawn = F.uniform_sample(key, shape=self.hidden_shape(x.shape), dtype=dtype, draw=self.draw)
         kept = F.greater_equal(drawn, self.p)
         factor = (kept if dtype == x.dtype else F.cast(kept, x.dtype)) * self.scale
         return x * factor, factor

@@ -81,7 +81,7 @@ class Entry:
         """The result of a call."""
         inputs: list[NDArray] = list(arrays)
         for role, source in self.others:
-            inputs.append(source if role != "key" else self.trace.draw_key())
+            inputs.append(source if role != "key" else self.trace.random_key())
         graph = self.graph(inputs)
         result = graph.run(inputs)
         if graph is self.plain and graph.at_once is not None and "key" not in self.trace.roles:
@@ -195,7 +195,7 @@ class CachedGraph:
         """Compile for these arguments, without running."""
         key, arrays = _signature(args)
         entry = self._find(key, args)
-        others = [source if role != "key" else entry.trace.draw_key() for role, source in entry.others]
+        others = [source if role != "key" else entry.trace.random_key() for role, source in entry.others]
         entry.graph([*arrays, *others])
 
     def _run(self, key: Signature, arrays: tuple[NDArray, ...], args: tuple[Any, ...]) -> Any:

@@ -244,7 +244,7 @@ class Bound:
             self._numbers = numbers
         arguments = [*map(self._apart, data), *self._arguments[self._count :]]
         if program.key is not None:
-            arguments[program.key] = program.traced.trace.draw_key()._data
+            arguments[program.key] = program.traced.trace.random_key()._data
         for place in self._copied:
             arguments[place] = arguments[place].copy(order="C")
         # Infinities and NaN are the user's: they go into the weights without a warning, as in MXNet.

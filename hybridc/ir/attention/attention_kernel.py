@@ -24,9 +24,9 @@ from xdsl.ir import SSAValue
 from hybridc.dialects.operator_attribute import DType
 from hybridc.ground.cached import cached_property
 from hybridc.ir.attention.causal import hidden_beyond
-from hybridc.ir.kernel import Axes, Kernel, Nest, Read, Stage, number_of
+from hybridc.ir.contraction_shape import multiplied
+from hybridc.ir.kernel import Axes, Kernel, KernelOp, LoopNest, Read, number_of
 from hybridc.ir.online_reductions import OnlineSoftmax, online_softmax
-from hybridc.ir.product_shape import multiplied
 from hybridc.ir.structured import Shape, dtype_of, shape_of
 
 
@@ -38,8 +38,8 @@ class GridContraction:
     middle (then its left operand follows rows, its right one keys), else columns of its right operand.
     """
 
-    stage: Stage
-    nest: Nest
+    kernel_op: KernelOp
+    nest: LoopNest
     left: Read
     right: Read
     dtype: DType
@@ -54,14 +54,14 @@ class GridContraction:
         return math.prod(self.sizes)
 
     @property
-    def epilogue(self) -> list[Stage]:
+    def epilogue(self) -> list[KernelOp]:
         """What follows in the same nest."""
-        return [s for s in self.nest.stages if s is not self.stage]
+        return [s for s in self.nest.ops if s is not self.kernel_op]
 
     @property
     def summed(self) -> set[int]:
         """The axes of the middle that it sums."""
-        return {a for a, own in self.where.items() if own in self.stage.reduced}
+        return {a for a, own in self.where.items() if own in self.kernel_op.reduced}
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,14 +73,14 @@ class Attention:
     """
 
     kernel: Kernel
-    middle: Nest
+    middle: LoopNest
     given: Sequence[GridContraction]
     made: Sequence[GridContraction]
     batch: Axes
     rows: Axes
     keys: Axes
     softmax: OnlineSoftmax | None = None
-    delta: tuple[Stage, Axes] | None = None
+    delta: tuple[KernelOp, Axes] | None = None
 
     @property
     def wide(self) -> DType:
@@ -120,21 +120,21 @@ def attention_of(kernel: Kernel) -> Attention | None:
     first, middle, last = kernel.nests
     softmax = online_softmax(middle)
     made = None if softmax is None else _made(kernel, middle, last)
-    if softmax is None or made is None or first.product is None:
+    if softmax is None or made is None or first.contraction is None:
         return None
     weights = (*softmax.shares, *softmax.after)[-1]
     peak, total = softmax.peak, softmax.total
     if made.left.value is not weights.result or made.summed != {*peak.reduced}:
         return None
-    if any(v not in {s.result for s in (peak, total, *last.stages)} for v in kernel.results):
+    if any(v not in {s.result for s in (peak, total, *last.ops)} for v in kernel.results):
         return None
     whole = [a for a, n in enumerate(middle.domain) if n != 1]
     keys = tuple(a for a in whole if a in peak.reduced)
     # Rows are what neither keys nor values follow: these can be anything else that does not follow the rows.
-    read = _read(middle, first.product.result) or ()
-    axes = dict(zip(read, first.product.axes, strict=False))
+    read = _read(middle, first.contraction.result) or ()
+    axes = dict(zip(read, first.contraction.axes, strict=False))
     follows_values = {a for a in whole if made.where[a] in made.right.axes}
-    both = [{a for a in whole if axes.get(a) in r.axes} for r in first.product.reads]
+    both = [{a for a in whole if axes.get(a) in r.axes} for r in first.contraction.reads]
     of_keys = next((b for b in both if {a for a in keys if a in axes} <= b), None)
     if of_keys is None:
         return None
@@ -149,7 +149,7 @@ def attention_of(kernel: Kernel) -> Attention | None:
 
 def attention_backward_of(kernel: Kernel) -> Attention | None:
     """A kernel as the backward of an attention, if it is one, and more than one row and key take part."""
-    if not _is_plain(kernel, 7) or any(s.kind != "map" for s in kernel.nests[3].stages):
+    if not _is_plain(kernel, 7) or any(s.kind != "elementwise" for s in kernel.nests[3].ops):
         return None
     delta, first, second, middle, *last = kernel.nests
     made = [c for nest in last if (c := _made(kernel, middle, nest)) is not None]
@@ -166,7 +166,7 @@ def attention_backward_of(kernel: Kernel) -> Attention | None:
     whole = [a for a, n in enumerate(middle.domain) if n != 1]
     row_axes, key_axes = (tuple(a for a in whole if a in axes) for axes in (rows, along))
     batch = tuple(a for a in whole if a not in rows and a not in along)
-    results = {s.result for c in made for s in c.nest.stages}
+    results = {s.result for c in made for s in c.nest.ops}
     if not {*kernel.results} <= results or min(c.width for c in (*given, *made)) < 2:
         return None
     if not row_axes or not key_axes or not {*batch, *row_axes} <= {*sums[1]}:
@@ -182,102 +182,102 @@ def _is_plain(kernel: Kernel, nests: int) -> bool:
     if len(kernel.nests) != nests or kernel.fills or len(set(kernel.results)) < len(kernel.results):
         return False
     for nest in kernel.nests:
-        made = {s.result: s for s in nest.stages}
-        reads = [r for s in nest.stages for r in s.reads if r.value in made]
+        made = {s.result: s for s in nest.ops}
+        reads = [r for s in nest.ops for r in s.reads if r.value in made]
         if 0 in nest.domain or any(r.axes != made[r.value].axes for r in reads):
             return False
     return all(0 not in shape_of(v) for v in kernel.arguments)
 
 
-def _multiplied(nest: Nest) -> tuple[Stage, tuple[DType, DType]] | None:
+def _multiplied(nest: LoopNest) -> tuple[KernelOp, tuple[DType, DType]] | None:
     """The contraction of a nest and its dtypes, if its body adds the product of two floating-point numbers to zero."""
-    stage = nest.product
-    if stage is None or number_of(stage.op.operands[2]) != 0:
+    kernel_op = nest.contraction
+    if kernel_op is None or number_of(kernel_op.op.operands[2]) != 0:
         return None
-    if not {*stage.reduced} <= {*stage.reads[0].axes} & {*stage.reads[1].axes}:
+    if not {*kernel_op.reduced} <= {*kernel_op.reads[0].axes} & {*kernel_op.reads[1].axes}:
         return None
-    dtypes = multiplied(stage)
-    return None if dtypes is None else (stage, dtypes)
+    dtypes = multiplied(kernel_op)
+    return None if dtypes is None else (kernel_op, dtypes)
 
 
-def _given(kernel: Kernel, middle: Nest, nest: Nest, rows: set[int], keys: set[int]) -> GridContraction | None:
+def _given(kernel: Kernel, middle: LoopNest, nest: LoopNest, rows: set[int], keys: set[int]) -> GridContraction | None:
     """The contraction of a nest, its only stage, that the middle reads: of something along rows, and along keys."""
     found = _multiplied(nest)
-    if found is None or len(nest.stages) != 1:
+    if found is None or len(nest.ops) != 1:
         return None
-    stage, dtypes = found
-    read = _read(middle, stage.result)
-    if read is None or len({*read}) < len(shape_of(stage.result)):
+    kernel_op, dtypes = found
+    read = _read(middle, kernel_op.result)
+    if read is None or len({*read}) < len(shape_of(kernel_op.result)):
         return None
-    where = dict(zip(read, stage.axes, strict=True))
+    where = dict(zip(read, kernel_op.axes, strict=True))
     along, across = ({where[a] for a in axes if a in where and middle.domain[a] != 1} for axes in (keys, rows))
-    for left, right in (stage.reads, stage.reads[::-1]):
+    for left, right in (kernel_op.reads, kernel_op.reads[::-1]):
         fits = along <= {*right.axes} and not along & {*left.axes} and not across & {*right.axes}
         if fits and all(r.value in kernel.arguments for r in (left, right)):
             sizes = dict(zip(left.axes, shape_of(left.value), strict=True))
-            own = tuple(sizes[a] for a in stage.reduced)
-            return GridContraction(stage, nest, left, right, *dtypes, where, stage.reduced, own)
+            own = tuple(sizes[a] for a in kernel_op.reduced)
+            return GridContraction(kernel_op, nest, left, right, *dtypes, where, kernel_op.reduced, own)
     return None
 
 
-def _made(kernel: Kernel, middle: Nest, nest: Nest) -> GridContraction | None:
+def _made(kernel: Kernel, middle: LoopNest, nest: LoopNest) -> GridContraction | None:
     """The contraction of a nest, of what the middle made and something else, and the maps of it that follow."""
     found = _multiplied(nest)
     if found is None or not _only_maps_follow(kernel, nest):
         return None
-    stage, dtypes = found
-    made = {s.result: s for s in middle.stages}
-    inner = [r for r in stage.reads if r.value in made]
+    kernel_op, dtypes = found
+    made = {s.result: s for s in middle.ops}
+    inner = [r for r in kernel_op.reads if r.value in made]
     if len(inner) != 1:
         return None
     (left,) = inner
-    right = next(r for r in stage.reads if r is not left)
+    right = next(r for r in kernel_op.reads if r is not left)
     axes = made[left.value].axes
     if len({*axes}) != len(middle.domain) or len({*left.axes}) < len(axes) or right.value not in kernel.arguments:
         return None
-    there = {*kernel.arguments, *(s.result for s in nest.stages)}
-    after = [r.value for s in nest.stages if s is not stage for r in s.reads]
+    there = {*kernel.arguments, *(s.result for s in nest.ops)}
+    after = [r.value for s in nest.ops if s is not kernel_op for r in s.reads]
     if any(v not in there and number_of(v) is None for v in after):
         return None
     where = dict(zip(axes, left.axes, strict=True))
     own = tuple(a for a in range(len(nest.domain)) if a not in where.values() and nest.domain[a] != 1)
     if not {*own} <= {*right.axes}:
         return None
-    return GridContraction(stage, nest, left, right, *dtypes, where, own, tuple(nest.domain[a] for a in own))
+    return GridContraction(kernel_op, nest, left, right, *dtypes, where, own, tuple(nest.domain[a] for a in own))
 
 
-def _only_maps_follow(kernel: Kernel, nest: Nest) -> bool:
+def _only_maps_follow(kernel: Kernel, nest: LoopNest) -> bool:
     """Whether a nest is a contraction and maps of it that need no other element, and its results follow all axes."""
     whole = {a for a, n in enumerate(nest.domain) if n != 1}
-    maps = [s for s in nest.stages if s is not nest.product]
-    if any(s.kind != "map" or s.anywhere for s in maps):
+    maps = [s for s in nest.ops if s is not nest.contraction]
+    if any(s.kind != "elementwise" or s.indirect for s in maps):
         return False
-    return all(whole <= {*s.axes} for s in nest.stages if s.result in kernel.results)
+    return all(whole <= {*s.axes} for s in nest.ops if s.result in kernel.results)
 
 
-def _read(nest: Nest, value: SSAValue) -> Axes | None:
+def _read(nest: LoopNest, value: SSAValue) -> Axes | None:
     """The axes with which a nest reads a value, if it is always the same and there are some."""
-    found = {r.axes for s in nest.stages for r in s.reads if r.value is value}
+    found = {r.axes for s in nest.ops for r in s.reads if r.value is value}
     return found.pop() if len(found) == 1 else None
 
 
-def _delta(kernel: Kernel, middle: Nest, nest: Nest, grads: GridContraction) -> tuple[Stage, Axes] | None:
+def _delta(kernel: Kernel, middle: LoopNest, nest: LoopNest, grads: GridContraction) -> tuple[KernelOp, Axes] | None:
     """The sum of the rows of two arrays, one of them the gradient, and what its dimensions follow in the middle."""
-    if len(nest.stages) != 1 or nest.product is None:
+    if len(nest.ops) != 1 or nest.contraction is None:
         return None
-    stage = nest.product
-    dtypes, axes = multiplied(stage), _read(middle, stage.result)
-    if dtypes is None or axes is None or dtypes[1] != dtype_of(stage.result):
+    kernel_op = nest.contraction
+    dtypes, axes = multiplied(kernel_op), _read(middle, kernel_op.result)
+    if dtypes is None or axes is None or dtypes[1] != dtype_of(kernel_op.result):
         return None
-    given = [r.value for r in stage.reads]
+    given = [r.value for r in kernel_op.reads]
     if given.count(grads.left.value) != 1 or any(v not in kernel.arguments for v in given):
         return None
-    own = next(r for r in stage.reads if r.value is grads.left.value)
+    own = next(r for r in kernel_op.reads if r.value is grads.left.value)
     # The gradient's dimensions are rows, or batches, and columns: the same in the sum as in the contraction.
     place = dict(zip(own.axes, grads.left.axes, strict=True))
-    kept = dict(zip(stage.axes, axes, strict=True))
-    if {place.get(a) for a in stage.reduced} != {*grads.own}:
+    kept = dict(zip(kernel_op.axes, axes, strict=True))
+    if {place.get(a) for a in kernel_op.reduced} != {*grads.own}:
         return None
     if any(grads.where.get(kept[a]) != place[a] for a in own.axes if a in kept):
         return None
-    return stage, axes
+    return kernel_op, axes

@@ -25,8 +25,8 @@ from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Operation, SSAValue
 
 from hybridc.dtypes import exact_integers, is_float
-from hybridc.ir.kernel import CASTS, Nest, Stage, number_of
-from hybridc.ir.nest_plan import loop_axes
+from hybridc.ir.kernel import CASTS, KernelOp, LoopNest, number_of
+from hybridc.ir.loop_nest_plan import loop_axes
 from hybridc.ir.structured import element_dtype
 
 # Numbers that masks use in the place of infinity, the smallest of them: what half precision can hold.
@@ -63,7 +63,7 @@ _Fact = _Affine | _Sides
 _UNKNOWN = _Sides(None, None, None)
 
 
-def hidden_beyond(nest: Nest, rows: int, keys: int, values: Iterable[SSAValue], value: float) -> int | None:
+def hidden_beyond(nest: LoopNest, rows: int, keys: int, values: Iterable[SSAValue], value: float) -> int | None:
     """By how much a key must be beyond a row for all these values to be this number, zero or minus infinity, there.
 
     None if that is not known, or the first row would see no key.
@@ -82,24 +82,24 @@ def _is(step: _Sides, value: float) -> bool:
 
 
 class _Facts:
-    def __init__(self, nest: Nest, rows: int, keys: int) -> None:
+    def __init__(self, nest: LoopNest, rows: int, keys: int) -> None:
         self.nest, self.rows, self.keys = nest, rows, keys
         self.known: dict[SSAValue, _Fact] = {}
-        for stage in nest.stages:
-            self.known[stage.result] = self._stage(stage) if stage.kind == "map" else _UNKNOWN
+        for kernel_op in nest.ops:
+            self.known[kernel_op.result] = self._kernel_op(kernel_op) if kernel_op.kind == "elementwise" else _UNKNOWN
 
     def of(self, value: SSAValue) -> _Fact:
         """What is known of a value of the nest."""
         number = number_of(value)
         return self.known.get(value, _UNKNOWN) if number is None else _number(float(number))
 
-    def _stage(self, stage: Stage) -> _Fact:
-        block = stage.op.regions[0].block
-        for argument, read in zip(block.args, stage.reads, strict=False):
+    def _kernel_op(self, kernel_op: KernelOp) -> _Fact:
+        block = kernel_op.op.regions[0].block
+        for argument, read in zip(block.args, kernel_op.reads, strict=False):
             contracted = isinstance(read.value.owner, Operation) and number_of(read.value) is None
             score = contracted and read.value not in self.known and self.keys in read.axes
             self.known[argument] = _Sides(None, _SCORE, _SCORE) if score else self.of(read.value)
-        axes = loop_axes(stage)
+        axes = loop_axes(kernel_op)
         for op in block.ops:
             if isinstance(op, linalg.YieldOp):
                 return self.of(op.operands[0])
@@ -129,9 +129,11 @@ class _Facts:
         """Whether an operation is a difference from something that is the same for all keys of a row."""
         if not isinstance(op, arith.SubfOp):
             return False
-        stages = [s for s in self.nest.stages if s.op.regions[0].block is op.parent]
-        reads = [r for s in stages for a, r in zip(s.op.regions[0].block.args, s.reads, strict=False) if a is op.rhs]
-        return any(self.keys not in r.axes and all(r.value not in s.anywhere for s in stages) for r in reads)
+        kernel_ops = [s for s in self.nest.ops if s.op.regions[0].block is op.parent]
+        reads = [
+            r for s in kernel_ops for a, r in zip(s.op.regions[0].block.args, s.reads, strict=False) if a is op.rhs
+        ]
+        return any(self.keys not in r.axes and all(r.value not in s.indirect for s in kernel_ops) for r in reads)
 
     def _is_exact(self, line: _Affine, op: Operation) -> bool:
         """Whether numbers of the result's type are as exact as the indices that they are made of."""

@@ -11,24 +11,30 @@ from xdsl.dialects.builtin import ModuleOp
 
 from hybridc.dialects.handwritten import ArraySpec, LoopKernel
 from hybridc.dialects.mlir.hybrid_rt import aligned
-from hybridc.ir.native_plan import NOT_LOADED, Grid, GridPart, Phase, Position
+from hybridc.ir.native_plan import NOT_LOADED, Grid, GridPart, NativeRegion, Position
 from hybridc.ir.planned import SlotView
 from hybridc.lower.emit_planned import PlanEmitter
-from hybridc.lower.llvm.kernel_code import Codes
-from hybridc.lower.llvm.loops.kernel_builder import loop_kernel_phase
-from hybridc.lower.llvm.loops.kernel_phases import GridPhase, KernelPhase, KernelPhases, copy_phase, fill_phase
+from hybridc.lower.llvm.kernel_cache import KernelCache
+from hybridc.lower.llvm.loops.kernel_builder import loop_kernel_region
+from hybridc.lower.llvm.loops.parallel_regions import (
+    GridPhase,
+    ParallelRegion,
+    ParallelRegions,
+    copy_region,
+    fill_region,
+)
 from hybridc.lower.llvm.native_source import NativeSource
 from hybridc.options import OPTIONS
 
 
 def emit(
-    module: ModuleOp, name: str, threads: int, poison: bool = OPTIONS.poison, codes: Codes | None = None
+    module: ModuleOp, name: str, threads: int, poison: bool = OPTIONS.poison, kernel_cache: KernelCache | None = None
 ) -> NativeSource:
     """The native plan of the planned function ``name``; with ``poison``, dead memory is filled with NaN.
 
     ``codes`` have the module's kernels compiled, if they were needed before.
     """
-    emitter = _StepEmitter(module, name, Codes(threads) if codes is None else codes, poison)
+    emitter = _StepEmitter(module, name, KernelCache(threads) if kernel_cache is None else kernel_cache, poison)
     emitter.walk()
     return emitter.program
 
@@ -36,56 +42,56 @@ def emit(
 class _StepEmitter(PlanEmitter):
     TARGET = "llvm"
 
-    def __init__(self, module: ModuleOp, name: str, codes: Codes, poison: bool) -> None:
-        self.program = NativeSource(name, "", 0, threads=codes.threads)
-        super().__init__(module, self.program, codes, poison)
+    def __init__(self, module: ModuleOp, name: str, kernel_cache: KernelCache, poison: bool) -> None:
+        self.program = NativeSource(name, "", 0, threads=kernel_cache.threads)
+        super().__init__(module, self.program, kernel_cache, poison)
 
     def launched(self, lines: int, steps: int) -> None:
         functions = [f for s in self.program.steps[steps:] if isinstance(s, tuple) for f in s[0]]
         self.program.calls.append(("\n".join(self.lines[lines:]), functions))
 
-    def run(self, made: KernelPhases, places: Sequence[Position], scratch: Position | None, name: str) -> None:
+    def run(self, made: ParallelRegions, places: Sequence[Position], scratch: Position | None, name: str) -> None:
         each = aligned(made.scratch) * bool(made.scratch)
-        for phase in made.phases:
-            if phase.extent > 0:
-                self._step(phase, tuple(places[i] for i in phase.buffers), scratch, each, name)
+        for region in made.regions:
+            if region.extent > 0:
+                self._step(region, tuple(places[i] for i in region.buffers), scratch, each, name)
 
     def _step(
         self,
-        phase: KernelPhase | GridPhase,
+        region: ParallelRegion | GridPhase,
         buffers: tuple[Position, ...],
         scratch: Position | None,
         each: int,
         name: str,
     ) -> None:
-        made = Phase(NOT_LOADED, buffers, b"", phase.extent, phase.grain, scratch, each, name, phase.least)
-        self.program.work += phase.work
+        made = NativeRegion(NOT_LOADED, buffers, b"", region.extent, region.grain, scratch, each, name, region.least)
+        self.program.work += region.work
         where = ", ".join(f"{b.slot}+{b.offset}" for b in buffers)
-        line = f"    [0, {phase.extent}) by {phase.grain}, buffers ({where})"
-        if isinstance(phase, KernelPhase):
-            self.program.steps.append(((phase.function,), replace(made, numbers=_cells(phase))))
-            self.lines.append(f"{line}, numbers ({', '.join(map(str, phase.numbers))})")
+        line = f"    [0, {region.extent}) by {region.grain}, buffers ({where})"
+        if isinstance(region, ParallelRegion):
+            self.program.steps.append(((region.function,), replace(made, numbers=_cells(region))))
+            self.lines.append(f"{line}, numbers ({', '.join(map(str, region.numbers))})")
             return
-        parts = [GridPart(NOT_LOADED, p.buffers, _cells(p.phase), p.phase.extent, p.scratch) for p in phase.parts]
-        grid = Grid(phase.sizes, phase.steps, tuple(parts))
-        self.program.steps.append((tuple([p.phase.function for p in phase.parts]), replace(made, grid=grid)))
-        self.lines.append(f"{line}, a grid of {' x '.join(map(str, phase.sizes))} tiles:")
-        for part in phase.parts:
-            given = ", ".join(map(str, part.phase.numbers))
-            self.lines.append(f"        [0, {part.phase.extent}), numbers ({given})")
+        parts = [GridPart(NOT_LOADED, p.buffers, _cells(p.region), p.region.extent, p.scratch) for p in region.parts]
+        grid = Grid(region.sizes, region.steps, tuple(parts))
+        self.program.steps.append((tuple([p.region.function for p in region.parts]), replace(made, grid=grid)))
+        self.lines.append(f"{line}, a grid of {' x '.join(map(str, region.sizes))} tiles:")
+        for part in region.parts:
+            given = ", ".join(map(str, part.region.numbers))
+            self.lines.append(f"        [0, {part.region.extent}), numbers ({given})")
 
-    def described(self, kernel: LoopKernel, arrays: Sequence[ArraySpec]) -> KernelPhases:
-        return KernelPhases([loop_kernel_phase(kernel, arrays, self.program.threads)])
+    def described(self, kernel: LoopKernel, arrays: Sequence[ArraySpec]) -> ParallelRegions:
+        return ParallelRegions([loop_kernel_region(kernel, arrays, self.program.threads)])
 
-    def copy(self, source: SlotView) -> KernelPhases:
-        return KernelPhases([copy_phase(source.dtype, source.shape, source.strides, 0, 1)])
+    def copy(self, source: SlotView) -> ParallelRegions:
+        return ParallelRegions([copy_region(source.dtype, source.shape, source.strides, 0, 1)])
 
-    def fill(self, size: int) -> KernelPhases:
-        return KernelPhases([fill_phase(np.dtype(np.int8), size, -1, 0)])
+    def fill(self, size: int) -> ParallelRegions:
+        return ParallelRegions([fill_region(np.dtype(np.int8), size, -1, 0)])
 
 
-def _cells(phase: KernelPhase) -> bytes:
-    return b"".join(_cell(n) for n in phase.numbers)
+def _cells(region: ParallelRegion) -> bytes:
+    return b"".join(_cell(n) for n in region.numbers)
 
 
 def _cell(number: float) -> bytes:

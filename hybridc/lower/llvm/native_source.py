@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hybridc.ground.serialize import NOT_KEPT
-from hybridc.ir.native_plan import NativePlan, Phase
+from hybridc.ir.native_plan import NativePlan, NativeRegion
 from hybridc.ir.planned import HostCall, PlannedProgram
 from hybridc.lower.llvm.codegen import native_function as codegen
 from hybridc.lower.llvm.codegen.native_function import LoadedCode, NativeFunction
@@ -23,7 +23,7 @@ class NativeSource(PlannedProgram):
     ``calls`` are the functions of each launch, if it was just compiled.
     """
 
-    steps: list[tuple[tuple[NativeFunction, ...], Phase] | HostCall] = field(default_factory=lambda: list[Any]())
+    steps: list[tuple[tuple[NativeFunction, ...], NativeRegion] | HostCall] = field(default_factory=lambda: list[Any]())
     threads: int = 1
     work: float = 0.0
     calls: list[tuple[str, list[NativeFunction]]] = field(
@@ -52,10 +52,10 @@ class NativeSource(PlannedProgram):
     def code(self, stage: str = "loops") -> str:
         """The functions that it calls, as ``"loops"``, ``"llvm"``, ``"optimised"`` or ``"assembly"``."""
         names: dict[NativeFunction, list[str]] = {}
-        for functions, phase in (step for step in self.steps if isinstance(step, tuple)):
+        for functions, region in (step for step in self.steps if isinstance(step, tuple)):
             for function in functions:
-                if phase.name not in names.setdefault(function, []):
-                    names[function].append(phase.name)
+                if region.name not in names.setdefault(function, []):
+                    names[function].append(region.name)
         return "\n\n".join(f"// {', '.join(n)}\n{f.explain(stage)}" for f, n in names.items())
 
     def plan(self, codes: Iterable[LoadedCode] | None = None) -> NativePlan:

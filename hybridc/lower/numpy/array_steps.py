@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from hybridc.ir.kernel import CASTS, Axes, Number, number_as, sign, signed_as
+from hybridc.ir.kernel import CASTS, Axes, Number, constant_as, sign, signed_as
 from hybridc.ir.scalar_builder import kind_dtype
 from hybridc.ir.structured import Shape
 from hybridc.ir.tile_program import (
@@ -174,7 +174,7 @@ class _StepWriter:
     def _statement(self, s: Statement) -> None:
         match s:
             case TileConstant():
-                self.known[s.name] = number_as(s.number, kind_dtype(s.kind))
+                self.known[s.name] = constant_as(s.number, kind_dtype(s.kind))
             case TileIndex():
                 self.known[s.name] = self._view(f"np.arange({self.sizes[s.axis]})", INT64, (s.axis,))
             case TileLoad():
@@ -335,7 +335,7 @@ class _StepWriter:
             return values[1] if values[0] else values[2]
         read = signed_as(kind_dtype(self.kinds[s.operands[0]]), sign(s.op))
         dtype = kind_dtype(s.kind)
-        return number_as(fold(function, [number_as(v, read) for v in values], read, dtype), dtype)
+        return constant_as(fold(function, [constant_as(v, read) for v in values], read, dtype), dtype)
 
     def _as(self, given: Given, dtype: DType, name: str) -> Given:
         """An operand read as an integer dtype of another sign; numbers of that kind wrap."""
@@ -343,7 +343,7 @@ class _StepWriter:
         if kind not in "iu" or dtype.kind not in "iu":
             return given
         if not isinstance(given, StepOperand):
-            return number_as(given, dtype)
+            return constant_as(given, dtype)
         return given if given.dtype == dtype else replace(given, dtype=dtype)
 
 

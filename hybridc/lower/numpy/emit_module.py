@@ -22,11 +22,11 @@ from hybridc.dialects.mlir.hybrid_rt import (
     AliasOp,
     AllocOp,
     ArenaOp,
-    CellOp,
     ConstantOp,
     CopyOp,
     DonatedOp,
     LaunchOp,
+    StateOp,
     ViewOp,
 )
 from hybridc.dialects.operator import Operator
@@ -117,7 +117,7 @@ class _ModuleEmitter(ProgramEmitter):
                 self._view(op)
             case AllocOp():
                 self._alloc(op)
-            case CellOp():
+            case StateOp():
                 self._define_static(op.array, f"np.empty({shape_of(op.array)}, object)")
             case DonatedOp():
                 self.names[op.array] = self.names[op.argument]

@@ -87,11 +87,11 @@ class NestEmitter:
     def title(self) -> str:
         """What it walks, in words."""
         t = self.loops
-        product = "A product" if self.part.before else ""
+        contraction = "A product" if self.part.before else ""
         domain = _times(self.part.nest.domain)
-        if product and not self.part.steps:
-            return f"{product} over {domain}"
-        over = f"{product}, then over" if product else "Over"
+        if contraction and not self.part.steps:
+            return f"{contraction} over {domain}"
+        over = f"{contraction}, then over" if contraction else "Over"
         if t.flat:
             return f"{over} {domain}"
         block = _times(t.tile(tuple(range(len(t.dims)))))
@@ -426,17 +426,17 @@ def _join(part: NestSteps) -> None:
         at = next((i for i, s in enumerate(part.steps) if s.result.value is given.value), None)
         if at is None or given.value.outside or readers[given.value] > 1:
             continue
-        product = part.steps[at]
-        factors = list(product.reads())
+        contraction = part.steps[at]
+        factors = list(contraction.reads())
         plain = all(o.axes == axes and o.dtype == step.result.dtype for o in factors)
         written = {s.result.value for s in part.steps[at + 1 : part.steps.index(step)]}
         if (
-            product.function == "np.multiply"
+            contraction.function == "np.multiply"
             and len(factors) == 2
             and plain
             and written.isdisjoint(o.value for o in factors)
         ):
-            part.steps.remove(product)
+            part.steps.remove(contraction)
             step.operands = list(factors)
 
 

@@ -11,8 +11,8 @@ from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, ModuleOp, i64
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
+from hybridc.ir.concatenated import strided_arrays
 from hybridc.ir.host import pairs_of
-from hybridc.ir.joined import strided_arrays
 from hybridc.ir.structured import is_host, kernels, root
 from hybridc.lower.numpy.emit_kernel import KernelEmitter
 

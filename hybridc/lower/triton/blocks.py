@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from xdsl.ir import SSAValue
 
-from hybridc.ir.kernel import Axes, Read, Stage
-from hybridc.ir.nest_plan import NestPlan
+from hybridc.ir.kernel import Axes, KernelOp, Read
+from hybridc.ir.loop_nest_plan import LoopNestPlan
 from hybridc.ir.structured import dtype_of
 from hybridc.ir.tile_program import Address, Factor
 from hybridc.lower.triton.expressions.ops import Term
@@ -35,7 +35,7 @@ class Parameters:
 class _StageStatements(TileStatements):
     """Statements whose buffers are the pointers of a function."""
 
-    def __init__(self, plan: NestPlan, given: Parameters, strides: Mapping[SSAValue, Strides]) -> None:
+    def __init__(self, plan: LoopNestPlan, given: Parameters, strides: Mapping[SSAValue, Strides]) -> None:
         super().__init__(plan, given=strides)
         self.parameters = given
 
@@ -51,7 +51,7 @@ class Blocks:
 
     def __init__(
         self,
-        plan: NestPlan,
+        plan: LoopNestPlan,
         dims: Sequence[Dim],
         given: Parameters,
         strides: Mapping[SSAValue, Strides],
@@ -78,15 +78,15 @@ class Blocks:
         """The name of a block that is read."""
         return self._named(self.text.read(read), read.value) if read.value not in self.known else self.known[read.value]
 
-    def stage(self, stage: Stage) -> str:
+    def kernel_op(self, kernel_op: KernelOp) -> str:
         """Write an elementwise stage: the name of what it makes."""
         self.text.known = {}
-        for read in stage.reads:
+        for read in kernel_op.reads:
             if read.value in self.known:
                 name = self.text.known[read.value] = self.known[read.value]
                 self.printer.known[name] = Term(name, dtype_of(read.value))
                 self.printer.follows[name] = self.dims_of(read.axes)
-        return self._named(self.text.body(stage), stage.result)
+        return self._named(self.text.body(kernel_op), kernel_op.result)
 
     def _named(self, name: str, value: SSAValue) -> str:
         """Write the statements that make a value; its name in the source."""
@@ -97,8 +97,8 @@ class Blocks:
         found = self.printer.known[name].as_dtype(dtype_of(value))
         return found.text if found.text.isidentifier() and found.number is None else self.w.let("result", found.block)
 
-    def store(self, stage: Stage, name: str) -> None:
+    def store(self, kernel_op: KernelOp, name: str) -> None:
         """Put a block of a stage's result into memory."""
-        address = self.text.element_at(stage.result, stage.axes)
+        address = self.text.element_at(kernel_op.result, kernel_op.axes)
         offset = self.printer.offset(address) or self.printer.origin()
-        self.put(address.buffer, offset, name, self.mask(self.dims_of(stage.axes)))
+        self.put(address.buffer, offset, name, self.mask(self.dims_of(kernel_op.axes)))

@@ -11,13 +11,13 @@ from typing import Any
 from hybridc.dialects.handwritten import TritonKernel
 from hybridc.dialects.operator_attribute import DType
 from hybridc.errors import CustomOpError, MXNetError
-from hybridc.lower.triton.triton_function import Config, TritonFunction, TritonPhase
+from hybridc.lower.triton.triton_function import Config, TritonFunction, TritonLaunch
 
 _JIT = re.compile(r"\A(@[^\n]*\n)+")
 _FEWER = 2**31  # numbers below are given as 32 bits
 
 
-def launch(kernel: TritonKernel, dtypes: Sequence[DType]) -> TritonPhase:
+def launch(kernel: TritonKernel, dtypes: Sequence[DType]) -> TritonLaunch:
     """The launch of a function on buffers of these dtypes, the inputs' and then the outputs'."""
     _require_parameters(kernel, len(dtypes))
     name = _plain(kernel.function).__name__
@@ -27,7 +27,7 @@ def launch(kernel: TritonKernel, dtypes: Sequence[DType]) -> TritonPhase:
     made = TritonFunction(name, source, tuple(dtypes), kinds, tuple(kernel.constants))
     x, y, z = (*kernel.grid, 1, 1)[:3]
     config = Config(tuple(kernel.constants.items()), (x, y, z), kernel.warps, kernel.stages)
-    return TritonPhase(made, tuple(range(len(dtypes))), tuple(kernel.numbers), (config,))
+    return TritonLaunch(made, tuple(range(len(dtypes))), tuple(kernel.numbers), (config,))
 
 
 def source_of(function: Callable[..., Any]) -> str:

@@ -33,7 +33,7 @@ class Matrix(NamedTuple):
     batch: int
 
 
-class LibraryProduct(NamedTuple):
+class LibraryMatmul(NamedTuple):
     """``c = a b`` for each of ``batches``, as a BLAS takes it: c has ``m`` rows and ``n`` columns, a has ``k`` columns.
 
     ``matrices`` and ``buffers`` are of a, b and c, which elements have the first and the second of ``dtypes``: of a and
@@ -58,7 +58,7 @@ class Alternative(NamedTuple):
 
     start: int
     steps: int
-    product: LibraryProduct
+    contraction: LibraryMatmul
     places: tuple[Position, Position, Position]
     after: tuple[Launch, ...] = ()
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from hybridc.dialects.operator_attribute import DType
 from hybridc.ground.quoting import required_name
 from hybridc.lower.triton.source_writer import SourceWriter
-from hybridc.lower.triton.triton_function import Config, TritonFunction, TritonPhase
+from hybridc.lower.triton.triton_function import Config, TritonFunction, TritonLaunch
 
 # A card fills and copies arrays also where the compiler is not needed.
 if TYPE_CHECKING:
@@ -43,9 +43,9 @@ def title(kernel: Kernel, what: str) -> str:
     return f"{what}: {names}{f' ({where})' if where else ''}."
 
 
-def fill_phase(dtype: DType, size: int, number: str, target: int) -> TritonPhase:
+def fill_launch(dtype: DType, size: int, number: str, target: int) -> TritonLaunch:
     """One number, given as source, put everywhere into a plain array."""
-    return TritonPhase(_fill(dtype, number), (target,), (size,), (_config(size),))
+    return TritonLaunch(_fill(dtype, number), (target,), (size,), (_config(size),))
 
 
 @functools.lru_cache(256)
@@ -58,12 +58,12 @@ def _fill(dtype: DType, number: str) -> TritonFunction:
     return TritonFunction("fill", source, (dtype,), ("i64",), ("BLOCK",))
 
 
-def copy_phase(dtype: DType, shape: Shape, strides: Sequence[int], source: int, target: int) -> TritonPhase:
+def copy_launch(dtype: DType, shape: Shape, strides: Sequence[int], source: int, target: int) -> TritonLaunch:
     """A strided array put into a plain one."""
     axes = [(n, s) for n, s in zip(shape, strides, strict=True) if n != 1]
     size = math.prod(shape)
     numbers = (size, *(n for n, _ in axes), *(s for _, s in axes))
-    return TritonPhase(_copy(dtype, len(axes)), (source, target), numbers, (_config(size),))
+    return TritonLaunch(_copy(dtype, len(axes)), (source, target), numbers, (_config(size),))
 
 
 @functools.lru_cache(256)

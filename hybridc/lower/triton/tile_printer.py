@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
-from hybridc.ir.kernel import neutral_of, number_as
+from hybridc.ir.kernel import constant_as, neutral_of
 from hybridc.ir.scalar_builder import kind_dtype
 from hybridc.ir.tile_program import (
     Address,
@@ -215,7 +215,7 @@ class TilePrinter:
         """What is not there along the dimensions that are reduced counts for nothing."""
         over, value = self.dims_of(s.over), self.known[s.operand]
         dims, dtype = over | self.follows[s.operand], value.dtype
-        start, neutral = number_as(s.start, dtype), neutral_of(s.op, dtype)
+        start, neutral = constant_as(s.start, dtype), neutral_of(s.op, dtype)
         name, mask = f"tl.broadcast_to({value.block}, {self.shape(dims)})", self.mask(over)
         if mask is not None:
             name = f"tl.where({mask}, {name}, {literal(neutral, dtype)})"

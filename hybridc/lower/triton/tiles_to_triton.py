@@ -14,11 +14,11 @@ from hybridc.ir.structured import dtype_of, shape_of
 from hybridc.ir.tile_launch import TileConfig, TileLaunch
 from hybridc.ir.tile_program import Axes, TileDim
 from hybridc.lower.triton.expressions.ops import literal
+from hybridc.lower.triton.horizontal_fusion import call_block, fuse_horizontally
 from hybridc.lower.triton.source_writer import SourceWriter
-from hybridc.lower.triton.texts import copy_phase, fill_phase, module, title
+from hybridc.lower.triton.texts import copy_launch, fill_launch, module, title
 from hybridc.lower.triton.tile_printer import Dim, TilePrinter, extent, factor_text, narrowed_in
-from hybridc.lower.triton.together import call_block, together
-from hybridc.lower.triton.triton_function import Config, Elements, TritonFunction, TritonPhase, TritonPhases
+from hybridc.lower.triton.triton_function import Config, Elements, TritonFunction, TritonLaunch, TritonLaunches
 from hybridc.transforms.kernels.kernel_memory import Strides
 from hybridc.transforms.kernels.schedule_blocks import schedule_blocks
 from hybridc.transforms.kernels.tile_machine import MACHINE
@@ -27,24 +27,24 @@ from hybridc.transforms.kernels.tile_machine import MACHINE
 _NAMES = "ijklmnopq"
 
 
-def phases_of(
+def launches_of(
     kernel: Kernel, strides: Mapping[int, Strides], given: Mapping[SSAValue, int] = MappingProxyType({})
-) -> TritonPhases:
+) -> TritonLaunches:
     """The phases of a kernel; ``strides``, in elements, are of arguments, then results, that may be no plain arrays.
 
     Values that are ``given`` lie in the memory of the results with these numbers when the kernel begins.
     """
     launches, memory = schedule_blocks(kernel, strides, given)
     numbers = {name: i for i, name in enumerate(memory.dtypes)}
-    made = [_FunctionText(kernel, launch).phase(numbers) for launch in launches]
+    made = [_FunctionText(kernel, launch).kernel_launch(numbers) for launch in launches]
     for i, value in enumerate(kernel.results):
         number, source, target = number_of(value), memory.names[value], numbers[f"y{i}"]
         dtype, shape = dtype_of(value), shape_of(value)
         if number is not None:
-            made.append(fill_phase(dtype, math.prod(shape), literal(number, dtype), target))
+            made.append(fill_launch(dtype, math.prod(shape), literal(number, dtype), target))
         elif source != f"y{i}":
-            made.append(copy_phase(dtype, shape, row_major(shape), numbers[source], target))
-    return TritonPhases(together(made, _read_only(kernel)), memory.locals)
+            made.append(copy_launch(dtype, shape, row_major(shape), numbers[source], target))
+    return TritonLaunches(fuse_horizontally(made, _read_only(kernel)), memory.locals)
 
 
 def _read_only(kernel: Kernel) -> set[int]:
@@ -81,7 +81,7 @@ class _FunctionText:
         count, least = self.launch.extent(tile.axes), min(c.blocks[0][1] for c in self.launch.configs)
         return tile.masked and count >= least and count % MACHINE.vector != 0
 
-    def phase(self, numbers: Mapping[str, int]) -> TritonPhase:
+    def kernel_launch(self, numbers: Mapping[str, int]) -> TritonLaunch:
         """The function and what it is given; ``numbers`` are those of the kernel's buffers."""
         launch, program = self.launch, self.launch.program
         self._places()
@@ -104,7 +104,7 @@ class _FunctionText:
         kinds = ("i64" if launch.wide else "i32",) * len(parameters)
         function = TritonFunction(name, source, launch.dtypes, kinds, self.constants)
         configs = tuple(Config(c.blocks, self._programs(c), c.warps) for c in launch.configs)
-        return TritonPhase(function, tuple(numbers[b] for b in launch.buffers), given, configs, block)
+        return TritonLaunch(function, tuple(numbers[b] for b in launch.buffers), given, configs, block)
 
     def _elements(self, pointers: tuple[str, ...], parameters: tuple[str, ...], doc: str) -> Elements:
         """What a program does with its block."""

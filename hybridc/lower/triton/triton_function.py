@@ -11,7 +11,7 @@ from hybridc.errors import UnsupportedError
 from hybridc.ground.cached import cached_property
 
 if TYPE_CHECKING:
-    from hybridc.lower.triton.launches import LibraryProduct
+    from hybridc.lower.triton.launches import LibraryMatmul
 
 # Around what a source says of itself.
 QUOTES = '"""'
@@ -87,7 +87,7 @@ class Elements:
 
 
 @dataclass(frozen=True)
-class TritonPhase:
+class TritonLaunch:
     """A function with what it is given: ``buffers`` number the arguments of its kernel, then results, then locals.
 
     Of ``configs``, at most four, the first is expected to be the fastest. ``elements`` say what lets functions be
@@ -110,23 +110,23 @@ class TritonPhase:
 
 
 @dataclass(frozen=True)
-class LibraryWay:
+class LibraryConfig:
     """A product by a library, and the phases ``after`` it."""
 
-    product: LibraryProduct
-    after: tuple[TritonPhase, ...] = ()
+    contraction: LibraryMatmul
+    after: tuple[TritonLaunch, ...] = ()
 
 
 @dataclass
-class TritonPhases:
+class TritonLaunches:
     """All phases of a kernel, one after the other, and the bytes of each of its local buffers.
 
     ``library`` is what could be done in place of all of them.
     """
 
-    phases: list[TritonPhase] = field(default_factory=lambda: list[TritonPhase]())
+    kernel_launches: list[TritonLaunch] = field(default_factory=lambda: list[TritonLaunch]())
     locals: list[int] = field(default_factory=lambda: list[int]())
-    library: LibraryWay | None = None
+    library: LibraryConfig | None = None
 
     def scratch_of(self, threads: int) -> int:
         """No bytes: what programs need besides lies in registers."""

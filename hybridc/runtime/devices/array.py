@@ -174,12 +174,12 @@ class DeviceWorkspace(DeviceArray):
     It belongs to one ``stream``: on another, pending work may still use it.
     """
 
-    __slots__ = ("cells", "replay", "stream")
+    __slots__ = ("replay", "states", "stream")
 
     def __init__(self, device: Device, arena: int) -> None:
         buffer = device.allocate(arena)
         super().__init__(device, buffer, buffer.pointer, (arena,), np.uint8)
-        self.cells: dict[Any, Any] = {}
+        self.states: dict[Any, Any] = {}
         self.replay: Replay | None = None
         self.stream = device.stream
 

@@ -12,11 +12,11 @@ from hybridc.errors import DeviceError, UnsupportedError
 from hybridc.options import OPTIONS
 from hybridc.runtime.devices.device import Device
 from hybridc.runtime.devices.interpreter import Interpreter
-from hybridc.runtime.devices.nvidia import cupy_card, torch_card
+from hybridc.runtime.devices.nvidia import cupy_gpu, torch_gpu
 from hybridc.runtime.devices.nvidia.cuda import Cuda
-from hybridc.runtime.devices.nvidia.cupy_card import CupyCard
+from hybridc.runtime.devices.nvidia.cupy_gpu import CupyGpu
 from hybridc.runtime.devices.nvidia.driver import Driver, NoDriver, driver
-from hybridc.runtime.devices.nvidia.torch_card import TorchCard
+from hybridc.runtime.devices.nvidia.torch_gpu import TorchGpu
 
 
 @dataclass(frozen=True)
@@ -31,8 +31,8 @@ class _DeviceProvider:
 _MADE: weakref.WeakSet[Device] = weakref.WeakSet()
 # In order of preference: memory is shared with a library that is installed.
 _KINDS = {
-    "torch": _DeviceProvider("PyTorch with CUDA", torch_card.there, TorchCard),
-    "cupy": _DeviceProvider("CuPy", cupy_card.there, CupyCard),
+    "torch": _DeviceProvider("PyTorch with CUDA", torch_gpu.there, TorchGpu),
+    "cupy": _DeviceProvider("CuPy", cupy_gpu.there, CupyGpu),
     "cuda": _DeviceProvider("NVIDIA's driver", lambda _: True, Cuda),
 }
 

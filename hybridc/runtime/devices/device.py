@@ -12,14 +12,14 @@ import numpy as np
 import numpy.typing as npt
 
 from hybridc.errors import DeviceError
-from hybridc.lower.triton.texts import copy_phase, fill_phase
+from hybridc.lower.triton.texts import copy_launch, fill_launch
 from hybridc.lower.triton.triton_function import Config, TritonFunction
 from hybridc.runtime.devices.array import DeviceArray, DeviceMemory
 
 if TYPE_CHECKING:
     from hybridc.ir.native_plan import PlainArray
     from hybridc.ir.planned import SlotView
-    from hybridc.lower.triton.launches import LibraryProduct
+    from hybridc.lower.triton.launches import LibraryMatmul
 
 # Arrays up to so many bytes are uploaded together in one copy; each is aligned to so many.
 _SMALL = 4096
@@ -94,8 +94,8 @@ class Device(ABC):
 
     def fill(self, target: int, dtype: Any, size: int, number: int) -> None:
         """Fill ``size`` elements with 0 or 1."""
-        phase = fill_phase(np.dtype(dtype), size, str(number), 0)
-        self.launch(phase.function, phase.configs[0], (target,), phase.numbers)
+        kernel_launch = fill_launch(np.dtype(dtype), size, str(number), 0)
+        self.launch(kernel_launch.function, kernel_launch.configs[0], (target,), kernel_launch.numbers)
 
     # --- order ---------------------------------------------------------------------------------------------
 
@@ -138,7 +138,7 @@ class Device(ABC):
         """Launch a function once."""
         self.prepare(function, config)(pointers, numbers)
 
-    def multiply(self, product: LibraryProduct) -> Callable[[Sequence[int]], None] | None:
+    def multiply(self, product: LibraryMatmul) -> Callable[[Sequence[int]], None] | None:
         """A contraction by a library, as a function of the addresses of its three matrices; None if there is none."""
         return None
 
@@ -190,8 +190,8 @@ class Device(ABC):
     def gathered(self, pointer: int, view: SlotView) -> DeviceArray:
         """A contiguous array of the elements of a view of memory at an address."""
         made = self.empty(view.shape, view.dtype)
-        phase = copy_phase(view.dtype, view.shape, view.strides, 0, 1)
-        self.launch(phase.function, phase.configs[0], (pointer, made.pointer), phase.numbers)
+        kernel_launch = copy_launch(view.dtype, view.shape, view.strides, 0, 1)
+        self.launch(kernel_launch.function, kernel_launch.configs[0], (pointer, made.pointer), kernel_launch.numbers)
         return made
 
     def __repr__(self) -> str:

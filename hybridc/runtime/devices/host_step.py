@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from hybridc.ir.planned import Cell, HostCall, SlotView
+from hybridc.ir.planned import HostCall, OperatorState, SlotView
 
 if TYPE_CHECKING:
     from hybridc.runtime.devices.device import Device
@@ -30,10 +30,10 @@ def host_step(device: Device, call: HostCall) -> Callable[[Sequence[int], Any], 
 class _Copy:
     """A host copy of a slot view or operator state."""
 
-    def __init__(self, device: Device, place: SlotView | Cell, bases: Sequence[int], workspace: Any) -> None:
+    def __init__(self, device: Device, place: SlotView | OperatorState, bases: Sequence[int], workspace: Any) -> None:
         self._device = device
         self._bytes: npt.NDArray[np.uint8] | None = None
-        if isinstance(place, Cell):
+        if isinstance(place, OperatorState):
             self.array: Any = place.of(workspace)
             return
         low, high = _reach(place)

@@ -77,6 +77,6 @@ class Either(DeviceStep):
         copies = self._apart(self.slots, bases)
         if copies is None:
             return False
-        product, after = self._alternative.product, [launch.function for launch in self._alternative.after]
+        contraction, after = self._alternative.contraction, [launch.function for launch in self._alternative.after]
         own, library = (lambda: self._by_launches(copies)), (lambda: self._by_library(copies))
-        return library_wins(self._device, product, after, own, library)
+        return library_wins(self._device, contraction, after, own, library)

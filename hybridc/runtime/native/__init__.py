@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from hybridc.ir.native_plan import Host, NativeCode, NativePlan, Phase, PlainArray, Position
-from hybridc.runtime.native.boxed import boxed_entry
+from hybridc.ir.native_plan import Host, NativeCode, NativePlan, NativeRegion, PlainArray, Position
 from hybridc.runtime.native.native_program import NativeProgram, num_threads, set_num_threads
+from hybridc.runtime.native.wrapper_call import wrapper_entry
 from hybridc.runtime.workspace import Workspace
 
 __all__ = [
@@ -13,10 +13,10 @@ __all__ = [
     "Host",
     "NativePlan",
     "NativeProgram",
-    "Phase",
+    "NativeRegion",
     "Position",
     "Workspace",
-    "boxed_entry",
+    "wrapper_entry",
     "num_threads",
     "set_num_threads",
 ]

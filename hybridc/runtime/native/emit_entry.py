@@ -13,13 +13,13 @@ from hybridc.runtime.native.structures import (
     ALIGNED,
     C_CONTIGUOUS,
     WRITEABLE,
-    ArrayCell,
     ArrayObject,
+    ArrayRecord,
     DescrObject,
     NativeTable,
     Outside,
-    PlaceCell,
-    StepCell,
+    PositionRecord,
+    StepRecord,
 )
 
 _POINTER = 8
@@ -41,10 +41,10 @@ def _run(module: TextModule, share: TextFunction) -> TextFunction:
     steps = program.steps
     buffers = f.stack(program.buffer_count)
     with f.count(last, first) as i:
-        step = f.record(steps, StepCell, i)
+        step = f.record(steps, StepRecord, i)
         places = step.buffers
         with f.count(step.buffer_count) as b:
-            f.store("ptr", _resolve(f, slots, f.record(places, PlaceCell, b)), f.at(buffers, b * _POINTER))
+            f.store("ptr", _resolve(f, slots, f.record(places, PositionRecord, b)), f.at(buffers, b * _POINTER))
         scratch = _resolve(f, slots, step.record("scratch"))
         extent = step.extent
         alone = (extent <= step.alone) | program.threads.equals(1)
@@ -62,14 +62,14 @@ def _resolve(f: TextFunction, slots: TextValue, place: Record) -> TextValue:
 
 
 def _fits(module: TextModule) -> TextFunction:
-    """i1 fits(Outside *outside, PyObject *object, ArrayCell *cell, int32 flags): whether it is an array as declared.
+    """i1 fits(Outside *outside, PyObject *object, ArrayRecord *cell, int32 flags): whether it is an array as declared.
 
     Exactly an ndarray, with these flags, this rank, dtype and shape. An equal dtype that is another object
     (read from a file, say) fits.
     """
     f = module.function("fits", "i1", ("ptr", "ptr", "ptr", "i32"))
     outside, (object_, flags) = f.record(f.arguments[0], Outside), (f.arguments[1], f.arguments[3])
-    array, cell = f.record(object_, ArrayObject), f.record(f.arguments[2], ArrayCell)
+    array, cell = f.record(object_, ArrayObject), f.record(f.arguments[2], ArrayRecord)
     with f.when(array.type.differs(outside.ndarray)):
         f.ret(0)
     with f.when((array.flags & flags).differs(flags) | array.rank.differs(cell.rank)):
@@ -95,18 +95,18 @@ def _fits(module: TextModule) -> TextFunction:
 
 
 def _fresh(module: TextModule) -> TextFunction:
-    """PyObject *fresh(Outside *outside, ArrayCell *cell): a new, uninitialised array; null after an error.
+    """PyObject *fresh(Outside *outside, ArrayRecord *cell): a new, uninitialised array; null after an error.
 
     The memory of a large one is from the buffer pool; the array references the pool's object, by which the pool sees
     that it is in use.
     """
     f = module.function("fresh", "ptr", ("ptr", "ptr"))
-    outside, cell = f.record(f.arguments[0], Outside), f.record(f.arguments[1], ArrayCell)
+    outside, cell = f.record(f.arguments[0], Outside), f.record(f.arguments[1], ArrayRecord)
     null = f.constant("ptr", 0)
     buffer, data, flags = f.variable("ptr", 0), f.variable("ptr", 0), f.variable("i32", 0)
     with f.when(cell.size.differs(0)):
         one = f.constant("i64", 1)
-        buffer.set(f.call("ptr", outside.vectorcall, outside.take, f.at(cell.here, ArrayCell.size.offset), one, null))
+        buffer.set(f.call("ptr", outside.vectorcall, outside.take, f.at(cell.here, ArrayRecord.size.offset), one, null))
         with f.when(buffer.get().equals(0)):
             f.ret(0)
         data.set(f.align(f.record(buffer.get(), ArrayObject).data, ALIGNMENT))
@@ -145,7 +145,7 @@ def _execute(module: TextModule, run: TextFunction) -> TextFunction:
     with f.loop() as loop:
         first = at.get()
         loop.leave_if(first >= count)
-        host = f.record(steps, StepCell, first).next_host
+        host = f.record(steps, StepRecord, first).next_host
         with f.when(host > first):
             state = f.variable("ptr", 0)
             with f.when(release):
@@ -158,7 +158,7 @@ def _execute(module: TextModule, run: TextFunction) -> TextFunction:
         with f.when(given.equals(0)):
             f.ret(0)
         f.store("ptr", given, f.at(arguments, _POINTER))
-        callee = f.record(steps, StepCell, host).host
+        callee = f.record(steps, StepRecord, host).host
         answer = f.call("ptr", outside.vectorcall, callee, arguments, f.constant("i64", 3), f.constant("ptr", 0))
         f.call("void", outside.decref, given)
         with f.when(answer.equals(0)):
@@ -211,7 +211,7 @@ def _entry(module: TextModule, fits: TextFunction, fresh: TextFunction, execute:
     usable = f.constant("i32", C_CONTIGUOUS | ALIGNED)
     with f.count(input_count) as i:
         array = f.load("ptr", f.at(inputs, i * _POINTER))
-        cell = f.record(specs, ArrayCell, i)
+        cell = f.record(specs, ArrayRecord, i)
         with f.when(f.call("i1", fits, outside.here, array, cell.here, usable).equals(0)):
             f.call("void", outside.incref, outside.not_implemented)
             f.ret(outside.not_implemented)
@@ -224,7 +224,7 @@ def _entry(module: TextModule, fits: TextFunction, fresh: TextFunction, execute:
     result_slots, result_specs = f.at(slots, input_count * _POINTER + _POINTER), program.results
     writeable = f.constant("i32", C_CONTIGUOUS | ALIGNED | WRITEABLE)
     with f.count(result_count) as r:
-        cell = f.record(result_specs, ArrayCell, r)
+        cell = f.record(result_specs, ArrayRecord, r)
         made = f.variable("ptr", outside.none)
         with f.when(into.differs(outside.none)):
             given = f.call("ptr", outside.tuple_get, into, r)

@@ -6,7 +6,7 @@ What one phase writes there is in the thread's cache when the next one reads it,
 from __future__ import annotations
 
 from hybridc.runtime.native.ir_text import TextFunction, TextModule
-from hybridc.runtime.native.structures import GridCell, GridPartCell, PlaceCell
+from hybridc.runtime.native.structures import GridCell, GridPartCell, PositionRecord
 
 _POINTER = 8
 
@@ -38,7 +38,7 @@ def emit_grid(module: TextModule) -> TextFunction:
         with f.count(grid.part_count) as number:
             part = f.record(grid.parts, GridPartCell, number)
             with f.count(part.buffer_count) as i:
-                place = f.record(part.buffers, PlaceCell, i)
+                place = f.record(part.buffers, PositionRecord, i)
                 buffer = f.at(f.load("ptr", f.at(slots, place.slot * _POINTER)), place.offset)
                 f.store("ptr", buffer, f.at(given, i * _POINTER))
             own = f.at(scratch, part.scratch)

@@ -11,7 +11,7 @@ Each function here writes one native function; its docstring says what that does
 from __future__ import annotations
 
 from hybridc.runtime.native.ir_text import Record, TextFunction, TextModule, TextValue
-from hybridc.runtime.native.structures import ClaimCell, NativeTable, Outside, Pool, StepCell, TimeCell
+from hybridc.runtime.native.structures import ClaimRecord, NativeTable, Outside, Pool, StepRecord, Timespec
 
 # How long a worker spins before it sleeps, in nanoseconds: as long as a wake-up takes.
 _SPIN = 50_000
@@ -36,9 +36,9 @@ def emit_pool(module: TextModule) -> TextFunction:
 
 
 def _share(module: TextModule, start: TextFunction, drain: TextFunction, clock: TextFunction) -> TextFunction:
-    """void share(Program *program, StepCell *step, void **buffers, void *scratch): a region, on several threads."""
+    """void share(Program *program, StepRecord *step, void **buffers, void *scratch): a region, on several threads."""
     f = module.function("share", "void", ("ptr", "ptr", "ptr", "ptr"))
-    program, step = f.record(f.arguments[0], NativeTable), f.record(f.arguments[1], StepCell)
+    program, step = f.record(f.arguments[0], NativeTable), f.record(f.arguments[1], StepRecord)
     buffers, scratch = f.arguments[2:]
     outside = f.record(program.outside, Outside)
     address = outside.pool
@@ -63,7 +63,7 @@ def _share(module: TextModule, start: TextFunction, drain: TextFunction, clock: 
     claims, begin = pool.claims, f.variable("i64", 0)
     with f.count(limit) as part:
         end = pieces * (part + 1) // limit
-        f.record(claims, ClaimCell, part).set(next=begin.get(), end=end)
+        f.record(claims, ClaimRecord, part).set(next=begin.get(), end=end)
         begin.set(end)
 
     f.add_atomic("i32", pool.address("generation"), 1)
@@ -104,7 +104,7 @@ def _drain(module: TextModule) -> TextFunction:
     limit, claims = pool.limit, pool.claims
     scratch = f.at(pool.scratch, part * pool.scratch_stride)
     with f.count(part + limit, part) as turn:
-        claim = f.record(claims, ClaimCell, f.select(turn < limit, turn, turn - limit))
+        claim = f.record(claims, ClaimRecord, f.select(turn < limit, turn, turn - limit))
         end = claim.end
         with f.loop() as loop:
             loop.leave_if(f.load_atomic("i64", claim.here) >= end)
@@ -228,7 +228,7 @@ def _clock(module: TextModule) -> TextFunction:
     outside = f.record(f.arguments[0], Outside)
     cell = f.stack(f.constant("i64", 1), 16)
     f.call("i32", outside.clock_gettime, f.constant("i32", _MONOTONIC), cell)
-    time = f.record(cell, TimeCell)
+    time = f.record(cell, Timespec)
     f.ret(time.seconds * 1_000_000_000 + time.nanoseconds)
     return f
 

@@ -14,10 +14,10 @@ import numpy as np
 from hybridc.ground.buffers import take
 from hybridc.ground.store import keep, kept
 from hybridc.lower.llvm.codegen import native_function as codegen
-from hybridc.runtime.native.emit_boxed import emit_boxed
 from hybridc.runtime.native.emit_entry import emit_entry
 from hybridc.runtime.native.emit_grid import emit_grid
 from hybridc.runtime.native.emit_pool import emit_pool
+from hybridc.runtime.native.emit_wrapper_call import emit_wrapper_call
 from hybridc.runtime.native.ir_text import TextModule
 from hybridc.runtime.native.structures import Outside
 from hybridc.runtime.native.threads import Threads, system_functions
@@ -37,7 +37,7 @@ class NativeRuntime:
         memory = _load()
         engine = memory.engine
         self.entry = engine.address("entry")
-        self.boxed = engine.address("boxed")
+        self.wrapped = engine.address("wrapped")
         self.grid = engine.address("grid")
         self.run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(
             engine.address("run")
@@ -74,7 +74,7 @@ def ir_text() -> str:
     # A cache hit emits nothing.
 
     module = TextModule(_PAUSE.get(platform.machine(), ""))
-    emit_boxed(module, emit_entry(module, emit_pool(module)))
+    emit_wrapper_call(module, emit_entry(module, emit_pool(module)))
     emit_grid(module)
     return str(module)
 

@@ -11,11 +11,18 @@ import numpy as np
 
 from hybridc.ground.buffers import SMALLEST
 from hybridc.ground.machine import machine
-from hybridc.ir.native_plan import Grid, Host, NativePlan, Phase, PlainArray, Position
+from hybridc.ir.native_plan import Grid, Host, NativePlan, NativeRegion, PlainArray, Position
 from hybridc.runtime.native.fallback import python_entry
 from hybridc.runtime.native.native_library import library
 from hybridc.runtime.native.probe import objects_are_as_declared
-from hybridc.runtime.native.structures import ArrayCell, GridCell, GridPartCell, NativeTable, PlaceCell, StepCell
+from hybridc.runtime.native.structures import (
+    ArrayRecord,
+    GridCell,
+    GridPartCell,
+    NativeTable,
+    PositionRecord,
+    StepRecord,
+)
 from hybridc.runtime.workspace import Workspace, workspace
 
 _METH_FASTCALL = 0x80
@@ -67,7 +74,7 @@ class Tables:
             constant_count=len(plan.constants),
             step_count=len(plan.steps),
             slot_count=1 + len(plan.inputs) + len(plan.results) + len(plan.constants),
-            buffer_count=max((len(s.buffers) for s in plan.steps if isinstance(s, Phase)), default=0),
+            buffer_count=max((len(s.buffers) for s in plan.steps if isinstance(s, NativeRegion)), default=0),
             inputs=self._arrays(plan.inputs),
             results=self._arrays(plan.results),
             constants=self._table(ctypes.c_void_p, [c.ctypes.data for c in plan.constants]),
@@ -81,38 +88,38 @@ class Tables:
         """An array over the program structure, which keeps all tables alive."""
         return anchor_of(self.program, self)
 
-    def _steps(self, steps: Sequence[Phase | Host]) -> int:
-        cells: list[StepCell] = []
+    def _steps(self, steps: Sequence[NativeRegion | Host]) -> int:
+        states: list[StepRecord] = []
         next_host = len(steps)
         for index in reversed(range(len(steps))):
             step = steps[index]
             if isinstance(step, Host):
                 next_host = index
-                cells.append(StepCell(host=id(step.call), next_host=index))
+                states.append(StepRecord(host=id(step.call), next_host=index))
             else:
-                cells.append(self._phase(step, next_host))
-        return self._table(StepCell, cells[::-1])
+                states.append(self._region(step, next_host))
+        return self._table(StepRecord, states[::-1])
 
-    def _phase(self, phase: Phase, next_host: int) -> StepCell:
-        grid = phase.grid
-        return StepCell(
+    def _region(self, region: NativeRegion, next_host: int) -> StepRecord:
+        grid = region.grid
+        return StepRecord(
             next_host=next_host,
-            code=phase.code.address if grid is None else library().grid,
-            buffers=self._table(PlaceCell, [_place(p) for p in phase.buffers]),
-            buffer_count=len(phase.buffers),
-            numbers=self._words(array("q", phase.numbers)) if grid is None else self._grid(grid),
-            extent=phase.extent,
-            grain=phase.grain,
-            alone=max(phase.grain, phase.least - 1),
-            scratch=_place(phase.scratch or Position(0)),
-            scratch_stride=phase.scratch_stride,
+            code=region.code.address if grid is None else library().grid,
+            buffers=self._table(PositionRecord, [_place(p) for p in region.buffers]),
+            buffer_count=len(region.buffers),
+            numbers=self._words(array("q", region.numbers)) if grid is None else self._grid(grid),
+            extent=region.extent,
+            grain=region.grain,
+            alone=max(region.grain, region.least - 1),
+            scratch=_place(region.scratch or Position(0)),
+            scratch_stride=region.scratch_stride,
         )
 
     def _grid(self, grid: Grid) -> int:
         parts = [
             GridPartCell(
                 code=part.code.address,
-                buffers=self._table(PlaceCell, [_place(p) for p in part.buffers]),
+                buffers=self._table(PositionRecord, [_place(p) for p in part.buffers]),
                 buffer_count=len(part.buffers),
                 numbers=self._words(array("q", part.numbers)),
                 extent=part.extent,
@@ -132,13 +139,13 @@ class Tables:
         return self._table(GridCell, [cell])
 
     def _arrays(self, arrays: Sequence[PlainArray]) -> int:
-        cells: list[ArrayCell] = []
+        states: list[ArrayRecord] = []
         for spec in arrays:
             dtype = np.dtype(spec.dtype)
             size = spec.nbytes
             self._keep += [dtype, size]
-            cells.append(
-                ArrayCell(
+            states.append(
+                ArrayRecord(
                     rank=len(spec.shape),
                     type_num=dtype.num,
                     descr=id(dtype),
@@ -146,7 +153,7 @@ class Tables:
                     size=id(size) if size >= SMALLEST else None,
                 )
             )
-        return self._table(ArrayCell, cells)
+        return self._table(ArrayRecord, states)
 
     def _words(self, words: array[int]) -> int:
         """The address of an array of 8-byte words."""
@@ -193,8 +200,8 @@ def builtin(address: int, self: Any) -> Callable[..., Any]:
     return cast("Callable[..., Any]", _NEW_FUNCTION(ctypes.addressof(definition), self, None))
 
 
-def _place(place: Position) -> PlaceCell:
-    return PlaceCell(place.slot, place.offset)
+def _place(place: Position) -> PositionRecord:
+    return PositionRecord(place.slot, place.offset)
 
 
 def check(plan: NativePlan) -> None:

@@ -88,7 +88,7 @@ class Outside(ctypes.Structure):
     )
 
 
-class Boxed(ctypes.Structure):
+class WrapperCall(ctypes.Structure):
     """A program that is called on array wrappers, objects that hold an array each."""
 
     _fields_ = (
@@ -112,7 +112,7 @@ class Pool(ctypes.Structure):
         ("outside", c_void_p),
         ("threads", c_int64),  # the most in a region, the caller included
         ("handles", c_void_p),  # int64[threads - 1]: thread handles of the workers
-        ("claims", c_void_p),  # ClaimCell[threads]
+        ("claims", c_void_p),  # ClaimRecord[threads]
         ("started", c_int64),  # workers started
         ("numbered", c_int64),  # workers that have taken their index
         ("ready", c_int64),  # whether starting them was tried
@@ -139,38 +139,38 @@ class Pool(ctypes.Structure):
     )
 
 
-class ClaimCell(ctypes.Structure):
+class ClaimRecord(ctypes.Structure):
     """A thread's own share of a region's chunks; others steal what is left of it when theirs is done."""
 
     _fields_ = (("next", c_int64), ("end", c_int64), ("_", c_uint8 * 48))
 
 
-class TimeCell(ctypes.Structure):
+class Timespec(ctypes.Structure):
     """``struct timespec``."""
 
     _fields_ = (("seconds", c_int64), ("nanoseconds", c_int64))
 
 
-class PlaceCell(ctypes.Structure):
+class PositionRecord(ctypes.Structure):
     """A plan's `Place`."""
 
     _fields_ = (("slot", c_int64), ("offset", c_int64))
 
 
-class StepCell(ctypes.Structure):
+class StepRecord(ctypes.Structure):
     """A plan's parallel region, or, where ``host`` is not null, a host call."""
 
     _fields_ = (
         ("host", c_void_p),  # the callable
         ("next_host", c_int64),  # index of the next host step; the number of steps if there is none
         ("code", c_void_p),
-        ("buffers", c_void_p),  # PlaceCell[buffer_count]
+        ("buffers", c_void_p),  # PositionRecord[buffer_count]
         ("buffer_count", c_int64),
         ("numbers", c_void_p),
         ("extent", c_int64),
         ("grain", c_int64),
         ("alone", c_int64),  # regions of at most so many iterations are not shared
-        ("scratch", PlaceCell),
+        ("scratch", PositionRecord),
         ("scratch_stride", c_int64),
     )
 
@@ -180,7 +180,7 @@ class GridPartCell(ctypes.Structure):
 
     _fields_ = (
         ("code", c_void_p),
-        ("buffers", c_void_p),  # PlaceCell[buffer_count]
+        ("buffers", c_void_p),  # PositionRecord[buffer_count]
         ("buffer_count", c_int64),
         ("numbers", c_void_p),
         ("extent", c_int64),
@@ -202,7 +202,7 @@ class GridCell(ctypes.Structure):
     )
 
 
-class ArrayCell(ctypes.Structure):
+class ArrayRecord(ctypes.Structure):
     """A plan's `PlainArray`."""
 
     _fields_ = (
@@ -226,10 +226,10 @@ class NativeTable(ctypes.Structure):
         ("slot_count", c_int64),
         ("buffer_count", c_int64),  # the most of a step
         ("host_count", c_int64),
-        ("inputs", c_void_p),  # ArrayCell[input_count]
-        ("results", c_void_p),  # ArrayCell[result_count]
+        ("inputs", c_void_p),  # ArrayRecord[input_count]
+        ("results", c_void_p),  # ArrayRecord[result_count]
         ("constants", c_void_p),  # void *[constant_count]
-        ("steps", c_void_p),  # StepCell[step_count]
+        ("steps", c_void_p),  # StepRecord[step_count]
         ("arena", c_int64),
         ("release", c_int64),  # run without the GIL
         ("threads", c_int64),

@@ -13,7 +13,7 @@ from typing import Any
 
 from hybridc.ground.locks import ForkLock
 from hybridc.options import OPTIONS
-from hybridc.runtime.native.structures import ClaimCell, Outside, Pool
+from hybridc.runtime.native.structures import ClaimRecord, Outside, Pool
 
 # The futex system call's number, on systems where our threads can wait by it.
 _FUTEX = {"x86_64": 202, "aarch64": 98}
@@ -51,7 +51,7 @@ class Threads:
         if not outside.futex:
             count = 1
         memory = (ctypes.c_char * (ctypes.sizeof(Pool) + _ALIGNMENT))()
-        handles, claims = (ctypes.c_int64 * count)(), (ClaimCell * count)()
+        handles, claims = (ctypes.c_int64 * count)(), (ClaimRecord * count)()
         self._pools += [memory, handles, claims]
         pool = Pool.from_address(-(-ctypes.addressof(memory) // _ALIGNMENT) * _ALIGNMENT)
         pool.outside = ctypes.addressof(outside)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hybridc import library, op
-from hybridc.dialects.blame import user_frames, user_line
+from hybridc.dialects.error_context import user_frames, user_line
 from hybridc.dialects.operator import Operator
 from hybridc.errors import OperatorCheckError
 from hybridc.tools.check_op import check_compiled as compiled

@@ -9,7 +9,7 @@ import numpy as np
 
 from hybridc import nd
 from hybridc.array.ndarray import NDArray
-from hybridc.dialects.blame import pair
+from hybridc.dialects.error_context import pair
 from hybridc.dialects.movement import NUMPY_MOVES
 from hybridc.dialects.operator import Elementwise, Movement, Operator
 from hybridc.dialects.scalar import NUMPY

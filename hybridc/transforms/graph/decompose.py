@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
-from hybridc.dialects.blame import blame, located
+from hybridc.dialects.error_context import located, raise_in_context
 from hybridc.dialects.mlir.hybrid import HybridOp, location_of
 from hybridc.dialects.operator import Operator
 from hybridc.errors import MXNetError, UnsupportedError, VerifyError
@@ -51,7 +51,7 @@ def _decomposed(operator: Operator, F: Any, inputs: Sequence[Any]) -> Any:
     try:
         made = operator.decompose(F, *inputs)
     except Exception as error:
-        blame(operator, "decompose", error, F, *inputs)
+        raise_in_context(operator, "decompose", error, F, *inputs)
         raise
     if trace is not None and "capture" in trace.roles[before:]:
         raise UnsupportedError(

@@ -24,7 +24,7 @@ from xdsl.ir import Block, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
-from hybridc.dialects.blame import located
+from hybridc.dialects.error_context import located
 from hybridc.dialects.gradient import vjp
 from hybridc.dialects.mlir.hybrid import HybridOp, dtype_of, location_of, shape_of
 from hybridc.errors import MXNetError

@@ -8,7 +8,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, UnitAttr
 from xdsl.passes import ModulePass
 
-from hybridc.dialects.blame import located
+from hybridc.dialects.error_context import located
 from hybridc.dialects.mlir.hybrid import BY_HAND, HybridOp, location_of
 from hybridc.errors import MXNetError
 from hybridc.ir.host import arrays_of, kernel_of

@@ -26,8 +26,8 @@ from xdsl.rewriter import Rewriter
 from hybridc.dialects.mlir.hybrid import fused_location
 from hybridc.dialects.mlir.integer_array import integer_array
 from hybridc.ir.grid_kernel import followed
-from hybridc.ir.kernel import Axes, Kernel, Stage, analyse, byte_count
-from hybridc.ir.nest_plan import indexed_axes
+from hybridc.ir.kernel import Axes, Kernel, KernelOp, analyse, byte_count
+from hybridc.ir.loop_nest_plan import indexed_axes
 from hybridc.ir.structured import dtype_of, is_host, kernels, note_dtypes
 from hybridc.ir.values import functions
 from hybridc.transforms.structured.fuse_kernels import KernelOutliner, depends_on, kernel_name
@@ -68,8 +68,8 @@ class _Member:
     axes: dict[int, int]
 
     @property
-    def stages(self) -> Sequence[Stage]:
-        return self.kernel.nests[0].stages
+    def ops(self) -> Sequence[KernelOp]:
+        return self.kernel.nests[0].ops
 
 
 class _Fuser:
@@ -96,17 +96,17 @@ class _Fuser:
     def _middle(self, call: func.CallOp) -> _Member | None:
         """A call that computes rows and elements, as what may lie between contractions."""
         kernel = self.kernels.get(call.callee.string_value())
-        if kernel is None or len(kernel.nests) != 1 or kernel.nests[0].product is not None or kernel.fills:
+        if kernel is None or len(kernel.nests) != 1 or kernel.nests[0].contraction is not None or kernel.fills:
             return None
         nest = kernel.nests[0]
-        return None if _is_scattered(nest.stages) else _Member(call, kernel, {a: a for a in range(len(nest.domain))})
+        return None if _is_scattered(nest.ops) else _Member(call, kernel, {a: a for a in range(len(nest.domain))})
 
     def _contraction(self, call: Operation) -> Kernel | None:
         """The kernel of a call that is a contraction with, perhaps, what follows it."""
         kernel = self.kernels.get(call.callee.string_value()) if isinstance(call, func.CallOp) else None
-        if kernel is None or len(kernel.nests) != 1 or kernel.nests[0].product is None or kernel.fills:
+        if kernel is None or len(kernel.nests) != 1 or kernel.nests[0].contraction is None or kernel.fills:
             return None
-        return None if _is_scattered(kernel.stages) else kernel
+        return None if _is_scattered(kernel.ops) else kernel
 
     def _before(self, middle: _Member) -> list[_Member]:
         """The contractions whose results the middle alone reads."""
@@ -118,8 +118,8 @@ class _Fuser:
             if kernel is None or len(kernel.results) != 1 or used_elsewhere:
                 continue
             argument = middle.kernel.arguments[number]
-            places = {r.axes for s in middle.stages for r in s.reads if r.value is argument}
-            made = next(s for s in kernel.stages if s.result is kernel.results[0])
+            places = {r.axes for s in middle.ops for r in s.reads if r.value is argument}
+            made = next(s for s in kernel.ops if s.result is kernel.results[0])
             if len(places) == 1 and isinstance(call, func.CallOp):
                 found.append(_Member(call, kernel, dict(zip(places.pop(), made.axes, strict=True))))
         return found
@@ -127,7 +127,7 @@ class _Fuser:
     def _after(self, middle: _Member) -> list[_Member]:
         """The contractions that read what the middle makes."""
         found: dict[func.CallOp, _Member | None] = {}
-        made = {s.result: s for s in middle.stages}
+        made = {s.result: s for s in middle.ops}
         for result, value in zip(middle.kernel.results, middle.call.results, strict=True):
             for use in value.uses:
                 call = use.operation
@@ -135,7 +135,7 @@ class _Fuser:
                 if kernel is None or not isinstance(call, func.CallOp):
                     continue
                 argument = kernel.arguments[use.index]
-                places = [r.axes for s in kernel.stages for r in s.reads if r.value is argument]
+                places = [r.axes for s in kernel.ops for r in s.reads if r.value is argument]
                 axes = dict(zip(made[result].axes, places[0], strict=True)) if len(places) == 1 else {}
                 found[call] = None if call in found else _Member(call, kernel, axes)
         return [m for m in found.values() if m is not None and m.axes]
@@ -181,9 +181,9 @@ class _Fuser:
         self.fused |= {m.kernel.name for m in members}
 
 
-def _is_scattered(stages: Iterable[Stage]) -> bool:
+def _is_scattered(kernel_ops: Iterable[KernelOp]) -> bool:
     """Whether something is read at other indices than those of axes."""
-    return any(s.anywhere or any(r.index for r in s.reads) for s in stages)
+    return any(s.indirect or any(r.index for r in s.reads) for s in kernel_ops)
 
 
 def _grid(middle: _Member, before: Sequence[_Member], after: Sequence[_Member]) -> Axes:
@@ -193,12 +193,12 @@ def _grid(middle: _Member, before: Sequence[_Member], after: Sequence[_Member]) 
     """
     (nest,) = middle.kernel.nests
     results = set(middle.kernel.results)
-    walked = {a for s in nest.stages for a in s.reduced} | indexed_axes(nest.stages)
+    walked = {a for s in nest.ops for a in s.reduced} | indexed_axes(nest.ops)
     found = [a for a, n in enumerate(nest.domain) if n != 1 and a not in walked]
-    found = [a for a in found if all(a in s.axes for s in nest.stages if s.result in results)]
+    found = [a for a in found if all(a in s.axes for s in nest.ops if s.result in results)]
     for member in (*before, *after):
-        made = [s for s in member.stages if s.result in member.kernel.results]
-        indexed = indexed_axes(member.stages)
+        made = [s for s in member.ops if s.result in member.kernel.results]
+        indexed = indexed_axes(member.ops)
         own = [(a, member.axes.get(a)) for a in found]
         found = [a for a, own_axis in own if own_axis not in indexed and all(own_axis in s.axes for s in made)]
     batch = [a for a in found if all(_follow(m, a) for m in (*before, *after))]
@@ -208,17 +208,17 @@ def _grid(middle: _Member, before: Sequence[_Member], after: Sequence[_Member]) 
 
 def _follow(member: _Member, axis: int) -> bool:
     """Whether both operands of a contraction follow an axis of the grid."""
-    product = member.kernel.nests[0].product
-    assert product is not None
-    return all(member.axes[axis] in r.axes for r in product.reads)
+    contraction = member.kernel.nests[0].contraction
+    assert contraction is not None
+    return all(member.axes[axis] in r.axes for r in contraction.reads)
 
 
 def _is_one_place(member: _Member, grid: Axes) -> bool:
     """Whether each value that a nest reads follows the grid in one way."""
     axes = tuple(member.axes[a] for a in grid)
     places: dict[SSAValue, set[tuple[int | None, ...]]] = {}
-    for stage in member.stages:
-        for read in stage.reads:
+    for kernel_op in member.ops:
+        for read in kernel_op.reads:
             places.setdefault(read.value, set()).add(followed(read.axes, axes))
     return all(len(p) == 1 for p in places.values())
 
@@ -234,6 +234,6 @@ def _copy_body(member: _Member, number: int, values: dict[SSAValue, SSAValue], b
         copy = op.clone(known)
         copy.location = op.location
         if number and "hybrid.axes" in op.attributes:
-            copy.attributes["hybrid.nest"] = IntegerAttr(number, i64)
+            copy.attributes["hybrid.loop_nest"] = IntegerAttr(number, i64)
         block.add_op(copy)
         known.update(zip(op.results, copy.results, strict=True))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from xdsl.ir import SSAValue
 
-from hybridc.ir.kernel import Kernel, Stage
+from hybridc.ir.kernel import Kernel, KernelOp
 from hybridc.ir.structured import dtype_of, shape_of
 
 Strides = tuple[int, ...]
@@ -48,6 +48,6 @@ class PartialResults:
     If there is one, the buffer is that of the result.
     """
 
-    stage: Stage
+    kernel_op: KernelOp
     buffer: str
     pieces: int

@@ -10,60 +10,60 @@ from collections.abc import Sequence
 
 from xdsl.ir import SSAValue
 
-from hybridc.ir.kernel import Stage, number_of
-from hybridc.ir.nest_plan import NestPlan
+from hybridc.ir.kernel import KernelOp, number_of
+from hybridc.ir.loop_nest_plan import LoopNestPlan
 from hybridc.ir.structured import dtype_of
 
 # Bytes of a register, which holds one number of half precision, too, once it is computed with.
 _REGISTER = 4
 
 
-def in_order_of_need(stages: Sequence[Stage]) -> list[Stage]:
+def in_order_of_need(kernel_ops: Sequence[KernelOp]) -> list[KernelOp]:
     """The stages, each before the reductions that need it, and else after them: little is held while they wait."""
-    turn = _turns(stages)
-    return sorted(stages, key=turn.__getitem__)
+    turn = _turns(kernel_ops)
+    return sorted(kernel_ops, key=turn.__getitem__)
 
 
-def held_bytes(plan: NestPlan) -> int:
+def held_bytes(plan: LoopNestPlan) -> int:
     """Bytes for each element of a row that a program holds at a time, at most.
 
     All that is read between two reductions is there at once, as its loads do not wait for each other. Sums across rows
     are carried from row to row.
     """
-    turn = _turns(list(plan.stage_of.values()))
+    turn = _turns(list(plan.op_of.values()))
     carried, size, used = 0, dict[SSAValue, int](), dict[SSAValue, list[int]]()
-    for stage, now in turn.items():
-        for value, axes in [*((r.value, r.axes) for r in stage.reads), (stage.result, stage.axes)]:
+    for kernel_op, now in turn.items():
+        for value, axes in [*((r.value, r.axes) for r in kernel_op.reads), (kernel_op.result, kernel_op.axes)]:
             if number_of(value) is not None or not {*plan.axes(axes)} >= {*plan.inner}:
                 continue
-            made = value in plan.stage_of
+            made = value in plan.op_of
             size[value] = max(_REGISTER * made, dtype_of(value).itemsize)
-            if value is stage.result and plan.across(stage):
+            if value is kernel_op.result and plan.is_column_reduction(kernel_op):
                 carried += size[value]
             else:
                 used.setdefault(value, []).append(now)
     most = 0
     for now in {*turn.values()}:
         before = {v for v in used if min(used[v]) < now <= max(used[v])}
-        loaded = {v for v in used if min(used[v]) == now and v not in plan.stage_of}
+        loaded = {v for v in used if min(used[v]) == now and v not in plan.op_of}
         after = {v for v in used if min(used[v]) <= now < max(used[v])}
         most = max(most, *(sum(size[v] for v in there) for there in (before | loaded, after)))
     return carried + most
 
 
-def _turns(stages: Sequence[Stage]) -> dict[Stage, int]:
+def _turns(kernel_ops: Sequence[KernelOp]) -> dict[KernelOp, int]:
     """For each stage how many reductions, one of the other's result, come before it when it waits for its reader.
 
     ``stages`` come after what they read.
     """
-    made = {s.result: s for s in stages}
-    needs = {s: [made[r.value] for r in s.reads if r.value in made] for s in stages}
-    depth: dict[Stage, int] = {}
-    for stage in stages:
-        depth[stage] = max((depth[s] + (s.combine is not None) for s in needs[stage]), default=0)
+    made = {s.result: s for s in kernel_ops}
+    needs = {s: [made[r.value] for r in s.reads if r.value in made] for s in kernel_ops}
+    depth: dict[KernelOp, int] = {}
+    for kernel_op in kernel_ops:
+        depth[kernel_op] = max((depth[s] + (s.combine is not None) for s in needs[kernel_op]), default=0)
     end = max(depth.values(), default=0)
-    turn = {s: depth[s] if s.combine is not None else end for s in stages}
-    for stage in reversed(stages):
-        for needed in needs[stage]:
-            turn[needed] = min(turn[needed], turn[stage])
+    turn = {s: depth[s] if s.combine is not None else end for s in kernel_ops}
+    for kernel_op in reversed(kernel_ops):
+        for needed in needs[kernel_op]:
+            turn[needed] = min(turn[needed], turn[kernel_op])
     return turn

@@ -19,8 +19,8 @@ from xdsl.ir import SSAValue
 
 from hybridc.dialects.math.reduction import LONG_COLUMN
 from hybridc.dtypes import is_float
-from hybridc.ir.kernel import Axes, Kernel, Nest, Read, Stage, number_as, number_of
-from hybridc.ir.nest_plan import NestPlan, plan_tiles
+from hybridc.ir.kernel import Axes, Kernel, KernelOp, LoopNest, Read, constant_as, number_of
+from hybridc.ir.loop_nest_plan import LoopNestPlan, plan_tiles
 from hybridc.ir.scalar_builder import conversion, kind_dtype, signless
 from hybridc.ir.structured import DType, Shape, dtype_of, shape_of
 from hybridc.ir.tile_program import (
@@ -161,27 +161,29 @@ class _ArrayScheduler:
 
     def __post_init__(self) -> None:
         nests = enumerate(self.kernel.nests)
-        stages = [(n, s, stage) for n, nest in nests for s, stage in enumerate(nest.stages)]
-        self.last_read = {r.value: (n, s) for n, s, stage in stages for r in stage.reads}
+        kernel_ops = [(n, s, kernel_op) for n, nest in nests for s, kernel_op in enumerate(nest.ops)]
+        self.last_read = {r.value: (n, s) for n, s, kernel_op in kernel_ops for r in kernel_op.reads}
         self.wanted = {*self.last_read, *self.kernel.results}
 
     def nest(self, number: int) -> ArrayNest:
         """The programs of a nest."""
         nest = self.kernel.nests[number]
         found: TileProgram | None = None
-        product = nest.product if nest.product is not None and nest.product.result in self.wanted else None
-        if product is not None:
-            found = self._contraction(nest, product)
-        for stage in nest.stages:
-            if stage.result in self.wanted and self.last_read.get(stage.result, (number, 0))[0] != number:
-                self._keep(stage)
-        rest = replace(nest, stages=tuple(s for s in nest.stages if s.kind != "product" and s.result in self.wanted))
-        if not rest.stages:
+        contraction = (
+            nest.contraction if nest.contraction is not None and nest.contraction.result in self.wanted else None
+        )
+        if contraction is not None:
+            found = self._contraction(nest, contraction)
+        for kernel_op in nest.ops:
+            if kernel_op.result in self.wanted and self.last_read.get(kernel_op.result, (number, 0))[0] != number:
+                self._keep(kernel_op)
+        rest = replace(nest, ops=tuple(s for s in nest.ops if s.kind != "contraction" and s.result in self.wanted))
+        if not rest.ops:
             return ArrayNest(nest.domain, found, None)
         apart = plan_tiles(self.kernel, rest, self.memory.strided, merge=False)
         program = _ArrayStatements(apart, memory=self.memory).program()
-        cost = _Cost.of(program, product is None)
-        long = any(_is_long_column(s, nest.domain) for s in rest.stages)
+        cost = _Cost.of(program, contraction is None)
+        long = any(_is_long_column(s, nest.domain) for s in rest.ops)
         total, machine = math.prod(nest.domain), self.machine
         threads = self.threads if total >= machine.parallel_elements else 1
         elements = self._tile_elements(cost, total, threads)
@@ -193,7 +195,7 @@ class _ArrayScheduler:
         loop, block = self._block(plan, rest, elements, long)
         sizes = plan.sizes
         pieces = -(-sizes[0] // block) if loop == 0 else sizes[0]
-        partial = pieces * sum(math.prod(shape_of(s.result)) for s in rest.stages if s.kind == "across")
+        partial = pieces * sum(math.prod(shape_of(s.result)) for s in rest.ops if s.kind == "column")
         direct = partial > machine.partial_share * total
         if direct and cost.once:
             return ArrayNest(nest.domain, found, program)
@@ -212,10 +214,10 @@ class _ArrayScheduler:
         most = min(machine.shared_tile_elements, share, machine.shared_tile_bytes // max(1, cost.bytes))
         return max(machine.tile_elements, most)
 
-    def _block(self, plan: NestPlan, nest: Nest, elements: int, long: bool) -> tuple[int, int]:
+    def _block(self, plan: LoopNestPlan, nest: LoopNest, elements: int, long: bool) -> tuple[int, int]:
         """The axis that is walked in blocks, and how large these are."""
-        sizes, outer = plan.sizes, len(plan.points)
-        if any(s.kind == "across" and len(s.axes) + len(s.reduced) < len(nest.domain) for s in nest.stages):
+        sizes, outer = plan.sizes, len(plan.parallel)
+        if any(s.kind == "column" and len(s.axes) + len(s.reduced) < len(nest.domain) for s in nest.ops):
             outer = 1  # inner loops would repeat what does not depend on them, and add it again
         loop = 0
         while loop < outer - 1 and math.prod(sizes[loop + 1 :]) > elements:
@@ -225,50 +227,57 @@ class _ArrayScheduler:
 
     # --- memory --------------------------------------------------------------------------------------------
 
-    def _keep(self, stage: Stage) -> str:
+    def _keep(self, kernel_op: KernelOp) -> str:
         """The array of what a stage makes for other nests."""
-        value = stage.result
+        value = kernel_op.result
         if value not in self.memory.names:
             self.memory.names[value] = self.memory.local(dtype_of(value), shape_of(value))
         return self.memory.names[value]
 
-    def _heir(self, nest: Nest, product: Stage) -> Stage | None:
+    def _heir(self, nest: LoopNest, contraction: KernelOp) -> KernelOp | None:
         """What makes the result in whose place a product may be, as nobody reads the product any more then."""
-        at = nest.stages.index(product)
-        last = self.last_read.get(product.result, (nest.number, -1))
+        at = nest.ops.index(contraction)
+        last = self.last_read.get(contraction.result, (nest.number, -1))
         strided, results = self.memory.strided, self.kernel.results
-        for later, other in enumerate(nest.stages[at + 1 :], at + 1):
+        for later, other in enumerate(nest.ops[at + 1 :], at + 1):
             name = self.memory.names.get(other.result, "")
-            if other.kind != "map" or name[:1] != "y" or other.result in strided or int(name[1:]) in self.updates:
+            if (
+                other.kind != "elementwise"
+                or name[:1] != "y"
+                or other.result in strided
+                or int(name[1:]) in self.updates
+            ):
                 continue
-            same = dtype_of(results[int(name[1:])]) == dtype_of(product.result) and {*other.axes} == {*product.axes}
+            same = dtype_of(results[int(name[1:])]) == dtype_of(contraction.result) and {*other.axes} == {
+                *contraction.axes
+            }
             if same and last <= (nest.number, later):
                 return other
         return None
 
     # --- contractions --------------------------------------------------------------------------------------
 
-    def _contraction(self, nest: Nest, product: Stage) -> TileProgram:
+    def _contraction(self, nest: LoopNest, contraction: KernelOp) -> TileProgram:
         """The program of a contraction, in the dtype of the sum."""
-        sizes = {a: n for r in product.reads for a, n in zip(r.axes, _read_sizes(r), strict=True)}
+        sizes = {a: n for r in contraction.reads for a, n in zip(r.axes, _read_sizes(r), strict=True)}
         known = {**dict(enumerate(nest.domain)), **sizes}
         everywhere = tuple(range(max(known, default=-1) + 1))
         space = tuple(known.get(a, 1) for a in everywhere)
-        plan = NestPlan(nest, space, {a: a for a in everywhere}, (), everywhere, False, frozenset())
+        plan = LoopNestPlan(nest, space, {a: a for a in everywhere}, (), everywhere, False, frozenset())
         writer = _ArrayStatements(plan, memory=self.memory)
-        dtype = dtype_of(product.result)
-        operands = [self._operand(writer, read, dtype) for read in product.reads]
-        axes = product.axes
-        if product.result not in self.memory.names:
-            heir = self._heir(nest, product)
+        dtype = dtype_of(contraction.result)
+        operands = [self._operand(writer, read, dtype) for read in contraction.reads]
+        axes = contraction.axes
+        if contraction.result not in self.memory.names:
+            heir = self._heir(nest, contraction)
             if heir is not None:
-                self.memory.names[product.result] = self.memory.names[heir.result]
-                axes = self.memory.orders[product.result] = heir.axes
+                self.memory.names[contraction.result] = self.memory.names[heir.result]
+                axes = self.memory.orders[contraction.result] = heir.axes
             else:
-                self._keep(product)
-        over = tuple(sorted(product.reduced))
-        name = writer.add(TileContract, *operands, over, kind_of(product.result))
-        writer.write(TileStore(name, writer.element_at(product.result, axes)))
+                self._keep(contraction)
+        over = tuple(sorted(contraction.reduced))
+        name = writer.add(TileContract, *operands, over, kind_of(contraction.result))
+        writer.write(TileStore(name, writer.element_at(contraction.result, axes)))
         return writer.tiled(writer.statements)
 
     def _operand(self, writer: _ArrayStatements, read: Read, dtype: DType) -> str:
@@ -280,7 +289,7 @@ class _ArrayScheduler:
             op = conversion(dtype_of(read.value), dtype)
             found = writer.add(TileMap, op, (writer.read(read),), kind)
         else:
-            found = writer.constant(number_as(number, dtype), kind)
+            found = writer.constant(constant_as(number, dtype), kind)
         address = writer.space.row_major(self.memory.local(dtype, shape_of(read.value)), read.axes)
         writer.write(TileStore(found, address))
         return writer.add(TileLoad, address, kind)
@@ -303,8 +312,8 @@ class _ArrayStatements(BodyStatements):
 
     def program(self) -> TileProgram:
         """The program of all stages."""
-        for stage in self.plan.stage_of.values():
-            self._stage(stage)
+        for kernel_op in self.plan.op_of.values():
+            self._kernel_op(kernel_op)
         return self.tiled(self.statements)
 
     def tiled(self, statements: Sequence[Statement]) -> TileProgram:
@@ -354,32 +363,34 @@ class _ArrayStatements(BodyStatements):
     def write(self, statement: Statement, varies: bool = True) -> None:
         self.statements.append(statement)
 
-    def _stage(self, stage: Stage) -> None:
-        value = stage.result
-        if stage.combine is not None and stage.kind == "across" and self.loop is not None:
-            self._partial(stage, stage.combine.name, self.loop)
+    def _kernel_op(self, kernel_op: KernelOp) -> None:
+        value = kernel_op.result
+        if kernel_op.combine is not None and kernel_op.kind == "column" and self.loop is not None:
+            self._partial(kernel_op, kernel_op.combine.name, self.loop)
             return
-        if stage.combine is None:
-            self.known[value] = self.body(stage)
+        if kernel_op.combine is None:
+            self.known[value] = self.body(kernel_op)
         else:
-            over = self.plan.axes(stage.reduced)
-            self.known[value] = self._reduced(stage, stage.combine.name, over, None, False)
+            over = self.plan.axes(kernel_op.reduced)
+            self.known[value] = self._reduced(kernel_op, kernel_op.combine.name, over, None, False)
         if value in self.memory.names:
-            self.write(TileStore(self.known[value], self.element_at(value, stage.axes)))
+            self.write(TileStore(self.known[value], self.element_at(value, kernel_op.axes)))
 
-    def _partial(self, stage: Stage, combine: str, loop: int) -> None:
+    def _partial(self, kernel_op: KernelOp, combine: str, loop: int) -> None:
         """What a tile gives to a reduction along parallel axes."""
-        result = self.memory.names[stage.result]
-        axes, over = self.plan.axes(stage.axes), self.plan.axes(stage.reduced)
+        result = self.memory.names[kernel_op.result]
+        axes, over = self.plan.axes(kernel_op.axes), self.plan.axes(kernel_op.reduced)
         if self.direct:
-            self._reduced(stage, combine, over, self.element_at(stage.result, stage.axes), True)
+            self._reduced(kernel_op, combine, over, self.element_at(kernel_op.result, kernel_op.axes), True)
             return
         into = self.space.row_major(self.memory.parts(result), axes)
-        self._reduced(stage, combine, over, into, any(0 < a <= loop for a in over))
+        self._reduced(kernel_op, combine, over, into, any(0 < a <= loop for a in over))
 
-    def _reduced(self, stage: Stage, combine: str, over: Axes, into: Address | None, accumulates: bool) -> str:
-        kind = kind_of(stage.result)
-        return self.add(TileReduce, combine, self.element(stage), start_of(stage), over, kind, 0, into, accumulates)
+    def _reduced(self, kernel_op: KernelOp, combine: str, over: Axes, into: Address | None, accumulates: bool) -> str:
+        kind = kind_of(kernel_op.result)
+        return self.add(
+            TileReduce, combine, self.element(kernel_op), start_of(kernel_op), over, kind, 0, into, accumulates
+        )
 
 
 def _has_stride(statement: Statement) -> bool:
@@ -398,11 +409,15 @@ def _read_sizes(read: Read) -> Shape:
     return shape_of(read.value)
 
 
-def _is_long_column(stage: Stage, domain: Shape) -> bool:
+def _is_long_column(kernel_op: KernelOp, domain: Shape) -> bool:
     """Whether a stage is a floating-point sum over outer axes with more elements than should be added in sequence."""
-    floating = stage.kind == "across" and isinstance(stage.combine, arith.AddfOp) and is_float(dtype_of(stage.result))
-    is_column = floating and len(domain) - 1 not in stage.reduced
-    return is_column and math.prod(domain[a] for a in stage.reduced) > LONG_COLUMN
+    floating = (
+        kernel_op.kind == "column"
+        and isinstance(kernel_op.combine, arith.AddfOp)
+        and is_float(dtype_of(kernel_op.result))
+    )
+    is_column = floating and len(domain) - 1 not in kernel_op.reduced
+    return is_column and math.prod(domain[a] for a in kernel_op.reduced) > LONG_COLUMN
 
 
 def _near_divisor(size: int, wanted: int) -> int:

@@ -20,9 +20,9 @@ from types import MappingProxyType
 
 from xdsl.ir import SSAValue
 
-from hybridc.ir.kernel import Axes, Kernel, Nest, Stage, number_of
-from hybridc.ir.nest_plan import NestPlan, nests_of, plan_nest, read_elsewhere
-from hybridc.ir.online_reductions import Running
+from hybridc.ir.kernel import Axes, Kernel, KernelOp, LoopNest, number_of
+from hybridc.ir.loop_nest_plan import LoopNestPlan, loop_nests_of, plan_loop_nest, read_elsewhere
+from hybridc.ir.online_reductions import OnlinePair
 from hybridc.ir.structured import shape_of
 from hybridc.ir.tile_launch import TileConfig, TileLaunch
 from hybridc.ir.tile_program import TileDim, TileProgram, TileSweep, verify
@@ -67,32 +67,32 @@ class _BlockScheduler:
 
     def run(self) -> list[TileLaunch]:
         """The launches, in order."""
-        nests = nests_of(self.kernel)
+        nests = loop_nests_of(self.kernel)
         for nest in nests:
-            for stage in nest.stages:
-                if read_elsewhere(nests, nest, stage.result):
-                    self.memory.materialize(stage.result)
+            for kernel_op in nest.ops:
+                if read_elsewhere(nests, nest, kernel_op.result):
+                    self.memory.materialize(kernel_op.result)
             self._nest(nest)
         return self.made
 
     # --- the choice ----------------------------------------------------------------------------------------
 
-    def _nest(self, nest: Nest) -> None:
-        plan = plan_nest(self.kernel, nest, frozenset(self.memory.strides), self.memory.names.__contains__)
+    def _nest(self, nest: LoopNest) -> None:
+        plan = plan_loop_nest(self.kernel, nest, frozenset(self.memory.strides), self.memory.names.__contains__)
         if not plan.sweeps:
             return
-        stages = list(plan.stage_of.values())
-        sums = [s for s in stages if s.combine is not None]
+        kernel_ops = list(plan.op_of.values())
+        sums = [s for s in kernel_ops if s.combine is not None]
         reduced = list(dict.fromkeys(plan.axes(s.reduced) for s in sums))
-        read = {r.value for s in stages for r in s.reads}
-        pointwise = reads_pointwise(stages)
+        read = {r.value for s in kernel_ops for r in s.reads}
+        pointwise = reads_pointwise(kernel_ops)
         if groups := by_empty_axes(plan, self.memory):
             self._split(plan, groups)
         elif not sums and pointwise:
             self._elements(plan)
         elif pointwise and self._holds_rows(plan, sums):
             self._rows(plan)
-        elif pairs := online_pairs(plan, stages):
+        elif pairs := online_pairs(plan, kernel_ops):
             self._sums(plan, reduced[0], pairs)
         elif not pointwise or any(s.result in read for s in sums):
             self._split(plan, by_sweeps(plan, self.memory))
@@ -101,30 +101,30 @@ class _BlockScheduler:
         else:
             self._split(plan, by_reduced_axes(plan))
 
-    def _holds_rows(self, plan: NestPlan, sums: Sequence[Stage]) -> bool:
+    def _holds_rows(self, plan: LoopNestPlan, sums: Sequence[KernelOp]) -> bool:
         """Whether a program holds all that a row needs, and rows are enough for all programs or short."""
         machine, inner = self.machine, self._padded(plan, plan.inner)
         if inner > machine.longest_row or inner * held_bytes(plan) > machine.held:
             return False
-        across = [s for s in sums if plan.across(s)]
-        if len(across) == len(sums) or not all({*plan.points} <= {*plan.axes(s.reduced)} for s in across):
+        across = [s for s in sums if plan.is_column_reduction(s)]
+        if len(across) == len(sums) or not all({*plan.parallel} <= {*plan.axes(s.reduced)} for s in across):
             return False
-        return plan.extent(plan.points) >= machine.few_rows or inner <= machine.long_row
+        return plan.extent(plan.parallel) >= machine.few_rows or inner <= machine.long_row
 
-    def _split(self, plan: NestPlan, groups: Groups) -> None:
+    def _split(self, plan: LoopNestPlan, groups: Groups) -> None:
         for nest in split(plan, groups, self.memory):
             self._nest(nest)
 
     # --- elements ------------------------------------------------------------------------------------------
 
-    def _elements(self, plan: NestPlan) -> None:
-        if plan.extent((*plan.points, *plan.inner)) == 0:
+    def _elements(self, plan: LoopNestPlan) -> None:
+        if plan.extent((*plan.parallel, *plan.inner)) == 0:
             return
-        machine, axes = self.machine, (*plan.points, *plan.inner)
+        machine, axes = self.machine, (*plan.parallel, *plan.inner)
         if plan.tiled is not None:
             tall, wide = machine.side, 2 * machine.side
             sides = ((tall, tall), (wide, tall), (tall, wide), (wide, wide))
-            dims = self._dim(plan, plan.points[-1:], "ROWS", wide), self._dim(plan, plan.inner, "COLUMNS", wide)
+            dims = self._dim(plan, plan.parallel[-1:], "ROWS", wide), self._dim(plan, plan.inner, "COLUMNS", wide)
             configs = [self._config(ROWS=rows, COLUMNS=columns) for rows, columns in sides]
         elif self._has_row_scalars(plan):
             n, length = machine.elements, plan.extent(plan.inner)
@@ -138,10 +138,10 @@ class _BlockScheduler:
             dims = (self._dim(plan, axes, "BLOCK", max(blocks)),)
             configs = [self._config(BLOCK=b) for b in blocks]
         text = self._statements(plan)
-        text.stages(list(plan.stage_of.values()))
+        text.ops(list(plan.op_of.values()))
         self._add("elements", text, dims, (TileSweep((), text.take()),), configs)
 
-    def _has_row_scalars(self, plan: NestPlan) -> bool:
+    def _has_row_scalars(self, plan: LoopNestPlan) -> bool:
         """Whether some values are one for each row, of rows that are long, and begin where vectors do.
 
         A program with elements of several rows loads such a value once for each element.
@@ -149,41 +149,41 @@ class _BlockScheduler:
         length, least = plan.extent(plan.inner), self.machine.elements
         if length % self.machine.vector or not least <= length < LONGEST:
             return False
-        followed = [plan.axes(r.axes) for s in plan.stage_of.values() for r in s.reads if number_of(r.value) is None]
-        stored = [plan.axes(s.axes) for s in plan.stage_of.values() if s.result in self.memory.names]
+        followed = [plan.axes(r.axes) for s in plan.op_of.values() for r in s.reads if number_of(r.value) is None]
+        stored = [plan.axes(s.axes) for s in plan.op_of.values() if s.result in self.memory.names]
         inner = {*plan.inner}
         return any(axes and not inner & {*axes} for axes in followed) and all(inner <= {*axes} for axes in stored)
 
     # --- rows ----------------------------------------------------------------------------------------------
 
-    def _rows(self, plan: NestPlan) -> None:
+    def _rows(self, plan: LoopNestPlan) -> None:
         plan = replace(plan, dynamic=plan.dynamic - {*plan.inner})
-        points = plan.extent(plan.points)
+        points = plan.extent(plan.parallel)
         inner, limit = self._padded(plan, plan.inner), self.machine.row_elements
         rows = max(1, min(power_of_two(points), limit // inner))
         choices = [rows] + [r for r in (2 * rows, rows // 2) if 1 <= r <= points and r * inner <= 4 * limit]
-        stages = list(plan.stage_of.values())
-        across = [s for s in stages if s.combine is not None and plan.across(s)]
+        kernel_ops = list(plan.op_of.values())
+        across = [s for s in kernel_ops if s.combine is not None and plan.is_column_reduction(s)]
         if points == 0 and not across:
             return
         configs = [TileConfig((("ROWS", r),), w) for r in choices for w in self.machine.warps_to_hold(r * inner)]
-        dims = [self._dim(plan, plan.points, "ROWS", max(choices), "piece" if across else "grid")]
+        dims = [self._dim(plan, plan.parallel, "ROWS", max(choices), "piece" if across else "grid")]
         dims += [
             self._dim(plan, (a,), power_of_two(plan.sizes[a]), power_of_two(plan.sizes[a]), "whole") for a in plan.inner
         ]
         text = self._statements(plan)
         if not across:
-            text.stages(stages)
+            text.ops(kernel_ops)
             self._add("rows", text, dims, (TileSweep((), text.take()),), configs)
             return
         pieces, piece = self._pieces(points, max(choices), 1)
         parts = [self._part(s, pieces) for s in across]
-        self._add("rows", text, dims, text.accumulated(stages, parts, plan.points, ()), configs, piece)
+        self._add("rows", text, dims, text.accumulated(kernel_ops, parts, plan.parallel, ()), configs, piece)
         self._combine(plan, parts)
 
     # --- sums ----------------------------------------------------------------------------------------------
 
-    def _sums(self, plan: NestPlan, over: Axes, pairs: Sequence[Running] = ()) -> None:
+    def _sums(self, plan: LoopNestPlan, over: Axes, pairs: Sequence[OnlinePair] = ()) -> None:
         kept = tuple(a for a in range(len(plan.sizes)) if a not in over)
         machine, terms, outputs = self.machine, plan.extent(over), plan.extent(kept)
         if outputs == 0:
@@ -193,13 +193,13 @@ class _BlockScheduler:
         rows = max(1, min(power_of_two(terms), machine.row_elements // columns))
         pieces, piece = self._pieces(terms, rows, -(-outputs // columns))
         dims = self._dim(plan, over, "ROWS", piece, "piece"), self._dim(plan, kept, "COLUMNS", columns)
-        stages = list(plan.stage_of.values())
-        for stage in stages:
-            if stage.combine is not None:
-                self.memory.materialize(stage.result)
-        parts = {s: self._part(s, pieces) for s in stages if s.combine is not None}
+        kernel_ops = list(plan.op_of.values())
+        for kernel_op in kernel_ops:
+            if kernel_op.combine is not None:
+                self.memory.materialize(kernel_op.result)
+        parts = {s: self._part(s, pieces) for s in kernel_ops if s.combine is not None}
         text = self._statements(plan)
-        sweeps = text.accumulated(stages, list(parts.values()), over, pairs)
+        sweeps = text.accumulated(kernel_ops, list(parts.values()), over, pairs)
         self._add("sums", text, dims, sweeps, [self._config(ROWS=rows, COLUMNS=columns)], piece)
         for pair in pairs if pieces > 1 else ():
             self._join(plan, pair, (parts.pop(pair.first), parts.pop(pair.second)), terms, piece)
@@ -212,16 +212,16 @@ class _BlockScheduler:
         piece = -(-blocks // wanted) * block
         return max(1, -(-terms // piece)), piece
 
-    def _part(self, stage: Stage, pieces: int) -> PartialResults:
+    def _part(self, kernel_op: KernelOp, pieces: int) -> PartialResults:
         """Where the partial results of a reduction go: at once to its place, if there is only one."""
         if pieces == 1:
-            return PartialResults(stage, self.memory.names[stage.result], 1)
-        elements = pieces * math.prod(shape_of(stage.result))
-        return PartialResults(stage, self.memory.local(elements, stage.result), pieces)
+            return PartialResults(kernel_op, self.memory.names[kernel_op.result], 1)
+        elements = pieces * math.prod(shape_of(kernel_op.result))
+        return PartialResults(kernel_op, self.memory.local(elements, kernel_op.result), pieces)
 
     # --- partial results -----------------------------------------------------------------------------------
 
-    def _combine(self, plan: NestPlan, parts: Iterable[PartialResults]) -> None:
+    def _combine(self, plan: LoopNestPlan, parts: Iterable[PartialResults]) -> None:
         """The launches that combine partial results."""
         for part in parts:
             if part.pieces > 1:
@@ -230,16 +230,16 @@ class _BlockScheduler:
                 self._combined(text, part)
 
     def _join(
-        self, plan: NestPlan, pair: Running, parts: tuple[PartialResults, PartialResults], terms: int, piece: int
+        self, plan: LoopNestPlan, pair: OnlinePair, parts: tuple[PartialResults, PartialResults], terms: int, piece: int
     ) -> None:
         """The launch that combines the partial results of an online reduction, each of ``piece`` of the ``terms``."""
         text = self._statements(self._of_parts(plan, parts[0]))
         text.joined(pair, parts, terms, piece)
         self._combined(text, parts[0])
 
-    def _of_parts(self, plan: NestPlan, part: PartialResults) -> NestPlan:
+    def _of_parts(self, plan: LoopNestPlan, part: PartialResults) -> LoopNestPlan:
         """The walk of partial results: which one, and where in the result."""
-        sizes = (part.pieces, math.prod(shape_of(part.stage.result)))
+        sizes = (part.pieces, math.prod(shape_of(part.kernel_op.result)))
         return replace(plan, sizes=sizes, dynamic=frozenset())
 
     def _combined(self, text: TileStatements, part: PartialResults) -> None:
@@ -252,15 +252,15 @@ class _BlockScheduler:
 
     # --- programs ------------------------------------------------------------------------------------------
 
-    def _statements(self, plan: NestPlan) -> TileStatements:
+    def _statements(self, plan: LoopNestPlan) -> TileStatements:
         return TileStatements(plan, values=self.memory.names, given=self.memory.strides)
 
-    def _dim(self, plan: NestPlan, axes: Axes, block: int | str, least: int, walk: str = "grid") -> TileDim:
+    def _dim(self, plan: LoopNestPlan, axes: Axes, block: int | str, least: int, walk: str = "grid") -> TileDim:
         """A dimension of tiles; ``least`` is what divides its length if no tile reaches beyond the end."""
         count = plan.extent(axes)
         return TileDim(axes, block, walk, bool(plan.dynamic & {*axes}) or count % least != 0 or count == 0)
 
-    def _padded(self, plan: NestPlan, axes: Axes) -> int:
+    def _padded(self, plan: LoopNestPlan, axes: Axes) -> int:
         """Elements of blocks that hold all of these axes."""
         return math.prod(power_of_two(plan.sizes[a]) for a in axes)
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 
 from xdsl.ir import SSAValue
 
-from hybridc.ir.kernel import Read, Stage
-from hybridc.ir.nest_plan import NestPlan, Sweep
+from hybridc.ir.kernel import KernelOp, Read
+from hybridc.ir.loop_nest_plan import LoopNestPlan, Sweep
 from hybridc.ir.strides import row_major
 from hybridc.ir.structured import shape_of
 from hybridc.ir.tile_program import (
@@ -30,7 +30,7 @@ SHORT = 8
 
 
 @dataclass(frozen=True)
-class NestMemory:
+class LoopNestMemory:
     """The memory that a nest is given.
 
     ``values`` are the values of each buffer, in order (several if one is written over another), ``parts`` the values
@@ -42,7 +42,7 @@ class NestMemory:
     strided: tuple[SSAValue, ...] = ()
 
 
-def schedule(plan: NestPlan, memory: NestMemory) -> TileProgram:
+def schedule(plan: LoopNestPlan, memory: LoopNestMemory) -> TileProgram:
     """The tile program of a planned nest."""
     program = _TileScheduler(plan, memory=memory).run()
     if OPTIONS.verify:
@@ -52,7 +52,7 @@ def schedule(plan: NestPlan, memory: NestMemory) -> TileProgram:
 
 @dataclass(eq=False)
 class _TileScheduler(BodyStatements):
-    memory: NestMemory = field(default_factory=lambda: NestMemory(()))
+    memory: LoopNestMemory = field(default_factory=lambda: LoopNestMemory(()))
     places: dict[SSAValue, Address] = field(default_factory=dict[SSAValue, Address])  # of what the nest makes
     buffers: dict[SSAValue, str] = field(default_factory=dict[SSAValue, str])
     steps: dict[SSAValue, tuple[Factor, ...]] = field(default_factory=dict[SSAValue, tuple[Factor, ...]])
@@ -65,9 +65,9 @@ class _TileScheduler(BodyStatements):
         self.program = TileProgram(
             tuple(given),
             tuple([None if a in plan.dynamic else n for a, n in enumerate(plan.sizes)]),
-            plan.points,
+            plan.parallel,
             (),
-            tuple(TileScratch(f"t{i}", kind_of(v), self._kept_axes(v)) for i, v in enumerate(plan.kept)),
+            tuple(TileScratch(f"t{i}", kind_of(v), self._kept_axes(v)) for i, v in enumerate(plan.scratch)),
             sum(len(shape_of(v)) for v in self.memory.strided),
             plan.shared,
             plan.tiled,
@@ -98,16 +98,16 @@ class _TileScheduler(BodyStatements):
                 self.buffers[value] = f"b{i}"
                 known = tuple(Factor(n) for n in row_major(shape_of(value)))
                 self.steps[value] = given.get(value, known)
-                if value in self.plan.stage_of:
-                    self.places[value] = self._element_at(value, self.plan.stage_of[value].axes)
+                if value in self.plan.op_of:
+                    self.places[value] = self._element_at(value, self.plan.op_of[value].axes)
         for i, value in enumerate(self.memory.parts):
-            axes = self.plan.axes(self.plan.stage_of[value].axes)
+            axes = self.plan.axes(self.plan.op_of[value].axes)
             self.places[value] = self.program.row_major(f"p{i}", axes)
-        for i, value in enumerate(self.plan.kept):
+        for i, value in enumerate(self.plan.scratch):
             self.places[value] = self.program.row_major(f"t{i}", self._kept_axes(value))
 
     def _kept_axes(self, value: SSAValue) -> Axes:
-        return tuple(a for a in self.plan.axes(self.plan.stage_of[value].axes) if a in self.plan.inner)
+        return tuple(a for a in self.plan.axes(self.plan.op_of[value].axes) if a in self.plan.inner)
 
     def buffer(self, value: SSAValue) -> str:
         return self.buffers[value]
@@ -116,7 +116,7 @@ class _TileScheduler(BodyStatements):
         return self.steps[value]
 
     def address(self, read: Read) -> Address:
-        if read.value in self.plan.stage_of:
+        if read.value in self.plan.op_of:
             return self.places[read.value]
         return self._element_at(read.value, read.axes)
 
@@ -132,35 +132,35 @@ class _TileScheduler(BodyStatements):
     def _sweep(self, sweep: Sweep) -> None:
         self.before, self.statements, self.axes = [], [], sweep.axes
         known = dict(self.known)
-        for stage in sweep.stages:
-            self._stage(stage)
+        for kernel_op in sweep.ops:
+            self._kernel_op(kernel_op)
         if self.plan.tiled is None:  # all sweeps over a tile are about the same element
             made = {v: name for v, name in self.known.items() if name not in self.varying}
             self.known = {**known, **made}
             self.loaded = {key: name for key, name in self.loaded.items() if name not in self.varying}
 
-    def _stage(self, stage: Stage) -> None:
-        if stage.combine is not None:
-            self._reduction(stage, stage.combine.name)
+    def _kernel_op(self, kernel_op: KernelOp) -> None:
+        if kernel_op.combine is not None:
+            self._reduction(kernel_op, kernel_op.combine.name)
             return
-        name = self.known[stage.result] = self.body(stage)
-        if stage.result in self.places:
-            self.write(TileStore(name, self.places[stage.result]), bool(self.axes))
+        name = self.known[kernel_op.result] = self.body(kernel_op)
+        if kernel_op.result in self.places:
+            self.write(TileStore(name, self.places[kernel_op.result]), bool(self.axes))
 
-    def _reduction(self, stage: Stage, combine: str) -> None:
+    def _reduction(self, kernel_op: KernelOp, combine: str) -> None:
         plan, axes = self.plan, self.axes
-        reduced = plan.axes(stage.reduced)
+        reduced = plan.axes(kernel_op.reduced)
         over = tuple(a for a in axes if a in reduced)
         carried = next((i for i, a in enumerate(reversed(axes)) if a not in reduced), len(axes))
-        into = self.places.get(stage.result)
-        partial = stage.result in self.memory.parts
+        into = self.places.get(kernel_op.result)
+        partial = kernel_op.result in self.memory.parts
         accumulates = partial or carried < len(over)
         if not carried and into is None:
             return
-        element = self.element(stage)
+        element = self.element(kernel_op)
         short = not plan.dynamic & {*reduced} and plan.extent(reduced) <= SHORT
-        rest = (over, kind_of(stage.result), carried, into, accumulates, short)
-        name = self.add(TileReduce, combine, element, start_of(stage), *rest, varies=bool(axes))
+        rest = (over, kind_of(kernel_op.result), carried, into, accumulates, short)
+        name = self.add(TileReduce, combine, element, start_of(kernel_op), *rest, varies=bool(axes))
         if not accumulates and {*axes} <= {*over}:
             self.varying.discard(name)
-            self.known[stage.result] = name
+            self.known[kernel_op.result] = name

@@ -8,131 +8,131 @@ from dataclasses import replace
 
 from xdsl.ir import SSAValue
 
-from hybridc.ir.kernel import Axes, Nest, Read, Stage, grid_of, number_of
-from hybridc.ir.nest_plan import NestPlan
-from hybridc.ir.online_reductions import Running, running_pairs
+from hybridc.ir.kernel import Axes, KernelOp, LoopNest, Read, grid_of, number_of
+from hybridc.ir.loop_nest_plan import LoopNestPlan
+from hybridc.ir.online_reductions import OnlinePair, online_pairs_in
 from hybridc.ir.structured import shape_of
 from hybridc.transforms.kernels.kernel_memory import KernelMemory
 
-Groups = list[list[Stage]]
+Groups = list[list[KernelOp]]
 
 # A value is rather computed again from so many arrays of its size than written and read.
 RECOMPUTED_READS = 2
 
 
-def reads_pointwise(stages: Sequence[Stage]) -> bool:
+def reads_pointwise(kernel_ops: Sequence[KernelOp]) -> bool:
     """Whether what the stages make is read at the elements that were just made."""
-    made = {s.result: s for s in stages}
-    return all(r.axes == made[r.value].axes for s in stages for r in s.reads if r.value in made)
+    made = {s.result: s for s in kernel_ops}
+    return all(r.axes == made[r.value].axes for s in kernel_ops for r in s.reads if r.value in made)
 
 
-def online_pairs(plan: NestPlan, stages: Sequence[Stage]) -> list[Running]:
+def online_pairs(plan: LoopNestPlan, kernel_ops: Sequence[KernelOp]) -> list[OnlinePair]:
     """The pairs by which one sweep makes all reductions of some stages; none if that cannot be, or need not."""
-    sums = [s for s in stages if s.combine is not None]
+    sums = [s for s in kernel_ops if s.combine is not None]
     reduced = {plan.axes(s.reduced) for s in sums}
-    if len(reduced) != 1 or plan.extent(next(iter(reduced))) == 0 or not reads_pointwise(stages):
+    if len(reduced) != 1 or plan.extent(next(iter(reduced))) == 0 or not reads_pointwise(kernel_ops):
         return []
-    pairs = running_pairs(plan.nest, stages)
+    pairs = online_pairs_in(plan.nest, kernel_ops)
     inside = [s for pair in pairs for s in (*pair.between, pair.second)]
     late = {s.result for s in (*inside, *sums)}
-    others = [s for s in stages if s not in inside]
+    others = [s for s in kernel_ops if s not in inside]
     return [] if any(r.value in late for s in others for r in s.reads) else pairs
 
 
 # --- groups of stages -------------------------------------------------------------------------------------------------
 
 
-def by_empty_axes(plan: NestPlan, memory: KernelMemory) -> Groups:
+def by_empty_axes(plan: LoopNestPlan, memory: KernelMemory) -> Groups:
     """The stages whose results are, or will be, in memory, by the empty axes that they walk; none if all walk all."""
     domain = plan.nest.domain
     empty = {a for a, n in enumerate(domain) if n == 0}
-    found: list[tuple[set[int], list[Stage]]] = []
-    for stage in plan.stage_of.values():
-        if stage.result not in memory.names and stage.combine is None:
+    found: list[tuple[set[int], list[KernelOp]]] = []
+    for kernel_op in plan.op_of.values():
+        if kernel_op.result not in memory.names and kernel_op.combine is None:
             continue
-        walked = empty & {*stage.axes, *stage.reduced}
+        walked = empty & {*kernel_op.axes, *kernel_op.reduced}
         if not found or found[-1][0] != walked:  # later ones may read what those before made
             found.append((walked, []))
-        found[-1][1].append(stage)
+        found[-1][1].append(kernel_op)
     return [group for _, group in found] if any(walked != empty for walked, _ in found) else []
 
 
-def by_sweeps(plan: NestPlan, memory: KernelMemory) -> Groups:
+def by_sweeps(plan: LoopNestPlan, memory: KernelMemory) -> Groups:
     """The stages of each sweep; an online reduction is one sweep."""
-    stages = list(plan.stage_of.values())
-    groups = [list(sweep.stages) for sweep in plan.sweeps]
-    for pair in running_pairs(plan.nest, stages):
+    kernel_ops = list(plan.op_of.values())
+    groups = [list(sweep.ops) for sweep in plan.sweeps]
+    for pair in online_pairs_in(plan.nest, kernel_ops):
         at = next(i for i, group in enumerate(groups) if pair.first in group)
         both = {*groups[at], *pair.between, pair.second}
-        group = [s for s in stages if s in both]
+        group = [s for s in kernel_ops if s in both]
         if not online_pairs(plan, group):
             continue
-        done = _only_for(pair, stages, memory)
+        done = _only_for(pair, kernel_ops, memory)
         groups = [group if i == at else [s for s in g if s not in done] for i, g in enumerate(groups)]
     return groups
 
 
-def _only_for(pair: Running, stages: Sequence[Stage], memory: KernelMemory) -> set[Stage]:
+def _only_for(pair: OnlinePair, kernel_ops: Sequence[KernelOp], memory: KernelMemory) -> set[KernelOp]:
     """The stages of a pair that nobody needs beside it."""
     done = {pair.second}
-    for stage in reversed(pair.between):
-        readers = {s for s in stages for r in s.reads if r.value is stage.result}
-        if readers <= done and stage.result not in memory.names:
-            done.add(stage)
+    for kernel_op in reversed(pair.between):
+        readers = {s for s in kernel_ops for r in s.reads if r.value is kernel_op.result}
+        if readers <= done and kernel_op.result not in memory.names:
+            done.add(kernel_op)
     return done
 
 
-def by_reduced_axes(plan: NestPlan) -> Groups:
+def by_reduced_axes(plan: LoopNestPlan) -> Groups:
     """The reductions along the same axes."""
-    groups: dict[Axes, list[Stage]] = {}
-    for stage in plan.stage_of.values():
-        groups.setdefault(plan.axes(stage.reduced), []).append(stage)
+    groups: dict[Axes, list[KernelOp]] = {}
+    for kernel_op in plan.op_of.values():
+        groups.setdefault(plan.axes(kernel_op.reduced), []).append(kernel_op)
     return [groups[axes] for axes in sorted(groups, key=len)]
 
 
 # --- their nests ------------------------------------------------------------------------------------------------------
 
 
-def split(plan: NestPlan, groups: Groups, memory: KernelMemory) -> Iterator[Nest]:
+def split(plan: LoopNestPlan, groups: Groups, memory: KernelMemory) -> Iterator[LoopNest]:
     """A nest for each group of stages that makes anything in memory, where values that groups share are."""
-    stages = list(plan.stage_of.values())
+    kernel_ops = list(plan.op_of.values())
     wanted = [_computed_by(plan, group, memory) for group in groups]
     while (missing := _missing(plan, groups, wanted)) is not None:
-        place, stage = missing
-        groups = [*groups[:place], [stage], *groups[place:]]
-        wanted.insert(place, _computed_by(plan, [stage], memory))
+        place, kernel_op = missing
+        groups = [*groups[:place], [kernel_op], *groups[place:]]
+        wanted.insert(place, _computed_by(plan, [kernel_op], memory))
     for values in wanted:
-        made = [s for s in stages if s.result in values]
-        for value in {r.value for s in made for r in s.reads if r.value in plan.stage_of} - values:
+        made = [s for s in kernel_ops if s.result in values]
+        for value in {r.value for s in made for r in s.reads if r.value in plan.op_of} - values:
             memory.materialize(value)
     for values in wanted:
-        group = [s for s in stages if s.result in values]
+        group = [s for s in kernel_ops if s.result in values]
         if any(s.result in memory.names for s in group):
             walked = {a for s in group for a in (*s.axes, *s.reduced)}
             domain = tuple(n if a in walked else 1 for a, n in enumerate(plan.nest.domain))
-            yield replace(plan.nest, domain=domain, stages=tuple(group), grid=grid_of(domain, group))
+            yield replace(plan.nest, domain=domain, ops=tuple(group), grid=grid_of(domain, group))
 
 
-def _computed_by(plan: NestPlan, group: Sequence[Stage], memory: KernelMemory) -> set[SSAValue]:
+def _computed_by(plan: LoopNestPlan, group: Sequence[KernelOp], memory: KernelMemory) -> set[SSAValue]:
     """The values that a group computes: its own, and those of others that it rather computes again."""
     values = {s.result for s in group}
-    for stage in reversed(plan.stage_of.values()):
-        if stage.result in values:
-            values |= {v for r in stage.reads for v in _recomputed(plan, r, values, memory)}
+    for kernel_op in reversed(plan.op_of.values()):
+        if kernel_op.result in values:
+            values |= {v for r in kernel_op.reads for v in _recomputed(plan, r, values, memory)}
     return values
 
 
-def _missing(plan: NestPlan, groups: Groups, wanted: Sequence[set[SSAValue]]) -> tuple[int, Stage] | None:
+def _missing(plan: LoopNestPlan, groups: Groups, wanted: Sequence[set[SSAValue]]) -> tuple[int, KernelOp] | None:
     """A stage that a group needs and none makes, with the number of that group."""
     own = {s.result for group in groups for s in group}
     for number, values in enumerate(wanted):
-        for value in [r.value for s in plan.stage_of.values() if s.result in values for r in s.reads]:
-            if value in plan.stage_of and value not in values and value not in own:
-                return number, plan.stage_of[value]
+        for value in [r.value for s in plan.op_of.values() if s.result in values for r in s.reads]:
+            if value in plan.op_of and value not in values and value not in own:
+                return number, plan.op_of[value]
     return None
 
 
-def _recomputed(plan: NestPlan, read: Read, here: set[SSAValue], memory: KernelMemory) -> set[SSAValue]:
+def _recomputed(plan: LoopNestPlan, read: Read, here: set[SSAValue], memory: KernelMemory) -> set[SSAValue]:
     """The values to compute again for a value of another nest; none if it goes through memory.
 
     It does if computing it again reads more elements than its own.
@@ -142,15 +142,15 @@ def _recomputed(plan: NestPlan, read: Read, here: set[SSAValue], memory: KernelM
     stack = [read]
     while stack:
         at = stack.pop()
-        stage = plan.stage_of.get(at.value)
+        kernel_op = plan.op_of.get(at.value)
         if at.value in here or at.value in chain:
             continue
-        if stage is None or stage.combine is not None or at.value in memory.names or stage.axes != at.axes:
+        if kernel_op is None or kernel_op.combine is not None or at.value in memory.names or kernel_op.axes != at.axes:
             given.add(at.value)
             continue
         chain.add(at.value)
-        stack += stage.reads
-    if any(plan.stage_of[v].anywhere for v in chain):
+        stack += kernel_op.reads
+    if any(plan.op_of[v].indirect for v in chain):
         return set()
     size = math.prod(shape_of(read.value))
     large = [v for v in given if number_of(v) is None and math.prod(shape_of(v)) >= size]

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from xdsl.ir import SSAValue
 
-from hybridc.ir.kernel import Read, Stage, neutral_of
-from hybridc.ir.online_reductions import Running
+from hybridc.ir.kernel import KernelOp, Read, neutral_of
+from hybridc.ir.online_reductions import OnlinePair
 from hybridc.ir.strides import row_major
 from hybridc.ir.structured import dtype_of, shape_of
 from hybridc.ir.tile_program import (
@@ -81,33 +81,35 @@ class TileStatements(BodyStatements):
 
     # --- stages --------------------------------------------------------------------------------------------
 
-    def stage(self, stage: Stage) -> str:
+    def kernel_op(self, kernel_op: KernelOp) -> str:
         """Write a stage, all of whose elements that a reduction needs are in the tile; the name of its result."""
-        if stage.combine is None:
-            self.known[stage.result] = self.body(stage)
+        if kernel_op.combine is None:
+            self.known[kernel_op.result] = self.body(kernel_op)
         else:
-            start = start_of(stage)
-            self.known[stage.result] = self.reduced(stage, self.element(stage), self.plan.axes(stage.reduced), start)
-        return self.known[stage.result]
+            start = start_of(kernel_op)
+            self.known[kernel_op.result] = self.reduced(
+                kernel_op, self.element(kernel_op), self.plan.axes(kernel_op.reduced), start
+            )
+        return self.known[kernel_op.result]
 
-    def stages(self, stages: Sequence[Stage]) -> None:
+    def ops(self, kernel_ops: Sequence[KernelOp]) -> None:
         """Write stages, and store the results that are in memory."""
-        for stage in in_order_of_need(stages):
-            self._made(stage)
+        for kernel_op in in_order_of_need(kernel_ops):
+            self._made(kernel_op)
 
-    def _made(self, stage: Stage) -> None:
-        self.stage(stage)
-        if stage.result in self.values:
-            self.store(stage)
+    def _made(self, kernel_op: KernelOp) -> None:
+        self.kernel_op(kernel_op)
+        if kernel_op.result in self.values:
+            self.store(kernel_op)
 
-    def store(self, stage: Stage) -> None:
+    def store(self, kernel_op: KernelOp) -> None:
         """Put the result of a stage into memory."""
-        self.write(TileStore(self.known[stage.result], self.element_at(stage.result, stage.axes)))
+        self.write(TileStore(self.known[kernel_op.result], self.element_at(kernel_op.result, kernel_op.axes)))
 
-    def reduced(self, stage: Stage, value: str, over: Axes, start: Number) -> str:
+    def reduced(self, kernel_op: KernelOp, value: str, over: Axes, start: Number) -> str:
         """The name of a value combined over axes."""
-        assert stage.combine is not None
-        return self.add(TileReduce, stage.combine.name, value, start, over, kind_of(stage.result), 0)
+        assert kernel_op.combine is not None
+        return self.add(TileReduce, kernel_op.combine.name, value, start, over, kind_of(kernel_op.result), 0)
 
     def map(self, op: str, *operands: str, kind: str) -> str:
         """The name of what an operation makes of values."""
@@ -125,68 +127,68 @@ class TileStatements(BodyStatements):
     # --- reductions that loops carry -----------------------------------------------------------------------
 
     def accumulated(
-        self, stages: Sequence[Stage], parts: Sequence[PartialResults], over: Axes, pairs: Sequence[Running]
+        self, kernel_ops: Sequence[KernelOp], parts: Sequence[PartialResults], over: Axes, pairs: Sequence[OnlinePair]
     ) -> tuple[TileSweep, ...]:
         """A loop over the tiles of a piece along axes, and what is before and after it.
 
         Of the reductions in ``parts`` the loop carries the result so far; ``pairs`` of them are online reductions.
         """
-        carried = {p.stage.result: self._carry(p.stage) for p in parts}
+        carried = {p.kernel_op.result: self._carry(p.kernel_op) for p in parts}
         counts = {pair: self.add(TileCarry, 0, (), "index") for pair in pairs if not pair.powers}
         before = TileSweep((), self.take())
         started = {pair.first: pair for pair in pairs}
         inside = {s for pair in pairs for s in (*pair.between, pair.second)}
-        for stage in in_order_of_need(stages):
-            if stage in inside:
+        for kernel_op in in_order_of_need(kernel_ops):
+            if kernel_op in inside:
                 continue
-            if stage.result not in carried:
-                self._made(stage)
+            if kernel_op.result not in carried:
+                self._made(kernel_op)
                 continue
-            element = self.element(stage)
-            if stage in started:
-                pair = started[stage]
+            element = self.element(kernel_op)
+            if kernel_op in started:
+                pair = started[kernel_op]
                 sofar = carried[pair.first.result], carried[pair.second.result]
                 if pair.powers:
                     self._add_powers(pair, element, sofar)
                 else:
                     self._add_squares(pair, element, sofar, counts[pair], over)
                 continue
-            part = self._part(stage, element)
-            self._update(carried[stage.result], self._combined(stage, carried[stage.result], part))
+            part = self._part(kernel_op, element)
+            self._update(carried[kernel_op.result], self._combined(kernel_op, carried[kernel_op.result], part))
         loop = TileSweep(over, self.take())
         for pair in pairs:
             if all(p.pieces == 1 for p in parts) and pair.powers:
                 first, second = (carried[s.result] for s in (pair.first, pair.second))
                 carried[pair.second.result] = self._scaled(pair, second, first, first)
         for part in parts:
-            self._finish(part, carried[part.stage.result])
+            self._finish(part, carried[part.kernel_op.result])
         return before, loop, TileSweep((), self.take())
 
-    def _carry(self, stage: Stage) -> str:
-        return self.add(TileCarry, _nothing(stage), self.plan.axes(stage.axes), kind_of(stage.result))
+    def _carry(self, kernel_op: KernelOp) -> str:
+        return self.add(TileCarry, _nothing(kernel_op), self.plan.axes(kernel_op.axes), kind_of(kernel_op.result))
 
     def _update(self, carried: str, value: str) -> None:
         self.write(TileUpdate(carried, value))
 
-    def _part(self, stage: Stage, element: str) -> str:
+    def _part(self, kernel_op: KernelOp, element: str) -> str:
         """What is added to a reduction here."""
-        return self.reduced(stage, element, self.plan.axes(stage.reduced), _nothing(stage))
+        return self.reduced(kernel_op, element, self.plan.axes(kernel_op.reduced), _nothing(kernel_op))
 
-    def _combined(self, stage: Stage, a: str, b: str) -> str:
-        assert stage.combine is not None
-        return self.add(TileMap, stage.combine.name, (a, b), kind_of(stage.result))
+    def _combined(self, kernel_op: KernelOp, a: str, b: str) -> str:
+        assert kernel_op.combine is not None
+        return self.add(TileMap, kernel_op.combine.name, (a, b), kind_of(kernel_op.result))
 
     def _finish(self, part: PartialResults, name: str) -> None:
         """Store a partial result, or all of the result."""
-        stage = part.stage
+        kernel_op = part.kernel_op
         if part.pieces == 1:
-            start = start_of(stage)
-            if start != _nothing(stage):
-                name = self._combined(stage, name, self.constant(start, kind_of(stage.result)))
-            self.write(TileStore(name, self.element_at(stage.result, stage.axes)))
+            start = start_of(kernel_op)
+            if start != _nothing(kernel_op):
+                name = self._combined(kernel_op, name, self.constant(start, kind_of(kernel_op.result)))
+            self.write(TileStore(name, self.element_at(kernel_op.result, kernel_op.axes)))
             return
-        buffer = self.named(part.buffer, stage.result, pieces=True)
-        self.write(TileStore(name, self.space.row_major(buffer, self.plan.axes(stage.axes))))
+        buffer = self.named(part.buffer, kernel_op.result, pieces=True)
+        self.write(TileStore(name, self.space.row_major(buffer, self.plan.axes(kernel_op.axes))))
 
     # --- online reductions ---------------------------------------------------------------------------------
     #
@@ -195,7 +197,7 @@ class TileStatements(BodyStatements):
     # multiplied with the power of the greatest value less itself, which is one, or NaN where the definition gives NaN.
     # Of squares the sum is carried, and that of squared distances from the mean so far.
 
-    def _add_powers(self, pair: Running, value: str, sofar: tuple[str, str]) -> None:
+    def _add_powers(self, pair: OnlinePair, value: str, sofar: tuple[str, str]) -> None:
         """Write how a tile of what the first reduces is added to both reductions."""
         (peak, total), kind = sofar, kind_of(pair.second.result)
         higher = self._combined(pair.first, peak, self._part(pair.first, value))
@@ -205,7 +207,7 @@ class TileStatements(BodyStatements):
         self._update(total, self.map("arith.addf", faded, part, kind=kind))
         self._update(peak, higher)
 
-    def _add_squares(self, pair: Running, value: str, sofar: tuple[str, str], count: str, over: Axes) -> None:
+    def _add_squares(self, pair: OnlinePair, value: str, sofar: tuple[str, str], count: str, over: Axes) -> None:
         """Write the same for squares; ``count`` is how many elements came before."""
         (whole, total), kind = sofar, kind_of(pair.second.result)
         here = self.add(TileCount, over)
@@ -233,32 +235,34 @@ class TileStatements(BodyStatements):
             "arith.divf", total, self.map("arith.maxnumf", count, self.constant(1.0, kind), kind=kind), kind=kind
         )
 
-    def _base(self, pair: Running, peak: str) -> str:
+    def _base(self, pair: OnlinePair, peak: str) -> str:
         """What powers are taken less: of minus infinity less itself nothing is known."""
         kind = kind_of(pair.first.result)
         lowest = self.map("arith.cmpf oeq", peak, self.constant(-math.inf, kind), kind="i1")
         return self.map("arith.select", lowest, self.constant(0.0, kind), peak, kind=kind)
 
-    def _power(self, pair: Running, value: str, peak: str) -> str:
+    def _power(self, pair: OnlinePair, value: str, peak: str) -> str:
         """The power of a value less a peak."""
         known = dict(self.known)
         self.known |= {pair.value: value, pair.first.result: peak}
-        for stage in pair.between:
-            self.known[stage.result] = self.body(stage)
+        for kernel_op in pair.between:
+            self.known[kernel_op.result] = self.body(kernel_op)
         power = self.known[pair.second.reads[0].value]
         self.known = known
         return power
 
-    def _scaled(self, pair: Running, total: str, value: str, peak: str) -> str:
+    def _scaled(self, pair: OnlinePair, total: str, value: str, peak: str) -> str:
         return self.map("arith.mulf", total, self._power(pair, value, peak), kind=kind_of(pair.second.result))
 
     # --- partial results -----------------------------------------------------------------------------------
 
     def combined(self, part: PartialResults) -> None:
         """Write how the partial results of a reduction, along axis 0, are combined."""
-        self.write(TileStore(self._whole(part.stage, self._loaded(part), start_of(part.stage)), self._result(part)))
+        self.write(
+            TileStore(self._whole(part.kernel_op, self._loaded(part), start_of(part.kernel_op)), self._result(part))
+        )
 
-    def joined(self, pair: Running, parts: tuple[PartialResults, PartialResults], terms: int, piece: int) -> None:
+    def joined(self, pair: OnlinePair, parts: tuple[PartialResults, PartialResults], terms: int, piece: int) -> None:
         """Write the same for those of a pair, of which each has ``piece`` of the ``terms``."""
         kind = kind_of(pair.second.result)
         first, second = (self._loaded(part) for part in parts)
@@ -278,14 +282,14 @@ class TileStatements(BodyStatements):
             self.write(TileStore(name, self._result(each)))
 
     def _loaded(self, part: PartialResults) -> str:
-        buffer = self.named(part.buffer, part.stage.result)
-        return self.add(TileLoad, self.space.row_major(buffer, (0, 1)), kind_of(part.stage.result))
+        buffer = self.named(part.buffer, part.kernel_op.result)
+        return self.add(TileLoad, self.space.row_major(buffer, (0, 1)), kind_of(part.kernel_op.result))
 
-    def _whole(self, stage: Stage, name: str, start: Number) -> str:
-        return self.reduced(stage, name, (0,), start)
+    def _whole(self, kernel_op: KernelOp, name: str, start: Number) -> str:
+        return self.reduced(kernel_op, name, (0,), start)
 
     def _result(self, part: PartialResults) -> Address:
-        return self.space.row_major(self.buffer(part.stage.result), (1,))
+        return self.space.row_major(self.buffer(part.kernel_op.result), (1,))
 
     def _terms(self, terms: int, piece: int) -> str:
         """How many terms a piece has; the last may have none."""
@@ -298,7 +302,7 @@ class TileStatements(BodyStatements):
         return self.map("arith.minsi", left, each, kind="i64")
 
 
-def _nothing(stage: Stage) -> Number:
+def _nothing(kernel_op: KernelOp) -> Number:
     """What combined with a reduction's elements leaves them as they are."""
-    assert stage.combine is not None
-    return neutral_of(stage.combine.name, dtype_of(stage.result))
+    assert kernel_op.combine is not None
+    return neutral_of(kernel_op.combine.name, dtype_of(kernel_op.result))

@@ -12,8 +12,8 @@ from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from hybridc.ir.kernel import Number, Read, Stage, number_as, number_of
-from hybridc.ir.nest_plan import NestPlan, loop_axes
+from hybridc.ir.kernel import KernelOp, Number, Read, constant_as, number_of
+from hybridc.ir.loop_nest_plan import LoopNestPlan, loop_axes
 from hybridc.ir.scalar_builder import operation_name, signless
 from hybridc.ir.structured import AffineIndex, DType, dtype_of
 from hybridc.ir.tile_program import (
@@ -37,7 +37,7 @@ class BodyStatements(ABC):
     ``before`` them.
     """
 
-    plan: NestPlan
+    plan: LoopNestPlan
     known: dict[SSAValue, str] = field(default_factory=dict[SSAValue, str])  # values at these indices
     loaded: dict[Any, str] = field(default_factory=dict[Any, str])
     statements: list[Statement] = field(default_factory=list[Statement])
@@ -94,17 +94,17 @@ class BodyStatements(ABC):
         value, plan = read.value, self.plan
         number = number_of(value)
         if number is not None:
-            return self.constant(number_as(number, dtype_of(value)), kind_of(value))
+            return self.constant(constant_as(number, dtype_of(value)), kind_of(value))
         if value in self.known:
             return self.known[value]
-        if value in plan.again:
-            return self.body(plan.stage_of[value])
+        if value in plan.rematerialized:
+            return self.body(plan.op_of[value])
         address = self.affine_address(value, read.index) if read.index else self.address(read)
         key = (value, address)  # a value written in place has the address of another
         if key not in self.loaded:
             varies = bool({*address.axes} & {*self.axes})
             self.loaded[key] = self.add(TileLoad, address, kind_of(value), varies=varies)
-        if value in plan.stage_of:
+        if value in plan.op_of:
             self.known[value] = self.loaded[key]
         return self.loaded[key]
 
@@ -117,27 +117,29 @@ class BodyStatements(ABC):
             offset += [replace(stride, number=first * stride.number)] if first else []
         return Address(self.buffer(value), tuple(terms), tuple(offset))
 
-    def element(self, stage: Stage) -> str:
+    def element(self, kernel_op: KernelOp) -> str:
         """The element that a reduction combines with its accumulator."""
-        assert stage.combine is not None
-        out = stage.op.regions[0].block.args[-1]
-        (operand,) = (v for v in stage.combine.operands if v is not out)
-        return self.body(stage, operand)
+        assert kernel_op.combine is not None
+        out = kernel_op.op.regions[0].block.args[-1]
+        (operand,) = (v for v in kernel_op.combine.operands if v is not out)
+        return self.body(kernel_op, operand)
 
-    def body(self, stage: Stage, wanted: SSAValue | None = None) -> str:
+    def body(self, kernel_op: KernelOp, wanted: SSAValue | None = None) -> str:
         """Emit the body of an op; the name of what it yields, or of ``wanted``, a value inside it."""
-        block = stage.op.regions[0].block
+        block = kernel_op.op.regions[0].block
         values: dict[SSAValue, str] = {}
-        for arg, read in zip(block.args, stage.reads, strict=False):
+        for arg, read in zip(block.args, kernel_op.reads, strict=False):
             if arg.first_use is not None:
                 values[arg] = self.read(read)
         out, end = block.args[-1], block.last_op
         assert end is not None
-        if stage.combine is None and out.first_use is not None:  # the initial value is the result of an empty reduction
-            values[out] = self.constant(start_of(stage), kind_of(stage.result))
+        if (
+            kernel_op.combine is None and out.first_use is not None
+        ):  # the initial value is the result of an empty reduction
+            values[out] = self.constant(start_of(kernel_op), kind_of(kernel_op.result))
         for op in block.ops:
-            if op is not end and op is not stage.combine:
-                values[op.results[0]] = self._operation(stage, op, values)
+            if op is not end and op is not kernel_op.combine:
+                values[op.results[0]] = self._operation(kernel_op, op, values)
         return self._value(end.operands[0] if wanted is None else wanted, values)
 
     def _value(self, value: SSAValue, values: dict[SSAValue, str]) -> str:
@@ -148,13 +150,13 @@ class BodyStatements(ABC):
             values[value] = self.constant(_literal(owner.value), _kind_name(value.type))
         return values[value]
 
-    def _operation(self, stage: Stage, op: Operation, values: dict[SSAValue, str]) -> str:
+    def _operation(self, kernel_op: KernelOp, op: Operation, values: dict[SSAValue, str]) -> str:
         kind = _kind_name(op.results[0].type)
         match op:
             case arith.ConstantOp():
                 return self.constant(_literal(op.value), kind)
             case linalg.IndexOp():
-                axis = self.plan.merged[loop_axes(stage)[op.dim.value.data]]
+                axis = self.plan.merged[loop_axes(kernel_op)[op.dim.value.data]]
                 return self.once(TileIndex, axis, varies=axis in self.axes)
             case tensor.ExtractOp():
                 terms = tuple(zip((self._value(i, values) for i in op.indices), self.strides(op.tensor), strict=True))
@@ -166,11 +168,11 @@ class BodyStatements(ABC):
                 return self.once(TileMap, operation_name(op), operands, kind, varies=varies)
 
 
-def start_of(stage: Stage) -> Number:
+def start_of(kernel_op: KernelOp) -> Number:
     """The initial value of a reduction, as its result's dtype holds it."""
-    number = number_of(stage.op.operands[-1])
+    number = number_of(kernel_op.op.operands[-1])
     assert number is not None, "a reduction begins with a number"
-    return number_as(number, dtype_of(stage.result))
+    return constant_as(number, dtype_of(kernel_op.result))
 
 
 def kind_of(value: SSAValue) -> str:

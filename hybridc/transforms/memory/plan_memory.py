@@ -37,17 +37,17 @@ from hybridc.dialects.mlir.hybrid_rt import (
     AliasOp,
     AllocOp,
     ArenaOp,
-    CellOp,
     ConstantOp,
     CopyOp,
     DonatedOp,
     LaunchOp,
+    StateOp,
     ViewOp,
     aligned,
 )
 from hybridc.ir import structured
+from hybridc.ir.concatenated import part_of, unshaped
 from hybridc.ir.host import inplace_pairs, pairs_of
-from hybridc.ir.joined import part_of, unshaped
 from hybridc.ir.structured import (
     DType,
     Shape,
@@ -413,7 +413,7 @@ class _Planner:
             self._like(made.array, argument, dtype_of(argument))
             return made
         if buffer is None:
-            made = CellOp(kind)
+            made = StateOp(kind)
         else:
             made = AllocOp(kind) if buffer.owned else self._view(arena, buffer, kind)
         self._like(made.array, result, element_dtype(kind.element_type))

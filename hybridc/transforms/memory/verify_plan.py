@@ -33,11 +33,11 @@ from hybridc.dialects.mlir.hybrid_rt import (
     AliasOp,
     AllocOp,
     ArenaOp,
-    CellOp,
     ConstantOp,
     CopyOp,
     DonatedOp,
     LaunchOp,
+    StateOp,
     ViewOp,
     aliased,
 )
@@ -104,7 +104,7 @@ class _Checker:
                     self.arena = op
                 case ViewOp():
                     self._view(op)
-                case AllocOp() | CellOp():
+                case AllocOp() | StateOp():
                     self._own(op.array)
                 case ConstantOp():
                     self._own(op.array)
@@ -249,7 +249,7 @@ class _Checker:
         self._stamp(op.target)
 
     def _check_place(self, op: Operation, value: SSAValue) -> None:
-        if not isinstance(value.owner, ViewOp | AllocOp | CellOp | DonatedOp):
+        if not isinstance(value.owner, ViewOp | AllocOp | StateOp | DonatedOp):
             _fail(op, f"writes {_name(value)}, which is no view of the arena, no fresh array and not donated")
 
     def _check_signature(self, op: LaunchOp, kernel: func.FuncOp) -> None:
@@ -351,7 +351,7 @@ def _keeps(kernel: func.FuncOp, number: int, index: int) -> str | None:
 
 
 def _nest(op: Operation) -> int:
-    number = op.attributes.get("hybrid.nest")
+    number = op.attributes.get("hybrid.loop_nest")
     return number.value.data if isinstance(number, IntegerAttr) else 0
 
 

@@ -314,7 +314,7 @@ class _Folding:
         loops = self.loops[op]
         constant = scalar.owner
         others = {loop for i, place in enumerate(loops.places) if i != index for loop in place}
-        if not isinstance(constant, arith.ConstantOp) or loops.product or set(loops.places[index]) - others:
+        if not isinstance(constant, arith.ConstantOp) or loops.contraction or set(loops.places[index]) - others:
             return False
         body = op.regions[0].block
         literal = constant.clone()
@@ -462,11 +462,11 @@ class OperandLoops:
     sizes: Shape
     places: tuple[tuple[int, ...], ...]  # for the inputs, then the result
     summed: tuple[int, ...]  # reduction loops
-    product: bool  # whether it sums products of two arrays
+    contraction: bool  # whether it sums products of two arrays
 
     def cuttable(self, loop: int) -> bool:
         """Whether the loop may be split."""
-        return not (self.product and loop in self.summed)
+        return not (self.contraction and loop in self.summed)
 
 
 def loops_of(op: Operation) -> OperandLoops | None:
@@ -815,7 +815,7 @@ class _Wishes:
             self.needed.add(pieces)
             return
         order = self.orders.get(user)
-        if order is None or loops.product:
+        if order is None or loops.contraction:
             self.seen.add(pieces)
             return
         wanted = [(loop, i) for loop in loops.places[-1] for i in range(len(factors[loop]))]

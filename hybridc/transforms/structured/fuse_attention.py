@@ -32,9 +32,9 @@ from xdsl.rewriter import Rewriter
 
 from hybridc.dialects.mlir.hybrid import fused_location
 from hybridc.ir.attention.attention_kernel import attention_backward_of, attention_of
-from hybridc.ir.joined import RESHAPES, unshaped
+from hybridc.ir.concatenated import RESHAPES, unshaped
 from hybridc.ir.kernel import FLOAT_CASTS, analyse, number_of
-from hybridc.ir.structured import VIEWS, dtype_of, is_scaffold, reads_anywhere, shape_of
+from hybridc.ir.structured import VIEWS, dtype_of, indirect_operands, is_scaffold, shape_of
 from hybridc.ir.tensor_builder import Builder, Tensor
 from hybridc.ir.values import functions, volume
 from hybridc.transforms.structured.axis_labels import AxisLabels, Factors, Labels
@@ -194,7 +194,7 @@ def _epilogue(last: Operation, others: Iterable[Operation]) -> list[Operation]:
 def _continues(op: Operation, value: SSAValue) -> bool:
     """Whether an operation makes each element of its result of that of a value, at the same indices."""
     loops = loops_of(op)
-    if loops is None or loops.reduced or reads_anywhere(op):
+    if loops is None or loops.reduced or indirect_operands(op):
         return False
     places = {place for read, place in loops.reads if read is value}
     return len(places) == 1 and sorted(places.pop()) == sorted(loops.result) == list(range(len(loops.sizes)))
@@ -238,7 +238,7 @@ def _kernel(
     if len(found) < len(groups):
         return None
     copies = {op for ops, _ in nests for op in ops}
-    read = (v for ops, _ in nests for op in ops for v in (*op.operands[:-1], *reads_anywhere(op)))
+    read = (v for ops, _ in nests for op in ops for v in (*op.operands[:-1], *indirect_operands(op)))
     given = [v for v in dict.fromkeys(read) if v.owner not in copies and number_of(v) is None]
     if depends_on(given, inside):
         return None
@@ -316,7 +316,7 @@ class _BackwardKernel:
         """The kernel, if all that reads weights, or what is made of them, belongs to it."""
         shown = self._shown()
         region = self._region(shown) if shown else None
-        if shown is None or region is None or any(reads_anywhere(op) for op in self.found.middle):
+        if shown is None or region is None or any(indirect_operands(op) for op in self.found.middle):
             return None
         gradient, between, total, outputs = region
         chains = [[op, *_epilogue(op, outputs)] for op in outputs]
@@ -407,7 +407,7 @@ class _BackwardKernel:
             value = work.pop()
             for op in [use.operation for use in value.uses if use.operation not in self.ours]:
                 loops = loops_of(op)
-                if loops is None or reads_anywhere(op):
+                if loops is None or indirect_operands(op):
                     return None
                 if loops.is_contraction:
                     outputs[op] = None

@@ -3,7 +3,7 @@
 :mod:`hybridc.transforms.structured.loop_groups` chooses the groups. A kernel is one group, or a contraction
 with its epilogue, or, in a function that updates its arguments, all groups that do not depend on each other. Its
 ops carry ``hybrid.axes``, the axis of the domain that each of their loops is (-1 for reduction loops of contractions),
-and ``hybrid.nest``, the index of the domain among the kernel's ``hybrid.domains``.
+and ``hybrid.loop_nest``, the index of the domain among the kernel's ``hybrid.domains``.
 
 Small results are rematerialised where that is cheaper than a kernel of its own: an elementwise result of at most
 :data:`CHEAP` elements that a group over many more reads is computed in that group, together with its operands
@@ -39,7 +39,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from hybridc.dialects.mlir.hybrid import fused_location
 from hybridc.dialects.mlir.integer_array import integer_array
-from hybridc.ir.joined import RESHAPES, part_of, strides_in_whole
+from hybridc.ir.concatenated import RESHAPES, part_of, strides_in_whole
 from hybridc.ir.kernel import number_of
 from hybridc.ir.scalar_builder import Element, ScalarBuilder
 from hybridc.ir.strides import row_major
@@ -48,10 +48,10 @@ from hybridc.ir.structured import (
     Shape,
     dtype_of,
     function_called,
+    indirect_operands,
     is_host,
     is_scaffold,
     note_dtypes,
-    reads_anywhere,
     root,
     shape_of,
 )
@@ -235,7 +235,7 @@ class KernelOutliner:
         """Outline groups as a kernel, and call it before ``end``."""
         ops = [op for nest in nests for op in nest.ops]
         inside = set[Any](ops)
-        given = (v for op in ops for v in (*op.operands[:-1], *reads_anywhere(op)))
+        given = (v for op in ops for v in (*op.operands[:-1], *indirect_operands(op)))
         inputs = list(dict.fromkeys(v for v in given if v.owner not in inside))
         readers = {r: [u for u in r.uses if u.operation not in inside] for op in ops for r in op.results}
         outputs = [r for r, uses in readers.items() if uses]
@@ -307,7 +307,7 @@ def depends_on(values: Iterable[SSAValue], on: set[Operation]) -> bool:
         if value.owner in on:
             return True
         seen.add(value)
-        work += [*value.owner.operands, *reads_anywhere(value.owner)]
+        work += [*value.owner.operands, *indirect_operands(value.owner)]
     return False
 
 
@@ -336,7 +336,7 @@ def kernel_of(
             _own_values(op.regions[0].block, values)
             op.attributes["hybrid.axes"] = DenseArrayBase.from_list(i64, nest.axes[op])
             if number:
-                op.attributes["hybrid.nest"] = IntegerAttr(number, i64)
+                op.attributes["hybrid.loop_nest"] = IntegerAttr(number, i64)
             block.add_op(op)
     end = func.ReturnOp(*outputs)
     block.add_op(end)

@@ -238,8 +238,8 @@ class _Structure:
         core = Tensor(tuple(n for n in out.shape if n != 1), wide if summed else out.dtype, self.builder)
 
         def body(b: Any, x: Element, y: Element, sofar: Element) -> Any:
-            product = b.mul(b.convert(x, wide), b.convert(y, wide))
-            return b.add(sofar, product) if summed else product
+            contraction = b.mul(b.convert(x, wide), b.convert(y, wide))
+            return b.add(sofar, contraction) if summed else contraction
 
         if not summed:
             return self.builder.reshape(self.builder.generic(reads, core, body), out.shape)

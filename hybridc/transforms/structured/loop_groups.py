@@ -24,7 +24,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
 from hybridc.ir.costs import ONE_TILE
-from hybridc.ir.structured import Shape, affine_operands, is_scaffold, loop_sizes, places_of, reads_anywhere
+from hybridc.ir.structured import Shape, affine_operands, indirect_operands, is_scaffold, loop_sizes, places_of
 
 # The most contractions whose results one group may read: of a longer sum of contractions each gets its own addition as
 # epilogue, instead of all of them being live for one walk in the end.
@@ -77,7 +77,7 @@ def loops_of(op: Operation) -> OperationLoops | None:
 def is_contraction(op: Operation) -> bool:
     """Whether an op is a contraction that reads its operands at loops."""
     loops = loops_of(op)
-    return loops is not None and loops.is_contraction and not reads_anywhere(op)
+    return loops is not None and loops.is_contraction and not indirect_operands(op)
 
 
 @dataclass(eq=False)
@@ -98,10 +98,10 @@ class LoopGroup:
     axes: dict[Operation, Axes] = field(default_factory=lambda: dict[Operation, Axes]())
     read: dict[SSAValue, list[Axes]] = field(default_factory=lambda: dict[SSAValue, list[Axes]]())
     made: dict[SSAValue, Axes] = field(default_factory=lambda: dict[SSAValue, Axes]())
-    anywhere: set[SSAValue] = field(default_factory=lambda: set[SSAValue]())
+    indirect: set[SSAValue] = field(default_factory=lambda: set[SSAValue]())
     across: list[Operation] = field(default_factory=lambda: list[Operation]())
     sources: set[Operation] = field(default_factory=lambda: set[Operation]())
-    products: set[Operation] = field(default_factory=lambda: set[Operation]())
+    contractions: set[Operation] = field(default_factory=lambda: set[Operation]())
     contraction: Operation | None = None
     reduces: bool = False
 
@@ -117,7 +117,7 @@ class LoopGroup:
         for value, place in loops.reads:
             self.read.setdefault(value, []).append(tuple([axes[i] for i in place]))
         self.made[op.results[0]] = tuple([axes[i] for i in loops.result])
-        self.anywhere.update(reads_anywhere(op))
+        self.indirect.update(indirect_operands(op))
         if self.contraction is not op:
             self.reduces |= bool(loops.reduced)
             if any(axes[i] == 0 for i in loops.reduced):
@@ -139,10 +139,10 @@ class LoopGroup:
         for value, places in other.read.items():
             self.read.setdefault(value, []).extend(places)
         self.made |= other.made
-        self.anywhere |= other.anywhere
+        self.indirect |= other.indirect
         self.across += other.across
         self.sources |= other.sources
-        self.products |= other.products
+        self.contractions |= other.contractions
         self.contraction = self.contraction or other.contraction
         self.reduces |= other.reduces
         self.first, self.last = min(self.first, other.first), max(self.last, other.last)
@@ -255,7 +255,7 @@ class Partition:
         group.add(loops, tuple(kept.index(i) if i in kept else -1 for i in range(len(loops.sizes))))
         if loops.is_contraction:
             return
-        group.products = {s for s in sources if self.group[s].contraction is s}
+        group.contractions = {s for s in sources if self.group[s].contraction is s}
         for source in sources:
             self._try(self.group[source], self.group[op])
         if op in self.group[op].across:
@@ -263,7 +263,7 @@ class Partition:
 
     def _sources(self, op: Operation) -> dict[Operation, None]:
         """The producers of an operation's operands; in order, so that equal graphs give equal kernels."""
-        owners = [v.owner for v in (*op.operands, *reads_anywhere(op)) if isinstance(v.owner, Operation)]
+        owners = [v.owner for v in (*op.operands, *indirect_operands(op)) if isinstance(v.owner, Operation)]
         return dict.fromkeys(owner for owner in owners if owner in self.group)
 
     def _join_readers(self, op: Operation, reductions: bool) -> None:
@@ -286,7 +286,7 @@ class Partition:
 
     def _allowed(self, source: LoopGroup, group: LoopGroup, merged: Merged) -> bool:
         """Whether one walk over the domain can compute both, without too many contractions to wait for."""
-        if len(source.products | group.products) > PRODUCTS:
+        if len(source.contractions | group.contractions) > PRODUCTS:
             return False
         if math.prod(merged.domain) <= ONE_TILE:
             return True
@@ -320,7 +320,7 @@ class Partition:
 
     def _crossed(self, a: LoopGroup, b: LoopGroup) -> bool:
         """Whether a group needs the complete result of the other, or a path between them leads through a third."""
-        if not a.anywhere.isdisjoint(b.made) or not b.anywhere.isdisjoint(a.made):
+        if not a.indirect.isdisjoint(b.made) or not b.indirect.isdisjoint(a.made):
             return True
         return self._depends(b, a) or self._depends(a, b)
 

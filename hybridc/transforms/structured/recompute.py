@@ -16,7 +16,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
 from hybridc.ir.kernel import number_of
-from hybridc.ir.structured import dtype_of, reads_anywhere, shape_of
+from hybridc.ir.structured import dtype_of, indirect_operands, shape_of
 from hybridc.ir.tensor_builder import Builder, Tensor
 from hybridc.ir.values import volume
 from hybridc.transforms.structured.loop_groups import is_contraction, loops_of
@@ -39,9 +39,9 @@ class KernelCopies:
         Those of one dimension are copied for each that reads them: it may be another axis.
         """
         apart: dict[int, SSAValue] = {}
-        anywhere = {v: self.leaf(v) for v in reads_anywhere(op)}
+        indirect = {v: self.leaf(v) for v in indirect_operands(op)}
         for index, value in enumerate(op.operands[:-1]):
-            if value in self.of or value in anywhere or number_of(value) is not None:
+            if value in self.of or value in indirect or number_of(value) is not None:
                 continue
             start = None if is_contraction(op) else counted_from(value)
             if start is not None:
@@ -53,7 +53,7 @@ class KernelCopies:
                     self.of, apart[index] = known, copy.results[0]
             else:
                 self.of[value] = self.leaf(value)
-        copy = op.clone(self.of | anywhere)
+        copy = op.clone(self.of | indirect)
         copy.location = op.location
         self.of.update(zip(op.results, copy.results, strict=True))
         for index, value in apart.items():
@@ -99,7 +99,7 @@ def _is_computed_again(value: SSAValue) -> bool:
     """Whether a kernel computes what it reads: elementwise, for it alone and of no more, or of much less."""
     op = value.owner
     loops = loops_of(op) if isinstance(op, Operation) else None
-    if loops is None or loops.reduced or reads_anywhere(loops.op):
+    if loops is None or loops.reduced or indirect_operands(loops.op):
         return False
     read = sum(volume(shape_of(v)) for v, _ in loops.reads if number_of(v) is None and counted_from(v) is None)
     size = volume(shape_of(value))
@@ -118,7 +118,7 @@ def _leaves(value: SSAValue) -> int:
         seen.add(each)
         op = each.owner
         loops = loops_of(op) if isinstance(op, Operation) else None
-        if loops is not None and not loops.reduced and not reads_anywhere(loops.op):
+        if loops is not None and not loops.reduced and not indirect_operands(loops.op):
             work += [v for v, _ in loops.reads]
         elif number_of(each) is None and counted_from(each) is None:
             found[each] = volume(shape_of(each))

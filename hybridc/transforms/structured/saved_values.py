@@ -13,7 +13,7 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from hybridc.dialects.mlir.tensor import ExpandShapeOp
-from hybridc.ir.joined import RESHAPES, unshaped
+from hybridc.ir.concatenated import RESHAPES, unshaped
 from hybridc.ir.structured import VIEWS, DType, dtype_of, note_dtypes, shape_of
 from hybridc.ir.values import result_count
 

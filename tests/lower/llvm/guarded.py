@@ -12,12 +12,12 @@ from numpy.lib.stride_tricks import as_strided
 from hybridc.compile.pipeline import context
 from hybridc.compile.targets import target_named
 from hybridc.ir.kernel import analyse
-from hybridc.ir.nest_plan import inplace_pairs
+from hybridc.ir.loop_nest_plan import inplace_pairs
 from hybridc.ir.structured import dtype_of, is_host, kernels, shape_of
 from hybridc.lower.llvm.codegen.native_function import load
-from hybridc.lower.llvm.gemm.products import is_product
-from hybridc.lower.llvm.kernel_code import code_of
-from hybridc.lower.llvm.loops.kernel_phases import row_major
+from hybridc.lower.llvm.gemm.choose_gemm import is_contraction
+from hybridc.lower.llvm.kernel_cache import code_of
+from hybridc.lower.llvm.loops.parallel_regions import row_major
 from hybridc.transforms.kernels.schedule_kernels import SHORT
 from tests.lower.evaluate import Evaluator
 from tests.lower.llvm.native import Guarded, call
@@ -113,14 +113,14 @@ def run_kernel(function, arrays, threads, rng):
             _, shape = results[i - len(arrays)]
             strides[i] = row_major((*shape[:1], *(n + GAP for n in shape[1:])))
     values = [*kernel.arguments, *kernel.results]
-    pairs = [] if is_product(kernel) else inplace_pairs(kernel, frozenset(values[i] for i in views))
+    pairs = [] if is_contraction(kernel) else inplace_pairs(kernel, frozenset(values[i] for i in views))
     first = None
-    for way in [(), (), *[(pair,) for pair in pairs]]:
+    for algorithm in [(), (), *[(pair,) for pair in pairs]]:
         at_end = first is None or bool(rng.integers(2))
-        found = _run(kernel, arrays, results, strides, way, threads, at_end, rng if first is not None else None)
+        found = _run(kernel, arrays, results, strides, algorithm, threads, at_end, rng if first is not None else None)
         first = first or found
         for one, other in zip(first, found, strict=True):
-            message = f"{kernel.name}, in place {way}, is not the same in pieces"
+            message = f"{kernel.name}, in place {algorithm}, is not the same in pieces"
             if one.dtype.kind == "f" and _adds_short_rows(kernel):
                 eps = np.finfo(one.dtype).eps
                 np.testing.assert_allclose(other, one, 64 * eps, 64 * eps * _largest(one), err_msg=message)
@@ -132,12 +132,12 @@ def run_kernel(function, arrays, threads, rng):
 def _adds_short_rows(kernel):
     """Whether LLVM may add up the rows of several points at once, in another order than those of the last points."""
     return any(
-        stage.combine is not None
-        and stage.combine.name == "arith.addf"
-        and SHORT < math.prod(nest.domain[a] for a in stage.reduced if a >= nest.grid) <= UNROLLED
+        kernel_op.combine is not None
+        and kernel_op.combine.name == "arith.addf"
+        and SHORT < math.prod(nest.domain[a] for a in kernel_op.reduced if a >= nest.grid) <= UNROLLED
         for nest in kernel.nests
-        for stage in nest.stages
-        if nest.product is not stage
+        for kernel_op in nest.ops
+        if nest.contraction is not kernel_op
     )
 
 
@@ -154,7 +154,7 @@ def _run(kernel, arrays, results, strides, inplace, threads, at_end, rng):
         for j, (d, s) in enumerate(results)
     ]
     own = [Array(np.dtype(np.uint8), (size,), (1,), at_end) for size in made.locals]
-    run_phases(made.phases, [x.address for x in (*given, *outs, *own)], at_end, rng)
+    run_regions(made.regions, [x.address for x in (*given, *outs, *own)], at_end, rng)
     for i, x in enumerate(given):
         assert i in over.values() or x.memory.bytes() == x.before, f"{kernel.name} writes to its argument {i}"
     for x in outs:
@@ -162,23 +162,23 @@ def _run(kernel, arrays, results, strides, inplace, threads, at_end, rng):
     return [x.array() for x in outs]
 
 
-def run_phases(phases, places, at_end, rng=None):
+def run_regions(regions, places, at_end, rng=None):
     """Phases, one after the other, on buffers at these addresses; with poisoned scratch for each piece."""
-    for phase, code in zip(phases, load([p.function for p in phases]), strict=True):
-        for lo, hi in _pieces(phase, rng):
-            scratch = Array(np.dtype(np.uint8), (-(-phase.scratch // 64) * 64,), (1,), at_end)
-            call(code, [places[i] for i in phase.buffers], phase.numbers, lo, hi, scratch.address)
+    for region, code in zip(regions, load([p.function for p in regions]), strict=True):
+        for lo, hi in _pieces(region, rng):
+            scratch = Array(np.dtype(np.uint8), (-(-region.scratch // 64) * 64,), (1,), at_end)
+            call(code, [places[i] for i in region.buffers], region.numbers, lo, hi, scratch.address)
 
 
-def _pieces(phase, rng):
+def _pieces(region, rng):
     """The range of a phase whole, or cut at multiples of its grain and in any order."""
-    if phase.extent <= 0:
+    if region.extent <= 0:
         return []
     if rng is None:
-        return [(0, phase.extent)]
-    inner = range(phase.grain, phase.extent, phase.grain)
+        return [(0, region.extent)]
+    inner = range(region.grain, region.extent, region.grain)
     cuts = sorted(rng.choice(inner, min(len(inner), int(rng.integers(1, 9))), replace=False)) if inner else []
-    pieces = list(itertools.pairwise([0, *map(int, cuts), phase.extent]))
+    pieces = list(itertools.pairwise([0, *map(int, cuts), region.extent]))
     return [pieces[i] for i in rng.permutation(len(pieces))]
 
 

@@ -11,20 +11,20 @@ from hybridc.lower.llvm.codegen.native_function import load
 from tests.lower.llvm.native import Guarded, call
 
 
-def in_guards(phases, arrays, outputs, locals_=(), cuts=3):
+def in_guards(regions, arrays, outputs, locals_=(), cuts=3):
     """The outputs after the phases have run on guarded copies of the arrays, each phase's range in some parts."""
     made = []
     for at_end in (True, False):
         places = [Guarded(a.nbytes, at_end) for a in (*arrays, *outputs)] + [Guarded(n, at_end) for n in locals_]
         for place, array in zip(places, (*arrays, *outputs), strict=False):
             fill(place, array)
-        for phase in phases:
-            (code,) = load([phase.function])
-            scratch = Guarded(-(-phase.scratch // 64) * 64, at_end)
-            bounds = sorted({phase.extent * i // cuts for i in range(cuts + 1)})
+        for region in regions:
+            (code,) = load([region.function])
+            scratch = Guarded(-(-region.scratch // 64) * 64, at_end)
+            bounds = sorted({region.extent * i // cuts for i in range(cuts + 1)})
             for low, high in itertools.pairwise(bounds):
-                given = [places[i].address for i in phase.buffers]
-                call(code, given, phase.numbers, low, high, scratch.address)
+                given = [places[i].address for i in region.buffers]
+                call(code, given, region.numbers, low, high, scratch.address)
         first = len(arrays)
         made.append([np.frombuffer(places[first + i].bytes(), o.dtype).reshape(o.shape) for i, o in enumerate(outputs)])
     for one, other in zip(*made, strict=True):

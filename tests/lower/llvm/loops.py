@@ -20,12 +20,12 @@ TYPES = {
 }
 
 
-def phase(arguments: str, body: str, functions: str = "") -> str:
+def region(arguments: str, body: str, functions: str = "") -> str:
     """A module with the phase of these arguments; ``%zero`` and ``%one`` are indices."""
     given = f"{arguments}, " if arguments else ""
     return f"""
 builtin.module {{
-  func.func @phase({given}%lo: index, %hi: index, %scratch: memref<?xi8>) attributes {{hybrid.phase}} {{
+  func.func @region({given}%lo: index, %hi: index, %scratch: memref<?xi8>) attributes {{hybrid.region}} {{
     %zero = arith.constant 0 : index
     %one = arith.constant 1 : index
     {body}
@@ -46,7 +46,7 @@ def elementwise(inputs: Sequence[str], result: str, body: str, functions: str = 
       {body}
       memref.store %r, %y[%i] : memref<?x{result}>
     }}"""
-    return phase(arguments, loop, functions)
+    return region(arguments, loop, functions)
 
 
 def compute(body: str, result: Any, *arrays: np.ndarray[Any, Any], functions: str = "") -> np.ndarray[Any, Any]:

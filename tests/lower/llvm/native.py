@@ -49,8 +49,8 @@ def call(
     code: LoadedCode, arrays: Sequence[int], numbers: Sequence[int | np.generic], lo: int, hi: int, scratch: int = 0
 ) -> None:
     """One call at these addresses; a number is a Python integer or a NumPy scalar of the phase's type."""
-    cells = b"".join(np.asarray(n).tobytes().ljust(8, b"\0") for n in numbers)
-    _PHASE(code.address)((ctypes.c_void_p * len(arrays))(*arrays), ctypes.create_string_buffer(cells), lo, hi, scratch)
+    states = b"".join(np.asarray(n).tobytes().ljust(8, b"\0") for n in numbers)
+    _PHASE(code.address)((ctypes.c_void_p * len(arrays))(*arrays), ctypes.create_string_buffer(states), lo, hi, scratch)
 
 
 def run(

@@ -17,7 +17,7 @@ import pytest
 from hybridc.lower.llvm.codegen import native_function as codegen
 from hybridc.lower.llvm.codegen import processor
 from hybridc.lower.llvm.codegen.native_function import NativeFunction, load
-from tests.lower.llvm.loops import elementwise, phase
+from tests.lower.llvm.loops import elementwise, region
 from tests.lower.llvm.native import call, parse, run
 
 DOUBLE = elementwise(["f32"], "f32", "%r = arith.addf %0, %0 : f32")
@@ -183,7 +183,7 @@ def test_many_processes_compile_the_same_at_once(tmp_path):
 CALLS = """
 builtin.module {
   llvm.func @NAME(f64) -> f64
-  llvm.func @phase(%buffers: !llvm.ptr, %numbers: !llvm.ptr, %lo: i64, %hi: i64, %scratch: !llvm.ptr) {
+  llvm.func @region(%buffers: !llvm.ptr, %numbers: !llvm.ptr, %lo: i64, %hi: i64, %scratch: !llvm.ptr) {
     %place = llvm.load %buffers : !llvm.ptr -> !llvm.ptr
     %x = llvm.load %place : !llvm.ptr -> f64
     %y = llvm.call @NAME(%x) : (f64) -> f64
@@ -244,7 +244,7 @@ def rows(combine, start):
       }}
       memref.store %s, %y[%i] : memref<?xf32>
     }}"""
-    return phase("%x: memref<?xf32>, %y: memref<?xf32>, %n: index", body)
+    return region("%x: memref<?xf32>, %y: memref<?xf32>, %n: index", body)
 
 
 SUM = rows("arith.addf %a, %v fastmath<reassoc, nsz, contract>", "0.0")
@@ -333,7 +333,7 @@ def test_far_elements():
       %v = memref.load %x[%p] : memref<?xf32>
       memref.store %v, %y[%i] : memref<?xf32>
     }"""
-    source = phase("%x: memref<?xf32>, %y: memref<?xf32>, %n: index", body)
+    source = region("%x: memref<?xf32>, %y: memref<?xf32>, %n: index", body)
     x = np.arange(100, dtype="f4")
     _, got = run(source, [x, np.zeros(34, "f4")], [3], extent=34)
     np.testing.assert_array_equal(got, x[::3])
@@ -346,7 +346,7 @@ def test_functions_of_several_kernels_are_written_once():
     sources = [(body, EXP), (other, EXP), (body, different)]
     text = codegen.text([function(elementwise(["f32"], "f32", b, f)) for b, f in sources])
     assert len(re.findall(r"define internal float @exp_f32", text)) == 2
-    assert len(re.findall(r"define void @phase_", text)) == 3
+    assert len(re.findall(r"define void @region_", text)) == 3
 
 
 def test_equal_functions_are_told_apart():

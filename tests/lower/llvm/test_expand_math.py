@@ -224,7 +224,7 @@ def expanded(body, kinds=("f32",), result="f32"):
 def test_a_function_is_added_once_for_each_type():
     module = expanded("%a = math.exp %0 : f32\n%b = math.exp %a : f32\n%c = math.log %b : f32\n%r = math.exp %c : f32")
     functions = [op for op in module.ops if isinstance(op, func.FuncOp)]
-    assert [f.sym_name.data for f in functions] == ["phase", "exp_f32", "log_f32"]
+    assert [f.sym_name.data for f in functions] == ["region", "exp_f32", "log_f32"]
     assert [f.sym_visibility.data for f in functions[1:]] == ["private"] * 2
     calls = [op.callee.string_value() for op in module.walk() if isinstance(op, func.CallOp)]
     assert calls == ["exp_f32", "exp_f32", "log_f32", "exp_f32"]

@@ -14,12 +14,12 @@ from hybridc.gluon.nn import HybridLambda
 from hybridc.ground.machine import NOMINAL, using
 from hybridc.ir.kernel import analyse
 from hybridc.ir.structured import dtype_of, kernels, shape_of
-from hybridc.lower.llvm.loops import kernel_phases
-from hybridc.lower.llvm.loops.kernel_phases import row_major
-from hybridc.transforms.kernels.split_products import SplitProducts
+from hybridc.lower.llvm.loops import parallel_regions
+from hybridc.lower.llvm.loops.parallel_regions import row_major
+from hybridc.transforms.kernels.split_contractions import SplitContractions
 from tests.lower.evaluate import Evaluator
 from tests.lower.kernels import parse
-from tests.lower.llvm.guarded import Array, Native, lowered, native_kernels, run_passes, run_phases
+from tests.lower.llvm.guarded import Array, Native, lowered, native_kernels, run_passes, run_regions
 from tests.lower.write_kernel import kernels as random_kernels
 from tests.slices import one_in
 
@@ -84,11 +84,11 @@ def test_random_kernels(text, seed):
     module = parse(text + caller(text))
     (function,) = kernels(module).values()
     made = analyse(function)
-    assume(len(made.nests) == 1 or not any(n.product for n in made.nests))
+    assume(len(made.nests) == 1 or not any(n.contraction for n in made.nests))
     rng = np.random.default_rng(seed)
     arrays = [rng.uniform(-2, 2, shape_of(a)).astype(dtype_of(a)) for a in function.body.block.args]
     want = Evaluator(parse(text)).call("kernel", *arrays)
-    run_passes(module, [SplitProducts()])
+    run_passes(module, [SplitContractions()])
     got = Native(module, 2, seed).call("main", *arrays)
     for y, w in zip(got, want, strict=True):
         np.testing.assert_allclose(y, w, rtol=1e-12, atol=1e-12, err_msg=text)
@@ -349,8 +349,8 @@ def test_copies(view, dtype):
     for at_end in (True, False):
         source = Array(x.dtype, x.shape, strides, at_end, x)
         target = Array(x.dtype, x.shape, row_major(x.shape), at_end)
-        phase = kernel_phases.copy_phase(x.dtype, x.shape, strides, 0, 1)
-        run_phases([phase], [source.address, target.address], at_end, np.random.default_rng(1))
+        region = parallel_regions.copy_region(x.dtype, x.shape, strides, 0, 1)
+        run_regions([region], [source.address, target.address], at_end, np.random.default_rng(1))
         np.testing.assert_array_equal(target.array(), x)
 
 

@@ -7,7 +7,7 @@ import pytest
 from xdsl.utils.exceptions import PassFailedException
 
 from hybridc.lower.llvm.codegen.loops_to_llvm import LoopsToLLVM
-from tests.lower.llvm.loops import TYPES, compute, elementwise, phase
+from tests.lower.llvm.loops import TYPES, compute, elementwise, region
 from tests.lower.llvm.native import context, parse
 
 NAN, INF = np.nan, np.inf
@@ -304,7 +304,7 @@ def test_what_has_no_form_is_named():
 
 
 def test_memory_has_one_index():
-    module = parse(phase("%x: memref<?x?xf32>", "%v = memref.load %x[%zero, %one] : memref<?x?xf32>"))
+    module = parse(region("%x: memref<?x?xf32>", "%v = memref.load %x[%zero, %one] : memref<?x?xf32>"))
     with pytest.raises(PassFailedException, match="has one index, not 2"):
         LoopsToLLVM().apply(context(), module)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tests.lower.llvm.loops import compute, phase
+from tests.lower.llvm.loops import compute, region
 from tests.lower.llvm.native import run
 
 
@@ -20,7 +20,7 @@ def test_sums_of_rows():
       }
       memref.store %s, %y[%i] : memref<?xf32>
     }"""
-    source = phase("%x: memref<?xf32>, %y: memref<?xf32>, %n: index", body)
+    source = region("%x: memref<?xf32>, %y: memref<?xf32>, %n: index", body)
     for columns in (0, 1, 7, 8, 33, 200):
         x = np.random.default_rng(columns).standard_normal((6, columns)).astype("f4")
         _, got = run(source, [x, np.ones(6, "f4")], [columns], extent=6, cuts=[1, 4])
@@ -35,7 +35,7 @@ def test_several_values_go_around_a_loop():
       scf.yield %q, %r : i64, i64
     }
     memref.store %a, %y[%zero] : memref<?xi64>"""
-    (got,) = run(phase("%y: memref<?xi64>", body), [np.zeros(1, "i8")], extent=50)
+    (got,) = run(region("%y: memref<?xi64>", body), [np.zeros(1, "i8")], extent=50)
     assert got[0] == 12586269025
 
 
@@ -78,7 +78,7 @@ def test_choices_and_loops_until():
 
     x = np.arange(1, 30)
     steps = np.array([collatz(int(n)) for n in x])
-    _, got = run(phase("%x: memref<?xi64>, %y: memref<?xi64>", body), [x, x * 0 - 1], extent=len(x), cuts=[10])
+    _, got = run(region("%x: memref<?xi64>, %y: memref<?xi64>", body), [x, x * 0 - 1], extent=len(x), cuts=[10])
     np.testing.assert_array_equal(got, np.where(steps > 3, steps, -1))
 
 
@@ -112,7 +112,7 @@ def test_numbers_of_every_type():
     %2 = arith.addf %1, %h : f64
     %3 = arith.addf %2, %d : f64
     memref.store %3, %y[%zero] : memref<?xf64>"""
-    source = phase("%y: memref<?xf64>, %a: index, %b: f32, %c: i64, %d: f64", body)
+    source = region("%y: memref<?xf64>, %a: index, %b: f32, %c: i64, %d: f64", body)
     (got,) = run(source, [np.zeros(1)], [-7, np.float32(0.25), 2**40, np.float64(0.125)])
     assert got[0] == -7 + 0.25 + 2**40 + 0.125
 
@@ -141,7 +141,7 @@ def test_scratch_memory_of_threads_and_of_calls():
       memref.store %s, %y[%p] : memref<?xf32>
     }"""
     x = np.arange(100, dtype="f4")
-    source = phase("%x: memref<?xf32>, %y: memref<?xf32>", body)
+    source = region("%x: memref<?xf32>, %y: memref<?xf32>", body)
     _, got = run(source, [x, 0 * x], extent=100, cuts=[64], scratch=64 * 8)
     np.testing.assert_array_equal(got, 3 * x)
 
@@ -165,7 +165,7 @@ def test_vectors():
     arguments = "%x: memref<?xf32>, %y: memref<?xf32>, %sums: memref<?xf32>, %greatest: memref<?xf32>"
     x = np.random.default_rng(0).standard_normal(32).astype("f4")
     few = np.zeros(4, "f4")
-    _, y, sums, greatest = run(phase(arguments, body), [x, 0 * x, few, few], extent=32, cuts=[16])
+    _, y, sums, greatest = run(region(arguments, body), [x, 0 * x, few, few], extent=32, cuts=[16])
     rows = x.reshape(4, 8).astype("f8")
     expected = (rows * rows[:, :1] + 0.5) * 0.5
     np.testing.assert_allclose(y.reshape(4, 8), expected, rtol=1e-6)
@@ -178,5 +178,5 @@ def test_vectors_are_permuted():
     %w = vector.shuffle %v, %v [3, 2, 1, 4] : vector<4xf32>, vector<4xf32>
     vector.store %w, %y[%zero] : memref<?xf32>, vector<4xf32>"""
     x = np.arange(4, dtype="f4")
-    _, got = run(phase("%x: memref<?xf32>, %y: memref<?xf32>", body), [x, 0 * x])
+    _, got = run(region("%x: memref<?xf32>, %y: memref<?xf32>", body), [x, 0 * x])
     np.testing.assert_array_equal(got, x[[3, 2, 1, 0]])

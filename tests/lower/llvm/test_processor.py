@@ -15,9 +15,9 @@ from hybridc import options
 from hybridc.errors import OptionError
 from hybridc.lower.llvm.codegen import llvm_c, processor
 from hybridc.lower.llvm.codegen import native_function as codegen
-from hybridc.lower.llvm.gemm.gemm_phase import Registers, registers
-from hybridc.lower.llvm.gemm.products import phases_of_product
-from tests.lower.llvm.test_products import product_kernel
+from hybridc.lower.llvm.gemm.choose_gemm import regions_of_matmul
+from hybridc.lower.llvm.gemm.gemm_region import Registers, registers
+from tests.lower.llvm.test_gemm import contraction_kernel
 
 X86 = platform.machine() == "x86_64"
 LEVELS = {
@@ -51,10 +51,10 @@ def test_code_is_that_of_the_level(monkeypatch, level):
     loops = net.trace(mx.nd.ones((4096,))).optimize().lower("llvm").programs["forward"].code("assembly")
     width = processor.vector_bits()
     assert ("ymm" in loops, "zmm" in loops) == (width == 256, False)
-    (phase,) = phases_of_product(product_kernel("ik,kj->ij", {"i": 24, "j": 64, "k": 32}), 1)
-    assert phase.way == ("blas" if registers() is None else "tiles")
-    if phase.way == "tiles":
-        assembly = phase.function.explain("assembly")
+    (region,) = regions_of_matmul(contraction_kernel("ik,kj->ij", {"i": 24, "j": 64, "k": 32}), 1)
+    assert region.algorithm == ("blas" if registers() is None else "tiles")
+    if region.algorithm == "tiles":
+        assembly = region.function.explain("assembly")
         found = {int(x[1]) for x in re.finditer(r"vfmadd\w+\s.*%(?:[xyz]mm)(\d+)", assembly)}
         assert ("zmm" in assembly) == (level == "x86-64-v4")
         assert max(found) >= 2 * registers().count // 3
@@ -62,17 +62,23 @@ def test_code_is_that_of_the_level(monkeypatch, level):
 
 @x86
 @pytest.mark.parametrize(
-    ("level", "rows", "way"),
+    ("level", "rows", "algorithm"),
     [
         *(("x86-64-v2", rows, "blas") for rows in (8, 64, 512)),
-        *(("x86-64-v3", rows, way) for rows, way in ((5, "dots"), (16, "turned"), (64, "turned"), (512, "tiles"))),
-        *(("x86-64-v4", rows, way) for rows, way in ((16, "dots"), (32, "turned"), (64, "turned"), (512, "tiles"))),
+        *(
+            ("x86-64-v3", rows, algorithm)
+            for rows, algorithm in ((5, "dots"), (16, "turned"), (64, "turned"), (512, "tiles"))
+        ),
+        *(
+            ("x86-64-v4", rows, algorithm)
+            for rows, algorithm in ((16, "dots"), (32, "turned"), (64, "turned"), (512, "tiles"))
+        ),
     ],
 )
-def test_how_rows_meet_a_weight_follows_from_the_level(monkeypatch, level, rows, way):
+def test_how_rows_meet_a_weight_follows_from_the_level(monkeypatch, level, rows, algorithm):
     choose(monkeypatch, level)
-    (phase,) = phases_of_product(product_kernel("ik,jk->ij", {"i": rows, "j": 512, "k": 512}), 2)
-    assert phase.way == way
+    (region,) = regions_of_matmul(contraction_kernel("ik,jk->ij", {"i": rows, "j": 512, "k": 512}), 2)
+    assert region.algorithm == algorithm
 
 
 @x86

@@ -13,34 +13,34 @@ from hybridc import options
 from hybridc.compile import pipeline, targets
 from hybridc.compile.stages import Traced
 from hybridc.gluon import HybridBlock, nn
-from hybridc.lower.llvm.gemm.gemm_phase import registers
-from hybridc.lower.llvm.gemm.products import phases_of_product
+from hybridc.lower.llvm.gemm.choose_gemm import regions_of_matmul
+from hybridc.lower.llvm.gemm.gemm_region import registers
 from hybridc.runtime.native import num_threads, set_num_threads
 from hybridc.trace.tracer import trace_call
+from tests.lower.llvm.test_gemm import contraction_kernel, run
 from tests.lower.llvm.test_processor import choose
-from tests.lower.llvm.test_products import product_kernel, run
 
 
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
-@pytest.mark.parametrize("way", ["blas", "tiles", "dots", "rows"])
+@pytest.mark.parametrize("algorithm", ["blas", "tiles", "dots", "rows"])
 @pytest.mark.parametrize("shape", [(70, 300, 96), (600, 40, 64), (5, 515, 48)])
-def test_products_by_any_number_of_threads(way, shape, dtype):
-    if way != "blas" and registers() is None:
+def test_products_by_any_number_of_threads(algorithm, shape, dtype):
+    if algorithm != "blas" and registers() is None:
         pytest.skip("this processor has no registers for tiles")
     rng = np.random.default_rng(0)
     m, n, k = shape
     width = 0 if registers() is None else 2 * registers().bytes // (4 if dtype == "f32" else 8)
-    if way == "rows":
+    if algorithm == "rows":
         spec, sizes, right, out = "ik,pkj->ipj", {"i": m, "p": 5, "k": k, "j": width}, (5, k, width), (m, 5, width)
     else:
         spec, sizes, right, out = "ik,jk->ij", {"i": m, "j": n, "k": k}, (n, k), (m, n)
-    kernel, kind = product_kernel(spec, sizes, dtype), f"float{dtype[1:]}"
+    kernel, kind = contraction_kernel(spec, sizes, dtype), f"float{dtype[1:]}"
     a, b = rng.standard_normal((m, k)).astype(kind), rng.standard_normal(right).astype(kind)
     found = set()
     for threads in (1, 2, 7):
-        phases = phases_of_product(kernel, threads, ways=[way])
-        assert [p.way for p in phases] == [way]
-        found |= {run(phases, [a, b], np.zeros(out, kind), threads, at_end, rng).tobytes() for at_end in (True, False)}
+        regions = regions_of_matmul(kernel, threads, algorithms=[algorithm])
+        assert [p.algorithm for p in regions] == [algorithm]
+        found |= {run(regions, [a, b], np.zeros(out, kind), threads, at_end, rng).tobytes() for at_end in (True, False)}
     assert len(found) == 1
 
 

@@ -9,8 +9,8 @@ import pytest
 
 import hybridc as mx
 from hybridc.gluon.nn import HybridLambda
-from hybridc.lower.llvm.gemm.gemm_phase import registers
-from hybridc.lower.llvm.loops.transpose_loops import transpose_phase
+from hybridc.lower.llvm.gemm.gemm_region import registers
+from hybridc.lower.llvm.loops.transpose_loops import transpose_region
 from tests.lower.llvm.guarded import Native, lowered, native_kernels
 
 
@@ -18,7 +18,7 @@ def turned(function, x):
     """The result of native kernels, and whether one of them turns squares."""
     module = lowered(HybridLambda(function), mx.nd.array(x, dtype=x.dtype))
     (got,) = Native(module).call("forward", x)
-    return got, any(transpose_phase(k) is not None for k in native_kernels(module))
+    return got, any(transpose_region(k) is not None for k in native_kernels(module))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

@@ -7,8 +7,8 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import DenseArrayBase, FunctionType, i64
 from xdsl.ir import Block, Region
 
-from hybridc.ir.kernel import Nest, Read, Stage, neutral_of
-from hybridc.ir.nest_plan import NestPlan
+from hybridc.ir.kernel import KernelOp, LoopNest, Read, neutral_of
+from hybridc.ir.loop_nest_plan import LoopNestPlan
 from hybridc.ir.structured import dtype_of, note_dtypes
 from hybridc.ir.tensor_builder import Builder, Tensor, structured_type
 from hybridc.ir.tile_program import TileProgram
@@ -20,7 +20,7 @@ from hybridc.runtime.triton_kernel import run_interpreted
 from hybridc.transforms.kernels.tile_blocks import TileStatements
 
 
-def stage_of(body, dtypes, out, shape=(64,), start=None):
+def op_of(body, dtypes, out, shape=(64,), start=None):
     """The stage of ``body(b, *elements, sofar)`` over arrays; ``start`` begins a reduction of the last axis.
 
     ``b.arrays`` are the arrays themselves.
@@ -44,33 +44,33 @@ def stage_of(body, dtypes, out, shape=(64,), start=None):
     op.attributes["hybrid.axes"] = DenseArrayBase.from_list(i64, axes)
     reads = tuple(Read(v, axes) for v in op.inputs)
     if start is None:
-        return Stage(op, "map", reads, axes, (), None)
-    return Stage(op, "row", reads, kept, axes[-1:], op.body.block.last_op.operands[0].owner)
+        return KernelOp(op, "elementwise", reads, axes, (), None)
+    return KernelOp(op, "row", reads, kept, axes[-1:], op.body.block.last_op.operands[0].owner)
 
 
-def function_of(stages):
+def function_of(kernel_ops):
     """A function of one program that computes stages on the same arrays: a pointer to each, then to each result.
 
     Reductions are done in two halves.
     """
-    (shape,) = {s.sizes for s in stages}
-    given = [dtype_of(r.value) for r in stages[0].reads]
-    results = [dtype_of(s.result) for s in stages]
+    (shape,) = {s.sizes for s in kernel_ops}
+    given = [dtype_of(r.value) for r in kernel_ops[0].reads]
+    results = [dtype_of(s.result) for s in kernel_ops]
     w = SourceWriter()
     inputs, outputs = ([w.name(f"{c}{i}") for i in range(len(of))] for c, of in (("x", given), ("y", results)))
     pointers = dict(zip([*inputs, *outputs], [*given, *results], strict=True))
-    whole = all(s.combine is None for s in stages)
+    whole = all(s.combine is None for s in kernel_ops)
     w.line("@triton.jit")
     w.line(f"def bodies({', '.join(pointers)}):")
     with w.indented():
         parts = [printer_of(shape, shape, "i", "", pointers, w)] if whole else []
         half = (*shape[:-1], shape[-1] // 2)
         parts = parts or [printer_of(shape, half, c, first, pointers, w) for c, first in (("i", ""), ("j", half[1]))]
-        for stage, pointer in zip(stages, outputs, strict=True):
-            made = [computed(part, stage) for part in parts]
-            if stage.combine is not None:
-                made = [w.let("whole", combine(stage.combine.name, *made, dtype_of(stage.result)))]
-            place = parts[0].offset(parts[0].space.row_major(pointer, stage.axes))
+        for kernel_op, pointer in zip(kernel_ops, outputs, strict=True):
+            made = [computed(part, kernel_op) for part in parts]
+            if kernel_op.combine is not None:
+                made = [w.let("whole", combine(kernel_op.combine.name, *made, dtype_of(kernel_op.result)))]
+            place = parts[0].offset(parts[0].space.row_major(pointer, kernel_op.axes))
             w.line(f"tl.store({pointer} + {place}, {made[0]})")
     return TritonFunction("bodies", w.module("Bodies of stages."), (*given, *results))
 
@@ -92,26 +92,26 @@ class _OfInputs(TileStatements):
         return self.values[value]
 
 
-def computed(printer, stage):
+def computed(printer, kernel_op):
     """The name of what a stage makes, or of its reduction."""
-    shape = stage.sizes
+    shape = kernel_op.sizes
     axes = tuple(range(len(shape)))
-    nest = Nest(shape, (stage,), len(shape))
-    plan = NestPlan(nest, shape, dict(zip(axes, axes)), axes, (), False, frozenset())
-    text = _OfInputs(plan, values={r.value: f"x{i}" for i, r in enumerate(stage.reads)})
-    name = text.element(stage) if stage.combine is not None else text.body(stage)
-    if stage.combine is not None:
-        start = neutral_of(stage.combine.name, dtype_of(stage.result))
-        name = text.reduced(stage, name, stage.reduced, start)
+    nest = LoopNest(shape, (kernel_op,), len(shape))
+    plan = LoopNestPlan(nest, shape, dict(zip(axes, axes)), axes, (), False, frozenset())
+    text = _OfInputs(plan, values={r.value: f"x{i}" for i, r in enumerate(kernel_op.reads)})
+    name = text.element(kernel_op) if kernel_op.combine is not None else text.body(kernel_op)
+    if kernel_op.combine is not None:
+        start = neutral_of(kernel_op.combine.name, dtype_of(kernel_op.result))
+        name = text.reduced(kernel_op, name, kernel_op.reduced, start)
     statements = text.take()
     printer.statements(statements, narrowed_in(statements) - {name})
-    return printer.w.let("made", printer.known[name].as_dtype(dtype_of(stage.result)).block)
+    return printer.w.let("made", printer.known[name].as_dtype(dtype_of(kernel_op.result)).block)
 
 
-def run(stages, *arrays):
+def run(kernel_ops, *arrays):
     """The results of stages."""
-    function = function_of(stages)
-    shapes = [tuple(s.sizes[a] for a in s.axes) for s in stages]
-    outs = [np.zeros(shape, dtype_of(s.result)) for shape, s in zip(shapes, stages, strict=True)]
+    function = function_of(kernel_ops)
+    shapes = [tuple(s.sizes[a] for a in s.axes) for s in kernel_ops]
+    outs = [np.zeros(shape, dtype_of(s.result)) for shape, s in zip(shapes, kernel_ops, strict=True)]
     run_interpreted(function, [*arrays, *outs], [], Config((), (1, 1, 1)))
     return outs

@@ -26,8 +26,8 @@ def functions():
     found["numbers"] = of_numbers()
     found |= {kind: stages_of(kind, steps, 32) for kind, steps in plain.items()}
     for kind in ("float16", "float32", "float64", "uint8", "bool"):
-        found[f"{kind} reduced"] = [stage for _, stage in reductions(kind, (4, 16))]
-    return {name: function_of(stages) for name, stages in found.items()}
+        found[f"{kind} reduced"] = [kernel_op for _, kernel_op in reductions(kind, (4, 16))]
+    return {name: function_of(kernel_ops) for name, kernel_ops in found.items()}
 
 
 if __name__ == "__main__":

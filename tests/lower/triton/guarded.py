@@ -13,7 +13,7 @@ from tests.lower.llvm.guarded import GAP, Array, strided
 from tests.lower.llvm.native import Guarded
 
 
-def run_phases(kernel, made, arrays, strides=None, at_end=True, config=0, inplace=()):
+def run_regions(kernel, made, arrays, strides=None, at_end=True, config=0, inplace=()):
     """The results of a kernel by its phases, in their configuration with this number, or the last.
 
     ``strides`` are those of arguments, then results, that are no plain arrays. For each pair of ``inplace`` a result
@@ -29,11 +29,11 @@ def run_phases(kernel, made, arrays, strides=None, at_end=True, config=0, inplac
     for i, j in inplace:
         places[len(arrays) + j] = places[i]
     addresses = [p.address for p in (*places, *locals_)]
-    for phase in made.phases:
-        given = [addresses[i] for i in phase.buffers]
-        chosen = phase.configs[min(config, len(phase.configs) - 1)]
+    for kernel_launch in made.kernel_launches:
+        given = [addresses[i] for i in kernel_launch.buffers]
+        chosen = kernel_launch.configs[min(config, len(kernel_launch.configs) - 1)]
         if math.prod(chosen.grid):
-            interpret(phase.function, given, phase.numbers, chosen)
+            interpret(kernel_launch.function, given, kernel_launch.numbers, chosen)
     for i, place in enumerate(places[len(arrays) :]):
         place.check_gaps(f"{kernel.name}, result {i}")
     return [p.array() for p in places[len(arrays) :]]
@@ -46,9 +46,9 @@ class Interpreted(Evaluator):
     strided)`` allows to be written over arguments must give the same there.
     """
 
-    def __init__(self, module, phases_of, inplace=None):
+    def __init__(self, module, launches_of, inplace=None):
         super().__init__(module, views=True)
-        self.phases_of, self.inplace, self.ran = phases_of, inplace, []
+        self.launches_of, self.inplace, self.ran = launches_of, inplace, []
 
     def call(self, name, *arrays):
         function = self.functions[name]
@@ -62,13 +62,13 @@ class Interpreted(Evaluator):
             else:
                 shape = shape_of(kernel.results[i - len(arrays)])
                 strides[i] = row_major((*shape[:1], *(n + GAP for n in shape[1:])))
-        made = self.phases_of(kernel, strides)
+        made = self.launches_of(kernel, strides)
         if made is None:
             return super().call(name, *arrays)
         self.ran.append(kernel)
         given = [self.stored(x) for x in arrays]
-        found = run_phases(kernel, made, given, strides, at_end=len(self.ran) % 2 == 0)
+        found = run_regions(kernel, made, given, strides, at_end=len(self.ran) % 2 == 0)
         for pair in [] if self.inplace is None else self.inplace(kernel, sorted(strides)):
-            again = run_phases(kernel, made, given, strides, inplace=[pair])
+            again = run_regions(kernel, made, given, strides, inplace=[pair])
             assert [y.tobytes() for y in again] == [y.tobytes() for y in found], f"{kernel.name}, in place {pair}"
         return [self.stored(y) for y in found]

@@ -6,7 +6,7 @@ import numpy as np
 
 from hybridc.dialects.mlir.upstream import HOST, loop_dtypes
 from hybridc.dialects.scalar import NumPyScalar
-from tests.lower.triton.bodies import stage_of
+from tests.lower.triton.bodies import op_of
 
 STEPS = [n for n in vars(NumPyScalar) if n[0] != "_" and n not in (*HOST, "select", "cast", "like", "logistic")]
 DTYPES = ["float16", "float32", "float64", "int8", "uint8", "int32", "int64", "bool"]
@@ -43,7 +43,7 @@ def stages_of(kind, steps, size):
     given = [(step, 2 if step in BINARY else 1) for step in steps]
     bodies = [lambda b, *xs, s=step, n=count: getattr(b, s)(*xs[:n]) for step, count in given]
     outs = [dtypes_of(step, kind)[-1] for step in steps]
-    return [stage_of(body, [kind] * 2, out, (size,)) for body, out in zip(bodies, outs, strict=True)]
+    return [op_of(body, [kind] * 2, out, (size,)) for body, out in zip(bodies, outs, strict=True)]
 
 
 def reductions(kind, shape):
@@ -55,7 +55,7 @@ def reductions(kind, shape):
         limits = (-np.inf, np.inf) if dtype.kind == "f" else (np.iinfo(kind).min, np.iinfo(kind).max)
     starts = {"add": 0, "mul": 1, "max": limits[0], "min": limits[1]}
     return [
-        (name, stage_of(lambda b, x, sofar, n=name: getattr(b, n)(sofar, x), [kind], kind, shape, start))
+        (name, op_of(lambda b, x, sofar, n=name: getattr(b, n)(sofar, x), [kind], kind, shape, start))
         for name, start in starts.items()
     ]
 
@@ -68,7 +68,7 @@ def of_numbers():
         lambda b: b.exp(b.cast(1.0, "float32")),
         lambda b: b.select(b.lt(b.cast(1.0, "float32"), 2.0), b.sqrt(b.cast(2.0, "float32")), 3.0),
     ]
-    return [stage_of(lambda b, x, _, f=f: b.add(x, f(b)), ["float32"], "float32") for f in bodies]
+    return [op_of(lambda b, x, _, f=f: b.add(x, f(b)), ["float32"], "float32") for f in bodies]
 
 
 def samples(dtype, size):

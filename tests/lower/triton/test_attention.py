@@ -14,10 +14,10 @@ from hybridc.gluon.nn import HybridLambda
 from hybridc.ir.attention.attention_kernel import attention_of
 from hybridc.ir.kernel import analyse
 from hybridc.ir.structured import kernels
-from hybridc.lower.triton import codes
+from hybridc.lower.triton import triton_kernel_cache
 from hybridc.lower.triton.attention import attention_source
-from hybridc.lower.triton.attention.attention_source import AttentionTile, phases_of_attention
-from hybridc.lower.triton.codes import TritonCodes
+from hybridc.lower.triton.attention.attention_source import AttentionTile, launches_of_attention
+from hybridc.lower.triton.triton_kernel_cache import TritonKernelCache
 from tests.lower.llvm.guarded import run_passes
 from tests.lower.triton.guarded import Interpreted
 from tests.slices import but
@@ -58,7 +58,7 @@ def agrees(function, want, *arrays, tiles=(SMALL, ()), largest=1.0):
     assert len(fused(module)) == 1
     dtype = arrays[0].dtype.name
     for chosen in tiles:
-        ran = Interpreted(module, lambda k, s, t=chosen: phases_of_attention(k, s, t) or TritonCodes().of(k, s))
+        ran = Interpreted(module, lambda k, s, t=chosen: launches_of_attention(k, s, t) or TritonKernelCache().of(k, s))
         (got,) = ran.call("forward", *arrays)
         assert sum(attention_of(k) is not None for k in ran.ran) == 1
         limit = TOLERANCE[dtype] * max(1.0, np.abs(want[np.isfinite(want)]).max(initial=0))
@@ -155,7 +155,7 @@ def test_a_mask_that_is_needed_elsewhere_stays():
     module = lowered(function, *arrays)
     (kernel,) = fused(module)
     assert len(kernel.arguments) == 3
-    ran = Interpreted(module, TritonCodes().of)
+    ran = Interpreted(module, TritonKernelCache().of)
     got, mask = ran.call("forward", *arrays)
     later = np.arange(70) > np.arange(70)[:, None]
     want = attend(attend(*arrays, mask=later * -1e4), *arrays[1:], mask=later * -1e4)
@@ -232,8 +232,8 @@ def test_wide_offsets(monkeypatch):
     monkeypatch.setattr(attention_source, "NARROW", 1)
     arrays = [normal(2, n, 8) for n in (20, 33, 33)]
     module = lowered(plain, *arrays)
-    (phase,) = phases_of_attention(*fused(module), {}).phases
-    assert phase.function.source.count("int64") == 3
+    (kernel_launch,) = launches_of_attention(*fused(module), {}).kernel_launches
+    assert kernel_launch.function.source.count("int64") == 3
     agrees(plain, attend(*arrays, 0.25), *arrays)
 
 
@@ -257,11 +257,11 @@ def test_what_is_no_attention(function):
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
 def test_the_three_nests_one_after_the_other(monkeypatch, dtype):
     """What is too long for one program goes through memory, and is right there, too."""
-    monkeypatch.setattr(codes, "phases_of_attention", lambda *_: None)
+    monkeypatch.setattr(triton_kernel_cache, "launches_of_attention", lambda *_: None)
     arrays = [normal(2, n, 8, dtype=dtype) for n in (20, 33, 33)]
     module = lowered(plain, *arrays)
     assert len(fused(module)) == 1
-    ran = Interpreted(module, TritonCodes().of)
+    ran = Interpreted(module, TritonKernelCache().of)
     (got,) = ran.call("forward", *arrays)
     np.testing.assert_allclose(got, attend(*arrays, 0.25), rtol=0, atol=TOLERANCE[dtype])
 
@@ -271,7 +271,7 @@ def test_long_rows_stay_products(size):
     """What would not fit into the registers of a program is not joined."""
     arrays = [normal(1, n, size, dtype="float16") for n in (20, 33, 33)]
     module = lowered(plain, *arrays)
-    assert all(phases_of_attention(k, {}) is not None for k in fused(module))
+    assert all(launches_of_attention(k, {}) is not None for k in fused(module))
     assert bool(fused(module)) == (size <= 256)
 
 
@@ -294,6 +294,6 @@ def test_heads_of_an_encoder_are_strides(monkeypatch):
     net(mx.nd.array(x))
     module = lowered(net, x)
     assert len(fused(module)) == 1
-    ran = Interpreted(module, TritonCodes().of)
+    ran = Interpreted(module, TritonKernelCache().of)
     (got,) = ran.call("forward", x, *[p.data().asnumpy() for p in net.collect_params().values()])
     np.testing.assert_allclose(got, want, rtol=0, atol=2e-5)

@@ -12,10 +12,10 @@ from benchmarks import workloads
 from hybridc.compile import pipeline
 from hybridc.gluon.nn import HybridLambda
 from hybridc.ir.attention.attention_kernel import attention_backward_of, attention_of
-from hybridc.lower.triton import codes
+from hybridc.lower.triton import triton_kernel_cache
 from hybridc.lower.triton.attention import attention_source
-from hybridc.lower.triton.attention.attention_source import AttentionTile, phases_of_attention_backward
-from hybridc.lower.triton.codes import TritonCodes
+from hybridc.lower.triton.attention.attention_source import AttentionTile, launches_of_attention_backward
+from hybridc.lower.triton.triton_kernel_cache import TritonKernelCache
 from tests.lower.evaluate import Evaluator
 from tests.lower.llvm.guarded import native_kernels, run_passes
 from tests.lower.triton.guarded import Interpreted
@@ -67,7 +67,7 @@ def call(module, runs, arrays, gradient):
 def by_triton(module, tiles=None):
     """Runs kernels by their functions, the backward with these tiles."""
     return Interpreted(
-        module, lambda k, s: (tiles and phases_of_attention_backward(k, s, tiles)) or TritonCodes().of(k, s)
+        module, lambda k, s: (tiles and launches_of_attention_backward(k, s, tiles)) or TritonKernelCache().of(k, s)
     )
 
 
@@ -271,17 +271,20 @@ def test_wide_offsets(monkeypatch):
     monkeypatch.setattr(attention_source, "NARROW", 1)
     arrays, gradient = [normal(2, n, 8) for n in (20, 33, 33)], normal(2, 20, 8)
     (kernel,) = fused(lowered(plain, arrays))
-    assert [p.function.source.count("int64") for p in phases_of_attention_backward(kernel, {}).phases] == [3, 3]
+    assert [p.function.source.count("int64") for p in launches_of_attention_backward(kernel, {}).kernel_launches] == [
+        3,
+        3,
+    ]
     agrees(plain, attend(*arrays, gradient, 0.25), arrays, gradient)
 
 
 def test_the_nests_one_after_the_other(monkeypatch):
     """What is too long for one program goes through memory, and is right there, too; and so is the definition."""
-    monkeypatch.setattr(codes, "phases_of_attention_backward", lambda *_: None)
+    monkeypatch.setattr(triton_kernel_cache, "launches_of_attention_backward", lambda *_: None)
     arrays, gradient = [normal(2, n, 8) for n in (20, 33, 33)], normal(2, 20, 8)
     module = lowered(plain, arrays)
     assert len(fused(module)) == 1
-    for run in (Interpreted(module, TritonCodes().of), Evaluator(module, views=True)):
+    for run in (Interpreted(module, TritonKernelCache().of), Evaluator(module, views=True)):
         for got, want in zip(call(module, run, arrays, gradient), attend(*arrays, gradient, 0.25), strict=True):
             np.testing.assert_allclose(got, want, rtol=0, atol=4e-6)
 

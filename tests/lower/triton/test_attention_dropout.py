@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from hybridc.ir.attention.attention_kernel import attention_of
-from hybridc.lower.triton import codes
-from hybridc.lower.triton.attention.attention_source import phases_of_attention, phases_of_attention_backward
-from hybridc.lower.triton.codes import TritonCodes
+from hybridc.lower.triton import triton_kernel_cache
+from hybridc.lower.triton.attention.attention_source import launches_of_attention, launches_of_attention_backward
+from hybridc.lower.triton.triton_kernel_cache import TritonKernelCache
 from hybridc.random import generator
 from tests.lower.evaluate import Evaluator
 from tests.lower.llvm.guarded import native_kernels
@@ -72,7 +72,9 @@ def agrees(function, want, arrays, gradient, tiles):
         ran = Interpreted(
             module,
             lambda k, s, f=forward, b=backward: (
-                phases_of_attention(k, s, f) or phases_of_attention_backward(k, s, b) or TritonCodes().of(k, s)
+                launches_of_attention(k, s, f)
+                or launches_of_attention_backward(k, s, b)
+                or TritonKernelCache().of(k, s)
             ),
         )
         for got, expected in zip(call(module, ran, [*arrays, KEY], gradient), want, strict=True):
@@ -152,19 +154,19 @@ def test_prediction_and_training_alike():
     want, *_ = attend(*arrays, normal(2, 20, 8), factor((2, 20, 40), "float32"))
     module = predicted(thinned("always"), *arrays)
     assert attention_of(native_kernels(module)[0]) is not None
-    (got,) = Interpreted(module, TritonCodes().of).call("forward", *arrays, KEY)
+    (got,) = Interpreted(module, TritonKernelCache().of).call("forward", *arrays, KEY)
     np.testing.assert_allclose(got, want, rtol=0, atol=4e-6 * np.abs(want).max())
 
 
 def test_the_nests_one_after_the_other(monkeypatch):
     """What is too long for one program goes through memory, and is right there, too; and so is the definition."""
-    for name in ("phases_of_attention", "phases_of_attention_backward"):
-        monkeypatch.setattr(codes, name, lambda *_: None)
+    for name in ("launches_of_attention", "launches_of_attention_backward"):
+        monkeypatch.setattr(triton_kernel_cache, name, lambda *_: None)
     arrays, gradient = [normal(2, n, 8) for n in (20, 33, 33)], normal(2, 20, 8)
     module = lowered(thinned(), arrays)
     assert len(fused(module)) == 1
     want = attend(*arrays, gradient, factor((2, 20, 33), "float32"))
-    for run in (Interpreted(module, TritonCodes().of), Evaluator(module, views=True)):
+    for run in (Interpreted(module, TritonKernelCache().of), Evaluator(module, views=True)):
         for got, expected in zip(call(module, run, [*arrays, KEY], gradient), want, strict=True):
             np.testing.assert_allclose(got, expected, rtol=0, atol=4e-6 * np.abs(expected).max())
 

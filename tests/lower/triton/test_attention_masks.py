@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hybridc.ir.attention.attention_kernel import attention_backward_of, attention_of
-from hybridc.lower.triton.codes import TritonCodes
+from hybridc.lower.triton.triton_kernel_cache import TritonKernelCache
 from tests.lower.llvm.guarded import native_kernels
 from tests.lower.triton.guarded import Interpreted
 from tests.lower.triton.test_attention_backward import TOLERANCE, attend, call, lowered
@@ -29,7 +29,7 @@ def one_pair(function, arrays, grads):
     assert sum(attention_of(k) is not None for k in kernels) == 1
     assert sum(attention_backward_of(k) is not None for k in kernels) == 1
     gradient = normal(*next(iter(result_shapes(module))), dtype=arrays[0].dtype)
-    return gradient, call(module, Interpreted(module, TritonCodes().of), arrays, gradient)
+    return gradient, call(module, Interpreted(module, TritonKernelCache().of), arrays, gradient)
 
 
 def result_shapes(module):

@@ -13,7 +13,7 @@ import pytest
 from scipy import special
 
 from hybridc.dialects.scalar import NUMPY
-from tests.lower.triton.bodies import run, stage_of
+from tests.lower.triton.bodies import op_of, run
 from tests.lower.triton.steps import BINARY, DTYPES, ROUGH, of_numbers, of_steps, reductions, samples, stages_of
 
 pytestmark = pytest.mark.triton
@@ -77,8 +77,8 @@ def test_casts(dtype):
     some = [0, 1, 2, 3, 100, 127, 1.9, 0.3] + [-1, -2, -128, -1.9, -0.3] * (kind.kind in "if")
     with np.errstate(all="ignore"):
         x = np.resize(np.array(some).astype(dtype), 64)
-    stages = [stage_of(lambda b, x, _, to=to: b.cast(x, to), [dtype], to) for to in DTYPES]
-    for to, got in zip(DTYPES, run(stages, x), strict=True):
+    kernel_ops = [op_of(lambda b, x, _, to=to: b.cast(x, to), [dtype], to) for to in DTYPES]
+    for to, got in zip(DTYPES, run(kernel_ops, x), strict=True):
         fits = (x >= 0) | (np.dtype(to).kind in "if") if kind.kind == "f" else np.ones(x.shape, bool)
         same(to, got[fits], x[fits].astype(to))
 
@@ -88,7 +88,7 @@ def test_casts(dtype):
 def test_floats_are_rounded_to_narrower_ones(wide, narrow, value):
     with np.errstate(all="ignore"):
         x = np.full(64, value, wide)
-        (got,) = run([stage_of(lambda b, x, _: b.cast(x, narrow), [wide], narrow)], x)
+        (got,) = run([op_of(lambda b, x, _: b.cast(x, narrow), [wide], narrow)], x)
         same("cast", got, x.astype(narrow))
 
 
@@ -115,8 +115,8 @@ def test_numbers_keep_their_digits_and_give_no_other_type(dtype):
             ]
             right += [x + of, of - x, np.maximum(x, of), np.where(x > of, of, x), np.where(x > of, of, x * of)]
             right += [np.where(x < 3, of, kind.type(1))]
-    stages = [stage_of(lambda b, x, _, body=body: body(b, x), [dtype], dtype, (256,)) for body in bodies]
-    for number, (got, wanted) in enumerate(zip(run(stages, x), right, strict=True)):
+    kernel_ops = [op_of(lambda b, x, _, body=body: body(b, x), [dtype], dtype, (256,)) for body in bodies]
+    for number, (got, wanted) in enumerate(zip(run(kernel_ops, x), right, strict=True)):
         same(str(number), got, wanted)
 
 
@@ -135,8 +135,8 @@ def test_reductions(dtype):
         x[0], x[1] = np.iinfo(dtype).min, np.iinfo(dtype).max
     else:
         x[0], x[1] = False, True
-    names, stages = zip(*reductions(dtype, shape), strict=True)
-    for name, got in zip(names, run(stages, x), strict=True):
+    names, kernel_ops = zip(*reductions(dtype, shape), strict=True)
+    for name, got in zip(names, run(kernel_ops, x), strict=True):
         sums = kind.kind == "f" and name in ("add", "mul")
         wide = np.float64 if sums else kind
         with np.errstate(all="ignore"):
@@ -151,20 +151,20 @@ def test_reductions(dtype):
 
 def test_sums_of_half_precision_are_rounded_once():
     x = np.full((16, 2048), 1.001, np.float16)
-    (got,) = run([stage_of(lambda b, x, sofar: b.add(sofar, x), ["float16"], "float16", x.shape, 0)], x)
+    (got,) = run([op_of(lambda b, x, sofar: b.add(sofar, x), ["float16"], "float16", x.shape, 0)], x)
     np.testing.assert_array_equal(got, x.astype(np.float64).sum(1).astype(np.float16))
 
 
 def test_elements_widened_before_they_are_summed():
     x = np.full((16, 64), 100, np.int8)
-    (got,) = run([stage_of(lambda b, x, sofar: b.add(sofar, b.cast(x, "int64")), ["int8"], "int64", x.shape, 0)], x)
+    (got,) = run([op_of(lambda b, x, sofar: b.add(sofar, b.cast(x, "int64")), ["int8"], "int64", x.shape, 0)], x)
     np.testing.assert_array_equal(got, x.astype(np.int64).sum(1))
 
 
 def test_what_a_reduction_is_of_may_be_a_number_or_what_is_given():
     x = np.ones((16, 64), np.float32)
     bodies = [lambda b, x, sofar: b.add(sofar, 2.5), lambda b, x, sofar: b.max(sofar, x)]
-    counted, greatest = run([stage_of(body, ["float32"], "float32", x.shape, 0) for body in bodies], x)
+    counted, greatest = run([op_of(body, ["float32"], "float32", x.shape, 0) for body in bodies], x)
     np.testing.assert_array_equal(counted, 160)
     np.testing.assert_array_equal(greatest, 1)
 
@@ -177,14 +177,14 @@ def test_places_and_what_is_read_anywhere():
     def twice(b, x, y, _):
         return b.load(b.arrays[1], b.load(b.arrays[0], b.cast(x, "int64")))
 
-    stages = [
-        stage_of(lambda b, x, y, _: b.mul(b.index_of(0), b.cast(x, "int64")), ["int32", "float64"], "int64", (n,)),
-        stage_of(
+    kernel_ops = [
+        op_of(lambda b, x, y, _: b.mul(b.index_of(0), b.cast(x, "int64")), ["int32", "float64"], "int64", (n,)),
+        op_of(
             lambda b, x, y, _: b.load(b.arrays[1], b.sub(n - 1, b.index_of(0))), ["int32", "float64"], "float64", (n,)
         ),
-        stage_of(twice, ["int32", "float64"], "float64", (n,)),
+        op_of(twice, ["int32", "float64"], "float64", (n,)),
     ]
-    places, reversed_, found = run(stages, x, y)
+    places, reversed_, found = run(kernel_ops, x, y)
     np.testing.assert_array_equal(places, np.arange(n) * x)
     np.testing.assert_array_equal(reversed_, y[::-1])
     np.testing.assert_array_equal(found, y[x[x]])
@@ -204,8 +204,8 @@ def test_unsigned_numbers_are_read_as_such():
         "uint8": lambda b, x: b.max(b.rem(b.add(x, 100), b.cast(77, "uint8")), b.sub(3, x)),
         "bool": lambda b, x: b.lt(x, 200),
     }
-    stages = [stage_of(lambda b, x, _, f=f: f(b, x), ["uint8"], to) for to, f in bodies.items()]
-    single, wide, bytes_, less = run(stages, x)
+    kernel_ops = [op_of(lambda b, x, _, f=f: f(b, x), ["uint8"], to) for to, f in bodies.items()]
+    single, wide, bytes_, less = run(kernel_ops, x)
     same("float32", single, x.astype(np.float32))
     same("int64", wide, x.astype(np.int64))
     same("uint8", bytes_, np.maximum((x + np.uint8(100)) % np.uint8(77), np.uint8(3) - x))

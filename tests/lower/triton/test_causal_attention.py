@@ -13,10 +13,10 @@ from hybridc.gluon.nn import HybridLambda
 from hybridc.ir.attention.attention_kernel import attention_backward_of, attention_of
 from hybridc.lower.triton.attention.attention_source import (
     AttentionTile,
-    phases_of_attention,
-    phases_of_attention_backward,
+    launches_of_attention,
+    launches_of_attention_backward,
 )
-from hybridc.lower.triton.codes import TritonCodes
+from hybridc.lower.triton.triton_kernel_cache import TritonKernelCache
 from tests.lower.llvm.guarded import native_kernels
 from tests.lower.triton.guarded import Interpreted
 from tests.lower.triton.test_attention import causal
@@ -179,12 +179,12 @@ def test_hidden_blocks_are_not_read(rows, keys, by):
         x[:, unseen:] = np.nan
     module = lowered(function, arrays)
 
-    def phases(kernel, strides):
-        forward = phases_of_attention(kernel, strides, SMALL)
-        backward = phases_of_attention_backward(kernel, strides, (SMALL, SMALL))
-        return forward or backward or TritonCodes().of(kernel, strides)
+    def kernel_launches(kernel, strides):
+        forward = launches_of_attention(kernel, strides, SMALL)
+        backward = launches_of_attention_backward(kernel, strides, (SMALL, SMALL))
+        return forward or backward or TritonKernelCache().of(kernel, strides)
 
-    for got, expected in zip(call(module, Interpreted(module, phases), arrays, gradient), want, strict=True):
+    for got, expected in zip(call(module, Interpreted(module, kernel_launches), arrays, gradient), want, strict=True):
         np.testing.assert_allclose(got, expected, rtol=0, atol=4e-6 * max(1.0, np.abs(expected).max()))
 
 
@@ -196,11 +196,11 @@ def test_blocks_that_large_finite_numbers_or_integers_hide_are_not_read(function
     want = attend(*arrays, gradient, scale, hidden=np.arange(40) > np.arange(40)[:, None])
     module = lowered(function, arrays)
 
-    def phases(kernel, strides):
-        forward = phases_of_attention(kernel, strides, SMALL)
-        return forward or phases_of_attention_backward(kernel, strides, (SMALL, SMALL))
+    def kernel_launches(kernel, strides):
+        forward = launches_of_attention(kernel, strides, SMALL)
+        return forward or launches_of_attention_backward(kernel, strides, (SMALL, SMALL))
 
-    for got, expected in zip(call(module, Interpreted(module, phases), arrays, gradient), want, strict=True):
+    for got, expected in zip(call(module, Interpreted(module, kernel_launches), arrays, gradient), want, strict=True):
         np.testing.assert_allclose(got, expected, rtol=0, atol=4e-6 * max(1.0, np.abs(expected).max()))
 
 

@@ -10,7 +10,7 @@ from benchmarks.gpu.compile import functions_of, traces
 from hybridc.gluon.nn import HybridLambda
 from hybridc.ir.kernel import analyse
 from hybridc.ir.structured import kernels
-from hybridc.lower.triton.tiles_to_triton import phases_of
+from hybridc.lower.triton.tiles_to_triton import launches_of
 from hybridc.tools.triton_report import AMD_MI300, NVIDIA_A100, NVIDIA_H100, SHARED, report
 from tests.lower.kernels import parse
 from tests.lower.write_kernel import BODIES, Writer
@@ -101,9 +101,11 @@ def test_maps_of_any_size_move_vectors(sizes):
             writer.map([writer.arg((0,), n), writer.arg((0,), n)], (0,), BODIES[2][0], n) for n in range(len(domains))
         ]
         (function,) = kernels(parse(writer.text(made))).values()
-        (phase,) = phases_of(analyse(function), {}).phases
-        block, warps = dict(phase.configs[0].constants)["BLOCK"], phase.configs[0].warps
-        for compiled in report([(phase.function, phase.configs[0], phase.numbers)], [NVIDIA_H100]):
+        (kernel_launch,) = launches_of(analyse(function), {}).kernel_launches
+        block, warps = dict(kernel_launch.configs[0].constants)["BLOCK"], kernel_launch.configs[0].warps
+        for compiled in report(
+            [(kernel_launch.function, kernel_launch.configs[0], kernel_launch.numbers)], [NVIDIA_H100]
+        ):
             assert compiled.spilled == 0, compiled
             assert compiled.wide == 3 * block // (4 * 32 * warps), compiled
             assert compiled.narrow == (3 * block // (32 * warps) if sizes[0] % 16 else 0), compiled

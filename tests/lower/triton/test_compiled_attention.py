@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hybridc.lower.triton.attention.attention_source import phases_of_attention
+from hybridc.lower.triton.attention.attention_source import launches_of_attention
 from hybridc.tools.triton_report import AMD_MI300, NVIDIA_A100, NVIDIA_H100, report
 from tests.lower.triton.test_attention import fused, lowered, masked, plain
-from tests.lower.triton.test_compiled_products import SHARED
+from tests.lower.triton.test_compiled_matmul import SHARED
 
 pytestmark = [pytest.mark.triton, pytest.mark.long]
 
@@ -19,8 +19,8 @@ def function(attention, batches, length, size, dtype):
     if attention is masked:
         arrays.append(np.ones((1, length, length), dtype))
     (kernel,) = fused(lowered(attention, *arrays))
-    (phase,) = phases_of_attention(kernel, {}).phases
-    return phase.function, phase.configs[0], phase.numbers
+    (kernel_launch,) = launches_of_attention(kernel, {}).kernel_launches
+    return kernel_launch.function, kernel_launch.configs[0], kernel_launch.numbers
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hybridc.lower.triton.attention.attention_source import phases_of_attention_backward
+from hybridc.lower.triton.attention.attention_source import launches_of_attention_backward
 from hybridc.tools.triton_report import AMD_MI300, NVIDIA_A100, NVIDIA_H100, SHARED, fitting, report
 from tests.lower.triton.test_attention import causal, masked, plain
 from tests.lower.triton.test_attention_backward import fused, lowered
@@ -27,19 +27,19 @@ COMPILED = {
 }
 
 
-def phases(function, size, dtype):
+def kernel_launches(function, size, dtype):
     """The two phases of 64 attentions of 2048 rows."""
     arrays = [np.ones((64, 2048, size), dtype)] * 3
     if function is masked:
         arrays.append(np.ones((1, 2048, 2048), dtype))
     (kernel,) = fused(lowered(function, arrays))
-    return phases_of_attention_backward(kernel, {}).phases
+    return launches_of_attention_backward(kernel, {}).kernel_launches
 
 
 @pytest.fixture(scope="module")
 def compiled():
     """What became of all of them, by name and target."""
-    known = {name: phases(*of) for name, of in FUNCTIONS.items()}
+    known = {name: kernel_launches(*of) for name, of in FUNCTIONS.items()}
     found = []
     for target, names in COMPILED.items():
         work = [(name, p) for name in names for p in known[name]]

@@ -11,12 +11,12 @@ from hybridc.dialects.kernels.add_rows import add_rows
 from hybridc.errors import UnsupportedError
 from hybridc.ir.kernel import analyse
 from hybridc.lower.triton.handwritten_launch import launch
-from hybridc.lower.triton.products.product_phases import phases_of_product
-from hybridc.lower.triton.tiles_to_triton import phases_of
+from hybridc.lower.triton.matmul.matmul_launches import launches_of_matmul
+from hybridc.lower.triton.tiles_to_triton import launches_of
 from hybridc.lower.triton.triton_function import PROGRAMS
 from hybridc.runtime.triton_kernel import run_interpreted
 from tests.lower.kernels import kernel
-from tests.lower.llvm.test_products import product_kernel
+from tests.lower.llvm.test_gemm import contraction_kernel
 
 MANY = 70000
 F32 = np.dtype("float32")
@@ -32,41 +32,47 @@ def transposed(*shape: int):
       %r = linalg.generic {{indexing_maps = [affine_map<(d0, d1, d2) -> (d0, d2, d1)>,
           affine_map<(d0, d1, d2) -> (d0, d1, d2)>], iterator_types = ["parallel", "parallel", "parallel"]}}
           ins(%x : tensor<{n}x{a}x{b}xf32>) outs(%e : tensor<{n}x{b}x{a}xf32>)
-          attrs = {{hybrid.axes = array<i64: 0, 1, 2>, hybrid.nest = 0 : i64}} {{
+          attrs = {{hybrid.axes = array<i64: 0, 1, 2>, hybrid.loop_nest = 0 : i64}} {{
         ^bb0(%v: f32, %o: f32):
           linalg.yield %v : f32
       }} -> tensor<{n}x{b}x{a}xf32>
       func.return %r : tensor<{n}x{b}x{a}xf32>
     }}""")
-    return phases_of(analyse(found), {}).phases
+    return launches_of(analyse(found), {}).kernel_launches
 
 
-def grids(phases):
-    return [config.grid for phase in phases for config in phase.configs]
+def grids(kernel_launches):
+    return [config.grid for kernel_launch in kernel_launches for config in kernel_launch.configs]
 
 
-def add_rows_phase(data, index, shape, count):
+def add_rows_region(data, index, shape, count):
     """The launch that adds rows along the second of three axes."""
     given = ArraySpec((shape[0], count, shape[2]), data), ArraySpec((count,), index)
     return launch(add_rows("triton", *given, shape, 1, "clip"), [data, index, data])
 
 
 @pytest.mark.parametrize(
-    "phases",
+    "kernel_launches",
     [
         lambda: transposed(MANY, 33, 40),
         lambda: transposed(2, 40, MANY * 64),
-        lambda: [add_rows_phase(F32, F32, (MANY, 5, 3), 7)],
-        lambda: [add_rows_phase(F32, F32, (1, 5, MANY * 128), 7)],
-        lambda: phases_of_product(product_kernel("bik,bkj->bij", {"b": MANY, "i": 2, "j": 2, "k": 2}), {}).phases,
+        lambda: [add_rows_region(F32, F32, (MANY, 5, 3), 7)],
+        lambda: [add_rows_region(F32, F32, (1, 5, MANY * 128), 7)],
         lambda: (
-            phases_of_product(product_kernel("ik,kj->ij", {"i": 512, "j": MANY * 128 + 1, "k": 64}, "f16"), {}).phases
+            launches_of_matmul(
+                contraction_kernel("bik,bkj->bij", {"b": MANY, "i": 2, "j": 2, "k": 2}), {}
+            ).kernel_launches
+        ),
+        lambda: (
+            launches_of_matmul(
+                contraction_kernel("ik,kj->ij", {"i": 512, "j": MANY * 128 + 1, "k": 64}, "f16"), {}
+            ).kernel_launches
         ),
     ],
 )
-def test_grids_are_those_that_a_gpu_takes(phases):
+def test_grids_are_those_that_a_gpu_takes(kernel_launches):
     """A driver answers to any other launch that a value is invalid."""
-    found = grids(phases())
+    found = grids(kernel_launches())
     assert found
     assert all(n <= most for grid in found for n, most in zip(grid, PROGRAMS, strict=True))
     assert any(grid[0] > PROGRAMS[1] for grid in found)
@@ -76,19 +82,21 @@ def test_a_batch_of_tiles():
     """Each program finds its rows, its columns and its number in the batch."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(3, 70, 33)).astype(np.float32)
-    (phase,) = transposed(*x.shape)
-    for config in phase.configs:
+    (kernel_launch,) = transposed(*x.shape)
+    for config in kernel_launch.configs:
         y = np.zeros((3, 33, 70), np.float32)
-        run_interpreted(phase.function, [(x, y)[i] for i in phase.buffers], phase.numbers, config)
+        run_interpreted(
+            kernel_launch.function, [(x, y)[i] for i in kernel_launch.buffers], kernel_launch.numbers, config
+        )
         np.testing.assert_array_equal(y, x.swapaxes(1, 2))
 
 
 def test_a_batch_of_row_sums():
     rng = np.random.default_rng(0)
     data, index = rng.normal(size=(3, 9, 150)), np.array([0, 69, 3, 3, 40, 69, 8, 0, 33])
-    phase = add_rows_phase(np.dtype("float64"), np.dtype("int64"), (3, 70, 150), 9)
+    kernel_launch = add_rows_region(np.dtype("float64"), np.dtype("int64"), (3, 70, 150), 9)
     y = np.zeros((3, 70, 150))
-    run_interpreted(phase.function, [data, index, y], phase.numbers, phase.configs[0])
+    run_interpreted(kernel_launch.function, [data, index, y], kernel_launch.numbers, kernel_launch.configs[0])
     want = np.zeros_like(y)
     for n, place in enumerate(index):
         want[:, place] += data[:, n]

@@ -55,9 +55,9 @@ def twice(x):
 
 def test_helpers_are_brought_along():
     kernel = mx.op.TritonKernel(twice_kernel, (1,), constants={"BLOCK": 8}, helpers=[twice])
-    phase = launch(kernel, [np.dtype("float32")] * 2)
-    assert phase.function.source.index("def twice(") < phase.function.source.index("def twice_kernel(")
-    assert phase.configs[0].grid == (1, 1, 1)
+    kernel_launch = launch(kernel, [np.dtype("float32")] * 2)
+    assert kernel_launch.function.source.index("def twice(") < kernel_launch.function.source.index("def twice_kernel(")
+    assert kernel_launch.configs[0].grid == (1, 1, 1)
 
 
 def test_a_kernel_without_source():

@@ -17,7 +17,7 @@ from hybridc.gluon import nn
 from hybridc.gluon.nn import HybridLambda
 from hybridc.ir.host import pairs_of
 from hybridc.ir.structured import is_host, kernels
-from hybridc.lower.triton.codes import TritonCodes
+from hybridc.lower.triton.triton_kernel_cache import TritonKernelCache
 from tests.lower.triton.test_triton_kernel_classes import results_of
 
 pytestmark = pytest.mark.triton
@@ -64,8 +64,8 @@ def test_what_follows_a_product_is_computed_in_its_order():
     """The second result reads what the first must not be written over, though it could have been read before."""
 
     def both(F, x, y, z):
-        product = F.dot(x, y)
-        return product + z, product * F.exp(z)
+        contraction = F.dot(x, y)
+        return contraction + z, contraction * F.exp(z)
 
     (found,) = pairs(both, (32, 16), (16, 24), (32, 24))
     assert found == [(2, 1)]
@@ -132,7 +132,7 @@ def test_a_chain_needs_one_buffer(monkeypatch):
 
     size = 64 * 64 * 4
     assert arena() == size
-    monkeypatch.setattr(TritonCodes, "inplace", lambda *_: [])
+    monkeypatch.setattr(TritonKernelCache, "inplace", lambda *_: [])
     assert arena() == 2 * size
 
 

@@ -13,7 +13,7 @@ import hybridc as mx
 from hybridc.compile.targets import target_named
 from hybridc.gluon.nn import HybridLambda
 from hybridc.ir.structured import dtype_of, kernels, shape_of
-from hybridc.lower.triton.codes import TritonCodes
+from hybridc.lower.triton.triton_kernel_cache import TritonKernelCache
 from tests.lower.evaluate import Evaluator
 from tests.lower.kernels import parse
 from tests.lower.llvm import test_kernel_classes
@@ -52,7 +52,7 @@ def results_of(function, arrays, threads=2, seed=0):
     inputs = [mx.nd.array(x, dtype=x.dtype) for x in arrays]
     module = HybridLambda(function).trace(*inputs).optimize().module.clone()
     run_passes(module, itertools.takewhile(lambda p: p.name != "plan-memory", target_named("triton").passes()))
-    codes = TritonCodes()
+    codes = TritonKernelCache()
     interpreted = Interpreted(module, codes.of, codes.inplace)
     return interpreted.call("forward", *arrays), interpreted.ran
 
@@ -78,7 +78,7 @@ def test_random_kernels(text, seed):
     rng = np.random.default_rng(seed)
     arrays = [rng.uniform(-2, 2, shape_of(a)).astype(dtype_of(a)) for a in function.body.block.args]
     want = Evaluator(parse(text)).call("kernel", *arrays)
-    codes = TritonCodes()
+    codes = TritonKernelCache()
     got = Interpreted(module, codes.of, codes.inplace).call("main", *arrays)
     for y, w in zip(got, want, strict=True):
         np.testing.assert_allclose(y, w, rtol=1e-12, atol=1e-12, err_msg=text)

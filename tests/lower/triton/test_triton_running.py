@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.lower.triton.test_triton_kernel_classes import results_of
-from tests.lower.triton.test_triton_nests import kinds_of, program_of
+from tests.lower.triton.test_triton_loop_nests import kinds_of, program_of
 
 pytestmark = pytest.mark.triton
 

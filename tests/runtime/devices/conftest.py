@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hybridc.runtime.devices.nvidia.cuda import Cuda
-from tests.runtime.devices.simulated import SimulatedCuda, simulated_card
+from tests.runtime.devices.simulated import SimulatedCuda, simulated_gpu
 from tests.runtime.devices.stub_cuda import StubCuda
 
 
@@ -36,5 +36,5 @@ def stub() -> SimulatedCuda:
 
 @pytest.fixture
 def card(stub: SimulatedCuda) -> Iterator[Cuda]:
-    with simulated_card(stub) as made:
+    with simulated_gpu(stub) as made:
         yield made

@@ -82,7 +82,7 @@ def _signed(number: int, bits: str) -> int:
 
 
 @contextmanager
-def simulated_card(stub: SimulatedCuda | None = None, kind: type[Cuda] = Cuda) -> Iterator[Cuda]:
+def simulated_gpu(stub: SimulatedCuda | None = None, kind: type[Cuda] = Cuda) -> Iterator[Cuda]:
     """Inside, ``mx.gpu(0)`` is a simulated card."""
     stub = SimulatedCuda() if stub is None else stub
     made = Driver(stub)
@@ -92,9 +92,9 @@ def simulated_card(stub: SimulatedCuda | None = None, kind: type[Cuda] = Cuda) -
         patch.setattr("hybridc.runtime.devices.nvidia.cuda.binary", stub.binary)
         patch.setitem(choose._KINDS, "cuda", dataclasses.replace(choose._KINDS["cuda"], make=kind))
         choose.device.cache_clear()
-        made_card = choose.device(0)
-        assert isinstance(made_card, Cuda)
-        yield made_card
+        made_gpu = choose.device(0)
+        assert isinstance(made_gpu, Cuda)
+        yield made_gpu
         stub.finish()
     choose.device.cache_clear()
     assert stub.violations == []

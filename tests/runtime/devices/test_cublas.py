@@ -9,19 +9,19 @@ import numpy as np
 import pytest
 
 import hybridc as mx
-from hybridc.compile.warm_start import KeptGraph
+from hybridc.compile.warm_start import StoredGraph
 from hybridc.errors import DeviceError
 from hybridc.gluon.nn import HybridLambda
 from hybridc.ground.serialize import from_bytes, to_bytes
 from hybridc.ground.store import Store
-from hybridc.lower.triton.launches import Alternative, LibraryProduct
-from hybridc.lower.triton.products import library_products as library
-from hybridc.lower.triton.products.product_loops import fused_product
+from hybridc.lower.triton.launches import Alternative, LibraryMatmul
+from hybridc.lower.triton.matmul import library_matmul as library
+from hybridc.lower.triton.matmul.matmul_loops import fused_matmul
 from hybridc.runtime.device_executable import DeviceExecutable
 from hybridc.runtime.devices.nvidia import cublas
 from hybridc.runtime.devices.nvidia.cublas import Cublas
 from hybridc.runtime.devices.nvidia.cuda import Cuda
-from tests.lower.llvm.test_products import TOLERANCE, expected, numbers_of, product_kernel
+from tests.lower.llvm.test_gemm import TOLERANCE, contraction_kernel, expected, numbers_of
 from tests.runtime.devices.simulated import SimulatedCuda
 from tests.runtime.devices.stub_cublas import Multiplied, StubCublas
 
@@ -33,11 +33,11 @@ F16 = np.dtype("float16")
 SIZES = {"i": 6, "j": 5, "k": 7, "b": 3}
 
 
-def described(spec: str, dtype: str = "f32", least: int = 0) -> LibraryProduct | None:
-    product = fused_product(product_kernel(spec, SIZES, dtype), {})
-    assert product is not None
-    way = library.library_way(product, {}, False, least)
-    return None if way is None else way.product
+def described(spec: str, dtype: str = "f32", least: int = 0) -> LibraryMatmul | None:
+    contraction = fused_matmul(contraction_kernel(spec, SIZES, dtype), {})
+    assert contraction is not None
+    way = library.library_config(contraction, {}, False, least)
+    return None if way is None else way.contraction
 
 
 # --- how matrices lie ---------------------------------------------------------------------------------------
@@ -52,16 +52,16 @@ def described(spec: str, dtype: str = "f32", least: int = 0) -> LibraryProduct |
     ],
 )
 def test_every_way_to_lie(card: Cuda, stub: SimulatedCuda, spec: str, dtype: str) -> None:
-    product = described(spec, dtype)
-    assert product is not None
+    contraction = described(spec, dtype)
+    assert contraction is not None
     left, right, out = spec.replace("->", ",").split(",")
     rng = np.random.default_rng(1)
     arrays = [numbers_of(rng, tuple(SIZES[x] for x in axes), dtype) for axes in (left, right)]
     there = [card.put(np.ascontiguousarray(x)) for x in arrays]
-    there.append(card.empty(tuple(SIZES[x] for x in out), product.dtypes[1]))
-    run = Cublas(card, StubCublas(stub)).prepare(product)
+    there.append(card.empty(tuple(SIZES[x] for x in out), contraction.dtypes[1]))
+    run = Cublas(card, StubCublas(stub)).prepare(contraction)
     assert run is not None
-    run([there[i].pointer for i in product.buffers])
+    run([there[i].pointer for i in contraction.buffers])
     want, scale = expected(spec, *arrays)
     assert np.all(abs(there[2].host() - want) <= 4 * TOLERANCE[dtype] * scale + 1e-30)
 
@@ -87,16 +87,16 @@ def program(function: Any, *shapes: tuple[int, ...], dtype: str = "float32") -> 
 
 
 def test_what_follows_a_product_is_a_function_in_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(library.library_way, "__defaults__", (0,))
+    monkeypatch.setattr(library.library_config, "__defaults__", (0,))
     shapes = (32, 48), (48, 40)
     (found,) = program(lambda F, x, y: F.dot(x, y), *shapes).alternatives
-    assert (found.start, found.steps, found.product.m, found.product.n, found.after) == (0, 1, 40, 32, ())
+    assert (found.start, found.steps, found.contraction.m, found.contraction.n, found.after) == (0, 1, 40, 32, ())
     (found,) = program(lambda F, x, y: F.dot(x, y), *shapes, dtype="float16").alternatives
-    assert (found.product.dtypes, found.after) == ((F16, F16), ())  # rounded by the library
+    assert (found.contraction.dtypes, found.after) == ((F16, F16), ())  # rounded by the library
     for dtype in ("float16", "float32"):
         (found,) = program(lambda F, x, y: F.relu(F.dot(x, y)), *shapes, dtype=dtype).alternatives
         (after,) = found.after
-        assert found.product.dtypes == (np.dtype(dtype),) * 2
+        assert found.contraction.dtypes == (np.dtype(dtype),) * 2
         assert after.buffers == (found.places[2],)
     (found,) = program(lambda F, x, y: F.dot(F.exp(x), y) + 1, *shapes).alternatives
     assert (found.start, found.steps, len(found.after)) == (1, 1, 1)
@@ -104,7 +104,7 @@ def test_what_follows_a_product_is_a_function_in_its_memory(monkeypatch: pytest.
 
 def test_what_follows_may_have_no_memory_for_the_product(monkeypatch: pytest.MonkeyPatch) -> None:
     """The result is of another type, or there are two."""
-    monkeypatch.setattr(library.library_way, "__defaults__", (0,))
+    monkeypatch.setattr(library.library_config, "__defaults__", (0,))
     shapes = (32, 48), (48, 40)
     assert not program(lambda F, x, y: F.cast(F.dot(x, y) * 2, dtype="float16"), *shapes).alternatives
     both = program(lambda F, x, y: (F.relu(F.dot(x, y)), F.dot(x, y) * 2), *shapes)
@@ -112,7 +112,7 @@ def test_what_follows_may_have_no_memory_for_the_product(monkeypatch: pytest.Mon
 
 
 def test_an_argument_that_is_written_over_is_not_there_after_the_product(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(library.library_way, "__defaults__", (0,))
+    monkeypatch.setattr(library.library_config, "__defaults__", (0,))
 
     def function(F: Any, x: Any, y: Any) -> Any:
         return F.dot(F.exp(F.dot(x, y) + F.dot(y, x)), x)  # the second product's memory has the sum, too
@@ -127,7 +127,9 @@ def test_an_argument_that_is_written_over_is_not_there_after_the_product(monkeyp
 def test_by_default_a_product_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not program(lambda F, x, y: F.dot(x, y), (1024, 1023), (1023, 1024)).alternatives
     made = program(lambda F, x, y: F.relu(F.dot(x, y)), (1024, 1024), (1024, 1024))
-    (read,) = from_bytes(KeptGraph, to_bytes(KeptGraph({"forward": made}, (), (), 0))).programs["forward"].alternatives  # type: ignore[attr-defined]
+    (read,) = (
+        from_bytes(StoredGraph, to_bytes(StoredGraph({"forward": made}, (), (), 0))).programs["forward"].alternatives
+    )  # type: ignore[attr-defined]
     assert type(read) is Alternative
     assert [read] == made.alternatives
     assert len(read.after) == 1
@@ -142,7 +144,7 @@ def kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> Store:
     own = Store(tmp_path)
     tmp_path.chmod(0o700)
     monkeypatch.setattr("hybridc.ground.store.store", lambda: own)
-    monkeypatch.setattr(library.library_way, "__defaults__", (0,))
+    monkeypatch.setattr(library.library_config, "__defaults__", (0,))
     return own
 
 
@@ -243,10 +245,10 @@ def test_what_a_library_computes_is_recorded(stub: SimulatedCuda, card: Cuda, mo
         for _ in range(4):
             np.testing.assert_array_equal(run(*there)[0].host(), want)
         (graph, _), *_ = stub.replays[-1:]
-        products = [each for each in graph if isinstance(each, Multiplied)]
-        assert len(products) == 5
+        contractions = [each for each in graph if isinstance(each, Multiplied)]
+        assert len(contractions) == 5
         assert len(graph) == 9  # four of the five have a function behind them
-        memory.append({each.memory for each in products})
+        memory.append({each.memory for each in contractions})
         assert any(line == "replayed: 1 recording of 9 launches" for line in run.notes())
         assert any(line.startswith("by a library") for line in run.notes())
     assert [len(each) for each in memory] == [1, 1]
@@ -280,17 +282,17 @@ def test_a_library_that_cannot_be_recorded(stub: SimulatedCuda, card: Cuda, monk
 def test_an_error_names_the_function(stub: SimulatedCuda, card: Cuda) -> None:
     blas = StubCublas(stub)
     blas.fails = True
-    product = described("ik,kj->ij")
-    assert product is not None
-    run = Cublas(card, blas).prepare(product)
+    contraction = described("ik,kj->ij")
+    assert contraction is not None
+    run = Cublas(card, blas).prepare(contraction)
     assert run is not None
     with pytest.raises(DeviceError, match="cublasGemmStridedBatchedEx: error 13"):
         run([0, 0, 0])
 
 
 def test_integers_are_not_the_librarys(stub: SimulatedCuda, card: Cuda) -> None:
-    product = described("ik,kj->ij")
-    assert product is not None
+    contraction = described("ik,kj->ij")
+    assert contraction is not None
     made = Cublas(card, StubCublas(stub))
-    assert made.prepare(product._replace(dtypes=(np.dtype("int32"), np.dtype("int32")))) is None
-    assert made.prepare(product._replace(dtypes=(np.dtype("float32"), np.dtype("float16")))) is None
+    assert made.prepare(contraction._replace(dtypes=(np.dtype("int32"), np.dtype("int32")))) is None
+    assert made.prepare(contraction._replace(dtypes=(np.dtype("float32"), np.dtype("float16")))) is None

@@ -15,7 +15,7 @@ from hybridc import autograd, gluon, nd
 from hybridc.errors import DeviceError, DeviceMemoryError, MXNetError, UnsupportedError
 from hybridc.gluon import nn
 from hybridc.runtime.devices import choose
-from tests.runtime.devices.simulated import simulated_card
+from tests.runtime.devices.simulated import simulated_gpu
 
 pytestmark = pytest.mark.triton
 
@@ -30,7 +30,7 @@ def kind(request: pytest.FixtureRequest) -> Iterator[str]:
         choose.device.cache_clear()
         yield request.param
         return
-    with simulated_card():
+    with simulated_gpu():
         yield request.param
 
 

@@ -15,7 +15,7 @@ from hybridc.lower.triton.launches import Launch, TritonProgram
 from hybridc.runtime.device_executable import DeviceExecutable
 from hybridc.runtime.devices.interpreter import Interpreter
 from hybridc.runtime.devices.nvidia.driver import LaunchConfig
-from tests.runtime.devices.simulated import simulated_card
+from tests.runtime.devices.simulated import simulated_gpu
 from tests.runtime.devices.sources import ADD, F32, add_config
 
 pytestmark = pytest.mark.triton
@@ -51,7 +51,7 @@ def kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> Store:
 
 @pytest.mark.usefixtures("kept")
 def test_what_is_written_in_place_is_written_once_though_several_ways_are_tried() -> None:
-    with simulated_card() as card:
+    with simulated_gpu() as card:
         stub = card.driver.functions["cuLaunchKernelEx"]
         launches: list[int] = []
 
@@ -74,7 +74,7 @@ def test_what_is_written_in_place_is_written_once_though_several_ways_are_tried(
 
 @pytest.mark.usefixtures("kept")
 def test_without_memory_to_try_nothing_is_tried() -> None:
-    with simulated_card() as card:
+    with simulated_gpu() as card:
         run = DeviceExecutable(added_to(MANY, FEW), card)
         x = card.put(np.ones(N, F32))
         workspace = run.make_workspace()

@@ -17,12 +17,12 @@ import hybridc as mx
 from hybridc import autograd, gluon, nd
 from hybridc.errors import DeviceError
 from hybridc.gluon import nn
-from hybridc.lower.triton.texts import fill_phase
+from hybridc.lower.triton.texts import fill_launch
 from hybridc.runtime.devices.nvidia import cuda
 from hybridc.runtime.devices.nvidia.compiled import code_key
 from hybridc.runtime.devices.nvidia.cuda import Cuda
 from hybridc.runtime.devices.nvidia.driver import NON_BLOCKING, Driver
-from tests.runtime.devices.simulated import SimulatedCuda, simulated_card
+from tests.runtime.devices.simulated import SimulatedCuda, simulated_gpu
 from tests.runtime.devices.sources import ADD, F32, add_config
 from tests.runtime.devices.stub_cuda import ILLEGAL_ADDRESS, StubCuda
 from tests.runtime.devices.test_replay import N, Streams, chain, expected, static, values
@@ -58,7 +58,7 @@ def in_another_stream(card: Any, wait: Callable[[Any], None]) -> None:
 
 def test_streams_without_order_are_seen() -> None:
     stub = SimulatedCuda()
-    with simulated_card(stub, Streams) as card:
+    with simulated_gpu(stub, Streams) as card:
         in_another_stream(card, lambda event: event.since(event))
         assert stub.violations == []
         with pytest.raises(AssertionError):
@@ -148,7 +148,7 @@ def test_functions_that_nobody_has_go_when_all_is_done(
     monkeypatch.setattr(cuda, "_RETIRED", 3)
     x = card.put(values(1))
     for number in range(12):
-        phase = fill_phase(F32, N, str(number), 0)
+        phase = fill_launch(F32, N, str(number), 0)
         card.launch(phase.function, phase.configs[0], [x.pointer], phase.numbers)
         assert len(stub.modules) <= 2 + 3 + 2
     np.testing.assert_array_equal(x.host(), np.full(N, 11))
@@ -163,7 +163,7 @@ def test_functions_of_one_text_and_several_types(card: Cuda) -> None:
     """A fill says nowhere what it fills: each type is compiled for itself, here and in the cache."""
     functions = []
     for dtype in ("float32", "int32", "float64", "int8"):
-        phase, x = fill_phase(np.dtype(dtype), 10, "1", 0), card.put(np.zeros(10, dtype))
+        phase, x = fill_launch(np.dtype(dtype), 10, "1", 0), card.put(np.zeros(10, dtype))
         card.launch(phase.function, phase.configs[0], [x.pointer], phase.numbers)
         np.testing.assert_array_equal(x.host(), np.ones(10))
         functions.append(phase.function)
@@ -189,7 +189,7 @@ def test_recordings_that_go_while_they_run(stub: SimulatedCuda, card: Cuda) -> N
 def test_constants_are_there_in_every_stream() -> None:
     """They were put there in one, which is not waited for; and go when no other needs them."""
     stub = SimulatedCuda()
-    with simulated_card(stub, Streams) as card:
+    with simulated_gpu(stub, Streams) as card:
         card.chosen, *others = streams(card, 3)
         run = static(chain(), card)
         results = []
@@ -221,7 +221,7 @@ def test_an_array_may_change_once_it_is_given(stub: SimulatedCuda, card: Cuda, p
 
 def test_waitall_waits_for_every_stream() -> None:
     stub = SimulatedCuda()
-    with simulated_card(stub, Streams) as card:
+    with simulated_gpu(stub, Streams) as card:
         (card.chosen,) = streams(card, 1)
         x = card.put(values(1))
         launch(card, x, x, x)
@@ -296,7 +296,7 @@ def test_a_recording_that_fails_names_its_launches(stub: SimulatedCuda, card: Cu
 
 def test_one_card_that_fails_does_not_keep_waitall_from_others(monkeypatch: pytest.MonkeyPatch) -> None:
     stub = SimulatedCuda()
-    with simulated_card(stub) as card:
+    with simulated_gpu(stub) as card:
         waited: list[int] = []
 
         def failing(self: Cuda) -> None:
@@ -353,7 +353,7 @@ def test_a_forked_process_is_told(card: Cuda) -> None:
 EXIT = """
 import os, sys
 import numpy as np
-from tests.runtime.devices.simulated import SimulatedCuda, simulated_card
+from tests.runtime.devices.simulated import SimulatedCuda, simulated_gpu
 from tests.runtime.devices.test_replay import chain, static, values
 
 def late(name, function, ends=sys.is_finalizing, write=os.write, leave=os._exit):  # modules may be gone then
@@ -364,7 +364,7 @@ def late(name, function, ends=sys.is_finalizing, write=os.write, leave=os._exit)
         return function(*arguments)
     return call
 
-inside = simulated_card()
+inside = simulated_gpu()
 card = inside.__enter__()
 for name, function in list(card.driver.functions.items()):
     card.driver.functions[name] = late(name, function)

@@ -14,7 +14,7 @@ from hybridc.errors import MXNetError
 from hybridc.runtime.devices import dlpack
 from hybridc.runtime.devices.dlpack import array_of, capsule_of
 from hybridc.runtime.devices.interpreter import Interpreter
-from tests.runtime.devices.simulated import simulated_card
+from tests.runtime.devices.simulated import simulated_gpu
 
 pytestmark = pytest.mark.triton
 
@@ -39,7 +39,7 @@ class Foreign:
 
 def test_memory_of_a_card_is_shared() -> None:
     before = len(dlpack._GIVEN)
-    with simulated_card():
+    with simulated_gpu():
         x = nd.array([[1, 2, 3], [4, 5, 6]], ctx=GPU)
         assert x.__dlpack_device__() == (2, 0)
         tensor = Foreign(x)
@@ -97,5 +97,5 @@ def test_a_capsule_is_used_once() -> None:
 
 
 def test_a_tensor_of_another_device() -> None:
-    with simulated_card() as card, pytest.raises(MXNetError, match="the tensor is not on <Cuda 0: Stub>"):
+    with simulated_gpu() as card, pytest.raises(MXNetError, match="the tensor is not on <Cuda 0: Stub>"):
         array_of(np.ones(3).__dlpack__(), card)

@@ -20,7 +20,7 @@ from hybridc.lower.triton.launches import Launch, TritonProgram
 from hybridc.runtime.device_executable import DeviceExecutable
 from hybridc.runtime.devices import replay
 from hybridc.runtime.devices.nvidia.cuda import Cuda
-from tests.runtime.devices.simulated import SimulatedCuda, simulated_card
+from tests.runtime.devices.simulated import SimulatedCuda, simulated_gpu
 from tests.runtime.devices.sources import ADD, F32, add_config
 
 pytestmark = pytest.mark.triton
@@ -280,7 +280,7 @@ class Streams(Cuda):
 
 
 def test_a_recording_runs_in_the_stream_that_is_current(stub: SimulatedCuda, monkeypatch: pytest.MonkeyPatch) -> None:
-    with simulated_card(stub, Streams) as card:
+    with simulated_gpu(stub, Streams) as card:
         run = static(chain(), card)
         x = card.put(values(1))
         for stream in (0, 0, 0, 5, 5, 5, 0, 5):

@@ -9,7 +9,7 @@ import pytest
 
 from hybridc.errors import DeviceError
 from hybridc.ground.store import store
-from hybridc.lower.triton.texts import fill_phase
+from hybridc.lower.triton.texts import fill_launch
 from hybridc.lower.triton.triton_function import Config
 from hybridc.runtime.devices.interpreter import Interpreter
 from hybridc.runtime.devices.tuning import fastest
@@ -30,7 +30,7 @@ def given(monkeypatch, tmp_path):
     own = Store(tmp_path)
     monkeypatch.setattr("hybridc.ground.store.store", lambda: own)
     assert store() is not own
-    return fill_phase(np.dtype(np.float32), SIZE, "3.0", 0).function, np.zeros(SIZE, np.float32)
+    return fill_launch(np.dtype(np.float32), SIZE, "3.0", 0).function, np.zeros(SIZE, np.float32)
 
 
 class Impossible(Interpreter):

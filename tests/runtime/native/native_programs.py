@@ -11,14 +11,14 @@ from pathlib import Path
 
 import numpy as np
 
-from hybridc.runtime.native import NativePlan, Phase, PlainArray, Position
-from tests.lower.llvm.loops import phase
+from hybridc.runtime.native import NativePlan, NativeRegion, PlainArray, Position
+from tests.lower.llvm.loops import region
 from tests.lower.llvm.native import compiled
 
 ROOT = Path(__file__).resolve().parents[3]
 
 ADD = compiled(
-    phase(
+    region(
         "%x: memref<?xf32>, %y: memref<?xf32>, %a: f32",
         """
     scf.for %i = %lo to %hi step %one {
@@ -30,7 +30,7 @@ ADD = compiled(
 )
 # y[i] += 1: tells how often an iteration was done.
 COUNT = compiled(
-    phase(
+    region(
         "%y: memref<?xi32>",
         """
     %c = arith.constant 1 : i32
@@ -43,7 +43,7 @@ COUNT = compiled(
 )
 # Writes i into all 64 cells of its scratch, and then their sum into y[i]: wrong if two threads share the scratch.
 SCRATCH = compiled(
-    phase(
+    region(
         "%y: memref<?xi64>",
         """
     %cells = arith.constant 64 : index
@@ -65,7 +65,7 @@ SCRATCH = compiled(
 )
 # y[i] = hi - lo: how large the piece was.
 PIECE = compiled(
-    phase(
+    region(
         "%y: memref<?xi64>",
         """
     %length = arith.subi %hi, %lo : index
@@ -88,8 +88,8 @@ def add_plan(size: int, grain: int = 1 << 40, threads: int = 1, work: float = 0.
         inputs=[PlainArray((size,), "float32")],
         results=[PlainArray((size,), "float32")],
         steps=[
-            Phase(ADD, (Position(1), Position(0, 64)), f32(0.5), size, grain),
-            Phase(ADD, (Position(0, 64), Position(2)), f32(1.5), size, grain),
+            NativeRegion(ADD, (Position(1), Position(0, 64)), f32(0.5), size, grain),
+            NativeRegion(ADD, (Position(0, 64), Position(2)), f32(1.5), size, grain),
         ],
         arena=64 + 4 * size,
         threads=threads,

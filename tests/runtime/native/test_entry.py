@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from hybridc.ground.buffers import SMALLEST
-from hybridc.runtime.native import Host, NativePlan, NativeProgram, Phase, PlainArray, Position, Workspace
+from hybridc.runtime.native import Host, NativePlan, NativeProgram, NativeRegion, PlainArray, Position, Workspace
 from hybridc.runtime.native.fallback import python_entry
 from hybridc.runtime.native.native_program import Tables, native_entry
 from tests.runtime.native.native_programs import ADD, add_plan, f32
@@ -54,8 +54,8 @@ def test_no_inputs_no_results_no_steps(make):
 def test_constants_and_offsets(make):
     constant = floats(10)
     steps = [
-        Phase(ADD, (Position(3, 4 * 4), Position(2, 4)), f32(1), 3),
-        Phase(ADD, (Position(1, 8), Position(2, 16)), f32(2), 1),
+        NativeRegion(ADD, (Position(3, 4 * 4), Position(2, 4)), f32(1), 3),
+        NativeRegion(ADD, (Position(1, 8), Position(2, 16)), f32(2), 1),
     ]
     plan = NativePlan([PlainArray((3,), "float32")], [PlainArray((5,), "float32")], steps, [constant])
     program = make(plan)
@@ -138,7 +138,7 @@ def test_read_only_arrays_are_inputs_but_no_results(make):
 
 
 def test_into_some_of_the_results(make):
-    steps = [Phase(ADD, (Position(1), Position(2 + i)), f32(i), 4) for i in range(3)]
+    steps = [NativeRegion(ADD, (Position(1), Position(2 + i)), f32(i), 4) for i in range(3)]
     program = make(NativePlan([PlainArray((4,), "float32")], [PlainArray((4,), "float32")] * 3, steps))
     given = np.zeros(4, np.float32)
     results = program.entry(program.workspace(), (None, given, None), floats(4))
@@ -169,16 +169,16 @@ def test_wrong_calls(make):
 
 
 def test_plans_that_native_code_must_not_run():
-    good = Phase(ADD, (Position(1), Position(2)), f32(1), 4)
+    good = NativeRegion(ADD, (Position(1), Position(2)), f32(1), 4)
     inputs = [PlainArray((4,), "float32")]
     for steps, constants in [
-        ([Phase(ADD, (Position(1), Position(3)), f32(1), 4)], []),
-        ([Phase(ADD, (Position(-1), Position(2)), f32(1), 4)], []),
-        ([Phase(ADD, (Position(0, 1), Position(2)), f32(1), 4)], []),
-        ([Phase(ADD, (Position(1), Position(2, 17)), f32(1), 4)], []),
-        ([Phase(ADD, (Position(1), Position(2)), f32(1), 4, grain=0)], []),
-        ([Phase(ADD, (Position(1), Position(2)), f32(1)[:4], 4)], []),
-        ([Phase(ADD, (Position(1), Position(2)), f32(1), 4, scratch=Position(9))], []),
+        ([NativeRegion(ADD, (Position(1), Position(3)), f32(1), 4)], []),
+        ([NativeRegion(ADD, (Position(-1), Position(2)), f32(1), 4)], []),
+        ([NativeRegion(ADD, (Position(0, 1), Position(2)), f32(1), 4)], []),
+        ([NativeRegion(ADD, (Position(1), Position(2, 17)), f32(1), 4)], []),
+        ([NativeRegion(ADD, (Position(1), Position(2)), f32(1), 4, grain=0)], []),
+        ([NativeRegion(ADD, (Position(1), Position(2)), f32(1)[:4], 4)], []),
+        ([NativeRegion(ADD, (Position(1), Position(2)), f32(1), 4, scratch=Position(9))], []),
         ([good], [floats(8)[::2]]),
     ]:
         with pytest.raises(ValueError, match="native plan"):
@@ -192,7 +192,7 @@ def test_workspaces_are_aligned_and_have_cells():
         assert type(workspace) is Workspace
         assert workspace.ctypes.data % 64 == 0
         assert workspace.nbytes == program.plan.arena
-        assert workspace.cells == {}
+        assert workspace.states == {}
 
 
 def test_large_results_begin_a_cache_line_and_never_overlap(make):
@@ -216,7 +216,7 @@ def host_plan(calls, work=0.0):
     """Adds 1; calls; adds 1; calls; ..."""
     steps = []
     for call in calls:
-        steps += [Phase(ADD, (Position(1), Position(2)), f32(1), 4), Host(call)]
+        steps += [NativeRegion(ADD, (Position(1), Position(2)), f32(1), 4), Host(call)]
     return NativePlan([PlainArray((4,), "float32")], [PlainArray((4,), "float32")], steps, arena=64, work=work)
 
 
@@ -226,14 +226,14 @@ def test_host_steps_see_arrays_in_the_middle(make, work):
 
     def call(workspace, inputs, results):
         seen.append((type(workspace), inputs, results, results[0].copy()))
-        workspace.cells["times"] = workspace.cells.get("times", 0) + 1
+        workspace.states["times"] = workspace.states.get("times", 0) + 1
         inputs[0][:] = results[0] * 10
 
     program = make(host_plan([call, call, call], work))
     workspace, x = program.workspace(), floats(4)
     results = program.entry(workspace, None, x)
     np.testing.assert_array_equal([s[3] for s in seen], [[1, 2, 3, 4], [11, 21, 31, 41], [111, 211, 311, 411]])
-    assert workspace.cells["times"] == 3
+    assert workspace.states["times"] == 3
     for type_, inputs, outputs, _ in seen:
         assert type_ is Workspace
         assert type(inputs) is tuple

@@ -10,7 +10,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hybridc.runtime.native import NativePlan, NativeProgram, Phase, PlainArray, Position, num_threads, set_num_threads
+from hybridc.runtime.native import (
+    NativePlan,
+    NativeProgram,
+    NativeRegion,
+    PlainArray,
+    Position,
+    num_threads,
+    set_num_threads,
+)
 from tests.runtime.native.native_programs import COUNT, SCRATCH, PythonCode, add_plan, python
 
 WITHOUT_LOCK = 1e9  # work for which a program lets other threads of Python run
@@ -26,8 +34,8 @@ def threads():
 
 def shared(code, extent, grain, count, result, **scratch):
     """A plan of one phase."""
-    phase = Phase(code, (Position(1),), b"", extent, grain, **scratch)
-    return NativePlan([], [result], [phase], arena=1 << 16, threads=count, work=WITHOUT_LOCK)
+    region = NativeRegion(code, (Position(1),), b"", extent, grain, **scratch)
+    return NativePlan([], [result], [region], arena=1 << 16, threads=count, work=WITHOUT_LOCK)
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 7])

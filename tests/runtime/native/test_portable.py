@@ -14,8 +14,8 @@ import hybridc as mx
 from hybridc import autograd
 from hybridc.gluon import HybridBlock, TrainStep, nn
 from hybridc.lower.llvm.codegen import processor
-from hybridc.runtime.native import boxed
 from hybridc.runtime.native import native_program as program
+from hybridc.runtime.native import wrapper_call
 from tests.slices import but
 
 TOLERANCE = {"float16": 2e-2, "float32": 1e-5, "float64": 1e-12}
@@ -67,7 +67,7 @@ def results(net, dtype):
 def entry(request, monkeypatch):
     """Programs whose entry is native, as here; and in Python, as where native code cannot read arrays."""
     if request.param == "python":
-        for module in (program, boxed):
+        for module in (program, wrapper_call):
             monkeypatch.setattr(module, "objects_are_as_declared", lambda: False)
     return request.param
 

@@ -1,9 +1,9 @@
 """Lower loops over memory (scf, arith, math, memref, vector) to xDSL's llvm dialect, each function in one walk.
 
-The *parallel region* (the function with the unit attribute ``hybrid.phase``) takes memrefs, then scalars, then the
+The *parallel region* (the function with the unit attribute ``hybrid.region``) takes memrefs, then scalars, then the
 range
-``lo, hi`` and its thread's scratch memory. It becomes two functions: ``phase.body`` with the same arguments, with
-noalias pointers, and the exported ``phase(buffers, numbers, lo, hi, scratch)``, which loads the pointers and the
+``lo, hi`` and its thread's scratch memory. It becomes two functions: ``region.body`` with the same arguments, with
+noalias pointers, and the exported ``region(buffers, numbers, lo, hi, scratch)``, which loads the pointers and the
 8-byte scalars and calls it. Every native function has this signature, so one executor runs them all.
 
 ``index`` is i64 and never wraps. A boolean is a byte in memory. Addresses are one index into a pointer.
@@ -49,8 +49,8 @@ from hybridc.lower.llvm.codegen.llvm_ir_values import brain_bits
 from hybridc.lower.llvm.codegen.llvm_ops import CARRIED, INNERMOST, LOOP, OUTER, ROUNDS, SUMS, FPToSIOp, UIToFPOp
 from hybridc.lower.llvm.codegen.rebuild import NO_FLAGS, POINTER, Rebuild, integer_attribute, integers, native_type
 
-PHASE = "phase"
-PHASE_ATTRIBUTE = "hybrid.phase"
+REGION = "region"
+REGION_ATTRIBUTE = "hybrid.region"
 
 _VOID = llvm.LLVMVoidType()
 _ABI = llvm.LLVMFunctionType([POINTER, POINTER, i64, i64, POINTER], _VOID)
@@ -82,9 +82,9 @@ def _function(function: func.FuncOp) -> list[llvm.FuncOp]:
     if not function.body.blocks:
         return [llvm.FuncOp(name, kind, linkage=_EXTERNAL)]
     body = Rebuild(RULES).run(function.body.block, inputs)
-    if PHASE_ATTRIBUTE not in function.attributes:
+    if REGION_ATTRIBUTE not in function.attributes:
         return [_private(name, kind, body, "alwaysinline")]
-    made = _private(f"{PHASE}.body", kind, body, "noinline")
+    made = _private(f"{REGION}.body", kind, body, "noinline")
     alone = DictionaryAttr({"llvm.noalias": UnitAttr()})
     made.properties["arg_attrs"] = ArrayAttr([alone if t == POINTER else DictionaryAttr({}) for t in inputs])
     return [made, _entry(kind)]
@@ -107,9 +107,9 @@ def _entry(kind: llvm.LLVMFunctionType) -> llvm.FuncOp:
     for i, t in enumerate(given):
         table, cell = (buffers, i) if i < count else (numbers, i - count)
         arguments.append(build.load(build.address(table, build.integer(cell), i64), t))
-    build.call(f"{PHASE}.body", (*arguments, lo, hi, scratch), ())
+    build.call(f"{REGION}.body", (*arguments, lo, hi, scratch), ())
     build.add(llvm.ReturnOp, (), ())
-    return llvm.FuncOp(PHASE, _ABI, linkage=_EXTERNAL, body=Region([block]))
+    return llvm.FuncOp(REGION, _ABI, linkage=_EXTERNAL, body=Region([block]))
 
 
 # --- the lowering of each operation -----------------------------------------------------------------------------------

@@ -44,10 +44,10 @@ def _built_before() -> NoReturn:
 
 @dataclass(frozen=True)
 class NativeFunction:
-    """A native function ``phase(buffers, numbers, lo, hi, scratch)``, to be compiled or found in the cache.
+    """A native function ``region(buffers, numbers, lo, hi, scratch)``, to be compiled or found in the cache.
 
     ``key`` identifies its code, given compiler and processor. ``build`` makes its module: in loop
-    form, or in the llvm dialect with an exported ``phase``.
+    form, or in the llvm dialect with an exported ``region``.
     """
 
     key: str
@@ -56,7 +56,7 @@ class NativeFunction:
     @property
     def symbol(self) -> str:
         """Its symbol in an object."""
-        return f"phase_{hashlib.sha256(self.key.encode()).hexdigest()[:24]}"
+        return f"region_{hashlib.sha256(self.key.encode()).hexdigest()[:24]}"
 
     def compiler(self) -> Callable[[], ObjectCode]:
         """A function that compiles its object on another thread; IR is built before."""

@@ -20,20 +20,20 @@ from xdsl.ir import Attribute, SSAValue
 
 from hybridc.dialects.operator_attribute import DType
 from hybridc.ground.machine import NOMINAL
+from hybridc.ir.contraction_shape import Loop, Matrices
 from hybridc.ir.costs import grain_of, matmul_time
-from hybridc.ir.product_shape import Loop, Matrices
 from hybridc.lower.llvm.codegen.native_function import NativeFunction
 from hybridc.lower.llvm.gemm import native_blas
-from hybridc.lower.llvm.gemm.gemm_phase import (
+from hybridc.lower.llvm.gemm.gemm_region import (
     Arguments,
     Index,
     Walk,
     few_forms,
-    phase,
+    region,
     time_of,
 )
-from hybridc.lower.llvm.loops.kernel_phases import KernelPhase
 from hybridc.lower.llvm.loops.loop_builder import array_type
+from hybridc.lower.llvm.loops.parallel_regions import ParallelRegion
 
 ROW_MAJOR, PLAIN, TRANSPOSED = 101, 111, 112  # constants of CBLAS
 
@@ -52,7 +52,7 @@ class _Operand:
     leading: int
 
 
-def blas_phase(given: Matrices, dtype: DType, buffers: tuple[int, ...]) -> KernelPhase | None:
+def blas_region(given: Matrices, dtype: DType, buffers: tuple[int, ...]) -> ParallelRegion | None:
     """The parallel region that calls BLAS; None if BLAS does not support these arrays."""
     name = native_blas.GEMM.get(dtype)
     a = _operand((given.m, given.k), given.a)
@@ -82,7 +82,7 @@ def blas_phase(given: Matrices, dtype: DType, buffers: tuple[int, ...]) -> Kerne
     def build() -> ModuleOp:
         return _build(dtype, name, around, over)
 
-    return KernelPhase(
+    return ParallelRegion(
         NativeFunction(key, build),
         buffers,
         numbers,
@@ -90,7 +90,7 @@ def blas_phase(given: Matrices, dtype: DType, buffers: tuple[int, ...]) -> Kerne
         grain=grain_of(extent, time_of(given, dtype)),
         scratch=0,
         work=matmul_time(given.flops),
-        way="blas",
+        algorithm="blas",
     )
 
 
@@ -124,7 +124,7 @@ def _build(dtype: DType, name: str, around: tuple[Loop, ...], over: tuple[Loop, 
         _write(given, name, element, dtype.itemsize, around, over)
 
     # Arrays are bytes here, so that a tile can be passed to BLAS as a view at its offset.
-    return phase([i8, i8, i8], numbers, write, [func.FuncOp.external(name, kinds, [])])
+    return region([i8, i8, i8], numbers, write, [func.FuncOp.external(name, kinds, [])])
 
 
 def _write(

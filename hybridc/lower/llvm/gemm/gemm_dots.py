@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from xdsl.ir import SSAValue
 
 from hybridc.dialects.operator_attribute import DType
-from hybridc.ir.product_shape import Matrices
-from hybridc.lower.llvm.gemm.gemm_phase import Arguments, Index, Vectors, Walk, registers
-from hybridc.lower.llvm.gemm.gemm_tiles import Form, column_phase
-from hybridc.lower.llvm.loops.kernel_phases import KernelPhase
+from hybridc.ir.contraction_shape import Matrices
+from hybridc.lower.llvm.gemm.gemm_region import Arguments, Index, Vectors, Walk, registers
+from hybridc.lower.llvm.gemm.gemm_tiles import Form, column_region
+from hybridc.lower.llvm.loops.parallel_regions import ParallelRegion
 
 # The most rows of a tile.
 _HEIGHT = 4
@@ -43,7 +43,7 @@ class _Form(Form):
         return self.lanes // self.height
 
 
-def dot_phase(given: Matrices, dtype: DType, buffers: tuple[int, ...], threads: int) -> KernelPhase | None:
+def dot_region(given: Matrices, dtype: DType, buffers: tuple[int, ...], threads: int) -> ParallelRegion | None:
     """The parallel region of dot products; None if rows are not contiguous whole vectors."""
     vectors = registers()
     if vectors is None or given.over or (given.a[1], given.b[0]) != (1, 1) or given.k % vectors.lanes(dtype):
@@ -52,7 +52,7 @@ def dot_phase(given: Matrices, dtype: DType, buffers: tuple[int, ...], threads: 
     while height > given.m:
         height //= 2
     form = _Form(dtype, vectors, height)
-    return column_phase(
+    return column_region(
         "dots",
         form,
         given,

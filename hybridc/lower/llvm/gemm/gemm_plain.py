@@ -20,12 +20,12 @@ from xdsl.dialects.linalg import ops as linalg
 from xdsl.dialects.utils import FastMathFlag
 from xdsl.ir import Attribute, SSAValue
 
+from hybridc.ir.contraction_shape import ContractionLoops, Loop, body_key
 from hybridc.ir.costs import grain_of, matmul_time
 from hybridc.ir.kernel import number_of
-from hybridc.ir.product_shape import Loop, ProductLoops, body_key
 from hybridc.lower.llvm.codegen.native_function import NativeFunction
-from hybridc.lower.llvm.gemm.gemm_phase import Arguments, Index, Walk, phase
-from hybridc.lower.llvm.loops.kernel_phases import KernelPhase
+from hybridc.lower.llvm.gemm.gemm_region import Arguments, Index, Walk, region
+from hybridc.lower.llvm.loops.parallel_regions import ParallelRegion
 
 # The cost of an operation relative to one in a register tile.
 _SLOW = 5
@@ -58,33 +58,33 @@ class _Plan:
         return a, b, c
 
 
-def plain_phase(product: ProductLoops, buffers: tuple[int, ...]) -> KernelPhase:
+def plain_region(contraction: ContractionLoops, buffers: tuple[int, ...]) -> ParallelRegion:
     """The parallel region of plain loops."""
-    plan = _plan(product)
-    block = product.op.regions[0].block
+    plan = _plan(contraction)
+    block = contraction.op.regions[0].block
     elements = [a.type for a in block.args]
     types = ",".join(str(t) for t in elements)
     walks = f"{Walk.key(plan.outer)}/{Walk.key([plan.last])}/{Walk.key(plan.summed)}"
     key = f"product-plain {types} {body_key(block)} {walks} {plan.rows} {plan.fixed}"
-    start = number_of(product.op.operands[-1])
+    start = number_of(contraction.op.operands[-1])
     assert start is not None, "a product begins with a number"
     outer = math.prod(loop.size for loop in plan.outer)
-    time = _SLOW * matmul_time(product.flops)
-    return KernelPhase(
-        NativeFunction(f"{key} {start}", lambda: _build(product, plan, elements, start)),
+    time = _SLOW * matmul_time(contraction.flops)
+    return ParallelRegion(
+        NativeFunction(f"{key} {start}", lambda: _build(contraction, plan, elements, start)),
         buffers,
         (outer, *Walk.values(plan.outer), *Walk.values([plan.last]), *Walk.values(plan.summed)),
         extent=outer,
         grain=grain_of(outer, time),
         scratch=0,
         work=time,
-        way="loops",
+        algorithm="loops",
     )
 
 
-def _plan(product: ProductLoops) -> _Plan:
+def _plan(contraction: ContractionLoops) -> _Plan:
     """Rows of the result, if one operand has contiguous rows and no reduction loop is contiguous in both."""
-    kept, summed = list(product.kept), list(product.summed)
+    kept, summed = list(contraction.kept), list(contraction.summed)
     row = next((x for x in reversed(kept) if x.steps[2] == 1 and all(s in (0, 1) for s in x.steps)), None)
     along = next((x for x in summed if x.steps[0] == x.steps[1] == 1), None)
     if row is not None and (along is None or row.size > along.size):
@@ -97,17 +97,17 @@ def _plan(product: ProductLoops) -> _Plan:
     return _Plan(tuple(kept), last, tuple(summed), rows=False)
 
 
-def _build(product: ProductLoops, plan: _Plan, elements: Sequence[Attribute], start: int | float) -> ModuleOp:
+def _build(contraction: ContractionLoops, plan: _Plan, elements: Sequence[Attribute], start: int | float) -> ModuleOp:
     loops = (*plan.outer, plan.last, *plan.summed)
-    return phase(elements, 1 + Walk.count(loops), lambda given: _PlainWriter(product, plan, given, start).write())
+    return region(elements, 1 + Walk.count(loops), lambda given: _PlainWriter(contraction, plan, given, start).write())
 
 
 class _PlainWriter:
     """Emits the body of the region."""
 
-    def __init__(self, product: ProductLoops, plan: _Plan, given: Arguments, start: int | float) -> None:
+    def __init__(self, contraction: ContractionLoops, plan: _Plan, given: Arguments, start: int | float) -> None:
         self.given, self.plan, self.b = given, plan, given.b
-        self.body = product.op.regions[0].block
+        self.body = contraction.op.regions[0].block
         kind: Any = self.body.args[2].type
         attribute = FloatAttr(float(start), kind) if isinstance(start, float) else IntegerAttr(int(start), kind)
         self.start = self.b.constant(attribute, kind)

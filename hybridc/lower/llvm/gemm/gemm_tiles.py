@@ -23,10 +23,10 @@ from xdsl.dialects.builtin import AnyFloat, ModuleOp, f32, f64, i1
 from xdsl.ir import SSAValue
 
 from hybridc.dialects.operator_attribute import DType
+from hybridc.ir.contraction_shape import COLUMN, Loop, Matrices
 from hybridc.ir.costs import grain_of, is_shared, matmul_time
-from hybridc.ir.product_shape import COLUMN, Loop, Matrices
 from hybridc.lower.llvm.codegen.native_function import NativeFunction
-from hybridc.lower.llvm.gemm.gemm_phase import (
+from hybridc.lower.llvm.gemm.gemm_region import (
     PARTS,
     Arguments,
     Index,
@@ -34,11 +34,11 @@ from hybridc.lower.llvm.gemm.gemm_phase import (
     Vectors,
     Walk,
     few_forms,
-    phase,
+    region,
     registers,
     time_of,
 )
-from hybridc.lower.llvm.loops.kernel_phases import KernelPhase
+from hybridc.lower.llvm.loops.parallel_regions import ParallelRegion
 
 # The least rows for which a panel is packed, where there are more.
 _ROWS = 48
@@ -60,13 +60,13 @@ def panel_columns(columns: int, dtype: DType, vectors: Registers) -> int:
     return math.ceil(columns / width) * width
 
 
-def tile_phase(given: Matrices, dtype: DType, buffers: tuple[int, ...], threads: int) -> KernelPhase | None:
+def tile_region(given: Matrices, dtype: DType, buffers: tuple[int, ...], threads: int) -> ParallelRegion | None:
     """The parallel region of register tiles; None if it does not support these arrays."""
     vectors = registers()
     if vectors is None or given.over or given.k == 0 or given.m < LOW:
         return None
     form = Form(dtype, vectors)
-    return column_phase(
+    return column_region(
         "tiles",
         form,
         given,
@@ -81,7 +81,7 @@ def tile_phase(given: Matrices, dtype: DType, buffers: tuple[int, ...], threads:
     )
 
 
-def turned_phase(given: Matrices, dtype: DType, buffers: tuple[int, ...], threads: int) -> KernelPhase | None:
+def turned_region(given: Matrices, dtype: DType, buffers: tuple[int, ...], threads: int) -> ParallelRegion | None:
     """The parallel region of register tiles with exchanged operands; None if it does not support these arrays.
 
     The left matrix is packed into panels, and the right one is read in place, if its columns are contiguous.
@@ -92,7 +92,7 @@ def turned_phase(given: Matrices, dtype: DType, buffers: tuple[int, ...], thread
     form = Form(dtype, vectors)
     parts = _parts(given, form, threads)
     rows, kept = math.ceil(given.m / parts / form.lanes) * form.lanes, form.rows_to_turn + LOW
-    return column_phase(
+    return column_region(
         "turned",
         form,
         given,
@@ -408,10 +408,10 @@ _SQUARE = 4
 _NUMBERS = 10
 
 
-def row_phase(given: Matrices, dtype: DType, buffers: tuple[int, ...], threads: int) -> KernelPhase | None:
+def row_region(given: Matrices, dtype: DType, buffers: tuple[int, ...], threads: int) -> ParallelRegion | None:
     """The parallel region over rows, for a prepacked right matrix; None if it is not prepacked."""
     vectors = registers()
-    if vectors is None or not lies_in_panels(given, Form(dtype, vectors).width):
+    if vectors is None or not is_prepacked(given, Form(dtype, vectors).width):
         return None
     form = Form(dtype, vectors)
     (panels,) = given.around or (Loop(1, None, 0, 0),)
@@ -420,7 +420,7 @@ def row_phase(given: Matrices, dtype: DType, buffers: tuple[int, ...], threads: 
     # The terms that are copied for a whole tile at a time, and those that are transposed in squares.
     beside, square = [given.k * (stride == 1) for stride in given.a]
     numbers = (given.k, rows, *given.a, beside, square, panels.steps[1], given.c[0], panels.steps[2], panels.size)
-    return KernelPhase(
+    return ParallelRegion(
         NativeFunction(f"product-rows {form.key}{' packed' * packed}", lambda: _build(form, packed)),
         buffers,
         tuple(map(int, numbers)),
@@ -428,7 +428,7 @@ def row_phase(given: Matrices, dtype: DType, buffers: tuple[int, ...], threads: 
         grain=_grain(given.m, rows, threads, time_of(given, dtype)),
         scratch=elements * dtype.itemsize,
         work=matmul_time(given.flops),
-        way="rows",
+        algorithm="rows",
     )
 
 
@@ -439,7 +439,7 @@ def _packs(given: Matrices, panels: int, form: Form) -> bool:
     return 1 in given.a and given.k >= _SQUARE and (panels * form.width >= _COLUMNS or apart % _SAME_PLACE == 0)
 
 
-def lies_in_panels(given: Matrices, width: int) -> bool:
+def is_prepacked(given: Matrices, width: int) -> bool:
     """Whether the right matrix is prepacked in panels of so many columns."""
     if given.over or given.k == 0 or [x.kind for x in given.around] not in ([], [COLUMN]):
         return False
@@ -455,7 +455,7 @@ def _grain(extent: int, rows: int, threads: int, time: float) -> int:
 
 
 def _build(form: Form, packed: bool) -> ModuleOp:
-    return phase([form.element] * 3, _NUMBERS, lambda given: _RowWriter(form, packed, given).write())
+    return region([form.element] * 3, _NUMBERS, lambda given: _RowWriter(form, packed, given).write())
 
 
 class _RowWriter:
@@ -560,8 +560,8 @@ class _RowWriter:
 Write = Callable[[Arguments, Walk], None]
 
 
-def column_phase(
-    way: str,
+def column_region(
+    algorithm: str,
     form: Form,
     given: Matrices,
     buffers: tuple[int, ...],
@@ -573,7 +573,7 @@ def column_phase(
     write: Write,
     parts: int = 1,
     once: Sequence[Loop] = (),
-) -> KernelPhase:
+) -> ParallelRegion:
     """The parallel region over groups of ``form.width`` columns.
 
     If groups are few, rows are blocked too, by at least ``rows``, as a batch loop; or the region itself
@@ -592,15 +592,15 @@ def column_phase(
         write(arguments, Walk.read(around, arguments.numbers[len(numbers) :]))
 
     def build() -> ModuleOp:
-        return phase([form.element] * 3, len(numbers) + Walk.count(around), body)
+        return region([form.element] * 3, len(numbers) + Walk.count(around), body)
 
-    return KernelPhase(
-        NativeFunction(f"product-{way} {form.key} around {len(around)}", build),
+    return ParallelRegion(
+        NativeFunction(f"product-{algorithm} {form.key} around {len(around)}", build),
         buffers,
         (*numbers, *Walk.values(around)),
         extent=extent,
         grain=grain_of(extent, time),
         scratch=scratch,
         work=matmul_time(given.flops),
-        way=way,
+        algorithm=algorithm,
     )

@@ -14,7 +14,7 @@ from hybridc.ir.costs import SQUARE
 from hybridc.ir.scalar_builder import signless
 from hybridc.ir.structured import Shape
 from hybridc.lower.llvm.loops.loop_builder import BYTES, INDEX, LoopBuilder, array_type
-from hybridc.lower.llvm.loops.loop_functions import first_and_last, phase_module, walk_tile
+from hybridc.lower.llvm.loops.loop_functions import first_and_last, region_module, walk_tile
 
 Strides = tuple[int, ...]
 
@@ -118,4 +118,4 @@ def copy_module(dtype: np.dtype[Any], rank: int, contiguous: bool, tiled: bool) 
         along([], low, high)
     else:
         b.loop(low, high, b.index(1), point)
-    return phase_module(block)
+    return region_module(block)

@@ -25,9 +25,9 @@ from hybridc.ir.costs import copy_time, sharing
 from hybridc.ir.scalar_builder import DType, Element, ScalarBuilder, number_attribute, signless
 from hybridc.ir.structured import Shape
 from hybridc.lower.llvm.codegen.native_function import NativeFunction
-from hybridc.lower.llvm.loops.kernel_phases import KernelPhase
 from hybridc.lower.llvm.loops.loop_builder import BYTES, INDEX, array_type
-from hybridc.lower.llvm.loops.loop_functions import phase_module
+from hybridc.lower.llvm.loops.loop_functions import region_module
+from hybridc.lower.llvm.loops.parallel_regions import ParallelRegion
 
 INT64, UINT64 = np.dtype("int64"), np.dtype("uint64")
 # Ranges per thread, where each range has a setup cost: for load balance.
@@ -141,7 +141,7 @@ class KernelBuilder(ScalarBuilder):
         self.block.add_op(op)
 
 
-def loop_kernel_phase(kernel: LoopKernel, arrays: Sequence[ArraySpec], threads: int) -> KernelPhase:
+def loop_kernel_region(kernel: LoopKernel, arrays: Sequence[ArraySpec], threads: int) -> ParallelRegion:
     """The parallel region of a kernel; its buffers: the inputs, the results. Equal code has one key."""
     specs = tuple((None if kernel.flat else a.shape, a.dtype) for a in arrays)
     bytes_moved = sum(a.size * a.dtype.itemsize for a in arrays)
@@ -153,7 +153,7 @@ def loop_kernel_phase(kernel: LoopKernel, arrays: Sequence[ArraySpec], threads: 
         grain = max(grain, math.ceil(kernel.extent / (RANGES * threads)))
     buffers = tuple(range(len(arrays)))
     function = _function(kernel.body, len(kernel.numbers), specs)
-    return KernelPhase(function, buffers, tuple(kernel.numbers), kernel.extent, grain, 0, work, least)
+    return ParallelRegion(function, buffers, tuple(kernel.numbers), kernel.extent, grain, 0, work, least)
 
 
 @functools.lru_cache(256)
@@ -176,7 +176,7 @@ def _module(body: Callable[..., Any], numbers: int, arrays: Sequence[_Spec]) -> 
     made: Any = body(*arguments)
     if made is not None:
         raise CustomOpError(f"the body of a LoopKernel writes by b.store and returns nothing; it returned {made!r}")
-    return phase_module(block)
+    return region_module(block)
 
 
 def _require_parameters(body: Callable[..., Any], arguments: Sequence[Any], arrays: int, numbers: int) -> None:

@@ -11,7 +11,7 @@ from xdsl.dialects.utils import FastMathFlag
 from xdsl.ir import Block, Region, SSAValue
 
 from hybridc.ir.costs import SQUARE
-from hybridc.ir.kernel import Stage, number_of
+from hybridc.ir.kernel import KernelOp, number_of
 from hybridc.ir.scalar_builder import number_attribute, signless
 from hybridc.ir.structured import dtype_of
 from hybridc.lower.llvm.loops.loop_builder import BYTES, INDEX, LoopBuilder, array_type
@@ -19,26 +19,26 @@ from hybridc.lower.llvm.loops.loop_builder import BYTES, INDEX, LoopBuilder, arr
 REORDER = arith.FastMathFlagsAttr([FastMathFlag.REASSOC, FastMathFlag.NO_SIGNED_ZEROS, FastMathFlag.ALLOW_CONTRACT])
 
 
-def phase_module(block: Block) -> ModuleOp:
+def region_module(block: Block) -> ModuleOp:
     """The module of one function over a range."""
     block.add_op(func.ReturnOp())
     kind = FunctionType.from_lists([a.type for a in block.args], [])
-    function = func.FuncOp("phase", kind, Region(block))
-    function.attributes["hybrid.phase"] = UnitAttr()
+    function = func.FuncOp("region", kind, Region(block))
+    function.attributes["hybrid.region"] = UnitAttr()
     return ModuleOp([function])
 
 
-def start_of(build: LoopBuilder, stage: Stage) -> SSAValue:
+def start_of(build: LoopBuilder, kernel_op: KernelOp) -> SSAValue:
     """A reduction's initial value."""
-    number = number_of(stage.op.operands[-1])
+    number = number_of(kernel_op.op.operands[-1])
     assert number is not None, "a reduction begins with a number"
-    dtype = dtype_of(stage.result)
+    dtype = dtype_of(kernel_op.result)
     return build.constant(number_attribute(number, dtype), signless(dtype))
 
 
-def combine(build: LoopBuilder, stage: Stage, a: SSAValue, b: SSAValue) -> SSAValue:
+def combine(build: LoopBuilder, kernel_op: KernelOp, a: SSAValue, b: SSAValue) -> SSAValue:
     """Combine two partial results of a reduction."""
-    op = stage.combine
+    op = kernel_op.combine
     assert op is not None
     properties = dict(op.properties)
     if "fastmath" in properties:
@@ -89,18 +89,18 @@ def fill(build: LoopBuilder, buffer: SSAValue, low: SSAValue, high: SSAValue, va
     build.loop(low, high, build.index(1), body)
 
 
-def combine_parts(stage: Stage) -> ModuleOp:
+def combine_parts(kernel_op: KernelOp) -> ModuleOp:
     """The function that combines partial results (first buffer, overwritten) into a result (second), pairwise.
 
     At each level the second half of them is combined with the first one, so that sums of many keep their
     precision. Scalars: partial results, levels (2 ** levels is as many or more), size of the result.
     """
-    kind = array_type(signless(dtype_of(stage.result)))
+    kind = array_type(signless(dtype_of(kernel_op.result)))
     block = Block(arg_types=[kind, kind, INDEX, INDEX, INDEX, INDEX, INDEX, BYTES])
     parts, result, count, levels, size, low, high, _ = block.args
     b = LoopBuilder(block)
     one = b.index(1)
-    fill(b, result, low, high, start_of(b, stage))
+    fill(b, result, low, high, start_of(b, kernel_op))
 
     def add(into: SSAValue, at: SSAValue, part: SSAValue) -> None:
         """Combine a partial result with the one at an index of a buffer."""
@@ -109,7 +109,7 @@ def combine_parts(stage: Stage) -> ModuleOp:
         def element(index: SSAValue, _: list[SSAValue]) -> list[SSAValue]:
             given = b.load(parts, b.plus(first, index), b.depth)
             to = b.plus(at, index)
-            b.store(combine(b, stage, b.load(into, to, b.depth), given), into, to)
+            b.store(combine(b, kernel_op, b.load(into, to, b.depth), given), into, to)
             return []
 
         b.loop(low, high, one, element)
@@ -131,7 +131,7 @@ def combine_parts(stage: Stage) -> ModuleOp:
 
     b.loop(b.index(0), levels, one, level, [count])
     b.loop(b.index(0), b.least(count, one), one, whole)
-    return phase_module(block)
+    return region_module(block)
 
 
 def fill_number(dtype: Any, number: Any) -> ModuleOp:
@@ -141,4 +141,4 @@ def fill_number(dtype: Any, number: Any) -> ModuleOp:
     buffer, low, high, _ = block.args
     b = LoopBuilder(block)
     fill(b, buffer, low, high, b.constant(number_attribute(number, dtype), kind))
-    return phase_module(block)
+    return region_module(block)

@@ -37,7 +37,7 @@ from hybridc.ir.tile_program import (
     TileSweep,
 )
 from hybridc.lower.llvm.loops.loop_builder import BYTES, INDEX, LoopBuilder, array_type
-from hybridc.lower.llvm.loops.loop_functions import REORDER, fill, first_and_last, phase_module, walk_tile
+from hybridc.lower.llvm.loops.loop_functions import REORDER, fill, first_and_last, region_module, walk_tile
 
 # Elements of a sum over one axis that are accumulated before their sum is added to those of other blocks; and blocks
 # whose sums are accumulated before (pairwise summation).
@@ -79,7 +79,7 @@ class LoopEmitter:
         self._cut(scratch)
 
     def module(self) -> ModuleOp:
-        """The module with the function ``phase``."""
+        """The module with the function ``region``."""
         program = self.program
         if program.shared:
             self._pieces(self._shared) if program.pieces else self._shared(self.low, self.high)
@@ -89,7 +89,7 @@ class LoopEmitter:
             self._pieces(self._points)
         else:
             self._points(self.low, self.high)
-        return phase_module(self.block)
+        return region_module(self.block)
 
     # --- memory --------------------------------------------------------------------------------------------
 

@@ -15,14 +15,14 @@ from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import SSAValue
 
 from hybridc.dialects.operator_attribute import DType
+from hybridc.ir.contraction_shape import Loop
 from hybridc.ir.costs import copy_time, sharing
-from hybridc.ir.kernel import Kernel, Stage
-from hybridc.ir.product_shape import Loop
+from hybridc.ir.kernel import Kernel, KernelOp
 from hybridc.ir.strides import row_major
 from hybridc.ir.structured import dtype_of, shape_of
 from hybridc.lower.llvm.codegen.native_function import NativeFunction
-from hybridc.lower.llvm.gemm.gemm_phase import Arguments, Index, Registers, Vectors, Walk, few_forms, phase, registers
-from hybridc.lower.llvm.loops.kernel_phases import KernelPhase
+from hybridc.lower.llvm.gemm.gemm_region import Arguments, Index, Registers, Vectors, Walk, few_forms, region, registers
+from hybridc.lower.llvm.loops.parallel_regions import ParallelRegion
 
 # The most squares of a strip.
 _SQUARES = 16
@@ -32,22 +32,22 @@ _FIXED = 5
 _ELEMENTS = {np.dtype(np.float32): f32, np.dtype(np.float64): f64}
 
 
-def transpose_phase(kernel: Kernel) -> KernelPhase | None:
+def transpose_region(kernel: Kernel) -> ParallelRegion | None:
     """The parallel region of a kernel that only transposes; None if it does more, or squares do not fit."""
     vectors = registers()
-    stage = kernel.stages[0] if len(kernel.stages) == 1 else None
-    if vectors is None or stage is None or not _only_moves(stage):
+    kernel_op = kernel.ops[0] if len(kernel.ops) == 1 else None
+    if vectors is None or kernel_op is None or not _only_moves(kernel_op):
         return None
-    dtype, (read,) = dtype_of(stage.result), stage.reads
-    if dtype not in _ELEMENTS or read.axes[-1:] == stage.axes[-1:] or {*read.axes} != {*stage.axes}:
+    dtype, (read,) = dtype_of(kernel_op.result), kernel_op.reads
+    if dtype not in _ELEMENTS or read.axes[-1:] == kernel_op.axes[-1:] or {*read.axes} != {*kernel_op.axes}:
         return None
     source = dict(zip(read.axes, row_major(shape_of(read.value)), strict=True))
-    target = dict(zip(stage.axes, row_major(shape_of(stage.result)), strict=True))
-    size = dict(zip(stage.axes, shape_of(stage.result), strict=True))
-    along, down, lanes = read.axes[-1], stage.axes[-1], vectors.lanes(dtype)
+    target = dict(zip(kernel_op.axes, row_major(shape_of(kernel_op.result)), strict=True))
+    size = dict(zip(kernel_op.axes, shape_of(kernel_op.result), strict=True))
+    along, down, lanes = read.axes[-1], kernel_op.axes[-1], vectors.lanes(dtype)
     if not all(size.values()) or size[along] % lanes or size[down] % lanes:
         return None
-    others = [Loop(size[a], source[a], 0, target[a]) for a in stage.axes if a not in (along, down)]
+    others = [Loop(size[a], source[a], 0, target[a]) for a in kernel_op.axes if a not in (along, down)]
     around = few_forms(others or [Loop(1, 0, 0, 0)])
     squares = size[along] // lanes
     strip = lanes * max(n for n in range(1, _SQUARES + 1) if squares % n == 0)
@@ -56,14 +56,14 @@ def transpose_phase(kernel: Kernel) -> KernelPhase | None:
     grain, least = sharing(work, extent)
     numbers = (strip, size[along] // strip, size[down], source[down], target[along], *Walk.values(around))
     function = NativeFunction(f"transpose {dtype.name} {vectors} {len(around)}", lambda: _build(dtype, vectors, around))
-    return KernelPhase(function, (0, 1), numbers, extent, grain, 0, work, least)
+    return ParallelRegion(function, (0, 1), numbers, extent, grain, 0, work, least)
 
 
-def _only_moves(stage: Stage) -> bool:
+def _only_moves(kernel_op: KernelOp) -> bool:
     """Whether an op only moves elements."""
-    block = stage.op.regions[0].block
+    block = kernel_op.op.regions[0].block
     end = block.last_op
-    alone = stage.kind == "map" and len(stage.reads) == 1 and end is block.first_op
+    alone = kernel_op.kind == "elementwise" and len(kernel_op.reads) == 1 and end is block.first_op
     return alone and isinstance(end, linalg.YieldOp) and end.operands[0] is block.args[0]
 
 
@@ -91,4 +91,4 @@ def _build(dtype: DType, vectors: Registers, around: Sequence[Loop]) -> ModuleOp
 
         given.loop(given.lo, given.hi, strip)
 
-    return phase([element] * 2, _FIXED + Walk.count(around), write)
+    return region([element] * 2, _FIXED + Walk.count(around), write)

@@ -89,7 +89,7 @@ def shared_bytes(attention: Attention, tile: AttentionTile, by_rows: bool) -> in
     walked = terms
     if attention.softmax is not None:
         walked += sum(padded(c.width) * c.dtype.itemsize for c in attention.made)
-    reads = {r.value: r.axes for s in attention.middle.stages for r in s.reads if r.value in attention.kernel.arguments}
+    reads = {r.value: r.axes for s in attention.middle.ops for r in s.reads if r.value in attention.kernel.arguments}
     both = {*attention.rows}, {*attention.keys}
     beside = sum(dtype_of(v).itemsize for v, axes in reads.items() if all(side & {*axes} for side in both))
     own, other = (tile.rows, tile.keys) if by_rows else (tile.keys, tile.rows)

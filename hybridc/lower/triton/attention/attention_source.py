@@ -32,8 +32,8 @@ from hybridc.ir.attention.attention_kernel import (
     attention_backward_of,
     attention_of,
 )
-from hybridc.ir.kernel import Axes, Kernel, Nest, Read, Stage
-from hybridc.ir.nest_plan import NestPlan
+from hybridc.ir.kernel import Axes, Kernel, KernelOp, LoopNest, Read
+from hybridc.ir.loop_nest_plan import LoopNestPlan
 from hybridc.ir.online_reductions import OnlineSoftmax
 from hybridc.ir.strides import row_major
 from hybridc.ir.structured import dtype_of, shape_of
@@ -49,15 +49,15 @@ from hybridc.lower.triton.attention.attention_configs import (
 from hybridc.lower.triton.blocks import Blocks, Parameters
 from hybridc.lower.triton.expressions.ops import literal, triton_type
 from hybridc.lower.triton.expressions.statements import combine, reduce
-from hybridc.lower.triton.products.product_source import along
+from hybridc.lower.triton.matmul.matmul_source import along
 from hybridc.lower.triton.source_writer import SourceWriter
 from hybridc.lower.triton.texts import module, title
 from hybridc.lower.triton.tile_printer import Dim
 from hybridc.lower.triton.triton_function import (
     Config,
     TritonFunction,
-    TritonPhase,
-    TritonPhases,
+    TritonLaunch,
+    TritonLaunches,
 )
 from hybridc.options import OPTIONS
 from hybridc.transforms.kernels.kernel_memory import Strides
@@ -70,9 +70,9 @@ _NAMES = (
 )
 
 
-def phases_of_attention(
+def launches_of_attention(
     kernel: Kernel, strides: Mapping[int, Strides], tiles: Sequence[AttentionTile] = ()
-) -> TritonPhases | None:
+) -> TritonLaunches | None:
     """The phase of a kernel that is an attention; None if it is not, or its rows are too long for a program.
 
     ``strides``, in elements, are those of arguments, then results, that may be no plain arrays. ``tiles`` are, if
@@ -82,30 +82,32 @@ def phases_of_attention(
     chosen = tiles or (choice(attention, TILES, True) if attention is not None else ())
     if attention is None or not chosen:
         return None
-    return TritonPhases([_Writer(attention, strides, chosen, True).phase()])
+    return TritonLaunches([_Writer(attention, strides, chosen, True).kernel_launch()])
 
 
-def phases_of_attention_backward(
+def launches_of_attention_backward(
     kernel: Kernel,
     strides: Mapping[int, Strides],
     tiles: tuple[Sequence[AttentionTile], Sequence[AttentionTile]] | None = None,
-) -> TritonPhases | None:
-    """The two phases of a kernel that is the backward of an attention, as :func:`phases_of_attention` gives one."""
+) -> TritonLaunches | None:
+    """The two phases of a kernel that is the backward of an attention, as :func:`launches_of_attention` gives one."""
     attention = attention_backward_of(kernel)
     if attention is None or attention.delta is None:
         return None
     chosen = tiles or (choice(attention, BACKWARD_BY_ROWS, True), choice(attention, BACKWARD_BY_KEYS, False))
     if not all(chosen):
         return None
-    phases = [_Writer(attention, strides, t, rows).phase() for t, rows in zip(chosen, (True, False), strict=True)]
+    kernel_launches = [
+        _Writer(attention, strides, t, rows).kernel_launch() for t, rows in zip(chosen, (True, False), strict=True)
+    ]
     delta = attention.delta[0].result
-    return TritonPhases(phases, [math.prod(shape_of(delta)) * dtype_of(delta).itemsize])
+    return TritonLaunches(kernel_launches, [math.prod(shape_of(delta)) * dtype_of(delta).itemsize])
 
 
-def _plan_of(nest: Nest) -> NestPlan:
+def _plan_of(nest: LoopNest) -> LoopNestPlan:
     """Each axis by itself."""
     axes = tuple(range(len(nest.domain)))
-    return NestPlan(nest, nest.domain, dict(zip(axes, axes, strict=True)), axes, (), False, frozenset())
+    return LoopNestPlan(nest, nest.domain, dict(zip(axes, axes, strict=True)), axes, (), False, frozenset())
 
 
 def _precision(dtype: DType) -> str:
@@ -146,7 +148,7 @@ class _Writer:
         extent = self.attention.extent(axes)
         return Dim(name, axes, str(extent), block, any(extent % n for n in sizes))
 
-    def phase(self) -> TritonPhase:
+    def kernel_launch(self) -> TritonLaunch:
         """The function and what it is given."""
         attention, kernel, w = self.attention, self.attention.kernel, self.w
         self._places()
@@ -170,7 +172,7 @@ class _Writer:
         source = module(name, pointers, (), ("bm", "bk"), doc, w)
         function = TritonFunction(name, source, tuple(dtype_of(v) for v in self.given.used), (), ("bm", "bk"))
         configs = tuple(self._config(t, m, n, batches) for t in self.tiles)
-        return TritonPhase(function, tuple(self.numbers[name] for name in pointers), (), configs)
+        return TritonLaunch(function, tuple(self.numbers[name] for name in pointers), (), configs)
 
     def _config(self, tile: AttentionTile, m: int, n: int, batches: int) -> Config:
         programs = math.ceil(m / tile.rows if self.by_rows else n / tile.keys) * batches
@@ -225,40 +227,40 @@ class _Writer:
             return
         if self.by_rows:
             self._delta()
-        for stage in attention.middle.stages:
-            if not self._needs_other(stage):
-                blocks.known[stage.result] = self._stage(stage)
+        for kernel_op in attention.middle.ops:
+            if not self._needs_other(kernel_op):
+                blocks.known[kernel_op.result] = self._kernel_op(kernel_op)
                 continue
-            for read in stage.reads:
+            for read in kernel_op.reads:
                 if read.value in attention.kernel.arguments and 1 not in blocks.dims_of(read.axes):
                     blocks.read(read)
 
-    def _needs_other(self, stage: Stage) -> bool:
+    def _needs_other(self, kernel_op: KernelOp) -> bool:
         """Whether a map needs anything that the walk gives."""
-        made = {s.result for s in self.attention.kernel.stages}
-        waits = any(r.value in made and r.value not in self.maps.known for r in stage.reads)
-        return waits or bool(stage.anywhere) or 1 in self.maps.dims_of(stage.axes)
+        made = {s.result for s in self.attention.kernel.ops}
+        waits = any(r.value in made and r.value not in self.maps.known for r in kernel_op.reads)
+        return waits or bool(kernel_op.indirect) or 1 in self.maps.dims_of(kernel_op.axes)
 
     def _delta(self) -> None:
         """Write the sum of the result times its gradient, for each row, and put it into memory."""
         assert self.attention.delta is not None
-        (stage, axes), grads = self.attention.delta, self.attention.given[-1]
-        kept = dict(zip(stage.axes, axes, strict=True))
-        gradient = next(r for r in stage.reads if r.value is grads.left.value)
-        output = next(r for r in stage.reads if r.value is not grads.left.value)
+        (kernel_op, axes), grads = self.attention.delta, self.attention.given[-1]
+        kept = dict(zip(kernel_op.axes, axes, strict=True))
+        gradient = next(r for r in kernel_op.reads if r.value is grads.left.value)
+        output = next(r for r in kernel_op.reads if r.value is not grads.left.value)
         # Axes of the contraction of gradient and values: those of maps by way of it, and its terms.
         places = {a: grads.where.get(m, -1) for a, m in kept.items()}
         places |= dict(zip(gradient.axes, grads.left.axes, strict=True))
         read = Read(output.value, tuple(places[a] for a in output.axes))
         o = self._load("o", read, grads, self.own.name, True)
-        kind = triton_type(dtype_of(stage.result))
+        kind = triton_type(dtype_of(kernel_op.result))
         self.w.line(f"delta = tl.sum({self.operands[-1]}.to({kind}) * {o}.to({kind}), axis=1, keep_dims=True)")
-        offset, mask = self._delta_place(stage, axes)
-        self.maps.put(self.given.pointer(stage.result), offset, "delta", mask)
-        self.maps.known[stage.result] = "delta"
+        offset, mask = self._delta_place(kernel_op, axes)
+        self.maps.put(self.given.pointer(kernel_op.result), offset, "delta", mask)
+        self.maps.known[kernel_op.result] = "delta"
 
-    def _delta_place(self, stage: Stage, axes: Axes) -> tuple[str, str | None]:
-        return self.maps.offset(axes, row_major(shape_of(stage.result))), self.maps.mask(self.maps.dims_of(axes))
+    def _delta_place(self, kernel_op: KernelOp, axes: Axes) -> tuple[str, str | None]:
+        return self.maps.offset(axes, row_major(shape_of(kernel_op.result))), self.maps.mask(self.maps.dims_of(axes))
 
     # --- the walk ------------------------------------------------------------------------------------------
 
@@ -272,18 +274,20 @@ class _Writer:
         for given, own, name in zip(attention.given, self.operands, ("scores", "grads"), strict=False):
             other = self._operand(given, not self.by_rows, down)
             dot = f"tl.dot({own}, tl.trans({other}){_precision(given.dtype)}, out_dtype={triton_type(given.wide)})"
-            blocks.known[given.stage.result] = w.let(name, dot)
+            blocks.known[given.kernel_op.result] = w.let(name, dot)
         if attention.softmax is not None:
             self._online(attention.softmax, totals[0], down)
             return
         if not self.by_rows and attention.delta is not None:
-            stage, axes = attention.delta
-            offset, mask = self._delta_place(stage, axes)
-            w.line(f"delta = tl.load({self.given.pointer(stage.result)} + {offset}{f', mask={mask}' if mask else ''})")
-            blocks.known[stage.result] = "delta"
-        for stage in attention.middle.stages:
-            if stage.result not in blocks.known:
-                blocks.known[stage.result] = self._stage(stage)
+            kernel_op, axes = attention.delta
+            offset, mask = self._delta_place(kernel_op, axes)
+            w.line(
+                f"delta = tl.load({self.given.pointer(kernel_op.result)} + {offset}{f', mask={mask}' if mask else ''})"
+            )
+            blocks.known[kernel_op.result] = "delta"
+        for kernel_op in attention.middle.ops:
+            if kernel_op.result not in blocks.known:
+                blocks.known[kernel_op.result] = self._kernel_op(kernel_op)
         mask = blocks.mask([0, 1])
         for contraction, total in zip(self.made, totals, strict=True):
             left = blocks.known[contraction.left.value]
@@ -294,7 +298,7 @@ class _Writer:
     def _online(self, softmax: OnlineSoftmax, total: str, down: str) -> None:
         """Write how a block of scores is added to the rows: where a greater one comes, what there is fades."""
         w, blocks, wide = self.w, self.maps, self.attention.wide
-        self._stages(softmax.before)
+        self._kernel_ops(softmax.before)
         score = self.maps.read(softmax.peak.reads[0])
         mask, nothing = blocks.mask([1]), literal(-math.inf, wide)
         shown = w.let("shown", f"tl.where({mask}, {score}, {nothing})") if mask else score
@@ -308,30 +312,30 @@ class _Writer:
         part = reduce(softmax.total.combine.name, power, 1, wide, w)
         w.line(f"weight = weight * {faded} + {part}")
         blocks.known[softmax.shares[-1].result] = power
-        self._stages((*softmax.beside, *softmax.after))
+        self._kernel_ops((*softmax.beside, *softmax.after))
         left = blocks.known[softmax.after[-1].result] if softmax.after else power
         self._add(self.made[0], left, False, total, f"{total} * {faded}", down)
         w.line(f"peak = {higher}")
 
     def _power(self, softmax: OnlineSoftmax, score: str) -> str:
         """Write the power of a score less the base."""
-        steps = [s for stage in softmax.powers for s in stage.steps]
+        steps = [s for kernel_op in softmax.powers for s in kernel_op.steps]
         if self.made[0].dtype in HALVES and len(steps) == 2:
             # What is rounded to half precision needs no more than the GPU's own.
             return self.w.let("power", f"tl.exp({score} - base)")
         self.maps.known |= {softmax.peak.reads[0].value: score, softmax.peak.result: "base"}
-        self._stages(softmax.powers)
+        self._kernel_ops(softmax.powers)
         return self.maps.known[softmax.powers[-1].result]
 
-    def _stages(self, stages: Iterable[Stage]) -> None:
-        for stage in stages:
-            self.maps.known[stage.result] = self.maps.stage(stage)
+    def _kernel_ops(self, kernel_ops: Iterable[KernelOp]) -> None:
+        for kernel_op in kernel_ops:
+            self.maps.known[kernel_op.result] = self.maps.kernel_op(kernel_op)
 
-    def _stage(self, stage: Stage) -> str:
+    def _kernel_op(self, kernel_op: KernelOp) -> str:
         """Write a map: powers of what is rounded to half precision need no more than the GPU's own."""
-        if self.attention.given[0].dtype in HALVES and [type(op) for op in stage.steps] == [functions.ExpOp]:
-            return self.w.let("power", f"tl.exp({self.maps.read(stage.reads[0])})")
-        return self.maps.stage(stage)
+        if self.attention.given[0].dtype in HALVES and [type(op) for op in kernel_op.steps] == [functions.ExpOp]:
+            return self.w.let("power", f"tl.exp({self.maps.read(kernel_op.reads[0])})")
+        return self.maps.kernel_op(kernel_op)
 
     def _add(self, made: GridContraction, left: str, masked: bool, total: str, sofar: str, down: str) -> None:
         """Write the product of a block that the middle made, and add it to what there is so far."""
@@ -381,10 +385,10 @@ class _Writer:
             columns = self.counters[made.width]
             self.w.line(f"{total} = tl.sum(tl.where({columns} < 1, {total}, 0.0), axis=1, keep_dims=True)")
         blocks.known |= {softmax.total.reads[0].value: total, softmax.total.result: "weight"}
-        self._stages(softmax.shares)
-        for stage, name in ((softmax.peak, "peak"), (softmax.total, "weight")):
-            if stage.result in kernel.results:
-                blocks.store(stage, name)
+        self._kernel_ops(softmax.shares)
+        for kernel_op, name in ((softmax.peak, "peak"), (softmax.total, "weight")):
+            if kernel_op.result in kernel.results:
+                blocks.store(kernel_op, name)
         return blocks.known[softmax.shares[-1].result]
 
     def _end(self, made: GridContraction, total: str) -> None:
@@ -397,9 +401,9 @@ class _Writer:
         blocks.index |= {where[a]: name for a, name in self.maps.index.items() if a in where}
         blocks.index |= {axis: "0" for axis, size in enumerate(nest.domain) if size == 1}
         blocks.places(1, "")
-        blocks.known[made.stage.result] = total
-        for stage in (made.stage, *made.epilogue):
-            if stage is not made.stage:
-                blocks.known[stage.result] = blocks.stage(stage)
-            if stage.result in kernel.results:
-                blocks.store(stage, blocks.known[stage.result])
+        blocks.known[made.kernel_op.result] = total
+        for kernel_op in (made.kernel_op, *made.epilogue):
+            if kernel_op is not made.kernel_op:
+                blocks.known[kernel_op.result] = blocks.kernel_op(kernel_op)
+            if kernel_op.result in kernel.results:
+                blocks.store(kernel_op, blocks.known[kernel_op.result])

@@ -14,7 +14,7 @@ import numpy as np
 
 from hybridc.dtypes import is_float
 from hybridc.errors import UnsupportedError
-from hybridc.ir.kernel import Number, number_as
+from hybridc.ir.kernel import Number, constant_as
 
 DType = np.dtype[Any]
 
@@ -103,7 +103,7 @@ def triton_type(dtype: DType) -> str:
 
 def literal(value: Number, dtype: DType) -> str:
     """A number as the dtype holds it, as source; of half precision all digits, as Triton may compare it in single."""
-    value = float(np.float16(value)) if dtype == HALF else number_as(value, dtype)
+    value = float(np.float16(value)) if dtype == HALF else constant_as(value, dtype)
     if isinstance(value, float) and not math.isfinite(value):
         return f'float("{value}")'
     return repr(value)
@@ -113,7 +113,7 @@ def number(value: Number, dtype: DType) -> Term:
     """A number as a term; to Triton before 3.9 the number -0 is 0."""
     if is_float(dtype) and repr(value) == "-0.0":
         return Term(f"(tl.full([], 0.0, {triton_type(dtype)}) * -1.0)", dtype)
-    return Term(literal(value, dtype), dtype, number_as(value, dtype))
+    return Term(literal(value, dtype), dtype, constant_as(value, dtype))
 
 
 def parsed(text: str, dtype: DType) -> Term:

@@ -29,7 +29,7 @@ class LatestLaunches:
         self.of.clear()
         return ()
 
-    def blamed(self, error: DeviceError, stream: int | None = None) -> DeviceError:
+    def in_context(self, error: DeviceError, stream: int | None = None) -> DeviceError:
         """The error with the launches that may have caused it; with a stream, the launch that returned it."""
         if stream is not None and os.environ.get("CUDA_LAUNCH_BLOCKING") == "1":
             return DeviceError(f"{error}: {next(_texts(tuple(self.of[stream])))}")

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hybridc.errors import DeviceError
-from hybridc.lower.triton.launches import LibraryProduct
+from hybridc.lower.triton.launches import LibraryMatmul
 
 if TYPE_CHECKING:
     from hybridc.runtime.devices.nvidia.cuda import Cuda
@@ -48,8 +48,8 @@ class Cublas:
     stream, with a workspace that the recording owns.
     """
 
-    def __init__(self, card: Cuda, library: Any) -> None:
-        self._card = card
+    def __init__(self, gpu: Cuda, library: Any) -> None:
+        self._card = gpu
         self._functions: dict[str, Any] = {}
         for name, types in FUNCTIONS.items():
             function = getattr(library, name)
@@ -59,7 +59,7 @@ class Cublas:
         self._handles: dict[int, c_void_p] = {}
         self._using = threading.Lock()
 
-    def prepare(self, product: LibraryProduct) -> Callable[[Sequence[int]], None] | None:
+    def prepare(self, product: LibraryMatmul) -> Callable[[Sequence[int]], None] | None:
         """The matmul as a function of the addresses of its matrices; None if cuBLAS does not have it."""
         names = [dtype.name for dtype in product.dtypes]
         pairs = [(name, name) for name in KINDS] + [("float16", "float32"), ("bfloat16", "float32")]
@@ -88,12 +88,12 @@ class Cublas:
     @contextmanager
     def _lent(self) -> Generator[c_void_p]:
         """The current stream's handle, set to the stream that launches go to now."""
-        card, handle = self._card, self._handle()
-        stream, order = card.stream, card.order
+        gpu, handle = self._card, self._handle()
+        stream, order = gpu.stream, gpu.order
         if order == stream:
             yield handle
             return
-        memory = card.recorded_memory(WORKSPACE if card.capability >= (9, 0) else OLD_WORKSPACE)
+        memory = gpu.recorded_memory(WORKSPACE if gpu.capability >= (9, 0) else OLD_WORKSPACE)
         self._call("cublasSetStream_v2", handle, order)
         try:
             self._call("cublasSetWorkspace_v2", handle, memory.pointer, memory.nbytes)

@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary
 import numpy.typing as npt
 
 from hybridc.errors import DeviceMemoryError
-from hybridc.lower.triton.launches import LibraryProduct
+from hybridc.lower.triton.launches import LibraryMatmul
 from hybridc.lower.triton.triton_function import Config, TritonFunction
 from hybridc.runtime.devices.array import DeviceMemory
 from hybridc.runtime.devices.device import Device, Event, Launch
@@ -22,7 +22,7 @@ from hybridc.runtime.devices.nvidia import driver as cuda
 from hybridc.runtime.devices.nvidia.asked import LatestLaunches
 from hybridc.runtime.devices.nvidia.compiled import DIVISIBLE, binary, divisible_by
 from hybridc.runtime.devices.nvidia.cublas import Cublas, library
-from hybridc.runtime.devices.nvidia.current import Current, OneCard
+from hybridc.runtime.devices.nvidia.current import Current, OneGpu
 from hybridc.runtime.devices.nvidia.driver import FUNCTIONS, Driver, LateError, LaunchConfig
 from hybridc.runtime.devices.nvidia.recorder import GraphRecorder
 
@@ -42,18 +42,18 @@ class Cuda(Device):
     def __init__(self, driver: Driver, index: int = 0) -> None:
         self.driver = driver
         self.index = index
-        card = driver.pointer("cuDeviceGet", index)
-        self.name = driver.name(card)
+        gpu = driver.pointer("cuDeviceGet", index)
+        self.name = driver.name(gpu)
         major, minor, multiprocessors, shared = (
-            driver.pointer("cuDeviceGetAttribute", number, card)
+            driver.pointer("cuDeviceGetAttribute", number, gpu)
             for number in (cuda.MAJOR, cuda.MINOR, cuda.MULTIPROCESSORS, cuda.SHARED_MEMORY)
         )
         self.capability = (major, minor)
         self.multiprocessors = multiprocessors
         self.shared = shared
-        context = driver.pointer("cuDevicePrimaryCtxRetain", card)
+        context = driver.pointer("cuDevicePrimaryCtxRetain", gpu)
         #: Context manager that makes the GPU's context current on this thread.
-        self.current = (OneCard if driver.count() == 1 else Current)(driver, context)
+        self.current = (OneGpu if driver.count() == 1 else Current)(driver, context)
         self.asked = LatestLaunches()
         self._loaded: WeakValueDictionary[Any, _Loaded] = WeakValueDictionary()
         self._loading = threading.Lock()
@@ -62,11 +62,11 @@ class Cuda(Device):
         self._recorder = GraphRecorder(self)
         self.recording = self._recorder.where
         self._cublas: Cublas | None = None
-        self.prepare_memory(card)
+        self.prepare_memory(gpu)
 
-    def prepare_memory(self, card: int) -> None:
+    def prepare_memory(self, gpu: int) -> None:
         """Let the pool keep freed memory for later arrays, instead of returning it at every synchronisation."""
-        pool = self.driver.pointer("cuDeviceGetDefaultMemPool", card)
+        pool = self.driver.pointer("cuDeviceGetDefaultMemPool", gpu)
         self.driver.call("cuMemPoolSetAttribute", pool, cuda.POOL_KEEPS, ctypes.byref(ctypes.c_uint64(_KEEP_ALL)))
 
     @property
@@ -108,7 +108,7 @@ class Cuda(Device):
         try:
             self.driver.fail(name, error)
         except LateError as late:
-            raise self.asked.blamed(late, stream) from late
+            raise self.asked.in_context(late, stream) from late
 
     def free(self, name: str, *arguments: Any) -> None:
         """Call a function that frees something; errors are ignored, as nothing can be done about them."""
@@ -167,7 +167,7 @@ class Cuda(Device):
                 self._often.popitem(last=False)
         found(pointers, numbers)
 
-    def multiply(self, product: LibraryProduct) -> Callable[[Sequence[int]], None] | None:
+    def multiply(self, product: LibraryMatmul) -> Callable[[Sequence[int]], None] | None:
         if self._cublas is None:
             found = library()
             self._cublas = None if found is None else Cublas(self, found)
@@ -203,25 +203,25 @@ class _Owned:
 
     __slots__ = ("_card", "_pointer", "_stream")
 
-    def __init__(self, card: Cuda, pointer: int, stream: int) -> None:
-        self._card = card
+    def __init__(self, gpu: Cuda, pointer: int, stream: int) -> None:
+        self._card = gpu
         self._pointer = pointer
         self._stream = stream
 
     def __del__(self) -> None:
-        card, driver = self._card, self._card.driver
+        gpu, driver = self._card, self._card.driver
         if driver.usable and not driver.is_ending():  # as ``free``, for the memory of every result
-            with card.current:
+            with gpu.current:
                 driver.functions["cuMemFreeAsync"](self._pointer, self._stream)
 
 
 class _Event(Event):
     """A CUDA event."""
 
-    def __init__(self, card: Cuda) -> None:
-        self._card = card
-        self.handle = card.pointer("cuEventCreate", 0)
-        weakref.finalize(self, card.free, "cuEventDestroy_v2", self.handle).atexit = False
+    def __init__(self, gpu: Cuda) -> None:
+        self._card = gpu
+        self.handle = gpu.pointer("cuEventCreate", 0)
+        weakref.finalize(self, gpu.free, "cuEventDestroy_v2", self.handle).atexit = False
 
     def record(self) -> None:
         self._card.call("cuEventRecord", self.handle, self._card.stream)
@@ -237,8 +237,8 @@ class _Event(Event):
 class _Prepared:
     """A function with a configuration; specialised on its arguments' divisibility at the first such call."""
 
-    def __init__(self, card: Cuda, function: TritonFunction, config: Config) -> None:
-        self._card = card
+    def __init__(self, gpu: Cuda, function: TritonFunction, config: Config) -> None:
+        self._card = gpu
         self._function = function
         self._config = config
         self._ready: dict[int, _Ready] = {}
@@ -270,11 +270,11 @@ class _Prepared:
 class _Ready:
     """A launch of a loaded function, with the parameter buffer that the driver reads."""
 
-    def __init__(self, card: Cuda, function: TritonFunction, loaded: _Loaded, grid: tuple[int, int, int]) -> None:
-        self._card = card
+    def __init__(self, gpu: Cuda, function: TritonFunction, loaded: _Loaded, grid: tuple[int, int, int]) -> None:
+        self._card = gpu
         self._function = function
         self._loaded = loaded
-        self._launch: Any = card.driver.functions["cuLaunchKernelEx"]
+        self._launch: Any = gpu.driver.functions["cuLaunchKernelEx"]
         self._config = LaunchConfig(grid, (loaded.warps * _WARP, 1, 1), loaded.shared)
         self._where = ctypes.addressof(self._config)
         # A 4-byte integer is the first half of its 8 bytes (little endian).
@@ -284,31 +284,31 @@ class _Ready:
         self._using = threading.Lock()
 
     def __call__(self, pointers: Sequence[int], numbers: Sequence[int]) -> None:
-        card = self._card
-        with card.current, self._using:  # the driver has copied the values when it returns
+        gpu = self._card
+        with gpu.current, self._using:  # the driver has copied the values when it returns
             count = len(pointers)
             self._values[:count] = pointers
             self._values[count : count + len(numbers)] = numbers
-            self._config.stream = stream = card.recording.stream or card.stream
+            self._config.stream = stream = gpu.recording.stream or gpu.stream
             error = self._launch(self._where, self._loaded.kernel, self._places, None)
-        card.asked.of[stream].append(self._function)
+        gpu.asked.of[stream].append(self._function)
         if error:
-            card.failed("cuLaunchKernelEx", error, stream)
+            gpu.failed("cuLaunchKernelEx", error, stream)
 
 
 class _Loaded:
     """A loaded module of machine code."""
 
-    def __init__(self, card: Cuda, function: TritonFunction, config: Config, divisible: int) -> None:
-        code = binary(function, config, card.capability, divisible)
-        if code.shared > card.shared:
+    def __init__(self, gpu: Cuda, function: TritonFunction, config: Config, divisible: int) -> None:
+        code = binary(function, config, gpu.capability, divisible)
+        if code.shared > gpu.shared:
             raise DeviceMemoryError(
-                f"{function.name} ({config}) needs {code.shared} bytes of shared memory; {card.name} has {card.shared}"
+                f"{function.name} ({config}) needs {code.shared} bytes of shared memory; {gpu.name} has {gpu.shared}"
             )
-        module = card.pointer("cuModuleLoadData", code.code)
+        module = gpu.pointer("cuModuleLoadData", code.code)
         # A module is unloaded only when no launch of it can be pending.
-        weakref.finalize(self, card.retire, functools.partial(card.free, "cuModuleUnload", module)).atexit = False
-        self.kernel = card.pointer("cuModuleGetFunction", module, code.entry.encode())
+        weakref.finalize(self, gpu.retire, functools.partial(gpu.free, "cuModuleUnload", module)).atexit = False
+        self.kernel = gpu.pointer("cuModuleGetFunction", module, code.entry.encode())
         self.warps, self.shared, self.parameters = code.warps, code.shared, code.parameters
         if code.shared > _SHARED:
-            card.call("cuFuncSetAttribute", self.kernel, cuda.FUNCTION_SHARED_MEMORY, code.shared)
+            gpu.call("cuFuncSetAttribute", self.kernel, cuda.FUNCTION_SHARED_MEMORY, code.shared)

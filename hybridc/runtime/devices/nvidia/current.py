@@ -26,7 +26,7 @@ class _Entered(threading.local):
     done = False
 
 
-class OneCard(Current):
+class OneGpu(Current):
     """With a single GPU its context stays current: other libraries use no other."""
 
     def __init__(self, driver: Driver, context: int) -> None:

@@ -168,10 +168,10 @@ class Driver:
         """The number of GPUs."""
         return self._cards
 
-    def name(self, card: int) -> str:
+    def name(self, gpu: int) -> str:
         """The name of a GPU."""
         text = ctypes.create_string_buffer(256)
-        self.call("cuDeviceGetName", text, len(text), card)
+        self.call("cuDeviceGetName", text, len(text), gpu)
         return text.value.decode()
 
 

@@ -31,8 +31,8 @@ class GraphRecorder:
     while it captures.
     """
 
-    def __init__(self, card: Cuda) -> None:
-        self._card = card
+    def __init__(self, gpu: Cuda) -> None:
+        self._card = gpu
         self.where = _Where()
         self._using = threading.Lock()
         self._stream = 0
@@ -61,22 +61,22 @@ class GraphRecorder:
         Raises:
             DeviceError: the capture failed.
         """
-        card = self._card
-        card.driver.check()  # in a forked process others may have held the lock
-        with card.current, self._using:
+        gpu = self._card
+        gpu.driver.check()  # in a forked process others may have held the lock
+        with gpu.current, self._using:
             if not self._stream:
-                self._stream = card.pointer("cuStreamCreate", NON_BLOCKING)
-            card.call("cuStreamBeginCapture_v2", self._stream, RELAXED)
+                self._stream = gpu.pointer("cuStreamCreate", NON_BLOCKING)
+            gpu.call("cuStreamBeginCapture_v2", self._stream, RELAXED)
             self.where.stream = self._stream
             try:
                 work()
             except BaseException:  # the capture must end in any case
-                card.call("cuGraphDestroy", self._end())
-                card.asked.done(self._stream)
+                gpu.call("cuGraphDestroy", self._end())
+                gpu.asked.done(self._stream)
                 raise
             memory = self.where.memory
             graph = self._end()
-            return Recorded(card, graph, (work, memory), card.asked.done(self._stream))
+            return Recorded(gpu, graph, (work, memory), gpu.asked.done(self._stream))
 
     def _end(self) -> int:
         """End the capture; the CUDA graph."""
@@ -93,21 +93,21 @@ class Recorded:
     It keeps alive what its launches use: functions and memory.
     """
 
-    def __init__(self, card: Cuda, graph: int, kept: object, launched: tuple[Launched, ...]) -> None:
-        self._card = card
+    def __init__(self, gpu: Cuda, graph: int, kept: object, launched: tuple[Launched, ...]) -> None:
+        self._card = gpu
         self._kept = kept
         self._launched = launched
         try:
-            self._graph = card.pointer("cuGraphInstantiateWithFlags", graph, 0)
+            self._graph = gpu.pointer("cuGraphInstantiateWithFlags", graph, 0)
         finally:
-            card.call("cuGraphDestroy", graph)
-        weakref.finalize(self, card.free, "cuGraphExecDestroy", self._graph).atexit = False
-        self._launch = card.driver.functions["cuGraphLaunch"]
+            gpu.call("cuGraphDestroy", graph)
+        weakref.finalize(self, gpu.free, "cuGraphExecDestroy", self._graph).atexit = False
+        self._launch = gpu.driver.functions["cuGraphLaunch"]
 
     def __call__(self) -> None:
-        card, stream = self._card, self._card.stream
-        with card.current:
+        gpu, stream = self._card, self._card.stream
+        with gpu.current:
             error = self._launch(self._graph, stream)
-        card.asked.of[stream].append(self._launched)
+        gpu.asked.of[stream].append(self._launched)
         if error:
-            card.failed("cuGraphLaunch", error, stream)
+            gpu.failed("cuGraphLaunch", error, stream)

@@ -1,5 +1,5 @@
 // Contractions with the rows between them are one kernel where they share a grid, if what lies between is large.
-// RUN: hybridc-opt %s -p 'decompose,hybrid-to-linalg,cse,dce,fold-views,cse,dce,fuse-kernels,split-products,fuse-contractions' --split-input-file | filecheck %s
+// RUN: hybridc-opt %s -p 'decompose,hybrid-to-linalg,cse,dce,fold-views,cse,dce,fuse-kernels,split-contractions,fuse-contractions' --split-input-file | filecheck %s
 
 // Attention: heads and queries are the grid of all three nests; of the last one they are axes 0 and 1, too.
 // CHECK-LABEL: func.func @attention

@@ -7,8 +7,8 @@
 // CHECK-NOT:   func.func private @k_matmul
 // CHECK:       func.func private @fused_attention({{.*}}) -> tensor<2x4x6xf32> attributes {hybrid.domains = [array<i64: 2, 4, 5>, array<i64: 2, 4, 5>, array<i64: 2, 4, 6>]} {
 // CHECK:         linalg.generic {{.*}} {hybrid.operator = "matmul", hybrid.axes = array<i64: 0, 1, 2, -1>}
-// CHECK:         linalg.generic {{.*}} {hybrid.operator = "max", hybrid.axes = array<i64: 0, 1, 2>, hybrid.nest = 1 : i64}
-// CHECK:         linalg.generic {{.*}} {hybrid.operator = "matmul", hybrid.axes = array<i64: 0, 1, 2, -1>, hybrid.nest = 2 : i64}
+// CHECK:         linalg.generic {{.*}} {hybrid.operator = "max", hybrid.axes = array<i64: 0, 1, 2>, hybrid.loop_nest = 1 : i64}
+// CHECK:         linalg.generic {{.*}} {hybrid.operator = "matmul", hybrid.axes = array<i64: 0, 1, 2, -1>, hybrid.loop_nest = 2 : i64}
 // CHECK-NOT:   func.func
 func.func @plain(%q: tensor<2x4x3xf32>, %k: tensor<2x5x3xf32>, %v: tensor<2x5x6xf32>) -> tensor<2x4x6xf32> {
   %0 = hybrid.matmul %q, %k {transpose_b = true} : (tensor<2x4x3xf32>, tensor<2x5x3xf32>) -> tensor<2x4x5xf32>

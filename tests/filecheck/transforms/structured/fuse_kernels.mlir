@@ -119,7 +119,7 @@ func.func @across(%x: tensor<1000x1000xf32>) -> tensor<1000x1000xf32> {
 // CHECK-NEXT:    func.return
 // CHECK:       func.func private @fused_add_negative
 // CHECK-SAME:    hybrid.domains = [array<i64: 4>, array<i64: 2, 3>]
-// CHECK:         hybrid.operator = "negative", hybrid.axes = array<i64: 0, 1>, hybrid.nest = 1 : i64
+// CHECK:         hybrid.operator = "negative", hybrid.axes = array<i64: 0, 1>, hybrid.loop_nest = 1 : i64
 func.func @update(%v: tensor<4xf32>, %w: tensor<2x3xf32>) -> (tensor<4xf32>, tensor<2x3xf32>) attributes {hybrid.donated = array<i64: 0, 0, 1, 1>} {
   %a = hybrid.add %v, %v : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
   %b = hybrid.negative %w : (tensor<2x3xf32>) -> tensor<2x3xf32>

@@ -2,7 +2,7 @@
 // RUN: hybridc-opt %s -p loops-to-llvm | filecheck %s
 // RUN: hybridc-opt %s -p loops-to-llvm | hybridc-opt | filecheck %s
 
-// CHECK:       llvm.func internal @phase.body(%{{.*}}: !llvm.ptr {llvm.noalias}, %{{.*}}: !llvm.ptr {llvm.noalias},
+// CHECK:       llvm.func internal @region.body(%{{.*}}: !llvm.ptr {llvm.noalias}, %{{.*}}: !llvm.ptr {llvm.noalias},
 // CHECK-SAME:    %{{.*}}: i64, %{{.*}}: i64, %{{.*}}: i64, %{{.*}}: !llvm.ptr {llvm.noalias})
 // CHECK-SAME:    attributes {passthrough = ["noinline", "nounwind"]}
 // CHECK:         llvm.br ^[[HEAD:bb[0-9]+]](%{{.*}} : i64)
@@ -16,13 +16,13 @@
 // CHECK-NEXT:    llvm.br ^{{.*}}(%[[NEXT]], %[[S]] : i64, f32) {hybrid.loop = "carried"}
 // CHECK:         llvm.call @half(%{{.*}}) : (f32) -> f32
 // CHECK:         {hybrid.loop = "sums"}
-// CHECK:       llvm.func @phase(%[[BUFFERS:.*]]: !llvm.ptr, %[[NUMBERS:.*]]: !llvm.ptr, %{{.*}}: i64, %{{.*}}: i64,
+// CHECK:       llvm.func @region(%[[BUFFERS:.*]]: !llvm.ptr, %[[NUMBERS:.*]]: !llvm.ptr, %{{.*}}: i64, %{{.*}}: i64,
 // CHECK:         %[[CELL:[0-9]+]] = llvm.getelementptr inbounds %[[NUMBERS]]
 // CHECK-NEXT:    %{{.*}} = llvm.load %[[CELL]] : !llvm.ptr -> i64
-// CHECK-NEXT:    llvm.call @phase.body(
+// CHECK-NEXT:    llvm.call @region.body(
 // CHECK:       llvm.func internal @half(%{{.*}}: f32) -> f32 attributes {passthrough = ["alwaysinline", "nounwind"]}
-func.func @phase(%x: memref<?xf32>, %y: memref<?xf32>, %n: index, %lo: index, %hi: index, %scratch: memref<?xi8>)
-    attributes {hybrid.phase} {
+func.func @region(%x: memref<?xf32>, %y: memref<?xf32>, %n: index, %lo: index, %hi: index, %scratch: memref<?xi8>)
+    attributes {hybrid.region} {
   %zero = arith.constant 0 : index
   %one = arith.constant 1 : index
   %z = arith.constant 0.0 : f32

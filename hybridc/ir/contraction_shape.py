@@ -1,0 +1,260 @@
+"""A contraction as strided loops, and as a (batched) matmul where it is one; code is chosen by these.
+
+Each loop of a contraction indexes the result and one operand (*rows* with the left, *columns* with the right), all
+three (*batches*), or the operands alone (*summed*). Loops that are contiguous in every array are coalesced. Of those
+that are left, the largest rows, columns and sums are the matmul; loops around it walk the others.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple, cast
+
+import numpy as np
+from xdsl.dialects import arith
+from xdsl.dialects.linalg import ops as linalg
+from xdsl.ir import Block, Operation, SSAValue
+
+from hybridc.dialects.operator_attribute import DType
+from hybridc.dtypes import BFLOAT16, FLOAT16, FLOAT32, wide
+from hybridc.ir.kernel import Kernel, KernelOp
+from hybridc.ir.strides import row_major
+from hybridc.ir.structured import element_dtype, shape_of
+
+Strides = tuple[int, ...]
+
+
+class Loop(NamedTuple):
+    """A loop: its trip count, and its strides, in elements, in the left and right operand and in the result.
+
+    A stride is None where the array is not indexed by the loop.
+    """
+
+    size: int
+    a: int | None
+    b: int | None
+    c: int | None
+
+    @property
+    def kind(self) -> tuple[bool, bool, bool]:
+        """Which arrays it indexes."""
+        return (self.a is not None, self.b is not None, self.c is not None)
+
+    @property
+    def steps(self) -> tuple[int, int, int]:
+        """The strides, 0 where an array is not indexed."""
+        return (self.a or 0, self.b or 0, self.c or 0)
+
+    @property
+    def swapped(self) -> Loop:
+        """The loop with the operands exchanged."""
+        return self._replace(a=self.b, b=self.a)
+
+    def before(self, inner: Loop) -> bool:
+        """Whether this loop can be coalesced with an inner one: in each array it continues where that one ends."""
+        return self.kind == inner.kind and self.steps == tuple([s * inner.size for s in inner.steps])
+
+
+# Dtypes of factors that are multiplied as they are, and of their accumulators.
+_SUMMED_IN = {d: wide(d) for d in (FLOAT16, BFLOAT16, FLOAT32, np.dtype(np.float64))}
+BATCH, ROW, COLUMN, SUM = (True, True, True), (True, False, True), (False, True, True), (True, True, False)
+
+
+@dataclass(frozen=True)
+class ContractionLoops:
+    """A contraction's loops; those of the result come first, in the order of its memory.
+
+    ``op`` is the linalg op, whose body says how to multiply and add.
+    """
+
+    kept: tuple[Loop, ...]
+    summed: tuple[Loop, ...]
+    op: Operation
+
+    @property
+    def outputs(self) -> int:
+        """Elements of the result."""
+        return math.prod(loop.size for loop in self.kept)
+
+    @property
+    def terms(self) -> int:
+        """How many products are summed for each element: the depth K."""
+        return math.prod(loop.size for loop in self.summed)
+
+    @property
+    def flops(self) -> int:
+        """Multiplications and additions of the contraction."""
+        return 2 * self.outputs * self.terms
+
+
+def contraction_of(kernel: Kernel, strides: Sequence[Strides] | None = None) -> ContractionLoops:
+    """The loops of a kernel that is one contraction; ``strides`` are those of its arguments, then of its results."""
+    (kernel_op,) = kernel.ops
+    values = [*kernel.arguments, *kernel.results]
+    steps = [row_major(shape_of(v)) for v in values] if strides is None else strides
+    of = dict(zip(values, steps, strict=True))
+    places = [dict(zip(r.axes, of[r.value], strict=True)) for r in kernel_op.reads]
+    places.append(dict(zip(kernel_op.axes, of[kernel_op.result], strict=True)))
+    sizes = {a: n for r in kernel_op.reads for a, n in zip(r.axes, shape_of(r.value), strict=True)}
+    return ContractionLoops(*loops_of(sizes, places), kernel_op.op)
+
+
+def loops_of(
+    sizes: Mapping[int, int], places: Sequence[Mapping[int, int]]
+) -> tuple[tuple[Loop, ...], tuple[Loop, ...]]:
+    """The loops of the result and the summed ones, given sizes and strides of the axes in each of the three arrays."""
+    loops = [Loop(n, *[p.get(axis) for p in places]) for axis, n in sizes.items() if n != 1]
+    kept = sorted((loop for loop in loops if loop.c is not None), key=lambda x: -abs(x.c or 0))
+    summed = sorted((loop for loop in loops if loop.c is None), key=lambda x: -abs(x.a or 0))
+    return tuple(_merged(kept)), tuple(_merged(summed))
+
+
+def _merged(loops: Sequence[Loop]) -> list[Loop]:
+    """Coalesce neighbouring loops."""
+    found: list[Loop] = []
+    for loop in reversed(loops):
+        outer = next((i for i, other in enumerate(found) if loop.before(other)), None)
+        if outer is None:
+            found.insert(0, loop)
+        else:
+            found[outer] = found[outer]._replace(size=found[outer].size * loop.size)
+    return found
+
+
+@dataclass(frozen=True)
+class Matrices:
+    """A batched strided matmul: ``C[i, j] (+)= sum over l of A[i, l] * B[l, j]``, in loops ``around`` and ``over``.
+
+    ``around`` are batch loops, ``over`` outer reduction loops. Strides are those of (row, sum) in A, of (sum, column)
+    in B and of (row, column) in C, of which one is 1: the last, unless the operands were exchanged. ``swapped`` says
+    that A is the contraction's right operand, in the loops too. A stride along an axis of size 1 is 0.
+    """
+
+    m: int
+    n: int
+    k: int
+    a: tuple[int, int]
+    b: tuple[int, int]
+    c: tuple[int, int]
+    around: tuple[Loop, ...]
+    over: tuple[Loop, ...]
+    swapped: bool
+
+    @property
+    def batches(self) -> int:
+        """The batch size."""
+        return math.prod(loop.size for loop in self.around)
+
+    @property
+    def flops(self) -> int:
+        """Multiplications and additions."""
+        return 2 * self.m * self.n * self.k * self.batches * math.prod(loop.size for loop in self.over)
+
+    def exchanged(self) -> Matrices:
+        """The transposed problem: C^T = B^T A^T."""
+        return Matrices(
+            m=self.n,
+            n=self.m,
+            k=self.k,
+            a=(self.b[1], self.b[0]),
+            b=(self.a[1], self.a[0]),
+            c=(self.c[1], self.c[0]),
+            around=tuple(loop.swapped for loop in self.around),
+            over=tuple(loop.swapped for loop in self.over),
+            swapped=not self.swapped,
+        )
+
+    def in_blocks(self, count: int, least: int) -> Matrices:
+        """The same matmul with blocks of rows as a batch loop: ``count`` blocks at least, if that divides the rows.
+
+        Blocks have at least ``least`` rows. So threads can share a matmul with few columns.
+        """
+        possible = [n for n in range(1, self.m // least + 1) if self.m % n == 0]
+        blocks = next((n for n in possible if n >= count), max(possible, default=1))
+        if blocks == 1:
+            return self
+        rows = self.m // blocks
+        loop = Loop(blocks, rows * self.a[0], 0, rows * self.c[0])
+        return replace(self, m=rows, around=(*self.around, loop))
+
+
+def matrices_of(contraction: ContractionLoops) -> Matrices | None:
+    """The contraction as a batched matmul, if its result has contiguous rows or columns."""
+    return matrices_of_loops(contraction.kept, contraction.summed)
+
+
+def matrices_of_loops(kept: Sequence[Loop], summed: Sequence[Loop]) -> Matrices | None:
+    """The batched matmul of these loops."""
+    rows = [loop for loop in kept if loop.kind == ROW]
+    columns = [loop for loop in kept if loop.kind == COLUMN]
+    if any(loop.kind != SUM for loop in summed):
+        return None
+    along = next((loop for loop in kept if loop.c == 1), None)
+    if along is None:
+        along = Loop(1, None, 0, 1)
+    if along.kind == BATCH:
+        return None
+    swapped = along.kind == ROW
+    across = max(columns if swapped else rows, key=lambda x: x.size, default=Loop(1, 0, 0, 0))
+    inner = max(summed, key=_inner, default=Loop(1, 0, 0, None))
+    left, right = (1, 0) if swapped else (0, 1)
+    around = tuple(loop for loop in kept if loop is not across and loop is not along)
+    over = tuple(loop for loop in summed if loop is not inner)
+    return Matrices(
+        m=across.size,
+        n=along.size,
+        k=inner.size,
+        a=(across.steps[left], inner.steps[left]),
+        b=(inner.steps[right], along.steps[right]),
+        c=(across.steps[2], 1),
+        around=tuple(loop.swapped for loop in around) if swapped else around,
+        over=tuple(loop.swapped for loop in over) if swapped else over,
+        swapped=swapped,
+    )
+
+
+def _inner(loop: Loop) -> tuple[int, int]:
+    """Sort key of summed loops, the innermost last: the longest, of these the contiguous one."""
+    return loop.size, -abs(loop.a or 0)
+
+
+def body_key(block: Block) -> str:
+    """A key of a body: its operations and their operands."""
+    numbers: dict[SSAValue, int] = {v: i for i, v in enumerate(block.args)}
+    words: list[str] = []
+    for op in block.ops:
+        for result in op.results:
+            numbers[result] = len(numbers)
+        value = f"={op.value}" if isinstance(op, arith.ConstantOp) else ""
+        kinds = ",".join(str(r.type) for r in op.results)
+        words.append(f"{op.name}{value}({','.join(str(numbers[v]) for v in op.operands)}){kinds}")
+    return " ".join(words)
+
+
+def multiplied(kernel_op: KernelOp) -> tuple[DType, DType] | None:
+    """Dtypes of factors and accumulator, if an op's body is a multiply-add of floating-point numbers."""
+    found = _factors(kernel_op)
+    if found is None:
+        return None
+    left, right, wide = found
+    return (wide if left != right or _SUMMED_IN[left] != wide else left), wide
+
+
+def _factors(kernel_op: KernelOp) -> tuple[DType, DType, DType] | None:
+    """Dtypes of the two factors and of the accumulator, if the body is a multiply-add."""
+    block = kernel_op.op.regions[0].block
+    left, right, sofar = block.args
+    total = cast(linalg.YieldOp, block.last_op).operands[0].owner
+    if not isinstance(total, arith.AddfOp) or sofar not in total.operands:
+        return None
+    term = next((v.owner for v in total.operands if v is not sofar), None)
+    if not isinstance(term, arith.MulfOp) or {_narrow(v) for v in term.operands} != {left, right}:
+        return None
+    wide = element_dtype(sofar.type)
+    return None if wide.itemsize < 4 else (element_dtype(left.type), element_dtype(right.type), wide)
+
+
+def _narrow(value: SSAValue) -> SSAValue:
+    return value.owner.operands[0] if isinstance(value.owner, arith.ExtFOp) else value

@@ -1,0 +1,461 @@
+"""How the loops of one nest are walked: which axes are one, what threads share, what is kept between sweeps.
+
+Threads share the *points*: the leading axes of the nest along which nothing waits for anything. At each point,
+*sweeps* run one after the other: loops over the same inner axes, with all the stages that can be computed in one go. A
+value that a later sweep reads is computed again there if that is cheap, else it is kept in scratch.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import DenseArrayBase
+from xdsl.dialects.linalg import ops as linalg
+from xdsl.ir import SSAValue
+
+from hybridc.ir.costs import RECOMPUTED, SQUARE
+from hybridc.ir.kernel import Axes, Kernel, KernelOp, LoopNest, Read, number_of
+from hybridc.ir.structured import Shape, dtype_of, shape_of
+
+_COSTLY = (arith.DivfOp, arith.RemSIOp, arith.RemUIOp)
+
+
+@dataclass(eq=False)
+class Sweep:
+    """Stages in the same loops: ``axes`` are the inner axes that they walk; none for what is done once at a point."""
+
+    axes: Axes
+    ops: list[KernelOp] = field(default_factory=lambda: list[KernelOp]())
+
+
+@dataclass(eq=False)
+class LoopNestPlan:
+    """The walk of a nest over merged axes, whose sizes are ``sizes``.
+
+    ``points`` are the axes that threads share, ``inner`` the others. If there are no points, threads share the one
+    inner axis, if ``shared``. Values that follow memory along another axis than the inner one are walked in tiles of
+    both axes: ``tiled`` is that axis, the last of the points. ``kept`` are the values that lie in scratch, ``again``
+    those that are computed where they are read. ``dynamic`` axes have sizes that the code is given: the first, and of
+    the points those that are known to vary. ``crossed`` are those that some value follows across memory.
+    """
+
+    nest: LoopNest
+    sizes: Shape
+    merged: Mapping[int, int]
+    parallel: Axes
+    inner: Axes
+    shared: bool
+    dynamic: frozenset[int]
+    tiled: int | None = None
+    crossed: Axes = ()
+    sweeps: list[Sweep] = field(default_factory=lambda: list[Sweep]())
+    scratch: list[SSAValue] = field(default_factory=lambda: list[SSAValue]())
+    rematerialized: set[SSAValue] = field(default_factory=lambda: set[SSAValue]())
+    op_of: dict[SSAValue, KernelOp] = field(default_factory=lambda: dict[SSAValue, KernelOp]())
+
+    def axes(self, axes: Axes) -> Axes:
+        """Axes of the nest as merged ones."""
+        return tuple(dict.fromkeys(self.merged[a] for a in axes))
+
+    def loops(self, kernel_op: KernelOp) -> Axes:
+        """The inner axes that a stage walks, in the order of the loops."""
+        walked = {*self.axes(kernel_op.axes), *self.axes(kernel_op.reduced)}
+        return tuple(a for a in self.inner if a in walked)
+
+    def is_column_reduction(self, kernel_op: KernelOp) -> bool:
+        """Whether points give parts of what a stage computes."""
+        reduced = self.axes(kernel_op.reduced)
+        return any(a in self.parallel for a in reduced) or (self.shared and bool(reduced))
+
+    def extent(self, axes: Iterable[int]) -> int:
+        """How many elements merged axes have."""
+        return math.prod(self.sizes[a] for a in axes)
+
+    def at(self, nest: LoopNest) -> LoopNestPlan | None:
+        """The walk of the same nest with other sizes; None if it would be another walk."""
+        sizes = _sizes(nest, self.merged, len(self.sizes))
+        same = not self.crossed or _tiled(self.crossed, sizes, self.inner[0]) == self.tiled
+        if not same:
+            return None
+        made = copy.copy(self)
+        made.nest, made.sizes = nest, sizes
+        return made
+
+    @property
+    def range(self) -> int:
+        """How many iterations threads share."""
+        if self.shared:
+            return self.extent(self.inner)
+        if self.tiled is None:
+            return self.extent(self.parallel)
+        return self.extent(self.parallel[:-1]) * -(-self.sizes[self.tiled] // SQUARE)
+
+
+def plan_loop_nest(
+    kernel: Kernel, nest: LoopNest, strided: frozenset[SSAValue], outside: Callable[[SSAValue], bool]
+) -> LoopNestPlan:
+    """The walk of a nest; ``strided`` arguments are no plain arrays, ``outside`` values are in memory after it."""
+    plan = _axes(nest, strided)
+    kernel_ops = _wanted(kernel, nest)
+    plan.op_of = {s.result: s for s in kernel_ops}
+    _sweeps(plan, kernel_ops)
+    _memory(plan, outside)
+    return plan
+
+
+def plan_tiles(kernel: Kernel, nest: LoopNest, strided: Set[SSAValue], merge: bool) -> LoopNestPlan:
+    """The axes of a nest whose statements are about whole tiles: all values that it makes are known afterwards."""
+    groups = merged_axes(nest, strided) if merge else [(a,) for a in range(len(nest.domain))]
+    merged = {a: i for i, group in enumerate(groups) for a in group}
+    grid = sum(group[-1] < nest.grid for group in groups)
+    everywhere = tuple(range(len(groups)))
+    plan = LoopNestPlan(
+        nest, _sizes(nest, merged, len(groups)), merged, everywhere[:grid], everywhere[grid:], False, frozenset()
+    )
+    plan.op_of = {s.result: s for s in _wanted(kernel, nest)}
+    return plan
+
+
+def _wanted(kernel: Kernel, nest: LoopNest) -> list[KernelOp]:
+    """The stages whose results somebody reads."""
+    read = {r.value for s in kernel.ops for r in s.reads} | set(kernel.results)
+    return [s for s in nest.ops if s.result in read]
+
+
+# --- axes -------------------------------------------------------------------------------------------------
+
+
+def merged_axes(nest: LoopNest, strided: Set[SSAValue]) -> list[Axes]:
+    """Neighbouring axes that are walked as one: every value has them next to each other, or has none of them."""
+    rank = len(nest.domain)
+    orders = [r.axes for s in nest.ops for r in s.reads if number_of(r.value) is None and not r.index]
+    orders += [s.axes for s in nest.ops]
+    apart = (r for s in nest.ops for r in s.reads if r.value in strided or r.index)
+    fixed = {a for r in apart for a in r.axes} | indexed_axes(nest.ops)
+    fixed |= {a for s in nest.ops if s.result in strided for a in s.axes}
+    groups: list[Axes] = [(0,)] if rank else []
+    for a in range(1, rank):
+        together = (
+            all(_adjacent(order, a - 1) for order in orders)
+            and all((a in s.reduced) == (a - 1 in s.reduced) for s in nest.ops)
+            and (a < nest.grid) == (a - 1 < nest.grid)
+            and not {a - 1, a} & fixed
+        )
+        if together:
+            groups[-1] = (*groups[-1], a)
+        else:
+            groups.append((a,))
+    return groups
+
+
+def _axes(nest: LoopNest, strided: frozenset[SSAValue]) -> LoopNestPlan:
+    groups = merged_axes(nest, strided)
+    merged = {a: i for i, group in enumerate(groups) for a in group}
+    sizes = _sizes(nest, merged, len(groups))
+    grid = sum(group[0] < nest.grid for group in groups)
+    everywhere = tuple(range(len(groups)))
+    dynamic = frozenset({0, *(merged[a] for a in nest.varying)})
+    if grid < len(groups) or not groups:
+        given = dynamic & {0, *everywhere[:grid]} & {*everywhere}
+        return LoopNestPlan(nest, sizes, merged, everywhere[:grid], everywhere[grid:], False, given)
+    vector = merged[nest.vector] if nest.vector is not None else len(groups) - 1
+    crossed = _across_memory(nest, merged, vector)
+    tiled = _tiled(crossed, sizes, vector)
+    points = tuple(a for a in everywhere if a not in (vector, tiled))
+    if tiled is not None:
+        given = dynamic & {0, *points, tiled}
+        return LoopNestPlan(nest, sizes, merged, (*points, tiled), (vector,), False, given, tiled, crossed)
+    given = dynamic & {0, *points}
+    return LoopNestPlan(nest, sizes, merged, points, (vector,), not points, given, crossed=crossed)
+
+
+def _sizes(nest: LoopNest, merged: Mapping[int, int], count: int) -> Shape:
+    """How many elements the merged axes have."""
+    sizes = [1] * count
+    for a, n in enumerate(nest.domain):
+        sizes[merged[a]] *= n
+    return tuple(sizes)
+
+
+def _across_memory(nest: LoopNest, merged: Mapping[int, int], vector: int) -> Axes:
+    """The axes along which some value lies in memory that the innermost loop walks across."""
+    if any(s.combine is not None for s in nest.ops):
+        return ()
+    crossed: list[int] = []
+    for kernel_op in nest.ops:
+        for axes in (*(r.axes for r in kernel_op.reads if number_of(r.value) is None and not r.index), kernel_op.axes):
+            found = {merged[a] for a in axes}
+            last = merged[axes[-1]] if axes else vector
+            if last != vector and vector in found:
+                crossed.append(last)
+    return tuple(dict.fromkeys(crossed))
+
+
+def _tiled(crossed: Axes, sizes: Shape, vector: int) -> int | None:
+    """The axis that is walked in tiles: the first that is long enough."""
+    return next((a for a in crossed if min(sizes[a], sizes[vector]) >= SQUARE), None)
+
+
+def _adjacent(order: Axes, a: int) -> bool:
+    """Whether a value has both axes ``a`` and the next, one after the other, or none of them."""
+    if a not in order or a + 1 not in order:
+        return (a in order) == (a + 1 in order)
+    return order.index(a + 1) == order.index(a) + 1
+
+
+def indexed_axes(kernel_ops: Iterable[KernelOp]) -> set[int]:
+    """The axes whose index a body reads."""
+    found: set[int] = set()
+    for kernel_op in kernel_ops:
+        for op in kernel_op.op.regions[0].block.ops:
+            if isinstance(op, linalg.IndexOp):
+                found.add(loop_axes(kernel_op)[op.dim.value.data])
+    return found
+
+
+def loop_axes(kernel_op: KernelOp) -> Axes:
+    """The axis that each loop of a stage is."""
+    return tuple(cast("DenseArrayBase[Any]", kernel_op.op.attributes["hybrid.axes"]).get_values())
+
+
+# --- sweeps -----------------------------------------------------------------------------------------------
+
+
+def _sweeps(plan: LoopNestPlan, kernel_ops: list[KernelOp]) -> None:
+    """Put each stage into the first sweep over its axes that comes late enough."""
+    at: dict[SSAValue, int] = {}  # the sweep after which a value is there
+    for kernel_op in kernel_ops:
+        axes = plan.loops(kernel_op)
+        earliest = 0
+        for read in kernel_op.reads:
+            made = plan.op_of.get(read.value)
+            if made is None or read.value not in at:
+                continue
+            ready = made.combine is None and plan.loops(made) == axes and set(made.axes) == set(read.axes)
+            earliest = max(earliest, at[read.value] + (0 if ready and _same_place(made, read) else 1))
+        number = next((i for i in range(earliest, len(plan.sweeps)) if plan.sweeps[i].axes == axes), None)
+        if number is None:
+            number = len(plan.sweeps)
+            plan.sweeps.append(Sweep(axes))
+        plan.sweeps[number].ops.append(kernel_op)
+        at[kernel_op.result] = number
+
+
+def _same_place(made: KernelOp, read: Read) -> bool:
+    """Whether a value is read at the element that was just made."""
+    return made.axes == read.axes
+
+
+# --- memory -----------------------------------------------------------------------------------------------
+
+
+def _memory(plan: LoopNestPlan, outside: Callable[[SSAValue], bool]) -> None:
+    """Decide about values that are read in a later sweep than the one that makes them."""
+    where = {s.result: sweep for sweep in plan.sweeps for s in sweep.ops}
+    for sweep in plan.sweeps:
+        for kernel_op in sweep.ops:
+            value = kernel_op.result
+            later = [s for w in plan.sweeps if w is not sweep for s in w.ops if _reads(s, value)]
+            if later and sweep.axes and not outside(value) and not plan.is_column_reduction(kernel_op):
+                _place(plan, kernel_op, where, outside)
+
+
+def _place(
+    plan: LoopNestPlan, kernel_op: KernelOp, where: Mapping[SSAValue, Sweep], outside: Callable[[SSAValue], bool]
+) -> None:
+    """Keep a value, or compute it again, and with it what it is made of."""
+    if kernel_op.combine is not None:
+        if _kept_inside(plan, kernel_op):  # else it is one number at a point
+            plan.scratch.append(kernel_op.result)
+        return
+    chain: set[SSAValue] = set()
+    if _work_again(plan, kernel_op.result, where, outside, chain) <= RECOMPUTED:
+        plan.rematerialized |= chain
+    else:
+        plan.scratch.append(kernel_op.result)
+
+
+def _reads(kernel_op: KernelOp, value: SSAValue) -> bool:
+    return any(r.value is value for r in kernel_op.reads)
+
+
+def _kept_inside(plan: LoopNestPlan, kernel_op: KernelOp) -> bool:
+    """Whether a reduction leaves more than one number at a point."""
+    return any(a in plan.inner for a in plan.axes(kernel_op.axes))
+
+
+def _work_again(
+    plan: LoopNestPlan,
+    value: SSAValue,
+    where: Mapping[SSAValue, Sweep],
+    outside: Callable[[SSAValue], bool],
+    chain: set[SSAValue],
+) -> int:
+    """Operations to compute an element of a value again from what is in memory or known at a point, by a ``chain``."""
+    kernel_op = plan.op_of.get(value)
+    if kernel_op is None or value in plan.scratch or outside(value) or not where[value].axes:
+        return 0
+    if kernel_op.combine is not None:
+        return 0 if not _kept_inside(plan, kernel_op) else RECOMPUTED + 1
+    chain.add(value)
+    total = 0
+    for op in kernel_op.steps:
+        total += RECOMPUTED + 1 if isinstance(op, _COSTLY) or not op.name.startswith("arith.") else 1
+    return total + sum(_work_again(plan, r.value, where, outside, chain) for r in kernel_op.reads)
+
+
+def scratch_bytes(plan: LoopNestPlan, value: SSAValue) -> int:
+    """What a value that is kept takes for one point."""
+    kernel_op = plan.op_of[value]
+    inner = [a for a in plan.axes(kernel_op.axes) if a in plan.inner]
+    return plan.extent(inner) * dtype_of(value).itemsize
+
+
+# --- loop nests as native code runs them ------------------------------------------------------------------------------
+#
+# A value that follows only some of the axes that threads share would be written by many points at once, by none if one
+# of the other axes is empty, and a sum would count its elements again at each. Such values get nests of their own, in
+# which the other axes have size one.
+
+
+def loop_nests_of(kernel: Kernel) -> list[LoopNest]:
+    """The nests in the order in which they run, without stages that nobody needs."""
+    return [part for nest in kernel.nests for part in _parts(nest, _left_in_memory(kernel, nest))]
+
+
+def read_elsewhere(nests: Sequence[LoopNest], nest: LoopNest, value: SSAValue) -> bool:
+    """Whether another of the nests reads a value that it does not make itself."""
+    others = (n for n in nests if n is not nest and all(s.result is not value for s in n.ops))
+    return any(r.value is value for n in others for s in n.ops for r in s.reads)
+
+
+def _left_in_memory(kernel: Kernel, nest: LoopNest) -> list[KernelOp]:
+    """The stages of a nest whose results are read after it."""
+    read = {r.value for n in kernel.nests if n is not nest for s in n.ops for r in s.reads} | set(kernel.results)
+    return [s for s in nest.ops if s.result in read]
+
+
+def _parts(nest: LoopNest, left: list[KernelOp]) -> Iterable[LoopNest]:
+    """A nest for the results that leave out the same axes of the grid; first those that leave out most."""
+    groups: dict[tuple[int, ...], list[KernelOp]] = {}
+    for kernel_op in left:
+        groups.setdefault(_left_out(nest, kernel_op), []).append(kernel_op)
+    made: set[SSAValue] = set()
+    for axes in sorted(groups, key=len, reverse=True):
+        needed = _needed(nest, groups[axes], made)
+        made.update(s.result for s in groups[axes])
+        if not axes and len(needed) == len(nest.ops):
+            yield nest
+        else:
+            part = replace(nest, ops=tuple(needed), left_out=axes)
+            yield part.at(nest.domain)
+
+
+def _left_out(nest: LoopNest, kernel_op: KernelOp) -> tuple[int, ...]:
+    """The axes of the grid, of sizes other than one, that a stage does not walk."""
+    walked = {*kernel_op.axes, *kernel_op.reduced}
+    return tuple(a for a in range(nest.grid) if a not in walked and nest.domain[a] != 1)
+
+
+def _needed(nest: LoopNest, wanted: Iterable[KernelOp], made: set[SSAValue]) -> list[KernelOp]:
+    """These stages and those that they are made from, but for what is in memory."""
+    needed = {s.result for s in wanted}
+    for kernel_op in reversed(nest.ops):
+        if kernel_op.result in needed:
+            needed.update(r.value for r in kernel_op.reads if r.value not in made)
+    return [s for s in nest.ops if s.result in needed]
+
+
+# --- arguments that results may overwrite -----------------------------------------------------------------------------
+
+
+def in_sweeps(plan: LoopNestPlan) -> Sequence[KernelOp]:
+    """The stages of a nest, one sweep after the other."""
+    return [kernel_op for sweep in plan.sweeps for kernel_op in sweep.ops]
+
+
+def inplace_pairs(
+    kernel: Kernel, strided: frozenset[SSAValue], order_of: Callable[[LoopNestPlan], Sequence[KernelOp]] = in_sweeps
+) -> list[tuple[int, int]]:
+    """Pairs of an argument and a result: each element of the argument is read before that of the result is written.
+
+    ``order_of`` gives the stages of a nest in the order in which each element is computed; none where elements are
+    computed in other ways.
+    """
+    results = set(kernel.results)
+    kinds = {(shape_of(r), dtype_of(r)) for r in results - strided}
+    if not any((shape_of(a), dtype_of(a)) in kinds for a in kernel.arguments):
+        return []
+    pairs: list[tuple[int, int]] = []
+    nests = loop_nests_of(kernel)
+    indirect = {v for s in kernel.ops for v in s.indirect}
+    for number, nest in enumerate(nests):
+        plan = plan_loop_nest(kernel, nest, strided, results.__contains__)
+        order = {kernel_op: i for i, kernel_op in enumerate(order_of(plan))}
+        later = {r.value for n in nests[number + 1 :] for s in n.ops for r in s.reads}
+
+        def last(kernel_op: KernelOp, plan: LoopNestPlan = plan, order: Mapping[KernelOp, int] = order) -> int:
+            return _last_read(plan, order, kernel_op)
+
+        pairs += pairs_in(kernel, nest, order, last, strided, later | indirect)
+    return pairs
+
+
+def pairs_in(
+    kernel: Kernel,
+    nest: LoopNest,
+    order: Mapping[KernelOp, int],
+    last: Callable[[KernelOp], int],
+    strided: Set[SSAValue],
+    needed: Set[SSAValue] = frozenset(),
+) -> list[tuple[int, int]]:
+    """The pairs in one nest whose stages are computed in an order, in which each reads at its ``last`` place at last.
+
+    Nothing ``needed`` is written over.
+    """
+    made = {kernel_op.result: kernel_op for kernel_op in order}
+    results = [(j, made[r]) for j, r in enumerate(kernel.results) if r in made and r not in strided]
+    return [
+        (i, j)
+        for i, argument in enumerate(kernel.arguments)
+        if argument not in strided and argument not in needed and argument not in kernel.results
+        for j, kernel_op in results
+        if _may_overwrite(nest, order, last, argument, kernel_op)
+    ]
+
+
+def _may_overwrite(
+    nest: LoopNest,
+    order: Mapping[KernelOp, int],
+    last: Callable[[KernelOp], int],
+    argument: SSAValue,
+    kernel_op: KernelOp,
+) -> bool:
+    result = kernel_op.result
+    if kernel_op.combine is not None or number_of(result) is not None:
+        return False
+    if (shape_of(argument), dtype_of(argument)) != (shape_of(result), dtype_of(result)):
+        return False
+    if len(kernel_op.axes) != len(nest.domain) or set(kernel_op.axes) != set(range(len(nest.domain))):
+        return False
+    reads = [(s, read) for s in order for read in s.reads if read.value is argument]
+    return bool(reads) and all(read.axes == kernel_op.axes and last(s) <= order[kernel_op] for s, read in reads)
+
+
+def _walked_reads(kernel_op: KernelOp, value: SSAValue) -> bool:
+    return any(r.value is value for r in kernel_op.reads)
+
+
+def _last_read(plan: LoopNestPlan, order: Mapping[KernelOp, int], kernel_op: KernelOp) -> int:
+    """Where a stage reads last: at its own place, or at that of those that compute it again."""
+    last = order[kernel_op]
+    if kernel_op.result in plan.rematerialized:
+        for other in order:
+            if _walked_reads(other, kernel_op.result):
+                last = max(last, _last_read(plan, order, other))
+    return last

@@ -1,0 +1,190 @@
+"""Which algorithm computes a contraction: BLAS, register tiles, dot products, or plain loops."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from hybridc.dialects.operator_attribute import DType
+from hybridc.ir.contraction_shape import Matrices, Strides, contraction_of, matrices_of
+from hybridc.ir.kernel import Kernel
+from hybridc.ir.structured import Shape, dtype_of
+from hybridc.lower.llvm.gemm import native_blas
+from hybridc.lower.llvm.gemm.gemm_blas import blas_region
+from hybridc.lower.llvm.gemm.gemm_dots import dot_region
+from hybridc.lower.llvm.gemm.gemm_plain import plain_region
+from hybridc.lower.llvm.gemm.gemm_region import Registers, registers
+from hybridc.lower.llvm.gemm.gemm_tiles import (
+    is_prepacked,
+    panel_columns,
+    panel_width,
+    row_region,
+    tile_region,
+    turned_region,
+)
+from hybridc.lower.llvm.loops.parallel_regions import ParallelRegion
+
+# For at most so few columns dot products pay, or so few rows, if there are so many terms for
+# each row that the horizontal sums do not count: by vector bytes, as 32-byte registers hold few accumulators. With
+# few terms BLAS is the fastest.
+FEW_COLUMNS, FEW_TERMS = 16, 16
+FEW_ROWS, TERMS_FOR_A_ROW = {16: 64, 32: 16, 64: 16}, {16: 8, 32: 16, 64: 8}
+# Packing a panel pays from so many rows on, as long as the left matrix, which is read again for each panel, comes
+# from a cache fast enough: at most so many elements, and a row stride of its terms small enough not to
+# conflict in the cache. A panel has to fit a cache, too. With the last one padded to so many times the columns, tiles
+# only pay where columns are contiguous.
+FEWEST_ROWS, NEAR, MOST_TERMS, FILLED = 4, 2048, 4096, 1.2
+CACHED = {np.dtype(np.float32): 2**20, np.dtype(np.float64): 2**17}
+# Packing a panel takes as long as multiplying so many rows with it. Tiles with exchanged operands, which pack the
+# other one, pay where they take at most this part of the time. Dot products take so many times as long as tiles
+# without packing.
+ROWS_TO_PACK, WORTH_TURNING, EFFORT_OF_DOTS = 10, 0.95, 1.4
+# With vectors of so many bytes, packing into scratch is as fast as prepacked panels;
+# with shorter ones, it takes about an eighth longer.
+FAST_FROM_SCRATCH = 64
+
+
+def is_contraction(kernel: Kernel) -> bool:
+    """Whether a kernel is a single contraction and nothing else."""
+    return len(kernel.nests) == 1 and len(kernel.ops) == 1 and kernel.nests[0].contraction is not None
+
+
+@dataclass(frozen=True)
+class Panels:
+    """The layout of a prepacked right operand: the index of the kernel's argument, and its value.
+
+    ``shape`` is that of the panels: their number, their rows, their columns. ``across``: the rows of the
+    panels are columns of the matrix, whose columns are ``parted``. ``rows`` rows are multiplied with it, with a stride
+    of ``apart`` elements.
+    """
+
+    argument: int
+    matrix: SSAValue
+    across: bool
+    parted: Shape
+    shape: Shape
+    rows: int
+    apart: int
+
+    def pay(self) -> bool:
+        """Whether register tiles with prepacked panels pay for so many rows and terms."""
+        return self.rows >= FEWEST_ROWS and FEW_TERMS <= self.shape[1] <= MOST_TERMS
+
+    def pay_alone(self) -> bool:
+        """Whether prepacking pays for one matmul, as packing into scratch is slower."""
+        vectors, dtype = registers(), dtype_of(self.matrix)
+        if vectors is None or vectors.bytes < FAST_FROM_SCRATCH:
+            return True
+        if self.rows * self.shape[1] > CACHED[dtype]:
+            return True
+        return self.apart > NEAR // dtype.itemsize
+
+
+def prepacked_of(kernel: Kernel) -> Panels | None:
+    """The panels of the right operand of a matmul, if its columns fill them."""
+    vectors = registers()
+    if not is_contraction(kernel) or vectors is None or len(kernel.arguments) != 2:
+        return None
+    (kernel_op,) = kernel.ops
+    dtypes = {dtype_of(v) for v in (*kernel.arguments, kernel_op.result)}
+    matrices = matrices_of(contraction_of(kernel)) if len(dtypes) == 1 else None
+    if matrices is None or matrices.around or matrices.over or dtypes.isdisjoint(native_blas.GEMM):
+        return None
+    right = kernel_op.reads[0 if matrices.swapped else 1]
+    dtype = dtypes.pop()
+    width = panel_width(dtype, vectors)
+    if len(right.axes) != 2 or matrices.n % width:
+        return None
+    count = matrices.n // width
+    across = right.axes[0] == kernel_op.axes[-1]
+    parted = (count, width, matrices.k) if across else (matrices.k, count, width)
+    number = kernel.arguments.index(right.value)
+    shape = (count, matrices.k, width)
+    return Panels(number, right.value, across, parted, shape, matrices.m, matrices.a[1])
+
+
+def regions_of_matmul(
+    kernel: Kernel, threads: int, strides: Sequence[Strides] | None = None, algorithms: Sequence[str] = ()
+) -> list[ParallelRegion]:
+    """The parallel regions of a contraction, in order; none if the result is empty.
+
+    ``strides``, in elements, are those of the kernel's arguments and then its results; by default all are contiguous.
+    The first possible one of ``ways`` is taken; by default the one that is expected to be fastest.
+    """
+    contraction = contraction_of(kernel, strides)
+    if contraction.outputs == 0:
+        return []
+    (kernel_op,) = kernel.ops
+    values = [*kernel.arguments, *kernel.results]
+    left, right = [values.index(r.value) for r in kernel_op.reads]
+    result = values.index(kernel_op.result)
+    dtypes = {dtype_of(values[i]) for i in (left, right, result)}
+    matrices = matrices_of(contraction)
+    if len(dtypes) == 1 and matrices is not None:
+        buffers = (right, left, result) if matrices.swapped else (left, right, result)
+        made = matrices_region(matrices, dtypes.pop(), buffers, threads, algorithms)
+        if made is not None:
+            return [made]
+    return [plain_region(contraction, (left, right, result))]
+
+
+def matrices_region(
+    given: Matrices, dtype: DType, buffers: tuple[int, ...], threads: int, algorithms: Sequence[str] = ()
+) -> ParallelRegion | None:
+    """The parallel region of a matmul by the algorithm expected to be fastest, or the first possible of ``ways``."""
+    if dtype not in native_blas.GEMM:
+        return None
+    for algorithm in algorithms or _preferred(given, dtype):
+        made: ParallelRegion | None = None
+        match algorithm:
+            case "blas":
+                made = blas_region(given, dtype, buffers)
+            case "tiles":
+                made = tile_region(given, dtype, buffers, threads)
+            case "turned":
+                made = turned_region(given, dtype, buffers, threads)
+            case "rows":
+                made = row_region(given, dtype, buffers, threads)
+            case "dots":
+                made = dot_region(given, dtype, buffers, threads)
+            case _:
+                raise ValueError(f"there is no way {algorithm!r} to multiply matrices")
+        if made is not None:
+            return made
+    return None
+
+
+def _preferred(given: Matrices, dtype: DType) -> Sequence[str]:
+    """The algorithms for a matmul, the fastest first: as ``benchmarks/gemm.py`` measures."""
+    vectors = registers()
+    if not FEW_TERMS <= given.k <= MOST_TERMS or vectors is None:
+        return ("blas", "tiles")
+    if is_prepacked(given, panel_width(dtype, vectors)):
+        return ("rows", "tiles", "blas")
+    filled = panel_columns(given.n, dtype, vectors) > FILLED * given.n
+    few_rows = given.m <= FEW_ROWS[vectors.bytes] and given.m * TERMS_FOR_A_ROW[vectors.bytes] <= given.k
+    tiles = given.m >= FEWEST_ROWS and _is_cached(given, dtype) and not filled
+    plain, exchanged = [_effort_of_tiles(x, dtype, vectors) for x in (given, given.exchanged())]
+    turned = tiles and given.b[0] == 1 and exchanged < WORTH_TURNING * plain
+    if turned and exchanged < EFFORT_OF_DOTS * given.m * given.n:
+        few_rows = False
+    if given.a[1] == given.b[0] == 1 and (few_rows or given.n <= FEW_COLUMNS or filled):
+        return ("dots", "tiles", "blas") if given.m >= FEWEST_ROWS else ("dots", "blas", "tiles")
+    if turned:
+        return ("turned", "tiles", "blas")
+    return ("tiles", "blas") if tiles else ("blas", "tiles")
+
+
+def _effort_of_tiles(given: Matrices, dtype: DType, vectors: Registers) -> int:
+    """The cost of register tiles with packing and memory traffic, in multiply-adds per term."""
+    columns, width = panel_columns(given.n, dtype, vectors), panel_width(dtype, vectors)
+    again = 0 if _is_cached(given, dtype) else given.m * (columns // width - 1)
+    return columns * (given.m + ROWS_TO_PACK) + again
+
+
+def _is_cached(given: Matrices, dtype: DType) -> bool:
+    """Whether the left matrix, which tiles read again for each panel, stays in a cache."""
+    return given.m * given.k <= CACHED[dtype] and given.a[1] * dtype.itemsize <= NEAR

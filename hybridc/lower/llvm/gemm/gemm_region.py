@@ -1,0 +1,298 @@
+"""What gemm functions share: the parallel region around their loops, batch loops, vectors in registers."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from xdsl.dialects import arith, func, vector
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    DenseArrayBase,
+    DenseIntOrFPElementsAttr,
+    FunctionType,
+    ModuleOp,
+    UnitAttr,
+    VectorType,
+    i64,
+)
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+
+from hybridc.dialects.operator_attribute import DType
+from hybridc.ground.machine import Machine
+from hybridc.ir.contraction_shape import Loop, Matrices
+from hybridc.ir.costs import matmul_time
+from hybridc.ir.structured import shape_of
+from hybridc.lower.llvm.codegen import processor
+from hybridc.lower.llvm.loops.loop_builder import BYTES, INDEX, LoopBuilder, array_type
+
+# Chunks for each thread, if they are large enough: load balance.
+PARTS = 4
+
+
+def time_of(given: Matrices, dtype: DType, computer: Machine | None = None) -> float:
+    """Nanoseconds of a matmul on one thread, on this computer or another."""
+    elements = given.m * given.k + given.k * given.n + given.m * given.n
+    return matmul_time(given.flops, elements * given.batches * dtype.itemsize, computer)
+
+
+@dataclass(frozen=True, eq=False)
+class Index:
+    """An index value with operators; arithmetic on it emits operations."""
+
+    b: LoopBuilder
+    value: SSAValue
+
+    def of(self, other: Index | int) -> Index:
+        """An index in the same builder."""
+        return Index(self.b, self.b.index(other)) if isinstance(other, int) else other
+
+    def __add__(self, other: Index | int) -> Index:
+        if isinstance(other, int) and other == 0:
+            return self
+        return Index(self.b, self.b.plus(self.value, self.of(other).value))
+
+    def __sub__(self, other: Index | int) -> Index:
+        return self._pure(arith.SubiOp, other)
+
+    def __mul__(self, other: Index | int) -> Index:
+        if isinstance(other, int) and other in (0, 1):
+            return self if other else self.of(0)
+        return Index(self.b, self.b.times(self.value, self.of(other).value))
+
+    def __floordiv__(self, other: Index | int) -> Index:
+        return self._pure(arith.DivUIOp, other)
+
+    def __mod__(self, other: Index | int) -> Index:
+        return self._pure(arith.RemUIOp, other)
+
+    def ceildiv(self, other: Index | int) -> Index:
+        """Division rounded up."""
+        return (self + other - 1) // other
+
+    def least(self, other: Index | int) -> Index:
+        """The minimum."""
+        return self._pure(arith.MinSIOp, other)
+
+    def most(self, other: Index | int) -> Index:
+        """The maximum."""
+        return self._pure(arith.MaxSIOp, other)
+
+    def integer(self, kind: Attribute) -> SSAValue:
+        """The index as an integer of another type."""
+        return self.b.pure(arith.IndexCastOp, [self.value], kind)
+
+    def _pure(self, cls: type[Operation], other: Index | int) -> Index:
+        return Index(self.b, self.b.pure(cls, [self.value, self.of(other).value], INDEX))
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """The arguments of a parallel region, and the builder of its body."""
+
+    b: LoopBuilder
+    arrays: list[SSAValue]
+    numbers: list[Index]
+    lo: Index
+    hi: Index
+    scratch: SSAValue
+
+    def loop(
+        self,
+        low: Index | int,
+        high: Index | int,
+        body: Callable[[Index, list[SSAValue]], Sequence[SSAValue] | None],
+        step: int = 1,
+        starts: Sequence[SSAValue] = (),
+    ) -> list[SSAValue]:
+        """A loop; ``body`` gets the index and the carried values, and returns the next ones."""
+        low, high = self.lo.of(low), self.lo.of(high)
+        return self.b.loop(
+            low.value,
+            high.value,
+            self.b.index(step),
+            lambda i, carried: body(Index(self.b, i), carried) or (),
+            starts,
+        )
+
+
+def region(
+    elements: Sequence[Attribute],
+    numbers: int,
+    write: Callable[[Arguments], None],
+    externals: Sequence[func.FuncOp] = (),
+) -> ModuleOp:
+    """A module in loop form with one parallel region, over arrays of these elements and so many scalars."""
+    kinds = [*(array_type(e) for e in elements), *[INDEX] * numbers, INDEX, INDEX, BYTES]
+    block = Block(arg_types=kinds)
+    b = LoopBuilder(block)
+    *indices, lo, hi = [Index(b, v) for v in block.args[len(elements) : -1]]
+    write(Arguments(b, list(block.args[: len(elements)]), indices, lo, hi, block.args[-1]))
+    block.add_op(func.ReturnOp())
+    function = func.FuncOp("region", FunctionType.from_lists(kinds, []), Region(block))
+    function.attributes["hybrid.region"] = UnitAttr()
+    return ModuleOp([*externals, function])
+
+
+def few_forms(around: Sequence[Loop]) -> tuple[Loop, ...]:
+    """Batch loops brought into one of a few forms, so that one function serves many matmuls.
+
+    There are none or at least two, and all three arrays have a stride for each: 0, if need be.
+    """
+    if not around:
+        return ()
+    once = [Loop(1, 0, 0, 0)] * (2 - len(around))
+    return (*once, *(Loop(x.size, *x.steps) for x in around))
+
+
+@dataclass(frozen=True)
+class Walk:
+    """Loops as scalar arguments: for each its size, then the strides of the arrays that it indexes."""
+
+    sizes: list[Index]
+    strides: list[list[Index | None]]
+
+    @staticmethod
+    def count(loops: Sequence[Loop]) -> int:
+        """The number of scalar arguments of loops."""
+        return sum(1 + sum(loop.kind) for loop in loops)
+
+    @staticmethod
+    def values(loops: Sequence[Loop]) -> tuple[int, ...]:
+        """The scalar arguments of loops."""
+        return tuple(n for x in loops for n in (x.size, *(s for s in (x.a, x.b, x.c) if s is not None)))
+
+    @staticmethod
+    def key(loops: Sequence[Loop]) -> str:
+        """Loops in a function's key: which arrays each indexes."""
+        return ",".join("".join(name for name, follows in zip("abc", x.kind, strict=True) if follows) for x in loops)
+
+    @staticmethod
+    def read(loops: Sequence[Loop], numbers: Sequence[Index]) -> Walk:
+        """The loops of these scalar arguments."""
+        given = iter(numbers)
+        sizes: list[Index] = []
+        strides: list[list[Index | None]] = []
+        for loop in loops:
+            sizes.append(next(given))
+            strides.append([next(given) if follows else None for follows in loop.kind])
+        return Walk(sizes, strides)
+
+    def offsets(self, point: Index) -> list[Index]:
+        """The offsets of the three arrays at a linear index, in elements; the last loop is the fastest."""
+        moved = [point.of(0)] * 3
+        for number in reversed(range(len(self.sizes))):
+            index = point % self.sizes[number] if number else point
+            moved = [x if s is None else x + index * s for x, s in zip(moved, self.strides[number], strict=True)]
+            point = point // self.sizes[number] if number else point
+        return moved
+
+
+# --- vector registers -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Registers:
+    """The vector registers of a processor with fused multiply-add: their bytes, their number."""
+
+    bytes: int
+    count: int
+
+    def lanes(self, dtype: DType) -> int:
+        """Elements of a vector."""
+        return self.bytes // dtype.itemsize
+
+
+def registers() -> Registers | None:
+    """Those of the target processor; None if register tiles do not pay on it."""
+    features = processor.features()
+    if features.get("avx512f") and features.get("avx512vl"):
+        return Registers(64, 32)
+    if features.get("avx2") and features.get("fma"):
+        return Registers(32, 16)
+    if features.get("neon"):
+        return Registers(16, 32)
+    return None
+
+
+@functools.cache
+def _kind(element: AnyFloat, lanes: int) -> VectorType[AnyFloat]:
+    return VectorType(element, [lanes])
+
+
+@functools.lru_cache(256)
+def _mask(lanes: tuple[int, ...]) -> DenseArrayBase[Any]:
+    return DenseArrayBase.from_list(i64, lanes)
+
+
+class Vectors:
+    """Emits operations on vectors of one type."""
+
+    def __init__(self, b: LoopBuilder, element: AnyFloat, lanes: int) -> None:
+        self.b, self.lanes, self.element = b, lanes, element
+        self.kind = _kind(element, lanes)
+        zeros = DenseIntOrFPElementsAttr.from_list(self.kind, [0.0] * lanes)
+        self.zero = b.constant(zeros, self.kind)
+
+    def load(self, array: SSAValue, at: Index) -> SSAValue:
+        """Load contiguous elements."""
+        return self.b.add(vector.LoadOp, [array, at.value], [self.kind]).results[0]
+
+    def store(self, value: SSAValue, array: SSAValue, at: Index) -> None:
+        """Store to contiguous elements."""
+        self.b.add(vector.StoreOp, [value, array, at.value], level=self.b.depth)
+
+    def everywhere(self, scalar: SSAValue) -> SSAValue:
+        """Splat a scalar."""
+        return self.b.pure(vector.BroadcastOp, [scalar], self.kind)
+
+    def fma(self, x: SSAValue, y: SSAValue, z: SSAValue) -> SSAValue:
+        """x * y + z"""
+        return self.b.pure(vector.FMAOp, [x, y, z], self.kind)
+
+    def shuffle(self, x: SSAValue, y: SSAValue, lanes: Sequence[int]) -> SSAValue:
+        """Elements of two vectors by index; those of the second are counted after the first's."""
+        return self.b.pure(vector.ShuffleOp, [x, y], _kind(self.element, len(lanes)), {"mask": _mask(tuple(lanes))})
+
+    def transposed(self, rows: Sequence[SSAValue]) -> list[SSAValue]:
+        """Transpose a square in registers: at each step, blocks twice as large swap the halves beside the diagonal."""
+        found, size = list(rows), self.lanes
+        half = 1
+        while half < size:
+            for i in range(size):
+                if i & half:
+                    continue
+                x, y = found[i], found[i + half]
+                found[i] = self.shuffle(x, y, [lane + size - half if lane & half else lane for lane in range(size)])
+                found[i + half] = self.shuffle(
+                    x, y, [lane + size if lane & half else lane + half for lane in range(size)]
+                )
+            half *= 2
+        return found
+
+    def sums(self, values: Sequence[SSAValue]) -> SSAValue:
+        """The horizontal sum of each vector, as one vector.
+
+        A vector holds segments, one for each sum. At each step the halves of segments are added; while there are
+        two vectors, the halves of both fill one.
+        """
+        found, segment = list(values), self.lanes
+        while segment > 1:
+            half = segment // 2
+            if len(found) > 1:
+                found = [self._halves(x, y, half) for x, y in zip(found[::2], found[1::2], strict=True)]
+            else:
+                found = [self._halves(found[0], None, half)]
+            segment = half
+        return found[0]
+
+    def _halves(self, x: SSAValue, y: SSAValue | None, half: int) -> SSAValue:
+        """The first halves of all segments plus the second ones."""
+        count = shape_of(x)[0] * (1 if y is None else 2)
+        first = [i for i in range(count) if i // half % 2 == 0]
+        other = y or x
+        low = self.shuffle(x, other, first)
+        high = self.shuffle(x, other, [i + half for i in first])
+        return self.b.pure(arith.AddfOp, [low, high], low.type)

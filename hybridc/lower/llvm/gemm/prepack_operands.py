@@ -1,0 +1,228 @@
+"""Prepack the right operand of matmuls in panels: once, for all matmuls that share it.
+
+A panel is as many columns as a register tile has, row after row. Matmuls then read it directly, and threads may
+share the rows of the left matrix (:mod:`hybridc.lower.llvm.gemm.gemm_tiles`); a weight that is used in every time step
+is packed once. The panels are a kernel's result like any other.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects import func
+from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, FunctionType, ModuleOp, SymbolRefAttr, i64
+from xdsl.dialects.linalg import ops as linalg
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from hybridc.dialects.mlir.integer_array import integer_array
+from hybridc.ir.concatenated import part_of
+from hybridc.ir.kernel import Kernel, analyse, number_of
+from hybridc.ir.structured import dtype_of, is_host, kernels, note_dtypes, shape_of
+from hybridc.ir.tensor_builder import Builder, Shape, Tensor, first, iterators, maps, segments, structured_type
+from hybridc.ir.values import functions, new_name
+from hybridc.lower.llvm.gemm.choose_gemm import Panels, prepacked_of
+
+# The least rows, of all matmuls with a matrix, for which prepacking pays.
+ROWS = 256
+# The most elements of a matrix that there is memory for twice.
+LARGEST = 2**22
+
+
+@dataclass(frozen=True)
+class PrepackOperands(ModulePass):
+    """See the module's docstring; contractions are kernels of their own already."""
+
+    name = "prepack-operands"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        packer = _Packer(op)
+        for function in functions(op):
+            if function.sym_visibility is None:
+                packer.pack(function)
+        packer.drop_unused()
+
+
+@dataclass(frozen=True)
+class _PrepackedMatmul:
+    """A kernel that is a matmul whose right operand can be prepacked."""
+
+    kernel: Kernel
+    panels: Panels
+
+    @property
+    def operator(self) -> str:
+        """The user's name of it."""
+        return self.kernel.operators[0]
+
+
+class _Packer:
+    """Replaces calls of matmuls, and makes the kernels that they call then."""
+
+    def __init__(self, module: ModuleOp) -> None:
+        self.module = module
+        self.taken = {f.sym_name.data for f in functions(module)}
+        self.contractions: dict[str, _PrepackedMatmul] = {}
+        for name, function in kernels(module).items():
+            kernel = None if is_host(function) else analyse(function)
+            panels = None if kernel is None else prepacked_of(kernel)
+            if kernel is not None and panels is not None:
+                self.contractions[name] = _PrepackedMatmul(kernel, panels)
+        self.made: dict[str, func.FuncOp] = {}  # prepacked matmuls, by the matmuls that they replace
+        # Packing kernels, by the first matmul that needs each. Two whose matrices happen to have equal shapes
+        # have one each, so that the number of kernels is the same at every batch size.
+        self.packers: dict[func.FuncOp, func.FuncOp] = {}
+
+    def pack(self, function: func.FuncOp) -> None:
+        """Prepack the operands of a function's matmuls, where that pays."""
+        users: dict[tuple[SSAValue, bool], list[tuple[func.CallOp, _PrepackedMatmul]]] = {}
+        for op in function.body.block.ops:
+            contraction = self.contractions.get(op.callee.string_value()) if isinstance(op, func.CallOp) else None
+            if isinstance(op, func.CallOp) and contraction is not None and part_of(op.results[0]) is None:
+                key = (op.arguments[contraction.panels.argument], contraction.panels.across)
+                users.setdefault(key, []).append((op, contraction))
+        for (matrix, _), calls in users.items():
+            if not self._enough(calls):  # most have too few rows: the cheap test first
+                continue
+            fitting = [each for each in calls if self._fits(each[1])]
+            pays = len(fitting) > 1 or (len(fitting) == 1 and fitting[0][1].panels.pay_alone())
+            if pays and (len(fitting) == len(calls) or self._enough(fitting)):
+                panels = self._panels(matrix, *fitting[0])
+                for call, contraction in fitting:
+                    self._multiply(call, contraction, panels)
+
+    def drop_unused(self) -> None:
+        """Remove matmuls without calls."""
+        ops = [op for f in functions(self.module) if f.body.blocks for op in f.body.block.ops]
+        called = {op.callee.string_value() for op in ops if isinstance(op, func.CallOp)}
+        for name in self.made.keys() - called:
+            Rewriter.erase_op(self.contractions[name].kernel.function)
+
+    # --- calls ---------------------------------------------------------------------------------------------
+
+    def _enough(self, calls: Sequence[tuple[func.CallOp, _PrepackedMatmul]]) -> bool:
+        """Whether the matmuls with a matrix have enough rows together."""
+        return sum(contraction.panels.rows for _, contraction in calls) >= ROWS
+
+    def _fits(self, contraction: _PrepackedMatmul) -> bool:
+        """Whether a matmul supports a prepacked operand, and this is not too large."""
+        panels = contraction.panels
+        return panels.pay() and math.prod(panels.shape) <= LARGEST
+
+    def _panels(self, matrix: SSAValue, call: func.CallOp, contraction: _PrepackedMatmul) -> SSAValue:
+        """The panels of a matrix, packed before its first matmul."""
+        panels, block = contraction.panels, Block()
+        builder = _builder(block, call, contraction)
+        given = builder.tensor(matrix, shape_of(matrix), dtype_of(matrix))
+        parted = builder.reshape(given, panels.parted)
+        packer = self._packer(contraction, parted)
+        packed = builder.add(
+            func.CallOp, [parted.value], packer.function_type.outputs.data, {"callee": _symbol(packer)}
+        )
+        _insert(block, call)
+        return packed.results[0]
+
+    def _multiply(self, call: func.CallOp, contraction: _PrepackedMatmul, panels: SSAValue) -> None:
+        """Call the prepacked matmul; the columns of its result are split by panels, and reshaped back."""
+        name = call.callee.string_value()
+        if name not in self.made:
+            self.made[name] = self._product(contraction, panels)
+        made, block = self.made[name], Block()
+        builder = _builder(block, call, contraction)
+        arguments = list(call.arguments)
+        arguments[contraction.panels.argument] = panels
+        result = builder.add(
+            func.CallOp, arguments, made.function_type.outputs.data, {"callee": _symbol(made)}
+        ).results[0]
+        given = builder.tensor(result, shape_of(result), dtype_of(call.results[0]))
+        whole = builder.reshape(given, shape_of(call.results[0]))
+        _insert(block, call)
+        whole.value.name_hint = call.results[0].name_hint
+        call.results[0].replace_all_uses_with(whole.value)
+        Rewriter.erase_op(call)
+
+    # --- kernels -------------------------------------------------------------------------------------------
+
+    def _packer(self, contraction: _PrepackedMatmul, parted: Tensor) -> func.FuncOp:
+        """The kernel that packs a matrix whose columns are split by panels."""
+        own = contraction.kernel.function
+        if own not in self.packers:
+            block = Block(arg_types=[parted.value.type])
+            builder = Builder(block)
+            builder.location, builder.operator = contraction.kernel.function.location, contraction.operator
+            count, rows, width = contraction.panels.shape
+            places = (0, 2, 1) if contraction.panels.across else (1, 0, 2)
+            out = Tensor(contraction.panels.shape, parted.dtype, builder)
+            made = builder.generic([(block.args[0], places, parted.dtype)], out, first)
+            # Unless it transposes, it walks rows of the matrix, in which the rows of one panel are far apart.
+            turned = contraction.panels.across
+            domain, axes = (contraction.panels.shape, (0, 1, 2)) if turned else ((rows, count, width), (1, 0, 2))
+            self.packers[own] = self._kernel("k_panels", block, made.value, domain, axes)
+        return self.packers[own]
+
+    def _product(self, contraction: _PrepackedMatmul, panels: SSAValue) -> func.FuncOp:
+        """The prepacked matmul."""
+        (kernel_op,), argument = contraction.kernel.ops, contraction.panels.argument
+        types = [v.type for v in contraction.kernel.arguments]
+        types[argument] = panels.type
+        block = Block(arg_types=types)
+        builder = Builder(block)
+        builder.location, builder.operator = contraction.kernel.function.location, contraction.operator
+        *rows, _ = shape_of(kernel_op.result)
+        shape, rank = (*rows, contraction.panels.shape[0], contraction.panels.shape[2]), len(rows)
+        loops = {axis: i for i, axis in enumerate(kernel_op.axes[:-1])} | dict.fromkeys(kernel_op.reduced, rank + 2)
+        places = [tuple(loops[a] for a in r.axes) for r in kernel_op.reads if r.value is not contraction.panels.matrix]
+        places.insert(argument, (rank, rank + 2, rank + 1))
+        dtype = dtype_of(kernel_op.result)
+        start = builder.start(shape, dtype, number_of(kernel_op.op.operands[-1]))
+        properties: dict[str, Attribute] = {
+            "indexing_maps": maps(rank + 3, (*places, tuple(range(rank + 2)))),
+            "iterator_types": iterators(rank + 3, (rank + 2,)),
+            "operandSegmentSizes": segments(2, 1),
+        }
+        op = builder.add(
+            linalg.GenericOp,
+            [*block.args, start],
+            [structured_type(shape, dtype)],
+            properties,
+            [kernel_op.op.regions[0].clone()],
+        )
+        op.attributes["hybrid.operator"] = kernel_op.op.attributes["hybrid.operator"]
+        axes = (*range(rank + 2), -1)
+        return self._kernel(f"{contraction.kernel.name}_of_panels", block, op.results[0], shape, axes)
+
+    def _kernel(self, wanted: str, block: Block, result: SSAValue, domain: Shape, axes: Sequence[int]) -> func.FuncOp:
+        """A function of one operation, at the end of the module."""
+        assert isinstance(result.owner, Operation)
+        result.owner.attributes["hybrid.axes"] = DenseArrayBase.from_list(i64, axes)
+        block.add_op(func.ReturnOp(result))
+        kind = FunctionType.from_lists([a.type for a in block.args], [result.type])
+        made = func.FuncOp(new_name(wanted, self.taken), kind, Region(block), visibility="private")
+        made.attributes["hybrid.domains"] = ArrayAttr([integer_array(domain)])
+        note_dtypes(made, [dtype_of(v) for v in (*block.args, result)])
+        made.location = result.owner.location
+        self.module.body.block.add_op(made)
+        return made
+
+
+def _builder(block: Block, call: func.CallOp, contraction: _PrepackedMatmul) -> Builder:
+    """A builder with the location and operator of a call."""
+    builder = Builder(block)
+    builder.location, builder.operator = call.location, contraction.operator
+    return builder
+
+
+def _symbol(function: func.FuncOp) -> SymbolRefAttr:
+    return SymbolRefAttr(function.sym_name.data)
+
+
+def _insert(block: Block, before: Operation) -> None:
+    """Insert the operations of a block before another operation."""
+    ops = list(block.ops)
+    for op in ops:
+        op.detach()
+    Rewriter.insert_op(ops, InsertPoint.before(before))

@@ -1,0 +1,381 @@
+"""The parallel regions of a kernel: functions over a range that threads share, with their buffers and scalars.
+
+A function's key identifies its code. Kernels that differ in sizes along their first axis share code:
+those sizes are scalar arguments.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from hybridc.dialects.mlir.hybrid_rt import aligned
+from hybridc.ground.cached import cached_property
+from hybridc.ground.machine import machine
+from hybridc.ground.version import __version__
+from hybridc.ir.costs import copy_time, element_times, sharing
+from hybridc.ir.kernel import Kernel, KernelOp, LoopNest, number_of
+from hybridc.ir.loop_nest_plan import (
+    LoopNestPlan,
+    inplace_pairs,
+    loop_nests_of,
+    plan_loop_nest,
+    read_elsewhere,
+    scratch_bytes,
+)
+from hybridc.ir.native_plan import Position
+from hybridc.ir.strides import row_major
+from hybridc.ir.structured import Shape, dtype_of, shape_of
+from hybridc.ir.tile_program import TileProgram
+from hybridc.lower.llvm.codegen.native_function import NativeFunction
+from hybridc.lower.llvm.loops.copy_loops import Strides, copy_module, plan_copy
+from hybridc.lower.llvm.loops.loop_functions import combine_parts, fill_number
+from hybridc.lower.llvm.loops.tiles_to_loops import BLOCK, LoopEmitter
+from hybridc.transforms.kernels.schedule_kernels import LoopNestMemory, schedule
+
+# Chunks of a column reduction: at most so many, or more of so many points each, as long sums lose precision; or
+# as many as take so many bytes, but at least some; with so many points, if there are enough, that the setup and
+# the combination of a chunk do not count.
+PIECES, LONG, PIECES_BYTES, FEWEST, POINTS = 64, 512, 1 << 20, 8, 16
+
+
+@dataclass(frozen=True)
+class ParallelRegion:
+    """A native function with its arguments.
+
+    ``buffers`` are indices of the kernel's arguments, then its results, then its locals. Threads cut [0, extent) at
+    multiples of ``grain``, but leave fewer than ``least`` iterations to one of them. ``scratch`` is in bytes per
+    thread; ``work`` is an estimate of its time, in nanoseconds. ``way`` names the algorithm of a contraction.
+    """
+
+    function: NativeFunction
+    buffers: tuple[int, ...]
+    numbers: tuple[int | float, ...]
+    extent: int
+    grain: int
+    scratch: int = 0
+    work: float = 0.0
+    least: int = 0
+    algorithm: str = ""
+
+
+@dataclass(frozen=True)
+class TilePhase:
+    """A phase of a tile, whose own scratch begins at ``scratch`` bytes of the thread's.
+
+    Slot 0 of its ``buffers`` is the thread's scratch, then come the buffers of the grid's phase, from the tile on.
+    """
+
+    region: ParallelRegion
+    buffers: tuple[Position, ...]
+    scratch: int
+
+
+@dataclass(frozen=True)
+class GridPhase:
+    """Phases that run one after the other at each tile of a grid, as a :class:`ParallelRegion` runs over a range.
+
+    There are ``sizes`` tiles along each axis; ``steps`` are the bytes between them, for each of the ``buffers``.
+    """
+
+    sizes: tuple[int, ...]
+    steps: tuple[tuple[int, ...], ...]
+    parts: tuple[TilePhase, ...]
+    buffers: tuple[int, ...]
+    extent: int
+    grain: int
+    scratch: int = 0
+    work: float = 0.0
+    least: int = 0
+
+
+@dataclass
+class ParallelRegions:
+    """All parallel regions of a kernel, and the bytes of each of its local buffers."""
+
+    regions: list[ParallelRegion | GridPhase] = field(default_factory=lambda: list[ParallelRegion | GridPhase]())
+    locals: list[int] = field(default_factory=lambda: list[int]())
+
+    @property
+    def scratch(self) -> int:
+        """Scratch bytes per thread."""
+        return max((p.scratch for p in self.regions), default=0)
+
+    def scratch_of(self, threads: int) -> int:
+        """Scratch bytes of all threads that may take part; over a grid these are no more than it has tiles."""
+        taking = (min(threads, p.extent) if isinstance(p, GridPhase) else threads for p in self.regions if p.scratch)
+        return max(taking, default=0) * aligned(self.scratch)
+
+
+Printer = Callable[[TileProgram], NativeFunction]
+
+
+def print_loops(program: TileProgram) -> NativeFunction:
+    """The native function of a tile program, through loops and LLVM."""
+    return NativeFunction(_hash("nest", str(program)), lambda: LoopEmitter(program).module())
+
+
+def regions_of(
+    kernel: Kernel, strides: Mapping[int, Strides] | None = None, inplace: Sequence[tuple[int, int]] = ()
+) -> ParallelRegions:
+    """The parallel regions of a kernel without contractions.
+
+    ``strides``, in elements, are those of non-contiguous arguments and results; ``inplace`` are the
+    pairs of an argument and the result that overwrites it.
+    """
+    given = strides or {}
+    return KernelLoops(kernel, frozenset(given), inplace).at(kernel, given)
+
+
+class KernelLoops:
+    """The functions of a kernel without contractions, for all sizes with the same loop structure.
+
+    ``strided`` are indices of arguments, then results, that may be non-contiguous; ``inplace`` are the pairs of an
+    argument and the result that overwrites it. ``printer`` makes the native function of a tile program.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        strided: frozenset[int],
+        inplace: Sequence[tuple[int, int]],
+        printer: Printer = print_loops,
+    ) -> None:
+        self._kernel = kernel
+        self._printer = printer
+        self._arguments, self._results = kernel.arguments, kernel.results
+        values = [*self._arguments, *self._results]
+        self._strided = frozenset(values[i] for i in strided)
+        self._over = {self._arguments[i]: self._results[j] for i, j in inplace}
+        self._number: dict[SSAValue, int] = {v: i for i, v in enumerate(self._arguments)}
+        for i, v in enumerate(self._results, len(self._arguments)):
+            self._number.setdefault(v, i)
+        self._locals: list[SSAValue] = []  # the value, or partial results, in each local buffer
+        self._alone = _alone(kernel)
+        self._nests = loop_nests_of(kernel)
+        self._functions = [made for nest in self._nests if (made := self._nest(kernel, nest)) is not None]
+
+    @cached_property
+    def inplace_pairs(self) -> list[tuple[int, int]]:
+        """Pairs of an argument and the result that may overwrite it."""
+        return inplace_pairs(self._kernel, self._strided)
+
+    def fits(self, kernel: Kernel) -> bool:
+        """Whether the kernel, at its current sizes, has the same loop structure."""
+        return _alone(kernel) == self._alone and all(self._plan(kernel, f) is not None for f in self._functions)
+
+    def _plan(self, kernel: Kernel, functions: _LoopNestFunctions) -> LoopNestPlan | None:
+        nest = functions.plan.nest
+        return functions.plan.at(nest.at(kernel.nests[nest.number].domain))
+
+    def at(self, kernel: Kernel, strides: Mapping[int, Strides]) -> ParallelRegions:
+        """The parallel regions at the kernel's current sizes, which must fit."""
+        values = [*self._arguments, *self._results]
+        known = {values[i]: s for i, s in strides.items()}
+        made = ParallelRegions([], [_bytes(v) for v in self._locals])
+        first = len(values)
+        for function in self._functions:
+            plan = self._plan(kernel, function)
+            assert plan is not None, f"{kernel.name} is walked in another way"
+            extent, piece = _extent(plan, function.parts)
+            made.regions.append(function.at(plan, extent, piece, known))
+            given = zip(function.parts, function.combining, function.locals, strict=True)
+            for kernel_op, combining, local in given:
+                made.locals[local - first] *= extent
+                made.regions.append(
+                    combine_region(kernel_op, combining, (local, self._number[kernel_op.result]), extent)
+                )
+        self._put_results(made)
+        return made
+
+    def _put_results(self, made: ParallelRegions) -> None:
+        """Fill results that are constant, and copy those that have no region of their own."""
+        for i, v in enumerate(self._results, len(self._arguments)):
+            number = number_of(v)
+            if number is not None:
+                made.regions.append(fill_region(dtype_of(v), math.prod(shape_of(v)), number, i))
+            elif self._number[v] != i:
+                shape = shape_of(v)
+                made.regions.append(copy_region(dtype_of(v), shape, row_major(shape), self._number[v], i))
+
+    def _local(self, value: SSAValue) -> int:
+        """A buffer local to the kernel."""
+        self._locals.append(value)
+        return len(self._arguments) + len(self._results) + len(self._locals) - 1
+
+    def _outside(self, nest: LoopNest, value: SSAValue) -> bool:
+        """Whether a value of a loop nest goes to memory; values for other loop nests get a local buffer."""
+        if value not in self._number and read_elsewhere(self._nests, nest, value):
+            self._number[value] = self._local(value)
+        return value in self._number
+
+    def _nest(self, kernel: Kernel, nest: LoopNest) -> _LoopNestFunctions | None:
+        """The functions of a loop nest; None if it is empty."""
+        for kernel_op in nest.ops:
+            self._outside(nest, kernel_op.result)
+        plan = plan_loop_nest(kernel, nest, self._strided, functools.partial(self._outside, nest))
+        if not plan.sweeps:
+            return None
+        parts = [s for s in plan.op_of.values() if s.combine is not None and plan.is_column_reduction(s)]
+        buffers = self._buffers(plan, {s.result for s in parts})
+        used = tuple(self._number[group[0]] for group in buffers.values)
+        locals_ = tuple(self._local(s.result) for s in parts)
+        return _LoopNestFunctions(plan, buffers, used, tuple(parts), locals_, self._printer)
+
+    def _buffers(self, plan: LoopNestPlan, parts: set[SSAValue]) -> LoopNestMemory:
+        """The buffers that a loop nest reads and writes."""
+        read = [r.value for s in plan.op_of.values() for r in s.reads if number_of(r.value) is None]
+        read += [v for s in plan.op_of.values() for v in s.indirect]
+        values = [v for v in dict.fromkeys((*read, *plan.op_of)) if v in self._number and v not in parts]
+        over = self._over
+        behind = {result for argument, result in over.items() if argument in values and result in values}
+        groups: list[tuple[SSAValue, ...]] = []
+        for v in values:
+            if v in behind:
+                continue
+            groups.append((v, over[v]) if v in over and over[v] in behind else (v,))
+        return LoopNestMemory(
+            tuple(groups), tuple(s for s in plan.op_of if s in parts), tuple(v for v in values if v in self._strided)
+        )
+
+
+def _alone(kernel: Kernel) -> list[tuple[bool, ...]]:
+    """Which axes have size 1: the loop structure differs then."""
+    return [tuple([n == 1 for n in nest.domain]) for nest in kernel.nests]
+
+
+class _LoopNestFunctions:
+    """The functions of a loop nest, one for each set of sizes that the code has as constants.
+
+    ``plan`` is its schedule at some sizes; ``used`` are the indices of its buffers, and ``locals`` those that hold
+    partial results: of the reductions ``parts``.
+    """
+
+    def __init__(
+        self,
+        plan: LoopNestPlan,
+        buffers: LoopNestMemory,
+        used: tuple[int, ...],
+        parts: tuple[KernelOp, ...],
+        locals_: tuple[int, ...],
+        printer: Printer,
+    ) -> None:
+        self.plan = plan
+        self._printer = printer
+        self.parts = parts
+        self.combining = [combine_function(kernel_op) for kernel_op in parts]
+        self.locals = locals_
+        self._buffers = buffers
+        self._used = (*used, *locals_)
+        self._dynamic = sorted(plan.dynamic)
+        self._indirect = [v for s in plan.op_of.values() for v in s.indirect]
+        self._times = element_times(plan.op_of.values(), plan.op_of)
+        self._made: dict[Any, NativeFunction] = {}
+
+    def at(self, plan: LoopNestPlan, extent: int, piece: int, strides: Mapping[SSAValue, Strides]) -> ParallelRegion:
+        """The parallel region of a schedule: threads share ``extent`` points, or chunks of ``piece`` points."""
+        numbers = [plan.sizes[a] for a in self._dynamic]
+        numbers += [n for v in self._buffers.strided for n in strides[v]]
+        numbers += [piece] if self.parts else []
+        work = _work(plan, self._times)
+        grain, least = sharing(work, extent, 64 if plan.shared and not self.parts else 1)
+        scratch = sum(-(-scratch_bytes(plan, v) // 64) * 64 for v in plan.scratch)
+        return ParallelRegion(self._function(plan), self._used, tuple(numbers), extent, grain, scratch, work, least)
+
+    def _function(self, plan: LoopNestPlan) -> NativeFunction:
+        known = (known_sizes(plan), *[shape_of(v)[1:] for v in self._indirect])
+        made = self._made.get(known)
+        if made is None:
+            made = self._made[known] = self._printer(schedule(plan, self._buffers))
+        return made
+
+
+def _extent(plan: LoopNestPlan, parts: Sequence[KernelOp]) -> tuple[int, int]:
+    """How many points, or chunks, threads share, and the points of a chunk."""
+    whole = plan.range
+    if not parts:
+        return whole, 1
+    if plan.shared:
+        return -(-whole // BLOCK), BLOCK
+    most = max(_bytes(s.result) for s in parts)
+    wanted = min(max(PIECES, whole // LONG), PIECES_BYTES // max(1, most), whole // POINTS)
+    pieces = max(1, min(whole, max(FEWEST, wanted)))
+    piece = max(1, -(-whole // pieces))
+    return -(-whole // piece), piece
+
+
+def combine_function(kernel_op: KernelOp) -> NativeFunction:
+    """The function that combines partial results of a reduction."""
+    op = kernel_op.combine
+    assert op is not None
+    key = _hash("combine", _operation(op), dtype_of(kernel_op.result).name, number_of(kernel_op.op.operands[-1]))
+    return NativeFunction(key, lambda: combine_parts(kernel_op))
+
+
+def combine_region(
+    kernel_op: KernelOp, function: NativeFunction, buffers: tuple[int, int], count: int
+) -> ParallelRegion:
+    """The region that combines ``count`` partial results of a reduction."""
+    size = math.prod(shape_of(kernel_op.result))
+    work = size * count * machine().costs.operation
+    grain, least = sharing(work, size, 64)
+    levels = max(0, count - 1).bit_length()
+    return ParallelRegion(function, buffers, (count, levels, size), size, grain, 0, work, least)
+
+
+def fill_region(dtype: np.dtype[Any], size: int, number: Any, target: int) -> ParallelRegion:
+    """The region that fills a contiguous array with a constant."""
+    function = NativeFunction(_hash("fill", dtype.name, repr(number)), lambda: fill_number(dtype, number))
+    work = copy_time(size * dtype.itemsize)
+    grain, least = sharing(work, size, 64)
+    return ParallelRegion(function, (target,), (), size, grain, 0, work, least)
+
+
+def copy_region(dtype: np.dtype[Any], shape: Shape, strides: Strides, source: int, target: int) -> ParallelRegion:
+    """The region that copies a strided array into a contiguous one."""
+    plan = plan_copy(shape, strides)
+    rank, contiguous = len(plan.sizes), plan.source[-1] == 1
+    key = _hash("copy", dtype.name, rank, contiguous, plan.tiled)
+    function = NativeFunction(key, lambda: copy_module(dtype, rank, contiguous, plan.tiled))
+    work = copy_time(math.prod(shape) * dtype.itemsize, not contiguous)
+    grain, least = sharing(work, plan.range)
+    return ParallelRegion(
+        function, (source, target), (*plan.sizes, *plan.source, *plan.target), plan.range, grain, 0, work, least
+    )
+
+
+def _bytes(value: SSAValue) -> int:
+    return math.prod(shape_of(value)) * dtype_of(value).itemsize
+
+
+def _work(plan: LoopNestPlan, times: Iterable[tuple[set[int], float]]) -> float:
+    """An estimate of a loop nest's time on one thread, in nanoseconds."""
+    return sum((math.prod([plan.nest.domain[a] for a in axes]) * time for axes, time in times), 0.0)
+
+
+# --- keys -------------------------------------------------------------------------------------------------
+
+
+def _hash(*parts: Any) -> str:
+    return hashlib.sha256(repr((__version__, *parts)).encode()).hexdigest()
+
+
+@functools.lru_cache(4096)
+def _text(attribute: Attribute) -> str:
+    return str(attribute)
+
+
+def _operation(op: Operation) -> tuple[Any, ...]:
+    return (op.name, *(_text(v.type) for v in op.results), *((k, _text(a)) for k, a in op.properties.items()))
+
+
+def known_sizes(plan: LoopNestPlan) -> tuple[int | None, ...]:
+    """The sizes of the coalesced axes that are constants in the code; None for scalar arguments."""
+    return tuple([None if a in plan.dynamic else n for a, n in enumerate(plan.sizes)])

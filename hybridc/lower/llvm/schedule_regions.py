@@ -1,0 +1,101 @@
+"""Set the scratch, in-place pairs and strided operands of kernels, for targets with parallel regions."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from xdsl.context import Context
+from xdsl.dialects import func
+from xdsl.dialects.builtin import DenseArrayBase, IntAttr, IntegerAttr, ModuleOp, i64
+from xdsl.passes import ModulePass
+
+from hybridc.dialects.mlir.hybrid_rt import aligned
+from hybridc.ground.location import Location
+from hybridc.ir.concatenated import MovedArrays, strided_arrays
+from hybridc.ir.kernel import Kernel
+from hybridc.ir.planned import Strides
+from hybridc.ir.structured import is_host, kernels
+from hybridc.lower.llvm.kernel_cache import KernelCache
+
+
+class KernelCacheInterface(Protocol):
+    """A target's compiler of kernels; ``strided`` arguments and results may be non-contiguous."""
+
+    threads: int
+
+    def resized(self) -> None:
+        """Invalidate what depends on sizes: kernels have other ones from now on."""
+        ...
+
+    def kernel(self, function: func.FuncOp) -> Kernel:
+        """The analysis of a kernel."""
+        ...
+
+    def lines(self, kernel: Kernel) -> list[Location]:
+        """The user's source lines of a kernel."""
+        ...
+
+    def of(self, kernel: Kernel, strides: Mapping[int, Strides], inplace: Sequence[tuple[int, int]]) -> Any:
+        """The parallel regions of a kernel, the bytes of its ``locals``, and of the ``scratch`` per thread.
+
+        ``strides``, in elements, are those of non-contiguous arguments and results; ``inplace`` are pairs of
+        an argument and the result that overwrites it.
+        """
+        ...
+
+    def inplace(self, kernel: Kernel, strided: Sequence[int]) -> list[tuple[int, int]]:
+        """Pairs of an argument and the result that may overwrite it."""
+        ...
+
+    def memory(self, kernel: Kernel, strided: Sequence[int]) -> tuple[int, list[int]]:
+        """Bytes of scratch of all threads, and of each buffer that they share."""
+        ...
+
+
+@dataclass(frozen=True)
+class ScheduleRegions(ModulePass):
+    """Sets what the memory planner needs to know about kernels of targets with parallel regions.
+
+    ``hybrid.scratch`` (bytes: per thread, and shared), ``hybrid.inplace`` (pairs of argument and
+    result) and ``hybrid.strided`` (arguments that are views in some call, and results that are parts of concatenations:
+    indices of the arguments, then of the results).
+    """
+
+    name = "schedule-regions"
+
+    threads: int = 2
+    kernel_cache: KernelCacheInterface | None = field(default=None, compare=False)  # shared with the emitter
+    moved: dict[func.FuncOp, MovedArrays] = field(
+        default_factory=dict[func.FuncOp, MovedArrays], compare=False
+    )  # by caller
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        kernel_cache: KernelCacheInterface = (
+            KernelCache(self.threads) if self.kernel_cache is None else self.kernel_cache
+        )
+        kernel_cache.resized()
+        strided = strided_arrays(op, self.moved)
+        for name, function in kernels(op).items():
+            if is_host(function):
+                continue
+            kernel = kernel_cache.kernel(function)
+            views = sorted(strided.get(name, ()))
+            pairs = [n for pair in kernel_cache.inplace(kernel, views) for n in pair]
+            scratch, shared = kernel_cache.memory(kernel, views)
+            function.attributes["hybrid.scratch"] = _size(scratch + sum(aligned(n) for n in shared))
+            function.attributes["hybrid.inplace"] = _numbers(*pairs)
+            if views:
+                function.attributes["hybrid.strided"] = _numbers(*views)
+
+
+@functools.lru_cache(1024)
+def _size(size: int) -> IntegerAttr:
+    return IntegerAttr.new([IntAttr(size), i64])
+
+
+@functools.lru_cache(1024)
+def _numbers(*numbers: int) -> DenseArrayBase[Any]:
+    return DenseArrayBase.from_list(i64, numbers)

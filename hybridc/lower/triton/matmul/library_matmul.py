@@ -1,0 +1,112 @@
+"""Products that a library could compute, too, in the words of a BLAS; what follows them is a function behind it.
+
+The library leaves the product where the kernel's result will be, and the function writes over it there, element by
+element: no memory is needed for it. So the product must be as large as the result, and of its element type.
+
+A BLAS numbers elements column by column: the rows of its result are what follows memory. So its first operand is our
+right one, unless our result lies column by column itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from xdsl.dialects import arith
+
+from hybridc.ir.contraction_shape import Strides
+from hybridc.ir.kernel import KernelOp, Read
+from hybridc.ir.structured import dtype_of
+from hybridc.lower.triton.launches import LibraryMatmul, Matrix
+from hybridc.lower.triton.matmul.matmul_loops import FusedMatmul, MatmulOperand, strides_along
+from hybridc.lower.triton.tiles_to_triton import launches_of
+from hybridc.lower.triton.triton_function import LibraryConfig
+
+# Multiplications and additions of a product that keeps a card busy for longer than it takes to launch one.
+LEAST_FLOPS = 1 << 31
+# The largest size and distance that a BLAS takes.
+_LARGEST = 2**31 - 1
+
+
+def library_config(
+    contraction: FusedMatmul, strides: Mapping[int, Strides], tf32: bool, least: int = LEAST_FLOPS
+) -> LibraryConfig | None:
+    """The product by a library, and the function for what follows; None if a library cannot, or need not.
+
+    ``strides`` are those of arguments, then results, that may be no plain arrays.
+    """
+    kernel = contraction.kernel
+    if len(kernel.results) != 1 or len(kernel.arguments) in strides:
+        return None
+    kernel_ops = [s for nest in kernel.nests for s in nest.ops]
+    last = next(s for s in kernel_ops if s.result is kernel.results[0])
+    written = _rounded(contraction.kernel_op, kernel_ops)
+    if written.axes != last.axes or dtype_of(written.result) != dtype_of(last.result):
+        return None
+    made = _library_matmul(contraction, last, tf32, least)
+    if made is None or written is last:
+        return None if made is None else LibraryConfig(made)
+    rest = tuple(s for s in kernel_ops if s is not contraction.kernel_op and s is not written)
+    after = replace(kernel, nests=tuple(replace(nest, ops=rest) for nest in kernel.nests))
+    kernel_launches = launches_of(after, strides, {written.result: 0})
+    return (
+        LibraryConfig(made, tuple(kernel_launches.kernel_launches))
+        if len(kernel_launches.kernel_launches) == 1 and not kernel_launches.locals
+        else None
+    )
+
+
+def _rounded(made: KernelOp, kernel_ops: Sequence[KernelOp]) -> KernelOp:
+    """The stage that makes what a library writes: the product, or its rounding, if nothing else is done with it."""
+    readers = [s for s in kernel_ops if any(r.value is made.result for r in s.reads)]
+    rounds = len(readers) == 1 and [type(op) for op in readers[0].steps] == [arith.TruncFOp]
+    return readers[0] if rounds else made
+
+
+def _library_matmul(contraction: FusedMatmul, result: KernelOp, tf32: bool, least: int) -> LibraryMatmul | None:
+    """The product as a library takes it, written where a result is; None if it lies otherwise or is small."""
+    families = (contraction.batch, contraction.rows, contraction.columns, contraction.terms)
+    if any(len(x) > 1 for x in families) or contraction.start != 0:
+        return None
+    if min(contraction.m, contraction.n, contraction.k) < 2 or 2 * contraction.outputs * contraction.k < least:
+        return None
+    operands = (contraction.left, contraction.right)
+    if any(dtype_of(x.value) != contraction.dtype or x.own is not None for x in operands):
+        return None
+    steps = strides_along(contraction.plan, Read(result.result, result.axes), contraction.strides)
+    batch, row, column = [
+        sum(steps[a] for a in axes) for axes in (contraction.batch, contraction.rows, contraction.columns)
+    ]
+    sides = [
+        (contraction.n, contraction.right, contraction.columns),
+        (contraction.m, contraction.left, contraction.rows),
+    ]
+    if row == 1:
+        sides.reverse()
+    (m, first, rows), (n, second, columns) = sides
+    apart = max(row, column)
+    # The first operand goes on by rows where it is not transposed, the second by terms.
+    one = _matrix(contraction, first, (sum(first.axes[a] for a in rows), m), (first.loops[0], contraction.k))
+    two = _matrix(contraction, second, (second.loops[0], contraction.k), (sum(second.axes[a] for a in columns), n))
+    if one is None or two is None or min(row, column) != 1 or apart < m:
+        return None
+    if max(m, n, contraction.k, contraction.batches, apart, one.apart, two.apart) > _LARGEST:
+        return None
+    values: list[Any] = [*contraction.kernel.arguments, *contraction.kernel.results]
+    a, b, c = [values.index(v) for v in (first.value, second.value, result.result)]
+    dtypes = (contraction.dtype, dtype_of(result.result))
+    whole = Matrix(False, apart, batch)
+    return LibraryMatmul(m, n, contraction.k, contraction.batches, (one, two, whole), (a, b, c), dtypes, tf32)
+
+
+def _matrix(
+    contraction: FusedMatmul, operand: MatmulOperand, down: tuple[int, int], across: tuple[int, int]
+) -> Matrix | None:
+    """An operand with its strides and sizes down its columns and across them; None if neither follows memory."""
+    batch = sum(operand.axes[a] for a in contraction.batch)
+    if min(down[0], across[0], batch) < 0:
+        return None
+    if down[0] == 1 and across[0] >= down[1]:
+        return Matrix(False, across[0], batch)
+    return Matrix(True, down[0], batch) if across[0] == 1 and down[0] >= across[1] else None

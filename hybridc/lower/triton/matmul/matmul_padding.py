@@ -1,0 +1,128 @@
+"""Operands whose rows are no multiples of 16 bytes are laid out anew, if the product is large enough to gain from it.
+
+Only 16 bytes at a time come fast enough for tensor cores of half precision. The copy has the operand's order of axes;
+what follows memory is filled up with zeros, whose products change no sum.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from hybridc.ground.machine import GPU
+from hybridc.ir.strides import row_major
+from hybridc.ir.structured import Shape, dtype_of, shape_of
+from hybridc.lower.triton.matmul.matmul_loops import FusedMatmul, MatmulOperand
+from hybridc.lower.triton.matmul.matmul_source import along
+from hybridc.lower.triton.source_writer import SourceWriter
+from hybridc.lower.triton.texts import module
+from hybridc.lower.triton.triton_function import Config, TritonFunction, TritonLaunch
+from hybridc.transforms.kernels.tile_machine import NARROW
+
+HALF, WIDE = 2, 16  # bytes: of the numbers that come too slowly otherwise, and those of one access
+LINES, ELEMENTS = 8, 128  # what a program copies
+MULTIPLE = 16  # elements
+COST = 4  # times as long as multiplying at full speed takes what narrow accesses add
+
+
+def padded(contraction: FusedMatmul) -> tuple[FusedMatmul, list[TritonLaunch], list[int]]:
+    """The product with operands laid out anew where that pays, the phases that do so, and the bytes of their buffers.
+
+    What is decided does not depend on strides: memory is planned before they are known.
+    """
+    kernel_launches: list[TritonLaunch] = []
+    sizes: list[int] = []
+    operands: list[MatmulOperand] = []
+    for operand in (contraction.left, contraction.right):
+        if not _pays(contraction, operand):
+            operands.append(operand)
+            continue
+        made = _laid_out(contraction, operand, len(sizes))
+        kernel_launches.append(_copy(contraction, operand, made))
+        sizes.append(contraction.batches * made.kept * made.terms * dtype_of(operand.value).itemsize)
+        operands.append(made)
+    return replace(contraction, left=operands[0], right=operands[1]), kernel_launches, sizes
+
+
+def is_narrow(contraction: FusedMatmul, operand: MatmulOperand) -> bool:
+    """Whether numbers of half precision do not come 16 bytes at a time."""
+    shape = [n for n in shape_of(operand.value) if n != 1]
+    size = dtype_of(operand.value).itemsize
+    if contraction.m == 1 or size > HALF or contraction.dtype.itemsize > HALF or operand.own is not None:
+        return False
+    return shape[-1] * size % WIDE != 0
+
+
+def _pays(contraction: FusedMatmul, operand: MatmulOperand) -> bool:
+    """Whether a copy takes less time than narrow accesses cost."""
+    if not is_narrow(contraction, operand) or contraction.plan.merged.get(_last(operand)) in contraction.batch:
+        return False
+    lost = COST * 2 * contraction.outputs * contraction.k / (GPU.multiprocessors * GPU.flops[HALF])
+    return lost > GPU.launch + 2 * dtype_of(operand.value).itemsize * math.prod(shape_of(operand.value)) / GPU.memory
+
+
+def _last(operand: MatmulOperand) -> int:
+    """The axis that is innermost in memory."""
+    read = operand.read
+    return next(a for a, n in zip(reversed(read.axes), reversed(shape_of(read.value)), strict=True) if n != 1)
+
+
+def _laid_out(contraction: FusedMatmul, operand: MatmulOperand, number: int) -> MatmulOperand:
+    """The operand as a dense array of batches with its rows or columns of terms, or the other way round."""
+    plan = contraction.plan
+    kept = contraction.rows if operand is contraction.left else contraction.columns
+    inner_terms = _last(operand) not in plan.merged
+    count, terms = operand.kept, operand.terms
+    if inner_terms:
+        terms = -(-terms // MULTIPLE) * MULTIPLE
+    else:
+        count = -(-count // MULTIPLE) * MULTIPLE
+    units = (terms, 1) if inner_terms else (1, count)
+    axes = _dense(contraction, kept, units[0]) | _dense(contraction, contraction.batch, count * terms)
+    loops = tuple(s * units[1] for s in row_major(contraction.terms))
+    return MatmulOperand(operand.read, axes, loops, count, terms, number)
+
+
+def _dense(contraction: FusedMatmul, axes: tuple[int, ...], unit: int) -> dict[int, int]:
+    """The strides of axes that follow each other, the last in steps of ``unit``."""
+    steps = row_major(tuple(contraction.plan.sizes[a] for a in axes))
+    return {a: s * unit for a, s in zip(axes, steps, strict=True)}
+
+
+def _copy(contraction: FusedMatmul, operand: MatmulOperand, made: MatmulOperand) -> TritonLaunch:
+    """The phase that lays an operand out anew: lines along its innermost family, with zeros at their end."""
+    kept = contraction.rows if operand is contraction.left else contraction.columns
+    inner_terms = _last(operand) not in contraction.plan.merged
+    size, filled = (operand.terms, made.terms) if inner_terms else (operand.kept, made.kept)
+    each = operand.kept if inner_terms else operand.terms
+    lines = contraction.batches * each
+    wide = ".to(tl.int64)" if max(contraction.far, lines * filled) >= NARROW else ""
+    dtype = dtype_of(operand.value)
+    w = SourceWriter()
+    across = -(-filled // ELEMENTS)
+    w.line(f"program = tl.program_id(0){wide}")
+    w.line(f"line = program // {across} * {LINES} + tl.arange(0, {LINES})[:, None]")
+    w.line(f"element = program % {across} * {ELEMENTS} + tl.arange(0, {ELEMENTS})[None, :]")
+    w.line(f"batch = line // {each}")
+    w.line(f"{'kept' if inner_terms else 'terms'} = line % {each}")
+    w.line(f"{'terms' if inner_terms else 'kept'} = element")
+    walks = {
+        "batch": _walk(contraction, operand, contraction.batch),
+        "kept": _walk(contraction, operand, kept),
+        "terms": (contraction.terms, operand.loops),
+    }
+    places = " + ".join(along(name, *walk) for name, walk in walks.items() if walk[0])
+    w.line(f"x = tl.load(x0 + {places}, mask=(line < {lines}) & (element < {size}), other=0)")
+    w.line(f"tl.store(w0 + line * {filled} + element, x, mask=(line < {lines}) & (element < {filled}))")
+    doc = f"{lines} lines of {size} elements, filled up to {filled}."
+    name = f"{contraction.kernel.name}_filled"
+    function = TritonFunction(name, module(name, ("x0", "w0"), (), (), doc, w), (dtype, dtype))
+    assert made.own is not None
+    first = len(contraction.kernel.arguments) + len(contraction.kernel.results)
+    buffers = (contraction.kernel.arguments.index(operand.value), first + made.own)
+    return TritonLaunch(function, buffers, (), (Config((), (-(-lines // LINES) * across, 1, 1)),))
+
+
+def _walk(contraction: FusedMatmul, operand: MatmulOperand, axes: tuple[int, ...]) -> tuple[Shape, tuple[int, ...]]:
+    """Sizes and strides of an operand along merged axes."""
+    return tuple(contraction.plan.sizes[a] for a in axes), tuple(operand.axes[a] for a in axes)

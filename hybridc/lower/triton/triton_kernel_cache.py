@@ -1,0 +1,113 @@
+"""The Triton functions of any kernel: of products, of attention, or of the loops of its nests."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from xdsl.dialects.func import FuncOp
+
+from hybridc.ground.location import Location
+from hybridc.ir.kernel import Kernel, KernelOp, LoopNest, analyse
+from hybridc.ir.loop_nest_plan import LoopNestPlan, inplace_pairs, loop_nests_of, pairs_in
+from hybridc.ir.strides import row_major
+from hybridc.ir.structured import shape_of
+from hybridc.lower.triton.attention.attention_source import launches_of_attention, launches_of_attention_backward
+from hybridc.lower.triton.matmul.matmul_launches import launches_of_matmul
+from hybridc.lower.triton.matmul.matmul_loops import fused_matmul
+from hybridc.lower.triton.tiles_to_triton import launches_of
+from hybridc.lower.triton.triton_function import TritonLaunches
+
+Strides = tuple[int, ...]
+
+
+class TritonKernelCache:
+    """The kernels of a module: each is analysed once, and has its phases made once for equal calls."""
+
+    threads = 1
+
+    def __init__(self) -> None:
+        self._kernels: dict[FuncOp, Kernel] = {}
+        self._made: dict[Any, TritonLaunches] = {}
+
+    def resized(self) -> None:
+        """Kernels may have other sizes from now on."""
+        self._kernels.clear()
+        self._made.clear()
+
+    def kernel(self, function: FuncOp) -> Kernel:
+        """The facts about a kernel."""
+        if function not in self._kernels:
+            self._kernels[function] = analyse(function)
+        return self._kernels[function]
+
+    def lines(self, kernel: Kernel) -> list[Location]:
+        """The user's lines that a kernel comes from."""
+        return kernel.locations
+
+    def of(
+        self,
+        kernel: Kernel,
+        strides: Mapping[int, Strides],
+        inplace: Sequence[tuple[int, int]] = (),
+    ) -> TritonLaunches:
+        """The phases of a kernel; ``strides``, in elements, are of arguments and results that are no plain arrays."""
+        key = (kernel, tuple(sorted(strides.items())))
+        if key not in self._made:
+            made = None
+            if any(nest.contraction is not None for nest in kernel.nests):
+                made = (
+                    launches_of_matmul(kernel, strides)
+                    or launches_of_attention(kernel, strides)
+                    or launches_of_attention_backward(kernel, strides)
+                )
+            self._made[key] = made if made is not None else launches_of(_without_products(kernel), strides)
+        return self._made[key]
+
+    def inplace(self, kernel: Kernel, strided: Sequence[int]) -> list[tuple[int, int]]:
+        """Pairs in nests without reductions, and in what follows a product.
+
+        Programs run in any order, those of several nests perhaps in one launch. So no element of the argument is read
+        but by the program that writes over it; and there it is read once, before anything is written. Of threads that
+        hold the same element, Triton lets one store it.
+        """
+        values = [*kernel.arguments, *kernel.results]
+        views = frozenset(values[i] for i in strided)
+        if any(nest.contraction is not None for nest in kernel.nests):
+            contraction = fused_matmul(kernel, {i: row_major(shape_of(values[i])) for i in strided})
+            if contraction is None:
+                return []
+            order = {kernel_op: i for i, kernel_op in enumerate(contraction.plan.nest.ops)}
+            return pairs_in(kernel, contraction.plan.nest, order, order.__getitem__, views)
+        pairs = inplace_pairs(kernel, views, _order)
+        readers = Counter(v for nest in loop_nests_of(kernel) for v in {r.value for s in nest.ops for r in s.reads})
+        return [(i, j) for i, j in pairs if readers[kernel.arguments[i]] == 1]
+
+    def memory(self, kernel: Kernel, strided: Sequence[int]) -> tuple[int, list[int]]:
+        """No scratch, and the bytes of the buffers that functions share."""
+        values = [*kernel.arguments, *kernel.results]
+        return 0, self.of(kernel, {i: row_major(shape_of(values[i])) for i in strided}).locals
+
+
+def _order(plan: LoopNestPlan) -> list[KernelOp]:
+    """The stages of a nest in the order of its function; none if values are reduced."""
+    kernel_ops = list(plan.op_of.values())
+    return kernel_ops if len(plan.sweeps) == 1 and all(kernel_op.combine is None for kernel_op in kernel_ops) else []
+
+
+def _without_products(kernel: Kernel) -> Kernel:
+    """The same kernel where a contraction is a sum like others, over axes that the domain has at its end."""
+    nests = tuple(_as_sum(nest) for nest in kernel.nests)
+    return replace(kernel, nests=nests)
+
+
+def _as_sum(nest: LoopNest) -> LoopNest:
+    contraction = nest.contraction
+    if contraction is None:
+        return nest
+    sizes = {a: n for r in contraction.reads for a, n in zip(r.axes, shape_of(r.value), strict=True)}
+    domain = (*nest.domain, *(sizes[a] for a in contraction.reduced))
+    kernel_ops = tuple(replace(s, kind="row") if s is contraction else s for s in nest.ops)
+    return replace(nest, domain=domain, ops=kernel_ops)

@@ -1,0 +1,86 @@
+"""Native code of calls on array wrappers: Python objects that hold an array each, as an NDArray does.
+
+Each function here writes one native function; its docstring says what that does, as C would.
+"""
+
+from __future__ import annotations
+
+from hybridc.runtime.native.ir_text import Record, TextFunction, TextModule, TextValue
+from hybridc.runtime.native.structures import ArrayObject, NativeTable, Outside, WrapperCall
+
+_POINTER = 8
+
+
+def emit_wrapper_call(module: TextModule, entry: TextFunction) -> None:
+    """PyObject *wrapped(PyObject *self, PyObject **boxes, int64 n): the entry, on the wrapped arrays.
+
+    ``self`` is an array over a WrapperCall. Returns a tuple of new wrappers of the program's results, or the wrapper
+    of a single one, or None if the call must take the slow path: other objects or arrays, or the workspace is in use by
+    another thread.
+    """
+    f = module.function("wrapped", "ptr", ("ptr", "ptr", "i64"), exported=True)
+    self, boxes, n = f.arguments
+    wrapped = f.record(f.record(self, ArrayObject).data, WrapperCall)
+    anchor = wrapped.anchor
+    program = f.record(f.record(anchor, ArrayObject).data, NativeTable)
+    outside, result_count = f.record(program.outside, Outside), program.result_count
+    none = outside.none
+
+    with f.when(n.differs(program.input_count) | wrapped.busy.differs(0)):
+        _give(f, outside, none)
+    arguments = f.stack(n + 2)
+    arrays = f.at(arguments, 2 * _POINTER)
+    f.store("ptr", wrapped.workspace, arguments)
+    f.store("ptr", none, f.at(arguments, _POINTER))
+    with f.count(n) as i:
+        box = f.load("ptr", f.at(boxes, i * _POINTER))
+        with f.when(f.record(box, ArrayObject).type.differs(wrapped.type)):
+            _give(f, outside, none)
+        array = f.load("ptr", f.at(box, wrapped.array_offset))
+        with f.when(array.equals(0)):
+            _give(f, outside, none)
+        f.store("ptr", array, f.at(arrays, i * _POINTER))
+    # While the program runs without the GIL, another thread may put other arrays into the wrappers.
+    with f.count(n) as i:
+        f.call("void", outside.incref, f.load("ptr", f.at(arrays, i * _POINTER)))
+    wrapped.set(busy=1)
+    results = f.call("ptr", entry, anchor, arguments, n + 2)
+    wrapped.set(busy=0)
+    with f.count(n) as i:
+        f.call("void", outside.decref, f.load("ptr", f.at(arrays, i * _POINTER)))
+    with f.when(results.equals(0)):
+        f.ret(0)
+    with f.when(results.equals(outside.not_implemented)):
+        f.call("void", outside.decref, results)
+        _give(f, outside, none)
+    with f.count(result_count) as i:
+        made = _box(f, outside, wrapped, f.call("ptr", outside.tuple_get, results, i))
+        with f.when(made.equals(0)):
+            f.call("void", outside.decref, results)
+            f.ret(0)
+        with f.when(result_count.equals(1)):
+            f.call("void", outside.decref, results)
+            f.ret(made)
+        f.call("i32", outside.tuple_set, results, i, made)  # which drops the array
+    f.ret(results)
+
+
+def _box(f: TextFunction, outside: Record, wrapped: Record, array: TextValue) -> TextValue:
+    """A new wrapper of an array, its other words from the pattern; null after an error."""
+    made = f.call("ptr", outside.allocate, wrapped.type, f.constant("i64", 0))
+    pattern = wrapped.pattern
+    with f.when(made.differs(0)):
+        with f.count(wrapped.size // _POINTER, f.constant("i64", 2)) as word:
+            value = f.load("ptr", f.at(pattern, word * _POINTER))
+            with f.when(value.differs(0)):
+                f.call("void", outside.incref, value)
+                f.store("ptr", value, f.at(made, word * _POINTER))
+        f.call("void", outside.incref, array)
+        f.store("ptr", array, f.at(made, wrapped.array_offset))
+    return made
+
+
+def _give(f: TextFunction, outside: Record, value: TextValue) -> None:
+    """Return a new reference to an object."""
+    f.call("void", outside.incref, value)
+    f.ret(value)

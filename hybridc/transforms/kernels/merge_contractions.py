@@ -1,0 +1,222 @@
+"""Merge contractions of all row blocks of an array with the same matrix into one contraction of the array.
+
+An unrolled recurrent network has these: each step multiplies its slice of the input by the same weight. One matmul of
+all rows uses the processor better than many with few rows, and is one launch. The results become slices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from xdsl.context import Context
+from xdsl.dialects import func, tensor
+from xdsl.dialects.builtin import ArrayAttr, FunctionType, ModuleOp, TensorType
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from hybridc.dialects.mlir.hybrid import fused_location
+from hybridc.dialects.mlir.integer_array import integer_array, integers_of
+from hybridc.ir.kernel import Kernel, KernelOp, analyse
+from hybridc.ir.structured import VIEWS, Shape, dtype_of, groups_of, is_host, kernels, note_dtypes, shape_of
+from hybridc.ir.tensor_builder import Builder
+from hybridc.ir.values import functions, volume
+
+# Contractions with more rows use the processor well enough by themselves.
+ROWS = 64
+# The most elements of a merged result, which lives until its last slice is read.
+LARGEST = 2**24
+
+
+@dataclass(frozen=True)
+class MergeContractions(ModulePass):
+    """See the module's docstring; contractions are kernels of their own already."""
+
+    name = "merge-contractions"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        contractions = {
+            name: contraction for name, f in kernels(op).items() if (contraction := _product(f)) is not None
+        }
+        for function in functions(op):
+            if function.sym_visibility is None:
+                for calls in _groups(function, contractions):
+                    _merge(op, contractions[calls[0].op.callee.string_value()], calls)
+        called = {c.callee.string_value() for f in functions(op) for c in _calls(f)}
+        for name in contractions.keys() - called:
+            Rewriter.erase_op(contractions[name].kernel.function)
+
+
+@dataclass(frozen=True)
+class _RowContraction:
+    """A kernel that is a contraction whose rows are the first axis of the argument ``rows``, and of the result."""
+
+    kernel: Kernel
+    kernel_op: KernelOp
+    rows: int
+
+    @property
+    def other(self) -> int:
+        """The index of the other argument."""
+        return 1 - self.rows
+
+
+@dataclass(frozen=True)
+class _RowsCall:
+    """A call on the rows from ``first`` on of ``whole``, an array whose leading axes are all rows."""
+
+    op: func.CallOp
+    whole: SSAValue
+    first: int
+
+
+def _product(function: func.FuncOp) -> _RowContraction | None:
+    if is_host(function):
+        return None
+    kernel = analyse(function)
+    if len(kernel.ops) != 1 or kernel.nests[0].contraction is None or len(kernel.arguments) != 2:
+        return None
+    (kernel_op,) = kernel.ops
+    for read, other in (kernel_op.reads, kernel_op.reads[::-1]):
+        leads = (
+            bool(kernel_op.axes and read.axes) and read.axes[0] == kernel_op.axes[0] and read.axes[0] not in other.axes
+        )
+        if leads:
+            return _RowContraction(kernel, kernel_op, kernel.arguments.index(read.value))
+    return None
+
+
+def _calls(function: func.FuncOp) -> list[func.CallOp]:
+    return [op for block in function.body.blocks for op in block.ops if isinstance(op, func.CallOp)]
+
+
+def _groups(function: func.FuncOp, contractions: dict[str, _RowContraction]) -> list[list[_RowsCall]]:
+    """Calls of the same contraction with the same matrix and all row blocks of an array, in their order."""
+    found: dict[tuple[str, SSAValue, SSAValue], list[_RowsCall]] = {}
+    for op in _calls(function):
+        contraction = contractions.get(op.callee.string_value())
+        part = None if contraction is None else _part(op.arguments[contraction.rows])
+        if contraction is not None and part is not None and not _returned(op.results[0]):
+            key = (op.callee.string_value(), op.arguments[contraction.other], part[0])
+            found.setdefault(key, []).append(_RowsCall(op, *part))
+    groups: list[list[_RowsCall]] = []
+    for (name, _, whole), calls in found.items():
+        contraction = contractions[name]
+        shape, result = shape_of(contraction.kernel.arguments[contraction.rows]), shape_of(contraction.kernel_op.result)
+        count = volume(shape_of(whole)) // volume(shape)
+        ordered = sorted(calls, key=lambda c: c.first)
+        if count < 2 or [c.first for c in ordered] != [i * shape[0] for i in range(count)]:
+            continue
+        large = shape[0] > ROWS or count * volume(result) > LARGEST
+        if not large:
+            groups.append(ordered)
+    return groups
+
+
+def _part(value: SSAValue) -> tuple[SSAValue, int] | None:
+    """The array of which a value is a block of rows, and the first row; a single row may lack its leading axis."""
+    rows = shape_of(value)[0]
+    squeezed = isinstance(value.owner, tensor.CollapseShapeOp)
+    if squeezed:
+        op = cast(tensor.CollapseShapeOp, value.owner)
+        if groups_of(op) != [[0, 1], *([i] for i in range(2, len(shape_of(op.src))))] or shape_of(op.src)[0] != 1:
+            return None
+        value = op.src
+    cut = value.owner
+    if not isinstance(cut, tensor.ExtractSliceOp) or len(shape_of(cut.source)) != len(shape_of(value)):
+        return None
+    first, *rest = integers_of(cut.static_offsets)
+    whole = any(rest) or shape_of(cut.source)[1:] != shape_of(value)[1:] or any(s != 1 for s in _steps(cut))
+    return None if whole else (cut.source, first * rows if squeezed else first)
+
+
+def _steps(op: tensor.ExtractSliceOp) -> Shape:
+    return tuple(integers_of(op.static_strides))
+
+
+def _returned(value: SSAValue) -> bool:
+    """Whether a function returns the value, perhaps as a view: then it must be an array of its own."""
+    users = [use.operation for use in value.uses]
+    return any(isinstance(op, func.ReturnOp) or (isinstance(op, VIEWS) and _returned(op.results[0])) for op in users)
+
+
+def _merge(module: ModuleOp, contraction: _RowContraction, calls: Sequence[_RowsCall]) -> None:
+    """Call the contraction of the whole array at the first call, and replace the results by slices."""
+    whole, parts = calls[0].whole, [c.op for c in calls]
+    shape, result = shape_of(contraction.kernel.arguments[contraction.rows]), shape_of(contraction.kernel_op.result)
+    rows = len(calls) * shape[0]
+    kernel = _larger(module, contraction, rows)
+    block = Block()
+    builder = Builder(block)
+    builder.location, builder.operator = fused_location(parts), contraction.kernel.operators[0]
+    flat = builder.reshape(builder.tensor(whole, shape_of(whole), dtype_of(whole)), (rows, *shape[1:]))
+    arguments = list(parts[0].arguments)
+    arguments[contraction.rows] = flat.value
+    call = func.CallOp(kernel.sym_name.data, arguments, kernel.function_type.outputs.data)
+    call.location = builder.location
+    block.add_op(call)
+    made = builder.tensor(call.results[0], (rows, *result[1:]), dtype_of(contraction.kernel_op.result))
+    for each in calls:
+        begin = (each.first, *[0] * (len(result) - 1))
+        part = builder.slice(made, begin, [1] * len(result), result).value
+        part.name_hint = each.op.results[0].name_hint
+        each.op.results[0].replace_all_uses_with(part)
+    ops = list(block.ops)
+    for op in ops:
+        op.detach()
+    Rewriter.insert_op(ops, InsertPoint.before(_first(parts)))
+    for op in parts:
+        view = op.arguments[contraction.rows].owner
+        Rewriter.erase_op(op)
+        while isinstance(view, VIEWS) and not view.results[0].uses:
+            above = view.operands[0].owner
+            Rewriter.erase_op(view)
+            view = above
+
+
+def _first(ops: Sequence[Operation]) -> Operation:
+    """The operation that comes before the others in its block."""
+    block = ops[0].parent
+    assert block is not None
+    wanted = set(ops)
+    return next(op for op in block.ops if op in wanted)
+
+
+def _larger(module: ModuleOp, contraction: _RowContraction, rows: int) -> func.FuncOp:
+    """The same kernel with ``rows`` rows, at the end of the module."""
+    kernel, kernel_op = contraction.kernel, contraction.kernel_op
+    old, new = shape_of(kernel_op.result)[0], rows
+
+    def taller(value: SSAValue) -> Attribute:
+        kind = cast("TensorType[Attribute]", value.type)
+        assert kind.get_shape()[0] == old
+        return TensorType(kind.get_element_type(), [new, *kind.get_shape()[1:]])
+
+    types = [taller(v) if i == contraction.rows else v.type for i, v in enumerate(kernel.arguments)]
+    block = Block(arg_types=types)
+    values: dict[SSAValue, SSAValue] = dict(zip(kernel.arguments, block.args, strict=True))
+    for op in kernel.function.body.block.ops:
+        kinds = [taller(r) if isinstance(r.type, TensorType) else r.type for r in op.results]
+        copy = type(op).create(
+            operands=[values[v] for v in op.operands],
+            result_types=kinds,
+            properties=dict(op.properties),
+            attributes=dict(op.attributes),
+            regions=[r.clone() for r in op.regions],
+        )
+        copy.location = op.location
+        block.add_op(copy)
+        values.update(zip(op.results, copy.results, strict=True))
+    axis = kernel_op.axes[0]
+    domain = [new if a == axis else n for a, n in enumerate(kernel.nests[0].domain)]
+    taken = {f.sym_name.data for f in functions(module)}
+    names = (f"{kernel.name}_{i}" for i in range(2, len(taken) + 3))
+    kind = FunctionType.from_lists(types, [values[v].type for v in kernel.results])
+    made = func.FuncOp(next(n for n in names if n not in taken), kind, Region(block), visibility="private")
+    made.attributes["hybrid.domains"] = ArrayAttr([integer_array(domain)])
+    note_dtypes(made, [dtype_of(v) for v in (*kernel.arguments, *kernel.results)])
+    made.location = kernel.function.location
+    module.body.block.add_op(made)
+    return made
