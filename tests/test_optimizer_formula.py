@@ -343,4 +343,4 @@ def test_explain_tells_kernels():
     opt.update(0, w, mx.nd.ones((2,)), opt.create_state(0, w))
     lines = opt.explain().splitlines()
     assert lines[1] == "  update of 1 weight"
-    assert lines[2].startswith("    forward: 1 kernel, 0 of them host calls")
+    assert any(line.startswith("    forward: 1 kernel, 0 of them host calls") for line in lines[2:4])

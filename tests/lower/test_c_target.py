@@ -148,6 +148,6 @@ def test_the_code_is_c():
     net = nn.HybridLambda("softmax")
     lowered = net.trace(mx.nd.ones((4, 5))).optimize().lower("c")
     text = lowered.programs["forward"].code("c")
-    assert "void phase_" in text
+    assert "void region_" in text
     assert "for (int64_t i1 = 0; i1 < 5; i1 += 1) {" in text
     assert len(c_target.__file__ and Path(c_target.__file__).read_text().splitlines()) <= 400

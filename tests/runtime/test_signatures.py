@@ -7,13 +7,11 @@ import gc
 import inspect
 import linecache
 import weakref
-from collections import OrderedDict
 
 import numpy as np
 import pytest
 
 import hybridc as mx
-from hybridc.compile import new_sizes
 from hybridc.gluon import HybridBlock, nn
 from hybridc.gluon.hybridize import cached_graph
 
@@ -69,12 +67,12 @@ def test_reason_dtype_and_mode():
     ]
 
 
-def test_explain_text(monkeypatch):
-    monkeypatch.setattr(new_sizes, "_KINDS", OrderedDict())  # other tests have such graphs of other sizes
+def test_explain_text():
     net = scale()
     assert net.explain() == "net is hybridized, but nothing is compiled yet: call it"
     net(mx.nd.ones((3, 4)))
-    assert net.explain() == (
+    origins = ("  planned with the kernels", "  from the cache on the disk")  # if other tests had such a graph
+    assert "".join(line for line in net.explain().splitlines(True) if not line.startswith(origins)) == (
         "net: traced once\n"
         "  1. first call\n"
         "signature (float32[3, 4]), predict mode\n"
