@@ -18,8 +18,9 @@ from xdsl.dialects.builtin import FloatAttr, IntegerAttr, ModuleOp
 from xdsl.dialects.utils import FastMathFlag
 from xdsl.ir import Attribute, Block, SSAValue
 
-from hybridc.dialects.mlir.hybrid_rt import ALIGNMENT
+from hybridc.dialects.math.reduction import LONG_COLUMN
 from hybridc.errors import UnsupportedError
+from hybridc.ground.buffers import ALIGNMENT
 from hybridc.ir.scalar_builder import ELEMENT_TYPES, operation_class, operation_properties
 from hybridc.ir.tile_program import (
     Address,
@@ -41,7 +42,7 @@ from hybridc.lower.llvm.loops.loop_functions import REORDER, fill, first_and_las
 
 # Elements of a sum over one axis that are accumulated before their sum is added to those of other blocks; and blocks
 # whose sums are accumulated before (pairwise summation).
-BLOCK, BLOCKS = 4096, 64
+BLOCK, BLOCKS = LONG_COLUMN, 64
 # Fast-math: a*b + c may be contracted. Differences are rounded: those of equal values are zero.
 CONTRACT = arith.FastMathFlagsAttr([FastMathFlag.ALLOW_CONTRACT])
 _CONTRACTED = ("arith.addf", "arith.mulf")
