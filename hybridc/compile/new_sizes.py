@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 from hybridc.compile.lowering_stages import Formed
 from hybridc.compile.trace_key import integers_apart, without_sizes
-from hybridc.errors import VerifyError
+from hybridc.errors import CustomOpError, VerifyError
 from hybridc.ground.locks import ForkLock
 from hybridc.ground.serialize import NotWritable
-from hybridc.ground.sizes import MARK, Sizes, is_size
+from hybridc.ground.sizes import MARK, NotSymbolic, Sizes, is_size
 from hybridc.lower.llvm.native_source import NativeSource
 from hybridc.options import OPTIONS
 from hybridc.runtime.native_executable import NativeExecutable
@@ -124,7 +124,10 @@ class _Family:
 
 
 def _family(traced: Traced, numbers: Sequence[int], form: Callable[[Traced], Formed]) -> _Family | None:
-    """The family of a trace, whose kernels are formed now; None if they cannot be with symbolic sizes."""
+    """The family of a trace, whose kernels are formed now; None if they cannot be with symbolic sizes.
+
+    What else is raised is what a compilation with plain sizes would raise, or a defect.
+    """
     from hybridc.ir.sized_module import SizedModule
 
     sizes = Sizes()
@@ -133,10 +136,7 @@ def _family(traced: Traced, numbers: Sequence[int], form: Callable[[Traced], For
         with sizes.writing() as written:
             apart = integers_apart(dataclasses.replace(traced, trace=trace))
         formed = form(dataclasses.replace(traced, trace=with_known_sizes(trace, sizes)))
-    except Exception as error:
-        if OPTIONS.verify:
-            form(traced)  # which raises what is not for symbolic sizes alone
-            raise VerifyError("a graph cannot be compiled with symbolic sizes, though it can for its own") from error
+    except (NotSymbolic, NotWritable, CustomOpError):  # users' operators are written for plain integers
         return None
     told = tuple([n if n < MARK else cast("int", written[n - MARK]) for n in apart])
     places: dict[int, int] = {}

@@ -31,6 +31,10 @@ _NUMBER = itertools.count()
 MARK = 10**30
 
 
+class NotSymbolic(TypeError):
+    """A graph that cannot be formed with symbolic sizes, though it may with its own."""
+
+
 class FloorDivision(NamedTuple):
     """An atom: ``dividend // divisor``"""
 
@@ -343,7 +347,7 @@ class Size:
         return int(self).bit_length()
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("a symbolic size belongs to one compilation")
+        raise NotSymbolic("a symbolic size belongs to one compilation")
 
 
 def _floordiv(a: Any, b: Any) -> Any:

@@ -6,6 +6,7 @@ These tests verify the IR, as with ``HYBRIDC_VERIFY``: each such graph is compar
 from __future__ import annotations
 
 import dataclasses
+import json
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -19,7 +20,7 @@ from hybridc.compile.stages import Traced
 from hybridc.errors import MXNetError, RecompileError, VerifyError
 from hybridc.ir.native_plan import Position
 from hybridc.options import OPTIONS
-from hybridc.trace.tracer import trace_call
+from hybridc.trace.tracer import Trace, trace_call
 from hybridc.transforms.kernels.merge_contractions import ROWS
 from tests.random_programs import EXAMPLES, FLOATS, INTEGERS, Net, programs
 from tests.test_random_programs import SETTINGS
@@ -264,6 +265,38 @@ def test_what_an_operator_gives_counts_at_every_size():
             y.backward()
             np.testing.assert_allclose(x.grad.asnumpy(), np.full((n, 3), factor))
     assert planned(net)
+
+
+@mx.op.register("sized.halved")
+class Halved(mx.op.Composite):
+    """The first half of the rows, by a library that knows Python's own integers only"""
+
+    def infer_shape(self, shapes):
+        ((n, *rest),) = shapes
+        return shapes, [(json.loads(json.dumps(n)) // 2, *rest)]
+
+    def decompose(self, F, x):
+        return F.slice_axis(x, axis=0, begin=0, end=x.shape[0] // 2)
+
+
+def test_operators_that_know_plain_integers_only():
+    """What they are in is compiled for each size, and gives what it gives eagerly."""
+    net = mx.gluon.nn.HybridLambda(lambda F, x: F.halved(F.exp(x)) * 2)
+    assert agrees(net, lambda n: [array(n, 3)], (4, 8, 6), [False]) == 0
+
+
+def test_a_defect_of_the_compiler_is_raised(monkeypatch):
+    """Though without symbolic sizes there would be none."""
+
+    def emit(trace, *given):
+        if getattr(trace, "is_symbolic", False):
+            raise KeyError("symbolic sizes lead it astray")
+        return whole(trace, *given)
+
+    whole = Trace.emit
+    monkeypatch.setattr(Trace, "emit", emit)
+    with pytest.raises(KeyError, match="astray"):
+        graph(mlp(), 4)
 
 
 def test_attached_attributes():
