@@ -19,6 +19,7 @@ from hybridc.compile import new_sizes, targets, trace_key, warm_start
 from hybridc.compile.stages import Traced
 from hybridc.errors import MXNetError, RecompileError, VerifyError
 from hybridc.ir.native_plan import Position
+from hybridc.lower.llvm import kernel_cache
 from hybridc.options import OPTIONS
 from hybridc.trace.tracer import Trace, trace_call
 from hybridc.transforms.kernels.merge_contractions import ROWS
@@ -100,6 +101,22 @@ def test_encoder(recorded):
 
 def test_attention():
     assert agrees(workloads.Attention(), lambda n: [array(n, 8, 16, 64) * w for w in (0.1, 0.2, 0.3)], FEW) >= 4
+
+
+def test_tiles_of_an_attention_are_made_once_for_all_batches(monkeypatch):
+    """And for no other length of the sequences."""
+    made = []
+    tiles = kernel_cache.tile_kernels
+    monkeypatch.setattr(kernel_cache, "tile_kernels", lambda *given: made.append(given[1]) or tiles(*given))
+    monkeypatch.setattr(new_sizes, "OPTIONS", dataclasses.replace(OPTIONS, verify=False))
+    net = workloads.Attention()
+    net.hybridize()
+    counts = []
+    for shape in ((12, 8, 64, 64), (9, 8, 64, 64), (10, 8, 64, 64), (10, 8, 96, 64)):
+        net(*[array(*shape)] * 3)
+        counts.append(len(made))
+    assert 0 < counts[0] == counts[1] == counts[2] < counts[3]
+    assert planned(net) >= 2
 
 
 @pytest.mark.long

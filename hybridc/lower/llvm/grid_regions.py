@@ -10,13 +10,14 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 
 from hybridc.dialects.mlir.hybrid_rt import aligned
 from hybridc.ground.machine import NOMINAL
 from hybridc.ir.costs import sharing
-from hybridc.ir.grid_kernel import TileKernel, shared_axes, tile_kernels, tile_of
-from hybridc.ir.kernel import Kernel, analyse
+from hybridc.ir.grid_kernel import TileKernel, shared_axes, tile_of
+from hybridc.ir.kernel import Kernel
 from hybridc.ir.native_plan import Position
 from hybridc.ir.strides import row_major
 from hybridc.ir.structured import Shape, dtype_of, shape_of
@@ -29,7 +30,11 @@ CACHED, FEWEST = NOMINAL.third, 64
 
 
 class TileKernelCache(Protocol):
-    """What makes the code of the nests at a tile."""
+    """What makes the nests at a tile, and their code."""
+
+    def tiles(self, kernel: Kernel, tile: Shape) -> tuple[list[TileKernel], TileKernelCache]: ...
+
+    def kernel(self, function: FuncOp) -> Kernel: ...
 
     def of(
         self, kernel: Kernel, strides: Mapping[int, Strides], inplace: Sequence[tuple[int, int]] = ()
@@ -41,8 +46,9 @@ class TileKernelCache(Protocol):
 def grid_regions(kernel: Kernel, strides: Mapping[int, Strides], kernel_cache: TileKernelCache) -> ParallelRegions:
     """The parallel region of a kernel with a grid; ``strides`` of those that may be no plain arrays."""
     tile = tile_of(kernel, shared_axes(kernel), CACHED, FEWEST)
-    writer = _GridWriter(kernel, strides, kernel_cache, tile)
-    for nest in tile_kernels(kernel, tile):
+    nests, own = kernel_cache.tiles(kernel, tile)
+    writer = _GridWriter(kernel, strides, own, tile)
+    for nest in nests:
         writer.add(nest)
     return ParallelRegions([writer.region()] if math.prod(writer.sizes) else [])
 
@@ -68,7 +74,7 @@ class _GridWriter:
 
     def add(self, nest: TileKernel) -> None:
         """Compute a nest after those before."""
-        kernel = analyse(nest.function)
+        kernel = self.kernel_cache.kernel(nest.function)
         values = [*nest.arguments, *nest.results]
         strides = {i: self.strides[v] for i, v in enumerate(values) if v in self.strides}
         over = self._over(nest, kernel, strides)
