@@ -2,7 +2,7 @@
 
 For each workload both run in processes of their own, which take turns, a short block of calls each. A time is the least
 of the blocks' medians: what else runs on the machine makes times longer, never shorter. First calls, with nothing in
-the cache on the disk, are seconds of the processor, the least of a few processes.
+the cache on the disk, are seconds of the processor, the least of a few processes. So are imports.
 """
 
 from __future__ import annotations
@@ -58,6 +58,17 @@ def _answer(process: subprocess.Popen[str]) -> float:
     return float(line)
 
 
+def imports(tree: Path, module: str, times: int = 9) -> float:
+    """Seconds of the processor that it takes to import a module of a checkout."""
+    code = f"import time; start = time.process_time(); import {module}; print(time.process_time() - start)"
+    env = {**os.environ, "PYTHONPATH": str(tree)}
+    command = [sys.executable, "-c", code]
+    runs = (
+        subprocess.run(command, env=env, cwd=tree, check=True, text=True, capture_output=True) for _ in range(times)
+    )
+    return min(float(run.stdout) for run in runs)
+
+
 def measure(
     trees: Sequence[Path], name: str, blocks: int, seconds: float, firsts: int, threads: int | None
 ) -> list[tuple[float, float]]:
@@ -96,7 +107,10 @@ def main() -> None:
     from benchmarks.workloads import WORKLOADS
 
     trees = [options.before.resolve(), HERE]
-    print("| workload | before ms | now ms | now / before | first call before s | now s | now / before |")
+    for module in ("hybridc", "hybridc.compile.stages"):
+        old, new = (imports(tree, module) for tree in trees)
+        print(f"import {module}: {old:.3f} s before, {new:.3f} now, {new / old:.2f}", flush=True)
+    print("\n| workload | before ms | now ms | now / before | first call before s | now s | now / before |")
     print("|---|---|---|---|---|---|---|", flush=True)
     ratios: list[tuple[float, float]] = []
     for name in options.only.split(",") if options.only else WORKLOADS:
