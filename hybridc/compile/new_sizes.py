@@ -228,7 +228,8 @@ def _verify(
     """Raise unless a graph that was only planned for its sizes is the one of kernels that are formed for it now."""
     if fresh is None:
         raise VerifyError("there are no kernels with symbolic sizes now, though there were for other sizes")
-    fresh.vary(family.varying)
+    with family.lock.current:  # where sizes are equal now, ``fresh`` takes them for one, and cannot tell which varied
+        fresh.kernels.vary_as(family.kernels)
     compiled = fresh.graph(traced, values)
     assert compiled is not None, "kernels have the lines of the trace of which they were formed"
     with family.lock.current:

@@ -86,6 +86,14 @@ class SizedModule:
             if any(noted):
                 function.attributes["hybrid.varying"] = ArrayAttr([integer_array(axes) for axes in noted])
 
+    def vary_as(self, other: SizedModule) -> None:
+        """Note on the kernels what is noted on those of the same names of another module."""
+        noted = kernels(other.module)
+        for name, function in kernels(self.module).items():
+            function.attributes.pop("hybrid.varying", None)
+            if name in noted and "hybrid.varying" in noted[name].attributes:
+                function.attributes["hybrid.varying"] = noted[name].attributes["hybrid.varying"]
+
     @contextlib.contextmanager
     def lent(self) -> Generator[ModuleOp]:
         """The module, for the passes that plan memory: what they replace and note is as before afterwards."""

@@ -561,3 +561,20 @@ def test_an_axis_of_two_sizes_is_no_size():
             return F.broadcast_to(F.max(x, axis=(0, 1, 2), keepdims=True), shape=(2, 1, 1)) * 2
 
     agrees(Repeated(), lambda n: [array(n, 2, 3)], (2, 3, 7, 4, 9), [False])
+
+
+def test_sizes_may_become_equal():
+    """Then a compilation takes both for one: the kernels are the same, though it cannot tell which size varied."""
+
+    class Parts(mx.gluon.HybridBlock):
+        def hybrid_forward(self, F, x):
+            return F.sum(x, axis=0), F.reshape(x, shape=(1, x.shape[1], 1, x.shape[2]))
+
+    net = Parts()
+    net.hybridize()
+    for shape in ((1, 2, 3), (1, 2, 2), (1, 3, 3)):
+        x = array(*shape)
+        total, parts = net(x)
+        np.testing.assert_array_equal(total.asnumpy(), x.asnumpy()[0])
+        np.testing.assert_array_equal(parts.asnumpy(), x.asnumpy()[:, :, None])
+    assert planned(net) == 2
