@@ -18,11 +18,11 @@ from benchmarks import workloads
 from hybridc.compile import new_sizes, targets, trace_key, warm_start
 from hybridc.compile.stages import Traced
 from hybridc.errors import MXNetError, RecompileError, VerifyError
+from hybridc.ir.costs import WORTH_PACKING as ROWS
 from hybridc.ir.native_plan import Position
 from hybridc.lower.llvm import kernel_cache
 from hybridc.options import OPTIONS
 from hybridc.trace.tracer import Trace, trace_call
-from hybridc.transforms.kernels.merge_contractions import ROWS
 from tests.random_programs import EXAMPLES, FLOATS, INTEGERS, Net, programs
 from tests.test_random_programs import SETTINGS
 

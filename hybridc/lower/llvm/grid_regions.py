@@ -15,7 +15,7 @@ from xdsl.ir import SSAValue
 
 from hybridc.dialects.mlir.hybrid_rt import aligned
 from hybridc.ground.machine import NOMINAL
-from hybridc.ir.costs import sharing
+from hybridc.ir.costs import WORTH_PACKING, sharing
 from hybridc.ir.grid_kernel import TileKernel, shared_axes, tile_of
 from hybridc.ir.kernel import Kernel
 from hybridc.ir.native_plan import Position
@@ -25,8 +25,8 @@ from hybridc.lower.llvm.loops.copy_loops import Strides
 from hybridc.lower.llvm.loops.parallel_regions import GridPhase, ParallelRegion, ParallelRegions, TilePhase
 
 # Bytes that nests make for each other at a tile: as much as the third cache holds. Tiles that are cut smaller have at
-# least so many rows, with which packing a contraction's other operand, as long as multiplying ten, pays.
-CACHED, FEWEST = NOMINAL.third, 64
+# least so many rows, as a contraction's other operand is packed again for each.
+CACHED, FEWEST = NOMINAL.third, WORTH_PACKING
 
 
 class TileKernelCache(Protocol):

@@ -22,9 +22,8 @@ if TYPE_CHECKING:
     from hybridc.ir.planned import SlotView
     from hybridc.lower.triton.launches import LibraryMatmul
 
-# Arrays up to so many bytes are uploaded together in one copy; each is aligned to so many.
+# Arrays up to so many bytes are uploaded together in one copy.
 _SMALL = 4096
-_APART = 16
 
 #: Launches a prepared function, given the addresses of its buffers and its scalar arguments.
 Launch = Callable[[Sequence[int], Sequence[int]], None]
@@ -48,7 +47,7 @@ def packed_size(arrays: Sequence[npt.NDArray[Any]]) -> int:
 
 
 def _padded(nbytes: int) -> int:
-    return -(-nbytes // _APART) * _APART
+    return -(-nbytes // GPU.access) * GPU.access
 
 
 class Device(ABC):

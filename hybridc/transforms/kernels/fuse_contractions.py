@@ -25,16 +25,13 @@ from xdsl.rewriter import Rewriter
 
 from hybridc.dialects.mlir.hybrid import fused_location
 from hybridc.dialects.mlir.integer_array import integer_array
-from hybridc.ir.costs import OF_CORE
+from hybridc.ir.costs import OF_CORE, PARTS
 from hybridc.ir.grid_kernel import followed
 from hybridc.ir.kernel import Axes, Kernel, KernelOp, analyse, byte_count
 from hybridc.ir.loop_nest_plan import indexed_axes
 from hybridc.ir.structured import dtype_of, is_host, kernels, note_dtypes
 from hybridc.ir.values import functions
 from hybridc.transforms.structured.fuse_kernels import KernelOutliner, depends_on, kernel_name
-
-# Points of the grid that are enough for most processors' threads.
-POINTS = 8
 
 
 @dataclass(frozen=True)
@@ -141,7 +138,7 @@ class _Fuser:
     def _pays(self, grid: Axes, middle: _Member, before: Sequence[_Member]) -> bool:
         """Whether a kernel of all is better than one of each."""
         batch = [middle.kernel.nests[0].domain[a] for a in grid]
-        if math.prod(batch) < POINTS:
+        if math.prod(batch) < PARTS:
             return False
         values = [m.call.results[0] for m in before]
         return any(byte_count(v) >= OF_CORE for v in values)

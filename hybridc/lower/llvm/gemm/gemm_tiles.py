@@ -25,7 +25,7 @@ from xdsl.ir import SSAValue
 from hybridc.dialects.operator_attribute import DType
 from hybridc.ground.machine import CHUNKS
 from hybridc.ir.contraction_shape import COLUMN, Loop, Matrices
-from hybridc.ir.costs import SAME_SET, grain_of, is_shared, matmul_time
+from hybridc.ir.costs import HIDE_PACKING, SAME_SET, grain_of, is_shared, matmul_time
 from hybridc.lower.llvm.codegen.native_function import NativeFunction
 from hybridc.lower.llvm.gemm.gemm_region import (
     Arguments,
@@ -40,11 +40,9 @@ from hybridc.lower.llvm.gemm.gemm_region import (
 )
 from hybridc.lower.llvm.loops.parallel_regions import ParallelRegion
 
-# The least rows for which a panel is packed, where there are more.
+# The least rows for which a panel is packed, where there are more, or ``HIDE_PACKING`` where the result is transposed,
+# as long as each thread has some.
 _ROWS = 48
-# The same where the result is transposed, as long as each thread has some: packing takes a few percent of the
-# time then.
-_ROWS_TO_TURN = 256
 # Fixed scalar arguments of a region that packs panels.
 _FIXED = 10
 
@@ -118,7 +116,7 @@ def _parts(given: Matrices, form: Form, threads: int) -> int:
     units = math.ceil(given.n / form.width) * given.batches
     if not is_shared(time_of(given, form.dtype)):
         return 1
-    least = max(_ROWS, min(_ROWS_TO_TURN, given.m * units // threads))
+    least = max(_ROWS, min(HIDE_PACKING, given.m * units // threads))
     parts, step = min(CHUNKS * threads // units, given.m // least), threads // math.gcd(threads, units)
     return max(1, parts // step * step if parts >= step else parts)
 

@@ -13,12 +13,13 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from hybridc.errors import UnsupportedError
+from hybridc.ground.machine import GPU
 from hybridc.ground.store import keep, kept
 from hybridc.lower.triton.triton_function import QUOTES, Config, TritonFunction
 from hybridc.runtime.triton_kernel import load, triton
 
-# Pointers and integers divisible by this let Triton vectorise accesses to 16 bytes.
-DIVISIBLE = 16
+# Pointers and integers divisible by this let Triton make accesses of so many bytes.
+DIVISIBLE = GPU.access
 # Compile options, a part of the cache key.
 # No contraction of a*b + c: formulas write fma where they mean it, and differences of equal values are zero.
 _OPTIONS = {"enable_fp_fusion": False}
