@@ -743,7 +743,7 @@ def _side_faults(program: TileProgram, s: Statement) -> Iterator[str]:
     axes = {*s.axes} if isinstance(s, TileCarry) else {s.axis} if isinstance(s, TileIndex) else {*s.address.axes}
     if not {*on} <= {*range(len(program.tiles))} or len({*on}) < len(on):
         yield f"a tile on no dimensions, or on one twice: {s}"
-    elif any(axes & {*tile.axes} for i, tile in enumerate(program.tiles) if i not in on):
+    elif any(axes & {*tile.axes} for i, tile in enumerate(program.tiles) if i not in on and tile.block != 1):
         yield f"a tile that follows what it does not lie on: {s}"
 
 

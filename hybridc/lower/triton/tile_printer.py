@@ -216,7 +216,7 @@ class TilePrinter:
             case TileCarry():
                 sides, dtype = self.sides_of(self.dims_of(s.axes), s.on), kind_dtype(s.kind)
                 full = f"tl.full({self.shape(sides)}, {literal(s.number, dtype)}, {triton_type(dtype)})"
-                self._know(s.name, Term(self.w.let("sum", full), dtype), sides)
+                self._know(s.name, Term(self.w.let("total", full), dtype), sides)
             case TileUpdate():
                 carried = self.known[s.name]
                 self.w.line(f"{carried.text} = {self.known[s.value].as_dtype(carried.dtype).block}")
@@ -246,14 +246,16 @@ class TilePrinter:
         return Term(self.w.let(f"{pointer}_block", text), self.dtypes[pointer])
 
     def _store(self, s: TileStore) -> None:
-        """An offset that follows no axis is that of a block with one element."""
-        buffer = s.address.buffer
-        offset = self.offset(s.address, s.on) or self.origin(s.on)
+        """An offset that follows no dimension is that of a block with one element."""
+        buffer, dims = s.address.buffer, self.dims_of(s.address.axes)
+        offset = self.offset(s.address, s.on)
+        if not dims:
+            offset = f"{offset} + {self.origin(s.on)}" if offset else self.origin(s.on)
         if buffer in self.partial:
             size = self.size(s.address.axes)
             offset = f"{self.partial[buffer]}{f' * {size}' if size != '1' else ''} + {offset}"
         value = self.known[s.value].as_dtype(self.dtypes[buffer])
-        self.put(buffer, offset, value.block, self.mask(self.dims_of(s.address.axes), s.on))
+        self.put(buffer, offset, value.block, self.mask(dims, s.on))
 
     def put(self, pointer: str, offset: str, name: str, mask: str | None) -> None:
         """Put a block into memory."""

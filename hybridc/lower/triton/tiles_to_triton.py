@@ -58,6 +58,11 @@ def _read_only(kernel: Kernel) -> set[int]:
     return {i for i, v in enumerate(kernel.arguments) if (shape_of(v), dtype_of(v)) not in results}
 
 
+def _spread(tile: TileDim) -> Axes:
+    """The axes of a dimension along which blocks have several elements: a loop may take one at a time."""
+    return () if tile.walk in LOOPS and tile.block == 1 else tile.axes
+
+
 class _FunctionText:
     """The function of a tile program."""
 
@@ -66,7 +71,7 @@ class _FunctionText:
         self.w = SourceWriter()
         dtypes = {b.name: dtype for b, dtype in zip(program.buffers, launch.dtypes, strict=True)}
         dims = [
-            Dim(name, tile.axes, factor_text(extent(program.sizes, tile.axes)), str(tile.block), tile.masked)
+            Dim(name, _spread(tile), factor_text(extent(program.sizes, tile.axes)), str(tile.block), tile.masked)
             for name, tile in zip(_NAMES, program.tiles, strict=False)
         ]
         lie = [on for sweep in program.sweeps for s in sweep.statements if (on := on_of(s)) is not None]
@@ -229,8 +234,8 @@ class _FunctionText:
         w.line(f"for {start} in range({begin}, {end}, {dim.block}):")
         with w.indented():
             first = f"tl.cast({start}, tl.int64)" if self.launch.wide else start
-            if dim.block == "1":
-                printer.index |= dict.fromkeys(dim.axes, first)
+            if not dim.axes:
+                printer.index |= dict.fromkeys(self.launch.program.tiles[i].axes, first)
             else:
                 printer.places(i, f"{first} + ")
 
@@ -239,8 +244,7 @@ class _FunctionText:
         w, dim, bound = self.w, self.printer.dims[i], self.launch.program.tiles[i].bound
         if self.launch.program.tiles[i].walk == "piece":
             begin = w.let("begin", f"piece_number * {self.piece}")
-            end = f"{begin} + {self.piece}"
-            return begin, f"tl.minimum({end}, {dim.extent})" if dim.masked else end
+            return begin, f"tl.minimum({begin} + {self.piece}, {dim.extent})"
         if bound is None:
             return "0", dim.extent
         other = self.printer.dims[bound.dim]

@@ -16,9 +16,9 @@ from hybridc.ir.strides import row_major
 from hybridc.ir.structured import shape_of
 from hybridc.lower.triton.attention.attention_source import launches_of_attention, launches_of_attention_backward
 from hybridc.lower.triton.matmul.matmul_launches import launches_of_matmul
-from hybridc.lower.triton.matmul.matmul_loops import fused_matmul
 from hybridc.lower.triton.tiles_to_triton import launches_of
 from hybridc.lower.triton.triton_function import TritonLaunches
+from hybridc.transforms.kernels.fused_matmul import fused_matmul
 
 Strides = tuple[int, ...]
 

@@ -104,7 +104,7 @@ class TileStatements(BodyStatements):
 
     def store(self, kernel_op: KernelOp) -> None:
         """Put the result of a stage into memory."""
-        self.write(TileStore(self.known[kernel_op.result], self.element_at(kernel_op.result, kernel_op.axes)))
+        self.write(TileStore(self.known[kernel_op.result], self.element_at(kernel_op.result, kernel_op.axes), self.on))
 
     def reduced(self, kernel_op: KernelOp, value: str, over: Axes, start: Number) -> str:
         """The name of a value combined over axes."""

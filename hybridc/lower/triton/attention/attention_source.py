@@ -49,7 +49,7 @@ from hybridc.lower.triton.attention.attention_configs import (
 from hybridc.lower.triton.blocks import Blocks, Parameters
 from hybridc.lower.triton.expressions.ops import literal, triton_type
 from hybridc.lower.triton.expressions.statements import combine, reduce
-from hybridc.lower.triton.matmul.matmul_source import along
+from hybridc.lower.triton.matmul.matmul_padding import along
 from hybridc.lower.triton.source_writer import SourceWriter
 from hybridc.lower.triton.texts import module, title
 from hybridc.lower.triton.tile_printer import Dim

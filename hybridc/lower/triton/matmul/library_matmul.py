@@ -19,9 +19,9 @@ from hybridc.ir.contraction_shape import Strides
 from hybridc.ir.kernel import KernelOp, Read
 from hybridc.ir.structured import dtype_of
 from hybridc.lower.triton.launches import LibraryMatmul, Matrix
-from hybridc.lower.triton.matmul.matmul_loops import FusedMatmul, MatmulOperand, strides_along
 from hybridc.lower.triton.tiles_to_triton import launches_of
 from hybridc.lower.triton.triton_function import LibraryConfig
+from hybridc.transforms.kernels.fused_matmul import FusedMatmul, MatmulOperand, strides_along
 
 # Multiplications and additions of a product that keeps a card busy for longer than it takes to launch one.
 LEAST_FLOPS = 1 << 31

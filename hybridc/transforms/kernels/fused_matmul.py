@@ -24,8 +24,8 @@ from hybridc.ir.structured import Shape, shape_of
 class MatmulOperand:
     """An array that is multiplied: its strides along the merged axes of the result and along the loops of terms.
 
-    What has been laid out anew is in the kernel's own buffer ``own``. There it may go on, with zeros, behind the last
-    row or column or term: to ``kept`` of the former, to ``terms`` of the latter.
+    What has been laid out anew is in the buffer ``own`` of the kernel's memory. There it may go on, with zeros, behind
+    the last row or column or term: to ``kept`` of the former, to ``terms`` of the latter.
     """
 
     read: Read
@@ -33,7 +33,7 @@ class MatmulOperand:
     loops: tuple[int, ...]
     kept: int
     terms: int
-    own: int | None = None
+    own: str | None = None
 
     @property
     def value(self) -> SSAValue:
