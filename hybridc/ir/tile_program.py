@@ -210,7 +210,8 @@ class TileReduce:
 
     Along the innermost ``carried`` loops of the sweep the result so far is a number. ``into`` is where it goes; if it
     ``accumulates`` there, memory holds a partial result, which begins with ``start`` at each index of the parallel
-    axes, or in each piece if the buffer holds partial results. The terms of an ``ordered`` one are added in order.
+    axes, or in each piece if the buffer holds partial results. The terms of an ``ordered`` one are added in order. What
+    the operand of a ``filled`` one has beyond the last elements counts for nothing by itself.
     """
 
     name: str
@@ -223,13 +224,14 @@ class TileReduce:
     into: Address | None = None
     accumulates: bool = False
     ordered: bool = False
+    filled: bool = False
 
     def __str__(self) -> str:
         text = f"%{self.name} = reduce {self.op} %{self.operand} from {_number(self.start)} over {_axes(self.over)}"
         text += f" carried {self.carried}" if self.carried else ""
         if self.into is not None:
             text += f" {'accumulating' if self.accumulates else 'into'} {self.into}"
-        return f"{text}{' ordered' if self.ordered else ''} : {self.kind}"
+        return f"{text}{' ordered' if self.ordered else ''}{' filled' if self.filled else ''} : {self.kind}"
 
 
 @dataclass(frozen=True)
@@ -531,7 +533,7 @@ _LINES = {
     "update": re.compile(rf"update %{_NAME}, %{_NAME}"),
     "reduce": re.compile(
         rf"%{_NAME} = reduce (\S+) %{_NAME} from (\S+) over ([i\d, ]*?)(?: carried (\d+))?"
-        r"(?: (accumulating|into) (\w+\[.*?\]))?( ordered)? : (\w+)"
+        r"(?: (accumulating|into) (\w+\[.*?\]))?( ordered)?( filled)? : (\w+)"
     ),
     "contract": re.compile(
         rf"%{_NAME} = contract %{_NAME}, %{_NAME} over ([i\d, ]*?)(?: onto %{_NAME})?( rounded)? : (\w+)"
@@ -615,8 +617,8 @@ def _statement(line: str) -> Statement:
                 return TileUpdate(m[1], m[2])
             case "reduce":
                 into = None if m[8] is None else _address(m[8])
-                rest = (int(m[6] or 0), into, m[7] == "accumulating", m[9] is not None)
-                return TileReduce(m[1], m[2], m[3], _value(m[4]), _numbers(m[5]), m[10], *rest)
+                rest = (int(m[6] or 0), into, m[7] == "accumulating", m[9] is not None, m[10] is not None)
+                return TileReduce(m[1], m[2], m[3], _value(m[4]), _numbers(m[5]), m[11], *rest)
             case "contract":
                 return TileContract(m[1], m[2], m[3], _numbers(m[4]), m[7], m[5], m[6] is not None)
             case _:

@@ -88,7 +88,6 @@ class TilePrinter:
         self.partial: dict[str, str] = {}  # where in its buffer this program's partial result is
         self.known: dict[str, Term] = {}
         self.sides: dict[str, Sides] = {}  # of values
-        self.beyond: dict[str, TileInside] = {}  # what is known of values beyond the last elements
 
     def _walked(self, dim: Dim) -> Axes:
         return tuple(a for a in dim.axes if self.sizes[a] != 1) or (dim.axes if dim.masked else ())
@@ -271,7 +270,7 @@ class TilePrinter:
         dtype = value.dtype
         start, neutral = constant_as(s.start, dtype), neutral_of(s.op, dtype)
         name, mask = f"tl.broadcast_to({value.block}, {self.shape(sides)})", self.mask(over, sides)
-        if mask is not None and not self._is_beyond(s, neutral):
+        if mask is not None and not s.filled:
             name = f"tl.where({mask}, {name}, {literal(neutral, dtype)})"
         name = self.w.let("part", name)
         for dim in sorted(over):
@@ -281,11 +280,6 @@ class TilePrinter:
             made = compute(s.op, [made, ops.number(start, dtype)], s.kind, self.w).as_dtype(dtype)
         self._know(s.name, made, tuple(None if i in over else i for i in sides))
 
-    def _is_beyond(self, s: TileReduce, neutral: ops.Number) -> bool:
-        """Whether a value is known to count for nothing beyond the last elements."""
-        inside = self.beyond.get(s.operand)
-        return inside is not None and inside.other == neutral and {*s.over} <= {*inside.axes}
-
     def _inside(self, s: TileInside) -> None:
         value, sides = self.known[s.value], self.sides[s.value]
         mask = self.mask(self.dims_of(s.axes), sides)
@@ -293,7 +287,6 @@ class TilePrinter:
             other = ops.number(s.other, value.dtype).argument(True)
             value = Term(self.w.let("shown", f"tl.where({mask}, {value.block}, {other})"), value.dtype)
             sides = joined([sides, self.sides_of(self.dims_of(s.axes), sides)])
-        self.beyond[s.name] = s
         self._know(s.name, value, sides)
 
     def _contract(self, s: TileContract) -> None:

@@ -187,7 +187,7 @@ class _FunctionText:
         bounding = {tile.bound.dim for tile in tiles if tile.bound is not None}
         for number, count, i in zip(numbers, counts, grid, strict=True):
             if tiles[i].backwards:
-                number = f"({count} - 1 - {number})" if number.isidentifier() else f"({count} - 1 - ({number}))"
+                number = f"({count} - 1 - {number})"
             first = f"{number} * {printer.dims[i].block}"
             printer.places(i, f"{w.let('first', first) if i in bounding else first} + ")
 

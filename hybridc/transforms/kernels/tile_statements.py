@@ -46,6 +46,7 @@ class BodyStatements(ABC):
     varying: set[str] = field(default_factory=set[str])  # names that vary along the axes of their loops
     axes: Axes = ()
     on: Dims = ()  # the dimensions that tiles lie on, if not on all
+    rough: bool = False  # exponentials need be no more exact than half precision
     count: int = 0
 
     @abstractmethod
@@ -167,7 +168,8 @@ class BodyStatements(ABC):
             case _:
                 operands = tuple(self._value(v, values) for v in op.operands)
                 varies = any(v in self.varying for v in operands)
-                return self.once(TileMap, operation_name(op), operands, kind, varies=varies)
+                name = operation_name(op)
+                return self.once(TileMap, name, operands, kind, self.rough and name == "math.exp", varies=varies)
 
 
 def start_of(kernel_op: KernelOp) -> Number:
