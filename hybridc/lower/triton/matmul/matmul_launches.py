@@ -60,7 +60,7 @@ def _choice(contraction: FusedMatmul) -> tuple[list[MatmulTile], int]:
 
 
 def _has_wide_functions(contraction: FusedMatmul) -> bool:
-    """Whether functions follow a product of floats in which nothing is computed: each of its numbers has a register."""
+    """Whether functions follow a matmul of floats in which nothing is computed: each of its numbers has a register."""
     kernel_ops = [s for nest in contraction.kernel.nests for s in nest.ops if s is not contraction.kernel_op]
     return contraction.dtype in STORED and any(op.name.startswith("math.") for s in kernel_ops for op in s.steps)
 

@@ -1,4 +1,4 @@
-"""Operands whose rows are no multiples of 16 bytes are laid out anew, if the product is large enough to gain from it.
+"""Operands whose rows are no multiples of 16 bytes are laid out anew, if the matmul is large enough to gain from it.
 
 Only 16 bytes at a time come fast enough for tensor cores of half precision. The copy has the operand's order of axes;
 what follows memory is filled up with zeros, whose products change no sum.
