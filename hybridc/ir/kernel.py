@@ -378,6 +378,30 @@ def is_power(sources: Sources, value: SSAValue, score: SSAValue, peak: SSAValue)
     return isinstance(difference, arith.SubfOp) and [sources.source(v) for v in difference.operands] == [score, peak]
 
 
+class AnalysedKernels:
+    """The kernels of a module, each of which is analysed once."""
+
+    def __init__(self) -> None:
+        self._kernels: dict[func.FuncOp, Kernel] = {}
+        self._lines: dict[func.FuncOp, list[Location]] = {}
+
+    def resized(self) -> None:
+        """Kernels have other sizes from now on; all else about them is the same."""
+        self._kernels = {function: resized(kernel) for function, kernel in self._kernels.items()}
+
+    def kernel(self, function: func.FuncOp) -> Kernel:
+        """The analysis of a kernel."""
+        if function not in self._kernels:
+            self._kernels[function] = analyse(function)
+        return self._kernels[function]
+
+    def lines(self, kernel: Kernel) -> list[Location]:
+        """The user's source lines of a kernel."""
+        if kernel.function not in self._lines:
+            self._lines[kernel.function] = kernel.locations
+        return self._lines[kernel.function]
+
+
 # --- scalar operations and constants, as all targets read them --------------------------------------------------------
 #
 # The signedness of integer operations, the values that a dtype holds, the neutral elements of reductions.

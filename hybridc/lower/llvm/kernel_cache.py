@@ -8,9 +8,8 @@ from typing import Any
 from xdsl.dialects.func import FuncOp
 from xdsl.dialects.linalg import ops as linalg
 
-from hybridc.ground.location import Location
 from hybridc.ir.grid_kernel import TileKernel, tile_kernels
-from hybridc.ir.kernel import Kernel, analyse, resized
+from hybridc.ir.kernel import AnalysedKernels, Kernel
 from hybridc.ir.strides import row_major
 from hybridc.ir.structured import Shape, shape_of
 from hybridc.lower.llvm.gemm.choose_gemm import is_contraction, regions_of_matmul
@@ -27,7 +26,7 @@ def code_of(
     return KernelCache(threads).of(kernel, strides, inplace)
 
 
-class KernelCache:
+class KernelCache(AnalysedKernels):
     """The compiled kernels of a module: each is analysed once, and has its regions made once for equal calls.
 
     What does not depend on sizes is reused when these change. ``printer`` makes the native function of a tile
@@ -35,10 +34,9 @@ class KernelCache:
     """
 
     def __init__(self, threads: int, printer: Printer = print_loops) -> None:
+        super().__init__()
         self.threads = threads
         self._printer = printer
-        self._kernels: dict[FuncOp, Kernel] = {}
-        self._lines: dict[FuncOp, list[Location]] = {}
         self._loops: dict[Any, KernelLoops] = {}
         self._fitting: dict[Any, KernelLoops] = {}  # those that were checked for the current sizes
         self._made: dict[Any, ParallelRegions] = {}
@@ -46,21 +44,9 @@ class KernelCache:
 
     def resized(self) -> None:
         """Invalidate what depends on sizes: kernels have other ones from now on."""
-        self._kernels = {function: resized(kernel) for function, kernel in self._kernels.items()}
+        super().resized()
         self._fitting.clear()
         self._made.clear()
-
-    def kernel(self, function: FuncOp) -> Kernel:
-        """The analysis of a kernel."""
-        if function not in self._kernels:
-            self._kernels[function] = analyse(function)
-        return self._kernels[function]
-
-    def lines(self, kernel: Kernel) -> list[Location]:
-        """The user's source lines of a kernel."""
-        if kernel.function not in self._lines:
-            self._lines[kernel.function] = kernel.locations
-        return self._lines[kernel.function]
 
     def of(
         self, kernel: Kernel, strides: Mapping[int, Strides], inplace: Sequence[tuple[int, int]] = ()

@@ -51,7 +51,7 @@ class LibraryMatmul(NamedTuple):
 
 
 class Alternative(NamedTuple):
-    """A product by a library in place of so many ``steps`` from the one with the number ``start`` on.
+    """A matmul by a library in place of so many ``steps`` from the one with the number ``start`` on.
 
     ``places`` are those of its three matrices; ``after`` it these are launched.
     """

@@ -104,12 +104,13 @@ class TileStatements(BodyStatements):
 
     def store(self, kernel_op: KernelOp) -> None:
         """Put the result of a stage into memory."""
-        self.write(TileStore(self.known[kernel_op.result], self.element_at(kernel_op.result, kernel_op.axes)))
+        self.write(TileStore(self.known[kernel_op.result], self.element_at(kernel_op.result, kernel_op.axes), self.on))
 
-    def reduced(self, kernel_op: KernelOp, value: str, over: Axes, start: Number) -> str:
-        """The name of a value combined over axes."""
+    def reduced(self, kernel_op: KernelOp, value: str, over: Axes, start: Number, filled: bool = False) -> str:
+        """The name of a value combined over axes; it may be ``filled`` with what counts for nothing."""
         assert kernel_op.combine is not None
-        return self.add(TileReduce, kernel_op.combine.name, value, start, over, kind_of(kernel_op.result), 0)
+        kind = kind_of(kernel_op.result)
+        return self.add(TileReduce, kernel_op.combine.name, value, start, over, kind, 0, None, False, False, filled)
 
     def map(self, op: str, *operands: str, kind: str) -> str:
         """The name of what an operation makes of values."""
@@ -149,7 +150,7 @@ class TileStatements(BodyStatements):
                 pair = started[kernel_op]
                 sofar = carried[pair.first.result], carried[pair.second.result]
                 if pair.powers:
-                    self._add_powers(pair, element, sofar)
+                    self.add_powers(pair, element, sofar)
                 else:
                     self._add_squares(pair, element, sofar, counts[pair], over)
                 continue
@@ -170,9 +171,9 @@ class TileStatements(BodyStatements):
     def _update(self, carried: str, value: str) -> None:
         self.write(TileUpdate(carried, value))
 
-    def _part(self, kernel_op: KernelOp, element: str) -> str:
+    def _part(self, kernel_op: KernelOp, element: str, filled: bool = False) -> str:
         """What is added to a reduction here."""
-        return self.reduced(kernel_op, element, self.plan.axes(kernel_op.reduced), _nothing(kernel_op))
+        return self.reduced(kernel_op, element, self.plan.axes(kernel_op.reduced), _nothing(kernel_op), filled)
 
     def _combined(self, kernel_op: KernelOp, a: str, b: str) -> str:
         assert kernel_op.combine is not None
@@ -197,15 +198,21 @@ class TileStatements(BodyStatements):
     # multiplied with the power of the greatest value less itself, which is one, or NaN where the definition gives NaN.
     # Of squares the sum is carried, and that of squared distances from the mean so far.
 
-    def _add_powers(self, pair: OnlinePair, value: str, sofar: tuple[str, str]) -> None:
-        """Write how a tile of what the first reduces is added to both reductions."""
+    def add_powers(self, pair: OnlinePair, value: str, sofar: tuple[str, str], filled: bool = False) -> tuple[str, str]:
+        """Write how a tile of what the first reduces is added to both: the factor by which sums fade, and its powers.
+
+        Beyond the last elements, a value that is ``filled`` is minus infinity.
+        """
         (peak, total), kind = sofar, kind_of(pair.second.result)
-        higher = self._combined(pair.first, peak, self._part(pair.first, value))
+        higher = self._combined(pair.first, peak, self._part(pair.first, value, filled))
         base = self._base(pair, higher)
-        faded = self._scaled(pair, total, peak, base)
-        part = self._part(pair.second, self._power(pair, value, base))
+        factor = self._power(pair, peak, base)
+        faded = self.map("arith.mulf", total, factor, kind=kind)
+        power = self._power(pair, value, base)
+        part = self._part(pair.second, power, filled)
         self._update(total, self.map("arith.addf", faded, part, kind=kind))
         self._update(peak, higher)
+        return factor, power
 
     def _add_squares(self, pair: OnlinePair, value: str, sofar: tuple[str, str], count: str, over: Axes) -> None:
         """Write the same for squares; ``count`` is how many elements came before."""

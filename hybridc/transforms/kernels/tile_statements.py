@@ -19,6 +19,7 @@ from hybridc.ir.structured import AffineIndex, DType, dtype_of
 from hybridc.ir.tile_program import (
     Address,
     Axes,
+    Dims,
     Factor,
     Statement,
     TileConstant,
@@ -44,6 +45,8 @@ class BodyStatements(ABC):
     before: list[Statement] = field(default_factory=list[Statement])
     varying: set[str] = field(default_factory=set[str])  # names that vary along the axes of their loops
     axes: Axes = ()
+    on: Dims = ()  # the dimensions that tiles lie on, if not on all
+    rough: bool = False  # exponentials need be no more exact than half precision
     count: int = 0
 
     @abstractmethod
@@ -100,10 +103,10 @@ class BodyStatements(ABC):
         if value in plan.rematerialized:
             return self.body(plan.op_of[value])
         address = self.affine_address(value, read.index) if read.index else self.address(read)
-        key = (value, address)  # a value written in place has the address of another
+        key = (value, address, self.on)  # a value written in place has the address of another
         if key not in self.loaded:
             varies = bool({*address.axes} & {*self.axes})
-            self.loaded[key] = self.add(TileLoad, address, kind_of(value), varies=varies)
+            self.loaded[key] = self.add(TileLoad, address, kind_of(value), self.on, varies=varies)
         if value in plan.op_of:
             self.known[value] = self.loaded[key]
         return self.loaded[key]
@@ -157,7 +160,7 @@ class BodyStatements(ABC):
                 return self.constant(_literal(op.value), kind)
             case linalg.IndexOp():
                 axis = self.plan.merged[loop_axes(kernel_op)[op.dim.value.data]]
-                return self.once(TileIndex, axis, varies=axis in self.axes)
+                return self.once(TileIndex, axis, "index", self.on, varies=axis in self.axes)
             case tensor.ExtractOp():
                 terms = tuple(zip((self._value(i, values) for i in op.indices), self.strides(op.tensor), strict=True))
                 varies = any(name in self.varying for name, _ in terms)
@@ -165,7 +168,8 @@ class BodyStatements(ABC):
             case _:
                 operands = tuple(self._value(v, values) for v in op.operands)
                 varies = any(v in self.varying for v in operands)
-                return self.once(TileMap, operation_name(op), operands, kind, varies=varies)
+                name = operation_name(op)
+                return self.once(TileMap, name, operands, kind, self.rough and name == "math.exp", varies=varies)
 
 
 def start_of(kernel_op: KernelOp) -> Number:
@@ -177,11 +181,12 @@ def start_of(kernel_op: KernelOp) -> Number:
 
 def kind_of(value: SSAValue) -> str:
     """The name of a value's element type."""
-    return _kind_of_dtype(dtype_of(value))
+    return kind_of_dtype(dtype_of(value))
 
 
 @functools.lru_cache(64)
-def _kind_of_dtype(dtype: DType) -> str:
+def kind_of_dtype(dtype: DType) -> str:
+    """The name of an element type."""
     return str(signless(dtype))
 
 

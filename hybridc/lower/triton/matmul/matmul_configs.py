@@ -1,4 +1,4 @@
-"""How large the tile of a product are: at most four ways, the one expected to be the fastest first.
+"""How large the tiles of a matmul are: at most four ways, the one expected to be the fastest first.
 
 A program computes a block of ``m`` x ``n`` elements in steps of ``k`` terms. Its time is that of the slowest of
 multiplying, reading both operands, and waiting for what is read, which stages and other programs on the same
@@ -15,7 +15,7 @@ from hybridc.dialects.operator_attribute import DType
 from hybridc.ground.machine import GPU
 from hybridc.transforms.kernels.tile_machine import power_of_two
 
-# Elements of a block that keep a multiprocessor's units busy; smaller tile read more for each product.
+# Elements of a block that keep a multiprocessor's units busy; smaller tile read more for each multiplication.
 FULL = {2: 128 * 128, 4: 128 * 128, 8: 64 * 64}
 MOST, PARTS = 4, (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 NARROW_TERMS = 32
@@ -94,7 +94,7 @@ TENSOR_SINGLE = tuple(replace(tile, k=tile.k // 2) for tile in CANDIDATES[2])
 def choose(
     m: int, n: int, k: int, batches: int, dtype: DType, tensor: bool = False, narrow: bool = False
 ) -> tuple[list[MatmulTile], int]:
-    """The ways for a product of matrices, and into how many parts its terms are cut.
+    """The ways for a matmul, and into how many parts its terms are cut.
 
     ``tensor`` says that single precision may be rounded to what tensor cores multiply, ``narrow`` that numbers come one
     by one, so that a thread cannot wait for many.
@@ -140,7 +140,7 @@ def _may_part(tile: MatmulTile, parts: int, m: int, n: int, k: int, batches: int
 
 
 def _time(tile: MatmulTile, parts: int, sizes: tuple[int, int, int, int], size: int, speed: float) -> float:
-    """Nanoseconds of a product, in this way."""
+    """Nanoseconds of a matmul, in this way."""
     m, n, k, batches = sizes
     programs = math.ceil(m / tile.m) * math.ceil(n / tile.n) * batches * parts
     steps = math.ceil(k / tile.k / parts)

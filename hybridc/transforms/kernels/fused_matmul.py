@@ -1,4 +1,4 @@
-"""A kernel that is a product and its epilogue, as rows, columns, terms and batches.
+"""A kernel that is a matmul and its epilogue, as rows, columns, terms and batches.
 
 All axes of a kind are walked as one, whatever their strides: programs share the rows and columns of each batch, a loop
 walks the terms. So the heads of attention, split or merged, are a matter of offsets.
@@ -24,8 +24,8 @@ from hybridc.ir.structured import Shape, shape_of
 class MatmulOperand:
     """An array that is multiplied: its strides along the merged axes of the result and along the loops of terms.
 
-    What has been laid out anew is in the kernel's own buffer ``own``. There it may go on, with zeros, behind the last
-    row or column or term: to ``kept`` of the former, to ``terms`` of the latter.
+    What has been laid out anew is in the buffer ``own`` of the kernel's memory. There it may go on, with zeros, behind
+    the last row or column or term: to ``kept`` of the former, to ``terms`` of the latter.
     """
 
     read: Read
@@ -33,7 +33,7 @@ class MatmulOperand:
     loops: tuple[int, ...]
     kept: int
     terms: int
-    own: int | None = None
+    own: str | None = None
 
     @property
     def value(self) -> SSAValue:
@@ -43,7 +43,7 @@ class MatmulOperand:
 
 @dataclass(frozen=True, eq=False)
 class FusedMatmul:
-    """A kernel that is one product and its epilogue.
+    """A kernel that is one matmul and its epilogue.
 
     ``left`` has the rows, ``right`` the columns; of a vector and a matrix the vector is the left one. ``dtype`` is what
     is multiplied, ``wide`` what is added up, beginning with ``start``. The axes of the result are merged as ``plan``
@@ -105,7 +105,7 @@ class FusedMatmul:
 
 
 def fused_matmul(kernel: Kernel, strides: Mapping[int, Strides]) -> FusedMatmul | None:
-    """A kernel as a product with its epilogue, if it is one; ``strides`` are those of arrays that are not plain."""
+    """A kernel as a matmul with its epilogue, if it is one; ``strides`` are those of arrays that are not plain."""
     if len(kernel.nests) != 1:
         return None
     (nest,) = kernel.nests
