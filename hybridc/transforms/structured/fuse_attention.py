@@ -74,27 +74,39 @@ class FuseAttention(ModulePass):
         """Fuse the attention that ends with a contraction, if there is one."""
         for found in _attentions(last):
             shown = list(found.used_elsewhere())
-            again = sum(map(byte_count, shown)) > self.saved
-            if again and backward is None:
-                continue
-            forward = _ForwardKernel(found)
-            kernel = forward.build([forward.output, *forward.rows] if again else [])
-            if kernel is None or not self._fits(attention_of(kernel.analysis)):
-                continue
-            if not again and shown:
-                kernel = forward.build(shown)
-            made = not again
-            if shown and backward is not None:
-                made |= self._fuse_backward(outliner, forward, SavedValues(function, backward), again)
-            if kernel is not None and made:
-                kernel.call(outliner, function)
-                _clean(function)
-                return
+            large = sum(map(byte_count, shown)) > self.saved
+            ways = ((True, large and backward is not None), (False, not shown or self.saved > 0))
+            for again in [again for again, possible in ways if possible]:
+                kernel = self._kernels(outliner, _ForwardKernel(found), function, backward, again)
+                if kernel is not None:
+                    kernel.call(outliner, function)
+                    _clean(function)
+                    return
+
+    def _kernels(
+        self,
+        outliner: KernelOutliner,
+        forward: _ForwardKernel,
+        function: func.FuncOp,
+        backward: func.FuncOp | None,
+        again: bool,
+    ) -> _Kernel | None:
+        """The kernel of an attention, after its backward is fused, which computes weights again or is given them."""
+        shown = list(forward.found.used_elsewhere())
+        kernel = forward.build([forward.output, *forward.rows] if again else [])
+        if kernel is None or not self._fits(attention_of(kernel.analysis)):
+            return None
+        if shown and not again:
+            kernel = forward.build(shown)
+        made = not again
+        if shown and backward is not None:
+            made |= self._fuse_backward(outliner, forward, SavedValues(function, backward), again)
+        return kernel if made else None
 
     def _fuse_backward(
         self, outliner: KernelOutliner, forward: _ForwardKernel, saved: SavedValues, again: bool
     ) -> bool:
-        """Fuse the backward of an attention, which computes weights again or is given them; whether it was possible."""
+        """Fuse the backward of an attention; whether that was possible."""
         copies = KernelCopies(saved.get if again else _itself)
         kernel = _BackwardKernel(forward, saved, again).build(copies)
         copies.drop()
@@ -340,6 +352,8 @@ class _BackwardKernel:
         if self.again and any(indirect_operands(op) for op in self.found.middle):
             return None
         gradient, between, total, outputs = region
+        if not self.again:  # what weights are multiplied with that are given is another kernel
+            outputs = [op for op in outputs if depends_on(op.operands[:2], {gradient})]
         chains = [[op, *_epilogue(op, outputs)] for op in outputs]
         scores, grads, maps = list[Operation](), list[Operation](), list[Operation]()
         result: list[Operation] = []  # the forward's, of which only the axes are of use
@@ -359,7 +373,7 @@ class _BackwardKernel:
         first = [cast(Operation, copies.of[chain[0].results[0]].owner) for chain in chains]
         axes = AxisLabels(op for op in copies.block.ops if loops_of(op) is not None)
         row = cast(Operation, copies.of[total.results[0]].owner)
-        order = _order(axes, first, row)
+        order = _order(axes, first, row) if self.again else [*range(len(first))]
         if order is None:
             return None
         nests = [(grads, grads[0])]
@@ -372,9 +386,9 @@ class _BackwardKernel:
             for op in reversed(result):
                 Rewriter.erase_op(op)
             nests = [([delta], delta), (scores, scores[0]), *nests]
-        read = {i: v.owner for i in order for v in first[i].operands[:2] if v.owner in maps}
-        order = [*read]  # weights that are given are multiplied elsewhere
-        whole = cast(Operation, read[order[0]])
+        whole = next((v.owner for i in order for v in first[i].operands[:2] if v.owner in maps), None)
+        if not isinstance(whole, Operation):
+            return None
         nests += [(maps, whole), *((made[i], first[i]) for i in order)]
         inside = {op for i in order for op in chains[i]}
         replaced = [r for i in order for op in chains[i] if _is_used(r := op.results[0], inside)]
