@@ -175,6 +175,11 @@ class Kernel:
         return () if noted is None else tuple([_integers(axes) for axes in cast(ArrayAttr[Any], noted)])
 
     @property
+    def grid_size(self) -> int:
+        """How many points the grid of all nests has."""
+        return math.prod(self.nests[0].domain[a] for axes in self.grid[:1] for a in axes)
+
+    @property
     def ops(self) -> list[KernelOp]:
         """All linalg ops, in order."""
         return [s for nest in self.nests for s in nest.ops]

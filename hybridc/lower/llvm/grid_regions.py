@@ -7,7 +7,9 @@ in the thread's scratch memory; tiles follow from sizes alone, so results are th
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from xdsl.dialects.func import FuncOp
@@ -16,8 +18,8 @@ from xdsl.ir import SSAValue
 from hybridc.dialects.mlir.hybrid_rt import aligned
 from hybridc.ground.machine import NOMINAL
 from hybridc.ir.costs import WORTH_PACKING, sharing
-from hybridc.ir.grid_kernel import TileKernel, shared_axes, tile_of
-from hybridc.ir.kernel import Kernel
+from hybridc.ir.grid_kernel import GridIndex, TileKernel, contractions_apart, index_kernel, tile_of
+from hybridc.ir.kernel import Kernel, LoopNest, analyse
 from hybridc.ir.native_plan import Position
 from hybridc.ir.strides import row_major
 from hybridc.ir.structured import Shape, dtype_of, shape_of
@@ -32,7 +34,9 @@ CACHED, FEWEST = NOMINAL.third, WORTH_PACKING
 class TileKernelCache(Protocol):
     """What makes the nests at a tile, and their code."""
 
-    def tiles(self, kernel: Kernel, tile: Shape) -> tuple[list[TileKernel], TileKernelCache]: ...
+    def tiles(
+        self, kernel: Kernel, nests: Sequence[LoopNest], tile: Shape
+    ) -> tuple[list[TileKernel], TileKernelCache]: ...
 
     def kernel(self, function: FuncOp) -> Kernel: ...
 
@@ -45,36 +49,45 @@ class TileKernelCache(Protocol):
 
 def grid_regions(kernel: Kernel, strides: Mapping[int, Strides], kernel_cache: TileKernelCache) -> ParallelRegions:
     """The parallel region of a kernel with a grid; ``strides`` of those that may be no plain arrays."""
-    tile = tile_of(kernel, shared_axes(kernel), CACHED, FEWEST)
-    nests, own = kernel_cache.tiles(kernel, tile)
-    writer = _GridWriter(kernel, strides, own, tile)
-    for nest in nests:
+    tile, nests = tile_of(kernel, CACHED, FEWEST), contractions_apart(kernel.nests)
+    tiles, own = kernel_cache.tiles(kernel, nests, tile)
+    writer = _GridWriter(kernel, strides, own, tile, nests)
+    for nest in tiles:
         writer.add(nest)
-    return ParallelRegions([writer.region()] if math.prod(writer.sizes) else [])
+    return ParallelRegions([*writer.before, writer.region()] if math.prod(writer.sizes) else [], writer.locals)
 
 
 class _GridWriter:
     def __init__(
-        self, kernel: Kernel, strides: Mapping[int, Strides], kernel_cache: TileKernelCache, tile: Shape
+        self,
+        kernel: Kernel,
+        strides: Mapping[int, Strides],
+        kernel_cache: TileKernelCache,
+        tile: Shape,
+        nests: Sequence[LoopNest],
     ) -> None:
-        self.kernel_cache, self.tile = kernel_cache, tile
+        self.kernel, self.kernel_cache, self.tile = kernel, kernel_cache, tile
         domain = kernel.nests[0].domain
         self.sizes = tuple(domain[a] // n for a, n in zip(kernel.grid[0], tile, strict=True))
         values = [*kernel.arguments, *kernel.results]
-        self.numbers = {v: i for i, v in reversed([*enumerate(values)])}
-        self.strides = {v: strides.get(i, row_major(shape_of(v))) for i, v in enumerate(values)}
+        self.numbers: dict[SSAValue | GridIndex, int] = {v: i for i, v in reversed([*enumerate(values)])}
+        self.strides: dict[SSAValue | GridIndex, Strides] = {
+            v: strides.get(i, row_major(shape_of(v))) for i, v in enumerate(values)
+        }
+        self.before: list[ParallelRegion | GridPhase] = []  # they fill the arrays of indices, which are locals
+        self.locals: list[int] = []
         self.buffers: dict[tuple[int, tuple[int, ...]], int] = {}  # by the kernel's, and steps
-        self.inner: dict[SSAValue, int] = {}  # where values of a tile lie in scratch
-        self.readers: dict[SSAValue, list[int]] = {}
-        for nest in kernel.nests:
-            for value in {r.value for s in nest.ops for r in s.reads}:
-                self.readers.setdefault(value, []).append(nest.number)
+        self.inner: dict[SSAValue | GridIndex, int] = {}  # where values of a tile lie in scratch
+        self.readers = Counter(v for nest in nests for v in {r.value for s in nest.ops for r in s.reads})
         self.end = 0
         self.parts: list[TilePhase] = []
 
     def add(self, nest: TileKernel) -> None:
         """Compute a nest after those before."""
         kernel = self.kernel_cache.kernel(nest.function)
+        for index in nest.arguments:
+            if isinstance(index, GridIndex) and index not in self.numbers:
+                self._index(index)
         values = [*nest.arguments, *nest.results]
         strides = {i: self.strides[v] for i, v in enumerate(values) if v in self.strides}
         over = self._over(nest, kernel, strides)
@@ -101,14 +114,23 @@ class _GridWriter:
         for i, j in self.kernel_cache.inplace(kernel, sorted(strides)):
             argument, result = nest.arguments[i], nest.results[j]
             inside = argument in self.inner and result not in self.numbers
-            if inside and len(self.readers[argument]) == 1 and i not in found and j not in found.values():
+            alone = isinstance(argument, SSAValue) and self.readers[argument] == 1
+            if inside and alone and i not in found and j not in found.values():
                 found[i] = j
         return found
 
-    def _place(self, value: SSAValue, dims: Sequence[int | None]) -> Position:
+    def _index(self, index: GridIndex) -> None:
+        """Make an array of indices before the first tile."""
+        number = self.numbers[index] = len(self.kernel.arguments) + len(self.kernel.results) + len(self.locals)
+        self.strides[index] = (1,)
+        made = self.kernel_cache.of(analyse(index_kernel(index.size)), {}).regions
+        self.before += [replace(region, buffers=(number,)) for region in made]
+        self.locals.append(8 * index.size)
+
+    def _place(self, value: SSAValue | GridIndex, dims: Sequence[int | None]) -> Position:
         if value in self.inner:
             return Position(0, self.inner[value])
-        size = dtype_of(value).itemsize
+        size = 8 if isinstance(value, GridIndex) else dtype_of(value).itemsize
         steps = [0 if d is None else self.strides[value][d] * n * size for d, n in zip(dims, self.tile, strict=True)]
         key = (self.numbers[value], tuple(steps))
         return Position(1 + self.buffers.setdefault(key, len(self.buffers)))

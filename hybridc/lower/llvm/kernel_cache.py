@@ -9,7 +9,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.dialects.linalg import ops as linalg
 
 from hybridc.ir.grid_kernel import TileKernel, tile_kernels
-from hybridc.ir.kernel import AnalysedKernels, Kernel
+from hybridc.ir.kernel import AnalysedKernels, Kernel, LoopNest
 from hybridc.ir.strides import row_major
 from hybridc.ir.structured import Shape, shape_of
 from hybridc.lower.llvm.gemm.choose_gemm import is_contraction, regions_of_matmul
@@ -85,12 +85,12 @@ class KernelCache(AnalysedKernels):
             self._fitting[key] = known
         return self._fitting[key]
 
-    def tiles(self, kernel: Kernel, tile: Shape) -> tuple[list[TileKernel], KernelCache]:
+    def tiles(self, kernel: Kernel, nests: Sequence[LoopNest], tile: Shape) -> tuple[list[TileKernel], KernelCache]:
         """The nests at a tile with so many points along each axis, and their code; kept while they would be equal."""
         facts = _tile_facts(kernel, tile)
         known = self._tiles.get(kernel.function)
         if known is None or known[0] != facts:
-            known = (facts, tile_kernels(kernel, tile), KernelCache(1, self._printer))
+            known = (facts, tile_kernels(kernel, nests, tile), KernelCache(1, self._printer))
             self._tiles[kernel.function] = known
         return known[1:]
 

@@ -24,16 +24,18 @@ from typing import Any, cast
 
 from xdsl.context import Context
 from xdsl.dialects import arith, func
-from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, ModuleOp, StringAttr, i64
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from hybridc.dialects.mlir.hybrid import fused_location
-from hybridc.ir.attention.attention_kernel import attention_backward_of, attention_of
+from hybridc.ir.attention.attention_kernel import Attention, attention_backward_of, attention_of
 from hybridc.ir.concatenated import RESHAPES, unshaped
-from hybridc.ir.kernel import FLOAT_CASTS, analyse, number_of
+from hybridc.ir.costs import PARTS
+from hybridc.ir.grid_kernel import grid_axes
+from hybridc.ir.kernel import FLOAT_CASTS, Kernel, analyse, byte_count, number_of
 from hybridc.ir.structured import VIEWS, dtype_of, indirect_operands, is_scaffold, shape_of
 from hybridc.ir.tensor_builder import Builder, Tensor
 from hybridc.ir.values import functions, volume
@@ -51,6 +53,7 @@ class FuseAttention(ModulePass):
     name = "fuse-attention"
 
     row: int = 512  # bytes of a query, and of a row of values, up to which a program can hold many of them
+    saved: int = 0  # bytes of weights up to which a forward saves them for its backward
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         outliner = KernelOutliner(op)
@@ -64,44 +67,67 @@ class FuseAttention(ModulePass):
             paired = backward if function is forward else None
             for last in [op for op in function.body.block.ops if is_contraction(op)]:
                 if last.parent is not None:  # what an attention was made of is gone
-                    _fuse(outliner, function, paired, last, self.row)
+                    self._fuse(outliner, function, paired, last)
+
+    def _fuse(
+        self, outliner: KernelOutliner, function: func.FuncOp, backward: func.FuncOp | None, last: Operation
+    ) -> None:
+        """Fuse the attention that ends with a contraction, if there is one."""
+        for found in _attentions(last):
+            shown = list(found.used_elsewhere())
+            large = sum(map(byte_count, shown)) > self.saved
+            ways = ((True, large and backward is not None), (False, not shown or self.saved > 0))
+            for again in [again for again, possible in ways if possible]:
+                kernel = self._kernels(outliner, _ForwardKernel(found), function, backward, again)
+                if kernel is not None:
+                    kernel.call(outliner, function)
+                    _clean(function)
+                    return
+
+    def _kernels(
+        self,
+        outliner: KernelOutliner,
+        forward: _ForwardKernel,
+        function: func.FuncOp,
+        backward: func.FuncOp | None,
+        again: bool,
+    ) -> _Kernel | None:
+        """The kernel of an attention, after its backward is fused, which computes weights again or is given them."""
+        shown = list(forward.found.used_elsewhere())
+        kernel = forward.build([forward.output, *forward.rows] if again else [])
+        if kernel is None or not self._fits(attention_of(kernel.analysis)):
+            return None
+        if shown and not again:
+            kernel = forward.build(shown)
+        made = not again
+        if shown and backward is not None:
+            made |= self._fuse_backward(outliner, forward, SavedValues(function, backward), again)
+        return kernel if made else None
+
+    def _fuse_backward(
+        self, outliner: KernelOutliner, forward: _ForwardKernel, saved: SavedValues, again: bool
+    ) -> bool:
+        """Fuse the backward of an attention; whether that was possible."""
+        copies = KernelCopies(saved.get if again else _itself)
+        kernel = _BackwardKernel(forward, saved, again).build(copies)
+        copies.drop()
+        if kernel is not None and again:
+            fits = self._fits(attention_backward_of(kernel.analysis))
+        else:
+            fits = kernel is not None and kernel.analysis.grid_size >= PARTS
+        if kernel is not None and fits:
+            kernel.call(outliner, saved.backward)
+        _clean(saved.backward)
+        saved.note()
+        return fits
+
+    def _fits(self, known: Attention | None) -> bool:
+        return known is not None and known.row <= self.row
 
 
 def _is_linked(forward: func.FuncOp, backward: func.FuncOp) -> bool:
     """Whether a backward is given what a forward saves, or is a part of it."""
     return forward is backward or "hybrid.saved" in backward.attributes
-
-
-def _fuse(
-    outliner: KernelOutliner, function: func.FuncOp, backward: func.FuncOp | None, last: Operation, row: int
-) -> None:
-    """Fuse the attention that ends with a contraction, if there is one."""
-    for found in _attentions(last):
-        alone = not any(True for _ in found.used_elsewhere())
-        if not alone and backward is None:
-            continue
-        forward = _ForwardKernel(found)
-        kernel = forward.build(alone)
-        attention = None if kernel is None else attention_of(analyse(kernel.function))
-        if kernel is None or attention is None or attention.row > row:
-            continue
-        if not alone:
-            assert backward is not None
-            saved = SavedValues(function, backward)
-            copies = KernelCopies(saved.get)
-            gradients = _BackwardKernel(forward, saved).build(copies)
-            copies.drop()
-            known = None if gradients is None else attention_backward_of(analyse(gradients.function))
-            fits = gradients is not None and known is not None and known.row <= row
-            if fits:
-                cast(_Kernel, gradients).call(outliner, backward)
-            _clean(backward)
-            saved.note()
-            if not fits:
-                continue
-        kernel.call(outliner, function)
-        _clean(function)
-        return
 
 
 # --- what belongs to an attention ----------------------------------------------------------------------------------
@@ -211,6 +237,11 @@ class _Kernel:
     given: Sequence[SSAValue]
     replaced: Sequence[SSAValue]
 
+    @property
+    def analysis(self) -> Kernel:
+        """The facts about it."""
+        return analyse(self.function)
+
     def call(self, outliner: KernelOutliner, function: func.FuncOp) -> None:
         """Call it in a function."""
         outliner.call(self.function, self.given, self.replaced, function.body.block)
@@ -246,6 +277,8 @@ def _kernel(
     function = kernel_of(found, given, results, [dtype_of(v) for v in (*given, *results)])
     function.sym_name = StringAttr(name)
     function.location = location
+    grid = grid_axes(analyse(function))
+    function.attributes["hybrid.grid"] = ArrayAttr([DenseArrayBase.from_list(i64, axes) for axes in grid])
     return _Kernel(function, given, replaced)
 
 
@@ -268,8 +301,8 @@ class _ForwardKernel:
         self.output = (*plain, found.last)[0].results[0]
         self.rows: list[SSAValue] = [op.results[0] for op in found.middle if _reduces(op)]
 
-    def build(self, alone: bool) -> _Kernel | None:
-        """The kernel; if it is not for the forward ``alone``, its last results are the output, maxima and sums."""
+    def build(self, more: Sequence[SSAValue]) -> _Kernel | None:
+        """The kernel; its last results are ``more`` of the values that it makes."""
         found, copies = self.found, KernelCopies(_itself)
         first, middle, last = list[Operation](), list[Operation](), list[Operation]()
         copies.add(found.scores, first)
@@ -280,13 +313,12 @@ class _ForwardKernel:
         own = {found.last, *self.epilogue}
         made: list[SSAValue] = [op.results[0] for op in (found.last, *self.epilogue)]
         replaced = [v for v in made if any(use.operation not in own for use in v.uses)]
-        more: list[SSAValue] = [] if alone else [self.output, *self.rows]
         results: list[SSAValue] = [*replaced, *(v for v in more if v not in replaced)]
         axes = AxisLabels([*first, *middle, *last])
         whole = cast(Operation, copies.of[found.weights].owner)
         nests = [(first, first[0]), (middle, whole), (last, cast(Operation, copies.of[found.last.results[0]].owner))]
-        name = "fused_attention" if alone else "fused_attention_kept"
-        kernel = _kernel(name, axes, nests, [copies.of[v] for v in results], results, own)
+        name = "fused_attention_kept" if more else "fused_attention"
+        kernel = _kernel(name, axes, nests, [copies.of[v] for v in results], results, found.inside | own)
         copies.drop()
         return kernel
 
@@ -308,27 +340,31 @@ def _reduces(op: Operation) -> bool:
 class _BackwardKernel:
     """The kernel of an attention's backward."""
 
-    def __init__(self, forward: _ForwardKernel, saved: SavedValues) -> None:
-        self.forward, self.found, self.saved = forward, forward.found, saved
+    def __init__(self, forward: _ForwardKernel, saved: SavedValues, again: bool) -> None:
+        self.forward, self.found, self.saved, self.again = forward, forward.found, saved, again
         self.ours = self.found.inside if saved.together else set[Operation]()
 
     def build(self, copies: KernelCopies) -> _Kernel | None:
         """The kernel, if all that reads weights, or what is made of them, belongs to it."""
         shown = self._shown()
         region = self._region(shown) if shown else None
-        if shown is None or region is None or any(indirect_operands(op) for op in self.found.middle):
+        if shown is None or region is None:
+            return None
+        if self.again and any(indirect_operands(op) for op in self.found.middle):
             return None
         gradient, between, total, outputs = region
+        if not self.again:  # what weights are multiplied with that are given is another kernel
+            outputs = [op for op in outputs if depends_on(op.operands[:2], {gradient})]
         chains = [[op, *_epilogue(op, outputs)] for op in outputs]
         scores, grads, maps = list[Operation](), list[Operation](), list[Operation]()
-        self._copy_forward(copies, scores, maps)
         result: list[Operation] = []  # the forward's, of which only the axes are of use
-        for op in self._of_output():
-            copies.add(op, result)
-        copies.leaf = _itself
-        copies.of |= {value: copies.of[own] for value, own in shown.items()}
-        for op in [gradient]:
-            copies.add(op, grads)
+        if self.again:
+            self._copy_forward(copies, scores, maps)
+            for op in self._of_output():
+                copies.add(op, result)
+            copies.leaf = _itself
+            copies.of |= {value: copies.of[own] for value, own in shown.items()}
+        copies.add(gradient, grads)
         for op in between:
             copies.add(op, maps)
         made = [list[Operation]() for _ in chains]
@@ -338,20 +374,24 @@ class _BackwardKernel:
         first = [cast(Operation, copies.of[chain[0].results[0]].owner) for chain in chains]
         axes = AxisLabels(op for op in copies.block.ops if loops_of(op) is not None)
         row = cast(Operation, copies.of[total.results[0]].owner)
-        delta = self._delta(copies, axes, grads[0], result, row)
-        if delta is None:
-            return None
-        axes.add(delta)
-        row.results[0].replace_all_uses_with(delta.results[0])
-        for op in reversed(result):
-            Rewriter.erase_op(op)
-        order = _order(axes, first, row)
+        order = _order(axes, first, row) if self.again else [*range(len(first))]
         if order is None:
             return None
-        whole = next(cast(Operation, v.owner) for v in first[order[0]].operands[:2] if v.owner in maps)
-        nests = [([delta], delta), (scores, scores[0]), (grads, grads[0]), (maps, whole)]
-        nests += [(made[i], first[i]) for i in order]
-        inside = {op for chain in chains for op in chain}
+        nests = [(grads, grads[0])]
+        if self.again:
+            delta = self._delta(copies, axes, grads[0], result, row)
+            if delta is None:
+                return None
+            axes.add(delta)
+            row.results[0].replace_all_uses_with(delta.results[0])
+            for op in reversed(result):
+                Rewriter.erase_op(op)
+            nests = [([delta], delta), (scores, scores[0]), *nests]
+        whole = next((v.owner for i in order for v in first[i].operands[:2] if v.owner in maps), None)
+        if not isinstance(whole, Operation):
+            return None
+        nests += [(maps, whole), *((made[i], first[i]) for i in order)]
+        inside = {op for i in order for op in chains[i]}
         replaced = [r for i in order for op in chains[i] if _is_used(r := op.results[0], inside)]
         return _kernel("fused_attention_backward", axes, nests, [copies.of[v] for v in replaced], replaced, inside)
 
@@ -362,7 +402,7 @@ class _BackwardKernel:
         made = [op.results[0] for op in (self.found.scores, *self.found.middle)]
         if self.saved.together:
             return {v: v for v in self.found.used_elsewhere()}
-        if not all(map(self._is_for_backward, self.found.used_elsewhere())):
+        if self.again and not all(map(self._is_for_backward, self.found.used_elsewhere())):
             return None
         found: dict[SSAValue, SSAValue] = {}
         for arg, value in self.saved.source.items():
