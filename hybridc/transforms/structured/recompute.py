@@ -23,10 +23,15 @@ from hybridc.ir.values import volume
 from hybridc.transforms.structured.loop_groups import is_contraction, loops_of
 
 
+def itself(value: SSAValue) -> SSAValue:
+    """The value."""
+    return value
+
+
 class KernelCopies:
     """Copies of operations that will be a kernel. ``of`` says what is read in the place of a value."""
 
-    def __init__(self, leaf: Callable[[SSAValue], SSAValue]) -> None:
+    def __init__(self, leaf: Callable[[SSAValue], SSAValue] = itself) -> None:
         self.block = Block()
         self.of: dict[SSAValue, SSAValue] = {}
         self.leaf = leaf  # what is read in the place of what is not copied
