@@ -15,7 +15,7 @@ from hybridc.ir.attention.attention_kernel import attention_of
 from hybridc.ir.kernel import analyse
 from hybridc.ir.structured import kernels
 from hybridc.lower.triton import triton_kernel_cache
-from hybridc.lower.triton.attention.attention_launches import AttentionTile, launches_of_attention
+from hybridc.lower.triton.attention_launches import AttentionTile, launches_of_attention
 from hybridc.lower.triton.triton_kernel_cache import TritonKernelCache
 from hybridc.transforms.kernels import tile_blocks
 from tests.lower.llvm.guarded import run_passes

@@ -13,7 +13,7 @@ from hybridc.compile import pipeline
 from hybridc.gluon.nn import HybridLambda
 from hybridc.ir.attention.attention_kernel import attention_backward_of, attention_of
 from hybridc.lower.triton import triton_kernel_cache
-from hybridc.lower.triton.attention.attention_launches import AttentionTile, launches_of_attention_backward
+from hybridc.lower.triton.attention_launches import AttentionTile, launches_of_attention_backward
 from hybridc.lower.triton.triton_kernel_cache import TritonKernelCache
 from hybridc.transforms.kernels import tile_blocks
 from tests.lower.evaluate import Evaluator
