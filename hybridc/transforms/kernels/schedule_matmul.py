@@ -56,15 +56,13 @@ class _MatmulScheduler:
 
     def __post_init__(self) -> None:
         matmul = self.matmul
-        self.first = len(matmul.plan.sizes)
-        sizes = matmul.terms or (1,)
-        self.terms: Axes = tuple(range(self.first, self.first + len(sizes)))
+        first, sizes = len(matmul.plan.sizes), matmul.terms or (1,)
+        self.terms: Axes = tuple(range(first, first + len(sizes)))
         self.plan = replace(matmul.plan, sizes=(*matmul.plan.sizes, *sizes))
         self.kind = kind_of(matmul.kernel_op.result)
         self.kept = (*matmul.batch, *matmul.rows, *matmul.columns)
-        # Rows, columns, terms; of a vector there are no rows.
-        sides = [("bm", matmul.rows), ("bn", matmul.columns)]
-        self.sides = [(block, axes) for block, axes in sides if axes]
+        # The dimensions of tiles are rows and columns, if there are any, and last terms.
+        self.sides = [(block, axes) for block, axes in (("bm", matmul.rows), ("bn", matmul.columns)) if axes]
         self.last = len(self.sides)
         self.vector = matmul.m == 1
         self.partial, self.partials = "", 0  # the buffer of partial results, and how many there are
@@ -82,8 +80,8 @@ class _MatmulScheduler:
         """Sums of a part of the terms, as a buffer of partial results."""
         matmul = self.matmul
         most = max(dict(c.blocks)["bk"] for c in self.configs)
-        piece = math.ceil(matmul.k / (parts * most)) * most
-        pieces = math.ceil(matmul.k / piece)
+        piece = max(1, math.ceil(matmul.k / (parts * most))) * most
+        pieces = max(1, math.ceil(matmul.k / piece))
         text = self._statements(self.plan)
         total, sweeps = self._sum(text, 0)
         self.partials = pieces * matmul.outputs
@@ -96,7 +94,7 @@ class _MatmulScheduler:
     def sum_of_parts(self, parts: int, config: TileConfig) -> TileLaunch:
         """The sums of all parts, one after the other, and what follows them."""
         matmul = self.matmul
-        part = (self.first,)
+        part = (len(matmul.plan.sizes),)
         text = self._statements(replace(matmul.plan, sizes=(*matmul.plan.sizes, parts)))
         text.on = tuple(range(len(self.sides)))
         total = text.add(TileCarry, 0.0, self.kept, self.kind, text.on)
