@@ -20,7 +20,7 @@ from hybridc.gluon import nn
 from hybridc.gluon.nn import HybridLambda
 from hybridc.ir.kernel import analyse
 from hybridc.ir.structured import kernels
-from hybridc.lower.triton.attention.attention_launches import launches_of_attention
+from hybridc.lower.triton.attention_launches import launches_of_attention
 from hybridc.lower.triton.matmul.matmul_launches import launches_of_matmul
 from hybridc.runtime.devices.dlpack import array_of, capsule_of
 from hybridc.runtime.devices.interpreter import Interpreter

@@ -254,11 +254,8 @@ class TilePrinter:
             size = self.size(s.address.axes)
             offset = f"{self.partial[buffer]}{f' * {size}' if size != '1' else ''} + {offset}"
         value = self.known[s.value].as_dtype(self.dtypes[buffer])
-        self.put(buffer, offset, value.block, self.mask(dims, s.on))
-
-    def put(self, pointer: str, offset: str, name: str, mask: str | None) -> None:
-        """Put a block into memory."""
-        self.w.line(f"tl.store({pointer} + {offset}, {name}{f', mask={mask}' if mask else ''})")
+        mask = self.mask(dims, s.on)
+        self.w.line(f"tl.store({buffer} + {offset}, {value.block}{f', mask={mask}' if mask else ''})")
 
     # --- reductions and contractions -----------------------------------------------------------------------
 

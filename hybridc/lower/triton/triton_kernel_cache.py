@@ -11,7 +11,7 @@ from hybridc.ir.kernel import AnalysedKernels, Kernel, KernelOp, LoopNest
 from hybridc.ir.loop_nest_plan import LoopNestPlan, inplace_pairs, loop_nests_of, pairs_in
 from hybridc.ir.strides import row_major
 from hybridc.ir.structured import shape_of
-from hybridc.lower.triton.attention.attention_launches import launches_of_attention, launches_of_attention_backward
+from hybridc.lower.triton.attention_launches import launches_of_attention, launches_of_attention_backward
 from hybridc.lower.triton.matmul.matmul_launches import launches_of_matmul
 from hybridc.lower.triton.tiles_to_triton import launches_of
 from hybridc.lower.triton.triton_function import TritonLaunches

@@ -90,19 +90,6 @@ class FusedMatmul:
         """Elements of the result."""
         return self.m * self.n * self.batches
 
-    @property
-    def far(self) -> int:
-        """The largest offset, in elements, at which an array is read or written."""
-        own = [self.batches * x.kept * x.terms for x in (self.left, self.right) if x.own is not None]
-        return max(
-            0,
-            *own,
-            *(
-                sum(abs(s) * (n - 1) for n, s in zip(shape_of(value), self.strides[value], strict=True))
-                for value, _ in _in_memory(self.kernel, self.plan.nest)
-            ),
-        )
-
 
 def fused_matmul(kernel: Kernel, strides: Mapping[int, Strides]) -> FusedMatmul | None:
     """A kernel as a matmul with its epilogue, if it is one; ``strides`` are those of arrays that are not plain."""

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from hybridc.ir.loop_nest_plan import LoopNestPlan
-from hybridc.ir.scalar_builder import conversion
 from hybridc.ir.structured import DType, dtype_of
 from hybridc.ir.tile_launch import TileConfig, TileLaunch
 from hybridc.ir.tile_program import (
@@ -22,22 +21,17 @@ from hybridc.ir.tile_program import (
     Dims,
     Factor,
     TileCarry,
-    TileContract,
     TileDim,
     TileLoad,
-    TileProgram,
     TileReduce,
     TileStore,
     TileSweep,
     TileUpdate,
-    verify,
 )
-from hybridc.options import OPTIONS
 from hybridc.transforms.kernels.fused_matmul import FusedMatmul, MatmulOperand
 from hybridc.transforms.kernels.kernel_memory import KernelMemory
 from hybridc.transforms.kernels.tile_blocks import TileStatements
-from hybridc.transforms.kernels.tile_machine import NARROW
-from hybridc.transforms.kernels.tile_statements import kind_of, kind_of_dtype
+from hybridc.transforms.kernels.tile_statements import kind_of
 
 
 def schedule_matmul(
@@ -62,15 +56,13 @@ class _MatmulScheduler:
 
     def __post_init__(self) -> None:
         matmul = self.matmul
-        self.first = len(matmul.plan.sizes)
-        sizes = matmul.terms or (1,)
-        self.terms: Axes = tuple(range(self.first, self.first + len(sizes)))
+        first, sizes = len(matmul.plan.sizes), matmul.terms or (1,)
+        self.terms: Axes = tuple(range(first, first + len(sizes)))
         self.plan = replace(matmul.plan, sizes=(*matmul.plan.sizes, *sizes))
         self.kind = kind_of(matmul.kernel_op.result)
         self.kept = (*matmul.batch, *matmul.rows, *matmul.columns)
-        # Rows, columns, terms; of a vector there are no rows.
-        sides = [("bm", matmul.rows), ("bn", matmul.columns)]
-        self.sides = [(block, axes) for block, axes in sides if axes]
+        # The dimensions of tiles are rows and columns, if there are any, and last terms.
+        self.sides = [(block, axes) for block, axes in (("bm", matmul.rows), ("bn", matmul.columns)) if axes]
         self.last = len(self.sides)
         self.vector = matmul.m == 1
         self.partial, self.partials = "", 0  # the buffer of partial results, and how many there are
@@ -88,13 +80,13 @@ class _MatmulScheduler:
         """Sums of a part of the terms, as a buffer of partial results."""
         matmul = self.matmul
         most = max(dict(c.blocks)["bk"] for c in self.configs)
-        piece = math.ceil(matmul.k / (parts * most)) * most
-        pieces = math.ceil(matmul.k / piece)
+        piece = max(1, math.ceil(matmul.k / (parts * most))) * most
+        pieces = max(1, math.ceil(matmul.k / piece))
         text = self._statements(self.plan)
         total, sweeps = self._sum(text, 0)
         self.partials = pieces * matmul.outputs
         self.partial = self.memory.local(self.partials, matmul.kernel_op.result)
-        buffer = text.named(self.partial, matmul.kernel_op.result, pieces=True)
+        buffer = text.named(self.partial, matmul.kernel_op.result, True, self.partials)
         text.write(TileStore(total, text.space.row_major(buffer, self.kept), text.on))
         sweeps.append(TileSweep((), text.take()))
         return self._launch(f"part of {pieces} of a matmul", text, sweeps, self._terms("piece"), self.configs, piece)
@@ -102,12 +94,12 @@ class _MatmulScheduler:
     def sum_of_parts(self, parts: int, config: TileConfig) -> TileLaunch:
         """The sums of all parts, one after the other, and what follows them."""
         matmul = self.matmul
-        part = (self.first,)
+        part = (len(matmul.plan.sizes),)
         text = self._statements(replace(matmul.plan, sizes=(*matmul.plan.sizes, parts)))
         text.on = tuple(range(len(self.sides)))
         total = text.add(TileCarry, 0.0, self.kept, self.kind, text.on)
         sweeps = [TileSweep((), text.take())]
-        buffer = text.named(self.partial, matmul.kernel_op.result)
+        buffer = text.named(self.partial, matmul.kernel_op.result, False, self.partials)
         here = text.add(TileLoad, text.space.row_major(buffer, (*part, *self.kept)), self.kind, text.on)
         text.write(TileUpdate(total, text.map("arith.addf", total, here, kind=self.kind)))
         sweeps.append(TileSweep(part, text.take()))
@@ -135,8 +127,7 @@ class _MatmulScheduler:
         else:
             left = self._operand(text, matmul.left, (0, last), matmul.dtype)
             right = self._operand(text, matmul.right, (last, 1), matmul.dtype)
-            rounded = OPTIONS.tf32 and kind_of(matmul.kernel_op.result) == "f32" and matmul.dtype.itemsize == 4
-            made = text.add(TileContract, left, right, self.terms, self.kind, total, rounded)
+            made = text.contracted(left, right, self.terms, (matmul.dtype, matmul.wide), total)
             text.write(TileUpdate(total, made))
         sweeps.append(TileSweep(self.terms, text.take()))
         if self.vector:
@@ -146,7 +137,9 @@ class _MatmulScheduler:
     def _operand(self, text: TileStatements, operand: MatmulOperand, on: Dims, dtype: DType) -> str:
         """A tile of an operand, with zeros beyond its rows, or columns, and terms."""
         matmul, blocks = self.matmul, [dict(c.blocks) for c in self.configs]
-        buffer = text.buffer(operand.value) if operand.own is None else text.named(operand.own, operand.value)
+        size = matmul.batches * operand.kept * operand.terms
+        own = operand.own
+        buffer = text.buffer(operand.value) if own is None else text.named(own, operand.value, elements=size)
         terms = [(a, Factor(s)) for a, s in operand.axes.items()]
         terms += [(a, Factor(s)) for a, s in zip(self.terms, operand.loops or (0,), strict=True)]
         follows = {a for a, _ in terms}
@@ -155,12 +148,10 @@ class _MatmulScheduler:
             block, axes = self.sides[i] if i < self.last else ("bk", self.terms)
             end = operand.terms if i == self.last else operand.kept
             limits.append(end if follows & {*axes} and any(end % b[block] for b in blocks) else None)
-        given = tuple(limits) if any(end is not None for end in limits) else ()
-        found = text.add(TileLoad, Address(buffer, tuple(terms)), kind_of(operand.value), on, given, 0.0)
-        for source, target in ((dtype_of(operand.value), matmul.dtype), (matmul.dtype, dtype)):
-            if source != target:
-                found = text.map(conversion(source, target), found, kind=kind_of_dtype(target))
-        return found
+        kept, text.on = text.on, on
+        found = text.factor(Address(buffer, tuple(terms)), dtype_of(operand.value), matmul.dtype, limits)
+        text.on = kept
+        return text.converted(found, matmul.dtype, dtype)
 
     def _results(self, text: TileStatements, total: str, starts: bool) -> None:
         """What follows the sums, which do not have the number that they begin with if that ``starts`` here."""
@@ -187,22 +178,10 @@ class _MatmulScheduler:
         configs: Sequence[TileConfig],
         piece: int | None = None,
     ) -> TileLaunch:
-        matmul, plan = self.matmul, text.plan
-        blocks = [dict(c.blocks) for c in configs]
+        matmul, blocks = self.matmul, [dict(c.blocks) for c in configs]
         dims = [
-            TileDim(axes, block, "grid", any(plan.extent(axes) % b[block] for b in blocks))
+            TileDim(axes, block, "grid", any(text.plan.extent(axes) % b[block] for b in blocks))
             for block, axes in self.sides
         ]
-        inner = walked.axes if walked.walk == "loop" else ()
-        parallel = tuple(a for a in range(len(plan.sizes)) if a not in inner)
-        group = "group" if "group" in blocks[0] else None
-        buffers, tiles = tuple(text.called.values()), (*dims, walked)
-        program = TileProgram(buffers, plan.sizes, parallel, tuple(sweeps), inner=inner, tiles=tiles, group=group)
-        if OPTIONS.verify:
-            verify(program)
         sizes = f"{matmul.m}x{matmul.n}, {matmul.k} terms{f', {matmul.batches} times' * (matmul.batches > 1)}"
-        dtypes = tuple(self.memory.dtypes[name] for name in text.buffers)
-        wide = max(matmul.far, self.partials) >= NARROW
-        return TileLaunch(
-            f"{what} ({sizes})", program, tuple(text.buffers), dtypes, plan.sizes, tuple(configs), piece, wide
-        )
+        return text.launch(f"{what} ({sizes})", self.memory, [*dims, walked], sweeps, configs, piece)

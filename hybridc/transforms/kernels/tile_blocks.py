@@ -10,8 +10,10 @@ from xdsl.ir import SSAValue
 
 from hybridc.ir.kernel import KernelOp, Read, neutral_of
 from hybridc.ir.online_reductions import OnlinePair
-from hybridc.ir.strides import row_major
-from hybridc.ir.structured import dtype_of, shape_of
+from hybridc.ir.scalar_builder import conversion
+from hybridc.ir.strides import reach, row_major
+from hybridc.ir.structured import DType, dtype_of, shape_of
+from hybridc.ir.tile_launch import TileConfig, TileLaunch
 from hybridc.ir.tile_program import (
     Address,
     Axes,
@@ -20,7 +22,9 @@ from hybridc.ir.tile_program import (
     Statement,
     TileBuffer,
     TileCarry,
+    TileContract,
     TileCount,
+    TileDim,
     TileIndex,
     TileLoad,
     TileMap,
@@ -29,10 +33,13 @@ from hybridc.ir.tile_program import (
     TileStore,
     TileSweep,
     TileUpdate,
+    verify,
 )
-from hybridc.transforms.kernels.kernel_memory import PartialResults, Strides
+from hybridc.options import OPTIONS
+from hybridc.transforms.kernels.kernel_memory import KernelMemory, PartialResults, Strides
 from hybridc.transforms.kernels.rows_in_registers import in_order_of_need
-from hybridc.transforms.kernels.tile_statements import BodyStatements, kind_of, start_of
+from hybridc.transforms.kernels.tile_machine import NARROW
+from hybridc.transforms.kernels.tile_statements import BodyStatements, kind_of, kind_of_dtype, start_of
 
 
 @dataclass(eq=False)
@@ -46,7 +53,7 @@ class TileStatements(BodyStatements):
     given: Mapping[SSAValue, Strides] = field(default_factory=dict[SSAValue, Strides])
     buffers: dict[str, str] = field(default_factory=dict[str, str])  # of the kernel, as the program calls them
     called: dict[str, TileBuffer] = field(default_factory=dict[str, TileBuffer])
-    far: int = 0  # elements of the largest of them
+    far: int = 0  # the largest offset in them, or more
 
     def __post_init__(self) -> None:
         sizes = [None if a in self.plan.dynamic else n for a, n in enumerate(self.plan.sizes)]
@@ -54,12 +61,17 @@ class TileStatements(BodyStatements):
 
     # --- memory --------------------------------------------------------------------------------------------
 
-    def named(self, buffer: str, like: SSAValue, pieces: bool = False) -> str:
-        """The program's name of a buffer of the kernel; it is numbered as the program comes to it."""
+    def named(self, buffer: str, like: SSAValue, pieces: bool = False, elements: int = 0) -> str:
+        """The program's name of a buffer of the kernel; it is numbered as the program comes to it.
+
+        It has as many ``elements``, or is ``like`` a value also in this.
+        """
         if buffer not in self.buffers:
             self.buffers[buffer] = f"{buffer[0]}{sum(name[0] == buffer[0] for name in self.buffers.values())}"
             self.called[buffer] = TileBuffer(self.buffers[buffer], kind_of(like), pieces)
-            self.far = max(self.far, math.prod(shape_of(like)))
+            shape = shape_of(like)
+            size = reach(shape, self.given[like]) if like in self.given else math.prod(shape)
+            self.far = max(self.far, elements or size)
         return self.buffers[buffer]
 
     def buffer(self, value: SSAValue) -> str:
@@ -124,6 +136,49 @@ class TileStatements(BodyStatements):
 
     def write(self, statement: Statement, varies: bool = True) -> None:
         self.statements.append(statement)
+
+    def launch(
+        self,
+        what: str,
+        memory: KernelMemory,
+        dims: Sequence[TileDim],
+        sweeps: Sequence[TileSweep],
+        configs: Sequence[TileConfig],
+        piece: int | None = None,
+        suffix: str = "",
+    ) -> TileLaunch:
+        """The launch of the program of these sweeps, whose tiles have these dimensions."""
+        sizes, buffers = self.space.sizes, tuple(self.called.values())
+        inner = tuple(a for d in dims if d.walk in ("whole", "loop") for a in d.axes)
+        parallel = tuple(a for a in range(len(sizes)) if a not in inner)
+        group = next((name for name, _ in configs[0].blocks if name == "group"), None)
+        program = TileProgram(buffers, sizes, parallel, tuple(sweeps), inner=inner, tiles=tuple(dims), group=group)
+        if OPTIONS.verify:
+            verify(program)
+        dtypes = tuple(memory.dtypes[name] for name in self.buffers)
+        given = (tuple(self.buffers), dtypes, self.plan.sizes, tuple(configs))
+        return TileLaunch(what, program, *given, piece, self.far >= NARROW, suffix)
+
+    # --- contractions --------------------------------------------------------------------------------------
+
+    def factor(self, address: Address, source: DType, target: DType, limits: Sequence[int | None]) -> str:
+        """A tile of an array that is multiplied as ``target``, with zeros from the limits along its dimensions on."""
+        given = tuple(limits) if any(end is not None for end in limits) else ()
+        found = self.once(TileLoad, address, kind_of_dtype(source), self.on, given, 0.0)
+        return self.converted(found, source, target)
+
+    def converted(self, value: str, source: DType, target: DType) -> str:
+        """The name of a value as another dtype."""
+        if source == target:
+            return value
+        return self.map(conversion(source, target), value, kind=kind_of_dtype(target))
+
+    def contracted(
+        self, left: str, right: str, over: Axes, dtypes: tuple[DType, DType], accumulator: str | None = None
+    ) -> str:
+        """The name of the sum, in the second of the ``dtypes``, of products of values of the first."""
+        kind, wide = map(kind_of_dtype, dtypes)
+        return self.add(TileContract, left, right, over, wide, accumulator, OPTIONS.tf32 and kind == "f32")
 
     # --- reductions that loops carry -----------------------------------------------------------------------
 

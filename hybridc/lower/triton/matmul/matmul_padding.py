@@ -10,7 +10,7 @@ import math
 from dataclasses import replace
 
 from hybridc.ground.machine import GPU
-from hybridc.ir.strides import row_major
+from hybridc.ir.strides import reach, row_major
 from hybridc.ir.structured import Shape, dtype_of, shape_of
 from hybridc.lower.triton.source_writer import SourceWriter
 from hybridc.lower.triton.texts import module
@@ -95,7 +95,8 @@ def _copy(contraction: FusedMatmul, operand: MatmulOperand, made: MatmulOperand,
     size, filled = (operand.terms, made.terms) if inner_terms else (operand.kept, made.kept)
     each = operand.kept if inner_terms else operand.terms
     lines = contraction.batches * each
-    wide = ".to(tl.int64)" if max(contraction.far, lines * filled) >= NARROW else ""
+    far = reach(shape_of(operand.value), contraction.strides[operand.value])
+    wide = ".to(tl.int64)" if max(far, lines * filled) >= NARROW else ""
     dtype = dtype_of(operand.value)
     w = SourceWriter()
     across = -(-filled // ELEMENTS)
