@@ -80,12 +80,12 @@ class TapeNode:
         return vjp(self.op, HOOKS.arrays(), _filled(ograds, self.outputs), self.inputs(), outputs, needed)
 
     def inputs(self) -> list[NDArray]:
-        """What it was given, known to the tape as then."""
+        """The inputs, with the tape entries that they had at the call."""
         assert self.arrays is not None
         return [_restore(a, e) for a, e in zip(self.arrays, self.entries, strict=True)]
 
     def entries_of(self, output: int) -> Iterable[Any]:
-        """Where the inputs on which an output depends came from."""
+        """The tape entries of the inputs on which an output depends."""
         found = None if isinstance(self.op, Operator) else self.op.inputs_of(output)
         return self.entries if found is None else [self.entries[i] for i in found]
 

@@ -1,4 +1,4 @@
-"""Where an operator meets its inputs: run it now on arrays, or put it into the graph being traced."""
+"""Application of an operator to its inputs: run it now on arrays, or record it in the trace."""
 
 from __future__ import annotations
 

@@ -102,8 +102,8 @@ class LaunchRow:
         """The operators that it computes, each with its result."""
         if self.facts is None:
             return [f"{self.operator!r} → {', '.join(map(_type, self.op.outs))}"]
-        stages = [(name, s.result) for name, s in zip(self.facts.operators, self.facts.ops, strict=True)]
-        made = [f"{name} → {dtype_of(v).name}{list(shape_of(v))}" for name, v in stages]
+        ops = [(name, s.result) for name, s in zip(self.facts.operators, self.facts.ops, strict=True)]
+        made = [f"{name} → {dtype_of(v).name}{list(shape_of(v))}" for name, v in ops]
         return [*made, *(f"{number} → {_type(self.op.outs[i])}" for i, number in self.facts.fills)]
 
     @property

@@ -128,7 +128,7 @@ def _lines(programs: Mapping[str, PlannedProgram], trace: Trace) -> dict[str, li
         nodes.setdefault(str(node.location), []).append(number)
     named = {call.where for program in programs.values() for call in program.host_calls_made() if call.where}
     if missing := named - nodes.keys():
-        raise NotWritable(f"the line {min(missing)}, where no node of the trace is")
+        raise NotWritable(f"a host call at {min(missing)}, a line of no node of the trace")
     return {line: nodes[line] for line in sorted(named)}
 
 
@@ -138,7 +138,7 @@ def _move_lines(found: StoredGraph, trace: Trace) -> None:
     for line, nodes in found.lines.items():
         now = {str(trace.nodes[n].location) for n in nodes}
         if len(now) > 1:
-            raise ValueError(f"the nodes of {line} are apart now")
+            raise ValueError(f"the trace's nodes of line {line} are now on {len(now)} lines, expected one")
         moved[line] = now.pop()
     if any(line != now for line, now in moved.items()):
         for program in found.programs.values():

@@ -89,12 +89,12 @@ class LoopKernel:
 
 def _require_function(title: str, given: Any) -> None:
     if not callable(given):
-        raise AttributeValueError(f"{title}: the kernel is a function, got {given!r}")
+        raise AttributeValueError(f"{title}: the kernel must be a function, got {given!r}")
 
 
 def _require_integers(title: str, name: str, given: Any) -> None:
     if not isinstance(given, list | tuple) or not all(type(n) in (int, Size) for n in cast(Sequence[Any], given)):
-        raise AttributeValueError(f"{title}: {name} takes whole numbers of Python's, got {given!r}")
+        raise AttributeValueError(f"{title}: {name} takes Python integers, got {given!r}")
 
 
 Kernel = TritonKernel | LoopKernel | Callable[..., Any]

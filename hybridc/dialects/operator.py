@@ -174,7 +174,7 @@ class Operator(Interchange):
         return self.INPUTS
 
     def num_samples(self) -> int:
-        """How many counters of a random key it takes."""
+        """Number of counters of a random key that it takes."""
         return int(self.DRAWS)
 
     def num_outputs(self) -> int:
@@ -452,7 +452,7 @@ class Contraction(Operator):
 
     def loops(self, rank: int) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
         """For inputs of ``rank`` axes: the loops that index lhs, rhs and the result; others are reduced."""
-        raise MXNetError(f"{self.title()} does not say its loops")
+        raise MXNetError(f"{self.title()} does not define loops")
 
 
 class Movement(Operator):

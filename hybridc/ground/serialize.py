@@ -56,7 +56,7 @@ def from_bytes(kind: type[T], data: bytes) -> T:
     reader = _Reader(data, end, values)
     value = _form(kind).read(reader, content)
     if reader.last != len(data):
-        raise ValueError("there are other bytes than the text tells of")
+        raise ValueError(f"{len(data) - reader.last} bytes are left after the last value; expected none")
     return value
 
 
@@ -151,7 +151,7 @@ def _form(kind: Any) -> _ByteForm:
         return _row([_form(x) for x in _annotations(kind, names)], kind._make)
     if dataclasses.is_dataclass(kind):
         return _dataclass(kind)
-    raise TypeError(f"values of the type {kind} have no form as bytes")
+    raise TypeError(f"values of type {kind} cannot be serialised")
 
 
 def _annotations(kind: type, names: Any) -> list[Any]:
@@ -206,7 +206,7 @@ def _row(forms: list[_ByteForm], make: Callable[[list[Any]], Any]) -> _ByteForm:
 
     def read_(reader: _Reader, given: Any) -> Any:
         if len(given) != len(forms):
-            raise ValueError(f"there are {len(given)} values in the place of {len(forms)}")
+            raise ValueError(f"a sequence has {len(given)} values, expected {len(forms)}")
         made = list(given)
         for i, _, each in others:
             made[i] = each(reader, made[i])
@@ -307,7 +307,7 @@ def read(value: Any) -> Any:
         return np.dtype(content)
     if kind == "number":
         return np.frombuffer(bytes.fromhex(content[1]), np.dtype(content[0]))[0]
-    raise ValueError(f"a value of the kind {kind!r}")
+    raise ValueError(f"unknown kind of value {kind!r}")
 
 
 @functools.lru_cache(64)  # NumPy builds a name slowly

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple, NoReturn, TypeGuard, cast
 # A polynomial: its monomials, each the numbers of its atoms in order, and their factors.
 Terms = tuple[tuple[tuple[int, ...], int], ...]
 _NUMBER = itertools.count()
-# Sizes are written as integers from here on, so that they are told from others in a text.
+# Sizes are written as integers from here on, so that a text shows which they are.
 MARK = 10**30
 
 
@@ -39,7 +39,7 @@ class FloorDivision(NamedTuple):
 
 
 class SizeGuard(NamedTuple):
-    """What was asked about a polynomial, ``"== 0"`` or ``"< 0"``."""
+    """The question that was answered about a polynomial, ``"== 0"`` or ``"< 0"``."""
 
     question: str
     terms: Terms
@@ -190,9 +190,9 @@ class Sizes:
 
     def hold(self, values: Sequence[int]) -> bool:
         """Whether the compiler would do the same where the atoms have these values."""
-        for guard, told in self.guards.items():
-            if _answer(guard.question, _evaluated(guard.terms, values)) is not told:
-                self.guards = {guard: told, **self.guards}  # the first that is asked next time
+        for guard, answer in self.guards.items():
+            if _answer(guard.question, _evaluated(guard.terms, values)) is not answer:
+                self.guards = {guard: answer, **self.guards}  # the first that is asked next time
                 return False
         return True
 
@@ -304,7 +304,7 @@ class Size:
         return self != 0
 
     def _with(self, name: str, other: Any, symbolic: Callable[[Terms], Any], plain: Callable[[Any, Any], Any]) -> Any:
-        """What an operation gives: symbolic with an integer, remembered; with anything else that of the value."""
+        """The result of an operation: symbolic with an integer, and cached; with anything else that of the value."""
         if type(other) is not int and type(other) is not Size:
             terms = _terms(other)
             return plain(int(self), other) if terms is None else symbolic(terms)
@@ -343,7 +343,7 @@ class Size:
         return int(self).bit_length()
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("a symbolic size belongs to one compilation")
+        raise TypeError("a symbolic size cannot be pickled: it belongs to one compilation")
 
 
 def _floordiv(a: Any, b: Any) -> Any:

@@ -1,7 +1,7 @@
 """A native plan: a table of steps that the native executor interprets.
 
-A plan has no code of its own: kernels are native functions (`Phase.code`), shared among graphs, and the executor is the
-same for all plans. So making a plan runs no code generator.
+A plan has no code of its own: kernels are native functions (`NativeRegion.code`), shared among graphs, and the executor
+is the same for all plans. So making a plan runs no code generator.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from hybridc.ground.serialize import NOT_KEPT
 
 
 class NativeCode(Protocol):
-    """A native function ``void phase(void **buffers, int64 *numbers, int64 lo, int64 hi, void *scratch)``."""
+    """A native function ``void region(void **buffers, int64 *scalars, int64 lo, int64 hi, void *scratch)``."""
 
     @property
     def address(self) -> int: ...
@@ -28,7 +28,7 @@ class _NotLoaded:
 
     @property
     def address(self) -> int:
-        raise LookupError("the code of this phase is not loaded yet: plan() loads that of a program")
+        raise LookupError("the code of this parallel region is not loaded; call plan() of the program first")
 
 
 NOT_LOADED = _NotLoaded()
@@ -46,9 +46,9 @@ class Position(NamedTuple):
 
 @dataclass(frozen=True)
 class GridPart:
-    """A phase that one thread runs at a point of a grid, all iterations of it.
+    """A parallel region that one thread runs at a point of a grid, all iterations of it.
 
-    Slot 0 of its ``buffers`` is the thread's scratch memory; then come the buffers of the grid's phase. Its own scratch
+    Slot 0 of its ``buffers`` is the thread's scratch memory; then come the buffers of the grid. Its own scratch
     memory begins ``scratch`` bytes into the thread's.
     """
 
@@ -61,9 +61,9 @@ class GridPart:
 
 @dataclass(frozen=True)
 class Grid:
-    """What a phase does at each point of a grid of these ``sizes``: its ``parts``, one after the other.
+    """A parallel region over a grid of these ``sizes``: its ``parts`` run one after the other at each point.
 
-    ``steps`` are, for each buffer of the phase, the bytes from one point to the next along each axis.
+    ``steps`` are, for each buffer of the region, the bytes from one point to the next along each axis.
     """
 
     sizes: tuple[int, ...]
@@ -93,7 +93,7 @@ class NativeRegion:
     grid: Grid | None = None
 
     def loaded(self, codes: Sequence[NativeCode]) -> NativeRegion:
-        """The phase with its code, or that of the parts of its grid."""
+        """The region with loaded code, its own or that of the parts of its grid."""
         if self.grid is None:
             return replace(self, code=codes[0])
         parts = tuple([replace(part, code=code) for part, code in zip(self.grid.parts, codes, strict=True)])

@@ -51,7 +51,7 @@ class Program(ABC):
         return type(other) is type(self) and other.facts() == self.facts()
 
     def facts(self) -> list[Any]:
-        """What is equal in programs that compute the same: all but names of kernels, and comments.
+        """The key of a program, equal for programs that compute the same: all but names of kernels, and comments.
 
         Comments have source locations, which are those of the network that was compiled first where kernels are shared.
         """

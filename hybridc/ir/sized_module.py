@@ -103,7 +103,7 @@ class SizedModule:
 
 
 def _places(module: ModuleOp, recipes: _Recipes) -> dict[int, _Holders]:
-    """Where the attributes of a module stand that have symbolic sizes, by the numbers of their recipes."""
+    """Positions of a module's attributes that have symbolic sizes, by the indices of their recipes."""
     found: dict[int, _Holders] = {}
     for op in module.walk():
         for value in _values(op):
@@ -125,7 +125,7 @@ def _values(op: Operation) -> Iterable[SSAValue]:
 
 
 class _Recipes:
-    """How attributes with symbolic sizes are made for values of these, each once, parts before what has them."""
+    """Recipes of attributes with symbolic sizes, each once, parts before the attributes that contain them."""
 
     def __init__(self) -> None:
         self._numbers: dict[Attribute, int] = {}

@@ -94,7 +94,7 @@ def element_dtype(kind: Attribute) -> DType:
             width = kind.width.data
             return np.dtype(bool) if width == 1 else np.dtype(f"int{width}")
         case _:
-            raise TypeError(f"{kind} is no element of an array")
+            raise TypeError(f"{kind} is not an element type; expected a float or an integer type")
 
 
 def declared_dtypes(function: func.FuncOp) -> list[DType] | None:
@@ -186,7 +186,7 @@ def _affine_index(expression: AffineExpr) -> AffineIndex:
                 return AffineIndex(tuple((i, f * b.offset) for i, f in a.terms), a.offset * b.offset)
         case _:
             pass
-    raise ValueError(f"{expression} is no sum of loops times numbers")
+    raise ValueError(f"{expression} is not an affine sum of loops with constant factors")
 
 
 def loop_sizes(op: Operation, places: Sequence[tuple[int, ...]]) -> Shape:

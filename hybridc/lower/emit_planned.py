@@ -123,21 +123,21 @@ class PlanEmitter(ProgramEmitter):
 
     @abstractmethod
     def run(self, made: Any, places: Sequence[Position], scratch: Position | None, name: str) -> None:
-        """The steps of some phases; ``places`` are the arguments, the results, then the locals."""
+        """Add the steps of a kernel; ``places`` are the positions of arguments, results, then locals."""
 
     TARGET: ClassVar[str]  # as operators know it
 
     @abstractmethod
     def described(self, kernel: Any, arrays: Sequence[ArraySpec]) -> Any:
-        """The phases of a kernel written by hand, given its inputs and results."""
+        """The parallel regions or launches of a handwritten kernel, given its inputs and results."""
 
     @abstractmethod
     def copy(self, source: SlotView) -> Any:
-        """The phases that put a view's elements into a plain array."""
+        """The parallel regions or launches that copy a view into a contiguous array."""
 
     @abstractmethod
     def fill(self, size: int) -> Any:
-        """The phases that put ones into the bits of so many bytes."""
+        """The parallel regions or launches that set all bits of so many bytes."""
 
     @abstractmethod
     def launched(self, lines: int, steps: int) -> None:
@@ -193,7 +193,7 @@ class PlanEmitter(ProgramEmitter):
             case func.ReturnOp():
                 self._results(list(op.arguments))
             case _:
-                raise TypeError(f"{op.name} in a planned program")
+                raise TypeError(f"{op.name} is not an operation of a planned program")
 
     # --- views ---------------------------------------------------------------------------------------------
 
@@ -215,7 +215,7 @@ class PlanEmitter(ProgramEmitter):
                 parts = tuple(_part(*each) for each in zip(begin, step, shape, strict=True))
                 moved = view.moved(lambda x: x[(*parts, ...)])  # of no axes, too, a view
             case other:
-                raise TypeError(f"{other} is no movement that gives a view")
+                raise TypeError(f"alias {other!r} is not a view; expected reshape, transpose or slice")
         self.views[result] = moved
 
     def _plain_copy(self, view: SlotView) -> SlotView:
@@ -287,7 +287,7 @@ class PlanEmitter(ProgramEmitter):
         self.launched(line, step)
 
     def _described(self, op: LaunchOp, operator: Operator, where: Location | None) -> Any:
-        """The phases of a kernel written by hand; what is wrong with it is its author's error."""
+        """The parallel regions or launches of a handwritten kernel; its faults are errors of the operator's author."""
         ins, outs = arrays_of(op.ins), arrays_of(op.outs)
         try:
             return self.described(kernel_of(operator, self.TARGET, ins, outs), [*ins, *outs])
@@ -299,7 +299,7 @@ class PlanEmitter(ProgramEmitter):
             raise
 
     def _array(self, value: SSAValue) -> SlotView | OperatorState:
-        """Where a value is."""
+        """The position of a value."""
         return self.views[value] if value in self.views else OperatorState(self.states[value], shape_of(value))
 
     # --- results -------------------------------------------------------------------------------------------
@@ -325,7 +325,7 @@ def comment(*locations: Any) -> str:
 
 
 def place_of(view: SlotView) -> Position:
-    """Where a view begins."""
+    """The position at which a view begins."""
     return Position(view.slot, view.offset)
 
 

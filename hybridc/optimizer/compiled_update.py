@@ -82,7 +82,7 @@ class UpdateTracer:
         self.results.append(result)
 
     def _array(self, result: Any, target: TracedSymbol) -> TracedSymbol:
-        """What the formula returned for an array, in its dtype; a number fills it."""
+        """The formula's result for an array, in its dtype; a number fills it."""
         scalar = isinstance(result, TracedSymbol) and result.shape == () != target.shape
         if scalar or isinstance(result, FormulaNumber | int | float):
             number = result.known if isinstance(result, FormulaNumber) and result.known is not None else result

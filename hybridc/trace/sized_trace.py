@@ -31,7 +31,7 @@ def with_free_sizes(trace: Trace, sizes: Sizes) -> Trace:
 
 
 def with_known_sizes(trace: Trace, sizes: Sizes) -> Trace:
-    """The trace with symbolic sizes again, where inference told which are equal to others, or to those of weights."""
+    """The trace with symbolic sizes again, where inference finds which equal others, or those of weights."""
 
     def known(values: Any) -> Any:
         if not isinstance(values, tuple):

@@ -30,7 +30,7 @@ _REASONS = 100
 
 
 class _Nesting(NamedTuple):
-    """How arguments are nested, and on which GPU they are, if on one: a part of a signature."""
+    """The nesting of arguments, and the index of their GPU, if any: a part of a signature."""
 
     structure: Any
     context: Context | None = None
@@ -89,7 +89,7 @@ class Entry:
         return result
 
     def moved(self) -> str | None:
-        """What the trace depends on and is different now, in words: an attribute, or a parameter's dtype or shape.
+        """A description of the guard that fails: an attribute, or a parameter's dtype or shape.
 
         The parameters' arrays are reloaded.
         """
@@ -155,7 +155,7 @@ def traced_with_guards(
 
 
 class CachedGraph:
-    """What a hybridized block calls: finds or makes the graph for the arguments' signature and runs it.
+    """The callable of a hybridized block: it finds or makes the graph for the arguments' signature and runs it.
 
     The signature is the arguments' structure, shapes and dtypes, train mode, and the plain attributes that the forward
     read. At most ``HYBRIDC_CACHE_ENTRIES`` signatures are kept; the least recently used goes first, after those for
@@ -328,7 +328,7 @@ class CachedGraph:
         return "\n".join(lines)
 
     def compilations(self) -> list[tuple[str, list[Traced]]]:
-        """What :meth:`explain` describes: each signature in words, and the first stage of each of its graphs."""
+        """The content of :meth:`explain`: a text for each signature, and the first stage of each of its graphs."""
         return [(f"signature {_describe(key)}{when}", entry.compilations()) for key, entry, when in self._kept()]
 
     def _kept(self) -> list[tuple[Signature, Entry, str]]:

@@ -32,7 +32,7 @@ def emit(
 ) -> NativeSource:
     """The native plan of the planned function ``name``; with ``poison``, dead memory is filled with NaN.
 
-    ``codes`` have the module's kernels compiled, if they were needed before.
+    ``kernel_cache`` has the module's kernels, if they were compiled before.
     """
     emitter = _StepEmitter(module, name, KernelCache(threads) if kernel_cache is None else kernel_cache, poison)
     emitter.walk()

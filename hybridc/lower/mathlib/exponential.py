@@ -26,7 +26,7 @@ from hybridc.lower.mathlib.value import (
 
 @dataclass(frozen=True)
 class _Constants:
-    """What depends on the format; ln2 is split so that multiples of its first part by exponents are exact."""
+    """Constants of a format; ln2 is split so that multiples of its first part by exponents are exact."""
 
     exp: tuple[float, ...]
     highest: float  # above, exp is infinite; the exponents are still in range
@@ -69,7 +69,7 @@ _OF_FORMAT = {
 
 
 def _shifter(kind: Format) -> float:
-    """What is added so that an integer, with the biases of two exponents, stands in the lowest bits."""
+    """The summand that moves an integer, with the biases of two exponents, into the lowest bits."""
     return kind.shifter + 2 * kind.bias
 
 

@@ -148,7 +148,7 @@ class Device(ABC):
         Raises:
             DeviceError: the device cannot record.
         """
-        raise DeviceError(f"{self.name} runs each launch when it is asked for")
+        raise DeviceError(f"{self.name} cannot record launches")
 
     # --- arrays --------------------------------------------------------------------------------------------
 

@@ -1,6 +1,6 @@
-"""Native code that runs phases one after the other at each point of a grid, all at one point on one thread.
+"""Native code that runs parallel regions one after the other at each point of a grid, each point on one thread.
 
-What one phase writes there is in the thread's cache when the next one reads it, and needs memory for a few points only.
+What one region writes is in the thread's cache when the next one reads it, and needs memory for a few points only.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ _POINTER = 8
 
 
 def emit_grid(module: TextModule) -> TextFunction:
-    """void grid(void **buffers, GridCell *grid, int64 lo, int64 hi, void *scratch): the phase of a `Grid`."""
+    """void grid(void **buffers, GridCell *grid, int64 lo, int64 hi, void *scratch): the parallel region of a `Grid`."""
     f = module.function("grid", "void", ("ptr", "ptr", "i64", "i64", "ptr"), exported=True)
     buffers, address, low, high, scratch = f.arguments
     grid = f.record(address, GridCell)

@@ -189,7 +189,7 @@ class GridPartCell(ctypes.Structure):
 
 
 class GridCell(ctypes.Structure):
-    """A plan's `Grid`: the numbers of its phase."""
+    """A plan's `Grid`, as the scalars of its parallel region."""
 
     _fields_ = (
         ("axis_count", c_int64),

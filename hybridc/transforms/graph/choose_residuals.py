@@ -143,7 +143,7 @@ class _Choice:
         return value in self.free or value in self.kept
 
     def _needed(self, value: SSAValue, again: bool = False) -> list[SSAValue]:
-        """What must be saved to rematerialise ``value``; ``[value]`` if that costs too much."""
+        """The values that must be saved to rematerialise ``value``; ``[value]`` if that costs too much."""
         cost = 0
         made: set[Operation] = set()
         needed: dict[SSAValue, None] = {}

@@ -93,7 +93,7 @@ class PlanMemory(ModulePass):
 
 
 def _facts(kernel: func.FuncOp) -> tuple[Any, ...]:
-    """What a plan depends on of a kernel, but for sizes: its in-place pairs, and whether it needs scratch."""
+    """The facts of a kernel on which a plan depends, besides sizes: in-place pairs, and whether it needs scratch."""
     return (kernel.attributes.get("hybrid.inplace"), _scratch(kernel) > 0)
 
 
@@ -351,7 +351,7 @@ class _Planner:
             case linalg.TransposeOp():
                 alias = AliasOp("transpose", array, {"order": op.permutation}, kind)
             case _:
-                raise TypeError(f"{op.name} is no view")
+                raise TypeError(f"{op.name} is not a view; expected a reshape, a transpose or a slice")
         alias.result.name_hint = result.name_hint
         self._like(alias.result, result, element_dtype(kind.element_type))
         values[result] = alias.result

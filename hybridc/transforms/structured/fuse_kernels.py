@@ -384,7 +384,7 @@ def _own(number: Operation, body: Block, copies: dict[SSAValue, SSAValue]) -> SS
 
 
 def kernel_name(ops: Sequence[Operation]) -> str:
-    """What a kernel of these operations is called: by what the user called them."""
+    """The name of a kernel of these operations, made of the user's operators."""
     names: list[str] = []
     for op in ops:
         operator = op.attributes.get("hybrid.operator")

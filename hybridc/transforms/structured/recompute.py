@@ -107,7 +107,7 @@ def _is_computed_again(value: SSAValue) -> bool:
 
 
 def _leaves(value: SSAValue) -> int:
-    """How many elements there are of all arrays that elementwise operations make a value of; what counts is none."""
+    """Number of elements of all arrays from which elementwise operations compute a value."""
     found: dict[SSAValue, int] = {}
     seen: set[SSAValue] = set()
     work = [value]

@@ -105,7 +105,7 @@ class _Module:
         self.functions: dict[str, llvm.FuncOp] = {}
         for op in module.ops:
             if not isinstance(op, llvm.FuncOp):
-                raise LLVMTranslationException(f"{op.name} is no function")
+                raise LLVMTranslationException(f"a module of the llvm dialect holds llvm.func only, got {op.name}")
             self.functions[op.sym_name.data] = op
         self.symbol = symbol
         self.text = text
@@ -182,7 +182,7 @@ class LLVMFunction:
             for op in ops:
                 write = WRITE.get(type(op))
                 if write is None:
-                    raise LLVMTranslationException(f"{op.name} cannot be written as LLVM IR")
+                    raise LLVMTranslationException(f"{op.name} cannot be printed as LLVM IR")
                 if (line := write(self, op)) is not None:
                     self.lines.append(line)
         return "\n".join([*self.lines, "}", ""])

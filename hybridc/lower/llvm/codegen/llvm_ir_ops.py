@@ -80,7 +80,7 @@ def _call_intrinsic(f: LLVMFunction, op: llvm.CallIntrinsicOp) -> str:
 
 def _call(f: LLVMFunction, op: llvm.CallOp) -> str:
     if op.callee is None:
-        raise LLVMTranslationException("a call names its function")
+        raise LLVMTranslationException(f"{op.name} must name its callee; indirect calls are not supported")
     kind = op.results[0].type if op.results else None
     return f.call(op, f.module.name(op.callee.string_value()), op.args, _fast(op) if type(kind) in _FLOATS else "")
 

@@ -38,7 +38,7 @@ def constant_text(value: Attribute, kind: Attribute) -> str:
         if len(values) == 1:
             values = values * vector.get_shape()[0]
         return f"<{', '.join(f'{type_text(element)} {write(v, element)}' for v in values)}>"
-    raise LLVMTranslationException(f"no constant: {value}")
+    raise LLVMTranslationException(f"{value} cannot be printed as an LLVM constant; expected a number or a vector")
 
 
 def _integer(value: int, kind: IntegerType) -> str:
@@ -53,7 +53,7 @@ def _float(value: float, kind: Attribute) -> str:
         return f"0xH{struct.unpack('<H', struct.pack('<e', value))[0]:04X}"
     if isinstance(kind, BFloat16Type):
         return f"0xR{brain_bits(value):04X}"
-    raise LLVMTranslationException(f"no float: {kind}")
+    raise LLVMTranslationException(f"{kind} is not a floating-point type of LLVM")
 
 
 def brain_bits(value: float) -> int:
@@ -93,7 +93,7 @@ def _spell(kind: Attribute) -> str:
     if isinstance(kind, llvm.LLVMStructType):
         return f"{{ {', '.join(type_text(t) for t in kind.types)} }}"
     if (name := _NAMES.get(type(kind))) is None:
-        raise LLVMTranslationException(f"LLVM has no type {kind}")
+        raise LLVMTranslationException(f"{kind} is not a type of LLVM")
     return name
 
 

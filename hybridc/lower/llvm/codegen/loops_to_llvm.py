@@ -307,7 +307,7 @@ def _element(b: Rebuild, base: SSAValue, indices: Sequence[SSAValue]) -> tuple[S
     if not indices:
         return pointer, stored
     if len(indices) > 1:
-        raise PassFailedException(f"memory of loop form has one index, not {len(indices)}: {base.type}")
+        raise PassFailedException(f"a memref of rank {len(indices)} is not flat, expected rank 0 or 1: {base.type}")
     return b.address(pointer, b.values[indices[0]], stored), stored
 
 
@@ -330,7 +330,7 @@ def _view(b: Rebuild, op: memref.ViewOp) -> None:
 def _alloca(b: Rebuild, op: memref.AllocaOp) -> None:
     kind = op.memref.type
     if not kind.has_static_shape():
-        raise PassFailedException(f"a function's own memory has a constant size, not {kind}")
+        raise PassFailedException(f"memref.alloca needs a static shape, got {kind}")
     count = 1
     for size in kind.get_shape():
         count *= size
@@ -388,7 +388,9 @@ def _reduction(b: Rebuild, op: vector.ReductionOp) -> None:
     result: Attribute = op.dest.type
     if type(result) is IntegerType or kind not in ("add", "mul"):
         if op.acc is not None:
-            raise PassFailedException(f"vector.reduction <{kind}> of {op.vector.type} takes no accumulator here")
+            raise PassFailedException(
+                f"vector.reduction <{kind}> of {op.vector.type} with an accumulator has no LLVM intrinsic"
+            )
         b.values[op.dest] = b.intrinsic(_REDUCE[kind], (operand,), result, _flags(op))
         return
     neutral = FloatAttr(0.0 if kind == "add" else 1.0, cast(Any, result))

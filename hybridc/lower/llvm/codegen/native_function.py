@@ -39,7 +39,7 @@ _PATIENCE = 10.0  # seconds for which a fork waits for compilations
 
 def _built_before() -> NoReturn:
     """The builder of a function from the cache, whose IR is not known."""
-    raise LookupError("this function was compiled before; lower() makes the program with its functions")
+    raise LookupError("a function from the kernel cache has no IR; call lower(), which builds it again")
 
 
 @dataclass(frozen=True)
@@ -287,7 +287,7 @@ def _place(objects: Sequence[ObjectCode], functions: Sequence[NativeFunction]) -
         declare_symbol(name, native_blas.addresses()[name])
     if lacking := sorted(name for name in needs if not llvm_c.has_symbol(name)):
         raise LookupError(
-            f"native functions call {', '.join(lacking)}, which nobody has: declare_symbol(name, address) comes first"
+            f"undefined symbols {', '.join(lacking)} in native functions; define each by declare_symbol(name, address)"
         )
     memory = _ExecutableMemory([made.code for made in objects])
     codes = {f.key: LoadedCode(f.key, memory.engine.address(f.symbol), memory) for f in functions}

@@ -85,7 +85,7 @@ class Rebuild:
                 return self.of(op.operands)
             rule = self.rules.get(type(op))
             if rule is None:
-                raise PassFailedException(f"{op.name} has no form in LLVM")
+                raise PassFailedException(f"{op.name} has no lowering to the llvm dialect")
             rule(self, op)
         return []
 

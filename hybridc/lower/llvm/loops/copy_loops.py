@@ -57,7 +57,7 @@ class CopyLoops:
 
 
 def plan_copy(shape: Shape, strides: Strides) -> CopyLoops:
-    """How to copy a strided array into a contiguous one."""
+    """The loops that copy a strided array into a contiguous one."""
     sizes, source = merged(shape, strides)
     target = tuple(math.prod(sizes[i + 1 :]) for i in range(len(sizes)))
     rank = len(sizes)

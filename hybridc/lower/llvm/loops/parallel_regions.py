@@ -40,8 +40,8 @@ from hybridc.lower.llvm.loops.loop_functions import combine_parts, fill_number
 from hybridc.lower.llvm.loops.tiles_to_loops import BLOCK, LoopEmitter
 from hybridc.transforms.kernels.schedule_kernels import LoopNestMemory, schedule
 
-# Chunks of a column reduction: at most so many, or more of so many points each, as long sums lose precision; or
-# as many as take so many bytes, but at least some; with so many points, if there are enough, that the setup and
+# Chunks of a column reduction: at most so many, or more of so many iterations each, as long sums lose precision; or
+# as many as take so many bytes, but at least some; with so many iterations, if there are enough, that the setup and
 # the combination of a chunk do not count.
 PIECES, LONG, PIECES_BYTES, FEWEST, POINTS = 64, 512, 1 << 20, 8, 16
 
@@ -68,9 +68,9 @@ class ParallelRegion:
 
 @dataclass(frozen=True)
 class TilePhase:
-    """A phase of a tile, whose own scratch begins at ``scratch`` bytes of the thread's.
+    """A parallel region of a tile, whose own scratch begins at ``scratch`` bytes of the thread's.
 
-    Slot 0 of its ``buffers`` is the thread's scratch, then come the buffers of the grid's phase, from the tile on.
+    Slot 0 of its ``buffers`` is the thread's scratch, then come the buffers of the grid, from the tile on.
     """
 
     region: ParallelRegion
@@ -80,7 +80,7 @@ class TilePhase:
 
 @dataclass(frozen=True)
 class GridPhase:
-    """Phases that run one after the other at each tile of a grid, as a :class:`ParallelRegion` runs over a range.
+    """Parallel regions that run one after the other at each tile of a grid.
 
     There are ``sizes`` tiles along each axis; ``steps`` are the bytes between them, for each of the ``buffers``.
     """
@@ -247,7 +247,7 @@ class KernelLoops:
 
 
 def _alone(kernel: Kernel) -> list[tuple[bool, ...]]:
-    """Which axes have size 1: the loop structure differs then."""
+    """The axes of size 1, on which the loop structure depends."""
     return [tuple([n == 1 for n in nest.domain]) for nest in kernel.nests]
 
 
@@ -280,7 +280,7 @@ class _LoopNestFunctions:
         self._made: dict[Any, NativeFunction] = {}
 
     def at(self, plan: LoopNestPlan, extent: int, piece: int, strides: Mapping[SSAValue, Strides]) -> ParallelRegion:
-        """The parallel region of a schedule: threads share ``extent`` points, or chunks of ``piece`` points."""
+        """The parallel region of a schedule: threads share ``extent`` iterations, or chunks of ``piece``."""
         numbers = [plan.sizes[a] for a in self._dynamic]
         numbers += [n for v in self._buffers.strided for n in strides[v]]
         numbers += [piece] if self.parts else []
@@ -298,7 +298,7 @@ class _LoopNestFunctions:
 
 
 def _extent(plan: LoopNestPlan, parts: Sequence[KernelOp]) -> tuple[int, int]:
-    """How many points, or chunks, threads share, and the points of a chunk."""
+    """Number of iterations, or chunks, that threads share, and the iterations of a chunk."""
     whole = plan.range
     if not parts:
         return whole, 1

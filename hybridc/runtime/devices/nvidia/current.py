@@ -1,4 +1,4 @@
-"""Which CUDA context is current on a thread."""
+"""The current CUDA context of a thread."""
 
 from __future__ import annotations
 
