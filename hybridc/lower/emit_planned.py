@@ -1,13 +1,13 @@
 """A planned function as a program, for any target.
 
 A :class:`ProgramEmitter` notes what all programs have. A :class:`PlanEmitter` writes a planned program: views of slots,
-a step for each launch, results; what a step is, the target says.
+a step for each launch, results; what a step is, the target says. :func:`check_launch` holds launches to their kernels.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -28,13 +28,13 @@ from hybridc.dialects.mlir.hybrid_rt import (
     LaunchOp,
     StateOp,
     ViewOp,
+    aliased,
     aligned,
 )
 from hybridc.dialects.operator import Opaque, Operator
-from hybridc.errors import CustomOpError
+from hybridc.errors import CustomOpError, VerifyError
 from hybridc.ground.quoting import one_line
 from hybridc.ir.host import arrays_of, has_kernel, kernel_of, numbers_of, operator_of
-from hybridc.ir.launch_check import check_launch
 from hybridc.ir.native_plan import PlainArray, Position
 from hybridc.ir.planned import ARENA, HostCall, OperatorState, PlannedProgram, Program, SlotView
 from hybridc.ir.strides import row_major
@@ -337,3 +337,49 @@ def _plain(slot: int, offset: int, value: SSAValue) -> SlotView:
 def _part(begin: int, step: int, count: int) -> slice:
     end = begin + step * (count - 1) + (1 if step > 0 else -1)
     return slice(begin, None if end < 0 else end, step) if count else slice(0, 0)
+
+
+# --- launches against what the code of kernels needs ------------------------------------------------------------------
+
+
+Pairs = Collection[tuple[int, int]]
+
+
+def check_launch(name: str, given: int, needed: int, over: Pairs, allowed: Callable[[], Pairs]) -> None:
+    """Raise VerifyError unless a launch gives a kernel the scratch and the in-place pairs that its code allows.
+
+    ``given`` and ``needed`` are bytes of scratch; ``over`` are the pairs of an argument and the result that overwrites
+    it, ``allowed()`` those in which the code has read the argument by then.
+    """
+    if given < needed:
+        raise VerifyError(f"memory plan: @{name} needs {needed} bytes of scratch, got {given}")
+    if not over:
+        return
+    wrong = sorted(set(over) - set(allowed()))
+    if wrong:
+        argument, result = wrong[0]
+        raise VerifyError(
+            f"memory plan: @{name} overwrites argument {argument} with result {result}, but its code reads it later"
+        )
+
+
+def written_over(ins: Sequence[SSAValue], outs: Sequence[SSAValue]) -> list[tuple[int, int]]:
+    """Pairs of an argument and a result with the same address."""
+    addresses = [_address(value) for value in ins]
+    return [
+        (i, j)
+        for j, value in enumerate(outs)
+        for i, address in enumerate(addresses)
+        if address == _address(value) and volume(shape_of(value))
+    ]
+
+
+def _address(value: SSAValue) -> object:
+    array = aliased(value)
+    match array.owner:
+        case ViewOp():
+            return array.owner.offset.value.data
+        case DonatedOp():
+            return array.owner.argument
+        case _:
+            return array

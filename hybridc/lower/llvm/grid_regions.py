@@ -19,8 +19,7 @@ from hybridc.ir.kernel import Kernel, analyse
 from hybridc.ir.native_plan import Position
 from hybridc.ir.strides import row_major
 from hybridc.ir.structured import Shape, dtype_of, shape_of
-from hybridc.lower.llvm.loops.copy_loops import Strides
-from hybridc.lower.llvm.loops.parallel_regions import GridPhase, ParallelRegion, ParallelRegions, TilePhase
+from hybridc.lower.llvm.loops.parallel_regions import GridPhase, ParallelRegion, ParallelRegions, Strides, TilePhase
 
 # Bytes that nests make for each other at a tile: as much as leaves room in a core's second cache. Tiles that are cut
 # smaller have at least so many rows, for each of which a contraction's other operand is laid out again.

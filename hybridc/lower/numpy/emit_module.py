@@ -35,11 +35,10 @@ from hybridc.ground.buffers import SMALLEST
 from hybridc.ground.location import Location
 from hybridc.ground.quoting import one_line, required_name
 from hybridc.ir.host import arrays_of, kernel_of, numbers_of
-from hybridc.ir.launch_check import check_launch, written_over
 from hybridc.ir.planned import Program
 from hybridc.ir.structured import numbers_in
 from hybridc.ir.values import volume
-from hybridc.lower.emit_planned import ProgramEmitter, comment
+from hybridc.lower.emit_planned import ProgramEmitter, check_launch, comment, written_over
 from hybridc.lower.numpy.emit_kernel import KernelEmitter
 from hybridc.lower.poison import Bytes
 from hybridc.options import OPTIONS

@@ -25,7 +25,6 @@ from hybridc.ground.locks import ForkLock
 from hybridc.ground.serialize import NOT_KEPT
 from hybridc.ground.store import compiler_version, keep, kept
 from hybridc.lower.llvm.codegen import llvm_c, processor
-from hybridc.lower.llvm.codegen.half import half_functions
 from hybridc.lower.llvm.codegen.object_file import undefined_symbols
 from hybridc.lower.llvm.gemm import native_blas
 from hybridc.options import OPTIONS
@@ -165,7 +164,7 @@ def text(functions: Sequence[NativeFunction]) -> str:
     from xdsl.context import Context
 
     from hybridc.lower.llvm.codegen.expand_math import ExpandMath
-    from hybridc.lower.llvm.codegen.llvm_ir import llvm_ir
+    from hybridc.lower.llvm.codegen.llvm_ir import half_functions, llvm_ir
     from hybridc.lower.llvm.codegen.loops_to_llvm import LoopsToLLVM
 
     context = Context()
