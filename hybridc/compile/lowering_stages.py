@@ -14,10 +14,10 @@ from xdsl.dialects.func import FuncOp
 from xdsl.printer import Printer
 
 from hybridc.compile import pipeline
+from hybridc.compile.collector import collector_at_rest
 from hybridc.compile.compiled_graph import CompiledGraph
 from hybridc.compile.targets import Planning, Target, target_named
 from hybridc.ground import debug
-from hybridc.ground.collector import collector_at_rest
 from hybridc.ir.host import numbers_of
 from hybridc.ir.planned import Program
 from hybridc.ir.values import byte_size, functions

@@ -9,9 +9,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from hybridc.dialects.operator import Bad, Elementwise, Sample, register
+from hybridc.dialects.operator import Bad, Elementwise, Reference, Sample, register
 from hybridc.dialects.operator_attribute import Shape
-from hybridc.dialects.sample import Reference
 from hybridc.dialects.scalar import NUMPY
 from hybridc.dtypes import is_float
 from hybridc.errors import ShapeError
