@@ -22,8 +22,7 @@ from hybridc.runtime.devices.nvidia import driver as cuda
 from hybridc.runtime.devices.nvidia.asked import LatestLaunches
 from hybridc.runtime.devices.nvidia.compiled import DIVISIBLE, binary, divisible_by
 from hybridc.runtime.devices.nvidia.cublas import Cublas, library
-from hybridc.runtime.devices.nvidia.current import Current, OneGpu
-from hybridc.runtime.devices.nvidia.driver import FUNCTIONS, Driver, LateError, LaunchConfig
+from hybridc.runtime.devices.nvidia.driver import FUNCTIONS, Current, Driver, LateError, LaunchConfig, OneGpu
 from hybridc.runtime.devices.nvidia.recorder import GraphRecorder
 
 # Shared memory per block that every GPU gives without opting in.
