@@ -22,8 +22,8 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from benchmarks.timing import compare
+from hybridc.ground.sizes import row_major
 from hybridc.ir.contraction_shape import loops_of, matrices_of_loops
-from hybridc.ir.strides import row_major
 from hybridc.lower.llvm.codegen.native_function import load
 from hybridc.lower.llvm.gemm.choose_gemm import matrices_region
 from hybridc.lower.llvm.gemm.gemm_region import registers

@@ -42,8 +42,7 @@ from benchmarks.workloads import WORKLOADS
 from hybridc.compile import warm_start
 from hybridc.compile.targets import LLVM, TARGETS, Planning
 from hybridc.ir.kernel import analyse
-from hybridc.ir.native_plan import Host, NativePlan, NativeRegion, PlainArray, Position
-from hybridc.ir.planned import Program
+from hybridc.ir.planned import Host, NativePlan, NativeRegion, PlainArray, Position, Program
 from hybridc.ir.structured import is_host, kernels
 from hybridc.lower.llvm.codegen import native_function as codegen
 from hybridc.lower.llvm.loops.parallel_regions import copy_region

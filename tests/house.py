@@ -91,7 +91,7 @@ LAYERS_AND_OPERATORS = {
 # Files whose names are MXNet's (``mx.op`` and ``mx.nd.op``, ``mx.random`` and ``mx.nd.random``) or Python's.
 MODULES_OF_MXNET = {"__init__.py", "__main__.py", "op.py", "random.py"}
 # Folders whose names are MXNet's, or whose files have one idea each that nothing groups better.
-MOST_FILES = {"hybridc": 21, "hybridc.ir": 20}
+MOST_FILES = {"hybridc": 21}
 
 # Modules of nothing but figures, which their docstrings explain; and how many numbers elsewhere no comment explains:
 # lower it, never raise it.

@@ -18,8 +18,8 @@ from hybridc.compile.collector import collector_at_rest
 from hybridc.compile.compiled_graph import CompiledGraph
 from hybridc.compile.targets import Planning, Target, target_named
 from hybridc.ground import debug
-from hybridc.ir.host import numbers_of
 from hybridc.ir.planned import Program
+from hybridc.ir.structured import numbers_of
 from hybridc.ir.values import byte_size, functions
 from hybridc.subgraph.partition_graph import PartitionGraph
 from hybridc.trace.trace_to_graph import identifier, trace_to_graph

@@ -421,3 +421,9 @@ def _evaluated(terms: Terms, values: Sequence[int]) -> int:
             factor *= values[atom]
         total += factor
     return total
+
+
+@functools.lru_cache(4096)  # few shapes, asked for very often
+def row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The strides of a contiguous array in C order, in elements."""
+    return tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))

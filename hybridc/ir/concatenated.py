@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Operation, SSAValue
 
-from hybridc.ir.strides import row_major
+from hybridc.ground.sizes import row_major
 from hybridc.ir.structured import VIEWS, Shape, groups_of, shape_of
 from hybridc.ir.values import functions
 

@@ -19,8 +19,8 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from hybridc.dialects.operator_attribute import DType
 from hybridc.dtypes import BFLOAT16, FLOAT16, FLOAT32, wide
+from hybridc.ground.sizes import row_major
 from hybridc.ir.kernel import Kernel, KernelOp
-from hybridc.ir.strides import row_major
 from hybridc.ir.structured import element_dtype, shape_of
 
 Strides = tuple[int, ...]

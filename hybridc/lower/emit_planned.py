@@ -34,11 +34,18 @@ from hybridc.dialects.mlir.hybrid_rt import (
 from hybridc.dialects.operator import Opaque, Operator
 from hybridc.errors import CustomOpError, VerifyError
 from hybridc.ground.quoting import one_line
-from hybridc.ir.host import arrays_of, has_kernel, kernel_of, numbers_of, operator_of
-from hybridc.ir.native_plan import PlainArray, Position
-from hybridc.ir.planned import ARENA, HostCall, OperatorState, PlannedProgram, Program, SlotView
-from hybridc.ir.strides import row_major
-from hybridc.ir.structured import is_host, kernels, numbers_in
+from hybridc.ground.sizes import row_major
+from hybridc.ir.planned import ARENA, HostCall, OperatorState, PlainArray, PlannedProgram, Position, Program, SlotView
+from hybridc.ir.structured import (
+    arrays_of,
+    has_kernel,
+    is_host,
+    kernel_of,
+    kernels,
+    numbers_in,
+    numbers_of,
+    operator_of,
+)
 from hybridc.ir.values import functions, volume
 from hybridc.lower.poison import Bytes, Poison
 

@@ -15,7 +15,7 @@ from xdsl.ir import Operation, SSAValue
 
 from hybridc.dialects.mlir.hybrid import element_dtype
 from hybridc.dialects.mlir.hybrid_rt import AliasOp, LaunchOp, ViewOp, aliased
-from hybridc.ir.host import pairs_of
+from hybridc.ir.structured import pairs_of
 from hybridc.ir.values import volume
 
 Bytes = tuple[int, int]

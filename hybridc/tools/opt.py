@@ -33,9 +33,8 @@ from hybridc.dialects.mlir.hybrid import dialects
 from hybridc.dialects.mlir.hybrid_rt import HybridRt
 from hybridc.dialects.mlir.tensor import Tensor
 from hybridc.errors import MXNetError
-from hybridc.ir.host import numbers_of
 from hybridc.ir.kernel import analyse
-from hybridc.ir.structured import is_host, kernels
+from hybridc.ir.structured import is_host, kernels, numbers_of
 from hybridc.ir.values import functions
 from hybridc.lower.llvm.codegen.expand_math import ExpandMath
 from hybridc.lower.llvm.codegen.llvm_ir import NativeLLVM

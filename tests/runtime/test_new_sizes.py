@@ -17,7 +17,7 @@ from benchmarks import workloads
 from hybridc.compile import new_sizes, targets, trace_key, warm_start
 from hybridc.compile.stages import Traced
 from hybridc.errors import MXNetError, RecompileError, VerifyError
-from hybridc.ir.native_plan import Position
+from hybridc.ir.planned import Position
 from hybridc.options import OPTIONS
 from hybridc.trace.tracer import trace_call
 from hybridc.transforms.kernels.merge_contractions import ROWS
@@ -456,7 +456,7 @@ def test_builders_are_forgotten():
     net = mlp()
     for n in (4, 8, 6):
         found = graph(net, n)
-    with pytest.raises(LookupError, match="compiled before"):
+    with pytest.raises(LookupError, match="has no IR"):
         found.forward.program.functions_called()[0].build()
 
 

@@ -19,8 +19,7 @@ from hybridc.compile.stages import Traced
 from hybridc.compile.trace_key import structure
 from hybridc.compile.warm_start import StoredGraph
 from hybridc.ground.serialize import NotWritable, from_bytes, read, to_bytes, written
-from hybridc.ir.native_plan import NativeRegion
-from hybridc.ir.planned import HostCall
+from hybridc.ir.planned import HostCall, NativeRegion
 from hybridc.lower.llvm.emit_steps import emit
 from hybridc.options import Options
 from hybridc.trace.tracer import trace_call

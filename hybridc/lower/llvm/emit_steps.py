@@ -11,8 +11,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from hybridc.dialects.handwritten import ArraySpec, LoopKernel
 from hybridc.dialects.mlir.hybrid_rt import aligned
-from hybridc.ir.native_plan import NOT_LOADED, Grid, GridPart, NativeRegion, Position
-from hybridc.ir.planned import SlotView
+from hybridc.ir.planned import NOT_LOADED, Grid, GridPart, NativeRegion, Position, SlotView
 from hybridc.lower.emit_planned import PlanEmitter
 from hybridc.lower.llvm.kernel_cache import KernelCache
 from hybridc.lower.llvm.loops.kernel_builder import loop_kernel_region

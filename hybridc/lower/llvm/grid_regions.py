@@ -13,11 +13,11 @@ from typing import Protocol
 from xdsl.ir import SSAValue
 
 from hybridc.dialects.mlir.hybrid_rt import aligned
+from hybridc.ground.sizes import row_major
 from hybridc.ir.costs import sharing
 from hybridc.ir.grid_kernel import TileKernel, shared_axes, tile_kernels, tile_of
 from hybridc.ir.kernel import Kernel, analyse
-from hybridc.ir.native_plan import Position
-from hybridc.ir.strides import row_major
+from hybridc.ir.planned import Position
 from hybridc.ir.structured import Shape, dtype_of, shape_of
 from hybridc.lower.llvm.loops.parallel_regions import GridPhase, ParallelRegion, ParallelRegions, Strides, TilePhase
 

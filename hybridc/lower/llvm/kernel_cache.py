@@ -8,8 +8,8 @@ from typing import Any
 from xdsl.dialects.func import FuncOp
 
 from hybridc.ground.location import Location
+from hybridc.ground.sizes import row_major
 from hybridc.ir.kernel import Kernel, analyse, resized
-from hybridc.ir.strides import row_major
 from hybridc.ir.structured import shape_of
 from hybridc.lower.llvm.gemm.choose_gemm import is_contraction, regions_of_matmul
 from hybridc.lower.llvm.grid_regions import grid_regions

@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hybridc.ground.serialize import NOT_KEPT
-from hybridc.ir.native_plan import NativePlan, NativeRegion
-from hybridc.ir.planned import HostCall, PlannedProgram
+from hybridc.ir.planned import HostCall, NativePlan, NativeRegion, PlannedProgram
 from hybridc.lower.llvm.codegen import native_function as codegen
 from hybridc.lower.llvm.codegen.native_function import LoadedCode, NativeFunction
 

@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 
 from hybridc.dialects.operator_attribute import DType
 from hybridc.ground.serialize import NOT_KEPT
-from hybridc.ir.native_plan import Position
-from hybridc.ir.planned import HostCall, PlannedProgram
+from hybridc.ir.planned import HostCall, PlannedProgram, Position
 from hybridc.lower.triton.triton_function import Config, TritonFunction
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 from hybridc.ir.kernel import constant_as, neutral_of
-from hybridc.ir.scalar_builder import kind_dtype
+from hybridc.ir.structured_builder import kind_dtype
 from hybridc.ir.tile_program import (
     Address,
     Axes,

@@ -10,9 +10,9 @@ from typing import Any
 from xdsl.dialects.func import FuncOp
 
 from hybridc.ground.location import Location
+from hybridc.ground.sizes import row_major
 from hybridc.ir.kernel import Kernel, KernelOp, LoopNest, analyse
 from hybridc.ir.loop_nest_plan import LoopNestPlan, inplace_pairs, loop_nests_of, pairs_in
-from hybridc.ir.strides import row_major
 from hybridc.ir.structured import shape_of
 from hybridc.lower.triton.attention.attention_source import launches_of_attention, launches_of_attention_backward
 from hybridc.lower.triton.matmul.matmul_launches import launches_of_matmul

@@ -17,8 +17,7 @@ from hybridc.lower.triton.triton_function import Config, TritonFunction
 from hybridc.runtime.devices.array import DeviceArray, DeviceMemory
 
 if TYPE_CHECKING:
-    from hybridc.ir.native_plan import PlainArray
-    from hybridc.ir.planned import SlotView
+    from hybridc.ir.planned import PlainArray, SlotView
     from hybridc.lower.triton.launches import LibraryMatmul
 
 # Arrays up to so many bytes are uploaded together in one copy; each is aligned to so many.

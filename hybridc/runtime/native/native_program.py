@@ -11,7 +11,7 @@ import numpy as np
 
 from hybridc.ground.buffers import SMALLEST
 from hybridc.ground.machine import machine
-from hybridc.ir.native_plan import Grid, Host, NativePlan, NativeRegion, PlainArray, Position
+from hybridc.ir.planned import Grid, Host, NativePlan, NativeRegion, PlainArray, Position
 from hybridc.runtime.native.fallback import python_entry
 from hybridc.runtime.native.native_library import library
 from hybridc.runtime.native.probe import objects_are_as_declared

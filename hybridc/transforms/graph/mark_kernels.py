@@ -11,7 +11,7 @@ from xdsl.passes import ModulePass
 from hybridc.dialects.error_context import raise_located
 from hybridc.dialects.mlir.hybrid import BY_HAND, HybridOp, location_of
 from hybridc.errors import MXNetError
-from hybridc.ir.host import arrays_of, kernel_of
+from hybridc.ir.structured import arrays_of, kernel_of
 from hybridc.ir.values import functions
 
 

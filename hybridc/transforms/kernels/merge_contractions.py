@@ -21,7 +21,7 @@ from hybridc.dialects.mlir.hybrid import fused_location
 from hybridc.dialects.mlir.integer_array import integer_array, integers_of
 from hybridc.ir.kernel import Kernel, KernelOp, analyse
 from hybridc.ir.structured import VIEWS, Shape, dtype_of, groups_of, is_host, kernels, note_dtypes, shape_of
-from hybridc.ir.tensor_builder import Builder
+from hybridc.ir.structured_builder import Builder
 from hybridc.ir.values import functions, volume
 
 # Contractions with more rows use the processor well enough by themselves.

@@ -21,8 +21,8 @@ from hybridc.dialects.math.reduction import LONG_COLUMN
 from hybridc.dtypes import is_float
 from hybridc.ir.kernel import Axes, Kernel, KernelOp, LoopNest, Read, constant_as, number_of
 from hybridc.ir.loop_nest_plan import LoopNestPlan, plan_tiles
-from hybridc.ir.scalar_builder import conversion, kind_dtype, signless
 from hybridc.ir.structured import DType, Shape, dtype_of, shape_of
+from hybridc.ir.structured_builder import conversion, kind_dtype, signless
 from hybridc.ir.tile_program import (
     Address,
     Factor,
@@ -45,7 +45,7 @@ from hybridc.ir.tile_program import (
     verify,
 )
 from hybridc.options import OPTIONS
-from hybridc.transforms.kernels.tile_statements import BodyStatements, kind_of, start_of
+from hybridc.transforms.kernels.schedule_kernels import BodyStatements, kind_of, start_of
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 from xdsl.ir import SSAValue
 
+from hybridc.ground.sizes import row_major
 from hybridc.ir.kernel import KernelOp, Read, neutral_of
 from hybridc.ir.online_reductions import OnlinePair
-from hybridc.ir.strides import row_major
 from hybridc.ir.structured import dtype_of, shape_of
 from hybridc.ir.tile_program import (
     Address,
@@ -32,7 +32,7 @@ from hybridc.ir.tile_program import (
 )
 from hybridc.transforms.kernels.kernel_memory import PartialResults, Strides
 from hybridc.transforms.kernels.rows_in_registers import in_order_of_need
-from hybridc.transforms.kernels.tile_statements import BodyStatements, kind_of, start_of
+from hybridc.transforms.kernels.schedule_kernels import BodyStatements, kind_of, start_of
 
 
 @dataclass(eq=False)

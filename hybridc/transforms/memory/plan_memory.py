@@ -47,15 +47,16 @@ from hybridc.dialects.mlir.hybrid_rt import (
 )
 from hybridc.ir import structured
 from hybridc.ir.concatenated import part_of, unshaped
-from hybridc.ir.host import inplace_pairs, pairs_of
 from hybridc.ir.structured import (
     DType,
     Shape,
     declared_dtypes,
     dtype_of,
     give_type,
+    inplace_pairs,
     is_host,
     kernels,
+    pairs_of,
     root,
     shape_of,
 )

@@ -43,7 +43,7 @@ from hybridc.dialects.mlir.hybrid_rt import (
 )
 from hybridc.errors import VerifyError
 from hybridc.ir import structured
-from hybridc.ir.host import inplace_pairs
+from hybridc.ir.structured import inplace_pairs
 from hybridc.ir.values import functions
 
 Shape = tuple[int, ...]

@@ -35,7 +35,7 @@ from hybridc.ir.attention.attention_kernel import attention_backward_of, attenti
 from hybridc.ir.concatenated import RESHAPES, unshaped
 from hybridc.ir.kernel import FLOAT_CASTS, analyse, number_of
 from hybridc.ir.structured import VIEWS, dtype_of, indirect_operands, is_scaffold, shape_of
-from hybridc.ir.tensor_builder import Builder, Tensor
+from hybridc.ir.structured_builder import Builder, Tensor
 from hybridc.ir.values import functions, volume
 from hybridc.transforms.structured.axis_labels import AxisLabels, Factors, Labels
 from hybridc.transforms.structured.fuse_kernels import KernelOutliner, depends_on, kernel_of

@@ -39,10 +39,9 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from hybridc.dialects.mlir.hybrid import fused_location
 from hybridc.dialects.mlir.integer_array import integer_array
+from hybridc.ground.sizes import row_major
 from hybridc.ir.concatenated import RESHAPES, part_of, strides_in_whole
 from hybridc.ir.kernel import number_of
-from hybridc.ir.scalar_builder import Element, ScalarBuilder
-from hybridc.ir.strides import row_major
 from hybridc.ir.structured import (
     DType,
     Shape,
@@ -55,7 +54,7 @@ from hybridc.ir.structured import (
     root,
     shape_of,
 )
-from hybridc.ir.tensor_builder import Builder, Tensor, first
+from hybridc.ir.structured_builder import Builder, Element, ScalarBuilder, Tensor, first
 from hybridc.ir.values import functions, new_name, volume
 from hybridc.trace.trace_to_graph import identifier
 from hybridc.transforms.structured.loop_groups import LoopGroup, Partition, loops_of

@@ -46,10 +46,21 @@ from hybridc.dialects.scalar import Recorder, Scalar
 from hybridc.dtypes import wide as wide_of
 from hybridc.errors import VerifyError
 from hybridc.ground.nesting import as_list
-from hybridc.ir.host import HAS_KERNEL
-from hybridc.ir.scalar_builder import INT64, DType, Element, ScalarBuilder, signless
-from hybridc.ir.structured import AffineIndex, Place, note_dtype, root
-from hybridc.ir.tensor_builder import Builder, Shape, Tensor, maps, segments, structured_type, wide_axes
+from hybridc.ir.structured import HAS_KERNEL, AffineIndex, Place, note_dtype, root
+from hybridc.ir.structured_builder import (
+    INT64,
+    Builder,
+    DType,
+    Element,
+    ScalarBuilder,
+    Shape,
+    Tensor,
+    maps,
+    segments,
+    signless,
+    structured_type,
+    wide_axes,
+)
 from hybridc.ir.values import constant_value, functions, new_name, volume
 from hybridc.trace.trace_to_graph import identifier
 

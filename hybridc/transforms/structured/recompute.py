@@ -17,7 +17,7 @@ from xdsl.rewriter import Rewriter
 
 from hybridc.ir.kernel import number_of
 from hybridc.ir.structured import dtype_of, indirect_operands, shape_of
-from hybridc.ir.tensor_builder import Builder, Tensor
+from hybridc.ir.structured_builder import Builder, Tensor
 from hybridc.ir.values import volume
 from hybridc.transforms.structured.loop_groups import is_contraction, loops_of
 

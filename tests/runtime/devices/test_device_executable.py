@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from hybridc.ground.store import Store
-from hybridc.ir.native_plan import PlainArray, Position
-from hybridc.ir.planned import SlotView
+from hybridc.ir.planned import PlainArray, Position, SlotView
 from hybridc.lower.triton.launches import Launch, TritonProgram
 from hybridc.runtime.device_executable import DeviceExecutable
 from hybridc.runtime.devices.interpreter import Interpreter

@@ -14,8 +14,7 @@ import hybridc as mx
 from hybridc import autograd, gluon, nd
 from hybridc.errors import DeviceError
 from hybridc.gluon import nn
-from hybridc.ir.native_plan import PlainArray, Position
-from hybridc.ir.planned import SlotView
+from hybridc.ir.planned import PlainArray, Position, SlotView
 from hybridc.lower.triton.launches import Launch, TritonProgram
 from hybridc.runtime.device_executable import DeviceExecutable
 from hybridc.runtime.devices import replay

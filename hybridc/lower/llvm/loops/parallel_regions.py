@@ -22,6 +22,7 @@ from hybridc.dialects.mlir.hybrid_rt import aligned
 from hybridc.dialects.operator_attribute import DType
 from hybridc.ground.cached import cached_property
 from hybridc.ground.machine import machine
+from hybridc.ground.sizes import row_major
 from hybridc.ground.version import __version__
 from hybridc.ir.contraction_shape import Loop
 from hybridc.ir.costs import SQUARE, copy_time, element_times, sharing
@@ -34,10 +35,9 @@ from hybridc.ir.loop_nest_plan import (
     read_elsewhere,
     scratch_bytes,
 )
-from hybridc.ir.native_plan import Position
-from hybridc.ir.scalar_builder import signless
-from hybridc.ir.strides import row_major
+from hybridc.ir.planned import Position
 from hybridc.ir.structured import Shape, dtype_of, shape_of
+from hybridc.ir.structured_builder import signless
 from hybridc.ir.tile_program import TileProgram
 from hybridc.lower.llvm.codegen.native_function import NativeFunction
 from hybridc.lower.llvm.gemm.gemm_region import Arguments, Index, Registers, Vectors, Walk, few_forms, region, registers

@@ -26,6 +26,7 @@ from xdsl.ir import SSAValue
 
 from hybridc.dialects.operator_attribute import DType
 from hybridc.dtypes import HALVES
+from hybridc.ground.sizes import row_major
 from hybridc.ir.attention.attention_kernel import (
     Attention,
     GridContraction,
@@ -35,7 +36,6 @@ from hybridc.ir.attention.attention_kernel import (
 from hybridc.ir.kernel import Axes, Kernel, KernelOp, LoopNest, Read
 from hybridc.ir.loop_nest_plan import LoopNestPlan
 from hybridc.ir.online_reductions import OnlineSoftmax
-from hybridc.ir.strides import row_major
 from hybridc.ir.structured import dtype_of, shape_of
 from hybridc.lower.triton.attention.attention_configs import (
     BACKWARD_BY_KEYS,

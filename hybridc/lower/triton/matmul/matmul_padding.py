@@ -10,7 +10,7 @@ import math
 from dataclasses import replace
 
 from hybridc.ground.machine import GPU
-from hybridc.ir.strides import row_major
+from hybridc.ground.sizes import row_major
 from hybridc.ir.structured import Shape, dtype_of, shape_of
 from hybridc.lower.triton.matmul.matmul_loops import FusedMatmul, MatmulOperand
 from hybridc.lower.triton.matmul.matmul_source import along
