@@ -44,7 +44,7 @@ class StoredGraph:
     programs: dict[str, NativeSource | TritonProgram]
     saved: tuple[int, ...]
     grads: tuple[int, ...]
-    kept: int
+    saved_bytes: int
     heads: tuple[int, ...] = ()
     lines: dict[str, list[int]] = field(default_factory=lambda: dict[str, list[int]]())
 
@@ -86,7 +86,7 @@ def _found(key: str, traced: Traced) -> CompiledGraph | None:
     if made is None:
         return None
     forward, backward = made["forward"], made.get("backward")
-    graph = CompiledGraph(traced.trace, forward, backward, found.saved, found.grads, found.kept, found.heads)
+    graph = CompiledGraph(traced.trace, forward, backward, found.saved, found.grads, found.saved_bytes, found.heads)
     graph.origin = "from the cache on the disk, which an earlier process filled"
     return graph
 
@@ -115,7 +115,7 @@ def _keep(key: str, traced: Traced, made: CompiledGraph) -> None:
     programs = {e.program.name: e.planned for e in executables if isinstance(e.planned, NativeSource | TritonProgram)}
     with contextlib.suppress(NotWritable):
         lines = _lines(programs, traced.trace)
-        keep(key, StoredGraph(programs, tuple(made.saved), tuple(made.grads), made.kept, made.heads, lines))
+        keep(key, StoredGraph(programs, tuple(made.saved), tuple(made.grads), made.saved_bytes, made.heads, lines))
 
 
 # --- the lines that host calls name ---------------------------------------------------------------------------

@@ -4,8 +4,8 @@
 
 The annotations of a dataclass or a named tuple define how its fields are written: numbers, strings, bytes, tuples,
 lists, sets, dictionaries with string keys, dtypes, arrays, unions of these, other dataclasses, and any attribute value
-(:func:`written`). Fields with ``metadata=NOT_KEPT`` have their default when they are read. Equal frozen dataclasses
-are written once, and are one object when they are read. The format: a length, so many bytes of JSON, and the binary
+(:func:`written`). Fields with ``metadata=NOT_SERIALISED`` have their default when they are read. Equal frozen
+dataclasses are written once, and are one object when they are read. The format: a length, so many bytes of JSON, and the binary
 data of the values. A value that cannot be serialised is :class:`NotWritable`.
 """
 
@@ -30,7 +30,7 @@ from hybridc.ground.sizes import Size
 
 T = TypeVar("T")
 
-NOT_KEPT: Mapping[str, Any] = {"kept": False}
+NOT_SERIALISED: Mapping[str, Any] = {"serialised": False}
 _LENGTH = 8
 
 
@@ -235,7 +235,7 @@ def _dictionary(form: _ByteForm) -> _ByteForm:
 
 def _dataclass(kind: Any) -> _ByteForm:
     """A codec of the stored fields, in order; a frozen dataclass is written as the index of a shared value."""
-    names = [f.name for f in dataclasses.fields(kind) if f.metadata.get("kept", True)]
+    names = [f.name for f in dataclasses.fields(kind) if f.metadata.get("serialised", True)]
     row = _row(
         [_form(x) for x in _annotations(kind, names)], lambda given: kind(**dict(zip(names, given, strict=True)))
     )

@@ -19,7 +19,7 @@ from numpy.lib.stride_tricks import as_strided
 
 from hybridc.dialects import operator_registry
 from hybridc.dialects.operator import Operator
-from hybridc.ground.serialize import NOT_KEPT, read, register_form, written
+from hybridc.ground.serialize import NOT_SERIALISED, read, register_form, written
 from hybridc.ground.sizes import row_major
 
 # --- tables of native steps -------------------------------------------------------------------------------------------
@@ -62,7 +62,7 @@ class GridPart:
     memory begins ``scratch`` bytes into the thread's.
     """
 
-    code: NativeCode = field(default=NOT_LOADED, metadata=NOT_KEPT)
+    code: NativeCode = field(default=NOT_LOADED, metadata=NOT_SERIALISED)
     buffers: tuple[Position, ...] = ()
     numbers: bytes = b""
     extent: int = 1
@@ -91,7 +91,7 @@ class NativeRegion:
     the executor has the code for these.
     """
 
-    code: NativeCode = field(default=NOT_LOADED, metadata=NOT_KEPT)
+    code: NativeCode = field(default=NOT_LOADED, metadata=NOT_SERIALISED)
     buffers: tuple[Position, ...] = ()
     numbers: bytes = b""  # scalar arguments of 8 bytes each
     extent: int = 1

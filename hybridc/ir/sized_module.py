@@ -87,7 +87,7 @@ class SizedModule:
                 function.attributes["hybrid.varying"] = ArrayAttr([integer_array(axes) for axes in noted])
 
     @contextlib.contextmanager
-    def lent(self) -> Generator[ModuleOp]:
+    def borrowed(self) -> Generator[ModuleOp]:
         """The module, for the passes that plan memory: what they replace and note is as before afterwards."""
         own = functions(self.module)
         noted = [(f, dict(f.attributes)) for f in own]

@@ -16,7 +16,7 @@ from hybridc.lower.emit_planned import PlanEmitter
 from hybridc.lower.llvm.kernel_cache import KernelCache
 from hybridc.lower.llvm.loops.kernel_builder import loop_kernel_region
 from hybridc.lower.llvm.loops.parallel_regions import (
-    GridPhase,
+    GridRegion,
     ParallelRegion,
     ParallelRegions,
     copy_region,
@@ -57,7 +57,7 @@ class _StepEmitter(PlanEmitter):
 
     def _step(
         self,
-        region: ParallelRegion | GridPhase,
+        region: ParallelRegion | GridRegion,
         buffers: tuple[Position, ...],
         scratch: Position | None,
         each: int,

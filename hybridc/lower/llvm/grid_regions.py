@@ -19,7 +19,7 @@ from hybridc.ir.grid_kernel import TileKernel, shared_axes, tile_kernels, tile_o
 from hybridc.ir.kernel import Kernel, analyse
 from hybridc.ir.planned import Position
 from hybridc.ir.structured import Shape, dtype_of, shape_of
-from hybridc.lower.llvm.loops.parallel_regions import GridPhase, ParallelRegion, ParallelRegions, Strides, TilePhase
+from hybridc.lower.llvm.loops.parallel_regions import GridRegion, ParallelRegion, ParallelRegions, Strides, TileRegion
 
 # Bytes that nests make for each other at a tile: as much as leaves room in a core's second cache. Tiles that are cut
 # smaller have at least so many rows, for each of which a contraction's other operand is laid out again.
@@ -62,7 +62,7 @@ class _GridWriter:
             for value in {r.value for s in nest.ops for r in s.reads}:
                 self.readers.setdefault(value, []).append(nest.number)
         self.end = 0
-        self.parts: list[TilePhase] = []
+        self.parts: list[TileRegion] = []
 
     def add(self, nest: TileKernel) -> None:
         """Compute a nest after those before."""
@@ -85,7 +85,7 @@ class _GridWriter:
             self.end += aligned(size)
         for region in made.regions:
             assert isinstance(region, ParallelRegion), "a nest at a tile has no grid"
-            self.parts.append(TilePhase(region, tuple(places[b] for b in region.buffers), 0))
+            self.parts.append(TileRegion(region, tuple(places[b] for b in region.buffers), 0))
 
     def _over(self, nest: TileKernel, kernel: Kernel, strides: Mapping[int, Strides]) -> dict[int, int]:
         """Pairs of an argument, which no later nest reads, and a result that are both in scratch and may be one."""
@@ -105,12 +105,12 @@ class _GridWriter:
         key = (self.numbers[value], tuple(steps))
         return Position(1 + self.buffers.setdefault(key, len(self.buffers)))
 
-    def region(self) -> GridPhase:
+    def region(self) -> GridRegion:
         """The parallel region of all nests."""
         own = max((aligned(p.region.scratch) for p in self.parts), default=0)
-        parts = tuple(TilePhase(p.region, p.buffers, self.end) for p in self.parts)
+        parts = tuple(TileRegion(p.region, p.buffers, self.end) for p in self.parts)
         extent = math.prod(self.sizes)
         work = extent * sum(p.region.work for p in parts)
         grain, least = sharing(work, extent)
         steps, buffers = tuple(s for _, s in self.buffers), tuple(b for b, _ in self.buffers)
-        return GridPhase(self.sizes, steps, parts, buffers, extent, grain, self.end + own, work, least)
+        return GridRegion(self.sizes, steps, parts, buffers, extent, grain, self.end + own, work, least)

@@ -69,12 +69,12 @@ Memory = MemRefType[Any]
 class PlanMemory(ModulePass):
     """See the module's docstring. Sets ``hybrid.live`` to the bytes of the largest live set.
 
-    What was ``kept`` of a function is reused when the same function has other sizes.
+    ``planners`` of functions are reused when the same functions have other sizes.
     """
 
     name = "plan-memory"
 
-    kept: dict[func.FuncOp, _Planner] | None = field(default=None, compare=False)
+    planners: dict[func.FuncOp, _Planner] | None = field(default=None, compare=False)
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         called = kernels(op)
@@ -82,7 +82,7 @@ class PlanMemory(ModulePass):
             pairs = [number for pair in inplace_pairs(declaration) for number in pair]
             declaration.attributes["hybrid.inplace"] = DenseArrayBase.from_list(i64, pairs)
         facts = {name: _facts(kernel) for name, kernel in called.items()}
-        known = {} if self.kept is None else self.kept
+        known = {} if self.planners is None else self.planners
         for function in functions(op):
             if function.sym_visibility is not None:
                 continue

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from hybridc.ground.locks import ForkLock
-from hybridc.ground.serialize import NOT_KEPT
+from hybridc.ground.serialize import NOT_SERIALISED
 from hybridc.ground.store import compiler_version, keep, kept
 from hybridc.lower.llvm.codegen import llvm_c, processor
 from hybridc.lower.llvm.codegen.object_file import undefined_symbols
@@ -50,7 +50,7 @@ class NativeFunction:
     """
 
     key: str
-    build: Callable[[], ModuleOp] = field(default=_built_before, compare=False, metadata=NOT_KEPT)
+    build: Callable[[], ModuleOp] = field(default=_built_before, compare=False, metadata=NOT_SERIALISED)
 
     @property
     def symbol(self) -> str:

@@ -73,7 +73,7 @@ class ParallelRegion:
 
 
 @dataclass(frozen=True)
-class TilePhase:
+class TileRegion:
     """A parallel region of a tile, whose own scratch begins at ``scratch`` bytes of the thread's.
 
     Slot 0 of its ``buffers`` is the thread's scratch, then come the buffers of the grid, from the tile on.
@@ -85,7 +85,7 @@ class TilePhase:
 
 
 @dataclass(frozen=True)
-class GridPhase:
+class GridRegion:
     """Parallel regions that run one after the other at each tile of a grid.
 
     There are ``sizes`` tiles along each axis; ``steps`` are the bytes between them, for each of the ``buffers``.
@@ -93,7 +93,7 @@ class GridPhase:
 
     sizes: tuple[int, ...]
     steps: tuple[tuple[int, ...], ...]
-    parts: tuple[TilePhase, ...]
+    parts: tuple[TileRegion, ...]
     buffers: tuple[int, ...]
     extent: int
     grain: int
@@ -106,7 +106,7 @@ class GridPhase:
 class ParallelRegions:
     """All parallel regions of a kernel, and the bytes of each of its local buffers."""
 
-    regions: list[ParallelRegion | GridPhase] = field(default_factory=lambda: list[ParallelRegion | GridPhase]())
+    regions: list[ParallelRegion | GridRegion] = field(default_factory=lambda: list[ParallelRegion | GridRegion]())
     locals: list[int] = field(default_factory=lambda: list[int]())
 
     @property
@@ -116,7 +116,7 @@ class ParallelRegions:
 
     def scratch_of(self, threads: int) -> int:
         """Scratch bytes of all threads that may take part; over a grid these are no more than it has tiles."""
-        taking = (min(threads, p.extent) if isinstance(p, GridPhase) else threads for p in self.regions if p.scratch)
+        taking = (min(threads, p.extent) if isinstance(p, GridRegion) else threads for p in self.regions if p.scratch)
         return max(taking, default=0) * aligned(self.scratch)
 
 
