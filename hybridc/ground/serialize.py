@@ -5,8 +5,8 @@
 The annotations of a dataclass or a named tuple define how its fields are written: numbers, strings, bytes, tuples,
 lists, sets, dictionaries with string keys, dtypes, arrays, unions of these, other dataclasses, and any attribute value
 (:func:`written`). Fields with ``metadata=NOT_SERIALISED`` have their default when they are read. Equal frozen
-dataclasses are written once, and are one object when they are read. The format: a length, so many bytes of JSON, and the binary
-data of the values. A value that cannot be serialised is :class:`NotWritable`.
+dataclasses are written once, and are one object when they are read. The format: a length, so many bytes of JSON, and
+the binary data of the values. A value that cannot be serialised is :class:`NotWritable`.
 """
 
 from __future__ import annotations
