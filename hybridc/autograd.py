@@ -52,7 +52,7 @@ class Leaf:
 
 
 class TapeNode:
-    """One recorded operator: what it was, its inputs with where they came from, its results."""
+    """One recorded operator, its inputs with their tape entries, its results."""
 
     __slots__ = ("arrays", "entries", "op", "order", "outputs", "visible")
 
@@ -427,14 +427,14 @@ def _memory(array: Any) -> int:
 
 
 def tape_position() -> int:
-    """A mark: what is recorded from now on is newer."""
+    """A position of the tape: later records are newer."""
     return next(_ORDER)
 
 
 def gradients_since(
     position: int, heads: Sequence[NDArray], variables: Sequence[NDArray], head_grads: Sequence[NDArray]
 ) -> list[NDArray]:
-    """Differentiable gradients, by what was recorded since a position of the tape."""
+    """Differentiable gradients, from the records since a position of the tape."""
     entries: list[Any] = [x._entry for x in variables]
     gradients, _ = _run_backward(heads, head_grads, True, True, STATE.training, entries, position)
     found = [gradients.get(*e) for e in entries]

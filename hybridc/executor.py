@@ -91,7 +91,7 @@ class Executor:
         return f"<Executor of {self._symbol!r} @{self._ctx}>"
 
     def debug_str(self) -> str:
-        """The graph, and what was compiled so far: kernels, memory, host calls."""
+        """The graph, and a report of its compiled programs: kernels, memory, host calls."""
         lines = [self._symbol.debug_str().rstrip("\n")]
         for (training, _, _), compiled in self._graphs.items():
             lines += ["train mode" if training else "predict mode", *["  " + line for line in compiled.summary()]]

@@ -173,6 +173,6 @@ class Lowered:
         return CompiledGraph(self.trace, *programs, saved, self.grads, saved_bytes, heads)
 
     def _saved_bytes(self, backward: FuncOp, saved: tuple[int, ...]) -> int:
-        """Bytes of saved values: what the forward computes for the backward, inputs and results apart."""
+        """Bytes of values that the forward saves for the backward, inputs and results apart."""
         own = len(self.trace.leaves) + len(self.trace.outputs)
         return sum(byte_size(arg) for i, arg in zip(saved, backward.body.block.args, strict=False) if i >= own)

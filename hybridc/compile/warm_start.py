@@ -1,4 +1,4 @@
-"""The disk cache of compiled graphs: what one process compiled, later ones load without the compiler.
+"""The disk cache of compiled graphs: later processes load them without the compiler.
 
 A graph is stored under the key of its trace (:mod:`hybridc.compile.trace_key`): its plans as data, a
 :class:`StoredGraph` of :mod:`hybridc.ground.serialize`. Plans of native code name kernels by the keys of their

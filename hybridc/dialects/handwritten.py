@@ -1,4 +1,4 @@
-"""Handwritten kernels: what an operator's ``kernel`` returns for a target.
+"""Handwritten kernels: the results of an operator's ``kernel`` for a target.
 
 For ``"triton"`` a :class:`TritonKernel`, for ``"llvm"`` a :class:`LoopKernel`, for ``"numpy"`` a function that writes
 into ``out=``, such as a ufunc. These are descriptions, independent of the targets' code.

@@ -110,7 +110,7 @@ class Block(BlockRoot):
         vars(self)["_parents"] = [*alive, weakref.ref(parent)]
 
     def _drop_graphs(self) -> None:
-        """Forget what was compiled from this block, here and in every block around it."""
+        """Drop the compiled graphs of this block and of every block around it."""
         stack: list[Block] = [self]
         seen: set[int] = set()
         while stack:

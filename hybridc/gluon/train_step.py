@@ -80,7 +80,7 @@ class TrainStep:
 
 
 class _Step(HybridBlock):
-    """Network and loss as one block: what is compiled of it goes when one of them changes."""
+    """Network and loss as one block; its compiled graphs are dropped when one of them changes."""
 
     def __init__(self, net: Any, loss: Any, trainer: Trainer, keep_grads: bool, ignore_stale_grad: bool) -> None:
         if not isinstance(net, HybridBlock):

@@ -92,7 +92,7 @@ class Sizes:
             self.written = None
 
     def known(self, size: int) -> int:
-        """A size by what is known of it now: a plain integer, if it has been asked whether it is that."""
+        """A size under the guards so far: a plain integer, if a guard says that it equals one."""
         return self.of(size.terms) if is_size(size) else size
 
     def divided(self, dividend: Terms, divisor: Terms) -> int:
@@ -359,7 +359,7 @@ def is_size(value: object) -> TypeGuard[Size]:
 
 
 def _terms(value: object) -> Terms | None:
-    """An integer as a polynomial; None for what is none."""
+    """An integer as a polynomial; None for other values."""
     if is_size(value):
         return value.terms
     if type(value) is not int and not isinstance(value, int | Integral):

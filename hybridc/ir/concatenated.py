@@ -160,7 +160,7 @@ def _is_moved(value: SSAValue) -> bool:
 
 
 def _strides(value: SSAValue) -> Shape:
-    """The strides of a value, in elements: of a view, what its operations make of those of the array behind it."""
+    """The strides of a value, in elements: of a view, those of its root array under the view's operations."""
     op = value.owner
     if not isinstance(op, VIEWS):
         return row_major(shape_of(value))

@@ -297,7 +297,7 @@ def _rematerialization_cost(
     outside: Callable[[SSAValue], bool],
     chain: set[SSAValue],
 ) -> int:
-    """Operations that rematerialise an element of a value from values in memory; ``chain`` gets what they compute."""
+    """Number of operations that rematerialise an element of a value; ``chain`` gets the values that they compute."""
     kernel_op = plan.op_of.get(value)
     if kernel_op is None or value in plan.scratch or outside(value) or not where[value].axes:
         return 0

@@ -137,7 +137,7 @@ class OnlineSoftmax:
 
 
 def online_softmax(nest: LoopNest) -> OnlineSoftmax | None:
-    """The ops of a loop nest by what they do; None if it is no softmax."""
+    """The ops of a softmax by their role; None if the loop nest is no softmax."""
     pairs = online_pairs_in(nest, nest.ops)
     if [p.powers for p in pairs] != [True] or any(s.kind not in ("elementwise", "row", "column") for s in nest.ops):
         return None

@@ -88,7 +88,7 @@ class SizedModule:
 
     @contextlib.contextmanager
     def borrowed(self) -> Generator[ModuleOp]:
-        """The module, for the passes that plan memory: what they replace and note is as before afterwards."""
+        """The module, for the passes that plan memory; their changes are undone afterwards."""
         own = functions(self.module)
         noted = [(f, dict(f.attributes)) for f in own]
         try:
@@ -184,7 +184,7 @@ class _Recipes:
                 return None
 
     def _of(self, parts: Sequence[Attribute], join: Callable[[list[Attribute]], Attribute]) -> Make | None:
-        """The recipe of what has parts."""
+        """The recipe of an attribute that has parts."""
         numbers = [self.number(part) for part in parts]
         if all(n is None for n in numbers):
             return None

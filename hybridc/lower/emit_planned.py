@@ -86,7 +86,7 @@ class ProgramEmitter(ABC):
         """Write that ones are put into the bits of some memory of the arena."""
 
     def launch(self, op: LaunchOp) -> None:
-        """Write a launch, and what is poisoned around it."""
+        """Write a launch, and the poisoning of memory around it."""
         for place in self.poison.before(op) if self.poison is not None else ():
             self.poisoned(place)
         name = op.kernel.string_value()
@@ -148,7 +148,7 @@ class PlanEmitter(ProgramEmitter):
 
     @abstractmethod
     def launched(self, lines: int, steps: int) -> None:
-        """Note what a launch became; there were so many lines and steps before it."""
+        """Note the lines and steps of a launch; there were so many before it."""
 
     # --- the walk ------------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Shapes and dtypes in a composed graph: what follows from those of some inputs, forwards and backwards.
+"""Inference of shapes and dtypes in a composed graph from those of some inputs, forwards and backwards.
 
 It uses the operators' rules (``complete_shapes``, ``infer_shape``, ``complete_types``, ``infer_type``), forward and
 backward along the graph, to a fixed point. An unknown shape is None, an unknown size -1.
@@ -42,7 +42,7 @@ class _Inferred:
         return self.values.get((id(entry[0]), entry[1]))
 
     def put(self, entry: Entry, value: Any) -> None:
-        """Note what is known of a value now."""
+        """Note the known shape or dtype of a value."""
         known = self.get(entry)
         if value is not None and (known is None or value != known):  # NumPy takes None for float64
             self.values[id(entry[0]), entry[1]] = value

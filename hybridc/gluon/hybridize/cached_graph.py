@@ -37,7 +37,7 @@ class _Nesting(NamedTuple):
 
 
 class Entry:
-    """One signature: the trace, what it depends on, and the graphs made of it (with and without a backward)."""
+    """One signature: the trace, its guards, and the graphs compiled from it (with and without a backward)."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class Entry:
         self.again = _never
 
     def is_stale(self) -> bool:
-        """Whether what the trace depends on may be different now."""
+        """Whether a guard of the trace may fail now."""
         if self.epoch != ATTRIBUTE_EPOCH.value:
             return True
         return any(guard.changed() for guard in self.unnoticed) if self.unnoticed else False
@@ -137,7 +137,7 @@ class Entry:
 def traced_with_guards(
     block: Any, args: tuple[Any, ...], training: bool, varying: Set[str] = frozenset()
 ) -> tuple[Trace, Guards]:
-    """The trace of ``block(*args)``, and what must be as it was then for it to stand for other calls.
+    """The trace of ``block(*args)``, and the guards under which it stands for other calls.
 
     Floats at the paths ``varying`` are arguments of the graph where they can be.
     """
@@ -209,7 +209,7 @@ class CachedGraph:
         return entry.run(arrays) if result is None else result
 
     def _find(self, key: Signature, args: tuple[Any, ...]) -> Entry:
-        """The entry, made if it is missing or if what it depends on has changed."""
+        """The entry, made if it is missing or if one of its guards fails."""
         with self._lock.current:
             entry = self._entries.get(key)
             if entry is None:
@@ -342,7 +342,7 @@ def _never(_arrays: tuple[Any, ...]) -> None:
 
 
 def _again(entry: Entry, call: Callable[..., Any]) -> Callable[[tuple[Any, ...]], Any]:
-    """``call`` for other arguments; None if what a trace depends on, besides its arrays, may be different now."""
+    """``call`` for other arguments; None if a guard of the trace may fail now."""
     training, epoch, unnoticed = entry.trace.training, entry.epoch, entry.unnoticed
     sources = tuple([source for _, source in entry.others])
 

@@ -138,7 +138,7 @@ def type_of(value: Any) -> Any:
 
 
 def is_mutable(value: Any) -> bool:
-    """Whether what counts of a value may change without anybody's notice."""
+    """Whether a value that is a guard may change in place, unnoticed."""
     if isinstance(value, tuple) and class_of(value) is tuple:
         return any(map(is_mutable, _elements(value)))
     cls = type_of(value)

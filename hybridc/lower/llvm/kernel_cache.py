@@ -47,7 +47,7 @@ class KernelCache:
         self._made: dict[Any, ParallelRegions] = {}
 
     def resized(self) -> None:
-        """Invalidate what depends on sizes: kernels have other ones from now on."""
+        """Drop all code that depends on sizes: those of the kernels have changed."""
         self._kernels = {function: resized(kernel) for function, kernel in self._kernels.items()}
         self._fitting.clear()
         self._made.clear()

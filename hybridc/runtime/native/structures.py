@@ -140,7 +140,7 @@ class Pool(ctypes.Structure):
 
 
 class ClaimRecord(ctypes.Structure):
-    """A thread's own share of a region's chunks; others steal what is left of it when theirs is done."""
+    """A thread's own share of a region's chunks; others steal the rest of it when theirs is done."""
 
     _fields_ = (("next", c_int64), ("end", c_int64), ("_", c_uint8 * 48))
 

@@ -1,4 +1,4 @@
-"""Running the checks of an operator and telling what they found."""
+"""Running the checks of an operator, and the report of their failures."""
 
 from __future__ import annotations
 

@@ -164,7 +164,7 @@ class _Choice:
         return list(needed)
 
     def _make_again(self, order: dict[Operation, int]) -> None:
-        """Rematerialise, at their first use in the backward, what is not saved; drop those arguments."""
+        """Rematerialise values that are not saved at their first use in the backward; drop those arguments."""
         at = {op: number for number, op in enumerate(self.backward.ops)}
         users = list(self.backward.ops)
         later: list[tuple[int, int, BlockArgument]] = []

@@ -81,7 +81,7 @@ class _Fuser:
         self.fused: set[str] = set()
 
     def fuse(self, function: func.FuncOp) -> None:
-        """Fuse what belongs together in a function, from front to back."""
+        """Fuse contractions of a function that share a grid, from front to back."""
         for call in _calls(function):
             if call.parent is None or (middle := self._middle(call)) is None:
                 continue
@@ -94,7 +94,7 @@ class _Fuser:
     # --- what belongs together -----------------------------------------------------------------------------
 
     def _middle(self, call: func.CallOp) -> _Member | None:
-        """A call that computes rows and elements, as what may lie between contractions."""
+        """A call of row reductions and elementwise ops, which may lie between contractions."""
         kernel = self.kernels.get(call.callee.string_value())
         if kernel is None or len(kernel.nests) != 1 or kernel.nests[0].contraction is not None or kernel.fills:
             return None
@@ -102,7 +102,7 @@ class _Fuser:
         return None if _is_scattered(nest.ops) else _Member(call, kernel, {a: a for a in range(len(nest.domain))})
 
     def _contraction(self, call: Operation) -> Kernel | None:
-        """The kernel of a call that is a contraction with, perhaps, what follows it."""
+        """The kernel of a call that is a contraction, perhaps with an epilogue."""
         kernel = self.kernels.get(call.callee.string_value()) if isinstance(call, func.CallOp) else None
         if kernel is None or len(kernel.nests) != 1 or kernel.nests[0].contraction is None or kernel.fills:
             return None
@@ -125,7 +125,7 @@ class _Fuser:
         return found
 
     def _after(self, middle: _Member) -> list[_Member]:
-        """The contractions that read what the middle makes."""
+        """The contractions that read results of the middle."""
         found: dict[func.CallOp, _Member | None] = {}
         made = {s.result: s for s in middle.ops}
         for result, value in zip(middle.kernel.results, middle.call.results, strict=True):
@@ -151,7 +151,7 @@ class _Fuser:
     # --- the kernel ----------------------------------------------------------------------------------------
 
     def _replace(self, members: Sequence[_Member], grid: Axes) -> None:
-        """Call one kernel in the place of some calls, unless one needs another by way of what is no such call."""
+        """Call one kernel in the place of some calls, unless another operation lies on a path between them."""
         calls = [m.call for m in members]
         inside = set[Operation](calls)
         inputs = list(dict.fromkeys(v for c in calls for v in c.arguments if v.owner not in inside))
@@ -224,7 +224,7 @@ def _is_one_place(member: _Member, grid: Axes) -> bool:
 
 
 def _copy_body(member: _Member, number: int, values: dict[SSAValue, SSAValue], block: Block) -> None:
-    """Copy a kernel's operations, as a nest with this number; ``values`` of calls are what the new kernel has."""
+    """Copy a kernel's operations as a loop nest with this index; ``values`` maps values of calls to the kernel's."""
     kernel = member.kernel
     known = dict(zip(kernel.arguments, [values[v] for v in member.call.arguments], strict=True))
     for op in kernel.function.body.block.ops:

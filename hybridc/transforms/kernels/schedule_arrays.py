@@ -128,7 +128,7 @@ class ArrayMemory:
         return self._array(f"w{sum(name[0] == 'w' for name in self.shapes)}", dtype, shape)
 
     def parts(self, name: str) -> str:
-        """The buffer of the partial results of what an array will hold."""
+        """The buffer of the partial results of an array."""
         buffer = f"p{name[1:]}" if name[0] == "y" else f"p_{name}"
         self.pieces[buffer] = name
         return buffer

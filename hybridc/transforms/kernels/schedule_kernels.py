@@ -139,7 +139,7 @@ class BodyStatements(ABC):
         return self.body(kernel_op, operand)
 
     def body(self, kernel_op: KernelOp, wanted: SSAValue | None = None) -> str:
-        """Emit the body of an op; the name of what it yields, or of ``wanted``, a value inside it."""
+        """Emit the body of an op; the name of the yielded value, or of ``wanted``, a value inside it."""
         block = kernel_op.op.regions[0].block
         values: dict[SSAValue, str] = {}
         for arg, read in zip(block.args, kernel_op.reads, strict=False):

@@ -177,7 +177,7 @@ class _Checker:
         self.stamps[new.memory] = [*kept, (new, value)]
 
     def _check_read(self, op: Operation, value: SSAValue) -> None:
-        """Check that all bytes of ``value`` hold what was written under its own name."""
+        """Check that all bytes of ``value`` were last written as ``value``."""
         array = aliased(value)
         if array in self.parts and not self.parts[array].all():
             _fail(op, f"reads {_name(array)}, of which parts are not written")

@@ -58,7 +58,7 @@ class AxisLabels:
         return {*self.labels(op, self.loops[op].reduced)}
 
     def nest(self, ops: Sequence[Operation], whole: Operation) -> LoopGroup | None:
-        """Operations as a nest over the axes of what one of them makes; None if another has more."""
+        """Operations as a loop nest over the axes of the result of one of them; None if another has more."""
         labels = self.result(whole)
         domain = tuple(self.loops[whole].sizes[i] for i in self.loops[whole].result)
         group = LoopGroup([*ops], 0, 0, domain)

@@ -100,7 +100,7 @@ def _begins(op: Operation, index: int) -> bool:
 
 
 def _own_results(function: func.FuncOp) -> None:
-    """A result must own its memory: copy what would be a view of an argument, of a constant, or of another result."""
+    """Copy results that would be views of an argument, of a constant, or of another result."""
     end = function.body.block.last_op
     assert isinstance(end, func.ReturnOp)
     seen: set[SSAValue] = set()
@@ -249,7 +249,7 @@ class KernelOutliner:
                 use.operation.operands[use.index] = new
 
     def call(self, kernel: func.FuncOp, given: Sequence[SSAValue], replaced: Sequence[SSAValue], block: Block) -> None:
-        """Call a kernel, or an equal one, after what it is given, and use its results in the place of others.
+        """Call a kernel, or an equal one, after its operands, and use its results in the place of others.
 
         Users of the results that stand before it come after it then.
         """
@@ -296,7 +296,7 @@ def _sort(block: Block) -> None:
 
 
 def depends_on(values: Iterable[SSAValue], on: set[Operation]) -> bool:
-    """Whether a value is made of what one of these operations makes."""
+    """Whether a value depends on a result of these operations."""
     seen: set[SSAValue] = set()
     work = list(values)
     while work:

@@ -402,7 +402,7 @@ class NativeBuilder(Builder):
         return self.fill((*first[:axis], sum(x.shape[axis] for x in xs), *first[axis + 1 :]), xs[0].dtype, 0)
 
     def insert(self, x: Tensor, into: Tensor, begin: Sequence[int], step: Sequence[int]) -> Tensor:
-        """A contiguous insertion: concatenated with what lies before and after it along each axis."""
+        """A contiguous insertion: a concatenation with the elements before and after it along each axis."""
         if math.prod(x.shape) == 0:
             return into
         spread = any(s != 1 and n > 1 for s, n in zip(step, x.shape, strict=True))

@@ -26,15 +26,15 @@ MANY = 16
 
 
 class KernelCopies:
-    """Copies of operations that will be a kernel. ``of`` says what is read in the place of a value."""
+    """Copies of operations that will be a kernel. ``of`` maps a value to the one that is read in its place."""
 
     def __init__(self, leaf: Callable[[SSAValue], SSAValue]) -> None:
         self.block = Block()
         self.of: dict[SSAValue, SSAValue] = {}
-        self.leaf = leaf  # what is read in the place of what is not copied
+        self.leaf = leaf  # the value that stands for one that is not copied
 
     def add(self, op: Operation, nest: list[Operation]) -> Operation:
-        """Copy an operation into a nest, after elementwise ones that it reads and that are rather computed there.
+        """Copy an operation into a loop nest, after elementwise producers that are rematerialised there.
 
         Those of one dimension are copied for each that reads them: it may be another axis.
         """
@@ -96,7 +96,7 @@ def counted_from(value: SSAValue) -> int | None:
 
 
 def _is_computed_again(value: SSAValue) -> bool:
-    """Whether a kernel computes what it reads: elementwise, for it alone and of no more, or of much less."""
+    """Whether a kernel computes an operand itself: elementwise, and read by it alone or made of much less."""
     op = value.owner
     loops = loops_of(op) if isinstance(op, Operation) else None
     if loops is None or loops.reduced or indirect_operands(loops.op):

@@ -435,7 +435,7 @@ def _extf(b: Rebuild, op: arith.ExtFOp) -> None:
 
 
 def _to_integer(b: Rebuild, op: arith.FPToSIOp | arith.FPToUIOp) -> None:
-    """Float to integer, truncating; what does not fit into 32 or 64 bits is INT_MIN, of which low bits are taken.
+    """Float to integer, truncating; values that do not fit into 32 or 64 bits are INT_MIN, whose low bits are taken.
 
     That is what x86's instructions give, and so NumPy. In LLVM it is poison, and differs
     where the float is a constant. For u64 the conversion is signed, with 2**63 subtracted from larger floats.

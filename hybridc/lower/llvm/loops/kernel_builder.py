@@ -46,7 +46,7 @@ class KernelArray:
 
 
 class KernelBuilder(ScalarBuilder):
-    """Emits loads, stores, arithmetic and loops; LLVM hoists what is invariant."""
+    """Emits loads, stores, arithmetic and loops; LLVM hoists loop invariants."""
 
     def __init__(self, block: Block) -> None:
         super().__init__(block, UNKNOWN_LOC)

@@ -35,7 +35,7 @@ _TYPES = {
 
 @dataclass(frozen=True)
 class MachineCode:
-    """The machine code of a kernel, and what a launch needs to know of it.
+    """The machine code of a kernel, with the facts that a launch needs.
 
     It takes ``parameters`` of at most eight bytes: the function's pointers and scalars, then zeros.
     """
