@@ -157,7 +157,7 @@ class Call:
         for name, group in itertools.groupby(self.native.plan.steps, key=lambda step: step.name):
             steps = list(group)
             total = sum(step.name == name for step in self.native.plan.steps)
-            each = total // count.get(name, total)  # a kernel may have several phases
+            each = total // count.get(name, total)  # a kernel may have several regions
             found += [(name, steps[i : i + each]) for i in range(0, len(steps), each)]
         return found
 

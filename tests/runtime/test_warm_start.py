@@ -352,8 +352,8 @@ def parts(step):
     """All fields of a step."""
     if isinstance(step, HostCall):
         return [getattr(step, f.name) for f in dataclasses.fields(HostCall)]
-    called, phase = step
-    return [f.key for f in called], *[getattr(phase, f.name) for f in dataclasses.fields(NativeRegion)]
+    called, region = step
+    return [f.key for f in called], *[getattr(region, f.name) for f in dataclasses.fields(NativeRegion)]
 
 
 def test_bytes_that_are_no_graph_are_refused():
