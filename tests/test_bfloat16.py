@@ -423,7 +423,7 @@ except mx.MXNetError as error:
 
 
 def test_without_ml_dtypes_only_bfloat16_is_missing():
-    """As on a machine with a card where nothing was installed."""
+    """As on a machine with a GPU where nothing was installed."""
     done = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == [
         "(1, 2) float16",

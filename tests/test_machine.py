@@ -19,7 +19,7 @@ from hybridc.gluon import HybridBlock, nn
 from hybridc.ground import machine as described
 from hybridc.ground.machine import NOMINAL, Costs, machine, plausible, using
 from hybridc.ir import costs
-from hybridc.ir.native_plan import NativeRegion
+from hybridc.ir.planned import NativeRegion
 from hybridc.runtime.devices.nvidia.driver import Driver
 from hybridc.tools.machine import main, thresholds
 from hybridc.trace.tracer import trace_call

@@ -104,7 +104,7 @@ class _Family:
             now = [values[atom] for atom in self.places]
             self.vary({atom for atom, a, b in zip(self.places, self.free, now, strict=True) if a != b})
             self.kernels.put(values)
-            with self.kernels.lent() as module:
+            with self.kernels.borrowed() as module:
                 lowered = Formed(traced.trace, traced.grads, module, self.target).lower(self.planning)
                 for program in lowered.programs.values():
                     if isinstance(program, NativeSource):
@@ -214,7 +214,7 @@ def _kind(key: tuple[Any, ...]) -> _Kind:
     return kind
 
 
-# In a child, kernels may have been lent to a thread of its parent.
+# In a child, kernels may have been borrowed by a thread of its parent.
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_KINDS.clear)
 
@@ -245,7 +245,7 @@ def _compare(planned: CompiledGraph, compiled: CompiledGraph) -> None:
     pairs = [(planned.forward, compiled.forward)]
     if planned.backward is not None and compiled.backward is not None:
         pairs.append((planned.backward, compiled.backward))
-    told: list[list[Any]] = [[g.saved, g.grads, g.kept] for g in (planned, compiled)]
+    told: list[list[Any]] = [[g.saved, g.grads, g.saved_bytes] for g in (planned, compiled)]
     for ours, theirs in pairs:
         for facts, program in zip(told, cast("tuple[NativeSource, ...]", (ours.program, theirs.program)), strict=True):
             facts += (program.inputs, program.fresh, program.into, program.takes_into, program.donated)

@@ -31,9 +31,8 @@ from xdsl.rewriter import Rewriter
 from hybridc.ir.costs import PARTS
 from hybridc.ir.kernel import Axes, Kernel, KernelOp, LoopNest, number_of
 from hybridc.ir.loop_nest_plan import loop_axes
-from hybridc.ir.scalar_builder import Element, ScalarBuilder
 from hybridc.ir.structured import Shape, dtype_of, note_dtypes, shape_of
-from hybridc.ir.tensor_builder import Builder, Tensor
+from hybridc.ir.structured_builder import Builder, Element, ScalarBuilder, Tensor
 
 _INDEX = np.dtype(np.int64)
 

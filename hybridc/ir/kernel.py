@@ -1,4 +1,4 @@
-"""What a kernel is, for every target: loop nests of linalg ops, and what each op reads, writes and costs.
+"""Analysis of kernels, for every target: loop nests of linalg ops, and the reads, writes and cost of each op.
 
 A kernel is a private function of linalg ops. Its *loop nests* run one after the other; each is a list of ops over one
 *iteration space* (domain), whose axes are all the loops there are. ``hybrid.domains`` of the function lists the sizes;
@@ -323,7 +323,7 @@ def _numbered(axes: Axes, rank: int) -> Axes:
 
 
 def grid_of(domain: Shape, kernel_ops: list[KernelOp]) -> int:
-    """How many leading axes are parallel in every op, column reductions apart whose results leave the loop nest."""
+    """Number of leading axes that are parallel in every op but column reductions whose results leave the nest."""
     inside = {r.value for s in kernel_ops for r in s.reads}
     grid = len(domain)
     for kernel_op in kernel_ops:
@@ -474,12 +474,12 @@ def neutral(combine: str, dtype: DType) -> Number:
 
 
 def combining(op: str) -> str:
-    """What a reduction by an operation does: ``add``, ``mul``, ``max``, ``min``, ``or``, ``and`` or ``xor``."""
+    """The combining function of an operation: ``add``, ``mul``, ``max``, ``min``, ``or``, ``and`` or ``xor``."""
     if op not in _COMBINES:
-        raise UnsupportedError(f"no reduction by {op} is known")
+        raise UnsupportedError(f"reduction by {op} is not supported; use one of {', '.join(sorted(_COMBINES))}")
     return _COMBINES[op]
 
 
 def neutral_of(op: str, dtype: DType) -> Number:
-    """From which number a reduction by an operation begins, as the dtype holds it."""
+    """The neutral element of a reduction by an operation, as the dtype holds it."""
     return constant_as(neutral(combining(op), signed_as(dtype, sign(op))), dtype)

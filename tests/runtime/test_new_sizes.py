@@ -19,7 +19,7 @@ from hybridc.compile import new_sizes, targets, trace_key, warm_start
 from hybridc.compile.stages import Traced
 from hybridc.errors import MXNetError, RecompileError, VerifyError
 from hybridc.ir.costs import WORTH_PACKING as ROWS
-from hybridc.ir.native_plan import Position
+from hybridc.ir.planned import Position
 from hybridc.lower.llvm import kernel_cache
 from hybridc.options import OPTIONS
 from hybridc.trace.tracer import Trace, trace_call
@@ -469,19 +469,19 @@ def test_verification_finds_a_wrong_plan(wrong):
     compiled = traced(net, 6).optimize().lower().compile()
     new_sizes._compare(graphs[-1], compiled)
     program = graphs[-1].forward.program
-    place = next(i for i, (_, phase) in enumerate(program.steps) if any(phase.numbers))
-    function, phase = program.steps[place]
+    place = next(i for i, (_, region) in enumerate(program.steps) if any(region.numbers))
+    function, region = program.steps[place]
     match wrong:
         case "offset":
-            first, *others = phase.buffers
-            phase = dataclasses.replace(phase, buffers=(Position(first.slot, first.offset + 64), *others))
+            first, *others = region.buffers
+            region = dataclasses.replace(region, buffers=(Position(first.slot, first.offset + 64), *others))
         case "numbers":
-            phase = dataclasses.replace(phase, numbers=bytes(len(phase.numbers)))
+            region = dataclasses.replace(region, numbers=bytes(len(region.numbers)))
         case "extent":
-            phase = dataclasses.replace(phase, extent=phase.extent + 1)
+            region = dataclasses.replace(region, extent=region.extent + 1)
         case _:
             program.arena -= 64
-    program.steps[place] = (function, phase)
+    program.steps[place] = (function, region)
     with pytest.raises(VerifyError, match="planned for a new size"):
         new_sizes._compare(graphs[-1], compiled)
 
@@ -506,7 +506,7 @@ def test_builders_are_forgotten():
     net = mlp()
     for n in (4, 8, 6):
         found = graph(net, n)
-    with pytest.raises(LookupError, match="compiled before"):
+    with pytest.raises(LookupError, match="has no IR"):
         found.forward.program.functions_called()[0].build()
 
 

@@ -17,14 +17,13 @@ from xdsl.ir import SSAValue
 
 from hybridc.dialects.mlir.hybrid_rt import aligned
 from hybridc.ground.machine import NOMINAL
+from hybridc.ground.sizes import row_major
 from hybridc.ir.costs import WORTH_PACKING, sharing
 from hybridc.ir.grid_kernel import GridIndex, TileKernel, contractions_apart, index_kernel, tile_of
 from hybridc.ir.kernel import Kernel, LoopNest, analyse
-from hybridc.ir.native_plan import Position
-from hybridc.ir.strides import row_major
+from hybridc.ir.planned import Position
 from hybridc.ir.structured import Shape, dtype_of, shape_of
-from hybridc.lower.llvm.loops.copy_loops import Strides
-from hybridc.lower.llvm.loops.parallel_regions import GridPhase, ParallelRegion, ParallelRegions, TilePhase
+from hybridc.lower.llvm.loops.parallel_regions import GridRegion, ParallelRegion, ParallelRegions, Strides, TileRegion
 
 # Bytes that nests make for each other at a tile: as much as the third cache holds. Tiles that are cut smaller have at
 # least so many rows, as a contraction's other operand is packed again for each.
@@ -74,13 +73,13 @@ class _GridWriter:
         self.strides: dict[SSAValue | GridIndex, Strides] = {
             v: strides.get(i, row_major(shape_of(v))) for i, v in enumerate(values)
         }
-        self.before: list[ParallelRegion | GridPhase] = []  # they fill the arrays of indices, which are locals
+        self.before: list[ParallelRegion | GridRegion] = []  # they fill the arrays of indices, which are locals
         self.locals: list[int] = []
         self.buffers: dict[tuple[int, tuple[int, ...]], int] = {}  # by the kernel's, and steps
         self.inner: dict[SSAValue | GridIndex, int] = {}  # where values of a tile lie in scratch
         self.readers = Counter(v for nest in nests for v in {r.value for s in nest.ops for r in s.reads})
         self.end = 0
-        self.parts: list[TilePhase] = []
+        self.parts: list[TileRegion] = []
 
     def add(self, nest: TileKernel) -> None:
         """Compute a nest after those before."""
@@ -106,7 +105,7 @@ class _GridWriter:
             self.end += aligned(size)
         for region in made.regions:
             assert isinstance(region, ParallelRegion), "a nest at a tile has no grid"
-            self.parts.append(TilePhase(region, tuple(places[b] for b in region.buffers), 0))
+            self.parts.append(TileRegion(region, tuple(places[b] for b in region.buffers), 0))
 
     def _over(self, nest: TileKernel, kernel: Kernel, strides: Mapping[int, Strides]) -> dict[int, int]:
         """Pairs of an argument, which no later nest reads, and a result that are both in scratch and may be one."""
@@ -135,12 +134,12 @@ class _GridWriter:
         key = (self.numbers[value], tuple(steps))
         return Position(1 + self.buffers.setdefault(key, len(self.buffers)))
 
-    def region(self) -> GridPhase:
+    def region(self) -> GridRegion:
         """The parallel region of all nests."""
         own = max((aligned(p.region.scratch) for p in self.parts), default=0)
-        parts = tuple(TilePhase(p.region, p.buffers, self.end) for p in self.parts)
+        parts = tuple(TileRegion(p.region, p.buffers, self.end) for p in self.parts)
         extent = math.prod(self.sizes)
         work = extent * sum(p.region.work for p in parts)
         grain, least = sharing(work, extent)
         steps, buffers = tuple(s for _, s in self.buffers), tuple(b for b, _ in self.buffers)
-        return GridPhase(self.sizes, steps, parts, buffers, extent, grain, self.end + own, work, least)
+        return GridRegion(self.sizes, steps, parts, buffers, extent, grain, self.end + own, work, least)

@@ -8,15 +8,20 @@ from typing import Any
 from xdsl.dialects.func import FuncOp
 from xdsl.dialects.linalg import ops as linalg
 
+from hybridc.ground.sizes import row_major
 from hybridc.ir.grid_kernel import TileKernel, tile_kernels
 from hybridc.ir.kernel import AnalysedKernels, Kernel, LoopNest
-from hybridc.ir.strides import row_major
 from hybridc.ir.structured import Shape, shape_of
 from hybridc.lower.llvm.gemm.choose_gemm import is_contraction, regions_of_matmul
 from hybridc.lower.llvm.grid_regions import grid_regions
-from hybridc.lower.llvm.loops.copy_loops import Strides
-from hybridc.lower.llvm.loops.parallel_regions import KernelLoops, ParallelRegions, Printer, print_loops
-from hybridc.lower.llvm.loops.transpose_loops import transpose_region
+from hybridc.lower.llvm.loops.parallel_regions import (
+    KernelLoops,
+    ParallelRegions,
+    Printer,
+    Strides,
+    print_loops,
+    transpose_region,
+)
 
 
 def code_of(

@@ -14,9 +14,8 @@ from xdsl.dialects import func
 
 from hybridc.dialects.mlir.hybrid_rt import aligned
 from hybridc.ground.quoting import docstring, required_name
-from hybridc.ir.host import numbers_of
 from hybridc.ir.kernel import Kernel, analyse
-from hybridc.ir.structured import Shape
+from hybridc.ir.structured import Shape, numbers_of
 from hybridc.lower.numpy.array_steps import KernelSteps, NestSteps, StepOperand, StepValue, UfuncStep
 from hybridc.lower.numpy.emit_nest import NestEmitter, assign_places, join_products
 from hybridc.lower.numpy.ufuncs import literal

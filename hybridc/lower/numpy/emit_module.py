@@ -34,12 +34,10 @@ from hybridc.dtypes import kind_of
 from hybridc.ground.buffers import SMALLEST
 from hybridc.ground.location import Location
 from hybridc.ground.quoting import one_line, required_name
-from hybridc.ir.host import arrays_of, kernel_of, numbers_of
-from hybridc.ir.launch_check import check_launch, written_over
 from hybridc.ir.planned import Program
-from hybridc.ir.structured import numbers_in
+from hybridc.ir.structured import arrays_of, kernel_of, numbers_in, numbers_of
 from hybridc.ir.values import volume
-from hybridc.lower.emit_planned import ProgramEmitter, comment
+from hybridc.lower.emit_planned import ProgramEmitter, check_launch, comment, written_over
 from hybridc.lower.numpy.emit_grid_kernel import kernel_emitter
 from hybridc.lower.numpy.emit_kernel import KernelSource
 from hybridc.lower.poison import Bytes

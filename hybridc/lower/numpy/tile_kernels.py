@@ -12,8 +12,7 @@ from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
 from hybridc.ir.concatenated import strided_arrays
-from hybridc.ir.host import pairs_of
-from hybridc.ir.structured import is_host, kernels, root
+from hybridc.ir.structured import is_host, kernels, pairs_of, root
 from hybridc.lower.numpy.emit_grid_kernel import kernel_emitter
 
 

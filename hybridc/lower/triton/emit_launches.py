@@ -8,8 +8,7 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
 from hybridc.dialects.handwritten import ArraySpec, TritonKernel
-from hybridc.ir.native_plan import Position
-from hybridc.ir.planned import SlotView
+from hybridc.ir.planned import Position, SlotView
 from hybridc.lower.emit_planned import PlanEmitter
 from hybridc.lower.triton.handwritten_launch import launch
 from hybridc.lower.triton.launches import Alternative, Launch, TritonProgram

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hybridc.ir.kernel import constant_as, neutral_of
-from hybridc.ir.scalar_builder import kind_dtype
+from hybridc.ir.structured_builder import kind_dtype
 from hybridc.ir.tile_program import (
     Address,
     Axes,

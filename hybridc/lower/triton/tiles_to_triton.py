@@ -8,11 +8,10 @@ from types import MappingProxyType
 
 from xdsl.ir import SSAValue
 
+from hybridc.ground.sizes import row_major
 from hybridc.ir.kernel import Kernel, number_of
-from hybridc.ir.strides import row_major
 from hybridc.ir.structured import dtype_of, shape_of
-from hybridc.ir.tile_launch import TileConfig, TileLaunch
-from hybridc.ir.tile_program import LOOPS, Axes, TileDim, on_of
+from hybridc.ir.tile_program import LOOPS, Axes, TileConfig, TileDim, TileLaunch, on_of
 from hybridc.lower.triton.expressions.ops import literal
 from hybridc.lower.triton.horizontal_fusion import call_block, fuse_horizontally
 from hybridc.lower.triton.source_writer import SourceWriter

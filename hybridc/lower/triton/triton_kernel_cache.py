@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from hybridc.ground.sizes import row_major
 from hybridc.ir.kernel import AnalysedKernels, Kernel, KernelOp, LoopNest
 from hybridc.ir.loop_nest_plan import LoopNestPlan, inplace_pairs, loop_nests_of, pairs_in
-from hybridc.ir.strides import row_major
 from hybridc.ir.structured import shape_of
 from hybridc.lower.triton.attention_launches import launches_of_attention, launches_of_attention_backward
 from hybridc.lower.triton.matmul.matmul_launches import launches_of_matmul

@@ -18,8 +18,7 @@ from hybridc.lower.triton.triton_function import Config, TritonFunction
 from hybridc.runtime.devices.array import DeviceArray, DeviceMemory
 
 if TYPE_CHECKING:
-    from hybridc.ir.native_plan import PlainArray
-    from hybridc.ir.planned import SlotView
+    from hybridc.ir.planned import PlainArray, SlotView
     from hybridc.lower.triton.launches import LibraryMatmul
 
 # Arrays up to so many bytes are uploaded together in one copy.
@@ -149,7 +148,7 @@ class Device(ABC):
         Raises:
             DeviceError: the device cannot record.
         """
-        raise DeviceError(f"{self.name} runs each launch when it is asked for")
+        raise DeviceError(f"{self.name} cannot record launches")
 
     # --- arrays --------------------------------------------------------------------------------------------
 

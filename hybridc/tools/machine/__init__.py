@@ -40,7 +40,7 @@ def thresholds(computer: Machine) -> dict[str, int]:
 
 
 def _from(computer: Machine, each: float) -> int:
-    """How many take as long as what threads share."""
+    """Number of elements whose computation takes as long as sharing work among threads does."""
     return math.ceil(computer.shared / each)
 
 

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from xdsl.ir import SSAValue
 
 from hybridc.dialects.operator_attribute import DType
+from hybridc.ground.sizes import row_major
 from hybridc.ir.contraction_shape import BATCH, COLUMN, ROW, SUM, Loop, Strides, loops_of, multiplied
 from hybridc.ir.kernel import Axes, Kernel, KernelOp, LoopNest, Number, Read, number_of
 from hybridc.ir.loop_nest_plan import LoopNestPlan, indexed_axes
-from hybridc.ir.strides import row_major
 from hybridc.ir.structured import Shape, shape_of
 
 

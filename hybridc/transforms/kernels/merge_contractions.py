@@ -22,7 +22,7 @@ from hybridc.dialects.mlir.integer_array import integer_array, integers_of
 from hybridc.ir.costs import WORTH_PACKING
 from hybridc.ir.kernel import Kernel, KernelOp, analyse
 from hybridc.ir.structured import VIEWS, Shape, dtype_of, groups_of, is_host, kernels, note_dtypes, shape_of
-from hybridc.ir.tensor_builder import Builder
+from hybridc.ir.structured_builder import Builder
 from hybridc.ir.values import functions, volume
 
 # The most elements of a merged result, which lives until its last slice is read: 64 MiB in single precision.

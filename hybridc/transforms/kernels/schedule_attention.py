@@ -24,29 +24,30 @@ from xdsl.dialects import math as functions
 from xdsl.ir import SSAValue
 
 from hybridc.dtypes import HALVES
+from hybridc.ground.sizes import row_major
 from hybridc.ir.attention.attention_kernel import Attention, GridContraction
 from hybridc.ir.kernel import Axes, KernelOp, LoopNest, Read
 from hybridc.ir.loop_nest_plan import LoopNestPlan
 from hybridc.ir.online_reductions import OnlinePair, OnlineSoftmax
-from hybridc.ir.strides import row_major
 from hybridc.ir.structured import Shape, dtype_of, shape_of
-from hybridc.ir.tile_launch import TileConfig, TileLaunch
 from hybridc.ir.tile_program import (
     Address,
     Dims,
     Factor,
     TileBound,
     TileCarry,
+    TileConfig,
     TileDim,
     TileInside,
+    TileLaunch,
     TileStore,
     TileSweep,
     TileUpdate,
 )
 from hybridc.transforms.kernels.kernel_memory import KernelMemory, Strides
+from hybridc.transforms.kernels.schedule_kernels import kind_of, kind_of_dtype
 from hybridc.transforms.kernels.tile_blocks import TileStatements
 from hybridc.transforms.kernels.tile_machine import multiplied_side
-from hybridc.transforms.kernels.tile_statements import kind_of, kind_of_dtype
 
 # The dimensions of tiles: what is a program's own, what it walks, and then columns of what is multiplied.
 _OWN, _OTHER = 0, 1

@@ -24,8 +24,7 @@ from hybridc.ir.kernel import Axes, Kernel, KernelOp, LoopNest, number_of
 from hybridc.ir.loop_nest_plan import LoopNestPlan, loop_nests_of, plan_loop_nest, read_elsewhere
 from hybridc.ir.online_reductions import OnlinePair
 from hybridc.ir.structured import shape_of
-from hybridc.ir.tile_launch import TileConfig, TileLaunch
-from hybridc.ir.tile_program import TileDim, TileSweep
+from hybridc.ir.tile_program import TileConfig, TileDim, TileLaunch, TileSweep
 from hybridc.transforms.kernels.kernel_memory import KernelMemory, PartialResults, Strides
 from hybridc.transforms.kernels.rows_in_registers import held_bytes
 from hybridc.transforms.kernels.split_nest import (

@@ -14,14 +14,15 @@ from dataclasses import dataclass, replace
 
 from hybridc.ir.loop_nest_plan import LoopNestPlan
 from hybridc.ir.structured import DType, dtype_of
-from hybridc.ir.tile_launch import TileConfig, TileLaunch
 from hybridc.ir.tile_program import (
     Address,
     Axes,
     Dims,
     Factor,
     TileCarry,
+    TileConfig,
     TileDim,
+    TileLaunch,
     TileLoad,
     TileReduce,
     TileStore,
@@ -30,8 +31,8 @@ from hybridc.ir.tile_program import (
 )
 from hybridc.transforms.kernels.fused_matmul import FusedMatmul, MatmulOperand
 from hybridc.transforms.kernels.kernel_memory import KernelMemory
+from hybridc.transforms.kernels.schedule_kernels import kind_of
 from hybridc.transforms.kernels.tile_blocks import TileStatements
-from hybridc.transforms.kernels.tile_statements import kind_of
 
 
 def schedule_matmul(

@@ -8,12 +8,11 @@ from dataclasses import dataclass, field
 
 from xdsl.ir import SSAValue
 
+from hybridc.ground.sizes import reach, row_major
 from hybridc.ir.kernel import KernelOp, Read, neutral_of
 from hybridc.ir.online_reductions import OnlinePair
-from hybridc.ir.scalar_builder import conversion
-from hybridc.ir.strides import reach, row_major
 from hybridc.ir.structured import DType, dtype_of, shape_of
-from hybridc.ir.tile_launch import TileConfig, TileLaunch
+from hybridc.ir.structured_builder import conversion
 from hybridc.ir.tile_program import (
     Address,
     Axes,
@@ -22,10 +21,12 @@ from hybridc.ir.tile_program import (
     Statement,
     TileBuffer,
     TileCarry,
+    TileConfig,
     TileContract,
     TileCount,
     TileDim,
     TileIndex,
+    TileLaunch,
     TileLoad,
     TileMap,
     TileProgram,
@@ -38,8 +39,8 @@ from hybridc.ir.tile_program import (
 from hybridc.options import OPTIONS
 from hybridc.transforms.kernels.kernel_memory import KernelMemory, PartialResults, Strides
 from hybridc.transforms.kernels.rows_in_registers import in_order_of_need
+from hybridc.transforms.kernels.schedule_kernels import BodyStatements, kind_of, kind_of_dtype, start_of
 from hybridc.transforms.kernels.tile_machine import NARROW
-from hybridc.transforms.kernels.tile_statements import BodyStatements, kind_of, kind_of_dtype, start_of
 
 
 @dataclass(eq=False)

@@ -16,7 +16,7 @@ from hybridc.dialects.mlir.hybrid import fused_location
 from hybridc.ir.grid_kernel import grid_axes
 from hybridc.ir.kernel import Kernel, analyse, number_of
 from hybridc.ir.structured import VIEWS, dtype_of, indirect_operands, is_scaffold, shape_of
-from hybridc.ir.tensor_builder import Builder, Tensor
+from hybridc.ir.structured_builder import Builder, Tensor
 from hybridc.transforms.structured.axis_labels import AxisLabels, Labels
 from hybridc.transforms.structured.fuse_kernels import KernelOutliner, depends_on, kernel_of
 

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from hybridc.ir.attention.attention_kernel import attention_backward_of, attention_of
-from hybridc.ir.tile_launch import TileConfig
-from hybridc.ir.tile_program import TileBound, faults, parse
+from hybridc.ir.tile_program import TileBound, TileConfig, faults, parse
 from hybridc.lower.triton.matmul import matmul_launches
 from hybridc.lower.triton.matmul.matmul_launches import launches_of_matmul
 from hybridc.transforms.kernels.schedule_attention import schedule_attention

@@ -271,7 +271,7 @@ def test_a_library_that_cannot_be_recorded(stub: SimulatedCuda, card: Cuda, monk
     there = card.put(x)
     run(there, there)
     blas.refuses_workspaces = True
-    with pytest.warns(UserWarning, match="cublasSetWorkspace_v2: error 15"):
+    with pytest.warns(UserWarning, match="cublasSetWorkspace_v2 of cuBLAS failed with error 15"):
         run(there, there)
     for _ in range(3):
         np.testing.assert_array_equal(run(there, there)[0].host(), x)
@@ -286,7 +286,7 @@ def test_an_error_names_the_function(stub: SimulatedCuda, card: Cuda) -> None:
     assert contraction is not None
     run = Cublas(card, blas).prepare(contraction)
     assert run is not None
-    with pytest.raises(DeviceError, match="cublasGemmStridedBatchedEx: error 13"):
+    with pytest.raises(DeviceError, match="cublasGemmStridedBatchedEx of cuBLAS failed with error 13"):
         run([0, 0, 0])
 
 

@@ -24,7 +24,7 @@ from hybridc.ir.concatenated import part_of
 from hybridc.ir.costs import HIDE_PACKING
 from hybridc.ir.kernel import Kernel, analyse, number_of
 from hybridc.ir.structured import dtype_of, is_host, kernels, note_dtypes, shape_of
-from hybridc.ir.tensor_builder import Builder, Shape, Tensor, first, iterators, maps, segments, structured_type
+from hybridc.ir.structured_builder import Builder, Shape, Tensor, first, iterators, maps, segments, structured_type
 from hybridc.ir.values import functions, new_name
 from hybridc.lower.llvm.gemm.choose_gemm import Panels, prepacked_of
 

@@ -10,7 +10,7 @@ import math
 from dataclasses import replace
 
 from hybridc.ground.machine import GPU
-from hybridc.ir.strides import reach, row_major
+from hybridc.ground.sizes import reach, row_major
 from hybridc.ir.structured import Shape, dtype_of, shape_of
 from hybridc.lower.triton.source_writer import SourceWriter
 from hybridc.lower.triton.texts import module

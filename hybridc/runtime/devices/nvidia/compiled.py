@@ -36,7 +36,7 @@ _TYPES = {
 
 @dataclass(frozen=True)
 class MachineCode:
-    """The machine code of a kernel, and what a launch needs to know of it.
+    """The machine code of a kernel, with the facts that a launch needs.
 
     It takes ``parameters`` of at most eight bytes: the function's pointers and scalars, then zeros.
     """
@@ -53,8 +53,8 @@ def binary(function: TritonFunction, config: Config, capability: tuple[int, int]
 
     Bit i of ``divisible``: the i-th argument, pointers first, is divisible by 16.
     """
-    way = [*config.constants, config.warps, config.stages]
-    what = [code_key(function), function.name, way, capability, divisible, _triton_version(), _OPTIONS]
+    launch = [*config.constants, config.warps, config.stages]
+    what = [code_key(function), function.name, launch, capability, divisible, _triton_version(), _OPTIONS]
     key = "triton " + hashlib.sha256(json.dumps(what).encode()).hexdigest()
     found = kept(key, MachineCode)
     if found is None:
@@ -92,7 +92,10 @@ def compile_for(function: TritonFunction, config: Config, capability: tuple[int,
     made = compiled(function, config, capability, divisible)
     metadata = made.metadata
     if metadata.global_scratch_size:
-        raise UnsupportedError(f"{function.name} needs scratch memory, which hybridc gives to no kernel")
+        raise UnsupportedError(
+            f"{function.name} needs {metadata.global_scratch_size} bytes of global scratch memory, which hybridc does "
+            "not allocate"
+        )
     parameters = _parameters(made.asm["ptx"], metadata.name)
     return MachineCode(metadata.name, metadata.num_warps, metadata.shared, parameters, made.asm["cubin"])
 
@@ -122,5 +125,5 @@ def _parameters(ptx: str, entry: str) -> int:
     """The number of parameters of a kernel: Triton adds some of its own."""
     found = re.search(rf"\.entry\s+{re.escape(entry)}\s*\((.*?)\)", ptx, re.DOTALL)
     if found is None:
-        raise UnsupportedError(f"this version of Triton ({_triton_version()}) writes {entry} in an unknown way")
+        raise UnsupportedError(f"Triton {_triton_version()} writes PTX in which the entry {entry} cannot be found")
     return found[1].count(".param")
