@@ -259,15 +259,9 @@ class _Scheduler:
     def _delta(self) -> None:
         """Write the sum of the result times its gradient, for each row, and put it into memory."""
         assert self.attention.delta is not None
-        (kernel_op, axes), grads, text = self.attention.delta, self.attention.given[-1], self.text
-        kept = dict(zip(kernel_op.axes, axes, strict=True))
-        (gradient,) = (r for r in kernel_op.reads if r.value is grads.left.value)
-        (output,) = (r for r in kernel_op.reads if r.value is not grads.left.value)
-        # Axes of the contraction of gradient and values: those of maps by way of it, and its terms.
-        places = {a: grads.where.get(m, -1) for a, m in kept.items()}
-        places |= dict(zip(gradient.axes, grads.left.axes, strict=True))
-        other = self._tile(Read(output.value, tuple(places[a] for a in output.axes)), grads, _OWN)
-        factors = [text.converted(v, grads.dtype, dtype_of(kernel_op.result)) for v in (self.operands[-1], other)]
+        (kernel_op, axes, output), grads, text = self.attention.delta, self.attention.given[-1], self.text
+        rows = self.operands[-1], self._tile(output, grads, _OWN)
+        factors = [text.converted(v, grads.dtype, dtype_of(kernel_op.result)) for v in rows]
         product = text.map("arith.mulf", *factors, kind=kind_of(kernel_op.result))
         columns = self.dims[self.widths[grads.sizes]].axes
         delta = text.known[kernel_op.result] = text.reduced(kernel_op, product, columns, 0.0, filled=True)
