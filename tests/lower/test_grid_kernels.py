@@ -102,7 +102,7 @@ CASES = {
     "sizes that do not divide": Case(3, 5, 13, 11, 5),
     "one batch, one head": Case(1, 1, 64, 32, 4),
     "heads in one row": Case(2, 4, 16, 12, 4, merged=True),
-    "causal": Case(2, 4, 16, 16, 8, causal=True),
+    "causal": Case(2, 4, 32, 32, 8, causal=True),
     "causal, odd": Case(1, 9, 17, 19, 3, causal=True),
     "a mask of data": Case(2, 4, 8, 20, 4, mask=True),
     "both masks, heads in one row": Case(2, 4, 24, 24, 4, merged=True, causal=True, mask=True),
@@ -178,6 +178,19 @@ def test_one_query(monkeypatch, target):
     assert grids(program)[3] > 1
     made = program.compile()(*(mx.nd.array(x) for x in given)).asnumpy()
     np.testing.assert_allclose(made, case.expected(given, gradient)[0], rtol=0, atol=2e-6)
+
+
+@pytest.mark.parametrize("target", ["numpy", "llvm"])
+def test_queries_that_are_keys(target):
+    """A tile has all rows of what is read along queries and along keys."""
+    net = nn.HybridLambda(lambda F, x: F.batch_dot(F.softmax(F.batch_dot(x, x, transpose_b=True)), x))
+    x = np.random.default_rng(0).standard_normal((9, 32, 4)).astype("f")
+    program = Traced(trace_call(net, [mx.nd.array(x)], training=False)).optimize().lower(target)
+    assert grids(program)[3] == 9
+    wide = x.astype("d")
+    weights = np.exp(wide @ wide.swapaxes(1, 2))
+    weights /= weights.sum(-1, keepdims=True)
+    np.testing.assert_allclose(program.compile()(mx.nd.array(x)).asnumpy(), weights @ wide, rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize("target", ["numpy", "llvm"])
