@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from hybridc.lower.llvm import grid_regions
 from hybridc.lower.numpy import emit_grid_kernel
 from hybridc.trace.tracer import trace_call
 from hybridc.transforms.structured.fuse_attention import FuseAttention
+from tests.slices import one_in
 
 HIDDEN = -1e4
 
@@ -111,6 +113,8 @@ WIDTHS = "sizes that do not divide", "both masks, heads in one row"
 TOLERANCES = {"float32": 2e-6, "float64": 1e-14, "float16": 4e-3}
 RARE = "float64", "float16"
 SAVED = {"saved": 2**30, "computed again": 0}
+_ARRAYS = [*((case, "float32") for case in CASES), *itertools.product(WIDTHS, RARE)]
+ATTENTIONS = [(*arrays, *how) for arrays in _ARRAYS for how in itertools.product(("numpy", "llvm"), SAVED)]
 
 
 @pytest.fixture(autouse=True)
@@ -150,9 +154,7 @@ def recorded(graph, given, gradient):
     return [a.asnumpy() for a in (made, *(x.grad for x in arrays[:3]))]
 
 
-@pytest.mark.parametrize("saved", SAVED)
-@pytest.mark.parametrize("target", ["numpy", "llvm"])
-@pytest.mark.parametrize(("case", "dtype"), [*((c, "float32") for c in CASES), *((c, t) for c in WIDTHS for t in RARE)])
+@pytest.mark.parametrize(("case", "dtype", "target", "saved"), one_in(3, ATTENTIONS))
 def test_attention_and_its_gradients(monkeypatch, case, dtype, target, saved):
     case = CASES[case]
     given, gradient = case.arrays(dtype)
