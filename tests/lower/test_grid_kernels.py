@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from hybridc import options
 from hybridc.compile import pipeline, targets
 from hybridc.compile.stages import Traced
 from hybridc.gluon import HybridBlock, nn
-from hybridc.ir.grid_kernel import tile_of
+from hybridc.ir.grid_kernel import POINTS, tile_of
 from hybridc.ir.kernel import analyse
 from hybridc.ir.structured import is_host, kernels
 from hybridc.lower.llvm import grid_regions
@@ -139,8 +140,8 @@ def lowered(monkeypatch, target, case, given, saved, grads=(0, 1, 2)):
 def grids(program):
     """How many nests and tiles each kernel with a grid has."""
     found = [analyse(f) for f in kernels(program.module).values() if not is_host(f)]
-    tiles = [(k, np.prod(tile_of(k, 3000, 4, 3000 if program.target.name == "numpy" else 0))) for k in found if k.grid]
-    return {len(k.nests): k.grid_size // int(n) for k, n in tiles}
+    how = (1, 3000) if program.target.name == "numpy" else (POINTS, 0)
+    return {len(k.nests): k.grid_size // math.prod(tile_of(k, 3000, 4, *how)) for k in found if k.grid}
 
 
 def recorded(graph, given, gradient):

@@ -16,7 +16,15 @@ from xdsl.ir import SSAValue
 
 from hybridc.dialects.mlir.hybrid_rt import aligned
 from hybridc.ir.costs import sharing
-from hybridc.ir.grid_kernel import GridIndex, TileKernel, contractions_apart, index_kernel, tile_kernels, tile_of
+from hybridc.ir.grid_kernel import (
+    POINTS,
+    GridIndex,
+    TileKernel,
+    contractions_apart,
+    index_kernel,
+    tile_kernels,
+    tile_of,
+)
 from hybridc.ir.kernel import Kernel, analyse
 from hybridc.ir.native_plan import Position
 from hybridc.ir.strides import row_major
@@ -41,7 +49,7 @@ class TileKernelCache(Protocol):
 
 def grid_regions(kernel: Kernel, strides: Mapping[int, Strides], kernel_cache: TileKernelCache) -> ParallelRegions:
     """The parallel region of a kernel with a grid; ``strides`` of those that may be no plain arrays."""
-    writer = _GridWriter(kernel, strides, kernel_cache, tile_of(kernel, CACHED, FEWEST))
+    writer = _GridWriter(kernel, strides, kernel_cache, tile_of(kernel, CACHED, FEWEST, POINTS))
     for nest in tile_kernels(kernel, writer.nests, writer.tile):
         writer.add(nest)
     return ParallelRegions([*writer.before, writer.region()] if math.prod(writer.sizes) else [], writer.locals)
