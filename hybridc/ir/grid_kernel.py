@@ -28,7 +28,6 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.rewriter import Rewriter
 
-from hybridc.ir.costs import PARTS
 from hybridc.ir.kernel import Axes, Kernel, KernelOp, LoopNest, number_of
 from hybridc.ir.loop_nest_plan import loop_axes
 from hybridc.ir.structured import Shape, dtype_of, note_dtypes, shape_of
@@ -101,11 +100,11 @@ def followed(axes: Axes, grid: Axes) -> tuple[int | None, ...]:
 # --- tiles ------------------------------------------------------------------------------------------------------------
 
 
-def tile_of(kernel: Kernel, most: int, fewest: int, batch: int = 0) -> Shape:
+def tile_of(kernel: Kernel, most: int, fewest: int, tiles: int = 1, batch: int = 0) -> Shape:
     """A tile that divides the grid, whose inner values take at most so many bytes, if it can be cut so small.
 
     Along axes that all contractions follow a tile has one point, or more as long as they take no more than ``batch``
-    bytes. Along others it is cut also where tiles would be too few, but not to fewer points than ``fewest``.
+    bytes. Along others it is cut also where there would be fewer ``tiles``, but not to fewer points than ``fewest``.
     """
     sizes = [kernel.nests[0].domain[a] for a in kernel.grid[0]]
     pairs = [*zip(kernel.nests, kernel.grid, strict=True)]
@@ -114,7 +113,7 @@ def tile_of(kernel: Kernel, most: int, fewest: int, batch: int = 0) -> Shape:
     each = sum(math.prod(shape_of(v)) * dtype_of(v).itemsize for v in inner_values(kernel)) // math.prod(sizes)
 
     def fits(candidate: Sequence[int]) -> bool:
-        return math.prod(candidate) * each <= most and math.prod(sizes) >= PARTS * math.prod(candidate)
+        return math.prod(candidate) * each <= most and math.prod(sizes) >= tiles * math.prod(candidate)
 
     for i, n in enumerate(tile):
         if not fits(tile):

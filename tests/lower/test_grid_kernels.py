@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
+import math
 
 import numpy as np
 import pytest
@@ -12,13 +14,14 @@ from hybridc import options
 from hybridc.compile import pipeline, targets
 from hybridc.compile.stages import Traced
 from hybridc.gluon import HybridBlock, nn
-from hybridc.ir.grid_kernel import tile_of
+from hybridc.ir.grid_kernel import POINTS, tile_of
 from hybridc.ir.kernel import analyse
 from hybridc.ir.structured import is_host, kernels
 from hybridc.lower.llvm import grid_regions
 from hybridc.lower.numpy import emit_grid_kernel
 from hybridc.trace.tracer import trace_call
 from hybridc.transforms.structured.fuse_attention import FuseAttention
+from tests.slices import one_in
 
 HIDDEN = -1e4
 
@@ -102,7 +105,7 @@ CASES = {
     "sizes that do not divide": Case(3, 5, 13, 11, 5),
     "one batch, one head": Case(1, 1, 64, 32, 4),
     "heads in one row": Case(2, 4, 16, 12, 4, merged=True),
-    "causal": Case(2, 4, 16, 16, 8, causal=True),
+    "causal": Case(2, 4, 32, 32, 8, causal=True),
     "causal, odd": Case(1, 9, 17, 19, 3, causal=True),
     "a mask of data": Case(2, 4, 8, 20, 4, mask=True),
     "both masks, heads in one row": Case(2, 4, 24, 24, 4, merged=True, causal=True, mask=True),
@@ -111,6 +114,8 @@ WIDTHS = "sizes that do not divide", "both masks, heads in one row"
 TOLERANCES = {"float32": 2e-6, "float64": 1e-14, "float16": 4e-3}
 RARE = "float64", "float16"
 SAVED = {"saved": 2**30, "computed again": 0}
+_ARRAYS = [*((case, "float32") for case in CASES), *itertools.product(WIDTHS, RARE)]
+ATTENTIONS = [(*arrays, *how) for arrays in _ARRAYS for how in itertools.product(("numpy", "llvm"), SAVED)]
 
 
 @pytest.fixture(autouse=True)
@@ -135,8 +140,8 @@ def lowered(monkeypatch, target, case, given, saved, grads=(0, 1, 2)):
 def grids(program):
     """How many nests and tiles each kernel with a grid has."""
     found = [analyse(f) for f in kernels(program.module).values() if not is_host(f)]
-    tiles = [(k, np.prod(tile_of(k, 3000, 4, 3000 if program.target.name == "numpy" else 0))) for k in found if k.grid]
-    return {len(k.nests): k.grid_size // int(n) for k, n in tiles}
+    how = (1, 3000) if program.target.name == "numpy" else (POINTS, 0)
+    return {len(k.nests): k.grid_size // math.prod(tile_of(k, 3000, 4, *how)) for k in found if k.grid}
 
 
 def recorded(graph, given, gradient):
@@ -150,9 +155,7 @@ def recorded(graph, given, gradient):
     return [a.asnumpy() for a in (made, *(x.grad for x in arrays[:3]))]
 
 
-@pytest.mark.parametrize("saved", SAVED)
-@pytest.mark.parametrize("target", ["numpy", "llvm"])
-@pytest.mark.parametrize(("case", "dtype"), [*((c, "float32") for c in CASES), *((c, t) for c in WIDTHS for t in RARE)])
+@pytest.mark.parametrize(("case", "dtype", "target", "saved"), one_in(3, ATTENTIONS))
 def test_attention_and_its_gradients(monkeypatch, case, dtype, target, saved):
     case = CASES[case]
     given, gradient = case.arrays(dtype)
@@ -178,6 +181,19 @@ def test_one_query(monkeypatch, target):
     assert grids(program)[3] > 1
     made = program.compile()(*(mx.nd.array(x) for x in given)).asnumpy()
     np.testing.assert_allclose(made, case.expected(given, gradient)[0], rtol=0, atol=2e-6)
+
+
+@pytest.mark.parametrize("target", ["numpy", "llvm"])
+def test_queries_that_are_keys(target):
+    """A tile has all rows of what is read along queries and along keys."""
+    net = nn.HybridLambda(lambda F, x: F.batch_dot(F.softmax(F.batch_dot(x, x, transpose_b=True)), x))
+    x = np.random.default_rng(0).standard_normal((9, 32, 4)).astype("f")
+    program = Traced(trace_call(net, [mx.nd.array(x)], training=False)).optimize().lower(target)
+    assert grids(program)[3] == 9
+    wide = x.astype("d")
+    weights = np.exp(wide @ wide.swapaxes(1, 2))
+    weights /= weights.sum(-1, keepdims=True)
+    np.testing.assert_allclose(program.compile()(mx.nd.array(x)).asnumpy(), weights @ wide, rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize("target", ["numpy", "llvm"])

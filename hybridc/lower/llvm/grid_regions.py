@@ -18,7 +18,7 @@ from xdsl.ir import SSAValue
 from hybridc.dialects.mlir.hybrid_rt import aligned
 from hybridc.ground.machine import NOMINAL
 from hybridc.ground.sizes import row_major
-from hybridc.ir.costs import WORTH_PACKING, sharing
+from hybridc.ir.costs import PARTS, WORTH_PACKING, sharing
 from hybridc.ir.grid_kernel import GridIndex, TileKernel, contractions_apart, index_kernel, tile_of
 from hybridc.ir.kernel import Kernel, LoopNest, analyse
 from hybridc.ir.planned import Position
@@ -48,7 +48,7 @@ class TileKernelCache(Protocol):
 
 def grid_regions(kernel: Kernel, strides: Mapping[int, Strides], kernel_cache: TileKernelCache) -> ParallelRegions:
     """The parallel region of a kernel with a grid; ``strides`` of those that may be no plain arrays."""
-    tile, nests = tile_of(kernel, CACHED, FEWEST), contractions_apart(kernel.nests)
+    tile, nests = tile_of(kernel, CACHED, FEWEST, PARTS), contractions_apart(kernel.nests)
     tiles, own = kernel_cache.tiles(kernel, nests, tile)
     writer = _GridWriter(kernel, strides, own, tile, nests)
     for nest in tiles:

@@ -30,7 +30,7 @@ class GridEmitter(KernelSource):
     def __init__(self, function: func.FuncOp, threads: int, strided: frozenset[int] = frozenset()) -> None:
         super().__init__(analyse(function))
         kernel = self.kernel
-        self.tile = tile_of(kernel, MOST, FEWEST, MOST)
+        self.tile = tile_of(kernel, MOST, FEWEST, batch=MOST)
         self.sizes = [kernel.nests[0].domain[a] for a in kernel.grid[0]]
         self.counts = [size // n for size, n in zip(self.sizes, self.tile, strict=True)]
         values = [*kernel.arguments, *kernel.results]
