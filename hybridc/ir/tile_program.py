@@ -249,14 +249,20 @@ Statement = (
 
 @dataclass(frozen=True)
 class TileSweep:
-    """Statements in one loop nest over ``axes``; without any they are done once at each index of the parallel axes."""
+    """Statements in one loop nest over ``axes``; without any they are done once at each index of the parallel axes.
+
+    The innermost loop adds up in ``blocks`` of so many indices, the larger first: a block's reductions begin anew, and
+    its results are combined with those of the blocks before (pairwise summation).
+    """
 
     axes: Axes
     statements: tuple[Statement, ...]
+    blocks: tuple[int, ...] = ()
 
     def __str__(self) -> str:
         lines = "".join(f"      {s}\n" for s in self.statements)
-        return f"    sweep{' ' if self.axes else ''}{_axes(self.axes)} {{\n{lines}    }}\n"
+        blocks = f" in blocks of {', '.join(map(str, self.blocks))}" if self.blocks else ""
+        return f"    sweep{' ' if self.axes else ''}{_axes(self.axes)}{blocks} {{\n{lines}    }}\n"
 
 
 @dataclass(frozen=True)
@@ -451,7 +457,7 @@ def parse(text: str) -> TileProgram:
     if not lines or lines[0] != "tile_program {" or lines[-2:] != ["}", "}"]:
         raise ValueError("a tile program begins with 'tile_program {' and ends with two lines '}'")
     made = TileProgram((), (), (), ())
-    sweeps: list[tuple[Axes, list[Statement]]] = []
+    sweeps: list[TileSweep] = []
     for line in lines[1:-2]:
         word = re.split(r"[ ]", line)[0]
         if found := _LINES["head"].fullmatch(line):
@@ -475,12 +481,13 @@ def parse(text: str) -> TileProgram:
             made = replace(made, parallel=_numbers(axes), shared="shared" in line)
             made = replace(made, tiled=_numbers(tiled)[0] if tiled else None)
         elif word == "sweep":
-            sweeps.append((_numbers(line[5:-1]), []))
+            axes, _, blocks = line[5:-1].partition("in blocks of")
+            sweeps.append(TileSweep(_numbers(axes), (), tuple(map(int, re.findall(r"\d+", blocks)))))
         elif line != "}":
             if not sweeps:
                 raise ValueError(f"a statement outside of a sweep: {line}")
-            sweeps[-1][1].append(_statement(line))
-    return replace(made, sweeps=tuple(TileSweep(axes, tuple(statements)) for axes, statements in sweeps))
+            sweeps[-1] = replace(sweeps[-1], statements=(*sweeps[-1].statements, _statement(line)))
+    return replace(made, sweeps=tuple(sweeps))
 
 
 def _statement(line: str) -> Statement:
@@ -577,6 +584,8 @@ def _faults(program: TileProgram) -> Iterator[str]:
     for sweep in program.sweeps:
         here = dict(everywhere)
         walked = {*program.looped(sweep)}
+        if sweep.blocks and (not sweep.axes or any(n % m for n, m in itertools.pairwise(sweep.blocks))):
+            yield f"a loop does not run in blocks of {sweep.blocks}"
         for s in sweep.statements:
             for used in operands_of(s):
                 if used not in here:

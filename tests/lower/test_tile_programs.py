@@ -9,8 +9,11 @@ from hypothesis import HealthCheck, Phase, given, settings
 import hybridc as mx
 from hybridc.errors import VerifyError
 from hybridc.gluon import nn
+from hybridc.ir.contraction_shape import contraction_of
 from hybridc.ir.tile_program import faults, parse, verify
 from hybridc.lower.llvm.loops import parallel_regions
+from hybridc.transforms.kernels.schedule_contractions import schedule_loops
+from tests.lower.llvm.test_gemm import contraction_kernel
 from tests.random_programs import FLOATS, INTEGERS, Net, programs
 
 SOFTMAX = """\
@@ -108,6 +111,70 @@ def test_random_programs_hold_to_it(dtypes):
     hold()
 
 
+ROWS = """\
+tile_program {
+  buffer b0 : f16
+  buffer b1 : f16
+  buffer b2 : f32
+  strides 4
+  axes i0 < n0, i1 < n1, i2 < n2
+  inner i1, i2
+  parallel i0 {
+    sweep i2, i1 {
+      %0 = load b0[i0*s0 + i2*s1] : f16
+      %1 = load b1[i1 + i2*s2] : f16
+      %2 = map arith.extf %0 : f32
+      %3 = map arith.extf %1 : f32
+      %4 = map arith.mulf %2, %3 : f32
+      %5 = reduce arith.addf %4 from 0.0 over i2 accumulating b2[i0*s3 + i1] : f32
+    }
+  }
+}
+"""
+SUMS = """\
+tile_program {
+  buffer b0 : i32
+  buffer b1 : i32
+  buffer b2 : i32
+  strides 4
+  axes i0 < n0, i1 < n1, i2 < n2
+  inner i1, i2
+  parallel i0 {
+    sweep i1, i2 {
+      %0 = load b0[i0*s0 + i2] : i32
+      %1 = load b1[i1*s1 + i2] : i32
+      %2 = map arith.muli %0, %1 : i32
+      %3 = reduce arith.addi %2 from 0 over i2 carried 1 into b2[i0*s2 + i1*s3] : i32
+    }
+  }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("spec", "dtype", "text", "numbers"),
+    [
+        ("ik,kj->ij", "f16", ROWS, (5, 7, 3, 3, 1, 7, 7)),
+        ("ik,jk->ij", "i32", SUMS, (5, 7, 3, 3, 3, 7, 1)),
+    ],
+)
+def test_contractions_of_any_types_are_loops(spec, dtype, text, numbers):
+    """Rows to which each term adds a multiple of one, or an element's sum along memory."""
+    kernel = contraction_kernel(spec, {"i": 5, "j": 7, "k": 3}, dtype)
+    made = schedule_loops(contraction_of(kernel), kernel.ops[0], kernel.nests[0])
+    assert (str(made.program), made.numbers, made.extent) == (text, numbers, 5)
+    assert parse(text) == made.program
+    assert faults(made.program) == []
+
+
+def test_long_sums_are_added_up_in_blocks(monkeypatch):
+    for size, blocks in ((4096, ()), (5000, (4096,)), (300_000, (262_144, 4096))):
+        (program,) = made(monkeypatch, nn.HybridLambda(lambda F, x: F.sum(x, axis=1)), mx.nd.ones((2, size)))
+        assert [sweep.blocks for sweep in program.sweeps] == [blocks]
+        assert parse(str(program)) == program
+        assert faults(program) == []
+
+
 @pytest.mark.parametrize(
     ("before", "after", "fault"),
     [
@@ -124,6 +191,7 @@ def test_random_programs_hold_to_it(dtypes):
         ("%9 = map", "%8 = map", "%8 is made twice"),
         ("parallel i0 {", "parallel i1 {", "the parallel axes are no axes, or inner ones"),
         ("buffer b1 : f32", "buffer b0 : f32", "two buffers have one name"),
+        ("sweep {", "sweep in blocks of 4096 {", "a loop does not run in blocks of (4096,)"),
     ],
 )
 def test_faults_are_found(before, after, fault):

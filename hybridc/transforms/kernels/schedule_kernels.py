@@ -27,6 +27,9 @@ from hybridc.transforms.kernels.tile_statements import BodyStatements, kind_of, 
 
 # Terms of a sum that are added in their order, and rounded before.
 SHORT = 8
+# Elements of a sum over one axis that are accumulated before their sum is added to those of other blocks; and blocks
+# whose sums are accumulated before (pairwise summation).
+BLOCK, BLOCKS = 4096, 64
 
 
 @dataclass(frozen=True)
@@ -80,7 +83,7 @@ class _TileScheduler(BodyStatements):
             if sweeps and self.before and not sweeps[-1].axes:
                 self.before = [*sweeps.pop().statements, *self.before]
             sweeps += [TileSweep((), tuple(self.before))] if self.before else []
-            sweeps += [TileSweep(sweep.axes, tuple(self.statements))] if self.statements else []
+            sweeps += [TileSweep(sweep.axes, tuple(self.statements), self._blocks())] if self.statements else []
         return replace(self.program, sweeps=tuple(sweeps))
 
     # --- memory --------------------------------------------------------------------------------------------
@@ -128,6 +131,15 @@ class _TileScheduler(BodyStatements):
         return Address(self.buffers[value], tuple(zip(merged, self.steps[value], strict=True)))
 
     # --- sweeps --------------------------------------------------------------------------------------------
+
+    def _blocks(self) -> tuple[int, ...]:
+        """The blocks in which the innermost loop adds up, if it adds up many terms."""
+        if self.plan.shared or not any(isinstance(s, TileReduce) and s.carried for s in self.statements):
+            return ()
+        size = self.program.sizes[self.axes[-1]]
+        if size is None or size > BLOCK * BLOCKS:
+            return (BLOCK * BLOCKS, BLOCK)
+        return (BLOCK,) if size > BLOCK else ()
 
     def _sweep(self, sweep: Sweep) -> None:
         self.before, self.statements, self.axes = [], [], sweep.axes

@@ -9,13 +9,13 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from hybridc.dialects.operator_attribute import DType
-from hybridc.ir.contraction_shape import Matrices, Strides, contraction_of, matrices_of
+from hybridc.ir.contraction_shape import ContractionLoops, Matrices, Strides, contraction_of, matrices_of
+from hybridc.ir.costs import grain_of, matmul_time
 from hybridc.ir.kernel import Kernel
 from hybridc.ir.structured import Shape, dtype_of
 from hybridc.lower.llvm.gemm import native_blas
 from hybridc.lower.llvm.gemm.gemm_blas import blas_region
 from hybridc.lower.llvm.gemm.gemm_dots import dot_region
-from hybridc.lower.llvm.gemm.gemm_plain import plain_region
 from hybridc.lower.llvm.gemm.gemm_region import Registers, registers
 from hybridc.lower.llvm.gemm.gemm_tiles import (
     is_prepacked,
@@ -25,7 +25,8 @@ from hybridc.lower.llvm.gemm.gemm_tiles import (
     tile_region,
     turned_region,
 )
-from hybridc.lower.llvm.loops.parallel_regions import ParallelRegion
+from hybridc.lower.llvm.loops.parallel_regions import ParallelRegion, Printer, print_loops
+from hybridc.transforms.kernels.schedule_contractions import schedule_loops
 
 # For at most so few columns dot products pay, or so few rows, if there are so many terms for
 # each row that the horizontal sums do not count: by vector bytes, as 32-byte registers hold few accumulators. With
@@ -42,6 +43,8 @@ CACHED = {np.dtype(np.float32): 2**20, np.dtype(np.float64): 2**17}
 # other one, pay where they take at most this part of the time. Dot products take so many times as long as tiles
 # without packing.
 ROWS_TO_PACK, WORTH_TURNING, EFFORT_OF_DOTS = 10, 0.95, 1.4
+# The cost of an operation in plain loops relative to one in a register tile.
+PLAIN = 5
 # With vectors of so many bytes, packing into scratch is as fast as prepacked panels;
 # with shorter ones, it takes about an eighth longer.
 FAST_FROM_SCRATCH = 64
@@ -107,12 +110,17 @@ def prepacked_of(kernel: Kernel) -> Panels | None:
 
 
 def regions_of_matmul(
-    kernel: Kernel, threads: int, strides: Sequence[Strides] | None = None, algorithms: Sequence[str] = ()
+    kernel: Kernel,
+    threads: int,
+    strides: Sequence[Strides] | None = None,
+    algorithms: Sequence[str] = (),
+    printer: Printer = print_loops,
 ) -> list[ParallelRegion]:
     """The parallel regions of a contraction, in order; none if the result is empty.
 
     ``strides``, in elements, are those of the kernel's arguments and then its results; by default all are contiguous.
-    The first possible one of ``ways`` is taken; by default the one that is expected to be fastest.
+    The first possible one of ``algorithms`` is taken; by default the one that is expected to be fastest. ``printer``
+    makes the native function of a tile program of plain loops.
     """
     contraction = contraction_of(kernel, strides)
     if contraction.outputs == 0:
@@ -128,13 +136,31 @@ def regions_of_matmul(
         made = matrices_region(matrices, dtypes.pop(), buffers, threads, algorithms)
         if made is not None:
             return [made]
-    return [plain_region(contraction, (left, right, result))]
+    return [_loop_region(kernel, contraction, (left, right, result), printer)]
+
+
+def _loop_region(
+    kernel: Kernel, contraction: ContractionLoops, buffers: tuple[int, ...], printer: Printer
+) -> ParallelRegion:
+    """The parallel region of plain loops."""
+    (kernel_op,), (nest,) = kernel.ops, kernel.nests
+    made = schedule_loops(contraction, kernel_op, nest)
+    time = PLAIN * matmul_time(contraction.flops)
+    return ParallelRegion(
+        printer(made.program),
+        buffers,
+        made.numbers,
+        extent=made.extent,
+        grain=grain_of(made.extent, time),
+        work=time,
+        algorithm="loops",
+    )
 
 
 def matrices_region(
     given: Matrices, dtype: DType, buffers: tuple[int, ...], threads: int, algorithms: Sequence[str] = ()
 ) -> ParallelRegion | None:
-    """The parallel region of a matmul by the algorithm expected to be fastest, or the first possible of ``ways``."""
+    """The parallel region of a matmul by the algorithm expected to be fastest, or the first possible one of some."""
     if dtype not in native_blas.GEMM:
         return None
     for algorithm in algorithms or _preferred(given, dtype):

@@ -37,8 +37,8 @@ from hybridc.ir.tile_program import TileProgram
 from hybridc.lower.llvm.codegen.native_function import NativeFunction
 from hybridc.lower.llvm.loops.copy_loops import Strides, copy_module, plan_copy
 from hybridc.lower.llvm.loops.loop_functions import combine_parts, fill_number
-from hybridc.lower.llvm.loops.tiles_to_loops import BLOCK, LoopEmitter
-from hybridc.transforms.kernels.schedule_kernels import LoopNestMemory, schedule
+from hybridc.lower.llvm.loops.tiles_to_loops import LoopEmitter
+from hybridc.transforms.kernels.schedule_kernels import BLOCK, LoopNestMemory, schedule
 
 # Chunks of a column reduction: at most so many, or more of so many points each, as long sums lose precision; or
 # as many as take so many bytes, but at least some; with so many points, if there are enough, that the setup and
