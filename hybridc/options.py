@@ -74,8 +74,9 @@ class Options:
     cxx: str | None = None
 
 
-# How settings are said: what is true, what is false, and how many bytes a unit has.
+# How settings are said: what is true and what is false.
 _SWITCH = {"0": False, "false": False, "no": False, "off": False, "1": True, "true": True, "yes": True, "on": True}
+# Bytes of a unit.
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 # Variables of the prefix that this project's own tests and benchmarks read.
 _OF_SCRIPTS = ("HYBRIDC_PEERS", "HYBRIDC_TEST_EXAMPLES")

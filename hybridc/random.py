@@ -22,7 +22,7 @@ from hybridc.ground.locks import ForkLock
 if TYPE_CHECKING:
     from hybridc.context import Context
 
-_MASK = (1 << 64) - 1
+_MASK = (1 << 64) - 1  # of the bits of a counter
 
 
 class SeedEpoch:

@@ -20,8 +20,10 @@ from hybridc.ground import machine as described
 from hybridc.ground.machine import NOMINAL, Costs, machine, plausible, using
 from hybridc.ir import costs
 from hybridc.ir.native_plan import NativeRegion
+from hybridc.runtime.devices.nvidia.driver import Driver
 from hybridc.tools.machine import main, thresholds
 from hybridc.trace.tracer import trace_call
+from tests.runtime.devices.stub_cuda import StubCuda
 
 FIGURES = [f.name for f in dataclasses.fields(Costs)]
 
@@ -149,6 +151,17 @@ def test_the_command_prints_what_is_measured_once(tmp_path):
     assert len(kept) == 1
     kept[0].write_bytes(b"damaged")
     assert asked(tmp_path)["machine"] == first["machine"]
+
+
+def test_gpus_are_described_as_their_driver_says(monkeypatch, capsys):
+    stub = StubCuda(shared=99 << 10, cards=2)
+    monkeypatch.setattr("hybridc.tools.machine.driver", lambda: Driver(stub))
+    main(["--json"])
+    found = json.loads(capsys.readouterr().out)
+    assert [(gpu["name"], gpu["shared"], gpu["registers"]) for gpu in found["gpus"]] == [("Stub", 101376, 262144)] * 2
+    assert found["gpu"]["shared"] == 160 << 10, "the nominal one is what code is made for"
+    main([])
+    assert capsys.readouterr().out.count("GPU, read: Stub") == 2
 
 
 def test_nominal_costs_are_measured_by_nobody(tmp_path):

@@ -8,17 +8,17 @@ from typing import Any
 
 import numpy as np
 
+from hybridc.ground.machine import NOMINAL
+
 # erf(x) = x P(x²) / Q(x²) for |x| <= 3.95, beyond which float32 rounds to ±1. Fitted to the smallest relative error
-# (0.35 ulp); rounding in P and Q brings it to at most 7 ulp
-# (tests/runtime/test_special.py).
-_LIMIT, _ONE = np.float32(3.95), np.float32(1)
+# (0.35 ulp); rounding in P and Q brings it to at most 7 ulp (tests/runtime/test_special.py).
 _P = (1.1283791, 0.19155091, 0.052875523, 0.0038081831, 0.00028468741, 2.0258949e-06)
 _Q = (1.0, 0.50309026, 0.11455987, 0.015055139, 0.0011707292, 3.7831644e-05)
+_LIMIT, _ONE = np.float32(3.95), np.float32(1)
 # Below so many elements scipy's loop is faster than two dozen ufunc calls.
 _FEW = 4096
-# Elements per block: few enough for three arrays of them to stay in the cache, and enough for threads: shorter
-# calls than some ten microseconds spend their time handing over the GIL.
-_BLOCK = 262144
+# Elements per block: four arrays of them fill the third cache, and a call takes longer than handing over the GIL.
+_BLOCK = NOMINAL.third // 4 // 4
 
 
 @functools.cache

@@ -15,12 +15,13 @@ from typing import Any
 import numpy as np
 
 from hybridc.ground.locks import ForkLock
+from hybridc.ground.machine import NOMINAL
 from hybridc.options import OPTIONS
 
-# Smaller arrays come from malloc's own free lists without page faults.
+# Smaller arrays come from malloc's own free lists without page faults: from this size on glibc asks the system.
 SMALLEST = 1 << 17
-# Alignment of vectors and cache lines.
-ALIGNMENT = 64
+# Arrays start at lines of the cache, which the widest vectors fill.
+ALIGNMENT = NOMINAL.line
 # A buffer, and where its aligned bytes begin.
 _Entry = tuple[Any, int]
 

@@ -79,13 +79,13 @@ UPDATES = ArrayLocks()
 
 # Packages that are partly imported on demand. Importing a user's module may run the whole program.
 _PACKAGES = sys.stdlib_module_names | {"hybridc", "llvmlite", "ml_dtypes", "numpy", "scipy", "triton", "xdsl"}
-# Seconds after which a fork stops waiting.
-_PATIENCE = 10.0
+# Seconds for which a fork waits for locks and compilations: the longest take some seconds.
+PATIENCE = 10.0
 
 
 def _hold_imports() -> None:
     """Wait until no other thread imports any of our modules, and block imports."""
-    end = time.monotonic() + _PATIENCE
+    end = time.monotonic() + PATIENCE
     _imp.acquire_lock()
     while _is_imported_elsewhere() and time.monotonic() < end:
         _imp.release_lock()

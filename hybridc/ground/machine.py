@@ -90,6 +90,11 @@ class Machine:
         """The time from which a call releases Python's lock: twice what that costs."""
         return 2 * self.costs.lock
 
+    @property
+    def spin(self) -> float:
+        """The time for which a thread waits before it sleeps: what waking takes where the core sleeps, too."""
+        return 10 * self.costs.wake
+
     def cut_at(self, work: float) -> Machine:
         """The same, where threads share what takes so many nanoseconds in pieces that take as long: for tests."""
         return replace(self, costs=replace(self.costs, region=work / 4, wake=work / 2.4))
@@ -99,6 +104,9 @@ class Machine:
         return repr(astuple(self.costs))
 
 
+# Chunks of a parallel region for each thread, where they are large enough: one that the system holds up then delays one
+# of them only.
+CHUNKS = 4
 # Caches as nearly all processors since 2015 have at least.
 NOMINAL = Machine("any", 2, 64, 32 << 10, 256 << 10, 4 << 20, Costs())
 
@@ -173,8 +181,9 @@ def _caches() -> Mapping[str, int]:
 
 
 # --- GPUs -------------------------------------------------------------------------------------------------------------
-# One description for all of them, as what is cut decides the order of sums, and compiling needs no GPU. What it has to
-# get right is which config is faster; the fastest of the first few is found by running them (``devices/tuning.py``).
+# Code is made for one description of all of them, as what is cut decides the order of sums, and compiling needs no GPU.
+# What it has to get right is which config is faster. The fastest of the first few is found by running those for which
+# the GPU has room, as its driver says (``devices/tuning.py``).
 
 
 @dataclass(frozen=True)
@@ -184,8 +193,9 @@ class Gpu:
     ``read`` is what a multiprocessor reads, ``latency`` how long it waits for the first bytes, ``launch`` how long a
     launch takes at least, ``memory`` what the whole GPU reads and writes. ``flops`` are of one multiprocessor by the
     bytes of an element, ``tensor_flops`` those of single precision that may be rounded for tensor cores. ``shared`` is
-    the shared memory that a program may have, ``least_shared`` what it has on every GPU that configs are made for.
-    ``threads`` are those of a multiprocessor, in warps of ``warp``.
+    the shared memory that a program may have, ``granted`` what it has without asking, ``least_shared`` what it has on
+    every GPU that configs are made for. ``registers`` and ``threads``, in warps of ``warp``, are those of a
+    multiprocessor; ``cache`` is the second cache, with lines of ``line``. Arrays are at multiples of ``alignment``.
     """
 
     name: str = "H200"
@@ -197,9 +207,18 @@ class Gpu:
     flops: Mapping[int, float] = field(default_factory=lambda: {2: 7000.0, 4: 450.0, 8: 450.0})
     tensor_flops: float = 3000.0
     shared: int = 160 << 10
+    granted: int = 48 << 10
     least_shared: int = 64 << 10
+    registers: int = 256 << 10
     threads: int = 2048
     warp: int = 32
+    cache: int = 50 << 20
+    line: int = 128
+    alignment: int = 256
+
+    def has_room(self, warps: int, shared: int) -> bool:
+        """Whether a program of so many warps and bytes of shared memory can run."""
+        return warps * self.warp <= self.threads and shared <= self.shared
 
 
 GPU = Gpu()

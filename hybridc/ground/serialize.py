@@ -31,7 +31,7 @@ from hybridc.ground.sizes import Size
 T = TypeVar("T")
 
 NOT_KEPT: Mapping[str, Any] = {"kept": False}
-_LENGTH = 8
+_LENGTH = 8  # bytes of the number in front
 
 
 class NotWritable(Exception):

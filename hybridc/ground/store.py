@@ -33,6 +33,7 @@ else:
 
 T = TypeVar("T")
 
+# Bytes of a store by default: little of a disk, and more than the code of one project's networks takes.
 LIMIT = 1 << 30
 
 _FOLDER = "store-1"  # of the cache folder
@@ -41,7 +42,6 @@ _DIGEST = hashlib.sha256().digest_size
 # File names of a store: entries, sources for people, temporary files.
 _ENTRY = re.compile(r"[0-9a-f]{64}\.entry|\w+-[0-9a-f]{32}\.py")
 _PARTIAL = re.compile(r"hybridc-\w+\.partial")
-_OTHERS_WRITE = 0o022
 _KEEP = 0.75  # of the limit is kept by eviction
 _SHARE = 16  # rescan the folder after writing this part of the limit
 _LOCKED = 1.0  # seconds after which a temporary file of a live writer must be locked
@@ -239,7 +239,7 @@ def may_be_anothers(found: os.stat_result) -> bool:
     """Whether a file or folder belongs to another user, or others may write it."""
     if not hasattr(os, "getuid"):
         return False
-    return found.st_uid != os.getuid() or bool(stat.S_IMODE(found.st_mode) & _OTHERS_WRITE)
+    return found.st_uid != os.getuid() or bool(found.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
 
 
 def _pack(key: str, data: bytes) -> bytes:

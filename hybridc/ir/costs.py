@@ -29,6 +29,14 @@ REMATERIALIZED = int(2 * _SINGLE * NOMINAL.costs.byte / NOMINAL.costs.operation)
 SQUARE = math.isqrt(NOMINAL.first // 2 // (2 * 8))
 # Elements of an iteration space that is walked as one tile: an array of them fills the second cache.
 ONE_TILE = NOMINAL.second // _SINGLE
+# Elements of an array that fills half of the first cache: it stays there while others are read.
+SMALL = NOMINAL.first // 2 // _SINGLE
+# A reader of so many times as many elements hardly notices that it computes a value again: 6 % of its work.
+MANY = 16
+# Bytes of the third cache that a core has for itself, if four share it.
+OF_CORE = NOMINAL.third // 4
+# Bytes of a row from which on rows share a part of the first cache: half of one of its eight ways.
+SAME_SET = NOMINAL.first // 8 // 2
 # How many times as long an element takes that does not follow the one before in memory: a part of its line, of which
 # half is used by the rows beside it.
 STRIDED = NOMINAL.line // _SINGLE // 2

@@ -24,7 +24,7 @@ from hybridc.ir.strides import row_major
 DType = np.dtype[Any]
 Shape = tuple[int, ...]
 Strides = tuple[int, ...]
-ARENA = 0
+ARENA = 0  # the slot of a call's arena: arguments, results and constants follow it
 
 
 @dataclass

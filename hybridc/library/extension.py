@@ -17,11 +17,10 @@ from typing import Any
 from hybridc.errors import MXNetError
 from hybridc.ground.cached import cached_property
 from hybridc.ground.locks import ForkLock
+from hybridc.ground.version import MXNET_VERSION
 from hybridc.library.extension_compile import shim
 
-ABI = 11
-# The MXNet version that a library is given: 1.9.1.
-MXNET_VERSION = 10901
+ABI = 11  # MX_LIBRARY_VERSION of MXNet's lib_api.h
 
 # The thunks that every library has, in the order in which MXNet looks them up.
 _NEEDED = (

@@ -16,6 +16,7 @@ from hybridc.library.extension import LibraryOp
 _NAMES = ("float32", "float64", "float16", "uint8", "int32", "int8", "int64")
 DTYPES: dict[int, DType] = {code: np.dtype(name) for code, name in enumerate(_NAMES)}
 CODES: dict[DType, int] = {dtype: code for code, dtype in DTYPES.items()}
+# How a library writes a size that it does not know; as a signed or unsigned number it is -1.
 _UNKNOWN_SIZES = (0, 0xFFFFFFFF)
 _STORAGE = ("default", "row_sparse", "csr")
 # The most cached signatures of one operator.

@@ -23,8 +23,7 @@ _SOURCE = Path(__file__).with_name("extension_shim.cc")
 _FLAGS = ("-O2", "-std=c++11", "-shared", "-fPIC")
 _COMPILERS = ("c++", "g++", "clang++")
 _ABI = 1  # of extension_shim.cc
-_SECONDS = 120
-_OTHERS_WRITE = 0o022
+_SECONDS = 120  # for which a compiler may run: it needs three
 
 
 @functools.cache
@@ -61,8 +60,7 @@ def _load() -> Any:
 
 
 def _open(path: Path) -> Any:
-    stat = path.stat()
-    if hasattr(os, "getuid") and (stat.st_uid != os.getuid() or stat.st_mode & _OTHERS_WRITE):
+    if may_be_anothers(path.stat()):
         raise OSError(f"{path} may come from somebody else")  # the cache folder may be a shared one
     loaded = ctypes.CDLL(str(path))
     if loaded.shim_abi() != _ABI:

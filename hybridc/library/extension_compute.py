@@ -30,18 +30,15 @@ from hybridc import random
 from hybridc.dialects.operator import Array
 from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.errors import MXNetError
-from hybridc.ground.buffers import SMALLEST, empty
+from hybridc.ground.buffers import ALIGNMENT, SMALLEST, empty
 from hybridc.library.extension_call import Call, ExtensionState, type_code
 
 Signature = tuple[tuple[Shape, DType], ...]
 
-_RANDOM_STATES = 1024
-_STATE_WORDS = 624
-# The most cached frames, random states and signatures.
-_KEPT_FRAMES = 16
-_KEPT_RANDOM = 4
-_KEPT_PLANS = 256
-_ALIGNED = 64
+# What a library of MXNet's is given: so many generators of the Mersenne Twister, each of so many words.
+_RANDOM_STATES, _STATE_WORDS = 1024, 624
+# The most cached frames, random states and signatures: of what a training loop uses by turns.
+_KEPT_FRAMES, _KEPT_RANDOM, _KEPT_PLANS = 16, 4, 256
 _VERSIONS = itertools.count(1)
 _Malloc = CFUNCTYPE(c_void_p, c_void_p, c_int)
 
@@ -162,8 +159,8 @@ def _without_shim(call: Call, function: int | None, compute: Any) -> tuple[Calla
     buffers: list[Any] = []
 
     def allocate(_: Any, size: int) -> int:
-        buffers.append(np.empty(max(size, 1) + _ALIGNED, np.uint8))
-        return -(-buffers[-1].ctypes.data // _ALIGNED) * _ALIGNED
+        buffers.append(np.empty(max(size, 1) + ALIGNMENT, np.uint8))
+        return -(-buffers[-1].ctypes.data // ALIGNMENT) * ALIGNMENT
 
     callback = _Malloc(allocate)
     compute.cpu_malloc = cast(callback, c_void_p).value

@@ -32,12 +32,13 @@ from hybridc.array.ndarray import NDArray, values_of
 from hybridc.dtypes import BFLOAT16, DType
 from hybridc.errors import MXNetError
 
+# The marks with which MXNet's files begin, and arrays in them: of its formats 1, 2 and 3.
 _FILE = 0x112
 _V1, _V2, _V3 = 0xF993FAC8, 0xF993FAC9, 0xF993FACA
 _I32, _U32, _U64 = Struct("<i"), Struct("<I"), Struct("<Q")
 _CPU = Struct("<ii").pack(1, 0)
 _STORAGE = ("default", "row_sparse", "csr")
-_MOST_DIMENSIONS = 32
+_MOST_DIMENSIONS = 32  # of an array: NumPy's own bound, up to version 1
 # A small file may claim a sparse array of any size: above this one nobody wants it dense.
 _DENSE_LIMIT = 1 << 32
 _NAMES = "float32 float64 float16 uint8 int32 int8 int64 bool int16 uint16 uint32 uint64"

@@ -19,10 +19,8 @@ from hybridc.runtime.devices.host_step import host_step
 from hybridc.runtime.devices.replay import Recordings, Replay
 from hybridc.runtime.devices.step import DeviceStep, Either
 from hybridc.runtime.devices.tuning import fastest, known
+from hybridc.runtime.executable import KEPT
 from hybridc.runtime.planned_executable import PlannedExecutable
-
-# The most idle workspaces.
-_KEPT = 4
 
 
 class Copies(list[int]):
@@ -105,7 +103,7 @@ class DeviceExecutable(PlannedExecutable):
     def release(self, workspace: Any) -> None:
         """Return a workspace to the pool; beyond the limit the least recently used one is freed."""
         self._free.append(workspace)
-        if len(self._free) > _KEPT:
+        if len(self._free) > KEPT:
             del self._free[0]
 
     def _all_steps(self, program: TritonProgram) -> list[DeviceStep]:
@@ -136,18 +134,19 @@ class DeviceExecutable(PlannedExecutable):
     def _config(self, step: Launch, bases: Sequence[int]) -> Config:
         """The fastest configuration of a function on this GPU, tuned on copies of the arguments.
 
-        Copies, as a function may overwrite what it reads. Without memory for them, and on the interpreter,
-        it is the configuration that is expected to be the fastest.
+        What the GPU has no room for is not compiled. Copies, as a function may overwrite what it reads. Without memory
+        for them, and on the interpreter, it is the configuration that is expected to be the fastest.
         """
         device = self.device
-        found = step.configs[0] if device.is_host else known(device, step.function, step.configs, step.numbers)
+        configs = [c for c in step.configs if device.description.has_room(c.warps, c.shared)] or step.configs
+        found = configs[0] if device.is_host else known(device, step.function, configs, step.numbers)
         if found is not None:
             return found
         copies = self._apart({slot for slot, _ in step.buffers}, bases)
         if copies is None:
-            return step.configs[0]
+            return configs[0]
         pointers = [copies[slot] + offset for slot, offset in step.buffers]
-        return fastest(device, step.function, step.configs, pointers, step.numbers)
+        return fastest(device, step.function, configs, pointers, step.numbers)
 
     def _apart(self, slots: Iterable[int], bases: Sequence[int]) -> Copies | None:
         """The addresses of all slots, some of them copied; None if there is no memory for the copies."""

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from hybridc.lower.numpy.emit_module import PythonProgram
 
 _NUMBER = itertools.count()
-# The most idle workspaces: one for each thread that ran the graph at the same time, but no more than
-# this.
-_KEPT = 4
+# The most idle workspaces: one for each thread that ran the graph at the same time, but no more than this, as each
+# takes the memory of an arena.
+KEPT = 4
 
 
 class Executable(ABC):
@@ -67,7 +67,7 @@ class Executable(ABC):
 
     def release(self, workspace: Any) -> None:
         """Return a workspace to the pool."""
-        if len(self._free) < _KEPT:
+        if len(self._free) < KEPT:
             self._free.append(workspace)
 
     def __call__(self, *arrays: Any) -> Any:

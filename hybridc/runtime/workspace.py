@@ -6,10 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from hybridc.ground.buffers import empty
+from hybridc.ground.buffers import ALIGNMENT, empty
 from hybridc.ir.native_plan import PlainArray
-
-ALIGNMENT = 64
 
 
 class Workspace(np.ndarray[Any, Any]):

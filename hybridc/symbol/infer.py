@@ -20,7 +20,7 @@ from hybridc.symbol.graph import Entry, SymbolNode
 from hybridc.symbol.node_attributes import declared_dtype, declared_shape
 
 T = TypeVar("T")
-_KEY_SHAPE: Shape = (2,)
+_KEY_SHAPE: Shape = (2,)  # of a key of the random generator
 _KEY_DTYPE = np.dtype(np.uint64)
 _FLOAT32 = np.dtype(np.float32)
 # Two sizes with many divisors, substituted for unknown ones: what is equal for both does not depend on them.

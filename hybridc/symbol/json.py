@@ -20,19 +20,17 @@ from hybridc.dialects.operator import Operator
 from hybridc.errors import MXNetError
 from hybridc.ground.hooks import HOOKS
 from hybridc.ground.nesting import as_list
+from hybridc.ground.version import MXNET_VERSION
 from hybridc.symbol.graph import Entry, SymbolNode, topological
 from hybridc.symbol.node_attributes import HIDDEN
 from hybridc.symbol.subgraph_nodes import body_to_nodes, read_subgraph
-
-_VERSION = 10901
-
 
 # --- writing ---------------------------------------------------------------------------------------------------
 
 
 def to_json(entries: Sequence[Entry], remove_amp_cast: bool = True) -> str:
     """The graph of some values as text."""
-    version = _object({"mxnet_version": f'["int", {_VERSION}]'}, 2)
+    version = _object({"mxnet_version": f'["int", {MXNET_VERSION}]'}, 2)
     return _object({**_graph(entries, remove_amp_cast, 0), "attrs": version}, 0, lines=True)
 
 
@@ -273,7 +271,7 @@ class _GraphReader:
         members = _object_of(given)
         if members is None:
             raise self.wrong(f"{what}: a subgraph is {type(given).__name__}, expected an object")
-        return self.heads(members, _VERSION)
+        return self.heads(members, MXNET_VERSION)
 
     def version(self, graph: dict[str, Any]) -> int:
         """The version of MXNet that wrote the file; 800 where it did not yet say so."""

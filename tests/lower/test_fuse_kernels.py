@@ -13,6 +13,7 @@ from xdsl.dialects.linalg import ops as linalg
 
 import hybridc as mx
 from hybridc.compile.stages import Traced
+from hybridc.ir.costs import MANY
 from hybridc.ir.structured import kernels, places_of, shape_of
 from hybridc.trace.tracer import trace_call
 from hybridc.transforms.structured import fuse_kernels, loop_groups
@@ -69,7 +70,7 @@ def check_nest(domain, ops, small):
                     assert [theirs[i] for i in places] == [axes[i] for i in maps[-1]]
         if math.prod(domain) > max(small, 1):
             assert 0 not in reduced or not inside, "read before the last tile"
-            cheap = math.prod(shape_of(op.results[0])) * fuse_kernels.MANY <= math.prod(domain)
+            cheap = math.prod(shape_of(op.results[0])) * MANY <= math.prod(domain)
             assert 0 in axes or (cheap and inside and not reduced), "computed again in every tile"
 
 

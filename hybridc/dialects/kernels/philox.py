@@ -19,6 +19,7 @@ from hybridc.ground.machine import machine
 if TYPE_CHECKING:
     tl: Any = None  # triton.language, which a kernel's module imports
 
+# Constants of Philox4x64-10 (Salmon et al., Parallel random numbers: as easy as 1, 2, 3, SC 2011).
 MULTIPLIERS = (0xD2E7470EE14C6C93, 0xCA5A826395121157)
 STEPS = (0x9E3779B97F4A7C15, 0xBB67AE8584CAA73B)  # key increments per round
 ROUNDS = 10

@@ -40,8 +40,7 @@ from xdsl.irdl import (
 from xdsl.utils.exceptions import VerifyException
 
 from hybridc.dialects.mlir.integer_array import integers_of
-
-ALIGNMENT = 64  # arrays start at its multiples, so that vectors of every width are aligned
+from hybridc.ground.buffers import ALIGNMENT
 
 
 def aligned(size: int) -> int:

@@ -312,6 +312,7 @@ class Elu(Unary):
         ]
 
 
+# Klambauer et al., Self-Normalizing Neural Networks: they keep mean 0 and variance 1.
 _SELU_ALPHA, _SELU_SCALE = 1.6732632423543772848, 1.0507009873554804934
 
 

@@ -13,6 +13,7 @@ from typing import Protocol
 from xdsl.ir import SSAValue
 
 from hybridc.dialects.mlir.hybrid_rt import aligned
+from hybridc.ground.machine import NOMINAL
 from hybridc.ir.costs import sharing
 from hybridc.ir.grid_kernel import TileKernel, shared_axes, tile_kernels, tile_of
 from hybridc.ir.kernel import Kernel, analyse
@@ -22,9 +23,9 @@ from hybridc.ir.structured import Shape, dtype_of, shape_of
 from hybridc.lower.llvm.loops.copy_loops import Strides
 from hybridc.lower.llvm.loops.parallel_regions import GridPhase, ParallelRegion, ParallelRegions, TilePhase
 
-# Bytes that nests make for each other at a tile: as much as leaves room in a core's second cache. Tiles that are cut
-# smaller have at least so many rows, for each of which a contraction's other operand is laid out again.
-CACHED, FEWEST = 2**22, 64
+# Bytes that nests make for each other at a tile: as much as the third cache holds. Tiles that are cut smaller have at
+# least so many rows, with which packing a contraction's other operand, as long as multiplying ten, pays.
+CACHED, FEWEST = NOMINAL.third, 64
 
 
 class TileKernelCache(Protocol):

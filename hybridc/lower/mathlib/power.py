@@ -26,6 +26,7 @@ from hybridc.lower.mathlib.value import (
     sqrt,
 )
 
+# log2(e) as double precision has it, and what is missing.
 LOG2E, LOG2E_LOW = 1.4426950408889634, 2.0355273740931033e-17
 INFINITY, NAN = math.inf, math.nan
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from hybridc.dialects.math.reduction import LONG_COLUMN
 from hybridc.ir.kernel import Axes
 from hybridc.ir.structured import Shape
 from hybridc.ir.tile_program import TileProgram
@@ -402,8 +403,7 @@ def _times(shape: Shape) -> str:
 # ``np.add.reduce`` spends some twenty nanoseconds on each row, or each row's share of a sum of columns; ``np.einsum``
 # needs a fraction of that (a third for rows of 1024 elements, less for shorter ones), and it sums products without an
 # array for them. But it adds with fewer partial sums: longer rows would be less exact.
-SHORT_ROW = 4096
-SHORT_COLUMN = 512
+SHORT_ROW, SHORT_COLUMN = LONG_COLUMN, 512
 # ``np.maximum.reduce`` and its like spend fifty to a hundred nanoseconds on each row. For up to so many columns, and
 # from so many rows on, a call for each column takes a tenth to a third of the time.
 NARROW, MANY_ROWS = 32, 512

@@ -12,9 +12,9 @@ from hybridc.dialects.handwritten import TritonKernel
 from hybridc.dialects.operator_attribute import DType
 from hybridc.errors import CustomOpError, MXNetError
 from hybridc.lower.triton.triton_function import Config, TritonFunction, TritonLaunch
+from hybridc.transforms.kernels.tile_machine import NARROW
 
 _JIT = re.compile(r"\A(@[^\n]*\n)+")
-_FEWER = 2**31  # numbers below are given as 32 bits
 
 
 def launch(kernel: TritonKernel, dtypes: Sequence[DType]) -> TritonLaunch:
@@ -23,7 +23,7 @@ def launch(kernel: TritonKernel, dtypes: Sequence[DType]) -> TritonLaunch:
     name = _plain(kernel.function).__name__
     head = f'"""{name}, written by hand."""\n\nimport triton\nimport triton.language as tl\n'
     source = "\n\n".join([head, *(source_of(f) for f in (*kernel.helpers, kernel.function))])
-    kinds = tuple("i32" if abs(n) < _FEWER else "i64" for n in kernel.numbers)
+    kinds = tuple("i32" if abs(n) < NARROW else "i64" for n in kernel.numbers)
     made = TritonFunction(name, source, tuple(dtypes), kinds, tuple(kernel.constants))
     x, y, z = (*kernel.grid, 1, 1)[:3]
     config = Config(tuple(kernel.constants.items()), (x, y, z), kernel.warps, kernel.stages)

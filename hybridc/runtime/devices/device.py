@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hybridc.errors import DeviceError
+from hybridc.ground.machine import GPU, Gpu
 from hybridc.lower.triton.texts import copy_launch, fill_launch
 from hybridc.lower.triton.triton_function import Config, TritonFunction
 from hybridc.runtime.devices.array import DeviceArray, DeviceMemory
@@ -53,7 +54,8 @@ def _padded(nbytes: int) -> int:
 class Device(ABC):
     """A device with in-order, asynchronous streams.
 
-    ``capability`` is the compute capability, as (9, 0); ``multiprocessors`` their number.
+    ``capability`` is the compute capability, as (9, 0). ``description`` is what its driver says; the nominal GPU, if
+    there is no driver.
     """
 
     #: Whether its memory is the host's and its work synchronous, so that NumPy can use its arrays.
@@ -64,13 +66,13 @@ class Device(ABC):
     name: str
     index: int
     capability: tuple[int, int]
-    multiprocessors: int
+    description: Gpu = GPU
 
     # --- memory --------------------------------------------------------------------------------------------
 
     @abstractmethod
     def allocate(self, nbytes: int) -> DeviceMemory:
-        """Uninitialised memory, aligned to 256 bytes.
+        """Uninitialised memory, aligned as the description says.
 
         Raises:
             DeviceMemoryError: there is not enough.

@@ -18,13 +18,12 @@ from hybridc.ir.strides import row_major
 from hybridc.runtime.devices.array import DeviceArray, DeviceMemory
 from hybridc.runtime.devices.device import Device
 
-# DLPack's device types and type codes.
-CPU, CUDA = 1, 2
+# DLPack's device types and type codes, and its name of the default stream.
+CPU, CUDA, _DEFAULT_STREAM = 1, 2, 1
 _CODES = {"i": 0, "u": 1, "f": 2, "b": 6}
 _KINDS = {code: kind for kind, code in _CODES.items()}
-_OTHERS = {BFLOAT16: 4}
+_OTHERS = {BFLOAT16: 4}  # of no kind of NumPy's
 _NAME, _USED = b"dltensor", b"used_dltensor"
-_DEFAULT_STREAM = 1  # in the protocol
 
 
 class _Tensor(ctypes.Structure):

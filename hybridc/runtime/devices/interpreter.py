@@ -16,12 +16,11 @@ import numpy as np
 import numpy.typing as npt
 
 from hybridc.errors import DeviceMemoryError
+from hybridc.ground.machine import GPU
 from hybridc.lower.triton.triton_function import Config, TritonFunction
 from hybridc.runtime.devices.array import DeviceArray, DeviceMemory
 from hybridc.runtime.devices.device import Device, Event, Launch
 from hybridc.runtime.triton_kernel import interpret
-
-_ALIGNMENT = 256
 
 
 class Interpreter(Device):
@@ -32,7 +31,6 @@ class Interpreter(Device):
 
     is_host = True
     capability = (9, 0)
-    multiprocessors = 132
 
     def __init__(self, index: int = 0) -> None:
         self.index = index
@@ -40,10 +38,10 @@ class Interpreter(Device):
 
     def allocate(self, nbytes: int) -> DeviceMemory:
         try:
-            owner = np.empty(nbytes + _ALIGNMENT, np.uint8)
+            owner = np.empty(nbytes + GPU.alignment, np.uint8)
         except (MemoryError, ValueError) as error:
             raise DeviceMemoryError(f"{self.name}: no {nbytes} bytes of memory are left for an array") from error
-        return DeviceMemory(-(-owner.ctypes.data // _ALIGNMENT) * _ALIGNMENT, nbytes, owner)
+        return DeviceMemory(-(-owner.ctypes.data // GPU.alignment) * GPU.alignment, nbytes, owner)
 
     def upload(self, target: int, source: npt.NDArray[Any]) -> None:
         ctypes.memmove(target, source.ctypes.data, source.nbytes)

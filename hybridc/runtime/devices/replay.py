@@ -18,6 +18,7 @@ from typing import Any
 import numpy.typing as npt
 
 from hybridc.errors import DeviceError, DeviceMemoryError, MXNetError
+from hybridc.ground.machine import GPU
 from hybridc.ir.planned import PlannedProgram
 from hybridc.runtime.devices.array import DeviceArray, DeviceMemory
 from hybridc.runtime.devices.device import Device, packed_size
@@ -29,7 +30,6 @@ _SMALL = 1 << 20
 _PATIENCE = 1
 # After so many replays addresses are tried again: parameters are replaced now and then.
 _LONG = 16
-_APART = 256
 
 
 class Recordings:
@@ -128,7 +128,7 @@ class Replay:
                 self._loose[self._first + i] = f"result {i} has {spec.nbytes} bytes, too many to be copied"
                 continue
             self._own[self._first + i] = size
-            size += -(-spec.nbytes // _APART) * _APART
+            size += -(-spec.nbytes // GPU.alignment) * GPU.alignment
         self._block = self._device.allocate(size)
         self._watch()
 

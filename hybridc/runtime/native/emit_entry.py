@@ -12,6 +12,7 @@ from hybridc.runtime.native.ir_text import Record, TextFunction, TextModule, Tex
 from hybridc.runtime.native.structures import (
     ALIGNED,
     C_CONTIGUOUS,
+    POINTER,
     WRITEABLE,
     ArrayObject,
     ArrayRecord,
@@ -22,7 +23,6 @@ from hybridc.runtime.native.structures import (
     StepRecord,
 )
 
-_POINTER = 8
 _BYTE_ORDER = ord("<" if sys.byteorder == "little" else ">")  # the byte order in dtypes read from some files
 
 
@@ -44,7 +44,7 @@ def _run(module: TextModule, share: TextFunction) -> TextFunction:
         step = f.record(steps, StepRecord, i)
         places = step.buffers
         with f.count(step.buffer_count) as b:
-            f.store("ptr", _resolve(f, slots, f.record(places, PositionRecord, b)), f.at(buffers, b * _POINTER))
+            f.store("ptr", _resolve(f, slots, f.record(places, PositionRecord, b)), f.at(buffers, b * POINTER))
         scratch = _resolve(f, slots, step.record("scratch"))
         extent = step.extent
         alone = (extent <= step.alone) | program.threads.equals(1)
@@ -58,7 +58,7 @@ def _run(module: TextModule, share: TextFunction) -> TextFunction:
 
 def _resolve(f: TextFunction, slots: TextValue, place: Record) -> TextValue:
     """slots[place.slot] + place.offset"""
-    return f.at(f.load("ptr", f.at(slots, place.slot * _POINTER)), place.offset)
+    return f.at(f.load("ptr", f.at(slots, place.slot * POINTER)), place.offset)
 
 
 def _fits(module: TextModule) -> TextFunction:
@@ -140,7 +140,7 @@ def _execute(module: TextModule, run: TextFunction) -> TextFunction:
     steps, count, release = program.steps, program.step_count, program.release.differs(0)
     arguments = f.stack(f.constant("i64", 3))
     f.store("ptr", workspace, arguments)
-    f.store("ptr", results, f.at(arguments, 2 * _POINTER))
+    f.store("ptr", results, f.at(arguments, 2 * POINTER))
     at = f.variable("i64", 0)
     with f.loop() as loop:
         first = at.get()
@@ -157,7 +157,7 @@ def _execute(module: TextModule, run: TextFunction) -> TextFunction:
         given = _tuple(f, outside, inputs, program.input_count)
         with f.when(given.equals(0)):
             f.ret(0)
-        f.store("ptr", given, f.at(arguments, _POINTER))
+        f.store("ptr", given, f.at(arguments, POINTER))
         callee = f.record(steps, StepRecord, host).host
         answer = f.call("ptr", outside.vectorcall, callee, arguments, f.constant("i64", 3), f.constant("ptr", 0))
         f.call("void", outside.decref, given)
@@ -173,7 +173,7 @@ def _tuple(f: TextFunction, outside: Record, items: TextValue, count: TextValue)
     """A tuple of the objects at ``items``; null after an error."""
     made = f.call("ptr", outside.tuple_new, count)
     with f.when(made.differs(0)), f.count(count) as i:
-        item = f.load("ptr", f.at(items, i * _POINTER))
+        item = f.load("ptr", f.at(items, i * POINTER))
         f.call("void", outside.incref, item)
         f.call("i32", outside.tuple_set, made, i, item)
     return made
@@ -196,7 +196,7 @@ def _entry(module: TextModule, fits: TextFunction, fresh: TextFunction, execute:
     with f.when(n.differs(input_count + 2)):
         _raise(module, f, outside, "entry(workspace, into, *arrays): a wrong number of arrays")
     workspace = f.load("ptr", arguments)
-    into = f.load("ptr", f.at(arguments, _POINTER))
+    into = f.load("ptr", f.at(arguments, POINTER))
     with f.when(f.record(workspace, ArrayObject).type.differs(outside.workspace)):
         _raise(module, f, outside, "entry(workspace, into, *arrays): workspace is no Workspace")
     with f.when(f.load("i64", f.record(workspace, ArrayObject).shape) < program.arena):
@@ -207,21 +207,21 @@ def _entry(module: TextModule, fits: TextFunction, fresh: TextFunction, execute:
 
     slots = f.stack(program.slot_count)
     f.store("ptr", f.record(workspace, ArrayObject).data, slots)
-    inputs, specs = f.at(arguments, 2 * _POINTER), program.inputs
+    inputs, specs = f.at(arguments, 2 * POINTER), program.inputs
     usable = f.constant("i32", C_CONTIGUOUS | ALIGNED)
     with f.count(input_count) as i:
-        array = f.load("ptr", f.at(inputs, i * _POINTER))
+        array = f.load("ptr", f.at(inputs, i * POINTER))
         cell = f.record(specs, ArrayRecord, i)
         with f.when(f.call("i1", fits, outside.here, array, cell.here, usable).equals(0)):
             f.call("void", outside.incref, outside.not_implemented)
             f.ret(outside.not_implemented)
-        f.store("ptr", f.record(array, ArrayObject).data, f.at(slots, i * _POINTER + _POINTER))
+        f.store("ptr", f.record(array, ArrayObject).data, f.at(slots, i * POINTER + POINTER))
 
     result_count = program.result_count
     results = f.call("ptr", outside.tuple_new, result_count)
     with f.when(results.equals(0)):
         f.ret(null)
-    result_slots, result_specs = f.at(slots, input_count * _POINTER + _POINTER), program.results
+    result_slots, result_specs = f.at(slots, input_count * POINTER + POINTER), program.results
     writeable = f.constant("i32", C_CONTIGUOUS | ALIGNED | WRITEABLE)
     with f.count(result_count) as r:
         cell = f.record(result_specs, ArrayRecord, r)
@@ -244,11 +244,11 @@ def _entry(module: TextModule, fits: TextFunction, fresh: TextFunction, execute:
                 f.call("void", outside.decref, results)
                 f.ret(null)
         f.call("i32", outside.tuple_set, results, r, made.get())
-        f.store("ptr", f.record(made.get(), ArrayObject).data, f.at(result_slots, r * _POINTER))
+        f.store("ptr", f.record(made.get(), ArrayObject).data, f.at(result_slots, r * POINTER))
 
-    constant_slots, constants = f.at(result_slots, result_count * _POINTER), program.constants
+    constant_slots, constants = f.at(result_slots, result_count * POINTER), program.constants
     with f.count(program.constant_count) as c:
-        f.store("ptr", f.load("ptr", f.at(constants, c * _POINTER)), f.at(constant_slots, c * _POINTER))
+        f.store("ptr", f.load("ptr", f.at(constants, c * POINTER)), f.at(constant_slots, c * POINTER))
     with f.when(f.call("i1", execute, address, slots, workspace, inputs, results).equals(0)):
         f.call("void", outside.decref, results)
         f.ret(null)

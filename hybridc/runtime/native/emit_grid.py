@@ -6,9 +6,7 @@ What one phase writes there is in the thread's cache when the next one reads it,
 from __future__ import annotations
 
 from hybridc.runtime.native.ir_text import TextFunction, TextModule
-from hybridc.runtime.native.structures import GridCell, GridPartCell, PositionRecord
-
-_POINTER = 8
+from hybridc.runtime.native.structures import POINTER, GridCell, GridPartCell, PositionRecord
 
 
 def emit_grid(module: TextModule) -> TextFunction:
@@ -22,7 +20,7 @@ def emit_grid(module: TextModule) -> TextFunction:
     f.store("ptr", scratch, slots)
     with f.count(high, low) as point:
         with f.count(count) as i:
-            f.store("ptr", f.load("ptr", f.at(buffers, i * _POINTER)), f.at(slots, (i + 1) * _POINTER))
+            f.store("ptr", f.load("ptr", f.at(buffers, i * POINTER)), f.at(slots, (i + 1) * POINTER))
         rest, axis = f.variable("i64", point), f.variable("i64", axes)
         with f.loop() as walk:
             walk.leave_if(axis.get() <= 0)
@@ -33,14 +31,14 @@ def emit_grid(module: TextModule) -> TextFunction:
             rest.set(before)
             with f.count(count) as i:
                 step = f.load("i64", f.at(steps, (axis.get() * count + i) * 8))
-                slot = f.at(slots, (i + 1) * _POINTER)
+                slot = f.at(slots, (i + 1) * POINTER)
                 f.store("ptr", f.at(f.load("ptr", slot), index * step), slot)
         with f.count(grid.part_count) as number:
             part = f.record(grid.parts, GridPartCell, number)
             with f.count(part.buffer_count) as i:
                 place = f.record(part.buffers, PositionRecord, i)
-                buffer = f.at(f.load("ptr", f.at(slots, place.slot * _POINTER)), place.offset)
-                f.store("ptr", buffer, f.at(given, i * _POINTER))
+                buffer = f.at(f.load("ptr", f.at(slots, place.slot * POINTER)), place.offset)
+                f.store("ptr", buffer, f.at(given, i * POINTER))
             own = f.at(scratch, part.scratch)
             f.call("void", part.code, given, part.numbers, f.constant("i64", 0), part.extent, own)
     f.ret()

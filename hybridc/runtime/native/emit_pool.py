@@ -10,20 +10,18 @@ Each function here writes one native function; its docstring says what that does
 
 from __future__ import annotations
 
+from hybridc.ground.machine import CHUNKS, NOMINAL
 from hybridc.runtime.native.ir_text import Record, TextFunction, TextModule, TextValue
 from hybridc.runtime.native.structures import ClaimRecord, NativeTable, Outside, Pool, StepRecord, Timespec
 
-# How long a worker spins before it sleeps, in nanoseconds: as long as a wake-up takes.
-_SPIN = 50_000
-# Chunks of a region per thread: a thread that is preempted then delays one of them only.
-_PIECES = 4
+# How long a worker spins before it sleeps, in nanoseconds: all programs share the pool, so it is the nominal time.
+_SPIN = int(NOMINAL.spin)
 
-_FUTEX_WAIT, _FUTEX_WAKE = 128, 129  # FUTEX_PRIVATE_FLAG
-_EVERYBODY = (1 << 31) - 1
-_SET_MASK = 2
-_SIGNAL_SET = 128  # bytes
-_CORE_SET = 1024  # bytes
-_MONOTONIC = 1
+# Linux's constants: FUTEX_WAIT_PRIVATE, FUTEX_WAKE_PRIVATE, INT_MAX waiters; SIG_SETMASK, CLOCK_MONOTONIC; and the
+# bytes of a sigset_t and a cpu_set_t of glibc.
+_FUTEX_WAIT, _FUTEX_WAKE, _EVERYBODY = 128, 129, 2**31 - 1
+_SET_MASK, _MONOTONIC = 2, 1
+_SIGNAL_SET, _CORE_SET = 128, 1024
 
 
 def emit_pool(module: TextModule) -> TextFunction:
@@ -55,7 +53,7 @@ def _share(module: TextModule, start: TextFunction, drain: TextFunction, clock: 
     with f.when(pool.ready.equals(0)):
         f.call("void", start, address)
 
-    piece = _quotient_up(_quotient_up(extent, grain), threads * _PIECES) * grain
+    piece = _quotient_up(_quotient_up(extent, grain), threads * CHUNKS) * grain
     pieces = _quotient_up(extent, piece)
     limit = f.minimum(threads, pieces)
     pool.set(code=step.code, buffers=buffers, numbers=step.numbers, extent=extent, piece=piece, pieces=pieces)

@@ -6,9 +6,7 @@ Each function here writes one native function; its docstring says what that does
 from __future__ import annotations
 
 from hybridc.runtime.native.ir_text import Record, TextFunction, TextModule, TextValue
-from hybridc.runtime.native.structures import ArrayObject, NativeTable, Outside, WrapperCall
-
-_POINTER = 8
+from hybridc.runtime.native.structures import POINTER, ArrayObject, NativeTable, Outside, WrapperCall
 
 
 def emit_wrapper_call(module: TextModule, entry: TextFunction) -> None:
@@ -29,25 +27,25 @@ def emit_wrapper_call(module: TextModule, entry: TextFunction) -> None:
     with f.when(n.differs(program.input_count) | wrapped.busy.differs(0)):
         _give(f, outside, none)
     arguments = f.stack(n + 2)
-    arrays = f.at(arguments, 2 * _POINTER)
+    arrays = f.at(arguments, 2 * POINTER)
     f.store("ptr", wrapped.workspace, arguments)
-    f.store("ptr", none, f.at(arguments, _POINTER))
+    f.store("ptr", none, f.at(arguments, POINTER))
     with f.count(n) as i:
-        box = f.load("ptr", f.at(boxes, i * _POINTER))
+        box = f.load("ptr", f.at(boxes, i * POINTER))
         with f.when(f.record(box, ArrayObject).type.differs(wrapped.type)):
             _give(f, outside, none)
         array = f.load("ptr", f.at(box, wrapped.array_offset))
         with f.when(array.equals(0)):
             _give(f, outside, none)
-        f.store("ptr", array, f.at(arrays, i * _POINTER))
+        f.store("ptr", array, f.at(arrays, i * POINTER))
     # While the program runs without the GIL, another thread may put other arrays into the wrappers.
     with f.count(n) as i:
-        f.call("void", outside.incref, f.load("ptr", f.at(arrays, i * _POINTER)))
+        f.call("void", outside.incref, f.load("ptr", f.at(arrays, i * POINTER)))
     wrapped.set(busy=1)
     results = f.call("ptr", entry, anchor, arguments, n + 2)
     wrapped.set(busy=0)
     with f.count(n) as i:
-        f.call("void", outside.decref, f.load("ptr", f.at(arrays, i * _POINTER)))
+        f.call("void", outside.decref, f.load("ptr", f.at(arrays, i * POINTER)))
     with f.when(results.equals(0)):
         f.ret(0)
     with f.when(results.equals(outside.not_implemented)):
@@ -70,11 +68,11 @@ def _box(f: TextFunction, outside: Record, wrapped: Record, array: TextValue) ->
     made = f.call("ptr", outside.allocate, wrapped.type, f.constant("i64", 0))
     pattern = wrapped.pattern
     with f.when(made.differs(0)):
-        with f.count(wrapped.size // _POINTER, f.constant("i64", 2)) as word:
-            value = f.load("ptr", f.at(pattern, word * _POINTER))
+        with f.count(wrapped.size // POINTER, f.constant("i64", 2)) as word:
+            value = f.load("ptr", f.at(pattern, word * POINTER))
             with f.when(value.differs(0)):
                 f.call("void", outside.incref, value)
-                f.store("ptr", value, f.at(made, word * _POINTER))
+                f.store("ptr", value, f.at(made, word * POINTER))
         f.call("void", outside.incref, array)
         f.store("ptr", array, f.at(made, wrapped.array_offset))
     return made

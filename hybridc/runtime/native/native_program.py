@@ -25,7 +25,7 @@ from hybridc.runtime.native.structures import (
 )
 from hybridc.runtime.workspace import Workspace, workspace
 
-_METH_FASTCALL = 0x80
+_METH_FASTCALL = 0x80  # of methodobject.h
 
 
 class NativeProgram:

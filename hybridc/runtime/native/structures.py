@@ -41,6 +41,7 @@ class DescrObject(ctypes.Structure):
     )
 
 
+POINTER = ctypes.sizeof(c_void_p)
 _Line = c_uint8 * 64
 
 # Bits of ArrayObject.flags.

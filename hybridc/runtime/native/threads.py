@@ -11,13 +11,13 @@ import sys
 import time
 from typing import Any
 
+from hybridc.ground.buffers import ALIGNMENT
 from hybridc.ground.locks import ForkLock
 from hybridc.options import OPTIONS
 from hybridc.runtime.native.structures import ClaimRecord, Outside, Pool
 
 # The futex system call's number, on systems where our threads can wait by it.
 _FUTEX = {"x86_64": 202, "aarch64": 98}
-_ALIGNMENT = 64
 
 
 class Threads:
@@ -50,10 +50,10 @@ class Threads:
         outside.futex = _FUTEX.get(platform.machine(), 0) if sys.platform == "linux" else 0
         if not outside.futex:
             count = 1
-        memory = (ctypes.c_char * (ctypes.sizeof(Pool) + _ALIGNMENT))()
+        memory = (ctypes.c_char * (ctypes.sizeof(Pool) + ALIGNMENT))()
         handles, claims = (ctypes.c_int64 * count)(), (ClaimRecord * count)()
         self._pools += [memory, handles, claims]
-        pool = Pool.from_address(-(-ctypes.addressof(memory) // _ALIGNMENT) * _ALIGNMENT)
+        pool = Pool.from_address(-(-ctypes.addressof(memory) // ALIGNMENT) * ALIGNMENT)
         pool.outside = ctypes.addressof(outside)
         pool.threads = count
         pool.handles = ctypes.addressof(handles)

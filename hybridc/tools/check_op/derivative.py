@@ -26,6 +26,7 @@ from hybridc.tools.check_op.case import (
 )
 from hybridc.tools.check_op.checks import check
 
+# The step of central differences in double precision: about the third root of the rounding error.
 EPS = 1e-6
 
 

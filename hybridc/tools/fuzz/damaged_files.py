@@ -34,6 +34,7 @@ from hybridc.tools.fuzz.generate import program as generated
 from hybridc.tools.fuzz.random_program import FLOATS, INTEGERS, Array, RandomProgram
 
 _SIZES = ((), (0,), (1,), (3,), (2, 3), (2, 0, 2), (1, 2, 1, 3))
+# What a number becomes: at the ends of what types hold, where overflows and signs go wrong.
 _NUMBERS = (0, 1, -1, 7, 2**31 - 1, 2**31, 2**32 - 1, 2**63 - 1, -(2**63))
 _VALUES: tuple[Any, ...] = (
     None,

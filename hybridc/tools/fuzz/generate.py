@@ -29,10 +29,13 @@ from hybridc.ground.nesting import as_list
 from hybridc.tools.fuzz.check_program import is_raw
 from hybridc.tools.fuzz.random_program import FLOATS, INTEGERS, Array, Input, ProgramStep, RandomProgram, Shape, nested
 
+# Sizes of axes: few elements, as programs are many, with those that are special; sometimes one that is cut into tiles
+# with a rest. LARGEST bounds the elements of an array, RANKS its axes.
 SIZES = (0, 1, 1, 2, 2, 3, 3, 5, 7, 17)
 LARGE = (31, 64, 129, 500)
 LARGEST = 30000
 RANKS = 5
+# Values of attributes: the neutral elements, both signs, what is exact in half precision and what is not.
 NUMBERS = (0, 1, -1, 2, 3, -2, 5)
 REALS = (0.0, 1.0, -1.0, 0.5, 2.0, -0.25, 1e-3, 3.5)
 DTYPES = ("float32",) * 8 + ("float64",) * 3 + ("float16",) * 3 + ("bfloat16",) * 2 + INTEGERS + FLOATS[-2:]

@@ -27,6 +27,7 @@ FLOATS = ("float32", "float64", "float16", "bfloat16")
 INTEGERS = ("int8", "uint8", "int32", "int64")
 SPECIAL = (np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 0.5, 2.0)
 EXTREME = (*SPECIAL, 1e-30, -3e38, 1e-45, 65504.0, 88.8, -104.0)
+# The ends of integers' ranges, and the first one that double precision lacks.
 EXTREME_INTEGERS = (0, 1, -1, 2**31 - 1, -(2**31), 2**53 + 1, -(2**63), 2**63 - 1, 127, 255)
 
 

@@ -1,7 +1,7 @@
 """The description of the machine that programs are compiled for: ``python -m hybridc.tools.machine [--json]``.
 
 Prints what is known of the computer, what its operations cost and how each cost was got, the thresholds that follow,
-and the description of a GPU.
+and the GPUs: the nominal one that code is made for, and those that are there.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from hybridc.ground.machine import GPU, Machine, figures, machine
+from hybridc.ground.machine import GPU, NOMINAL, Gpu, Machine, figures, machine
 from hybridc.ir import costs
 from hybridc.lower.llvm.codegen import processor
+from hybridc.runtime.devices.nvidia.driver import READ, Driver, NoDriver, driver
 
 
 def thresholds(computer: Machine) -> dict[str, int]:
@@ -32,6 +33,9 @@ def thresholds(computer: Machine) -> dict[str, int]:
         "operations that a backward computes instead of the forward's being kept (nominal)": costs.REMATERIALIZED,
         "elements along both axes of a tile that crosses memory (nominal)": costs.SQUARE,
         "elements that are walked as one tile (nominal)": costs.ONE_TILE,
+        "elements that are computed again inside their reader (nominal)": costs.SMALL,
+        "bytes of partial results, or between contractions of one kernel (nominal)": costs.OF_CORE,
+        "bytes between rows that conflict in the first cache (nominal)": costs.SAME_SET,
     }
 
 
@@ -50,25 +54,44 @@ def description() -> dict[str, Any]:
         "costs": {f.name: {k: v for k, v in asdict(f).items() if k != "name"} for f in figures(computer)},
         "thresholds": thresholds(computer),
         "gpu": asdict(GPU),
+        "gpus": [asdict(gpu) for gpu in gpus()],
     }
+
+
+def gpus() -> list[Gpu]:
+    """The GPUs of this computer, by what their driver says."""
+    found = driver()
+    numbers = () if isinstance(found, NoDriver) else range(found.count())
+    return [found.describe(found.pointer("cuDeviceGet", n)) for n in numbers if isinstance(found, Driver)]
 
 
 def text() -> str:
     """All of it, for people."""
     computer = machine()
-    caches = ", ".join(f"{size >> 10} KiB" for size in (computer.first, computer.second, computer.third))
     lines = [
         f"{computer.processor} ({processor.name()}), {computer.threads} threads, {processor.vector_bits()}-bit vectors",
-        f"caches of {caches}; lines of {computer.line} bytes",
+        f"caches, read: {_caches(computer)}",
+        f"caches, nominal, by which all is decided that may change a digit: {_caches(NOMINAL)}",
         "",
-        "costs in nanoseconds, nominal ones in brackets",
+        "costs in nanoseconds, nominal ones in brackets" + ("" if computer.measured else "; none is measured"),
     ]
     for cost in figures(computer):
         source = f"; {cost.source}" if cost.source else ""
         lines.append(f"  {cost.name:10} {cost.nanoseconds:9.4g} ({cost.nominal:g})  {cost.meaning}{source}")
     lines += ["", "thresholds", *(f"  {size:9}  {meaning}" for meaning, size in thresholds(computer).items())]
-    lines += ["", "GPU, nominal", *(f"  {name:14} {value}" for name, value in asdict(GPU).items())]
+    lines += [
+        "",
+        "GPU, nominal: what code is made for",
+        *(f"  {name:15} {value}" for name, value in asdict(GPU).items()),
+    ]
+    for gpu in gpus():
+        lines += ["", f"GPU, read: {gpu.name}", *(f"  {name:15} {getattr(gpu, name)}" for name in READ)]
     return "\n".join(lines)
+
+
+def _caches(computer: Machine) -> str:
+    sizes = ", ".join(f"{size >> 10} KiB" for size in (computer.first, computer.second, computer.third))
+    return f"{sizes}; lines of {computer.line} bytes"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

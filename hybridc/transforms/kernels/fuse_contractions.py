@@ -25,6 +25,7 @@ from xdsl.rewriter import Rewriter
 
 from hybridc.dialects.mlir.hybrid import fused_location
 from hybridc.dialects.mlir.integer_array import integer_array
+from hybridc.ir.costs import OF_CORE
 from hybridc.ir.grid_kernel import followed
 from hybridc.ir.kernel import Axes, Kernel, KernelOp, analyse, byte_count
 from hybridc.ir.loop_nest_plan import indexed_axes
@@ -32,10 +33,7 @@ from hybridc.ir.structured import dtype_of, is_host, kernels, note_dtypes
 from hybridc.ir.values import functions
 from hybridc.transforms.structured.fuse_kernels import KernelOutliner, depends_on, kernel_name
 
-# Bytes that lie between contractions from which on they come from a cache in one kernel only: about what a core's own
-# cache holds.
-LARGE = 2**20
-# Points of the grid that many threads can share.
+# Points of the grid that are enough for most processors' threads.
 POINTS = 8
 
 
@@ -146,7 +144,7 @@ class _Fuser:
         if math.prod(batch) < POINTS:
             return False
         values = [m.call.results[0] for m in before]
-        return any(byte_count(v) >= LARGE for v in values)
+        return any(byte_count(v) >= OF_CORE for v in values)
 
     # --- the kernel ----------------------------------------------------------------------------------------
 

@@ -19,6 +19,8 @@ from xdsl.ir import SSAValue
 
 from hybridc.dialects.math.reduction import LONG_COLUMN
 from hybridc.dtypes import is_float
+from hybridc.ground.machine import CHUNKS, NOMINAL
+from hybridc.ir.costs import ONE_TILE
 from hybridc.ir.kernel import Axes, Kernel, KernelOp, LoopNest, Read, constant_as, number_of
 from hybridc.ir.loop_nest_plan import LoopNestPlan, plan_tiles
 from hybridc.ir.scalar_builder import conversion, kind_dtype, signless
@@ -53,18 +55,18 @@ class ArrayMachine:
     """A processor that is told what to do by calls of functions on arrays, of about a microsecond each."""
 
     # Elements of a tile: larger ones spill the caches, smaller ones drown in the cost of calls.
-    tile_elements: int = 65536
+    tile_elements: int = ONE_TILE
     # The same where threads share a kernel: they hand over Python's lock at each call, which takes as long as the
-    # arithmetic of a smaller tile. The third-level cache holds these.
-    shared_tile_elements: int = 262144
-    # Bytes that all arrays of such a tile may have: the more arrays, the smaller the tiles that stay in the caches.
-    # Kernels of backwards, with five to twelve arrays, are 5 to 25 % faster for it; one to three megabytes do equally
-    # well.
-    shared_tile_bytes: int = 3 << 20
-    # Below this a second thread costs as much as it saves: its tiles would be too small for Python's lock.
-    parallel_elements: int = 393216
-    # Chunks a loop is split into for each thread: a thread that the system holds up then delays one of them only.
-    chunks: int = 4
+    # arithmetic of a smaller tile. Four arrays of single precision fill the third cache.
+    shared_tile_elements: int = NOMINAL.third // 4 // 4
+    # Bytes that all arrays of such a tile may have: the more arrays, the smaller the tiles that stay in that cache.
+    # Kernels of backwards, with five to twelve arrays, are 5 to 25 % faster for it; a fourth to three fourths of the
+    # cache do equally well.
+    shared_tile_bytes: int = NOMINAL.third // 4 * 3
+    # Below three tiles for each of two threads, a second one costs as much as it saves by Python's lock.
+    parallel_elements: int = 6 * ONE_TILE
+    # Chunks a loop is split into for each thread.
+    chunks: int = CHUNKS
     # Partial results may have so many elements for each that is reduced; else tiles add to the result by turns.
     partial_share: float = 1 / 8
 

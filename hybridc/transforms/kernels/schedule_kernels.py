@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from xdsl.ir import SSAValue
 
+from hybridc.dialects.math.reduction import LONG_COLUMN
 from hybridc.ir.kernel import KernelOp, Read
 from hybridc.ir.loop_nest_plan import LoopNestPlan, Sweep
 from hybridc.ir.strides import row_major
@@ -29,7 +30,7 @@ from hybridc.transforms.kernels.tile_statements import BodyStatements, kind_of, 
 SHORT = 8
 # Elements of a sum over one axis that are accumulated before their sum is added to those of other blocks; and blocks
 # whose sums are accumulated before (pairwise summation).
-BLOCK, BLOCKS = 4096, 64
+BLOCK, BLOCKS = LONG_COLUMN, 64
 
 
 @dataclass(frozen=True)

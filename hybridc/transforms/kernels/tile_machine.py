@@ -22,14 +22,15 @@ class TileMachine:
 
     processors: int = GPU.multiprocessors
     vector: int = 16  # elements: arrays whose sizes are multiples of it are moved by whole vectors
-    warp_elements: int = 256  # that one warp works on at a time
+    warp_elements: int = 8 * GPU.warp  # that one warp works on at a time: each thread on a vector of half precision
     warps: int = 16  # of a program, at most: not every GPU runs 32
     elements: int = 1024  # of each value that a program holds: of elementwise ops
     row_elements: int = 2048  # of rows, and of blocks that are reduced
-    longest_row: int = 1 << 15  # elements of a row that a program holds: of twice as many registers spill
-    held: int = 3 << 16  # bytes of all such rows at a time: three quarters of a processor's registers
+    # Elements of a row that a program holds: they fill half of a processor's registers, of twice as many some spill.
+    longest_row: int = GPU.registers // 2 // 4
+    held: int = GPU.registers // 4 * 3  # bytes of all such rows at a time
     side: int = 32  # of a tile of which some values follow memory along one side, some along the other
-    columns: int = 64  # that a block has if it is reduced across memory: what two rows of a cache's lines hold
+    columns: int = 2 * GPU.line // 4  # that a block has if it is reduced across memory: two lines of the cache
     rows: int = 4  # that a block has if it is reduced along memory
     few_rows: int = 32  # so few, if they are longer than ``long_row``, do not keep a GPU busy with one program each
     long_row: int = 4096
@@ -52,7 +53,7 @@ class TileMachine:
         Of more than 32 elements for each thread registers spill.
         """
         warps = self.warps_for(elements)
-        return (warps,) if elements <= 32 * 32 * warps else (2 * warps, warps)
+        return (warps,) if elements <= 32 * GPU.warp * warps else (2 * warps, warps)
 
 
 def power_of_two(n: int) -> int:

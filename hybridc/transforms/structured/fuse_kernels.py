@@ -6,7 +6,7 @@ ops carry ``hybrid.axes``, the axis of the domain that each of their loops is (-
 and ``hybrid.loop_nest``, the index of the domain among the kernel's ``hybrid.domains``.
 
 Small results are rematerialised where that is cheaper than a kernel of its own: an elementwise result of at most
-:data:`CHEAP` elements that a group over many more reads is computed in that group, together with its operands
+``SMALL`` elements that a group over ``MANY`` times as many reads is computed in that group, together with its operands
 as far as the same holds. So the tail of a reduction over everything (a mean from a sum) is no kernel.
 
 Concatenations stay ``tensor.concat``, of results that kernels make for that alone.
@@ -40,6 +40,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from hybridc.dialects.mlir.hybrid import fused_location
 from hybridc.dialects.mlir.integer_array import integer_array
 from hybridc.ir.concatenated import RESHAPES, part_of, strides_in_whole
+from hybridc.ir.costs import MANY, SMALL
 from hybridc.ir.kernel import number_of
 from hybridc.ir.scalar_builder import Element, ScalarBuilder
 from hybridc.ir.strides import row_major
@@ -59,9 +60,6 @@ from hybridc.ir.tensor_builder import Builder, Tensor, first
 from hybridc.ir.values import functions, new_name, volume
 from hybridc.trace.trace_to_graph import identifier
 from hybridc.transforms.structured.loop_groups import LoopGroup, Partition, loops_of
-
-# The most elements that are rematerialised in place of a kernel of their own, for a reader over many times as many.
-CHEAP, MANY = 4096, 16
 
 
 @dataclass(frozen=True)
@@ -189,7 +187,7 @@ def _copy_into(partition: Partition, group: LoopGroup, value: SSAValue) -> None:
     if value not in group.read or not isinstance(op, Operation) or partition.group.get(op, group) is group:
         return
     places, loops, size = set(group.read[value]), loops_of(op), volume(shape_of(value))
-    if loops is None or loops.reduced or size > CHEAP or size * MANY > group.volume or len(places) != 1:
+    if loops is None or loops.reduced or size > SMALL or size * MANY > group.volume or len(places) != 1:
         return
     copy = op.clone()
     Rewriter.insert_op(copy, InsertPoint.after(op))

@@ -46,6 +46,7 @@ from hybridc.dialects.scalar import Recorder, Scalar
 from hybridc.dtypes import wide as wide_of
 from hybridc.errors import VerifyError
 from hybridc.ground.nesting import as_list
+from hybridc.ir.costs import ONE_TILE
 from hybridc.ir.host import HAS_KERNEL
 from hybridc.ir.scalar_builder import INT64, DType, Element, ScalarBuilder, signless
 from hybridc.ir.structured import AffineIndex, Place, note_dtype, root
@@ -53,7 +54,7 @@ from hybridc.ir.tensor_builder import Builder, Shape, Tensor, maps, segments, st
 from hybridc.ir.values import constant_value, functions, new_name, volume
 from hybridc.trace.trace_to_graph import identifier
 
-# The most elements of an array that is inlined as constants.
+# The most elements of an array that is inlined as constants: half a megabyte of text to print and to compile.
 LONGEST = 65536
 MATMUL = ((0, 2), (2, 1), (0, 1))  # the loops of linalg.matmul
 
@@ -355,9 +356,9 @@ class MovementProbe:
 # Loops have no axes of size 1 here either, and what a body reads at its own loops' indices becomes an operand: only
 # indirect accesses stay ``tensor.extract``.
 
-# An array is written by one loop nest if it is at most so many times as large as what is inserted, or has so few
-# elements.
-MOST, FEW = 4, 16384
+# An array is written by one loop nest if it is at most so many times as large as what is inserted, or takes a fourth of
+# the second cache: then nothing is gained by writing each part once.
+MOST, FEW = 4, ONE_TILE // 4
 
 
 class NativeBuilder(Builder):

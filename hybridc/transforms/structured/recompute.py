@@ -15,14 +15,12 @@ from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
+from hybridc.ir.costs import MANY
 from hybridc.ir.kernel import number_of
 from hybridc.ir.structured import dtype_of, indirect_operands, shape_of
 from hybridc.ir.tensor_builder import Builder, Tensor
 from hybridc.ir.values import volume
 from hybridc.transforms.structured.loop_groups import is_contraction, loops_of
-
-# A value is recomputed if it has so many times the elements of what it is made of.
-MANY = 16
 
 
 class KernelCopies:

@@ -27,6 +27,8 @@ ILLEGAL_ADDRESS = 700
 # What needs no current context, and what answers even when some work has failed.
 _WITHOUT_CONTEXT = ("cuInit", "cuGetErrorString", "cuDevice", "cuCtx", "cuMemPool", "cuEventDestroy")
 _ALWAYS = ("cuInit", "cuGetErrorString", "cuDevice", "cuCtxS", "cuCtxP", "cuMemFree", "cuModuleUnload")
+# What a card has, by CUdevice_attribute: among others 132 multiprocessors of 65536 registers, and capability 9.0.
+_ATTRIBUTES = {8: 48 << 10, 10: 32, 16: 132, 38: 50 << 20, 39: 2048, 75: 9, 76: 0, 82: 65536}
 # Programs of a grid, threads of one, bytes of its shared memory without asking, and bytes of parameters, at most.
 _GRID, _THREADS, _SHARED, _PARAMETERS = (2**31 - 1, 65535, 65535), 1024, 48 << 10, 4096
 
@@ -168,8 +170,7 @@ class StubCuda:
         ctypes.memmove(out, b"Stub\0", 5)
 
     def _cuDeviceGetAttribute(self, out: Any, what: int, _card: int) -> None:
-        known = {driver.MAJOR: 9, driver.MINOR: 0, driver.MULTIPROCESSORS: 132, driver.SHARED_MEMORY: self.shared}
-        out[0] = known[what]
+        out[0] = {**_ATTRIBUTES, 97: self.shared}[what]
 
     def _cuDevicePrimaryCtxRetain(self, out: Any, card: int) -> None:
         out[0] = _CONTEXT + card

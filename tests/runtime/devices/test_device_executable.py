@@ -83,6 +83,25 @@ def test_without_memory_to_try_nothing_is_tried() -> None:
         np.testing.assert_array_equal(x.host(), 1 + 2 * np.arange(N))
 
 
+@pytest.mark.usefixtures("kept")
+@pytest.mark.parametrize("large", [{"warps": 65}, {"shared": 232449}])
+def test_what_the_card_has_no_room_for_is_not_compiled(large: dict[str, int]) -> None:
+    with simulated_gpu() as card:
+        stub = card.driver.functions["cuModuleLoadData"]
+        loaded: list[int] = []
+        card.driver.functions["cuModuleLoadData"] = lambda *given: (loaded.append(1), stub(*given))[1]
+        DeviceExecutable(added_to(dataclasses.replace(MANY, **large), FEW), card)(card.put(np.ones(N, F32)))
+        assert len(loaded) == 1
+
+
+@pytest.mark.usefixtures("kept")
+def test_an_estimate_of_shared_memory_alone_refuses_nothing() -> None:
+    with simulated_gpu() as card:
+        x = card.put(np.ones(N, F32))
+        DeviceExecutable(added_to(dataclasses.replace(FEW, shared=1 << 30)), card)(x)
+        np.testing.assert_array_equal(x.host(), 1 + 2 * np.arange(N))
+
+
 def test_the_interpreter_runs_the_first_way() -> None:
     device = Interpreter()
     wrong = dataclasses.replace(FEW, constants=(("none", 1),))

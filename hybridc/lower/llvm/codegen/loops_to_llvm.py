@@ -45,6 +45,7 @@ from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
 from hybridc.dialects.mlir.arith import RemFOp
+from hybridc.ground.buffers import ALIGNMENT
 from hybridc.lower.llvm.codegen.llvm_ir_values import brain_bits
 from hybridc.lower.llvm.codegen.llvm_ops import CARRIED, INNERMOST, LOOP, OUTER, ROUNDS, SUMS, FPToSIOp, UIToFPOp
 from hybridc.lower.llvm.codegen.rebuild import NO_FLAGS, POINTER, Rebuild, integer_attribute, integers, native_type
@@ -116,7 +117,6 @@ def _entry(kind: llvm.LLVMFunctionType) -> llvm.FuncOp:
 
 Rule = Callable[[Rebuild, Any], None]
 
-_ALIGNMENT = 64  # of a function's stack arrays
 _FEW = 6  # so few operations are bound by the latency of the carried value
 _NO_WRAP = IntegerAttr(llvm.OverflowAttr((llvm.OverflowFlag.NO_SIGNED_WRAP,)).to_int(), 32)
 _FLAGS: dict[Attribute, llvm.FastMathAttr] = {}
@@ -335,7 +335,7 @@ def _alloca(b: Rebuild, op: memref.AllocaOp) -> None:
     for size in kind.get_shape():
         count *= size
     stored = i8 if kind.element_type == i1 else native_type(kind.element_type)
-    b.values[op.memref] = b.stack(count, stored, _ALIGNMENT)
+    b.values[op.memref] = b.stack(count, stored, ALIGNMENT)
 
 
 def _vector_load(b: Rebuild, op: vector.LoadOp) -> None:

@@ -21,7 +21,7 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-from hybridc.ground.locks import ForkLock
+from hybridc.ground.locks import PATIENCE, ForkLock
 from hybridc.ground.serialize import NOT_KEPT
 from hybridc.ground.store import compiler_version, keep, kept
 from hybridc.lower.llvm.codegen import llvm_c, processor
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
 _SPEED_LEVEL = 2  # 3 takes longer, without effect on these loops
-_PATIENCE = 10.0  # seconds for which a fork waits for compilations
 
 
 def _built_before() -> NoReturn:
@@ -297,7 +296,7 @@ def _place(objects: Sequence[ObjectCode], functions: Sequence[NativeFunction]) -
 
 def _before_fork() -> None:
     """Before a fork: wait until LLVM is idle, as the child lacks the threads that run it."""
-    _FORK.held = [lock.current for lock in _FORK_LOCKS if lock.current.acquire(timeout=_PATIENCE)]
+    _FORK.held = [lock.current for lock in _FORK_LOCKS if lock.current.acquire(timeout=PATIENCE)]
 
 
 def _after_fork() -> None:

@@ -11,7 +11,7 @@ import struct
 from collections.abc import Iterator
 
 _ELF, _MACH_O = b"\x7fELF\x02\x01", b"\xcf\xfa\xed\xfe"
-_COFF_MACHINES = (0x8664, 0xAA64)
+_COFF_MACHINES = (0x8664, 0xAA64)  # x86-64, and ARM of 64 bits
 # Symbols that the linker defines.
 _OF_LINKERS = {"", "_GLOBAL_OFFSET_TABLE_", "_fltused"}
 

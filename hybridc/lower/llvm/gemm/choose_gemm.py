@@ -9,8 +9,9 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from hybridc.dialects.operator_attribute import DType
+from hybridc.ground.machine import NOMINAL
 from hybridc.ir.contraction_shape import ContractionLoops, Matrices, Strides, contraction_of, matrices_of
-from hybridc.ir.costs import grain_of, matmul_time
+from hybridc.ir.costs import OF_CORE, SAME_SET, grain_of, matmul_time
 from hybridc.ir.kernel import Kernel
 from hybridc.ir.structured import Shape, dtype_of
 from hybridc.lower.llvm.gemm import native_blas
@@ -35,10 +36,10 @@ FEW_COLUMNS, FEW_TERMS = 16, 16
 FEW_ROWS, TERMS_FOR_A_ROW = {16: 64, 32: 16, 64: 16}, {16: 8, 32: 16, 64: 8}
 # Packing a panel pays from so many rows on, as long as the left matrix, which is read again for each panel, comes
 # from a cache fast enough: at most so many elements, and a row stride of its terms small enough not to
-# conflict in the cache. A panel has to fit a cache, too. With the last one padded to so many times the columns, tiles
-# only pay where columns are contiguous.
-FEWEST_ROWS, NEAR, MOST_TERMS, FILLED = 4, 2048, 4096, 1.2
-CACHED = {np.dtype(np.float32): 2**20, np.dtype(np.float64): 2**17}
+# conflict in the cache. A panel, with a line for each term, has to fit the second cache. With the last one padded to so
+# many times the columns, tiles only pay where columns are contiguous.
+FEWEST_ROWS, NEAR, MOST_TERMS, FILLED = 4, SAME_SET, NOMINAL.second // NOMINAL.line, 1.2
+CACHED = {np.dtype(np.float32): NOMINAL.third // 4, np.dtype(np.float64): OF_CORE // 8}
 # Packing a panel takes as long as multiplying so many rows with it. Tiles with exchanged operands, which pack the
 # other one, pay where they take at most this part of the time. Dot products take so many times as long as tiles
 # without packing.

@@ -28,9 +28,6 @@ from hybridc.ir.structured import shape_of
 from hybridc.lower.llvm.codegen import processor
 from hybridc.lower.llvm.loops.loop_builder import BYTES, INDEX, LoopBuilder, array_type
 
-# Chunks for each thread, if they are large enough: load balance.
-PARTS = 4
-
 
 def time_of(given: Matrices, dtype: DType, computer: Machine | None = None) -> float:
     """Nanoseconds of a matmul on one thread, on this computer or another."""

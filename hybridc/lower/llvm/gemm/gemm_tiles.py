@@ -23,11 +23,11 @@ from xdsl.dialects.builtin import AnyFloat, ModuleOp, f32, f64, i1
 from xdsl.ir import SSAValue
 
 from hybridc.dialects.operator_attribute import DType
+from hybridc.ground.machine import CHUNKS
 from hybridc.ir.contraction_shape import COLUMN, Loop, Matrices
-from hybridc.ir.costs import grain_of, is_shared, matmul_time
+from hybridc.ir.costs import SAME_SET, grain_of, is_shared, matmul_time
 from hybridc.lower.llvm.codegen.native_function import NativeFunction
 from hybridc.lower.llvm.gemm.gemm_region import (
-    PARTS,
     Arguments,
     Index,
     Registers,
@@ -119,7 +119,7 @@ def _parts(given: Matrices, form: Form, threads: int) -> int:
     if not is_shared(time_of(given, form.dtype)):
         return 1
     least = max(_ROWS, min(_ROWS_TO_TURN, given.m * units // threads))
-    parts, step = min(PARTS * threads // units, given.m // least), threads // math.gcd(threads, units)
+    parts, step = min(CHUNKS * threads // units, given.m // least), threads // math.gcd(threads, units)
     return max(1, parts // step * step if parts >= step else parts)
 
 
@@ -400,8 +400,6 @@ class Tiles:
 _TILES = 8
 # The least columns for which packing pays: it takes as long as multiplying with ten.
 _COLUMNS = 128
-# Strides of rows or terms that are multiples of this map to the same set of the L1 cache.
-_SAME_PLACE = 2048
 # Rows and terms of the squares that packing transposes.
 _SQUARE = 4
 # Fixed scalar arguments of the region.
@@ -436,7 +434,7 @@ def _packs(given: Matrices, panels: int, form: Form) -> bool:
     """Whether blocks of the left matrix are packed: for many columns, and if rows conflict in the cache."""
     row, term = given.a
     apart = (term if row == 1 else row) * form.dtype.itemsize
-    return 1 in given.a and given.k >= _SQUARE and (panels * form.width >= _COLUMNS or apart % _SAME_PLACE == 0)
+    return 1 in given.a and given.k >= _SQUARE and (panels * form.width >= _COLUMNS or apart % SAME_SET == 0)
 
 
 def is_prepacked(given: Matrices, width: int) -> bool:
@@ -450,7 +448,7 @@ def _grain(extent: int, rows: int, threads: int, time: float) -> int:
     """The grain: all rows, or equal parts for the threads, of at least a block each."""
     if threads == 1 or not is_shared(time):
         return extent
-    parts = threads * max(1, min(PARTS, extent // (threads * rows)))
+    parts = threads * max(1, min(CHUNKS, extent // (threads * rows)))
     return -(-extent // (4 * parts)) * 4
 
 
@@ -583,7 +581,7 @@ def column_region(
     groups = math.ceil(given.n / form.width)
     time = time_of(given, form.dtype)
     if is_shared(time):
-        given = given.in_blocks(PARTS * threads // (groups * given.batches), rows)
+        given = given.in_blocks(CHUNKS * threads // (groups * given.batches), rows)
     around = few_forms(given.around or once)
     numbers = [int(n) for n in fixed(given, groups)]
     extent = groups * given.batches * parts

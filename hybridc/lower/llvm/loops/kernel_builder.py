@@ -18,7 +18,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 
 from hybridc.dialects.handwritten import ArraySpec, LoopKernel
 from hybridc.errors import CustomOpError
-from hybridc.ground.machine import machine
+from hybridc.ground.machine import CHUNKS, machine
 from hybridc.ground.nesting import as_list
 from hybridc.ground.version import __version__
 from hybridc.ir.costs import copy_time, sharing
@@ -30,8 +30,6 @@ from hybridc.lower.llvm.loops.loop_functions import region_module
 from hybridc.lower.llvm.loops.parallel_regions import ParallelRegion
 
 INT64, UINT64 = np.dtype("int64"), np.dtype("uint64")
-# Ranges per thread, where each range has a setup cost: for load balance.
-RANGES = 4
 _WIDE = IntegerType(128)
 _Spec = tuple[Shape | None, DType]
 
@@ -150,7 +148,7 @@ def loop_kernel_region(kernel: LoopKernel, arrays: Sequence[ArraySpec], threads:
     work = guess if kernel.work is None else kernel.work
     grain, least = sharing(work, kernel.extent, setup=kernel.setup)
     if kernel.setup:
-        grain = max(grain, math.ceil(kernel.extent / (RANGES * threads)))
+        grain = max(grain, math.ceil(kernel.extent / (CHUNKS * threads)))
     buffers = tuple(range(len(arrays)))
     function = _function(kernel.body, len(kernel.numbers), specs)
     return ParallelRegion(function, buffers, tuple(kernel.numbers), kernel.extent, grain, 0, work, least)

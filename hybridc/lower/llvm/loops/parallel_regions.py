@@ -20,7 +20,7 @@ from hybridc.dialects.mlir.hybrid_rt import aligned
 from hybridc.ground.cached import cached_property
 from hybridc.ground.machine import machine
 from hybridc.ground.version import __version__
-from hybridc.ir.costs import copy_time, element_times, sharing
+from hybridc.ir.costs import OF_CORE, copy_time, element_times, sharing
 from hybridc.ir.kernel import Kernel, KernelOp, LoopNest, number_of
 from hybridc.ir.loop_nest_plan import (
     LoopNestPlan,
@@ -40,10 +40,10 @@ from hybridc.lower.llvm.loops.loop_functions import combine_parts, fill_number
 from hybridc.lower.llvm.loops.tiles_to_loops import LoopEmitter
 from hybridc.transforms.kernels.schedule_kernels import BLOCK, LoopNestMemory, schedule
 
-# Chunks of a column reduction: at most so many, or more of so many points each, as long sums lose precision; or
-# as many as take so many bytes, but at least some; with so many points, if there are enough, that the setup and
+# Pieces of a column reduction: at most so many, or more of so many points each, as long sums lose precision; or
+# as many as a core's cache holds, but at least some; with so many points, if there are enough, that the setup and
 # the combination of a chunk do not count.
-PIECES, LONG, PIECES_BYTES, FEWEST, POINTS = 64, 512, 1 << 20, 8, 16
+PIECES, LONG, FEWEST, POINTS = 64, 512, 8, 16
 
 
 @dataclass(frozen=True)
@@ -305,7 +305,7 @@ def _extent(plan: LoopNestPlan, parts: Sequence[KernelOp]) -> tuple[int, int]:
     if plan.shared:
         return -(-whole // BLOCK), BLOCK
     most = max(_bytes(s.result) for s in parts)
-    wanted = min(max(PIECES, whole // LONG), PIECES_BYTES // max(1, most), whole // POINTS)
+    wanted = min(max(PIECES, whole // LONG), OF_CORE // max(1, most), whole // POINTS)
     pieces = max(1, min(whole, max(FEWEST, wanted)))
     piece = max(1, -(-whole // pieces))
     return -(-whole // piece), piece

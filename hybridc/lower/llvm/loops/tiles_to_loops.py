@@ -18,8 +18,8 @@ from xdsl.dialects.builtin import FloatAttr, IntegerAttr, ModuleOp
 from xdsl.dialects.utils import FastMathFlag
 from xdsl.ir import Attribute, Block, SSAValue
 
-from hybridc.dialects.mlir.hybrid_rt import ALIGNMENT
 from hybridc.errors import UnsupportedError
+from hybridc.ground.buffers import ALIGNMENT
 from hybridc.ir.scalar_builder import ELEMENT_TYPES, operation_class, operation_properties
 from hybridc.ir.tile_program import (
     Address,

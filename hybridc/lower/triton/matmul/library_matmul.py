@@ -22,11 +22,10 @@ from hybridc.lower.triton.launches import LibraryMatmul, Matrix
 from hybridc.lower.triton.matmul.matmul_loops import FusedMatmul, MatmulOperand, strides_along
 from hybridc.lower.triton.tiles_to_triton import launches_of
 from hybridc.lower.triton.triton_function import LibraryConfig
+from hybridc.transforms.kernels.tile_machine import NARROW
 
 # Multiplications and additions of a product that keeps a card busy for longer than it takes to launch one.
 LEAST_FLOPS = 1 << 31
-# The largest size and distance that a BLAS takes.
-_LARGEST = 2**31 - 1
 
 
 def library_config(
@@ -91,8 +90,8 @@ def _library_matmul(contraction: FusedMatmul, result: KernelOp, tf32: bool, leas
     two = _matrix(contraction, second, (second.loops[0], contraction.k), (sum(second.axes[a] for a in columns), n))
     if one is None or two is None or min(row, column) != 1 or apart < m:
         return None
-    if max(m, n, contraction.k, contraction.batches, apart, one.apart, two.apart) > _LARGEST:
-        return None
+    if max(m, n, contraction.k, contraction.batches, apart, one.apart, two.apart) >= NARROW:
+        return None  # a BLAS takes 32 bits
     values: list[Any] = [*contraction.kernel.arguments, *contraction.kernel.results]
     a, b, c = [values.index(v) for v in (first.value, second.value, result.result)]
     dtypes = (contraction.dtype, dtype_of(result.result))

@@ -18,7 +18,7 @@ from hybridc.lower.triton.launches import LibraryMatmul
 if TYPE_CHECKING:
     from hybridc.runtime.devices.nvidia.cuda import Cuda
 
-_VERSIONS = (13, 12, 11)
+_VERSIONS = (13, 12, 11)  # of the library's file, in the order in which they are tried
 _MATRIX = (c_void_p, c_int, c_int, c_int64)  # address, data type, leading dimension, batch stride
 FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "cublasCreate_v2": (ctypes.POINTER(c_void_p),),

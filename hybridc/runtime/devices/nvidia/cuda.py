@@ -23,13 +23,10 @@ from hybridc.runtime.devices.nvidia.asked import LatestLaunches
 from hybridc.runtime.devices.nvidia.compiled import DIVISIBLE, binary, divisible_by
 from hybridc.runtime.devices.nvidia.cublas import Cublas, library
 from hybridc.runtime.devices.nvidia.current import Current, OneGpu
-from hybridc.runtime.devices.nvidia.driver import FUNCTIONS, Driver, LateError, LaunchConfig
+from hybridc.runtime.devices.nvidia.driver import FUNCTIONS, Driver, GpuAttribute, LateError, LaunchConfig
 from hybridc.runtime.devices.nvidia.recorder import GraphRecorder
 
-# Shared memory per block that every GPU gives without opting in.
-_SHARED = 48 << 10
-_KEEP_ALL = (1 << 64) - 1
-_WARP = 32
+_KEEP_ALL = (1 << 64) - 1  # bytes, of a pool without a limit
 # Prepared functions that stay cached, such as fills and copies; and the most that are evicted at once.
 _READY, _RETIRED = 256, 64
 
@@ -44,13 +41,8 @@ class Cuda(Device):
         self.index = index
         gpu = driver.pointer("cuDeviceGet", index)
         self.name = driver.name(gpu)
-        major, minor, multiprocessors, shared = (
-            driver.pointer("cuDeviceGetAttribute", number, gpu)
-            for number in (cuda.MAJOR, cuda.MINOR, cuda.MULTIPROCESSORS, cuda.SHARED_MEMORY)
-        )
-        self.capability = (major, minor)
-        self.multiprocessors = multiprocessors
-        self.shared = shared
+        self.capability = driver.attribute(GpuAttribute.MAJOR, gpu), driver.attribute(GpuAttribute.MINOR, gpu)
+        self.description = driver.describe(gpu)
         context = driver.pointer("cuDevicePrimaryCtxRetain", gpu)
         #: Context manager that makes the GPU's context current on this thread.
         self.current = (OneGpu if driver.count() == 1 else Current)(driver, context)
@@ -275,7 +267,7 @@ class _Ready:
         self._function = function
         self._loaded = loaded
         self._launch: Any = gpu.driver.functions["cuLaunchKernelEx"]
-        self._config = LaunchConfig(grid, (loaded.warps * _WARP, 1, 1), loaded.shared)
+        self._config = LaunchConfig(grid, (loaded.warps * gpu.description.warp, 1, 1), loaded.shared)
         self._where = ctypes.addressof(self._config)
         # A 4-byte integer is the first half of its 8 bytes (little endian).
         self._values = (ctypes.c_uint64 * loaded.parameters)()
@@ -301,14 +293,15 @@ class _Loaded:
 
     def __init__(self, gpu: Cuda, function: TritonFunction, config: Config, divisible: int) -> None:
         code = binary(function, config, gpu.capability, divisible)
-        if code.shared > gpu.shared:
+        most = gpu.description.shared
+        if code.shared > most:
             raise DeviceMemoryError(
-                f"{function.name} ({config}) needs {code.shared} bytes of shared memory; {gpu.name} has {gpu.shared}"
+                f"{function.name} ({config}) needs {code.shared} bytes of shared memory; {gpu.name} has {most}"
             )
         module = gpu.pointer("cuModuleLoadData", code.code)
         # A module is unloaded only when no launch of it can be pending.
         weakref.finalize(self, gpu.retire, functools.partial(gpu.free, "cuModuleUnload", module)).atexit = False
         self.kernel = gpu.pointer("cuModuleGetFunction", module, code.entry.encode())
         self.warps, self.shared, self.parameters = code.warps, code.shared, code.parameters
-        if code.shared > _SHARED:
+        if code.shared > gpu.description.granted:
             gpu.call("cuFuncSetAttribute", self.kernel, cuda.FUNCTION_SHARED_MEMORY, code.shared)

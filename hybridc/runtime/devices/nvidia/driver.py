@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import ctypes
+import enum
 import functools
 import os
 import sys
 import weakref
 from ctypes import POINTER, byref, c_char, c_char_p, c_float, c_int, c_size_t, c_uint, c_uint64, c_void_p
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from hybridc.errors import DeviceError, DeviceMemoryError
+from hybridc.ground.machine import GPU, Gpu
 
 # Argument types of each function; every one returns an error code, 0 for success.
 _PP = POINTER(c_void_p)
@@ -70,18 +72,39 @@ class LaunchConfig(ctypes.Structure):
     )
 
 
-# Constants of cuda.h.
-MULTIPROCESSORS, MAJOR, MINOR, SHARED_MEMORY = 16, 75, 76, 97
-FUNCTION_SHARED_MEMORY = 8
-POOL_KEEPS = 4
-MEMORY_TYPE = 2
-# CU_STREAM_NON_BLOCKING; CU_STREAM_CAPTURE_MODE_RELAXED.
+class GpuAttribute(enum.IntEnum):
+    """``CUdevice_attribute``: of a GPU, of a program, or of a multiprocessor."""
+
+    GRANTED = 8  # bytes of shared memory that a program has without asking
+    WARP = 10
+    MULTIPROCESSORS = 16
+    CACHE = 38
+    THREADS = 39
+    MAJOR = 75
+    MINOR = 76
+    REGISTERS = 82
+    SHARED = 97  # bytes of shared memory that a program may ask for
+
+
+# What the driver says of a GPU, by the fields of its description, and the bytes of each.
+READ = {
+    "multiprocessors": (GpuAttribute.MULTIPROCESSORS, 1),
+    "shared": (GpuAttribute.SHARED, 1),
+    "granted": (GpuAttribute.GRANTED, 1),
+    "registers": (GpuAttribute.REGISTERS, 4),
+    "threads": (GpuAttribute.THREADS, 1),
+    "warp": (GpuAttribute.WARP, 1),
+    "cache": (GpuAttribute.CACHE, 1),
+}
+# Other constants of cuda.h: attributes of a function, a memory pool, and an address; CU_STREAM_NON_BLOCKING,
+# CU_STREAM_CAPTURE_MODE_RELAXED.
+FUNCTION_SHARED_MEMORY, POOL_KEEPS, MEMORY_TYPE = 8, 4, 2
 NON_BLOCKING, RELAXED = 1, 2
-_OUT_OF_MEMORY = 2
+# Its errors: of memory, of ``cuInit`` without a GPU.
+_OUT_OF_MEMORY, _NO_DEVICE = 2, 100
 # Errors of earlier launches, which any later call may return.
 _LATE = frozenset({214, 220, 700, 702, 710, *range(714, 720)})
 # Advice for errors of ``cuInit``, beside the driver's own text.
-_NO_DEVICE = 100
 _REFUSED = {
     101: "CUDA_VISIBLE_DEVICES names a GPU that this machine does not have",
     34: "the libcuda.so that is found is the CUDA toolkit's stub: take its folder out of LD_LIBRARY_PATH",
@@ -173,6 +196,14 @@ class Driver:
         text = ctypes.create_string_buffer(256)
         self.call("cuDeviceGetName", text, len(text), gpu)
         return text.value.decode()
+
+    def attribute(self, what: GpuAttribute, gpu: int) -> int:
+        """What the driver says of a GPU."""
+        return self.pointer("cuDeviceGetAttribute", what, gpu)
+
+    def describe(self, gpu: int) -> Gpu:
+        """The description of a GPU: the driver knows sizes; rates and times are the nominal ones."""
+        return replace(GPU, name=self.name(gpu), **{n: size * self.attribute(x, gpu) for n, (x, size) in READ.items()})
 
 
 def _words(function: Any, error: int) -> str:
