@@ -15,10 +15,16 @@ DType = np.dtype[Any]
 
 @dataclass(frozen=True)
 class TileConfig:
-    """One way to launch a tile program: how large its blocks are, by their parameters, and the warps of a program."""
+    """One way to launch a tile program: how large its blocks are, by their parameters, and the warps of a program.
+
+    ``stages`` of loops overlap; ``shared`` are the bytes of shared memory that this is expected to take, if that is
+    much.
+    """
 
     blocks: tuple[tuple[str, int], ...]
     warps: int
+    stages: int = 2
+    shared: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +34,7 @@ class TileLaunch:
     ``buffers`` are the kernel's names of what the program's buffers are: ``x`` and a number for an argument, ``y`` for
     a result, ``w`` for local memory; ``dtypes`` are theirs. ``sizes`` are those of its axes, ``piece`` is how many
     elements along the dimension that is walked in pieces each has. Of ``configs``, at most four, the first is expected
-    to be the fastest. Offsets are ``wide`` if they need 64 bits.
+    to be the fastest. Offsets are ``wide`` if they need 64 bits. ``suffix`` ends the name of one of several functions.
     """
 
     what: str
@@ -39,6 +45,7 @@ class TileLaunch:
     configs: tuple[TileConfig, ...]
     piece: int | None = None
     wide: bool = False
+    suffix: str = ""
 
     def extent(self, axes: tuple[int, ...]) -> int:
         """How many elements axes have."""

@@ -31,9 +31,30 @@ Where a statement of the target is about a whole *tile* of elements, the program
         ...
 
 A value is a tile of the dimensions that it follows, and values broadcast. Code runs the program once for each tile of
-the *grid*; a sweep over axes is a loop over the tiles of a *piece*, from one to the next of which values are carried.
-A reduction may also go over what other tiles of the grid have: into memory where all of them add, or into partial
-results, one for each tile (or, if several tiles of the grid are walked for one index of the first axis, for that).
+the *grid*; a sweep over axes is a *loop* over tiles, of all of them or of a *piece*, from one to the next of which
+values are carried. A reduction may also go over what other tiles of the grid have: into memory where all of them add,
+or into partial results, one for each tile (or, if several tiles of the grid are walked for one index of the first axis,
+for that).
+
+A contraction is of two-dimensional tiles, and adds up in a third. Its statements say *on* which dimensions their tile
+lies, in this order, as some are in no order that all could have:
+
+    axes i0 < 1024, i1 < 768, i2 < 1000
+    tile i0 by bm grid
+    tile i1 by bn grid
+    tile i2 by bk loop masked
+    group group
+    parallel i0, i1 {
+      sweep {
+        %0 = carry 0.0 over i0, i1 on t0, t1 : f32
+      }
+      sweep i2 {
+        %1 = load x0[i0*1000 + i2] on t0, t2 < 1000 else 0.0 : f16
+        %2 = load x1[i2*768 + i1] on t2 < 1000, t1 else 0.0 : f16
+        %3 = contract %1, %2 over i2 onto %0 : f32
+        update %0, %3
+      }
+      ...
 
 A value that a sweep makes is known in the rest of it, and afterwards if it is one for all: made in a sweep without
 axes, or reduced over all of them. Where the walk is *tiled*, all sweeps are about one element, and know all values.
@@ -44,13 +65,16 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from hybridc.errors import VerifyError
 from hybridc.ir.kernel import CASTS
 
 Axes = tuple[int, ...]
+Dims = tuple[int, ...]
+# How loops walk a dimension of tiles.
+LOOPS = ("loop", "piece")
 Number = int | float | bool
 
 
@@ -103,26 +127,35 @@ class TileConstant:
 
 @dataclass(frozen=True)
 class TileIndex:
-    """The index along an axis."""
+    """The index along an axis, in a tile ``on`` some dimensions, or on all."""
 
     name: str
     axis: int
     kind: str = "index"
+    on: Dims = ()
 
     def __str__(self) -> str:
-        return f"%{self.name} = position i{self.axis} : {self.kind}"
+        return f"%{self.name} = position i{self.axis}{_on(self.on)} : {self.kind}"
 
 
 @dataclass(frozen=True)
 class TileLoad:
-    """An element of a buffer."""
+    """An element of a buffer, in a tile ``on`` some dimensions, or on all.
+
+    With ``other``, that is what a tile has where there are no elements: from the ``limits`` along its dimensions on;
+    where there is none, it has no others.
+    """
 
     name: str
     address: Address
     kind: str
+    on: Dims = ()
+    limits: tuple[int | None, ...] = ()
+    other: Number | None = None
 
     def __str__(self) -> str:
-        return f"%{self.name} = load {self.address} : {self.kind}"
+        other = "" if self.other is None else f" else {_number(self.other)}"
+        return f"%{self.name} = load {self.address}{_on(self.on, self.limits)}{other} : {self.kind}"
 
 
 @dataclass(frozen=True)
@@ -141,15 +174,34 @@ class TileGather:
 
 @dataclass(frozen=True)
 class TileMap:
-    """An operation of ``arith`` or ``math``; the predicate of a comparison stands behind its name."""
+    """An operation of ``arith`` or ``math``; the predicate of a comparison stands behind its name.
+
+    A ``rough`` one need be no more exact than half precision.
+    """
 
     name: str
     op: str
     operands: tuple[str, ...]
     kind: str
+    rough: bool = False
 
     def __str__(self) -> str:
-        return f"%{self.name} = map {self.op} {', '.join(f'%{v}' for v in self.operands)} : {self.kind}"
+        operands = ", ".join(f"%{v}" for v in self.operands)
+        return f"%{self.name} = map {self.op} {operands}{' rough' if self.rough else ''} : {self.kind}"
+
+
+@dataclass(frozen=True)
+class TileInside:
+    """A value where tiles have elements along axes, and ``other`` beyond them."""
+
+    name: str
+    value: str
+    other: Number
+    axes: Axes
+    kind: str
+
+    def __str__(self) -> str:
+        return f"%{self.name} = inside %{self.value} else {_number(self.other)} over {_axes(self.axes)} : {self.kind}"
 
 
 @dataclass(frozen=True)
@@ -182,27 +234,36 @@ class TileReduce:
 
 @dataclass(frozen=True)
 class TileContract:
-    """Products of two values, added up over axes that both have."""
+    """Products of two values, added up over axes that both have, and to an ``accumulator``, if there is one.
+
+    Where a tile has no elements along these axes, the values are zero. ``rounded`` says that factors of single
+    precision may lose what tensor cores do not multiply.
+    """
 
     name: str
     left: str
     right: str
     over: Axes
     kind: str
+    accumulator: str | None = None
+    rounded: bool = False
 
     def __str__(self) -> str:
-        return f"%{self.name} = contract %{self.left}, %{self.right} over {_axes(self.over)} : {self.kind}"
+        text = f"%{self.name} = contract %{self.left}, %{self.right} over {_axes(self.over)}"
+        text += "" if self.accumulator is None else f" onto %{self.accumulator}"
+        return f"{text}{' rounded' if self.rounded else ''} : {self.kind}"
 
 
 @dataclass(frozen=True)
 class TileStore:
-    """An element put into a buffer."""
+    """An element put into a buffer, of a tile ``on`` some dimensions, or on all."""
 
     value: str
     address: Address
+    on: Dims = ()
 
     def __str__(self) -> str:
-        return f"store %{self.value}, {self.address}"
+        return f"store %{self.value}, {self.address}{_on(self.on)}"
 
 
 @dataclass(frozen=True)
@@ -219,15 +280,20 @@ class TileCount:
 
 @dataclass(frozen=True)
 class TileCarry:
-    """A value that the loop which follows carries from tile to tile: a number at first, along axes."""
+    """A value that the loop which follows carries from tile to tile: a number at first, along axes.
+
+    Of axes that the loop walks, it has an element for each place of a tile.
+    """
 
     name: str
     number: Number
     axes: Axes
     kind: str
+    on: Dims = ()
 
     def __str__(self) -> str:
-        return f"%{self.name} = carry {_number(self.number)} over {_axes(self.axes)} : {self.kind}"
+        where = f"over {_axes(self.axes)}{_on(self.on)}"
+        return f"%{self.name} = carry {_number(self.number)} {where} : {self.kind}"
 
 
 @dataclass(frozen=True)
@@ -242,7 +308,7 @@ class TileUpdate:
 
 
 Statement = (
-    TileConstant | TileIndex | TileLoad | TileGather | TileMap | TileReduce | TileContract | TileStore
+    TileConstant | TileIndex | TileLoad | TileGather | TileMap | TileInside | TileReduce | TileContract | TileStore
     | TileCount | TileCarry | TileUpdate
 )  # fmt: skip
 
@@ -293,22 +359,38 @@ class TileScratch:
 
 
 @dataclass(frozen=True)
+class TileBound:
+    """A loop leaves out what is more than ``by`` elements beyond (``last``), or before, a tile along ``dim``."""
+
+    dim: int
+    by: int
+    last: bool
+
+    def __str__(self) -> str:
+        return f" {'until' if self.last else 'from'} t{self.dim} {'+' if self.last else '-'} {self.by}"
+
+
+@dataclass(frozen=True)
 class TileDim:
     """A dimension of tiles: elements of the index space of some axes, in row-major order.
 
     A tile has ``block`` of them, a number or a parameter of the code. The others are made by other tiles of the
-    ``grid``, or there are none (``whole``), or in a loop over the tiles of a ``piece``, of which there are several. If
-    ``masked``, tiles may reach beyond the last element.
+    ``grid``, or there are none (``whole``), or in a ``loop`` over all tiles (that a ``bound`` does not leave out), or
+    in one over the tiles of a ``piece``, of which there are several. If ``masked``, tiles may reach beyond the last
+    element. Tiles of the grid that are taken ``backwards`` begin with the last.
     """
 
     axes: Axes
     block: int | str
     walk: str
     masked: bool
+    backwards: bool = False
+    bound: TileBound | None = None
 
     def __str__(self) -> str:
         axes = f" {_axes(self.axes)}" if self.axes else ""
-        return f"  tile{axes} by {self.block} {self.walk}{' masked' if self.masked else ''}\n"
+        how = f"{' masked' if self.masked else ''}{' backwards' if self.backwards else ''}{self.bound or ''}"
+        return f"  tile{axes} by {self.block} {self.walk}{how}\n"
 
 
 @dataclass(frozen=True)
@@ -318,7 +400,8 @@ class TileProgram:
     ``sizes`` are those of its axes, None where the code is given them. ``strides`` says how many strides it is given.
     Threads share ``parallel``; if ``shared``, they share the only axis of all sweeps instead. ``tiled`` is the last of
     the parallel axes, if it is walked in square tiles together with the innermost one. If statements are about
-    ``tiles``, each tile has one index of the parallel axes that are none of its dimensions.
+    ``tiles``, each tile has one index of the parallel axes that are none of its dimensions. Those of the grid may be
+    taken in groups, as many along the first dimension as the parameter ``group`` says before the next along the second.
     """
 
     buffers: tuple[TileBuffer, ...]
@@ -331,6 +414,7 @@ class TileProgram:
     tiled: int | None = None
     inner: Axes = field(default=())
     tiles: tuple[TileDim, ...] = ()
+    group: str | None = None
 
     @property
     def dynamic(self) -> Axes:
@@ -351,7 +435,7 @@ class TileProgram:
         """The axes along which a sweep's statements have an index."""
         if not self.tiles:
             return (*self.parallel, *sweep.axes)
-        loop = {a for tile in self.tiles if tile.walk == "piece" for a in tile.axes} - {*sweep.axes}
+        loop = {a for tile in self.tiles if tile.walk in LOOPS for a in tile.axes} - {*sweep.axes}
         return tuple(a for a in range(len(self.sizes)) if a not in loop)
 
     @property
@@ -381,12 +465,19 @@ class TileProgram:
         head += f"  axes {axes}\n" if axes else ""
         head += f"  inner {_axes(self.inner)}\n" if self.inner else ""
         head += "".join(map(str, self.tiles))
+        head += f"  group {self.group}\n" if self.group else ""
         walk = f"  parallel{' ' if self.parallel else ''}{_axes(self.parallel)}{how} {{\n"
         return f"tile_program {{\n{head}{walk}{''.join(map(str, self.sweeps))}  }}\n}}\n"
 
 
 def _axes(axes: Iterable[int]) -> str:
     return ", ".join(f"i{a}" for a in axes)
+
+
+def _on(dims: Dims, limits: tuple[int | None, ...] = ()) -> str:
+    ends = limits or (None,) * len(dims)
+    found = [f"t{d}" if end is None else f"t{d} < {end}" for d, end in zip(dims, ends, strict=True)]
+    return f" on {', '.join(found)}" if found else ""
 
 
 def _number(number: Number) -> str:
@@ -431,23 +522,27 @@ def axes_of_values(statements: Iterable[Statement]) -> dict[str, set[int]]:
 # --- parsing --------------------------------------------------------------------------------------------------------
 
 _NAME = r"([\w.]+)"
+_ON = r"(?: on ([t\d, <]*?))?"
 _LINES = {
     "head": re.compile(rf"(buffer|pieces) {_NAME} : (\w+)"),
     "scratch": re.compile(rf"scratch {_NAME} over ([i\d, ]*) : (\w+)"),
     "constant": re.compile(rf"%{_NAME} = constant (\S+) : (\w+)"),
-    "position": re.compile(rf"%{_NAME} = position i(\d+) : (\w+)"),
-    "load": re.compile(rf"%{_NAME} = load (\w+\[.*?\]) : (\w+)"),
+    "position": re.compile(rf"%{_NAME} = position i(\d+){_ON} : (\w+)"),
+    "load": re.compile(rf"%{_NAME} = load (\w+\[.*?\]){_ON}(?: else (\S+))? : (\w+)"),
     "gather": re.compile(rf"%{_NAME} = gather (\w+)\[(.*?)\] : (\w+)"),
-    "map": re.compile(rf"%{_NAME} = map (\w+\.\w+(?: \w+)?) (%.*?|) ?: (\w+)"),
+    "map": re.compile(rf"%{_NAME} = map (\w+\.\w+(?: \w+)?) (%.*?|)( rough)? ?: (\w+)"),
+    "inside": re.compile(rf"%{_NAME} = inside %{_NAME} else (\S+) over ([i\d, ]*) : (\w+)"),
     "count": re.compile(rf"%{_NAME} = count ([i\d, ]*) : (\w+)"),
-    "carry": re.compile(rf"%{_NAME} = carry (\S+) over ([i\d, ]*) : (\w+)"),
+    "carry": re.compile(rf"%{_NAME} = carry (\S+) over ([i\d, ]*?){_ON} : (\w+)"),
     "update": re.compile(rf"update %{_NAME}, %{_NAME}"),
     "reduce": re.compile(
         rf"%{_NAME} = reduce (\S+) %{_NAME} from (\S+) over ([i\d, ]*?)(?: carried (\d+))?"
         r"(?: (accumulating|into) (\w+\[.*?\]))?( ordered)? : (\w+)"
     ),
-    "contract": re.compile(rf"%{_NAME} = contract %{_NAME}, %{_NAME} over ([i\d, ]*) : (\w+)"),
-    "store": re.compile(rf"store %{_NAME}, (\w+\[.*?\])"),
+    "contract": re.compile(
+        rf"%{_NAME} = contract %{_NAME}, %{_NAME} over ([i\d, ]*?)(?: onto %{_NAME})?( rounded)? : (\w+)"
+    ),
+    "store": re.compile(rf"store %{_NAME}, (\w+\[.*?\]){_ON}"),
 }
 
 
@@ -472,10 +567,9 @@ def parse(text: str) -> TileProgram:
         elif word == "inner":
             made = replace(made, inner=_numbers(line[6:]))
         elif word == "tile":
-            axes, _, rest = line[4:].partition(" by ")
-            block, walk, *masked = rest.split()
-            tile = TileDim(_numbers(axes), int(block) if block.isdigit() else block, walk, bool(masked))
-            made = replace(made, tiles=(*made.tiles, tile))
+            made = replace(made, tiles=(*made.tiles, _tile(line)))
+        elif word == "group":
+            made = replace(made, group=line.split()[1])
         elif word == "parallel":
             axes, _, tiled = line[8:-1].replace("shared", "").partition("tiled")
             made = replace(made, parallel=_numbers(axes), shared="shared" in line)
@@ -490,6 +584,15 @@ def parse(text: str) -> TileProgram:
     return replace(made, sweeps=tuple(sweeps))
 
 
+def _tile(line: str) -> TileDim:
+    axes, _, rest = line[4:].partition(" by ")
+    block, walk, *how = rest.split()
+    bound = re.search(r"(until|from) t(\d+) [+-] (-?\d+)", rest)
+    found = None if bound is None else TileBound(int(bound[2]), int(bound[3]), bound[1] == "until")
+    size = int(block) if block.isdigit() else block
+    return TileDim(_numbers(axes), size, walk, "masked" in how, "backwards" in how, found)
+
+
 def _statement(line: str) -> Statement:
     for kind, pattern in itertools.islice(_LINES.items(), 2, None):
         m = pattern.fullmatch(line)
@@ -499,18 +602,22 @@ def _statement(line: str) -> Statement:
             case "constant":
                 return TileConstant(m[1], _value(m[2]), m[3])
             case "position":
-                return TileIndex(m[1], int(m[2]), m[3])
+                return TileIndex(m[1], int(m[2]), m[4], _sides(m[3])[0])
             case "load":
-                return TileLoad(m[1], _address(m[2]), m[3])
+                other = None if m[4] is None else _value(m[4])
+                return TileLoad(m[1], _address(m[2]), m[5], *_sides(m[3]), other)
             case "gather":
                 terms = [t.strip().partition("*") for t in m[3].split("+") if t.strip() != "0"]
                 return TileGather(m[1], m[2], tuple((v[1:], _factor(f)) for v, _, f in terms), m[4])
             case "map":
-                return TileMap(m[1], m[2], tuple(v.strip()[1:] for v in m[3].split(",") if v.strip()), m[4])
+                operands = tuple(v.strip()[1:] for v in m[3].split(",") if v.strip())
+                return TileMap(m[1], m[2], operands, m[5], m[4] is not None)
+            case "inside":
+                return TileInside(m[1], m[2], _value(m[3]), _numbers(m[4]), m[5])
             case "count":
                 return TileCount(m[1], _numbers(m[2]), m[3])
             case "carry":
-                return TileCarry(m[1], _value(m[2]), _numbers(m[3]), m[4])
+                return TileCarry(m[1], _value(m[2]), _numbers(m[3]), m[5], _sides(m[4])[0])
             case "update":
                 return TileUpdate(m[1], m[2])
             case "reduce":
@@ -518,14 +625,21 @@ def _statement(line: str) -> Statement:
                 rest = (int(m[6] or 0), into, m[7] == "accumulating", m[9] is not None)
                 return TileReduce(m[1], m[2], m[3], _value(m[4]), _numbers(m[5]), m[10], *rest)
             case "contract":
-                return TileContract(m[1], m[2], m[3], _numbers(m[4]), m[5])
+                return TileContract(m[1], m[2], m[3], _numbers(m[4]), m[7], m[5], m[6] is not None)
             case _:
-                return TileStore(m[1], _address(m[2]))
+                return TileStore(m[1], _address(m[2]), _sides(m[3])[0])
     raise ValueError(f"no statement of a tile program: {line}")
 
 
 def _numbers(text: str) -> Axes:
     return tuple(int(n) for n in re.findall(r"i(\d+)", text))
+
+
+def _sides(text: str | None) -> tuple[Dims, tuple[int | None, ...]]:
+    """The dimensions that a tile lies on, and its limits along them, if there are any."""
+    sides = re.findall(r"t(\d+)(?: < (\d+))?", text or "")
+    limits = tuple(int(end) if end else None for _, end in sides)
+    return tuple(int(dim) for dim, _ in sides), limits if any(end is not None for end in limits) else ()
 
 
 def _value(text: str) -> Number:
@@ -599,6 +713,8 @@ def _faults(program: TileProgram) -> Iterator[str]:
                     yield f"an address of axes that the sweep does not walk: {s}"
             if isinstance(s, TileMap) and not _agrees(s, [here.get(v, "") for v in s.operands]):
                 yield f"operands of other kinds: {s}"
+            if isinstance(s, TileInside) and here.get(s.value) != s.kind:
+                yield f"operands of other kinds: {s}"
             if isinstance(s, TileUpdate) and not (
                 s.name in carried and sweep.axes and here.get(s.value) == here[s.name]
             ):
@@ -606,8 +722,9 @@ def _faults(program: TileProgram) -> Iterator[str]:
             partial = isinstance(s, TileReduce) and s.into is not None
             if isinstance(s, TileReduce | TileContract) and program.tiles and not (partial or {*s.over} <= reducible):
                 yield f"a reduction of what other tiles have: {s}"
-            if isinstance(s, TileContract) and {here.get(v) for v in operands_of(s)} != {s.kind}:
+            if isinstance(s, TileContract) and (here.get(s.left) != here.get(s.right) or not _accumulates(s, here)):
                 yield f"operands of other kinds: {s}"
+            yield from _side_faults(program, s)
             if isinstance(s, TileStore | TileUpdate):
                 continue
             if isinstance(s, TileCarry):
@@ -621,17 +738,40 @@ def _faults(program: TileProgram) -> Iterator[str]:
                 everywhere[s.name] = s.kind
 
 
+def _accumulates(s: TileContract, kinds: Mapping[str, str]) -> bool:
+    """Whether a contraction adds up in the kind of its accumulator, or of its factors."""
+    return kinds.get(s.left if s.accumulator is None else s.accumulator) == s.kind or (
+        s.accumulator is None and kinds.get(s.left) in ("f16", "bf16") and s.kind == "f32"
+    )
+
+
+def _side_faults(program: TileProgram, s: Statement) -> Iterator[str]:
+    on = on_of(s)
+    if not on or not isinstance(s, TileLoad | TileIndex | TileCarry | TileStore):
+        return
+    axes = {*s.axes} if isinstance(s, TileCarry) else {s.axis} if isinstance(s, TileIndex) else {*s.address.axes}
+    if not {*on} <= {*range(len(program.tiles))} or len({*on}) < len(on):
+        yield f"a tile on no dimensions, or on one twice: {s}"
+    elif any(axes & {*tile.axes} for i, tile in enumerate(program.tiles) if i not in on):
+        yield f"a tile that follows what it does not lie on: {s}"
+
+
 def _tile_faults(program: TileProgram) -> Iterator[str]:
     counted = [a for tile in program.tiles for a in tile.axes]
     if len({*counted}) < len(counted) or not {*counted} <= {*range(len(program.sizes))}:
         yield "an axis lies along two dimensions of tiles, or is none"
     for tile in program.tiles:
-        if tile.walk not in ("grid", "whole", "piece"):
+        if tile.walk not in ("grid", "whole", *LOOPS):
             yield f"tiles are not walked so: {tile.walk}"
         shared = {*tile.axes} & {*program.parallel}
-        if shared if tile.walk == "whole" else shared != {*tile.axes}:
+        if shared if tile.walk in ("whole", "loop") else shared != {*tile.axes}:
             yield f"tiles share what each has, or do not share the others: {str(tile).strip()}"
-    pieces = [tile.axes for tile in program.tiles if tile.walk == "piece"]
+        bound = tile.bound
+        if bound is not None and (tile.walk != "loop" or program.tiles[bound.dim].walk != "grid"):
+            yield f"what is left out does not depend on a tile of the grid: {str(tile).strip()}"
+    if program.group is not None and sum(tile.walk == "grid" for tile in program.tiles) != 2:
+        yield "groups are of tiles along two dimensions of the grid"
+    pieces = [tile.axes for tile in program.tiles if tile.walk in LOOPS]
     if program.tiles and (len(pieces) > 1 or any(sweep.axes not in ((), *pieces) for sweep in program.sweeps)):
         yield "loops are over the tiles of one piece"
 
@@ -655,12 +795,19 @@ def operands_of(statement: Statement) -> tuple[str, ...]:
             return tuple(v for v, _ in statement.terms)
         case TileReduce():
             return (statement.operand,)
-        case TileContract():
+        case TileContract(accumulator=None):
             return (statement.left, statement.right)
-        case TileStore() | TileUpdate():
+        case TileContract(accumulator=str(sofar)):
+            return (statement.left, statement.right, sofar)
+        case TileStore() | TileUpdate() | TileInside():
             return (statement.value,)
         case _:
             return ()
+
+
+def on_of(statement: Statement) -> Dims | None:
+    """The dimensions that a statement's tile lies on, none of them if it is on all; None if it does not say."""
+    return statement.on if isinstance(statement, TileLoad | TileIndex | TileCarry | TileStore) else None
 
 
 def buffers_of(statement: Statement) -> tuple[str, ...]:

@@ -62,8 +62,13 @@ class Blocks:
         self.text = _StageStatements(plan, given, strides)
         self.printer = TilePrinter(self.text.space.sizes, dims, dtypes, w)
         self.dims, self.index = self.printer.dims, self.printer.index
-        self.places, self.mask, self.put = self.printer.places, self.printer.mask, self.printer.put
+        self.mask, self.put = self.printer.mask, self.printer.put
         self.known: dict[SSAValue, str] = {}
+
+    def places(self, number: int, first: str) -> None:
+        """Write the index along a dimension, and along each of its axes."""
+        self.printer.places(number, first)
+        self.index |= {a: self.printer.at(a) for a in self.dims[number].axes}
 
     def dims_of(self, axes: Axes) -> frozenset[int]:
         """The dimensions that axes of the nest lie along."""
@@ -85,7 +90,7 @@ class Blocks:
             if read.value in self.known:
                 name = self.text.known[read.value] = self.known[read.value]
                 self.printer.known[name] = Term(name, dtype_of(read.value))
-                self.printer.follows[name] = self.dims_of(read.axes)
+                self.printer.sides[name] = self.printer.sides_of(self.dims_of(read.axes))
         return self._named(self.text.body(kernel_op), kernel_op.result)
 
     def _named(self, name: str, value: SSAValue) -> str:

@@ -1,20 +1,24 @@
 """Statements of tile programs in Triton's language: indices, masks, loads, elementwise ops, reductions, stores.
 
-A value is a block with a dimension for each of the program's tiles; along those that it does not follow it has one
-element, so that values broadcast.
+A value is a block with a dimension for each of the program's tiles, or for those that its tile lies on; along what it
+does not follow it has one element, so that values broadcast.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
+
+import numpy as np
 
 from hybridc.ir.kernel import constant_as, neutral_of
 from hybridc.ir.scalar_builder import kind_dtype
 from hybridc.ir.tile_program import (
     Address,
     Axes,
+    Dims,
     Factor,
     Statement,
     TileCarry,
@@ -23,11 +27,13 @@ from hybridc.ir.tile_program import (
     TileCount,
     TileGather,
     TileIndex,
+    TileInside,
     TileLoad,
     TileMap,
     TileReduce,
     TileStore,
     TileUpdate,
+    operands_of,
 )
 from hybridc.lower.triton.expressions import ops
 from hybridc.lower.triton.expressions.ops import DType, Term, literal, triton_type
@@ -35,6 +41,9 @@ from hybridc.lower.triton.expressions.statements import INDEX, compute, reduce
 from hybridc.lower.triton.source_writer import SourceWriter
 
 Sizes = tuple[int | None, ...]
+# The dimensions of a block: which of the program's each is, None where it has one element.
+Sides = tuple[int | None, ...]
+_SINGLE = np.dtype(np.float32)
 
 
 @dataclass(frozen=True)
@@ -55,20 +64,34 @@ class Dim:
 class TilePrinter:
     """Writes statements about blocks over ``dims``; ``sizes`` are those of the axes, None where the code is given them.
 
-    ``dtypes`` are those of the buffers, by the names of their pointers.
+    ``dtypes`` are those of the buffers, by the names of their pointers; ``lie`` are the dimensions, in their orders,
+    that blocks lie on, if not on all. Along dimensions that only ``loops`` walk, a block that is at hand ``between``
+    them has been carried, and all its elements are there.
     """
 
-    def __init__(self, sizes: Sizes, dims: Sequence[Dim], dtypes: Mapping[str, DType], w: SourceWriter) -> None:
+    def __init__(
+        self, sizes: Sizes, dims: Sequence[Dim], dtypes: Mapping[str, DType], w: SourceWriter, lie: Iterable[Dims] = ()
+    ) -> None:
         self.sizes, self.dtypes, self.w = sizes, dtypes, w
-        # Along an axis of one element nothing is walked.
-        self.dims = tuple(replace(d, axes=tuple(a for a in d.axes if sizes[a] != 1)) for d in dims)
+        # Along an axis of one element nothing is walked, but in blocks of more.
+        self.dims = tuple(replace(d, axes=self._walked(d)) for d in dims)
         self.dim_of = {a: i for i, d in enumerate(self.dims) for a in d.axes}
-        self.index: dict[int, str] = {}  # of axes
+        self.every: Sides = tuple(range(len(self.dims)))
+        self.lie = list(dict.fromkeys(on or self.every for on in lie)) or [self.every]
+        self.index: dict[int, str] = {}  # of axes that lie along no dimension
+        self.spread: dict[tuple[int, str], str] = {}  # of the others, as it is spread along a side of blocks
+        self.names: dict[tuple[int, str], str] = {}  # and of dimensions
         self.first: dict[int, str] = {}  # where the blocks of dimensions begin
+        self.loops: frozenset[int] = frozenset()
+        self.between: frozenset[int] = frozenset()
         self.shown: str | None = None  # the name of what says which elements there are, if it has one
         self.partial: dict[str, str] = {}  # where in its buffer this program's partial result is
         self.known: dict[str, Term] = {}
-        self.follows: dict[str, frozenset[int]] = {}  # the dimensions that values follow
+        self.sides: dict[str, Sides] = {}  # of values
+        self.beyond: dict[str, TileInside] = {}  # what is known of values beyond the last elements
+
+    def _walked(self, dim: Dim) -> Axes:
+        return tuple(a for a in dim.axes if self.sizes[a] != 1) or (dim.axes if dim.masked else ())
 
     # --- sizes and places ----------------------------------------------------------------------------------
 
@@ -76,27 +99,25 @@ class TilePrinter:
         """How many elements axes have."""
         return factor_text(extent(self.sizes, axes))
 
-    def shape(self, dims: Iterable[int]) -> str:
-        """The shape of a block that follows these dimensions."""
-        followed = {*dims}
-        return f"[{', '.join(d.block if i in followed else '1' for i, d in enumerate(self.dims))}]"
+    def shape(self, sides: Sides) -> str:
+        """The shape of a block with these sides."""
+        return f"[{', '.join('1' if i is None else self.dims[i].block for i in sides)}]"
 
     def places(self, number: int, first: str) -> None:
         """Write the index along a dimension, ``first`` and what is counted here, and that along each of its axes."""
         dim, w = self.dims[number], self.w
         self.first[number] = first.removesuffix(" + ")
-        around = ", ".join(":" if i == number else "None" for i in range(len(self.dims)))
-        spread = f"[{around}]" if len(self.dims) > 1 else ""
-        w.line(f"{dim.name} = {first}tl.arange(0, {dim.block}){spread}")
-        if len(dim.axes) == 1:
-            self.index[dim.axes[0]] = dim.name
-            return
-        rest = dim.name
-        for axis in reversed(dim.axes[1:]):
-            self.index[axis] = w.let(f"{dim.name}_{axis}", f"{rest} % {self.size([axis])}")
-            rest = w.let("rest", f"{rest} // {self.size([axis])}")
-        if dim.axes:
-            self.index[dim.axes[0]] = rest
+        spreads = dict.fromkeys(_spread(number, on) for on in self.lie if number in on)
+        for i, spread in enumerate(spreads or [_spread(number, self.every)]):
+            name = dim.name if i == 0 else f"{dim.name}_down" if spread.startswith("[:") else f"{dim.name}_across"
+            self.names[number, spread] = name
+            w.line(f"{name} = {first}tl.arange(0, {dim.block}){spread}")
+            rest = name
+            for axis in reversed(dim.axes[1:]):
+                self.spread[axis, spread] = w.let(f"{name}_{axis}", f"{rest} % {self.size([axis])}")
+                rest = w.let("rest", f"{rest} // {self.size([axis])}")
+            if dim.axes:
+                self.spread[dim.axes[0], spread] = rest
 
     def point(self, axes: Axes, rest: str) -> None:
         """Write the index along each of some axes, of which each program has one: ``rest`` counts them."""
@@ -111,25 +132,41 @@ class TilePrinter:
         """The dimensions that axes lie along."""
         return frozenset(self.dim_of[a] for a in axes if a in self.dim_of)
 
-    def mask(self, dims: Iterable[int]) -> str | None:
-        """Which elements of a block that follows these dimensions there are; None if all are there."""
-        masked = [self.dims[i] for i in sorted(dims) if self.dims[i].masked]
-        return (self.shown or " & ".join(f"({d.name} < {d.extent})" for d in masked)) if masked else None
+    def sides_of(self, dims: Set[int], on: Sides = ()) -> Sides:
+        """The sides of a block that follows dimensions."""
+        return tuple(i if i in dims else None for i in on or self.every)
 
-    def offset(self, address: Address) -> str:
-        """The offset of a block of elements; nothing if it follows no axis."""
-        left = [(a, f) for a, f in address.terms if self.sizes[a] != 1]
-        terms: list[str] = []
+    def mask(self, dims: Iterable[int], on: Sides = ()) -> str | None:
+        """Which elements of a block that follows these dimensions there are; None if all are there."""
+        masked = [i for i in sorted({*dims} - self.between) if self.dims[i].masked]
+        if not masked:
+            return None
+        return self.shown or " & ".join(f"({self.place(i, on)} < {self.dims[i].extent})" for i in masked)
+
+    def place(self, dim: int, on: Sides = ()) -> str:
+        """The index along a dimension."""
+        return self.names.get((dim, _spread(dim, on or self.every)), self.dims[dim].name)
+
+    def at(self, axis: int, on: Sides = ()) -> str:
+        """The index along an axis."""
+        key = (axis, _spread(self.dim_of[axis], on or self.every)) if axis in self.dim_of else None
+        return self.spread[key] if key in self.spread else self.index.get(axis) or self.origin(on)
+
+    def offset(self, address: Address, on: Sides = ()) -> str:
+        """The offset of a block of elements; nothing if it follows no axis. What loops do not change comes first."""
+        left = [(a, f) for a, f in address.terms if self.sizes[a] != 1 or a in self.dim_of]
+        terms: list[tuple[bool, str]] = []
         while left:
-            dim = next((d for d in self.dims if self._is_whole(d, left)), None)
+            dim = next((i for i, d in enumerate(self.dims) if self._is_whole(d, left)), None)
             (axis, factor), count = left[0], 1
             if dim is not None:
-                count = len(dim.axes)
+                count = len(self.dims[dim].axes)
                 factor = left[count - 1][1]
-            index, left = self.at(axis) if dim is None else dim.name, left[count:]
+            index, left = self.at(axis, on) if dim is None else self.place(dim, on), left[count:]
             step = factor_text(factor)
-            terms.append(index if step == "1" else f"{index} * {step}")
-        return " + ".join([*terms, *map(factor_text, address.offset)])
+            terms.append((self.dim_of.get(axis) in self.loops, index if step == "1" else f"{index} * {step}"))
+        terms.sort(key=lambda term: term[0])
+        return " + ".join([*(text for _, text in terms), *map(factor_text, address.offset)])
 
     def _is_whole(self, dim: Dim, terms: Sequence[tuple[int, Factor]]) -> bool:
         """Whether elements follow each other along all of a dimension as its index counts them."""
@@ -140,13 +177,9 @@ class TilePrinter:
         steps = (times(last, extent(self.sizes, dim.axes[i + 1 :])) for i in range(count))
         return [f for _, f in terms[:count]] == [*steps]
 
-    def at(self, axis: int) -> str:
-        """The index along an axis."""
-        return self.index[axis] if axis in self.index else self.origin()
-
-    def origin(self) -> str:
+    def origin(self, on: Sides = ()) -> str:
         """An offset of zero, of a block with one element."""
-        return f"tl.zeros({self.shape(())}, tl.int32)"
+        return f"tl.zeros({self.shape((None,) * len(on or self.every))}, tl.int32)"
 
     # --- statements ----------------------------------------------------------------------------------------
 
@@ -158,74 +191,124 @@ class TilePrinter:
     def _statement(self, s: Statement, narrowed: Set[str]) -> None:
         match s:
             case TileMap():
-                made = compute(s.op, [self.known[v] for v in s.operands], s.kind, self.w, s.name in narrowed)
-                self._know(s.name, made, *(self.follows[v] for v in s.operands))
+                rough = s.rough or s.name in narrowed
+                made = compute(s.op, [self.known[v] for v in s.operands], s.kind, self.w, rough)
+                self._know(s.name, made, *(self.sides[v] for v in s.operands))
             case TileLoad():
-                dims = self.dims_of(s.address.axes)
-                self._know(s.name, self._loaded(s.address.buffer, self.offset(s.address), dims), dims)
+                self._load(s)
             case TileStore():
                 self._store(s)
             case TileConstant():
                 self._know(s.name, ops.number(s.number, kind_dtype(s.kind)))
             case TileIndex():
-                self._know(s.name, Term(self.at(s.axis), INDEX), self.dims_of([s.axis]))
+                self._know(s.name, Term(self.at(s.axis, s.on), INDEX), self.sides_of(self.dims_of([s.axis]), s.on))
             case TileGather():
-                dims = frozenset[int]().union(*(self.follows[v] for v, _ in s.terms))
                 terms = [(self.known[v].text, factor_text(f)) for v, f in s.terms if f.number]
                 offset = " + ".join(i if f == "1" else f"{i} * {f}" for i, f in terms)
-                self._know(s.name, self._loaded(s.buffer, offset, dims), dims)
+                sides = joined(self.sides[v] for v, _ in s.terms)
+                self._know(s.name, self._loaded(s.buffer, offset, self.mask(_followed(sides), sides)), sides)
             case TileReduce():
                 self._reduce(s)
+            case TileInside():
+                self._inside(s)
+            case TileContract():
+                self._contract(s)
             case TileCarry():
-                dims, dtype = self.dims_of(s.axes), kind_dtype(s.kind)
-                full = f"tl.full({self.shape(dims)}, {literal(s.number, dtype)}, {triton_type(dtype)})"
-                self._know(s.name, Term(self.w.let("sum", full), dtype), dims)
+                sides, dtype = self.sides_of(self.dims_of(s.axes), s.on), kind_dtype(s.kind)
+                full = f"tl.full({self.shape(sides)}, {literal(s.number, dtype)}, {triton_type(dtype)})"
+                self._know(s.name, Term(self.w.let("sum", full), dtype), sides)
             case TileUpdate():
                 carried = self.known[s.name]
                 self.w.line(f"{carried.text} = {self.known[s.value].as_dtype(carried.dtype).block}")
             case TileCount():
                 self._know(s.name, Term(self.w.let("here", self._count(s)), INDEX))
-            case TileContract():
-                raise TypeError(f"contractions have kernels of their own: {s}")
 
-    def _know(self, name: str, value: Term, *follows: frozenset[int]) -> None:
+    def _know(self, name: str, value: Term, *sides: Sides) -> None:
         self.known[name] = value
-        self.follows[name] = frozenset[int]().union(*follows)
+        self.sides[name] = joined(sides)
 
-    def _loaded(self, pointer: str, offset: str, dims: Iterable[int]) -> Term:
-        mask = self.mask(dims)
-        text = f"tl.load({f'{pointer} + {offset}' if offset else pointer}{f', mask={mask}' if mask else ''})"
+    # --- memory --------------------------------------------------------------------------------------------
+
+    def _load(self, s: TileLoad) -> None:
+        sides, buffer = self.sides_of(self.dims_of(s.address.axes), s.on), s.address.buffer
+        if s.other is None:
+            made = self._loaded(buffer, self.offset(s.address, s.on), self.mask(_followed(sides), sides))
+        else:
+            ends = zip(s.on, s.limits, strict=True) if s.limits else ()
+            masks = [f"({self.place(i, s.on)} < {end})" for i, end in ends if end is not None and i in sides]
+            other = f", other={literal(s.other, self.dtypes[buffer])}" if masks else ""
+            made = self._loaded(buffer, self.offset(s.address, s.on), " & ".join(masks), other)
+        self._know(s.name, made, sides)
+
+    def _loaded(self, pointer: str, offset: str, mask: str | None, other: str = "") -> Term:
+        where = f"{pointer} + {offset}" if offset else pointer
+        text = f"tl.load({where}{f', mask={mask}' if mask else ''}{other})"
         return Term(self.w.let(f"{pointer}_block", text), self.dtypes[pointer])
 
     def _store(self, s: TileStore) -> None:
         """An offset that follows no axis is that of a block with one element."""
         buffer = s.address.buffer
-        offset = self.offset(s.address) or self.origin()
+        offset = self.offset(s.address, s.on) or self.origin(s.on)
         if buffer in self.partial:
             size = self.size(s.address.axes)
             offset = f"{self.partial[buffer]}{f' * {size}' if size != '1' else ''} + {offset}"
         value = self.known[s.value].as_dtype(self.dtypes[buffer])
-        self.put(buffer, offset, value.block, self.mask(self.dims_of(s.address.axes)))
+        self.put(buffer, offset, value.block, self.mask(self.dims_of(s.address.axes), s.on))
 
     def put(self, pointer: str, offset: str, name: str, mask: str | None) -> None:
         """Put a block into memory."""
         self.w.line(f"tl.store({pointer} + {offset}, {name}{f', mask={mask}' if mask else ''})")
 
+    # --- reductions and contractions -----------------------------------------------------------------------
+
     def _reduce(self, s: TileReduce) -> None:
         """What is not there along the dimensions that are reduced counts for nothing."""
-        over, value = self.dims_of(s.over), self.known[s.operand]
-        dims, dtype = over | self.follows[s.operand], value.dtype
+        over, value, sides = self.dims_of(s.over), self.known[s.operand], self.sides[s.operand]
+        if not over <= {*sides}:
+            sides = self.sides_of(over | _followed(sides))
+        dtype = value.dtype
         start, neutral = constant_as(s.start, dtype), neutral_of(s.op, dtype)
-        name, mask = f"tl.broadcast_to({value.block}, {self.shape(dims)})", self.mask(over)
-        if mask is not None:
+        name, mask = f"tl.broadcast_to({value.block}, {self.shape(sides)})", self.mask(over, sides)
+        if mask is not None and not self._is_beyond(s, neutral):
             name = f"tl.where({mask}, {name}, {literal(neutral, dtype)})"
         name = self.w.let("part", name)
         for dim in sorted(over):
-            name = reduce(s.op, name, dim, dtype, self.w)
+            name = reduce(s.op, name, sides.index(dim), dtype, self.w)
         made = Term(name, dtype)
         if start != neutral:
             made = compute(s.op, [made, ops.number(start, dtype)], s.kind, self.w).as_dtype(dtype)
-        self._know(s.name, made, dims - over)
+        self._know(s.name, made, tuple(None if i in over else i for i in sides))
+
+    def _is_beyond(self, s: TileReduce, neutral: ops.Number) -> bool:
+        """Whether a value is known to count for nothing beyond the last elements."""
+        inside = self.beyond.get(s.operand)
+        return inside is not None and inside.other == neutral and {*s.over} <= {*inside.axes}
+
+    def _inside(self, s: TileInside) -> None:
+        value, sides = self.known[s.value], self.sides[s.value]
+        mask = self.mask(self.dims_of(s.axes), sides)
+        if mask is not None:
+            other = ops.number(s.other, value.dtype).argument(True)
+            value = Term(self.w.let("shown", f"tl.where({mask}, {value.block}, {other})"), value.dtype)
+            sides = joined([sides, self.sides_of(self.dims_of(s.axes), sides)])
+        self.beyond[s.name] = s
+        self._know(s.name, value, sides)
+
+    def _contract(self, s: TileContract) -> None:
+        """The dimension that is summed is the second of the left operand, and the first of the right one."""
+        (over,) = self.dims_of(s.over)
+        sides = [self.sides[s.left], self.sides[s.right]]
+        kept = [next(i for i in of if i not in (over, None)) for of in sides]
+        a, b = (
+            self.known[v].text if of.index(over) == at else f"tl.trans({self.known[v].text})"
+            for v, of, at in zip((s.left, s.right), sides, (1, 0), strict=True)
+        )
+        given = [a, b] + ([] if s.accumulator is None else [self.known[s.accumulator].text])
+        if self.known[s.left].dtype == _SINGLE:
+            given.append(f'input_precision="{"tf32" if s.rounded else "ieee"}"')
+        dtype = kind_dtype(s.kind)
+        text = f"tl.dot({', '.join(given)}, out_dtype={triton_type(dtype)})"
+        self._know(s.name, Term(self.w.let("product", text), dtype), tuple(kept))
 
     def _count(self, s: TileCount) -> str:
         dims = self.dims_of(s.axes)
@@ -236,6 +319,21 @@ class TilePrinter:
         if not dim.masked:
             return f"tl.full([], {dim.block}, tl.int64)"
         return f"tl.minimum(tl.maximum({dim.extent} - ({self.first[number]}), 0), {dim.block})"
+
+
+def _spread(dim: int, on: Sides) -> str:
+    """How the index along a dimension is spread in a block that lies on some."""
+    around = ", ".join(":" if i == dim else "None" for i in on)
+    return f"[{around}]" if len(on) > 1 else ""
+
+
+def _followed(sides: Sides) -> set[int]:
+    return {i for i in sides if i is not None}
+
+
+def joined(sides: Iterable[Sides]) -> Sides:
+    """The sides of what is made of blocks, each of which has all of them or, as a number, none."""
+    return tuple(next((i for i in each if i is not None), None) for each in itertools.zip_longest(*sides))
 
 
 def narrowed_in(statements: Sequence[Statement]) -> set[str]:
@@ -249,8 +347,10 @@ def narrowed_in(statements: Sequence[Statement]) -> set[str]:
                 other.update(s.operands)
             case TileReduce():
                 other.add(s.operand)
-            case TileStore() | TileUpdate():
+            case TileStore() | TileUpdate() | TileInside():
                 other.add(s.value)
+            case TileContract():
+                other.update(operands_of(s))
             case _:
                 pass
     return rounded - other

@@ -12,7 +12,7 @@ from hybridc.ir.kernel import Kernel, number_of
 from hybridc.ir.strides import row_major
 from hybridc.ir.structured import dtype_of, shape_of
 from hybridc.ir.tile_launch import TileConfig, TileLaunch
-from hybridc.ir.tile_program import Axes, TileDim
+from hybridc.ir.tile_program import LOOPS, Axes, TileDim, on_of
 from hybridc.lower.triton.expressions.ops import literal
 from hybridc.lower.triton.horizontal_fusion import call_block, fuse_horizontally
 from hybridc.lower.triton.source_writer import SourceWriter
@@ -30,13 +30,13 @@ _NAMES = "ijklmnopq"
 def launches_of(
     kernel: Kernel, strides: Mapping[int, Strides], given: Mapping[SSAValue, int] = MappingProxyType({})
 ) -> TritonLaunches:
-    """The phases of a kernel; ``strides``, in elements, are of arguments, then results, that may be no plain arrays.
+    """The launches of a kernel; ``strides``, in elements, are of arguments, then results, that may be no plain arrays.
 
     Values that are ``given`` lie in the memory of the results with these numbers when the kernel begins.
     """
     launches, memory = schedule_blocks(kernel, strides, given)
     numbers = {name: i for i, name in enumerate(memory.dtypes)}
-    made = [_FunctionText(kernel, launch).kernel_launch(numbers) for launch in launches]
+    made = [triton_launch(kernel, launch, numbers) for launch in launches]
     for i, value in enumerate(kernel.results):
         number, source, target = number_of(value), memory.names[value], numbers[f"y{i}"]
         dtype, shape = dtype_of(value), shape_of(value)
@@ -45,6 +45,11 @@ def launches_of(
         elif source != f"y{i}":
             made.append(copy_launch(dtype, shape, row_major(shape), numbers[source], target))
     return TritonLaunches(fuse_horizontally(made, _read_only(kernel)), memory.locals)
+
+
+def triton_launch(kernel: Kernel, launch: TileLaunch, numbers: Mapping[str, int]) -> TritonLaunch:
+    """The function of a tile program, and what it is given; ``numbers`` are those of the kernel's buffers."""
+    return _FunctionText(kernel, launch).kernel_launch(numbers)
 
 
 def _read_only(kernel: Kernel) -> set[int]:
@@ -64,11 +69,17 @@ class _FunctionText:
             Dim(name, tile.axes, factor_text(extent(program.sizes, tile.axes)), str(tile.block), tile.masked)
             for name, tile in zip(_NAMES, program.tiles, strict=False)
         ]
-        self.printer = TilePrinter(program.sizes, dims, dtypes, self.w)
+        lie = [on for sweep in program.sweeps for s in sweep.statements if (on := on_of(s)) is not None]
+        self.printer = TilePrinter(program.sizes, dims, dtypes, self.w, lie)
+        self.loops = [i for i, tile in enumerate(program.tiles) if tile.walk in LOOPS]
+        self.printer.loops = self.printer.between = frozenset(self.loops)
         self.grid = [i for i, tile in enumerate(program.tiles) if tile.walk == "grid"]
         tiled = {a for tile in program.tiles for a in tile.axes}
-        self.points: Axes = tuple(a for a in program.parallel if a not in tiled)
+        self.points: Axes = tuple(a for a in program.parallel if a not in tiled and program.sizes[a] != 1)
         self.constants = tuple(tile.block for tile in program.tiles if isinstance(tile.block, str))
+        self.constants += (program.group,) if program.group is not None else ()
+        # How long a piece is, is written out if all sizes are.
+        self.piece = "piece" if program.dynamic else str(launch.piece)
         # Each program has one block of elements that follow each other.
         self.flat = len(program.tiles) == len(self.grid) == 1 and not self.points
         self.tail = self.flat and self._has_tail(program.tiles[0])
@@ -82,15 +93,17 @@ class _FunctionText:
         return tile.masked and count >= least and count % MACHINE.vector != 0
 
     def kernel_launch(self, numbers: Mapping[str, int]) -> TritonLaunch:
-        """The function and what it is given; ``numbers`` are those of the kernel's buffers."""
+        """The function and what it is given."""
         launch, program = self.launch, self.launch.program
         self._places()
         self._sweeps()
         dynamic = program.dynamic
-        parameters = (*(f"n{a}" for a in dynamic), *(["piece"] if launch.piece is not None else []))
-        given = (*(launch.sizes[a] for a in dynamic), *([launch.piece] if launch.piece is not None else []))
+        parameters = tuple(f"n{a}" for a in dynamic)
+        given = tuple(launch.sizes[a] for a in dynamic)
+        if launch.piece is not None and dynamic:
+            parameters, given = (*parameters, self.piece), (*given, launch.piece)
         pointers = tuple(b.name for b in program.buffers)
-        name, doc = self.kernel.name, title(self.kernel, launch.what)
+        name, doc = self.kernel.name + launch.suffix, title(self.kernel, launch.what)
         if launch.what == "combine":
             parts, elements = launch.sizes
             name, doc = "combine", f"{parts} parts of {elements} elements are combined."
@@ -103,7 +116,7 @@ class _FunctionText:
         source = module(name, pointers, parameters, self.constants, doc, text)
         kinds = ("i64" if launch.wide else "i32",) * len(parameters)
         function = TritonFunction(name, source, launch.dtypes, kinds, self.constants)
-        configs = tuple(Config(c.blocks, self._programs(c), c.warps) for c in launch.configs)
+        configs = tuple(Config(c.blocks, self._programs(c), c.warps, c.stages, c.shared) for c in launch.configs)
         return TritonLaunch(function, tuple(numbers[b] for b in launch.buffers), given, configs, block)
 
     def _elements(self, pointers: tuple[str, ...], parameters: tuple[str, ...], doc: str) -> Elements:
@@ -124,7 +137,7 @@ class _FunctionText:
         count *= launch.extent(self.points)
         if launch.piece is None:
             return count, 1, 1
-        return (count, launch.pieces, 1) if self.grid else (launch.pieces, 1, 1)
+        return (count, launch.pieces, 1) if self.grid or self.points else (launch.pieces, 1, 1)
 
     # --- the text ------------------------------------------------------------------------------------------
 
@@ -144,26 +157,55 @@ class _FunctionText:
             printer.places(i, f"{number} * {printer.dims[i].block} + ")
             if self.tail:
                 printer.shown = w.let("there", f"{printer.dims[i].name} < {printer.dims[i].extent} if TAIL else None")
-        elif self.grid:
+        elif self.grid or self.points:
             self._places_in_grid(self.grid)
         if self.launch.piece is not None:
-            w.line(f"piece_number = {self._program(1 if self.grid else 0)}")
+            w.line(f"piece_number = {self._program(1 if self.grid or self.points else 0)}")
             printer.partial = {b.name: "piece_number" for b in program.pieces}
 
     def _places_in_grid(self, grid: Sequence[int]) -> None:
         """Only a grid's first axis has many programs: they are counted as one, along the last dimension first."""
-        w, printer = self.w, self.printer
+        w, printer, tiles = self.w, self.printer, self.launch.program.tiles
         program = w.let("program", self._program(0))
-        dims = [printer.dims[i] for i in grid]
-        counts = [w.let("blocks", f"tl.cdiv({d.extent}, {d.block})") for d in dims]
+        counts = [self._blocks(i) for i in grid]
+        each = counts[0] if len(counts) == 1 else f"({' * '.join(counts) or 1})"
         if self.points:
-            each = counts[0] if len(counts) == 1 else f"({' * '.join(counts)})"
-            printer.point(self.points, f"{program} // {each}")
-        for n, i in enumerate(grid):
+            printer.point(self.points, f"{program} // {each}" if counts else program)
+        numbers: list[str] = []
+        if self.launch.program.group is not None:
+            numbers = self._grouped(program, each, counts)
+        for n in range(len(numbers), len(grid)):
             inner = counts[n + 1 :]
             number = program if not inner else f"{program} // {' // '.join(inner)}"
             outermost = n == 0 and not self.points
-            printer.places(i, f"{number if outermost else f'{number} % {counts[n]}'} * {dims[n].block} + ")
+            numbers.append(number if outermost else f"{number} % {counts[n]}")
+        bounding = {tile.bound.dim for tile in tiles if tile.bound is not None}
+        for number, count, i in zip(numbers, counts, grid, strict=True):
+            if tiles[i].backwards:
+                number = f"({count} - 1 - {number})" if number.isidentifier() else f"({count} - 1 - ({number}))"
+            first = f"{number} * {printer.dims[i].block}"
+            printer.places(i, f"{w.let('first', first) if i in bounding else first} + ")
+
+    def _blocks(self, i: int) -> str:
+        """The name of how many tiles there are along a dimension, a constant if it can be."""
+        dim, w = self.printer.dims[i], self.w
+        if not dim.extent.isdigit():
+            return w.let("blocks", f"tl.cdiv({dim.extent}, {dim.block})")
+        name = w.name("blocks")
+        w.line(f"{name}: tl.constexpr = ({dim.extent} + {dim.block} - 1) // {dim.block}")
+        return name
+
+    def _grouped(self, program: str, each: str, counts: Sequence[str]) -> list[str]:
+        """Write which tile a program has along both dimensions of the grid.
+
+        Programs that run at the same time should read the same: they go down ``group`` tiles before they go across.
+        """
+        w, (down, across) = self.w, counts
+        here = w.let("number", f"{program} % {each}") if self.points else program
+        group = f"({self.launch.program.group} * {across})"
+        above = w.let("above", f"{here} // {group} * {self.launch.program.group}")
+        height = w.let("height", f"tl.minimum({down} - {above}, {self.launch.program.group})")
+        return [f"({above} + {here} % {group} % {height})", f"{here} % {group} // {height}"]
 
     def _sweeps(self) -> None:
         program, printer = self.launch.program, self.printer
@@ -172,9 +214,39 @@ class _FunctionText:
             if not sweep.axes:
                 printer.statements(sweep.statements, narrowed)
                 continue
-            (i,) = (i for i, tile in enumerate(program.tiles) if tile.walk == "piece")
-            block = printer.dims[i].block
-            self.w.line(f"for step in range(0, piece // {block}):")
+            self._loop()
             with self.w.indented():
-                printer.places(i, f"piece_number * piece + step * {block} + ")
+                printer.between = frozenset()
                 printer.statements(sweep.statements, narrowed)
+                printer.between = printer.loops
+
+    def _loop(self) -> None:
+        """Write the head of a loop over tiles, and the indices along their dimension."""
+        w, printer, (i,) = self.w, self.printer, self.loops
+        dim = printer.dims[i]
+        begin, end = self._range(i)
+        start = w.name("start")
+        w.line(f"for {start} in range({begin}, {end}, {dim.block}):")
+        with w.indented():
+            first = f"tl.cast({start}, tl.int64)" if self.launch.wide else start
+            if dim.block == "1":
+                printer.index |= dict.fromkeys(dim.axes, first)
+            else:
+                printer.places(i, f"{first} + ")
+
+    def _range(self, i: int) -> tuple[str, str]:
+        """Write between which elements tiles are walked."""
+        w, dim, bound = self.w, self.printer.dims[i], self.launch.program.tiles[i].bound
+        if self.launch.program.tiles[i].walk == "piece":
+            begin = w.let("begin", f"piece_number * {self.piece}")
+            end = f"{begin} + {self.piece}"
+            return begin, f"tl.minimum({end}, {dim.extent})" if dim.masked else end
+        if bound is None:
+            return "0", dim.extent
+        other = self.printer.dims[bound.dim]
+        first, by = self.printer.first[bound.dim], bound.by
+        if bound.last:
+            most = min(int(dim.extent), int(other.extent) + by)
+            return "0", w.let("end", f"tl.minimum({first} + {other.block}{f' + {by}' * bool(by)}, {most})")
+        least = w.let("begin", f"tl.maximum({first}{f' - {by}' * bool(by)}, 0) // {dim.block} * {dim.block}")
+        return least, dim.extent
