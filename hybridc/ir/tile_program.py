@@ -56,6 +56,23 @@ lies, in this order, as some are in no order that all could have:
       }
       ...
 
+A tile may be worked on in *parts*, of which registers hold the last: here 12 rows by 2 vectors of 16 columns, for one
+term after the other; of the rows that are left 4. Packing them in scratch is a load and a store:
+
+    tile i2 by n2 whole in 12, 4
+    tile i3 by 32 grid masked in 16
+    tile i4 by n4 whole in 1
+    parallel i0, i1, i3 {
+      sweep {
+        %0 = load b1[i0*s3 + i1*s4 + i3*s5 + i4*s6] : f32
+        store %0, t0[i4 + i3]
+      }
+      sweep {
+        %1 = load b0[i0*s0 + i1*s1 + i2*s2 + i4*s7] : f32
+        %2 = load t0[i4 + i3] : f32
+        %3 = contract %1, %2 over i4 : f32
+        ...
+
 A value that a sweep makes is known in the rest of it, and afterwards if it is one for all: made in a sweep without
 axes, or reduced over all of them. Where the walk is *tiled*, all sweeps are about one element, and know all values.
 """
@@ -348,7 +365,11 @@ class TileBuffer:
 
 @dataclass(frozen=True)
 class TileScratch:
-    """Memory of one index of the parallel axes: an element for each index of some of the others, in row-major order."""
+    """Memory of one index of the parallel axes: an element for each index of some of the others, in row-major order.
+
+    Of tiles it holds what is worked on at a time; an address names the axes, in any order. Along an axis that stands
+    there twice there are first the parts, and then what is in each.
+    """
 
     name: str
     kind: str
@@ -376,8 +397,12 @@ class TileDim:
 
     A tile has ``block`` of them, a number or a parameter of the code. The others are made by other tiles of the
     ``grid``, or there are none (``whole``), or in a ``loop`` over all tiles (that a ``bound`` does not leave out), or
-    in one over the tiles of a ``piece``, of which there are several. If ``masked``, tiles may reach beyond the last
-    element. Tiles of the grid that are taken ``backwards`` begin with the last.
+    in one over the tiles of a ``piece``, of which there are several; those of a ``range`` of the grid begin where a
+    thread's range does. If ``masked``, tiles may reach beyond the last element. Tiles of the grid that are taken
+    ``backwards`` begin with the last.
+
+    A tile is worked on in ``parts``, the larger ones first: as many as there are of the first of these sizes, and then
+    of the next. If it is not masked, the last part ends with the last element, and shares some with the one before.
     """
 
     axes: Axes
@@ -386,11 +411,13 @@ class TileDim:
     masked: bool
     backwards: bool = False
     bound: TileBound | None = None
+    parts: tuple[tuple[int, ...], ...] = ()
 
     def __str__(self) -> str:
         axes = f" {_axes(self.axes)}" if self.axes else ""
         how = f"{' masked' if self.masked else ''}{' backwards' if self.backwards else ''}{self.bound or ''}"
-        return f"  tile{axes} by {self.block} {self.walk}{how}\n"
+        parts = "".join(f" in {', '.join(map(str, sizes))}" for sizes in self.parts)
+        return f"  tile{axes} by {self.block} {self.walk}{how}{parts}\n"
 
 
 @dataclass(frozen=True)
@@ -586,11 +613,13 @@ def parse(text: str) -> TileProgram:
 
 def _tile(line: str) -> TileDim:
     axes, _, rest = line[4:].partition(" by ")
+    rest, *inside = rest.split(" in ")
     block, walk, *how = rest.split()
+    parts = tuple(tuple(int(n) for n in sizes.split(",")) for sizes in inside)
     bound = re.search(r"(until|from) t(\d+) [+-] (-?\d+)", rest)
     found = None if bound is None else TileBound(int(bound[2]), int(bound[3]), bound[1] == "until")
     size = int(block) if block.isdigit() else block
-    return TileDim(_numbers(axes), size, walk, "masked" in how, "backwards" in how, found)
+    return TileDim(_numbers(axes), size, walk, "masked" in how, "backwards" in how, found, parts)
 
 
 def _statement(line: str) -> Statement:
@@ -761,8 +790,10 @@ def _tile_faults(program: TileProgram) -> Iterator[str]:
     if len({*counted}) < len(counted) or not {*counted} <= {*range(len(program.sizes))}:
         yield "an axis lies along two dimensions of tiles, or is none"
     for tile in program.tiles:
-        if tile.walk not in ("grid", "whole", *LOOPS):
+        if tile.walk not in ("grid", "range", "whole", *LOOPS):
             yield f"tiles are not walked so: {tile.walk}"
+        if any(max(inner) > min(outer) for outer, inner in itertools.pairwise(tile.parts)):
+            yield f"a part is larger than what it is of: {str(tile).strip()}"
         shared = {*tile.axes} & {*program.parallel}
         if shared if tile.walk in ("whole", "loop") else shared != {*tile.axes}:
             yield f"tiles share what each has, or do not share the others: {str(tile).strip()}"
@@ -772,7 +803,8 @@ def _tile_faults(program: TileProgram) -> Iterator[str]:
     if program.group is not None and sum(tile.walk == "grid" for tile in program.tiles) != 2:
         yield "groups are of tiles along two dimensions of the grid"
     pieces = [tile.axes for tile in program.tiles if tile.walk in LOOPS]
-    if program.tiles and (len(pieces) > 1 or any(sweep.axes not in ((), *pieces) for sweep in program.sweeps)):
+    loops = [sweep.axes for sweep in program.sweeps if {*sweep.axes} & {*counted}]
+    if len(pieces) > 1 or any(axes not in pieces for axes in loops):
         yield "loops are over the tiles of one piece"
 
 

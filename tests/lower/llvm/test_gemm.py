@@ -12,7 +12,7 @@ from hybridc.ir.kernel import analyse
 from hybridc.lower.llvm.codegen.native_function import load
 from hybridc.lower.llvm.gemm import choose_gemm, gemm_tiles
 from hybridc.lower.llvm.gemm.choose_gemm import is_contraction, regions_of_matmul
-from hybridc.lower.llvm.gemm.gemm_region import Registers, registers
+from hybridc.lower.llvm.gemm.gemm_region import registers
 from hybridc.runtime.native import (
     NativePlan,
     NativeProgram,
@@ -22,6 +22,7 @@ from hybridc.runtime.native import (
     num_threads,
     set_num_threads,
 )
+from hybridc.transforms.kernels.schedule_contractions import Registers
 from tests.lower.kernels import kernel
 from tests.lower.llvm.native import Guarded, call
 from tests.slices import one_in
@@ -296,7 +297,7 @@ def test_rows_of_panels_in_other_registers(others, spec, dtype, monkeypatch):
     width = 2 * others.lanes(np.dtype(f"float{dtype[1:]}"))
     for rows, terms in ((12, 16), (29, 45), (100, 65), (1, 4), (5, 3)):
         (region,) = check(spec, {"i": rows, "p": 128 // width, "k": terms, "j": width}, dtype, algorithms=["rows"])
-        assert region.function.key.endswith("packed") == (terms >= 4)
+        assert bool(region.function.program.scratch) == (terms >= 4)
 
 
 @tiled

@@ -16,9 +16,9 @@ from hybridc.ir.kernel import Kernel
 from hybridc.ir.structured import Shape, dtype_of
 from hybridc.lower.llvm.gemm import native_blas
 from hybridc.lower.llvm.gemm.gemm_blas import blas_region
-from hybridc.lower.llvm.gemm.gemm_dots import dot_region
-from hybridc.lower.llvm.gemm.gemm_region import Registers, registers
+from hybridc.lower.llvm.gemm.gemm_region import registers
 from hybridc.lower.llvm.gemm.gemm_tiles import (
+    dot_region,
     is_prepacked,
     panel_columns,
     panel_width,
@@ -27,7 +27,7 @@ from hybridc.lower.llvm.gemm.gemm_tiles import (
     turned_region,
 )
 from hybridc.lower.llvm.loops.parallel_regions import ParallelRegion, Printer, print_loops
-from hybridc.transforms.kernels.schedule_contractions import schedule_loops
+from hybridc.transforms.kernels.schedule_contractions import Registers, schedule_loops
 
 # For at most so few columns dot products pay, or so few rows, if there are so many terms for
 # each row that the horizontal sums do not count: by vector bytes, as 32-byte registers hold few accumulators. With

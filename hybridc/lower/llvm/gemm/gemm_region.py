@@ -27,6 +27,7 @@ from hybridc.ir.costs import matmul_time
 from hybridc.ir.structured import shape_of
 from hybridc.lower.llvm.codegen import processor
 from hybridc.lower.llvm.loops.loop_builder import BYTES, INDEX, LoopBuilder, array_type
+from hybridc.transforms.kernels.schedule_contractions import Registers
 
 
 def time_of(given: Matrices, dtype: DType, computer: Machine | None = None) -> float:
@@ -188,18 +189,6 @@ class Walk:
 
 
 # --- vector registers -------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Registers:
-    """The vector registers of a processor with fused multiply-add: their bytes, their number."""
-
-    bytes: int
-    count: int
-
-    def lanes(self, dtype: DType) -> int:
-        """Elements of a vector."""
-        return self.bytes // dtype.itemsize
 
 
 def registers() -> Registers | None:

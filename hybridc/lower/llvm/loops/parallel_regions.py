@@ -119,7 +119,12 @@ Printer = Callable[[TileProgram], NativeFunction]
 
 def print_loops(program: TileProgram) -> NativeFunction:
     """The native function of a tile program, through loops and LLVM."""
-    return NativeFunction(_hash("nest", str(program)), lambda: LoopEmitter(program).module())
+    return NativeFunction(program_key(program), lambda: LoopEmitter(program).module(), program)
+
+
+def program_key(program: TileProgram) -> str:
+    """The key of a tile program's code: its text."""
+    return _hash("tile program", str(program))
 
 
 def regions_of(

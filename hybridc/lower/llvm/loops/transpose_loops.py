@@ -21,8 +21,9 @@ from hybridc.ir.kernel import Kernel, KernelOp
 from hybridc.ir.strides import row_major
 from hybridc.ir.structured import dtype_of, shape_of
 from hybridc.lower.llvm.codegen.native_function import NativeFunction
-from hybridc.lower.llvm.gemm.gemm_region import Arguments, Index, Registers, Vectors, Walk, few_forms, region, registers
+from hybridc.lower.llvm.gemm.gemm_region import Arguments, Index, Vectors, Walk, few_forms, region, registers
 from hybridc.lower.llvm.loops.parallel_regions import ParallelRegion
+from hybridc.transforms.kernels.schedule_contractions import Registers
 
 # The most squares of a strip.
 _SQUARES = 16
