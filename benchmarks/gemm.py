@@ -185,7 +185,7 @@ def main() -> None:
     parser.add_argument("--blocks", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=0.02)
     args = parser.parse_args()
-    algorithms = tuple(args.algorithms.split(","))
+    algorithms = tuple(args.ways.split(","))
     for threads in map(int, args.threads.split(",")):
         set_num_threads(threads)
         print(f"\n{threads} thread(s), GFLOP/s; NumPy's BLAS has as many threads as it likes\n")

@@ -9,10 +9,20 @@ from hypothesis import HealthCheck, Phase, given, settings
 import hybridc as mx
 from hybridc.errors import VerifyError
 from hybridc.gluon import nn
-from hybridc.ir.contraction_shape import contraction_of
+from hybridc.ir.contraction_shape import Loop, contraction_of, matrices_of
 from hybridc.ir.tile_program import faults, parse, verify
+from hybridc.lower.llvm.gemm.gemm_region import registers
 from hybridc.lower.llvm.loops import parallel_regions
-from hybridc.transforms.kernels.schedule_contractions import schedule_loops
+from hybridc.transforms.kernels.schedule_contractions import (
+    Registers,
+    RegisterTile,
+    dot_program,
+    exchanged_program,
+    matmul_loops,
+    prepacked_program,
+    schedule_loops,
+    tile_program,
+)
 from tests.lower.llvm.test_gemm import contraction_kernel
 from tests.random_programs import FLOATS, INTEGERS, Net, programs
 
@@ -165,6 +175,77 @@ def test_contractions_of_any_types_are_loops(spec, dtype, text, numbers):
     assert (str(made.program), made.numbers, made.extent) == (text, numbers, 5)
     assert parse(text) == made.program
     assert faults(made.program) == []
+
+
+TILES = """\
+tile_program {
+  buffer b0 : f32
+  buffer b1 : f32
+  buffer b2 : f32
+  scratch t0 over i4, i3 : f32
+  strides 11
+  axes i0 < n0, i1 < n1, i2 < n2, i3 < n3, i4 < n4
+  tile i2 by n2 whole in 12, 4
+  tile i3 by 32 grid masked in 16
+  tile i4 by n4 whole in 1
+  parallel i0, i1, i3 {
+    sweep {
+      %0 = load b1[i0*s0 + i1*s1 + i3*s2 + i4*s3] : f32
+      store %0, t0[i4 + i3]
+    }
+    sweep {
+      %1 = load b0[i0*s4 + i1*s5 + i2*s6 + i4*s7] : f32
+      %2 = load t0[i4 + i3] : f32
+      %3 = contract %1, %2 over i4 : f32
+      store %3, b2[i0*s8 + i1*s9 + i2*s10 + i3]
+    }
+  }
+}
+"""
+REGISTERS = (Registers(64, 32), Registers(32, 16), Registers(16, 32))
+
+
+@pytest.mark.parametrize("vectors", REGISTERS)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_matmuls_in_registers_are_tile_programs(vectors, dtype):
+    tile = RegisterTile(np.dtype(dtype), vectors)
+    programs_ = [tile_program(tile, 2), exchanged_program(tile, 2), dot_program(tile, 2, 0), dot_program(tile, 1, 3)]
+    for each in (*programs_, prepacked_program(tile, True), prepacked_program(tile, False)):
+        assert faults(each.program) == []
+        assert parse(str(each.program)) == each.program
+    # The accumulators, the vectors of a row of the panel, and an element leave no register over.
+    high, low = tile.heights
+    assert 2 * low < 2 * high <= vectors.count - 2 - 1
+    assert str(tile_program(tile, 2).program) == TILES or (tile.vectors, tile.kind) != (REGISTERS[0], "f32")
+
+
+def test_a_matmul_is_given_its_sizes_and_strides():
+    """In row-major order: those of a (5, 7, 3) matmul, whose right matrix is transposed, and no batches."""
+    matrices = matrices_of(contraction_of(contraction_kernel("ik,jk->ij", {"i": 5, "j": 7, "k": 3})))
+    made = tile_program(RegisterTile(np.dtype("float32"), REGISTERS[0]), 2)
+    loops = matmul_loops(matrices, [Loop(1, 0, 0, 0)] * 2)
+    assert made.numbers(loops) == (1, 1, 5, 7, 3, 0, 0, 3, 1, 0, 0, 3, 1, 0, 0, 7)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "fault"),
+    [
+        ("whole in 12, 4", "whole in 4 in 12", "a part is larger than what it is of: tile i2 by n2 whole in 4 in 12"),
+        ("by 32 grid", "by 32 everywhere", "tiles are not walked so: everywhere"),
+        ("over i4 : f32\n      store", "over i3 : f32\n      store", "a reduction of what other tiles have: "),
+    ],
+)
+def test_faults_of_tiles_are_found(before, after, fault):
+    assert TILES.count(before) == 1
+    assert any(found.startswith(fault) for found in faults(parse(TILES.replace(before, after))))
+
+
+def test_code_shows_its_tile_programs():
+    net = nn.HybridLambda("dot")
+    program = net.trace(mx.nd.ones((64, 512)), mx.nd.ones((512, 64))).optimize().lower("llvm").programs["forward"]
+    shown = program.code("tiles")
+    expected = "contract" if registers() is not None else "no tile program"
+    assert expected in shown
 
 
 def test_long_sums_are_added_up_in_blocks(monkeypatch):
