@@ -13,14 +13,14 @@ from hybridc.ir.contraction_shape import Loop, contraction_of, matrices_of
 from hybridc.ir.tile_program import faults, parse, verify
 from hybridc.lower.llvm.gemm.gemm_region import registers
 from hybridc.lower.llvm.loops import parallel_regions
-from hybridc.transforms.kernels.schedule_contractions import (
+from hybridc.transforms.kernels.schedule_contractions import schedule_loops
+from hybridc.transforms.kernels.schedule_matmuls import (
     Registers,
     RegisterTile,
     dot_program,
     exchanged_program,
     matmul_loops,
     prepacked_program,
-    schedule_loops,
     tile_program,
 )
 from tests.lower.llvm.test_gemm import contraction_kernel

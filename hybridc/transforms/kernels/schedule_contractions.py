@@ -1,35 +1,26 @@
-"""The schedule of a contraction as a tile program: loops, tiles of vector registers, or dot products.
+"""The schedule of a contraction of any types and strides as a tile program of loops around the op's own body.
 
-Its axes are the contraction's coalesced loops. Sizes and strides are given to the code, as to compile it takes longer
-than most contractions; only strides of 0 and 1 that vectors need are part of it. So one function serves all sizes.
+Its axes are the contraction's coalesced loops. Sizes and strides are given to the code, but those of 0 and 1 along the
+innermost loop, which is vectorised; so one function serves contractions of all sizes.
 """
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.ir import SSAValue
 
-from hybridc.dialects.operator_attribute import DType
-from hybridc.ir.contraction_shape import ContractionLoops, Loop, Matrices
+from hybridc.ir.contraction_shape import ContractionLoops, Loop
 from hybridc.ir.kernel import KernelOp, LoopNest, Read
 from hybridc.ir.loop_nest_plan import LoopNestPlan
 from hybridc.ir.tile_program import (
     Address,
-    Axes,
     Factor,
-    Statement,
     TileBuffer,
-    TileContract,
-    TileDim,
-    TileLoad,
     TileProgram,
     TileReduce,
-    TileScratch,
-    TileStore,
     TileSweep,
     verify,
 )
@@ -46,11 +37,8 @@ class ContractionSchedule:
     extent: int
 
 
-# --- plain loops ------------------------------------------------------------------------------------------------------
-
-
 def schedule_loops(contraction: ContractionLoops, kernel_op: KernelOp, nest: LoopNest) -> ContractionSchedule:
-    """A contraction of any types and strides as loops around the op's own body.
+    """The schedule of a contraction.
 
     All loops of the result but one are parallel. That one and the reduction loops compute either a row of the result,
     to which each term adds a multiple of a row of one operand, or element by element, each a sum along the last loop.
@@ -59,9 +47,11 @@ def schedule_loops(contraction: ContractionLoops, kernel_op: KernelOp, nest: Loo
     rank = len(order.parallel)
     parallel, last, summed = tuple(range(rank)), rank, tuple(range(rank + 1, len(order.loops)))
     walk = (*summed, last) if order.rows else (last, *summed)
-    innermost = order.loops[walk[-1]].steps
-    strides = _Strides(order.loops, {(i, walk[-1]): step for i, step in enumerate(innermost) if step in (0, 1)})
-    left, right, result = [strides.address(i) for i in range(3)]
+    strides, innermost = StrideArguments(), order.loops[walk[-1]].steps
+    left, right, result = [
+        strides.address(array, order.axes(array), {walk[-1]: step} if step in (0, 1) else {})
+        for array, step in enumerate(innermost)
+    ]
     inner = (last, *summed)
     plan = LoopNestPlan(nest, (), {}, parallel, inner, False, frozenset(range(len(order.loops))))
     body = _ContractionBody(plan, axes=walk, addresses=dict(zip(kernel_op.reads, (left, right), strict=True)))
@@ -83,12 +73,7 @@ def schedule_loops(contraction: ContractionLoops, kernel_op: KernelOp, nest: Loo
     if OPTIONS.verify:
         verify(program)
     extent = math.prod(loop.size for loop in order.parallel)
-    return ContractionSchedule(program, _numbers(program, order.loops, strides.given), extent)
-
-
-def _numbers(program: TileProgram, loops: Sequence[Loop], strides: Sequence[tuple[int, int]]) -> tuple[int, ...]:
-    """The sizes and strides that the code of a program is given."""
-    return (*(loops[a].size for a in program.dynamic), *(loops[axis].steps[array] for array, axis in strides))
+    return ContractionSchedule(program, strides.numbers(program, order.loops), extent)
 
 
 @dataclass(frozen=True)
@@ -108,6 +93,10 @@ class _LoopOrder:
         """All loops: the axes of the program."""
         return (*self.parallel, self.last, *self.summed)
 
+    def axes(self, array: int) -> list[int]:
+        """The axes that index the left operand, the right one, or the result."""
+        return [axis for axis, loop in enumerate(self.loops) if loop.kind[array]]
+
 
 def _loop_order(contraction: ContractionLoops) -> _LoopOrder:
     """Rows of the result, if one operand has contiguous rows and no reduction loop is contiguous in both."""
@@ -125,24 +114,22 @@ def _loop_order(contraction: ContractionLoops) -> _LoopOrder:
 
 
 @dataclass
-class _Strides:
-    """The strides that code is given: for each its array and axis, but those that are ``known``: 0 or 1."""
+class StrideArguments:
+    """The strides that code is given: for each its array (left operand, right operand, result), and its axis."""
 
-    loops: Sequence[Loop]
-    known: Mapping[tuple[int, int], int]
     given: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
 
-    def address(self, array: int) -> Address:
-        """The address of an element of the left operand, the right one, or the result."""
-        found = [(axis, f) for axis, loop in enumerate(self.loops) if (f := self._factor(array, axis, loop))]
-        return Address(f"b{array}", tuple(found))
+    def address(self, array: int, axes: Iterable[int], known: Mapping[int, int]) -> Address:
+        """The address of an element of an array that these axes index, of which some strides are known."""
+        return Address(f"b{array}", tuple((a, self._factor(array, a, known.get(a))) for a in axes if known.get(a) != 0))
 
-    def _factor(self, array: int, axis: int, loop: Loop) -> Factor | None:
-        known = self.known.get((array, axis))
-        if not loop.kind[array] or known == 0:
-            return None
-        if known == 1:
-            return Factor()
+    def numbers(self, program: TileProgram, loops: Sequence[Loop]) -> tuple[int, ...]:
+        """The sizes and strides that the code of a program is given, whose axes are these loops."""
+        return (*(loops[a].size for a in program.dynamic), *(loops[axis].steps[array] for array, axis in self.given))
+
+    def _factor(self, array: int, axis: int, known: int | None) -> Factor:
+        if known is not None:
+            return Factor(known)
         self.given.append((array, axis))
         return Factor(stride=len(self.given) - 1)
 
@@ -161,236 +148,3 @@ class _ContractionBody(BodyStatements):
 
     def strides(self, value: SSAValue) -> tuple[Factor, ...]:
         raise LookupError(f"a contraction reads {value} at computed indices")
-
-
-# --- vector registers -------------------------------------------------------------------------------------------------
-# Registers hold a tile of the result, some rows by two vectors of columns. For each term, a row of the right matrix
-# times one element of each row of the left one is added to it: an outer product. The right matrix is packed: the
-# columns of a tile, a *panel*, term after term. Where the left matrix is the smaller one, the operands are exchanged:
-# its rows become the columns of panels, the right matrix is read in place, and what is computed, the transposed result,
-# is transposed back.
-#
-# Few rows whose terms follow memory in both operands are dot products: a vector of partial sums for each element.
-
-# Vectors side by side in a tile.
-ABREAST = 2
-# Rows of a low tile: as many accumulators as hide the latency of a multiply-add.
-LOW = 4
-# The most rows of a tile of dot products.
-DOTS = 4
-# High tiles in a block of rows that meets one prepacked panel after the other: it and a panel stay in the second cache.
-TILES = 8
-
-
-@dataclass(frozen=True)
-class Registers:
-    """The vector registers of a processor with fused multiply-add: their bytes, their number."""
-
-    bytes: int
-    count: int
-
-    def lanes(self, dtype: DType) -> int:
-        """Elements of a vector."""
-        return self.bytes // dtype.itemsize
-
-
-@dataclass(frozen=True)
-class RegisterTile:
-    """The tile that vector registers hold of a result."""
-
-    dtype: DType
-    vectors: Registers
-
-    @property
-    def kind(self) -> str:
-        """The element type."""
-        return f"f{8 * self.dtype.itemsize}"
-
-    @property
-    def lanes(self) -> int:
-        """Elements of a vector."""
-        return self.vectors.lanes(self.dtype)
-
-    @property
-    def width(self) -> int:
-        """Columns of a panel."""
-        return ABREAST * self.lanes
-
-    @property
-    def heights(self) -> tuple[int, int]:
-        """Rows of tiles: as many as leave registers for a row of the panel and an element; fewer for the last rows."""
-        return (self.vectors.count - ABREAST - 2) // ABREAST // 6 * 6, LOW
-
-    @property
-    def squares(self) -> int:
-        """Rows that are both whole high tiles and whole squares of vectors, which are transposed in registers."""
-        return math.lcm(self.heights[0], self.lanes)
-
-    @property
-    def block(self) -> int:
-        """Rows that meet one prepacked panel after the other."""
-        return TILES * self.heights[0]
-
-
-@dataclass(frozen=True, eq=False)
-class MatmulProgram:
-    """The tile program of matmuls of all sizes; for each stride that it is given its array and axis."""
-
-    program: TileProgram
-    strides: tuple[tuple[int, int], ...]
-
-    def numbers(self, loops: Sequence[Loop], *parameters: int) -> tuple[int, ...]:
-        """The sizes, strides and parameters that its code is given."""
-        return (*_numbers(self.program, loops, self.strides), *parameters)
-
-
-def matmul_loops(given: Matrices, around: Sequence[Loop]) -> tuple[Loop, ...]:
-    """The loops of a matmul: ``around`` it, its rows, columns, terms."""
-    rows = Loop(given.m, given.a[0], None, given.c[0])
-    return (*around, rows, Loop(given.n, None, *(given.b[1], given.c[1])), Loop(given.k, given.a[1], given.b[0], None))
-
-
-@functools.cache
-def tile_program(tile: RegisterTile, batches: int) -> MatmulProgram:
-    """Tiles of registers; each tile of the grid is a panel, which it packs in scratch."""
-    b = _MatmulBuilder(tile, batches)
-    b.dim(b.rows, f"n{b.rows}", "whole", (tile.heights,))
-    b.dim(b.columns, tile.width, "grid", ((tile.lanes,),), masked=True)
-    b.dim(b.terms, f"n{b.terms}", "whole", ((1,),))
-    panel = b.hold(b.terms, b.columns)
-    b.sweep(b.copy(b.address(1), panel))
-    b.sweep(b.store(b.contract(b.address(0), panel), b.address(2, contiguous=b.columns)))
-    return b.made(b.batch, b.columns)
-
-
-@functools.cache
-def exchanged_program(tile: RegisterTile, batches: int) -> MatmulProgram:
-    """Tiles of registers with the operands exchanged, whose transposed result is transposed in scratch.
-
-    The grid has panels, and blocks of rows, each with its own copy of the panel.
-    """
-    b = _MatmulBuilder(tile, batches)
-    b.dim(b.rows, "ROWS", "grid", ((tile.squares,), tile.heights), masked=True)
-    b.dim(b.columns, tile.width, "grid", ((tile.lanes,),), masked=True)
-    b.dim(b.terms, f"n{b.terms}", "whole", ((1,),))
-    sums, panel = b.hold(b.rows, b.columns), b.hold(b.terms, b.columns)
-    b.sweep(b.copy(b.address(1), panel))
-    total = b.contract(b.address(0, contiguous=b.terms), panel)
-    b.sweep([*b.store(total, sums), *b.copy(sums, b.address(2, contiguous=b.rows))])
-    return b.made(b.batch, b.rows, b.columns)
-
-
-@functools.cache
-def prepacked_program(tile: RegisterTile, packed: bool) -> MatmulProgram:
-    """Tiles of registers with prepacked panels: an axis around the matmul.
-
-    Threads share the rows. If a block of rows is ``packed``, too, those of a tile are interleaved, term after term.
-    """
-    b = _MatmulBuilder(tile, 1)
-    b.dim(b.rows, tile.block, "range", (tile.heights,), masked=True)
-    b.dim(b.columns, tile.width, "whole", ((tile.lanes,),))
-    b.dim(b.terms, f"n{b.terms}", "whole", ((1,),))
-    b.sizes[b.columns] = tile.width
-    left, (panels,) = b.address(0, without=b.batch), b.batch
-    if packed:
-        block = b.hold(b.rows, b.terms, b.rows)
-        b.sweep(b.copy(left, block))
-        left = block
-    right = b.address(1, contiguous=b.columns, known={b.terms: tile.width})
-    b.sweep(b.store(b.contract(left, right), b.address(2, contiguous=b.columns)), panels)
-    return b.made(b.rows)
-
-
-@functools.cache
-def dot_program(tile: RegisterTile, height: int, batches: int) -> MatmulProgram:
-    """Dot products: tiles of as many elements as a vector has, in so many rows."""
-    b = _MatmulBuilder(tile, batches)
-    b.dim(b.rows, f"n{b.rows}", "whole", ((height,),))
-    b.dim(b.columns, tile.lanes // height, "grid", masked=True)
-    b.dim(b.terms, f"n{b.terms}", "whole", ((tile.lanes,),))
-    total = b.contract(b.address(0, contiguous=b.terms), b.address(1, contiguous=b.terms))
-    b.sweep(b.store(total, b.address(2, contiguous=b.columns)))
-    return b.made(b.batch, b.columns)
-
-
-class _MatmulBuilder:
-    """Builds the program of a matmul over axes of so many batch loops, rows, columns and terms."""
-
-    def __init__(self, tile: RegisterTile, batches: int) -> None:
-        self.kind = tile.kind
-        self.batch = tuple(range(batches))
-        self.rows, self.columns, self.terms = range(batches, batches + 3)
-        self.sizes: list[int | None] = [None] * (batches + 3)
-        self.dims: list[TileDim] = []
-        self.scratch: list[TileScratch] = []
-        self.sweeps: list[TileSweep] = []
-        self.strides: list[tuple[int, int]] = []
-        self.count = 0
-
-    def dim(
-        self, axis: int, block: int | str, walk: str, parts: tuple[tuple[int, ...], ...] = (), masked: bool = False
-    ) -> None:
-        """Add a dimension of tiles."""
-        self.dims.append(TileDim((axis,), block, walk, masked, parts=parts))
-
-    def hold(self, *axes: int) -> Address:
-        """The address in a scratch array, laid out in this order of axes."""
-        name = f"t{len(self.scratch)}"
-        self.scratch.append(TileScratch(name, self.kind, axes))
-        return Address(name, tuple((axis, Factor()) for axis in dict.fromkeys(axes)))
-
-    def address(
-        self, array: int, contiguous: int = -1, without: Axes = (), known: Mapping[int, int] | None = None
-    ) -> Address:
-        """The address of an element of the left matrix, the right one, or the result."""
-        own = {0: (self.rows, self.terms), 1: (self.columns, self.terms), 2: (self.rows, self.columns)}[array]
-        terms: list[tuple[int, Factor]] = []
-        for axis in (*(a for a in self.batch if a not in without), *own):
-            number = 1 if axis == contiguous else (known or {}).get(axis)
-            if number is None:
-                self.strides.append((array, axis))
-            terms.append((axis, Factor(stride=len(self.strides) - 1) if number is None else Factor(number)))
-        return Address(f"b{array}", tuple(terms))
-
-    def load(self, address: Address) -> TileLoad:
-        """A load statement."""
-        return TileLoad(self._name(), address, self.kind)
-
-    def copy(self, source: Address, target: Address) -> list[Statement]:
-        """A load and a store."""
-        return self.store([self.load(source)], target)
-
-    def contract(self, left: Address, right: Address) -> list[Statement]:
-        """Loads of both operands, and the contraction."""
-        x, y = self.load(left), self.load(right)
-        return [x, y, TileContract(self._name(), x.name, y.name, (self.terms,), self.kind)]
-
-    def store(self, statements: Sequence[Statement], target: Address) -> list[Statement]:
-        """The statements, and a store of the last one's value."""
-        last = statements[-1]
-        assert isinstance(last, TileLoad | TileContract)
-        return [*statements, TileStore(last.name, target)]
-
-    def sweep(self, statements: Sequence[Statement], *axes: int) -> None:
-        """Add a sweep."""
-        self.sweeps.append(TileSweep(axes, tuple(statements)))
-
-    def made(self, *parallel: int | Axes) -> MatmulProgram:
-        """The program; threads share these axes."""
-        shared = tuple(a for axes in parallel for a in ((axes,) if isinstance(axes, int) else axes))
-        program = TileProgram(
-            tuple(TileBuffer(f"b{i}", self.kind) for i in range(3)),
-            tuple(self.sizes),
-            shared,
-            tuple(self.sweeps),
-            tuple(self.scratch),
-            len(self.strides),
-            tiles=tuple(self.dims),
-        )
-        if OPTIONS.verify:
-            verify(program)
-        return MatmulProgram(program, tuple(self.strides))
-
-    def _name(self) -> str:
-        self.count += 1
-        return str(self.count - 1)

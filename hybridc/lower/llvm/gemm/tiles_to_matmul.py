@@ -1,6 +1,6 @@
 """Lower a tile program of a matmul to loops over vectors: ``scf``, ``arith``, ``memref`` and ``vector``.
 
-Its statements are about tiles of rows, columns and terms (:mod:`~hybridc.transforms.kernels.schedule_contractions`):
+Its statements are about tiles of rows, columns and terms (:mod:`~hybridc.transforms.kernels.schedule_matmuls`):
 
 * a load that is stored to scratch packs an operand: by rows, by squares that are transposed in registers, or element by
   element, whichever its strides allow; one that is stored from scratch transposes a result;
@@ -33,19 +33,17 @@ from hybridc.ir.tile_program import (
 )
 from hybridc.lower.llvm.gemm.gemm_region import Arguments, Index, Vectors, region
 from hybridc.lower.llvm.loops.tiles_to_loops import byte_width
-
-# Rows and terms of the squares that interleaving transposes.
-SQUARE = 4
+from hybridc.transforms.kernels.schedule_matmuls import SQUARE
 
 
-def matmul_loops_module(program: TileProgram) -> ModuleOp:
+def matmul_module(program: TileProgram) -> ModuleOp:
     """The module with the function ``region`` of a matmul's program."""
     element = _element(program)
     numbers = len(program.dynamic) + program.strides + len(_parameters(program))
     return region([element] * len(program.buffers), numbers, lambda given: _MatmulEmitter(program, given).write())
 
 
-def scratch_bytes(program: TileProgram, sizes: Mapping[int, int]) -> int:
+def scratch_bytes(program: TileProgram, sizes: Sequence[int]) -> int:
     """The scratch of a program's code, if its axes have these sizes."""
     shape = _Shape(program)
     elements = [math.prod(shape.held(axis, sizes) for axis in {*each.axes}) for each in program.scratch]
@@ -86,7 +84,7 @@ class _Shape:
             return self.lanes if self.dots else 0
         return self.heights[0] * self.width
 
-    def held(self, axis: int, sizes: Mapping[int, int]) -> int:
+    def held(self, axis: int, sizes: Sequence[int]) -> int:
         """How many elements scratch holds along an axis, whose size is given where that counts."""
         dim = self.dims[axis]
         if dim.walk == "whole":
@@ -136,7 +134,7 @@ class _MatmulEmitter:
         for each in self.program.scratch:
             self.arrays[each.name] = self._view(first, element)
             if each is not self.program.scratch[-1]:
-                first += math.prod(self.shape.held(axis, {}) for axis in each.axes)
+                first += math.prod(self.shape.held(axis, ()) for axis in each.axes)
 
     def stride(self, address: Address, axis: int) -> Index:
         """The stride of an address along an axis."""

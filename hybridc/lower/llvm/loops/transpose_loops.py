@@ -15,15 +15,15 @@ from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import SSAValue
 
 from hybridc.dialects.operator_attribute import DType
-from hybridc.ir.contraction_shape import Loop
+from hybridc.ir.contraction_shape import Loop, few_forms
 from hybridc.ir.costs import copy_time, sharing
 from hybridc.ir.kernel import Kernel, KernelOp
 from hybridc.ir.strides import row_major
 from hybridc.ir.structured import dtype_of, shape_of
 from hybridc.lower.llvm.codegen.native_function import NativeFunction
-from hybridc.lower.llvm.gemm.gemm_region import Arguments, Index, Vectors, Walk, few_forms, region, registers
+from hybridc.lower.llvm.gemm.gemm_region import Arguments, Index, Vectors, Walk, region, registers
 from hybridc.lower.llvm.loops.parallel_regions import ParallelRegion
-from hybridc.transforms.kernels.schedule_contractions import Registers
+from hybridc.transforms.kernels.schedule_matmuls import Registers
 
 # The most squares of a strip.
 _SQUARES = 16
