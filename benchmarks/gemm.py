@@ -27,9 +27,9 @@ from hybridc.ir.contraction_shape import loops_of, matrices_of_loops
 from hybridc.lower.llvm.codegen.native_function import load
 from hybridc.lower.llvm.gemm.choose_gemm import matrices_region
 from hybridc.lower.llvm.gemm.gemm_region import registers
-from hybridc.lower.llvm.gemm.gemm_tiles import panel_width
 from hybridc.lower.llvm.loops.parallel_regions import ParallelRegion
 from hybridc.runtime.native import NativePlan, NativeProgram, NativeRegion, PlainArray, Position, set_num_threads
+from hybridc.transforms.kernels.schedule_matmuls import RegisterTile
 
 REST = 0.1  # seconds until threads of NumPy's BLAS sleep
 WAYS = ("blas", "tiles", "turned", "dots", "rows")
@@ -95,7 +95,7 @@ def in_panels(spec: str, sizes: dict[str, int], right: Any) -> tuple[str, dict[s
     vectors, column = registers(), out[-1]
     if vectors is None or len(b) != 2 or column not in b or column in a:
         return None
-    term, width = b.replace(column, ""), panel_width(right.dtype, vectors)
+    term, width = b.replace(column, ""), RegisterTile(right.dtype, vectors).width
     if term in out or sizes[column] % width:
         return None
     across = right.T if b[0] == column else right
@@ -185,7 +185,7 @@ def main() -> None:
     parser.add_argument("--blocks", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=0.02)
     args = parser.parse_args()
-    algorithms = tuple(args.algorithms.split(","))
+    algorithms = tuple(args.ways.split(","))
     for threads in map(int, args.threads.split(",")):
         set_num_threads(threads)
         print(f"\n{threads} thread(s), GFLOP/s; NumPy's BLAS has as many threads as it likes\n")

@@ -4,8 +4,8 @@
 
 The compiler's middle end decides how a kernel is computed and writes it down as a tile program
 (``hybridc/ir/tile_program.py``): loops, affine addresses, scalar operations, reductions. A target prints that. This one
-prints C for the elementwise, row and column kernels, and takes all else (memory plan, matrix products, the executor)
-from the native target.
+prints C for the elementwise, row and column kernels, and takes all else (memory plan, fast matmuls, the executor) from
+the native target.
 """
 
 from __future__ import annotations

@@ -19,7 +19,9 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from hybridc.dialects.operator_attribute import DType
 from hybridc.dtypes import BFLOAT16, FLOAT16, FLOAT32, wide
+from hybridc.ground.machine import Machine
 from hybridc.ground.sizes import row_major
+from hybridc.ir.costs import matmul_time
 from hybridc.ir.kernel import Kernel, KernelOp
 from hybridc.ir.structured import element_dtype, shape_of
 
@@ -218,6 +220,23 @@ def matrices_of_loops(kept: Sequence[Loop], summed: Sequence[Loop]) -> Matrices 
 def _inner(loop: Loop) -> tuple[int, int]:
     """Sort key of summed loops, the innermost last: the longest, of these the contiguous one."""
     return loop.size, -abs(loop.a or 0)
+
+
+def few_forms(around: Sequence[Loop]) -> tuple[Loop, ...]:
+    """Batch loops brought into one of a few forms, so that one function serves many matmuls.
+
+    There are none or at least two, and all three arrays have a stride for each: 0, if need be.
+    """
+    if not around:
+        return ()
+    once = [Loop(1, 0, 0, 0)] * (2 - len(around))
+    return (*once, *(Loop(x.size, *x.steps) for x in around))
+
+
+def time_of(given: Matrices, dtype: DType, computer: Machine | None = None) -> float:
+    """Nanoseconds of a matmul on one thread, on this computer or another."""
+    elements = given.m * given.k + given.k * given.n + given.m * given.n
+    return matmul_time(given.flops, elements * given.batches * dtype.itemsize, computer)
 
 
 def body_key(block: Block) -> str:

@@ -56,6 +56,23 @@ lies, in this order, as some are in no order that all could have:
       }
       ...
 
+A tile may be worked on in *parts*, of which registers hold the last: here 12 rows by 2 vectors of 16 columns, for one
+term after the other; of the rows that are left 4. Packing them in scratch is a load and a store:
+
+    tile i2 by n2 whole in 12, 4
+    tile i3 by 32 grid masked in 16
+    tile i4 by n4 whole in 1
+    parallel i0, i1, i3 {
+      sweep {
+        %0 = load b1[i0*s3 + i1*s4 + i3*s5 + i4*s6] : f32
+        store %0, t0[i4 + i3]
+      }
+      sweep {
+        %1 = load b0[i0*s0 + i1*s1 + i2*s2 + i4*s7] : f32
+        %2 = load t0[i4 + i3] : f32
+        %3 = contract %1, %2 over i4 : f32
+        ...
+
 A value that a sweep makes is known in the rest of it, and afterwards if it is one for all: made in a sweep without
 axes, or reduced over all of them. Where the walk is *tiled*, all sweeps are about one element, and know all values.
 """
@@ -320,14 +337,20 @@ Statement = (
 
 @dataclass(frozen=True)
 class TileSweep:
-    """Statements in one loop nest over ``axes``; without any they are done once at each index of the parallel axes."""
+    """Statements in one loop nest over ``axes``; without any they are done once at each index of the parallel axes.
+
+    The innermost loop adds up in ``blocks`` of so many indices, the larger first: a block's reductions begin anew, and
+    its results are combined with those of the blocks before (pairwise summation).
+    """
 
     axes: Axes
     statements: tuple[Statement, ...]
+    blocks: tuple[int, ...] = ()
 
     def __str__(self) -> str:
         lines = "".join(f"      {s}\n" for s in self.statements)
-        return f"    sweep{' ' if self.axes else ''}{_axes(self.axes)} {{\n{lines}    }}\n"
+        blocks = f" in blocks of {', '.join(map(str, self.blocks))}" if self.blocks else ""
+        return f"    sweep{' ' if self.axes else ''}{_axes(self.axes)}{blocks} {{\n{lines}    }}\n"
 
 
 @dataclass(frozen=True)
@@ -347,7 +370,11 @@ class TileBuffer:
 
 @dataclass(frozen=True)
 class TileScratch:
-    """Memory of one index of the parallel axes: an element for each index of some of the others, in row-major order."""
+    """Memory of one index of the parallel axes: an element for each index of some of the others, in row-major order.
+
+    Of tiles it holds what is worked on at a time; an address names the axes, in any order. Along an axis that stands
+    there twice there are first the parts, and then what is in each.
+    """
 
     name: str
     kind: str
@@ -375,8 +402,12 @@ class TileDim:
 
     A tile has ``block`` of them, a number or a parameter of the code. The others are made by other tiles of the
     ``grid``, or there are none (``whole``), or in a ``loop`` over all tiles (that a ``bound`` does not leave out), or
-    in one over the tiles of a ``piece``, of which there are several. If ``masked``, tiles may reach beyond the last
-    element. Tiles of the grid that are taken ``backwards`` begin with the last.
+    in one over the tiles of a ``piece``, of which there are several; those of a ``range`` of the grid begin where a
+    thread's range does. If ``masked``, tiles may reach beyond the last element. Tiles of the grid that are taken
+    ``backwards`` begin with the last.
+
+    A tile is worked on in ``parts``, the larger ones first: as many as there are of the first of these sizes, and then
+    of the next. If it is not masked, the last part ends with the last element, and shares some with the one before.
     """
 
     axes: Axes
@@ -385,11 +416,13 @@ class TileDim:
     masked: bool
     backwards: bool = False
     bound: TileBound | None = None
+    parts: tuple[tuple[int, ...], ...] = ()
 
     def __str__(self) -> str:
         axes = f" {_axes(self.axes)}" if self.axes else ""
         how = f"{' masked' if self.masked else ''}{' backwards' if self.backwards else ''}{self.bound or ''}"
-        return f"  tile{axes} by {self.block} {self.walk}{how}\n"
+        parts = "".join(f" in {', '.join(map(str, sizes))}" for sizes in self.parts)
+        return f"  tile{axes} by {self.block} {self.walk}{how}{parts}\n"
 
 
 @dataclass(frozen=True)
@@ -551,7 +584,7 @@ def parse(text: str) -> TileProgram:
     if not lines or lines[0] != "tile_program {" or lines[-2:] != ["}", "}"]:
         raise ValueError("a tile program begins with 'tile_program {' and ends with two lines '}'")
     made = TileProgram((), (), (), ())
-    sweeps: list[tuple[Axes, list[Statement]]] = []
+    sweeps: list[TileSweep] = []
     for line in lines[1:-2]:
         word = re.split(r"[ ]", line)[0]
         if found := _LINES["head"].fullmatch(line):
@@ -574,21 +607,24 @@ def parse(text: str) -> TileProgram:
             made = replace(made, parallel=_numbers(axes), shared="shared" in line)
             made = replace(made, tiled=_numbers(tiled)[0] if tiled else None)
         elif word == "sweep":
-            sweeps.append((_numbers(line[5:-1]), []))
+            axes, _, blocks = line[5:-1].partition("in blocks of")
+            sweeps.append(TileSweep(_numbers(axes), (), tuple(map(int, re.findall(r"\d+", blocks)))))
         elif line != "}":
             if not sweeps:
                 raise ValueError(f"a statement outside of a sweep: {line}")
-            sweeps[-1][1].append(_statement(line))
-    return replace(made, sweeps=tuple(TileSweep(axes, tuple(statements)) for axes, statements in sweeps))
+            sweeps[-1] = replace(sweeps[-1], statements=(*sweeps[-1].statements, _statement(line)))
+    return replace(made, sweeps=tuple(sweeps))
 
 
 def _tile(line: str) -> TileDim:
     axes, _, rest = line[4:].partition(" by ")
+    rest, *inside = rest.split(" in ")
     block, walk, *how = rest.split()
+    parts = tuple(tuple(int(n) for n in sizes.split(",")) for sizes in inside)
     bound = re.search(r"(until|from) t(\d+) [+-] (-?\d+)", rest)
     found = None if bound is None else TileBound(int(bound[2]), int(bound[3]), bound[1] == "until")
     size = int(block) if block.isdigit() else block
-    return TileDim(_numbers(axes), size, walk, "masked" in how, "backwards" in how, found)
+    return TileDim(_numbers(axes), size, walk, "masked" in how, "backwards" in how, found, parts)
 
 
 def _statement(line: str) -> Statement:
@@ -696,6 +732,8 @@ def _faults(program: TileProgram) -> Iterator[str]:
     for sweep in program.sweeps:
         here = dict(everywhere)
         walked = {*program.looped(sweep)}
+        if sweep.blocks and (not sweep.axes or any(n % m for n, m in itertools.pairwise(sweep.blocks))):
+            yield f"a loop does not run in blocks of {sweep.blocks}"
         for s in sweep.statements:
             for used in operands_of(s):
                 if used not in here:
@@ -757,8 +795,10 @@ def _tile_faults(program: TileProgram) -> Iterator[str]:
     if len({*counted}) < len(counted) or not {*counted} <= {*range(len(program.sizes))}:
         yield "an axis lies along two dimensions of tiles, or is none"
     for tile in program.tiles:
-        if tile.walk not in ("grid", "whole", *LOOPS):
+        if tile.walk not in ("grid", "range", "whole", *LOOPS):
             yield f"tiles are not walked so: {tile.walk}"
+        if any(max(inner) > min(outer) for outer, inner in itertools.pairwise(tile.parts)):
+            yield f"a part is larger than what it is of: {str(tile).strip()}"
         shared = {*tile.axes} & {*program.parallel}
         if shared if tile.walk in ("whole", "loop") else shared != {*tile.axes}:
             yield f"tiles share what each has, or do not share the others: {str(tile).strip()}"
@@ -768,7 +808,8 @@ def _tile_faults(program: TileProgram) -> Iterator[str]:
     if program.group is not None and sum(tile.walk == "grid" for tile in program.tiles) != 2:
         yield "groups are of tiles along two dimensions of the grid"
     pieces = [tile.axes for tile in program.tiles if tile.walk in LOOPS]
-    if program.tiles and (len(pieces) > 1 or any(sweep.axes not in ((), *pieces) for sweep in program.sweeps)):
+    loops = [sweep.axes for sweep in program.sweeps if {*sweep.axes} & {*counted}]
+    if len(pieces) > 1 or any(axes not in pieces for axes in loops):
         yield "loops are over the tiles of one piece"
 
 

@@ -9,8 +9,21 @@ from hypothesis import HealthCheck, Phase, given, settings
 import hybridc as mx
 from hybridc.errors import VerifyError
 from hybridc.gluon import nn
+from hybridc.ir.contraction_shape import Loop, contraction_of, matrices_of
 from hybridc.ir.tile_program import faults, parse, verify
+from hybridc.lower.llvm.gemm.gemm_region import registers
 from hybridc.lower.llvm.loops import parallel_regions
+from hybridc.transforms.kernels.schedule_contractions import schedule_loops
+from hybridc.transforms.kernels.schedule_matmuls import (
+    Registers,
+    RegisterTile,
+    dot_program,
+    exchanged_program,
+    matmul_loops,
+    prepacked_program,
+    tile_program,
+)
+from tests.lower.llvm.test_gemm import contraction_kernel
 from tests.random_programs import FLOATS, INTEGERS, Net, programs
 
 SOFTMAX = """\
@@ -108,6 +121,141 @@ def test_random_programs_hold_to_it(dtypes):
     hold()
 
 
+ROWS = """\
+tile_program {
+  buffer b0 : f16
+  buffer b1 : f16
+  buffer b2 : f32
+  strides 4
+  axes i0 < n0, i1 < n1, i2 < n2
+  inner i1, i2
+  parallel i0 {
+    sweep i2, i1 {
+      %0 = load b0[i0*s0 + i2*s1] : f16
+      %1 = load b1[i1 + i2*s2] : f16
+      %2 = map arith.extf %0 : f32
+      %3 = map arith.extf %1 : f32
+      %4 = map arith.mulf %2, %3 : f32
+      %5 = reduce arith.addf %4 from 0.0 over i2 accumulating b2[i0*s3 + i1] : f32
+    }
+  }
+}
+"""
+SUMS = """\
+tile_program {
+  buffer b0 : i32
+  buffer b1 : i32
+  buffer b2 : i32
+  strides 4
+  axes i0 < n0, i1 < n1, i2 < n2
+  inner i1, i2
+  parallel i0 {
+    sweep i1, i2 {
+      %0 = load b0[i0*s0 + i2] : i32
+      %1 = load b1[i1*s1 + i2] : i32
+      %2 = map arith.muli %0, %1 : i32
+      %3 = reduce arith.addi %2 from 0 over i2 carried 1 into b2[i0*s2 + i1*s3] : i32
+    }
+  }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("spec", "dtype", "text", "numbers"),
+    [
+        ("ik,kj->ij", "f16", ROWS, (5, 7, 3, 3, 1, 7, 7)),
+        ("ik,jk->ij", "i32", SUMS, (5, 7, 3, 3, 3, 7, 1)),
+    ],
+)
+def test_contractions_of_any_types_are_loops(spec, dtype, text, numbers):
+    """Rows to which each term adds a multiple of one, or an element's sum along memory."""
+    kernel = contraction_kernel(spec, {"i": 5, "j": 7, "k": 3}, dtype)
+    made = schedule_loops(contraction_of(kernel), kernel.ops[0], kernel.nests[0])
+    assert (str(made.program), made.numbers, made.extent) == (text, numbers, 5)
+    assert parse(text) == made.program
+    assert faults(made.program) == []
+
+
+TILES = """\
+tile_program {
+  buffer b0 : f32
+  buffer b1 : f32
+  buffer b2 : f32
+  scratch t0 over i4, i3 : f32
+  strides 11
+  axes i0 < n0, i1 < n1, i2 < n2, i3 < n3, i4 < n4
+  tile i2 by n2 whole in 12, 4
+  tile i3 by 32 grid masked in 16
+  tile i4 by n4 whole in 1
+  parallel i0, i1, i3 {
+    sweep {
+      %0 = load b1[i0*s0 + i1*s1 + i3*s2 + i4*s3] : f32
+      store %0, t0[i4 + i3]
+    }
+    sweep {
+      %1 = load b0[i0*s4 + i1*s5 + i2*s6 + i4*s7] : f32
+      %2 = load t0[i4 + i3] : f32
+      %3 = contract %1, %2 over i4 : f32
+      store %3, b2[i0*s8 + i1*s9 + i2*s10 + i3]
+    }
+  }
+}
+"""
+REGISTERS = (Registers(64, 32), Registers(32, 16), Registers(16, 32))
+
+
+@pytest.mark.parametrize("vectors", REGISTERS)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_matmuls_in_registers_are_tile_programs(vectors, dtype):
+    tile = RegisterTile(np.dtype(dtype), vectors)
+    programs_ = [tile_program(tile, 2), exchanged_program(tile, 2), dot_program(tile, 2, 0), dot_program(tile, 1, 3)]
+    for each in (*programs_, prepacked_program(tile, True), prepacked_program(tile, False)):
+        assert faults(each.program) == []
+        assert parse(str(each.program)) == each.program
+    # The accumulators, the vectors of a row of the panel, and an element leave no register over.
+    high, low = tile.heights
+    assert 2 * low < 2 * high <= vectors.count - 2 - 1
+    assert str(tile_program(tile, 2).program) == TILES or (tile.vectors, tile.kind) != (REGISTERS[0], "f32")
+
+
+def test_a_matmul_is_given_its_sizes_and_strides():
+    """In row-major order: those of a (5, 7, 3) matmul, whose right matrix is transposed, and no batches."""
+    matrices = matrices_of(contraction_of(contraction_kernel("ik,jk->ij", {"i": 5, "j": 7, "k": 3})))
+    made = tile_program(RegisterTile(np.dtype("float32"), REGISTERS[0]), 2)
+    loops = matmul_loops(matrices, [Loop(1, 0, 0, 0)] * 2)
+    assert made.numbers(loops) == (1, 1, 5, 7, 3, 0, 0, 3, 1, 0, 0, 3, 1, 0, 0, 7)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "fault"),
+    [
+        ("whole in 12, 4", "whole in 4 in 12", "a part is larger than what it is of: tile i2 by n2 whole in 4 in 12"),
+        ("by 32 grid", "by 32 everywhere", "tiles are not walked so: everywhere"),
+        ("over i4 : f32\n      store", "over i3 : f32\n      store", "a reduction of what other tiles have: "),
+    ],
+)
+def test_faults_of_tiles_are_found(before, after, fault):
+    assert TILES.count(before) == 1
+    assert any(found.startswith(fault) for found in faults(parse(TILES.replace(before, after))))
+
+
+def test_code_shows_its_tile_programs():
+    net = nn.HybridLambda("dot")
+    program = net.trace(mx.nd.ones((64, 512)), mx.nd.ones((512, 64))).optimize().lower("llvm").programs["forward"]
+    shown = program.code("tiles")
+    expected = "contract" if registers() is not None else "no tile program"
+    assert expected in shown
+
+
+def test_long_sums_are_added_up_in_blocks(monkeypatch):
+    for size, blocks in ((4096, ()), (5000, (4096,)), (300_000, (262_144, 4096))):
+        (program,) = made(monkeypatch, nn.HybridLambda(lambda F, x: F.sum(x, axis=1)), mx.nd.ones((2, size)))
+        assert [sweep.blocks for sweep in program.sweeps] == [blocks]
+        assert parse(str(program)) == program
+        assert faults(program) == []
+
+
 @pytest.mark.parametrize(
     ("before", "after", "fault"),
     [
@@ -124,6 +272,7 @@ def test_random_programs_hold_to_it(dtypes):
         ("%9 = map", "%8 = map", "%8 is made twice"),
         ("parallel i0 {", "parallel i1 {", "the parallel axes are no axes, or inner ones"),
         ("buffer b1 : f32", "buffer b0 : f32", "two buffers have one name"),
+        ("sweep {", "sweep in blocks of 4096 {", "a loop does not run in blocks of (4096,)"),
     ],
 )
 def test_faults_are_found(before, after, fault):

@@ -78,7 +78,7 @@ class KernelCache(AnalysedKernels):
             return self._loops_of(kernel, frozenset(strides), tuple(inplace)).at(kernel, strides)
         plain = [row_major(shape_of(v)) for v in (*kernel.arguments, *kernel.results)]
         given = [strides.get(i, s) for i, s in enumerate(plain)] if strides else None
-        return ParallelRegions([*regions_of_matmul(kernel, self.threads, given)])
+        return ParallelRegions([*regions_of_matmul(kernel, self.threads, given, printer=self._printer)])
 
     def _loops_of(self, kernel: Kernel, strided: frozenset[int], inplace: tuple[tuple[int, int], ...]) -> KernelLoops:
         """The functions of a kernel without contractions."""

@@ -49,7 +49,7 @@ class NativeSource(PlannedProgram):
         self.calls = []
 
     def code(self, stage: str = "loops") -> str:
-        """The functions that it calls, as ``"loops"``, ``"llvm"``, ``"optimised"`` or ``"assembly"``."""
+        """The functions that it calls, at a stage: see :meth:`NativeFunction.explain`."""
         names: dict[NativeFunction, list[str]] = {}
         for functions, region in (step for step in self.steps if isinstance(step, tuple)):
             for function in functions:

@@ -15,6 +15,7 @@ from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from hybridc.dialects.math.reduction import LONG_COLUMN
 from hybridc.ground.sizes import row_major
 from hybridc.ir.kernel import KernelOp, Number, Read, constant_as, number_of
 from hybridc.ir.loop_nest_plan import LoopNestPlan, Sweep, loop_axes
@@ -220,6 +221,9 @@ def _kind_name(element: Attribute) -> str:
 
 # Terms of a sum that are added in their order, and rounded before.
 SHORT = 8
+# Elements of a sum over one axis that are accumulated before their sum is added to those of other blocks; and blocks
+# whose sums are accumulated before (pairwise summation).
+BLOCK, BLOCKS = LONG_COLUMN, 64
 
 
 @dataclass(frozen=True)
@@ -273,7 +277,7 @@ class _TileScheduler(BodyStatements):
             if sweeps and self.before and not sweeps[-1].axes:
                 self.before = [*sweeps.pop().statements, *self.before]
             sweeps += [TileSweep((), tuple(self.before))] if self.before else []
-            sweeps += [TileSweep(sweep.axes, tuple(self.statements))] if self.statements else []
+            sweeps += [TileSweep(sweep.axes, tuple(self.statements), self._blocks())] if self.statements else []
         return replace(self.program, sweeps=tuple(sweeps))
 
     # --- memory --------------------------------------------------------------------------------------------
@@ -321,6 +325,15 @@ class _TileScheduler(BodyStatements):
         return Address(self.buffers[value], tuple(zip(merged, self.steps[value], strict=True)))
 
     # --- sweeps --------------------------------------------------------------------------------------------
+
+    def _blocks(self) -> tuple[int, ...]:
+        """The blocks in which the innermost loop adds up, if it adds up many terms."""
+        if self.plan.shared or not any(isinstance(s, TileReduce) and s.carried for s in self.statements):
+            return ()
+        size = self.program.sizes[self.axes[-1]]
+        if size is None or size > BLOCK * BLOCKS:
+            return (BLOCK * BLOCKS, BLOCK)
+        return (BLOCK,) if size > BLOCK else ()
 
     def _sweep(self, sweep: Sweep) -> None:
         self.before, self.statements, self.axes = [], [], sweep.axes

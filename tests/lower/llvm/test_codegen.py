@@ -357,7 +357,8 @@ def test_equal_functions_are_told_apart():
 
 
 def test_every_stage_can_be_read():
-    stages = {name: function(DOUBLE).explain(name) for name in ("loops", "llvm", "optimised", "assembly")}
+    stages = {name: function(DOUBLE).explain(name) for name in ("tiles", "loops", "llvm", "optimised", "assembly")}
+    assert stages["tiles"] == "// no tile program"  # it was written as loops
     assert "scf.for" in stages["loops"]
     assert "fadd float" in stages["llvm"]
     assert f"fadd <{FLOATS} x float>" in stages["optimised"]

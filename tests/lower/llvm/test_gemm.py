@@ -10,9 +10,9 @@ import pytest
 
 from hybridc.ir.kernel import analyse
 from hybridc.lower.llvm.codegen.native_function import load
-from hybridc.lower.llvm.gemm import choose_gemm, gemm_tiles
+from hybridc.lower.llvm.gemm import choose_gemm
 from hybridc.lower.llvm.gemm.choose_gemm import is_contraction, regions_of_matmul
-from hybridc.lower.llvm.gemm.gemm_region import Registers, registers
+from hybridc.lower.llvm.gemm.gemm_region import registers
 from hybridc.runtime.native import (
     NativePlan,
     NativeProgram,
@@ -22,6 +22,7 @@ from hybridc.runtime.native import (
     num_threads,
     set_num_threads,
 )
+from hybridc.transforms.kernels.schedule_matmuls import Registers
 from tests.lower.kernels import kernel
 from tests.lower.llvm.native import Guarded, call
 from tests.slices import one_in
@@ -200,7 +201,7 @@ def test_turned_tiles(spec, shape, dtype):
 @pytest.mark.parametrize("others", [Registers(32, 16), Registers(16, 32)])
 @pytest.mark.parametrize("rows", range(1, 50, 6))
 def test_turned_tiles_in_other_registers(rows, others, dtype, monkeypatch):
-    monkeypatch.setattr(gemm_tiles, "registers", lambda: others)
+    monkeypatch.setattr(choose_gemm, "registers", lambda: others)
     for columns in (rows, 23, 24):  # of 23 rows in registers of 32 bytes, the last tile reaches behind the 24th
         check("ik,jk->ij", {"i": rows, "j": columns, "k": 21}, dtype, algorithms=["turned"])
 
@@ -221,7 +222,7 @@ def test_turned_tiles_need_columns_that_follow_memory():
 @tiled
 @pytest.mark.parametrize(("shape", "parts"), [((32, 1021, 512), 2), ((8, 2048, 64), 8), ((32, 1024, 512), 4)])
 def test_rows_of_a_weight_are_shared_where_panels_are_few(shape, parts, monkeypatch):
-    monkeypatch.setattr(gemm_tiles, "registers", lambda: Registers(64, 32))
+    monkeypatch.setattr(choose_gemm, "registers", lambda: Registers(64, 32))
     (region,) = check("ik,jk->ij", dict(zip("ijk", shape, strict=True)), algorithms=["turned"])
     assert region.extent == parts
 
@@ -291,12 +292,11 @@ def test_rows_of_panels(spec, shape, dtype):
 @pytest.mark.parametrize("spec", ["ik,pkj->ipj", "ki,pkj->ipj"])
 @pytest.mark.parametrize("others", [Registers(32, 16), Registers(16, 32)])
 def test_rows_of_panels_in_other_registers(others, spec, dtype, monkeypatch):
-    for module in (gemm_tiles, choose_gemm):
-        monkeypatch.setattr(module, "registers", lambda: others)
+    monkeypatch.setattr(choose_gemm, "registers", lambda: others)
     width = 2 * others.lanes(np.dtype(f"float{dtype[1:]}"))
     for rows, terms in ((12, 16), (29, 45), (100, 65), (1, 4), (5, 3)):
         (region,) = check(spec, {"i": rows, "p": 128 // width, "k": terms, "j": width}, dtype, algorithms=["rows"])
-        assert region.function.key.endswith("packed") == (terms >= 4)
+        assert bool(region.function.program.scratch) == (terms >= 4)
 
 
 @tiled

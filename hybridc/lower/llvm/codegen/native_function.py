@@ -32,6 +32,8 @@ from hybridc.options import OPTIONS
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
+    from hybridc.ir.tile_program import TileProgram
+
 _SPEED_LEVEL = 2  # 3 takes longer, without effect on these loops
 
 
@@ -45,11 +47,12 @@ class NativeFunction:
     """A native function ``region(buffers, numbers, lo, hi, scratch)``, to be compiled or found in the cache.
 
     ``key`` identifies its code, given compiler and processor. ``build`` makes its module: in loop
-    form, or in the llvm dialect with an exported ``region``.
+    form, or in the llvm dialect with an exported ``region``. ``program`` is the tile program that it is made from.
     """
 
     key: str
     build: Callable[[], ModuleOp] = field(default=_built_before, compare=False, metadata=NOT_SERIALISED)
+    program: TileProgram | None = field(default=None, compare=False, metadata=NOT_SERIALISED)
 
     @property
     def symbol(self) -> str:
@@ -62,7 +65,9 @@ class NativeFunction:
         return lambda: _object(ir)
 
     def explain(self, stage: str) -> str:
-        """Its text at a stage: ``"loops"``, ``"llvm"``, ``"optimised"`` or ``"assembly"``."""
+        """Its text at a stage: ``"tiles"``, ``"loops"``, ``"llvm"``, ``"optimised"`` or ``"assembly"``."""
+        if stage == "tiles":
+            return "// no tile program" if self.program is None else str(self.program)
         if stage == "loops":
             return str(self.build())
         ir = text([self])

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,24 +11,27 @@ from xdsl.ir import SSAValue
 
 from hybridc.dialects.operator_attribute import DType
 from hybridc.ground.machine import NOMINAL
-from hybridc.ir.contraction_shape import Matrices, Strides, contraction_of, matrices_of
-from hybridc.ir.costs import OF_CORE, SAME_SET
+from hybridc.ir.contraction_shape import ContractionLoops, Matrices, Strides, contraction_of, matrices_of
+from hybridc.ir.costs import OF_CORE, SAME_SET, grain_of, matmul_time
 from hybridc.ir.kernel import Kernel
 from hybridc.ir.structured import Shape, dtype_of
+from hybridc.lower.llvm.codegen.native_function import NativeFunction
 from hybridc.lower.llvm.gemm import native_blas
 from hybridc.lower.llvm.gemm.gemm_blas import blas_region
-from hybridc.lower.llvm.gemm.gemm_dots import dot_region
-from hybridc.lower.llvm.gemm.gemm_plain import plain_region
-from hybridc.lower.llvm.gemm.gemm_region import Registers, registers
-from hybridc.lower.llvm.gemm.gemm_tiles import (
+from hybridc.lower.llvm.gemm.gemm_region import registers
+from hybridc.lower.llvm.gemm.tiles_to_matmul import matmul_module, scratch_bytes
+from hybridc.lower.llvm.loops.parallel_regions import ParallelRegion, Printer, print_loops, program_key
+from hybridc.transforms.kernels.schedule_contractions import schedule_loops
+from hybridc.transforms.kernels.schedule_matmuls import (
+    MatmulProgram,
+    MatmulSchedule,
+    RegisterTile,
     is_prepacked,
-    panel_columns,
-    panel_width,
-    row_region,
-    tile_region,
-    turned_region,
+    schedule_dots,
+    schedule_exchanged,
+    schedule_prepacked,
+    schedule_tiles,
 )
-from hybridc.lower.llvm.loops.parallel_regions import ParallelRegion
 
 # For at most so few columns dot products pay, or so few rows, if there are so many terms for
 # each row that the horizontal sums do not count: by vector bytes, as 32-byte registers hold few accumulators. With
@@ -44,6 +48,8 @@ CACHED = {np.dtype(np.float32): NOMINAL.third // 4, np.dtype(np.float64): OF_COR
 # other one, pay where they take at most this part of the time. Dot products take so many times as long as tiles
 # without packing.
 ROWS_TO_PACK, WORTH_TURNING, EFFORT_OF_DOTS = 10, 0.95, 1.4
+# The cost of an operation in plain loops relative to one in a register tile.
+PLAIN = 5
 # With vectors of so many bytes, packing into scratch is as fast as prepacked panels;
 # with shorter ones, it takes about an eighth longer.
 FAST_FROM_SCRATCH = 64
@@ -97,7 +103,7 @@ def prepacked_of(kernel: Kernel) -> Panels | None:
         return None
     right = kernel_op.reads[0 if matrices.swapped else 1]
     dtype = dtypes.pop()
-    width = panel_width(dtype, vectors)
+    width = RegisterTile(dtype, vectors).width
     if len(right.axes) != 2 or matrices.n % width:
         return None
     count = matrices.n // width
@@ -109,12 +115,17 @@ def prepacked_of(kernel: Kernel) -> Panels | None:
 
 
 def regions_of_matmul(
-    kernel: Kernel, threads: int, strides: Sequence[Strides] | None = None, algorithms: Sequence[str] = ()
+    kernel: Kernel,
+    threads: int,
+    strides: Sequence[Strides] | None = None,
+    algorithms: Sequence[str] = (),
+    printer: Printer = print_loops,
 ) -> list[ParallelRegion]:
     """The parallel regions of a contraction, in order; none if the result is empty.
 
     ``strides``, in elements, are those of the kernel's arguments and then its results; by default all are contiguous.
-    The first possible one of ``ways`` is taken; by default the one that is expected to be fastest.
+    The first possible one of ``algorithms`` is taken; by default the one that is expected to be fastest. ``printer``
+    makes the native function of a tile program of plain loops.
     """
     contraction = contraction_of(kernel, strides)
     if contraction.outputs == 0:
@@ -130,33 +141,77 @@ def regions_of_matmul(
         made = matrices_region(matrices, dtypes.pop(), buffers, threads, algorithms)
         if made is not None:
             return [made]
-    return [plain_region(contraction, (left, right, result))]
+    return [_loop_region(kernel, contraction, (left, right, result), printer)]
+
+
+def _loop_region(
+    kernel: Kernel, contraction: ContractionLoops, buffers: tuple[int, ...], printer: Printer
+) -> ParallelRegion:
+    """The parallel region of plain loops."""
+    (kernel_op,), (nest,) = kernel.ops, kernel.nests
+    made = schedule_loops(contraction, kernel_op, nest)
+    time = PLAIN * matmul_time(contraction.flops)
+    return ParallelRegion(
+        printer(made.program),
+        buffers,
+        made.numbers,
+        extent=made.extent,
+        grain=grain_of(made.extent, time),
+        work=time,
+        algorithm="loops",
+    )
 
 
 def matrices_region(
     given: Matrices, dtype: DType, buffers: tuple[int, ...], threads: int, algorithms: Sequence[str] = ()
 ) -> ParallelRegion | None:
-    """The parallel region of a matmul by the algorithm expected to be fastest, or the first possible of ``ways``."""
+    """The parallel region of a matmul by the algorithm expected to be fastest, or the first possible one of some."""
     if dtype not in native_blas.GEMM:
         return None
     for algorithm in algorithms or _preferred(given, dtype):
-        made: ParallelRegion | None = None
-        match algorithm:
-            case "blas":
-                made = blas_region(given, dtype, buffers)
-            case "tiles":
-                made = tile_region(given, dtype, buffers, threads)
-            case "turned":
-                made = turned_region(given, dtype, buffers, threads)
-            case "rows":
-                made = row_region(given, dtype, buffers, threads)
-            case "dots":
-                made = dot_region(given, dtype, buffers, threads)
-            case _:
-                raise ValueError(f"there is no way {algorithm!r} to multiply matrices")
+        if algorithm == "blas":
+            made = blas_region(given, dtype, buffers)
+        else:
+            made = _tiled_region(algorithm, given, dtype, buffers, threads)
         if made is not None:
             return made
     return None
+
+
+# The schedules in vector registers, by the algorithm.
+_SCHEDULES: Mapping[str, Callable[[Matrices, RegisterTile, int], MatmulSchedule | None]] = {
+    "tiles": schedule_tiles,
+    "turned": schedule_exchanged,
+    "rows": schedule_prepacked,
+    "dots": schedule_dots,
+}
+
+
+def _tiled_region(
+    algorithm: str, given: Matrices, dtype: DType, buffers: tuple[int, ...], threads: int
+) -> ParallelRegion | None:
+    """The parallel region of an algorithm in vector registers; None if it does not support these arrays."""
+    vectors = registers()
+    made = None if vectors is None else _SCHEDULES[algorithm](given, RegisterTile(dtype, vectors), threads)
+    if made is None:
+        return None
+    left, right, result = buffers
+    return ParallelRegion(
+        _matmul_function(made.made),
+        (right, left, result) if made.exchanged else buffers,
+        made.numbers,
+        extent=made.extent,
+        grain=made.grain,
+        scratch=scratch_bytes(made.made.program, [loop.size for loop in made.loops]),
+        work=matmul_time(given.flops),
+        algorithm=algorithm,
+    )
+
+
+@functools.lru_cache(256)
+def _matmul_function(made: MatmulProgram) -> NativeFunction:
+    """The native function of a matmul's program."""
+    return NativeFunction(program_key(made.program), lambda: matmul_module(made.program), made.program)
 
 
 def _preferred(given: Matrices, dtype: DType) -> Sequence[str]:
@@ -164,12 +219,13 @@ def _preferred(given: Matrices, dtype: DType) -> Sequence[str]:
     vectors = registers()
     if not FEW_TERMS <= given.k <= MOST_TERMS or vectors is None:
         return ("blas", "tiles")
-    if is_prepacked(given, panel_width(dtype, vectors)):
+    tile = RegisterTile(dtype, vectors)
+    if is_prepacked(given, tile.width):
         return ("rows", "tiles", "blas")
-    filled = panel_columns(given.n, dtype, vectors) > FILLED * given.n
+    filled = tile.padded(given.n) > FILLED * given.n
     few_rows = given.m <= FEW_ROWS[vectors.bytes] and given.m * TERMS_FOR_A_ROW[vectors.bytes] <= given.k
     tiles = given.m >= FEWEST_ROWS and _is_cached(given, dtype) and not filled
-    plain, exchanged = [_effort_of_tiles(x, dtype, vectors) for x in (given, given.exchanged())]
+    plain, exchanged = [_effort_of_tiles(x, tile) for x in (given, given.exchanged())]
     turned = tiles and given.b[0] == 1 and exchanged < WORTH_TURNING * plain
     if turned and exchanged < EFFORT_OF_DOTS * given.m * given.n:
         few_rows = False
@@ -180,10 +236,10 @@ def _preferred(given: Matrices, dtype: DType) -> Sequence[str]:
     return ("tiles", "blas") if tiles else ("blas", "tiles")
 
 
-def _effort_of_tiles(given: Matrices, dtype: DType, vectors: Registers) -> int:
+def _effort_of_tiles(given: Matrices, tile: RegisterTile) -> int:
     """The cost of register tiles with packing and memory traffic, in multiply-adds per term."""
-    columns, width = panel_columns(given.n, dtype, vectors), panel_width(dtype, vectors)
-    again = 0 if _is_cached(given, dtype) else given.m * (columns // width - 1)
+    columns = tile.padded(given.n)
+    again = 0 if _is_cached(given, tile.dtype) else given.m * (columns // tile.width - 1)
     return columns * (given.m + ROWS_TO_PACK) + again
 
 

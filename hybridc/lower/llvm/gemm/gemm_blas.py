@@ -20,7 +20,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from hybridc.dialects.operator_attribute import DType
 from hybridc.ground.machine import NOMINAL
-from hybridc.ir.contraction_shape import Loop, Matrices
+from hybridc.ir.contraction_shape import Loop, Matrices, few_forms, time_of
 from hybridc.ir.costs import HIDE_PACKING, grain_of, matmul_time
 from hybridc.lower.llvm.codegen.native_function import NativeFunction
 from hybridc.lower.llvm.gemm import native_blas
@@ -28,9 +28,7 @@ from hybridc.lower.llvm.gemm.gemm_region import (
     Arguments,
     Index,
     Walk,
-    few_forms,
     region,
-    time_of,
 )
 from hybridc.lower.llvm.loops.loop_builder import array_type
 from hybridc.lower.llvm.loops.parallel_regions import ParallelRegion

@@ -20,19 +20,11 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
-from hybridc.dialects.operator_attribute import DType
-from hybridc.ground.machine import Machine
-from hybridc.ir.contraction_shape import Loop, Matrices
-from hybridc.ir.costs import matmul_time
+from hybridc.ir.contraction_shape import Loop
 from hybridc.ir.structured import shape_of
 from hybridc.lower.llvm.codegen import processor
 from hybridc.lower.llvm.loops.loop_builder import BYTES, INDEX, LoopBuilder, array_type
-
-
-def time_of(given: Matrices, dtype: DType, computer: Machine | None = None) -> float:
-    """Nanoseconds of a matmul on one thread, on this computer or another."""
-    elements = given.m * given.k + given.k * given.n + given.m * given.n
-    return matmul_time(given.flops, elements * given.batches * dtype.itemsize, computer)
+from hybridc.transforms.kernels.schedule_matmuls import Registers
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,17 +125,6 @@ def region(
     return ModuleOp([*externals, function])
 
 
-def few_forms(around: Sequence[Loop]) -> tuple[Loop, ...]:
-    """Batch loops brought into one of a few forms, so that one function serves many matmuls.
-
-    There are none or at least two, and all three arrays have a stride for each: 0, if need be.
-    """
-    if not around:
-        return ()
-    once = [Loop(1, 0, 0, 0)] * (2 - len(around))
-    return (*once, *(Loop(x.size, *x.steps) for x in around))
-
-
 @dataclass(frozen=True)
 class Walk:
     """Loops as scalar arguments: for each its size, then the strides of the arrays that it indexes."""
@@ -188,18 +169,6 @@ class Walk:
 
 
 # --- vector registers -------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Registers:
-    """The vector registers of a processor with fused multiply-add: their bytes, their number."""
-
-    bytes: int
-    count: int
-
-    def lanes(self, dtype: DType) -> int:
-        """Elements of a vector."""
-        return self.bytes // dtype.itemsize
 
 
 def registers() -> Registers | None:

@@ -24,7 +24,7 @@ from hybridc.ground.cached import cached_property
 from hybridc.ground.machine import machine
 from hybridc.ground.sizes import row_major
 from hybridc.ground.version import __version__
-from hybridc.ir.contraction_shape import Loop
+from hybridc.ir.contraction_shape import Loop, few_forms
 from hybridc.ir.costs import OF_CORE, PARTS, SQUARE, copy_time, element_times, sharing
 from hybridc.ir.kernel import Kernel, KernelOp, LoopNest, number_of
 from hybridc.ir.loop_nest_plan import (
@@ -40,11 +40,12 @@ from hybridc.ir.structured import Shape, dtype_of, shape_of
 from hybridc.ir.structured_builder import signless
 from hybridc.ir.tile_program import TileProgram
 from hybridc.lower.llvm.codegen.native_function import NativeFunction
-from hybridc.lower.llvm.gemm.gemm_region import Arguments, Index, Registers, Vectors, Walk, few_forms, region, registers
+from hybridc.lower.llvm.gemm.gemm_region import Arguments, Index, Vectors, Walk, region, registers
 from hybridc.lower.llvm.loops.loop_builder import BYTES, INDEX, LoopBuilder, array_type
 from hybridc.lower.llvm.loops.loop_functions import combine_parts, fill_number, first_and_last, region_module, walk_tile
-from hybridc.lower.llvm.loops.tiles_to_loops import BLOCK, LoopEmitter
-from hybridc.transforms.kernels.schedule_kernels import LoopNestMemory, schedule
+from hybridc.lower.llvm.loops.tiles_to_loops import LoopEmitter
+from hybridc.transforms.kernels.schedule_kernels import BLOCK, LoopNestMemory, schedule
+from hybridc.transforms.kernels.schedule_matmuls import Registers
 
 # Pieces of a column reduction: at most so many, or more of so many points each, as long sums lose precision; or
 # as many as a core's cache holds, but at least ``PARTS``; with so many points, if there are enough, that the setup and
@@ -125,7 +126,12 @@ Printer = Callable[[TileProgram], NativeFunction]
 
 def print_loops(program: TileProgram) -> NativeFunction:
     """The native function of a tile program, through loops and LLVM."""
-    return NativeFunction(_hash("nest", str(program)), lambda: LoopEmitter(program).module())
+    return NativeFunction(program_key(program), lambda: LoopEmitter(program).module(), program)
+
+
+def program_key(program: TileProgram) -> str:
+    """The key of a tile program's code: its text."""
+    return _hash("tile program", str(program))
 
 
 def regions_of(

@@ -18,7 +18,6 @@ from xdsl.dialects.builtin import FloatAttr, IntegerAttr, ModuleOp
 from xdsl.dialects.utils import FastMathFlag
 from xdsl.ir import Attribute, Block, SSAValue
 
-from hybridc.dialects.math.reduction import LONG_COLUMN
 from hybridc.errors import UnsupportedError
 from hybridc.ground.buffers import ALIGNMENT
 from hybridc.ir.structured_builder import ELEMENT_TYPES, operation_class, operation_properties
@@ -40,9 +39,6 @@ from hybridc.ir.tile_program import (
 from hybridc.lower.llvm.loops.loop_builder import BYTES, INDEX, LoopBuilder, array_type
 from hybridc.lower.llvm.loops.loop_functions import REORDER, fill, first_and_last, region_module, walk_tile
 
-# Elements of a sum over one axis that are accumulated before their sum is added to those of other blocks; and blocks
-# whose sums are accumulated before (pairwise summation).
-BLOCK, BLOCKS = LONG_COLUMN, 64
 # Fast-math: a*b + c may be contracted. Differences are rounded: those of equal values are zero.
 CONTRACT = arith.FastMathFlagsAttr([FastMathFlag.ALLOW_CONTRACT])
 _CONTRACTED = ("arith.addf", "arith.mulf")
@@ -242,10 +238,8 @@ class LoopEmitter:
             return [self.known[s.name] for s in inside]
 
         starts = [self.known[s.name] for s in inside]
-        size = self.program.sizes[axis]
-        if left == 1 and bounds is None and inside and (size is None or size > BLOCK):
-            few = size is not None and size <= BLOCK * BLOCKS
-            ends = self._blocked(low, high, inside, starts, body, BLOCK if few else BLOCK * BLOCKS)
+        if left == 1 and sweep.blocks:
+            ends = self._blocked(low, high, inside, starts, body, sweep.blocks)
         else:
             ends = b.loop(low, high, b.index(1), body, starts)
         self.known.update(zip((s.name for s in inside), ends, strict=True))
@@ -253,15 +247,22 @@ class LoopEmitter:
             self._finish(reduce)
 
     def _blocked(
-        self, low: SSAValue, high: SSAValue, reduced: list[TileReduce], starts: list[SSAValue], body: Any, size: int
+        self,
+        low: SSAValue,
+        high: SSAValue,
+        reduced: list[TileReduce],
+        starts: list[SSAValue],
+        body: Any,
+        blocks: tuple[int, ...],
     ) -> list[SSAValue]:
         """A loop in blocks of so many elements, whose results are combined: pairwise summation for precision."""
         b = self.build
+        size, *smaller = blocks
 
         def block(first: SSAValue, carried: list[SSAValue]) -> list[SSAValue]:
             last, neutral = b.least(b.plus(first, b.index(size)), high), [self._start(s) for s in reduced]
-            if size > BLOCK:
-                ends = self._blocked(first, last, reduced, neutral, body, size // BLOCKS)
+            if smaller:
+                ends = self._blocked(first, last, reduced, neutral, body, tuple(smaller))
             else:
                 ends = b.loop(first, last, b.index(1), body, neutral)
             return [self._combine(s, c, e, False) for s, c, e in zip(reduced, carried, ends, strict=True)]

@@ -1,0 +1,486 @@
+"""Lower a tile program of a matmul to loops over vectors: ``scf``, ``arith``, ``memref`` and ``vector``.
+
+Its statements are about tiles of rows, columns and terms (:mod:`~hybridc.transforms.kernels.schedule_matmuls`):
+
+* a load that is stored to scratch packs an operand: by rows, by squares that are transposed in registers, or element by
+  element, whichever its strides allow; one that is stored from scratch transposes a result;
+* a contraction is computed part by part, each in registers: outer products, or dot products if terms are taken by the
+  vector;
+* of a tile of the grid that reaches beyond the last column, results go through scratch (*spill*).
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import AnyFloat, ModuleOp, f32, f64, i1
+from xdsl.ir import SSAValue
+
+from hybridc.ir.structured_builder import operation_properties
+from hybridc.ir.tile_program import (
+    Address,
+    Factor,
+    TileContract,
+    TileDim,
+    TileLoad,
+    TileProgram,
+    TileStore,
+    TileSweep,
+    axes_of_values,
+)
+from hybridc.lower.llvm.gemm.gemm_region import Arguments, Index, Vectors, region
+from hybridc.lower.llvm.loops.tiles_to_loops import byte_width
+from hybridc.transforms.kernels.schedule_matmuls import SQUARE
+
+
+def matmul_module(program: TileProgram) -> ModuleOp:
+    """The module with the function ``region`` of a matmul's program."""
+    element = _element(program)
+    numbers = len(program.dynamic) + program.strides + len(_parameters(program))
+    return region([element] * len(program.buffers), numbers, lambda given: _MatmulEmitter(program, given).write())
+
+
+def scratch_bytes(program: TileProgram, sizes: Sequence[int]) -> int:
+    """The scratch of a program's code, if its axes have these sizes."""
+    shape = _Shape(program)
+    elements = [math.prod(shape.held(axis, sizes) for axis in {*each.axes}) for each in program.scratch]
+    return (shape.spill + sum(elements)) * byte_width(program.buffers[0].kind)
+
+
+def _element(program: TileProgram) -> AnyFloat:
+    return f32 if program.buffers[0].kind == "f32" else f64
+
+
+def _parameters(program: TileProgram) -> list[str]:
+    """The sizes of tiles that code is given, beside those of axes."""
+    given = {f"n{a}" for a in program.dynamic}
+    return [tile.block for tile in program.tiles if isinstance(tile.block, str) and tile.block not in given]
+
+
+class _Shape:
+    """What the axes of a program are, and what is worked on at a time."""
+
+    def __init__(self, program: TileProgram) -> None:
+        statements = [s for sweep in program.sweeps for s in sweep.statements]
+        (contract,) = (s for s in statements if isinstance(s, TileContract))
+        self.dims = {axis: dim for dim in program.tiles for axis in dim.axes}
+        follows = axes_of_values(statements)
+        left, right = ({a for a in follows[v] if a in self.dims} for v in (contract.left, contract.right))
+        (self.terms,), (self.rows,), (self.columns,) = contract.over, left - right, right - left
+        self.width = _known(self.dims[self.columns].block)
+        # Of dot products terms are taken by the vector, else columns.
+        self.step = self.dims[self.terms].parts[-1][0]
+        self.dots = self.step > 1
+        self.lanes = self.step if self.dots else self.dims[self.columns].parts[-1][0]
+        self.heights = self.dims[self.rows].parts[-1]
+
+    @property
+    def spill(self) -> int:
+        """The elements of a tile of registers, if it may reach beyond the last column."""
+        if self.dots or len(self.dims[self.rows].parts) > 1 or not self.dims[self.columns].masked:
+            return self.lanes if self.dots else 0
+        return self.heights[0] * self.width
+
+    def held(self, axis: int, sizes: Sequence[int]) -> int:
+        """How many elements scratch holds along an axis, whose size is given where that counts."""
+        dim = self.dims[axis]
+        if dim.walk == "whole":
+            return sizes[axis]
+        *larger, smallest = dim.parts
+        size = larger[0][0] if larger else _known(dim.block)
+        if dim.walk == "range":
+            size = min(size, sizes[axis])
+        # Low tiles may reach beyond the last row.
+        return size + (smallest[-1] - 1 if len(smallest) > 1 else 0)
+
+
+def _known(block: int | str) -> int:
+    assert isinstance(block, int), f"a tile of {block} elements"
+    return block
+
+
+class _MatmulEmitter:
+    """Emits the body of the region."""
+
+    def __init__(self, program: TileProgram, given: Arguments) -> None:
+        self.program, self.given, self.shape = program, given, _Shape(program)
+        self.b, element = given.b, _element(program)
+        self.v = Vectors(given.b, element, self.shape.lanes)
+        numbers = iter(given.numbers)
+        self.sizes = [next(numbers) if n is None else given.lo.of(n) for n in program.sizes]
+        self.strides = [next(numbers) for _ in range(program.strides)]
+        self.parameters = {name: next(numbers) for name in _parameters(program)}
+        self.arrays = {b.name: array for b, array in zip(program.buffers, given.arrays, strict=True)}
+        self.scratch = {each.name: each for each in program.scratch}
+        self.index: dict[int, Index] = {}  # along axes around the matmul; of others, that of the tile's first element
+        self.count: dict[int, Index] = {}  # how many elements the tile has
+        self.firsts: dict[tuple[object, ...], SSAValue] = {}  # the offset of a tile, by the address and its indices
+        self.k = self.sizes[self.shape.terms]
+        self.spill = self._view(0, element)
+        self._cut(element)
+
+    # --- memory --------------------------------------------------------------------------------------------
+
+    def _view(self, elements: int, element: AnyFloat) -> SSAValue:
+        offset = self.b.index(elements * byte_width(self.program.buffers[0].kind))
+        return self.b.view(self.given.scratch, offset, self.b.index(0), element)
+
+    def _cut(self, element: AnyFloat) -> None:
+        """Give each scratch array its place; only the last one may have a size that is not known here."""
+        first = self.shape.spill
+        for each in self.program.scratch:
+            self.arrays[each.name] = self._view(first, element)
+            if each is not self.program.scratch[-1]:
+                first += math.prod(self.shape.held(axis, ()) for axis in each.axes)
+
+    def stride(self, address: Address, axis: int) -> Index:
+        """The stride of an address along an axis."""
+        return self._stride(dict(address.terms)[axis])
+
+    def _stride(self, factor: Factor) -> Index:
+        return self.given.lo.of(factor.number) if factor.stride is None else self.strides[factor.stride]
+
+    def at(self, address: Address, index: Mapping[int, Index | int]) -> Index:
+        """The offset of an element: at these indices in the tile."""
+        terms = [self._stride(factor) * index[axis] for axis, factor in address.terms if axis in index]
+        return Index(self.b, self.b.plus(self._first(address), *(t.value for t in terms)))
+
+    def _first(self, address: Address) -> SSAValue:
+        """The offset of a tile's first element."""
+        key = (address, *(self.index.get(axis) for axis in address.axes))
+        if key not in self.firsts:
+            found = [(self.index[axis] * self._stride(f)).value for axis, f in address.terms if axis in self.index]
+            self.firsts[key] = self.b.plus(*found)
+        return self.firsts[key]
+
+    def loop(self, low: Index | int, high: Index | int, body: Callable[[Index], None], step: int = 1) -> None:
+        """A loop that carries nothing."""
+        self.given.loop(low, high, lambda i, _: body(i), step)
+
+    # --- tiles of the grid ---------------------------------------------------------------------------------
+
+    def write(self) -> None:
+        """All tiles."""
+        rows, dims = self.shape.rows, self.shape.dims
+        for axis, dim in dims.items():
+            if dim.walk == "whole":
+                self.count[axis] = self.sizes[axis]
+        if dims[rows].walk != "range":
+            self.loop(self.given.lo, self.given.hi, self._tile)
+            return
+        block = _known(dims[rows].block)
+
+        def tile(number: Index) -> None:
+            self.index[rows] = self.given.lo + number * block
+            self.count[rows] = (self.given.hi - self.index[rows]).least(block)
+            self._sweeps()
+
+        self.loop(0, (self.given.hi - self.given.lo).ceildiv(block), tile)
+
+    def _tile(self, number: Index) -> None:
+        """The tile of a number; along the last of the parallel axes it is counted first."""
+        first, *others = self.program.parallel
+        for axis in (*reversed(others), first):
+            dim = self.shape.dims.get(axis)
+            block = None if dim is None else self._block(dim)
+            count = self.sizes[axis] if block is None else self.sizes[axis].ceildiv(block)
+            index = number if axis == first else number % count
+            number = number if axis == first else number // count
+            self.index[axis] = index if block is None else index * block
+            if block is not None:
+                self.count[axis] = (self.sizes[axis] - self.index[axis]).least(block)
+        self._sweeps()
+
+    def _block(self, dim: TileDim) -> Index | int:
+        return dim.block if isinstance(dim.block, int) else self.parameters[dim.block]
+
+    def _sweeps(self) -> None:
+        for sweep in self.program.sweeps:
+            if not sweep.axes:
+                self._sweep(sweep)
+                continue
+            (axis,) = sweep.axes
+            self.loop(0, self.sizes[axis], functools.partial(self._at, sweep, axis))
+
+    def _at(self, sweep: TileSweep, axis: int, index: Index) -> None:
+        self.index[axis] = index
+        self._sweep(sweep)
+
+    # --- statements ----------------------------------------------------------------------------------------
+
+    def _sweep(self, sweep: TileSweep) -> None:
+        """The statements of a sweep, by the larger parts of rows if these have any."""
+        parts = self.shape.dims[self.shape.rows].parts
+        if len(parts) == 1 or not any(isinstance(s, TileContract) for s in sweep.statements):
+            self._statements(sweep)
+            return
+        (size,), rows = parts[0], self.shape.rows
+        low = self.index[rows]
+
+        def part(row: Index) -> None:
+            first, count = self.index[rows], self.count[rows]
+            self.index[rows], self.count[rows] = low + row, (count - row).least(size)
+            self._statements(sweep)
+            self.index[rows], self.count[rows] = first, count
+
+        self.loop(0, self.count[rows], part, step=size)
+
+    def _statements(self, sweep: TileSweep) -> None:
+        loads = {s.name: s.address for s in sweep.statements if isinstance(s, TileLoad)}
+        contracts = {s.name: s for s in sweep.statements if isinstance(s, TileContract)}
+        for s in (s for s in sweep.statements if isinstance(s, TileStore)):
+            if s.value in contracts:
+                contract = contracts[s.value]
+                self._contract(loads[contract.left], loads[contract.right], s.address)
+            elif s.address.buffer not in self.scratch:
+                self._turn(loads[s.value], s.address)
+            elif s.address.axes[0] == self.shape.terms:
+                self._pack(loads[s.value], s.address)
+            else:
+                self._interleave(loads[s.value], s.address)
+
+    # --- copies --------------------------------------------------------------------------------------------
+
+    def _is_one(self, stride: Index) -> Index:
+        """1 if a stride is 1, else 0."""
+        flag = self.b.pure(arith.CmpiOp, [stride.value, self.b.index(1)], i1, operation_properties("arith.cmpi eq"))
+        chosen = [flag, self.b.index(1), self.b.index(0)]
+        return Index(self.b, self.b.pure(arith.SelectOp, chosen, chosen[1].type))
+
+    def _pack(self, source: Address, target: Address) -> None:
+        """Pack a panel, term after term; one that reaches beyond the last column repeats it."""
+        shape, v, lanes, width = self.shape, self.v, self.shape.lanes, self.shape.width
+        panel, array = self.arrays[target.buffer], self.arrays[source.buffer]
+        start, columns = self.at(source, {}), self.count[shape.columns]
+        by_term, by_column = self.stride(source, shape.terms), self.stride(source, shape.columns)
+        along_rows, along_columns = self._is_one(by_column), self._is_one(by_term)
+        full = columns // width
+        by_rows = full * along_rows * self.k
+        by_squares = full * (along_columns - along_columns * along_rows) * (self.k // lanes * lanes)
+
+        def row(term: Index) -> None:
+            for lane in range(0, width, lanes):
+                v.store(v.load(array, start + term * by_term + lane), panel, term * width + lane)
+
+        def square(term: Index, lane: Index) -> None:
+            places = [start + term + by_column * (lane + i) for i in range(lanes)]
+            for i, turned in enumerate(v.transposed([v.load(array, at) for at in places])):
+                v.store(turned, panel, (term + i) * width + lane)
+
+        def element(term: Index, column: Index) -> None:
+            value = self.b.load(array, (start + term * by_term + column.least(columns - 1) * by_column).value)
+            self.b.store(value, panel, (term * width + column).value)
+
+        self.loop(0, by_rows, row)
+        self.loop(0, by_squares, lambda term: self.loop(0, width, functools.partial(square, term), lanes), lanes)
+        # The remainder of whole vectors: the last terms, or all of a partial panel.
+        rest = by_rows + by_squares
+        self.loop(rest, self.k, lambda term: self.loop(0, width, functools.partial(element, term)))
+
+    def _interleave(self, source: Address, target: Address) -> None:
+        """Pack rows: those of a tile of registers side by side, term after term."""
+        shape, array, block = self.shape, self.arrays[source.buffer], self.arrays[target.buffer]
+        by_row, by_term = self.stride(source, shape.rows), self.stride(source, shape.terms)
+        # The terms that are copied for a whole tile at a time, and those that are transposed in squares.
+        beside, square = self.k * self._is_one(by_row), self.k * self._is_one(by_term)
+
+        def rows(row: Index, height: int) -> None:
+            starts, to = [self.at(source, {shape.rows: at}) for at in self._below(row, height)], row * self.k
+            v = Vectors(self.b, self.v.element, height)
+
+            def column(term: Index) -> None:
+                v.store(v.load(array, starts[0] + term * by_term), block, to + term * height)
+
+            def elements(term: Index) -> None:
+                for i, start in enumerate(starts):
+                    value = self.b.load(array, (start + term * by_term).value)
+                    self.b.store(value, block, (to + term * height + i).value)
+
+            if height == shape.heights[0]:
+                # One of the two loops runs, as either rows or terms are contiguous.
+                self.loop(0, beside, column)
+                last = self.k - SQUARE  # the last square may overlap the one before
+                self.loop(0, square, lambda i: self._squares(array, starts, block, to, i.least(last)), SQUARE)
+            else:
+                self.loop(0, self.k, elements)
+
+        self._by_tiles(rows)
+
+    def _squares(self, array: SSAValue, starts: Sequence[Index], block: SSAValue, to: Index, term: Index) -> None:
+        """Transpose some terms, which are contiguous, of all rows; the last square may repeat its last row."""
+        v = Vectors(self.b, self.v.element, SQUARE)
+        for group in range(0, len(starts), SQUARE):
+            rows = [v.load(array, start + term) for start in starts[group : group + SQUARE]]
+            turned = v.transposed(rows + rows[-1:] * (SQUARE - len(rows)))
+            for i, numbers in enumerate(turned):
+                kept = v.shuffle(numbers, numbers, range(len(rows))) if len(rows) < SQUARE else numbers
+                v.store(kept, block, to + (term + i) * len(starts) + group)
+
+    def _turn(self, source: Address, target: Address) -> None:
+        """Store rows from scratch, transposed in squares; columns beyond the last repeat it, in its place."""
+        shape, v, lanes, width = self.shape, self.v, self.shape.lanes, self.shape.width
+        sums, result, start = self.arrays[source.buffer], self.arrays[target.buffer], self.at(target, {})
+        count, columns = self.count[shape.rows], self.count[shape.columns]
+        step, done = self.stride(target, shape.columns), count // lanes * lanes
+
+        def square(row: Index, lane: Index) -> None:
+            rows = [v.load(sums, (row + i) * width + lane) for i in range(lanes)]
+            for i, column in enumerate(v.transposed(rows)):
+                v.store(column, result, start + row + (lane + i).least(columns - 1) * step)
+
+        def element(row: Index, column: Index) -> None:
+            value = self.b.load(sums, (row * width + column).value, level=self.b.depth)
+            self.b.store(value, result, (start + row + column * step).value)
+
+        self.loop(0, done, lambda row: self.loop(0, columns, functools.partial(square, row), lanes), lanes)
+        self.loop(done, count, lambda row: self.loop(0, columns, functools.partial(element, row)))
+
+    # --- contractions --------------------------------------------------------------------------------------
+
+    def _by_tiles(self, write: Callable[[Index, int], None]) -> None:
+        """The tiles of registers of all rows: high ones, then low ones for the last rows."""
+        dim, count, (high, *lower) = self.shape.dims[self.shape.rows], self.count[self.shape.rows], self.shape.heights
+        done = self._rows_of_high_tiles(count, high, lower[0]) if lower else count.of(0)
+        low = lower[0] if lower else high
+        if lower:
+            self.loop(0, done, lambda row: write(row, high), step=high)
+        # If rows beyond the last are not masked, the last tile ends with it, and computes some rows twice.
+        last = count - low
+        self.loop(done, count, lambda row: write(row if dim.masked else row.least(last), low), step=low)
+
+    def _rows_of_high_tiles(self, count: Index, high: int, low: int) -> Index:
+        """How many of ``count`` rows are in high tiles. One or two that are left share low ones with those before."""
+        tiles, left = count // high, count % high
+        if high < 2 * low:
+            few = left.least(1) - (left + high - low + 1) // high  # 1 for one or two rows
+            tiles = (tiles - few).most(0)
+        return tiles * high
+
+    def _below(self, row: Index, height: int) -> list[Index]:
+        """The rows of a tile. Those of a masked low one beyond the last repeat it.
+
+        In larger parts the high ones do so, too, although they have no such rows: LLVM keeps an address for each row
+        then, which takes 5 % less time than to add up strides.
+        """
+        rows, dim = [row + i for i in range(height)], self.shape.dims[self.shape.rows]
+        if not dim.masked or (height == self.shape.heights[0] and len(dim.parts) == 1):
+            return rows
+        return [r.least(self.count[self.shape.rows] - 1) for r in rows]
+
+    def _contract(self, left: Address, right: Address, target: Address) -> None:
+        """All rows of the tile."""
+        shape = self.shape
+
+        def rows(row: Index, height: int) -> None:
+            if shape.dots:
+                self._store_dots(self._dots(left, right, row, height), target, row, height)
+                return
+            sums = self._sums(left, right, row, height)
+            if shape.dims[shape.columns].masked and target.buffer not in self.scratch:
+                self._store_columns(sums, target, row)
+            else:
+                self._store(sums, target, row, height)
+
+        self._by_tiles(rows)
+
+    def _sums(self, left: Address, right: Address, row: Index, height: int) -> list[SSAValue]:
+        """Outer products of ``height`` rows, added up in registers: vector after vector, row by row."""
+        shape, v = self.shape, self.v
+        abreast = shape.width // shape.lanes
+        x_array, y_array = self.arrays[left.buffer], self.arrays[right.buffer]
+        rows = self._below(row, height)
+
+        def places(term: Index) -> list[Index]:
+            if left.buffer in self.scratch:
+                at = row * self.k + term * height
+                return [at + i for i in range(height)]
+            return [self.at(left, {shape.rows: r, shape.terms: term}) for r in rows]
+
+        def add(term: Index, sums: list[SSAValue]) -> list[SSAValue]:
+            at = term * shape.width if right.buffer in self.scratch else self.at(right, {shape.terms: term})
+            ys = [v.load(y_array, at + j * shape.lanes) for j in range(abreast)]
+            found: list[SSAValue] = []
+            for number, place in enumerate(places(term)):
+                x = v.everywhere(self.b.load(x_array, place.value))
+                found += [v.fma(x, ys[j], sums[abreast * number + j]) for j in range(abreast)]
+            return found
+
+        return self.given.loop(0, self.k, add, starts=[v.zero] * (abreast * height))
+
+    def _store(self, sums: Sequence[SSAValue], target: Address, row: Index, height: int) -> None:
+        """Store whole columns."""
+        shape, array = self.shape, self.arrays[target.buffer]
+        abreast, rows = shape.width // shape.lanes, self._below(row, height)
+        for number, value in enumerate(sums):
+            down, right = divmod(number, abreast)
+            if target.buffer in self.scratch:
+                at = row * shape.width + number * shape.lanes
+            else:
+                at = self.at(target, {shape.rows: rows[down], shape.columns: right * shape.lanes})
+            self.v.store(value, array, at)
+
+    def _store_columns(self, sums: Sequence[SSAValue], target: Address, row: Index) -> None:
+        """Store a tile; one that reaches beyond the last column goes to scratch, and its first columns are copied."""
+        shape, b, result = self.shape, self.b, self.arrays[target.buffer]
+        columns, start = self.count[shape.columns], self.at(target, {shape.rows: row})
+        down_by, abreast = self.stride(target, shape.rows), shape.width // shape.lanes
+        full = columns // shape.width
+        rest = start.of(1) - full
+        to = b.pure(arith.SelectOp, [rest.integer(i1), self.spill, result], result.type)
+        first, step = start * full, down_by * full + rest * shape.width
+        for number, value in enumerate(sums):
+            down, right = divmod(number, abreast)
+            self.v.store(value, to, first + step * down + right * shape.lanes)
+
+        def copy(i: Index, j: Index) -> None:
+            value = b.load(self.spill, (i * shape.width + j).value, level=b.depth)
+            b.store(value, result, (start + i * down_by + j).value)
+
+        rows = rest * (len(sums) // abreast)
+        self.loop(0, rows, lambda i: self.loop(0, columns, functools.partial(copy, i)))
+
+    def _dots(self, left: Address, right: Address, row: Index, height: int) -> SSAValue:
+        """A vector of dot products, row by row; columns beyond the last one repeat it."""
+        shape, v, last = self.shape, self.v, self.sizes[self.shape.columns] - 1
+        rows = [self.at(left, {shape.rows: row + i}) for i in range(height)]
+        first = self.index.pop(shape.columns)
+        columns = [self.at(right, {shape.columns: (first + j).least(last)}) for j in range(shape.width)]
+        self.index[shape.columns] = first
+
+        def add(term: Index, sums: Sequence[SSAValue]) -> list[SSAValue]:
+            xs = [v.load(self.arrays[left.buffer], start + term) for start in rows]
+            ys = [v.load(self.arrays[right.buffer], start + term) for start in columns]
+            pairs = [(x, y) for x in xs for y in ys]
+            return [v.fma(x, y, z) for (x, y), z in zip(pairs, sums, strict=True)]
+
+        return v.sums(self.given.loop(0, self.k, add, step=shape.lanes, starts=[v.zero] * shape.lanes))
+
+    def _store_dots(self, tile: SSAValue, target: Address, row: Index, height: int) -> None:
+        """Store a vector of dot products."""
+        shape, b, v, result = self.shape, self.b, self.v, self.arrays[target.buffer]
+        start, step, count = (
+            self.at(target, {shape.rows: row}),
+            self.stride(target, shape.rows),
+            self.count[shape.columns],
+        )
+        width, full = shape.width, count // shape.width
+
+        def whole(_: Index) -> None:
+            for i in range(height):
+                v.store(v.shuffle(tile, tile, range(i * width, (i + 1) * width)), result, start + step * i)
+
+        def partly(_: Index) -> None:
+            v.store(tile, self.spill, start.of(0))
+
+            def copy(j: Index) -> None:
+                for i in range(height):
+                    value = b.load(self.spill, (j + i * width).value, level=b.depth)
+                    b.store(value, result, (start + step * i + j).value)
+
+            self.loop(0, count, copy)
+
+        self.loop(0, full, whole)
+        self.loop(full, 1, partly)

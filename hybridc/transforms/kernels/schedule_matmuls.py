@@ -1,0 +1,394 @@
+"""The schedule of a matmul in vector registers as a tile program: panels, register tiles, dot products.
+
+Registers hold a tile of the result, some rows by two vectors of columns. For each term, a row of the right matrix times
+one element of each row of the left one is added to it: an outer product. The right matrix is packed: the columns of a
+tile, a *panel*, term after term. Where the left matrix is the smaller one, the operands are exchanged: its rows become
+the columns of panels, the right matrix is read in place, and what is computed, the transposed result, is transposed
+back. Few rows whose terms follow memory in both operands are dot products: a vector of partial sums for each element.
+
+Threads share the panels of all matrices of the batch. With prepacked panels they share the rows, which then meet one
+panel after the other. To compile the code takes longer than most matmuls; so one function serves all sizes and strides.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from hybridc.dialects.operator_attribute import DType
+from hybridc.ground.machine import CHUNKS
+from hybridc.ir.contraction_shape import COLUMN, Loop, Matrices, few_forms, time_of
+from hybridc.ir.costs import SAME_SET, grain_of, is_shared
+from hybridc.ir.tile_program import (
+    Address,
+    Axes,
+    Factor,
+    Statement,
+    TileBuffer,
+    TileContract,
+    TileDim,
+    TileLoad,
+    TileProgram,
+    TileScratch,
+    TileStore,
+    TileSweep,
+    verify,
+)
+from hybridc.options import OPTIONS
+from hybridc.transforms.kernels.schedule_contractions import StrideArguments
+
+# Vectors side by side in a tile.
+ABREAST = 2
+# Rows of a low tile: as many accumulators as hide the latency of a multiply-add.
+LOW = 4
+# The most rows of a tile of dot products.
+DOTS = 4
+# High tiles in a block of rows that meets one prepacked panel after the other: it and a panel stay in the second cache.
+TILES = 8
+# The least rows for which a panel is packed, where there are more.
+ROWS = 48
+# The same where the result is transposed, as long as each thread has some: packing takes a few percent of the
+# time then.
+ROWS_TO_TURN = 256
+# The least rows that a group of columns of dot products is multiplied with, where there are more.
+ROWS_OF_DOTS = 16
+# The least columns for which packing rows pays: it takes as long as multiplying with ten.
+COLUMNS = 128
+# A batch loop of size 1. Matmuls without one have it, as to compile another function takes longer than these do.
+ONCE = (Loop(1, 0, 0, 0),)
+# Rows and terms of the squares that interleaving transposes.
+SQUARE = 4
+
+
+@dataclass(frozen=True)
+class Registers:
+    """The vector registers of a processor with fused multiply-add: their bytes, their number."""
+
+    bytes: int
+    count: int
+
+    def lanes(self, dtype: DType) -> int:
+        """Elements of a vector."""
+        return self.bytes // dtype.itemsize
+
+
+@dataclass(frozen=True)
+class RegisterTile:
+    """The tile that vector registers hold of a result."""
+
+    dtype: DType
+    vectors: Registers
+
+    @property
+    def kind(self) -> str:
+        """The element type."""
+        return f"f{8 * self.dtype.itemsize}"
+
+    @property
+    def lanes(self) -> int:
+        """Elements of a vector."""
+        return self.vectors.lanes(self.dtype)
+
+    @property
+    def width(self) -> int:
+        """Columns of a panel."""
+        return ABREAST * self.lanes
+
+    def padded(self, columns: int) -> int:
+        """The columns of all panels, with those that fill the last one."""
+        return math.ceil(columns / self.width) * self.width
+
+    @property
+    def heights(self) -> tuple[int, int]:
+        """Rows of tiles: as many as leave registers for a row of the panel and an element; fewer for the last rows."""
+        return (self.vectors.count - ABREAST - 2) // ABREAST // 6 * 6, LOW
+
+    @property
+    def squares(self) -> int:
+        """Rows that are both whole high tiles and whole squares of vectors, which are transposed in registers."""
+        return math.lcm(self.heights[0], self.lanes)
+
+    @property
+    def block(self) -> int:
+        """Rows that meet one prepacked panel after the other."""
+        return TILES * self.heights[0]
+
+
+@dataclass(frozen=True)
+class MatmulSchedule:
+    """A tile program with what its code is given: the sizes of ``loops``, which are its axes, strides and parameters.
+
+    Threads share ``extent`` iterations, at least ``grain`` at a time. ``exchanged``: the operands are.
+    """
+
+    made: MatmulProgram
+    numbers: tuple[int, ...]
+    loops: tuple[Loop, ...]
+    extent: int
+    grain: int
+    exchanged: bool = False
+
+
+def schedule_tiles(given: Matrices, tile: RegisterTile, threads: int) -> MatmulSchedule | None:
+    """The schedule in register tiles; None if these do not support the arrays."""
+    if given.over or given.k == 0 or given.m < LOW:
+        return None
+    given = _in_blocks(given, tile.width, tile.dtype, threads, ROWS)
+    around = few_forms(given.around or ONCE)
+    return _of_columns(tile_program(tile, len(around)), given, around, tile, tile.width)
+
+
+def schedule_exchanged(given: Matrices, tile: RegisterTile, threads: int) -> MatmulSchedule | None:
+    """The schedule in register tiles with exchanged operands; None if these do not support the arrays.
+
+    The left matrix is packed into panels, and the right one is read in place, if its columns are contiguous.
+    """
+    given = given.exchanged()
+    if given.over or given.k == 0 or (given.a[1] != 1 and given.k > 1):
+        return None
+    parts = _parts(given, tile, threads)
+    rows = math.ceil(given.m / parts / tile.lanes) * tile.lanes
+    around = few_forms(given.around or ONCE)
+    return _of_columns(exchanged_program(tile, len(around)), given, around, tile, tile.width, rows)
+
+
+def schedule_dots(given: Matrices, tile: RegisterTile, threads: int) -> MatmulSchedule | None:
+    """The schedule as dot products; None if rows are not contiguous whole vectors."""
+    if given.over or (given.a[1], given.b[0]) != (1, 1) or given.k % tile.lanes:
+        return None
+    height = min(DOTS, tile.lanes)
+    while height > given.m:
+        height //= 2
+    width = tile.lanes // height
+    given = _in_blocks(given, width, tile.dtype, threads, ROWS_OF_DOTS)
+    around = few_forms(given.around)
+    return _of_columns(dot_program(tile, height, len(around)), given, around, tile, width)
+
+
+def schedule_prepacked(given: Matrices, tile: RegisterTile, threads: int) -> MatmulSchedule | None:
+    """The schedule over rows, for a prepacked right matrix; None if it is not prepacked."""
+    if not is_prepacked(given, tile.width):
+        return None
+    (panels,) = given.around or (Loop(1, None, 0, 0),)
+    made, loops = prepacked_program(tile, _packs(given, panels.size, tile)), matmul_loops(given, (panels,))
+    grain = _grain(given.m, tile.block, threads, time_of(given, tile.dtype))
+    return MatmulSchedule(made, made.numbers(loops), loops, given.m, grain)
+
+
+def is_prepacked(given: Matrices, width: int) -> bool:
+    """Whether the right matrix is prepacked in panels of so many columns."""
+    if given.over or given.k == 0 or [x.kind for x in given.around] not in ([], [COLUMN]):
+        return False
+    return given.n == width and given.b == (width, 1)
+
+
+def _of_columns(
+    made: MatmulProgram,
+    given: Matrices,
+    around: Sequence[Loop],
+    tile: RegisterTile,
+    width: int,
+    rows: int | None = None,
+) -> MatmulSchedule:
+    """The schedule over groups of ``width`` columns, and blocks of ``rows``, if the operands are exchanged."""
+    loops = matmul_loops(given, around)
+    blocks, parameters = (1, ()) if rows is None else (math.ceil(given.m / rows), (rows,))
+    extent = math.ceil(given.n / width) * given.batches * blocks
+    grain = grain_of(extent, time_of(given, tile.dtype))
+    return MatmulSchedule(made, made.numbers(loops, *parameters), loops, extent, grain, rows is not None)
+
+
+def _in_blocks(given: Matrices, width: int, dtype: DType, threads: int, rows: int) -> Matrices:
+    """The matmul with blocks of at least so many rows as a batch loop, where threads share few groups of columns."""
+    if not is_shared(time_of(given, dtype)):
+        return given
+    return given.in_blocks(CHUNKS * threads // (math.ceil(given.n / width) * given.batches), rows)
+
+
+def _parts(given: Matrices, tile: RegisterTile, threads: int) -> int:
+    """The number of blocks of rows, each with its own copy of the panel: a multiple of the threads, if possible."""
+    units = math.ceil(given.n / tile.width) * given.batches
+    if not is_shared(time_of(given, tile.dtype)):
+        return 1
+    least = max(ROWS, min(ROWS_TO_TURN, given.m * units // threads))
+    parts, step = min(CHUNKS * threads // units, given.m // least), threads // math.gcd(threads, units)
+    return max(1, parts // step * step if parts >= step else parts)
+
+
+def _packs(given: Matrices, panels: int, tile: RegisterTile) -> bool:
+    """Whether blocks of the left matrix are packed: for many columns, and if rows conflict in the cache."""
+    row, term = given.a
+    apart = (term if row == 1 else row) * tile.dtype.itemsize
+    return 1 in given.a and given.k >= SQUARE and (panels * tile.width >= COLUMNS or apart % SAME_SET == 0)
+
+
+def _grain(extent: int, rows: int, threads: int, time: float) -> int:
+    """The grain: all rows, or equal parts for the threads, of at least a block each."""
+    if threads == 1 or not is_shared(time):
+        return extent
+    parts = threads * max(1, min(CHUNKS, extent // (threads * rows)))
+    return -(-extent // (4 * parts)) * 4
+
+
+# --- programs ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class MatmulProgram:
+    """The tile program of matmuls of all sizes, and the strides that its code is given."""
+
+    program: TileProgram
+    strides: StrideArguments
+
+    def numbers(self, loops: Sequence[Loop], *parameters: int) -> tuple[int, ...]:
+        """The sizes, strides and parameters that its code is given."""
+        return (*self.strides.numbers(self.program, loops), *parameters)
+
+
+def matmul_loops(given: Matrices, around: Sequence[Loop]) -> tuple[Loop, ...]:
+    """The loops of a matmul: ``around`` it, its rows, columns, terms."""
+    rows = Loop(given.m, given.a[0], None, given.c[0])
+    return (*around, rows, Loop(given.n, None, *(given.b[1], given.c[1])), Loop(given.k, given.a[1], given.b[0], None))
+
+
+@functools.cache
+def tile_program(tile: RegisterTile, batches: int) -> MatmulProgram:
+    """Tiles of registers; each tile of the grid is a panel, which it packs in scratch."""
+    b = _MatmulBuilder(tile, batches)
+    b.dim(b.rows, f"n{b.rows}", "whole", (tile.heights,))
+    b.dim(b.columns, tile.width, "grid", ((tile.lanes,),), masked=True)
+    b.dim(b.terms, f"n{b.terms}", "whole", ((1,),))
+    panel = b.hold(b.terms, b.columns)
+    b.sweep(b.copy(b.address(1), panel))
+    b.sweep(b.store(b.contract(b.address(0), panel), b.address(2, contiguous=b.columns)))
+    return b.made(b.batch, b.columns)
+
+
+@functools.cache
+def exchanged_program(tile: RegisterTile, batches: int) -> MatmulProgram:
+    """Tiles of registers with the operands exchanged, whose transposed result is transposed in scratch.
+
+    The grid has panels, and blocks of rows, each with its own copy of the panel.
+    """
+    b = _MatmulBuilder(tile, batches)
+    b.dim(b.rows, "ROWS", "grid", ((tile.squares,), tile.heights), masked=True)
+    b.dim(b.columns, tile.width, "grid", ((tile.lanes,),), masked=True)
+    b.dim(b.terms, f"n{b.terms}", "whole", ((1,),))
+    sums, panel = b.hold(b.rows, b.columns), b.hold(b.terms, b.columns)
+    b.sweep(b.copy(b.address(1), panel))
+    total = b.contract(b.address(0, contiguous=b.terms), panel)
+    b.sweep([*b.store(total, sums), *b.copy(sums, b.address(2, contiguous=b.rows))])
+    return b.made(b.batch, b.rows, b.columns)
+
+
+@functools.cache
+def prepacked_program(tile: RegisterTile, packed: bool) -> MatmulProgram:
+    """Tiles of registers with prepacked panels: an axis around the matmul.
+
+    Threads share the rows. If a block of rows is ``packed``, too, those of a tile are interleaved, term after term.
+    """
+    b = _MatmulBuilder(tile, 1)
+    b.dim(b.rows, tile.block, "range", (tile.heights,), masked=True)
+    b.dim(b.columns, tile.width, "whole", ((tile.lanes,),))
+    b.dim(b.terms, f"n{b.terms}", "whole", ((1,),))
+    b.sizes[b.columns] = tile.width
+    left, (panels,) = b.address(0, without=b.batch), b.batch
+    if packed:
+        block = b.hold(b.rows, b.terms, b.rows)
+        b.sweep(b.copy(left, block))
+        left = block
+    right = b.address(1, contiguous=b.columns, known={b.terms: tile.width})
+    b.sweep(b.store(b.contract(left, right), b.address(2, contiguous=b.columns)), panels)
+    return b.made(b.rows)
+
+
+@functools.cache
+def dot_program(tile: RegisterTile, height: int, batches: int) -> MatmulProgram:
+    """Dot products: tiles of as many elements as a vector has, in so many rows."""
+    b = _MatmulBuilder(tile, batches)
+    b.dim(b.rows, f"n{b.rows}", "whole", ((height,),))
+    b.dim(b.columns, tile.lanes // height, "grid", masked=True)
+    b.dim(b.terms, f"n{b.terms}", "whole", ((tile.lanes,),))
+    total = b.contract(b.address(0, contiguous=b.terms), b.address(1, contiguous=b.terms))
+    b.sweep(b.store(total, b.address(2, contiguous=b.columns)))
+    return b.made(b.batch, b.columns)
+
+
+class _MatmulBuilder:
+    """Builds the program of a matmul over axes of so many batch loops, rows, columns and terms."""
+
+    def __init__(self, tile: RegisterTile, batches: int) -> None:
+        self.kind = tile.kind
+        self.batch = tuple(range(batches))
+        self.rows, self.columns, self.terms = range(batches, batches + 3)
+        self.sizes: list[int | None] = [None] * (batches + 3)
+        self.dims: list[TileDim] = []
+        self.scratch: list[TileScratch] = []
+        self.sweeps: list[TileSweep] = []
+        self.strides = StrideArguments()
+        self.count = 0
+
+    def dim(
+        self, axis: int, block: int | str, walk: str, parts: tuple[tuple[int, ...], ...] = (), masked: bool = False
+    ) -> None:
+        """Add a dimension of tiles."""
+        self.dims.append(TileDim((axis,), block, walk, masked, parts=parts))
+
+    def hold(self, *axes: int) -> Address:
+        """The address in a scratch array, laid out in this order of axes."""
+        name = f"t{len(self.scratch)}"
+        self.scratch.append(TileScratch(name, self.kind, axes))
+        return Address(name, tuple((axis, Factor()) for axis in dict.fromkeys(axes)))
+
+    def address(
+        self, array: int, contiguous: int = -1, without: Axes = (), known: Mapping[int, int] | None = None
+    ) -> Address:
+        """The address of an element of the left matrix, the right one, or the result."""
+        own = ((self.rows, self.terms), (self.columns, self.terms), (self.rows, self.columns))[array]
+        axes = (*(a for a in self.batch if a not in without), *own)
+        return self.strides.address(array, axes, {contiguous: 1, **(known or {})})
+
+    def load(self, address: Address) -> TileLoad:
+        """A load statement."""
+        return TileLoad(self._name(), address, self.kind)
+
+    def copy(self, source: Address, target: Address) -> list[Statement]:
+        """A load and a store."""
+        return self.store([self.load(source)], target)
+
+    def contract(self, left: Address, right: Address) -> list[Statement]:
+        """Loads of both operands, and the contraction."""
+        x, y = self.load(left), self.load(right)
+        return [x, y, TileContract(self._name(), x.name, y.name, (self.terms,), self.kind)]
+
+    def store(self, statements: Sequence[Statement], target: Address) -> list[Statement]:
+        """The statements, and a store of the last one's value."""
+        last = statements[-1]
+        assert isinstance(last, TileLoad | TileContract)
+        return [*statements, TileStore(last.name, target)]
+
+    def sweep(self, statements: Sequence[Statement], *axes: int) -> None:
+        """Add a sweep."""
+        self.sweeps.append(TileSweep(axes, tuple(statements)))
+
+    def made(self, *parallel: int | Axes) -> MatmulProgram:
+        """The program; threads share these axes."""
+        shared = tuple(a for axes in parallel for a in ((axes,) if isinstance(axes, int) else axes))
+        program = TileProgram(
+            tuple(TileBuffer(f"b{i}", self.kind) for i in range(3)),
+            tuple(self.sizes),
+            shared,
+            tuple(self.sweeps),
+            tuple(self.scratch),
+            len(self.strides.given),
+            tiles=tuple(self.dims),
+        )
+        if OPTIONS.verify:
+            verify(program)
+        return MatmulProgram(program, self.strides)
+
+    def _name(self) -> str:
+        self.count += 1
+        return str(self.count - 1)
