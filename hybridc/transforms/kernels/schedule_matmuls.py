@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from hybridc.dialects.operator_attribute import DType
 from hybridc.ground.machine import CHUNKS
 from hybridc.ir.contraction_shape import COLUMN, Loop, Matrices, few_forms, time_of
-from hybridc.ir.costs import SAME_SET, grain_of, is_shared
+from hybridc.ir.costs import HIDE_PACKING, SAME_SET, grain_of, is_shared
 from hybridc.ir.tile_program import (
     Address,
     Axes,
@@ -49,9 +49,8 @@ DOTS = 4
 TILES = 8
 # The least rows for which a panel is packed, where there are more.
 ROWS = 48
-# The same where the result is transposed, as long as each thread has some: packing takes a few percent of the
-# time then.
-ROWS_TO_TURN = 256
+# The same where the result is transposed, as long as each thread has some.
+ROWS_TO_TURN = HIDE_PACKING
 # The least rows that a group of columns of dot products is multiplied with, where there are more.
 ROWS_OF_DOTS = 16
 # The least columns for which packing rows pays: it takes as long as multiplying with ten.
