@@ -73,7 +73,7 @@ def context() -> Context:
 
 
 def source(name: str, kind: str) -> str:
-    """A phase that computes a function of one or two arrays."""
+    """A parallel region that computes a function of one or two arrays."""
     names = "ab" if name in BINARY else "a"
     body = COMPOSED.get(name, f"%r = math.{name} {', '.join('%' + x for x in names)} : t").replace(": t", f": {kind}")
     arrays = ", ".join(f"%{x}s: memref<?x{kind}>" for x in names)

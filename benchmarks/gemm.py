@@ -2,9 +2,9 @@
 
 python benchmarks/gemm.py [--only lstm] [--threads 1,2] [--ways blas,tiles,turned,dots,rows] [--dtype float32]
 
-Prints GFLOP/s: of ``np.matmul`` with threads of its own, of our phases in the way that is chosen for the shape, and in
-each other way; and the chosen way's share of the fastest large product that NumPy computes in the same run. The way
-``rows`` multiplies with panels that were laid out before; a network takes it where many rows meet one matrix.
+Prints GFLOP/s: of ``np.matmul`` with threads of its own, of our code with the algorithm that is chosen for the shape,
+and with each other one; and the chosen algorithm's share of the fastest large matmul of NumPy in the same run. ``rows``
+multiplies with a prepacked operand; a network takes it where many rows meet one matrix.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from benchmarks.timing import compare
+from hybridc.ground.sizes import row_major
 from hybridc.ir.contraction_shape import loops_of, matrices_of_loops
-from hybridc.ir.strides import row_major
 from hybridc.lower.llvm.codegen.native_function import load
 from hybridc.lower.llvm.gemm.choose_gemm import matrices_region
 from hybridc.lower.llvm.gemm.gemm_region import registers
 from hybridc.lower.llvm.loops.parallel_regions import ParallelRegion
 from hybridc.runtime.native import NativePlan, NativeProgram, NativeRegion, PlainArray, Position, set_num_threads
-from hybridc.transforms.kernels.schedule_matmuls import RegisterTile
+from hybridc.transforms.kernels.schedule_register_tiles import RegisterTile
 
 REST = 0.1  # seconds until threads of NumPy's BLAS sleep
 WAYS = ("blas", "tiles", "turned", "dots", "rows")
@@ -73,10 +73,10 @@ def operands(spec: str) -> list[str]:
     return spec.replace("->", ",").split(",")
 
 
-def phase_of(
+def region_of(
     spec: str, sizes: dict[str, int], dtype: Any, threads: int, algorithms: tuple[str, ...] = ()
 ) -> ParallelRegion | None:
-    """The phase for a product of plain arrays."""
+    """The parallel region for a matmul of contiguous arrays."""
     numbers = {axis: i for i, axis in enumerate(sizes)}
     places = [
         dict(zip([numbers[a] for a in axes], row_major(tuple(sizes[a] for a in axes)), strict=True))
@@ -105,7 +105,7 @@ def in_panels(spec: str, sizes: dict[str, int], right: Any) -> tuple[str, dict[s
 
 
 def program_of(region: ParallelRegion, arrays: list[Any], result: Any, threads: int) -> Callable[[], Any]:
-    """A call of the phase, by as many threads."""
+    """A call of the region, by as many threads."""
     (code,) = load([region.function])
     stride = -(-region.scratch // 64) * 64
     step = NativeRegion(
@@ -156,7 +156,7 @@ def measure(
     want = np.einsum(spec, *[x.astype(np.float64) for x in arrays], optimize=True)
     for algorithm in algorithms:
         given = in_panels(spec, sizes, arrays[1]) if algorithm == "rows" else (spec, sizes, arrays[1])
-        region = None if given is None else phase_of(given[0], given[1], dtype, threads, (algorithm,))
+        region = None if given is None else region_of(given[0], given[1], dtype, threads, (algorithm,))
         if given is not None and region is not None:
             seen = result.reshape([given[1][a] for a in operands(given[0])[2]])
             call = program_of(region, [arrays[0], given[2]], seen, threads)
@@ -170,7 +170,7 @@ def measure(
     time.sleep(REST)
     times += compare(calls, args.blocks, args.seconds)
     flops = 2e-9 * math.prod(sizes.values())
-    chosen = phase_of(spec, sizes, dtype, threads)
+    chosen = region_of(spec, sizes, dtype, threads)
     rates = [flops / t for t in times]
     return rates[0], dict(zip(found, rates[1:], strict=True)), chosen.algorithm if chosen else "loops"
 

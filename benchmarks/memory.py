@@ -21,7 +21,7 @@ if __package__ is None:
 STEPS = 10
 
 
-def _status(field: str) -> float:
+def status(field: str) -> float:
     """A field of /proc/self/status in MiB."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith(field + ":"):
@@ -29,14 +29,14 @@ def _status(field: str) -> float:
     raise KeyError(field)
 
 
-def _reset_peak() -> None:
+def reset_peak() -> None:
     """Let the kernel's peak (VmHWM) start again from the present."""
     Path("/proc/self/clear_refs").write_text("5")
 
 
-def _peak() -> float:
+def peak() -> float:
     """The peak in MiB since the last reset."""
-    return max(_status("VmHWM"), 0.0) or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return max(status("VmHWM"), 0.0) or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def measure(name: str, hybridized: bool) -> tuple[float, float]:
@@ -46,15 +46,15 @@ def measure(name: str, hybridized: bool) -> tuple[float, float]:
 
     program = WORKLOADS[name].build(hybridized)
     gc.collect()
-    before = _status("VmRSS")
-    _reset_peak()
+    before = status("VmRSS")
+    reset_peak()
     program.call()
-    first = _peak() - before
+    first = peak() - before
     gc.collect()
-    _reset_peak()
+    reset_peak()
     for _ in range(STEPS):
         program.call()
-    return first, _peak() - before
+    return first, peak() - before
 
 
 def peaks(name: str, hybridized: bool, runs: int = 3) -> tuple[float, float]:

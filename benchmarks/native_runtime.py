@@ -76,7 +76,7 @@ func.func @region(%x: memref<?xf32>, %y: memref<?xf32>, %lo: index, %hi: index, 
 
 
 def compiled(text: str) -> LoadedCode:
-    """The code of a phase."""
+    """The code of a parallel region."""
 
     def build() -> Any:
         context = Context()

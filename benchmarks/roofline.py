@@ -42,8 +42,7 @@ from benchmarks.workloads import WORKLOADS
 from hybridc.compile import warm_start
 from hybridc.compile.targets import LLVM, TARGETS, Planning
 from hybridc.ir.kernel import analyse
-from hybridc.ir.native_plan import Host, NativePlan, NativeRegion, PlainArray, Position
-from hybridc.ir.planned import Program
+from hybridc.ir.planned import Host, NativePlan, NativeRegion, PlainArray, Position, Program
 from hybridc.ir.structured import is_host, kernels
 from hybridc.lower.llvm.codegen import native_function as codegen
 from hybridc.lower.llvm.loops.parallel_regions import copy_region
@@ -158,7 +157,7 @@ class Call:
         for name, group in itertools.groupby(self.native.plan.steps, key=lambda step: step.name):
             steps = list(group)
             total = sum(step.name == name for step in self.native.plan.steps)
-            each = total // count.get(name, total)  # a kernel may have several phases
+            each = total // count.get(name, total)  # a kernel may have several regions
             found += [(name, steps[i : i + each]) for i in range(0, len(steps), each)]
         return found
 

@@ -52,7 +52,7 @@ class Leaf:
 
 
 class TapeNode:
-    """One recorded operator: what it was, its inputs with where they came from, its results."""
+    """One recorded operator, its inputs with their tape entries, its results."""
 
     __slots__ = ("arrays", "entries", "op", "order", "outputs", "visible")
 
@@ -80,12 +80,12 @@ class TapeNode:
         return vjp(self.op, HOOKS.arrays(), _filled(ograds, self.outputs), self.inputs(), outputs, needed)
 
     def inputs(self) -> list[NDArray]:
-        """What it was given, known to the tape as then."""
+        """The inputs, with the tape entries that they had at the call."""
         assert self.arrays is not None
         return [_restore(a, e) for a, e in zip(self.arrays, self.entries, strict=True)]
 
     def entries_of(self, output: int) -> Iterable[Any]:
-        """Where the inputs on which an output depends came from."""
+        """The tape entries of the inputs on which an output depends."""
         found = None if isinstance(self.op, Operator) else self.op.inputs_of(output)
         return self.entries if found is None else [self.entries[i] for i in found]
 
@@ -427,14 +427,14 @@ def _memory(array: Any) -> int:
 
 
 def tape_position() -> int:
-    """A mark: what is recorded from now on is newer."""
+    """A position of the tape: later records are newer."""
     return next(_ORDER)
 
 
 def gradients_since(
     position: int, heads: Sequence[NDArray], variables: Sequence[NDArray], head_grads: Sequence[NDArray]
 ) -> list[NDArray]:
-    """Differentiable gradients, by what was recorded since a position of the tape."""
+    """Differentiable gradients, from the records since a position of the tape."""
     entries: list[Any] = [x._entry for x in variables]
     gradients, _ = _run_backward(heads, head_grads, True, True, STATE.training, entries, position)
     found = [gradients.get(*e) for e in entries]

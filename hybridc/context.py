@@ -81,7 +81,7 @@ def gpu(device_id: int = 0) -> Context:
 
 
 def num_gpus() -> int:
-    """How many GPUs arrays can be put on."""
+    """Number of GPUs on which arrays can be."""
     return HOOKS.devices().count()
 
 

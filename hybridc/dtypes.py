@@ -1,4 +1,4 @@
-"""Which element types there are beside NumPy's own, and in what numbers of each are computed.
+"""Element types beside NumPy's own, and the dtypes in which each is computed.
 
 NumPy knows ``bfloat16`` once ml_dtypes is imported, but calls its kind "V", as of bytes: whether a dtype is
 floating-point is asked here.

@@ -91,7 +91,7 @@ class Executor:
         return f"<Executor of {self._symbol!r} @{self._ctx}>"
 
     def debug_str(self) -> str:
-        """The graph, and what was compiled so far: kernels, memory, host calls."""
+        """The graph, and a report of its compiled programs: kernels, memory, host calls."""
         lines = [self._symbol.debug_str().rstrip("\n")]
         for (training, _, _), compiled in self._graphs.items():
             lines += ["train mode" if training else "predict mode", *["  " + line for line in compiled.summary()]]
@@ -281,7 +281,7 @@ class Executor:
 
 
 def bind(symbol: Any, ctx: Any, args: Any, args_grad: Any, grad_req: Any, aux_states: Any) -> Executor:
-    """What ``Symbol.bind`` does."""
+    """The executor of ``Symbol.bind``."""
     device = check_device(ctx)
     names, states = _names(symbol)
     arguments = _arrays("args", "arguments", names, args, missing=False)
@@ -303,7 +303,7 @@ def simple_bind(
     shared_buffer: dict[str, NDArray] | None,
     shapes: Mapping[str, Any],
 ) -> Executor:
-    """What ``Symbol.simple_bind`` does."""
+    """The executor of ``Symbol.simple_bind``."""
     device = check_device(ctx)
     names, states = _names(symbol)
     for name, stype in (stype_dict or {}).items():
@@ -344,7 +344,7 @@ def check_known(symbol: Any, shapes: Shapes, what: str) -> None:
 
 
 def requests(names: Sequence[str], grad_req: Any) -> list[str]:
-    """What to do with each argument's gradient: from one word, a list, or a dict (others: 'null')."""
+    """The ``grad_req`` of each argument, from one word, a list, or a dict (others: 'null')."""
     if isinstance(grad_req, str):
         reqs = [grad_req] * len(names)
     elif isinstance(grad_req, Mapping):

@@ -90,12 +90,12 @@ class _EnvironmentReader:
         self.known: set[str] = set(_OF_SCRIPTS)
 
     def text(self, name: str) -> str:
-        """What a variable says; "" if it is not set."""
+        """The value of a variable; "" if it is not set."""
         self.known.add(name)
         return self.env.get(name, "").strip()
 
     def parsed(self, name: str, default: T, parse: Callable[[str], T], takes: str) -> T:
-        """What a variable says, or the default if it is not set; what ``parse`` gives a ValueError for is refused."""
+        """The parsed value of a variable, or the default if it is not set; OptionError if ``parse`` refuses it."""
         found = self.text(name)
         if not found:
             return default
@@ -127,7 +127,7 @@ class _EnvironmentReader:
         return self.parsed(name, False, parse, "0 (the default) or 1")
 
     def count(self, name: str, default: int) -> int:
-        """A number of things, at least one."""
+        """A positive integer."""
 
         def parse(found: str) -> int:
             if (number := int(found)) < 1:
@@ -188,13 +188,13 @@ def _cache(reader: _EnvironmentReader) -> str:
     if not folder.startswith("~"):
         return os.path.abspath(folder)
     if chosen:
-        raise OptionError(f"HYBRIDC_CACHE_DIR={chosen}: there is no such home; write the path of a folder")
+        raise OptionError(f"HYBRIDC_CACHE_DIR={chosen}: no such home directory; write the path of a folder")
     user = os.getuid() if hasattr(os, "getuid") else ""
     return os.path.join(tempfile.gettempdir(), f"hybridc-{user}")
 
 
 def _cpus() -> tuple[str, ...]:
-    """Which processors native code can be for, on this architecture."""
+    """The processors for which native code can be, on this architecture."""
     return _X86_CPU if platform.machine().lower() in ("x86_64", "amd64") else _ANY_CPU
 
 

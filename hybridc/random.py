@@ -51,7 +51,7 @@ class _Stream:
 
 
 class _ThreadStream(threading.local):
-    """What replaces the process-wide stream in this thread, see :func:`isolated`."""
+    """The stream that replaces the process-wide one in this thread, see :func:`isolated`."""
 
     stream: _Stream | None = None
 

@@ -52,5 +52,5 @@ def use_np(func: T) -> T:
 
 
 def get_gpu_count() -> int:
-    """How many GPUs arrays can be put on."""
+    """Number of GPUs on which arrays can be."""
     return num_gpus()

@@ -20,7 +20,7 @@ from hybridc.gluon import nn
 from hybridc.gluon.nn import HybridLambda
 from hybridc.ir.kernel import analyse
 from hybridc.ir.structured import kernels
-from hybridc.lower.triton.attention.attention_source import launches_of_attention
+from hybridc.lower.triton.attention_launches import launches_of_attention
 from hybridc.lower.triton.matmul.matmul_launches import launches_of_matmul
 from hybridc.runtime.devices.dlpack import array_of, capsule_of
 from hybridc.runtime.devices.interpreter import Interpreter
@@ -423,7 +423,7 @@ except mx.MXNetError as error:
 
 
 def test_without_ml_dtypes_only_bfloat16_is_missing():
-    """As on a machine with a card where nothing was installed."""
+    """As on a machine with a GPU where nothing was installed."""
     done = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == [
         "(1, 2) float16",

@@ -19,10 +19,11 @@ from hybridc.gluon import HybridBlock, nn
 from hybridc.ground import machine as described
 from hybridc.ground.machine import NOMINAL, Costs, machine, plausible, using
 from hybridc.ir import costs
-from hybridc.ir.native_plan import NativeRegion
+from hybridc.ir.planned import NativeRegion
 from hybridc.runtime.devices.nvidia.driver import Driver
 from hybridc.tools.machine import main, thresholds
 from hybridc.trace.tracer import trace_call
+from hybridc.transforms.kernels import schedule_arrays
 from tests.runtime.devices.stub_cuda import StubCuda
 
 FIGURES = [f.name for f in dataclasses.fields(Costs)]
@@ -83,8 +84,39 @@ def test_measured_costs_change_no_bit(network, factor, monkeypatch):
     assert len(cut) > 1, "costs decide nothing here"
 
 
+@pytest.mark.parametrize("factor", [0.25, 4])
+def test_caches_that_are_read_decide_nothing(network, factor, monkeypatch):
+    """Nor do threads: their number is known when a plan runs. So plans are shared by computers of equal costs."""
+    monkeypatch.setattr(trace_key, "changed_operators", lambda: ())
+    net, x = network
+    sizes = {name: int(factor * getattr(NOMINAL, name)) for name in ("line", "first", "second", "third")}
+    found, keys, plans = set(), set(), set()
+    for computer in (NOMINAL, replace(NOMINAL, processor="another", threads=64, **sizes)):
+        with using(computer):
+            plans.add(str(net.trace(x).optimize().lower("llvm")))
+            keys.add(trace_key.key_of(Traced(trace_call(net, [x], training=True))))
+            found.add(tuple(bits(net, x)))
+    assert len(found) == len(keys) == len(plans) == 1
+
+
+@pytest.mark.parametrize("factor", [0.25, 4])
+def test_tiles_of_other_sizes_give_the_same_bits(factor, monkeypatch):
+    """Of functions on whole arrays, where nothing is added across tiles."""
+    net = nn.HybridLambda(lambda F, x: F.softmax(x) * F.tanh(x) + F.sum(x, axis=1, keepdims=True))
+    x = mx.nd.array(np.random.default_rng(1).standard_normal((3000, 300), dtype=np.float32))
+    small = schedule_arrays.MACHINE
+    sizes = {name: int(factor * getattr(small, name)) for name in ("tile_elements", "shared_tile_elements")}
+    made = []
+    for chosen in (small, replace(small, shared_tile_bytes=int(factor * small.shared_tile_bytes), **sizes)):
+        monkeypatch.setattr(schedule_arrays, "MACHINE", chosen)
+        made.append(net.trace(x).optimize().lower("numpy"))
+    results = [lowered.compile()(x).asnumpy() for lowered in made]
+    assert str(made[0]) != str(made[1])
+    np.testing.assert_array_equal(*results)
+
+
 def parallel_regions(lowered):
-    """The phases of a plan."""
+    """The parallel regions of a plan."""
     return [step for step in lowered.programs["forward"].plan().steps if isinstance(step, NativeRegion)]
 
 

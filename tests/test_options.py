@@ -70,6 +70,6 @@ def test_variables_that_are_no_setting_are_named():
 
 
 def test_a_home_that_is_not_there():
-    with pytest.raises(OptionError, match=r"HYBRIDC_CACHE_DIR=~no-such-user/x: there is no such home"):
+    with pytest.raises(OptionError, match=r"HYBRIDC_CACHE_DIR=~no-such-user/x: no such home directory"):
         read({"HYBRIDC_CACHE_DIR": "~no-such-user/x"})
     assert OPTIONS.cache.startswith("/")

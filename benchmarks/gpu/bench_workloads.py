@@ -18,7 +18,7 @@ LAYERS = ("1", "2", "3")
 
 
 def workloads(small: bool) -> list[Workload]:
-    """All; ``small`` ones try the programs where there is no card."""
+    """All; ``small`` ones try the programs where there is no GPU."""
     return [*bound_by_memory(small), *products(small), *attention(small), mlp(), lstm(small)]
 
 

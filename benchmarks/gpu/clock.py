@@ -18,7 +18,7 @@ _LEAST, _MOST = 5, 100  # measurements
 
 
 class Clock:
-    """PyTorch's events on a card; on the CPU, where only the programs are tried, the time of day."""
+    """PyTorch's events on a GPU; on the CPU, where only the programs are tried, the time of day."""
 
     def __init__(self, torch: Any) -> None:
         self.torch = torch
@@ -27,12 +27,12 @@ class Clock:
         self._flush = torch.empty(_FLUSHED if self.on_card else 1, dtype=torch.uint8, device=self.device)
 
     def wait(self) -> None:
-        """Return when the card is done."""
+        """Return when the GPU is done."""
         if self.on_card:
             self.torch.cuda.synchronize()
 
     def once(self, call: Callable[[], Any], latency: bool = False) -> float:
-        """The seconds that the card worked on a call; for a ``latency``, until its result was there."""
+        """The seconds that the GPU worked on a call; for a ``latency``, until its result was there."""
         if latency or not self.on_card:
             self.wait()
             start = time.perf_counter()

@@ -1,4 +1,4 @@
-"""What becomes of the benchmarks' GPU kernels, without a GPU: each is compiled for the cards that are named.
+"""What becomes of the benchmarks' GPU kernels, without a GPU: each is compiled for the GPUs that are named.
 
 The workloads are those of ``benchmarks/gpu/check.py --part bench`` at their full sizes, forward, backward and updates
 of parameters, and those of ``benchmarks/workloads.py``.

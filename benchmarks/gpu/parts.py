@@ -115,7 +115,7 @@ def _attempt(check: Callable[[], Any]) -> tuple[str, str, dict[str, Any] | None]
         row = check()
     except (UnsupportedError, DeviceMemoryError, ModuleNotFoundError) as error:
         return IMPOSSIBLE, _told(error), None
-    except DeviceError:  # on the card everything fails after it: another process goes on
+    except DeviceError:  # on the GPU everything fails after it: another process goes on
         traceback.print_exc()
         sys.stderr.flush()
         raise

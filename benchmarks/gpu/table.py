@@ -23,7 +23,7 @@ OURS, EAGER, COMPILED = "hybridc", "torch eager", "torch.compile"
 
 @dataclass(frozen=True)
 class Machine:
-    """What the card can do, measured in the same run: ``copy`` in bytes a second, ``products`` in FLOP/s by dtype."""
+    """What the GPU can do, measured in the same run: ``copy`` in bytes a second, ``products`` in FLOP/s by dtype."""
 
     name: str
     copy: float

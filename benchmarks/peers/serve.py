@@ -36,7 +36,7 @@ class Session:
         start = time.perf_counter()
         self.peer: Peer = importlib.import_module(f"benchmarks.peers.{peer}_peer").open_peer(mode, threads)
         self.imported = time.perf_counter() - start
-        self.level = memory._status("VmRSS")
+        self.level = memory.status("VmRSS")
         self.made: Program | None = None
 
     def started(self) -> dict[str, Any]:
@@ -62,11 +62,11 @@ class Session:
         import numpy as np
 
         gc.collect()
-        memory._reset_peak()
+        memory.reset_peak()
         start = time.perf_counter()
         result = self.program.call()
         seconds = time.perf_counter() - start
-        peak = memory._peak() - self.level
+        peak = memory.peak() - self.level
         np.savez(outputs, *self.program.fetch(result))
         return {"seconds": seconds, "peak": peak}
 
@@ -80,10 +80,10 @@ class Session:
 
     def memory(self) -> dict[str, Any]:
         gc.collect()
-        memory._reset_peak()
+        memory.reset_peak()
         for _ in range(memory.STEPS):
             self.program.call()
-        return {"peak": memory._peak() - self.level}
+        return {"peak": memory.peak() - self.level}
 
 
 def pin(threads: int) -> None:

@@ -1,4 +1,4 @@
-"""Where an operator meets its inputs: run it now on arrays, or put it into the graph being traced."""
+"""Application of an operator to its inputs: run it now on arrays, or record it in the trace."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def as_scalar(x: Any, dtype: Any) -> Any:
 
 
 def in_context(op: Operator, inputs: Sequence[Any]) -> tuple[Operator, list[Any], list[Any]]:
-    """Bind what depends on the call: train mode and the random key."""
+    """Bind the attributes and inputs that depend on the call: train mode and the random key."""
     if op.TRAIN_MODE and op.attrs["train"] is None:
         op = op.bind(**{**op.attrs, "train": STATE.training})
     if not op.DRAWS:
@@ -137,7 +137,7 @@ def _run(op: Operator, inputs: Sequence[Any], arrays: list[Any], mixed: bool, ou
 
 
 def finish(op: Operator, inputs: Sequence[Any], arrays: Sequence[Any], result: Any) -> Any:
-    """Wrap what ``eager`` returned, and put the operator on the tape if recording."""
+    """Wrap the results of ``eager``, and put the operator on the tape if recording."""
     if result.__class__ is not tuple:
         if result.__class__ is list or op.results != 1:
             raise wrong_results(op, "eager", result)

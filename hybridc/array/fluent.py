@@ -1,4 +1,4 @@
-"""What NDArray and Symbol share: each method is the operator of that name, applied to ``self``."""
+"""Methods that NDArray and Symbol share: each is the operator of that name, applied to ``self``."""
 
 from __future__ import annotations
 

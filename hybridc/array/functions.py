@@ -218,12 +218,12 @@ def _flat(values: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def _docstring(cls: type[Operator]) -> str:
     lines = [(cls.__doc__ or cls.title()).strip(), "", "Parameters", "----------"]
-    told = [(f"{n} : NDArray or Symbol", cls.INPUT_DOCS.get(n, "")) for n in cls.INPUTS if n != "key"]
+    rows = [(f"{n} : NDArray or Symbol", cls.INPUT_DOCS.get(n, "")) for n in cls.INPUTS if n != "key"]
     for name, a in cls.ATTRIBUTES.items():
         if not a.doc.startswith("internal"):
             default = "required" if a.default is REQUIRED else f"default {a.default!r}"
-            told.append((f"{name} : {a.describe()}, {default}", a.doc))
-    for head, doc in told:
+            rows.append((f"{name} : {a.describe()}, {default}", a.doc))
+    for head, doc in rows:
         lines += [head, *([f"    {doc}"] if doc else [])]
     return "\n".join(lines)
 

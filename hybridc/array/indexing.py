@@ -108,7 +108,7 @@ def _entries(shape: tuple[int, ...], key: Any) -> list[Any]:
 
 
 def _used(entries: list[Any]) -> int:
-    """How many axes these parts of a key index."""
+    """Number of axes that these parts of a key index."""
     return sum(e is not None and e is not Ellipsis for e in entries)
 
 

@@ -35,7 +35,7 @@ def taken_over(target: NDArray, source: NDArray) -> bool:
 
 
 def _references(target: NDArray, source: NDArray) -> tuple[int, int, int]:
-    """How often the target's array, the source's array, and the source are referred to."""
+    """Reference counts of the target's array, the source's array, and the source."""
     return sys.getrefcount(target._data), sys.getrefcount(source._data), sys.getrefcount(source)
 
 

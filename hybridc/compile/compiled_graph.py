@@ -30,7 +30,7 @@ class CompiledGraph:
     """The compiled forward program of one signature and, if gradients are wanted, its backward program.
 
     ``saved``: the backward's first arguments, as indices into the forward's inputs and then its results. ``grads``:
-    indices of the inputs that it differentiates. ``kept``: bytes of saved values in the workspace.
+    indices of the inputs that it differentiates. ``saved_bytes``: size of saved values in the workspace.
     ``origin``: a sentence on where the graph is from, if it was not compiled for this trace.
     """
 
@@ -41,7 +41,7 @@ class CompiledGraph:
         backward: Executable | None,
         saved: Sequence[int],
         grads: Sequence[int],
-        kept: int = 0,
+        saved_bytes: int = 0,
         heads: tuple[int, ...] | None = None,
     ) -> None:
         self.trace = trace
@@ -49,7 +49,7 @@ class CompiledGraph:
         self.backward = backward
         self.saved = saved
         self.grads = grads
-        self.kept = kept
+        self.saved_bytes = saved_bytes
         self.origin = ""
         self.updates = trace.updates
         self.visible = len(trace.outputs) - len(self.updates)
@@ -97,7 +97,7 @@ class CompiledGraph:
     def summary(self) -> list[str]:
         """Lines for ``net.explain()``: origin, kernels, memory and host calls."""
         lines = [self.origin] if self.origin else []
-        kept = "" if self.backward is None else f", {self.kept} of them for the backward"
+        kept = "" if self.backward is None else f", {self.saved_bytes} of them for the backward"
         lines += _described(self.forward, "forward", kept)
         if self.backward is not None:
             lines += _described(self.backward, "backward")

@@ -1,4 +1,4 @@
-"""Definitions: what the methods of users' operators returned to the compiler, as data for cache keys.
+"""Definitions of users' operators: the results of their methods, as data for cache keys.
 
 A method of an operator may read other modules, files or the environment. So a definition has nothing of its source, but
 the results of the methods for the inputs at hand: the steps of a scalar body, a movement or a decomposition, the graph

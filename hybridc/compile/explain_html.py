@@ -23,10 +23,9 @@ from hybridc.dialects.mlir.hybrid import element_dtype, locations_of
 from hybridc.dialects.mlir.hybrid_rt import CopyOp, LaunchOp, ViewOp, aliased
 from hybridc.dialects.operator import Movement, Operator
 from hybridc.ground.location import Location
-from hybridc.ir.host import operator_of, pairs_of
 from hybridc.ir.kernel import Kernel, analyse
 from hybridc.ir.planned import Program
-from hybridc.ir.structured import dtype_of, is_host, kernels, shape_of
+from hybridc.ir.structured import dtype_of, is_host, kernels, operator_of, pairs_of, shape_of
 from hybridc.ir.values import functions, volume
 
 _STYLE = """
@@ -102,8 +101,8 @@ class LaunchRow:
         """The operators that it computes, each with its result."""
         if self.facts is None:
             return [f"{self.operator!r} → {', '.join(map(_type, self.op.outs))}"]
-        stages = [(name, s.result) for name, s in zip(self.facts.operators, self.facts.ops, strict=True)]
-        made = [f"{name} → {dtype_of(v).name}{list(shape_of(v))}" for name, v in stages]
+        ops = [(name, s.result) for name, s in zip(self.facts.operators, self.facts.ops, strict=True)]
+        made = [f"{name} → {dtype_of(v).name}{list(shape_of(v))}" for name, v in ops]
         return [*made, *(f"{number} → {_type(self.op.outs[i])}" for i, number in self.facts.fills)]
 
     @property

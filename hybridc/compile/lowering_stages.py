@@ -14,12 +14,12 @@ from xdsl.dialects.func import FuncOp
 from xdsl.printer import Printer
 
 from hybridc.compile import pipeline
+from hybridc.compile.collector import collector_at_rest
 from hybridc.compile.compiled_graph import CompiledGraph
 from hybridc.compile.targets import Planning, Target, target_named
 from hybridc.ground import debug
-from hybridc.ground.collector import collector_at_rest
-from hybridc.ir.host import numbers_of
 from hybridc.ir.planned import Program
+from hybridc.ir.structured import numbers_of
 from hybridc.ir.values import byte_size, functions
 from hybridc.subgraph.partition_graph import PartitionGraph
 from hybridc.trace.trace_to_graph import identifier, trace_to_graph
@@ -112,14 +112,14 @@ class Formed:
     def __str__(self) -> str:
         return text(self.module)
 
-    def lower(self, kept: Planning | None = None) -> Lowered:
+    def lower(self, planning: Planning | None = None) -> Lowered:
         """Plan memory, in place, and generate the target's code.
 
-        ``kept`` is the target's planning of this module at other sizes, to be reused.
+        ``planning`` is the target's planning of this module at other sizes, to be reused.
         """
         dump = _dump_name(self.trace, self.grads, "kernels")
         with collector_at_rest():
-            planning = self.target.plan() if kept is None else kept
+            planning = self.target.plan() if planning is None else planning
             pipeline.run(planning.passes, self.module, dump, after=self.target.kernels())
             names = [f.sym_name.data for f in functions(self.module) if f.sym_visibility is None]
             with debug.timed(f"{dump}, time of writing the source"):
@@ -165,14 +165,14 @@ class Lowered:
             executables = {name: self.target.load(program, where) for name, program in self.programs.items()}
         backward = next((f for f in functions(self.module) if f.sym_name.data == "backward"), None)
         saved = tuple(numbers_of(backward, "hybrid.saved")) if backward is not None else ()
-        kept = self._kept(backward, saved) if backward is not None else 0
+        saved_bytes = self._saved_bytes(backward, saved) if backward is not None else 0
         heads = None
         if backward is not None and "hybrid.heads" in backward.attributes:
             heads = tuple(numbers_of(backward, "hybrid.heads"))
         programs = executables["forward"], executables.get("backward")
-        return CompiledGraph(self.trace, *programs, saved, self.grads, kept, heads)
+        return CompiledGraph(self.trace, *programs, saved, self.grads, saved_bytes, heads)
 
-    def _kept(self, backward: FuncOp, saved: tuple[int, ...]) -> int:
-        """Bytes of saved values: what the forward computes for the backward, inputs and results apart."""
+    def _saved_bytes(self, backward: FuncOp, saved: tuple[int, ...]) -> int:
+        """Bytes of values that the forward saves for the backward, inputs and results apart."""
         own = len(self.trace.leaves) + len(self.trace.outputs)
         return sum(byte_size(arg) for i, arg in zip(saved, backward.body.block.args, strict=False) if i >= own)

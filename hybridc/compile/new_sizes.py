@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 from hybridc.compile.lowering_stages import Formed
 from hybridc.compile.trace_key import integers_apart, without_sizes
-from hybridc.errors import VerifyError
+from hybridc.errors import CustomOpError, VerifyError
 from hybridc.ground.locks import ForkLock
 from hybridc.ground.serialize import NotWritable
-from hybridc.ground.sizes import MARK, Sizes, is_size
+from hybridc.ground.sizes import MARK, NotSymbolic, Sizes, is_size
 from hybridc.lower.llvm.native_source import NativeSource
 from hybridc.options import OPTIONS
 from hybridc.runtime.native_executable import NativeExecutable
@@ -104,7 +104,7 @@ class _Family:
             now = [values[atom] for atom in self.places]
             self.vary({atom for atom, a, b in zip(self.places, self.free, now, strict=True) if a != b})
             self.kernels.put(values)
-            with self.kernels.lent() as module:
+            with self.kernels.borrowed() as module:
                 lowered = Formed(traced.trace, traced.grads, module, self.target).lower(self.planning)
                 for program in lowered.programs.values():
                     if isinstance(program, NativeSource):
@@ -124,7 +124,10 @@ class _Family:
 
 
 def _family(traced: Traced, numbers: Sequence[int], form: Callable[[Traced], Formed]) -> _Family | None:
-    """The family of a trace, whose kernels are formed now; None if they cannot be with symbolic sizes."""
+    """The family of a trace, whose kernels are formed now; None if they cannot be with symbolic sizes.
+
+    What else is raised is what a compilation with plain sizes would raise, or a defect.
+    """
     from hybridc.ir.sized_module import SizedModule
 
     sizes = Sizes()
@@ -133,10 +136,7 @@ def _family(traced: Traced, numbers: Sequence[int], form: Callable[[Traced], For
         with sizes.writing() as written:
             apart = integers_apart(dataclasses.replace(traced, trace=trace))
         formed = form(dataclasses.replace(traced, trace=with_known_sizes(trace, sizes)))
-    except Exception as error:
-        if OPTIONS.verify:
-            form(traced)  # which raises what is not for symbolic sizes alone
-            raise VerifyError("a graph cannot be compiled with symbolic sizes, though it can for its own") from error
+    except (NotSymbolic, NotWritable, CustomOpError):  # users' operators are written for plain integers
         return None
     told = tuple([n if n < MARK else cast("int", written[n - MARK]) for n in apart])
     places: dict[int, int] = {}
@@ -214,7 +214,7 @@ def _kind(key: tuple[Any, ...]) -> _Kind:
     return kind
 
 
-# In a child, kernels may have been lent to a thread of its parent.
+# In a child, kernels may have been borrowed by a thread of its parent.
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_KINDS.clear)
 
@@ -228,7 +228,8 @@ def _verify(
     """Raise unless a graph that was only planned for its sizes is the one of kernels that are formed for it now."""
     if fresh is None:
         raise VerifyError("there are no kernels with symbolic sizes now, though there were for other sizes")
-    fresh.vary(family.varying)
+    with family.lock.current:  # where sizes are equal now, ``fresh`` takes them for one, and cannot tell which varied
+        fresh.kernels.vary_as(family.kernels)
     compiled = fresh.graph(traced, values)
     assert compiled is not None, "kernels have the lines of the trace of which they were formed"
     with family.lock.current:
@@ -244,7 +245,7 @@ def _compare(planned: CompiledGraph, compiled: CompiledGraph) -> None:
     pairs = [(planned.forward, compiled.forward)]
     if planned.backward is not None and compiled.backward is not None:
         pairs.append((planned.backward, compiled.backward))
-    told: list[list[Any]] = [[g.saved, g.grads, g.kept] for g in (planned, compiled)]
+    told: list[list[Any]] = [[g.saved, g.grads, g.saved_bytes] for g in (planned, compiled)]
     for ours, theirs in pairs:
         for facts, program in zip(told, cast("tuple[NativeSource, ...]", (ours.program, theirs.program)), strict=True):
             facts += (program.inputs, program.fresh, program.into, program.takes_into, program.donated)

@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from hybridc.compile.collector import collector_at_rest
 from hybridc.ground.cached import cached_property
-from hybridc.ground.collector import collector_at_rest
 from hybridc.trace.tracer import Trace, trace_call
 
 if TYPE_CHECKING:

@@ -39,7 +39,7 @@ def key_of(traced: Traced) -> str:
     made_for: tuple[Any, ...] = (OPTIONS.tf32, compiler_version())
     if target != "triton":
         made_for = (OPTIONS.num_threads, codegen.target_key(), machine().key())
-    if changed_operators():
+    if traced.written.changed:
         raise NotWritable("an operator of hybridc's own that was changed")
     parts = (
         traced.written.text,
@@ -60,10 +60,14 @@ def target_of(trace: Trace) -> str:
 
 @dataclass(frozen=True)
 class WrittenTrace:
-    """A trace as canonical text, and the classes of users' operators whose ``eager`` its programs may call."""
+    """A trace as canonical text, and the classes of users' operators whose ``eager`` its programs may call.
+
+    ``changed`` are those of hybridc's own operators that are others than when they were imported.
+    """
 
     text: str
     classes: tuple[type, ...]
+    changed: tuple[Any, ...]
 
 
 def without_sizes(traced: Traced) -> tuple[tuple[Any, ...], tuple[int, ...]]:
@@ -77,7 +81,7 @@ def without_sizes(traced: Traced) -> tuple[tuple[Any, ...], tuple[int, ...]]:
     return (
         kind,
         classes,
-        changed_operators(),
+        traced.written.changed,
         traced.grads,
         traced.heads,
         traced.donated,
@@ -97,7 +101,7 @@ def written_of(traced: Traced) -> WrittenTrace:
         raise NotWritable("a backend of the user's")
     definitions = Definitions()
     structured = structure(traced.trace, definitions, traced.grads)
-    return WrittenTrace(repr((structured, definitions.found)), tuple(definitions.classes))
+    return WrittenTrace(repr((structured, definitions.found)), tuple(definitions.classes), changed_operators())
 
 
 def structure(trace: Trace, definitions: Definitions, grads: tuple[int, ...] = ()) -> list[Any]:

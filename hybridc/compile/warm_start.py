@@ -1,4 +1,4 @@
-"""The disk cache of compiled graphs: what one process compiled, later ones load without the compiler.
+"""The disk cache of compiled graphs: later processes load them without the compiler.
 
 A graph is stored under the key of its trace (:mod:`hybridc.compile.trace_key`): its plans as data, a
 :class:`StoredGraph` of :mod:`hybridc.ground.serialize`. Plans of native code name kernels by the keys of their
@@ -44,7 +44,7 @@ class StoredGraph:
     programs: dict[str, NativeSource | TritonProgram]
     saved: tuple[int, ...]
     grads: tuple[int, ...]
-    kept: int
+    saved_bytes: int
     heads: tuple[int, ...] = ()
     lines: dict[str, list[int]] = field(default_factory=lambda: dict[str, list[int]]())
 
@@ -86,7 +86,7 @@ def _found(key: str, traced: Traced) -> CompiledGraph | None:
     if made is None:
         return None
     forward, backward = made["forward"], made.get("backward")
-    graph = CompiledGraph(traced.trace, forward, backward, found.saved, found.grads, found.kept, found.heads)
+    graph = CompiledGraph(traced.trace, forward, backward, found.saved, found.grads, found.saved_bytes, found.heads)
     graph.origin = "from the cache on the disk, which an earlier process filled"
     return graph
 
@@ -115,7 +115,7 @@ def _keep(key: str, traced: Traced, made: CompiledGraph) -> None:
     programs = {e.program.name: e.planned for e in executables if isinstance(e.planned, NativeSource | TritonProgram)}
     with contextlib.suppress(NotWritable):
         lines = _lines(programs, traced.trace)
-        keep(key, StoredGraph(programs, tuple(made.saved), tuple(made.grads), made.kept, made.heads, lines))
+        keep(key, StoredGraph(programs, tuple(made.saved), tuple(made.grads), made.saved_bytes, made.heads, lines))
 
 
 # --- the lines that host calls name ---------------------------------------------------------------------------
@@ -128,7 +128,7 @@ def _lines(programs: Mapping[str, PlannedProgram], trace: Trace) -> dict[str, li
         nodes.setdefault(str(node.location), []).append(number)
     named = {call.where for program in programs.values() for call in program.host_calls_made() if call.where}
     if missing := named - nodes.keys():
-        raise NotWritable(f"the line {min(missing)}, where no node of the trace is")
+        raise NotWritable(f"a host call at {min(missing)}, a line of no node of the trace")
     return {line: nodes[line] for line in sorted(named)}
 
 
@@ -138,7 +138,7 @@ def _move_lines(found: StoredGraph, trace: Trace) -> None:
     for line, nodes in found.lines.items():
         now = {str(trace.nodes[n].location) for n in nodes}
         if len(now) > 1:
-            raise ValueError(f"the nodes of {line} are apart now")
+            raise ValueError(f"the trace's nodes of line {line} are now on {len(now)} lines, expected one")
         moved[line] = now.pop()
     if any(line != now for line, now in moved.items()):
         for program in found.programs.values():

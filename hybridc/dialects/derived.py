@@ -65,8 +65,8 @@ class _Steps:
             name = f"hybrid.{_OPERATORS.get(step, step)}"
             if name not in operator_registry.OPERATORS:
                 raise UnsupportedError(
-                    f"operator {self._op.NAME}: the gradient of the step b.{step} is not known; give the operator a "
-                    "gradient(self, F, dy, …) of its own"
+                    f"operator {self._op.NAME}: the step b.{step} of its scalar body has no gradient rule; give the "
+                    "operator a gradient(self, F, dy, …) of its own"
                 )
             return invoke(operator_registry.operator(name).bind(), list(operands))
 

@@ -8,7 +8,7 @@ import re
 import traceback
 from collections.abc import Generator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from hybridc.dialects.operator_registry import Attached
 from hybridc.errors import CustomOpError, MXNetError
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from hybridc.dialects.operator import Operator
 
 _PACKAGE = str(Path(__file__).resolve().parents[1]) + "/"
-_TOLD = re.compile(r"[^:\n]*:\d+( \(in [^)]*\))?: ")  # a location as Location prints it
+_LOCATED = re.compile(r"[^:\n]*:\d+( \(in [^)]*\))?: ")  # a location as Location prints it
 _LIBRARIES = ("numpy", "scipy", "xdsl")
 # The arguments of each method, as text.
 _CALLED = {
@@ -81,11 +81,17 @@ def raise_in_context(op: Operator, method: str, error: Exception, *args: Any) ->
 
 def located(error: MXNetError, where: object) -> MXNetError:
     """The error with the user's line before its text, unless it has one or none is known."""
-    told = str(error)
+    text = str(error)
     # A line at the end is the operator's author's; one before the message is the network's.
-    if not where or _TOLD.match(told):
+    if not where or _LOCATED.match(text):
         return error
-    return error.restated(f"{where}: {told}").with_traceback(error.__traceback__)
+    return error.restated(f"{where}: {text}").with_traceback(error.__traceback__)
+
+
+def raise_located(error: MXNetError, where: object) -> NoReturn:
+    """Raise :func:`located`, with the cause of the error."""
+    located_error = located(error, where)
+    raise located_error from located_error.__cause__
 
 
 def pair(op: Operator, method: str, answer: Any, inputs: int) -> tuple[list[Any], list[Any]]:

@@ -1,4 +1,4 @@
-"""Handwritten kernels: what an operator's ``kernel`` returns for a target.
+"""Handwritten kernels: the results of an operator's ``kernel`` for a target.
 
 For ``"triton"`` a :class:`TritonKernel`, for ``"llvm"`` a :class:`LoopKernel`, for ``"numpy"`` a function that writes
 into ``out=``, such as a ufunc. These are descriptions, independent of the targets' code.
@@ -89,12 +89,12 @@ class LoopKernel:
 
 def _require_function(title: str, given: Any) -> None:
     if not callable(given):
-        raise AttributeValueError(f"{title}: the kernel is a function, got {given!r}")
+        raise AttributeValueError(f"{title}: the kernel must be a function, got {given!r}")
 
 
 def _require_integers(title: str, name: str, given: Any) -> None:
     if not isinstance(given, list | tuple) or not all(type(n) in (int, Size) for n in cast(Sequence[Any], given)):
-        raise AttributeValueError(f"{title}: {name} takes whole numbers of Python's, got {given!r}")
+        raise AttributeValueError(f"{title}: {name} takes Python integers, got {given!r}")
 
 
 Kernel = TritonKernel | LoopKernel | Callable[..., Any]

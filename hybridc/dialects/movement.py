@@ -6,7 +6,7 @@ are structural steps (reshape, transpose, slice, broadcast, concat, insert, full
 general one: ``generate`` computes each element from its indices, reading other arrays with ``b.load``.
 
 Run on :data:`NUMPY_MOVES` a ``move`` computes what ``eager`` does (the tests compare them); run on the builder of
-:mod:`hybridc.ir.tensor_builder` it becomes operations on tensors. Arrays have ``shape`` and ``dtype`` in both.
+:mod:`hybridc.ir.structured_builder` it becomes operations on tensors. Arrays have ``shape`` and ``dtype`` in both.
 """
 
 from __future__ import annotations

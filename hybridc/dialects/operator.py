@@ -22,7 +22,6 @@ from hybridc.dialects.derived import evaluate_decomposed, inferred_shapes
 from hybridc.dialects.handwritten import ArraySpec, Kernel
 from hybridc.dialects.interchange import Interchange
 from hybridc.dialects.operator_attribute import REQUIRED, Attribute, Axis, DType, Shape, attribute, from_annotation
-from hybridc.dialects.sample import Bad, Sample
 from hybridc.dialects.scalar import NUMPY, depends_on_all
 from hybridc.dtypes import STORED, computed, is_float
 from hybridc.errors import AttributeValueError, CustomOpError, DTypeError, MXNetError, UnsupportedError
@@ -43,6 +42,53 @@ __all__ = [
 ]
 
 Array = npt.NDArray[Any]
+
+# --- samples, from which tests are generated --------------------------------------------------------------------------
+
+# A bad call: inputs, attributes, the error's text.
+Bad = tuple[tuple[Any, ...], dict[str, Any], str]
+# One Protocol per number of arguments, so that pyright knows the types of a lambda's parameters.
+Reference = (
+    Callable[[], Any]
+    | Callable[[Any], Any]
+    | Callable[[Any, Any], Any]
+    | Callable[[Any, Any, Any], Any]
+    | Callable[[Any, Any, Any, Any], Any]
+    | Callable[[Any, Any, Any, Any, Any], Any]
+)
+
+
+class Sample:
+    """A valid call of an operator with an independent NumPy reference.
+
+    ``Sample((x, y), axis=1, reference=lambda x, y: …)``: ``inputs`` are arrays (or shapes, filled from a fixed seed),
+    ``reference`` maps float64 arrays to the result or a tuple of results. ``grad=False`` where there is no gradient to
+    test; ``low``/``high`` bound the random values of shapes.
+    """
+
+    __slots__ = ("attrs", "dtypes", "grad", "high", "inputs", "low", "reference")
+
+    def __init__(
+        self,
+        inputs: Sequence[Any],
+        reference: Reference,
+        *,
+        grad: bool = True,
+        low: float = -2.0,
+        high: float = 2.0,
+        dtypes: tuple[str, ...] = ("float32", "float64"),
+        **attrs: Any,
+    ) -> None:
+        self.inputs = tuple(inputs)
+        self.reference: Callable[..., Any] = reference
+        self.grad = grad
+        self.low = low
+        self.high = high
+        self.dtypes = dtypes
+        self.attrs = attrs
+
+
+# --- operators --------------------------------------------------------------------------------------------------------
 
 
 class Operator(Interchange):
@@ -174,7 +220,7 @@ class Operator(Interchange):
         return self.INPUTS
 
     def num_samples(self) -> int:
-        """How many counters of a random key it takes."""
+        """Number of counters of a random key that it takes."""
         return int(self.DRAWS)
 
     def num_outputs(self) -> int:
@@ -452,7 +498,7 @@ class Contraction(Operator):
 
     def loops(self, rank: int) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
         """For inputs of ``rank`` axes: the loops that index lhs, rhs and the result; others are reduced."""
-        raise MXNetError(f"{self.title()} does not say its loops")
+        raise MXNetError(f"{self.title()} does not define loops")
 
 
 class Movement(Operator):

@@ -110,7 +110,7 @@ class Block(BlockRoot):
         vars(self)["_parents"] = [*alive, weakref.ref(parent)]
 
     def _drop_graphs(self) -> None:
-        """Forget what was compiled from this block, here and in every block around it."""
+        """Drop the compiled graphs of this block and of every block around it."""
         stack: list[Block] = [self]
         seen: set[int] = set()
         while stack:
@@ -138,7 +138,7 @@ class Block(BlockRoot):
 
     @property
     def prefix(self) -> str:
-        """What the names of its parameters begin with."""
+        """The prefix of the names of its parameters."""
         return self._prefix
 
     @property
@@ -458,7 +458,7 @@ class HybridBlock(Block):
         return trace_block(self, args, STATE.training)
 
     def explain(self) -> Report:
-        """What was compiled and why: signatures, kernels, host calls; ``.html()`` shows all levels side by side."""
+        """A report of what was compiled and why: signatures, kernels, host calls; ``.html()`` shows all levels."""
         graph = self.__dict__.get("_cached_graph")
         if not self._active:
             return Report(f"{self.name} is not hybridized: call hybridize(), then the block")

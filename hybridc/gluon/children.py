@@ -65,6 +65,6 @@ class BlockType(ABCMeta):
 
 
 class BlockRoot(metaclass=BlockType):
-    """What every Block is, for those who are imported before it."""
+    """Base of every Block, for modules that are imported before it."""
 
     _children: dict[str, Any]

@@ -64,7 +64,7 @@ def _value(x: Any) -> NDArray:
 
 
 def _inputs(count: int) -> list[str]:
-    """What MXNet calls the inputs of a block."""
+    """MXNet's names of the inputs of a block."""
     return ["data"] if count == 1 else [f"data{i}" for i in range(count)]
 
 

@@ -14,7 +14,7 @@ class Named(Protocol):
 
     @property
     def prefix(self) -> str:
-        """What the names of its parts begin with."""
+        """The prefix of the names of its children and parameters."""
         ...
 
     @property

@@ -81,7 +81,7 @@ class Parameter:
 
     @property
     def grad_req(self) -> str:
-        """What ``backward`` does with the gradient: 'write', 'add' or 'null' (there is none)."""
+        """The mode in which ``backward`` stores the gradient: 'write', 'add' or 'null' (there is none)."""
         return cast("str", self._grad_req)
 
     @grad_req.setter
@@ -475,12 +475,12 @@ class ParameterDict:
 
     @property
     def prefix(self) -> str:
-        """What the names of new parameters begin with."""
+        """The prefix of the names of new parameters."""
         return self._prefix
 
     @property
     def shared(self) -> ParameterDict | None:
-        """Where parameters are looked for before they are made."""
+        """The dictionary in which parameters are looked up before they are made."""
         return self._shared
 
     # --- making parameters ---------------------------------------------------------------------------------

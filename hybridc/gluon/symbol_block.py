@@ -116,7 +116,7 @@ def _types(entries: Sequence[Entry]) -> Types:
 
 
 def _common(names: Sequence[str]) -> int:
-    """How many letters all names begin with: they are left out in files of parameters."""
+    """Length of the common prefix of all names, which files of parameters leave out."""
     columns = [len(set(letters)) == 1 for letters in zip(*names, strict=False)]
     return columns.index(False) if False in columns else len(columns)
 
@@ -137,7 +137,7 @@ def _input_names(inputs: ComposedSymbol) -> tuple[str, ...]:
 
 
 def _options(node: SymbolNode, dtype: Any, is_state: bool) -> dict[str, Any]:
-    """What a variable's attributes say of the parameter that it becomes."""
+    """The keywords of the parameter that a variable becomes, from its attributes."""
     shape, declared = declared_shape(node), declared_dtype(node)
     chosen = dtype if declared is None else declared
     chosen = np.float32 if chosen is None else chosen

@@ -52,7 +52,7 @@ class TrainStep:
             return self._run(entry, arrays, (data, label), batch_size)
 
     def explain(self) -> Report:
-        """What was compiled and why: signatures, kernels, host calls; ``.html()`` shows all levels side by side."""
+        """A report of what was compiled and why: signatures, kernels, host calls; ``.html()`` shows all levels."""
         graphs = self._block.compiled
         if graphs is None:
             return Report(f"{self._block.name}: nothing is compiled yet: call it")
@@ -80,7 +80,7 @@ class TrainStep:
 
 
 class _Step(HybridBlock):
-    """Network and loss as one block: what is compiled of it goes when one of them changes."""
+    """Network and loss as one block; its compiled graphs are dropped when one of them changes."""
 
     def __init__(self, net: Any, loss: Any, trainer: Trainer, keep_grads: bool, ignore_stale_grad: bool) -> None:
         if not isinstance(net, HybridBlock):
@@ -108,11 +108,11 @@ class _Step(HybridBlock):
 
     @property
     def compiled(self) -> StepGraphs | None:
-        """What was compiled, if anything."""
+        """The compiled step, or None before the first call."""
         return self.__dict__.get("_cached_graph")
 
     def graphs(self, *args: Any) -> StepGraphs:
-        """What was compiled, made at the first step."""
+        """The compiled step, made at the first call."""
         made = self.compiled
         if made is not None:
             return made

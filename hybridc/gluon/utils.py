@@ -91,7 +91,7 @@ def check_sha1(filename: str, sha1_hash: str) -> bool:
 
 
 class HookHandle:
-    """What ``register_forward_hook`` returns; ``detach`` (or leaving a ``with`` block) removes the hook."""
+    """The handle that ``register_forward_hook`` returns; ``detach`` (or leaving a ``with`` block) removes the hook."""
 
     def __init__(self) -> None:
         self._hooks: weakref.ref[BlockHooks] | None = None

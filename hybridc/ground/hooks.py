@@ -44,7 +44,7 @@ class Hooks:
         """Set functions by the names above."""
         unknown = functions.keys() - Hooks.__annotations__.keys()
         if unknown:
-            raise ValueError(f"there are no hooks {sorted(unknown)}")
+            raise ValueError(f"unknown hooks {sorted(unknown)}; Hooks declares {sorted(Hooks.__annotations__)}")
         vars(self).update(functions)
 
 

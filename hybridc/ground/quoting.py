@@ -26,5 +26,5 @@ def docstring(text: object) -> str:
 def required_name(name: str) -> str:
     """A function name that generated Python may define and call; :class:`VerifyError` if it is no identifier."""
     if not name.isidentifier() or keyword.iskeyword(name):
-        raise VerifyError(f"function @{name!r} cannot be written: Python has no such names")
+        raise VerifyError(f"function @{name!r} cannot be printed: its name must be a Python identifier, no keyword")
     return name

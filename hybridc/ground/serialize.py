@@ -4,9 +4,9 @@
 
 The annotations of a dataclass or a named tuple define how its fields are written: numbers, strings, bytes, tuples,
 lists, sets, dictionaries with string keys, dtypes, arrays, unions of these, other dataclasses, and any attribute value
-(:func:`written`). Fields with ``metadata=NOT_KEPT`` have their default when they are read. Equal frozen dataclasses
-are written once, and are one object when they are read. The format: a length, so many bytes of JSON, and the binary
-data of the values. A value that cannot be serialised is :class:`NotWritable`.
+(:func:`written`). Fields with ``metadata=NOT_SERIALISED`` have their default when they are read. Equal frozen
+dataclasses are written once, and are one object when they are read. The format: a length, so many bytes of JSON, and
+the binary data of the values. A value that cannot be serialised is :class:`NotWritable`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from hybridc.ground.sizes import Size
 
 T = TypeVar("T")
 
-NOT_KEPT: Mapping[str, Any] = {"kept": False}
+NOT_SERIALISED: Mapping[str, Any] = {"serialised": False}
 _LENGTH = 8  # bytes of the number in front
 
 
@@ -56,7 +56,7 @@ def from_bytes(kind: type[T], data: bytes) -> T:
     reader = _Reader(data, end, values)
     value = _form(kind).read(reader, content)
     if reader.last != len(data):
-        raise ValueError("there are other bytes than the text tells of")
+        raise ValueError(f"{len(data) - reader.last} bytes are left after the last value; expected none")
     return value
 
 
@@ -151,7 +151,7 @@ def _form(kind: Any) -> _ByteForm:
         return _row([_form(x) for x in _annotations(kind, names)], kind._make)
     if dataclasses.is_dataclass(kind):
         return _dataclass(kind)
-    raise TypeError(f"values of the type {kind} have no form as bytes")
+    raise TypeError(f"values of type {kind} cannot be serialised")
 
 
 def _annotations(kind: type, names: Any) -> list[Any]:
@@ -206,7 +206,7 @@ def _row(forms: list[_ByteForm], make: Callable[[list[Any]], Any]) -> _ByteForm:
 
     def read_(reader: _Reader, given: Any) -> Any:
         if len(given) != len(forms):
-            raise ValueError(f"there are {len(given)} values in the place of {len(forms)}")
+            raise ValueError(f"a sequence has {len(given)} values, expected {len(forms)}")
         made = list(given)
         for i, _, each in others:
             made[i] = each(reader, made[i])
@@ -235,7 +235,7 @@ def _dictionary(form: _ByteForm) -> _ByteForm:
 
 def _dataclass(kind: Any) -> _ByteForm:
     """A codec of the stored fields, in order; a frozen dataclass is written as the index of a shared value."""
-    names = [f.name for f in dataclasses.fields(kind) if f.metadata.get("kept", True)]
+    names = [f.name for f in dataclasses.fields(kind) if f.metadata.get("serialised", True)]
     row = _row(
         [_form(x) for x in _annotations(kind, names)], lambda given: kind(**dict(zip(names, given, strict=True)))
     )
@@ -307,7 +307,7 @@ def read(value: Any) -> Any:
         return np.dtype(content)
     if kind == "number":
         return np.frombuffer(bytes.fromhex(content[1]), np.dtype(content[0]))[0]
-    raise ValueError(f"a value of the kind {kind!r}")
+    raise ValueError(f"unknown kind of value {kind!r}")
 
 
 @functools.lru_cache(64)  # NumPy builds a name slowly

@@ -27,8 +27,12 @@ from typing import Any, NamedTuple, NoReturn, TypeGuard, cast
 # A polynomial: its monomials, each the numbers of its atoms in order, and their factors.
 Terms = tuple[tuple[tuple[int, ...], int], ...]
 _NUMBER = itertools.count()
-# Sizes are written as integers from here on, so that they are told from others in a text.
+# Sizes are written as integers from here on, so that a text shows which they are.
 MARK = 10**30
+
+
+class NotSymbolic(TypeError):
+    """A graph that cannot be formed with symbolic sizes, though it may with its own."""
 
 
 class FloorDivision(NamedTuple):
@@ -39,7 +43,7 @@ class FloorDivision(NamedTuple):
 
 
 class SizeGuard(NamedTuple):
-    """What was asked about a polynomial, ``"== 0"`` or ``"< 0"``."""
+    """The question that was answered about a polynomial, ``"== 0"`` or ``"< 0"``."""
 
     question: str
     terms: Terms
@@ -92,7 +96,7 @@ class Sizes:
             self.written = None
 
     def known(self, size: int) -> int:
-        """A size by what is known of it now: a plain integer, if it has been asked whether it is that."""
+        """A size under the guards so far: a plain integer, if a guard says that it equals one."""
         return self.of(size.terms) if is_size(size) else size
 
     def divided(self, dividend: Terms, divisor: Terms) -> int:
@@ -190,9 +194,9 @@ class Sizes:
 
     def hold(self, values: Sequence[int]) -> bool:
         """Whether the compiler would do the same where the atoms have these values."""
-        for guard, told in self.guards.items():
-            if _answer(guard.question, _evaluated(guard.terms, values)) is not told:
-                self.guards = {guard: told, **self.guards}  # the first that is asked next time
+        for guard, answer in self.guards.items():
+            if _answer(guard.question, _evaluated(guard.terms, values)) is not answer:
+                self.guards = {guard: answer, **self.guards}  # the first that is asked next time
                 return False
         return True
 
@@ -304,7 +308,7 @@ class Size:
         return self != 0
 
     def _with(self, name: str, other: Any, symbolic: Callable[[Terms], Any], plain: Callable[[Any, Any], Any]) -> Any:
-        """What an operation gives: symbolic with an integer, remembered; with anything else that of the value."""
+        """The result of an operation: symbolic with an integer, and cached; with anything else that of the value."""
         if type(other) is not int and type(other) is not Size:
             terms = _terms(other)
             return plain(int(self), other) if terms is None else symbolic(terms)
@@ -343,7 +347,7 @@ class Size:
         return int(self).bit_length()
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("a symbolic size belongs to one compilation")
+        raise NotSymbolic("a symbolic size cannot be pickled: it belongs to one compilation")
 
 
 def _floordiv(a: Any, b: Any) -> Any:
@@ -359,7 +363,7 @@ def is_size(value: object) -> TypeGuard[Size]:
 
 
 def _terms(value: object) -> Terms | None:
-    """An integer as a polynomial; None for what is none."""
+    """An integer as a polynomial; None for other values."""
     if is_size(value):
         return value.terms
     if type(value) is not int and not isinstance(value, int | Integral):
@@ -421,3 +425,14 @@ def _evaluated(terms: Terms, values: Sequence[int]) -> int:
             factor *= values[atom]
         total += factor
     return total
+
+
+@functools.lru_cache(4096)  # few shapes, asked for very often
+def row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The strides of a contiguous array in C order, in elements."""
+    return tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))
+
+
+def reach(shape: tuple[int, ...], strides: tuple[int, ...]) -> int:
+    """How far apart the first and the last element of an array are, in elements, whichever way its axes run."""
+    return sum(abs(s) * (n - 1) for n, s in zip(shape, strides, strict=True))

@@ -227,7 +227,7 @@ def _read(path: Path) -> bytes:
     """The content of a file that only the user can write."""
     with open(path, "rb", opener=_open) as file:
         if may_be_anothers(os.fstat(file.fileno())):
-            raise PermissionError("others may have written it")
+            raise PermissionError(f"{path} is writable by other users; a cache file must be its owner's alone")
         return file.read()
 
 

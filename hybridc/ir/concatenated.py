@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Operation, SSAValue
 
-from hybridc.ir.strides import row_major
+from hybridc.ground.sizes import row_major
 from hybridc.ir.structured import VIEWS, Shape, groups_of, shape_of
 from hybridc.ir.values import functions
 
@@ -160,7 +160,7 @@ def _is_moved(value: SSAValue) -> bool:
 
 
 def _strides(value: SSAValue) -> Shape:
-    """The strides of a value, in elements: of a view, what its operations make of those of the array behind it."""
+    """The strides of a value, in elements: of a view, those of its root array under the view's operations."""
     op = value.owner
     if not isinstance(op, VIEWS):
         return row_major(shape_of(value))

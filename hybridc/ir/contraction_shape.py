@@ -20,9 +20,9 @@ from xdsl.ir import Block, Operation, SSAValue
 from hybridc.dialects.operator_attribute import DType
 from hybridc.dtypes import BFLOAT16, FLOAT16, FLOAT32, wide
 from hybridc.ground.machine import Machine
+from hybridc.ground.sizes import row_major
 from hybridc.ir.costs import matmul_time
 from hybridc.ir.kernel import Kernel, KernelOp
-from hybridc.ir.strides import row_major
 from hybridc.ir.structured import element_dtype, shape_of
 
 Strides = tuple[int, ...]
@@ -41,7 +41,7 @@ class Loop(NamedTuple):
 
     @property
     def kind(self) -> tuple[bool, bool, bool]:
-        """Which arrays it indexes."""
+        """The arrays that it indexes."""
         return (self.a is not None, self.b is not None, self.c is not None)
 
     @property
@@ -82,7 +82,7 @@ class ContractionLoops:
 
     @property
     def terms(self) -> int:
-        """How many products are summed for each element: the depth K."""
+        """Number of products that are summed for each element: the depth K."""
         return math.prod(loop.size for loop in self.summed)
 
     @property

@@ -33,6 +33,11 @@ ONE_TILE = NOMINAL.second // _SINGLE
 SMALL = NOMINAL.first // 2 // _SINGLE
 # A reader of so many times as many elements hardly notices that it computes a value again: 6 % of its work.
 MANY = 16
+# Rows with which a matmul hides that its other operand is packed, as long as multiplying ten: 4 % of its time; and
+# those for which it pays at all: 16 %.
+HIDE_PACKING, WORTH_PACKING = 256, 64
+# Parts that are enough for most processors' threads. How many a result is made of must not depend on the threads.
+PARTS = 8
 # Bytes of the third cache that a core has for itself, if four share it.
 OF_CORE = NOMINAL.third // 4
 # Bytes of a row from which on rows share a part of the first cache: half of one of its eight ways.

@@ -7,16 +7,155 @@ nests make for each other is made and read at the same point of the grid, so a t
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import cast
 
-from xdsl.dialects import func
-from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, FunctionType, TensorType, i64
+import numpy as np
+from xdsl.dialects import arith, func
+from xdsl.dialects.builtin import (
+    AffineMapAttr,
+    ArrayAttr,
+    DenseArrayBase,
+    FunctionType,
+    IndexType,
+    TensorType,
+    i32,
+    i64,
+)
+from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir.affine import AffineExpr, AffineMap
+from xdsl.rewriter import Rewriter
 
+from hybridc.ir.costs import PARTS
 from hybridc.ir.kernel import Axes, Kernel, KernelOp, LoopNest, number_of
+from hybridc.ir.loop_nest_plan import loop_axes
 from hybridc.ir.structured import Shape, dtype_of, note_dtypes, shape_of
+from hybridc.ir.structured_builder import Builder, Element, ScalarBuilder, Tensor
+
+_INDEX = np.dtype(np.int64)
+
+
+# --- the grid ---------------------------------------------------------------------------------------------------------
+
+
+def grid_axes(kernel: Kernel) -> tuple[Axes, ...]:
+    """For each nest the axes along which no point needs what a nest makes at another one.
+
+    First those that all operands of contractions follow, such as batches and heads.
+    """
+    names = _AxisNames(kernel)
+    nests = [{names.of(nest, a): a for a, n in enumerate(nest.domain) if n != 1} for nest in kernel.nests]
+    common = [name for name in nests[-1] if all(name in axes for axes in nests)]
+    pairs = [*zip(kernel.nests, nests, strict=True)]
+    found = [name for name in common if all(_is_parallel(kernel, nest, axes[name]) for nest, axes in pairs)]
+    batch = [name for name in found if all(_follow(nest, axes[name]) for nest, axes in pairs)]
+    order = [*batch, *(name for name in found if name not in batch)]
+    return tuple([tuple([axes[name] for name in order]) for axes in nests])
+
+
+class _AxisNames:
+    """Which axes of nests are one: those that follow a dimension of what one nest makes and another reads."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.same: dict[tuple[int, int], tuple[int, int]] = {}
+        made = {s.result: (nest, s.axes) for nest in kernel.nests for s in nest.ops}
+        for nest in kernel.nests:
+            for read in (r for s in nest.ops for r in s.reads if r.value in made):
+                maker, axes = made[read.value]
+                for own, other in zip(read.axes, axes, strict=True):
+                    one, two = self.of(nest, own), self.of(maker, other)
+                    self.same |= {} if one == two else {one: two}
+
+    def of(self, nest: LoopNest, axis: int) -> tuple[int, int]:
+        """The name of an axis."""
+        found = (nest.number, axis)
+        while found in self.same:
+            found = self.same[found]
+        return found
+
+
+def _is_parallel(kernel: Kernel, nest: LoopNest, axis: int) -> bool:
+    """Whether a nest makes at each point along an axis what others read there, and reads each value in one way."""
+    outside = {*kernel.results, *(r.value for n in kernel.nests if n is not nest for s in n.ops for r in s.reads)}
+    if any(axis in s.reduced or s.indirect or (s.result in outside and axis not in s.axes) for s in nest.ops):
+        return False
+    reads = [r for s in nest.ops for r in s.reads]
+    dims: dict[SSAValue, set[int | None]] = {}
+    for read in reads:
+        dims.setdefault(read.value, set()).update(followed(read.axes, (axis,)))
+    return all(len(d) == 1 for d in dims.values()) and not any(r.index and axis in r.axes for r in reads)
+
+
+def _follow(nest: LoopNest, axis: int) -> bool:
+    """Whether both operands of a nest's contraction follow an axis."""
+    return nest.contraction is None or all(axis in r.axes for r in nest.contraction.reads)
+
+
+def followed(axes: Axes, grid: Axes) -> tuple[int | None, ...]:
+    """For each axis of the grid the dimension of a value that follows it; ``axes`` are those of its dimensions."""
+    return tuple([axes.index(a) if a in axes else None for a in grid])
+
+
+# --- tiles ------------------------------------------------------------------------------------------------------------
+
+
+def tile_of(kernel: Kernel, most: int, fewest: int, batch: int = 0) -> Shape:
+    """A tile that divides the grid, whose inner values take at most so many bytes, if it can be cut so small.
+
+    Along axes that all contractions follow a tile has one point, or more as long as they take no more than ``batch``
+    bytes. Along others it is cut also where tiles would be too few, but not to fewer points than ``fewest``.
+    """
+    sizes = [kernel.nests[0].domain[a] for a in kernel.grid[0]]
+    pairs = [*zip(kernel.nests, kernel.grid, strict=True)]
+    shared = [not all(_follow(nest, axes[i]) for nest, axes in pairs) for i in range(len(sizes))]
+    tile = [n if shared[i] else 1 for i, n in enumerate(sizes)]
+    each = sum(math.prod(shape_of(v)) * dtype_of(v).itemsize for v in inner_values(kernel)) // math.prod(sizes)
+
+    def fits(candidate: Sequence[int]) -> bool:
+        return math.prod(candidate) * each <= most and math.prod(sizes) >= PARTS * math.prod(candidate)
+
+    for i, n in enumerate(tile):
+        if not fits(tile):
+            cuts = [d for d in _divisors(n) if d * math.prod(tile[i + 1 :]) >= fewest]
+            tile[i] = max([d for d in cuts if fits([*tile[:i], d, *tile[i + 1 :]])], default=min(cuts, default=n))
+    for i in reversed([i for i in range(len(tile)) if not shared[i]]):
+        rest = math.prod(tile) * each
+        tile[i] = max(d for d in _divisors(sizes[i]) if d == 1 or d * rest <= batch)
+        if tile[i] < sizes[i]:
+            break
+    return tuple(tile)
+
+
+def _divisors(number: int) -> list[int]:
+    return [d for d in range(1, number + 1) if number % d == 0]
+
+
+def inner_values(kernel: Kernel) -> list[SSAValue]:
+    """What nests make for each other alone."""
+    outside = set(kernel.results)
+    read = [{r.value for s in nest.ops for r in s.reads} for nest in kernel.nests]
+    made = [(i, s.result) for i, nest in enumerate(kernel.nests) for s in nest.ops]
+    return [v for i, v in made if v not in outside and any(v in read[j] for j in range(len(read)) if j != i)]
+
+
+def contractions_apart(nests: Iterable[LoopNest]) -> list[LoopNest]:
+    """Nests of which each contraction is one, and what follows it another."""
+    found: list[LoopNest] = []
+    for nest in nests:
+        first = nest.contraction
+        parts = [[s for s in nest.ops if s is first], [s for s in nest.ops if s is not first]]
+        found += [replace(nest, ops=tuple(ops)) for ops in parts if ops]
+    return found
+
+
+@dataclass(frozen=True)
+class GridIndex:
+    """The indices along an axis of the grid, as an array that a tile kernel is given a part of."""
+
+    axis: int
+    size: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,60 +167,69 @@ class TileKernel:
     """
 
     function: func.FuncOp
-    arguments: tuple[SSAValue, ...]
+    arguments: tuple[SSAValue | GridIndex, ...]
     results: tuple[SSAValue, ...]
     dims: tuple[tuple[int | None, ...], ...]
 
 
-def inner_values(kernel: Kernel) -> list[SSAValue]:
-    """What nests make for each other alone."""
-    outside = set(kernel.results)
-    read = [{r.value for s in nest.ops for r in s.reads} for nest in kernel.nests]
-    made = [(i, s.result) for i, nest in enumerate(kernel.nests) for s in nest.ops]
-    return [v for i, v in made if v not in outside and any(v in read[j] for j in range(len(read)) if j != i)]
+def tile_kernels(kernel: Kernel, nests: Sequence[LoopNest], tile: Shape) -> list[TileKernel]:
+    """The nests of a kernel, or parts of these, at a tile of its grid, which has so many points along each axis."""
+    return [_TileCopy(kernel, nests, number, tile).made() for number in range(len(nests))]
 
 
-def tile_kernels(kernel: Kernel, tile: Shape) -> list[TileKernel]:
-    """The nests of a kernel at a tile of its grid, which has so many points along each of its axes."""
-    return [_TileCopy(kernel, nest, axes, tile).made() for nest, axes in zip(kernel.nests, kernel.grid, strict=True)]
+def index_kernel(size: int) -> func.FuncOp:
+    """The kernel that makes the array of all indices along an axis of so many points."""
+    builder = Builder(Block())
+    builder.operator = "arange"
+    made = builder.generic([], Tensor((size,), _INDEX, builder), _index).value
+    cast(Operation, made.owner).attributes["hybrid.axes"] = DenseArrayBase.from_list(i64, [0])
+    builder.block.add_op(func.ReturnOp(made))
+    kind = FunctionType.from_lists([], [made.type])
+    function = func.FuncOp("k_arange", kind, Region(builder.block), visibility="private")
+    function.attributes["hybrid.domains"] = ArrayAttr([DenseArrayBase.from_list(i64, [size])])
+    return function
 
 
-def followed(axes: Axes, grid: Axes) -> tuple[int | None, ...]:
-    """For each axis of the grid the dimension of a value that follows it; ``axes`` are those of its dimensions."""
-    return tuple([axes.index(a) if a in axes else None for a in grid])
+def _index(b: ScalarBuilder, sofar: Element) -> Element:
+    """The body of an array of indices."""
+    return b.convert(b.index_of(0), sofar.dtype)
 
 
 class _TileCopy:
     """Copies the operations of a nest for a tile."""
 
-    def __init__(self, kernel: Kernel, nest: LoopNest, grid: Axes, tile: Shape) -> None:
-        self.kernel, self.nest, self.grid = kernel, nest, grid
-        self.domain = list(nest.domain)
-        for axis, size in zip(grid, tile, strict=True):
+    def __init__(self, kernel: Kernel, nests: Sequence[LoopNest], number: int, tile: Shape) -> None:
+        self.kernel, self.nest, self.number = kernel, nests[number], number
+        self.others = [n for n in nests if n is not self.nest]
+        self.grid = kernel.grid[self.nest.number]
+        self.domain = list(self.nest.domain)
+        for axis, size in zip(self.grid, tile, strict=True):
             self.domain[axis] = size
         self.block = Block()
-        self.values: dict[SSAValue, SSAValue] = {}
+        self.values: dict[SSAValue | GridIndex, SSAValue] = {}
 
     def made(self) -> TileKernel:
         """The kernel."""
         kernel_ops = self.nest.ops
         own = {s.result for s in kernel_ops}
-        reads = {
+        reads: dict[SSAValue | GridIndex, Axes] = {
             r.value: r.axes for s in kernel_ops for r in s.reads if r.value not in own and number_of(r.value) is None
         }
         for value, axes in reads.items():
-            self.values[value] = self.block.insert_arg(self._type(value, axes), len(self.block.args))
+            self.values[value] = self.block.insert_arg(self._type(cast(SSAValue, value), axes), len(self.block.args))
         for kernel_op in kernel_ops:
             self._kernel_op(kernel_op)
-        elsewhere = {r.value for n in self.kernel.nests if n is not self.nest for s in n.ops for r in s.reads}
+        reads |= {v: (self.grid[v.axis],) for v in self.values if isinstance(v, GridIndex)}
+        elsewhere = {r.value for n in self.others for s in n.ops for r in s.reads}
         left = {s.result: s.axes for s in kernel_ops if s.result in elsewhere or s.result in self.kernel.results}
         results = [self.values[v] for v in left]
         self.block.add_op(func.ReturnOp(*results))
         kinds = [[v.type for v in given] for given in (self.block.args, results)]
-        name = f"{self.kernel.name}.{self.nest.number}"
+        name = f"{self.kernel.name}_{self.number + 1}"
         function = func.FuncOp(name, FunctionType.from_lists(*kinds), Region(self.block), visibility="private")
         function.attributes["hybrid.domains"] = ArrayAttr([DenseArrayBase.from_list(i64, self.domain)])
-        note_dtypes(function, [dtype_of(v) for v in (*reads, *left)])
+        dtypes = [_INDEX if isinstance(v, GridIndex) else dtype_of(v) for v in reads]
+        note_dtypes(function, [*dtypes, *map(dtype_of, left)])
         dims = tuple(followed(axes, self.grid) for axes in (*reads.values(), *left.values()))
         return TileKernel(function, tuple(reads), tuple(left), dims)
 
@@ -95,6 +243,26 @@ class _TileCopy:
         copy.attributes.pop("hybrid.loop_nest", None)
         self.block.add_op(copy)
         self.values[kernel_op.result] = copy.results[0]
+        axes = loop_axes(kernel_op)
+        for op in [op for op in copy.regions[0].block.ops if isinstance(op, linalg.IndexOp)]:
+            axis = axes[op.dim.value.data]
+            if self.domain[axis] != self.nest.domain[axis]:
+                self._read_index(cast(linalg.GenericOp, copy), op, axis)
+
+    def _read_index(self, copy: linalg.GenericOp, op: linalg.IndexOp, axis: int) -> None:
+        """Let a body read the index of a loop: in a tile it does not begin with zero."""
+        index = GridIndex(self.grid.index(axis), self.nest.domain[axis])
+        if index not in self.values:
+            self.values[index] = self.block.insert_arg(TensorType(i64, [self.domain[axis]]), len(self.block.args))
+        body, count = copy.regions[0].block, len(copy.inputs)
+        argument = body.insert_arg(i64, count)
+        maps = list(copy.indexing_maps)
+        rank = maps[-1].data.num_dims
+        maps.insert(count, AffineMapAttr(AffineMap(rank, 0, (AffineExpr.dimension(op.dim.value.data),))))
+        copy.properties["indexing_maps"] = ArrayAttr(maps)
+        copy.operands = [*copy.inputs, self.values[index], *copy.outputs]
+        copy.properties["operandSegmentSizes"] = DenseArrayBase.from_list(i32, [count + 1, 1])
+        Rewriter.replace_op(op, arith.IndexCastOp(argument, IndexType()))
 
     def _scaffold(self, value: SSAValue, kind: Attribute) -> SSAValue:
         """What an operation begins with, or a number everywhere, in a tensor of this type."""
@@ -123,34 +291,3 @@ def _copy(op: Operation, operands: Sequence[SSAValue], kind: Attribute) -> Opera
     )
     copy.location = op.location
     return copy
-
-
-def shared_axes(kernel: Kernel) -> list[bool]:
-    """For each axis of the grid whether some contraction has an operand that is the same for all points along it."""
-    pairs = [
-        (p, grid) for nest, grid in zip(kernel.nests, kernel.grid, strict=True) if (p := nest.contraction) is not None
-    ]
-    return [
-        any(grid[i] not in r.axes for contraction, grid in pairs for r in contraction.reads)
-        for i in range(len(kernel.grid[0]))
-    ]
-
-
-def tile_of(kernel: Kernel, shared: Sequence[bool], most: int, fewest: int) -> Shape:
-    """The tile whose inner values take at most so many bytes, if the grid can be cut into equal ones so small.
-
-    Along axes that are not ``shared`` a tile has one point. Where it is cut, a tile has at least ``fewest`` points.
-    """
-    sizes = [kernel.nests[0].domain[a] for a in kernel.grid[0]]
-    tile = [n if shared[i] else 1 for i, n in enumerate(sizes)]
-    each = sum(math.prod(shape_of(v)) * dtype_of(v).itemsize for v in inner_values(kernel)) // math.prod(sizes)
-    for i, n in enumerate(tile):
-        possible = [d for d in range(1, n + 1) if n % d == 0]
-        rest = math.prod(tile[i + 1 :])
-        fitting = [d for d in possible if d * rest * each <= most]
-        if math.prod(tile) * each <= most:
-            break
-        cut = max(fitting, default=1)
-        if cut * rest >= fewest:
-            tile[i] = cut
-    return tuple(tile)

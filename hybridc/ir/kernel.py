@@ -1,4 +1,4 @@
-"""What a kernel is, for every target: loop nests of linalg ops, and what each op reads, writes and costs.
+"""Analysis of kernels, for every target: loop nests of linalg ops, and the reads, writes and cost of each op.
 
 A kernel is a private function of linalg ops. Its *loop nests* run one after the other; each is a list of ops over one
 *iteration space* (domain), whose axes are all the loops there are. ``hybrid.domains`` of the function lists the sizes;
@@ -175,6 +175,11 @@ class Kernel:
         return () if noted is None else tuple([_integers(axes) for axes in cast(ArrayAttr[Any], noted)])
 
     @property
+    def grid_size(self) -> int:
+        """How many points the grid of all nests has."""
+        return math.prod(self.nests[0].domain[a] for axes in self.grid[:1] for a in axes)
+
+    @property
     def ops(self) -> list[KernelOp]:
         """All linalg ops, in order."""
         return [s for nest in self.nests for s in nest.ops]
@@ -318,7 +323,7 @@ def _numbered(axes: Axes, rank: int) -> Axes:
 
 
 def grid_of(domain: Shape, kernel_ops: list[KernelOp]) -> int:
-    """How many leading axes are parallel in every op, column reductions apart whose results leave the loop nest."""
+    """Number of leading axes that are parallel in every op but column reductions whose results leave the nest."""
     inside = {r.value for s in kernel_ops for r in s.reads}
     grid = len(domain)
     for kernel_op in kernel_ops:
@@ -376,6 +381,30 @@ def is_power(sources: Sources, value: SSAValue, score: SSAValue, peak: SSAValue)
             return False
         difference = sources.source(difference.operands[0]).owner
     return isinstance(difference, arith.SubfOp) and [sources.source(v) for v in difference.operands] == [score, peak]
+
+
+class AnalysedKernels:
+    """The kernels of a module, each of which is analysed once."""
+
+    def __init__(self) -> None:
+        self._kernels: dict[func.FuncOp, Kernel] = {}
+        self._lines: dict[func.FuncOp, list[Location]] = {}
+
+    def resized(self) -> None:
+        """Kernels have other sizes from now on; all else about them is the same."""
+        self._kernels = {function: resized(kernel) for function, kernel in self._kernels.items()}
+
+    def kernel(self, function: func.FuncOp) -> Kernel:
+        """The analysis of a kernel."""
+        if function not in self._kernels:
+            self._kernels[function] = analyse(function)
+        return self._kernels[function]
+
+    def lines(self, kernel: Kernel) -> list[Location]:
+        """The user's source lines of a kernel."""
+        if kernel.function not in self._lines:
+            self._lines[kernel.function] = kernel.locations
+        return self._lines[kernel.function]
 
 
 # --- scalar operations and constants, as all targets read them --------------------------------------------------------
@@ -445,12 +474,12 @@ def neutral(combine: str, dtype: DType) -> Number:
 
 
 def combining(op: str) -> str:
-    """What a reduction by an operation does: ``add``, ``mul``, ``max``, ``min``, ``or``, ``and`` or ``xor``."""
+    """The combining function of an operation: ``add``, ``mul``, ``max``, ``min``, ``or``, ``and`` or ``xor``."""
     if op not in _COMBINES:
-        raise UnsupportedError(f"no reduction by {op} is known")
+        raise UnsupportedError(f"reduction by {op} is not supported; use one of {', '.join(sorted(_COMBINES))}")
     return _COMBINES[op]
 
 
 def neutral_of(op: str, dtype: DType) -> Number:
-    """From which number a reduction by an operation begins, as the dtype holds it."""
+    """The neutral element of a reduction by an operation, as the dtype holds it."""
     return constant_as(neutral(combining(op), signed_as(dtype, sign(op))), dtype)

@@ -1,8 +1,8 @@
-"""How the loops of one nest are walked: which axes are one, what threads share, what is kept between sweeps.
+"""The schedule of a loop nest: merged axes, what threads share, what is saved between sweeps.
 
-Threads share the *points*: the leading axes of the nest along which nothing waits for anything. At each point,
-*sweeps* run one after the other: loops over the same inner axes, with all the stages that can be computed in one go. A
-value that a later sweep reads is computed again there if that is cheap, else it is kept in scratch.
+Threads share the *parallel axes*: the leading axes of the nest along which nothing waits for anything. In each of their
+iterations *sweeps* run one after the other: loops over the same inner axes, with all linalg ops that can be computed in
+one go. A value that a later sweep reads is rematerialised there if that is cheap, else it is saved in scratch.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _COSTLY = (arith.DivfOp, arith.RemSIOp, arith.RemUIOp)
 
 @dataclass(eq=False)
 class Sweep:
-    """Stages in the same loops: ``axes`` are the inner axes that they walk; none for what is done once at a point."""
+    """Linalg ops in the same loops over the inner ``axes``; none for ops that run once for the parallel axes."""
 
     axes: Axes
     ops: list[KernelOp] = field(default_factory=lambda: list[KernelOp]())
@@ -35,13 +35,14 @@ class Sweep:
 
 @dataclass(eq=False)
 class LoopNestPlan:
-    """The walk of a nest over merged axes, whose sizes are ``sizes``.
+    """The schedule of a loop nest over merged axes, whose sizes are ``sizes``.
 
-    ``points`` are the axes that threads share, ``inner`` the others. If there are no points, threads share the one
-    inner axis, if ``shared``. Values that follow memory along another axis than the inner one are walked in tiles of
-    both axes: ``tiled`` is that axis, the last of the points. ``kept`` are the values that lie in scratch, ``again``
-    those that are computed where they are read. ``dynamic`` axes have sizes that the code is given: the first, and of
-    the points those that are known to vary. ``crossed`` are those that some value follows across memory.
+    ``parallel`` are the axes that threads share, ``inner`` the others. If none is parallel, threads share the one inner
+    axis, if ``shared``. Values that are contiguous along another axis than the inner one are walked in tiles of both
+    axes: ``tiled`` is that axis, the last of the parallel ones. ``scratch`` are the values saved in scratch memory,
+    ``rematerialized`` those that are computed where they are read. ``dynamic`` axes have sizes that are arguments of
+    the code: the first, and of the parallel axes those that are known to vary. ``crossed`` are those along which some
+    value is strided.
     """
 
     nest: LoopNest
@@ -59,25 +60,25 @@ class LoopNestPlan:
     op_of: dict[SSAValue, KernelOp] = field(default_factory=lambda: dict[SSAValue, KernelOp]())
 
     def axes(self, axes: Axes) -> Axes:
-        """Axes of the nest as merged ones."""
+        """The merged axes of axes of the loop nest."""
         return tuple(dict.fromkeys(self.merged[a] for a in axes))
 
     def loops(self, kernel_op: KernelOp) -> Axes:
-        """The inner axes that a stage walks, in the order of the loops."""
+        """The inner axes that an op walks, in the order of the loops."""
         walked = {*self.axes(kernel_op.axes), *self.axes(kernel_op.reduced)}
         return tuple(a for a in self.inner if a in walked)
 
     def is_column_reduction(self, kernel_op: KernelOp) -> bool:
-        """Whether points give parts of what a stage computes."""
+        """Whether iterations of the parallel axes give partial results of an op."""
         reduced = self.axes(kernel_op.reduced)
         return any(a in self.parallel for a in reduced) or (self.shared and bool(reduced))
 
     def extent(self, axes: Iterable[int]) -> int:
-        """How many elements merged axes have."""
+        """Number of elements of merged axes."""
         return math.prod(self.sizes[a] for a in axes)
 
     def at(self, nest: LoopNest) -> LoopNestPlan | None:
-        """The walk of the same nest with other sizes; None if it would be another walk."""
+        """The schedule of the same loop nest with other sizes; None if another schedule would be chosen."""
         sizes = _sizes(nest, self.merged, len(self.sizes))
         same = not self.crossed or _tiled(self.crossed, sizes, self.inner[0]) == self.tiled
         if not same:
@@ -88,7 +89,7 @@ class LoopNestPlan:
 
     @property
     def range(self) -> int:
-        """How many iterations threads share."""
+        """Number of iterations that threads share."""
         if self.shared:
             return self.extent(self.inner)
         if self.tiled is None:
@@ -99,7 +100,7 @@ class LoopNestPlan:
 def plan_loop_nest(
     kernel: Kernel, nest: LoopNest, strided: frozenset[SSAValue], outside: Callable[[SSAValue], bool]
 ) -> LoopNestPlan:
-    """The walk of a nest; ``strided`` arguments are no plain arrays, ``outside`` values are in memory after it."""
+    """The schedule of a loop nest; ``strided`` arguments are not contiguous, ``outside`` values are read after it."""
     plan = _axes(nest, strided)
     kernel_ops = _wanted(kernel, nest)
     plan.op_of = {s.result: s for s in kernel_ops}
@@ -109,7 +110,7 @@ def plan_loop_nest(
 
 
 def plan_tiles(kernel: Kernel, nest: LoopNest, strided: Set[SSAValue], merge: bool) -> LoopNestPlan:
-    """The axes of a nest whose statements are about whole tiles: all values that it makes are known afterwards."""
+    """The schedule of a loop nest whose statements are on whole tiles: all its values are in memory afterwards."""
     groups = merged_axes(nest, strided) if merge else [(a,) for a in range(len(nest.domain))]
     merged = {a: i for i, group in enumerate(groups) for a in group}
     grid = sum(group[-1] < nest.grid for group in groups)
@@ -122,7 +123,7 @@ def plan_tiles(kernel: Kernel, nest: LoopNest, strided: Set[SSAValue], merge: bo
 
 
 def _wanted(kernel: Kernel, nest: LoopNest) -> list[KernelOp]:
-    """The stages whose results somebody reads."""
+    """The ops whose results are read."""
     read = {r.value for s in kernel.ops for r in s.reads} | set(kernel.results)
     return [s for s in nest.ops if s.result in read]
 
@@ -175,7 +176,7 @@ def _axes(nest: LoopNest, strided: frozenset[SSAValue]) -> LoopNestPlan:
 
 
 def _sizes(nest: LoopNest, merged: Mapping[int, int], count: int) -> Shape:
-    """How many elements the merged axes have."""
+    """Number of elements of the merged axes."""
     sizes = [1] * count
     for a, n in enumerate(nest.domain):
         sizes[merged[a]] *= n
@@ -219,7 +220,7 @@ def indexed_axes(kernel_ops: Iterable[KernelOp]) -> set[int]:
 
 
 def loop_axes(kernel_op: KernelOp) -> Axes:
-    """The axis that each loop of a stage is."""
+    """The axis of each loop of an op."""
     return tuple(cast("DenseArrayBase[Any]", kernel_op.op.attributes["hybrid.axes"]).get_values())
 
 
@@ -227,7 +228,7 @@ def loop_axes(kernel_op: KernelOp) -> Axes:
 
 
 def _sweeps(plan: LoopNestPlan, kernel_ops: list[KernelOp]) -> None:
-    """Put each stage into the first sweep over its axes that comes late enough."""
+    """Put each op into the first sweep over its axes that comes late enough."""
     at: dict[SSAValue, int] = {}  # the sweep after which a value is there
     for kernel_op in kernel_ops:
         axes = plan.loops(kernel_op)
@@ -268,13 +269,13 @@ def _memory(plan: LoopNestPlan, outside: Callable[[SSAValue], bool]) -> None:
 def _place(
     plan: LoopNestPlan, kernel_op: KernelOp, where: Mapping[SSAValue, Sweep], outside: Callable[[SSAValue], bool]
 ) -> None:
-    """Keep a value, or compute it again, and with it what it is made of."""
+    """Save a value in scratch, or rematerialise it with its producers."""
     if kernel_op.combine is not None:
-        if _kept_inside(plan, kernel_op):  # else it is one number at a point
+        if _saved_inside(plan, kernel_op):  # else it is a scalar
             plan.scratch.append(kernel_op.result)
         return
     chain: set[SSAValue] = set()
-    if _work_again(plan, kernel_op.result, where, outside, chain) <= RECOMPUTED:
+    if _rematerialization_cost(plan, kernel_op.result, where, outside, chain) <= RECOMPUTED:
         plan.rematerialized |= chain
     else:
         plan.scratch.append(kernel_op.result)
@@ -284,33 +285,33 @@ def _reads(kernel_op: KernelOp, value: SSAValue) -> bool:
     return any(r.value is value for r in kernel_op.reads)
 
 
-def _kept_inside(plan: LoopNestPlan, kernel_op: KernelOp) -> bool:
-    """Whether a reduction leaves more than one number at a point."""
+def _saved_inside(plan: LoopNestPlan, kernel_op: KernelOp) -> bool:
+    """Whether a reduction leaves more than a scalar in an iteration of the parallel axes."""
     return any(a in plan.inner for a in plan.axes(kernel_op.axes))
 
 
-def _work_again(
+def _rematerialization_cost(
     plan: LoopNestPlan,
     value: SSAValue,
     where: Mapping[SSAValue, Sweep],
     outside: Callable[[SSAValue], bool],
     chain: set[SSAValue],
 ) -> int:
-    """Operations to compute an element of a value again from what is in memory or known at a point, by a ``chain``."""
+    """Number of operations that rematerialise an element of a value; ``chain`` gets the values that they compute."""
     kernel_op = plan.op_of.get(value)
     if kernel_op is None or value in plan.scratch or outside(value) or not where[value].axes:
         return 0
     if kernel_op.combine is not None:
-        return 0 if not _kept_inside(plan, kernel_op) else RECOMPUTED + 1
+        return 0 if not _saved_inside(plan, kernel_op) else RECOMPUTED + 1
     chain.add(value)
     total = 0
     for op in kernel_op.steps:
         total += RECOMPUTED + 1 if isinstance(op, _COSTLY) or not op.name.startswith("arith.") else 1
-    return total + sum(_work_again(plan, r.value, where, outside, chain) for r in kernel_op.reads)
+    return total + sum(_rematerialization_cost(plan, r.value, where, outside, chain) for r in kernel_op.reads)
 
 
 def scratch_bytes(plan: LoopNestPlan, value: SSAValue) -> int:
-    """What a value that is kept takes for one point."""
+    """Bytes of scratch that a saved value takes for one iteration of the parallel axes."""
     kernel_op = plan.op_of[value]
     inner = [a for a in plan.axes(kernel_op.axes) if a in plan.inner]
     return plan.extent(inner) * dtype_of(value).itemsize
@@ -318,30 +319,30 @@ def scratch_bytes(plan: LoopNestPlan, value: SSAValue) -> int:
 
 # --- loop nests as native code runs them ------------------------------------------------------------------------------
 #
-# A value that follows only some of the axes that threads share would be written by many points at once, by none if one
-# of the other axes is empty, and a sum would count its elements again at each. Such values get nests of their own, in
-# which the other axes have size one.
+# A value that follows only some of the axes that threads share would be written in many iterations at once, in none if
+# one of the other axes is empty, and a sum would count its elements again in each. Such values get loop nests of
+# their own, in which the other axes have size one.
 
 
 def loop_nests_of(kernel: Kernel) -> list[LoopNest]:
-    """The nests in the order in which they run, without stages that nobody needs."""
+    """The loop nests in the order in which they run, without dead ops."""
     return [part for nest in kernel.nests for part in _parts(nest, _left_in_memory(kernel, nest))]
 
 
 def read_elsewhere(nests: Sequence[LoopNest], nest: LoopNest, value: SSAValue) -> bool:
-    """Whether another of the nests reads a value that it does not make itself."""
+    """Whether another loop nest reads a value that it does not compute itself."""
     others = (n for n in nests if n is not nest and all(s.result is not value for s in n.ops))
     return any(r.value is value for n in others for s in n.ops for r in s.reads)
 
 
 def _left_in_memory(kernel: Kernel, nest: LoopNest) -> list[KernelOp]:
-    """The stages of a nest whose results are read after it."""
+    """The ops of a loop nest whose results are read after it."""
     read = {r.value for n in kernel.nests if n is not nest for s in n.ops for r in s.reads} | set(kernel.results)
     return [s for s in nest.ops if s.result in read]
 
 
 def _parts(nest: LoopNest, left: list[KernelOp]) -> Iterable[LoopNest]:
-    """A nest for the results that leave out the same axes of the grid; first those that leave out most."""
+    """Loop nests for the results that leave out the same axes of the grid; first those that leave out most."""
     groups: dict[tuple[int, ...], list[KernelOp]] = {}
     for kernel_op in left:
         groups.setdefault(_left_out(nest, kernel_op), []).append(kernel_op)
@@ -357,13 +358,13 @@ def _parts(nest: LoopNest, left: list[KernelOp]) -> Iterable[LoopNest]:
 
 
 def _left_out(nest: LoopNest, kernel_op: KernelOp) -> tuple[int, ...]:
-    """The axes of the grid, of sizes other than one, that a stage does not walk."""
+    """The axes of the grid, of sizes other than one, that an op does not walk."""
     walked = {*kernel_op.axes, *kernel_op.reduced}
     return tuple(a for a in range(nest.grid) if a not in walked and nest.domain[a] != 1)
 
 
 def _needed(nest: LoopNest, wanted: Iterable[KernelOp], made: set[SSAValue]) -> list[KernelOp]:
-    """These stages and those that they are made from, but for what is in memory."""
+    """These ops and their producers, but for values that are in memory."""
     needed = {s.result for s in wanted}
     for kernel_op in reversed(nest.ops):
         if kernel_op.result in needed:
@@ -375,7 +376,7 @@ def _needed(nest: LoopNest, wanted: Iterable[KernelOp], made: set[SSAValue]) -> 
 
 
 def in_sweeps(plan: LoopNestPlan) -> Sequence[KernelOp]:
-    """The stages of a nest, one sweep after the other."""
+    """The ops of a loop nest, one sweep after the other."""
     return [kernel_op for sweep in plan.sweeps for kernel_op in sweep.ops]
 
 
@@ -384,8 +385,8 @@ def inplace_pairs(
 ) -> list[tuple[int, int]]:
     """Pairs of an argument and a result: each element of the argument is read before that of the result is written.
 
-    ``order_of`` gives the stages of a nest in the order in which each element is computed; none where elements are
-    computed in other ways.
+    ``order_of`` gives the ops of a loop nest in the order in which each element is computed; none where elements are
+    computed in another order.
     """
     results = set(kernel.results)
     kinds = {(shape_of(r), dtype_of(r)) for r in results - strided}
@@ -414,9 +415,9 @@ def pairs_in(
     strided: Set[SSAValue],
     needed: Set[SSAValue] = frozenset(),
 ) -> list[tuple[int, int]]:
-    """The pairs in one nest whose stages are computed in an order, in which each reads at its ``last`` place at last.
+    """The pairs in one loop nest whose ops are computed in ``order``; ``last`` is the index of an op's last read.
 
-    Nothing ``needed`` is written over.
+    No value of ``needed`` is overwritten.
     """
     made = {kernel_op.result: kernel_op for kernel_op in order}
     results = [(j, made[r]) for j, r in enumerate(kernel.results) if r in made and r not in strided]
@@ -452,7 +453,7 @@ def _walked_reads(kernel_op: KernelOp, value: SSAValue) -> bool:
 
 
 def _last_read(plan: LoopNestPlan, order: Mapping[KernelOp, int], kernel_op: KernelOp) -> int:
-    """Where a stage reads last: at its own place, or at that of those that compute it again."""
+    """The index in ``order`` of an op's last read: its own, or that of ops that rematerialise it."""
     last = order[kernel_op]
     if kernel_op.result in plan.rematerialized:
         for other in order:

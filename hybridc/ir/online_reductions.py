@@ -90,7 +90,7 @@ def _is_square(sources: Sources, term: SSAValue, value: SSAValue, total: KernelO
 
 
 def _count(nest: LoopNest, kernel_op: KernelOp) -> int:
-    """How many elements are reduced to each element of the result."""
+    """Number of elements that are reduced to each element of the result."""
     return math.prod(nest.domain[a] for a in kernel_op.reduced)
 
 
@@ -137,7 +137,7 @@ class OnlineSoftmax:
 
 
 def online_softmax(nest: LoopNest) -> OnlineSoftmax | None:
-    """The ops of a loop nest by what they do; None if it is no softmax."""
+    """The ops of a softmax by their role; None if the loop nest is no softmax."""
     pairs = online_pairs_in(nest, nest.ops)
     if [p.powers for p in pairs] != [True] or any(s.kind not in ("elementwise", "row", "column") for s in nest.ops):
         return None
@@ -169,7 +169,7 @@ def online_softmax(nest: LoopNest) -> OnlineSoftmax | None:
 
 
 def _needed(nest: LoopNest, last: KernelOp) -> set[KernelOp]:
-    """The stages that are needed for one."""
+    """The ops that are needed for one."""
     made = {s.result: s for s in nest.ops}
     found: set[KernelOp] = set()
     work = [last]
@@ -181,7 +181,7 @@ def _needed(nest: LoopNest, last: KernelOp) -> set[KernelOp]:
 
 
 def _is_share(sources: Sources, kernel_op: KernelOp, power: SSAValue, total: SSAValue) -> bool:
-    """Whether a stage gives powers over their sum."""
+    """Whether an op computes powers over their sum."""
     op = sources.source(kernel_op.result).owner
     if not isinstance(op, arith.DivfOp | arith.MulfOp):
         return False
@@ -196,7 +196,7 @@ def _is_share(sources: Sources, kernel_op: KernelOp, power: SSAValue, total: SSA
 
 
 def _made_of(nest: LoopNest, values: Sequence[SSAValue]) -> set[KernelOp]:
-    """The stages that need one of these values."""
+    """The ops that need one of these values."""
     known, found = set(values), set[KernelOp]()
     for kernel_op in nest.ops:
         if any(r.value in known for r in kernel_op.reads):

@@ -1,6 +1,8 @@
-"""A planned program: its steps over memory slots, and what Python does before and after them.
+"""Programs as data: planned programs, their steps over memory slots, and tables of native steps.
 
-Nothing here needs the compiler.
+A :class:`PlannedProgram` also says what Python does before and after its steps. A :class:`NativePlan` has no code of
+its own: kernels are native functions (`NativeRegion.code`), shared among graphs, and the executor is the same for all
+plans. So making a plan runs no code generator. Nothing here needs the compiler.
 """
 
 from __future__ import annotations
@@ -10,16 +12,142 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from hybridc.dialects import operator_registry
 from hybridc.dialects.operator import Operator
-from hybridc.ground.serialize import read, register_form, written
-from hybridc.ir.native_plan import Host, PlainArray
-from hybridc.ir.strides import row_major
+from hybridc.ground.serialize import NOT_SERIALISED, read, register_form, written
+from hybridc.ground.sizes import row_major
+
+# --- tables of native steps -------------------------------------------------------------------------------------------
+
+
+class NativeCode(Protocol):
+    """A native function ``void region(void **buffers, int64 *scalars, int64 lo, int64 hi, void *scratch)``."""
+
+    @property
+    def address(self) -> int: ...
+
+
+@dataclass(frozen=True)
+class _NotLoaded:
+    """Code that is not loaded yet."""
+
+    @property
+    def address(self) -> int:
+        raise LookupError("the code of this parallel region is not loaded; call plan() of the program first")
+
+
+NOT_LOADED = _NotLoaded()
+
+
+class Position(NamedTuple):
+    """An address as a slot and an offset in bytes.
+
+    Slot 0 is the arena; then come the inputs, the results and the constants, in their order.
+    """
+
+    slot: int
+    offset: int = 0
+
+
+@dataclass(frozen=True)
+class GridPart:
+    """A parallel region that one thread runs at a point of a grid, all iterations of it.
+
+    Slot 0 of its ``buffers`` is the thread's scratch memory; then come the buffers of the grid. Its own scratch
+    memory begins ``scratch`` bytes into the thread's.
+    """
+
+    code: NativeCode = field(default=NOT_LOADED, metadata=NOT_SERIALISED)
+    buffers: tuple[Position, ...] = ()
+    numbers: bytes = b""
+    extent: int = 1
+    scratch: int = 0
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A parallel region over a grid of these ``sizes``: its ``parts`` run one after the other at each point.
+
+    ``steps`` are, for each buffer of the region, the bytes from one point to the next along each axis.
+    """
+
+    sizes: tuple[int, ...]
+    steps: tuple[tuple[int, ...], ...]
+    parts: tuple[GridPart, ...]
+
+
+@dataclass(frozen=True)
+class NativeRegion:
+    """A parallel region: a native function over the iterations [0, extent), which threads may share.
+
+    The executor cuts the range at multiples of ``grain``. A range of one grain, or of fewer than ``least`` iterations,
+    runs on the calling thread: sharing must pay, and small chunks balance the load better. The thread of index t gets
+    the scratch memory at ``scratch + t * scratch_stride``. The iterations of a region with a ``grid`` are its points;
+    the executor has the code for these.
+    """
+
+    code: NativeCode = field(default=NOT_LOADED, metadata=NOT_SERIALISED)
+    buffers: tuple[Position, ...] = ()
+    numbers: bytes = b""  # scalar arguments of 8 bytes each
+    extent: int = 1
+    grain: int = 1
+    scratch: Position | None = None
+    scratch_stride: int = 0
+    name: str = ""
+    least: int = 0
+    grid: Grid | None = None
+
+    def loaded(self, codes: Sequence[NativeCode]) -> NativeRegion:
+        """The region with loaded code, its own or that of the parts of its grid."""
+        if self.grid is None:
+            return replace(self, code=codes[0])
+        parts = tuple([replace(part, code=code) for part, code in zip(self.grid.parts, codes, strict=True)])
+        return replace(self, grid=replace(self.grid, parts=parts))
+
+
+@dataclass(frozen=True)
+class Host:
+    """A host call between native steps: ``call(workspace, inputs, results)``, both tuples of arrays."""
+
+    call: Callable[[Any, tuple[Any, ...], tuple[Any, ...]], None]
+    name: str = ""
+
+
+class PlainArray(NamedTuple):
+    """Shape and dtype of an array in C order: an input as it must be, or a result."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    @property
+    def nbytes(self) -> int:
+        """Its size in bytes."""
+        size = int(np.dtype(self.dtype).itemsize)
+        for length in self.shape:
+            size *= length
+        return size
+
+
+@dataclass
+class NativePlan:
+    """The arrays and the steps of a program; the steps run in order."""
+
+    inputs: Sequence[PlainArray]
+    results: Sequence[PlainArray]
+    steps: Sequence[NativeRegion | Host]
+    constants: Sequence[np.ndarray[Any, Any]] = field(default_factory=list[Any])
+    arena: int = 0  # bytes
+    work: float = 0.0  # nanoseconds that a call takes, estimated
+    threads: int = 1  # the most that share a region: each has its own scratch
+
+
+# --- planned programs -------------------------------------------------------------------------------------------------
+
 
 DType = np.dtype[Any]
 Shape = tuple[int, ...]
@@ -51,7 +179,7 @@ class Program(ABC):
         return type(other) is type(self) and other.facts() == self.facts()
 
     def facts(self) -> list[Any]:
-        """What is equal in programs that compute the same: all but names of kernels, and comments.
+        """The key of a program, equal for programs that compute the same: all but names of kernels, and comments.
 
         Comments have source locations, which are those of the network that was compiled first where kernels are shared.
         """

@@ -86,9 +86,17 @@ class SizedModule:
             if any(noted):
                 function.attributes["hybrid.varying"] = ArrayAttr([integer_array(axes) for axes in noted])
 
+    def vary_as(self, other: SizedModule) -> None:
+        """Note on the kernels what is noted on those of the same names of another module."""
+        noted = kernels(other.module)
+        for name, function in kernels(self.module).items():
+            function.attributes.pop("hybrid.varying", None)
+            if name in noted and "hybrid.varying" in noted[name].attributes:
+                function.attributes["hybrid.varying"] = noted[name].attributes["hybrid.varying"]
+
     @contextlib.contextmanager
-    def lent(self) -> Generator[ModuleOp]:
-        """The module, for the passes that plan memory: what they replace and note is as before afterwards."""
+    def borrowed(self) -> Generator[ModuleOp]:
+        """The module, for the passes that plan memory; their changes are undone afterwards."""
         own = functions(self.module)
         noted = [(f, dict(f.attributes)) for f in own]
         try:
@@ -103,7 +111,7 @@ class SizedModule:
 
 
 def _places(module: ModuleOp, recipes: _Recipes) -> dict[int, _Holders]:
-    """Where the attributes of a module stand that have symbolic sizes, by the numbers of their recipes."""
+    """Positions of a module's attributes that have symbolic sizes, by the indices of their recipes."""
     found: dict[int, _Holders] = {}
     for op in module.walk():
         for value in _values(op):
@@ -125,7 +133,7 @@ def _values(op: Operation) -> Iterable[SSAValue]:
 
 
 class _Recipes:
-    """How attributes with symbolic sizes are made for values of these, each once, parts before what has them."""
+    """Recipes of attributes with symbolic sizes, each once, parts before the attributes that contain them."""
 
     def __init__(self) -> None:
         self._numbers: dict[Attribute, int] = {}
@@ -184,7 +192,7 @@ class _Recipes:
                 return None
 
     def _of(self, parts: Sequence[Attribute], join: Callable[[list[Attribute]], Attribute]) -> Make | None:
-        """The recipe of what has parts."""
+        """The recipe of an attribute that has parts."""
         numbers = [self.number(part) for part in parts]
         if all(n is None for n in numbers):
             return None

@@ -133,7 +133,7 @@ class _Check:
     def run(self, module: ModuleOp) -> None:
         for op in module.ops:
             if not isinstance(op, func.FuncOp):
-                self.fail(op, "it is no function")
+                self.fail(op, "a module holds functions only")
         LEVELS[self.level](self, module)
 
     def fail(self, op: Operation, why: str) -> NoReturn:
@@ -163,7 +163,7 @@ def graph(check: _Check, module: ModuleOp) -> None:
 def _shape(check: _Check, op: Operation, value: SSAValue) -> None:
     kind: Attribute = value.type
     if not isinstance(kind, TensorType) or is_open(value):
-        check.fail(op, f"{kind!s} is not a tensor of known shape")
+        check.fail(op, f"{kind!s} is not a tensor of static shape")
 
 
 def primitive(check: _Check, module: ModuleOp) -> None:
@@ -172,7 +172,7 @@ def primitive(check: _Check, module: ModuleOp) -> None:
     for function in functions(module):
         for op in function.body.block.ops:
             if isinstance(op, HybridOp) and op.operator.decomposes():
-                check.fail(op, "it is made of other operators, which decompose puts in its place")
+                check.fail(op, "it is a composite operator; decompose replaces it by primitive ones")
 
 
 # --- structured -------------------------------------------------------------------------------------------
@@ -198,7 +198,7 @@ def structured(check: _Check, module: ModuleOp) -> None:
             if not isinstance(op, TENSOR_OPERATIONS):
                 check.fail(op, "a function holds linalg, tensor, constants, func.call and func.return")
             if isinstance(op, func.CallOp) and op.callee.string_value() not in called:
-                check.fail(op, f"@{op.callee.string_value()} is no declared function of the host")
+                check.fail(op, f"@{op.callee.string_value()} is not a declared host function")
             for value in op.results:
                 _type(check, op, value)
             if isinstance(op, linalg.GenericOp):
@@ -223,7 +223,7 @@ def _type(check: _Check, op: Operation, value: SSAValue) -> None:
     if isinstance(kind, TensorType):
         shaped = cast(TensorType[Any], kind)
         if any(n < 0 for n in shaped.get_shape()):
-            check.fail(op, f"the shape of {kind} is not known")
+            check.fail(op, f"{kind} has a dynamic shape")
         kind = shaped.get_element_type()
     if kind not in ELEMENTS:
         check.fail(op, f"{kind} is neither a float nor a signless integer of 1, 8, 32 or 64 bits")
@@ -240,7 +240,7 @@ def _generic(check: _Check, op: linalg.GenericOp) -> None:
     loops = len(op.iterator_types)
     places = places_of(op)
     if {loop for place in places for loop in place} != set(range(loops)):
-        check.fail(op, "there is a loop whose range no operand gives")
+        check.fail(op, "no operand bounds the range of one of its loops")
     sizes = loop_sizes(op, places)
     for number, index in _affine_reads(check, op).items():
         for axis, (each, size) in enumerate(zip(index, shape_of(op.operands[number]), strict=True)):
@@ -271,12 +271,12 @@ def kernels(check: _Check, module: ModuleOp) -> None:
         check.only(function, AROUND_KERNELS, "calls of kernels and of the host, views, concatenation and constants")
         for op in function.body.block.ops:
             if isinstance(op, func.CallOp) and op.callee.string_value() not in private:
-                check.fail(op, f"@{op.callee.string_value()} is no kernel and no declared function of the host")
+                check.fail(op, f"@{op.callee.string_value()} is neither a kernel nor a declared host function")
             if isinstance(op, tensor.EmptyOp) and not all(isinstance(u.operation, VIEWS) for u in op.tensor.uses):
-                check.fail(op, "outside of kernels there is no empty tensor, but that of a transpose")
+                check.fail(op, "outside of kernels an empty tensor may only be the result of a transpose")
             for value in op.operands if isinstance(op, tensor.ConcatOp) else ():
                 if not isinstance(root(value).owner, func.CallOp | tensor.ConcatOp) or strides_in_whole(value) is None:
-                    check.fail(op, "an operand is not made for it alone")
+                    check.fail(op, "an operand is not the result of a kernel for this concatenation alone")
             for value in op.results:
                 _type(check, op, value)
             _slice(check, op)
@@ -292,7 +292,7 @@ def _returned(check: _Check, function: func.FuncOp) -> None:
             value = value.owner.operands[0]
         visible = number < result_count(function)
         if visible and (value in made or not isinstance(value.owner, func.CallOp | tensor.ConcatOp)):
-            check.fail(end, f"result {number} is no array of its own")
+            check.fail(end, f"result {number} is not a fresh array")
         made.add(value)
 
 
@@ -314,7 +314,7 @@ def _kernels(check: _Check, module: ModuleOp) -> set[str]:
         if not function.body.blocks:
             _host(check, function)
             continue
-        check.only(function, IN_KERNELS, "loops, and what they begin from")
+        check.only(function, IN_KERNELS, "linalg ops, constants and empty tensors")
         contractions: list[int] = []
         for op in function.body.block.ops:
             for value in op.results:
@@ -323,40 +323,40 @@ def _kernels(check: _Check, module: ModuleOp) -> set[str]:
                 _generic(check, op)
                 for value in indirect_operands(op):
                     if value.owner is not function.body.block:
-                        check.fail(op, "its body reads at computed indices what is no argument of the kernel")
+                        check.fail(op, "its body reads at computed indices an array that is no argument of the kernel")
             if isinstance(op, linalg.GenericOp | linalg.MatmulOp) and _loops(check, function, op):
                 contractions.append(_nest(op))
         if len(set(contractions)) < len(contractions):
-            check.fail(function, "a nest has at most one contraction")
+            check.fail(function, "a loop nest has more than one contraction")
         _grid(check, function)
     return names
 
 
 def _loops(check: _Check, kernel: func.FuncOp, op: linalg.GenericOp | linalg.MatmulOp) -> bool:
-    """Each loop is an axis of equal size of its loop nest's domain, or summed; returns whether it is a contraction."""
+    """Check that each loop is summed, or an axis of its nest's iteration space; True if the op is a contraction."""
     domains = [
         _numbers(d) for d in cast("ArrayAttr[Attribute]", kernel.attributes.get("hybrid.domains", ArrayAttr([])))
     ]
     number = _nest(op)
     if number >= len(domains):
-        check.fail(op, f"@{kernel.sym_name.data} has {len(domains)} domains, and this is of nest {number}")
+        check.fail(op, f"@{kernel.sym_name.data} has {len(domains)} iteration spaces, but this op is of nest {number}")
     axes, domain = _numbers(op.attributes.get("hybrid.axes")), domains[number]
     maps = places_of(op)
     sizes = loop_sizes(op, maps)
     contracts = len(op.inputs) == 2 and len(sizes) > len(maps[-1])
     if len(axes) != len(sizes):
-        check.fail(op, f"it has {len(sizes)} loops, and hybrid.axes is {axes}")
+        check.fail(op, f"it has {len(sizes)} loops, but hybrid.axes is {axes}")
     for loop, axis in enumerate(axes):
         summed = contracts and loop not in maps[-1]
         if summed != (axis < 0) or axis >= len(domain) or (axis >= 0 and sizes[loop] != domain[axis]):
-            check.fail(op, f"loop {loop} of size {sizes[loop]} is not axis {axis} of the domain {domain}")
+            check.fail(op, f"loop {loop} of size {sizes[loop]} is not axis {axis} of the iteration space {domain}")
     if len({a for a in axes if a >= 0}) < sum(a >= 0 for a in axes):
-        check.fail(op, f"two loops are one axis: {axes}")
+        check.fail(op, f"two loops have the same axis: hybrid.axes is {axes}")
     return contracts
 
 
 def _grid(check: _Check, kernel: func.FuncOp) -> None:
-    """A grid has the same points in all nests of a kernel, each of which says which of its axes these are."""
+    """Check that the parallel axes of a grid have the same sizes in all loop nests of a kernel."""
     noted = kernel.attributes.get("hybrid.grid")
     if noted is None:
         return
@@ -366,7 +366,7 @@ def _grid(check: _Check, kernel: func.FuncOp) -> None:
     )
     sizes = {tuple(domain[a] for a in own) for domain, own in zip(domains, axes, strict=False)}
     if len(axes) != len(domains) or len(sizes) > 1:
-        check.fail(kernel, f"hybrid.grid {axes} are not the same points of the domains {domains}")
+        check.fail(kernel, f"hybrid.grid {axes} does not name axes of equal sizes in the iteration spaces {domains}")
 
 
 def _nest(op: Operation) -> int:

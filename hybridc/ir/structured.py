@@ -1,4 +1,4 @@
-"""Queries on values of the structured form, for targets and the passes below the graph.
+"""Queries on values of the structured form and on host functions, for targets and the passes below the graph.
 
 Upstream integers are signless. Where a dtype is unsigned, or operator state, an attribute says so:
 ``hybrid.dtypes`` of a function lists the dtypes of its arguments and results, ``hybrid.dtype`` of an op is that
@@ -16,7 +16,9 @@ from xdsl.dialects import func, tensor
 from xdsl.dialects.builtin import (
     ArrayAttr,
     BFloat16Type,
+    DenseArrayBase,
     DenseIntOrFPElementsAttr,
+    DictionaryAttr,
     Float16Type,
     Float32Type,
     Float64Type,
@@ -37,8 +39,14 @@ from xdsl.ir.affine import (
 )
 from xdsl.traits import SymbolTable
 
+from hybridc.dialects import operator_registry
+from hybridc.dialects.error_context import defined, raise_in_context
+from hybridc.dialects.handwritten import RETURNED, ArraySpec, Kernel
+from hybridc.dialects.mlir import hybrid
 from hybridc.dialects.mlir.integer_array import integers_of
+from hybridc.dialects.operator import Operator
 from hybridc.dtypes import BFLOAT16, FLOAT16, FLOAT32
+from hybridc.errors import CustomOpError
 
 DType = np.dtype[Any]
 Shape = tuple[int, ...]
@@ -94,7 +102,7 @@ def element_dtype(kind: Attribute) -> DType:
             width = kind.width.data
             return np.dtype(bool) if width == 1 else np.dtype(f"int{width}")
         case _:
-            raise TypeError(f"{kind} is no element of an array")
+            raise TypeError(f"{kind} is not an element type; expected a float or an integer type")
 
 
 def declared_dtypes(function: func.FuncOp) -> list[DType] | None:
@@ -186,7 +194,7 @@ def _affine_index(expression: AffineExpr) -> AffineIndex:
                 return AffineIndex(tuple((i, f * b.offset) for i, f in a.terms), a.offset * b.offset)
         case _:
             pass
-    raise ValueError(f"{expression} is no sum of loops times numbers")
+    raise ValueError(f"{expression} is not an affine sum of loops with constant factors")
 
 
 def loop_sizes(op: Operation, places: Sequence[tuple[int, ...]]) -> Shape:
@@ -279,3 +287,75 @@ def numbers_in(value: Attribute, shape: tuple[int, ...], dtype: np.dtype[Any]) -
     if len(set(numbers)) == 1:  # a splat, written either way
         return np.full(shape, np.asarray(numbers[0]).astype(dtype))
     return np.asarray(numbers).astype(dtype).reshape(shape)
+
+
+# --- functions without a body: operator, handwritten kernel, in-place pairs -------------------------------------------
+
+
+# Attribute of a declared function that a handwritten kernel computes.
+HAS_KERNEL = "hybrid.kernel"
+
+
+def operator_of(declaration: func.FuncOp) -> Operator:
+    """The operator that computes a declared function, with its attributes bound."""
+    name = cast(StringAttr, declaration.attributes["hybrid.operator"]).data
+    attributes = cast(DictionaryAttr, declaration.attributes["hybrid.attributes"]).data
+    return operator_registry.operator(name).bind(
+        **{key: hybrid.from_attribute(value) for key, value in attributes.items()}
+    )
+
+
+def arrays_of(values: Sequence[SSAValue]) -> list[ArraySpec]:
+    """Shapes and dtypes of values."""
+    return [ArraySpec(hybrid.shape_of(v), hybrid.dtype_of(v)) for v in values]
+
+
+def kernel_of(operator: Operator, target: str, ins: list[ArraySpec], outs: list[ArraySpec]) -> Kernel | None:
+    """The handwritten kernel of an operator for a target; None if it has none for these arguments."""
+    if target not in RETURNED:
+        return None
+    try:
+        made: Any = operator.kernel(target, ins, outs)
+    except Exception as error:
+        raise_in_context(operator, "kernel", error, target, ins, outs)
+        raise
+    kind, wanted = RETURNED[target]
+    if made is not None and not (callable(made) if kind is None else isinstance(made, kind)):
+        raise CustomOpError(
+            f"operator {operator.NAME}: kernel({target!r}, …) returned {made!r}; it returns {wanted}, or None where it "
+            f"has no kernel{defined(operator, 'kernel')}"
+        )
+    return made
+
+
+def has_kernel(declaration: func.FuncOp) -> bool:
+    """Whether a handwritten kernel computes a declared function, rather than the host."""
+    return HAS_KERNEL in declaration.attributes
+
+
+def inplace_pairs(declaration: func.FuncOp) -> list[tuple[int, int]]:
+    """Pairs of argument and result that may share memory, by the operator's ``inplace``; both have one type.
+
+    None for a handwritten kernel, which may write an element before it reads it.
+    """
+    if has_kernel(declaration):
+        return []
+    ins, outs = declaration.function_type.inputs.data, declaration.function_type.outputs.data
+    dtypes = declared_dtypes(declaration) or [None] * (len(ins) + len(outs))
+    return [
+        (i, out)
+        for i, out in operator_of(declaration).INPLACE
+        if i < len(ins) and ins[i] == outs[out] and dtypes[i] == dtypes[len(ins) + out]
+    ]
+
+
+def numbers_of(function: func.FuncOp, name: str) -> list[int]:
+    """The integers in an array attribute of a function."""
+    found = function.attributes.get(name)
+    return list(integers_of(cast("DenseArrayBase[Any]", found))) if isinstance(found, DenseArrayBase) else []
+
+
+def pairs_of(function: func.FuncOp, name: str) -> list[tuple[int, int]]:
+    """The pairs of integers in an array attribute of a function."""
+    numbers = numbers_of(function, name)
+    return list(zip(numbers[::2], numbers[1::2], strict=True))

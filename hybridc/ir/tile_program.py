@@ -84,6 +84,9 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
 
 from hybridc.errors import VerifyError
 from hybridc.ir.kernel import CASTS
@@ -227,7 +230,8 @@ class TileReduce:
 
     Along the innermost ``carried`` loops of the sweep the result so far is a number. ``into`` is where it goes; if it
     ``accumulates`` there, memory holds a partial result, which begins with ``start`` at each index of the parallel
-    axes, or in each piece if the buffer holds partial results. The terms of an ``ordered`` one are added in order.
+    axes, or in each piece if the buffer holds partial results. The terms of an ``ordered`` one are added in order. What
+    the operand of a ``filled`` one has beyond the last elements counts for nothing by itself.
     """
 
     name: str
@@ -240,13 +244,14 @@ class TileReduce:
     into: Address | None = None
     accumulates: bool = False
     ordered: bool = False
+    filled: bool = False
 
     def __str__(self) -> str:
         text = f"%{self.name} = reduce {self.op} %{self.operand} from {_number(self.start)} over {_axes(self.over)}"
         text += f" carried {self.carried}" if self.carried else ""
         if self.into is not None:
             text += f" {'accumulating' if self.accumulates else 'into'} {self.into}"
-        return f"{text}{' ordered' if self.ordered else ''} : {self.kind}"
+        return f"{text}{' ordered' if self.ordered else ''}{' filled' if self.filled else ''} : {self.kind}"
 
 
 @dataclass(frozen=True)
@@ -564,7 +569,7 @@ _LINES = {
     "update": re.compile(rf"update %{_NAME}, %{_NAME}"),
     "reduce": re.compile(
         rf"%{_NAME} = reduce (\S+) %{_NAME} from (\S+) over ([i\d, ]*?)(?: carried (\d+))?"
-        r"(?: (accumulating|into) (\w+\[.*?\]))?( ordered)? : (\w+)"
+        r"(?: (accumulating|into) (\w+\[.*?\]))?( ordered)?( filled)? : (\w+)"
     ),
     "contract": re.compile(
         rf"%{_NAME} = contract %{_NAME}, %{_NAME} over ([i\d, ]*?)(?: onto %{_NAME})?( rounded)? : (\w+)"
@@ -651,8 +656,8 @@ def _statement(line: str) -> Statement:
                 return TileUpdate(m[1], m[2])
             case "reduce":
                 into = None if m[8] is None else _address(m[8])
-                rest = (int(m[6] or 0), into, m[7] == "accumulating", m[9] is not None)
-                return TileReduce(m[1], m[2], m[3], _value(m[4]), _numbers(m[5]), m[10], *rest)
+                rest = (int(m[6] or 0), into, m[7] == "accumulating", m[9] is not None, m[10] is not None)
+                return TileReduce(m[1], m[2], m[3], _value(m[4]), _numbers(m[5]), m[11], *rest)
             case "contract":
                 return TileContract(m[1], m[2], m[3], _numbers(m[4]), m[7], m[5], m[6] is not None)
             case _:
@@ -781,7 +786,7 @@ def _side_faults(program: TileProgram, s: Statement) -> Iterator[str]:
     axes = {*s.axes} if isinstance(s, TileCarry) else {s.axis} if isinstance(s, TileIndex) else {*s.address.axes}
     if not {*on} <= {*range(len(program.tiles))} or len({*on}) < len(on):
         yield f"a tile on no dimensions, or on one twice: {s}"
-    elif any(axes & {*tile.axes} for i, tile in enumerate(program.tiles) if i not in on):
+    elif any(axes & {*tile.axes} for i, tile in enumerate(program.tiles) if i not in on and tile.block != 1):
         yield f"a tile that follows what it does not lie on: {s}"
 
 
@@ -856,3 +861,55 @@ def _addresses(statement: Statement) -> tuple[Address, ...]:
             return () if statement.into is None else (statement.into,)
         case _:
             return ()
+
+
+# --- launches of tile programs on whole tiles -------------------------------------------------------------------------
+
+
+DType = np.dtype[Any]
+
+
+@dataclass(frozen=True)
+class TileConfig:
+    """One way to launch a tile program: how large its blocks are, by their parameters, and the warps of a program.
+
+    ``stages`` of loops overlap; ``shared`` are the bytes of shared memory that this is expected to take, if that is
+    much.
+    """
+
+    blocks: tuple[tuple[str, int], ...]
+    warps: int
+    stages: int = 2
+    shared: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class TileLaunch:
+    """A tile program with what it is given.
+
+    ``buffers`` are the kernel's names of what the program's buffers are: ``x`` and a number for an argument, ``y`` for
+    a result, ``w`` for local memory; ``dtypes`` are theirs. ``sizes`` are those of its axes, ``piece`` is how many
+    elements along the dimension that is walked in pieces each has. Of ``configs``, at most four, the first is expected
+    to be the fastest. Offsets are ``wide`` if they need 64 bits. ``suffix`` ends the name of one of several functions.
+    """
+
+    what: str
+    program: TileProgram
+    buffers: tuple[str, ...]
+    dtypes: tuple[DType, ...]
+    sizes: tuple[int, ...]
+    configs: tuple[TileConfig, ...]
+    piece: int | None = None
+    wide: bool = False
+    suffix: str = ""
+
+    def extent(self, axes: tuple[int, ...]) -> int:
+        """How many elements axes have."""
+        return math.prod(self.sizes[a] for a in axes)
+
+    @property
+    def pieces(self) -> int:
+        """How many programs share a dimension that is walked in pieces."""
+        assert self.piece is not None
+        (walked,) = (tile.axes for tile in self.program.tiles if tile.walk == "piece")
+        return max(1, -(-self.extent(walked) // self.piece))

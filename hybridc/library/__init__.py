@@ -109,7 +109,7 @@ def _tell(text: str) -> None:
 
 
 def _described(error: Exception, file: Path) -> str:
-    """What was raised, and where in the user's files."""
+    """The text of an exception, and its line in the user's files."""
     frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename.startswith(str(file))]
     where = f" (line {frames[-1].lineno} of {frames[-1].filename})" if frames else ""
     return f"{type(error).__name__}: {error}{where}"

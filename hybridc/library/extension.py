@@ -193,7 +193,7 @@ class ExtensionLibrary:
     # --- registration --------------------------------------------------------------------------------------
 
     def _op(self, number: int) -> LibraryOp:
-        """What the library registered at an index; cached, because reading it changes it."""
+        """The entry that the library registered at an index; cached, because reading it changes it."""
         name, is_subgraph = c_char_p(), c_int()
         by_device = [(POINTER(c_char_p)(), POINTER(c_void_p)(), c_int()) for _ in range(3)]
         functions = [c_void_p() for _ in range(5)]

@@ -159,7 +159,7 @@ class LibraryPartitioner(Partitioner):
         return None if op is None else _Runner(op, part)
 
     def run(self, part: Part, *arrays: NDArray) -> Any:
-        """What the library's operator computes."""
+        """The results of the library's operator."""
         return part(*arrays) if part.state is None else part.state.run(arrays)
 
 

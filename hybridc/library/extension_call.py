@@ -1,4 +1,4 @@
-"""What an operator of a library says about itself once its attributes are known: counts, shapes, dtypes, its state."""
+"""An operator of a library with its attributes: counts of inputs and outputs, shapes, dtypes, its state."""
 
 from __future__ import annotations
 

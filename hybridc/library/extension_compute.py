@@ -154,7 +154,7 @@ class Frame:
 
 
 def _without_shim(call: Call, function: int | None, compute: Any) -> tuple[Callable[..., int], Any]:
-    """What calls the thunk itself, argument by argument, and its workspace in Python, which must live as long."""
+    """The function that calls the thunk itself, and the allocator of its workspace, which must live as long."""
     # COMPAT(mxnet): there a second request in one call may free what the first gave; here and in the shim each stays.
     buffers: list[Any] = []
 

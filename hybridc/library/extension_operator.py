@@ -33,7 +33,7 @@ Pairs = tuple[tuple[str, str], ...]
 
 
 class _OfLibrary(Operator):
-    """What operators of libraries share: attributes of any name, and the library's word on everything else."""
+    """Base of operators of libraries: attributes of any name; the library answers everything else."""
 
     INPUTS = ("data",)
     VARIADIC = True
@@ -79,7 +79,7 @@ class _OfLibrary(Operator):
 
     @property
     def call(self) -> Call:
-        """What the library says of the operator with these attributes."""
+        """The library's description of the operator with these attributes."""
         return self.implementation.call
 
     @classmethod
@@ -245,7 +245,7 @@ class StatefulLibraryOperator(_OfLibrary, Stateful):
         return self
 
     def described(self) -> str:
-        """How error texts name it."""
+        """The name in error texts."""
         return f"custom operator '{self.OP.name}'"
 
     def num_visible_outputs(self) -> int:

@@ -1,13 +1,13 @@
 """A planned function as a program, for any target.
 
 A :class:`ProgramEmitter` notes what all programs have. A :class:`PlanEmitter` writes a planned program: views of slots,
-a step for each launch, results; what a step is, the target says.
+a step for each launch, results; what a step is, the target says. :func:`check_launch` holds launches to their kernels.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -28,17 +28,24 @@ from hybridc.dialects.mlir.hybrid_rt import (
     LaunchOp,
     StateOp,
     ViewOp,
+    aliased,
     aligned,
 )
 from hybridc.dialects.operator import Opaque, Operator
-from hybridc.errors import CustomOpError
+from hybridc.errors import CustomOpError, VerifyError
 from hybridc.ground.quoting import one_line
-from hybridc.ir.host import arrays_of, has_kernel, kernel_of, numbers_of, operator_of
-from hybridc.ir.launch_check import check_launch
-from hybridc.ir.native_plan import PlainArray, Position
-from hybridc.ir.planned import ARENA, HostCall, OperatorState, PlannedProgram, Program, SlotView
-from hybridc.ir.strides import row_major
-from hybridc.ir.structured import is_host, kernels, numbers_in
+from hybridc.ground.sizes import row_major
+from hybridc.ir.planned import ARENA, HostCall, OperatorState, PlainArray, PlannedProgram, Position, Program, SlotView
+from hybridc.ir.structured import (
+    arrays_of,
+    has_kernel,
+    is_host,
+    kernel_of,
+    kernels,
+    numbers_in,
+    numbers_of,
+    operator_of,
+)
 from hybridc.ir.values import functions, volume
 from hybridc.lower.poison import Bytes, Poison
 
@@ -79,7 +86,7 @@ class ProgramEmitter(ABC):
         """Write that ones are put into the bits of some memory of the arena."""
 
     def launch(self, op: LaunchOp) -> None:
-        """Write a launch, and what is poisoned around it."""
+        """Write a launch, and the poisoning of memory around it."""
         for place in self.poison.before(op) if self.poison is not None else ():
             self.poisoned(place)
         name = op.kernel.string_value()
@@ -123,25 +130,25 @@ class PlanEmitter(ProgramEmitter):
 
     @abstractmethod
     def run(self, made: Any, places: Sequence[Position], scratch: Position | None, name: str) -> None:
-        """The steps of some phases; ``places`` are the arguments, the results, then the locals."""
+        """Add the steps of a kernel; ``places`` are the positions of arguments, results, then locals."""
 
     TARGET: ClassVar[str]  # as operators know it
 
     @abstractmethod
     def described(self, kernel: Any, arrays: Sequence[ArraySpec]) -> Any:
-        """The phases of a kernel written by hand, given its inputs and results."""
+        """The parallel regions or launches of a handwritten kernel, given its inputs and results."""
 
     @abstractmethod
     def copy(self, source: SlotView) -> Any:
-        """The phases that put a view's elements into a plain array."""
+        """The parallel regions or launches that copy a view into a contiguous array."""
 
     @abstractmethod
     def fill(self, size: int) -> Any:
-        """The phases that put ones into the bits of so many bytes."""
+        """The parallel regions or launches that set all bits of so many bytes."""
 
     @abstractmethod
     def launched(self, lines: int, steps: int) -> None:
-        """Note what a launch became; there were so many lines and steps before it."""
+        """Note the lines and steps of a launch; there were so many before it."""
 
     # --- the walk ------------------------------------------------------------------------------------------
 
@@ -193,7 +200,7 @@ class PlanEmitter(ProgramEmitter):
             case func.ReturnOp():
                 self._results(list(op.arguments))
             case _:
-                raise TypeError(f"{op.name} in a planned program")
+                raise TypeError(f"{op.name} is not an operation of a planned program")
 
     # --- views ---------------------------------------------------------------------------------------------
 
@@ -215,7 +222,7 @@ class PlanEmitter(ProgramEmitter):
                 parts = tuple(_part(*each) for each in zip(begin, step, shape, strict=True))
                 moved = view.moved(lambda x: x[(*parts, ...)])  # of no axes, too, a view
             case other:
-                raise TypeError(f"{other} is no movement that gives a view")
+                raise TypeError(f"alias {other!r} is not a view; expected reshape, transpose or slice")
         self.views[result] = moved
 
     def _plain_copy(self, view: SlotView) -> SlotView:
@@ -287,7 +294,7 @@ class PlanEmitter(ProgramEmitter):
         self.launched(line, step)
 
     def _described(self, op: LaunchOp, operator: Operator, where: Location | None) -> Any:
-        """The phases of a kernel written by hand; what is wrong with it is its author's error."""
+        """The parallel regions or launches of a handwritten kernel; its faults are errors of the operator's author."""
         ins, outs = arrays_of(op.ins), arrays_of(op.outs)
         try:
             return self.described(kernel_of(operator, self.TARGET, ins, outs), [*ins, *outs])
@@ -299,7 +306,7 @@ class PlanEmitter(ProgramEmitter):
             raise
 
     def _array(self, value: SSAValue) -> SlotView | OperatorState:
-        """Where a value is."""
+        """The position of a value."""
         return self.views[value] if value in self.views else OperatorState(self.states[value], shape_of(value))
 
     # --- results -------------------------------------------------------------------------------------------
@@ -325,7 +332,7 @@ def comment(*locations: Any) -> str:
 
 
 def place_of(view: SlotView) -> Position:
-    """Where a view begins."""
+    """The position at which a view begins."""
     return Position(view.slot, view.offset)
 
 
@@ -337,3 +344,49 @@ def _plain(slot: int, offset: int, value: SSAValue) -> SlotView:
 def _part(begin: int, step: int, count: int) -> slice:
     end = begin + step * (count - 1) + (1 if step > 0 else -1)
     return slice(begin, None if end < 0 else end, step) if count else slice(0, 0)
+
+
+# --- launches against what the code of kernels needs ------------------------------------------------------------------
+
+
+Pairs = Collection[tuple[int, int]]
+
+
+def check_launch(name: str, given: int, needed: int, over: Pairs, allowed: Callable[[], Pairs]) -> None:
+    """Raise VerifyError unless a launch gives a kernel the scratch and the in-place pairs that its code allows.
+
+    ``given`` and ``needed`` are bytes of scratch; ``over`` are the pairs of an argument and the result that overwrites
+    it, ``allowed()`` those in which the code has read the argument by then.
+    """
+    if given < needed:
+        raise VerifyError(f"memory plan: @{name} needs {needed} bytes of scratch, got {given}")
+    if not over:
+        return
+    wrong = sorted(set(over) - set(allowed()))
+    if wrong:
+        argument, result = wrong[0]
+        raise VerifyError(
+            f"memory plan: @{name} overwrites argument {argument} with result {result}, but its code reads it later"
+        )
+
+
+def written_over(ins: Sequence[SSAValue], outs: Sequence[SSAValue]) -> list[tuple[int, int]]:
+    """Pairs of an argument and a result with the same address."""
+    addresses = [_address(value) for value in ins]
+    return [
+        (i, j)
+        for j, value in enumerate(outs)
+        for i, address in enumerate(addresses)
+        if address == _address(value) and volume(shape_of(value))
+    ]
+
+
+def _address(value: SSAValue) -> object:
+    array = aliased(value)
+    match array.owner:
+        case ViewOp():
+            return array.owner.offset.value.data
+        case DonatedOp():
+            return array.owner.argument
+        case _:
+            return array

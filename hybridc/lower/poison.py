@@ -15,14 +15,14 @@ from xdsl.ir import Operation, SSAValue
 
 from hybridc.dialects.mlir.hybrid import element_dtype
 from hybridc.dialects.mlir.hybrid_rt import AliasOp, LaunchOp, ViewOp, aliased
-from hybridc.ir.host import pairs_of
+from hybridc.ir.structured import pairs_of
 from hybridc.ir.values import volume
 
 Bytes = tuple[int, int]
 
 
 class Poison:
-    """Where the memory of one planned function holds nothing: ranges of bytes of the arena."""
+    """Undefined memory of one planned function: ranges of bytes of the arena."""
 
     def __init__(self, function: func.FuncOp, kernels: Mapping[str, func.FuncOp]) -> None:
         self.kernels = kernels
@@ -37,7 +37,7 @@ class Poison:
                 self.dying.setdefault(op, []).append(value)
 
     def before(self, launch: LaunchOp) -> list[Bytes]:
-        """What is written now held nothing, but for what is overwritten in place."""
+        """Bytes that a launch writes, which held nothing, but for those that it overwrites in place."""
         pairs = pairs_of(self.kernels[launch.kernel.string_value()], "hybrid.inplace")
         kept = {(out, _place(launch.ins[i])) for i, out in pairs}
         written = [(number, _place(v)) for number, v in enumerate(launch.outs)]
@@ -46,7 +46,7 @@ class Poison:
         return [place for number, place in written if place is not None and (number, place) not in kept]
 
     def after(self, launch: LaunchOp) -> list[Bytes]:
-        """What nobody reads any more holds nothing, but for what was overwritten in place."""
+        """Bytes that have no reader after a launch, but for those that it overwrote in place."""
         dying = self.dying.get(launch, [])
         written = [_place(v) for v in launch.outs if v not in dying]
         places = [place for v in dying if (place := _place(v)) is not None and place not in written]

@@ -1,4 +1,4 @@
-"""What all metrics share, the registry, and the metrics made of others or of a function."""
+"""The base class of metrics, the registry, and the metrics made of others or of a function."""
 
 from __future__ import annotations
 

@@ -117,7 +117,7 @@ def from_dlpack(dlpack: Any) -> NDArray:
         if kind == _CUDA:
             return HOOKS.on_device().from_dlpack(dlpack, number)
         if kind not in (1, 3):  # CPU, and pinned host memory
-            raise MXNetError("from_dlpack: the tensor is neither on the CPU nor on a card of NVIDIA's; copy it first")
+            raise MXNetError("from_dlpack: the tensor is neither on the CPU nor on an NVIDIA GPU; copy it first")
         try:
             capsule = dlpack.__dlpack__(max_version=(1, 0))
         except TypeError:

@@ -1,6 +1,6 @@
 """Arrays on GPUs, and operators that are applied to them at once.
 
-On the interpreter, whose memory is the host's, an operator's ``eager`` runs on that memory. On a card, one operator is
+On the interpreter, whose memory is the host's, an operator's ``eager`` runs on that memory. On a GPU, one operator is
 a compiled graph of one node, as a hybridized block is one of many: there is no other implementation.
 """
 

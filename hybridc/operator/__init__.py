@@ -33,7 +33,7 @@ __all__ = [
 
 
 class CustomOp:
-    """What a custom operator computes: override ``forward`` and ``backward``.
+    """Base of custom operators: override ``forward`` and ``backward``.
 
     Each forward runs on an instance of its own, and its backward on the same one, so that ``self`` may carry
     values from one to the other.
@@ -95,7 +95,7 @@ def _fits(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
 
 
 class CustomOpProp:
-    """What a custom operator takes and gives; its constructor gets the keywords of ``nd.Custom`` as strings.
+    """The interface of a custom operator; its constructor gets the keywords of ``nd.Custom`` as strings.
 
     ``need_top_grad=False`` for a loss: its backward does not read the gradient of its output.
     """

@@ -25,7 +25,7 @@ class _Undeclared:
 
     def _refuse(self, *args: Any) -> NoReturn:
         raise MXNetError(
-            f"{self._what} is not there in backward: {self._prop} was made with need_top_grad=False or "
+            f"{self._what} is not available in backward: {self._prop} was made with need_top_grad=False or "
             "leaves it out in declare_backward_dependency"
         )
 
@@ -60,7 +60,7 @@ class CustomCall:
         return type(self.prop).__name__
 
     def where(self, method: str, owner: Any = None) -> str:
-        """How error texts name a method of this operator."""
+        """The name of a method of this operator in error texts."""
         return f"custom operator {self.op_type!r}: {type(owner or self.prop).__name__}.{method}"
 
     # --- what the Prop says --------------------------------------------------------------------------------
@@ -165,7 +165,7 @@ class CustomCall:
     def _ask_early(
         self, method: str, given: list[Any], known: Sequence[Any], read: Callable[[Any], Any]
     ) -> Sequence[Any]:
-        """What the Prop says of arguments and auxiliary states; nothing if it fails because the first is unknown."""
+        """The shapes or dtypes that the Prop infers; nothing if it fails because the first argument's is unknown."""
         try:
             ins, _, aux = self._ask(method, given, read)
         except CustomOpError:
@@ -194,7 +194,7 @@ class CustomCall:
         return list(dtypes), outs
 
     def dependencies(self) -> list[int]:
-        """What the backward reads: numbers that count output gradients, then arguments, then outputs."""
+        """The arrays that the backward reads: indices into output gradients, then arguments, then outputs."""
         outs, ins = len(self.outputs), len(self.arguments)
         where = self.where("declare_backward_dependency")
         numbers = list(range(outs + ins + outs))
@@ -278,7 +278,7 @@ class CustomCall:
 
 
 class CustomState:
-    """What a forward leaves for its backward: the user's CustomOp, its inputs' shapes and its auxiliary states."""
+    """The state of a forward for its backward: the user's CustomOp, its inputs' shapes, its auxiliary states."""
 
     __slots__ = ("auxiliary", "dtypes", "op", "shapes")
 

@@ -11,7 +11,7 @@ from hybridc.optimizer.optimizer import Optimizer, register
 
 
 class AdamFamily(Optimizer):
-    """What the Adam family shares: two states, their decay rates, and the count of updates."""
+    """Base of the Adam family: two states, their decay rates, and the count of updates."""
 
     def __init__(self, learning_rate: float, beta1: float, beta2: float, **kwargs: Any) -> None:
         super().__init__(learning_rate=learning_rate, **kwargs)

@@ -1,4 +1,4 @@
-"""What compiled updates are bound with: kinds of weights, numbers as arguments, and memory that is safe to write."""
+"""Arguments of compiled updates: kinds of weights, scalars, and memory that is safe to write."""
 
 from __future__ import annotations
 

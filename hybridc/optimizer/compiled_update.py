@@ -82,7 +82,7 @@ class UpdateTracer:
         self.results.append(result)
 
     def _array(self, result: Any, target: TracedSymbol) -> TracedSymbol:
-        """What the formula returned for an array, in its dtype; a number fills it."""
+        """The formula's result for an array, in its dtype; a number fills it."""
         scalar = isinstance(result, TracedSymbol) and result.shape == () != target.shape
         if scalar or isinstance(result, FormulaNumber | int | float):
             number = result.known if isinstance(result, FormulaNumber) and result.known is not None else result
@@ -95,7 +95,7 @@ class UpdateTracer:
         return result if result.dtype == target.dtype else F.cast(result, dtype=np.dtype(target.dtype).name)
 
     def _take_numbers(self, place: int, start: int) -> None:
-        """Make inputs of the numbers that the results need, of what was traced since ``start``."""
+        """Make inputs of the scalars that the results need, among the nodes traced since ``start``."""
         nodes, needed = self.trace.nodes, {id(s) for s in self.results}
         kept: list[TraceNode] = []
         for node in reversed(nodes[start:]):

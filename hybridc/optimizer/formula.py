@@ -1,4 +1,4 @@
-"""What an optimizer's formula computes with, while the compiler traces it.
+"""Traced operands of an optimizer's formula.
 
 An optimizer states its mathematics once, with ``+ - * /`` and the functions of ``mx.sym``::
 
@@ -46,7 +46,7 @@ _LONGEST_NAME = 24
 
 @dataclass(frozen=True)
 class Kind:
-    """What tells the update of one weight from that of another: shapes, dtypes, and the numbers that simplify it.
+    """The key of a weight's update: shapes, dtypes, and the numbers that simplify it.
 
     ``numbers`` are pairs of a name and the value, or ``UNKNOWN``. With ``half`` the weight is a float32 copy, and
     there is a weight of this dtype to be written, too.
@@ -182,7 +182,7 @@ def _known(x: Any) -> float | None:
 
 
 def _operand(x: Any) -> Any:
-    """What an operator is given: a known number becomes a constant of the graph."""
+    """The operand of an operator: a known number becomes a constant of the graph."""
     known = _known(x)
     return x if known is None else known
 

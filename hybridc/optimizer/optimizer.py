@@ -75,11 +75,11 @@ class Optimizer:
     # --- what a subclass defines ---------------------------------------------------------------------------
 
     def state_count(self) -> int:
-        """How many arrays of the weight's shape and dtype, zeros at first, each weight has."""
+        """Number of state arrays of each weight, of its shape and dtype, zeros at first."""
         return 0
 
     def numbers(self, index: Any) -> dict[str, float | None]:
-        """What :meth:`formula` finds in ``h`` at this step; None says absent."""
+        """The scalars that :meth:`formula` finds in ``h`` at this step; None says absent."""
         return {
             "lr": self._get_lr(index),
             "wd": self._get_wd(index),
@@ -137,7 +137,7 @@ class Optimizer:
         self._runner.run(self, [self.row(*row) for row in rows])
 
     def row(self, index: Any, weight: Any, grad: Any, state: Any) -> Row:
-        """What is updated: the weight, or its float32 copy and with it the weight."""
+        """The updated array: the weight, or its float32 copy and with it the weight."""
         if not self.multi_precision or not is_half(weight.dtype):
             return index, weight, grad, state, None
         inner, master = state if self.COPY_LAST else state[::-1]

@@ -24,7 +24,7 @@ _KEPT = 1024
 
 
 class Runner:
-    """What one optimizer compiled, and to which arrays it is bound."""
+    """The compiled updates of one optimizer, and the arrays to which they are bound."""
 
     def __init__(self) -> None:
         self._compiled: OrderedDict[tuple[Kind, ...], CompiledUpdate] = OrderedDict()

@@ -108,7 +108,7 @@ def get_updater(optimizer: Optimizer) -> Updater:
 
 
 def _read(data: bytes) -> dict[str, Any]:
-    """What :meth:`Updater.get_states` wrote, decoded: nothing is taken over of what is damaged."""
+    """The states that :meth:`Updater.get_states` wrote, decoded: nothing is taken over of damaged ones."""
     if data[:1] == b"\x80":
         raise MXNetError(
             "these optimizer states are a pickle, as MXNet writes them; pickles are not loaded because they "
@@ -155,18 +155,18 @@ def _scheduler(present: Any, saved: Any) -> Any:
     return present
 
 
-def _describe(thing: object, arrays: list[npt.NDArray[Any]]) -> dict[str, Any]:
+def _describe(instance: object, arrays: list[npt.NDArray[Any]]) -> dict[str, Any]:
     """The class and all attributes that are plain data."""
     attributes: dict[str, Any] = {}
-    for name, value in vars(thing).items():
+    for name, value in vars(instance).items():
         if name in _NOT_SAVED:
             continue
         try:
             attributes[name] = _encode(value, arrays)
         except TypeError as error:
-            warnings.warn(f"{type(thing).__name__}.{name} is not saved: {error}", UserWarning, stacklevel=3)
+            warnings.warn(f"{type(instance).__name__}.{name} is not saved: {error}", UserWarning, stacklevel=3)
     pairs = [[_encode(k, arrays), v] for k, v in attributes.items()]
-    return {"class": type(thing).__name__, "attributes": {"dict": pairs}}
+    return {"class": type(instance).__name__, "attributes": {"dict": pairs}}
 
 
 def _encode(value: Any, arrays: list[npt.NDArray[Any]]) -> Any:
@@ -193,7 +193,7 @@ def _decode(value: Any, arrays: list[npt.NDArray[Any]]) -> Any:
     [(kind, content)] = cast("dict[str, Any]", value).items()
     if kind == "array":
         if not isinstance(content, int) or not 0 <= content < len(arrays):
-            raise ValueError(f"array {content!r} is named, of {len(arrays)} that are there")
+            raise ValueError(f"array {content!r} does not exist; the file has {len(arrays)}")
         return NDArray(arrays[content])
     if kind == "dict":
         return {_expect(int | str, _decode(k, arrays)): _decode(v, arrays) for k, v in _expect(list, content)}

@@ -80,13 +80,13 @@ class DeviceExecutable(PlannedExecutable):
         return self._recordings is not None and self.device.records
 
     def notes(self) -> list[str]:
-        """Which contractions a library computes, what is recorded, and what is not."""
-        told = [f"by a library: {s.name}" for s in self._steps if isinstance(s, Either) and s.by_library]
+        """A report of contractions that a library computes, and of launches that are and are not recorded."""
+        report = [f"by a library: {s.name}" for s in self._steps if isinstance(s, Either) and s.by_library]
         if self._recordings is None:
-            return told
+            return report
         if not self.device.records:
-            return [*told, f"not recorded: {self.device.name} runs each launch when it is asked for"]
-        return [*told, *self._recordings.told]
+            return [*report, f"not recorded: {self.device.name} cannot record launches"]
+        return [*report, *self._recordings.report]
 
     def acquire(self) -> Any:
         """A workspace of the current stream: work on another stream may still use its own."""

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from hybridc.dialects.error_context import located, raise_in_context
+from hybridc.dialects.error_context import raise_in_context, raise_located
 from hybridc.dialects.operator import Operator
 from hybridc.errors import CustomOpError, MXNetError
 
@@ -82,24 +82,22 @@ class Executable(ABC):
         try:
             return self.run(workspace, *arrays)
         except Exception as error:
-            self._tell(error)
+            self._raise_in_context(error)
             raise
 
-    def _tell(self, error: Exception) -> None:
+    def _raise_in_context(self, error: Exception) -> None:
         """Raise a host call's error with the operator and the network's line in its text; foreign errors get a note."""
         where = self.line_of(error)
-        told = error
         op = _operator_of(error)
         try:
             if op is not None:
                 raise_in_context(op, "eager", error)
         except CustomOpError as in_context:
-            told = in_context
-        if isinstance(told, MXNetError):
-            told = located(told, where)
-            raise told from told.__cause__
+            error = in_context
+        if isinstance(error, MXNetError):
+            raise_located(error, where)
         if where:
-            told.add_note(f"raised for {where}")
+            error.add_note(f"raised for {where}")
 
 
 def _operator_of(error: BaseException) -> Operator | None:

@@ -17,7 +17,7 @@ class NativeExecutable(PlannedExecutable):
     """A loaded native program."""
 
     def __init__(self, program: NativeSource, codes: Sequence[LoadedCode] | None = None) -> None:
-        """``codes`` are the program's functions, if they are loaded already."""
+        """``codes`` are the native functions of the program, if they are loaded already."""
         self.native = NativeProgram(program.plan(codes))
         super().__init__(program, self.native.entry, program.constants)
         self.program: NativeSource = program

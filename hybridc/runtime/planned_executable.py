@@ -74,8 +74,8 @@ class PlannedExecutable(Executable):
         plain = [_plain(x, a.dtype) for x, a in zip(arrays, plan, strict=True)]
         fresh = self._make(workspace, into, *plain)
         if fresh is NotImplemented:
-            got = ", ".join(f"{x.dtype}{list(x.shape)}" for x in plain)
-            raise TypeError(f"{self.planned.name} is compiled for other arrays than {got}")
+            got, expected = (", ".join(f"{x.dtype}{list(x.shape)}" for x in row) for row in (plain, plan))
+            raise TypeError(f"{self.planned.name} is compiled for {expected}, got {got}")
         for i in self._donated:
             if plain[i] is not arrays[i]:
                 np.copyto(arrays[i], plain[i])

@@ -93,7 +93,7 @@ def run_interpreted(
     """Run all programs of a launch, one after the other, on NumPy arrays."""
     for array, dtype in zip(arrays, function.pointers, strict=True):
         if array.dtype != dtype:
-            raise TypeError(f"an array of {array.dtype} is given where the kernel takes a pointer to {dtype}")
+            raise TypeError(f"{function.name}: expected an array of {dtype}, got one of {array.dtype}")
     interpret(function, [array.ctypes.data for array in arrays], numbers, config)
 
 

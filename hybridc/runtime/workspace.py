@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from hybridc.ground.buffers import ALIGNMENT, empty
-from hybridc.ir.native_plan import PlainArray
+from hybridc.ir.planned import PlainArray
 
 
 class Workspace(np.ndarray[Any, Any]):

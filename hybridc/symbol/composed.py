@@ -228,7 +228,7 @@ class ComposedSymbol(AttributesOfNodes, Symbol):
 
     @property
     def num_outputs(self) -> int:
-        """How many results these are."""
+        """Number of results."""
         return len(self.entries)
 
     def __repr__(self) -> str:
@@ -298,7 +298,7 @@ class ComposedSymbol(AttributesOfNodes, Symbol):
         return ComposedSymbol([(n, i) for n in nodes for i in range(n.num_outputs())])
 
     def get_children(self) -> ComposedSymbol | None:
-        """What goes into the last operators as one group; None for a variable."""
+        """The inputs of the last operators as one group; None for a variable."""
         entries = [e for node in _unique(self.entries) for e in node.inputs if e[0].number is None]
         return ComposedSymbol(entries) if entries else None
 

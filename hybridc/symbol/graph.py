@@ -53,7 +53,7 @@ class SymbolNode:
         return None if self.op is None else self.op.as_number()
 
     def num_outputs(self) -> int:
-        """How many results a user sees."""
+        """Number of visible results."""
         return 1 if self.op is None else self.op.num_visible_outputs()
 
     def output_names(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""Shapes and dtypes in a composed graph: what follows from those of some inputs, forwards and backwards.
+"""Inference of shapes and dtypes in a composed graph from those of some inputs, forwards and backwards.
 
 It uses the operators' rules (``complete_shapes``, ``infer_shape``, ``complete_types``, ``infer_type``), forward and
 backward along the graph, to a fixed point. An unknown shape is None, an unknown size -1.
@@ -28,7 +28,7 @@ _PROBES = (5040, 10080)
 
 
 class _Inferred:
-    """What is known of every value of a graph: shapes, or dtypes."""
+    """The known shapes, or dtypes, of the values of a graph."""
 
     def __init__(self, entries: Sequence[Entry], what: str, given: Mapping[str, Any]) -> None:
         self.nodes = graph.topological(entries)
@@ -38,11 +38,11 @@ class _Inferred:
         self.changed = False
 
     def get(self, entry: Entry) -> Any:
-        """What is known of a value, or None."""
+        """The known shape or dtype of a value, or None."""
         return self.values.get((id(entry[0]), entry[1]))
 
     def put(self, entry: Entry, value: Any) -> None:
-        """Note what is known of a value now."""
+        """Note the known shape or dtype of a value."""
         known = self.get(entry)
         if value is not None and (known is None or value != known):  # NumPy takes None for float64
             self.values[id(entry[0]), entry[1]] = value
@@ -154,7 +154,7 @@ class Shapes(_Inferred):
 
 
 def _ask(op: Operator, shapes: list[Shape]) -> tuple[list[Shape | None], list[Shape | None]]:
-    """What ``infer_shape`` says of inputs and outputs; sizes that depend on unknown ones are -1."""
+    """The result of ``infer_shape`` for inputs and outputs; sizes that depend on unknown ones are -1."""
     if op.DRAWS:
         shapes = [*shapes, _KEY_SHAPE]
     if not any(-1 in s for s in shapes):
@@ -194,7 +194,7 @@ def is_known(shape: Shape | None) -> bool:
 
 
 def listed_shapes(entries: Sequence[Entry], args: Sequence[Any], kwargs: Mapping[str, Any], partial: bool) -> Any:
-    """What ``Symbol.infer_shape`` returns."""
+    """The result of ``Symbol.infer_shape``."""
     given = by_name(entries, args, kwargs, "infer_shape")
     for name, shape in given.items():
         if shape is not None and not isinstance(shape, tuple | list):
@@ -260,7 +260,7 @@ class Types(_Inferred):
 
 
 def listed_types(entries: Sequence[Entry], args: Sequence[Any], kwargs: Mapping[str, Any], partial: bool) -> Any:
-    """What ``Symbol.infer_type`` returns."""
+    """The result of ``Symbol.infer_type``."""
     found = Types(entries, by_name(entries, args, kwargs, "infer_type"))
     groups = [[found.get(e) for e in group] for group in _groups(entries)]
     if not partial and any(d is None for group in groups for d in group):

@@ -35,7 +35,7 @@ def to_json(entries: Sequence[Entry], remove_amp_cast: bool = True) -> str:
 
 
 def _graph(entries: Sequence[Entry], remove_amp_cast: bool, indent: int) -> dict[str, str]:
-    """What is written of a graph."""
+    """The members of a graph's JSON object."""
     writer = _GraphWriter(remove_amp_cast)
     heads = writer.add(entries)
     starts = [0]
@@ -87,7 +87,7 @@ class _Written:
     graphs: list[list[Entry]] = field(default_factory=list[list[Entry]])
 
     def members(self, indent: int) -> dict[str, str]:
-        """What is written of it, in order."""
+        """The members of the node's JSON object, in order."""
         inputs = [[*entry, int(i in self.states)] for i, entry in enumerate(self.inputs)]
         attrs = _object({k: _string(v) for k, v in sorted(self.attrs.items())}, indent)
         shown = {"attrs": attrs} if self.attrs else {}
@@ -117,7 +117,7 @@ class _GraphWriter:
         return [self._place(entry, None, "") for entry in entries]
 
     def _place(self, entry: Entry, like: tuple[int, int] | None, name: str) -> tuple[int, int]:
-        """Where a value is in the file; a number is made an array, shaped as the one at ``like``."""
+        """The entry of a value in the file; a number is made an array, shaped as the one at ``like``."""
         node, index = entry
         if node.number is None:
             return self._places[id(node)][index]

@@ -121,7 +121,7 @@ def function_nodes(function: func.FuncOp, origins: Origins | None = None) -> Fun
 
 
 def roles_of(function: func.FuncOp) -> list[str]:
-    """What each argument is: data, parameter, key, …"""
+    """The role of each argument: data, parameter, key, …"""
     roles = function.attributes.get("hybrid.roles")
     if not isinstance(roles, ArrayAttr):
         return ["data"] * len(function.body.block.args)

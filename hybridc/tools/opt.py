@@ -33,12 +33,11 @@ from hybridc.dialects.mlir.hybrid import dialects
 from hybridc.dialects.mlir.hybrid_rt import HybridRt
 from hybridc.dialects.mlir.tensor import Tensor
 from hybridc.errors import MXNetError
-from hybridc.ir.host import numbers_of
 from hybridc.ir.kernel import analyse
-from hybridc.ir.structured import is_host, kernels
+from hybridc.ir.structured import is_host, kernels, numbers_of
 from hybridc.ir.values import functions
 from hybridc.lower.llvm.codegen.expand_math import ExpandMath
-from hybridc.lower.llvm.codegen.llvm_ops import NativeLLVM
+from hybridc.lower.llvm.codegen.llvm_ir import NativeLLVM
 from hybridc.lower.llvm.codegen.loops_to_llvm import LoopsToLLVM
 from hybridc.lower.llvm.gemm.prepack_operands import PrepackOperands
 from hybridc.lower.llvm.schedule_regions import ScheduleRegions

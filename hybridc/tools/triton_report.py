@@ -1,4 +1,4 @@
-"""What Triton makes of functions, without a GPU: registers, shared memory, wide accesses, tensor-core instructions.
+"""A report of Triton's code of functions, without a GPU: registers, shared memory, wide accesses, tensor cores.
 
 ``report`` compiles in a process of its own, as one in which functions are interpreted cannot compile.
 """
@@ -36,7 +36,7 @@ class Compiled:
     """A function compiled in one configuration for one target.
 
     ``registers`` are those of a thread, ``spilled`` the bytes of them that went to memory, ``shared`` the bytes of a
-    program's shared memory. ``wide`` counts the accesses of 16 bytes to the card's memory, ``narrow`` the others,
+    program's shared memory. ``wide`` counts the accesses of 16 bytes to global memory, ``narrow`` the others,
     ``tensor`` the instructions of tensor cores, and ``factors`` names the element types that these multiply.
     """
 
@@ -69,7 +69,7 @@ def fitting(configs: Sequence[Config], target: str) -> Config:
 
 
 def report(work: Iterable[Work], targets: Sequence[str] = (NVIDIA_H100,)) -> list[Compiled]:
-    """What becomes of each function in its configuration and with its numbers, for each target.
+    """The compiled form of each function in its configuration and with its scalars, for each target.
 
     All arrays begin at multiples of 16 bytes.
     """
@@ -136,7 +136,7 @@ def _nvidia(asm: dict[str, Any]) -> dict[str, Any]:
 
 
 def _resources(binary: bytes) -> str:
-    """What a tool that Triton brings along says about a binary."""
+    """The output of a tool of Triton's package for a binary."""
     import triton
 
     tool = Path(str(triton.__file__)).parent / "backends" / "nvidia" / "bin" / "cuobjdump"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from hybridc.dialects.error_context import located
+from hybridc.dialects.error_context import raise_located
 from hybridc.dialects.gradient import vjp
 from hybridc.errors import MXNetError
 from hybridc.ground.hooks import HOOKS
@@ -66,8 +66,7 @@ def _pull_back(F: Any, trace: Trace, node: TraceNode, grads: dict[int, TracedSym
     except MXNetError as error:
         if node.location is None:
             raise
-        told = located(error, node.location)
-        raise told from told.__cause__
+        raise_located(error, node.location)
     for value, grad in zip(node.inputs, found, strict=True):
         if grad is not None:
             known = grads.get(id(value))

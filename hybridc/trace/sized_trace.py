@@ -1,4 +1,4 @@
-"""A trace whose sizes are symbolic: what the compiler makes of it holds for other sizes, too."""
+"""A trace whose sizes are symbolic: kernels compiled from it hold for other sizes, too."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hybridc.trace.tracer import Trace
 
 
 def with_free_sizes(trace: Trace, sizes: Sizes) -> Trace:
-    """The trace again, with the sizes of its arguments free, and what users computed from them and gave to operators.
+    """The trace again, with free sizes of its arguments, and of attributes that users computed from them.
 
     They do that with plain integers. So indices are free sizes, too: how they relate to others is recorded when they
     meet. An integer of a shape that is as large as a size before is taken for that size, which is checked of other
@@ -31,7 +31,7 @@ def with_free_sizes(trace: Trace, sizes: Sizes) -> Trace:
 
 
 def with_known_sizes(trace: Trace, sizes: Sizes) -> Trace:
-    """The trace with symbolic sizes again, where inference told which are equal to others, or to those of weights."""
+    """The trace with symbolic sizes again, where inference finds which equal others, or those of weights."""
 
     def known(values: Any) -> Any:
         if not isinstance(values, tuple):

@@ -18,7 +18,7 @@ from hybridc.array.dispatch import as_scalar
 from hybridc.array.ndarray import NDArray
 from hybridc.context import Context, cpu
 from hybridc.dialects import operator_registry
-from hybridc.dialects.error_context import located, pair, raise_in_context
+from hybridc.dialects.error_context import located, pair, raise_in_context, raise_located
 from hybridc.dialects.operator import Operator
 from hybridc.dtypes import is_float
 from hybridc.errors import ArgumentTypeError, MXNetError, ParameterShapeError, ShapeError, TraceError
@@ -151,8 +151,7 @@ class Trace:
         try:
             yield
         except MXNetError as error:
-            told = located(error, self._line(error))
-            raise told from told.__cause__
+            raise_located(error, self._line(error))
         except Exception as error:
             if not getattr(error, "__notes__", None):
                 error.add_note(f"raised while tracing {self._line(error)}")
@@ -240,10 +239,10 @@ class Trace:
         except MXNetError as error:
             if node.location is None:
                 raise
-            told = located(error, node.location)
-            if isinstance(told, ShapeError) and not all(_is_closed(s.shape) for s in node.inputs):
-                raise ParameterShapeError(str(told)) from told.__cause__
-            raise told from told.__cause__
+            if isinstance(error, ShapeError) and not all(_is_closed(s.shape) for s in node.inputs):
+                shown = located(error, node.location)
+                raise ParameterShapeError(str(shown)) from shown.__cause__
+            raise_located(error, node.location)
         except Exception as error:
             raise_in_context(node.op, "infer_shape", error)
             raise

@@ -62,43 +62,43 @@ def test_what_is_right_passes():
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        (CALL, "@k is no kernel and no declared function of the host"),
+        (CALL, "@k is neither a kernel nor a declared host function"),
         (
             f"func.func @f{SIGN} {{ %y = math.exp %x : tensor<2x3xf32>\nfunc.return %y : tensor<2x3xf32> }}",
             "a function holds calls of kernels and of the host, views, concatenation and constants",
         ),
-        (f"func.func @f{SIGN} {{ func.return %x : tensor<2x3xf32> }}", "result 0 is no array of its own"),
+        (f"func.func @f{SIGN} {{ func.return %x : tensor<2x3xf32> }}", "result 0 is not a fresh array"),
         (
             "func.func @f(%x: tensor<2xf32>) -> tensor<2x1xf32> {\n%y = tensor.expand_shape %x [[0, 1]] "
             "output_shape [2, 1] : tensor<2xf32> into tensor<2x1xf32>\nfunc.return %y : tensor<2x1xf32> }",
-            "result 0 is no array of its own",
+            "result 0 is not a fresh array",
         ),
         (CALL.replace("return %y :", "return %y, %y :").replace("-> tensor<2x3xf32> {", "-> (tensor<2x3xf32>, "
          "tensor<2x3xf32>) {").replace("return %y, %y : tensor<2x3xf32>", "return %y, %y : tensor<2x3xf32>, "
-         "tensor<2x3xf32>") + kernel(), "result 1 is no array of its own"),
+         "tensor<2x3xf32>") + kernel(), "result 1 is not a fresh array"),
         (kernel(inside="%i = tensor.empty() : tensor<2xf32>"),
          "a body holds arith, math, linalg.index, tensor.extract and linalg.yield"),
-        (kernel(domains=""), "@k has 0 domains, and this is of nest 0"),
-        (kernel(axes=AXES + ", hybrid.loop_nest = 1 : i64"), "@k has 1 domains, and this is of nest 1"),
-        (kernel(axes=""), "it has 2 loops, and hybrid.axes is []"),
-        (kernel(axes="hybrid.axes = array<i64: 1, 0>"), "loop 0 of size 2 is not axis 1 of the domain [2, 3]"),
-        (kernel(axes="hybrid.axes = array<i64: 0, -1>"), "loop 1 of size 3 is not axis -1 of the domain [2, 3]"),
-        (kernel(axes="hybrid.axes = array<i64: 0, 2>"), "loop 1 of size 3 is not axis 2 of the domain [2, 3]"),
+        (kernel(domains=""), "@k has 0 iteration spaces, but this op is of nest 0"),
+        (kernel(axes=AXES + ", hybrid.loop_nest = 1 : i64"), "@k has 1 iteration spaces, but this op is of nest 1"),
+        (kernel(axes=""), "it has 2 loops, but hybrid.axes is []"),
+        (kernel(axes="hybrid.axes = array<i64: 1, 0>"), "loop 0 of size 2 is not axis 1 of the iteration space [2, 3]"),
+        (kernel(axes="hybrid.axes = array<i64: 0, -1>"), "size 3 is not axis -1 of the iteration space [2, 3]"),
+        (kernel(axes="hybrid.axes = array<i64: 0, 2>"), "loop 1 of size 3 is not axis 2 of the iteration space [2, 3]"),
         (
             MATMUL.format(axis=-1, second="").replace("axes = array<i64: 0, 1", "axes = array<i64: 0, 0"),
-            "two loops are one axis: [0, 0, -1]",
+            "two loops have the same axis: hybrid.axes is [0, 0, -1]",
         ),
-        (MATMUL.format(axis=1, second=""), "loop 2 of size 2 is not axis 1 of the domain [2, 2]"),
+        (MATMUL.format(axis=1, second=""), "loop 2 of size 2 is not axis 1 of the iteration space [2, 2]"),
         (
             MATMUL.format(
                 axis=-1,
                 second="%w = linalg.matmul {hybrid.axes = array<i64: 0, 1, -1>} ins(%y, %x : tensor<2x2xf32>, "
                 "tensor<2x2xf32>) outs(%z : tensor<2x2xf32>) -> tensor<2x2xf32>",
             ),
-            "a nest has at most one contraction",
+            "a loop nest has more than one contraction",
         ),
         (f"func.func private @k{SIGN} {{ %y = math.exp %x : tensor<2x3xf32>\nfunc.return %y : tensor<2x3xf32> }}",
-         "a function holds loops, and what they begin from"),
+         "a function holds linalg ops, constants and empty tensors"),
     ],
 )  # fmt: skip
 def test_what_does_not_belong_into_kernels_is_found(text, expected):

@@ -8,11 +8,12 @@ import pytest
 import hybridc as mx
 from hybridc.gluon.nn import HybridLambda
 from hybridc.ir import spec
+from hybridc.ir.costs import HIDE_PACKING as ROWS
 from hybridc.ir.structured import kernels
 from hybridc.ir.values import functions
 from hybridc.lower.llvm.gemm import choose_gemm, prepack_operands
 from hybridc.lower.llvm.gemm.gemm_region import registers
-from hybridc.lower.llvm.gemm.prepack_operands import ROWS, PrepackOperands
+from hybridc.lower.llvm.gemm.prepack_operands import PrepackOperands
 from hybridc.transforms.kernels.merge_contractions import MergeContractions
 from hybridc.transforms.kernels.split_contractions import SplitContractions
 from tests.lower.llvm.guarded import Native, lowered, native_kernels

@@ -107,5 +107,5 @@ def test_a_plan_whose_functions_python_cannot_name_is_refused(name):
     module = Parser(pipeline.context(), "func.func @f() { func.return }").parse_module()
     function = module.body.block.first_op
     function.sym_name = StringAttr(name)
-    with pytest.raises(VerifyError, match="Python has no such names"):
+    with pytest.raises(VerifyError, match="its name must be a Python identifier, no keyword"):
         emit(module, name, 1)

@@ -45,14 +45,14 @@ def module(text):
         (
             "graph",
             "func.func @f(%x: tensor<*xf32>) { func.return }",
-            "func.func is not allowed on the graph level: tensor<*xf32> is not a tensor of known shape",
+            "func.func is not allowed on the graph level: tensor<*xf32> is not a tensor of static shape",
         ),
         (
             "primitive",
             f"func.func @f{SIGN} {{ %y = hybrid.softmax %x : (tensor<2xf32>) -> tensor<2xf32>\n"
             "func.return %y : tensor<2xf32> }",
-            "hybrid.softmax is not allowed on the primitive level: it is made of other operators, which decompose puts "
-            "in its place",
+            "hybrid.softmax is not allowed on the primitive level: it is a composite operator; decompose replaces "
+            "it by primitive ones",
         ),
         (
             "structured",
@@ -70,13 +70,13 @@ def module(text):
         (
             "structured",
             "func.func @f(%x: tensor<?xf32>) { func.return }",
-            "func.func is not allowed on the structured level: the shape of tensor<?xf32> is not known",
+            "func.func is not allowed on the structured level: tensor<?xf32> has a dynamic shape",
         ),
         (
             "structured",
             f"func.func @f{SIGN} {{ %y = func.call @g(%x) : (tensor<2xf32>) -> tensor<2xf32>\n"
             f"func.return %y : tensor<2xf32> }}\nfunc.func private @g{SIGN} {{ func.return %x : tensor<2xf32> }}",
-            "func.call is not allowed on the structured level: @g is no declared function of the host",
+            "func.call is not allowed on the structured level: @g is not a declared host function",
         ),
         (
             "structured",
@@ -93,7 +93,8 @@ def module(text):
         (
             "structured",
             GENERIC.format(f"affine_map<(i, j) -> (j, i floordiv 2)>, {OUT}", BOTH, ""),
-            "linalg.generic is not allowed on the structured level: (d0 floordiv 2) is no sum of loops times numbers",
+            "linalg.generic is not allowed on the structured level: (d0 floordiv 2) is not an affine sum of "
+            "loops with constant factors",
         ),
         (
             "structured",
@@ -117,7 +118,7 @@ def module(text):
             "kernels",
             f"func.func private @k{SIGN} {{ %y = hybrid.sort %x : (tensor<2xf32>) -> tensor<2xf32>\n"
             "%z = hybrid.exp %y : (tensor<2xf32>) -> tensor<2xf32>\nfunc.return %z : tensor<2xf32> }",
-            "hybrid.sort is not allowed on the kernels level: a function holds loops, and what they begin from",
+            "hybrid.sort is not allowed on the kernels level: a function holds linalg ops, constants and empty tensors",
         ),
         (
             "plan",

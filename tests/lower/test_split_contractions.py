@@ -11,10 +11,11 @@ import hybridc as mx
 from hybridc.compile import pipeline
 from hybridc.compile.stages import Traced
 from hybridc.ir import spec
+from hybridc.ir.costs import WORTH_PACKING as ROWS
 from hybridc.ir.kernel import analyse
 from hybridc.ir.structured import is_host, kernels, shape_of
 from hybridc.trace.tracer import trace_call
-from hybridc.transforms.kernels.merge_contractions import ROWS, MergeContractions
+from hybridc.transforms.kernels.merge_contractions import MergeContractions
 from hybridc.transforms.kernels.split_contractions import SplitContractions
 from tests.lower.evaluate import Evaluator
 from tests.test_properties import Net, programs

@@ -61,7 +61,7 @@ def test_scratch_that_is_understated(target):
 
     _, emit = planned(traced(two_norms, (300, 300)), target, halve)
     assert sizes
-    with pytest.raises(VerifyError, match=r"memory plan: @\w+ is given 0 bytes of scratch, and its code needs \d+"):
+    with pytest.raises(VerifyError, match=r"memory plan: @\w+ needs \d+ bytes of scratch, got 0"):
         emit()
     planned(traced(two_norms, (300, 300)), target, lambda _: None)[1]()
 
@@ -84,7 +84,7 @@ def test_in_place_where_elements_are_read_later(target):
     module, emit = planned(traced(multiplied, (32, 32)), target, claim)
     with pytest.raises(VerifyError, match=r"over its argument .* declares, but it (sums|reads other)"):
         RUN(Context(), module)
-    with pytest.raises(VerifyError, match=r"is to write result 0 over argument \d, which its code reads later"):
+    with pytest.raises(VerifyError, match=r"overwrites argument \d with result 0, but its code reads it later"):
         emit()
 
 

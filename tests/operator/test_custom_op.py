@@ -168,14 +168,14 @@ def test_reading_an_undeclared_gradient(read):
     with autograd.record():
         y = nd.Custom(x, op_type="loss2")
     with pytest.raises(
-        MXNetError, match=r"out_grad\[0\] is not there in backward: Prop was made with need_top_grad=False"
+        MXNetError, match=r"out_grad\[0\] is not available in backward: Prop was made with need_top_grad=False"
     ):
         y.backward()
 
 
 def test_backward_dependencies(apply):
     def backward(self, req, out_grad, in_data, out_data, in_grad, aux):
-        with pytest.raises(MXNetError, match=r"in_data\[0\] is not there"):
+        with pytest.raises(MXNetError, match=r"in_data\[0\] is not available"):
             in_data[0].asnumpy()
         self.assign(in_grad[0], req[0], out_grad[0] * out_data[0])
 

@@ -382,13 +382,13 @@ def test_a_triton_function_with_other_parameters():
 @pytest.mark.parametrize(
     ("make", "text"),
     [
-        (lambda: mx.op.TritonKernel(None, (1,)), "TritonKernel: the kernel is a function, got None"),
+        (lambda: mx.op.TritonKernel(None, (1,)), "TritonKernel: the kernel must be a function, got None"),
         (lambda: mx.op.TritonKernel(takes_two, ()), "TritonKernel: grid has one to three axes, got ()"),
-        (lambda: mx.op.TritonKernel(takes_two, 4), "TritonKernel: grid takes whole numbers of Python's, got 4"),
-        (lambda: mx.op.TritonKernel(takes_two, (1,), (1.5,)), "TritonKernel: numbers takes whole numbers of Python's"),
-        (lambda: mx.op.LoopKernel(scaled, 2.5), "LoopKernel: extent takes whole numbers of Python's, got [2.5]"),
-        (lambda: mx.op.LoopKernel(scaled, 2, "12"), "LoopKernel: numbers takes whole numbers of Python's, got '12'"),
-        (lambda: mx.op.LoopKernel("x", 2), "LoopKernel: the kernel is a function, got 'x'"),
+        (lambda: mx.op.TritonKernel(takes_two, 4), "TritonKernel: grid takes Python integers, got 4"),
+        (lambda: mx.op.TritonKernel(takes_two, (1,), (1.5,)), "TritonKernel: numbers takes Python integers"),
+        (lambda: mx.op.LoopKernel(scaled, 2.5), "LoopKernel: extent takes Python integers, got [2.5]"),
+        (lambda: mx.op.LoopKernel(scaled, 2, "12"), "LoopKernel: numbers takes Python integers, got '12'"),
+        (lambda: mx.op.LoopKernel("x", 2), "LoopKernel: the kernel must be a function, got 'x'"),
     ],
 )
 def test_descriptions_that_are_wrong(make, text):

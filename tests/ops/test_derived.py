@@ -217,8 +217,8 @@ def test_steps_without_a_known_gradient():
     with pytest.raises(UnsupportedError) as error:
         backward(nd.remains)
     assert str(error.value) == (
-        "operator derived.remains: the gradient of the step b.fmod is not known; give the operator a "
-        "gradient(self, F, dy, …) of its own"
+        "operator derived.remains: the step b.fmod of its scalar body has no gradient rule; give the "
+        "operator a gradient(self, F, dy, …) of its own"
     )
 
 

@@ -8,9 +8,9 @@ from xdsl.dialects.builtin import IntegerAttr
 
 from benchmarks.workloads import WORKLOADS
 from hybridc.compile import pipeline
+from hybridc.compile.collector import collector_at_rest
 from hybridc.compile.stages import Traced
 from hybridc.dialects.mlir.hybrid_rt import ArenaOp
-from hybridc.ground.collector import collector_at_rest
 from hybridc.trace.tracer import trace_call
 from hybridc.transforms.memory.verify_plan import VerifyPlan
 from tests.slices import one_in

@@ -6,6 +6,7 @@ These tests verify the IR, as with ``HYBRIDC_VERIFY``: each such graph is compar
 from __future__ import annotations
 
 import dataclasses
+import json
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -17,10 +18,11 @@ from benchmarks import workloads
 from hybridc.compile import new_sizes, targets, trace_key, warm_start
 from hybridc.compile.stages import Traced
 from hybridc.errors import MXNetError, RecompileError, VerifyError
-from hybridc.ir.native_plan import Position
+from hybridc.ir.costs import WORTH_PACKING as ROWS
+from hybridc.ir.planned import Position
+from hybridc.lower.llvm import kernel_cache
 from hybridc.options import OPTIONS
-from hybridc.trace.tracer import trace_call
-from hybridc.transforms.kernels.merge_contractions import ROWS
+from hybridc.trace.tracer import Trace, trace_call
 from tests.random_programs import EXAMPLES, FLOATS, INTEGERS, Net, programs
 from tests.test_random_programs import SETTINGS
 
@@ -99,6 +101,22 @@ def test_encoder(recorded):
 
 def test_attention():
     assert agrees(workloads.Attention(), lambda n: [array(n, 8, 16, 64) * w for w in (0.1, 0.2, 0.3)], FEW) >= 4
+
+
+def test_tiles_of_an_attention_are_made_once_for_all_batches(monkeypatch):
+    """And for no other length of the sequences."""
+    made = []
+    tiles = kernel_cache.tile_kernels
+    monkeypatch.setattr(kernel_cache, "tile_kernels", lambda *given: made.append(given[1]) or tiles(*given))
+    monkeypatch.setattr(new_sizes, "OPTIONS", dataclasses.replace(OPTIONS, verify=False))
+    net = workloads.Attention()
+    net.hybridize()
+    counts = []
+    for shape in ((12, 8, 64, 64), (9, 8, 64, 64), (10, 8, 64, 64), (10, 8, 96, 64)):
+        net(*[array(*shape)] * 3)
+        counts.append(len(made))
+    assert 0 < counts[0] == counts[1] == counts[2] < counts[3]
+    assert planned(net) >= 2
 
 
 @pytest.mark.long
@@ -266,6 +284,38 @@ def test_what_an_operator_gives_counts_at_every_size():
     assert planned(net)
 
 
+@mx.op.register("sized.halved")
+class Halved(mx.op.Composite):
+    """The first half of the rows, by a library that knows Python's own integers only"""
+
+    def infer_shape(self, shapes):
+        ((n, *rest),) = shapes
+        return shapes, [(json.loads(json.dumps(n)) // 2, *rest)]
+
+    def decompose(self, F, x):
+        return F.slice_axis(x, axis=0, begin=0, end=x.shape[0] // 2)
+
+
+def test_operators_that_know_plain_integers_only():
+    """What they are in is compiled for each size, and gives what it gives eagerly."""
+    net = mx.gluon.nn.HybridLambda(lambda F, x: F.halved(F.exp(x)) * 2)
+    assert agrees(net, lambda n: [array(n, 3)], (4, 8, 6), [False]) == 0
+
+
+def test_a_defect_of_the_compiler_is_raised(monkeypatch):
+    """Though without symbolic sizes there would be none."""
+
+    def emit(trace, *given):
+        if getattr(trace, "is_symbolic", False):
+            raise KeyError("symbolic sizes lead it astray")
+        return whole(trace, *given)
+
+    whole = Trace.emit
+    monkeypatch.setattr(Trace, "emit", emit)
+    with pytest.raises(KeyError, match="astray"):
+        graph(mlp(), 4)
+
+
 def test_attached_attributes():
     """What was made before one was attached is not used after it."""
     net = workloads.Softmax()
@@ -419,19 +469,19 @@ def test_verification_finds_a_wrong_plan(wrong):
     compiled = traced(net, 6).optimize().lower().compile()
     new_sizes._compare(graphs[-1], compiled)
     program = graphs[-1].forward.program
-    place = next(i for i, (_, phase) in enumerate(program.steps) if any(phase.numbers))
-    function, phase = program.steps[place]
+    place = next(i for i, (_, region) in enumerate(program.steps) if any(region.numbers))
+    function, region = program.steps[place]
     match wrong:
         case "offset":
-            first, *others = phase.buffers
-            phase = dataclasses.replace(phase, buffers=(Position(first.slot, first.offset + 64), *others))
+            first, *others = region.buffers
+            region = dataclasses.replace(region, buffers=(Position(first.slot, first.offset + 64), *others))
         case "numbers":
-            phase = dataclasses.replace(phase, numbers=bytes(len(phase.numbers)))
+            region = dataclasses.replace(region, numbers=bytes(len(region.numbers)))
         case "extent":
-            phase = dataclasses.replace(phase, extent=phase.extent + 1)
+            region = dataclasses.replace(region, extent=region.extent + 1)
         case _:
             program.arena -= 64
-    program.steps[place] = (function, phase)
+    program.steps[place] = (function, region)
     with pytest.raises(VerifyError, match="planned for a new size"):
         new_sizes._compare(graphs[-1], compiled)
 
@@ -456,7 +506,7 @@ def test_builders_are_forgotten():
     net = mlp()
     for n in (4, 8, 6):
         found = graph(net, n)
-    with pytest.raises(LookupError, match="compiled before"):
+    with pytest.raises(LookupError, match="has no IR"):
         found.forward.program.functions_called()[0].build()
 
 
@@ -511,3 +561,20 @@ def test_an_axis_of_two_sizes_is_no_size():
             return F.broadcast_to(F.max(x, axis=(0, 1, 2), keepdims=True), shape=(2, 1, 1)) * 2
 
     agrees(Repeated(), lambda n: [array(n, 2, 3)], (2, 3, 7, 4, 9), [False])
+
+
+def test_sizes_may_become_equal():
+    """Then a compilation takes both for one: the kernels are the same, though it cannot tell which size varied."""
+
+    class Parts(mx.gluon.HybridBlock):
+        def hybrid_forward(self, F, x):
+            return F.sum(x, axis=0), F.reshape(x, shape=(1, x.shape[1], 1, x.shape[2]))
+
+    net = Parts()
+    net.hybridize()
+    for shape in ((1, 2, 3), (1, 2, 2), (1, 3, 3)):
+        x = array(*shape)
+        total, parts = net(x)
+        np.testing.assert_array_equal(total.asnumpy(), x.asnumpy()[0])
+        np.testing.assert_array_equal(parts.asnumpy(), x.asnumpy()[:, :, None])
+    assert planned(net) == 2

@@ -10,7 +10,7 @@ import pytest
 
 from hybridc.dialects import operator_registry
 from hybridc.dialects.operator import Operator
-from hybridc.ground.serialize import NOT_KEPT, NotWritable, from_bytes, to_bytes
+from hybridc.ground.serialize import NOT_SERIALISED, NotWritable, from_bytes, to_bytes
 from hybridc.ground.store import Store, keep, kept
 from hybridc.ir.planned import operator_written
 
@@ -25,7 +25,7 @@ class Shared:
     """Equal ones are one."""
 
     text: str
-    build: Any = field(default=len, compare=False, metadata=NOT_KEPT)
+    build: Any = field(default=len, compare=False, metadata=NOT_SERIALISED)
 
 
 @dataclass
@@ -47,7 +47,7 @@ class Whole(Base):
     arrays: list[np.ndarray[Any, Any]] = field(default_factory=lambda: list[Any]())
     value: Any = None
     operator: Operator | None = None
-    scratch: list[int] = field(default_factory=lambda: [7], metadata=NOT_KEPT)
+    scratch: list[int] = field(default_factory=lambda: [7], metadata=NOT_SERIALISED)
 
 
 def whole() -> Whole:
@@ -97,7 +97,7 @@ def test_what_is_cut_or_has_more_is_refused() -> None:
     for end in range(len(data)):
         with pytest.raises((ValueError, LookupError, TypeError)):
             from_bytes(Whole, data[:end])
-    with pytest.raises(ValueError, match="other bytes"):
+    with pytest.raises(ValueError, match="1 bytes are left after"):
         from_bytes(Whole, data + b"x")
 
 

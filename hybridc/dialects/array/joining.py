@@ -138,7 +138,7 @@ class _SplitOperator(Movement):
     squeeze_axis: bool = False
 
     def bounds(self, size: int) -> list[int]:
-        """Where the pieces begin, and where the last ends."""
+        """The indices at which slices begin, and at which the last ends."""
         raise ShapeError(f"{self.title()}: {size}")
 
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
@@ -153,7 +153,7 @@ class _SplitOperator(Movement):
             size = max(end - begin, 0)
             if self.squeeze_axis and size != 1:
                 raise ShapeError(
-                    f"{self.title()}: squeeze_axis needs pieces of size 1, axis {axis} of {shape} gives {size}"
+                    f"{self.title()}: squeeze_axis needs slices of size 1, axis {axis} of {shape} gives {size}"
                 )
             out.append((*shape[:axis], *(() if self.squeeze_axis else (size,)), *shape[axis + 1 :]))
         return shapes, out
@@ -223,7 +223,7 @@ class Split(_SplitOperator):
             (
                 ((2, 4),),
                 {"num_outputs": 2, "squeeze_axis": True},
-                "SliceChannel: squeeze_axis needs pieces of size 1, axis 1 of (2, 4) gives 2",
+                "SliceChannel: squeeze_axis needs slices of size 1, axis 1 of (2, 4) gives 2",
             ),
         ]
 

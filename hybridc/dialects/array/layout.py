@@ -346,7 +346,7 @@ def _planes(rank: int, axis1: int, axis2: int) -> tuple[tuple[int, ...], tuple[i
 
 
 def _diagonal(lead: int, columns: int, k: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Where the k-th diagonal of matrices of so many columns begins once they are flattened, and its step."""
+    """First index and step of the k-th diagonal in flattened matrices of so many columns."""
     return (*(0,) * lead, k if k >= 0 else -k * columns), (*(1,) * lead, columns + 1)
 
 

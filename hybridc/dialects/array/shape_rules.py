@@ -1,4 +1,4 @@
-"""Rules for shapes, NumPy's mostly: how they broadcast, which axes a reduction means, what is left of a shape then."""
+"""Rules for shapes, NumPy's mostly: broadcasting, the axes of a reduction, and the shape of its result."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def broadcast_shapes(title: str, names: Sequence[str], shapes: Sequence[Shape]) 
 
 
 def filled_shapes(shapes: list[Shape]) -> list[Shape]:
-    """The shapes with what is unknown of them, -1, as in those that are known: all are to be alike."""
+    """The shapes, with unknown sizes (-1) taken from known ones: all are to be equal."""
     known = next((s for s in shapes if -1 not in s), None)
     if known is None and len({len(s) for s in shapes}) == 1:  # each may know other sizes
         known = tuple(max(sizes) for sizes in zip(*shapes, strict=True))

@@ -9,9 +9,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from hybridc.dialects.operator import Bad, Elementwise, Sample, register
+from hybridc.dialects.operator import Bad, Elementwise, Reference, Sample, register
 from hybridc.dialects.operator_attribute import Shape
-from hybridc.dialects.sample import Reference
 from hybridc.dialects.scalar import NUMPY
 from hybridc.dtypes import is_float
 from hybridc.errors import ShapeError
@@ -421,7 +420,7 @@ class LogicalXor(Comparison):
 
 
 def other_than(inputs: Sequence[Any], neutral: float, commutes: bool = False) -> Any:
-    """The input beside a neutral constant, if that is what the result equals; else None."""
+    """The input beside a neutral constant, if the result equals it; else None."""
     x, y = inputs
     if y.constant is not None and y.constant == neutral and y.shape in ((), (1,) * len(x.shape)):
         return x

@@ -15,7 +15,7 @@ from hybridc.errors import ShapeError
 
 
 class Gemm(Product, Composite):
-    """What gemm and gemm2 share: the rows of a matrix may lie along another axis than the last but one."""
+    """Base of gemm and gemm2: the rows of a matrix may lie along another axis than the last but one."""
 
     transpose_a: Any = False
     transpose_b: Any = False

@@ -72,7 +72,7 @@ def spread(F: Any, y: Any, x: Any) -> Any:
 
 
 def count(x: Any, axes: Sequence[int]) -> int:
-    """How many elements are reduced to one."""
+    """Number of elements that are reduced to one."""
     n = 1
     for a in axes:
         n *= x.shape[a]

@@ -128,7 +128,7 @@ class DonatedOp(IRDLOperation):
     def verify_(self) -> None:
         """Verify that the operand is an argument of the function."""
         if not isinstance(self.argument, BlockArgument) or self.argument.type != self.array.type:
-            raise VerifyException("only an argument can be donated, as it is")
+            raise VerifyException("the operand must be an argument of the function, and the result of its type")
 
 
 @irdl_op_definition

@@ -17,7 +17,9 @@ class ExpandShapeOp(tensor.ExpandShapeOp):
         if shape_of(self.src) or len(self.reassociation):
             super().verify_()
         elif any(n != 1 for n in shape_of(self.result)):
-            raise VerifyException("a tensor without axes has one element")
+            raise VerifyException(
+                f"{self.name}: a rank-0 tensor expands to axes of size 1 only, got {shape_of(self.result)}"
+            )
 
 
 Tensor = Dialect(

@@ -81,7 +81,7 @@ class DivSqrtDim(Composite):
         return shapes, list(shapes)
 
     def factor(self, shape: Shape) -> float:
-        """What the data is multiplied with."""
+        """The factor of the data."""
         return max(shape[-1], 1) ** -0.5
 
     def decompose(self, F: Any, *inputs: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Operators that draw random numbers while training: Dropout, and what they have in common."""
+"""Operators that use random samples while training: Dropout, and their base."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ class Normalization(Composite):
         raise MXNetError(f"{self.title()} must override this")
 
     def parameters(self, data: Shape) -> int:
-        """How many numbers gamma and beta have."""
+        """Number of elements of gamma and of beta."""
         raise MXNetError(f"{self.title()} must override this")
 
     def aligned(self, data: Shape) -> Shape:

@@ -45,7 +45,7 @@ def log_softmax(x: Any, axis: int, temperature: float | None = None) -> Any:
 
 
 class AlongAxis(Composite):
-    """What softmax, softmin and log_softmax share: attributes, and their shape and dtype."""
+    """Base of softmax, softmin and log_softmax: attributes, and inference of shape and dtype."""
 
     SAME_DTYPE = False
 

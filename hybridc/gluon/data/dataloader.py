@@ -18,7 +18,7 @@ default_mp_batchify_fn = default_batchify_fn
 
 
 class _Pool(Protocol):
-    """Where batches are loaded; tickets stand for those under way."""
+    """A loader of batches; tickets stand for those under way."""
 
     def submit(self, indices: Sequence[Any], seed: int) -> Any:
         """Ask for a batch."""

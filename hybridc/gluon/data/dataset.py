@@ -96,7 +96,7 @@ class ArrayDataset(Dataset):
         return self._length
 
     def batch(self, indices: Sequence[int]) -> Any:
-        """What the default ``batchify_fn`` makes of these items, or None if some data is not an array.
+        """The batch that the default ``batchify_fn`` makes of these items, or None if some data is not an array.
 
         Rows are gathered at once instead of one by one.
         """

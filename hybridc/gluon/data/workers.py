@@ -35,14 +35,14 @@ Load = Callable[[Sequence[Any]], Any]
 
 
 class WorkerTraceback(Exception):
-    """Where an exception was raised in a worker: the cause of that exception in the main process."""
+    """The traceback of an exception in a worker, which is the cause of that exception in the main process."""
 
     def __str__(self) -> str:
         return f'\n"""\n{self.args[0]}"""'
 
 
 def too_slow(timeout: float) -> str:
-    """What to say of a batch that does not come."""
+    """The error of a batch that does not arrive."""
     return (
         f"a batch was not loaded within {timeout} seconds. Look for what blocks in the data set's "
         f"__getitem__ or in batchify_fn, or give the DataLoader a larger timeout"

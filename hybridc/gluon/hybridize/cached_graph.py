@@ -30,14 +30,14 @@ _REASONS = 100
 
 
 class _Nesting(NamedTuple):
-    """How arguments are nested, and on which GPU they are, if on one: a part of a signature."""
+    """The nesting of arguments, and the index of their GPU, if any: a part of a signature."""
 
     structure: Any
     context: Context | None = None
 
 
 class Entry:
-    """One signature: the trace, what it depends on, and the graphs made of it (with and without a backward)."""
+    """One signature: the trace, its guards, and the graphs compiled from it (with and without a backward)."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class Entry:
         self.again = _never
 
     def is_stale(self) -> bool:
-        """Whether what the trace depends on may be different now."""
+        """Whether a guard of the trace may fail now."""
         if self.epoch != ATTRIBUTE_EPOCH.value:
             return True
         return any(guard.changed() for guard in self.unnoticed) if self.unnoticed else False
@@ -89,7 +89,7 @@ class Entry:
         return result
 
     def moved(self) -> str | None:
-        """What the trace depends on and is different now, in words: an attribute, or a parameter's dtype or shape.
+        """A description of the guard that fails: an attribute, or a parameter's dtype or shape.
 
         The parameters' arrays are reloaded.
         """
@@ -137,7 +137,7 @@ class Entry:
 def traced_with_guards(
     block: Any, args: tuple[Any, ...], training: bool, varying: Set[str] = frozenset()
 ) -> tuple[Trace, Guards]:
-    """The trace of ``block(*args)``, and what must be as it was then for it to stand for other calls.
+    """The trace of ``block(*args)``, and the guards under which it stands for other calls.
 
     Floats at the paths ``varying`` are arguments of the graph where they can be.
     """
@@ -155,7 +155,7 @@ def traced_with_guards(
 
 
 class CachedGraph:
-    """What a hybridized block calls: finds or makes the graph for the arguments' signature and runs it.
+    """The callable of a hybridized block: it finds or makes the graph for the arguments' signature and runs it.
 
     The signature is the arguments' structure, shapes and dtypes, train mode, and the plain attributes that the forward
     read. At most ``HYBRIDC_CACHE_ENTRIES`` signatures are kept; the least recently used goes first, after those for
@@ -209,7 +209,7 @@ class CachedGraph:
         return entry.run(arrays) if result is None else result
 
     def _find(self, key: Signature, args: tuple[Any, ...]) -> Entry:
-        """The entry, made if it is missing or if what it depends on has changed."""
+        """The entry, made if it is missing or if one of its guards fails."""
         with self._lock.current:
             entry = self._entries.get(key)
             if entry is None:
@@ -328,7 +328,7 @@ class CachedGraph:
         return "\n".join(lines)
 
     def compilations(self) -> list[tuple[str, list[Traced]]]:
-        """What :meth:`explain` describes: each signature in words, and the first stage of each of its graphs."""
+        """The content of :meth:`explain`: a text for each signature, and the first stage of each of its graphs."""
         return [(f"signature {_describe(key)}{when}", entry.compilations()) for key, entry, when in self._kept()]
 
     def _kept(self) -> list[tuple[Signature, Entry, str]]:
@@ -342,7 +342,7 @@ def _never(_arrays: tuple[Any, ...]) -> None:
 
 
 def _again(entry: Entry, call: Callable[..., Any]) -> Callable[[tuple[Any, ...]], Any]:
-    """``call`` for other arguments; None if what a trace depends on, besides its arrays, may be different now."""
+    """``call`` for other arguments; None if a guard of the trace may fail now."""
     training, epoch, unnoticed = entry.trace.training, entry.epoch, entry.unnoticed
     sources = tuple([source for _, source in entry.others])
 

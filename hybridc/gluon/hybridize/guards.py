@@ -138,7 +138,7 @@ def type_of(value: Any) -> Any:
 
 
 def is_mutable(value: Any) -> bool:
-    """Whether what counts of a value may change without anybody's notice."""
+    """Whether a value that is a guard may change in place, unnoticed."""
     if isinstance(value, tuple) and class_of(value) is tuple:
         return any(map(is_mutable, _elements(value)))
     cls = type_of(value)
@@ -202,7 +202,7 @@ def look_up(holder: Any, name: str) -> Any:
 
 
 def in_class(cls: type, name: str) -> tuple[type | None, Any]:
-    """What a class has under a name, and which of its bases has it."""
+    """The attribute of a class by name, and the base that defines it."""
     for base in cls.__mro__:
         if name in base.__dict__:
             return base, base.__dict__[name]
@@ -263,7 +263,7 @@ class Guard:
         self._same = _CHANGES if changes else value
 
     def reason(self) -> str:
-        """What changed, in words."""
+        """A description of the change."""
         now = self.value()
         text = describe(now)
         text = text if text != self._text else f"another {class_of(now).__name__}"
@@ -302,7 +302,7 @@ class FloatGuard:
         return type_of(self.value()) is not float
 
     def reason(self) -> str:
-        """What changed, in words."""
+        """A description of the change."""
         return f"attribute {self.path} was a float, and is {describe(self.value())} now"
 
 
@@ -326,7 +326,7 @@ class NumbersGuard:
         return self._now() != self._kept
 
     def reason(self) -> str:
-        """What changed, in words."""
+        """A description of the change."""
         return f"an array of shape {self._array.shape} changed whose numbers were read while tracing"
 
 
@@ -345,7 +345,7 @@ class RecordingGuard:
         return STATE.recording is not self._recorded
 
     def reason(self) -> str:
-        """What changed, in words."""
+        """A description of the change."""
         return f"autograd.is_recording() is {STATE.recording}, compiled before for {self._recorded}"
 
 

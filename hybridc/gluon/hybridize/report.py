@@ -1,4 +1,4 @@
-"""What ``net.explain()`` gives: a text, and the same with all levels side by side as an HTML page."""
+"""The report of ``net.explain()``: a text, and the same with all levels side by side as an HTML page."""
 
 from __future__ import annotations
 

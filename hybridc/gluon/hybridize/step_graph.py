@@ -112,7 +112,7 @@ class StepEntry(Entry):
         self.bound = None
 
     def moved(self) -> str | None:
-        """What the trace depends on and is different now, in words."""
+        """A description of the guard that fails."""
         reason = super().moved()
         if reason is not None:
             return reason

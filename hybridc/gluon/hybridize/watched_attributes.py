@@ -1,4 +1,4 @@
-"""What a forward function reads while it is traced, at any depth: the guards of what is compiled of it.
+"""The attributes that a forward reads while it is traced, at any depth: the guards of its compiled graph.
 
 Blocks, and objects of users' classes that are met in their attributes, get a class that notes reads and writes while a
 trace runs. An attribute that the forward sets before it reads it is no guard: its value is made by every call.
@@ -66,7 +66,7 @@ _WATCHED: dict[int, tuple[int, type]] = {}
 
 
 class Reading:
-    """What one trace reads and writes."""
+    """The attributes that one trace reads and writes."""
 
     def __init__(self, varying: Set[str] = frozenset()) -> None:
         self._varying = varying

@@ -68,8 +68,9 @@ class GridContraction:
 class Attention:
     """A kernel that is an attention, with a ``softmax``, or the backward of one, with a ``delta``.
 
-    Axes are those of the middle: ``rows``, ``keys``, and ``batch``, all others. ``delta`` is the sum of each row of two
-    arrays, with the axes that it follows in the middle.
+    Axes are those of the middle: ``rows``, ``keys``, and ``batch``, all others. ``delta`` is the sum of each row of the
+    gradient times another array, with the axes that it follows in the middle, and that other along the axes of the last
+    contraction that is given.
     """
 
     kernel: Kernel
@@ -80,7 +81,7 @@ class Attention:
     rows: Axes
     keys: Axes
     softmax: OnlineSoftmax | None = None
-    delta: tuple[KernelOp, Axes] | None = None
+    delta: tuple[KernelOp, Axes, Read] | None = None
 
     @property
     def wide(self) -> DType:
@@ -261,8 +262,10 @@ def _read(nest: LoopNest, value: SSAValue) -> Axes | None:
     return found.pop() if len(found) == 1 else None
 
 
-def _delta(kernel: Kernel, middle: LoopNest, nest: LoopNest, grads: GridContraction) -> tuple[KernelOp, Axes] | None:
-    """The sum of the rows of two arrays, one of them the gradient, and what its dimensions follow in the middle."""
+def _delta(
+    kernel: Kernel, middle: LoopNest, nest: LoopNest, grads: GridContraction
+) -> tuple[KernelOp, Axes, Read] | None:
+    """The sum of the rows of two arrays, one of them the gradient; see :class:`Attention`."""
     if len(nest.ops) != 1 or nest.contraction is None:
         return None
     kernel_op = nest.contraction
@@ -272,7 +275,7 @@ def _delta(kernel: Kernel, middle: LoopNest, nest: LoopNest, grads: GridContract
     given = [r.value for r in kernel_op.reads]
     if given.count(grads.left.value) != 1 or any(v not in kernel.arguments for v in given):
         return None
-    own = next(r for r in kernel_op.reads if r.value is grads.left.value)
+    own, other = sorted(kernel_op.reads, key=lambda r: r.value is not grads.left.value)
     # The gradient's dimensions are rows, or batches, and columns: the same in the sum as in the contraction.
     place = dict(zip(own.axes, grads.left.axes, strict=True))
     kept = dict(zip(kernel_op.axes, axes, strict=True))
@@ -280,4 +283,5 @@ def _delta(kernel: Kernel, middle: LoopNest, nest: LoopNest, grads: GridContract
         return None
     if any(grads.where.get(kept[a]) != place[a] for a in own.axes if a in kept):
         return None
-    return kernel_op, axes
+    places = {a: grads.where.get(m, -1) for a, m in kept.items()} | place
+    return kernel_op, axes, Read(other.value, tuple(places[a] for a in other.axes))

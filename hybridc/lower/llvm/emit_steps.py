@@ -11,13 +11,12 @@ from xdsl.dialects.builtin import ModuleOp
 
 from hybridc.dialects.handwritten import ArraySpec, LoopKernel
 from hybridc.dialects.mlir.hybrid_rt import aligned
-from hybridc.ir.native_plan import NOT_LOADED, Grid, GridPart, NativeRegion, Position
-from hybridc.ir.planned import SlotView
+from hybridc.ir.planned import NOT_LOADED, Grid, GridPart, NativeRegion, Position, SlotView
 from hybridc.lower.emit_planned import PlanEmitter
 from hybridc.lower.llvm.kernel_cache import KernelCache
 from hybridc.lower.llvm.loops.kernel_builder import loop_kernel_region
 from hybridc.lower.llvm.loops.parallel_regions import (
-    GridPhase,
+    GridRegion,
     ParallelRegion,
     ParallelRegions,
     copy_region,
@@ -32,7 +31,7 @@ def emit(
 ) -> NativeSource:
     """The native plan of the planned function ``name``; with ``poison``, dead memory is filled with NaN.
 
-    ``codes`` have the module's kernels compiled, if they were needed before.
+    ``kernel_cache`` has the module's kernels, if they were compiled before.
     """
     emitter = _StepEmitter(module, name, KernelCache(threads) if kernel_cache is None else kernel_cache, poison)
     emitter.walk()
@@ -58,7 +57,7 @@ class _StepEmitter(PlanEmitter):
 
     def _step(
         self,
-        region: ParallelRegion | GridPhase,
+        region: ParallelRegion | GridRegion,
         buffers: tuple[Position, ...],
         scratch: Position | None,
         each: int,

@@ -7,29 +7,37 @@ in the thread's scratch memory; tiles follow from sizes alone, so results are th
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Protocol
 
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 
 from hybridc.dialects.mlir.hybrid_rt import aligned
 from hybridc.ground.machine import NOMINAL
-from hybridc.ir.costs import sharing
-from hybridc.ir.grid_kernel import TileKernel, shared_axes, tile_kernels, tile_of
-from hybridc.ir.kernel import Kernel, analyse
-from hybridc.ir.native_plan import Position
-from hybridc.ir.strides import row_major
+from hybridc.ground.sizes import row_major
+from hybridc.ir.costs import WORTH_PACKING, sharing
+from hybridc.ir.grid_kernel import GridIndex, TileKernel, contractions_apart, index_kernel, tile_of
+from hybridc.ir.kernel import Kernel, LoopNest, analyse
+from hybridc.ir.planned import Position
 from hybridc.ir.structured import Shape, dtype_of, shape_of
-from hybridc.lower.llvm.loops.copy_loops import Strides
-from hybridc.lower.llvm.loops.parallel_regions import GridPhase, ParallelRegion, ParallelRegions, TilePhase
+from hybridc.lower.llvm.loops.parallel_regions import GridRegion, ParallelRegion, ParallelRegions, Strides, TileRegion
 
 # Bytes that nests make for each other at a tile: as much as the third cache holds. Tiles that are cut smaller have at
-# least so many rows, with which packing a contraction's other operand, as long as multiplying ten, pays.
-CACHED, FEWEST = NOMINAL.third, 64
+# least so many rows, as a contraction's other operand is packed again for each.
+CACHED, FEWEST = NOMINAL.third, WORTH_PACKING
 
 
 class TileKernelCache(Protocol):
-    """What makes the code of the nests at a tile."""
+    """What makes the nests at a tile, and their code."""
+
+    def tiles(
+        self, kernel: Kernel, nests: Sequence[LoopNest], tile: Shape
+    ) -> tuple[list[TileKernel], TileKernelCache]: ...
+
+    def kernel(self, function: FuncOp) -> Kernel: ...
 
     def of(
         self, kernel: Kernel, strides: Mapping[int, Strides], inplace: Sequence[tuple[int, int]] = ()
@@ -40,35 +48,45 @@ class TileKernelCache(Protocol):
 
 def grid_regions(kernel: Kernel, strides: Mapping[int, Strides], kernel_cache: TileKernelCache) -> ParallelRegions:
     """The parallel region of a kernel with a grid; ``strides`` of those that may be no plain arrays."""
-    tile = tile_of(kernel, shared_axes(kernel), CACHED, FEWEST)
-    writer = _GridWriter(kernel, strides, kernel_cache, tile)
-    for nest in tile_kernels(kernel, tile):
+    tile, nests = tile_of(kernel, CACHED, FEWEST), contractions_apart(kernel.nests)
+    tiles, own = kernel_cache.tiles(kernel, nests, tile)
+    writer = _GridWriter(kernel, strides, own, tile, nests)
+    for nest in tiles:
         writer.add(nest)
-    return ParallelRegions([writer.region()] if math.prod(writer.sizes) else [])
+    return ParallelRegions([*writer.before, writer.region()] if math.prod(writer.sizes) else [], writer.locals)
 
 
 class _GridWriter:
     def __init__(
-        self, kernel: Kernel, strides: Mapping[int, Strides], kernel_cache: TileKernelCache, tile: Shape
+        self,
+        kernel: Kernel,
+        strides: Mapping[int, Strides],
+        kernel_cache: TileKernelCache,
+        tile: Shape,
+        nests: Sequence[LoopNest],
     ) -> None:
-        self.kernel_cache, self.tile = kernel_cache, tile
+        self.kernel, self.kernel_cache, self.tile = kernel, kernel_cache, tile
         domain = kernel.nests[0].domain
         self.sizes = tuple(domain[a] // n for a, n in zip(kernel.grid[0], tile, strict=True))
         values = [*kernel.arguments, *kernel.results]
-        self.numbers = {v: i for i, v in reversed([*enumerate(values)])}
-        self.strides = {v: strides.get(i, row_major(shape_of(v))) for i, v in enumerate(values)}
+        self.numbers: dict[SSAValue | GridIndex, int] = {v: i for i, v in reversed([*enumerate(values)])}
+        self.strides: dict[SSAValue | GridIndex, Strides] = {
+            v: strides.get(i, row_major(shape_of(v))) for i, v in enumerate(values)
+        }
+        self.before: list[ParallelRegion | GridRegion] = []  # they fill the arrays of indices, which are locals
+        self.locals: list[int] = []
         self.buffers: dict[tuple[int, tuple[int, ...]], int] = {}  # by the kernel's, and steps
-        self.inner: dict[SSAValue, int] = {}  # where values of a tile lie in scratch
-        self.readers: dict[SSAValue, list[int]] = {}
-        for nest in kernel.nests:
-            for value in {r.value for s in nest.ops for r in s.reads}:
-                self.readers.setdefault(value, []).append(nest.number)
+        self.inner: dict[SSAValue | GridIndex, int] = {}  # where values of a tile lie in scratch
+        self.readers = Counter(v for nest in nests for v in {r.value for s in nest.ops for r in s.reads})
         self.end = 0
-        self.parts: list[TilePhase] = []
+        self.parts: list[TileRegion] = []
 
     def add(self, nest: TileKernel) -> None:
         """Compute a nest after those before."""
-        kernel = analyse(nest.function)
+        kernel = self.kernel_cache.kernel(nest.function)
+        for index in nest.arguments:
+            if isinstance(index, GridIndex) and index not in self.numbers:
+                self._index(index)
         values = [*nest.arguments, *nest.results]
         strides = {i: self.strides[v] for i, v in enumerate(values) if v in self.strides}
         over = self._over(nest, kernel, strides)
@@ -87,7 +105,7 @@ class _GridWriter:
             self.end += aligned(size)
         for region in made.regions:
             assert isinstance(region, ParallelRegion), "a nest at a tile has no grid"
-            self.parts.append(TilePhase(region, tuple(places[b] for b in region.buffers), 0))
+            self.parts.append(TileRegion(region, tuple(places[b] for b in region.buffers), 0))
 
     def _over(self, nest: TileKernel, kernel: Kernel, strides: Mapping[int, Strides]) -> dict[int, int]:
         """Pairs of an argument, which no later nest reads, and a result that are both in scratch and may be one."""
@@ -95,24 +113,33 @@ class _GridWriter:
         for i, j in self.kernel_cache.inplace(kernel, sorted(strides)):
             argument, result = nest.arguments[i], nest.results[j]
             inside = argument in self.inner and result not in self.numbers
-            if inside and len(self.readers[argument]) == 1 and i not in found and j not in found.values():
+            alone = isinstance(argument, SSAValue) and self.readers[argument] == 1
+            if inside and alone and i not in found and j not in found.values():
                 found[i] = j
         return found
 
-    def _place(self, value: SSAValue, dims: Sequence[int | None]) -> Position:
+    def _index(self, index: GridIndex) -> None:
+        """Make an array of indices before the first tile."""
+        number = self.numbers[index] = len(self.kernel.arguments) + len(self.kernel.results) + len(self.locals)
+        self.strides[index] = (1,)
+        made = self.kernel_cache.of(analyse(index_kernel(index.size)), {}).regions
+        self.before += [replace(region, buffers=(number,)) for region in made]
+        self.locals.append(8 * index.size)
+
+    def _place(self, value: SSAValue | GridIndex, dims: Sequence[int | None]) -> Position:
         if value in self.inner:
             return Position(0, self.inner[value])
-        size = dtype_of(value).itemsize
+        size = 8 if isinstance(value, GridIndex) else dtype_of(value).itemsize
         steps = [0 if d is None else self.strides[value][d] * n * size for d, n in zip(dims, self.tile, strict=True)]
         key = (self.numbers[value], tuple(steps))
         return Position(1 + self.buffers.setdefault(key, len(self.buffers)))
 
-    def region(self) -> GridPhase:
+    def region(self) -> GridRegion:
         """The parallel region of all nests."""
         own = max((aligned(p.region.scratch) for p in self.parts), default=0)
-        parts = tuple(TilePhase(p.region, p.buffers, self.end) for p in self.parts)
+        parts = tuple(TileRegion(p.region, p.buffers, self.end) for p in self.parts)
         extent = math.prod(self.sizes)
         work = extent * sum(p.region.work for p in parts)
         grain, least = sharing(work, extent)
         steps, buffers = tuple(s for _, s in self.buffers), tuple(b for b, _ in self.buffers)
-        return GridPhase(self.sizes, steps, parts, buffers, extent, grain, self.end + own, work, least)
+        return GridRegion(self.sizes, steps, parts, buffers, extent, grain, self.end + own, work, least)

@@ -6,16 +6,22 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from xdsl.dialects.func import FuncOp
+from xdsl.dialects.linalg import ops as linalg
 
-from hybridc.ground.location import Location
-from hybridc.ir.kernel import Kernel, analyse, resized
-from hybridc.ir.strides import row_major
-from hybridc.ir.structured import shape_of
+from hybridc.ground.sizes import row_major
+from hybridc.ir.grid_kernel import TileKernel, tile_kernels
+from hybridc.ir.kernel import AnalysedKernels, Kernel, LoopNest
+from hybridc.ir.structured import Shape, shape_of
 from hybridc.lower.llvm.gemm.choose_gemm import is_contraction, regions_of_matmul
 from hybridc.lower.llvm.grid_regions import grid_regions
-from hybridc.lower.llvm.loops.copy_loops import Strides
-from hybridc.lower.llvm.loops.parallel_regions import KernelLoops, ParallelRegions, Printer, print_loops
-from hybridc.lower.llvm.loops.transpose_loops import transpose_region
+from hybridc.lower.llvm.loops.parallel_regions import (
+    KernelLoops,
+    ParallelRegions,
+    Printer,
+    Strides,
+    print_loops,
+    transpose_region,
+)
 
 
 def code_of(
@@ -25,7 +31,7 @@ def code_of(
     return KernelCache(threads).of(kernel, strides, inplace)
 
 
-class KernelCache:
+class KernelCache(AnalysedKernels):
     """The compiled kernels of a module: each is analysed once, and has its regions made once for equal calls.
 
     What does not depend on sizes is reused when these change. ``printer`` makes the native function of a tile
@@ -33,31 +39,19 @@ class KernelCache:
     """
 
     def __init__(self, threads: int, printer: Printer = print_loops) -> None:
+        super().__init__()
         self.threads = threads
         self._printer = printer
-        self._kernels: dict[FuncOp, Kernel] = {}
-        self._lines: dict[FuncOp, list[Location]] = {}
         self._loops: dict[Any, KernelLoops] = {}
         self._fitting: dict[Any, KernelLoops] = {}  # those that were checked for the current sizes
         self._made: dict[Any, ParallelRegions] = {}
+        self._tiles: dict[FuncOp, tuple[list[Any], list[TileKernel], KernelCache]] = {}
 
     def resized(self) -> None:
         """Invalidate what depends on sizes: kernels have other ones from now on."""
-        self._kernels = {function: resized(kernel) for function, kernel in self._kernels.items()}
+        super().resized()
         self._fitting.clear()
         self._made.clear()
-
-    def kernel(self, function: FuncOp) -> Kernel:
-        """The analysis of a kernel."""
-        if function not in self._kernels:
-            self._kernels[function] = analyse(function)
-        return self._kernels[function]
-
-    def lines(self, kernel: Kernel) -> list[Location]:
-        """The user's source lines of a kernel."""
-        if kernel.function not in self._lines:
-            self._lines[kernel.function] = kernel.locations
-        return self._lines[kernel.function]
 
     def of(
         self, kernel: Kernel, strides: Mapping[int, Strides], inplace: Sequence[tuple[int, int]] = ()
@@ -76,7 +70,7 @@ class KernelCache:
         self, kernel: Kernel, strides: Mapping[int, Strides], inplace: Sequence[tuple[int, int]]
     ) -> ParallelRegions:
         if kernel.grid:
-            return grid_regions(kernel, strides, KernelCache(1, self._printer))
+            return grid_regions(kernel, strides, self)
         if not is_contraction(kernel):
             turned = None if strides else transpose_region(kernel)
             if turned is not None:
@@ -96,6 +90,15 @@ class KernelCache:
             self._fitting[key] = known
         return self._fitting[key]
 
+    def tiles(self, kernel: Kernel, nests: Sequence[LoopNest], tile: Shape) -> tuple[list[TileKernel], KernelCache]:
+        """The nests at a tile with so many points along each axis, and their code; kept while they would be equal."""
+        facts = _tile_facts(kernel, tile)
+        known = self._tiles.get(kernel.function)
+        if known is None or known[0] != facts:
+            known = (facts, tile_kernels(kernel, nests, tile), KernelCache(1, self._printer))
+            self._tiles[kernel.function] = known
+        return known[1:]
+
     def inplace(self, kernel: Kernel, strided: Sequence[int]) -> list[tuple[int, int]]:
         """Pairs of an argument and the result that may overwrite it."""
         return (
@@ -109,3 +112,18 @@ class KernelCache:
         values = [*kernel.arguments, *kernel.results]
         made = self.of(kernel, {i: row_major(shape_of(values[i])) for i in strided})
         return made.scratch_of(self.threads), made.locals
+
+
+def _tile_facts(kernel: Kernel, tile: Shape) -> list[Any]:
+    """What the kernels at a tile follow from: sizes that the tile has, and attributes of all operations."""
+    found: list[Any] = [tile]
+    for nest, grid in zip(kernel.nests, kernel.grid, strict=True):
+        rank = len(nest.domain)
+        found.append([n for a, n in enumerate(nest.domain) if a not in grid])
+        reads = [r for kernel_op in nest.ops for r in kernel_op.reads]
+        found.append([n for r in reads for a, n in zip(r.axes, shape_of(r.value), strict=True) if a >= rank])
+    for op in kernel.function.body.walk():
+        found += (*op.properties.values(), *op.attributes.values())
+        if isinstance(op, linalg.IndexOp):
+            found.append([nest.domain for nest in kernel.nests])
+    return found

@@ -9,9 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from hybridc.ground.serialize import NOT_KEPT
-from hybridc.ir.native_plan import NativePlan, NativeRegion
-from hybridc.ir.planned import HostCall, PlannedProgram
+from hybridc.ground.serialize import NOT_SERIALISED
+from hybridc.ir.planned import HostCall, NativePlan, NativeRegion, PlannedProgram
 from hybridc.lower.llvm.codegen import native_function as codegen
 from hybridc.lower.llvm.codegen.native_function import LoadedCode, NativeFunction
 
@@ -27,7 +26,7 @@ class NativeSource(PlannedProgram):
     threads: int = 1
     work: float = 0.0
     calls: list[tuple[str, list[NativeFunction]]] = field(
-        default_factory=lambda: list[Any](), compare=False, metadata=NOT_KEPT
+        default_factory=lambda: list[Any](), compare=False, metadata=NOT_SERIALISED
     )
 
     def launched(self) -> list[tuple[str, str]]:

@@ -27,7 +27,7 @@ class KernelCacheInterface(Protocol):
     threads: int
 
     def resized(self) -> None:
-        """Invalidate what depends on sizes: kernels have other ones from now on."""
+        """Drop all code that depends on sizes: those of the kernels have changed."""
         ...
 
     def kernel(self, function: func.FuncOp) -> Kernel:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from xdsl.dialects import math
 from xdsl.ir import Operation
 
-from hybridc.lower.mathlib import error_function, exponential, logarithm, power, trigonometric
+from hybridc.lower.mathlib import exponential, logarithm, power, trigonometric
 from hybridc.lower.mathlib.value import Value
 
 Formula = Callable[..., Value]
@@ -40,5 +40,5 @@ FORMULAS: dict[type[Operation], Formula] = {
     math.PowFOp: power.powf,
     math.IPowIOp: power.ipowi,
     math.CbrtOp: power.cbrt,
-    math.ErfOp: error_function.erf,
+    math.ErfOp: exponential.erf,
 }

@@ -1,4 +1,4 @@
-"""exp and what is made of it: expm1, the logistic function, sinh, cosh, tanh.
+"""exp and functions made of it: expm1, the logistic function, sinh, cosh, tanh, erf.
 
 The argument is split as x = n ln2 + r with abs(r) <= ln2 / 2, so that exp(x) = 2**n exp(r). The power of two is
 multiplied in two halves: then a result which is subnormal or overflows needs no treatment of its own, since the last
@@ -26,7 +26,7 @@ from hybridc.lower.mathlib.value import (
 
 @dataclass(frozen=True)
 class _Constants:
-    """What depends on the format; ln2 is split so that multiples of its first part by exponents are exact."""
+    """Constants of a format; ln2 is split so that multiples of its first part by exponents are exact."""
 
     exp: tuple[float, ...]
     highest: float  # above, exp is infinite; the exponents are still in range
@@ -69,7 +69,7 @@ _OF_FORMAT = {
 
 
 def _shifter(kind: Format) -> float:
-    """What is added so that an integer, with the biases of two exponents, stands in the lowest bits."""
+    """The summand that moves an integer, with the biases of two exponents, into the lowest bits."""
     return kind.shifter + 2 * kind.bias
 
 
@@ -181,3 +181,24 @@ def _tanh_of_single(x: Value) -> Value:
     p = fma(r * r, polynomial(r, table.TANH_F32), r)
     h = fma(p, scale, fma(scale, 0.5, -0.5))
     return copysign(h / (h + 1.0), x)
+
+
+def erf(x: Value) -> Value:
+    """2 / sqrt(pi) times the integral of exp(-t**2) from 0 to x."""
+    return _erf_of_single(x) if x.format == SINGLE else _erf_of_double(x)
+
+
+def _erf_of_single(x: Value) -> Value:
+    """x + x P(x**2) up to some 1.2, above a polynomial of abs(x): as it is near to 1, it need not be exact there."""
+    a = least(abs(x), table.ERF_ONE)
+    near = fma(a, polynomial(a * a, table.ERF_NEAR_F32), a)
+    far = polynomial(a - table.ERF_MIDDLE_F32, table.ERF_FAR_F32)
+    return copysign(select(a < table.ERF_EDGE_F32, near, far), x)
+
+
+def _erf_of_double(x: Value) -> Value:
+    """x P(x**2) up to 1, above 1 - exp(R(abs(x)))."""
+    a = least(abs(x), 6.0)
+    near = a * polynomial(a * a, table.ERF_NEAR_F64)
+    far = 1.0 - exp(polynomial(a - 3.5, table.ERF_FAR_F64))
+    return copysign(select(a < 1.0, near, far), x)

@@ -267,13 +267,13 @@ def polynomial(x: Value, coefficients: Sequence[float]) -> Value:
 
 
 def product(x: Value, y: Value) -> tuple[Value, Value]:
-    """x * y exactly, as its rounded value and what is missing."""
+    """x * y exactly, as its rounded value and the rounding error."""
     rounded = x * y
     return rounded, fma(x, y, -rounded)
 
 
 def total(x: Value, y: Value) -> tuple[Value, Value]:
-    """x + y exactly, as its rounded value and what is missing; for any x and y."""
+    """x + y exactly, as its rounded value and the rounding error; for any x and y."""
     rounded = x + y
     other = rounded - x
     return rounded, (x - (rounded - other)) + (y - other)

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from hybridc.ir.kernel import CASTS, Axes, Number, constant_as, sign, signed_as
-from hybridc.ir.scalar_builder import kind_dtype
 from hybridc.ir.structured import Shape
+from hybridc.ir.structured_builder import kind_dtype
 from hybridc.ir.tile_program import (
     Address,
     Statement,

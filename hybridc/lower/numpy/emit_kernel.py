@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -13,9 +14,8 @@ from xdsl.dialects import func
 
 from hybridc.dialects.mlir.hybrid_rt import aligned
 from hybridc.ground.quoting import docstring, required_name
-from hybridc.ir.host import numbers_of
 from hybridc.ir.kernel import Kernel, analyse
-from hybridc.ir.structured import Shape
+from hybridc.ir.structured import Shape, numbers_of
 from hybridc.lower.numpy.array_steps import KernelSteps, NestSteps, StepOperand, StepValue, UfuncStep
 from hybridc.lower.numpy.emit_nest import NestEmitter, assign_places, join_products
 from hybridc.lower.numpy.ufuncs import literal
@@ -38,15 +38,55 @@ class ScratchArray:
         return view(self.offset, self.dtype, self.shape)
 
 
-class KernelEmitter:
+class KernelSource(ABC):
     """Writes one kernel: a function of its arguments, its results and, where :meth:`scratch` gives any, its scratch.
 
     ``bytes`` says how much memory :meth:`scratch` cuts up, from an offset that is a multiple of 64.
     """
 
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        self.name = required_name(kernel.name)
+        self.bytes = 0
+
+    @property
+    @abstractmethod
+    def threads(self) -> int:
+        """How many threads may share it."""
+
+    @abstractmethod
+    def scratch(self, view: View) -> str | None:
+        """The scratch to pass, made of views of memory, as source; None if there is none to pass."""
+
+    @abstractmethod
+    def inplace_pairs(self) -> list[tuple[int, int]]:
+        """Which arguments may share memory with which results."""
+
+    @abstractmethod
+    def title(self) -> str:
+        """What it walks, in words."""
+
+    @abstractmethod
+    def body(self) -> list[str]:
+        """The lines of the function: equal for kernels that do the same."""
+
+    def source(self, name: str | None = None) -> str:
+        """The Python function."""
+        parameters = [f"x{i}" for i in range(len(self.kernel.arguments))]
+        parameters += [f"y{i}" for i in range(len(self.kernel.results))]
+        if self.bytes:
+            parameters.append("scratch")
+        where = ", ".join(map(str, self.kernel.locations))
+        title = f"{self.title()}{'; ' if where else ''}{where}."
+        head = [f"def {name or self.name}({', '.join(parameters)}):", f'    """{docstring(title)}"""']
+        return "\n".join([*head, *("    " + line for line in self.body())]) + "\n"
+
+
+class KernelEmitter(KernelSource):
+    """Writes a kernel whose nests run one after the other."""
+
     def __init__(self, function: func.FuncOp, threads: int, strided: frozenset[int] = frozenset()) -> None:
-        self.kernel: Kernel = analyse(function)
-        self.name = required_name(self.kernel.name)
+        super().__init__(analyse(function))
         updates = numbers_of(function, "hybrid.updates")
         self.scheduled: list[ArrayNest]
         self.scheduled, self.memory = schedule_arrays(self.kernel, threads, strided, updates)
@@ -54,13 +94,11 @@ class KernelEmitter:
         join_products(self.steps)
         assign_places(self.steps)
         self.nests = [NestEmitter(self.steps, part) for part in self.steps.nests]
-        self.bytes = 0
         self.arrays: list[tuple[list[ScratchArray], list[list[ScratchArray]]]] = []
         self._place()
 
     @property
     def threads(self) -> int:
-        """How many threads may share it."""
         return max((nest.threads for nest in self.scheduled), default=1)
 
     # --- scratch -------------------------------------------------------------------------------------------
@@ -84,10 +122,9 @@ class KernelEmitter:
         return found
 
     def scratch(self, view: View) -> str | None:
-        """The scratch to pass, made of views of memory, as source; None if there is none to pass.
+        """A tuple for each nest that needs any, or that of the only nest.
 
-        A tuple for each nest that needs any, or that of the only nest: the arrays that all tiles share, then the slots
-        of the one thread, or for each thread a tuple of its slots.
+        It holds the arrays that all tiles share, then the slots of the one thread, or for each thread a tuple of these.
         """
         parts: list[str] = []
         for shared, slots in self.arrays:
@@ -95,12 +132,12 @@ class KernelEmitter:
             if len(slots) == 1:
                 sources += [a.source(view) for a in slots[0]]
             elif any(slots):
-                sources += [_tuple([_tuple([a.source(view) for a in arrays]) for arrays in slots])]
+                sources += [tuple_of([tuple_of([a.source(view) for a in arrays]) for arrays in slots])]
             if sources:
-                parts.append(_tuple(sources))
+                parts.append(tuple_of(sources))
         if not parts:
             return None
-        return parts[0] if len(self.nests) == 1 else _tuple(parts)
+        return parts[0] if len(self.nests) == 1 else tuple_of(parts)
 
     def inplace_pairs(self) -> list[tuple[int, int]]:
         """Which arguments may share memory with which results: of one nest, as nests may be many."""
@@ -109,17 +146,7 @@ class KernelEmitter:
 
     # --- source --------------------------------------------------------------------------------------------
 
-    def source(self, name: str | None = None) -> str:
-        """The Python function."""
-        parameters = [f"x{i}" for i in range(len(self.kernel.arguments))]
-        parameters += [f"y{i}" for i in range(len(self.kernel.results))]
-        if self.bytes:
-            parameters.append("scratch")
-        head = [f"def {name or self.name}({', '.join(parameters)}):", f'    """{docstring(self._title())}"""']
-        return "\n".join([*head, *("    " + line for line in self.body())]) + "\n"
-
     def body(self) -> list[str]:
-        """The lines of the function: equal for kernels that do the same."""
         inside = self._lines()
         text = "\n".join(inside)
         views = (f"{v} = {source}" for v, source in self.steps.views.items() if re.search(rf"\b{v}\b", text))
@@ -138,10 +165,8 @@ class KernelEmitter:
         lines += [f"np.copyto(y{i}, {literal(number)})" for i, number in self.kernel.fills]
         return [*lines, *(f"np.copyto({name}, {source})" for name, source in self.memory.copies)]
 
-    def _title(self) -> str:
-        where = ", ".join(map(str, self.kernel.locations))
-        what = self.nests[0].title() if len(self.nests) == 1 else f"{len(self.nests)} nests"
-        return f"{what}{'; ' if where else ''}{where}."
+    def title(self) -> str:
+        return self.nests[0].title() if len(self.nests) == 1 else f"{len(self.nests)} nests"
 
 
 def _inplace_pairs(part: NestSteps, flat: bool) -> list[tuple[int, int]]:
@@ -174,5 +199,6 @@ def _leaves(part: NestSteps, flat: bool, write: UfuncStep, step: UfuncStep, oper
     return step is not write or step.may_overwrite(operand)
 
 
-def _tuple(sources: list[str]) -> str:
+def tuple_of(sources: list[str]) -> str:
+    """A tuple, as source."""
     return f"({', '.join(sources)},)" if sources else "()"

@@ -34,13 +34,12 @@ from hybridc.dtypes import kind_of
 from hybridc.ground.buffers import SMALLEST
 from hybridc.ground.location import Location
 from hybridc.ground.quoting import one_line, required_name
-from hybridc.ir.host import arrays_of, kernel_of, numbers_of
-from hybridc.ir.launch_check import check_launch, written_over
 from hybridc.ir.planned import Program
-from hybridc.ir.structured import numbers_in
+from hybridc.ir.structured import arrays_of, kernel_of, numbers_in, numbers_of
 from hybridc.ir.values import volume
-from hybridc.lower.emit_planned import ProgramEmitter, comment
-from hybridc.lower.numpy.emit_kernel import KernelEmitter
+from hybridc.lower.emit_planned import ProgramEmitter, check_launch, comment, written_over
+from hybridc.lower.numpy.emit_grid_kernel import kernel_emitter
+from hybridc.lower.numpy.emit_kernel import KernelSource
 from hybridc.lower.poison import Bytes
 from hybridc.options import OPTIONS
 from hybridc.trace.trace_to_graph import identifier
@@ -87,7 +86,7 @@ class _ModuleEmitter(ProgramEmitter):
         self.program = PythonProgram(required_name(name), "", 0, scope={"np": np})
         super().__init__(module, self.program, poison)
         self.threads = threads
-        self.emitters: dict[str, KernelEmitter] = {}
+        self.emitters: dict[str, KernelSource] = {}
         self.written: dict[tuple[Any, ...], str] = {}  # the functions, by their parameters and lines
         self.sources: list[str] = []
         end = self.function.body.block.last_op
@@ -239,7 +238,7 @@ class _ModuleEmitter(ProgramEmitter):
     def kernel(self, op: LaunchOp, function: func.FuncOp) -> None:
         name = function.sym_name.data
         if name not in self.emitters:
-            self.emitters[name] = KernelEmitter(
+            self.emitters[name] = kernel_emitter(
                 function, self.threads, frozenset(numbers_of(function, "hybrid.strided"))
             )
             self.program.functions[name] = self._function(name, self.emitters[name])
@@ -253,7 +252,7 @@ class _ModuleEmitter(ProgramEmitter):
         where = location_of(op) if called != name else None  # else the function itself tells
         self.body.append(f"{called}({', '.join(given)}){comment(where)}")
 
-    def _function(self, name: str, emitter: KernelEmitter) -> str:
+    def _function(self, name: str, emitter: KernelSource) -> str:
         """The name of the function of a kernel: another kernel's, if that does the same."""
         kind = emitter.kernel.function.function_type
         key = (len(kind.inputs), len(kind.outputs), *emitter.body())
@@ -262,7 +261,7 @@ class _ModuleEmitter(ProgramEmitter):
             self.sources.append(emitter.source())
         return self.written[key]
 
-    def _scratch(self, memory: SSAValue, emitter: KernelEmitter) -> str:
+    def _scratch(self, memory: SSAValue, emitter: KernelSource) -> str:
         """The scratch of a launch, cut up as its kernel needs it."""
         view = memory.owner
         assert isinstance(view, ViewOp)

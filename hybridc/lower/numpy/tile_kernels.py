@@ -12,9 +12,8 @@ from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
 from hybridc.ir.concatenated import strided_arrays
-from hybridc.ir.host import pairs_of
-from hybridc.ir.structured import is_host, kernels, root
-from hybridc.lower.numpy.emit_kernel import KernelEmitter
+from hybridc.ir.structured import is_host, kernels, pairs_of, root
+from hybridc.lower.numpy.emit_grid_kernel import kernel_emitter
 
 
 @dataclass(frozen=True)
@@ -39,7 +38,7 @@ class TileKernels(ModulePass):
             if name in updates:
                 kernel.attributes["hybrid.updates"] = DenseArrayBase.from_list(i64, sorted(updates[name]))
             views = strided.get(name, set())
-            emitter = KernelEmitter(kernel, self.threads, frozenset(views))
+            emitter = kernel_emitter(kernel, self.threads, frozenset(views))
             pairs = [n for pair in emitter.inplace_pairs() for n in pair]
             kernel.attributes["hybrid.scratch"] = IntegerAttr(emitter.bytes, i64)
             kernel.attributes["hybrid.threads"] = IntegerAttr(emitter.threads, i64)

@@ -8,8 +8,7 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
 from hybridc.dialects.handwritten import ArraySpec, TritonKernel
-from hybridc.ir.native_plan import Position
-from hybridc.ir.planned import SlotView
+from hybridc.ir.planned import Position, SlotView
 from hybridc.lower.emit_planned import PlanEmitter
 from hybridc.lower.triton.handwritten_launch import launch
 from hybridc.lower.triton.launches import Alternative, Launch, TritonProgram
@@ -60,7 +59,7 @@ class _LaunchEmitter(PlanEmitter):
         )
 
     def _alternative(self, start: int, way: LibraryConfig, places: Sequence[Position], name: str) -> None:
-        """Note a library's way; none if what follows reads an argument that the product would be written over."""
+        """Note a library's way; none if what follows reads an argument that the matmul would be written over."""
         first, second, result = [places[i] for i in way.contraction.buffers]
         after = tuple(_launch(kernel_launch, places, name) for kernel_launch in way.after)
         if after and result in places[: way.contraction.buffers[2]]:

@@ -21,7 +21,7 @@ PARAMETERS = 256
 
 
 def fuse_horizontally(kernel_launches: Sequence[TritonLaunch], read_only: Set[int]) -> list[TritonLaunch]:
-    """The phases of a kernel, equal ones as one launch where none needs what another makes.
+    """The launches of a kernel, equal ones as one launch where none needs what another makes.
 
     Nothing is ever written into the buffers with the numbers ``read_only``.
     """
@@ -42,7 +42,7 @@ def fuse_horizontally(kernel_launches: Sequence[TritonLaunch], read_only: Set[in
 
 
 def _joins(kernel_launch: TritonLaunch, group: Sequence[TritonLaunch]) -> bool:
-    """Whether a phase that does not wait for a group may be launched together with it."""
+    """Whether a launch that does not wait for a group may be made one with it."""
     first = group[0]
     if kernel_launch.elements is None or first.elements is None or kernel_launch.function != first.function:
         return False
@@ -55,7 +55,7 @@ def _joins(kernel_launch: TritonLaunch, group: Sequence[TritonLaunch]) -> bool:
 
 
 def _launch(members: Sequence[TritonLaunch]) -> TritonLaunch:
-    """The one phase of equal ones."""
+    """The one launch of equal ones."""
     first = members[0]
     if len(members) == 1:
         return first

@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from hybridc.dialects.operator_attribute import DType
-from hybridc.ground.serialize import NOT_KEPT
-from hybridc.ir.native_plan import Position
-from hybridc.ir.planned import HostCall, PlannedProgram
+from hybridc.ground.serialize import NOT_SERIALISED
+from hybridc.ir.planned import HostCall, PlannedProgram, Position
 from hybridc.lower.triton.triton_function import Config, TritonFunction
 
 
@@ -51,7 +50,7 @@ class LibraryMatmul(NamedTuple):
 
 
 class Alternative(NamedTuple):
-    """A product by a library in place of so many ``steps`` from the one with the number ``start`` on.
+    """A matmul by a library in place of so many ``steps`` from the one with the number ``start`` on.
 
     ``places`` are those of its three matrices; ``after`` it these are launched.
     """
@@ -72,7 +71,7 @@ class TritonProgram(PlannedProgram):
     steps: list[Launch | HostCall] = field(default_factory=lambda: list[Any]())
     alternatives: list[Alternative] = field(default_factory=lambda: list[Alternative]())
     calls: list[tuple[str, list[TritonFunction]]] = field(
-        default_factory=lambda: list[Any](), compare=False, metadata=NOT_KEPT
+        default_factory=lambda: list[Any](), compare=False, metadata=NOT_SERIALISED
     )
 
     def launched(self) -> list[tuple[str, str]]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hybridc.ir.kernel import constant_as, neutral_of
-from hybridc.ir.scalar_builder import kind_dtype
+from hybridc.ir.structured_builder import kind_dtype
 from hybridc.ir.tile_program import (
     Address,
     Axes,
@@ -88,7 +88,6 @@ class TilePrinter:
         self.partial: dict[str, str] = {}  # where in its buffer this program's partial result is
         self.known: dict[str, Term] = {}
         self.sides: dict[str, Sides] = {}  # of values
-        self.beyond: dict[str, TileInside] = {}  # what is known of values beyond the last elements
 
     def _walked(self, dim: Dim) -> Axes:
         return tuple(a for a in dim.axes if self.sizes[a] != 1) or (dim.axes if dim.masked else ())
@@ -216,7 +215,7 @@ class TilePrinter:
             case TileCarry():
                 sides, dtype = self.sides_of(self.dims_of(s.axes), s.on), kind_dtype(s.kind)
                 full = f"tl.full({self.shape(sides)}, {literal(s.number, dtype)}, {triton_type(dtype)})"
-                self._know(s.name, Term(self.w.let("sum", full), dtype), sides)
+                self._know(s.name, Term(self.w.let("total", full), dtype), sides)
             case TileUpdate():
                 carried = self.known[s.name]
                 self.w.line(f"{carried.text} = {self.known[s.value].as_dtype(carried.dtype).block}")
@@ -246,18 +245,17 @@ class TilePrinter:
         return Term(self.w.let(f"{pointer}_block", text), self.dtypes[pointer])
 
     def _store(self, s: TileStore) -> None:
-        """An offset that follows no axis is that of a block with one element."""
-        buffer = s.address.buffer
-        offset = self.offset(s.address, s.on) or self.origin(s.on)
+        """An offset that follows no dimension is that of a block with one element."""
+        buffer, dims = s.address.buffer, self.dims_of(s.address.axes)
+        offset = self.offset(s.address, s.on)
+        if not dims:
+            offset = f"{offset} + {self.origin(s.on)}" if offset else self.origin(s.on)
         if buffer in self.partial:
             size = self.size(s.address.axes)
             offset = f"{self.partial[buffer]}{f' * {size}' if size != '1' else ''} + {offset}"
         value = self.known[s.value].as_dtype(self.dtypes[buffer])
-        self.put(buffer, offset, value.block, self.mask(self.dims_of(s.address.axes), s.on))
-
-    def put(self, pointer: str, offset: str, name: str, mask: str | None) -> None:
-        """Put a block into memory."""
-        self.w.line(f"tl.store({pointer} + {offset}, {name}{f', mask={mask}' if mask else ''})")
+        mask = self.mask(dims, s.on)
+        self.w.line(f"tl.store({buffer} + {offset}, {value.block}{f', mask={mask}' if mask else ''})")
 
     # --- reductions and contractions -----------------------------------------------------------------------
 
@@ -269,7 +267,7 @@ class TilePrinter:
         dtype = value.dtype
         start, neutral = constant_as(s.start, dtype), neutral_of(s.op, dtype)
         name, mask = f"tl.broadcast_to({value.block}, {self.shape(sides)})", self.mask(over, sides)
-        if mask is not None and not self._is_beyond(s, neutral):
+        if mask is not None and not s.filled:
             name = f"tl.where({mask}, {name}, {literal(neutral, dtype)})"
         name = self.w.let("part", name)
         for dim in sorted(over):
@@ -279,11 +277,6 @@ class TilePrinter:
             made = compute(s.op, [made, ops.number(start, dtype)], s.kind, self.w).as_dtype(dtype)
         self._know(s.name, made, tuple(None if i in over else i for i in sides))
 
-    def _is_beyond(self, s: TileReduce, neutral: ops.Number) -> bool:
-        """Whether a value is known to count for nothing beyond the last elements."""
-        inside = self.beyond.get(s.operand)
-        return inside is not None and inside.other == neutral and {*s.over} <= {*inside.axes}
-
     def _inside(self, s: TileInside) -> None:
         value, sides = self.known[s.value], self.sides[s.value]
         mask = self.mask(self.dims_of(s.axes), sides)
@@ -291,7 +284,6 @@ class TilePrinter:
             other = ops.number(s.other, value.dtype).argument(True)
             value = Term(self.w.let("shown", f"tl.where({mask}, {value.block}, {other})"), value.dtype)
             sides = joined([sides, self.sides_of(self.dims_of(s.axes), sides)])
-        self.beyond[s.name] = s
         self._know(s.name, value, sides)
 
     def _contract(self, s: TileContract) -> None:

@@ -8,11 +8,10 @@ from types import MappingProxyType
 
 from xdsl.ir import SSAValue
 
+from hybridc.ground.sizes import row_major
 from hybridc.ir.kernel import Kernel, number_of
-from hybridc.ir.strides import row_major
 from hybridc.ir.structured import dtype_of, shape_of
-from hybridc.ir.tile_launch import TileConfig, TileLaunch
-from hybridc.ir.tile_program import LOOPS, Axes, TileDim, on_of
+from hybridc.ir.tile_program import LOOPS, Axes, TileConfig, TileDim, TileLaunch, on_of
 from hybridc.lower.triton.expressions.ops import literal
 from hybridc.lower.triton.horizontal_fusion import call_block, fuse_horizontally
 from hybridc.lower.triton.source_writer import SourceWriter
@@ -58,6 +57,11 @@ def _read_only(kernel: Kernel) -> set[int]:
     return {i for i, v in enumerate(kernel.arguments) if (shape_of(v), dtype_of(v)) not in results}
 
 
+def _spread(tile: TileDim) -> Axes:
+    """The axes of a dimension along which blocks have several elements: a loop may take one at a time."""
+    return () if tile.walk in LOOPS and tile.block == 1 else tile.axes
+
+
 class _FunctionText:
     """The function of a tile program."""
 
@@ -66,7 +70,7 @@ class _FunctionText:
         self.w = SourceWriter()
         dtypes = {b.name: dtype for b, dtype in zip(program.buffers, launch.dtypes, strict=True)}
         dims = [
-            Dim(name, tile.axes, factor_text(extent(program.sizes, tile.axes)), str(tile.block), tile.masked)
+            Dim(name, _spread(tile), factor_text(extent(program.sizes, tile.axes)), str(tile.block), tile.masked)
             for name, tile in zip(_NAMES, program.tiles, strict=False)
         ]
         lie = [on for sweep in program.sweeps for s in sweep.statements if (on := on_of(s)) is not None]
@@ -182,7 +186,7 @@ class _FunctionText:
         bounding = {tile.bound.dim for tile in tiles if tile.bound is not None}
         for number, count, i in zip(numbers, counts, grid, strict=True):
             if tiles[i].backwards:
-                number = f"({count} - 1 - {number})" if number.isidentifier() else f"({count} - 1 - ({number}))"
+                number = f"({count} - 1 - {number})"
             first = f"{number} * {printer.dims[i].block}"
             printer.places(i, f"{w.let('first', first) if i in bounding else first} + ")
 
@@ -229,8 +233,8 @@ class _FunctionText:
         w.line(f"for {start} in range({begin}, {end}, {dim.block}):")
         with w.indented():
             first = f"tl.cast({start}, tl.int64)" if self.launch.wide else start
-            if dim.block == "1":
-                printer.index |= dict.fromkeys(dim.axes, first)
+            if not dim.axes:
+                printer.index |= dict.fromkeys(self.launch.program.tiles[i].axes, first)
             else:
                 printer.places(i, f"{first} + ")
 
@@ -239,8 +243,7 @@ class _FunctionText:
         w, dim, bound = self.w, self.printer.dims[i], self.launch.program.tiles[i].bound
         if self.launch.program.tiles[i].walk == "piece":
             begin = w.let("begin", f"piece_number * {self.piece}")
-            end = f"{begin} + {self.piece}"
-            return begin, f"tl.minimum({end}, {dim.extent})" if dim.masked else end
+            return begin, f"tl.minimum({begin} + {self.piece}, {dim.extent})"
         if bound is None:
             return "0", dim.extent
         other = self.printer.dims[bound.dim]

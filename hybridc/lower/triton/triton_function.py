@@ -111,7 +111,7 @@ class TritonLaunch:
 
 @dataclass(frozen=True)
 class LibraryConfig:
-    """A product by a library, and the phases ``after`` it."""
+    """A matmul by a library, and the launches ``after`` it."""
 
     contraction: LibraryMatmul
     after: tuple[TritonLaunch, ...] = ()
@@ -119,7 +119,7 @@ class LibraryConfig:
 
 @dataclass
 class TritonLaunches:
-    """All phases of a kernel, one after the other, and the bytes of each of its local buffers.
+    """All launches of a kernel, one after the other, and the bytes of each of its local buffers.
 
     ``library`` is what could be done in place of all of them.
     """

@@ -1,4 +1,4 @@
-"""The Triton functions of any kernel: of products, of attention, or of the loops of its nests."""
+"""The Triton functions of any kernel: of a matmul, of attention, or of the loops of its nests."""
 
 from __future__ import annotations
 
@@ -7,45 +7,32 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from xdsl.dialects.func import FuncOp
-
-from hybridc.ground.location import Location
-from hybridc.ir.kernel import Kernel, KernelOp, LoopNest, analyse
+from hybridc.ground.sizes import row_major
+from hybridc.ir.kernel import AnalysedKernels, Kernel, KernelOp, LoopNest
 from hybridc.ir.loop_nest_plan import LoopNestPlan, inplace_pairs, loop_nests_of, pairs_in
-from hybridc.ir.strides import row_major
 from hybridc.ir.structured import shape_of
-from hybridc.lower.triton.attention.attention_source import launches_of_attention, launches_of_attention_backward
+from hybridc.lower.triton.attention_launches import launches_of_attention, launches_of_attention_backward
 from hybridc.lower.triton.matmul.matmul_launches import launches_of_matmul
-from hybridc.lower.triton.matmul.matmul_loops import fused_matmul
 from hybridc.lower.triton.tiles_to_triton import launches_of
 from hybridc.lower.triton.triton_function import TritonLaunches
+from hybridc.transforms.kernels.fused_matmul import fused_matmul
 
 Strides = tuple[int, ...]
 
 
-class TritonKernelCache:
-    """The kernels of a module: each is analysed once, and has its phases made once for equal calls."""
+class TritonKernelCache(AnalysedKernels):
+    """The kernels of a module: each is analysed once, and has its launches made once for equal calls."""
 
     threads = 1
 
     def __init__(self) -> None:
-        self._kernels: dict[FuncOp, Kernel] = {}
+        super().__init__()
         self._made: dict[Any, TritonLaunches] = {}
 
     def resized(self) -> None:
-        """Kernels may have other sizes from now on."""
-        self._kernels.clear()
+        """Kernels have other sizes from now on."""
+        super().resized()
         self._made.clear()
-
-    def kernel(self, function: FuncOp) -> Kernel:
-        """The facts about a kernel."""
-        if function not in self._kernels:
-            self._kernels[function] = analyse(function)
-        return self._kernels[function]
-
-    def lines(self, kernel: Kernel) -> list[Location]:
-        """The user's lines that a kernel comes from."""
-        return kernel.locations
 
     def of(
         self,
@@ -53,7 +40,7 @@ class TritonKernelCache:
         strides: Mapping[int, Strides],
         inplace: Sequence[tuple[int, int]] = (),
     ) -> TritonLaunches:
-        """The phases of a kernel; ``strides``, in elements, are of arguments and results that are no plain arrays."""
+        """The launches of a kernel; ``strides``, in elements, are of arguments and results that are no plain arrays."""
         key = (kernel, tuple(sorted(strides.items())))
         if key not in self._made:
             made = None
@@ -63,11 +50,11 @@ class TritonKernelCache:
                     or launches_of_attention(kernel, strides)
                     or launches_of_attention_backward(kernel, strides)
                 )
-            self._made[key] = made if made is not None else launches_of(_without_products(kernel), strides)
+            self._made[key] = made if made is not None else launches_of(_without_contractions(kernel), strides)
         return self._made[key]
 
     def inplace(self, kernel: Kernel, strided: Sequence[int]) -> list[tuple[int, int]]:
-        """Pairs in nests without reductions, and in what follows a product.
+        """Pairs in nests without reductions, and in the epilogue of a matmul.
 
         Programs run in any order, those of several nests perhaps in one launch. So no element of the argument is read
         but by the program that writes over it; and there it is read once, before anything is written. Of threads that
@@ -92,12 +79,12 @@ class TritonKernelCache:
 
 
 def _order(plan: LoopNestPlan) -> list[KernelOp]:
-    """The stages of a nest in the order of its function; none if values are reduced."""
+    """The ops of a nest in the order of its function; none if values are reduced."""
     kernel_ops = list(plan.op_of.values())
     return kernel_ops if len(plan.sweeps) == 1 and all(kernel_op.combine is None for kernel_op in kernel_ops) else []
 
 
-def _without_products(kernel: Kernel) -> Kernel:
+def _without_contractions(kernel: Kernel) -> Kernel:
     """The same kernel where a contraction is a sum like others, over axes that the domain has at its end."""
     nests = tuple(_as_sum(nest) for nest in kernel.nests)
     return replace(kernel, nests=nests)

@@ -1,4 +1,4 @@
-"""Device discovery: what ``HYBRIDC_GPU`` names, or what this machine has."""
+"""Device discovery: the device that ``HYBRIDC_GPU`` names, or one of this machine."""
 
 from __future__ import annotations
 

@@ -18,13 +18,11 @@ from hybridc.lower.triton.triton_function import Config, TritonFunction
 from hybridc.runtime.devices.array import DeviceArray, DeviceMemory
 
 if TYPE_CHECKING:
-    from hybridc.ir.native_plan import PlainArray
-    from hybridc.ir.planned import SlotView
+    from hybridc.ir.planned import PlainArray, SlotView
     from hybridc.lower.triton.launches import LibraryMatmul
 
-# Arrays up to so many bytes are uploaded together in one copy; each is aligned to so many.
+# Arrays up to so many bytes are uploaded together in one copy.
 _SMALL = 4096
-_APART = 16
 
 #: Launches a prepared function, given the addresses of its buffers and its scalar arguments.
 Launch = Callable[[Sequence[int], Sequence[int]], None]
@@ -48,7 +46,7 @@ def packed_size(arrays: Sequence[npt.NDArray[Any]]) -> int:
 
 
 def _padded(nbytes: int) -> int:
-    return -(-nbytes // _APART) * _APART
+    return -(-nbytes // GPU.access) * GPU.access
 
 
 class Device(ABC):
@@ -150,7 +148,7 @@ class Device(ABC):
         Raises:
             DeviceError: the device cannot record.
         """
-        raise DeviceError(f"{self.name} runs each launch when it is asked for")
+        raise DeviceError(f"{self.name} cannot record launches")
 
     # --- arrays --------------------------------------------------------------------------------------------
 

@@ -13,8 +13,8 @@ import numpy as np
 
 from hybridc.dtypes import BFLOAT16, DType
 from hybridc.errors import MXNetError, UnsupportedError
+from hybridc.ground.sizes import row_major
 from hybridc.ir.planned import SlotView
-from hybridc.ir.strides import row_major
 from hybridc.runtime.devices.array import DeviceArray, DeviceMemory
 from hybridc.runtime.devices.device import Device
 

@@ -37,12 +37,12 @@ class Recordings:
 
     def __init__(self) -> None:
         self.refused = ""
-        self.told: list[str] = ["recorded when it is called again with the same addresses"]
+        self.report: list[str] = ["recorded when it is called again with the same addresses"]
 
     def refuse(self, name: str, error: MXNetError) -> None:
         """Stop recording."""
         self.refused = str(error)
-        self.told = [f"not recorded: {error}"]
+        self.report = [f"not recorded: {error}"]
         warnings.warn(
             f"static_alloc: the device did not record {name}, whose launches are made one by one: {error}", stacklevel=2
         )
@@ -203,7 +203,7 @@ class Replay:
             self._shared.refuse(self._program.name, error)
             return
         self._parts = parts
-        self._shared.told = [*self._summary(lengths), *dict.fromkeys(text for text in alone.values() if text)]
+        self._shared.report = [*self._summary(lengths), *dict.fromkeys(text for text in alone.values() if text)]
 
     def _recorded(self, steps: Sequence[DeviceStep], bases: Sequence[int]) -> Run:
         def work() -> None:
@@ -220,7 +220,7 @@ class Replay:
         return f"  between recordings: {reason}" if reason else ""
 
     def _summary(self, lengths: Sequence[int]) -> list[str]:
-        """What was recorded, as lines for ``net.explain()``."""
+        """The recorded launches, as lines for ``net.explain()``."""
         counts = ", ".join(f"{n} launches" for n in lengths)
         head = f"replayed: {len(lengths)} recording{'s' * (len(lengths) != 1)}{f' of {counts}' if counts else ''}"
         arguments = [f"argument {slot - 1}" for slot in self._copied]

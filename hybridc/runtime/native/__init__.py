@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hybridc.ir.native_plan import Host, NativeCode, NativePlan, NativeRegion, PlainArray, Position
+from hybridc.ir.planned import Host, NativeCode, NativePlan, NativeRegion, PlainArray, Position
 from hybridc.runtime.native.native_program import NativeProgram, num_threads, set_num_threads
 from hybridc.runtime.native.wrapper_call import wrapper_entry
 from hybridc.runtime.workspace import Workspace

@@ -1,4 +1,4 @@
-"""Native code of the thread pool: parallel regions, work stealing, sleeping workers.
+"""Native code of the thread pool: parallel regions, work stealing, sleeping workers; and of grids.
 
 A region is a range of iterations. Its thread opens the pool's region, claims chunks of it as the workers
 do, closes it, and waits until no worker is in it. Workers spin for a while and then sleep, so a region costs a
@@ -12,7 +12,18 @@ from __future__ import annotations
 
 from hybridc.ground.machine import CHUNKS, NOMINAL
 from hybridc.runtime.native.ir_text import Record, TextFunction, TextModule, TextValue
-from hybridc.runtime.native.structures import ClaimRecord, NativeTable, Outside, Pool, StepRecord, Timespec
+from hybridc.runtime.native.structures import (
+    POINTER,
+    ClaimRecord,
+    GridCell,
+    GridPartCell,
+    NativeTable,
+    Outside,
+    Pool,
+    PositionRecord,
+    StepRecord,
+    Timespec,
+)
 
 # How long a worker spins before it sleeps, in nanoseconds: all programs share the pool, so it is the nominal time.
 _SPIN = int(NOMINAL.spin)
@@ -241,3 +252,45 @@ def _futex(f: TextFunction, outside: Record, address: TextValue, operation: int,
 def _quotient_up(value: TextValue, divisor: TextValue) -> TextValue:
     """ceil(value / divisor), both positive."""
     return (value + divisor - 1) // divisor
+
+
+# --- grids ------------------------------------------------------------------------------------------------------------
+#
+# All parallel regions of a point run one after the other on one thread: what one writes is in its cache when the next
+# one reads it, and needs memory for a few points only.
+
+
+def emit_grid(module: TextModule) -> TextFunction:
+    """void grid(void **buffers, GridCell *grid, int64 lo, int64 hi, void *scratch): the parallel region of a `Grid`."""
+    f = module.function("grid", "void", ("ptr", "ptr", "i64", "i64", "ptr"), exported=True)
+    buffers, address, low, high, scratch = f.arguments
+    grid = f.record(address, GridCell)
+    count, axes, sizes, steps = grid.buffer_count, grid.axis_count, grid.sizes, grid.steps
+    slots = f.stack(count + 1)  # the thread's scratch, then what the point has of each buffer
+    given = f.stack(grid.widest)
+    f.store("ptr", scratch, slots)
+    with f.count(high, low) as point:
+        with f.count(count) as i:
+            f.store("ptr", f.load("ptr", f.at(buffers, i * POINTER)), f.at(slots, (i + 1) * POINTER))
+        rest, axis = f.variable("i64", point), f.variable("i64", axes)
+        with f.loop() as walk:
+            walk.leave_if(axis.get() <= 0)
+            axis.set(axis.get() - 1)
+            size = f.load("i64", f.at(sizes, axis.get() * 8))
+            before = rest.get() // size
+            index = rest.get() - before * size
+            rest.set(before)
+            with f.count(count) as i:
+                step = f.load("i64", f.at(steps, (axis.get() * count + i) * 8))
+                slot = f.at(slots, (i + 1) * POINTER)
+                f.store("ptr", f.at(f.load("ptr", slot), index * step), slot)
+        with f.count(grid.part_count) as number:
+            part = f.record(grid.parts, GridPartCell, number)
+            with f.count(part.buffer_count) as i:
+                place = f.record(part.buffers, PositionRecord, i)
+                buffer = f.at(f.load("ptr", f.at(slots, place.slot * POINTER)), place.offset)
+                f.store("ptr", buffer, f.at(given, i * POINTER))
+            own = f.at(scratch, part.scratch)
+            f.call("void", part.code, given, part.numbers, f.constant("i64", 0), part.extent, own)
+    f.ret()
+    return f

@@ -6,7 +6,7 @@ import ctypes
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from hybridc.ir.native_plan import Host
+from hybridc.ir.planned import Host
 from hybridc.runtime.native.native_library import library
 from hybridc.runtime.workspace import Workspace, fits, fresh
 

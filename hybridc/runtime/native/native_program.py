@@ -11,7 +11,7 @@ import numpy as np
 
 from hybridc.ground.buffers import SMALLEST
 from hybridc.ground.machine import machine
-from hybridc.ir.native_plan import Grid, Host, NativePlan, NativeRegion, PlainArray, Position
+from hybridc.ir.planned import Grid, Host, NativePlan, NativeRegion, PlainArray, Position
 from hybridc.runtime.native.fallback import python_entry
 from hybridc.runtime.native.native_library import library
 from hybridc.runtime.native.probe import objects_are_as_declared
@@ -56,7 +56,7 @@ def num_threads() -> int:
 def set_num_threads(count: int) -> None:
     """Set the number of threads of native kernels; programs compiled for fewer keep theirs."""
     if count < 1:
-        raise ValueError(f"set_num_threads: {count} threads; there is at least the calling one")
+        raise ValueError(f"set_num_threads: expected at least 1, the calling thread, got {count}")
     library().threads.set_count(count)
 
 
@@ -210,14 +210,18 @@ def check(plan: NativePlan) -> None:
     sizes = [plan.arena, *(a.nbytes for a in [*plan.inputs, *plan.results]), *(c.nbytes for c in plan.constants)]
     for constant in plan.constants:
         if not constant.flags.c_contiguous:
-            raise ValueError("native plan: a constant is not in C order")
+            raise ValueError(f"native plan: a constant of shape {constant.shape} is not C-contiguous")
     for index, step in enumerate(plan.steps):
         if isinstance(step, Host):
             continue
         if step.grain < 1 or step.extent < 0:
-            raise ValueError(f"native plan: step {index} has extent {step.extent} and grain {step.grain}")
+            raise ValueError(
+                f"native plan: step {index} has extent {step.extent} and grain {step.grain}; expected at least 0 and 1"
+            )
         if len(step.numbers) % 8:
-            raise ValueError(f"native plan: the numbers of step {index} are not cells of 8 bytes")
+            raise ValueError(f"native plan: step {index} has {len(step.numbers)} bytes of scalars, no multiple of 8")
         for place in [*step.buffers, *([step.scratch] if step.scratch else [])]:
             if not 0 <= place.slot < slots or not 0 <= place.offset <= sizes[place.slot]:
-                raise ValueError(f"native plan: step {index} uses {place}, but the plan has {slots} slots")
+                raise ValueError(
+                    f"native plan: step {index} uses {place}, outside the plan's {slots} slots of {sizes} bytes"
+                )

@@ -141,7 +141,7 @@ class Pool(ctypes.Structure):
 
 
 class ClaimRecord(ctypes.Structure):
-    """A thread's own share of a region's chunks; others steal what is left of it when theirs is done."""
+    """A thread's own share of a region's chunks; others steal the rest of it when theirs is done."""
 
     _fields_ = (("next", c_int64), ("end", c_int64), ("_", c_uint8 * 48))
 
@@ -190,7 +190,7 @@ class GridPartCell(ctypes.Structure):
 
 
 class GridCell(ctypes.Structure):
-    """A plan's `Grid`: the numbers of its phase."""
+    """A plan's `Grid`, as the scalars of its parallel region."""
 
     _fields_ = (
         ("axis_count", c_int64),

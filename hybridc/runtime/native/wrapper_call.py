@@ -46,7 +46,7 @@ def _pattern(type_: Any) -> tuple[Any, int] | None:
 
 
 class _WrapperCall:
-    """The structure that native code reads, and what it points to."""
+    """The structure that native code reads, and the objects to which it points."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""What must hold of an operator, checked: ``python -m hybridc.tools.check_op mylib.swish --module my_ops.py``.
+"""Checks of an operator: ``python -m hybridc.tools.check_op mylib.swish --module my_ops.py``.
 
 The operator's ``samples`` (with their independent NumPy references) and ``bad_samples`` are all that is needed. Every
 line printed is one check: ``ok``, or what was found, in which sample, and what was expected. The tests of the built-in

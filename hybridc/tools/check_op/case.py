@@ -1,4 +1,4 @@
-"""What the checks of an operator share: its samples as cases, their inputs, runs, gradients, comparisons."""
+"""Helpers of the checks of an operator: its samples as cases, their inputs, runs, gradients, comparisons."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Case:
         return [_fill(rng, x, low, high, dtype or self.dtype) for x in self.sample.inputs]
 
     def reference(self, arrays: Sequence[Array]) -> list[Array]:
-        """What the sample's independent reference gives, in float64."""
+        """The results of the sample's independent reference, in float64."""
         given = zip(arrays, self.sample.inputs, strict=True)
         wide = [x.astype(np.float64) if is_float(x.dtype) or _is_shape(g) else x for x, g in given]
         with np.errstate(all="ignore"):

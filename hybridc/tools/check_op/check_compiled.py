@@ -18,7 +18,7 @@ from hybridc.dialects.operator import Elementwise, Operator, Reduction
 from hybridc.dialects.stateful import Stateful
 from hybridc.gluon.block import HybridBlock
 from hybridc.ground.nesting import as_list
-from hybridc.ir.host import kernel_of
+from hybridc.ir.structured import kernel_of
 from hybridc.tools.check_op.case import (
     SPECIAL,
     Case,

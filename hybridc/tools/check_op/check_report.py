@@ -1,4 +1,4 @@
-"""Running the checks of an operator and telling what they found."""
+"""Running the checks of an operator, and the report of their failures."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ CHECKS: tuple[Check, ...] = (
 
 @dataclass(frozen=True)
 class Finding:
-    """What one check found: the cases that do not hold, and what is wrong with each."""
+    """The result of one check: the cases that fail, and the fault of each."""
 
     check: Check
     cases: int
@@ -79,7 +79,7 @@ def find(name: str) -> type[Operator]:
 
 
 def findings(cls: type[Operator]) -> list[Finding]:
-    """What every check that concerns the operator finds."""
+    """The results of all checks that concern the operator."""
     return [found for check in CHECKS if (found := _run(check, cls)).cases]
 
 
@@ -102,7 +102,7 @@ def _run(check: Check, cls: type[Operator]) -> Finding:
 
 
 def _describe(error: Exception) -> str:
-    """What a check says; of other errors also their type and the line of the operator's file."""
+    """The text of a failed check; of other errors also their type and the line of the operator's file."""
     if isinstance(error, OperatorCheckError):
         return str(error)
     text = f"{type(error).__name__}: {error}"

@@ -1,4 +1,4 @@
-"""What a check is: a name, the cases it runs on, and a function that raises if something is wrong."""
+"""A check: a name, the cases it runs on, and a function that raises if it fails."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hybridc.tools.check_op.case import Cases
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that must hold of an operator.
+    """One property that an operator must have.
 
     ``cases`` finds what it runs on for an operator class (nothing, if it does not concern the class); calling the check
     with a case raises if it does not hold, and may return a remark.

@@ -76,7 +76,7 @@ def unknown_sizes(case: Case) -> None:
 
 @check(each_sample)
 def unknown_inputs(case: Case) -> None:
-    """What is said of an input of which nothing is known leads to the right results."""
+    """Inference that fills in an unknown input leads to the right results."""
     op = case.operator()
     arrays = keyed(op, case.arrays())
     shapes, dtypes = [x.shape for x in arrays], [x.dtype for x in arrays]
@@ -93,7 +93,7 @@ def unknown_inputs(case: Case) -> None:
 
 
 def _require_consistent(op: Operator, given: list[Any], true: list[Any], what: str) -> None:
-    """What inference fills in must be what it takes, and give the same results, if asked again."""
+    """Inference accepts the shapes and dtypes that it fills in, and gives the same results for them."""
     try:
         filled, found = op.infer_shape(list(given))
     except MXNetError:  # a clear refusal is an answer too

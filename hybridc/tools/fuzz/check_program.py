@@ -1,4 +1,4 @@
-"""What must hold of a program: eager, compiled and float64 runs agree, and every call is what it was before.
+"""Checks of a program: eager, compiled and float64 runs agree, and equal calls have equal results.
 
 How far two results may differ is found, not guessed: the program runs in float64, exactly and with every operand of
 what rounds disturbed by a few units in the last place of its dtype. What this changes, rounding may change; where it
@@ -54,7 +54,7 @@ _ROUNDED_ONCE = frozenset(
 
 @dataclass(frozen=True)
 class Failure:
-    """Something that does not hold: what kind of thing, and the particulars."""
+    """A failed check: its kind, and the particulars."""
 
     kind: str
     text: str
@@ -85,7 +85,7 @@ class Run:
 
 
 def check(program: RandomProgram) -> Failure | None:
-    """What does not hold of the program on this process's target, or None; raises Invalid where it is no program."""
+    """The failure of the program on this process's target, or None; raises Invalid where it is no program."""
     try:
         with small_tiles(program.elements), np.errstate(all="ignore"):
             _check(program)

@@ -218,7 +218,7 @@ def _with_other_member(data: bytes, random: Random) -> bytes:
 
 
 def read(kind: str, data: bytes) -> tuple[str, str] | None:
-    """What does not hold of reading a file: its kind and the particulars, or None."""
+    """The failure of reading a file: its kind and the particulars, or None."""
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")

@@ -246,7 +246,7 @@ class _ProgramWriter:
             self.add_value(y, len(self.steps) - 1, i)
 
     def results(self, cls: type[Operator], attrs: dict[str, Any], data: Sequence[Array]) -> list[Array]:
-        """What the operator gives; its shapes are asked first, so that nothing huge is computed."""
+        """The results of the operator; its shapes are inferred first, so that nothing huge is computed."""
         op = cls.bind(**attrs)
         if not op.VARIADIC and len(data) + int(op.DRAWS) != len(op.input_names()):
             raise _Refused
@@ -285,7 +285,7 @@ class _ProgramWriter:
         return attrs, operands
 
     def size_map(self, sample: Sample) -> dict[int, int]:
-        """What the sizes of a sample become: nothing else, random ones, or those of a value."""
+        """New sizes for those of a sample: the same, random ones, or those of a value."""
         shapes = [_shape_of(x) for x in sample.inputs]
         choice = self.random.random()
         alike = [v.shape for v in self.values if len(v.shape) == len(shapes[0])] if shapes else []

@@ -42,7 +42,7 @@ class Found:
 
 @dataclass
 class FuzzReport:
-    """What a run of the fuzzer did."""
+    """The summary of a run of the fuzzer."""
 
     programs: int = 0
     steps: int = 0

@@ -46,11 +46,11 @@ class Worker:
         other.close()
 
     def check(self, program: RandomProgram, seconds: float = SECONDS) -> tuple[str, str] | None:
-        """What does not hold of a program: its kind and the particulars. Invalid programs are of the kind "invalid"."""
+        """The failure of a program: its kind and the particulars. Invalid programs are of the kind "invalid"."""
         return self._ask("check", program.to_json().encode(), seconds)
 
     def read(self, kind: str, data: bytes, seconds: float = SECONDS) -> tuple[str, str] | None:
-        """What does not hold of reading a file of this kind."""
+        """The failure of reading a file of this kind."""
         return self._ask(kind, data, seconds)
 
     def _ask(self, kind: str, data: bytes, seconds: float) -> tuple[str, str] | None:

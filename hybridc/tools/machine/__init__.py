@@ -40,7 +40,7 @@ def thresholds(computer: Machine) -> dict[str, int]:
 
 
 def _from(computer: Machine, each: float) -> int:
-    """How many take as long as what threads share."""
+    """Number of elements whose computation takes as long as sharing work among threads does."""
     return math.ceil(computer.shared / each)
 
 
@@ -73,10 +73,10 @@ def text() -> str:
         f"caches, read: {_caches(computer)}",
         f"caches, nominal, by which all is decided that may change a digit: {_caches(NOMINAL)}",
         "",
-        "costs in nanoseconds, nominal ones in brackets" + ("" if computer.measured else "; none is measured"),
+        "costs in nanoseconds, nominal ones in brackets, and how they were measured",
     ]
     for cost in figures(computer):
-        source = f"; {cost.source}" if cost.source else ""
+        source = f"; {cost.source}" if cost.source else "; nominal"
         lines.append(f"  {cost.name:10} {cost.nanoseconds:9.4g} ({cost.nominal:g})  {cost.meaning}{source}")
     lines += ["", "thresholds", *(f"  {size:9}  {meaning}" for meaning, size in thresholds(computer).items())]
     lines += [

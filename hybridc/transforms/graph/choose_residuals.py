@@ -92,7 +92,7 @@ class _Choice:
         # Available anyway: inputs and results, with the indices by which ``hybrid.saved`` names them.
         self.free = {value: number for number, value in reversed([*enumerate(own)])}
         self.saved = {arg: given[i] for i, arg in zip(saved.get_values(), self.backward.args, strict=False)}
-        self.kept: dict[SSAValue, None] = {}
+        self.residuals: dict[SSAValue, None] = {}
         # Values of the forward in the backward: arguments, and rematerialised ones.
         self.there: dict[SSAValue, SSAValue] = {}
 
@@ -107,11 +107,11 @@ class _Choice:
 
     def follow(self, end: func.ReturnOp) -> None:
         """Use the forward's results as they are, and rewrite the backward alone."""
-        kept = end.arguments[self.results :]
+        residuals = end.arguments[self.results :]
         self.end = end
-        self.kept = dict.fromkeys(kept)
+        self.residuals = dict.fromkeys(residuals)
         self._make_again({op: number for number, op in enumerate(self.forward.body.block.ops)})
-        self._note(kept)
+        self._note(residuals)
 
     def _choose(self, values: Iterable[SSAValue]) -> None:
         """Save those values, in program order, that cannot be rematerialised from available or small ones."""
@@ -121,29 +121,29 @@ class _Choice:
             needed = self._needed(value)
             if SMALLER * _bytes(needed) > byte_size(value):
                 needed = [value]
-            self.kept |= dict.fromkeys(needed)
+            self.residuals |= dict.fromkeys(needed)
 
     def _share(self) -> None:
         """Save one value instead of several that follow from it, if it is smaller, or these would be copied."""
         made_of: dict[SSAValue, list[SSAValue]] = {}
-        for value in self.kept:
+        for value in self.residuals:
             for source in self._needed(value, again=True):
                 made_of.setdefault(source, []).append(value)
         for source, values in made_of.items():
-            before = self.kept
+            before = self.residuals
             if source in before or len(values) < 2:
                 continue
-            self.kept = {value: None for value in (*before, source) if value not in values}
+            self.residuals = {value: None for value in (*before, source) if value not in values}
             self._choose(values)
-            more = _bytes(self.kept) - _bytes(before)
+            more = _bytes(self.residuals) - _bytes(before)
             if more > 0 or (more == 0 and not any(isinstance(v.owner, HybridOp) and shows(v.owner) for v in values)):
-                self.kept = before
+                self.residuals = before
 
     def _is_there(self, value: SSAValue) -> bool:
-        return value in self.free or value in self.kept
+        return value in self.free or value in self.residuals
 
     def _needed(self, value: SSAValue, again: bool = False) -> list[SSAValue]:
-        """What must be saved to rematerialise ``value``; ``[value]`` if that costs too much."""
+        """The values that must be saved to rematerialise ``value``; ``[value]`` if that costs too much."""
         cost = 0
         made: set[Operation] = set()
         needed: dict[SSAValue, None] = {}
@@ -164,7 +164,7 @@ class _Choice:
         return list(needed)
 
     def _make_again(self, order: dict[Operation, int]) -> None:
-        """Rematerialise, at their first use in the backward, what is not saved; drop those arguments."""
+        """Rematerialise values that are not saved at their first use in the backward; drop those arguments."""
         at = {op: number for number, op in enumerate(self.backward.ops)}
         users = list(self.backward.ops)
         later: list[tuple[int, int, BlockArgument]] = []
@@ -205,10 +205,10 @@ class _Choice:
     def _note(self, returned: Iterable[SSAValue]) -> func.ReturnOp:
         """Let the forward return the saved ones of these values; update ``hybrid.saved``."""
         saved = self._of_backward()
-        kept = [value for value in returned if value not in self.free]
+        residuals = [value for value in returned if value not in self.free]
         first = len(self.forward.body.block.args) + self.results
-        number = self.free | {value: first + i for i, value in enumerate(kept)}
-        end = func.ReturnOp(*self.end.arguments[: self.results], *kept)
+        number = self.free | {value: first + i for i, value in enumerate(residuals)}
+        end = func.ReturnOp(*self.end.arguments[: self.results], *residuals)
         Rewriter.replace_op(self.end, end)
         for block in (self.forward.body.block, self.backward):
             function, last = block.parent_op(), block.last_op

@@ -1,4 +1,4 @@
-"""Constant folding: compute, while compiling, what depends on constants only."""
+"""Constant folding: compute operations on constants while compiling."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
-from hybridc.dialects.error_context import located, raise_in_context
+from hybridc.dialects.error_context import raise_in_context, raise_located
 from hybridc.dialects.mlir.hybrid import HybridOp, location_of
 from hybridc.dialects.operator import Operator
 from hybridc.errors import MXNetError, UnsupportedError, VerifyError
@@ -35,12 +35,11 @@ def _decompose(splicer: Splicer, op: HybridOp) -> list[Operation] | None:
     try:
         made = splicer.replace(op, lambda F, inputs: _decomposed(operator, F, inputs))
     except MXNetError as error:
-        told = located(error, location_of(op))
-        raise told from told.__cause__
+        raise_located(error, location_of(op))
     if made is None:
         raise VerifyError(
-            f"{operator!r} ({location_of(op)}): its decomposition has other types than itself: "
-            f"{', '.join(str(r.type) for r in op.results)} expected"
+            f"{operator!r} ({location_of(op)}): the results of its decomposition do not have the types of its own, "
+            f"{', '.join(str(r.type) for r in op.results)}"
         )
     return made
 

@@ -24,7 +24,7 @@ from xdsl.ir import Block, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
-from hybridc.dialects.error_context import located
+from hybridc.dialects.error_context import raise_located
 from hybridc.dialects.gradient import vjp
 from hybridc.dialects.mlir.hybrid import HybridOp, dtype_of, location_of, shape_of
 from hybridc.errors import MXNetError
@@ -130,8 +130,7 @@ class _Backward:
         try:
             grads = vjp(operator, F, ograds, inputs, outputs, [v in active for v in op.operands])
         except MXNetError as error:
-            told = located(error, location_of(op))
-            raise told from told.__cause__
+            raise_located(error, location_of(op))
         for value, grad in zip(op.operands, grads, strict=True):
             if grad is not None:
                 self._add(value, grad)

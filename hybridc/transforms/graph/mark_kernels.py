@@ -8,10 +8,10 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, UnitAttr
 from xdsl.passes import ModulePass
 
-from hybridc.dialects.error_context import located
+from hybridc.dialects.error_context import raise_located
 from hybridc.dialects.mlir.hybrid import BY_HAND, HybridOp, location_of
 from hybridc.errors import MXNetError
-from hybridc.ir.host import arrays_of, kernel_of
+from hybridc.ir.structured import arrays_of, kernel_of
 from hybridc.ir.values import functions
 
 
@@ -35,5 +35,4 @@ def has_kernel(op: HybridOp, target: str) -> bool:
     try:
         return kernel_of(op.operator, target, arrays_of(op.operands), arrays_of(op.results)) is not None
     except MXNetError as error:
-        told = located(error, location_of(op))
-        raise told from told.__cause__
+        raise_located(error, location_of(op))

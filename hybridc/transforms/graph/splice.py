@@ -19,7 +19,7 @@ from hybridc.trace.tracer import Trace
 
 
 def rewrite(module: ModuleOp, step: Callable[[Splicer, HybridOp], list[Operation] | None]) -> None:
-    """Apply ``step`` to every operation of every function, and to what replaces it, to a fixed point."""
+    """Apply ``step`` to every operation of every function, and to its replacements, to a fixed point."""
     for function in functions(module):
         splicer = Splicer("hybrid.training" in function.attributes)
         work = hybrid_ops(function)[::-1]

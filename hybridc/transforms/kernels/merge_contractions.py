@@ -19,14 +19,13 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from hybridc.dialects.mlir.hybrid import fused_location
 from hybridc.dialects.mlir.integer_array import integer_array, integers_of
+from hybridc.ir.costs import WORTH_PACKING
 from hybridc.ir.kernel import Kernel, KernelOp, analyse
 from hybridc.ir.structured import VIEWS, Shape, dtype_of, groups_of, is_host, kernels, note_dtypes, shape_of
-from hybridc.ir.tensor_builder import Builder
+from hybridc.ir.structured_builder import Builder
 from hybridc.ir.values import functions, volume
 
-# Contractions with more rows use the processor well enough by themselves.
-ROWS = 64
-# The most elements of a merged result, which lives until its last slice is read.
+# The most elements of a merged result, which lives until its last slice is read: 64 MiB in single precision.
 LARGEST = 2**24
 
 
@@ -109,7 +108,7 @@ def _groups(function: func.FuncOp, contractions: dict[str, _RowContraction]) -> 
         ordered = sorted(calls, key=lambda c: c.first)
         if count < 2 or [c.first for c in ordered] != [i * shape[0] for i in range(count)]:
             continue
-        large = shape[0] > ROWS or count * volume(result) > LARGEST
+        large = shape[0] > WORTH_PACKING or count * volume(result) > LARGEST
         if not large:
             groups.append(ordered)
     return groups

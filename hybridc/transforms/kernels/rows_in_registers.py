@@ -19,7 +19,7 @@ _REGISTER = 4
 
 
 def in_order_of_need(kernel_ops: Sequence[KernelOp]) -> list[KernelOp]:
-    """The stages, each before the reductions that need it, and else after them: little is held while they wait."""
+    """The ops, each before the reductions that need it, and else after them: little is held while they wait."""
     turn = _turns(kernel_ops)
     return sorted(kernel_ops, key=turn.__getitem__)
 
@@ -52,9 +52,9 @@ def held_bytes(plan: LoopNestPlan) -> int:
 
 
 def _turns(kernel_ops: Sequence[KernelOp]) -> dict[KernelOp, int]:
-    """For each stage how many reductions, one of the other's result, come before it when it waits for its reader.
+    """For each op the number of reductions, one of the other's result, come before it when it waits for its reader.
 
-    ``stages`` come after what they read.
+    ``kernel_ops`` come after their producers.
     """
     made = {s.result: s for s in kernel_ops}
     needs = {s: [made[r.value] for r in s.reads if r.value in made] for s in kernel_ops}

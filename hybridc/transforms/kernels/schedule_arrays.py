@@ -23,8 +23,8 @@ from hybridc.ground.machine import CHUNKS, NOMINAL
 from hybridc.ir.costs import ONE_TILE
 from hybridc.ir.kernel import Axes, Kernel, KernelOp, LoopNest, Read, constant_as, number_of
 from hybridc.ir.loop_nest_plan import LoopNestPlan, plan_tiles
-from hybridc.ir.scalar_builder import conversion, kind_dtype, signless
 from hybridc.ir.structured import DType, Shape, dtype_of, shape_of
+from hybridc.ir.structured_builder import conversion, kind_dtype, signless
 from hybridc.ir.tile_program import (
     Address,
     Factor,
@@ -47,12 +47,12 @@ from hybridc.ir.tile_program import (
     verify,
 )
 from hybridc.options import OPTIONS
-from hybridc.transforms.kernels.tile_statements import BodyStatements, kind_of, start_of
+from hybridc.transforms.kernels.schedule_kernels import BodyStatements, kind_of, start_of
 
 
 @dataclass(frozen=True)
 class ArrayMachine:
-    """A processor that is told what to do by calls of functions on arrays, of about a microsecond each."""
+    """A processor that is driven by calls of functions on arrays, of about a microsecond each."""
 
     # Elements of a tile: larger ones spill the caches, smaller ones drown in the cost of calls.
     tile_elements: int = ONE_TILE
@@ -130,7 +130,7 @@ class ArrayMemory:
         return self._array(f"w{sum(name[0] == 'w' for name in self.shapes)}", dtype, shape)
 
     def parts(self, name: str) -> str:
-        """The buffer of the partial results of what an array will hold."""
+        """The buffer of the partial results of an array."""
         buffer = f"p{name[1:]}" if name[0] == "y" else f"p_{name}"
         self.pieces[buffer] = name
         return buffer
@@ -206,7 +206,7 @@ class _ArrayScheduler:
         return ArrayNest(nest.domain, found, statements.program(), threads, threads * machine.chunks)
 
     def _tile_elements(self, cost: _Cost, total: int, threads: int) -> int:
-        """How large a tile may be: a thread's whole share where no cache would help."""
+        """The largest tile: a thread's whole share where no cache would help."""
         machine = self.machine
         if cost.once:
             return -(-total // (threads * machine.chunks if threads > 1 else 1))
@@ -230,14 +230,14 @@ class _ArrayScheduler:
     # --- memory --------------------------------------------------------------------------------------------
 
     def _keep(self, kernel_op: KernelOp) -> str:
-        """The array of what a stage makes for other nests."""
+        """The array of a result that other loop nests read."""
         value = kernel_op.result
         if value not in self.memory.names:
             self.memory.names[value] = self.memory.local(dtype_of(value), shape_of(value))
         return self.memory.names[value]
 
     def _heir(self, nest: LoopNest, contraction: KernelOp) -> KernelOp | None:
-        """What makes the result in whose place a product may be, as nobody reads the product any more then."""
+        """The op in whose result's memory a contraction may be computed, since it reads the contraction last."""
         at = nest.ops.index(contraction)
         last = self.last_read.get(contraction.result, (nest.number, -1))
         strided, results = self.memory.strided, self.kernel.results
@@ -299,7 +299,7 @@ class _ArrayScheduler:
 
 @dataclass(eq=False)
 class _ArrayStatements(BodyStatements):
-    """Writes stages as statements on tiles: one tile, or along axis ``loop`` so many as have ``block`` elements.
+    """Writes ops as statements on tiles: one tile, or along axis ``loop`` so many as have ``block`` elements.
 
     Reductions along the parallel axes go ``direct`` into their results, or are partial results.
     """
@@ -313,7 +313,7 @@ class _ArrayStatements(BodyStatements):
         self.space = TileProgram((), self.plan.sizes, (), ())
 
     def program(self) -> TileProgram:
-        """The program of all stages."""
+        """The program of all ops."""
         for kernel_op in self.plan.op_of.values():
             self._kernel_op(kernel_op)
         return self.tiled(self.statements)
@@ -360,7 +360,7 @@ class _ArrayStatements(BodyStatements):
             return Address(self.buffer(value), tuple(zip(merged, self.strides(value), strict=True)))
         return self.space.row_major(self.buffer(value), merged)
 
-    # --- stages --------------------------------------------------------------------------------------------
+    # --- ops -----------------------------------------------------------------------------------------------
 
     def write(self, statement: Statement, varies: bool = True) -> None:
         self.statements.append(statement)
@@ -379,7 +379,7 @@ class _ArrayStatements(BodyStatements):
             self.write(TileStore(self.known[value], self.element_at(value, kernel_op.axes)))
 
     def _partial(self, kernel_op: KernelOp, combine: str, loop: int) -> None:
-        """What a tile gives to a reduction along parallel axes."""
+        """The partial result of a tile in a reduction along parallel axes."""
         result = self.memory.names[kernel_op.result]
         axes, over = self.plan.axes(kernel_op.axes), self.plan.axes(kernel_op.reduced)
         if self.direct:
@@ -471,7 +471,7 @@ class _Cost:
 
 
 def _array(statement: Statement) -> str:
-    """What memory a value is: of what is loaded its array."""
+    """The name of a value's memory: for a load, its array."""
     assert not isinstance(statement, TileStore | TileUpdate)
     return statement.address.buffer if isinstance(statement, TileLoad) else statement.name
 

@@ -24,9 +24,7 @@ from hybridc.ir.kernel import Axes, Kernel, KernelOp, LoopNest, number_of
 from hybridc.ir.loop_nest_plan import LoopNestPlan, loop_nests_of, plan_loop_nest, read_elsewhere
 from hybridc.ir.online_reductions import OnlinePair
 from hybridc.ir.structured import shape_of
-from hybridc.ir.tile_launch import TileConfig, TileLaunch
-from hybridc.ir.tile_program import TileDim, TileProgram, TileSweep, verify
-from hybridc.options import OPTIONS
+from hybridc.ir.tile_program import TileConfig, TileDim, TileLaunch, TileSweep
 from hybridc.transforms.kernels.kernel_memory import KernelMemory, PartialResults, Strides
 from hybridc.transforms.kernels.rows_in_registers import held_bytes
 from hybridc.transforms.kernels.split_nest import (
@@ -39,7 +37,7 @@ from hybridc.transforms.kernels.split_nest import (
     split,
 )
 from hybridc.transforms.kernels.tile_blocks import TileStatements
-from hybridc.transforms.kernels.tile_machine import MACHINE, NARROW, TileMachine, power_of_two
+from hybridc.transforms.kernels.tile_machine import MACHINE, TileMachine, power_of_two
 
 # Rows of so many elements are few: what is one for each of them is seldom loaded, also where all elements are counted.
 LONGEST = 1 << 25
@@ -276,16 +274,5 @@ class _BlockScheduler:
         configs: Sequence[TileConfig],
         piece: int | None = None,
     ) -> None:
-        plan = text.plan
-        whole = tuple(a for d in dims if d.walk == "whole" for a in d.axes)
-        parallel = tuple(a for a in range(len(plan.sizes)) if a not in whole)
-        program = TileProgram(
-            tuple(text.called.values()), text.space.sizes, parallel, tuple(sweeps), inner=whole, tiles=tuple(dims)
-        )
-        if OPTIONS.verify:
-            verify(program)
-        wide = max(plan.extent(range(len(plan.sizes))), text.far) >= NARROW
-        dtypes = tuple(self.memory.dtypes[name] for name in text.buffers)
-        self.made.append(
-            TileLaunch(what, program, tuple(text.buffers), dtypes, plan.sizes, tuple(configs), piece, wide)
-        )
+        text.far = max(text.far, text.plan.extent(range(len(text.plan.sizes))))
+        self.made.append(text.launch(what, self.memory, dims, sweeps, configs, piece))

@@ -25,7 +25,7 @@ from hybridc.ir.tile_program import (
     verify,
 )
 from hybridc.options import OPTIONS
-from hybridc.transforms.kernels.tile_statements import BodyStatements, kind_of, start_of
+from hybridc.transforms.kernels.schedule_kernels import BodyStatements, kind_of, start_of
 
 
 @dataclass(frozen=True)

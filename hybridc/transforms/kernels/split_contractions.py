@@ -163,7 +163,7 @@ def _copy(op: Operation, values: dict[SSAValue, SSAValue], block: Block) -> Oper
 
 
 def _key(kernel_op: KernelOp) -> Any:
-    """What equal contractions share: types, loops, body and initial value."""
+    """The key of a contraction, which equal ones share: types, loops, body and initial value."""
     op = kernel_op.op
     first = [kernel_op.reads[0].value is kernel_op.reads[1].value]
     types = tuple(v.type for v in op.operands)

@@ -1,4 +1,4 @@
-"""A nest that no launch computes as a whole, as several: what they give each other is in memory, or computed again."""
+"""Loop fission: a nest that no launch computes as a whole becomes several, which pass values in memory."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from hybridc.transforms.kernels.kernel_memory import KernelMemory
 
 Groups = list[list[KernelOp]]
 
-# A value is rather computed again from so many arrays of its size than written and read.
+# A value is rematerialised from at most so many arrays of its size rather than written and read.
 RECOMPUTED_READS = 2
 
 
 def reads_pointwise(kernel_ops: Sequence[KernelOp]) -> bool:
-    """Whether what the stages make is read at the elements that were just made."""
+    """Whether ops read each other's results at the elements that were just computed."""
     made = {s.result: s for s in kernel_ops}
     return all(r.axes == made[r.value].axes for s in kernel_ops for r in s.reads if r.value in made)
 
 
 def online_pairs(plan: LoopNestPlan, kernel_ops: Sequence[KernelOp]) -> list[OnlinePair]:
-    """The pairs by which one sweep makes all reductions of some stages; none if that cannot be, or need not."""
+    """The pairs by which one sweep computes all reductions of some ops; none if that cannot be, or need not."""
     sums = [s for s in kernel_ops if s.combine is not None]
     reduced = {plan.axes(s.reduced) for s in sums}
     if len(reduced) != 1 or plan.extent(next(iter(reduced))) == 0 or not reads_pointwise(kernel_ops):
@@ -39,11 +39,11 @@ def online_pairs(plan: LoopNestPlan, kernel_ops: Sequence[KernelOp]) -> list[Onl
     return [] if any(r.value in late for s in others for r in s.reads) else pairs
 
 
-# --- groups of stages -------------------------------------------------------------------------------------------------
+# --- groups of ops ----------------------------------------------------------------------------------------------------
 
 
 def by_empty_axes(plan: LoopNestPlan, memory: KernelMemory) -> Groups:
-    """The stages whose results are, or will be, in memory, by the empty axes that they walk; none if all walk all."""
+    """The ops whose results are, or will be, in memory, by the empty axes that they walk; none if all walk all."""
     domain = plan.nest.domain
     empty = {a for a, n in enumerate(domain) if n == 0}
     found: list[tuple[set[int], list[KernelOp]]] = []
@@ -58,7 +58,7 @@ def by_empty_axes(plan: LoopNestPlan, memory: KernelMemory) -> Groups:
 
 
 def by_sweeps(plan: LoopNestPlan, memory: KernelMemory) -> Groups:
-    """The stages of each sweep; an online reduction is one sweep."""
+    """The ops of each sweep; an online reduction is one sweep."""
     kernel_ops = list(plan.op_of.values())
     groups = [list(sweep.ops) for sweep in plan.sweeps]
     for pair in online_pairs_in(plan.nest, kernel_ops):
@@ -73,7 +73,7 @@ def by_sweeps(plan: LoopNestPlan, memory: KernelMemory) -> Groups:
 
 
 def _only_for(pair: OnlinePair, kernel_ops: Sequence[KernelOp], memory: KernelMemory) -> set[KernelOp]:
-    """The stages of a pair that nobody needs beside it."""
+    """The ops of a pair that nobody needs beside it."""
     done = {pair.second}
     for kernel_op in reversed(pair.between):
         readers = {s for s in kernel_ops for r in s.reads if r.value is kernel_op.result}
@@ -90,11 +90,11 @@ def by_reduced_axes(plan: LoopNestPlan) -> Groups:
     return [groups[axes] for axes in sorted(groups, key=len)]
 
 
-# --- their nests ------------------------------------------------------------------------------------------------------
+# --- loop nests -------------------------------------------------------------------------------------------------------
 
 
 def split(plan: LoopNestPlan, groups: Groups, memory: KernelMemory) -> Iterator[LoopNest]:
-    """A nest for each group of stages that makes anything in memory, where values that groups share are."""
+    """A loop nest for each group of ops that stores a value; values that groups share are in memory."""
     kernel_ops = list(plan.op_of.values())
     wanted = [_computed_by(plan, group, memory) for group in groups]
     while (missing := _missing(plan, groups, wanted)) is not None:
@@ -114,7 +114,7 @@ def split(plan: LoopNestPlan, groups: Groups, memory: KernelMemory) -> Iterator[
 
 
 def _computed_by(plan: LoopNestPlan, group: Sequence[KernelOp], memory: KernelMemory) -> set[SSAValue]:
-    """The values that a group computes: its own, and those of others that it rather computes again."""
+    """The values that a group computes: its own, and those of others that it rematerialises."""
     values = {s.result for s in group}
     for kernel_op in reversed(plan.op_of.values()):
         if kernel_op.result in values:
@@ -123,7 +123,7 @@ def _computed_by(plan: LoopNestPlan, group: Sequence[KernelOp], memory: KernelMe
 
 
 def _missing(plan: LoopNestPlan, groups: Groups, wanted: Sequence[set[SSAValue]]) -> tuple[int, KernelOp] | None:
-    """A stage that a group needs and none makes, with the number of that group."""
+    """An op that a group needs and none computes, with the index of that group."""
     own = {s.result for group in groups for s in group}
     for number, values in enumerate(wanted):
         for value in [r.value for s in plan.op_of.values() if s.result in values for r in s.reads]:
@@ -133,9 +133,9 @@ def _missing(plan: LoopNestPlan, groups: Groups, wanted: Sequence[set[SSAValue]]
 
 
 def _recomputed(plan: LoopNestPlan, read: Read, here: set[SSAValue], memory: KernelMemory) -> set[SSAValue]:
-    """The values to compute again for a value of another nest; none if it goes through memory.
+    """The values to rematerialise for a value of another loop nest; none if it goes through memory.
 
-    It does if computing it again reads more elements than its own.
+    It does if rematerialising it reads more elements than its own.
     """
     chain: set[SSAValue] = set()
     given: set[SSAValue] = set()

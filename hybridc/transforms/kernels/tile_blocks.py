@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 
 from xdsl.ir import SSAValue
 
+from hybridc.ground.sizes import reach, row_major
 from hybridc.ir.kernel import KernelOp, Read, neutral_of
 from hybridc.ir.online_reductions import OnlinePair
-from hybridc.ir.strides import row_major
-from hybridc.ir.structured import dtype_of, shape_of
+from hybridc.ir.structured import DType, dtype_of, shape_of
+from hybridc.ir.structured_builder import conversion
 from hybridc.ir.tile_program import (
     Address,
     Axes,
@@ -20,8 +21,12 @@ from hybridc.ir.tile_program import (
     Statement,
     TileBuffer,
     TileCarry,
+    TileConfig,
+    TileContract,
     TileCount,
+    TileDim,
     TileIndex,
+    TileLaunch,
     TileLoad,
     TileMap,
     TileProgram,
@@ -29,10 +34,13 @@ from hybridc.ir.tile_program import (
     TileStore,
     TileSweep,
     TileUpdate,
+    verify,
 )
-from hybridc.transforms.kernels.kernel_memory import PartialResults, Strides
+from hybridc.options import OPTIONS
+from hybridc.transforms.kernels.kernel_memory import KernelMemory, PartialResults, Strides
 from hybridc.transforms.kernels.rows_in_registers import in_order_of_need
-from hybridc.transforms.kernels.tile_statements import BodyStatements, kind_of, start_of
+from hybridc.transforms.kernels.schedule_kernels import BodyStatements, kind_of, kind_of_dtype, start_of
+from hybridc.transforms.kernels.tile_machine import NARROW
 
 
 @dataclass(eq=False)
@@ -46,7 +54,7 @@ class TileStatements(BodyStatements):
     given: Mapping[SSAValue, Strides] = field(default_factory=dict[SSAValue, Strides])
     buffers: dict[str, str] = field(default_factory=dict[str, str])  # of the kernel, as the program calls them
     called: dict[str, TileBuffer] = field(default_factory=dict[str, TileBuffer])
-    far: int = 0  # elements of the largest of them
+    far: int = 0  # the largest offset in them, or more
 
     def __post_init__(self) -> None:
         sizes = [None if a in self.plan.dynamic else n for a, n in enumerate(self.plan.sizes)]
@@ -54,12 +62,17 @@ class TileStatements(BodyStatements):
 
     # --- memory --------------------------------------------------------------------------------------------
 
-    def named(self, buffer: str, like: SSAValue, pieces: bool = False) -> str:
-        """The program's name of a buffer of the kernel; it is numbered as the program comes to it."""
+    def named(self, buffer: str, like: SSAValue, pieces: bool = False, elements: int = 0) -> str:
+        """The program's name of a buffer of the kernel; it is numbered as the program comes to it.
+
+        It has as many ``elements``, or is ``like`` a value also in this.
+        """
         if buffer not in self.buffers:
             self.buffers[buffer] = f"{buffer[0]}{sum(name[0] == buffer[0] for name in self.buffers.values())}"
             self.called[buffer] = TileBuffer(self.buffers[buffer], kind_of(like), pieces)
-            self.far = max(self.far, math.prod(shape_of(like)))
+            shape = shape_of(like)
+            size = reach(shape, self.given[like]) if like in self.given else math.prod(shape)
+            self.far = max(self.far, elements or size)
         return self.buffers[buffer]
 
     def buffer(self, value: SSAValue) -> str:
@@ -104,12 +117,13 @@ class TileStatements(BodyStatements):
 
     def store(self, kernel_op: KernelOp) -> None:
         """Put the result of a stage into memory."""
-        self.write(TileStore(self.known[kernel_op.result], self.element_at(kernel_op.result, kernel_op.axes)))
+        self.write(TileStore(self.known[kernel_op.result], self.element_at(kernel_op.result, kernel_op.axes), self.on))
 
-    def reduced(self, kernel_op: KernelOp, value: str, over: Axes, start: Number) -> str:
-        """The name of a value combined over axes."""
+    def reduced(self, kernel_op: KernelOp, value: str, over: Axes, start: Number, filled: bool = False) -> str:
+        """The name of a value combined over axes; it may be ``filled`` with what counts for nothing."""
         assert kernel_op.combine is not None
-        return self.add(TileReduce, kernel_op.combine.name, value, start, over, kind_of(kernel_op.result), 0)
+        kind = kind_of(kernel_op.result)
+        return self.add(TileReduce, kernel_op.combine.name, value, start, over, kind, 0, None, False, False, filled)
 
     def map(self, op: str, *operands: str, kind: str) -> str:
         """The name of what an operation makes of values."""
@@ -123,6 +137,49 @@ class TileStatements(BodyStatements):
 
     def write(self, statement: Statement, varies: bool = True) -> None:
         self.statements.append(statement)
+
+    def launch(
+        self,
+        what: str,
+        memory: KernelMemory,
+        dims: Sequence[TileDim],
+        sweeps: Sequence[TileSweep],
+        configs: Sequence[TileConfig],
+        piece: int | None = None,
+        suffix: str = "",
+    ) -> TileLaunch:
+        """The launch of the program of these sweeps, whose tiles have these dimensions."""
+        sizes, buffers = self.space.sizes, tuple(self.called.values())
+        inner = tuple(a for d in dims if d.walk in ("whole", "loop") for a in d.axes)
+        parallel = tuple(a for a in range(len(sizes)) if a not in inner)
+        group = next((name for name, _ in configs[0].blocks if name == "group"), None)
+        program = TileProgram(buffers, sizes, parallel, tuple(sweeps), inner=inner, tiles=tuple(dims), group=group)
+        if OPTIONS.verify:
+            verify(program)
+        dtypes = tuple(memory.dtypes[name] for name in self.buffers)
+        given = (tuple(self.buffers), dtypes, self.plan.sizes, tuple(configs))
+        return TileLaunch(what, program, *given, piece, self.far >= NARROW, suffix)
+
+    # --- contractions --------------------------------------------------------------------------------------
+
+    def factor(self, address: Address, source: DType, target: DType, limits: Sequence[int | None]) -> str:
+        """A tile of an array that is multiplied as ``target``, with zeros from the limits along its dimensions on."""
+        given = tuple(limits) if any(end is not None for end in limits) else ()
+        found = self.once(TileLoad, address, kind_of_dtype(source), self.on, given, 0.0)
+        return self.converted(found, source, target)
+
+    def converted(self, value: str, source: DType, target: DType) -> str:
+        """The name of a value as another dtype."""
+        if source == target:
+            return value
+        return self.map(conversion(source, target), value, kind=kind_of_dtype(target))
+
+    def contracted(
+        self, left: str, right: str, over: Axes, dtypes: tuple[DType, DType], accumulator: str | None = None
+    ) -> str:
+        """The name of the sum, in the second of the ``dtypes``, of products of values of the first."""
+        kind, wide = map(kind_of_dtype, dtypes)
+        return self.add(TileContract, left, right, over, wide, accumulator, OPTIONS.tf32 and kind == "f32")
 
     # --- reductions that loops carry -----------------------------------------------------------------------
 
@@ -149,7 +206,7 @@ class TileStatements(BodyStatements):
                 pair = started[kernel_op]
                 sofar = carried[pair.first.result], carried[pair.second.result]
                 if pair.powers:
-                    self._add_powers(pair, element, sofar)
+                    self.add_powers(pair, element, sofar)
                 else:
                     self._add_squares(pair, element, sofar, counts[pair], over)
                 continue
@@ -170,9 +227,9 @@ class TileStatements(BodyStatements):
     def _update(self, carried: str, value: str) -> None:
         self.write(TileUpdate(carried, value))
 
-    def _part(self, kernel_op: KernelOp, element: str) -> str:
+    def _part(self, kernel_op: KernelOp, element: str, filled: bool = False) -> str:
         """What is added to a reduction here."""
-        return self.reduced(kernel_op, element, self.plan.axes(kernel_op.reduced), _nothing(kernel_op))
+        return self.reduced(kernel_op, element, self.plan.axes(kernel_op.reduced), _nothing(kernel_op), filled)
 
     def _combined(self, kernel_op: KernelOp, a: str, b: str) -> str:
         assert kernel_op.combine is not None
@@ -197,15 +254,21 @@ class TileStatements(BodyStatements):
     # multiplied with the power of the greatest value less itself, which is one, or NaN where the definition gives NaN.
     # Of squares the sum is carried, and that of squared distances from the mean so far.
 
-    def _add_powers(self, pair: OnlinePair, value: str, sofar: tuple[str, str]) -> None:
-        """Write how a tile of what the first reduces is added to both reductions."""
+    def add_powers(self, pair: OnlinePair, value: str, sofar: tuple[str, str], filled: bool = False) -> tuple[str, str]:
+        """Write how a tile of what the first reduces is added to both: the factor by which sums fade, and its powers.
+
+        Beyond the last elements, a value that is ``filled`` is minus infinity.
+        """
         (peak, total), kind = sofar, kind_of(pair.second.result)
-        higher = self._combined(pair.first, peak, self._part(pair.first, value))
+        higher = self._combined(pair.first, peak, self._part(pair.first, value, filled))
         base = self._base(pair, higher)
-        faded = self._scaled(pair, total, peak, base)
-        part = self._part(pair.second, self._power(pair, value, base))
+        factor = self._power(pair, peak, base)
+        faded = self.map("arith.mulf", total, factor, kind=kind)
+        power = self._power(pair, value, base)
+        part = self._part(pair.second, power, filled)
         self._update(total, self.map("arith.addf", faded, part, kind=kind))
         self._update(peak, higher)
+        return factor, power
 
     def _add_squares(self, pair: OnlinePair, value: str, sofar: tuple[str, str], count: str, over: Axes) -> None:
         """Write the same for squares; ``count`` is how many elements came before."""

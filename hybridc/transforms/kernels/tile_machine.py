@@ -56,6 +56,11 @@ class TileMachine:
         return (warps,) if elements <= 32 * GPU.warp * warps else (2 * warps, warps)
 
 
+def multiplied_side(n: int) -> int:
+    """The least power of two that is not less, of a tile that tensor cores multiply."""
+    return max(16, power_of_two(n))
+
+
 def power_of_two(n: int) -> int:
     """The least power of two that is not less: what blocks are as large as."""
     return 1 << max(0, n - 1).bit_length()

@@ -47,15 +47,16 @@ from hybridc.dialects.mlir.hybrid_rt import (
 )
 from hybridc.ir import structured
 from hybridc.ir.concatenated import part_of, unshaped
-from hybridc.ir.host import inplace_pairs, pairs_of
 from hybridc.ir.structured import (
     DType,
     Shape,
     declared_dtypes,
     dtype_of,
     give_type,
+    inplace_pairs,
     is_host,
     kernels,
+    pairs_of,
     root,
     shape_of,
 )
@@ -68,12 +69,12 @@ Memory = MemRefType[Any]
 class PlanMemory(ModulePass):
     """See the module's docstring. Sets ``hybrid.live`` to the bytes of the largest live set.
 
-    What was ``kept`` of a function is reused when the same function has other sizes.
+    ``planners`` of functions are reused when the same functions have other sizes.
     """
 
     name = "plan-memory"
 
-    kept: dict[func.FuncOp, _Planner] | None = field(default=None, compare=False)
+    planners: dict[func.FuncOp, _Planner] | None = field(default=None, compare=False)
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         called = kernels(op)
@@ -81,7 +82,7 @@ class PlanMemory(ModulePass):
             pairs = [number for pair in inplace_pairs(declaration) for number in pair]
             declaration.attributes["hybrid.inplace"] = DenseArrayBase.from_list(i64, pairs)
         facts = {name: _facts(kernel) for name, kernel in called.items()}
-        known = {} if self.kept is None else self.kept
+        known = {} if self.planners is None else self.planners
         for function in functions(op):
             if function.sym_visibility is not None:
                 continue
@@ -93,7 +94,7 @@ class PlanMemory(ModulePass):
 
 
 def _facts(kernel: func.FuncOp) -> tuple[Any, ...]:
-    """What a plan depends on of a kernel, but for sizes: its in-place pairs, and whether it needs scratch."""
+    """The facts of a kernel on which a plan depends, besides sizes: in-place pairs, and whether it needs scratch."""
     return (kernel.attributes.get("hybrid.inplace"), _scratch(kernel) > 0)
 
 
@@ -351,7 +352,7 @@ class _Planner:
             case linalg.TransposeOp():
                 alias = AliasOp("transpose", array, {"order": op.permutation}, kind)
             case _:
-                raise TypeError(f"{op.name} is no view")
+                raise TypeError(f"{op.name} is not a view; expected a reshape, a transpose or a slice")
         alias.result.name_hint = result.name_hint
         self._like(alias.result, result, element_dtype(kind.element_type))
         values[result] = alias.result

@@ -43,7 +43,7 @@ from hybridc.dialects.mlir.hybrid_rt import (
 )
 from hybridc.errors import VerifyError
 from hybridc.ir import structured
-from hybridc.ir.host import inplace_pairs
+from hybridc.ir.structured import inplace_pairs
 from hybridc.ir.values import functions
 
 Shape = tuple[int, ...]
@@ -120,7 +120,7 @@ class _Checker:
                 case func.ReturnOp():
                     self._returned(op)
                 case _:
-                    _fail(op, f"{op.name} does not belong in a planned program")
+                    _fail(op, f"{op.name} is not an operation of a planned program")
 
     # --- memory ---------------------------------------------------------------------------------------------
 
@@ -135,7 +135,7 @@ class _Checker:
     def _view(self, op: ViewOp) -> None:
         arena = self.arena
         if arena is None or op.memory is not arena.memory:
-            _fail(op, "a view of something else than the arena")
+            _fail(op, "the operand of a view must be the arena")
         start = op.offset.value.data
         stop = start + _size(op.array)
         if start < 0 or stop > arena.size:
@@ -154,7 +154,7 @@ class _Checker:
         shape, strides = _content(op.array.type)[1], self.strides.get(op.array)
         seen = _seen(op, shape, _row_major(shape) if strides is None else strides)
         if seen is None:
-            _fail(op, f"{op.view.data} of {_name(op.array)} is no view of its memory as {op.result.type}")
+            _fail(op, f"{op.view.data} of {_name(op.array)} does not give a view of type {op.result.type}")
         self.strides[op.result] = seen
 
     def _stamp(self, value: SSAValue) -> None:
@@ -177,7 +177,7 @@ class _Checker:
         self.stamps[new.memory] = [*kept, (new, value)]
 
     def _check_read(self, op: Operation, value: SSAValue) -> None:
-        """Check that all bytes of ``value`` hold what was written under its own name."""
+        """Check that all bytes of ``value`` were last written as ``value``."""
         array = aliased(value)
         if array in self.parts and not self.parts[array].all():
             _fail(op, f"reads {_name(array)}, of which parts are not written")
@@ -356,7 +356,7 @@ def _nest(op: Operation) -> int:
 
 
 def _axes(op: Operation, operand: int) -> list[Any]:
-    """What indexes each dimension of an operand: axes of the loop nest, or loops where no axes are given."""
+    """The index of each dimension of an operand: axes of the loop nest, or loops where no axes are given."""
     if not isinstance(op, linalg.GenericOp | linalg.MatmulOp):
         return list(range(len(_content(op.operands[operand].type)[1])))
     found = op.attributes.get("hybrid.axes")

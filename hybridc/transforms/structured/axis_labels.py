@@ -1,4 +1,4 @@
-"""Which loops of linalg ops are the same axis, and what elements are products of, followed from op to op."""
+"""Equal axes of linalg ops, and the factors of their elements, followed from op to op."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Labels = tuple[Hashable, ...]
 
 
 class AxisLabels:
-    """Which loops of operations are one axis: those that follow the same dimension of what one makes, others read."""
+    """Equivalence classes of loops: those that index the same dimension of a value, where it is made and read."""
 
     def __init__(self, ops: Iterable[Operation]) -> None:
         self.loops: dict[Operation, OperationLoops] = {}
@@ -42,23 +42,23 @@ class AxisLabels:
                 self.other[a] = b
 
     def labels(self, op: Operation, places: Iterable[int]) -> Labels:
-        """What the axes of these loops are called."""
+        """Labels of the axes of these loops."""
         return tuple(self._label((op, i)) for i in places)
 
     def result(self, op: Operation) -> Labels:
-        """What the axes of an operation's result are called."""
+        """Labels of the axes of an operation's result."""
         return self.labels(op, self.loops[op].result)
 
     def reads(self, op: Operation, index: int) -> Labels:
-        """What the axes of an operand are called."""
+        """Labels of the axes of an operand."""
         return self.labels(op, self.loops[op].reads[index][1])
 
     def reduced(self, op: Operation) -> set[Hashable]:
-        """What the axes that an operation sums are called."""
+        """Labels of the axes that an operation sums."""
         return {*self.labels(op, self.loops[op].reduced)}
 
     def nest(self, ops: Sequence[Operation], whole: Operation) -> LoopGroup | None:
-        """Operations as a nest over the axes of what one of them makes; None if another has more."""
+        """Operations as a loop nest over the axes of the result of one of them; None if another has more."""
         labels = self.result(whole)
         domain = tuple(self.loops[whole].sizes[i] for i in self.loops[whole].result)
         group = LoopGroup([*ops], 0, 0, domain)
@@ -76,14 +76,14 @@ class AxisLabels:
 
 
 class Factors:
-    """What values are products of, through operations and casts; two such are equal if the same is multiplied."""
+    """The factors of values, through operations and casts; values of equal factors are equal products."""
 
     def __init__(self, axes: AxisLabels) -> None:
         self.axes = axes
         self.known: dict[SSAValue, Counter[Hashable]] = {}
 
     def of(self, value: SSAValue) -> Counter[Hashable]:
-        """What is multiplied for a value that an elementwise operation makes, each as often as it is."""
+        """The factors of a value that an elementwise operation makes, with their multiplicity."""
         if value not in self.known:
             op = cast(Operation, value.owner)
             end = op.regions[0].block.last_op

@@ -44,7 +44,7 @@ from hybridc.ir.structured import (
     places_of,
     shape_of,
 )
-from hybridc.ir.tensor_builder import (
+from hybridc.ir.structured_builder import (
     groups,
     integers,
     iterators,

@@ -2,17 +2,18 @@
 
 An attention is a contraction (the scores), elementwise operations and row reductions of it, and a contraction of what
 these make (the weights) along the axis that they reduce. The kernel of all that is data: one loop nest for each
-contraction, one for what is between them; :mod:`hybridc.ir.attention.attention_kernel` says which kernels a target can
-compute without an array of scores in memory, and only those are made. No operation is asked for its name.
+contraction, one for what is between them, over a grid of batches and rows that targets walk tile by tile
+(:mod:`hybridc.ir.grid_kernel`). Only what can be computed in blocks of rows and keys is fused
+(:mod:`hybridc.ir.attention.attention_kernel`). No operation is asked for its name.
 
 What is between the contractions may read arrays, such as masks. A mask that elementwise operations make from much less
 (from the indices along two axes, say) is computed again in each kernel that reads it, so layers may share one.
 
-The backward of an attention reads the weights. Instead the forward returns the maximum and the sum of each row, and the
-backward's kernel computes weights again from these, and from the scores' operands. Its loop nests are the contractions
-that give scores and the gradients of weights, the elementwise operations of these, and three contractions of what they
-make. The one sum of a row there, of weights times their gradients, is the result's times its own gradient: so long as
-both multiply the same factors. Forward and backward may be two functions or one, as in a compiled training step.
+The backward of an attention reads the weights. Either the forward's kernel returns them: then the backward's kernel is
+the gradient of weights, what is made of it, and the contractions of that, over a grid of batches. Or it computes them
+again from the scores' operands, and from the maximum and the sum of each row, which the forward returns instead. The
+one sum of a row there, of weights times their gradients, is the result's times its own gradient: so long as both
+multiply the same factors. Forward and backward may be two functions or one, as in a compiled training step.
 """
 
 from __future__ import annotations
@@ -20,27 +21,33 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
 from xdsl.context import Context
 from xdsl.dialects import arith, func
-from xdsl.dialects.builtin import ModuleOp, StringAttr
-from xdsl.dialects.linalg import ops as linalg
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
-from hybridc.dialects.mlir.hybrid import fused_location
-from hybridc.ir.attention.attention_kernel import attention_backward_of, attention_of
+from hybridc.ir.attention.attention_kernel import Attention, attention_backward_of, attention_of
 from hybridc.ir.concatenated import RESHAPES, unshaped
-from hybridc.ir.kernel import FLOAT_CASTS, analyse, number_of
-from hybridc.ir.structured import VIEWS, dtype_of, indirect_operands, is_scaffold, shape_of
-from hybridc.ir.tensor_builder import Builder, Tensor
+from hybridc.ir.costs import PARTS
+from hybridc.ir.kernel import FLOAT_CASTS, byte_count
+from hybridc.ir.structured import indirect_operands, shape_of
 from hybridc.ir.values import functions, volume
-from hybridc.transforms.structured.axis_labels import AxisLabels, Factors, Labels
-from hybridc.transforms.structured.fuse_kernels import KernelOutliner, depends_on, kernel_of
+from hybridc.transforms.structured.axis_labels import AxisLabels, Factors
+from hybridc.transforms.structured.contraction_chains import (
+    contractions_behind,
+    epilogue_of,
+    in_block_order,
+    reduces,
+    steps_of,
+)
+from hybridc.transforms.structured.fuse_kernels import KernelOutliner, depends_on
 from hybridc.transforms.structured.loop_groups import is_contraction, loops_of
-from hybridc.transforms.structured.recompute import KernelCopies
+from hybridc.transforms.structured.outlined_kernel import OutlinedKernel, erase_unused, row_sum
+from hybridc.transforms.structured.recompute import KernelCopies, itself
 from hybridc.transforms.structured.saved_values import SavedValues
 
 
@@ -50,7 +57,10 @@ class FuseAttention(ModulePass):
 
     name = "fuse-attention"
 
-    row: int = 512  # bytes of a query, and of a row of values, up to which a program can hold many of them
+    # The defaults are a GPU's: a program can hold many queries, or rows of values, of so many bytes; and weights are
+    # computed again in less time than they are read in. ``saved`` is how many bytes of them a forward may save.
+    row: int = 512
+    saved: int = 0
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         outliner = KernelOutliner(op)
@@ -64,44 +74,67 @@ class FuseAttention(ModulePass):
             paired = backward if function is forward else None
             for last in [op for op in function.body.block.ops if is_contraction(op)]:
                 if last.parent is not None:  # what an attention was made of is gone
-                    _fuse(outliner, function, paired, last, self.row)
+                    self._fuse(outliner, function, paired, last)
+
+    def _fuse(
+        self, outliner: KernelOutliner, function: func.FuncOp, backward: func.FuncOp | None, last: Operation
+    ) -> None:
+        """Fuse the attention that ends with a contraction, if there is one."""
+        for found in _attentions(last):
+            shown = list(found.used_elsewhere())
+            large = sum(map(byte_count, shown)) > self.saved
+            ways = ((True, large and backward is not None), (False, not shown or self.saved > 0))
+            for again in [again for again, possible in ways if possible]:
+                kernel = self._kernels(outliner, _ForwardKernel(found), function, backward, again)
+                if kernel is not None:
+                    kernel.call(outliner, function)
+                    erase_unused(function)
+                    return
+
+    def _kernels(
+        self,
+        outliner: KernelOutliner,
+        forward: _ForwardKernel,
+        function: func.FuncOp,
+        backward: func.FuncOp | None,
+        again: bool,
+    ) -> OutlinedKernel | None:
+        """The kernel of an attention, after its backward is fused, which computes weights again or is given them."""
+        shown = list(forward.found.used_elsewhere())
+        kernel = forward.build([forward.output, *forward.rows] if again else [])
+        if kernel is None or not self._fits(attention_of(kernel.analysis)):
+            return None
+        if shown and not again:
+            kernel = forward.build(shown)
+        made = not again
+        if shown and backward is not None:
+            made |= self._fuse_backward(outliner, forward, SavedValues(function, backward), again)
+        return kernel if made else None
+
+    def _fuse_backward(
+        self, outliner: KernelOutliner, forward: _ForwardKernel, saved: SavedValues, again: bool
+    ) -> bool:
+        """Fuse the backward of an attention; whether that was possible."""
+        copies = KernelCopies(saved.get if again else itself)
+        kernel = _BackwardKernel(forward, saved, again).build(copies)
+        copies.drop()
+        if kernel is not None and again:
+            fits = self._fits(attention_backward_of(kernel.analysis))
+        else:  # each point takes one thread
+            fits = kernel is not None and kernel.analysis.grid_size >= PARTS
+        if kernel is not None and fits:
+            kernel.call(outliner, saved.backward)
+        erase_unused(saved.backward)
+        saved.note()
+        return fits
+
+    def _fits(self, known: Attention | None) -> bool:
+        return known is not None and known.row <= self.row
 
 
 def _is_linked(forward: func.FuncOp, backward: func.FuncOp) -> bool:
     """Whether a backward is given what a forward saves, or is a part of it."""
     return forward is backward or "hybrid.saved" in backward.attributes
-
-
-def _fuse(
-    outliner: KernelOutliner, function: func.FuncOp, backward: func.FuncOp | None, last: Operation, row: int
-) -> None:
-    """Fuse the attention that ends with a contraction, if there is one."""
-    for found in _attentions(last):
-        alone = not any(True for _ in found.used_elsewhere())
-        if not alone and backward is None:
-            continue
-        forward = _ForwardKernel(found)
-        kernel = forward.build(alone)
-        attention = None if kernel is None else attention_of(analyse(kernel.function))
-        if kernel is None or attention is None or attention.row > row:
-            continue
-        if not alone:
-            assert backward is not None
-            saved = SavedValues(function, backward)
-            copies = KernelCopies(saved.get)
-            gradients = _BackwardKernel(forward, saved).build(copies)
-            copies.drop()
-            known = None if gradients is None else attention_backward_of(analyse(gradients.function))
-            fits = gradients is not None and known is not None and known.row <= row
-            if fits:
-                cast(_Kernel, gradients).call(outliner, backward)
-            _clean(backward)
-            saved.note()
-            if not fits:
-                continue
-        kernel.call(outliner, function)
-        _clean(function)
-        return
 
 
 # --- what belongs to an attention ----------------------------------------------------------------------------------
@@ -130,131 +163,9 @@ class _Attention:
 def _attentions(last: Operation) -> Iterable[_Attention]:
     """What may be an attention that ends with a contraction."""
     for weights in last.operands[:2]:
-        for scores, middle in _made_of_contraction(weights, reductions=True):
+        for scores, middle in contractions_behind(weights, reductions=True):
             if last.operands[0] is not last.operands[1]:
                 yield _Attention(scores, tuple(middle), last, weights)
-
-
-def _made_of_contraction(
-    value: SSAValue, reductions: bool = False, known: Iterable[SSAValue] = ()
-) -> list[tuple[Operation, list[Operation]]]:
-    """The contractions of which elementwise operations make a value of the same size, and these, each in order.
-
-    ``reductions`` may be among them. What is ``known`` is not looked at.
-    """
-    seen: dict[Operation, None] = {}
-    contractions: dict[Operation, None] = {}
-    work, stop = [value], set(known)
-    while work:
-        each = work.pop()
-        op = each.owner
-        loops = loops_of(op) if isinstance(op, Operation) and each not in stop else None
-        if loops is None or loops.op in seen:
-            continue
-        if loops.is_contraction:
-            if is_contraction(loops.op) and volume(shape_of(each)) == volume(shape_of(value)):
-                contractions[loops.op] = None
-        elif reductions or not loops.reduced:
-            seen[loops.op] = None
-            work += [*loops.op.operands[:-1]]
-    found: list[tuple[Operation, list[Operation]]] = []
-    order = _ordered(seen) if contractions else []
-    for contraction in contractions:
-        made, middle = {contraction.results[0]}, list[Operation]()
-        for op in order:
-            if any(v in made for v in op.operands):
-                made.add(op.results[0])
-                middle.append(op)
-        found.append((contraction, middle))
-    return found
-
-
-def _ordered(ops: Iterable[Operation]) -> list[Operation]:
-    """Operations of one block in its order."""
-    ops = set(ops)
-    block = next((op.parent for op in ops), None)
-    return [] if block is None else [op for op in block.ops if op in ops]
-
-
-def _epilogue(last: Operation, others: Iterable[Operation]) -> list[Operation]:
-    """The elementwise operations that follow a contraction one by one and need nothing else that the kernel makes."""
-    found = [last]
-    while True:
-        value = found[-1].results[0]
-        users = dict.fromkeys(use.operation for use in value.uses)
-        maps = [op for op in users if (loops := loops_of(op)) is not None and not loops.is_contraction]
-        if len(maps) != 1 or not _continues(maps[0], value):
-            return found[1:]
-        beside = [v for v in maps[0].operands[:-1] if v is not value]
-        if depends_on(beside, {*found, *others}):
-            return found[1:]
-        found.append(maps[0])
-
-
-def _continues(op: Operation, value: SSAValue) -> bool:
-    """Whether an operation makes each element of its result of that of a value, at the same indices."""
-    loops = loops_of(op)
-    if loops is None or loops.reduced or indirect_operands(op):
-        return False
-    places = {place for read, place in loops.reads if read is value}
-    return len(places) == 1 and sorted(places.pop()) == sorted(loops.result) == list(range(len(loops.sizes)))
-
-
-# --- kernels -------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class _Kernel:
-    """A kernel, what it is given, and the values that its first results replace."""
-
-    function: func.FuncOp
-    given: Sequence[SSAValue]
-    replaced: Sequence[SSAValue]
-
-    def call(self, outliner: KernelOutliner, function: func.FuncOp) -> None:
-        """Call it in a function."""
-        outliner.call(self.function, self.given, self.replaced, function.body.block)
-
-
-def _kernel(
-    name: str,
-    axes: AxisLabels,
-    nests: Sequence[tuple[list[Operation], Operation]],
-    results: Sequence[SSAValue],
-    replaced: Sequence[SSAValue],
-    inside: set[Operation],
-) -> _Kernel | None:
-    """A kernel of nests, each over the axes of what an operation makes, with these results.
-
-    None if a nest has more axes, or what it reads needs what the operations ``inside`` make.
-    """
-    for ops, _ in reversed(nests):
-        for op in reversed(list(ops)):
-            if not op.results[0].uses and op.results[0] not in results:
-                ops.remove(op)
-                Rewriter.erase_op(op)
-    groups = [axes.nest(ops, whole) for ops, whole in nests]
-    found = [group for group in groups if group is not None]
-    if len(found) < len(groups):
-        return None
-    copies = {op for ops, _ in nests for op in ops}
-    read = (v for ops, _ in nests for op in ops for v in (*op.operands[:-1], *indirect_operands(op)))
-    given = [v for v in dict.fromkeys(read) if v.owner not in copies and number_of(v) is None]
-    if depends_on(given, inside):
-        return None
-    location = fused_location([op for ops, _ in nests for op in ops])
-    function = kernel_of(found, given, results, [dtype_of(v) for v in (*given, *results)])
-    function.sym_name = StringAttr(name)
-    function.location = location
-    return _Kernel(function, given, replaced)
-
-
-def _clean(function: func.FuncOp) -> None:
-    """Erase operations of a function that nobody needs."""
-    for op in reversed(list(function.body.block.ops)):
-        unused = bool(op.results) and not any(r.uses for r in op.results)
-        if unused and (is_scaffold(op) or isinstance(op, (linalg.GenericOp, linalg.MatmulOp, *VIEWS))):
-            Rewriter.erase_op(op)
 
 
 class _ForwardKernel:
@@ -262,15 +173,15 @@ class _ForwardKernel:
 
     def __init__(self, found: _Attention) -> None:
         self.found = found
-        self.epilogue = _epilogue(found.last, ())
+        self.epilogue = epilogue_of(found.last, ())
         follows = self.epilogue[:1]
-        plain = [op for op in follows if all(isinstance(s, FLOAT_CASTS) for s in _steps(op))]
+        plain = [op for op in follows if all(isinstance(s, FLOAT_CASTS) for s in steps_of(op))]
         self.output = (*plain, found.last)[0].results[0]
-        self.rows: list[SSAValue] = [op.results[0] for op in found.middle if _reduces(op)]
+        self.rows: list[SSAValue] = [op.results[0] for op in found.middle if reduces(op)]
 
-    def build(self, alone: bool) -> _Kernel | None:
-        """The kernel; if it is not for the forward ``alone``, its last results are the output, maxima and sums."""
-        found, copies = self.found, KernelCopies(_itself)
+    def build(self, more: Sequence[SSAValue]) -> OutlinedKernel | None:
+        """The kernel; its last results are ``more`` of the values that it makes."""
+        found, copies = self.found, KernelCopies()
         first, middle, last = list[Operation](), list[Operation](), list[Operation]()
         copies.add(found.scores, first)
         for op in found.middle:
@@ -280,55 +191,44 @@ class _ForwardKernel:
         own = {found.last, *self.epilogue}
         made: list[SSAValue] = [op.results[0] for op in (found.last, *self.epilogue)]
         replaced = [v for v in made if any(use.operation not in own for use in v.uses)]
-        more: list[SSAValue] = [] if alone else [self.output, *self.rows]
         results: list[SSAValue] = [*replaced, *(v for v in more if v not in replaced)]
         axes = AxisLabels([*first, *middle, *last])
         whole = cast(Operation, copies.of[found.weights].owner)
         nests = [(first, first[0]), (middle, whole), (last, cast(Operation, copies.of[found.last.results[0]].owner))]
-        name = "fused_attention" if alone else "fused_attention_kept"
-        kernel = _kernel(name, axes, nests, [copies.of[v] for v in results], results, own)
+        name = "fused_attention_kept" if more else "fused_attention"
+        kernel = OutlinedKernel.of(name, axes, nests, [copies.of[v] for v in results], results, found.inside | own)
         copies.drop()
         return kernel
-
-
-def _itself(value: SSAValue) -> SSAValue:
-    return value
-
-
-def _steps(op: Operation) -> list[Operation]:
-    """The operations of a body that compute."""
-    return [s for s in op.regions[0].block.ops if not isinstance(s, arith.ConstantOp | linalg.YieldOp)]
-
-
-def _reduces(op: Operation) -> bool:
-    loops = loops_of(op)
-    return loops is not None and bool(loops.reduced)
 
 
 class _BackwardKernel:
     """The kernel of an attention's backward."""
 
-    def __init__(self, forward: _ForwardKernel, saved: SavedValues) -> None:
-        self.forward, self.found, self.saved = forward, forward.found, saved
+    def __init__(self, forward: _ForwardKernel, saved: SavedValues, again: bool) -> None:
+        self.forward, self.found, self.saved, self.again = forward, forward.found, saved, again
         self.ours = self.found.inside if saved.together else set[Operation]()
 
-    def build(self, copies: KernelCopies) -> _Kernel | None:
+    def build(self, copies: KernelCopies) -> OutlinedKernel | None:
         """The kernel, if all that reads weights, or what is made of them, belongs to it."""
         shown = self._shown()
         region = self._region(shown) if shown else None
-        if shown is None or region is None or any(indirect_operands(op) for op in self.found.middle):
+        if shown is None or region is None:
+            return None
+        if self.again and any(indirect_operands(op) for op in self.found.middle):
             return None
         gradient, between, total, outputs = region
-        chains = [[op, *_epilogue(op, outputs)] for op in outputs]
+        if not self.again:  # what weights are multiplied with that are given is another kernel
+            outputs = [op for op in outputs if depends_on(op.operands[:2], {gradient})]
+        chains = [[op, *epilogue_of(op, outputs)] for op in outputs]
         scores, grads, maps = list[Operation](), list[Operation](), list[Operation]()
-        self._copy_forward(copies, scores, maps)
         result: list[Operation] = []  # the forward's, of which only the axes are of use
-        for op in self._of_output():
-            copies.add(op, result)
-        copies.leaf = _itself
-        copies.of |= {value: copies.of[own] for value, own in shown.items()}
-        for op in [gradient]:
-            copies.add(op, grads)
+        if self.again:
+            self._copy_forward(copies, scores, maps)
+            for op in self._of_output():
+                copies.add(op, result)
+            copies.leaf = itself
+            copies.of |= {value: copies.of[own] for value, own in shown.items()}
+        copies.add(gradient, grads)
         for op in between:
             copies.add(op, maps)
         made = [list[Operation]() for _ in chains]
@@ -338,31 +238,40 @@ class _BackwardKernel:
         first = [cast(Operation, copies.of[chain[0].results[0]].owner) for chain in chains]
         axes = AxisLabels(op for op in copies.block.ops if loops_of(op) is not None)
         row = cast(Operation, copies.of[total.results[0]].owner)
-        delta = self._delta(copies, axes, grads[0], result, row)
-        if delta is None:
-            return None
-        axes.add(delta)
-        row.results[0].replace_all_uses_with(delta.results[0])
-        for op in reversed(result):
-            Rewriter.erase_op(op)
-        order = _order(axes, first, row)
+        order = _order(axes, first, row) if self.again else [*range(len(first))]
         if order is None:
             return None
-        whole = next(cast(Operation, v.owner) for v in first[order[0]].operands[:2] if v.owner in maps)
-        nests = [([delta], delta), (scores, scores[0]), (grads, grads[0]), (maps, whole)]
-        nests += [(made[i], first[i]) for i in order]
-        inside = {op for chain in chains for op in chain}
+        nests = [(grads, grads[0])]
+        if self.again:
+            delta = self._delta(copies, axes, grads[0], result, row)
+            if delta is None:
+                return None
+            axes.add(delta)
+            row.results[0].replace_all_uses_with(delta.results[0])
+            for op in reversed(result):
+                Rewriter.erase_op(op)
+            nests = [([delta], delta), (scores, scores[0]), *nests]
+        whole = next((v.owner for i in order for v in first[i].operands[:2] if v.owner in maps), None)
+        if not isinstance(whole, Operation):
+            return None
+        nests += [(maps, whole), *((made[i], first[i]) for i in order)]
+        inside = {op for i in order for op in chains[i]}
         replaced = [r for i in order for op in chains[i] if _is_used(r := op.results[0], inside)]
-        return _kernel("fused_attention_backward", axes, nests, [copies.of[v] for v in replaced], replaced, inside)
+        return OutlinedKernel.of(
+            "fused_attention_backward", axes, nests, [copies.of[v] for v in replaced], replaced, inside
+        )
 
     # --- what belongs to it --------------------------------------------------------------------------------
 
     def _shown(self) -> dict[SSAValue, SSAValue] | None:
-        """What the backward reads of what the forward makes between contractions; None if anybody else reads it."""
+        """What the backward reads of what the forward makes between contractions.
+
+        None if it shall compute that again although anybody else reads it.
+        """
         made = [op.results[0] for op in (self.found.scores, *self.found.middle)]
         if self.saved.together:
             return {v: v for v in self.found.used_elsewhere()}
-        if not all(map(self._is_for_backward, self.found.used_elsewhere())):
+        if self.again and not all(map(self._is_for_backward, self.found.used_elsewhere())):
             return None
         found: dict[SSAValue, SSAValue] = {}
         for arg, value in self.saved.source.items():
@@ -414,17 +323,17 @@ class _BackwardKernel:
                     continue
                 include(op)
                 for other in [v for v in op.operands[:-1] if v not in known]:
-                    found = _made_of_contraction(other, known=known) if volume(shape_of(other)) == size else []
+                    found = contractions_behind(other, known=known) if volume(shape_of(other)) == size else []
                     for contraction, made in found:
                         grads[contraction] = known[contraction.results[0]] = None
                         work.append(contraction.results[0])
                         for each in made:
                             include(each)
-        sums = [op for op in between if _reduces(op)]
-        plain = all(isinstance(s, (arith.AddfOp, *FLOAT_CASTS)) for op in sums for s in _steps(op))
+        sums = [op for op in between if reduces(op)]
+        plain = all(isinstance(s, (arith.AddfOp, *FLOAT_CASTS)) for op in sums for s in steps_of(op))
         if len(grads) != 1 or len(sums) != 1 or len(outputs) != 3 or not plain or outputs.keys() & grads.keys():
             return None
-        return next(iter(grads)), _ordered(between), sums[0], _ordered(outputs)
+        return next(iter(grads)), in_block_order(between), sums[0], in_block_order(outputs)
 
     # --- what is made for it -------------------------------------------------------------------------------
 
@@ -433,7 +342,7 @@ class _BackwardKernel:
         copies.of |= {v: self.saved.get(v) for v in self.forward.rows}
         copies.add(self.found.scores, scores)
         for op in self.found.middle:
-            if not _reduces(op):
+            if not reduces(op):
                 copies.add(op, maps)
 
     def _of_output(self) -> list[Operation]:
@@ -458,7 +367,7 @@ class _BackwardKernel:
         of_output, of_gradient = axes.result(result[-1]), axes.reads(grads, 1 - number)
         if {*of_output} != {*of_gradient} or not {*axes.result(row)} <= {*of_output}:
             return None
-        return _row_sum(copies.block, [(gradient, of_gradient), (output, of_output)], axes.result(row), row)
+        return row_sum(copies.block, [(gradient, of_gradient), (output, of_output)], axes.result(row), row)
 
 
 def _order(axes: AxisLabels, made: Sequence[Operation], row: Operation) -> list[int] | None:
@@ -476,22 +385,3 @@ def _order(axes: AxisLabels, made: Sequence[Operation], row: Operation) -> list[
 def _is_used(value: SSAValue, inside: set[Operation]) -> bool:
     """Whether others use a value."""
     return any(use.operation not in inside for use in value.uses)
-
-
-def _row_sum(block: Block, factors: Sequence[tuple[SSAValue, Labels]], kept: Labels, like: Operation) -> Operation:
-    """The sums of the products of two arrays' elements along all axes but ``kept``, of the dtype of another sum."""
-    labels = list(dict.fromkeys([*kept, *(a for _, axes in factors for a in axes)]))
-    dtype = dtype_of(like.results[0])
-    builder = Builder(block)
-    builder.location = like.location
-    builder.operator = cast(StringAttr, like.attributes["hybrid.operator"]).data
-    given = [(v, tuple(labels.index(a) for a in axes), dtype_of(v)) for v, axes in factors]
-    shape = shape_of(like.results[0])
-
-    def body(b: Any, x: Any, y: Any, sofar: Any) -> Any:
-        return b.add(sofar, b.mul(b.convert(x, dtype), b.convert(y, dtype)))
-
-    out = Tensor(shape, dtype, builder)
-    start = builder.start(shape, dtype, 0.0)
-    made = builder.generic(given, out, body, len(labels), tuple(range(len(kept))), start)
-    return cast(Operation, made.value.owner)

@@ -39,11 +39,10 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from hybridc.dialects.mlir.hybrid import fused_location
 from hybridc.dialects.mlir.integer_array import integer_array
+from hybridc.ground.sizes import row_major
 from hybridc.ir.concatenated import RESHAPES, part_of, strides_in_whole
 from hybridc.ir.costs import MANY, SMALL
 from hybridc.ir.kernel import number_of
-from hybridc.ir.scalar_builder import Element, ScalarBuilder
-from hybridc.ir.strides import row_major
 from hybridc.ir.structured import (
     DType,
     Shape,
@@ -56,7 +55,7 @@ from hybridc.ir.structured import (
     root,
     shape_of,
 )
-from hybridc.ir.tensor_builder import Builder, Tensor, first
+from hybridc.ir.structured_builder import Builder, Element, ScalarBuilder, Tensor, first
 from hybridc.ir.values import functions, new_name, volume
 from hybridc.trace.trace_to_graph import identifier
 from hybridc.transforms.structured.loop_groups import LoopGroup, Partition, loops_of
@@ -99,7 +98,7 @@ def _begins(op: Operation, index: int) -> bool:
 
 
 def _own_results(function: func.FuncOp) -> None:
-    """A result must own its memory: copy what would be a view of an argument, of a constant, or of another result."""
+    """Copy results that would be views of an argument, of a constant, or of another result."""
     end = function.body.block.last_op
     assert isinstance(end, func.ReturnOp)
     seen: set[SSAValue] = set()
@@ -248,7 +247,7 @@ class KernelOutliner:
                 use.operation.operands[use.index] = new
 
     def call(self, kernel: func.FuncOp, given: Sequence[SSAValue], replaced: Sequence[SSAValue], block: Block) -> None:
-        """Call a kernel, or an equal one, after what it is given, and use its results in the place of others.
+        """Call a kernel, or an equal one, after its operands, and use its results in the place of others.
 
         Users of the results that stand before it come after it then.
         """
@@ -295,7 +294,7 @@ def _sort(block: Block) -> None:
 
 
 def depends_on(values: Iterable[SSAValue], on: set[Operation]) -> bool:
-    """Whether a value is made of what one of these operations makes."""
+    """Whether a value depends on a result of these operations."""
     seen: set[SSAValue] = set()
     work = list(values)
     while work:
@@ -382,7 +381,7 @@ def _own(number: Operation, body: Block, copies: dict[SSAValue, SSAValue]) -> SS
 
 
 def kernel_name(ops: Sequence[Operation]) -> str:
-    """What a kernel of these operations is called: by what the user called them."""
+    """The name of a kernel of these operations, made of the user's operators."""
     names: list[str] = []
     for op in ops:
         operator = op.attributes.get("hybrid.operator")

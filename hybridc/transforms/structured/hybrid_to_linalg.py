@@ -47,10 +47,21 @@ from hybridc.dtypes import wide as wide_of
 from hybridc.errors import VerifyError
 from hybridc.ground.nesting import as_list
 from hybridc.ir.costs import ONE_TILE
-from hybridc.ir.host import HAS_KERNEL
-from hybridc.ir.scalar_builder import INT64, DType, Element, ScalarBuilder, signless
-from hybridc.ir.structured import AffineIndex, Place, note_dtype, root
-from hybridc.ir.tensor_builder import Builder, Shape, Tensor, maps, segments, structured_type, wide_axes
+from hybridc.ir.structured import HAS_KERNEL, AffineIndex, Place, note_dtype, root
+from hybridc.ir.structured_builder import (
+    INT64,
+    Builder,
+    DType,
+    Element,
+    ScalarBuilder,
+    Shape,
+    Tensor,
+    maps,
+    segments,
+    signless,
+    structured_type,
+    wide_axes,
+)
 from hybridc.ir.values import constant_value, functions, new_name, volume
 from hybridc.trace.trace_to_graph import identifier
 
@@ -392,7 +403,7 @@ class NativeBuilder(Builder):
         return self.fill((*first[:axis], sum(x.shape[axis] for x in xs), *first[axis + 1 :]), xs[0].dtype, 0)
 
     def insert(self, x: Tensor, into: Tensor, begin: Sequence[int], step: Sequence[int]) -> Tensor:
-        """A contiguous insertion: concatenated with what lies before and after it along each axis."""
+        """A contiguous insertion: a concatenation with the elements before and after it along each axis."""
         if math.prod(x.shape) == 0:
             return into
         spread = any(s != 1 and n > 1 for s, n in zip(step, x.shape, strict=True))

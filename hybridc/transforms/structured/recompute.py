@@ -18,21 +18,26 @@ from xdsl.rewriter import Rewriter
 from hybridc.ir.costs import MANY
 from hybridc.ir.kernel import number_of
 from hybridc.ir.structured import dtype_of, indirect_operands, shape_of
-from hybridc.ir.tensor_builder import Builder, Tensor
+from hybridc.ir.structured_builder import Builder, Tensor
 from hybridc.ir.values import volume
 from hybridc.transforms.structured.loop_groups import is_contraction, loops_of
 
 
-class KernelCopies:
-    """Copies of operations that will be a kernel. ``of`` says what is read in the place of a value."""
+def itself(value: SSAValue) -> SSAValue:
+    """The value."""
+    return value
 
-    def __init__(self, leaf: Callable[[SSAValue], SSAValue]) -> None:
+
+class KernelCopies:
+    """Copies of operations that will be a kernel. ``of`` maps a value to the one that is read in its place."""
+
+    def __init__(self, leaf: Callable[[SSAValue], SSAValue] = itself) -> None:
         self.block = Block()
         self.of: dict[SSAValue, SSAValue] = {}
-        self.leaf = leaf  # what is read in the place of what is not copied
+        self.leaf = leaf  # the value that stands for one that is not copied
 
     def add(self, op: Operation, nest: list[Operation]) -> Operation:
-        """Copy an operation into a nest, after elementwise ones that it reads and that are rather computed there.
+        """Copy an operation into a loop nest, after elementwise producers that are rematerialised there.
 
         Those of one dimension are copied for each that reads them: it may be another axis.
         """
@@ -94,7 +99,7 @@ def counted_from(value: SSAValue) -> int | None:
 
 
 def _is_computed_again(value: SSAValue) -> bool:
-    """Whether a kernel computes what it reads: elementwise, for it alone and of no more, or of much less."""
+    """Whether a kernel computes an operand itself: elementwise, and read by it alone or made of much less."""
     op = value.owner
     loops = loops_of(op) if isinstance(op, Operation) else None
     if loops is None or loops.reduced or indirect_operands(loops.op):
@@ -105,7 +110,7 @@ def _is_computed_again(value: SSAValue) -> bool:
 
 
 def _leaves(value: SSAValue) -> int:
-    """How many elements there are of all arrays that elementwise operations make a value of; what counts is none."""
+    """Number of elements of all arrays from which elementwise operations compute a value."""
     found: dict[SSAValue, int] = {}
     seen: set[SSAValue] = set()
     work = [value]

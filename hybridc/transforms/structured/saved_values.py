@@ -134,7 +134,7 @@ class SavedValues:
         return op.results[0]
 
     def note(self) -> None:
-        """Let the forward return what the backward still uses, and update ``hybrid.saved``."""
+        """Let the forward return the values that the backward still uses, and update ``hybrid.saved``."""
         if self.together:
             return
         block = self.backward.body.block

@@ -18,9 +18,8 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from hybridc.dtypes import wide
-from hybridc.ir.scalar_builder import signless
 from hybridc.ir.structured import affine_operands, dtype_of, loop_sizes, places_of, shape_of
-from hybridc.ir.tensor_builder import Builder
+from hybridc.ir.structured_builder import Builder, signless
 from hybridc.ir.values import functions
 
 # Widening pays from so many products for each element on.

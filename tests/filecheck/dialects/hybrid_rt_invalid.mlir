@@ -20,4 +20,4 @@ func.func @no_argument() {
   %b = hybrid_rt.donated %a : memref<4xf32> -> memref<4xf32>
   func.return
 }
-// CHECK: only an argument can be donated, as it is
+// CHECK: the operand must be an argument of the function, and the result of its type

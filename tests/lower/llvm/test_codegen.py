@@ -203,7 +203,7 @@ def test_functions_of_other_libraries_are_called_by_name():
 
 def test_a_function_that_nobody_has_is_named():
     source = CALLS.replace("NAME", "hybridc_test_nowhere")
-    with pytest.raises(LookupError, match=r"call hybridc_test_nowhere, which nobody has: declare_symbol"):
+    with pytest.raises(LookupError, match=r"undefined symbols hybridc_test_nowhere in native functions; define each"):
         load([function(source)])
 
 

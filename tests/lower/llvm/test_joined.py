@@ -119,7 +119,8 @@ WRONG = {
              func.return %z : tensor<4xf32> }
            func.func private @k(%x: tensor<2xf32>) -> tensor<2xf32> attributes {hybrid.domains = []} {
              func.return %x : tensor<2xf32> }""",
-        "tensor.concat is not allowed on the kernels level: an operand is not made for it alone",
+        "tensor.concat is not allowed on the kernels level: an operand is not the result of a kernel for this "
+        "concatenation alone",
     ),
     "is an argument": (
         f"""func.func private @k(%x: tensor<2xf32>) -> tensor<2xf32> attributes {{hybrid.domains = [array<i64: 2>]}} {{
@@ -130,8 +131,8 @@ WRONG = {
                %v = tensor.extract %a[%i] : tensor<2xf32>
                linalg.yield %v : f32 }} -> tensor<2xf32>
              func.return %b : tensor<2xf32> }}""",
-        "linalg.generic is not allowed on the kernels level: its body reads at computed indices what is no argument "
-        "of the kernel",
+        "linalg.generic is not allowed on the kernels level: its body reads at computed indices an array that is no "
+        "argument of the kernel",
     ),
 }
 

@@ -14,7 +14,7 @@ from hybridc.compile import pipeline, stages
 from hybridc.compile.targets import target_named
 from hybridc.ir.values import functions
 from hybridc.lower.llvm.codegen.expand_math import ExpandMath
-from hybridc.lower.llvm.codegen.llvm_ops import NativeLLVM
+from hybridc.lower.llvm.codegen.llvm_ir import NativeLLVM
 from hybridc.lower.llvm.codegen.loops_to_llvm import LoopsToLLVM
 from hybridc.lower.llvm.emit_steps import emit
 from hybridc.trace.tracer import trace_call

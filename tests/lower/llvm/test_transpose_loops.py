@@ -10,7 +10,7 @@ import pytest
 import hybridc as mx
 from hybridc.gluon.nn import HybridLambda
 from hybridc.lower.llvm.gemm.gemm_region import registers
-from hybridc.lower.llvm.loops.transpose_loops import transpose_region
+from hybridc.lower.llvm.loops.parallel_regions import transpose_region
 from tests.lower.llvm.guarded import Native, lowered, native_kernels
 
 

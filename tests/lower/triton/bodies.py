@@ -10,7 +10,7 @@ from xdsl.ir import Block, Region
 from hybridc.ir.kernel import KernelOp, LoopNest, Read, neutral_of
 from hybridc.ir.loop_nest_plan import LoopNestPlan
 from hybridc.ir.structured import dtype_of, note_dtypes
-from hybridc.ir.tensor_builder import Builder, Tensor, structured_type
+from hybridc.ir.structured_builder import Builder, Tensor, structured_type
 from hybridc.ir.tile_program import TileProgram
 from hybridc.lower.triton.expressions.statements import combine
 from hybridc.lower.triton.source_writer import SourceWriter

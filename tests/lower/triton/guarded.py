@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
+from hybridc.ground.sizes import row_major
 from hybridc.ir.kernel import analyse
-from hybridc.ir.strides import row_major
 from hybridc.ir.structured import dtype_of, is_host, shape_of
 from hybridc.runtime.triton_kernel import interpret
 from tests.lower.evaluate import Evaluator

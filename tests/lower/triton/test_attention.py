@@ -15,9 +15,9 @@ from hybridc.ir.attention.attention_kernel import attention_of
 from hybridc.ir.kernel import analyse
 from hybridc.ir.structured import kernels
 from hybridc.lower.triton import triton_kernel_cache
-from hybridc.lower.triton.attention import attention_source
-from hybridc.lower.triton.attention.attention_source import AttentionTile, launches_of_attention
+from hybridc.lower.triton.attention_launches import AttentionTile, launches_of_attention
 from hybridc.lower.triton.triton_kernel_cache import TritonKernelCache
+from hybridc.transforms.kernels import tile_blocks
 from tests.lower.llvm.guarded import run_passes
 from tests.lower.triton.guarded import Interpreted
 from tests.slices import but
@@ -229,7 +229,7 @@ def test_written_by_hand_with_a_division():
 
 
 def test_wide_offsets(monkeypatch):
-    monkeypatch.setattr(attention_source, "NARROW", 1)
+    monkeypatch.setattr(tile_blocks, "NARROW", 1)
     arrays = [normal(2, n, 8) for n in (20, 33, 33)]
     module = lowered(plain, *arrays)
     (kernel_launch,) = launches_of_attention(*fused(module), {}).kernel_launches

@@ -13,9 +13,9 @@ from hybridc.compile import pipeline
 from hybridc.gluon.nn import HybridLambda
 from hybridc.ir.attention.attention_kernel import attention_backward_of, attention_of
 from hybridc.lower.triton import triton_kernel_cache
-from hybridc.lower.triton.attention import attention_source
-from hybridc.lower.triton.attention.attention_source import AttentionTile, launches_of_attention_backward
+from hybridc.lower.triton.attention_launches import AttentionTile, launches_of_attention_backward
 from hybridc.lower.triton.triton_kernel_cache import TritonKernelCache
+from hybridc.transforms.kernels import tile_blocks
 from tests.lower.evaluate import Evaluator
 from tests.lower.llvm.guarded import native_kernels, run_passes
 from tests.lower.triton.guarded import Interpreted
@@ -268,7 +268,7 @@ def test_layers_that_share_keys():
 
 
 def test_wide_offsets(monkeypatch):
-    monkeypatch.setattr(attention_source, "NARROW", 1)
+    monkeypatch.setattr(tile_blocks, "NARROW", 1)
     arrays, gradient = [normal(2, n, 8) for n in (20, 33, 33)], normal(2, 20, 8)
     (kernel,) = fused(lowered(plain, arrays))
     assert [p.function.source.count("int64") for p in launches_of_attention_backward(kernel, {}).kernel_launches] == [

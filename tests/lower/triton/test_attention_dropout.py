@@ -9,7 +9,7 @@ import pytest
 
 from hybridc.ir.attention.attention_kernel import attention_of
 from hybridc.lower.triton import triton_kernel_cache
-from hybridc.lower.triton.attention.attention_source import launches_of_attention, launches_of_attention_backward
+from hybridc.lower.triton.attention_launches import launches_of_attention, launches_of_attention_backward
 from hybridc.lower.triton.triton_kernel_cache import TritonKernelCache
 from hybridc.random import generator
 from tests.lower.evaluate import Evaluator

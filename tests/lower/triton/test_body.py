@@ -214,7 +214,7 @@ def test_unsigned_numbers_are_read_as_such():
 
 @pytest.mark.long
 def test_everything_compiles_and_keeps_its_meaning():
-    """For a card, in a process of its own: divisions and roots are rounded, no nan is dropped, nothing is spilled."""
+    """For a GPU, in a process of its own: divisions and roots are rounded, no nan is dropped, nothing is spilled."""
     environment = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"}
     command = [sys.executable, "-m", "tests.lower.triton.compile_bodies"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)

@@ -11,7 +11,7 @@ import pytest
 import hybridc as mx
 from hybridc.gluon.nn import HybridLambda
 from hybridc.ir.attention.attention_kernel import attention_backward_of, attention_of
-from hybridc.lower.triton.attention.attention_source import (
+from hybridc.lower.triton.attention_launches import (
     AttentionTile,
     launches_of_attention,
     launches_of_attention_backward,

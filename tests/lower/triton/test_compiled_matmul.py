@@ -13,9 +13,9 @@ from hybridc.gluon.nn import HybridLambda
 from hybridc.ir.kernel import analyse
 from hybridc.ir.structured import kernels
 from hybridc.lower.triton.matmul import matmul_launches as contractions
-from hybridc.lower.triton.matmul import matmul_source
 from hybridc.lower.triton.matmul.matmul_launches import launches_of_matmul
 from hybridc.tools.triton_report import AMD_MI300, NVIDIA_A100, NVIDIA_H100, SHARED, fitting, report
+from hybridc.transforms.kernels import tile_blocks
 from tests.lower.llvm.guarded import run_passes
 from tests.lower.llvm.test_gemm import contraction_kernel
 
@@ -88,7 +88,7 @@ def test_tensor_cores_multiply(compiled):
 
 
 def test_single_precision_goes_to_tensor_cores_if_allowed(monkeypatch):
-    for module in (matmul_source, contractions):
+    for module in (tile_blocks, contractions):
         monkeypatch.setattr(module, "OPTIONS", replace(module.OPTIONS, tf32=True))
     kernel = contraction_kernel("ik,jk->ij", {"i": 2048, "j": 2048, "k": 512})
     (kernel_launch,) = launches_of_matmul(kernel, {}).kernel_launches

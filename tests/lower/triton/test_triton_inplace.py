@@ -15,8 +15,7 @@ import hybridc as mx
 from hybridc import gluon
 from hybridc.gluon import nn
 from hybridc.gluon.nn import HybridLambda
-from hybridc.ir.host import pairs_of
-from hybridc.ir.structured import is_host, kernels
+from hybridc.ir.structured import is_host, kernels, pairs_of
 from hybridc.lower.triton.triton_kernel_cache import TritonKernelCache
 from tests.lower.triton.test_triton_kernel_classes import results_of
 

@@ -2,7 +2,7 @@
 
 The first sample of each operator, and every third of the others: that kernels compute what operators mean is a matter
 of bodies and loops, which :mod:`tests.lower.triton.test_body` and the classes of kernels go through. All samples run by
-``python benchmarks/gpu/check.py --device interpreter --part operators``, and on a card by ``make gpu-check``.
+``python benchmarks/gpu/check.py --device interpreter --part operators``, and on a GPU by ``make gpu-check``.
 """
 
 from __future__ import annotations

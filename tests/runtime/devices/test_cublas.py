@@ -16,11 +16,11 @@ from hybridc.ground.serialize import from_bytes, to_bytes
 from hybridc.ground.store import Store
 from hybridc.lower.triton.launches import Alternative, LibraryMatmul
 from hybridc.lower.triton.matmul import library_matmul as library
-from hybridc.lower.triton.matmul.matmul_loops import fused_matmul
 from hybridc.runtime.device_executable import DeviceExecutable
 from hybridc.runtime.devices.nvidia import cublas
 from hybridc.runtime.devices.nvidia.cublas import Cublas
 from hybridc.runtime.devices.nvidia.cuda import Cuda
+from hybridc.transforms.kernels.fused_matmul import fused_matmul
 from tests.lower.llvm.test_gemm import TOLERANCE, contraction_kernel, expected, numbers_of
 from tests.runtime.devices.simulated import SimulatedCuda
 from tests.runtime.devices.stub_cublas import Multiplied, StubCublas
@@ -271,7 +271,7 @@ def test_a_library_that_cannot_be_recorded(stub: SimulatedCuda, card: Cuda, monk
     there = card.put(x)
     run(there, there)
     blas.refuses_workspaces = True
-    with pytest.warns(UserWarning, match="cublasSetWorkspace_v2: error 15"):
+    with pytest.warns(UserWarning, match="cublasSetWorkspace_v2 of cuBLAS failed with error 15"):
         run(there, there)
     for _ in range(3):
         np.testing.assert_array_equal(run(there, there)[0].host(), x)
@@ -286,7 +286,7 @@ def test_an_error_names_the_function(stub: SimulatedCuda, card: Cuda) -> None:
     assert contraction is not None
     run = Cublas(card, blas).prepare(contraction)
     assert run is not None
-    with pytest.raises(DeviceError, match="cublasGemmStridedBatchedEx: error 13"):
+    with pytest.raises(DeviceError, match="cublasGemmStridedBatchedEx of cuBLAS failed with error 13"):
         run([0, 0, 0])
 
 

@@ -1,4 +1,4 @@
-"""Programs of launches on a device: how each function is run is chosen on a card, without a trace in the results."""
+"""Programs of launches on a device: how each function is run is chosen on a GPU, without a trace in the results."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from hybridc.ground.store import Store
-from hybridc.ir.native_plan import PlainArray, Position
-from hybridc.ir.planned import SlotView
+from hybridc.ir.planned import PlainArray, Position, SlotView
 from hybridc.lower.triton.launches import Launch, TritonProgram
 from hybridc.runtime.device_executable import DeviceExecutable
 from hybridc.runtime.devices.interpreter import Interpreter
@@ -51,34 +50,34 @@ def kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> Store:
 
 @pytest.mark.usefixtures("kept")
 def test_what_is_written_in_place_is_written_once_though_several_ways_are_tried() -> None:
-    with simulated_gpu() as card:
-        stub = card.driver.functions["cuLaunchKernelEx"]
+    with simulated_gpu() as gpu:
+        stub = gpu.driver.functions["cuLaunchKernelEx"]
         launches: list[int] = []
 
         def counting(config: int, *rest: Any) -> int:
             launches.append(LaunchConfig.from_address(config).grid[0])
             return stub(config, *rest)
 
-        card.driver.functions["cuLaunchKernelEx"] = counting
-        run = DeviceExecutable(added_to(MANY, FEW), card)
-        x = card.put(np.ones(N, F32))
+        gpu.driver.functions["cuLaunchKernelEx"] = counting
+        run = DeviceExecutable(added_to(MANY, FEW), gpu)
+        x = gpu.put(np.ones(N, F32))
         run(x)
         np.testing.assert_array_equal(x.host(), 1 + 2 * np.arange(N))
         assert set(launches) == {5, 1}
         tried = len(launches)
         run(x)
         np.testing.assert_array_equal(x.host(), 1 + 4 * np.arange(N))
-        DeviceExecutable(added_to(MANY, FEW), card)(x)  # knows what was chosen
+        DeviceExecutable(added_to(MANY, FEW), gpu)(x)  # knows what was chosen
         assert len(launches) == tried + 2
 
 
 @pytest.mark.usefixtures("kept")
 def test_without_memory_to_try_nothing_is_tried() -> None:
-    with simulated_gpu() as card:
-        run = DeviceExecutable(added_to(MANY, FEW), card)
-        x = card.put(np.ones(N, F32))
+    with simulated_gpu() as gpu:
+        run = DeviceExecutable(added_to(MANY, FEW), gpu)
+        x = gpu.put(np.ones(N, F32))
         workspace = run.make_workspace()
-        card.driver.functions["cuMemAllocAsync"] = lambda *_: 2
+        gpu.driver.functions["cuMemAllocAsync"] = lambda *_: 2
         run.run(workspace, x)
         np.testing.assert_array_equal(x.host(), 1 + 2 * np.arange(N))
 

@@ -97,7 +97,7 @@ def test_nan_is_dropped_where_a_compiled_function_drops_it() -> None:
 
 
 def test_another_dtype_than_declared_is_refused() -> None:
-    with pytest.raises(TypeError, match="float64 is given where the kernel takes a pointer to float32"):
+    with pytest.raises(TypeError, match="expected an array of float32, got one of float64"):
         run_interpreted(ADD, [np.zeros(1)] * 3, [1, 1], add_config(1))
 
 

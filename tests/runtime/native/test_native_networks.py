@@ -127,7 +127,7 @@ def test_ever_new_shapes_leave_memory_on_a_plateau(monkeypatch):
         if i >= SHAPES // 2 and i % 8 == 7:
             codes.append(machine_code())
             sizes.append(resident())
-    assert max(codes) - before <= 4 * 4  # a graph has up to four phases
+    assert max(codes) - before <= 4 * 4  # a graph has up to four regions
     assert max(sizes) - sizes[0] < 8 << 20
     graph = weakref.ref(net._cached_graph)
     del net

@@ -33,7 +33,7 @@ def threads():
 
 
 def shared(code, extent, grain, count, result, **scratch):
-    """A plan of one phase."""
+    """A plan of one parallel region."""
     region = NativeRegion(code, (Position(1),), b"", extent, grain, **scratch)
     return NativePlan([], [result], [region], arena=1 << 16, threads=count, work=WITHOUT_LOCK)
 
@@ -77,7 +77,7 @@ def test_short_ranges_are_not_shared(threads, extent, least, alone):
 
 
 def meet(count):
-    """A phase in which ``count`` threads wait for each other; the idents of threads, and their scratch."""
+    """A parallel region in which ``count`` threads wait for each other; the idents of threads, and their scratch."""
     barrier, seen = threading.Barrier(count), set()
 
     def run(buffers, numbers, low, high, scratch):

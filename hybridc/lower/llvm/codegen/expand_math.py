@@ -108,7 +108,7 @@ def _called(
     block: Block, op: Operation, operands: Sequence[SSAValue], kind: Attribute, added: dict[str, func.FuncOp]
 ) -> SSAValue:
     if kind not in FORMATS and type(kind) is not IntegerType:
-        raise PassFailedException(f"{op.name} of {kind} has no formula: it is written for numbers, one by one")
+        raise PassFailedException(f"{op.name} of {kind} cannot be expanded: formulas are of scalars, not of vectors")
     return _call(block, op.name.removeprefix("math."), FORMULAS[type(op)], operands, kind, added)
 
 

@@ -120,7 +120,7 @@ class LLVMModule:
         wrong = call("VerifyModule", self.pointer, byref(message))
         found = _taken(message)
         if wrong:
-            raise RuntimeError(f"LLVM finds this invalid: {found}")
+            raise RuntimeError(f"the module fails LLVM's verifier: {found}")
 
 
 class TargetMachine:
@@ -161,7 +161,7 @@ class TargetMachine:
         buffer = call("TargetMachineEmitToMemory", self.pointer, module.pointer, kind, byref(message))
         said = _taken(message)
         if not buffer:
-            raise RuntimeError(f"LLVM makes no code of this: {said}")
+            raise RuntimeError(f"LLVM cannot generate code for the module: {said}")
         made = ctypes.string_at(call("GetBufferStart", buffer), call("GetBufferSize", buffer))
         call("DisposeMemoryBuffer", buffer)
         return made
@@ -184,7 +184,7 @@ class Engine:
         engine = call("CreateMCJITCompiler", module, machine, near, byref(message))  # takes ownership of both
         said = _taken(message)
         if not engine:
-            raise RuntimeError(f"LLVM cannot execute code here: {said}")
+            raise RuntimeError(f"LLVM cannot create an execution engine on this processor: {said}")
         for code in objects:
             file = call("CreateObjectFile", code, len(code))
             call("MCJITAddObjectFile", engine, file)
@@ -251,7 +251,7 @@ def _parsed(context: int, text: str) -> int:
     module = call("ParseAssembly", context, text.encode(), byref(message))
     said = _taken(message)
     if said:
-        raise RuntimeError(f"LLVM cannot read this: {said}")
+        raise RuntimeError(f"LLVM cannot parse the module: {said}")
     return module
 
 
@@ -261,7 +261,7 @@ def _machine(name: str, features: str, level: int, addresses: str, model: str, *
     target = call("GetTargetFromTriple", triple, byref(message))
     said = _taken(message)
     if not target:
-        raise RuntimeError(f"LLVM makes no code for this computer: {said}")
+        raise RuntimeError(f"LLVM has no target for {triple.decode()}, the triple of this machine: {said}")
     texts = name.encode(), features.encode(), level, addresses.encode(), model.encode()
     return call("CreateTargetMachine", target, triple, *texts, 0, int(for_engine), b"")
 

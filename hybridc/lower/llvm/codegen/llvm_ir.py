@@ -1,4 +1,4 @@
-"""Print the llvm dialect as LLVM IR.
+"""Print the llvm dialect as LLVM IR: modules, functions, types, constants, operations.
 
 xDSL's own printer (through llvmlite's IR builder) lacks flags on calls, conversions, bf16 and function
 attributes, and takes three times as long. Constants are printed inline; values are numbered.
@@ -6,16 +6,60 @@ attributes, and takes three times as long. Constants are printed inline; values 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import functools
+import struct
+from collections.abc import Callable, Iterable
+from typing import Any, cast
 
 from xdsl.dialects import llvm
-from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    BFloat16Type,
+    DenseIntOrFPElementsAttr,
+    Float16Type,
+    Float32Type,
+    Float64Type,
+    FloatAttr,
+    IntegerAttr,
+    IntegerType,
+    ModuleOp,
+    StringAttr,
+    VectorType,
+)
+from xdsl.dialects.llvm import LLVM, GenericCastOp, LLVMPointerType
+from xdsl.dialects.utils import FastMathAttrBase
+from xdsl.ir import Attribute, Block, Dialect, Operation, SSAValue
+from xdsl.irdl import irdl_op_definition
 from xdsl.utils.exceptions import LLVMTranslationException
 
-from hybridc.lower.llvm.codegen.llvm_ir_ops import CONSTANTS, WRITE
-from hybridc.lower.llvm.codegen.llvm_ir_values import attribute_text, type_text
-from hybridc.lower.llvm.codegen.llvm_ops import CARRIED, OUTER, SUMS
+# --- operations that xDSL's dialect lacks -----------------------------------------------------------------------------
+
+
+# Attributes of a back edge: whether the loop is an outer one of an accumulation, or carries values by
+# a few operations; and its trip count, if that is known.
+LOOP, ROUNDS = "hybrid.loop", "hybrid.rounds"
+INNERMOST, CARRIED, OUTER, SUMS = map(StringAttr, ("innermost", "carried", "outer", "sums"))
+
+
+@irdl_op_definition
+class FPToSIOp(GenericCastOp):
+    """Float to signed integer, truncating; poison if it does not fit."""
+
+    name = "llvm.fptosi"
+
+
+@irdl_op_definition
+class UIToFPOp(GenericCastOp):
+    """Unsigned integer to the nearest float."""
+
+    name = "llvm.uitofp"
+
+
+NativeLLVM = Dialect("llvm", [*LLVM.operations, FPToSIOp, UIToFPOp], [*LLVM.attributes])
+
+
+# --- modules and functions --------------------------------------------------------------------------------------------
+
 
 _NOT_UNROLLED = '!"llvm.loop.unroll.runtime.disable"'
 _MANY_REGISTERS = 512  # vectors of so many bits have 32 registers
@@ -105,7 +149,7 @@ class _Module:
         self.functions: dict[str, llvm.FuncOp] = {}
         for op in module.ops:
             if not isinstance(op, llvm.FuncOp):
-                raise LLVMTranslationException(f"{op.name} is no function")
+                raise LLVMTranslationException(f"a module of the llvm dialect holds llvm.func only, got {op.name}")
             self.functions[op.sym_name.data] = op
         self.symbol = symbol
         self.text = text
@@ -182,7 +226,7 @@ class LLVMFunction:
             for op in ops:
                 write = WRITE.get(type(op))
                 if write is None:
-                    raise LLVMTranslationException(f"{op.name} cannot be written as LLVM IR")
+                    raise LLVMTranslationException(f"{op.name} cannot be printed as LLVM IR")
                 if (line := write(self, op)) is not None:
                     self.lines.append(line)
         return "\n".join([*self.lines, "}", ""])
@@ -231,3 +275,410 @@ class LLVMFunction:
         kind = type_text(op.results[0].type) if op.results else "void"
         head = self.result(op) if op.results else "  "
         return f"{head}call {flags}{kind} @{name}({', '.join(self.typed[v] for v in operands)})"
+
+
+# --- types, constants and function attributes -------------------------------------------------------------------------
+
+
+def constant_text(value: Attribute, kind: Attribute) -> str:
+    """A constant of a type."""
+    if isinstance(value, IntegerAttr):
+        return _integer(value.value.data, cast(Any, kind))
+    if isinstance(value, FloatAttr):
+        return _float(value.value.data, kind)
+    if isinstance(value, DenseIntOrFPElementsAttr):
+        vector = cast(VectorType[Any], kind)
+        element: Any = vector.element_type
+        write: Callable[[Any, Any], str] = _integer if type(element) is IntegerType else _float
+        values = value.get_values()
+        if len(values) == 1:
+            values = values * vector.get_shape()[0]
+        return f"<{', '.join(f'{type_text(element)} {write(v, element)}' for v in values)}>"
+    raise LLVMTranslationException(f"{value} cannot be printed as an LLVM constant; expected a number or a vector")
+
+
+def _integer(value: int, kind: IntegerType) -> str:
+    return str(value & 1) if kind.width.data == 1 else str(value)
+
+
+def _float(value: float, kind: Attribute) -> str:
+    """The bits in hexadecimal; LLVM writes an f32 (which the attribute has rounded) as the double that equals it."""
+    if isinstance(kind, (Float32Type, Float64Type)):
+        return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
+    if isinstance(kind, Float16Type):
+        return f"0xH{struct.unpack('<H', struct.pack('<e', value))[0]:04X}"
+    if isinstance(kind, BFloat16Type):
+        return f"0xR{brain_bits(value):04X}"
+    raise LLVMTranslationException(f"{kind} is not a floating-point type of LLVM")
+
+
+def brain_bits(value: float) -> int:
+    """The bits of the nearest bfloat16; a NaN stays one."""
+    bits: int = struct.unpack("<I", struct.pack("<f", value))[0]
+    return bits + (0x7FFF + (bits >> 16 & 1)) * (value == value) >> 16
+
+
+_TYPES: dict[Attribute, str] = {}
+
+
+def type_text(kind: Attribute) -> str:
+    """The text of a type."""
+    if (known := _TYPES.get(kind)) is None:
+        known = _TYPES[kind] = _spell(kind)
+    return known
+
+
+_NAMES: dict[type[Attribute], str] = {
+    Float16Type: "half",
+    BFloat16Type: "bfloat",
+    Float32Type: "float",
+    Float64Type: "double",
+    llvm.LLVMPointerType: "ptr",
+    llvm.LLVMVoidType: "void",
+}
+
+
+def _spell(kind: Attribute) -> str:
+    if isinstance(kind, IntegerType):
+        return f"i{cast(Any, kind).width.data}"
+    if isinstance(kind, VectorType):
+        vector = cast(VectorType[Any], kind)
+        return f"<{vector.get_shape()[0]} x {type_text(vector.element_type)}>"
+    if isinstance(kind, llvm.LLVMArrayType):
+        return f"[{kind.size.data} x {type_text(kind.type)}]"
+    if isinstance(kind, llvm.LLVMStructType):
+        return f"{{ {', '.join(type_text(t) for t in kind.types)} }}"
+    if (name := _NAMES.get(type(kind))) is None:
+        raise LLVMTranslationException(f"{kind} is not a type of LLVM")
+    return name
+
+
+def attribute_text(given: Attribute) -> str:
+    """A function attribute: a keyword, or a name and a value."""
+    if isinstance(given, StringAttr):
+        return given.data
+    name, value = cast(ArrayAttr[StringAttr], given).data
+    return f'"{name.data}"="{value.data}"'
+
+
+# --- names of intrinsics ----------------------------------------------------------------------------------------------
+
+
+_FLOAT_NAMES: dict[type[Attribute], str] = {
+    Float16Type: "f16",
+    BFloat16Type: "bf16",
+    Float32Type: "f32",
+    Float64Type: "f64",
+}
+
+
+@functools.lru_cache(1024)
+def mangled(name: str, kind: Attribute) -> str:
+    """The name of an intrinsic for a type: ``llvm.fma`` and ``vector<8xf32>`` make ``llvm.fma.v8f32``."""
+    return f"{name}.{_suffix(kind)}"
+
+
+def _suffix(kind: Attribute) -> str:
+    if isinstance(kind, IntegerType):
+        return f"i{cast(Any, kind).width.data}"
+    if isinstance(kind, VectorType):
+        vector = cast(VectorType[Any], kind)
+        return f"v{vector.get_shape()[0]}{_suffix(vector.element_type)}"
+    if isinstance(kind, LLVMPointerType):
+        return "p0"
+    return _FLOAT_NAMES[type(kind)]
+
+
+# --- operations -------------------------------------------------------------------------------------------------------
+
+
+Write = Callable[["LLVMFunction", Any], str | None]
+
+
+def _fast(op: Operation) -> str:
+    flags = op.properties.get("fastmathFlags")
+    return "" if flags is None else _flags(cast(FastMathAttrBase, flags))
+
+
+@functools.lru_cache(64)
+def _flags(flags: FastMathAttrBase) -> str:
+    return "fast " if len(flags.data) == 7 else "".join(f"{f.value} " for f in flags.data)
+
+
+def _wraps(op: Operation) -> str:
+    flags = op.properties.get("overflowFlags")
+    if isinstance(flags, IntegerAttr):
+        flags = llvm.OverflowAttr.from_int(flags.value.data)
+    return "" if flags is None else "".join(f"{f.value} " for f in cast(llvm.OverflowAttr, flags).data)
+
+
+def _binary(name: str, flags: Callable[[Any], str]) -> Write:
+    def write(f: LLVMFunction, op: Operation) -> str:
+        left, right = op.operands
+        return f"{f.result(op)}{name} {flags(op)}{f.typed[left]}, {f.names[right]}"
+
+    return write
+
+
+def _convert(name: str, flags: Callable[[Any], str]) -> Write:
+    def write(f: LLVMFunction, op: Operation) -> str:
+        return f"{f.result(op)}{name} {flags(op)}{f.typed[op.operands[0]]} to {type_text(op.results[0].type)}"
+
+    return write
+
+
+def _intrinsic(name: str) -> Write:
+    """A call of an intrinsic, mangled with the type of the last operand."""
+
+    def write(f: LLVMFunction, op: Operation) -> str:
+        full = mangled(name, op.operands[-1].type)
+        _declare(f, full, op)
+        return f.call(op, full, op.operands, _fast(op))
+
+    return write
+
+
+def _declare(f: LLVMFunction, name: str, op: Operation) -> None:
+    if name not in f.module.text.declarations:
+        kind = type_text(op.results[0].type) if op.results else "void"
+        f.module.text.declarations[name] = (
+            f"declare {kind} @{name}({', '.join(type_text(v.type) for v in op.operands)})"
+        )
+
+
+def _call_intrinsic(f: LLVMFunction, op: llvm.CallIntrinsicOp) -> str:
+    _declare(f, op.intrin.data, op)
+    return f.call(op, op.intrin.data, op.operands, _fast(op))
+
+
+def _call(f: LLVMFunction, op: llvm.CallOp) -> str:
+    if op.callee is None:
+        raise LLVMTranslationException(f"{op.name} must name its callee; indirect calls are not supported")
+    kind = op.results[0].type if op.results else None
+    return f.call(op, f.module.name(op.callee.string_value()), op.args, _fast(op) if type(kind) in _FLOATS else "")
+
+
+_FLOATS = (Float16Type, BFloat16Type, Float32Type, Float64Type)
+
+
+def _icmp(f: LLVMFunction, op: llvm.ICmpOp) -> str:
+    predicate = llvm.ICmpPredicateFlag.from_int(op.predicate.value.data).value
+    return f"{f.result(op)}icmp {predicate} {f.typed[op.lhs]}, {f.names[op.rhs]}"
+
+
+def _fcmp(f: LLVMFunction, op: llvm.FCmpOp) -> str:
+    predicate = llvm.FCmpPredicateFlag.from_int(op.predicate.value.data).value.removeprefix("_")
+    return f"{f.result(op)}fcmp {_fast(op)}{predicate} {f.typed[op.lhs]}, {f.names[op.rhs]}"
+
+
+def _negative(f: LLVMFunction, op: llvm.FNegOp) -> str:
+    return f"{f.result(op)}fneg {_fast(op)}{f.typed[op.arg]}"
+
+
+def _select(f: LLVMFunction, op: llvm.SelectOp) -> str:
+    return f"{f.result(op)}select {', '.join(f.typed[v] for v in op.operands)}"
+
+
+def _alloca(f: LLVMFunction, op: llvm.AllocaOp) -> str:
+    return f"{f.result(op)}alloca {type_text(op.elem_type)}, {f.typed[op.size]}{_alignment(op)}"
+
+
+def _load(f: LLVMFunction, op: llvm.LoadOp) -> str:
+    kind = type_text(op.results[0].type)
+    return f"{f.result(op)}load {kind}, {f.typed[op.operands[0]]}{_alignment(op)}"
+
+
+def _store(f: LLVMFunction, op: llvm.StoreOp) -> str:
+    value, place = op.operands
+    return f"  store {f.typed[value]}, {f.typed[place]}{_alignment(op)}"
+
+
+def _alignment(op: Operation) -> str:
+    given = op.properties.get("alignment")
+    return f", align {given.value.data}" if isinstance(given, IntegerAttr) else ""
+
+
+def _address(f: LLVMFunction, op: llvm.GEPOp) -> str:
+    base, *indices = op.operands
+    known = iter(indices)
+    places = [
+        f.typed[next(known)] if i == llvm.GEP_USE_SSA_VAL else f"i32 {i}" for i in op.rawConstantIndices.iter_values()
+    ]
+    inside = "inbounds " if "inbounds" in op.properties else ""
+    return f"{f.result(op)}getelementptr {inside}{type_text(op.elem_type)}, {f.typed[base]}, {', '.join(places)}"
+
+
+def _extract_value(f: LLVMFunction, op: llvm.ExtractValueOp) -> str:
+    return f"{f.result(op)}extractvalue {f.typed[op.container]}, {', '.join(map(str, op.position.iter_values()))}"
+
+
+def _insert_value(f: LLVMFunction, op: llvm.InsertValueOp) -> str:
+    place = ", ".join(map(str, op.position.iter_values()))
+    return f"{f.result(op)}insertvalue {f.typed[op.container]}, {f.typed[op.value]}, {place}"
+
+
+def _insert_element(f: LLVMFunction, op: llvm.InsertElementOp) -> str:
+    return f"{f.result(op)}insertelement {f.typed[op.vector]}, {f.typed[op.value]}, {f.typed[op.index]}"
+
+
+def _shuffle(f: LLVMFunction, op: llvm.ShuffleVectorOp) -> str:
+    mask = [int(i) for i in op.mask.get_values()]
+    places = ", ".join(f"i32 {i}" for i in mask)
+    return f"{f.result(op)}shufflevector {f.typed[op.v1]}, {f.typed[op.v2]}, <{len(mask)} x i32> <{places}>"
+
+
+def _jump(f: LLVMFunction, op: llvm.BrOp) -> str:
+    loop = op.attributes.get(LOOP)
+    hint = f", !llvm.loop {f.module.text.loop(loop, op.attributes.get(ROUNDS))}" if loop is not None else ""
+    return f"  br label %{f.blocks[op.successor]}{hint}"
+
+
+def _branch(f: LLVMFunction, op: llvm.CondBrOp) -> str:
+    return f"  br {f.typed[op.cond]}, label %{f.blocks[op.then_block]}, label %{f.blocks[op.else_block]}"
+
+
+def _return(f: LLVMFunction, op: llvm.ReturnOp) -> str:
+    return f"  ret {f.typed[op.operands[0]]}" if op.operands else "  ret void"
+
+
+def _unreachable(f: LLVMFunction, op: llvm.UnreachableOp) -> str:  # noqa: ARG001 - the interface of every writer
+    return "  unreachable"
+
+
+def _nothing(f: LLVMFunction, op: Operation) -> None:  # noqa: ARG001 - the interface of every writer
+    return None
+
+
+def _exact(op: Any) -> str:
+    return "exact " if op.is_exact is not None else ""
+
+
+def _disjoint(op: llvm.OrOp) -> str:
+    return "disjoint " if op.is_disjoint is not None else ""
+
+
+def _sign_known(op: llvm.ZExtOp) -> str:
+    return "nneg " if op.non_neg is not None else ""
+
+
+def _no_flags(op: Operation) -> str:  # noqa: ARG001 - the interface of flags
+    return ""
+
+
+def _short(kind: type[Operation]) -> str:
+    """LLVM's mnemonic of an operation."""
+    return kind.name.removeprefix("llvm.").removeprefix("intr.")
+
+
+# Operations without a line of their own, which are printed inline.
+CONSTANTS: dict[type[Operation], Callable[[Any], str]] = {
+    llvm.ConstantOp: lambda op: constant_text(op.properties["value"], op.results[0].type),
+    llvm.UndefOp: lambda _: "undef",
+    llvm.ZeroOp: lambda _: "zeroinitializer",
+    llvm.AddressOfOp: lambda op: f"@{op.global_name.string_value()}",
+}
+
+WRITE: dict[type[Operation], Write] = {
+    **{k: _binary(_short(k), _fast) for k in (llvm.FAddOp, llvm.FSubOp, llvm.FMulOp, llvm.FDivOp, llvm.FRemOp)},
+    **{k: _binary(_short(k), _wraps) for k in (llvm.AddOp, llvm.SubOp, llvm.MulOp, llvm.ShlOp)},
+    **{k: _binary(_short(k), _exact) for k in (llvm.UDivOp, llvm.SDivOp, llvm.LShrOp, llvm.AShrOp)},
+    **{k: _binary(_short(k), _no_flags) for k in (llvm.URemOp, llvm.SRemOp, llvm.AndOp, llvm.XOrOp)},
+    llvm.OrOp: _binary("or", _disjoint),
+    **{
+        k: _convert(_short(k), _no_flags)
+        for k in (
+            *(llvm.SExtOp, llvm.BitcastOp, llvm.FPExtOp, llvm.FPTruncOp, llvm.SIToFPOp, llvm.PtrToIntOp),
+            *(llvm.IntToPtrOp, UIToFPOp, FPToSIOp),
+        )
+    },
+    llvm.TruncOp: _convert("trunc", _wraps),
+    llvm.ZExtOp: _convert("zext", _sign_known),
+    **{
+        k: _intrinsic(f"llvm.{_short(k)}")
+        for k in (
+            *(llvm.FAbsOp, llvm.FCeilOp, llvm.FSqrtOp, llvm.FFloorOp, llvm.FCopySignOp, llvm.FMAOp),
+            *(llvm.VectorFMaxOp, llvm.VectorFMinOp, llvm.VectorReduceFAddOp, llvm.VectorReduceFMulOp),
+        )
+    },
+    llvm.CallIntrinsicOp: _call_intrinsic,
+    llvm.CallOp: _call,
+    llvm.ICmpOp: _icmp,
+    llvm.FCmpOp: _fcmp,
+    llvm.FNegOp: _negative,
+    llvm.SelectOp: _select,
+    llvm.AllocaOp: _alloca,
+    llvm.LoadOp: _load,
+    llvm.StoreOp: _store,
+    llvm.GEPOp: _address,
+    llvm.ExtractValueOp: _extract_value,
+    llvm.InsertValueOp: _insert_value,
+    llvm.InsertElementOp: _insert_element,
+    llvm.ShuffleVectorOp: _shuffle,
+    llvm.BrOp: _jump,
+    llvm.CondBrOp: _branch,
+    llvm.ReturnOp: _return,
+    llvm.UnreachableOp: _unreachable,
+    **dict.fromkeys(CONSTANTS, _nothing),
+}
+
+
+# --- half-precision conversions ---------------------------------------------------------------------------------------
+
+
+def half_functions() -> str:
+    """The conversions between half and single as LLVM IR, for processors without instructions for them.
+
+    LLVM calls these two functions of compiler-rt there, which a process may lack; they are added to the module.
+    """
+    return _EXTEND + _TRUNCATE
+
+
+# Half's bits shifted left by 13 are single's but for the bias, which a multiplication corrects, subnormal or not.
+_EXTEND = f"""
+define weak hidden float @__extendhfsf2(half %x) nounwind {{
+  %short = bitcast half %x to i16
+  %bits = zext i16 %short to i32
+  %size = and i32 %bits, {0x7FFF}
+  %moved = shl i32 %size, 13
+  %unscaled = bitcast i32 %moved to float
+  %scaled = fmul float %unscaled, 0x46F0000000000000
+  %finite = bitcast float %scaled to i32
+  %other = or i32 %moved, {0x7F800000}
+  %is_finite = icmp ult i32 %size, {0x7C00}
+  %result = select i1 %is_finite, i32 %finite, i32 %other
+  %sign = and i32 %bits, {0x8000}
+  %high = shl i32 %sign, 16
+  %whole = or i32 %result, %high
+  %single = bitcast i32 %whole to float
+  ret float %single
+}}
+"""
+
+# Rounded to even by an addition below the last place. A subnormal is in the lowest bits of a sum with 1/2.
+_TRUNCATE = f"""
+define weak hidden half @__truncsfhf2(float %x) nounwind {{
+  %bits = bitcast float %x to i32
+  %size = and i32 %bits, {0x7FFFFFFF}
+  %cut = lshr i32 %size, 13
+  %odd = and i32 %cut, 1
+  %biased = add i32 %size, {((15 - 127) << 23) + 0xFFF}
+  %rounded = add i32 %biased, %odd
+  %normal = lshr i32 %rounded, 13
+  %absolute = bitcast i32 %size to float
+  %summed = fadd float %absolute, 5.0e-01
+  %shifted = bitcast float %summed to i32
+  %subnormal = sub i32 %shifted, {0x3F000000}
+  %is_small = icmp ult i32 %size, {0x38800000}
+  %finite = select i1 %is_small, i32 %subnormal, i32 %normal
+  %is_nan = icmp ugt i32 %size, {0x7F800000}
+  %other = select i1 %is_nan, i32 {0x7E00}, i32 {0x7C00}
+  %is_great = icmp uge i32 %size, {0x47800000}
+  %result = select i1 %is_great, i32 %other, i32 %finite
+  %shift = lshr i32 %bits, 16
+  %sign = and i32 %shift, {0x8000}
+  %whole = or i32 %result, %sign
+  %short = trunc i32 %whole to i16
+  %half = bitcast i16 %short to half
+  ret half %half
+}}
+"""

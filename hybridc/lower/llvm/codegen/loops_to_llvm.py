@@ -1,9 +1,8 @@
 """Lower loops over memory (scf, arith, math, memref, vector) to xDSL's llvm dialect, each function in one walk.
 
 The *parallel region* (the function with the unit attribute ``hybrid.region``) takes memrefs, then scalars, then the
-range
-``lo, hi`` and its thread's scratch memory. It becomes two functions: ``region.body`` with the same arguments, with
-noalias pointers, and the exported ``region(buffers, numbers, lo, hi, scratch)``, which loads the pointers and the
+range ``lo, hi`` and its thread's scratch memory. It becomes two functions: ``region.body`` with the same arguments and
+noalias pointers, and the exported ``region(buffers, scalars, lo, hi, scratch)``, which loads the pointers and the
 8-byte scalars and calls it. Every native function has this signature, so one executor runs them all.
 
 ``index`` is i64 and never wraps. A boolean is a byte in memory. Addresses are one index into a pointer.
@@ -11,7 +10,8 @@ noalias pointers, and the exported ``region(buffers, numbers, lo, hi, scratch)``
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -19,7 +19,11 @@ from xdsl.context import Context
 from xdsl.dialects import arith, func, llvm, math, memref, scf, vector
 from xdsl.dialects.builtin import (
     ArrayAttr,
+    BFloat16Type,
+    DenseArrayBase,
     DictionaryAttr,
+    Float8E4M3FNType,
+    Float8E5M2Type,
     FloatAttr,
     IndexType,
     IntegerAttr,
@@ -27,6 +31,7 @@ from xdsl.dialects.builtin import (
     MemRefType,
     ModuleOp,
     StringAttr,
+    SymbolRefAttr,
     UnitAttr,
     VectorType,
     bf16,
@@ -46,9 +51,215 @@ from xdsl.utils.exceptions import PassFailedException
 
 from hybridc.dialects.mlir.arith import RemFOp
 from hybridc.ground.buffers import ALIGNMENT
-from hybridc.lower.llvm.codegen.llvm_ir_values import brain_bits
-from hybridc.lower.llvm.codegen.llvm_ops import CARRIED, INNERMOST, LOOP, OUTER, ROUNDS, SUMS, FPToSIOp, UIToFPOp
-from hybridc.lower.llvm.codegen.rebuild import NO_FLAGS, POINTER, Rebuild, integer_attribute, integers, native_type
+from hybridc.lower.llvm.codegen.llvm_ir import (
+    CARRIED,
+    INNERMOST,
+    LOOP,
+    OUTER,
+    ROUNDS,
+    SUMS,
+    FPToSIOp,
+    UIToFPOp,
+    brain_bits,
+    mangled,
+)
+
+# --- the builder: a map of translated values, and an insertion block --------------------------------------------------
+
+
+POINTER = llvm.LLVMPointerType()
+NO_FLAGS = llvm.FastMathAttr(None)
+
+_INBOUNDS: dict[str, Attribute] = {
+    "noWrapFlags": IntegerAttr(3, 32),  # MLIR's flags for inbounds
+    "rawConstantIndices": DenseArrayBase.from_list(i32, [llvm.GEP_USE_SSA_VAL]),
+    "inbounds": UnitAttr(),
+}
+_ORDINARY = IntegerAttr(0, i64)  # neither atomic nor ordered
+_NONE = DenseArrayBase.from_list(i32, [])
+
+
+def native_type(t: Attribute) -> Attribute:
+    """The LLVM type of a value: ``index`` is i64, a buffer is a pointer, storage-only floats are integers.
+
+    LLVM would convert a ``bfloat`` in a register to single precision, and call a library function to convert it back.
+    """
+    if isinstance(t, IndexType):
+        return i64
+    if isinstance(t, MemRefType):
+        return POINTER
+    if isinstance(t, VectorType):
+        vector = cast(VectorType[Any], t)
+        return VectorType(native_type(vector.element_type), vector.shape)
+    if isinstance(t, BFloat16Type):
+        return i16
+    return i8 if isinstance(t, Float8E4M3FNType | Float8E5M2Type) else t
+
+
+Rules = Mapping[type[Operation], Callable[["Rebuild", Any], None]]
+
+
+class Rebuild:
+    """Translates a function: the value map, and the insertion block."""
+
+    def __init__(self, rules: Rules, block: Block | None = None) -> None:
+        self.values: dict[SSAValue, SSAValue] = {}
+        self.rules = rules
+        self.block = block or Block()
+        self.blocks = [self.block]
+
+    def run(self, source: Block, inputs: Sequence[Attribute]) -> Region:
+        """The translated body of a function of one block."""
+        for i, (old, kind) in enumerate(zip(source.args, inputs)):
+            self.values[old] = self.block.insert_arg(kind, i)
+        self.region(source)
+        return Region(self.blocks)
+
+    def region(self, source: Block) -> list[SSAValue]:
+        """Translate the operations of a block; its yielded values."""
+        for op in source.ops:
+            if isinstance(op, (scf.YieldOp, scf.ConditionOp)):
+                return self.of(op.operands)
+            rule = self.rules.get(type(op))
+            if rule is None:
+                raise PassFailedException(f"{op.name} has no lowering to the llvm dialect")
+            rule(self, op)
+        return []
+
+    def of(self, values: Iterable[SSAValue]) -> list[SSAValue]:
+        """The translations of values."""
+        return [self.values[v] for v in values]
+
+    def add(
+        self,
+        kind: type[Operation],
+        operands: Sequence[SSAValue],
+        types: Sequence[Attribute],
+        properties: dict[str, Attribute] | None = None,
+        successors: Sequence[Block] = (),
+    ) -> Operation:
+        """Append an operation."""
+        made = kind.create(operands=operands, result_types=types, properties=properties or {}, successors=successors)
+        self.block.add_op(made)
+        return made
+
+    def value(
+        self,
+        kind: type[Operation],
+        operands: Sequence[SSAValue],
+        result: Attribute,
+        properties: dict[str, Attribute] | None = None,
+    ) -> SSAValue:
+        """Append an operation with one result."""
+        return self.add(kind, operands, (result,), properties).results[0]
+
+    def integer(self, value: int, kind: IntegerType = i64) -> SSAValue:
+        """A constant integer."""
+        return self.value(llvm.ConstantOp, (), kind, {"value": integer_attribute(value, kind)})
+
+    def intrinsic(
+        self, name: str, operands: Sequence[SSAValue], result: Attribute, flags: llvm.FastMathAttr = NO_FLAGS
+    ) -> SSAValue:
+        """A call of an intrinsic, mangled with the type of its first operand."""
+        properties = _called(mangled(name, operands[0].type), len(operands), flags)
+        return self.value(llvm.CallIntrinsicOp, operands, result, dict(properties))
+
+    def call(self, name: str, operands: Sequence[SSAValue], results: Sequence[Attribute]) -> Operation:
+        """A call of a function of this module."""
+        properties: dict[str, Attribute] = {
+            "callee": SymbolRefAttr(name),
+            "fastmathFlags": NO_FLAGS,
+            "CConv": llvm.CallingConventionAttr("ccc"),
+            "TailCallKind": llvm.TailCallKindAttr(llvm.TailCallKind.NONE),
+            "op_bundle_sizes": _NONE,
+            "operandSegmentSizes": integers(len(operands), 0),
+        }
+        return self.add(llvm.CallOp, operands, results, properties)
+
+    def address(self, pointer: SSAValue, index: SSAValue, element: Attribute) -> SSAValue:
+        """The address of an element."""
+        return self.value(llvm.GEPOp, (pointer, index), POINTER, {**_INBOUNDS, "elem_type": element})
+
+    def load(self, address: SSAValue, kind: Attribute, alignment: int | None = None) -> SSAValue:
+        """A load."""
+        return self.value(llvm.LoadOp, (address,), kind, _access(alignment))
+
+    def store(self, value: SSAValue, address: SSAValue, alignment: int | None = None) -> None:
+        """A store."""
+        self.add(llvm.StoreOp, (value, address), (), _access(alignment))
+
+    def stack(self, count: int, element: Attribute, alignment: int) -> SSAValue:
+        """A stack array, allocated once in the entry block."""
+        size = llvm.ConstantOp.create(result_types=(i64,), properties={"value": IntegerAttr(count, i64)})
+        properties: dict[str, Attribute] = {"alignment": IntegerAttr(alignment, i64), "elem_type": element}
+        memory = llvm.AllocaOp.create(operands=size.results, result_types=(POINTER,), properties=properties)
+        first, made = self.blocks[0], (size, memory)
+        if first.first_op is None:
+            first.add_ops(made)
+        else:
+            first.insert_ops_before(made, first.first_op)
+        return memory.results[0]
+
+    def fresh(self, types: Sequence[Attribute] = ()) -> Block:
+        """A new block, not yet inserted."""
+        return Block(arg_types=types)
+
+    def begin(self, block: Block) -> None:
+        """Insert a block, and continue in it."""
+        self.blocks.append(block)
+        self.block = block
+
+    def jump(self, target: Block, arguments: Sequence[SSAValue] = ()) -> Operation:
+        """An unconditional branch."""
+        return self.add(llvm.BrOp, arguments, (), successors=(target,))
+
+    def branch(
+        self,
+        condition: SSAValue,
+        then: Block,
+        otherwise: Block,
+        arguments: Sequence[SSAValue] = (),
+        others: Sequence[SSAValue] = (),
+    ) -> None:
+        """A conditional branch."""
+        sizes = integers(1, len(arguments), len(others))
+        operands = (condition, *arguments, *others)
+        self.add(llvm.CondBrOp, operands, (), {"operandSegmentSizes": sizes}, (then, otherwise))
+
+
+# Attributes are cached: making them takes longer than making the operations that have them.
+
+
+@functools.lru_cache(4096)
+def integer_attribute(value: int, kind: IntegerType) -> IntegerAttr[IntegerType]:
+    """An integer attribute."""
+    return IntegerAttr(value, kind)
+
+
+@functools.lru_cache(256)
+def integers(*values: int) -> DenseArrayBase[IntegerType]:
+    """A dense array of 32-bit integers."""
+    return DenseArrayBase.from_list(i32, values)
+
+
+@functools.lru_cache(1024)
+def _called(name: str, count: int, flags: llvm.FastMathAttr) -> Mapping[str, Attribute]:
+    return {
+        "intrin": StringAttr(name),
+        "fastmathFlags": flags,
+        "op_bundle_sizes": _NONE,
+        "operandSegmentSizes": integers(count, 0),
+    }
+
+
+def _access(alignment: int | None) -> dict[str, Attribute]:
+    if alignment is None:
+        return {"ordering": _ORDINARY}
+    return {"ordering": _ORDINARY, "alignment": integer_attribute(alignment, i64)}
+
+
+# --- the pass ---------------------------------------------------------------------------------------------------------
+
 
 REGION = "region"
 REGION_ATTRIBUTE = "hybrid.region"
@@ -224,7 +435,7 @@ def _extf(b: Rebuild, op: arith.ExtFOp) -> None:
 
 
 def _to_integer(b: Rebuild, op: arith.FPToSIOp | arith.FPToUIOp) -> None:
-    """Float to integer, truncating; what does not fit into 32 or 64 bits is INT_MIN, of which low bits are taken.
+    """Float to integer, truncating; values that do not fit into 32 or 64 bits are INT_MIN, whose low bits are taken.
 
     That is what x86's instructions give, and so NumPy. In LLVM it is poison, and differs
     where the float is a constant. For u64 the conversion is signed, with 2**63 subtracted from larger floats.
@@ -307,7 +518,7 @@ def _element(b: Rebuild, base: SSAValue, indices: Sequence[SSAValue]) -> tuple[S
     if not indices:
         return pointer, stored
     if len(indices) > 1:
-        raise PassFailedException(f"memory of loop form has one index, not {len(indices)}: {base.type}")
+        raise PassFailedException(f"a memref of rank {len(indices)} is not flat, expected rank 0 or 1: {base.type}")
     return b.address(pointer, b.values[indices[0]], stored), stored
 
 
@@ -330,7 +541,7 @@ def _view(b: Rebuild, op: memref.ViewOp) -> None:
 def _alloca(b: Rebuild, op: memref.AllocaOp) -> None:
     kind = op.memref.type
     if not kind.has_static_shape():
-        raise PassFailedException(f"a function's own memory has a constant size, not {kind}")
+        raise PassFailedException(f"memref.alloca needs a static shape, got {kind}")
     count = 1
     for size in kind.get_shape():
         count *= size
@@ -388,7 +599,9 @@ def _reduction(b: Rebuild, op: vector.ReductionOp) -> None:
     result: Attribute = op.dest.type
     if type(result) is IntegerType or kind not in ("add", "mul"):
         if op.acc is not None:
-            raise PassFailedException(f"vector.reduction <{kind}> of {op.vector.type} takes no accumulator here")
+            raise PassFailedException(
+                f"vector.reduction <{kind}> of {op.vector.type} with an accumulator has no LLVM intrinsic"
+            )
         b.values[op.dest] = b.intrinsic(_REDUCE[kind], (operand,), result, _flags(op))
         return
     neutral = FloatAttr(0.0 if kind == "add" else 1.0, cast(Any, result))

@@ -22,10 +22,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from hybridc.ground.locks import PATIENCE, ForkLock
-from hybridc.ground.serialize import NOT_KEPT
+from hybridc.ground.serialize import NOT_SERIALISED
 from hybridc.ground.store import compiler_version, keep, kept
 from hybridc.lower.llvm.codegen import llvm_c, processor
-from hybridc.lower.llvm.codegen.half import half_functions
 from hybridc.lower.llvm.codegen.object_file import undefined_symbols
 from hybridc.lower.llvm.gemm import native_blas
 from hybridc.options import OPTIONS
@@ -40,7 +39,7 @@ _SPEED_LEVEL = 2  # 3 takes longer, without effect on these loops
 
 def _built_before() -> NoReturn:
     """The builder of a function from the cache, whose IR is not known."""
-    raise LookupError("this function was compiled before; lower() makes the program with its functions")
+    raise LookupError("a function from the kernel cache has no IR; call lower(), which builds it again")
 
 
 @dataclass(frozen=True)
@@ -52,8 +51,8 @@ class NativeFunction:
     """
 
     key: str
-    build: Callable[[], ModuleOp] = field(default=_built_before, compare=False, metadata=NOT_KEPT)
-    program: TileProgram | None = field(default=None, compare=False, metadata=NOT_KEPT)
+    build: Callable[[], ModuleOp] = field(default=_built_before, compare=False, metadata=NOT_SERIALISED)
+    program: TileProgram | None = field(default=None, compare=False, metadata=NOT_SERIALISED)
 
     @property
     def symbol(self) -> str:
@@ -169,7 +168,7 @@ def text(functions: Sequence[NativeFunction]) -> str:
     from xdsl.context import Context
 
     from hybridc.lower.llvm.codegen.expand_math import ExpandMath
-    from hybridc.lower.llvm.codegen.llvm_ir import llvm_ir
+    from hybridc.lower.llvm.codegen.llvm_ir import half_functions, llvm_ir
     from hybridc.lower.llvm.codegen.loops_to_llvm import LoopsToLLVM
 
     context = Context()
@@ -291,7 +290,7 @@ def _place(objects: Sequence[ObjectCode], functions: Sequence[NativeFunction]) -
         declare_symbol(name, native_blas.addresses()[name])
     if lacking := sorted(name for name in needs if not llvm_c.has_symbol(name)):
         raise LookupError(
-            f"native functions call {', '.join(lacking)}, which nobody has: declare_symbol(name, address) comes first"
+            f"undefined symbols {', '.join(lacking)} in native functions; define each by declare_symbol(name, address)"
         )
     memory = _ExecutableMemory([made.code for made in objects])
     codes = {f.key: LoadedCode(f.key, memory.engine.address(f.symbol), memory) for f in functions}

@@ -21,7 +21,7 @@ from xdsl.ir import Attribute, SSAValue
 from hybridc.dialects.operator_attribute import DType
 from hybridc.ground.machine import NOMINAL
 from hybridc.ir.contraction_shape import Loop, Matrices, few_forms, time_of
-from hybridc.ir.costs import grain_of, matmul_time
+from hybridc.ir.costs import HIDE_PACKING, grain_of, matmul_time
 from hybridc.lower.llvm.codegen.native_function import NativeFunction
 from hybridc.lower.llvm.gemm import native_blas
 from hybridc.lower.llvm.gemm.gemm_region import (
@@ -37,9 +37,9 @@ ROW_MAJOR, PLAIN, TRANSPOSED = 101, 111, 112  # constants of CBLAS
 
 # Fixed scalar arguments of the region, before those of the loops.
 _FIXED = 15
-# Rows or columns of a tile, about: BLAS packs the other matrix again for each, which takes 1 to 3 % of its time then.
-# For so small a batch each matrix has at least two tiles, which begin at multiples of a block.
-_TILE, _FEW, _BLOCK = 256, 8, 16
+# Rows or columns of a tile, about, for each of which BLAS packs the other matrix again: 1 to 3 % of its time. For so
+# small a batch each matrix has at least two tiles, which begin at multiples of a block.
+_TILE, _FEW, _BLOCK = HIDE_PACKING, 8, 16
 
 
 @dataclass(frozen=True)

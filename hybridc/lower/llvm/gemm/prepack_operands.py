@@ -21,15 +21,14 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from hybridc.dialects.mlir.integer_array import integer_array
 from hybridc.ir.concatenated import part_of
+from hybridc.ir.costs import HIDE_PACKING
 from hybridc.ir.kernel import Kernel, analyse, number_of
 from hybridc.ir.structured import dtype_of, is_host, kernels, note_dtypes, shape_of
-from hybridc.ir.tensor_builder import Builder, Shape, Tensor, first, iterators, maps, segments, structured_type
+from hybridc.ir.structured_builder import Builder, Shape, Tensor, first, iterators, maps, segments, structured_type
 from hybridc.ir.values import functions, new_name
 from hybridc.lower.llvm.gemm.choose_gemm import Panels, prepacked_of
 
-# The least rows, of all matmuls with a matrix, for which prepacking pays.
-ROWS = 256
-# The most elements of a matrix that there is memory for twice.
+# The most elements of a matrix that there is memory for twice: 16 MiB in single precision.
 LARGEST = 2**22
 
 
@@ -106,7 +105,7 @@ class _Packer:
 
     def _enough(self, calls: Sequence[tuple[func.CallOp, _PrepackedMatmul]]) -> bool:
         """Whether the matmuls with a matrix have enough rows together."""
-        return sum(contraction.panels.rows for _, contraction in calls) >= ROWS
+        return sum(contraction.panels.rows for _, contraction in calls) >= HIDE_PACKING
 
     def _fits(self, contraction: _PrepackedMatmul) -> bool:
         """Whether a matmul supports a prepacked operand, and this is not too large."""

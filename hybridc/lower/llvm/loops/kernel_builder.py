@@ -22,8 +22,8 @@ from hybridc.ground.machine import CHUNKS, machine
 from hybridc.ground.nesting import as_list
 from hybridc.ground.version import __version__
 from hybridc.ir.costs import copy_time, sharing
-from hybridc.ir.scalar_builder import DType, Element, ScalarBuilder, number_attribute, signless
 from hybridc.ir.structured import Shape
+from hybridc.ir.structured_builder import DType, Element, ScalarBuilder, number_attribute, signless
 from hybridc.lower.llvm.codegen.native_function import NativeFunction
 from hybridc.lower.llvm.loops.loop_builder import BYTES, INDEX, array_type
 from hybridc.lower.llvm.loops.loop_functions import region_module
@@ -44,7 +44,7 @@ class KernelArray:
 
 
 class KernelBuilder(ScalarBuilder):
-    """Emits loads, stores, arithmetic and loops; LLVM hoists what is invariant."""
+    """Emits loads, stores, arithmetic and loops; LLVM hoists loop invariants."""
 
     def __init__(self, block: Block) -> None:
         super().__init__(block, UNKNOWN_LOC)

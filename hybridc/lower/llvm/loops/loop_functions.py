@@ -12,8 +12,8 @@ from xdsl.ir import Block, Region, SSAValue
 
 from hybridc.ir.costs import SQUARE
 from hybridc.ir.kernel import KernelOp, number_of
-from hybridc.ir.scalar_builder import number_attribute, signless
 from hybridc.ir.structured import dtype_of
+from hybridc.ir.structured_builder import number_attribute, signless
 from hybridc.lower.llvm.loops.loop_builder import BYTES, INDEX, LoopBuilder, array_type
 
 REORDER = arith.FastMathFlagsAttr([FastMathFlag.REASSOC, FastMathFlag.NO_SIGNED_ZEROS, FastMathFlag.ALLOW_CONTRACT])

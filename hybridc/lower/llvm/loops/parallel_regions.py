@@ -1,7 +1,7 @@
 """The parallel regions of a kernel: functions over a range that threads share, with their buffers and scalars.
 
-A function's key identifies its code. Kernels that differ in sizes along their first axis share code:
-those sizes are scalar arguments.
+They are those of loop nests, and of copies, transpositions and fills. A function's key identifies its code. Kernels
+that differ in sizes along their first axis share code: those sizes are scalar arguments.
 """
 
 from __future__ import annotations
@@ -14,13 +14,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.dialects.builtin import ModuleOp, f32, f64
+from xdsl.dialects.linalg import ops as linalg
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from hybridc.dialects.mlir.hybrid_rt import aligned
+from hybridc.dialects.operator_attribute import DType
 from hybridc.ground.cached import cached_property
 from hybridc.ground.machine import machine
+from hybridc.ground.sizes import row_major
 from hybridc.ground.version import __version__
-from hybridc.ir.costs import OF_CORE, copy_time, element_times, sharing
+from hybridc.ir.contraction_shape import Loop, few_forms
+from hybridc.ir.costs import OF_CORE, PARTS, SQUARE, copy_time, element_times, sharing
 from hybridc.ir.kernel import Kernel, KernelOp, LoopNest, number_of
 from hybridc.ir.loop_nest_plan import (
     LoopNestPlan,
@@ -30,20 +35,22 @@ from hybridc.ir.loop_nest_plan import (
     read_elsewhere,
     scratch_bytes,
 )
-from hybridc.ir.native_plan import Position
-from hybridc.ir.strides import row_major
+from hybridc.ir.planned import Position
 from hybridc.ir.structured import Shape, dtype_of, shape_of
+from hybridc.ir.structured_builder import signless
 from hybridc.ir.tile_program import TileProgram
 from hybridc.lower.llvm.codegen.native_function import NativeFunction
-from hybridc.lower.llvm.loops.copy_loops import Strides, copy_module, plan_copy
-from hybridc.lower.llvm.loops.loop_functions import combine_parts, fill_number
+from hybridc.lower.llvm.gemm.gemm_region import Arguments, Index, Vectors, Walk, region, registers
+from hybridc.lower.llvm.loops.loop_builder import BYTES, INDEX, LoopBuilder, array_type
+from hybridc.lower.llvm.loops.loop_functions import combine_parts, fill_number, first_and_last, region_module, walk_tile
 from hybridc.lower.llvm.loops.tiles_to_loops import LoopEmitter
 from hybridc.transforms.kernels.schedule_kernels import BLOCK, LoopNestMemory, schedule
+from hybridc.transforms.kernels.schedule_register_tiles import Registers
 
 # Pieces of a column reduction: at most so many, or more of so many points each, as long sums lose precision; or
-# as many as a core's cache holds, but at least some; with so many points, if there are enough, that the setup and
+# as many as a core's cache holds, but at least ``PARTS``; with so many points, if there are enough, that the setup and
 # the combination of a chunk do not count.
-PIECES, LONG, FEWEST, POINTS = 64, 512, 8, 16
+PIECES, LONG, POINTS = 64, 512, 16
 
 
 @dataclass(frozen=True)
@@ -67,10 +74,10 @@ class ParallelRegion:
 
 
 @dataclass(frozen=True)
-class TilePhase:
-    """A phase of a tile, whose own scratch begins at ``scratch`` bytes of the thread's.
+class TileRegion:
+    """A parallel region of a tile, whose own scratch begins at ``scratch`` bytes of the thread's.
 
-    Slot 0 of its ``buffers`` is the thread's scratch, then come the buffers of the grid's phase, from the tile on.
+    Slot 0 of its ``buffers`` is the thread's scratch, then come the buffers of the grid, from the tile on.
     """
 
     region: ParallelRegion
@@ -79,15 +86,15 @@ class TilePhase:
 
 
 @dataclass(frozen=True)
-class GridPhase:
-    """Phases that run one after the other at each tile of a grid, as a :class:`ParallelRegion` runs over a range.
+class GridRegion:
+    """Parallel regions that run one after the other at each tile of a grid.
 
     There are ``sizes`` tiles along each axis; ``steps`` are the bytes between them, for each of the ``buffers``.
     """
 
     sizes: tuple[int, ...]
     steps: tuple[tuple[int, ...], ...]
-    parts: tuple[TilePhase, ...]
+    parts: tuple[TileRegion, ...]
     buffers: tuple[int, ...]
     extent: int
     grain: int
@@ -100,7 +107,7 @@ class GridPhase:
 class ParallelRegions:
     """All parallel regions of a kernel, and the bytes of each of its local buffers."""
 
-    regions: list[ParallelRegion | GridPhase] = field(default_factory=lambda: list[ParallelRegion | GridPhase]())
+    regions: list[ParallelRegion | GridRegion] = field(default_factory=lambda: list[ParallelRegion | GridRegion]())
     locals: list[int] = field(default_factory=lambda: list[int]())
 
     @property
@@ -110,7 +117,7 @@ class ParallelRegions:
 
     def scratch_of(self, threads: int) -> int:
         """Scratch bytes of all threads that may take part; over a grid these are no more than it has tiles."""
-        taking = (min(threads, p.extent) if isinstance(p, GridPhase) else threads for p in self.regions if p.scratch)
+        taking = (min(threads, p.extent) if isinstance(p, GridRegion) else threads for p in self.regions if p.scratch)
         return max(taking, default=0) * aligned(self.scratch)
 
 
@@ -252,7 +259,7 @@ class KernelLoops:
 
 
 def _alone(kernel: Kernel) -> list[tuple[bool, ...]]:
-    """Which axes have size 1: the loop structure differs then."""
+    """The axes of size 1, on which the loop structure depends."""
     return [tuple([n == 1 for n in nest.domain]) for nest in kernel.nests]
 
 
@@ -285,7 +292,7 @@ class _LoopNestFunctions:
         self._made: dict[Any, NativeFunction] = {}
 
     def at(self, plan: LoopNestPlan, extent: int, piece: int, strides: Mapping[SSAValue, Strides]) -> ParallelRegion:
-        """The parallel region of a schedule: threads share ``extent`` points, or chunks of ``piece`` points."""
+        """The parallel region of a schedule: threads share ``extent`` iterations, or chunks of ``piece``."""
         numbers = [plan.sizes[a] for a in self._dynamic]
         numbers += [n for v in self._buffers.strided for n in strides[v]]
         numbers += [piece] if self.parts else []
@@ -303,7 +310,7 @@ class _LoopNestFunctions:
 
 
 def _extent(plan: LoopNestPlan, parts: Sequence[KernelOp]) -> tuple[int, int]:
-    """How many points, or chunks, threads share, and the points of a chunk."""
+    """Number of iterations, or chunks, that threads share, and the iterations of a chunk."""
     whole = plan.range
     if not parts:
         return whole, 1
@@ -311,7 +318,7 @@ def _extent(plan: LoopNestPlan, parts: Sequence[KernelOp]) -> tuple[int, int]:
         return -(-whole // BLOCK), BLOCK
     most = max(_bytes(s.result) for s in parts)
     wanted = min(max(PIECES, whole // LONG), OF_CORE // max(1, most), whole // POINTS)
-    pieces = max(1, min(whole, max(FEWEST, wanted)))
+    pieces = max(1, min(whole, max(PARTS, wanted)))
     piece = max(1, -(-whole // pieces))
     return -(-whole // piece), piece
 
@@ -384,3 +391,190 @@ def _operation(op: Operation) -> tuple[Any, ...]:
 def known_sizes(plan: LoopNestPlan) -> tuple[int | None, ...]:
     """The sizes of the coalesced axes that are constants in the code; None for scalar arguments."""
     return tuple([None if a in plan.dynamic else n for a, n in enumerate(plan.sizes)])
+
+
+# --- copies -----------------------------------------------------------------------------------------------------------
+
+
+Strides = tuple[int, ...]
+
+
+def merged(shape: Shape, strides: Strides) -> tuple[Shape, Strides]:
+    """Coalesce axes: the same walk over memory with as few axes as possible, at least one."""
+    sizes: list[int] = []
+    steps: list[int] = []
+    for size, stride in zip(shape, strides, strict=True):
+        if size == 1:
+            continue
+        if sizes and steps[-1] == stride * size:
+            sizes[-1] *= size
+            steps[-1] = stride
+        else:
+            sizes.append(size)
+            steps.append(stride)
+    return (tuple(sizes), tuple(steps)) if sizes else ((1,), (1,))
+
+
+@dataclass(frozen=True)
+class CopyLoops:
+    """A copy along coalesced axes: their sizes, and the strides of both arrays; the target's last axis is contiguous.
+
+    If it is ``tiled``, the source is contiguous along the last axis but one.
+    """
+
+    sizes: Shape
+    source: Strides
+    target: Strides
+    tiled: bool
+
+    @property
+    def range(self) -> int:
+        """The extent of the region: all axes but the last, by tiles; or the only axis."""
+        if len(self.sizes) == 1:
+            return self.sizes[0]
+        *outer, rows, _ = self.sizes
+        return math.prod(outer) * (-(-rows // SQUARE) if self.tiled else rows)
+
+
+def plan_copy(shape: Shape, strides: Strides) -> CopyLoops:
+    """The loops that copy a strided array into a contiguous one."""
+    sizes, source = merged(shape, strides)
+    target = tuple(math.prod(sizes[i + 1 :]) for i in range(len(sizes)))
+    rank = len(sizes)
+    rows = next((i for i in range(rank - 1) if source[i] == 1 and min(sizes[i], sizes[-1]) >= SQUARE), None)
+    if rows is None:
+        return CopyLoops(sizes, source, target, False)
+    order = [*(i for i in range(rank - 1) if i != rows), rows, rank - 1]
+    ordered = [tuple(x[i] for i in order) for x in (sizes, source, target)]
+    return CopyLoops(ordered[0], ordered[1], ordered[2], True)
+
+
+def copy_module(dtype: np.dtype[Any], rank: int, contiguous: bool, tiled: bool) -> ModuleOp:
+    """The function that copies a strided array (first buffer) to a contiguous one.
+
+    Its scalars are the sizes, then the strides of the source, then those of the target, of each axis. ``contiguous``:
+    the last axis of the source has stride 1.
+    """
+    kind = array_type(signless(dtype))
+    block = Block(arg_types=[kind, kind, *[INDEX] * (3 * rank), INDEX, INDEX, BYTES])
+    source, target, *numbers, low, high, _ = block.args
+    split: list[list[SSAValue]] = [list(numbers[i * rank : (i + 1) * rank]) for i in range(3)]
+    sizes, given, made = split
+    b = LoopBuilder(block)
+    made[-1] = b.index(1)
+    if contiguous:
+        given[-1] = b.index(1)
+    if tiled:
+        given[-2] = b.index(1)
+
+    def copy(index: list[SSAValue]) -> None:
+        at = [b.plus(*[b.times(i, s) for i, s in zip(index, strides, strict=True)]) for strides in (given, made)]
+        b.store(b.load(source, at[0]), target, at[1])
+
+    def along(outer: list[SSAValue], begin: SSAValue, end: SSAValue) -> None:
+        def element(index: SSAValue, _: list[SSAValue]) -> list[SSAValue]:
+            copy([*outer, index])
+            return []
+
+        b.loop(begin, end, b.index(1), element)
+
+    def outer_indices(rest: SSAValue, count: int) -> list[SSAValue]:
+        found: list[SSAValue] = []
+        for axis in reversed(range(1, count)):
+            rest, index = b.split(rest, sizes[axis])
+            found.insert(0, index)
+        return [rest, *found] if count else []
+
+    def point(index: SSAValue, _: list[SSAValue]) -> list[SSAValue]:
+        if not tiled:
+            along(outer_indices(index, rank - 1), b.index(0), sizes[-1])
+            return []
+        rest, first, last = first_and_last(b, index, sizes[-2])
+        outer = outer_indices(rest, rank - 2)
+        walk_tile(b, first, last, sizes[-1], lambda row, column: copy([*outer, row, column]))
+        return []
+
+    if rank == 1:
+        along([], low, high)
+    else:
+        b.loop(low, high, b.index(1), point)
+    return region_module(block)
+
+
+# --- transpositions ---------------------------------------------------------------------------------------------------
+#
+# Squares are transposed in registers. The range of the parallel region is strips of the source, some squares wide, for
+# all outer indices. For wide strips the hardware prefetches the rows: a 1024 x 1024 matrix takes a third less with
+# sixteen squares than with one.
+
+
+# The most squares of a strip.
+_SQUARES = 16
+# Fixed scalar arguments, before those of the loops: the width of a strip, strips per row, the source's rows, and the
+# non-unit strides of both arrays.
+_TRANSPOSE_SCALARS = 5
+_SQUARE_ELEMENTS = {np.dtype(np.float32): f32, np.dtype(np.float64): f64}
+
+
+def transpose_region(kernel: Kernel) -> ParallelRegion | None:
+    """The parallel region of a kernel that only transposes; None if it does more, or squares do not fit."""
+    vectors = registers()
+    kernel_op = kernel.ops[0] if len(kernel.ops) == 1 else None
+    if vectors is None or kernel_op is None or not _only_moves(kernel_op):
+        return None
+    dtype, (read,) = dtype_of(kernel_op.result), kernel_op.reads
+    if dtype not in _SQUARE_ELEMENTS or read.axes[-1:] == kernel_op.axes[-1:] or {*read.axes} != {*kernel_op.axes}:
+        return None
+    source = dict(zip(read.axes, row_major(shape_of(read.value)), strict=True))
+    target = dict(zip(kernel_op.axes, row_major(shape_of(kernel_op.result)), strict=True))
+    size = dict(zip(kernel_op.axes, shape_of(kernel_op.result), strict=True))
+    along, down, lanes = read.axes[-1], kernel_op.axes[-1], vectors.lanes(dtype)
+    if not all(size.values()) or size[along] % lanes or size[down] % lanes:
+        return None
+    others = [Loop(size[a], source[a], 0, target[a]) for a in kernel_op.axes if a not in (along, down)]
+    around = few_forms(others or [Loop(1, 0, 0, 0)])
+    squares = size[along] // lanes
+    strip = lanes * max(n for n in range(1, _SQUARES + 1) if squares % n == 0)
+    extent = math.prod(loop.size for loop in around) * size[along] // strip
+    work = copy_time(2 * math.prod(size.values()) * dtype.itemsize)
+    grain, least = sharing(work, extent)
+    numbers = (strip, size[along] // strip, size[down], source[down], target[along], *Walk.values(around))
+    function = NativeFunction(
+        f"transpose {dtype.name} {vectors} {len(around)}", lambda: _transpose_module(dtype, vectors, around)
+    )
+    return ParallelRegion(function, (0, 1), numbers, extent, grain, 0, work, least)
+
+
+def _only_moves(kernel_op: KernelOp) -> bool:
+    """Whether an op only moves elements."""
+    block = kernel_op.op.regions[0].block
+    end = block.last_op
+    alone = kernel_op.kind == "elementwise" and len(kernel_op.reads) == 1 and end is block.first_op
+    return alone and isinstance(end, linalg.YieldOp) and end.operands[0] is block.args[0]
+
+
+def _transpose_module(dtype: DType, vectors: Registers, around: Sequence[Loop]) -> ModuleOp:
+    element = _SQUARE_ELEMENTS[dtype]
+
+    def write(given: Arguments) -> None:
+        v = Vectors(given.b, element, vectors.lanes(dtype))
+        width, strips, rows, source_step, target_step = given.numbers[:_TRANSPOSE_SCALARS]
+        walk = Walk.read(around, given.numbers[_TRANSPOSE_SCALARS:])
+
+        def strip(i: Index, _: Sequence[SSAValue]) -> None:
+            first = i % strips * width
+            at = walk.offsets(i // strips)
+            source, target = at[0] + first, at[2] + first * target_step
+            given.loop(0, rows, lambda row, _: squares(source + row * source_step, target + row), step=v.lanes)
+
+        def squares(source: Index, target: Index) -> None:
+            def square(at: Index, _: Sequence[SSAValue]) -> None:
+                loaded = [v.load(given.arrays[0], source + at + source_step * j) for j in range(v.lanes)]
+                for j, turned in enumerate(v.transposed(loaded)):
+                    v.store(turned, given.arrays[1], target + (at + j) * target_step)
+
+            given.loop(0, width, square, step=v.lanes)
+
+        given.loop(given.lo, given.hi, strip)
+
+    return region([element] * 2, _TRANSPOSE_SCALARS + Walk.count(around), write)

@@ -20,7 +20,7 @@ from xdsl.ir import Attribute, Block, SSAValue
 
 from hybridc.errors import UnsupportedError
 from hybridc.ground.buffers import ALIGNMENT
-from hybridc.ir.scalar_builder import ELEMENT_TYPES, operation_class, operation_properties
+from hybridc.ir.structured_builder import ELEMENT_TYPES, operation_class, operation_properties
 from hybridc.ir.tile_program import (
     Address,
     Factor,

@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import bf16, f16
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from hybridc.ir.kernel import CASTS, combining, number_of, sign, signed_as
-from hybridc.ir.scalar_builder import ELEMENT_TYPES, kind_dtype, operation_class, operation_name, signless
+from hybridc.ir.structured_builder import ELEMENT_TYPES, kind_dtype, operation_class, operation_name, signless
 from hybridc.lower.mathlib import Formula
 from hybridc.lower.mathlib.power import short_power
 from hybridc.lower.mathlib.value import FORMATS, FormulaWriter, Value

@@ -1,1 +1,1 @@
-"""Products as Triton functions."""
+"""Matmuls as Triton functions."""

@@ -1,7 +1,7 @@
-"""Products that a library could compute, too, in the words of a BLAS; what follows them is a function behind it.
+"""Matmuls that a library could compute, too, in the words of a BLAS; what follows them is a function behind it.
 
-The library leaves the product where the kernel's result will be, and the function writes over it there, element by
-element: no memory is needed for it. So the product must be as large as the result, and of its element type.
+The library leaves its result where the kernel's will be, and the function writes over it there, element by element: no
+memory is needed for it. So it must be as large as the kernel's result, and of its element type.
 
 A BLAS numbers elements column by column: the rows of its result are what follows memory. So its first operand is our
 right one, unless our result lies column by column itself.
@@ -19,19 +19,19 @@ from hybridc.ir.contraction_shape import Strides
 from hybridc.ir.kernel import KernelOp, Read
 from hybridc.ir.structured import dtype_of
 from hybridc.lower.triton.launches import LibraryMatmul, Matrix
-from hybridc.lower.triton.matmul.matmul_loops import FusedMatmul, MatmulOperand, strides_along
 from hybridc.lower.triton.tiles_to_triton import launches_of
 from hybridc.lower.triton.triton_function import LibraryConfig
+from hybridc.transforms.kernels.fused_matmul import FusedMatmul, MatmulOperand, strides_along
 from hybridc.transforms.kernels.tile_machine import NARROW
 
-# Multiplications and additions of a product that keeps a card busy for longer than it takes to launch one.
+# Multiplications and additions of a matmul that keeps a card busy for longer than it takes to launch one.
 LEAST_FLOPS = 1 << 31
 
 
 def library_config(
     contraction: FusedMatmul, strides: Mapping[int, Strides], tf32: bool, least: int = LEAST_FLOPS
 ) -> LibraryConfig | None:
-    """The product by a library, and the function for what follows; None if a library cannot, or need not.
+    """The matmul by a library, and the function for what follows; None if a library cannot, or need not.
 
     ``strides`` are those of arguments, then results, that may be no plain arrays.
     """
@@ -57,14 +57,14 @@ def library_config(
 
 
 def _rounded(made: KernelOp, kernel_ops: Sequence[KernelOp]) -> KernelOp:
-    """The stage that makes what a library writes: the product, or its rounding, if nothing else is done with it."""
+    """The op that makes what a library writes: the matmul, or its rounding, if nothing else is done with it."""
     readers = [s for s in kernel_ops if any(r.value is made.result for r in s.reads)]
     rounds = len(readers) == 1 and [type(op) for op in readers[0].steps] == [arith.TruncFOp]
     return readers[0] if rounds else made
 
 
 def _library_matmul(contraction: FusedMatmul, result: KernelOp, tf32: bool, least: int) -> LibraryMatmul | None:
-    """The product as a library takes it, written where a result is; None if it lies otherwise or is small."""
+    """The matmul as a library takes it, written where a result is; None if it lies otherwise or is small."""
     families = (contraction.batch, contraction.rows, contraction.columns, contraction.terms)
     if any(len(x) > 1 for x in families) or contraction.start != 0:
         return None

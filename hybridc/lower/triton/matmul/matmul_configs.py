@@ -1,4 +1,4 @@
-"""How large the tile of a product are: at most four ways, the one expected to be the fastest first.
+"""How large the tiles of a matmul are: at most four ways, the one expected to be the fastest first.
 
 A program computes a block of ``m`` x ``n`` elements in steps of ``k`` terms. Its time is that of the slowest of
 multiplying, reading both operands, and waiting for what is read, which stages and other programs on the same
@@ -15,7 +15,7 @@ from hybridc.dialects.operator_attribute import DType
 from hybridc.ground.machine import GPU
 from hybridc.transforms.kernels.tile_machine import power_of_two
 
-# Elements of a block that keep a multiprocessor's units busy; smaller tile read more for each product.
+# Elements of a block that keep a multiprocessor's units busy; smaller tile read more for each multiplication.
 FULL = {2: 128 * 128, 4: 128 * 128, 8: 64 * 64}
 MOST, PARTS = 4, (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 NARROW_TERMS = 32
@@ -37,53 +37,23 @@ class MatmulTile:
         return self.stages * (self.m + self.n) * self.k * size
 
 
-# By the bytes of what is multiplied. Blocks of more elements for each warp would spill.
+def _tiles(text: str) -> tuple[MatmulTile, ...]:
+    """Tiles, each followed by the one with rows for columns."""
+    found = (MatmulTile(*map(int, each.split("x"))) for each in text.split())
+    return tuple(dict.fromkeys(t for tile in found for t in (tile, replace(tile, m=tile.n, n=tile.m))))
+
+
+# Rows x columns x terms x warps x stages, by the bytes of what is multiplied. More elements for each warp would spill.
 CANDIDATES: dict[int, tuple[MatmulTile, ...]] = {
-    2: (
-        MatmulTile(128, 256, 64, 8, 3),
-        MatmulTile(256, 128, 64, 8, 3),
-        MatmulTile(128, 128, 64, 8, 4),
-        MatmulTile(128, 128, 32, 4, 4),
-        MatmulTile(128, 64, 64, 4, 4),
-        MatmulTile(64, 128, 64, 4, 4),
-        MatmulTile(64, 64, 64, 4, 4),
-        MatmulTile(32, 128, 64, 4, 4),
-        MatmulTile(128, 32, 64, 4, 4),
-        MatmulTile(32, 64, 64, 4, 4),
-        MatmulTile(64, 32, 64, 4, 4),
-        MatmulTile(16, 128, 64, 4, 4),
-        MatmulTile(128, 16, 64, 4, 4),
-        MatmulTile(16, 64, 128, 4, 4),
-        MatmulTile(64, 16, 128, 4, 4),
-        MatmulTile(32, 32, 64, 4, 4),
-        MatmulTile(16, 32, 128, 2, 4),
-        MatmulTile(32, 16, 128, 2, 4),
-        MatmulTile(16, 16, 128, 2, 4),
+    2: _tiles(
+        "128x256x64x8x3 128x128x64x8x4 128x128x32x4x4 128x64x64x4x4 64x64x64x4x4 32x128x64x4x4 32x64x64x4x4 "
+        "16x128x64x4x4 16x64x128x4x4 32x32x64x4x4 16x32x128x2x4 16x16x128x2x4"
     ),
-    4: (
-        MatmulTile(128, 128, 16, 8, 3),
-        MatmulTile(128, 64, 16, 8, 3),
-        MatmulTile(64, 128, 16, 8, 3),
-        MatmulTile(64, 64, 16, 4, 4),
-        MatmulTile(64, 64, 32, 8, 3),
-        MatmulTile(32, 64, 32, 4, 4),
-        MatmulTile(64, 32, 32, 4, 4),
-        MatmulTile(32, 32, 32, 4, 4),
-        MatmulTile(16, 64, 32, 4, 4),
-        MatmulTile(64, 16, 32, 4, 4),
-        MatmulTile(16, 32, 64, 4, 3),
-        MatmulTile(32, 16, 64, 4, 3),
-        MatmulTile(16, 16, 64, 4, 3),
+    4: _tiles(
+        "128x128x16x8x3 128x64x16x8x3 64x64x16x4x4 64x64x32x8x3 32x64x32x4x4 32x32x32x4x4 16x64x32x4x4 16x32x64x4x3 "
+        "16x16x64x4x3"
     ),
-    8: (
-        MatmulTile(64, 64, 16, 4, 3),
-        MatmulTile(64, 32, 16, 4, 3),
-        MatmulTile(32, 64, 16, 4, 3),
-        MatmulTile(32, 32, 32, 4, 3),
-        MatmulTile(16, 32, 32, 4, 3),
-        MatmulTile(32, 16, 32, 4, 3),
-        MatmulTile(16, 16, 32, 4, 3),
-    ),
+    8: _tiles("64x64x16x4x3 64x32x16x4x3 32x32x32x4x3 16x32x32x4x3 16x16x32x4x3"),
 }
 # Fewer terms tensor cores do not multiply.
 LEAST_TERMS = {2: 16, 4: 16, 8: 16}
@@ -94,7 +64,7 @@ TENSOR_SINGLE = tuple(replace(tile, k=tile.k // 2) for tile in CANDIDATES[2])
 def choose(
     m: int, n: int, k: int, batches: int, dtype: DType, tensor: bool = False, narrow: bool = False
 ) -> tuple[list[MatmulTile], int]:
-    """The ways for a product of matrices, and into how many parts its terms are cut.
+    """The ways for a matmul, and into how many parts its terms are cut.
 
     ``tensor`` says that single precision may be rounded to what tensor cores multiply, ``narrow`` that numbers come one
     by one, so that a thread cannot wait for many.
@@ -140,7 +110,7 @@ def _may_part(tile: MatmulTile, parts: int, m: int, n: int, k: int, batches: int
 
 
 def _time(tile: MatmulTile, parts: int, sizes: tuple[int, int, int, int], size: int, speed: float) -> float:
-    """Nanoseconds of a product, in this way."""
+    """Nanoseconds of a matmul, in this way."""
     m, n, k, batches = sizes
     programs = math.ceil(m / tile.m) * math.ceil(n / tile.n) * batches * parts
     steps = math.ceil(k / tile.k / parts)

@@ -1,24 +1,22 @@
-"""Products and what follows them as Triton functions: matrix products of any axes and strides, with their epilogue.
-
-If there are few programs and many terms, programs share the terms: one function leaves partial sums in memory, a second
-adds them up in their order. So results do not depend on chance.
-"""
+"""Matmuls with their epilogues as Triton functions: how large tiles are, and in how many parts terms are summed."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 
 from hybridc.dtypes import STORED
 from hybridc.ir.contraction_shape import Strides
 from hybridc.ir.kernel import Kernel
+from hybridc.ir.tile_program import TileConfig
 from hybridc.lower.triton.matmul.library_matmul import library_config
 from hybridc.lower.triton.matmul.matmul_configs import MatmulTile, choose, choose_sum, choose_vector
-from hybridc.lower.triton.matmul.matmul_loops import FusedMatmul, fused_matmul
 from hybridc.lower.triton.matmul.matmul_padding import is_narrow, padded
-from hybridc.lower.triton.matmul.matmul_source import MatmulWriter
-from hybridc.lower.triton.triton_function import Config, TritonLaunch, TritonLaunches
+from hybridc.lower.triton.tiles_to_triton import triton_launch
+from hybridc.lower.triton.triton_function import TritonLaunches
 from hybridc.options import OPTIONS
+from hybridc.transforms.kernels.fused_matmul import FusedMatmul, fused_matmul
+from hybridc.transforms.kernels.kernel_memory import KernelMemory
+from hybridc.transforms.kernels.schedule_matmul import schedule_matmul
 
 # Elements for each thread that functions take in single precision without spilling.
 WIDE = 64
@@ -27,7 +25,7 @@ WIDE = 64
 def launches_of_matmul(
     kernel: Kernel, strides: Mapping[int, Strides], tiles: Sequence[MatmulTile] = (), parts: int = 0
 ) -> TritonLaunches | None:
-    """The phases of a kernel that is a product of floating-point numbers with its epilogue; None if it is not.
+    """The launches of a kernel that is a matmul of floating-point numbers with its epilogue; None if it is not.
 
     ``strides``, in elements, are those of arguments, then results, that may be no plain arrays. ``tiles`` and ``parts``
     are, if given, how programs share the work, instead of what is expected to be fastest.
@@ -36,22 +34,15 @@ def launches_of_matmul(
     if contraction is None or contraction.outputs == 0:
         return None
     library = library_config(contraction, strides, OPTIONS.tf32)
-    contraction, kernel_launches, locals_ = padded(contraction)
+    memory = KernelMemory(kernel, strides)
+    contraction, copies = padded(contraction, memory)
     chosen, cut = _choice(contraction)
-    tiles, parts = tiles or chosen, parts or cut
-    writer = MatmulWriter(contraction, tiles, parts)
-    function = writer.whole() if parts == 1 else writer.part()
-    configs = tuple(_config(contraction, t, function.constants, parts) for t in tiles)
-    kernel_launches.append(TritonLaunch(function, writer.buffers, (), configs))
-    if parts > 1:
-        tile = choose_sum(contraction.m, contraction.n)
-        writer = MatmulWriter(contraction, (tile,), parts)
-        function = writer.sum_of_parts()
-        kernel_launches.append(
-            TritonLaunch(function, writer.buffers, (), (_config(contraction, tile, function.constants, 1),))
-        )
-        locals_.append(parts * contraction.outputs * contraction.wide.itemsize)
-    return TritonLaunches(kernel_launches, locals_, library)
+    configs = [_config(contraction, tile) for tile in tiles or chosen]
+    of_sum = _config(contraction, choose_sum(contraction.m, contraction.n), of_terms=False)
+    launches = schedule_matmul(contraction, memory, configs, parts or cut, of_sum)
+    numbers = {name: i for i, name in enumerate(memory.dtypes)}
+    made = [triton_launch(kernel, launch, numbers) for launch in launches]
+    return TritonLaunches([*copies, *made], memory.locals, library)
 
 
 def _choice(contraction: FusedMatmul) -> tuple[list[MatmulTile], int]:
@@ -69,13 +60,15 @@ def _choice(contraction: FusedMatmul) -> tuple[list[MatmulTile], int]:
 
 
 def _has_wide_functions(contraction: FusedMatmul) -> bool:
-    """Whether functions follow a product of floats in which nothing is computed: each of its numbers has a register."""
+    """Whether functions follow a matmul of floats in which nothing is computed: each of its numbers has a register."""
     kernel_ops = [s for nest in contraction.kernel.nests for s in nest.ops if s is not contraction.kernel_op]
     return contraction.dtype in STORED and any(op.name.startswith("math.") for s in kernel_ops for op in s.steps)
 
 
-def _config(contraction: FusedMatmul, tile: MatmulTile, constants: Sequence[str], parts: int) -> Config:
-    programs = math.ceil(contraction.m / tile.m) * math.ceil(contraction.n / tile.n) * contraction.batches
-    values = {"bm": tile.m, "bn": tile.n, "bk": tile.k, "group": tile.group}
-    shared = 0 if contraction.m == 1 else tile.shared(contraction.dtype.itemsize)
-    return Config(tuple((c, values[c]) for c in constants), (programs, parts, 1), tile.warps, tile.stages, shared)
+def _config(contraction: FusedMatmul, tile: MatmulTile, of_terms: bool = True) -> TileConfig:
+    vector = contraction.m == 1
+    values = {"bm": 0 if vector else tile.m, "bn": tile.n if contraction.columns else 0}
+    values |= {"bk": tile.k, "group": 0 if vector else tile.group} if of_terms else {}
+    shared = 0 if vector or not of_terms else tile.shared(contraction.dtype.itemsize)
+    blocks = tuple((name, size) for name, size in values.items() if size)
+    return TileConfig(blocks, tile.warps, tile.stages, shared)

@@ -1,4 +1,4 @@
-"""Operands whose rows are no multiples of 16 bytes are laid out anew, if the product is large enough to gain from it.
+"""Operands whose rows are no multiples of 16 bytes are laid out anew, if the matmul is large enough to gain from it.
 
 Only 16 bytes at a time come fast enough for tensor cores of half precision. The copy has the operand's order of axes;
 what follows memory is filled up with zeros, whose products change no sum.
@@ -10,13 +10,13 @@ import math
 from dataclasses import replace
 
 from hybridc.ground.machine import GPU
-from hybridc.ir.strides import row_major
+from hybridc.ground.sizes import reach, row_major
 from hybridc.ir.structured import Shape, dtype_of, shape_of
-from hybridc.lower.triton.matmul.matmul_loops import FusedMatmul, MatmulOperand
-from hybridc.lower.triton.matmul.matmul_source import along
 from hybridc.lower.triton.source_writer import SourceWriter
 from hybridc.lower.triton.texts import module
 from hybridc.lower.triton.triton_function import Config, TritonFunction, TritonLaunch
+from hybridc.transforms.kernels.fused_matmul import FusedMatmul, MatmulOperand
+from hybridc.transforms.kernels.kernel_memory import KernelMemory
 from hybridc.transforms.kernels.tile_machine import NARROW
 
 HALF, WIDE = 2, 16  # bytes: of the numbers that come too slowly otherwise, and those of one access
@@ -25,23 +25,21 @@ MULTIPLE = 16  # elements
 COST = 4  # times as long as multiplying at full speed takes what narrow accesses add
 
 
-def padded(contraction: FusedMatmul) -> tuple[FusedMatmul, list[TritonLaunch], list[int]]:
-    """The product with operands laid out anew where that pays, the phases that do so, and the bytes of their buffers.
+def padded(contraction: FusedMatmul, memory: KernelMemory) -> tuple[FusedMatmul, list[TritonLaunch]]:
+    """The matmul with operands laid out anew in ``memory`` where that pays, and the launches that do so.
 
     What is decided does not depend on strides: memory is planned before they are known.
     """
     kernel_launches: list[TritonLaunch] = []
-    sizes: list[int] = []
     operands: list[MatmulOperand] = []
     for operand in (contraction.left, contraction.right):
         if not _pays(contraction, operand):
             operands.append(operand)
             continue
-        made = _laid_out(contraction, operand, len(sizes))
-        kernel_launches.append(_copy(contraction, operand, made))
-        sizes.append(contraction.batches * made.kept * made.terms * dtype_of(operand.value).itemsize)
+        made = _laid_out(contraction, operand, memory)
+        kernel_launches.append(_copy(contraction, operand, made, memory))
         operands.append(made)
-    return replace(contraction, left=operands[0], right=operands[1]), kernel_launches, sizes
+    return replace(contraction, left=operands[0], right=operands[1]), kernel_launches
 
 
 def is_narrow(contraction: FusedMatmul, operand: MatmulOperand) -> bool:
@@ -67,7 +65,7 @@ def _last(operand: MatmulOperand) -> int:
     return next(a for a, n in zip(reversed(read.axes), reversed(shape_of(read.value)), strict=True) if n != 1)
 
 
-def _laid_out(contraction: FusedMatmul, operand: MatmulOperand, number: int) -> MatmulOperand:
+def _laid_out(contraction: FusedMatmul, operand: MatmulOperand, memory: KernelMemory) -> MatmulOperand:
     """The operand as a dense array of batches with its rows or columns of terms, or the other way round."""
     plan = contraction.plan
     kept = contraction.rows if operand is contraction.left else contraction.columns
@@ -80,7 +78,8 @@ def _laid_out(contraction: FusedMatmul, operand: MatmulOperand, number: int) -> 
     units = (terms, 1) if inner_terms else (1, count)
     axes = _dense(contraction, kept, units[0]) | _dense(contraction, contraction.batch, count * terms)
     loops = tuple(s * units[1] for s in row_major(contraction.terms))
-    return MatmulOperand(operand.read, axes, loops, count, terms, number)
+    own = memory.local(contraction.batches * count * terms, operand.value)
+    return MatmulOperand(operand.read, axes, loops, count, terms, own)
 
 
 def _dense(contraction: FusedMatmul, axes: tuple[int, ...], unit: int) -> dict[int, int]:
@@ -89,14 +88,15 @@ def _dense(contraction: FusedMatmul, axes: tuple[int, ...], unit: int) -> dict[i
     return {a: s * unit for a, s in zip(axes, steps, strict=True)}
 
 
-def _copy(contraction: FusedMatmul, operand: MatmulOperand, made: MatmulOperand) -> TritonLaunch:
-    """The phase that lays an operand out anew: lines along its innermost family, with zeros at their end."""
+def _copy(contraction: FusedMatmul, operand: MatmulOperand, made: MatmulOperand, memory: KernelMemory) -> TritonLaunch:
+    """The launch that lays an operand out anew: lines along its innermost family, with zeros at their end."""
     kept = contraction.rows if operand is contraction.left else contraction.columns
     inner_terms = _last(operand) not in contraction.plan.merged
     size, filled = (operand.terms, made.terms) if inner_terms else (operand.kept, made.kept)
     each = operand.kept if inner_terms else operand.terms
     lines = contraction.batches * each
-    wide = ".to(tl.int64)" if max(contraction.far, lines * filled) >= NARROW else ""
+    far = reach(shape_of(operand.value), contraction.strides[operand.value])
+    wide = ".to(tl.int64)" if max(far, lines * filled) >= NARROW else ""
     dtype = dtype_of(operand.value)
     w = SourceWriter()
     across = -(-filled // ELEMENTS)
@@ -118,11 +118,27 @@ def _copy(contraction: FusedMatmul, operand: MatmulOperand, made: MatmulOperand)
     name = f"{contraction.kernel.name}_filled"
     function = TritonFunction(name, module(name, ("x0", "w0"), (), (), doc, w), (dtype, dtype))
     assert made.own is not None
-    first = len(contraction.kernel.arguments) + len(contraction.kernel.results)
-    buffers = (contraction.kernel.arguments.index(operand.value), first + made.own)
+    buffers = (contraction.kernel.arguments.index(operand.value), [*memory.dtypes].index(made.own))
     return TritonLaunch(function, buffers, (), (Config((), (-(-lines // LINES) * across, 1, 1)),))
 
 
 def _walk(contraction: FusedMatmul, operand: MatmulOperand, axes: tuple[int, ...]) -> tuple[Shape, tuple[int, ...]]:
     """Sizes and strides of an operand along merged axes."""
     return tuple(contraction.plan.sizes[a] for a in axes), tuple(operand.axes[a] for a in axes)
+
+
+def along(counter: str, sizes: Shape, strides: Shape) -> str:
+    """How far an array moves along loops that are counted as one, even if they do not follow each other in memory."""
+    loops: list[tuple[int, int]] = []
+    for size, stride in zip(sizes, strides, strict=True):
+        if loops and loops[-1][1] == stride * size:
+            loops[-1] = (loops[-1][0] * size, stride)
+        else:
+            loops.append((size, stride))
+    parts: list[str] = []
+    for i, (size, stride) in enumerate(loops):
+        inner = math.prod(n for n, _ in loops[i + 1 :])
+        part = counter if inner == 1 else f"{counter} // {inner}"
+        part = part if i == 0 else f"{part} % {size}"
+        parts.append(part if stride == 1 else f"{part} * {stride}")
+    return " + ".join(parts) or counter

@@ -10,7 +10,7 @@ from hybridc.errors import DeviceError
 from hybridc.lower.triton.triton_function import TritonFunction
 
 # Launches remembered per stream; and listed in an error.
-_KEPT, _TOLD = 256, 6
+_KEPT, _SHOWN = 256, 6
 
 #: A function, a label, or those of a recording.
 Launched = TritonFunction | str | tuple["Launched", ...]
@@ -36,11 +36,11 @@ class LatestLaunches:
         found = [text for asked in list(self.of.values()) for text in _texts(tuple(asked))]
         if not found:
             return DeviceError(str(error))
-        told = list(dict.fromkeys(found))
-        more = f", and {len(told) - _TOLD} more" if len(told) > _TOLD else ""
+        shown = list(dict.fromkeys(found))
+        more = f", and {len(shown) - _SHOWN} more" if len(shown) > _SHOWN else ""
         return DeviceError(
             f"{error}. It was one of the launches since the device was last waited for, the latest first: "
-            f"{'; '.join(told[:_TOLD])}{more}. With CUDA_LAUNCH_BLOCKING=1 set it is known which"
+            f"{'; '.join(shown[:_SHOWN])}{more}. With CUDA_LAUNCH_BLOCKING=1 set it is known which"
         )
 
 

@@ -13,12 +13,13 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from hybridc.errors import UnsupportedError
+from hybridc.ground.machine import GPU
 from hybridc.ground.store import keep, kept
 from hybridc.lower.triton.triton_function import QUOTES, Config, TritonFunction
 from hybridc.runtime.triton_kernel import load, triton
 
-# Pointers and integers divisible by this let Triton vectorise accesses to 16 bytes.
-DIVISIBLE = 16
+# Pointers and integers divisible by this let Triton make accesses of so many bytes.
+DIVISIBLE = GPU.access
 # Compile options, a part of the cache key.
 # No contraction of a*b + c: formulas write fma where they mean it, and differences of equal values are zero.
 _OPTIONS = {"enable_fp_fusion": False}
@@ -35,7 +36,7 @@ _TYPES = {
 
 @dataclass(frozen=True)
 class MachineCode:
-    """The machine code of a kernel, and what a launch needs to know of it.
+    """The machine code of a kernel, with the facts that a launch needs.
 
     It takes ``parameters`` of at most eight bytes: the function's pointers and scalars, then zeros.
     """
@@ -52,8 +53,8 @@ def binary(function: TritonFunction, config: Config, capability: tuple[int, int]
 
     Bit i of ``divisible``: the i-th argument, pointers first, is divisible by 16.
     """
-    way = [*config.constants, config.warps, config.stages]
-    what = [code_key(function), function.name, way, capability, divisible, _triton_version(), _OPTIONS]
+    launch = [*config.constants, config.warps, config.stages]
+    what = [code_key(function), function.name, launch, capability, divisible, _triton_version(), _OPTIONS]
     key = "triton " + hashlib.sha256(json.dumps(what).encode()).hexdigest()
     found = kept(key, MachineCode)
     if found is None:
@@ -91,7 +92,10 @@ def compile_for(function: TritonFunction, config: Config, capability: tuple[int,
     made = compiled(function, config, capability, divisible)
     metadata = made.metadata
     if metadata.global_scratch_size:
-        raise UnsupportedError(f"{function.name} needs scratch memory, which hybridc gives to no kernel")
+        raise UnsupportedError(
+            f"{function.name} needs {metadata.global_scratch_size} bytes of global scratch memory, which hybridc does "
+            "not allocate"
+        )
     parameters = _parameters(made.asm["ptx"], metadata.name)
     return MachineCode(metadata.name, metadata.num_warps, metadata.shared, parameters, made.asm["cubin"])
 
@@ -121,5 +125,5 @@ def _parameters(ptx: str, entry: str) -> int:
     """The number of parameters of a kernel: Triton adds some of its own."""
     found = re.search(rf"\.entry\s+{re.escape(entry)}\s*\((.*?)\)", ptx, re.DOTALL)
     if found is None:
-        raise UnsupportedError(f"this version of Triton ({_triton_version()}) writes {entry} in an unknown way")
+        raise UnsupportedError(f"Triton {_triton_version()} writes PTX in which the entry {entry} cannot be found")
     return found[1].count(".param")

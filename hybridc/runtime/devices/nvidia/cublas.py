@@ -116,7 +116,7 @@ class Cublas:
     def _call(self, name: str, *arguments: Any) -> None:
         error = self._functions[name](*arguments)
         if error:
-            raise DeviceError(f"{name}: error {error} of NVIDIA's BLAS")
+            raise DeviceError(f"{name} of cuBLAS failed with error {error}")
 
 
 @functools.cache

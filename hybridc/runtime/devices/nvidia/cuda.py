@@ -22,8 +22,15 @@ from hybridc.runtime.devices.nvidia import driver as cuda
 from hybridc.runtime.devices.nvidia.asked import LatestLaunches
 from hybridc.runtime.devices.nvidia.compiled import DIVISIBLE, binary, divisible_by
 from hybridc.runtime.devices.nvidia.cublas import Cublas, library
-from hybridc.runtime.devices.nvidia.current import Current, OneGpu
-from hybridc.runtime.devices.nvidia.driver import FUNCTIONS, Driver, GpuAttribute, LateError, LaunchConfig
+from hybridc.runtime.devices.nvidia.driver import (
+    FUNCTIONS,
+    Current,
+    Driver,
+    GpuAttribute,
+    LateError,
+    LaunchConfig,
+    OneGpu,
+)
 from hybridc.runtime.devices.nvidia.recorder import GraphRecorder
 
 _KEEP_ALL = (1 << 64) - 1  # bytes, of a pool without a limit

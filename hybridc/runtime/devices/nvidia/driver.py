@@ -1,4 +1,4 @@
-"""The CUDA driver library: the functions that a device needs, with errors that name the failed call."""
+"""The CUDA driver library: the functions that a device needs, with errors that name the failed call; contexts."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import enum
 import functools
 import os
 import sys
+import threading
 import weakref
 from ctypes import POINTER, byref, c_char, c_char_p, c_float, c_int, c_size_t, c_uint, c_uint64, c_void_p
 from dataclasses import dataclass, replace
@@ -255,3 +256,40 @@ def driver_of(library: Any) -> Driver | NoDriver:
         return NoDriver(f"NVIDIA's driver does not start{known} (cuInit: {said}, error {error})", broken=True)
     found = Driver(library)
     return found if found.count() else NoDriver("NVIDIA's driver finds no GPU")
+
+
+# --- the current context of a thread ----------------------------------------------------------------------------------
+
+
+class Current:
+    """A context manager that makes a context current, and restores the one before, on which other libraries rely."""
+
+    def __init__(self, driver: Driver, context: int) -> None:
+        self._driver = driver
+        self._context = context
+
+    def __enter__(self) -> None:
+        self._driver.call("cuCtxPushCurrent_v2", self._context)
+
+    def __exit__(self, *_: object) -> None:
+        self._driver.functions["cuCtxPopCurrent_v2"](byref(c_void_p()))
+
+
+class _Entered(threading.local):
+    done = False
+
+
+class OneGpu(Current):
+    """With a single GPU its context stays current: other libraries use no other."""
+
+    def __init__(self, driver: Driver, context: int) -> None:
+        super().__init__(driver, context)
+        self._entered = _Entered()
+
+    def __enter__(self) -> None:
+        if not self._entered.done or not self._driver.usable:
+            self._driver.call("cuCtxSetCurrent", self._context)
+            self._entered.done = True
+
+    def __exit__(self, *_: object) -> None:
+        pass

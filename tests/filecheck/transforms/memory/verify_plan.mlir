@@ -267,7 +267,7 @@ func.func @unplanned(%x: tensor<16xf32>) -> tensor<16xf32> {
   %a = math.exp %x : tensor<16xf32>
   func.return %a : tensor<16xf32>
 }
-// CHECK: memory plan of @unplanned, operation 0 (math.exp): math.exp does not belong in a planned program
+// CHECK: memory plan of @unplanned, operation 0 (math.exp): math.exp is not an operation of a planned program
 
 // -----
 // The new value may lie where the caller gives the old one away, and nowhere else.
@@ -364,7 +364,7 @@ func.func @moves(%x: memref<2x3xf32>) -> memref<6xf32> {
   %r = hybrid_rt.alias "reshape" %t : memref<3x2xf32> -> memref<6xf32>
   func.return %r : memref<6xf32>
 }
-// CHECK: operation 1 (hybrid_rt.alias): reshape of the alias (t) of type memref<3x2xf32> is no view of its memory as memref<6xf32>
+// CHECK: operation 1 (hybrid_rt.alias): reshape of the alias (t) of type memref<3x2xf32> does not give a view of type memref<6xf32>
 
 // -----
 // Axes that still follow each other merge, and any axis splits.
@@ -383,11 +383,11 @@ func.func @slice_outside(%x: memref<2x3xf32>) -> memref<2x2xf32> {
   %p = hybrid_rt.alias "slice" %x {begin = array<i64: 0, 1>, step = array<i64: 1, 2>} : memref<2x3xf32> -> memref<2x2xf32>
   func.return %p : memref<2x2xf32>
 }
-// CHECK: slice of argument 0 (x) is no view of its memory as memref<2x2xf32>
+// CHECK: slice of argument 0 (x) does not give a view of type memref<2x2xf32>
 
 // -----
 func.func @no_movement(%x: memref<2x3xf32>) -> memref<2x3xf32> {
   %p = hybrid_rt.alias "broadcast" %x : memref<2x3xf32> -> memref<2x3xf32>
   func.return %p : memref<2x3xf32>
 }
-// CHECK: broadcast of argument 0 (x) is no view of its memory as memref<2x3xf32>
+// CHECK: broadcast of argument 0 (x) does not give a view of type memref<2x3xf32>

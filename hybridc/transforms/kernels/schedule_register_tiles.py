@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from hybridc.dialects.operator_attribute import DType
 from hybridc.ground.machine import CHUNKS
 from hybridc.ir.contraction_shape import COLUMN, Loop, Matrices, few_forms, time_of
-from hybridc.ir.costs import SAME_SET, grain_of, is_shared
+from hybridc.ir.costs import HIDE_PACKING, SAME_SET, grain_of, is_shared
 from hybridc.ir.tile_program import (
     Address,
     Axes,
@@ -47,11 +47,9 @@ LOW = 4
 DOTS = 4
 # High tiles in a block of rows that meets one prepacked panel after the other: it and a panel stay in the second cache.
 TILES = 8
-# The least rows for which a panel is packed, where there are more.
+# The least rows for which a panel is packed, where there are more, or ``HIDE_PACKING`` where the result is transposed,
+# as long as each thread has some.
 ROWS = 48
-# The same where the result is transposed, as long as each thread has some: packing takes a few percent of the
-# time then.
-ROWS_TO_TURN = 256
 # The least rows that a group of columns of dot products is multiplied with, where there are more.
 ROWS_OF_DOTS = 16
 # The least columns for which packing rows pays: it takes as long as multiplying with ten.
@@ -212,7 +210,7 @@ def _parts(given: Matrices, tile: RegisterTile, threads: int) -> int:
     units = math.ceil(given.n / tile.width) * given.batches
     if not is_shared(time_of(given, tile.dtype)):
         return 1
-    least = max(ROWS, min(ROWS_TO_TURN, given.m * units // threads))
+    least = max(ROWS, min(HIDE_PACKING, given.m * units // threads))
     parts, step = min(CHUNKS * threads // units, given.m // least), threads // math.gcd(threads, units)
     return max(1, parts // step * step if parts >= step else parts)
 

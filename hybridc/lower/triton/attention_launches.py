@@ -1,18 +1,21 @@
-"""How programs share an attention: blocks of rows and keys, warps, stages of loads in flight."""
+"""Attention and its backward as Triton functions: how large tiles are, and how many warps and stages they take."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hybridc.ground.machine import GPU
-from hybridc.ir.attention.attention_kernel import Attention
+from hybridc.ir.attention.attention_kernel import Attention, attention_backward_of, attention_of
+from hybridc.ir.kernel import Kernel
 from hybridc.ir.structured import dtype_of
-from hybridc.transforms.kernels.tile_machine import power_of_two
-
-# The least size of a block that tensor cores multiply.
-_LEAST = 16
+from hybridc.ir.tile_program import TileConfig
+from hybridc.lower.triton.tiles_to_triton import triton_launch
+from hybridc.lower.triton.triton_function import TritonLaunches
+from hybridc.transforms.kernels.kernel_memory import Strides
+from hybridc.transforms.kernels.schedule_attention import schedule_attention
+from hybridc.transforms.kernels.tile_machine import multiplied_side
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,47 @@ BACKWARD_BY_KEYS = {
 }
 
 
+def launches_of_attention(
+    kernel: Kernel, strides: Mapping[int, Strides], tiles: Sequence[AttentionTile] = ()
+) -> TritonLaunches | None:
+    """The launch of a kernel that is an attention; None if it is not, or its rows are too long for a program.
+
+    ``strides``, in elements, are those of arguments, then results, that may be no plain arrays. ``tiles`` are, if
+    given, how programs share the work, instead of what is expected to be fastest.
+    """
+    attention = attention_of(kernel)
+    return None if attention is None else _launches(attention, strides, [tiles or choice(attention, TILES, True)])
+
+
+def launches_of_attention_backward(
+    kernel: Kernel,
+    strides: Mapping[int, Strides],
+    tiles: tuple[Sequence[AttentionTile], Sequence[AttentionTile]] | None = None,
+) -> TritonLaunches | None:
+    """The two launches of the backward of an attention, as :func:`launches_of_attention` gives one."""
+    attention = attention_backward_of(kernel)
+    if attention is None:
+        return None
+    chosen = tiles or (choice(attention, BACKWARD_BY_ROWS, True), choice(attention, BACKWARD_BY_KEYS, False))
+    return _launches(attention, strides, chosen)
+
+
+def _launches(
+    attention: Attention, strides: Mapping[int, Strides], tiles: Sequence[Sequence[AttentionTile]]
+) -> TritonLaunches | None:
+    if not all(tiles):
+        return None
+    configs = [[_config(attention, t, i == 0) for t in found] for i, found in enumerate(tiles)]
+    launches, memory = schedule_attention(attention, strides, configs)
+    numbers = {name: i for i, name in enumerate(memory.dtypes)}
+    return TritonLaunches([triton_launch(attention.kernel, x, numbers) for x in launches], memory.locals)
+
+
+def _config(attention: Attention, tile: AttentionTile, by_rows: bool) -> TileConfig:
+    shared = 0 if attention.softmax is not None else shared_bytes(attention, tile, by_rows)
+    return TileConfig((("bm", tile.rows), ("bk", tile.keys)), tile.warps, tile.stages, shared)
+
+
 def choice(
     attention: Attention, tables: Mapping[int, Mapping[int, Sequence[AttentionTile]]], by_rows: bool
 ) -> Sequence[AttentionTile]:
@@ -74,7 +118,8 @@ def choice(
     if not fitting:
         return ()
     m, n = attention.extent(attention.rows), attention.extent(attention.keys)
-    found = [AttentionTile(min(t.rows, padded(m)), min(t.keys, padded(n)), t.warps, t.stages) for t in fitting[0]]
+    most = multiplied_side(m), multiplied_side(n)
+    found = [replace(t, rows=min(t.rows, most[0]), keys=min(t.keys, most[1])) for t in fitting[0]]
     found = [t for t in found if shared_bytes(attention, t, by_rows) <= GPU.shared] or found[-1:]
     programs = {t: attention.extent(attention.batch) * math.ceil(m / t.rows if by_rows else n / t.keys) for t in found}
     order = sorted(programs, key=lambda t: -min(GPU.multiprocessors, programs[t]))
@@ -85,17 +130,12 @@ def choice(
 
 def shared_bytes(attention: Attention, tile: AttentionTile, by_rows: bool) -> int:
     """Bytes of shared memory: what a program has, and, for each stage, what it walks, and arrays that follow both."""
-    terms = sum(padded(c.width) * c.dtype.itemsize for c in attention.given)
+    terms = sum(multiplied_side(c.width) * c.dtype.itemsize for c in attention.given)
     walked = terms
     if attention.softmax is not None:
-        walked += sum(padded(c.width) * c.dtype.itemsize for c in attention.made)
+        walked += sum(multiplied_side(c.width) * c.dtype.itemsize for c in attention.made)
     reads = {r.value: r.axes for s in attention.middle.ops for r in s.reads if r.value in attention.kernel.arguments}
     both = {*attention.rows}, {*attention.keys}
     beside = sum(dtype_of(v).itemsize for v, axes in reads.items() if all(side & {*axes} for side in both))
     own, other = (tile.rows, tile.keys) if by_rows else (tile.keys, tile.rows)
     return own * terms + tile.stages * other * (walked + own * beside)
-
-
-def padded(n: int) -> int:
-    """The least power of two that is not less, of a block's size."""
-    return max(_LEAST, power_of_two(n))

@@ -1,4 +1,4 @@
-"""A kernel that is a product and its epilogue, as rows, columns, terms and batches.
+"""A kernel that is a matmul and its epilogue, as rows, columns, terms and batches.
 
 All axes of a kind are walked as one, whatever their strides: programs share the rows and columns of each batch, a loop
 walks the terms. So the heads of attention, split or merged, are a matter of offsets.
@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from xdsl.ir import SSAValue
 
 from hybridc.dialects.operator_attribute import DType
+from hybridc.ground.sizes import row_major
 from hybridc.ir.contraction_shape import BATCH, COLUMN, ROW, SUM, Loop, Strides, loops_of, multiplied
 from hybridc.ir.kernel import Axes, Kernel, KernelOp, LoopNest, Number, Read, number_of
 from hybridc.ir.loop_nest_plan import LoopNestPlan, indexed_axes
-from hybridc.ir.strides import row_major
 from hybridc.ir.structured import Shape, shape_of
 
 
@@ -24,8 +24,8 @@ from hybridc.ir.structured import Shape, shape_of
 class MatmulOperand:
     """An array that is multiplied: its strides along the merged axes of the result and along the loops of terms.
 
-    What has been laid out anew is in the kernel's own buffer ``own``. There it may go on, with zeros, behind the last
-    row or column or term: to ``kept`` of the former, to ``terms`` of the latter.
+    What has been laid out anew is in the buffer ``own`` of the kernel's memory. There it may go on, with zeros, behind
+    the last row or column or term: to ``kept`` of the former, to ``terms`` of the latter.
     """
 
     read: Read
@@ -33,7 +33,7 @@ class MatmulOperand:
     loops: tuple[int, ...]
     kept: int
     terms: int
-    own: int | None = None
+    own: str | None = None
 
     @property
     def value(self) -> SSAValue:
@@ -43,7 +43,7 @@ class MatmulOperand:
 
 @dataclass(frozen=True, eq=False)
 class FusedMatmul:
-    """A kernel that is one product and its epilogue.
+    """A kernel that is one matmul and its epilogue.
 
     ``left`` has the rows, ``right`` the columns; of a vector and a matrix the vector is the left one. ``dtype`` is what
     is multiplied, ``wide`` what is added up, beginning with ``start``. The axes of the result are merged as ``plan``
@@ -90,22 +90,9 @@ class FusedMatmul:
         """Elements of the result."""
         return self.m * self.n * self.batches
 
-    @property
-    def far(self) -> int:
-        """The largest offset, in elements, at which an array is read or written."""
-        own = [self.batches * x.kept * x.terms for x in (self.left, self.right) if x.own is not None]
-        return max(
-            0,
-            *own,
-            *(
-                sum(abs(s) * (n - 1) for n, s in zip(shape_of(value), self.strides[value], strict=True))
-                for value, _ in _in_memory(self.kernel, self.plan.nest)
-            ),
-        )
-
 
 def fused_matmul(kernel: Kernel, strides: Mapping[int, Strides]) -> FusedMatmul | None:
-    """A kernel as a product with its epilogue, if it is one; ``strides`` are those of arrays that are not plain."""
+    """A kernel as a matmul with its epilogue, if it is one; ``strides`` are those of arrays that are not plain."""
     if len(kernel.nests) != 1:
         return None
     (nest,) = kernel.nests

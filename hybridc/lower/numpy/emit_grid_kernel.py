@@ -1,0 +1,148 @@
+"""A kernel with a grid as a Python function: at each tile of the grid one nest after the other.
+
+What nests make for each other at a tile lies in scratch. Threads share each nest of a tile, as they share the nests of
+other kernels; NumPy's own threads share its matmuls.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+
+from xdsl.dialects import func
+from xdsl.ir import SSAValue
+
+from hybridc.dialects.mlir.hybrid_rt import aligned
+from hybridc.ir.grid_kernel import GridIndex, TileKernel, tile_kernels, tile_of
+from hybridc.ir.kernel import analyse
+from hybridc.ir.structured import dtype_of, shape_of
+from hybridc.lower.numpy.emit_kernel import KernelEmitter, KernelSource, ScratchArray, View, tuple_of
+
+# Bytes that nests make for each other at a tile. With smaller tiles, threads wait for each other more often than they
+# save: half the size takes a tenth longer with two threads. A tile that is cut has at least so many rows.
+MOST, FEWEST = 2**24, 64
+
+
+class GridEmitter(KernelSource):
+    """Writes a kernel with a grid, as :class:`~hybridc.lower.numpy.emit_kernel.KernelEmitter` writes others."""
+
+    def __init__(self, function: func.FuncOp, threads: int, strided: frozenset[int] = frozenset()) -> None:
+        super().__init__(analyse(function))
+        kernel = self.kernel
+        self.tile = tile_of(kernel, MOST, FEWEST, MOST)
+        self.sizes = [kernel.nests[0].domain[a] for a in kernel.grid[0]]
+        self.counts = [size // n for size, n in zip(self.sizes, self.tile, strict=True)]
+        values = [*kernel.arguments, *kernel.results]
+        self.strided = {values[i] for i in strided}
+        self.names: dict[SSAValue | GridIndex, str] = {v: f"y{i}" for i, v in enumerate(kernel.results)}
+        self.names |= {v: f"x{i}" for i, v in enumerate(kernel.arguments)}
+        self.inner: dict[SSAValue | GridIndex, ScratchArray] = {}  # what nests make for each other
+        self.readers = Counter(v for nest in kernel.nests for v in {r.value for s in nest.ops for r in s.reads})
+        self.parts = [self._part(part, threads) for part in tile_kernels(kernel, kernel.nests, self.tile)]
+        self.own = self.bytes  # where scratch begins that a part needs alone
+        self.bytes += max(aligned(emitter.bytes) for _, emitter in self.parts)
+
+    @property
+    def threads(self) -> int:
+        return max(emitter.threads for _, emitter in self.parts)
+
+    def inplace_pairs(self) -> list[tuple[int, int]]:
+        return []
+
+    # --- memory --------------------------------------------------------------------------------------------
+
+    def _part(self, part: TileKernel, threads: int) -> tuple[TileKernel, KernelEmitter]:
+        values = [*part.arguments, *part.results]
+        strided = [i for i, (v, dims) in enumerate(zip(values, part.dims, strict=True)) if self._is_strided(v, dims)]
+        emitter = KernelEmitter(part.function, threads, frozenset(strided))
+        for index in part.arguments:
+            if isinstance(index, GridIndex):
+                self.names[index] = f"n{index.axis}"
+        over = self._over(part, emitter)
+        for value, made in zip(part.results, emitter.kernel.results, strict=True):
+            if value in over:
+                self.inner[value] = self.inner[over[value]]
+            elif value not in self.names:
+                self.inner[value] = ScratchArray(self.bytes, dtype_of(made), shape_of(made))
+                self.bytes += aligned(math.prod(shape_of(made)) * dtype_of(made).itemsize)
+        return part, emitter
+
+    def _over(self, part: TileKernel, emitter: KernelEmitter) -> dict[SSAValue, SSAValue | GridIndex]:
+        """Results in scratch that lie over an argument which no later nest reads."""
+        found: dict[SSAValue, SSAValue | GridIndex] = {}
+        for i, j in emitter.inplace_pairs():
+            argument, result = part.arguments[i], part.results[j]
+            alone = argument in self.inner and isinstance(argument, SSAValue) and self.readers[argument] == 1
+            if alone and result not in self.names and result not in found and argument not in found.values():
+                found[result] = argument
+        return found
+
+    def _is_strided(self, value: SSAValue | GridIndex, dims: Sequence[int | None]) -> bool:
+        """Whether a tile's part of an array of the kernel is no plain array."""
+        if isinstance(value, GridIndex) or value not in self.names:
+            return False
+        shape, last = [*shape_of(value)], 0
+        for d, n, count in zip(dims, self.tile, self.counts, strict=True):
+            if d is not None:
+                shape[d], last = n, last if count == 1 else max(last, d)
+        return value in self.strided or math.prod(shape[:last]) != 1
+
+    def scratch(self, view: View) -> str | None:
+        """A tuple of the arrays that nests share, then of what each nest needs."""
+        found = [array.source(view) for array in self._arrays()]
+        for _, emitter in self.parts:
+            source = emitter.scratch(lambda offset, dtype, shape: view(self.own + offset, dtype, shape))
+            found += [] if source is None else [source]
+        return tuple_of(found) if found else None
+
+    def _arrays(self) -> list[ScratchArray]:
+        return list(dict.fromkeys(self.inner.values()))
+
+    # --- source --------------------------------------------------------------------------------------------
+
+    def title(self) -> str:
+        sizes, tile = ("x".join(map(str, each)) or "1" for each in (self.sizes, self.tile))
+        return f"{len(self.parts)} nests over a grid of {sizes} in tiles of {tile}"
+
+    def body(self) -> list[str]:
+        indices = {v: name for v, name in self.names.items() if isinstance(v, GridIndex)}
+        lines = [f"{name} = np.arange({index.size})" for index, name in indices.items()]
+        for number, (_, emitter) in enumerate(self.parts, 1):
+            lines += emitter.source(f"nest{number}").rstrip().split("\n")
+        arrays = {array: f"t{i}" for i, array in enumerate(self._arrays())}
+        scratch = [*arrays.values(), *(f"s{n}" for n, (_, emitter) in enumerate(self.parts, 1) if emitter.bytes)]
+        unpacked = [f"({', '.join(scratch)},) = scratch"] if scratch else []
+        loop = [f"for i in range({math.prod(self.counts)}):", *("    " + line for line in self._offsets())]
+        for number, (part, emitter) in enumerate(self.parts, 1):
+            values = zip((*part.arguments, *part.results), part.dims, strict=True)
+            given = [arrays[self.inner[v]] if v in self.inner else self._slice(v, dims) for v, dims in values]
+            given += [f"s{number}"] if emitter.bytes else []
+            loop.append(f"    nest{number}({', '.join(given)})")
+        return [*lines, *unpacked, *loop]
+
+    def _offsets(self) -> list[str]:
+        """Where a tile begins along each axis that is cut."""
+        found: list[str] = []
+        for axis, (count, n) in enumerate(zip(self.counts, self.tile, strict=True)):
+            outer, inner = math.prod(self.counts[:axis]), math.prod(self.counts[axis + 1 :])
+            if count > 1:
+                number = "i" if inner == 1 else f"i // {inner}"
+                number = number if outer == 1 else f"{number} % {count}"
+                found.append(f"a{axis} = {number}" if n == 1 else f"a{axis} = {number} * {n}")
+        return found
+
+    def _slice(self, value: SSAValue | GridIndex, dims: Sequence[int | None]) -> str:
+        """A tile's part of an array of the kernel."""
+        parts = [":"] * (1 if isinstance(value, GridIndex) else len(shape_of(value)))
+        for axis, (d, n, count) in enumerate(zip(dims, self.tile, self.counts, strict=True)):
+            if d is not None and count > 1:
+                parts[d] = f"a{axis} : a{axis} + {n}"
+        while parts and parts[-1] == ":":
+            parts.pop()
+        return f"{self.names[value]}[{', '.join(parts)}]" if parts else self.names[value]
+
+
+def kernel_emitter(function: func.FuncOp, threads: int, strided: frozenset[int] = frozenset()) -> KernelSource:
+    """What writes a kernel."""
+    return (GridEmitter if "hybrid.grid" in function.attributes else KernelEmitter)(function, threads, strided)

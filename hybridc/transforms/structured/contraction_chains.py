@@ -1,0 +1,90 @@
+"""What leads to contractions, and what follows them: chains of elementwise ops and row reductions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from xdsl.dialects import arith
+from xdsl.dialects.linalg import ops as linalg
+from xdsl.ir import Operation, SSAValue
+
+from hybridc.ir.structured import indirect_operands, shape_of
+from hybridc.ir.values import volume
+from hybridc.transforms.structured.fuse_kernels import depends_on
+from hybridc.transforms.structured.loop_groups import is_contraction, loops_of
+
+
+def contractions_behind(
+    value: SSAValue, reductions: bool = False, known: Iterable[SSAValue] = ()
+) -> list[tuple[Operation, list[Operation]]]:
+    """The contractions of which elementwise operations make a value of the same size, and these, each in order.
+
+    ``reductions`` may be among them. What is ``known`` is not looked at.
+    """
+    seen: dict[Operation, None] = {}
+    contractions: dict[Operation, None] = {}
+    work, stop = [value], set(known)
+    while work:
+        each = work.pop()
+        op = each.owner
+        loops = loops_of(op) if isinstance(op, Operation) and each not in stop else None
+        if loops is None or loops.op in seen:
+            continue
+        if loops.is_contraction:
+            if is_contraction(loops.op) and volume(shape_of(each)) == volume(shape_of(value)):
+                contractions[loops.op] = None
+        elif reductions or not loops.reduced:
+            seen[loops.op] = None
+            work += [*loops.op.operands[:-1]]
+    found: list[tuple[Operation, list[Operation]]] = []
+    order = in_block_order(seen) if contractions else []
+    for contraction in contractions:
+        made, middle = {contraction.results[0]}, list[Operation]()
+        for op in order:
+            if any(v in made for v in op.operands):
+                made.add(op.results[0])
+                middle.append(op)
+        found.append((contraction, middle))
+    return found
+
+
+def in_block_order(ops: Iterable[Operation]) -> list[Operation]:
+    """Operations of one block in its order."""
+    ops = set(ops)
+    block = next((op.parent for op in ops), None)
+    return [] if block is None else [op for op in block.ops if op in ops]
+
+
+def epilogue_of(last: Operation, others: Iterable[Operation]) -> list[Operation]:
+    """The elementwise operations that follow a contraction one by one and need nothing else that the kernel makes."""
+    found = [last]
+    while True:
+        value = found[-1].results[0]
+        users = dict.fromkeys(use.operation for use in value.uses)
+        maps = [op for op in users if (loops := loops_of(op)) is not None and not loops.is_contraction]
+        if len(maps) != 1 or not _continues(maps[0], value):
+            return found[1:]
+        beside = [v for v in maps[0].operands[:-1] if v is not value]
+        if depends_on(beside, {*found, *others}):
+            return found[1:]
+        found.append(maps[0])
+
+
+def _continues(op: Operation, value: SSAValue) -> bool:
+    """Whether an operation makes each element of its result of that of a value, at the same indices."""
+    loops = loops_of(op)
+    if loops is None or loops.reduced or indirect_operands(op):
+        return False
+    places = {place for read, place in loops.reads if read is value}
+    return len(places) == 1 and sorted(places.pop()) == sorted(loops.result) == list(range(len(loops.sizes)))
+
+
+def steps_of(op: Operation) -> list[Operation]:
+    """The operations of a body that compute."""
+    return [s for s in op.regions[0].block.ops if not isinstance(s, arith.ConstantOp | linalg.YieldOp)]
+
+
+def reduces(op: Operation) -> bool:
+    """Whether a linalg op sums, or the like."""
+    loops = loops_of(op)
+    return loops is not None and bool(loops.reduced)

@@ -1,0 +1,102 @@
+"""Kernels of several nests over one grid, made of copies of a function's operations and called in their place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from xdsl.dialects import func
+from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, StringAttr, i64
+from xdsl.dialects.linalg import ops as linalg
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.rewriter import Rewriter
+
+from hybridc.dialects.mlir.hybrid import fused_location
+from hybridc.ir.grid_kernel import grid_axes
+from hybridc.ir.kernel import Kernel, analyse, number_of
+from hybridc.ir.structured import VIEWS, dtype_of, indirect_operands, is_scaffold, shape_of
+from hybridc.ir.structured_builder import Builder, Tensor
+from hybridc.transforms.structured.axis_labels import AxisLabels, Labels
+from hybridc.transforms.structured.fuse_kernels import KernelOutliner, depends_on, kernel_of
+
+
+@dataclass(frozen=True, eq=False)
+class OutlinedKernel:
+    """A kernel, what it is given, and the values that its first results replace."""
+
+    function: func.FuncOp
+    given: Sequence[SSAValue]
+    replaced: Sequence[SSAValue]
+
+    @property
+    def analysis(self) -> Kernel:
+        """The facts about it."""
+        return analyse(self.function)
+
+    def call(self, outliner: KernelOutliner, function: func.FuncOp) -> None:
+        """Call it in a function."""
+        outliner.call(self.function, self.given, self.replaced, function.body.block)
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        axes: AxisLabels,
+        nests: Sequence[tuple[list[Operation], Operation]],
+        results: Sequence[SSAValue],
+        replaced: Sequence[SSAValue],
+        inside: set[Operation],
+    ) -> OutlinedKernel | None:
+        """A kernel of nests, each over the axes of what an operation makes, with these results.
+
+        None if a nest has more axes, or what it reads needs what the operations ``inside`` make.
+        """
+        for ops, _ in reversed(nests):
+            for op in reversed(list(ops)):
+                if not op.results[0].uses and op.results[0] not in results:
+                    ops.remove(op)
+                    Rewriter.erase_op(op)
+        groups = [axes.nest(ops, whole) for ops, whole in nests]
+        found = [group for group in groups if group is not None]
+        if len(found) < len(groups):
+            return None
+        copies = {op for ops, _ in nests for op in ops}
+        read = (v for ops, _ in nests for op in ops for v in (*op.operands[:-1], *indirect_operands(op)))
+        given = [v for v in dict.fromkeys(read) if v.owner not in copies and number_of(v) is None]
+        if depends_on(given, inside):
+            return None
+        location = fused_location([op for ops, _ in nests for op in ops])
+        function = kernel_of(found, given, results, [dtype_of(v) for v in (*given, *results)])
+        function.sym_name = StringAttr(name)
+        function.location = location
+        grid = grid_axes(analyse(function))
+        function.attributes["hybrid.grid"] = ArrayAttr([DenseArrayBase.from_list(i64, axes) for axes in grid])
+        return cls(function, given, replaced)
+
+
+def erase_unused(function: func.FuncOp) -> None:
+    """Erase operations of a function that nobody needs."""
+    for op in reversed(list(function.body.block.ops)):
+        unused = bool(op.results) and not any(r.uses for r in op.results)
+        if unused and (is_scaffold(op) or isinstance(op, (linalg.GenericOp, linalg.MatmulOp, *VIEWS))):
+            Rewriter.erase_op(op)
+
+
+def row_sum(block: Block, factors: Sequence[tuple[SSAValue, Labels]], kept: Labels, like: Operation) -> Operation:
+    """The sums of the products of two arrays' elements along all axes but ``kept``, of the dtype of another sum."""
+    labels = list(dict.fromkeys([*kept, *(a for _, axes in factors for a in axes)]))
+    dtype = dtype_of(like.results[0])
+    builder = Builder(block)
+    builder.location = like.location
+    builder.operator = cast(StringAttr, like.attributes["hybrid.operator"]).data
+    given = [(v, tuple(labels.index(a) for a in axes), dtype_of(v)) for v, axes in factors]
+    shape = shape_of(like.results[0])
+
+    def body(b: Any, x: Any, y: Any, sofar: Any) -> Any:
+        return b.add(sofar, b.mul(b.convert(x, dtype), b.convert(y, dtype)))
+
+    out = Tensor(shape, dtype, builder)
+    start = builder.start(shape, dtype, 0.0)
+    made = builder.generic(given, out, body, len(labels), tuple(range(len(kept))), start)
+    return cast(Operation, made.value.owner)
