@@ -24,7 +24,7 @@ from hybridc.ir.contraction_shape import Loop
 from hybridc.ir.structured import shape_of
 from hybridc.lower.llvm.codegen import processor
 from hybridc.lower.llvm.loops.loop_builder import BYTES, INDEX, LoopBuilder, array_type
-from hybridc.transforms.kernels.schedule_matmuls import Registers
+from hybridc.transforms.kernels.schedule_register_tiles import Registers
 
 
 @dataclass(frozen=True, eq=False)

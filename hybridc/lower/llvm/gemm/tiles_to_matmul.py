@@ -1,6 +1,6 @@
 """Lower a tile program of a matmul to loops over vectors: ``scf``, ``arith``, ``memref`` and ``vector``.
 
-Its statements are about tiles of rows, columns and terms (:mod:`~hybridc.transforms.kernels.schedule_matmuls`):
+Its statements are about tiles of rows, columns and terms (:mod:`~hybridc.transforms.kernels.schedule_register_tiles`):
 
 * a load that is stored to scratch packs an operand: by rows, by squares that are transposed in registers, or element by
   element, whichever its strides allow; one that is stored from scratch transposes a result;
@@ -33,7 +33,7 @@ from hybridc.ir.tile_program import (
 )
 from hybridc.lower.llvm.gemm.gemm_region import Arguments, Index, Vectors, region
 from hybridc.lower.llvm.loops.tiles_to_loops import byte_width
-from hybridc.transforms.kernels.schedule_matmuls import SQUARE
+from hybridc.transforms.kernels.schedule_register_tiles import SQUARE
 
 
 def matmul_module(program: TileProgram) -> ModuleOp:

@@ -45,7 +45,7 @@ from hybridc.lower.llvm.loops.loop_builder import BYTES, INDEX, LoopBuilder, arr
 from hybridc.lower.llvm.loops.loop_functions import combine_parts, fill_number, first_and_last, region_module, walk_tile
 from hybridc.lower.llvm.loops.tiles_to_loops import LoopEmitter
 from hybridc.transforms.kernels.schedule_kernels import BLOCK, LoopNestMemory, schedule
-from hybridc.transforms.kernels.schedule_matmuls import Registers
+from hybridc.transforms.kernels.schedule_register_tiles import Registers
 
 # Pieces of a column reduction: at most so many, or more of so many points each, as long sums lose precision; or
 # as many as a core's cache holds, but at least ``PARTS``; with so many points, if there are enough, that the setup and

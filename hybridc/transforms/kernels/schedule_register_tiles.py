@@ -47,10 +47,9 @@ LOW = 4
 DOTS = 4
 # High tiles in a block of rows that meets one prepacked panel after the other: it and a panel stay in the second cache.
 TILES = 8
-# The least rows for which a panel is packed, where there are more.
+# The least rows for which a panel is packed, where there are more, or ``HIDE_PACKING`` where the result is transposed,
+# as long as each thread has some.
 ROWS = 48
-# The same where the result is transposed, as long as each thread has some.
-ROWS_TO_TURN = HIDE_PACKING
 # The least rows that a group of columns of dot products is multiplied with, where there are more.
 ROWS_OF_DOTS = 16
 # The least columns for which packing rows pays: it takes as long as multiplying with ten.
@@ -211,7 +210,7 @@ def _parts(given: Matrices, tile: RegisterTile, threads: int) -> int:
     units = math.ceil(given.n / tile.width) * given.batches
     if not is_shared(time_of(given, tile.dtype)):
         return 1
-    least = max(ROWS, min(ROWS_TO_TURN, given.m * units // threads))
+    least = max(ROWS, min(HIDE_PACKING, given.m * units // threads))
     parts, step = min(CHUNKS * threads // units, given.m // least), threads // math.gcd(threads, units)
     return max(1, parts // step * step if parts >= step else parts)
 
