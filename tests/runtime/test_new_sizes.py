@@ -284,7 +284,7 @@ def test_what_an_operator_gives_counts_at_every_size():
     assert planned(net)
 
 
-@mx.op.register("sized.halved")
+@mx.op.register("sized.integer_half")
 class Halved(mx.op.Composite):
     """The first half of the rows, by a library that knows Python's own integers only"""
 
@@ -298,7 +298,7 @@ class Halved(mx.op.Composite):
 
 def test_operators_that_know_plain_integers_only():
     """What they are in is compiled for each size, and gives what it gives eagerly."""
-    net = mx.gluon.nn.HybridLambda(lambda F, x: F.halved(F.exp(x)) * 2)
+    net = mx.gluon.nn.HybridLambda(lambda F, x: F.integer_half(F.exp(x)) * 2)
     assert agrees(net, lambda n: [array(n, 3)], (4, 8, 6), [False]) == 0
 
 
