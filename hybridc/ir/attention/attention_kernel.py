@@ -2,7 +2,9 @@
 
 A kernel's nests are, in this order: contractions that give something for each row and key; the ``middle``, which makes
 more of it, element by element; and contractions of what that makes, each along rows or along keys. So it can be
-computed in blocks of rows and keys, and nothing of that size has to be in memory.
+computed in blocks of rows and keys, and nothing of that size has to be in memory. Only ``fuse-attention`` makes such
+kernels, so what it does always is not asked for here: contractions that are given are alone in their nests, those that
+are made are followed by elementwise ops alone, and nothing else of the middle is returned than reductions.
 
 * In an attention one contraction gives scores. The middle takes the maximum along the keys of something made of them,
   subtracts it, takes exponentials, their sum, and divides. The last contraction sums along the keys. What a row of
@@ -68,7 +70,7 @@ class GridContraction:
 class Attention:
     """A kernel that is an attention, with a ``softmax``, or the backward of one, with a ``delta``.
 
-    Axes are those of the middle: ``rows``, ``keys``, and ``batch``, all others. ``delta`` is the sum of each row of the
+    Axes are those of the middle: ``rows``, ``keys``, and ``batch``. ``delta`` is the sum of each row of the
     gradient times another array, with the axes that it follows in the middle, and that other along the axes of the last
     contraction that is given.
     """
@@ -77,11 +79,15 @@ class Attention:
     middle: LoopNest
     given: Sequence[GridContraction]
     made: Sequence[GridContraction]
-    batch: Axes
     rows: Axes
     keys: Axes
     softmax: OnlineSoftmax | None = None
     delta: tuple[KernelOp, Axes, Read] | None = None
+
+    @property
+    def batch(self) -> Axes:
+        """The axes of the middle, of more than one element, that are neither rows nor keys."""
+        return tuple(a for a in _whole(self.middle) if a not in (*self.rows, *self.keys))
 
     @property
     def wide(self) -> DType:
@@ -119,38 +125,30 @@ def attention_of(kernel: Kernel) -> Attention | None:
     if not _is_plain(kernel, 3):
         return None
     first, middle, last = kernel.nests
-    softmax = online_softmax(middle)
-    made = None if softmax is None else _made(kernel, middle, last)
-    if softmax is None or made is None or first.contraction is None:
+    softmax, made = online_softmax(middle), _made(kernel, middle, last)
+    if softmax is None or made is None or made.summed != {*softmax.peak.reduced}:
         return None
-    weights = (*softmax.shares, *softmax.after)[-1]
-    peak, total = softmax.peak, softmax.total
-    if made.left.value is not weights.result or made.summed != {*peak.reduced}:
-        return None
-    if any(v not in {s.result for s in (peak, total, *last.ops)} for v in kernel.results):
-        return None
-    whole = [a for a, n in enumerate(middle.domain) if n != 1]
-    keys = tuple(a for a in whole if a in peak.reduced)
+    scores, whole = first.ops[0], _whole(middle)
+    keys = tuple(a for a in whole if a in made.summed)
     # Rows are what neither keys nor values follow: these can be anything else that does not follow the rows.
-    read = _read(middle, first.contraction.result) or ()
-    axes = dict(zip(read, first.contraction.axes, strict=False))
+    axes = dict(zip(_read(middle, scores.result) or (), scores.axes, strict=False))
     follows_values = {a for a in whole if made.where[a] in made.right.axes}
-    both = [{a for a in whole if axes.get(a) in r.axes} for r in first.contraction.reads]
+    both = [{a for a in whole if axes.get(a) in r.axes} for r in scores.reads]
     of_keys = next((b for b in both if {a for a in keys if a in axes} <= b), None)
     if of_keys is None:
         return None
-    rows = tuple(a for a in whole if a not in peak.reduced and a not in of_keys | follows_values)
-    batch = tuple(a for a in whole if a not in rows and a not in keys)
+    rows = tuple(a for a in whole if a not in made.summed | of_keys | follows_values)
     given = _given(kernel, middle, first, {*rows}, {*keys})
-    if given is None or len({given.wide, made.wide, dtype_of(peak.result), dtype_of(total.result)}) > 1:
+    dtypes = {made.wide, dtype_of(softmax.peak.result), dtype_of(softmax.total.result)}
+    if given is None or dtypes != {given.wide}:
         return None
     order = [made.where[a] for a in rows]
-    return Attention(kernel, middle, (given,), (made,), batch, rows, keys, softmax) if order == sorted(order) else None
+    return Attention(kernel, middle, (given,), (made,), rows, keys, softmax) if order == sorted(order) else None
 
 
 def attention_backward_of(kernel: Kernel) -> Attention | None:
     """A kernel as the backward of an attention, if it is one, and more than one row and key take part."""
-    if not _is_plain(kernel, 7) or any(s.kind != "elementwise" for s in kernel.nests[3].ops):
+    if not _is_plain(kernel, 7):
         return None
     delta, first, second, middle, *last = kernel.nests
     made = [c for nest in last if (c := _made(kernel, middle, nest)) is not None]
@@ -161,26 +159,28 @@ def attention_backward_of(kernel: Kernel) -> Attention | None:
     if rows != keys.summed or rows & along or keys.left.value is not queries.left.value:
         return None
     given = [c for nest in (first, second) if (c := _given(kernel, middle, nest, rows, along)) is not None]
-    sums = _delta(kernel, middle, delta, given[-1]) if len(given) == 2 else None
-    if sums is None or len({(c.dtype, c.wide) for c in (*given, *made)}) > 1:
+    sums = _delta(kernel, middle, delta.ops[0], given[-1]) if len(given) == 2 else None
+    contractions = (*given, *made)
+    if sums is None or len({(c.dtype, c.wide) for c in contractions}) > 1 or min(c.width for c in contractions) < 2:
         return None
-    whole = [a for a, n in enumerate(middle.domain) if n != 1]
+    whole = _whole(middle)
     row_axes, key_axes = (tuple(a for a in whole if a in axes) for axes in (rows, along))
-    batch = tuple(a for a in whole if a not in rows and a not in along)
-    results = {s.result for c in made for s in c.nest.ops}
-    if not {*kernel.results} <= results or min(c.width for c in (*given, *made)) < 2:
+    if not row_axes or not key_axes or not {*whole} - along <= {*sums[1]}:
         return None
-    if not row_axes or not key_axes or not {*batch, *row_axes} <= {*sums[1]}:
-        return None
-    return Attention(kernel, middle, given, made, batch, row_axes, key_axes, delta=sums)
+    return Attention(kernel, middle, given, made, row_axes, key_axes, delta=sums)
+
+
+def _whole(nest: LoopNest) -> Axes:
+    """The axes of a nest with more than one element."""
+    return tuple(a for a, n in enumerate(nest.domain) if n != 1)
 
 
 # --- contractions --------------------------------------------------------------------------------------------
 
 
 def _is_plain(kernel: Kernel, nests: int) -> bool:
-    """Whether a kernel has so many nests, none of them empty, which read what they make where it was just made."""
-    if len(kernel.nests) != nests or kernel.fills or len(set(kernel.results)) < len(kernel.results):
+    """Whether a kernel has one grid and so many nests, none empty, which read what they make where it was just made."""
+    if len(kernel.nests) != nests or "hybrid.grid" not in kernel.function.attributes:
         return False
     for nest in kernel.nests:
         made = {s.result: s for s in nest.ops}
@@ -190,25 +190,17 @@ def _is_plain(kernel: Kernel, nests: int) -> bool:
     return all(0 not in shape_of(v) for v in kernel.arguments)
 
 
-def _multiplied(nest: LoopNest) -> tuple[KernelOp, tuple[DType, DType]] | None:
-    """The contraction of a nest and its dtypes, if its body adds the product of two floating-point numbers to zero."""
-    kernel_op = nest.contraction
-    if kernel_op is None or number_of(kernel_op.op.operands[2]) != 0:
-        return None
-    if not {*kernel_op.reduced} <= {*kernel_op.reads[0].axes} & {*kernel_op.reads[1].axes}:
-        return None
-    dtypes = multiplied(kernel_op)
-    return None if dtypes is None else (kernel_op, dtypes)
+def _multiplied(kernel_op: KernelOp) -> tuple[DType, DType] | None:
+    """The dtypes of a contraction, if it adds products of two floating-point numbers along axes of both operands."""
+    left, right = kernel_op.reads
+    return multiplied(kernel_op) if {*kernel_op.reduced} <= {*left.axes} & {*right.axes} else None
 
 
 def _given(kernel: Kernel, middle: LoopNest, nest: LoopNest, rows: set[int], keys: set[int]) -> GridContraction | None:
-    """The contraction of a nest, its only stage, that the middle reads: of something along rows, and along keys."""
-    found = _multiplied(nest)
-    if found is None or len(nest.ops) != 1:
-        return None
-    kernel_op, dtypes = found
-    read = _read(middle, kernel_op.result)
-    if read is None or len({*read}) < len(shape_of(kernel_op.result)):
+    """The contraction of a nest that the middle reads: of something along rows, and along keys."""
+    kernel_op = nest.ops[0]
+    dtypes, read = _multiplied(kernel_op), _read(middle, kernel_op.result)
+    if dtypes is None or read is None or len({*read}) < len(read):
         return None
     where = dict(zip(read, kernel_op.axes, strict=True))
     along, across = ({where[a] for a in axes if a in where and middle.domain[a] != 1} for axes in (keys, rows))
@@ -223,37 +215,22 @@ def _given(kernel: Kernel, middle: LoopNest, nest: LoopNest, rows: set[int], key
 
 def _made(kernel: Kernel, middle: LoopNest, nest: LoopNest) -> GridContraction | None:
     """The contraction of a nest, of what the middle made and something else, and the maps of it that follow."""
-    found = _multiplied(nest)
-    if found is None or not _only_maps_follow(kernel, nest):
+    kernel_op = nest.contraction
+    dtypes = None if kernel_op is None else _multiplied(kernel_op)
+    there = {*kernel.arguments, *(s.result for s in nest.ops)}
+    reads = [r for s in nest.ops for r in s.reads if r.value not in there and number_of(r.value) is None]
+    if kernel_op is None or dtypes is None or len(reads) != 1:
         return None
-    kernel_op, dtypes = found
-    made = {s.result: s for s in middle.ops}
-    inner = [r for r in kernel_op.reads if r.value in made]
-    if len(inner) != 1:
-        return None
-    (left,) = inner
+    (left,) = reads
     right = next(r for r in kernel_op.reads if r is not left)
-    axes = made[left.value].axes
+    axes = next((s.axes for s in middle.ops if s.result is left.value), ())
     if len({*axes}) != len(middle.domain) or len({*left.axes}) < len(axes) or right.value not in kernel.arguments:
         return None
-    there = {*kernel.arguments, *(s.result for s in nest.ops)}
-    after = [r.value for s in nest.ops if s is not kernel_op for r in s.reads]
-    if any(v not in there and number_of(v) is None for v in after):
-        return None
     where = dict(zip(axes, left.axes, strict=True))
-    own = tuple(a for a in range(len(nest.domain)) if a not in where.values() and nest.domain[a] != 1)
+    own = tuple(a for a in _whole(nest) if a not in where.values())
     if not {*own} <= {*right.axes}:
         return None
     return GridContraction(kernel_op, nest, left, right, *dtypes, where, own, tuple(nest.domain[a] for a in own))
-
-
-def _only_maps_follow(kernel: Kernel, nest: LoopNest) -> bool:
-    """Whether a nest is a contraction and maps of it that need no other element, and its results follow all axes."""
-    whole = {a for a, n in enumerate(nest.domain) if n != 1}
-    maps = [s for s in nest.ops if s is not nest.contraction]
-    if any(s.kind != "elementwise" or s.indirect for s in maps):
-        return False
-    return all(whole <= {*s.axes} for s in nest.ops if s.result in kernel.results)
 
 
 def _read(nest: LoopNest, value: SSAValue) -> Axes | None:
@@ -263,16 +240,12 @@ def _read(nest: LoopNest, value: SSAValue) -> Axes | None:
 
 
 def _delta(
-    kernel: Kernel, middle: LoopNest, nest: LoopNest, grads: GridContraction
+    kernel: Kernel, middle: LoopNest, kernel_op: KernelOp, grads: GridContraction
 ) -> tuple[KernelOp, Axes, Read] | None:
     """The sum of the rows of two arrays, one of them the gradient; see :class:`Attention`."""
-    if len(nest.ops) != 1 or nest.contraction is None:
+    axes, given = _read(middle, kernel_op.result), [r.value for r in kernel_op.reads]
+    if axes is None or multiplied(kernel_op) is None:
         return None
-    kernel_op = nest.contraction
-    dtypes, axes = multiplied(kernel_op), _read(middle, kernel_op.result)
-    if dtypes is None or axes is None or dtypes[1] != dtype_of(kernel_op.result):
-        return None
-    given = [r.value for r in kernel_op.reads]
     if given.count(grads.left.value) != 1 or any(v not in kernel.arguments for v in given):
         return None
     own, other = sorted(kernel_op.reads, key=lambda r: r.value is not grads.left.value)

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 from xdsl.dialects import arith
 from xdsl.dialects import math as functions
 from xdsl.dialects.builtin import IndexType
@@ -33,21 +34,11 @@ from hybridc.ir.structured import element_dtype
 LARGE = 1e4
 
 
-class _Score:
-    """A number of the size of scores."""
-
-
-_SCORE = _Score()
-_Known = float | _Score | None
-
-
-@dataclass(frozen=True)
-class _Affine:
-    """``row * i + key * j + plus``, of the indices of a row and a key."""
-
-    row: float
-    key: float
-    plus: float
+# What is known of a value in one place: a number, that it is of the size of scores, or nothing.
+_SCORE = "score"
+_Known = float | str | None
+# The coefficients r, k and c of ``r * row + k * key + c``, a function of the indices of a row and a key.
+_Line = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -59,7 +50,7 @@ class _Sides:
     within: _Known
 
 
-_Fact = _Affine | _Sides
+_Fact = _Line | _Sides
 _UNKNOWN = _Sides(None, None, None)
 
 
@@ -82,16 +73,19 @@ def _is(step: _Sides, value: float) -> bool:
 
 
 class _Facts:
+    """What is known of the values of a nest."""
+
     def __init__(self, nest: LoopNest, rows: int, keys: int) -> None:
         self.nest, self.rows, self.keys = nest, rows, keys
         self.known: dict[SSAValue, _Fact] = {}
+        self.alike: set[SSAValue] = set()  # arguments of bodies that are the same for all keys of a row
         for kernel_op in nest.ops:
             self.known[kernel_op.result] = self._kernel_op(kernel_op) if kernel_op.kind == "elementwise" else _UNKNOWN
 
     def of(self, value: SSAValue) -> _Fact:
         """What is known of a value of the nest."""
         number = number_of(value)
-        return self.known.get(value, _UNKNOWN) if number is None else _number(float(number))
+        return self.known.get(value, _UNKNOWN) if number is None else _Sides(None, float(number), float(number))
 
     def _kernel_op(self, kernel_op: KernelOp) -> _Fact:
         block = kernel_op.op.regions[0].block
@@ -99,6 +93,8 @@ class _Facts:
             contracted = isinstance(read.value.owner, Operation) and number_of(read.value) is None
             score = contracted and read.value not in self.known and self.keys in read.axes
             self.known[argument] = _Sides(None, _SCORE, _SCORE) if score else self.of(read.value)
+            if self.keys not in read.axes and read.value not in kernel_op.indirect:
+                self.alike.add(argument)
         axes = loop_axes(kernel_op)
         for op in block.ops:
             if isinstance(op, linalg.YieldOp):
@@ -106,81 +102,61 @@ class _Facts:
             if isinstance(op, linalg.IndexOp):
                 axis = axes[op.dim.value.data]
                 known = axis in (self.rows, self.keys)
-                self.known[op.results[0]] = _Affine(axis == self.rows, axis == self.keys, 0) if known else _UNKNOWN
+                self.known[op.results[0]] = np.array([axis == self.rows, axis == self.keys, 0.0]) if known else _UNKNOWN
             elif not isinstance(op, arith.ConstantOp):
                 self.known[op.results[0]] = self._result(op, [self.of(v) for v in op.operands])
         return _UNKNOWN
 
     def _result(self, op: Operation, given: Sequence[_Fact]) -> _Fact:
         """What is known of the result of an operation."""
-        if any(isinstance(f, _Affine) for f in given):
-            lines = [line for f in given if (line := _line(f)) is not None]
-            made = _of_lines(op, lines) if len(lines) == len(given) else _UNKNOWN
-            return made if isinstance(made, _Sides) or self._is_exact(made, op) else _UNKNOWN
         steps = [f for f in given if isinstance(f, _Sides)]
+        if len(steps) < len(given):
+            lines = [line for f in given if (line := _line(f)) is not None]
+            return self._of_lines(op, lines) if len(lines) == len(given) else _UNKNOWN
         sides = {f.by for f in steps if f.by is not None}
         beyond = _computed(op, [f.beyond for f in steps])
-        if beyond is None and _is(steps[0], -math.inf) and self._is_row_less(op):
+        # Less something that is the same for all keys of a row, what counts as minus infinity still does.
+        if beyond is None and isinstance(op, arith.SubfOp) and op.rhs in self.alike and _is(steps[0], -math.inf):
             beyond = -math.inf
         within = _computed(op, [f.within for f in steps]) if len(sides) < 2 else None
         return _Sides(max(sides, default=None), beyond, within)
 
-    def _is_row_less(self, op: Operation) -> bool:
-        """Whether an operation is a difference from something that is the same for all keys of a row."""
-        if not isinstance(op, arith.SubfOp):
-            return False
-        kernel_ops = [s for s in self.nest.ops if s.op.regions[0].block is op.parent]
-        reads = [
-            r for s in kernel_ops for a, r in zip(s.op.regions[0].block.args, s.reads, strict=False) if a is op.rhs
-        ]
-        return any(self.keys not in r.axes and all(r.value not in s.indirect for s in kernel_ops) for r in reads)
+    def _of_lines(self, op: Operation, given: Sequence[_Line]) -> _Fact:
+        """A function of indices made of others, or their comparison."""
+        a, b = given[0], given[-1]
+        if isinstance(op, _COMPARISONS):
+            return _compared(_predicate(op), a - b)
+        if isinstance(op, _PRODUCTS) and not (a[:2].any() and b[:2].any()):
+            line = a * b[2] if a[:2].any() else a[2] * b
+        elif isinstance(op, (arith.NegfOp, *_SUMS, *_DIFFERENCES)):
+            line = _NUMBERS[type(op)](*given)
+        elif op.name in CASTS or isinstance(op, arith.IndexCastOp):
+            line = a
+        else:
+            return _UNKNOWN
+        return line if self._is_exact(line, op) else _UNKNOWN
 
-    def _is_exact(self, line: _Affine, op: Operation) -> bool:
+    def _is_exact(self, line: _Line, op: Operation) -> bool:
         """Whether numbers of the result's type are as exact as the indices that they are made of."""
         kind = op.results[0].type
-        sizes = [self.nest.domain[a] for a in (self.rows, self.keys)]
-        most = abs(line.row) * sizes[0] + abs(line.key) * sizes[1] + abs(line.plus)
-        return isinstance(kind, IndexType) or most <= exact_integers(element_dtype(kind))
+        most = abs(line) @ [self.nest.domain[self.rows], self.nest.domain[self.keys], 1]
+        return isinstance(kind, IndexType) or bool(most <= exact_integers(element_dtype(kind)))
 
 
-def _number(value: float) -> _Sides:
-    return _Sides(None, value, value)
-
-
-def _line(fact: _Fact) -> _Affine | None:
+def _line(fact: _Fact) -> _Line | None:
     """A number as a function of indices, too."""
-    if isinstance(fact, _Affine):
+    if not isinstance(fact, _Sides):
         return fact
     known = isinstance(fact.beyond, float) and fact.by is None and math.isfinite(fact.beyond)
-    return _Affine(0, 0, cast(float, fact.beyond)) if known else None
+    return np.array([0.0, 0.0, cast(float, fact.beyond)]) if known else None
 
 
-def _of_lines(op: Operation, given: Sequence[_Affine]) -> _Fact:
-    """A function of indices made of others, or their comparison."""
-    a, b = given[0], given[-1]
-    match op:
-        case arith.AddfOp() | arith.AddiOp():
-            return _Affine(a.row + b.row, a.key + b.key, a.plus + b.plus)
-        case arith.SubfOp() | arith.SubiOp():
-            return _Affine(a.row - b.row, a.key - b.key, a.plus - b.plus)
-        case arith.MulfOp() | arith.MuliOp():
-            if a.row or a.key:
-                a, b = b, a
-            return _UNKNOWN if a.row or a.key else _Affine(a.plus * b.row, a.plus * b.key, a.plus * b.plus)
-        case arith.NegfOp():
-            return _Affine(-a.row, -a.key, -a.plus)
-        case arith.CmpfOp() | arith.CmpiOp():
-            return _compared(_predicate(op), _Affine(a.row - b.row, a.key - b.key, a.plus - b.plus))
-        case _:
-            return a if op.name in CASTS or isinstance(op, arith.IndexCastOp) else _UNKNOWN
-
-
-def _compared(kind: str, line: _Affine) -> _Sides:
+def _compared(kind: str, line: _Line) -> _Sides:
     """Whether a function of indices is more, or less, than zero: ``slope * (key - row - limit)``."""
-    slope = line.key
-    if slope == 0 or line.row != -slope or kind not in ("gt", "ge", "lt", "le"):
+    row, slope, plus = map(float, line)
+    if slope == 0 or row != -slope or kind not in ("gt", "ge", "lt", "le"):
         return _UNKNOWN
-    limit = -line.plus / slope
+    limit = -plus / slope
     # It changes where key - row > limit, or >= limit; for whole numbers both are key - row > by.
     by = math.floor(limit) if kind in (("gt", "le") if slope > 0 else ("lt", "ge")) else math.ceil(limit) - 1
     beyond = (kind in ("gt", "ge")) == (slope > 0)
@@ -199,27 +175,21 @@ def _predicate(op: arith.CmpfOp | arith.CmpiOp) -> str:
 def _computed(op: Operation, given: Sequence[_Known]) -> _Known:
     """What an operation makes of values."""
     x, y = (*given, None, None)[:2]
-    numbers = [v for v in given if isinstance(v, float)]
+    if isinstance(op, arith.SelectOp):
+        return given[1 if x else 2] if isinstance(x, float) else y if y == given[2] else None
     if op.name in CASTS:
         return _cast(op, x)
-    match op:
-        case arith.AddfOp() | arith.AddiOp():
-            return _sum(x, y)
-        case arith.SubfOp() | arith.SubiOp():
-            return None if y == -math.inf else _sum(x, -y if isinstance(y, float) else y)
-        case arith.MulfOp() | arith.MuliOp():
-            return _product(x, y)
-        case arith.DivfOp():
-            return x if x == 0 != y else _product(x, _number_of(np.divide, 1.0, y)) if isinstance(y, float) else None
-        case arith.SelectOp():
-            return given[1 if x else 2] if isinstance(x, float) else y if y == given[2] else None
-        case arith.CmpfOp() | arith.CmpiOp() if len(numbers) == 2:
-            return _number_of(getattr(operator, _predicate(op)), *numbers)
-        case _ if type(op) in _NUMBERS and len(numbers) == len(given):
-            dtype = element_dtype(op.results[0].type)
-            return None if dtype.kind in "iu" else _number_of(_NUMBERS[type(op)], *numbers)
-        case _:
-            return None
+    if y == -math.inf and isinstance(op, _DIFFERENCES):
+        return None
+    numbers = [v for v in given if isinstance(v, float)]
+    if len(numbers) == len(given):
+        return _of_numbers(op, numbers)
+    number, scores = numbers[0] if numbers else None, _SCORE in given and None not in given
+    if isinstance(op, (*_SUMS, *_DIFFERENCES)):
+        return _shifted(-y if isinstance(y, float) and isinstance(op, _DIFFERENCES) else number, scores)
+    if isinstance(op, arith.DivfOp):
+        return 0.0 if x == 0.0 else _scaled(1 / y if isinstance(y, float) and y else None, scores)
+    return _scaled(number, scores) if isinstance(op, _PRODUCTS) else None
 
 
 def _cast(op: Operation, x: _Known) -> _Known:
@@ -229,6 +199,15 @@ def _cast(op: Operation, x: _Known) -> _Known:
     return _number_of(dtype.type, x) if is_float(dtype) or math.isfinite(x) else None
 
 
+def _of_numbers(op: Operation, numbers: Sequence[float]) -> _Known:
+    """What an operation makes of numbers; of integers it computes only sums and products, and logic of truths."""
+    if isinstance(op, _COMPARISONS):
+        return _number_of(getattr(operator, _predicate(op)), *numbers)
+    if type(op) not in _NUMBERS or (type(op) in _LOGIC and element_dtype(op.results[0].type).kind in "iu"):
+        return None
+    return _number_of(_NUMBERS[type(op)], *numbers)
+
+
 def _number_of(compute: Callable[..., Any], *numbers: float) -> _Known:
     """The number that a function gives; None if it is none."""
     with np.errstate(all="ignore"):
@@ -236,36 +215,37 @@ def _number_of(compute: Callable[..., Any], *numbers: float) -> _Known:
     return None if math.isnan(value) else value
 
 
-def _sum(x: _Known, y: _Known) -> _Known:
-    if isinstance(x, float) and isinstance(y, float):
-        return _number_of(np.add, x, y)
-    number = x if isinstance(x, float) else y
-    if number == -math.inf:
-        return number
-    if _SCORE not in (x, y) or None in (x, y):
-        return None
-    if not isinstance(number, float) or abs(number) < LARGE:
+def _shifted(number: float | None, scores: bool) -> _Known:
+    """A score, or what is unknown, plus a number or another score."""
+    if number == -math.inf or not scores:
+        return number if number == -math.inf else None
+    if number is None or abs(number) < LARGE:
         return _SCORE
     return -math.inf if number < 0 else None
 
 
-def _product(x: _Known, y: _Known) -> _Known:
-    if isinstance(x, float) and isinstance(y, float):
-        return _number_of(np.multiply, x, y)
-    if 0.0 in (x, y):
-        return 0.0
-    number = x if isinstance(x, float) else y
-    return _SCORE if _SCORE in (x, y) and isinstance(number, float) and abs(number) <= 1 else None
+def _scaled(number: float | None, scores: bool) -> _Known:
+    """A score, or what is unknown, times a number."""
+    if number is None or number == 0:
+        return number
+    return _SCORE if scores and abs(number) <= 1 else None
 
 
-# What is computed of numbers alone; of integers only where they are truths.
+_COMPARISONS = (arith.CmpfOp, arith.CmpiOp)
+_SUMS = (arith.AddfOp, arith.AddiOp)
+_DIFFERENCES = (arith.SubfOp, arith.SubiOp)
+_PRODUCTS = (arith.MulfOp, arith.MuliOp)
+_LOGIC = {arith.AndIOp: np.logical_and, arith.OrIOp: np.logical_or, arith.XOrIOp: np.logical_xor}
+# What is computed of numbers alone.
 _NUMBERS: dict[type[Operation], Callable[..., Any]] = {
+    **dict.fromkeys(_SUMS, np.add),
+    **dict.fromkeys(_DIFFERENCES, np.subtract),
+    **dict.fromkeys(_PRODUCTS, np.multiply),
+    **_LOGIC,
+    arith.DivfOp: np.divide,
     arith.NegfOp: np.negative,
     arith.MaximumfOp: np.maximum,
     arith.MinimumfOp: np.minimum,
-    arith.AndIOp: np.logical_and,
-    arith.OrIOp: np.logical_or,
-    arith.XOrIOp: np.logical_xor,
     functions.ExpOp: np.exp,
     functions.LogOp: np.log,
 }

@@ -69,63 +69,46 @@ BACKWARD_BY_KEYS = {
 def launches_of_attention(
     kernel: Kernel, strides: Mapping[int, Strides], tiles: Sequence[AttentionTile] = ()
 ) -> TritonLaunches | None:
-    """The launch of a kernel that is an attention; None if it is not, or its rows are too long for a program.
+    """The launch of a kernel that is an attention, or the two of its backward.
 
-    ``strides``, in elements, are those of arguments, then results, that may be no plain arrays. ``tiles`` are, if
-    given, how programs share the work, instead of what is expected to be fastest.
+    None if it is neither, or its rows are too long for a program. ``strides``, in elements, are those of arguments,
+    then results, that may be no plain arrays. ``tiles`` are, if given, how programs share the work of each launch,
+    instead of what is expected to be fastest.
     """
-    attention = attention_of(kernel)
-    return None if attention is None else _launches(attention, strides, [tiles or choice(attention, TILES, True)])
-
-
-def launches_of_attention_backward(
-    kernel: Kernel,
-    strides: Mapping[int, Strides],
-    tiles: tuple[Sequence[AttentionTile], Sequence[AttentionTile]] | None = None,
-) -> TritonLaunches | None:
-    """The two launches of the backward of an attention, as :func:`launches_of_attention` gives one."""
-    attention = attention_backward_of(kernel)
+    attention = attention_of(kernel) or attention_backward_of(kernel)
     if attention is None:
         return None
-    chosen = tiles or (choice(attention, BACKWARD_BY_ROWS, True), choice(attention, BACKWARD_BY_KEYS, False))
-    return _launches(attention, strides, chosen)
-
-
-def _launches(
-    attention: Attention, strides: Mapping[int, Strides], tiles: Sequence[Sequence[AttentionTile]]
-) -> TritonLaunches | None:
-    if not all(tiles):
+    tables = (TILES,) if attention.softmax is not None else (BACKWARD_BY_ROWS, BACKWARD_BY_KEYS)
+    configs: list[list[TileConfig]] = []
+    for i, table in enumerate(tables):
+        configs.append([])
+        for tile in tiles or choice(attention, table, i == 0):
+            shared = 0 if attention.softmax is not None else shared_bytes(attention, tile, i == 0)
+            configs[-1].append(TileConfig((("bm", tile.rows), ("bk", tile.keys)), tile.warps, tile.stages, shared))
+    if not all(configs):
         return None
-    configs = [[_config(attention, t, i == 0) for t in found] for i, found in enumerate(tiles)]
     launches, memory = schedule_attention(attention, strides, configs)
     numbers = {name: i for i, name in enumerate(memory.dtypes)}
-    return TritonLaunches([triton_launch(attention.kernel, x, numbers) for x in launches], memory.locals)
-
-
-def _config(attention: Attention, tile: AttentionTile, by_rows: bool) -> TileConfig:
-    shared = 0 if attention.softmax is not None else shared_bytes(attention, tile, by_rows)
-    return TileConfig((("bm", tile.rows), ("bk", tile.keys)), tile.warps, tile.stages, shared)
+    return TritonLaunches([triton_launch(kernel, x, numbers) for x in launches], memory.locals)
 
 
 def choice(
-    attention: Attention, tables: Mapping[int, Mapping[int, Sequence[AttentionTile]]], by_rows: bool
+    attention: Attention, table: Mapping[int, Mapping[int, Sequence[AttentionTile]]], by_rows: bool
 ) -> Sequence[AttentionTile]:
     """At most four configs, the one expected to be fastest first: large blocks, unless too few programs are left.
 
     All of them do without masks where the first does.
     """
-    fitting = [tiles for most, tiles in tables[attention.itemsize].items() if attention.row <= most]
-    if not fitting:
-        return ()
+    fitting = next((tiles for most, tiles in table[attention.itemsize].items() if attention.row <= most), ())
     m, n = attention.extent(attention.rows), attention.extent(attention.keys)
     most = multiplied_side(m), multiplied_side(n)
-    found = [replace(t, rows=min(t.rows, most[0]), keys=min(t.keys, most[1])) for t in fitting[0]]
+    found = [replace(t, rows=min(t.rows, most[0]), keys=min(t.keys, most[1])) for t in fitting]
     found = [t for t in found if shared_bytes(attention, t, by_rows) <= GPU.shared] or found[-1:]
     programs = {t: attention.extent(attention.batch) * math.ceil(m / t.rows if by_rows else n / t.keys) for t in found}
     order = sorted(programs, key=lambda t: -min(GPU.multiprocessors, programs[t]))
-    first, whole_rows = order[0], attention.softmax is not None  # rows of an attention are masked in the end only
-    fits = [t for t in order if n % first.keys or not n % t.keys]
-    return [t for t in fits if whole_rows or m % first.rows or not m % t.rows][:4]
+    whole_rows = attention.softmax is not None  # rows of an attention are masked in the end only
+    fits = [t for t in order if n % order[0].keys or not n % t.keys]
+    return [t for t in fits if whole_rows or m % order[0].rows or not m % t.rows][:4]
 
 
 def shared_bytes(attention: Attention, tile: AttentionTile, by_rows: bool) -> int:

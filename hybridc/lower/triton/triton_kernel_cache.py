@@ -11,7 +11,7 @@ from hybridc.ground.sizes import row_major
 from hybridc.ir.kernel import AnalysedKernels, Kernel, KernelOp, LoopNest
 from hybridc.ir.loop_nest_plan import LoopNestPlan, inplace_pairs, loop_nests_of, pairs_in
 from hybridc.ir.structured import shape_of
-from hybridc.lower.triton.attention_launches import launches_of_attention, launches_of_attention_backward
+from hybridc.lower.triton.attention_launches import launches_of_attention
 from hybridc.lower.triton.matmul.matmul_launches import launches_of_matmul
 from hybridc.lower.triton.tiles_to_triton import launches_of
 from hybridc.lower.triton.triton_function import TritonLaunches
@@ -45,11 +45,7 @@ class TritonKernelCache(AnalysedKernels):
         if key not in self._made:
             made = None
             if any(nest.contraction is not None for nest in kernel.nests):
-                made = (
-                    launches_of_matmul(kernel, strides)
-                    or launches_of_attention(kernel, strides)
-                    or launches_of_attention_backward(kernel, strides)
-                )
+                made = launches_of_matmul(kernel, strides) or launches_of_attention(kernel, strides)
             self._made[key] = made if made is not None else launches_of(_without_contractions(kernel), strides)
         return self._made[key]
 

@@ -21,7 +21,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import cast
 
 from xdsl.context import Context
 from xdsl.dialects import arith, func
@@ -30,6 +29,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
+from hybridc.ground.cached import cached_property
 from hybridc.ir.attention.attention_kernel import Attention, attention_backward_of, attention_of
 from hybridc.ir.concatenated import RESHAPES, unshaped
 from hybridc.ir.costs import PARTS
@@ -64,13 +64,12 @@ class FuseAttention(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         outliner = KernelOutliner(op)
-        public = [f for f in functions(op) if f.sym_visibility is None]
-        named = {f.sym_name.data: f for f in public}
-        forward = named.get("forward")
-        backward = named.get("backward", forward)
-        if forward is not None and backward is not None and not _is_linked(forward, backward):
-            backward = None
-        for function in public:
+        public = {f.sym_name.data: f for f in functions(op) if f.sym_visibility is None}
+        forward = public.get("forward")
+        backward = public.get("backward", forward)
+        if backward is not forward and backward is not None and "hybrid.saved" not in backward.attributes:
+            backward = None  # it is given nothing that the forward saves
+        for function in public.values():
             paired = backward if function is forward else None
             for last in [op for op in function.body.block.ops if is_contraction(op)]:
                 if last.parent is not None:  # what an attention was made of is gone
@@ -81,42 +80,40 @@ class FuseAttention(ModulePass):
     ) -> None:
         """Fuse the attention that ends with a contraction, if there is one."""
         for found in _attentions(last):
-            shown = list(found.used_elsewhere())
+            shown = found.shown()
             large = sum(map(byte_count, shown)) > self.saved
             ways = ((True, large and backward is not None), (False, not shown or self.saved > 0))
             for again in [again for again, possible in ways if possible]:
-                kernel = self._kernels(outliner, _ForwardKernel(found), function, backward, again)
+                kernel = self._kernel(outliner, found, function, backward, again)
                 if kernel is not None:
                     kernel.call(outliner, function)
                     erase_unused(function)
                     return
 
-    def _kernels(
+    def _kernel(
         self,
         outliner: KernelOutliner,
-        forward: _ForwardKernel,
+        found: _Attention,
         function: func.FuncOp,
         backward: func.FuncOp | None,
         again: bool,
     ) -> OutlinedKernel | None:
         """The kernel of an attention, after its backward is fused, which computes weights again or is given them."""
-        shown = list(forward.found.used_elsewhere())
-        kernel = forward.build([forward.output, *forward.rows] if again else [])
+        shown = found.shown()
+        kernel = found.kernel([found.to_output[-1].results[0], *found.rows] if again else [])
         if kernel is None or not self._fits(attention_of(kernel.analysis)):
             return None
         if shown and not again:
-            kernel = forward.build(shown)
+            kernel = found.kernel(shown)
         made = not again
         if shown and backward is not None:
-            made |= self._fuse_backward(outliner, forward, SavedValues(function, backward), again)
+            made |= self._fuse_backward(outliner, found, SavedValues(function, backward), again)
         return kernel if made else None
 
-    def _fuse_backward(
-        self, outliner: KernelOutliner, forward: _ForwardKernel, saved: SavedValues, again: bool
-    ) -> bool:
+    def _fuse_backward(self, outliner: KernelOutliner, found: _Attention, saved: SavedValues, again: bool) -> bool:
         """Fuse the backward of an attention; whether that was possible."""
         copies = KernelCopies(saved.get if again else itself)
-        kernel = _BackwardKernel(forward, saved, again).build(copies)
+        kernel = _BackwardKernel(found, saved, again).build(copies)
         copies.drop()
         if kernel is not None and again:
             fits = self._fits(attention_backward_of(kernel.analysis))
@@ -132,12 +129,7 @@ class FuseAttention(ModulePass):
         return known is not None and known.row <= self.row
 
 
-def _is_linked(forward: func.FuncOp, backward: func.FuncOp) -> bool:
-    """Whether a backward is given what a forward saves, or is a part of it."""
-    return forward is backward or "hybrid.saved" in backward.attributes
-
-
-# --- what belongs to an attention ----------------------------------------------------------------------------------
+# --- the forward ------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,13 +143,45 @@ class _Attention:
 
     @property
     def inside(self) -> set[Operation]:
-        """All operations but masks."""
+        """All operations but masks and the epilogue."""
         return {self.scores, *self.middle, self.last}
 
-    def used_elsewhere(self) -> Iterable[SSAValue]:
+    @property
+    def made(self) -> list[SSAValue]:
+        """Scores, and what is made of them."""
+        return [op.results[0] for op in (self.scores, *self.middle)]
+
+    @property
+    def rows(self) -> list[SSAValue]:
+        """The reductions among these."""
+        return [op.results[0] for op in self.middle if reduces(op)]
+
+    @cached_property
+    def epilogue(self) -> list[Operation]:
+        """What follows in the kernel."""
+        return epilogue_of(self.last, ())
+
+    @property
+    def to_output(self) -> list[Operation]:
+        """The operations that make the result of weights: the sum by them, and its rounding, if that is next."""
+        return [self.last, *(op for op in self.epilogue[:1] if all(isinstance(s, FLOAT_CASTS) for s in steps_of(op)))]
+
+    def shown(self) -> list[SSAValue]:
         """Scores, or what is made of them, that others use, too."""
-        made = [op.results[0] for op in (self.scores, *self.middle)]
-        return (v for v in made if any(use.operation not in self.inside for use in v.uses))
+        return [v for v in self.made if _is_used(v, self.inside)]
+
+    def kernel(self, more: Sequence[SSAValue]) -> OutlinedKernel | None:
+        """The kernel; its last results are ``more`` of the values that it makes."""
+        own, copies = [self.last, *self.epilogue], KernelCopies()
+        first, middle, last = (copies.nest(ops) for ops in ([self.scores], self.middle, own))
+        replaced = [op.results[0] for op in own if _is_used(op.results[0], {*own})]
+        results = [*replaced, *(v for v in more if v not in replaced)]
+        nests = [(first, first[0]), (middle, copies.made(self.weights)), (last, last[0])]
+        name = "fused_attention_kept" if more else "fused_attention"
+        axes, inside = AxisLabels([*first, *middle, *last]), self.inside | {*own}
+        kernel = OutlinedKernel.of(name, axes, nests, [copies.of[v] for v in results], results, inside)
+        copies.drop()
+        return kernel
 
 
 def _attentions(last: Operation) -> Iterable[_Attention]:
@@ -168,98 +192,63 @@ def _attentions(last: Operation) -> Iterable[_Attention]:
                 yield _Attention(scores, tuple(middle), last, weights)
 
 
-class _ForwardKernel:
-    """The kernel of an attention; ``output`` is the sum by weights, rounded if nothing else is done with it."""
+def _is_used(value: SSAValue, inside: set[Operation]) -> bool:
+    """Whether others use a value."""
+    return any(use.operation not in inside for use in value.uses)
 
-    def __init__(self, found: _Attention) -> None:
-        self.found = found
-        self.epilogue = epilogue_of(found.last, ())
-        follows = self.epilogue[:1]
-        plain = [op for op in follows if all(isinstance(s, FLOAT_CASTS) for s in steps_of(op))]
-        self.output = (*plain, found.last)[0].results[0]
-        self.rows: list[SSAValue] = [op.results[0] for op in found.middle if reduces(op)]
 
-    def build(self, more: Sequence[SSAValue]) -> OutlinedKernel | None:
-        """The kernel; its last results are ``more`` of the values that it makes."""
-        found, copies = self.found, KernelCopies()
-        first, middle, last = list[Operation](), list[Operation](), list[Operation]()
-        copies.add(found.scores, first)
-        for op in found.middle:
-            copies.add(op, middle)
-        for op in (found.last, *self.epilogue):
-            copies.add(op, last)
-        own = {found.last, *self.epilogue}
-        made: list[SSAValue] = [op.results[0] for op in (found.last, *self.epilogue)]
-        replaced = [v for v in made if any(use.operation not in own for use in v.uses)]
-        results: list[SSAValue] = [*replaced, *(v for v in more if v not in replaced)]
-        axes = AxisLabels([*first, *middle, *last])
-        whole = cast(Operation, copies.of[found.weights].owner)
-        nests = [(first, first[0]), (middle, whole), (last, cast(Operation, copies.of[found.last.results[0]].owner))]
-        name = "fused_attention_kept" if more else "fused_attention"
-        kernel = OutlinedKernel.of(name, axes, nests, [copies.of[v] for v in results], results, found.inside | own)
-        copies.drop()
-        return kernel
+# --- the backward -----------------------------------------------------------------------------------------------------
 
 
 class _BackwardKernel:
     """The kernel of an attention's backward."""
 
-    def __init__(self, forward: _ForwardKernel, saved: SavedValues, again: bool) -> None:
-        self.forward, self.found, self.saved, self.again = forward, forward.found, saved, again
-        self.ours = self.found.inside if saved.together else set[Operation]()
+    def __init__(self, found: _Attention, saved: SavedValues, again: bool) -> None:
+        self.found, self.saved, self.again = found, saved, again
+        self.ours = found.inside if saved.together else set[Operation]()
 
     def build(self, copies: KernelCopies) -> OutlinedKernel | None:
         """The kernel, if all that reads weights, or what is made of them, belongs to it."""
-        shown = self._shown()
+        found, shown = self.found, self._shown()
         region = self._region(shown) if shown else None
-        if shown is None or region is None:
-            return None
-        if self.again and any(indirect_operands(op) for op in self.found.middle):
+        if shown is None or region is None or (self.again and any(map(indirect_operands, found.middle))):
             return None
         gradient, between, total, outputs = region
         if not self.again:  # what weights are multiplied with that are given is another kernel
             outputs = [op for op in outputs if depends_on(op.operands[:2], {gradient})]
         chains = [[op, *epilogue_of(op, outputs)] for op in outputs]
-        scores, grads, maps = list[Operation](), list[Operation](), list[Operation]()
-        result: list[Operation] = []  # the forward's, of which only the axes are of use
-        if self.again:
-            self._copy_forward(copies, scores, maps)
-            for op in self._of_output():
-                copies.add(op, result)
+        scores, maps, result = list[Operation](), list[Operation](), list[Operation]()
+        if self.again:  # of the result only the axes are of use
+            copies.of |= {v: self.saved.get(v) for v in found.rows}
+            scores = copies.nest([found.scores])
+            maps = copies.nest(op for op in found.middle if not reduces(op))
+            result = copies.nest(found.to_output)
             copies.leaf = itself
             copies.of |= {value: copies.of[own] for value, own in shown.items()}
-        copies.add(gradient, grads)
-        for op in between:
-            copies.add(op, maps)
-        made = [list[Operation]() for _ in chains]
-        for chain, nest in zip(chains, made, strict=True):
-            for op in chain:
-                copies.add(op, nest)
-        first = [cast(Operation, copies.of[chain[0].results[0]].owner) for chain in chains]
-        axes = AxisLabels(op for op in copies.block.ops if loops_of(op) is not None)
-        row = cast(Operation, copies.of[total.results[0]].owner)
-        order = _order(axes, first, row) if self.again else [*range(len(first))]
-        if order is None:
-            return None
-        nests = [(grads, grads[0])]
+        grads = copies.nest([gradient])
+        maps += copies.nest(between)
+        made = [copies.nest(chain) for chain in chains]
+        axes, nests = AxisLabels(op for op in copies.block.ops if loops_of(op) is not None), [(grads, grads[0])]
         if self.again:
-            delta = self._delta(copies, axes, grads[0], result, row)
-            if delta is None:
+            row = copies.made(total.results[0])
+            order = _order(axes, [nest[0] for nest in made], row)
+            delta = None if order is None else self._delta(copies, axes, grads[0], result, row)
+            if order is None or delta is None:
                 return None
+            chains, made = [chains[i] for i in order], [made[i] for i in order]
             axes.add(delta)
             row.results[0].replace_all_uses_with(delta.results[0])
             for op in reversed(result):
                 Rewriter.erase_op(op)
             nests = [([delta], delta), (scores, scores[0]), *nests]
-        whole = next((v.owner for i in order for v in first[i].operands[:2] if v.owner in maps), None)
+        whole = next((v.owner for nest in made for v in nest[0].operands[:2] if v.owner in maps), None)
         if not isinstance(whole, Operation):
             return None
-        nests += [(maps, whole), *((made[i], first[i]) for i in order)]
-        inside = {op for i in order for op in chains[i]}
-        replaced = [r for i in order for op in chains[i] if _is_used(r := op.results[0], inside)]
-        return OutlinedKernel.of(
-            "fused_attention_backward", axes, nests, [copies.of[v] for v in replaced], replaced, inside
-        )
+        nests += [(maps, whole), *((nest, nest[0]) for nest in made)]
+        inside = {op for chain in chains for op in chain}
+        replaced = [op.results[0] for chain in chains for op in chain if _is_used(op.results[0], inside)]
+        results = [copies.of[v] for v in replaced]
+        return OutlinedKernel.of("fused_attention_backward", axes, nests, results, replaced, inside)
 
     # --- what belongs to it --------------------------------------------------------------------------------
 
@@ -268,10 +257,10 @@ class _BackwardKernel:
 
         None if it shall compute that again although anybody else reads it.
         """
-        made = [op.results[0] for op in (self.found.scores, *self.found.middle)]
+        made, used = self.found.made, self.found.shown()
         if self.saved.together:
-            return {v: v for v in self.found.used_elsewhere()}
-        if self.again and not all(map(self._is_for_backward, self.found.used_elsewhere())):
+            return {v: v for v in used}
+        if self.again and not all(map(self._is_for_backward, used)):
             return None
         found: dict[SSAValue, SSAValue] = {}
         for arg, value in self.saved.source.items():
@@ -302,15 +291,13 @@ class _BackwardKernel:
         A contraction that it reads, too; elementwise operations, and the one sum among them; three contractions last.
         """
         size = volume(shape_of(self.found.weights))
-        between: dict[Operation, None] = {}
-        grads: dict[Operation, None] = {}
-        outputs: dict[Operation, None] = {}
-        known = dict.fromkeys(shown)
-        work = [*shown]
+        between, grads, outputs = dict[Operation, None](), dict[Operation, None](), dict[Operation, None]()
+        known, work = dict.fromkeys(shown), [*shown]
 
-        def include(op: Operation) -> None:
-            between[op] = known[op.results[0]] = None
-            work.append(op.results[0])
+        def include(ops: Iterable[Operation], kind: dict[Operation, None]) -> None:
+            for op in ops:
+                kind[op] = known[op.results[0]] = None
+                work.append(op.results[0])
 
         while work:
             value = work.pop()
@@ -321,14 +308,12 @@ class _BackwardKernel:
                 if loops.is_contraction:
                     outputs[op] = None
                     continue
-                include(op)
+                include([op], between)
                 for other in [v for v in op.operands[:-1] if v not in known]:
                     found = contractions_behind(other, known=known) if volume(shape_of(other)) == size else []
                     for contraction, made in found:
-                        grads[contraction] = known[contraction.results[0]] = None
-                        work.append(contraction.results[0])
-                        for each in made:
-                            include(each)
+                        include([contraction], grads)
+                        include(made, between)
         sums = [op for op in between if reduces(op)]
         plain = all(isinstance(s, (arith.AddfOp, *FLOAT_CASTS)) for op in sums for s in steps_of(op))
         if len(grads) != 1 or len(sums) != 1 or len(outputs) != 3 or not plain or outputs.keys() & grads.keys():
@@ -336,19 +321,6 @@ class _BackwardKernel:
         return next(iter(grads)), in_block_order(between), sums[0], in_block_order(outputs)
 
     # --- what is made for it -------------------------------------------------------------------------------
-
-    def _copy_forward(self, copies: KernelCopies, scores: list[Operation], maps: list[Operation]) -> None:
-        """Copy scores, and what makes weights of them and of the maximum and the sum of each row."""
-        copies.of |= {v: self.saved.get(v) for v in self.forward.rows}
-        copies.add(self.found.scores, scores)
-        for op in self.found.middle:
-            if not reduces(op):
-                copies.add(op, maps)
-
-    def _of_output(self) -> list[Operation]:
-        """The operations that make the forward's result of weights."""
-        rounds = self.forward.epilogue[:1] if self.forward.output is not self.found.last.results[0] else []
-        return [self.found.last, *rounds]
 
     def _delta(
         self, copies: KernelCopies, axes: AxisLabels, grads: Operation, result: Sequence[Operation], row: Operation
@@ -363,7 +335,7 @@ class _BackwardKernel:
             return None
         number = list(grads.operands[:2]).index(values)
         axes.tie((grads, axes.loops[grads].reads[number][1]), (last, axes.loops[last].reads[1 - weights][1]))
-        output, gradient = self.saved.get(self.forward.output), grads.operands[1 - number]
+        output, gradient = self.saved.get(self.found.to_output[-1].results[0]), grads.operands[1 - number]
         of_output, of_gradient = axes.result(result[-1]), axes.reads(grads, 1 - number)
         if {*of_output} != {*of_gradient} or not {*axes.result(row)} <= {*of_output}:
             return None
@@ -372,16 +344,9 @@ class _BackwardKernel:
 
 def _order(axes: AxisLabels, made: Sequence[Operation], row: Operation) -> list[int] | None:
     """Which contractions give gradients of values, of queries, which alone sum what ``row`` does, and of keys."""
-    along = [bool(axes.reduced(op) & axes.reduced(row)) for op in made]
-    if along.count(True) != 1:
+    queries = [op for op in made if axes.reduced(op) & axes.reduced(row)]
+    if len(queries) != 1:
         return None
-    queries = along.index(True)
-    left = set(made[queries].operands[:2])
-    others = [i for i in range(3) if i != queries]
-    keys = [i for i in others if any(v in left and v.owner in axes.loops for v in made[i].operands[:2])]
-    return [i for i in others if i not in keys] + [queries, *keys] if len(keys) == 1 else None
-
-
-def _is_used(value: SSAValue, inside: set[Operation]) -> bool:
-    """Whether others use a value."""
-    return any(use.operation not in inside for use in value.uses)
+    left = {v for v in queries[0].operands[:2] if v.owner in axes.loops}
+    ranks = [1 if op is queries[0] else 2 * any(v in left for v in op.operands[:2]) for op in made]
+    return sorted(range(len(made)), key=ranks.__getitem__) if sorted(ranks) == [0, 1, 2] else None

@@ -7,7 +7,7 @@ of: a mask made of the indices along two axes is recomputed in each kernel that 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, cast
 
 from xdsl.dialects import arith
@@ -64,6 +64,17 @@ class KernelCopies:
         self.block.add_op(copy)
         nest.append(copy)
         return copy
+
+    def nest(self, ops: Iterable[Operation]) -> list[Operation]:
+        """The copies of operations, and what is rematerialised for them, as a new loop nest."""
+        nest: list[Operation] = []
+        for op in ops:
+            self.add(op, nest)
+        return nest
+
+    def made(self, value: SSAValue) -> Operation:
+        """The operation that makes the copy of a value."""
+        return cast(Operation, self.of[value].owner)
 
     def drop(self) -> None:
         """Erase the copies that are in no kernel."""

@@ -13,7 +13,7 @@ from hybridc.compile import pipeline
 from hybridc.gluon.nn import HybridLambda
 from hybridc.ir.attention.attention_kernel import attention_backward_of, attention_of
 from hybridc.lower.triton import triton_kernel_cache
-from hybridc.lower.triton.attention_launches import AttentionTile, launches_of_attention_backward
+from hybridc.lower.triton.attention_launches import AttentionTile, launches_of_attention
 from hybridc.lower.triton.triton_kernel_cache import TritonKernelCache
 from hybridc.transforms.kernels import tile_blocks
 from tests.lower.evaluate import Evaluator
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.triton
 RNG = np.random.default_rng(23)
 TOLERANCE = {"float16": 1e-2, "float32": 4e-6, "float64": 1e-13}
 # Blocks so small that there are several of rows and of keys.
-SMALL = ((AttentionTile(16, 16, 4, 1),), (AttentionTile(16, 16, 4, 1),))
+SMALL = (AttentionTile(16, 16, 4, 1),)
 
 
 def normal(*shape, dtype="float32"):
@@ -65,9 +65,9 @@ def call(module, runs, arrays, gradient):
 
 
 def by_triton(module, tiles=None):
-    """Runs kernels by their functions, the backward with these tiles."""
+    """Runs kernels by their functions, attentions with these tiles."""
     return Interpreted(
-        module, lambda k, s: (tiles and launches_of_attention_backward(k, s, tiles)) or TritonKernelCache().of(k, s)
+        module, lambda k, s: (tiles and launches_of_attention(k, s, tiles)) or TritonKernelCache().of(k, s)
     )
 
 
@@ -271,16 +271,13 @@ def test_wide_offsets(monkeypatch):
     monkeypatch.setattr(tile_blocks, "NARROW", 1)
     arrays, gradient = [normal(2, n, 8) for n in (20, 33, 33)], normal(2, 20, 8)
     (kernel,) = fused(lowered(plain, arrays))
-    assert [p.function.source.count("int64") for p in launches_of_attention_backward(kernel, {}).kernel_launches] == [
-        3,
-        3,
-    ]
+    assert [p.function.source.count("int64") for p in launches_of_attention(kernel, {}).kernel_launches] == [3, 3]
     agrees(plain, attend(*arrays, gradient, 0.25), arrays, gradient)
 
 
 def test_the_nests_one_after_the_other(monkeypatch):
     """What is too long for one program goes through memory, and is right there, too; and so is the definition."""
-    monkeypatch.setattr(triton_kernel_cache, "launches_of_attention_backward", lambda *_: None)
+    monkeypatch.setattr(triton_kernel_cache, "launches_of_attention", lambda *_: None)
     arrays, gradient = [normal(2, n, 8) for n in (20, 33, 33)], normal(2, 20, 8)
     module = lowered(plain, arrays)
     assert len(fused(module)) == 1

@@ -9,13 +9,12 @@ import pytest
 
 from hybridc.ir.attention.attention_kernel import attention_of
 from hybridc.lower.triton import triton_kernel_cache
-from hybridc.lower.triton.attention_launches import launches_of_attention, launches_of_attention_backward
+from hybridc.lower.triton.attention_launches import launches_of_attention
 from hybridc.lower.triton.triton_kernel_cache import TritonKernelCache
 from hybridc.random import generator
 from tests.lower.evaluate import Evaluator
 from tests.lower.llvm.guarded import native_kernels
 from tests.lower.triton.guarded import Interpreted
-from tests.lower.triton.test_attention import SMALL as FORWARD
 from tests.lower.triton.test_attention import lowered as predicted
 from tests.lower.triton.test_attention_backward import SMALL, TOLERANCE, call, fused, lowered
 from tests.slices import one_in
@@ -68,14 +67,10 @@ def agrees(function, want, arrays, gradient, tiles):
     kernels = native_kernels(module)
     assert len(fused(module)) == 1
     assert sum(attention_of(k) is not None for k in kernels) == 1
-    for forward, backward in tiles:
+    for sizes in tiles:
         ran = Interpreted(
             module,
-            lambda k, s, f=forward, b=backward: (
-                launches_of_attention(k, s, f)
-                or launches_of_attention_backward(k, s, b)
-                or TritonKernelCache().of(k, s)
-            ),
+            lambda k, s, t=sizes: launches_of_attention(k, s, t) or TritonKernelCache().of(k, s),
         )
         for got, expected in zip(call(module, ran, [*arrays, KEY], gradient), want, strict=True):
             limit = TOLERANCE[arrays[0].dtype.name] * max(1.0, np.abs(expected).max())
@@ -93,13 +88,13 @@ def test_any_sizes(rows, keys, dtype):
     arrays = [normal(2, n, 8, dtype=dtype) for n in (rows, keys, keys)]
     gradient = normal(2, rows, 8, dtype=dtype)
     want = attend(*arrays, gradient, factor((2, rows, keys), dtype))
-    agrees(thinned(), want, arrays, gradient, [(FORWARD, SMALL)])
+    agrees(thinned(), want, arrays, gradient, [SMALL])
 
 
 def test_large_blocks():
     arrays, gradient = [normal(2, n, 16) for n in (40, 72, 72)], normal(2, 40, 16)
     want = attend(*arrays, gradient, factor((2, 40, 72), "float32"))
-    agrees(thinned(), want, arrays, gradient, [((), None)])
+    agrees(thinned(), want, arrays, gradient, [()])
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
@@ -116,7 +111,7 @@ def test_causal(dtype):
     arrays, gradient = [normal(2, 48, 8, dtype=dtype) for _ in range(3)], normal(2, 48, 8, dtype=dtype)
     hidden = np.arange(48) > np.arange(48)[:, None]
     want = attend(*arrays, gradient, factor((2, 48, 48), dtype), hidden=hidden)
-    agrees(function, want, arrays, gradient, [(FORWARD, SMALL)])
+    agrees(function, want, arrays, gradient, [SMALL])
     (forward,) = [a for a in map(attention_of, native_kernels(lowered(function, arrays))) if a is not None]
     assert forward.hidden == 0
 
@@ -130,7 +125,7 @@ def test_heads_and_numbers_along_some_axes():
         return F.linalg.gemm2(F.Dropout(weights, p=0.25, axes=(2,)), v)
 
     want = attend(*arrays, gradient, factor((2, 3, 1, 40), "float32"))
-    agrees(function, want, arrays, gradient, [(FORWARD, SMALL)])
+    agrees(function, want, arrays, gradient, [SMALL])
 
 
 def test_layers_share_kernels_and_have_draws_of_their_own():
@@ -145,7 +140,7 @@ def test_layers_share_kernels_and_have_draws_of_their_own():
     first = attend(*arrays[:3], gradient, one)[0]
     result, d_first, dk2, dv2 = attend(first, *arrays[3:], gradient, other)
     _, dq, dk, dv = attend(*arrays[:3], d_first, one)
-    agrees(function, [result, dq, dk, dv, dk2, dv2], arrays, gradient, [(FORWARD, SMALL)])
+    agrees(function, [result, dq, dk, dv, dk2, dv2], arrays, gradient, [SMALL])
 
 
 def test_prediction_and_training_alike():
@@ -160,8 +155,7 @@ def test_prediction_and_training_alike():
 
 def test_the_nests_one_after_the_other(monkeypatch):
     """What is too long for one program goes through memory, and is right there, too; and so is the definition."""
-    for name in ("launches_of_attention", "launches_of_attention_backward"):
-        monkeypatch.setattr(triton_kernel_cache, name, lambda *_: None)
+    monkeypatch.setattr(triton_kernel_cache, "launches_of_attention", lambda *_: None)
     arrays, gradient = [normal(2, n, 8) for n in (20, 33, 33)], normal(2, 20, 8)
     module = lowered(thinned(), arrays)
     assert len(fused(module)) == 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hybridc.lower.triton.attention_launches import launches_of_attention_backward
+from hybridc.lower.triton.attention_launches import launches_of_attention
 from hybridc.tools.triton_report import AMD_MI300, NVIDIA_A100, NVIDIA_H100, SHARED, fitting, report
 from tests.lower.triton.test_attention import causal, masked, plain
 from tests.lower.triton.test_attention_backward import fused, lowered
@@ -33,7 +33,7 @@ def kernel_launches(function, size, dtype):
     if function is masked:
         arrays.append(np.ones((1, 2048, 2048), dtype))
     (kernel,) = fused(lowered(function, arrays))
-    return launches_of_attention_backward(kernel, {}).kernel_launches
+    return launches_of_attention(kernel, {}).kernel_launches
 
 
 @pytest.fixture(scope="module")
