@@ -223,5 +223,5 @@ def test_a_program_of_numpy_can_be_read(monkeypatch):
     """A loop over tiles that calls a function for each nest."""
     program = lowered(monkeypatch, "numpy", CASES["plain"], CASES["plain"].arrays("float32")[0], 0)
     source = program.programs["forward"].source
-    assert "3 nests over a grid of 8x16 in tiles of 1x8" in source
+    assert "3 loop nests over a grid of 8x16 in tiles of 1x8" in source
     assert "        nest1(x0[a0 : a0 + 1, a1 : a1 + 8], x1[a0 : a0 + 1], t0)\n" in source
