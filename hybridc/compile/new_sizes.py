@@ -157,7 +157,7 @@ def _lines(trace: Trace) -> list[str]:
 
 
 def _moved(before: Sequence[str], now: Sequence[str]) -> dict[str, str] | None:
-    """What lines are called now; None if nodes that were in one line are in several."""
+    """The new location of each line that moved; None if nodes that were in one line are in several."""
     moved: dict[str, str] = {}
     for was, is_ in zip(before, now, strict=True):
         if moved.setdefault(was, is_) != is_:
@@ -205,7 +205,7 @@ _KINDS: OrderedDict[tuple[Any, ...], _Kind] = OrderedDict()
 
 
 def _kind(key: tuple[Any, ...]) -> _Kind:
-    """What is known of the traces with a key."""
+    """The kind of the traces with a key, now the last used."""
     with _LOCK.current:
         kind = _KINDS.setdefault(key, _Kind())
         _KINDS.move_to_end(key)

@@ -132,7 +132,7 @@ def _divisors(number: int) -> list[int]:
 
 
 def inner_values(kernel: Kernel) -> list[SSAValue]:
-    """What loop nests make for each other alone."""
+    """The values that loop nests make for each other alone."""
     outside = set(kernel.results)
     read = [{r.value for s in nest.ops for r in s.reads} for nest in kernel.nests]
     made = [(i, s.result) for i, nest in enumerate(kernel.nests) for s in nest.ops]
@@ -264,7 +264,7 @@ class _TileCopy:
         Rewriter.replace_op(op, arith.IndexCastOp(argument, IndexType()))
 
     def _scaffold(self, value: SSAValue, kind: Attribute) -> SSAValue:
-        """What an operation begins with, or a number everywhere, in a tensor of this type."""
+        """A copy of an initial or constant tensor, with this type."""
         op = cast(Operation, value.owner)
         operands = [self._scaffold(v, kind if isinstance(v.type, TensorType) else v.type) for v in op.operands]
         copy = _copy(op, operands, kind)

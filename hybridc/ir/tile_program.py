@@ -33,7 +33,7 @@ Where a statement of the target is about a whole *tile* of elements, the program
 A value is a tile of the dimensions that it follows, and values broadcast. Code runs the program once for each tile of
 the *grid*; a sweep over axes is a *loop* over tiles, of all of them or of a *piece*, from one to the next of which
 values are carried. A reduction may also go over what other tiles of the grid have: into memory where all of them add,
-or into partial results, one for each tile (or, if several tiles of the grid are walked for one index of the first axis,
+or into partial results, one for each tile (or, if several tiles of the grid are run for one index of the first axis,
 for that).
 
 A contraction is of two-dimensional tiles, and adds up in a third. Its statements say *on* which dimensions their tile

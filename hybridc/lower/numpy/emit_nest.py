@@ -335,7 +335,7 @@ class NestEmitter:
         return same and inside == (len(dims) - 1,) and rows >= MANY_ROWS and 1 < dims[-1] <= NARROW
 
     def _subscripts(self, inside: Axes, count: int) -> str:
-        """What ``np.einsum`` sums, of arrays that all have the axes of a tile."""
+        """The subscripts of ``np.einsum``, for arrays that all have the axes of a tile."""
         letters = "ijklmnopqrst"[: len(self.loops.dims) - self.loops.loop]
         kept = "".join(c for a, c in enumerate(letters) if a not in inside)
         return f'"{",".join([letters] * count)}->{kept}"'

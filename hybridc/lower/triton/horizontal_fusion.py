@@ -1,6 +1,6 @@
 """Equal functions of a kernel, each on small arrays of its own, as one launch: the update of many weights, say.
 
-To begin a launch takes as long as to walk through a small array. Each program finds out by its program id whose
+To begin a launch takes as long as to process a small array. Each program finds out by its program id whose
 elements it has, and takes that one's pointers and sizes.
 """
 

@@ -239,7 +239,7 @@ class _FunctionText:
                 printer.places(i, f"{first} + ")
 
     def _range(self, i: int) -> tuple[str, str]:
-        """Write between which elements tiles are walked."""
+        """The range of elements that a loop over tiles covers."""
         w, dim, bound = self.w, self.printer.dims[i], self.launch.program.tiles[i].bound
         if self.launch.program.tiles[i].walk == "piece":
             begin = w.let("begin", f"piece_number * {self.piece}")

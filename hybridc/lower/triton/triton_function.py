@@ -67,7 +67,7 @@ class TritonFunction:
 
 @dataclass(frozen=True)
 class Elements:
-    """What a function does whose programs take ``BLOCK`` elements each, one block after the other.
+    """The body of a function whose programs take ``BLOCK`` elements each, one block after the other.
 
     There are ``count`` of them, in the function's words ``extent``. Its ``lines`` follow from the program's number,
     which they call ``program``, and from the parameters; ``helpers`` are functions that they call. If there may be a

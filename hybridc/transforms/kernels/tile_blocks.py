@@ -299,7 +299,7 @@ class TileStatements(BodyStatements):
         )
 
     def _base(self, pair: OnlinePair, peak: str) -> str:
-        """What powers are taken less: of minus infinity less itself nothing is known."""
+        """The value to subtract from exponents: the peak, or 0 if that is minus infinity, which less itself is NaN."""
         kind = kind_of(pair.first.result)
         lowest = self.map("arith.cmpf oeq", peak, self.constant(-math.inf, kind), kind="i1")
         return self.map("arith.select", lowest, self.constant(0.0, kind), peak, kind=kind)

@@ -23,7 +23,7 @@ DIFFERENCE = BODIES[2][3]
 
 
 def kernel_of(domains, chained=()):
-    """A kernel with a loop nest for each domain, the same maps in all; nests that are ``chained`` read the one before."""
+    """A kernel with a loop nest for each domain, the same maps in all; ``chained`` ones read the one before."""
     writer = Writer(domains=list(domains))
     made = []
     for nest, domain in enumerate(domains):
