@@ -118,12 +118,12 @@ def _time(tile: MatmulTile, parts: int, sizes: tuple[int, int, int, int], size: 
     busy = min(1.0, math.sqrt(area / FULL[size]))
     multiply = 2 * area * tile.k / (speed * busy)
     read = (tile.m + tile.n) * tile.k * size / GPU.read
-    beside = min(math.ceil(programs / GPU.multiprocessors), GPU.threads // (GPU.warp * tile.warps), 4)
-    wait = GPU.latency / (tile.stages - 1) / beside
+    resident = min(math.ceil(programs / GPU.multiprocessors), GPU.threads // (GPU.warp * tile.warps), 4)
+    wait = GPU.latency / (tile.stages - 1) / resident
     rounds = math.ceil(programs / GPU.multiprocessors)
     # What is hidden is not hidden entirely: of configs that only wait, the one with the least to do is the fastest.
     step = max(multiply, read, wait) + (multiply + read + wait) / 10
-    time = rounds * (steps * step + GPU.latency / beside)
+    time = rounds * (steps * step + GPU.latency / resident)
     if parts > 1:
         time += GPU.launch + 8 * parts * m * n * batches / GPU.memory
     return time
