@@ -70,10 +70,10 @@ def _enabled() -> bool:
 class _Family:
     """Kernels, and calls of them, for all sizes for which the compiler would form the same.
 
-    ``numbers`` are the integers of the trace, some of them symbolic; the free ones are at ``places``. ``varying`` are
-    those with which the code of the kernels varies: the leading sizes of arguments, and what has varied so far; code
-    for other sizes is other code, but gives the same results to the bit. ``where`` are the users' lines of the nodes.
-    The ``planning`` knows of the kernels what is the same at all sizes.
+    ``numbers`` are the integers of the trace, some of them symbolic; ``places`` are the indices of the free ones.
+    ``varying`` are those with which the code of the kernels varies: the leading sizes of arguments, and what has varied
+    so far; code for other sizes is other code, but gives the same results to the bit. ``where`` are the users' lines of
+    the nodes. The ``planning`` knows of the kernels what is the same at all sizes.
     """
 
     sizes: Sizes
@@ -92,8 +92,8 @@ class _Family:
         values = self.sizes.at([numbers[place] for place in self.places.values()])
         if values is None or not self.sizes.hold(values):
             return None
-        told = (n.at(values) if is_size(n) else n for n in self.numbers)
-        return values if all(a == b for a, b in zip(told, numbers, strict=True)) else None
+        expected = (n.at(values) if is_size(n) else n for n in self.numbers)
+        return values if all(a == b for a, b in zip(expected, numbers, strict=True)) else None
 
     def graph(self, traced: Traced, values: Sequence[int]) -> CompiledGraph | None:
         """The graph of a trace for which the sizes have these values; None if its lines are not as they were."""
@@ -157,7 +157,7 @@ def _lines(trace: Trace) -> list[str]:
 
 
 def _moved(before: Sequence[str], now: Sequence[str]) -> dict[str, str] | None:
-    """What lines are called now; None if nodes that were in one line are in several."""
+    """The new location of each line that moved; None if nodes that were in one line are in several."""
     moved: dict[str, str] = {}
     for was, is_ in zip(before, now, strict=True):
         if moved.setdefault(was, is_) != is_:
@@ -205,7 +205,7 @@ _KINDS: OrderedDict[tuple[Any, ...], _Kind] = OrderedDict()
 
 
 def _kind(key: tuple[Any, ...]) -> _Kind:
-    """What is known of the traces with a key."""
+    """The kind of the traces with a key, now the last used."""
     with _LOCK.current:
         kind = _KINDS.setdefault(key, _Kind())
         _KINDS.move_to_end(key)

@@ -111,7 +111,7 @@ def llvm_kernels() -> tuple[ModulePass, ...]:
 def llvm_plan(kernel_cache: KernelCache | None = None) -> tuple[ModulePass, ...]:
     """llvm target: from kernels to a memory plan.
 
-    ``codes`` compile the kernels, whose results the emitter needs.
+    ``kernel_cache`` compiles the kernels, whose results the emitter needs.
     """
     from hybridc.lower.llvm.schedule_regions import ScheduleRegions
 
@@ -129,7 +129,7 @@ def triton_kernels() -> tuple[ModulePass, ...]:
 
 
 def triton_plan(kernel_cache: TritonKernelCache | None = None) -> tuple[ModulePass, ...]:
-    """triton target: from kernels to a memory plan; ``codes`` compile the kernels for the emitter."""
+    """triton target: from kernels to a memory plan; ``kernel_cache`` compiles the kernels for the emitter."""
     from hybridc.lower.llvm.schedule_regions import ScheduleRegions
     from hybridc.lower.triton.triton_kernel_cache import TritonKernelCache
 
@@ -181,7 +181,7 @@ def run(
     """Run passes on a module; verify, dump or print after each as the options say.
 
     ``after`` are the passes that were run before it on the same level. A module with symbolic sizes is verified once
-    these are put in place: xDSL's verifiers want numbers.
+    these are put in place: xDSL's verifiers want integers.
     """
     _require_passes(OPTIONS.print_after)
     ctx = Context()

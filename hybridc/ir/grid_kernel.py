@@ -1,4 +1,4 @@
-"""A kernel with several contractions, cut along its grid: what each of its nests computes at one tile is a kernel, too.
+"""A kernel with several contractions, cut along its grid: one tile of each of its loop nests is a kernel, too.
 
 ``hybrid.grid`` of such a kernel lists, for each of its nests, the axes that are its grid, in one order for all. What
 nests make for each other is made and read at the same point of the grid, so a tile of it needs no other one.
@@ -40,7 +40,7 @@ _INDEX = np.dtype(np.int64)
 
 
 def grid_axes(kernel: Kernel) -> tuple[Axes, ...]:
-    """For each nest the axes along which no point needs what a nest makes at another one.
+    """For each loop nest the axes along which no point needs what a nest makes at another one.
 
     First those that all operands of contractions follow, such as batches and heads.
     """
@@ -55,7 +55,7 @@ def grid_axes(kernel: Kernel) -> tuple[Axes, ...]:
 
 
 class _AxisNames:
-    """Which axes of nests are one: those that follow a dimension of what one nest makes and another reads."""
+    """Which axes of loop nests are one: those that follow a dimension of what one nest makes and another reads."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.same: dict[tuple[int, int], tuple[int, int]] = {}
@@ -76,7 +76,7 @@ class _AxisNames:
 
 
 def _is_parallel(kernel: Kernel, nest: LoopNest, axis: int) -> bool:
-    """Whether a nest makes at each point along an axis what others read there, and reads each value in one way."""
+    """Whether a loop nest makes at each point along an axis what others read there, and reads each value in one way."""
     outside = {*kernel.results, *(r.value for n in kernel.nests if n is not nest for s in n.ops for r in s.reads)}
     if any(axis in s.reduced or s.indirect or (s.result in outside and axis not in s.axes) for s in nest.ops):
         return False
@@ -88,7 +88,7 @@ def _is_parallel(kernel: Kernel, nest: LoopNest, axis: int) -> bool:
 
 
 def _follow(nest: LoopNest, axis: int) -> bool:
-    """Whether both operands of a nest's contraction follow an axis."""
+    """Whether both operands of a loop nest's contraction follow an axis."""
     return nest.contraction is None or all(axis in r.axes for r in nest.contraction.reads)
 
 
@@ -132,7 +132,7 @@ def _divisors(number: int) -> list[int]:
 
 
 def inner_values(kernel: Kernel) -> list[SSAValue]:
-    """What nests make for each other alone."""
+    """The values that loop nests make for each other alone."""
     outside = set(kernel.results)
     read = [{r.value for s in nest.ops for r in s.reads} for nest in kernel.nests]
     made = [(i, s.result) for i, nest in enumerate(kernel.nests) for s in nest.ops]
@@ -159,7 +159,7 @@ class GridIndex:
 
 @dataclass(frozen=True, eq=False)
 class TileKernel:
-    """A nest at one tile of the grid, as a kernel.
+    """One tile of a loop nest, as a kernel of its own.
 
     Its ``arguments`` and ``results`` are those values of the whole kernel; ``dims`` say, for each of them, which
     dimension follows each axis of the grid, if one does.
@@ -172,7 +172,7 @@ class TileKernel:
 
 
 def tile_kernels(kernel: Kernel, nests: Sequence[LoopNest], tile: Shape) -> list[TileKernel]:
-    """The nests of a kernel, or parts of these, at a tile of its grid, which has so many points along each axis."""
+    """The loop nests of a kernel, or parts of these, at a tile of its grid with so many points along each axis."""
     return [_TileCopy(kernel, nests, number, tile).made() for number in range(len(nests))]
 
 
@@ -195,7 +195,7 @@ def _index(b: ScalarBuilder, sofar: Element) -> Element:
 
 
 class _TileCopy:
-    """Copies the operations of a nest for a tile."""
+    """Copies the operations of a loop nest for a tile."""
 
     def __init__(self, kernel: Kernel, nests: Sequence[LoopNest], number: int, tile: Shape) -> None:
         self.kernel, self.nest, self.number = kernel, nests[number], number
@@ -264,7 +264,7 @@ class _TileCopy:
         Rewriter.replace_op(op, arith.IndexCastOp(argument, IndexType()))
 
     def _scaffold(self, value: SSAValue, kind: Attribute) -> SSAValue:
-        """What an operation begins with, or a number everywhere, in a tensor of this type."""
+        """A copy of an initial or constant tensor, with this type."""
         op = cast(Operation, value.owner)
         operands = [self._scaffold(v, kind if isinstance(v.type, TensorType) else v.type) for v in op.operands]
         copy = _copy(op, operands, kind)

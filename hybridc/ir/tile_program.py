@@ -33,7 +33,7 @@ Where a statement of the target is about a whole *tile* of elements, the program
 A value is a tile of the dimensions that it follows, and values broadcast. Code runs the program once for each tile of
 the *grid*; a sweep over axes is a *loop* over tiles, of all of them or of a *piece*, from one to the next of which
 values are carried. A reduction may also go over what other tiles of the grid have: into memory where all of them add,
-or into partial results, one for each tile (or, if several tiles of the grid are walked for one index of the first axis,
+or into partial results, one for each tile (or, if several tiles of the grid are run for one index of the first axis,
 for that).
 
 A contraction is of two-dimensional tiles, and adds up in a third. Its statements say *on* which dimensions their tile
@@ -100,7 +100,7 @@ Number = int | float | bool
 
 @dataclass(frozen=True)
 class Factor:
-    """A product: a number, sizes of axes that are known at run time only, and a stride that the code is given."""
+    """A product of an integer, sizes of axes that are known at run time only, and a stride that the code is given."""
 
     number: int = 1
     sizes: Axes = ()
@@ -194,7 +194,7 @@ class TileGather:
 
 @dataclass(frozen=True)
 class TileMap:
-    """An operation of ``arith`` or ``math``; the predicate of a comparison stands behind its name.
+    """An operation of ``arith`` or ``math``; the predicate of a comparison follows its name.
 
     A ``rough`` one need be no more exact than half precision.
     """
@@ -226,9 +226,9 @@ class TileInside:
 
 @dataclass(frozen=True)
 class TileReduce:
-    """Elements combined over axes, from a number on.
+    """A reduction: elements combined over axes, beginning with a scalar.
 
-    Along the innermost ``carried`` loops of the sweep the result so far is a number. ``into`` is where it goes; if it
+    Along the innermost ``carried`` loops of the sweep the result so far is a scalar. ``into`` is where it goes; if it
     ``accumulates`` there, memory holds a partial result, which begins with ``start`` at each index of the parallel
     axes, or in each piece if the buffer holds partial results. The terms of an ``ordered`` one are added in order. What
     the operand of a ``filled`` one has beyond the last elements counts for nothing by itself.
@@ -256,7 +256,7 @@ class TileReduce:
 
 @dataclass(frozen=True)
 class TileContract:
-    """Products of two values, added up over axes that both have, and to an ``accumulator``, if there is one.
+    """A contraction: products of two values, summed over axes that both have, and added to an ``accumulator``, if any.
 
     Where a tile has no elements along these axes, the values are zero. ``rounded`` says that factors of single
     precision may lose what tensor cores do not multiply.
@@ -302,9 +302,9 @@ class TileCount:
 
 @dataclass(frozen=True)
 class TileCarry:
-    """A value that the loop which follows carries from tile to tile: a number at first, along axes.
+    """A value that the loop which follows carries from tile to tile: initially a scalar, broadcast along axes.
 
-    Of axes that the loop walks, it has an element for each place of a tile.
+    Of axes that the loop walks, it has an element for each index of a tile.
     """
 
     name: str
@@ -320,7 +320,7 @@ class TileCarry:
 
 @dataclass(frozen=True)
 class TileUpdate:
-    """What a carried value is from here on."""
+    """The new value of a carried value."""
 
     name: str
     value: str
@@ -400,7 +400,7 @@ class TileBound:
 class TileDim:
     """A dimension of tiles: elements of the index space of some axes, in row-major order.
 
-    A tile has ``block`` of them, a number or a parameter of the code. The others are made by other tiles of the
+    A tile has ``block`` of them, an integer or a parameter of the code. The others are made by other tiles of the
     ``grid``, or there are none (``whole``), or in a ``loop`` over all tiles (that a ``bound`` does not leave out), or
     in one over the tiles of a ``piece``, of which there are several; those of a ``range`` of the grid begin where a
     thread's range does. If ``masked``, tiles may reach beyond the last element. Tiles of the grid that are taken
@@ -481,7 +481,7 @@ class TileProgram:
         return None if None in found else math.prod(n for n in found if n is not None)
 
     def row_major(self, buffer: str, axes: Axes) -> Address:
-        """The element of a plain array whose dimensions are these axes, one after the other."""
+        """The element of a contiguous array whose dimensions are these axes, one after the other."""
         terms: list[tuple[int, Factor]] = []
         for i, axis in enumerate(axes):
             behind = axes[i + 1 :]
@@ -713,7 +713,7 @@ def verify(program: TileProgram) -> None:
 
 
 def faults(program: TileProgram) -> list[str]:
-    """What is wrong with a program; none if targets can print it."""
+    """The faults of a program; none if targets can print it."""
     return list(_faults(program))
 
 
@@ -871,7 +871,7 @@ DType = np.dtype[Any]
 
 @dataclass(frozen=True)
 class TileConfig:
-    """One way to launch a tile program: how large its blocks are, by their parameters, and the warps of a program.
+    """A launch config of a tile program: the sizes of its blocks, by their parameters, and the warps of a program.
 
     ``stages`` of loops overlap; ``shared`` are the bytes of shared memory that this is expected to take, if that is
     much.

@@ -11,6 +11,7 @@ import hybridc as mx
 from hybridc import autograd, op
 from hybridc.errors import RecompileError
 from hybridc.gluon import HybridBlock, SymbolBlock, nn
+from tests.function_blocks import Lambda
 
 HEADS = ((0,), (1,), (0, 1))
 SOFTMAX = 1 / (1 + np.e)
@@ -28,15 +29,6 @@ CASES = {
     ),
     "split": (lambda F, x: F.split(x * x, num_outputs=2, axis=0), [[0, 0], [0, 2], [0, 2]]),
 }
-
-
-class Lambda(HybridBlock):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def hybrid_forward(self, F, *args):
-        return self.function(F, *args)
 
 
 def variable(*values):

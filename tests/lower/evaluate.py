@@ -1,4 +1,4 @@
-"""What a function of the structured form computes, by NumPy: the meaning of each upstream operation, written down here.
+"""A function of the structured form, computed by NumPy: the meaning of each upstream operation, written down here.
 
 Independent of how the form is made: parallel loops run on whole arrays, reduction loops one iteration after the other.
 xDSL's own interpreter knows neither rounding to single precision nor unsigned operations nor indices.

@@ -97,7 +97,7 @@ def _call(module, kernel, inputs, op):
 
 
 def _clone(op, block, known):
-    """The operation in the kernel, behind the scaffolds that it begins from and the numbers in its body."""
+    """The operation in the kernel, after the scaffolds that it begins from and the scalars in its body."""
     free = [v for inner in op.walk() if inner is not op for v in inner.operands]
     for value in (*op.operands, *free):
         owner = value.owner

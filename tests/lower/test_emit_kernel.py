@@ -1,4 +1,4 @@
-"""What is written for single kernels: the text where it matters, and the results of rare cases."""
+"""NumPy sources of single kernels: the text where it matters, and the results of rare cases."""
 
 from __future__ import annotations
 
@@ -232,7 +232,7 @@ def test_tiles_are_smaller_where_there_are_more_arrays():
 
 
 def generic(body, inputs, result, more=""):
-    """A kernel of one elementwise stage over three elements, of these element types."""
+    """A kernel of one elementwise op over three elements, of these element types."""
     maps = ", ".join(["affine_map<(i) -> (i)>"] * (len(inputs) + 1))
     arguments = ", ".join(f"%x{i}: tensor<3x{t}>" for i, t in enumerate(inputs))
     names, types = ", ".join(f"%x{i}" for i in range(len(inputs))), ", ".join(f"tensor<3x{t}>" for t in inputs)

@@ -39,7 +39,7 @@ def run(module, rng):
 
 
 def nests(kernel):
-    """The operations of each nest, with the axes of their loops; and its domain."""
+    """The operations of each loop nest, with the axes of their loops; and its iteration space."""
     domains = [tuple(d.get_values()) for d in kernel.attributes["hybrid.domains"].data]
     found = [(domain, []) for domain in domains]
     for op in kernel.body.block.ops:

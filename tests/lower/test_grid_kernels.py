@@ -139,7 +139,7 @@ def lowered(monkeypatch, target, case, given, saved, grads=(0, 1, 2)):
 
 
 def grids(program):
-    """How many nests and tiles each kernel with a grid has."""
+    """How many loop nests and tiles each kernel with a grid has."""
     found = [analyse(f) for f in kernels(program.module).values() if not is_host(f)]
     how = (1, 3000) if program.target.name == "numpy" else (PARTS, 0)
     return {len(k.nests): k.grid_size // math.prod(tile_of(k, 3000, 4, *how)) for k in found if k.grid}
@@ -220,8 +220,8 @@ def test_the_same_bits_by_any_number_of_threads(monkeypatch, target, saved):
 
 
 def test_a_program_of_numpy_can_be_read(monkeypatch):
-    """A loop over tiles that calls a function for each nest."""
+    """A loop over tiles that calls a function for each loop nest."""
     program = lowered(monkeypatch, "numpy", CASES["plain"], CASES["plain"].arrays("float32")[0], 0)
     source = program.programs["forward"].source
-    assert "3 nests over a grid of 8x16 in tiles of 1x8" in source
+    assert "3 loop nests over a grid of 8x16 in tiles of 1x8" in source
     assert "        nest1(x0[a0 : a0 + 1, a1 : a1 + 8], x1[a0 : a0 + 1], t0)\n" in source

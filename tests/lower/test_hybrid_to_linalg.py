@@ -1,4 +1,4 @@
-"""What becomes of operators in the structured form; that it computes what they mean is in ``test_levels.py``."""
+"""Operators in the structured form; that it computes what they mean is in ``test_levels.py``."""
 
 from __future__ import annotations
 

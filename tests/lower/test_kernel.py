@@ -1,4 +1,4 @@
-"""What the analysis of kernels says about hand-written ones."""
+"""The analysis of hand-written kernels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the levels below the structured form do not allow is found."""
+"""Violations of the specification of levels below the structured form are found."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Panels that products multiply with: the same results, valid kernels, made once for each matrix."""
+"""Prepacked operands of matmuls: the same results, valid kernels, made once for each matrix."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.skipif(registers() is None, reason="this processor has 
 
 @pytest.fixture(autouse=True)
 def panels_for_one_product(monkeypatch):
-    """One product with many rows is enough, on every processor."""
+    """One matmul with many rows is enough, on every processor."""
     monkeypatch.setattr(choose_gemm, "FAST_FROM_SCRATCH", np.inf)
 
 
@@ -116,7 +116,7 @@ def test_parts_of_an_array(axis):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("rows", [ROWS, ROWS + 61])
 def test_native_code_agrees(dtype, rows):
-    """The panels and the product between forbidden pages, in pieces, for whole and for cut rows."""
+    """The panels and the matmul between forbidden pages, in pieces, for whole and for cut rows."""
     rng = np.random.default_rng(1)
     arrays = [rng.standard_normal(s).astype(dtype) for s in ((rows, 48), (4 * WIDTH, 48), (4 * WIDTH, 64))]
 

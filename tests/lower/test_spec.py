@@ -1,4 +1,4 @@
-"""What a level does not allow is found, after the pass that made it, with the user's line."""
+"""Violations of a level's specification are found, after the pass that made it, with the user's line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Products as kernels of their own, and merged: the same results, valid kernels, as few products as there can be."""
+"""Contractions as kernels of their own, and merged: the same results, valid kernels, the fewest contractions."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def run(module, seed):
 
 
 def check(module, *passes):
-    """Passes change no result, and leave valid kernels; products stand alone."""
+    """Passes change no result, and leave valid kernels; contractions stand alone."""
     before = run(module, 7)
     for each in passes:
         each.apply(Context(), module)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
 
 import hybridc as mx
 from hybridc.errors import VerifyError
@@ -24,7 +23,8 @@ from hybridc.transforms.kernels.schedule_register_tiles import (
     tile_program,
 )
 from tests.lower.llvm.test_gemm import contraction_kernel
-from tests.random_programs import FLOATS, INTEGERS, Net, programs
+from tests.lower.random_tile_programs import hold_to_specification
+from tests.random_programs import FLOATS, INTEGERS
 
 SOFTMAX = """\
 tile_program {
@@ -103,22 +103,7 @@ def test_programs_hold_to_their_specification(monkeypatch, name):
 
 @pytest.mark.parametrize("dtypes", [FLOATS, INTEGERS], ids=["floats", "integers"])
 def test_random_programs_hold_to_it(dtypes):
-    @settings(
-        max_examples=40,
-        deadline=None,
-        derandomize=True,
-        phases=[Phase.generate],
-        suppress_health_check=list(HealthCheck),
-    )
-    @given(program=programs(dtypes=dtypes))
-    def hold(program):
-        with pytest.MonkeyPatch.context() as patch:
-            inputs = [mx.nd.zeros(shape, dtype=dtype) for shape, dtype in program.inputs]
-            for each in made(patch, Net(program), *inputs):
-                assert faults(each) == []
-                assert repr(parse(str(each))) == repr(each)  # as text, since nan is not nan
-
-    hold()
+    hold_to_specification(dtypes, made)
 
 
 ROWS = """\

@@ -67,7 +67,7 @@ def test_scratch_that_is_understated(target):
 
 
 def multiplied(F, x):
-    """The second product reads what the first has made, and its result could have the same memory."""
+    """The second matmul reads what the first has made, and its result could have the same memory."""
     y = F.dot(x, x)
     return F.dot(F.dot(F.exp(y), y), x)
 

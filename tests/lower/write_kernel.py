@@ -1,4 +1,4 @@
-"""Kernels as text, written stage by stage; and random ones."""
+"""Kernels as text, written op by op; and random ones."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NEUTRAL = {"arith.addf": "0.0", "arith.maximumf": {"f32": "0xFF800000", "f64": "
 
 @dataclass
 class Named:
-    """A value of a kernel: the axes of its nest's domain that its dimensions follow."""
+    """A value of a kernel: the axes of the iteration space that its dimensions follow."""
 
     name: str
     axes: tuple[int, ...]
@@ -93,7 +93,7 @@ class Writer:
         return f"{result.name}_f"
 
     def map(self, reads, axes, body, nest=0):
-        """An elementwise stage."""
+        """An elementwise linalg op."""
         result = self._result(axes, nest)
         return self._generic(nest, reads, result, (), self._empty(result), body)
 

@@ -9,23 +9,7 @@ import pytest
 
 import hybridc as mx
 from hybridc.gluon import HybridBlock, nn
-
-
-class Lambda(HybridBlock):
-    """A function as a block."""
-
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def hybrid_forward(self, F, *args):
-        return self.function(F, *args)
-
-
-def hybrid(function):
-    net = Lambda(function)
-    net.hybridize()
-    return net
+from tests.function_blocks import Lambda, hybrid
 
 
 def as_list(result):

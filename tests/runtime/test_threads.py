@@ -19,6 +19,7 @@ from hybridc.lower.numpy import tile_threads as workers
 from hybridc.options import OPTIONS
 from hybridc.transforms.kernels import schedule_arrays
 from hybridc.transforms.kernels.schedule_arrays import ArrayMachine
+from tests.runtime.mixed_network import MixedNetwork, mixed_network
 
 THREADS, CALLS = 8, 200
 
@@ -30,26 +31,8 @@ def small_tiles(monkeypatch):
     monkeypatch.setattr(schedule_arrays, "MACHINE", small)
 
 
-class Net(HybridBlock):
-    """Kernels of every kind: matrix products, row reductions, elementwise chains, views."""
-
-    def __init__(self):
-        super().__init__()
-        with self.name_scope():
-            self.a = nn.Dense(24, activation="tanh", in_units=12)
-            self.b = nn.Dense(12, in_units=24)
-
-    def hybrid_forward(self, F, x):
-        y = self.b(self.a(x)) + x
-        z = F.softmax(y) * F.sigmoid(x)
-        return F.broadcast_sub(z, F.mean(z, axis=1, keepdims=True)), F.transpose(y)
-
-
 def network():
-    mx.random.seed(1)
-    net = Net()
-    net.initialize(mx.init.Normal(0.5))
-    return net
+    return mixed_network(12, 24, axis=1, scale=0.5)
 
 
 def run_in_threads(work):
@@ -185,7 +168,7 @@ def test_a_forked_child_can_use_what_its_parent_compiled():
     for _ in range(2):
         np.testing.assert_array_equal(_in_fork(lambda: net(x)[0].asnumpy().ravel()), expected)
     fresh = mx.nd.array(np.ones((7, 12)))
-    want = Net.__call__(network(), fresh)[0].asnumpy().ravel()
+    want = MixedNetwork.__call__(network(), fresh)[0].asnumpy().ravel()
     np.testing.assert_allclose(_in_fork(lambda: net(fresh)[0].asnumpy().ravel()), want, rtol=1e-5)
     np.testing.assert_array_equal(net(x)[0].asnumpy().ravel(), expected)
 

@@ -12,25 +12,9 @@ import pytest
 import hybridc as mx
 from hybridc.errors import DTypeError, MXNetError, ShapeError, TraceError
 from hybridc.gluon import HybridBlock, nn
+from tests.function_blocks import Lambda, hybrid
 
 FILE = str(Path(__file__).resolve())
-
-
-class Lambda(HybridBlock):
-    """A function as a block."""
-
-    def __init__(self, function, **kwargs):
-        super().__init__(**kwargs)
-        self.function = function
-
-    def hybrid_forward(self, F, *args):
-        return self.function(F, *args)
-
-
-def hybrid(function):
-    net = Lambda(function, prefix="net_")
-    net.hybridize()
-    return net
 
 
 def line_of(function, offset=1):

@@ -10,23 +10,7 @@ import pytest
 import hybridc as mx
 from hybridc.errors import TraceError
 from hybridc.gluon import HybridBlock, nn
-
-
-class Lambda(HybridBlock):
-    """A function as a block."""
-
-    def __init__(self, function, **kwargs):
-        super().__init__(**kwargs)
-        self.function = function
-
-    def hybrid_forward(self, F, *args):
-        return self.function(F, *args)
-
-
-def hybrid(function):
-    net = Lambda(function, prefix="net_")
-    net.hybridize()
-    return net
+from tests.function_blocks import Lambda, hybrid
 
 
 def traced(net):

@@ -1,4 +1,4 @@
-"""Kernels with several contractions as one parallel region: each tile of the grid computes one nest after the other.
+"""Kernels with several contractions as one parallel region: each tile of the grid runs the loop nests in order.
 
 A nest at a tile is a kernel of its own, for which there is code already. What nests make for each other at a tile lies
 in the thread's scratch memory; tiles follow from sizes alone, so results are the same for any number of threads.
@@ -25,13 +25,13 @@ from hybridc.ir.planned import Position
 from hybridc.ir.structured import Shape, dtype_of, shape_of
 from hybridc.lower.llvm.loops.parallel_regions import GridRegion, ParallelRegion, ParallelRegions, Strides, TileRegion
 
-# Bytes that nests make for each other at a tile: as much as the third cache holds. Tiles that are cut smaller have at
-# least so many rows, as a contraction's other operand is packed again for each.
+# Bytes that loop nests make for each other at a tile: as much as the third cache holds. Tiles that are cut smaller have
+# at least so many rows, as a contraction's other operand is packed again for each.
 CACHED, FEWEST = NOMINAL.third, WORTH_PACKING
 
 
 class TileKernelCache(Protocol):
-    """What makes the nests at a tile, and their code."""
+    """The kernels that compute the loop nests at a tile, and their code."""
 
     def tiles(
         self, kernel: Kernel, nests: Sequence[LoopNest], tile: Shape
@@ -47,7 +47,7 @@ class TileKernelCache(Protocol):
 
 
 def grid_regions(kernel: Kernel, strides: Mapping[int, Strides], kernel_cache: TileKernelCache) -> ParallelRegions:
-    """The parallel region of a kernel with a grid; ``strides`` of those that may be no plain arrays."""
+    """The parallel region of a kernel with a grid; ``strides`` of those that may not be contiguous."""
     tile, nests = tile_of(kernel, CACHED, FEWEST, PARTS), contractions_apart(kernel.nests)
     tiles, own = kernel_cache.tiles(kernel, nests, tile)
     writer = _GridWriter(kernel, strides, own, tile, nests)
@@ -82,7 +82,7 @@ class _GridWriter:
         self.parts: list[TileRegion] = []
 
     def add(self, nest: TileKernel) -> None:
-        """Compute a nest after those before."""
+        """Compute one loop nest, after the ones before it."""
         kernel = self.kernel_cache.kernel(nest.function)
         for index in nest.arguments:
             if isinstance(index, GridIndex) and index not in self.numbers:
@@ -108,7 +108,7 @@ class _GridWriter:
             self.parts.append(TileRegion(region, tuple(places[b] for b in region.buffers), 0))
 
     def _over(self, nest: TileKernel, kernel: Kernel, strides: Mapping[int, Strides]) -> dict[int, int]:
-        """Pairs of an argument, which no later nest reads, and a result that are both in scratch and may be one."""
+        """Pairs of an argument, which no later loop nest reads, and a result, both in scratch, that may be one."""
         found: dict[int, int] = {}
         for i, j in self.kernel_cache.inplace(kernel, sorted(strides)):
             argument, result = nest.arguments[i], nest.results[j]
@@ -135,7 +135,7 @@ class _GridWriter:
         return Position(1 + self.buffers.setdefault(key, len(self.buffers)))
 
     def region(self) -> GridRegion:
-        """The parallel region of all nests."""
+        """The parallel region of all loop nests."""
         own = max((aligned(p.region.scratch) for p in self.parts), default=0)
         parts = tuple(TileRegion(p.region, p.buffers, self.end) for p in self.parts)
         extent = math.prod(self.sizes)

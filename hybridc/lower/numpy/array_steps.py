@@ -67,7 +67,7 @@ class StepValue:
 
 @dataclass(frozen=True)
 class StepOperand:
-    """A value as a step sees it: which axis of the domain each of its dimensions follows, and read as which dtype."""
+    """A value as a step sees it: the axis of the iteration space that each dimension follows, and the dtype read as."""
 
     value: StepValue
     axes: Axes
@@ -117,7 +117,7 @@ class UfuncStep:
 
 @dataclass(eq=False)
 class NestSteps:
-    """The steps of one nest: ``before`` on whole arrays, ``steps`` on tiles, whose memory are ``slots``."""
+    """The steps of one loop nest: ``before`` on whole arrays, ``steps`` on tiles, whose memory are ``slots``."""
 
     nest: ArrayNest
     before: list[UfuncStep] = field(default_factory=list[UfuncStep])
@@ -131,7 +131,7 @@ class NestSteps:
 
 
 class KernelSteps:
-    """The steps of a kernel, nest by nest, without numbers and places of values inside a tile.
+    """The steps of a kernel, by loop nest, before these are numbered and values inside a tile get slots.
 
     ``views`` are the sources of the arrays that are made without a copy, by their names; ``viewed`` are the arguments
     that are read at other indices than those of what is made of them. ``lines`` are the user's, for errors.
@@ -199,7 +199,7 @@ class _StepWriter:
     # --- arrays --------------------------------------------------------------------------------------------
 
     def _operand(self, address: Address) -> StepOperand:
-        """What an address means: an array whose dimensions follow axes, or a view of one."""
+        """The operand at an address: an array whose dimensions follow axes, or a view of one."""
         array = self.kernel.arrays[address.buffer]
         terms, offset = self._dimensions(address)
         plain = not offset and (not terms or [d for d, *_ in terms] == list(range(len(array.shape))))
@@ -303,7 +303,7 @@ class _StepWriter:
             stored = kind if target is None else target.dtype
             dtype = signed_as(stored, {"arith.fptoui": "u", "arith.fptosi": "i"}.get(s.op))
         else:
-            # A selection of two numbers has only its condition, of truth values, as an array.
+            # A selection of two scalars has only its condition, of truth values, as an array.
             some = next((x.dtype for x in arrays if x.dtype != BOOL), kind)
             dtype = signed_as(some if target is None or kind.kind != "i" else target.dtype, sign(s.op))
             given = [self._as(x, dtype, v) for x, v in zip(given, s.operands, strict=True)]
@@ -314,7 +314,7 @@ class _StepWriter:
         return target
 
     def _write(self, function: str, given: list[Given], place: StepOperand) -> None:
-        """A step; a selection that would overwrite what it still has to read goes another way."""
+        """A step; a selection that would overwrite what it still has to read is computed by other functions."""
         over = [isinstance(x, StepOperand) and x.value is place.value for x in given]
         if function == "select" and over[0]:
             aside = StepOperand(StepValue(place.dtype), tuple(sorted(place.axes)), place.dtype)
@@ -329,7 +329,7 @@ class _StepWriter:
         self.steps.append(UfuncStep(function, given, place))
 
     def _folded(self, s: TileMap, function: str) -> Number:
-        """An operation on numbers alone."""
+        """An operation on scalars alone."""
         values = [x for v in s.operands if not isinstance(x := self.known[v], StepOperand)]
         if function == "select":
             return values[1] if values[0] else values[2]
@@ -338,7 +338,7 @@ class _StepWriter:
         return constant_as(fold(function, [constant_as(v, read) for v in values], read, dtype), dtype)
 
     def _as(self, given: Given, dtype: DType, name: str) -> Given:
-        """An operand read as an integer dtype of another sign; numbers of that kind wrap."""
+        """An operand read as an integer dtype of another sign; scalars of that kind wrap."""
         kind = given.dtype.kind if isinstance(given, StepOperand) else kind_dtype(self.kinds[name]).kind
         if kind not in "iu" or dtype.kind not in "iu":
             return given
@@ -385,7 +385,7 @@ def _targets(statements: Sequence[Statement]) -> dict[str, Address]:
 
 
 def _simplified(statements: Sequence[Statement]) -> tuple[Statement, ...]:
-    """Statements with one function in place of those that say what it does."""
+    """Statements in which one function replaces several that compute the same."""
     made: dict[str, Statement] = {}
     found: list[Statement] = []
     for s in statements:

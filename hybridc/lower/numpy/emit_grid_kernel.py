@@ -1,4 +1,4 @@
-"""A kernel with a grid as a Python function: at each tile of the grid one nest after the other.
+"""A kernel with a grid as a Python function: at each tile of the grid one loop nest after the other.
 
 What nests make for each other at a tile lies in scratch. Threads share each nest of a tile, as they share the nests of
 other kernels; NumPy's own threads share its matmuls.
@@ -19,8 +19,8 @@ from hybridc.ir.kernel import analyse
 from hybridc.ir.structured import dtype_of, shape_of
 from hybridc.lower.numpy.emit_kernel import KernelEmitter, KernelSource, ScratchArray, View, tuple_of
 
-# Bytes that nests make for each other at a tile. With smaller tiles, threads wait for each other more often than they
-# save: half the size takes a tenth longer with two threads. A tile that is cut has at least so many rows.
+# Bytes that loop nests make for each other at a tile. With smaller tiles, threads wait for each other more often than
+# they save: half the size takes a tenth longer with two threads. A tile that is cut has at least so many rows.
 MOST, FEWEST = 2**24, 64
 
 
@@ -40,7 +40,7 @@ class GridEmitter(KernelSource):
         self.inner: dict[SSAValue | GridIndex, ScratchArray] = {}  # what nests make for each other
         self.readers = Counter(v for nest in kernel.nests for v in {r.value for s in nest.ops for r in s.reads})
         self.parts = [self._part(part, threads) for part in tile_kernels(kernel, kernel.nests, self.tile)]
-        self.own = self.bytes  # where scratch begins that a part needs alone
+        self.own = self.bytes  # where the scratch begins that only one part uses
         self.bytes += max(aligned(emitter.bytes) for _, emitter in self.parts)
 
     @property
@@ -69,7 +69,7 @@ class GridEmitter(KernelSource):
         return part, emitter
 
     def _over(self, part: TileKernel, emitter: KernelEmitter) -> dict[SSAValue, SSAValue | GridIndex]:
-        """Results in scratch that lie over an argument which no later nest reads."""
+        """Results in scratch that lie over an argument which no later loop nest reads."""
         found: dict[SSAValue, SSAValue | GridIndex] = {}
         for i, j in emitter.inplace_pairs():
             argument, result = part.arguments[i], part.results[j]
@@ -79,7 +79,7 @@ class GridEmitter(KernelSource):
         return found
 
     def _is_strided(self, value: SSAValue | GridIndex, dims: Sequence[int | None]) -> bool:
-        """Whether a tile's part of an array of the kernel is no plain array."""
+        """Whether a tile's part of an array of the kernel is not contiguous."""
         if isinstance(value, GridIndex) or value not in self.names:
             return False
         shape, last = [*shape_of(value)], 0
@@ -89,7 +89,7 @@ class GridEmitter(KernelSource):
         return value in self.strided or math.prod(shape[:last]) != 1
 
     def scratch(self, view: View) -> str | None:
-        """A tuple of the arrays that nests share, then of what each nest needs."""
+        """A tuple of the arrays that loop nests share, then of what each nest needs."""
         found = [array.source(view) for array in self._arrays()]
         for _, emitter in self.parts:
             source = emitter.scratch(lambda offset, dtype, shape: view(self.own + offset, dtype, shape))
@@ -103,7 +103,7 @@ class GridEmitter(KernelSource):
 
     def title(self) -> str:
         sizes, tile = ("x".join(map(str, each)) or "1" for each in (self.sizes, self.tile))
-        return f"{len(self.parts)} nests over a grid of {sizes} in tiles of {tile}"
+        return f"{len(self.parts)} loop nests over a grid of {sizes} in tiles of {tile}"
 
     def body(self) -> list[str]:
         indices = {v: name for v, name in self.names.items() if isinstance(v, GridIndex)}
@@ -144,5 +144,5 @@ class GridEmitter(KernelSource):
 
 
 def kernel_emitter(function: func.FuncOp, threads: int, strided: frozenset[int] = frozenset()) -> KernelSource:
-    """What writes a kernel."""
+    """The emitter of a kernel."""
     return (GridEmitter if "hybrid.grid" in function.attributes else KernelEmitter)(function, threads, strided)

@@ -1,4 +1,4 @@
-"""One kernel as a Python function: for each of its nests a product, tile loops of ufuncs with ``out=``, or both."""
+"""One kernel as a Python function: for each loop nest a matmul, tile loops of ufuncs with ``out=``, or both."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class KernelSource(ABC):
 
     @abstractmethod
     def title(self) -> str:
-        """What it walks, in words."""
+        """The iteration space, in words."""
 
     @abstractmethod
     def body(self) -> list[str]:
@@ -83,7 +83,7 @@ class KernelSource(ABC):
 
 
 class KernelEmitter(KernelSource):
-    """Writes a kernel whose nests run one after the other."""
+    """Writes a kernel whose loop nests run one after the other."""
 
     def __init__(self, function: func.FuncOp, threads: int, strided: frozenset[int] = frozenset()) -> None:
         super().__init__(analyse(function))
@@ -104,7 +104,7 @@ class KernelEmitter(KernelSource):
     # --- scratch -------------------------------------------------------------------------------------------
 
     def _place(self) -> None:
-        """Say where scratch is; nests run one after the other, so that what each needs alone is in one place."""
+        """Assign offsets in scratch; loop nests run one after the other, so those of each alone share memory."""
         whole = {n: self._array(v.dtype, v.shape) for n, v in self.steps.arrays.items() if v.kind == "w"}
         start = end = self.bytes
         for nest in self.nests:
@@ -122,7 +122,7 @@ class KernelEmitter(KernelSource):
         return found
 
     def scratch(self, view: View) -> str | None:
-        """A tuple for each nest that needs any, or that of the only nest.
+        """A tuple for each loop nest that needs any, or that of the only nest.
 
         It holds the arrays that all tiles share, then the slots of the one thread, or for each thread a tuple of these.
         """
@@ -140,7 +140,7 @@ class KernelEmitter(KernelSource):
         return parts[0] if len(self.nests) == 1 else tuple_of(parts)
 
     def inplace_pairs(self) -> list[tuple[int, int]]:
-        """Which arguments may share memory with which results: of one nest, as nests may be many."""
+        """Which arguments may share memory with which results: of one loop nest, as nests may be many."""
         found = (pair for nest in self.nests for pair in _inplace_pairs(nest.part, nest.loops.flat))
         return sorted((p for p in found if f"x{p[0]}" not in self.steps.viewed), key=lambda pair: (pair[1], pair[0]))
 
@@ -166,11 +166,11 @@ class KernelEmitter(KernelSource):
         return [*lines, *(f"np.copyto({name}, {source})" for name, source in self.memory.copies)]
 
     def title(self) -> str:
-        return self.nests[0].title() if len(self.nests) == 1 else f"{len(self.nests)} nests"
+        return self.nests[0].title() if len(self.nests) == 1 else f"{len(self.nests)} loop nests"
 
 
 def _inplace_pairs(part: NestSteps, flat: bool) -> list[tuple[int, int]]:
-    """The arguments that a nest reads, and the results that it may write over them, one element after the other."""
+    """The arguments that a loop nest reads, and the results that it may write over them, element by element."""
     writes: dict[StepValue, UfuncStep] = {}
     reads: dict[StepValue, list[tuple[UfuncStep, StepOperand]]] = {}
     for step in (*part.before, *part.steps):

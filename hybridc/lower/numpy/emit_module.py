@@ -135,7 +135,7 @@ class _ModuleEmitter(ProgramEmitter):
                 raise TypeError(f"{op.name} in a planned program")
 
     def _unique(self, values: list[SSAValue]) -> None:
-        """Arguments keep their names, with a line behind where something else has that name or may get it."""
+        """Arguments keep their names, with an underscore appended where something else has that name or may get it."""
         taken = {"np", "special", "parallel", "arena", "empty", "into", "ws", *keyword.kwlist, *self.kernels}
         for value in values:
             while self.names[value] in taken or _OURS.fullmatch(self.names[value]):
@@ -273,7 +273,7 @@ class _ModuleEmitter(ProgramEmitter):
         return name
 
     def host(self, op: LaunchOp, name: str, operator: Operator, where: Location | None) -> None:
-        """What NumPy or the host computes: a bound ``call_out``."""
+        """A step that NumPy or the host computes: a bound ``call_out``."""
         self.body.append(f"{self._operator(operator)}.call_out({self._given(op)}){comment(where)}")
 
     def by_hand(self, op: LaunchOp, name: str, operator: Operator, where: Location | None) -> None:
@@ -320,7 +320,7 @@ def _movement(op: AliasOp) -> str:
 
 
 def _range(begin: int, step: int, count: int, whole: int) -> str:
-    """A part of one axis, as short as it can be said."""
+    """A slice of one axis, as short as possible."""
     if (begin, step, count) == (0, 1, whole):
         return ":"
     end = begin + step * (count - 1) + 1 if count else begin

@@ -1,4 +1,4 @@
-"""One nest of a kernel as lines of NumPy: a product on whole arrays, then its steps on tiles."""
+"""One loop nest of a kernel as lines of NumPy: a contraction on whole arrays, then its steps on tiles."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from hybridc.lower.numpy.ufuncs import literal, neutral
 class TileLoops:
     """The loops of a program over ``dims``, its axes.
 
-    ``loop`` outer axes are walked one by one, axis ``loop`` in blocks of ``block``, the rest is one tile; if ``flat``,
-    everything is.
+    ``loop`` outer axes are iterated one by one, axis ``loop`` in blocks of ``block``, the rest is one tile; if
+    ``flat``, everything is.
     """
 
     flat: bool
@@ -57,7 +57,7 @@ class TileLoops:
 
 
 class NestEmitter:
-    """Writes one nest.
+    """Writes one loop nest.
 
     ``whole`` are the kernel's arrays for whole values that it uses, ``gathered`` the arrays in which its reductions
     across tiles gather what each piece of axis 0 gives: one part a piece, whoever computes it, so that results do not
@@ -86,9 +86,9 @@ class NestEmitter:
         self.reduced = {o for s in part.steps if s.reduces for o in s.reads()}
 
     def title(self) -> str:
-        """What it walks, in words."""
+        """The iteration space, in words."""
         t = self.loops
-        contraction = "A product" if self.part.before else ""
+        contraction = "A contraction" if self.part.before else ""
         domain = _times(self.part.nest.domain)
         if contraction and not self.part.steps:
             return f"{contraction} over {domain}"
@@ -107,7 +107,7 @@ class NestEmitter:
         return [f"({', '.join(names)},) = {scratch}"]
 
     def lines(self) -> list[str]:
-        """All of it."""
+        """All its lines."""
         before = [line for step in self.part.before for line in self._before(step)]
         if not self.part.steps:
             return before
@@ -335,13 +335,13 @@ class NestEmitter:
         return same and inside == (len(dims) - 1,) and rows >= MANY_ROWS and 1 < dims[-1] <= NARROW
 
     def _subscripts(self, inside: Axes, count: int) -> str:
-        """What ``np.einsum`` sums, of arrays that all have the axes of a tile."""
+        """The subscripts of ``np.einsum``, for arrays that all have the axes of a tile."""
         letters = "ijklmnopqrst"[: len(self.loops.dims) - self.loops.loop]
         kept = "".join(c for a, c in enumerate(letters) if a not in inside)
         return f'"{",".join([letters] * count)}->{kept}"'
 
     def _without(self, operand: StepOperand) -> str:
-        """What one tile sees of a result without the axes that were reduced."""
+        """The part of a result that one tile sees, without the axes that were reduced."""
         t = self.loops
         source, name = self._kept(operand), operand.value.name
         if source != name:
@@ -354,7 +354,7 @@ class NestEmitter:
         return name if operand.dtype == operand.value.dtype else f"{name}.view({operand.dtype.name!r})"
 
     def _part(self, step: UfuncStep, inputs: list[str]) -> list[str]:
-        """What one tile gives to a reduction across tiles; along axes that nobody has the tile has size 1."""
+        """The partial result of one tile, for a reduction across tiles; axes that no operand has have size 1."""
         t = self.loops
         kept = sorted(step.result.axes)
         inside = tuple(a - t.loop for a in range(t.loop, len(t.dims)) if a not in kept)
@@ -410,7 +410,7 @@ NARROW, MANY_ROWS = 32, 512
 
 
 def join_products(kernel: KernelSteps) -> None:
-    """Let sums of products be one step: of rows, or along the first axes, of arrays over the whole domain."""
+    """Let sums of products be one step: of rows, or along the first axes, of arrays over the whole iteration space."""
     for part in kernel.nests:
         _join(part)
 
@@ -453,20 +453,20 @@ def _is_short(step: UfuncStep, part: NestSteps) -> bool:
 
 # --- where values live between tiles ----------------------------------------------------------------------------------
 #
-# The memory of a result will be written anyway: what is there takes no place in the caches beside it.
+# The memory of a result is written anyway: used as a slot before, it takes no more of the caches.
 
 Kind = tuple[np.dtype[Any], Axes]
 
 
 def assign_places(kernel: KernelSteps) -> None:
-    """Number the steps, and give every value inside a tile a place; places are reused after the last read."""
+    """Number the steps, and give every value inside a tile a slot; slots are reused after the last read."""
     _number_steps(kernel)
     for part in kernel.nests:
         _Assignment(part).run()
 
 
 def _number_steps(kernel: KernelSteps) -> None:
-    """Give each step its place in the order of all, and each value that of its last read."""
+    """Give each step its index in the order of all, and each value that of its last read."""
     steps = [step for part in kernel.nests for step in (*part.before, *part.steps)]
     for number, step in enumerate(steps):
         step.number = number
@@ -478,7 +478,7 @@ def _number_steps(kernel: KernelSteps) -> None:
 
 @dataclass
 class _Result:
-    """A result of the kernel as a place for other values, while it does not hold its own."""
+    """A result of the kernel as a slot for other values, while it does not hold its own."""
 
     value: StepValue
     kind: Kind
@@ -592,8 +592,8 @@ class _Assignment:
 #
 # Loops of both operands and the result are batches; of the left and the result, rows; of the right and the result,
 # columns; of both operands alone, summed. Neighbouring loops that are neighbours wherever they occur are one: so
-# ``(b, t, k) x (n, k)`` is a product of two matrices. What cannot be joined is walked by ``np.matmul`` as batches along
-# which one operand is repeated; only summed loops that cannot be joined cost a copy.
+# ``(b, t, k) x (n, k)`` is a product of two matrices. What cannot be merged is left to ``np.matmul`` as batches along
+# which one operand is repeated; only summed loops that cannot be merged cost a copy.
 
 Group = Axes  # neighbouring loops, taken as one
 

@@ -76,7 +76,7 @@ class Workers:
         self._lock = threading.Lock()
 
     def submit(self, job: _Job, part: int) -> None:
-        """Ask a worker to help with a job, using scratch number ``part``."""
+        """Ask a worker to help with a job, using scratch ``part``."""
         if self._started < part:
             with self._lock:
                 while self._started < part:

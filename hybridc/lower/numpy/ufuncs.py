@@ -69,14 +69,14 @@ def neutral(function: str, dtype: DType) -> Number:
 
 
 def literal(value: Number) -> str:
-    """A Python number as source."""
+    """A Python scalar as source."""
     if isinstance(value, float) and not math.isfinite(value):
         return "np.nan" if math.isnan(value) else "np.inf" if value > 0 else "-np.inf"
     return repr(value)
 
 
 def fold(function: str, numbers: list[Number], dtype: DType, result: DType) -> Number:
-    """What a function gives for numbers, computed in a dtype; ``copy`` only converts."""
+    """The result of a function of scalars, computed in a dtype; ``copy`` only converts."""
     arrays = [np.asarray(n, dtype) for n in numbers]
     with np.errstate(all="ignore"):
         if function == "copy":

@@ -23,7 +23,7 @@ def emit(
 ) -> TritonProgram:
     """The launches of the planned function ``name``; with ``poison``, memory that holds nothing holds NaN.
 
-    ``codes`` are those of the module's kernels, if they were asked for before.
+    ``kernel_cache`` has the module's kernels, if these were compiled before.
     """
     emitter = _LaunchEmitter(module, name, TritonKernelCache() if kernel_cache is None else kernel_cache, poison)
     emitter.walk()
@@ -58,14 +58,14 @@ class _LaunchEmitter(PlanEmitter):
             f"    {kernel_launch.function.name}: buffers ({where}), numbers ({given}), {kernel_launch.configs[0]}"
         )
 
-    def _alternative(self, start: int, way: LibraryConfig, places: Sequence[Position], name: str) -> None:
-        """Note a library's way; none if what follows reads an argument that the matmul would be written over."""
-        first, second, result = [places[i] for i in way.contraction.buffers]
-        after = tuple(_launch(kernel_launch, places, name) for kernel_launch in way.after)
-        if after and result in places[: way.contraction.buffers[2]]:
+    def _alternative(self, start: int, config: LibraryConfig, places: Sequence[Position], name: str) -> None:
+        """Add a library's matmul as an alternative, unless what follows reads an argument that it would overwrite."""
+        first, second, result = [places[i] for i in config.contraction.buffers]
+        after = tuple(_launch(kernel_launch, places, name) for kernel_launch in config.after)
+        if after and result in places[: config.contraction.buffers[2]]:
             return
         count = len(self.program.steps) - start
-        self.program.alternatives.append(Alternative(start, count, way.contraction, (first, second, result), after))
+        self.program.alternatives.append(Alternative(start, count, config.contraction, (first, second, result), after))
 
     def described(self, kernel: TritonKernel, arrays: Sequence[ArraySpec]) -> TritonLaunches:
         return TritonLaunches([launch(kernel, [a.dtype for a in arrays])])

@@ -43,7 +43,7 @@ def source_of(function: Callable[..., Any]) -> str:
 
 
 def _plain(function: Any) -> Any:
-    """The Python function behind what ``triton.jit`` made of it."""
+    """The Python function that ``triton.jit`` wrapped."""
     return getattr(function, "fn", function)
 
 

@@ -1,7 +1,7 @@
 """Equal functions of a kernel, each on small arrays of its own, as one launch: the update of many weights, say.
 
-To begin a launch takes as long as to walk through a small array. Each program finds out by its number whose elements it
-has, and takes that one's pointers and sizes.
+To begin a launch takes as long as to process a small array. Each program finds out by its program id whose
+elements it has, and takes that one's pointers and sizes.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from hybridc.lower.triton.triton_function import Config, Elements, TritonFunctio
 
 # An array of more elements has a launch of its own: finding out whose elements it has would cost each program more.
 LARGEST = 1 << 18
-# Pointers and numbers that one launch is given at most; a card takes 4096 bytes of them.
+# The most pointers and scalars that one launch is given; a GPU takes 4096 bytes of them.
 PARAMETERS = 256
 
 
 def fuse_horizontally(kernel_launches: Sequence[TritonLaunch], read_only: Set[int]) -> list[TritonLaunch]:
     """The launches of a kernel, equal ones as one launch where none needs what another makes.
 
-    Nothing is ever written into the buffers with the numbers ``read_only``.
+    Nothing is ever written into the buffers with the indices ``read_only``.
     """
     groups: list[list[TritonLaunch]] = []
     for kernel_launch in kernel_launches:
@@ -107,12 +107,12 @@ def call_block(name: str, elements: Elements, w: SourceWriter) -> None:
 
 
 def _of(extent: str, numbers: Sequence[str], member: int) -> str:
-    """How many elements a member has, by its numbers."""
+    """The number of elements of a member, in terms of its scalar parameters."""
     return re.sub(r"\b(" + "|".join(numbers) + r")\b", rf"\1_{member}", extent) if numbers else extent
 
 
 def _configs(members: Sequence[TritonLaunch]) -> tuple[Config, ...]:
-    """The ways of the largest member, with programs for all."""
+    """The configs of the largest member, with programs for all."""
     counts = [member.elements.count for member in members if member.elements is not None]
     largest = members[counts.index(max(counts))]
     found: list[Config] = []

@@ -50,9 +50,9 @@ class LibraryMatmul(NamedTuple):
 
 
 class Alternative(NamedTuple):
-    """A matmul by a library in place of so many ``steps`` from the one with the number ``start`` on.
+    """A matmul by a library instead of so many ``steps`` from index ``start`` on.
 
-    ``places`` are those of its three matrices; ``after`` it these are launched.
+    ``places`` are the positions of its three matrices; ``after`` are the launches that follow it.
     """
 
     start: int

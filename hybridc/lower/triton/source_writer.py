@@ -29,7 +29,7 @@ class SourceWriter:
         self.lines.append(_INDENT * self._depth + text if text else "")
 
     def name(self, hint: str) -> str:
-        """A name that nobody has yet: the hint, or the hint and a number."""
+        """A name that is not taken: the hint, or the hint and a number."""
         hint = re.sub(r"\W", "_", hint) or "value"
         hint = hint if hint.isidentifier() else f"_{hint}"
         if hint not in self._used:
@@ -46,7 +46,7 @@ class SourceWriter:
 
     @contextmanager
     def indented(self) -> Generator[None]:
-        """What is written inside is one level deeper."""
+        """A context whose lines are indented by one level."""
         self._depth += 1
         try:
             yield

@@ -12,7 +12,7 @@ from hybridc.ground.quoting import required_name
 from hybridc.lower.triton.source_writer import SourceWriter
 from hybridc.lower.triton.triton_function import Config, TritonFunction, TritonLaunch
 
-# A card fills and copies arrays also where the compiler is not needed.
+# A GPU fills and copies arrays also where the compiler is not needed.
 if TYPE_CHECKING:
     from hybridc.ir.kernel import Kernel
     from hybridc.ir.structured import Shape
@@ -24,7 +24,7 @@ BLOCK = 1024
 def module(
     name: str, pointers: Sequence[str], numbers: Sequence[str], constants: Sequence[str], doc: str, body: SourceWriter
 ) -> str:
-    """The text of a module with one kernel: its parameters are pointers, numbers, then constants."""
+    """The text of a module with one kernel: its parameters are pointers, scalars, then constants."""
     parameters = [*pointers, *numbers, *(f"{c}: tl.constexpr" for c in constants)]
     w = SourceWriter()
     w.helpers |= body.helpers
@@ -37,20 +37,20 @@ def module(
 
 
 def title(kernel: Kernel, what: str) -> str:
-    """What a kernel is and where it comes from."""
+    """A description of a kernel: what it is and where it comes from."""
     where = ", ".join(map(str, kernel.locations))
     names = ", ".join(dict.fromkeys(kernel.operators))
     return f"{what}: {names}{f' ({where})' if where else ''}."
 
 
 def fill_launch(dtype: DType, size: int, number: str, target: int) -> TritonLaunch:
-    """One number, given as source, put everywhere into a plain array."""
+    """The launch that fills a contiguous array with a scalar, given as source."""
     return TritonLaunch(_fill(dtype, number), (target,), (size,), (_config(size),))
 
 
 @functools.lru_cache(256)
 def _fill(dtype: DType, number: str) -> TritonFunction:
-    """What puts a number everywhere; the same object for the same number, as arrays are filled again and again."""
+    """The function that fills an array with a scalar; cached, as arrays are filled again and again."""
     w = SourceWriter()
     w.line("i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)")
     w.line(f"tl.store(y0 + i, {number}, mask=i < size)")
@@ -59,7 +59,7 @@ def _fill(dtype: DType, number: str) -> TritonFunction:
 
 
 def copy_launch(dtype: DType, shape: Shape, strides: Sequence[int], source: int, target: int) -> TritonLaunch:
-    """A strided array put into a plain one."""
+    """The launch that copies a strided array into a contiguous one."""
     axes = [(n, s) for n, s in zip(shape, strides, strict=True) if n != 1]
     size = math.prod(shape)
     numbers = (size, *(n for n, _ in axes), *(s for _, s in axes))
@@ -68,7 +68,7 @@ def copy_launch(dtype: DType, shape: Shape, strides: Sequence[int], source: int,
 
 @functools.lru_cache(256)
 def _copy(dtype: DType, rank: int) -> TritonFunction:
-    """What puts a strided array of so many axes into a plain one."""
+    """The function that copies a strided array of so many axes into a contiguous one."""
     w = SourceWriter()
     w.line("i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)")
     terms: list[str] = []

@@ -92,7 +92,7 @@ class TilePrinter:
     def _walked(self, dim: Dim) -> Axes:
         return tuple(a for a in dim.axes if self.sizes[a] != 1) or (dim.axes if dim.masked else ())
 
-    # --- sizes and places ----------------------------------------------------------------------------------
+    # --- sizes and indices ---------------------------------------------------------------------------------
 
     def size(self, axes: Iterable[int]) -> str:
         """How many elements axes have."""
@@ -260,7 +260,7 @@ class TilePrinter:
     # --- reductions and contractions -----------------------------------------------------------------------
 
     def _reduce(self, s: TileReduce) -> None:
-        """What is not there along the dimensions that are reduced counts for nothing."""
+        """Write a reduction, in which what is masked counts as the identity."""
         over, value, sides = self.dims_of(s.over), self.known[s.operand], self.sides[s.operand]
         if not over <= {*sides}:
             sides = self.sides_of(over | _followed(sides))
@@ -324,7 +324,7 @@ def _followed(sides: Sides) -> set[int]:
 
 
 def joined(sides: Iterable[Sides]) -> Sides:
-    """The sides of what is made of blocks, each of which has all of them or, as a number, none."""
+    """The sides of what is made of blocks, each of which has all of them or, as a scalar, none."""
     return tuple(next((i for i in each if i is not None), None) for each in itertools.zip_longest(*sides))
 
 

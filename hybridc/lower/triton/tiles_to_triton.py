@@ -29,9 +29,9 @@ _NAMES = "ijklmnopq"
 def launches_of(
     kernel: Kernel, strides: Mapping[int, Strides], given: Mapping[SSAValue, int] = MappingProxyType({})
 ) -> TritonLaunches:
-    """The launches of a kernel; ``strides``, in elements, are of arguments, then results, that may be no plain arrays.
+    """The launches of a kernel; ``strides``, in elements, are of arguments, then results, that may not be contiguous.
 
-    Values that are ``given`` lie in the memory of the results with these numbers when the kernel begins.
+    Values that are ``given`` lie in the memory of the results with these indices when the kernel begins.
     """
     launches, memory = schedule_blocks(kernel, strides, given)
     numbers = {name: i for i, name in enumerate(memory.dtypes)}
@@ -47,7 +47,7 @@ def launches_of(
 
 
 def triton_launch(kernel: Kernel, launch: TileLaunch, numbers: Mapping[str, int]) -> TritonLaunch:
-    """The function of a tile program, and what it is given; ``numbers`` are those of the kernel's buffers."""
+    """The function of a tile program, and its arguments; ``numbers`` are the indices of the kernel's buffers."""
     return _FunctionText(kernel, launch).kernel_launch(numbers)
 
 
@@ -124,7 +124,7 @@ class _FunctionText:
         return TritonLaunch(function, tuple(numbers[b] for b in launch.buffers), given, configs, block)
 
     def _elements(self, pointers: tuple[str, ...], parameters: tuple[str, ...], doc: str) -> Elements:
-        """What a program does with its block."""
+        """Write what a program does with its block."""
         _, *lines = self.w.lines
         (dim,), (tile,) = self.printer.dims, self.launch.program.tiles
         count, helpers = self.launch.extent(tile.axes), tuple(self.w.helpers.items())
@@ -146,7 +146,7 @@ class _FunctionText:
     # --- the text ------------------------------------------------------------------------------------------
 
     def _program(self, axis: int) -> str:
-        """The number of this program along an axis of the grid."""
+        """The id of this program along an axis of the grid."""
         return f"tl.program_id({axis}){'.to(tl.int64)' if self.launch.wide else ''}"
 
     def _places(self) -> None:
@@ -239,7 +239,7 @@ class _FunctionText:
                 printer.places(i, f"{first} + ")
 
     def _range(self, i: int) -> tuple[str, str]:
-        """Write between which elements tiles are walked."""
+        """The range of elements that a loop over tiles covers."""
         w, dim, bound = self.w, self.printer.dims[i], self.launch.program.tiles[i].bound
         if self.launch.program.tiles[i].walk == "piece":
             begin = w.let("begin", f"piece_number * {self.piece}")

@@ -21,7 +21,7 @@ PROGRAMS = (2**31 - 1, 65535, 65535)
 
 @dataclass(frozen=True)
 class Config:
-    """One way to launch a function: the values of its constant parameters, and how many programs run.
+    """A launch config of a function: the values of its constant parameters, and how many programs run.
 
     ``grid`` counts the programs along each of the three axes. ``warps`` run one program, ``stages`` of loops overlap.
     ``shared`` are the bytes of a program's shared memory that this is expected to take at most, if that is much.
@@ -59,7 +59,7 @@ class TritonFunction:
 
     @property
     def described(self) -> str:
-        """What it is and where it comes from, as its source says first."""
+        """A description: what it is and where it comes from, the first line of its source."""
         if not self.source.startswith(QUOTES):
             return self.name
         return f"{self.name}: {self.source.split(QUOTES)[1].rstrip('.')}"
@@ -67,7 +67,7 @@ class TritonFunction:
 
 @dataclass(frozen=True)
 class Elements:
-    """What a function does whose programs take ``BLOCK`` elements each, one block after the other.
+    """The body of a function whose programs take ``BLOCK`` elements each, one block after the other.
 
     There are ``count`` of them, in the function's words ``extent``. Its ``lines`` follow from the program's number,
     which they call ``program``, and from the parameters; ``helpers`` are functions that they call. If there may be a
@@ -91,7 +91,7 @@ class TritonLaunch:
     """A function with what it is given: ``buffers`` number the arguments of its kernel, then results, then locals.
 
     Of ``configs``, at most four, the first is expected to be the fastest. ``elements`` say what lets functions be
-    launched together.
+    launched at once.
     """
 
     function: TritonFunction
@@ -121,7 +121,7 @@ class LibraryConfig:
 class TritonLaunches:
     """All launches of a kernel, one after the other, and the bytes of each of its local buffers.
 
-    ``library`` is what could be done in place of all of them.
+    ``library`` is a library's matmul that could replace all of them.
     """
 
     kernel_launches: list[TritonLaunch] = field(default_factory=lambda: list[TritonLaunch]())

@@ -1,4 +1,4 @@
-"""The Triton functions of any kernel: of a matmul, of attention, or of the loops of its nests."""
+"""The Triton functions of any kernel: of a matmul, of attention, or of its loop nests."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class TritonKernelCache(AnalysedKernels):
         strides: Mapping[int, Strides],
         inplace: Sequence[tuple[int, int]] = (),
     ) -> TritonLaunches:
-        """The launches of a kernel; ``strides``, in elements, are of arguments and results that are no plain arrays."""
+        """The launches of a kernel; ``strides``, in elements, are of arguments and results that are not contiguous."""
         key = (kernel, tuple(sorted(strides.items())))
         if key not in self._made:
             made = None
@@ -50,7 +50,7 @@ class TritonKernelCache(AnalysedKernels):
         return self._made[key]
 
     def inplace(self, kernel: Kernel, strided: Sequence[int]) -> list[tuple[int, int]]:
-        """Pairs in nests without reductions, and in the epilogue of a matmul.
+        """Pairs in loop nests without reductions, and in the epilogue of a matmul.
 
         Programs run in any order, those of several nests perhaps in one launch. So no element of the argument is read
         but by the program that writes over it; and there it is read once, before anything is written. Of threads that
@@ -75,13 +75,13 @@ class TritonKernelCache(AnalysedKernels):
 
 
 def _order(plan: LoopNestPlan) -> list[KernelOp]:
-    """The ops of a nest in the order of its function; none if values are reduced."""
+    """The ops of a loop nest in the order of its function; none if values are reduced."""
     kernel_ops = list(plan.op_of.values())
     return kernel_ops if len(plan.sweeps) == 1 and all(kernel_op.combine is None for kernel_op in kernel_ops) else []
 
 
 def _without_contractions(kernel: Kernel) -> Kernel:
-    """The same kernel where a contraction is a sum like others, over axes that the domain has at its end."""
+    """The same kernel where a contraction is a sum like others, over the last axes of the iteration space."""
     nests = tuple(_as_sum(nest) for nest in kernel.nests)
     return replace(kernel, nests=nests)
 

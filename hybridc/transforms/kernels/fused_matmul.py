@@ -1,7 +1,7 @@
 """A kernel that is a matmul and its epilogue, as rows, columns, terms and batches.
 
-All axes of a kind are walked as one, whatever their strides: programs share the rows and columns of each batch, a loop
-walks the terms. So the heads of attention, split or merged, are a matter of offsets.
+All axes of a kind are merged into one, whatever their strides: programs share the rows and columns of each batch, a
+loop runs over the terms. So the heads of attention, split or merged, are a matter of offsets.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from hybridc.ir.structured import Shape, shape_of
 class MatmulOperand:
     """An array that is multiplied: its strides along the merged axes of the result and along the loops of terms.
 
-    What has been laid out anew is in the buffer ``own`` of the kernel's memory. There it may go on, with zeros, behind
-    the last row or column or term: to ``kept`` of the former, to ``terms`` of the latter.
+    What has been laid out anew is in the buffer ``own`` of the kernel's memory. There it may be padded, with zeros
+    after the last row or column or term: to ``kept`` rows or columns, to ``terms`` terms.
     """
 
     read: Read
@@ -77,12 +77,12 @@ class FusedMatmul:
 
     @property
     def k(self) -> int:
-        """How many products are added up for each element."""
+        """The number of terms of each element."""
         return math.prod(self.terms)
 
     @property
     def batches(self) -> int:
-        """How many products of matrices there are."""
+        """The number of matmuls of the batch."""
         return self.plan.extent(self.batch)
 
     @property
@@ -141,7 +141,7 @@ def strides_along(plan: LoopNestPlan, read: Read, strides: Mapping[SSAValue, Str
 
 
 def _follows(kernel: Kernel, nest: LoopNest, contraction: KernelOp) -> bool:
-    """Whether the other stages compute each element of their results from those of the same place."""
+    """Whether the other ops compute each element of their results from those at the same index."""
     made = {s.result: s for s in nest.ops}
     whole = {a for a, n in enumerate(nest.domain) if n != 1}
     if any(r.value not in kernel.arguments or len(set(r.axes)) < len(r.axes) for r in contraction.reads):
@@ -185,7 +185,7 @@ def _merged(
 
 
 def _in_memory(kernel: Kernel, nest: LoopNest) -> Iterator[tuple[SSAValue, Axes]]:
-    """What is read and written, with the axes that it follows."""
+    """The values that are read and written, with the axes that they follow."""
     for kernel_op in nest.ops:
         yield from ((r.value, r.axes) for r in kernel_op.reads if r.value in kernel.arguments)
         if kernel_op.result in kernel.results:

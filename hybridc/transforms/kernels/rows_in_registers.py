@@ -1,7 +1,7 @@
 """Rows in registers: in which order a program makes their values, and how many of them it has to hold at a time.
 
 A reduction of rows waits for all threads of a program. What is made before it and needed after it is held meanwhile: as
-many numbers for each thread as it has elements.
+many scalars for each thread as it has elements.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from hybridc.ir.kernel import KernelOp, number_of
 from hybridc.ir.loop_nest_plan import LoopNestPlan
 from hybridc.ir.structured import dtype_of
 
-# Bytes of a register, which holds one number of half precision, too, once it is computed with.
+# Bytes of a register, which holds one half-precision scalar, too, once it is computed with.
 _REGISTER = 4
 
 
@@ -27,7 +27,7 @@ def in_order_of_need(kernel_ops: Sequence[KernelOp]) -> list[KernelOp]:
 def held_bytes(plan: LoopNestPlan) -> int:
     """Bytes for each element of a row that a program holds at a time, at most.
 
-    All that is read between two reductions is there at once, as its loads do not wait for each other. Sums across rows
+    All that is read between two reductions is there at once, as its loads do not wait for each other. Column reductions
     are carried from row to row.
     """
     turn = _turns(list(plan.op_of.values()))

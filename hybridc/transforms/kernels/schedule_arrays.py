@@ -1,10 +1,10 @@
 """The schedule of a kernel for a machine whose statements are functions of whole arrays, as tile programs.
 
-A contraction is a program of its own, on whole arrays. All other statements of a nest are one sweep over tiles: blocks
-along one of the parallel axes, at each index of those before it, and all of the axes after it. A small nest is one
-tile, and its axes are kept apart: to see an array in another shape takes a call. A reduction along the parallel axes
-gives partial results, one for each index (or block) of the outermost axis, so that results do not depend on how threads
-share the work; or, if these would be many, all tiles add to the result, by turns.
+A contraction is a program of its own, on whole arrays. All other statements of a loop nest are one sweep over tiles:
+blocks along one of the parallel axes, at each index of those before it, and all of the axes after it. A small nest is
+one tile, and its axes are not merged: to see an array in another shape takes a call. A reduction along the parallel
+axes gives partial results, one for each index (or block) of the outermost axis, so that results do not depend on how
+threads share the work; or, if these would be many, all tiles add to the result, by turns.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ def schedule_arrays(
 ) -> tuple[list[ArrayNest], ArrayMemory]:
     """The programs of a kernel, and its arrays.
 
-    ``strided`` are the arguments, then results, that may be no plain arrays. Results with the numbers ``updates`` may
+    ``strided`` are the arguments, then results, that may not be contiguous. Results with the indices ``updates`` may
     hold something before they are written: they may lie over an argument.
     """
     memory = ArrayMemory(kernel, strided)
@@ -168,7 +168,7 @@ class _ArrayScheduler:
         self.wanted = {*self.last_read, *self.kernel.results}
 
     def nest(self, number: int) -> ArrayNest:
-        """The programs of a nest."""
+        """The programs of a loop nest."""
         nest = self.kernel.nests[number]
         found: TileProgram | None = None
         contraction = (
@@ -217,7 +217,7 @@ class _ArrayScheduler:
         return max(machine.tile_elements, most)
 
     def _block(self, plan: LoopNestPlan, nest: LoopNest, elements: int, long: bool) -> tuple[int, int]:
-        """The axis that is walked in blocks, and how large these are."""
+        """The axis that is cut into blocks, and how large these are."""
         sizes, outer = plan.sizes, len(plan.parallel)
         if any(s.kind == "column" and len(s.axes) + len(s.reduced) < len(nest.domain) for s in nest.ops):
             outer = 1  # inner loops would repeat what does not depend on them, and add it again
@@ -283,7 +283,7 @@ class _ArrayScheduler:
         return writer.tiled(writer.statements)
 
     def _operand(self, writer: _ArrayStatements, read: Read, dtype: DType) -> str:
-        """A factor; one of another dtype, or that is one number everywhere, is converted into an array of its own."""
+        """A factor; one of another dtype, or that is a scalar constant, is converted into an array of its own."""
         kind, number = str(signless(dtype)), number_of(read.value)
         if number is None and dtype_of(read.value) == dtype:
             return writer.read(read)
@@ -354,7 +354,7 @@ class _ArrayStatements(BodyStatements):
         return self.element_at(read.value, self.memory.orders.get(read.value, read.axes))
 
     def element_at(self, value: SSAValue, axes: Axes) -> Address:
-        """The element of a value whose dimensions follow axes of the nest."""
+        """The element of a value whose dimensions follow axes of the loop nest."""
         merged = self.plan.axes(axes)
         if value in self.memory.strided:
             return Address(self.buffer(value), tuple(zip(merged, self.strides(value), strict=True)))
@@ -412,7 +412,7 @@ def _read_sizes(read: Read) -> Shape:
 
 
 def _is_long_column(kernel_op: KernelOp, domain: Shape) -> bool:
-    """Whether a stage is a floating-point sum over outer axes with more elements than should be added in sequence."""
+    """Whether an op is a floating-point sum over outer axes with more elements than should be added in sequence."""
     floating = (
         kernel_op.kind == "column"
         and isinstance(kernel_op.combine, arith.AddfOp)

@@ -1,9 +1,9 @@
-"""The schedule of a kernel's nests for a machine whose programs work on whole tiles: which tiles, and what they share.
+"""The schedule of a kernel's loop nests for a machine whose programs work on whole tiles.
 
 * *elements*: nothing is reduced; a program makes a block of the results, flat or, where memory is followed along two
   axes, in two dimensions.
-* *rows*: a program holds whole rows in registers; all sweeps over them happen there. Sums across rows are added up over
-  the rows of a program, as partial results.
+* *rows*: a program holds whole rows in registers; all sweeps over them happen there. Column reductions are added up
+  over the rows of a program, as partial results.
 * *sums*: one sweep whose reductions all go along the same axes: programs share these axes, too, and give partial
   results. Of two reductions one may be of the other's result, if they are an online reduction
   (:mod:`hybridc.ir.online_reductions`).
@@ -46,10 +46,10 @@ LONGEST = 1 << 25
 def schedule_blocks(
     kernel: Kernel, strides: Mapping[int, Strides], given: Mapping[SSAValue, int] = MappingProxyType({})
 ) -> tuple[list[TileLaunch], KernelMemory]:
-    """The launches that make the results of a kernel, but for those that are numbers, and where its values are.
+    """The launches that make the results of a kernel, but for constant ones, and the buffers of its values.
 
-    ``strides``, in elements, are of arguments, then results, that may be no plain arrays. Values that are ``given``
-    lie in the memory of the results with these numbers when the kernel begins.
+    ``strides``, in elements, are of arguments, then results, that may not be contiguous. Values that are ``given``
+    lie in the memory of the results with these indices when the kernel begins.
     """
     memory = KernelMemory(kernel, strides)
     memory.names |= {value: f"y{i}" for value, i in given.items()}
@@ -211,7 +211,7 @@ class _BlockScheduler:
         return max(1, -(-terms // piece)), piece
 
     def _part(self, kernel_op: KernelOp, pieces: int) -> PartialResults:
-        """Where the partial results of a reduction go: at once to its place, if there is only one."""
+        """The buffer of the partial results of a reduction: the result itself, if there is only one."""
         if pieces == 1:
             return PartialResults(kernel_op, self.memory.names[kernel_op.result], 1)
         elements = pieces * math.prod(shape_of(kernel_op.result))
@@ -236,7 +236,7 @@ class _BlockScheduler:
         self._combined(text, parts[0])
 
     def _of_parts(self, plan: LoopNestPlan, part: PartialResults) -> LoopNestPlan:
-        """The walk of partial results: which one, and where in the result."""
+        """The plan for the iteration space of partial results: which one, and the index in the result."""
         sizes = (part.pieces, math.prod(shape_of(part.kernel_op.result)))
         return replace(plan, sizes=sizes, dynamic=frozenset())
 

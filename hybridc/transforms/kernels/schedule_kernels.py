@@ -190,7 +190,7 @@ class BodyStatements(ABC):
 def start_of(kernel_op: KernelOp) -> Number:
     """The initial value of a reduction, as its result's dtype holds it."""
     number = number_of(kernel_op.op.operands[-1])
-    assert number is not None, "a reduction begins with a number"
+    assert number is not None, "a reduction begins with a scalar"
     return constant_as(number, dtype_of(kernel_op.result))
 
 
@@ -228,7 +228,7 @@ BLOCK, BLOCKS = LONG_COLUMN, 64
 
 @dataclass(frozen=True)
 class LoopNestMemory:
-    """The memory that a nest is given.
+    """The buffers of a loop nest.
 
     ``values`` are the values of each buffer, in order (several if one is written over another), ``parts`` the values
     whose partial results are in the buffers that follow, ``strided`` those whose strides are given.
@@ -240,7 +240,7 @@ class LoopNestMemory:
 
 
 def schedule(plan: LoopNestPlan, memory: LoopNestMemory) -> TileProgram:
-    """The tile program of a planned nest."""
+    """The tile program of a planned loop nest."""
     program = _TileScheduler(plan, memory=memory).run()
     if OPTIONS.verify:
         verify(program)
@@ -318,7 +318,7 @@ class _TileScheduler(BodyStatements):
         return self._element_at(read.value, read.axes)
 
     def _element_at(self, value: SSAValue, axes: Axes) -> Address:
-        """The element of an argument or result whose dimensions follow these axes of the nest."""
+        """The element of an argument or result whose dimensions follow these axes of the loop nest."""
         merged = self.plan.axes(axes)
         if value not in self.memory.strided:
             return self.program.row_major(self.buffers[value], merged)

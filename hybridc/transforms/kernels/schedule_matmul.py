@@ -1,9 +1,10 @@
 """The schedule of a matmul and its epilogue for a machine whose programs work on whole tiles.
 
-A program has a tile of the result: ``bm`` rows and ``bn`` columns of one batch, and walks the terms, ``bk`` at a time.
-Where programs share the terms, each leaves its sums in memory, as partial results, and a second launch adds these in
-their order: results do not depend on chance. A vector times a matrix has no rows: products of different terms stay
-apart until all are there. Sizes and strides are numbers of the program, so that it is known which accesses may be wide.
+A program has a tile of the result: ``bm`` rows and ``bn`` columns of one batch, and loops over the terms, ``bk`` at a
+time. Where programs share the terms, each leaves its sums in memory, as partial results, and a second launch adds these
+in their order: results do not depend on chance. A vector times a matrix has no rows: products of different terms stay
+apart until all are there. Sizes and strides are constants of the program, so that it is known which accesses may be
+wide.
 """
 
 from __future__ import annotations
@@ -155,7 +156,7 @@ class _MatmulScheduler:
         return text.converted(found, matmul.dtype, dtype)
 
     def _results(self, text: TileStatements, total: str, starts: bool) -> None:
-        """What follows the sums, which do not have the number that they begin with if that ``starts`` here."""
+        """The epilogue of the sums, which do not include their initial value if that ``starts`` here."""
         matmul = self.matmul
         if starts and matmul.start != 0:
             total = text.map("arith.addf", total, text.constant(float(matmul.start), self.kind), kind=self.kind)

@@ -62,7 +62,7 @@ SQUARE = 4
 
 @dataclass(frozen=True)
 class Registers:
-    """The vector registers of a processor with fused multiply-add: their bytes, their number."""
+    """The vector registers of a processor with fused multiply-add: their size in bytes, and how many."""
 
     bytes: int
     count: int

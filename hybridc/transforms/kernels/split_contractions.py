@@ -92,7 +92,7 @@ class _Splitter:
         """Outline the contraction of a kernel, which becomes the rest."""
         (nest,) = kernel.nests
         kernel_op = nest.contraction
-        assert kernel_op is not None, "only kernels with a product are split"
+        assert kernel_op is not None, "only kernels with a contraction are split"
         arguments, results = kernel.arguments, kernel.results
         reads = list(dict.fromkeys(r.value for r in kernel_op.reads))
         rest = [other for other in nest.ops if other is not kernel_op]

@@ -1,4 +1,4 @@
-"""Loop fission: a nest that no launch computes as a whole becomes several, which pass values in memory."""
+"""Loop fission: a loop nest that no launch computes as a whole becomes several, with values passed in memory."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def online_pairs(plan: LoopNestPlan, kernel_ops: Sequence[KernelOp]) -> list[Onl
 
 
 def by_empty_axes(plan: LoopNestPlan, memory: KernelMemory) -> Groups:
-    """The ops whose results are, or will be, in memory, by the empty axes that they walk; none if all walk all."""
+    """The ops with results in memory, by the empty axes that they iterate over; none if all iterate over all."""
     domain = plan.nest.domain
     empty = {a for a, n in enumerate(domain) if n == 0}
     found: list[tuple[set[int], list[KernelOp]]] = []
@@ -73,7 +73,7 @@ def by_sweeps(plan: LoopNestPlan, memory: KernelMemory) -> Groups:
 
 
 def _only_for(pair: OnlinePair, kernel_ops: Sequence[KernelOp], memory: KernelMemory) -> set[KernelOp]:
-    """The ops of a pair that nobody needs beside it."""
+    """The ops of a pair that nothing else needs."""
     done = {pair.second}
     for kernel_op in reversed(pair.between):
         readers = {s for s in kernel_ops for r in s.reads if r.value is kernel_op.result}

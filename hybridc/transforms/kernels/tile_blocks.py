@@ -1,4 +1,4 @@
-"""Stages of a nest as statements on tiles: elementwise ops, reductions inside a tile, and those that loops carry."""
+"""Linalg ops as statements on tiles: elementwise ops, reductions inside a tile, and those that loops carry."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ from hybridc.transforms.kernels.tile_machine import NARROW
 
 @dataclass(eq=False)
 class TileStatements(BodyStatements):
-    """Writes stages as statements on tiles.
+    """Writes linalg ops as statements on tiles.
 
-    ``values`` are in these buffers of the kernel; those that may be no plain arrays have the strides ``given``.
+    ``values`` are in these buffers of the kernel; those that may not be contiguous have the strides ``given``.
     """
 
     values: Mapping[SSAValue, str] = field(default_factory=dict[SSAValue, str])
@@ -85,17 +85,17 @@ class TileStatements(BodyStatements):
         return self.element_at(read.value, read.axes)
 
     def element_at(self, value: SSAValue, axes: Axes) -> Address:
-        """The element of a value whose dimensions follow axes of the nest."""
+        """The element of a value whose dimensions follow axes of the loop nest."""
         merged = self.plan.axes(axes)
         if value not in self.given:
             return self.space.row_major(self.buffer(value), merged)
         last = {self.plan.merged[a]: stride for a, stride in zip(axes, self.strides(value), strict=True)}
         return Address(self.buffer(value), tuple((a, last[a]) for a in merged))
 
-    # --- stages --------------------------------------------------------------------------------------------
+    # --- linalg ops ----------------------------------------------------------------------------------------
 
     def kernel_op(self, kernel_op: KernelOp) -> str:
-        """Write a stage, all of whose elements that a reduction needs are in the tile; the name of its result."""
+        """Write an op, all of whose elements that a reduction needs are in the tile; the name of its result."""
         if kernel_op.combine is None:
             self.known[kernel_op.result] = self.body(kernel_op)
         else:
@@ -106,7 +106,7 @@ class TileStatements(BodyStatements):
         return self.known[kernel_op.result]
 
     def ops(self, kernel_ops: Sequence[KernelOp]) -> None:
-        """Write stages, and store the results that are in memory."""
+        """Write ops, and store the results that are in memory."""
         for kernel_op in in_order_of_need(kernel_ops):
             self._made(kernel_op)
 
@@ -116,7 +116,7 @@ class TileStatements(BodyStatements):
             self.store(kernel_op)
 
     def store(self, kernel_op: KernelOp) -> None:
-        """Put the result of a stage into memory."""
+        """Store the result of an op into memory."""
         self.write(TileStore(self.known[kernel_op.result], self.element_at(kernel_op.result, kernel_op.axes), self.on))
 
     def reduced(self, kernel_op: KernelOp, value: str, over: Axes, start: Number, filled: bool = False) -> str:
@@ -228,7 +228,7 @@ class TileStatements(BodyStatements):
         self.write(TileUpdate(carried, value))
 
     def _part(self, kernel_op: KernelOp, element: str, filled: bool = False) -> str:
-        """What is added to a reduction here."""
+        """The values that are added to a reduction here."""
         return self.reduced(kernel_op, element, self.plan.axes(kernel_op.reduced), _nothing(kernel_op), filled)
 
     def _combined(self, kernel_op: KernelOp, a: str, b: str) -> str:
@@ -299,7 +299,7 @@ class TileStatements(BodyStatements):
         )
 
     def _base(self, pair: OnlinePair, peak: str) -> str:
-        """What powers are taken less: of minus infinity less itself nothing is known."""
+        """The value to subtract from exponents: the peak, or 0 if that is minus infinity, which less itself is NaN."""
         kind = kind_of(pair.first.result)
         lowest = self.map("arith.cmpf oeq", peak, self.constant(-math.inf, kind), kind="i1")
         return self.map("arith.select", lowest, self.constant(0.0, kind), peak, kind=kind)
@@ -366,6 +366,6 @@ class TileStatements(BodyStatements):
 
 
 def _nothing(kernel_op: KernelOp) -> Number:
-    """What combined with a reduction's elements leaves them as they are."""
+    """The identity of a reduction."""
     assert kernel_op.combine is not None
     return neutral_of(kernel_op.combine.name, dtype_of(kernel_op.result))

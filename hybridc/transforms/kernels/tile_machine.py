@@ -17,7 +17,7 @@ NARROW = 1 << 31
 class TileMachine:
     """A processor on which many programs run at a time, each on tiles that its warps hold in registers.
 
-    The figures are an H100's; what was measured there is said beside it.
+    The figures are an H100's; comments say what was measured there.
     """
 
     processors: int = GPU.multiprocessors
@@ -48,7 +48,7 @@ class TileMachine:
         return min(self.warps, max(1, power_of_two(elements // self.warp_elements)))
 
     def warps_to_hold(self, elements: int) -> tuple[int, ...]:
-        """The numbers of warps for a block of rows, the best first.
+        """The warp counts for a block of rows, the best first.
 
         Of more than 32 elements for each thread registers spill.
         """

@@ -1,4 +1,4 @@
-"""What leads to contractions, and what follows them: chains of elementwise ops and row reductions."""
+"""Producers and consumers of contractions: chains of elementwise ops and row reductions."""
 
 from __future__ import annotations
 

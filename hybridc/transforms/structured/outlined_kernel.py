@@ -1,4 +1,4 @@
-"""Kernels of several nests over one grid, made of copies of a function's operations and called in their place."""
+"""Kernels of several loop nests over one grid: copies of a function's operations, replaced by calls."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class OutlinedKernel:
         replaced: Sequence[SSAValue],
         inside: set[Operation],
     ) -> OutlinedKernel | None:
-        """A kernel of nests, each over the axes of what an operation makes, with these results.
+        """A kernel of loop nests, each over the axes of what an operation makes, with these results.
 
         None if a nest has more axes, or what it reads needs what the operations ``inside`` make.
         """

@@ -29,7 +29,7 @@ def itself(value: SSAValue) -> SSAValue:
 
 
 class KernelCopies:
-    """Copies of operations that will be a kernel. ``of`` maps a value to the one that is read in its place."""
+    """Copies of operations that will be a kernel. ``of`` maps a value to the one that is read instead."""
 
     def __init__(self, leaf: Callable[[SSAValue], SSAValue] = itself) -> None:
         self.block = Block()
@@ -82,7 +82,7 @@ class KernelCopies:
             Rewriter.erase_op(op)
 
     def _counter(self, like: SSAValue, start: int, nest: list[Operation]) -> SSAValue:
-        """The whole numbers from ``start`` on, as an operation of its own for each that reads them."""
+        """The integers from ``start`` on, as an operation of its own for each that reads them."""
         builder = Builder(self.block)
         builder.operator = "arange"
         made = builder.generic([], Tensor(shape_of(like), dtype_of(like), builder), functools.partial(_count, start))
@@ -97,7 +97,7 @@ def _count(start: int, b: Any, sofar: Any) -> Any:
 
 
 def counted_from(value: SSAValue) -> int | None:
-    """The whole number from which a constant of one dimension counts; None if it is no such array."""
+    """The integer from which a constant of one dimension counts; None if it is no such array."""
     op, shape = value.owner, shape_of(value)
     if not isinstance(op, arith.ConstantOp) or len(shape) != 1 or shape[0] < 2:
         return None

@@ -1,4 +1,4 @@
-"""Kernels run by their native phases, with all that they touch between forbidden pages."""
+"""Kernels run by their native parallel regions, with all that they touch between forbidden pages."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.lower.evaluate import Evaluator
 from tests.lower.llvm.native import Guarded, call
 
 UNROLLED = 100  # terms of a sum: so many LLVM may write out one by one
-GAP = 3  # elements between the rows of results that are no plain arrays
+GAP = 3  # elements between the rows of results that are not contiguous
 
 
 def lowered(net, *inputs):
@@ -80,7 +80,7 @@ class Array:
 
 
 class Native(Evaluator):
-    """Runs the calls of kernels by native code, in several ways that must agree to the bit."""
+    """Runs the calls of kernels by native code, in several schedules that must agree to the bit."""
 
     def __init__(self, module, threads=2, seed=0):
         super().__init__(module, views=True)
@@ -95,7 +95,7 @@ class Native(Evaluator):
 
 
 def strided(function):
-    """The numbers of the arguments, then results, that may be no plain arrays."""
+    """The indices of the arguments, then results, that may not be contiguous."""
     found = function.attributes.get("hybrid.strided")
     return [] if found is None else [int(i) for i in found.get_values()]
 
@@ -163,7 +163,7 @@ def _run(kernel, arrays, results, strides, inplace, threads, at_end, rng):
 
 
 def run_regions(regions, places, at_end, rng=None):
-    """Phases, one after the other, on buffers at these addresses; with poisoned scratch for each piece."""
+    """Parallel regions, one after the other, on buffers at these addresses; with poisoned scratch for each piece."""
     for region, code in zip(regions, load([p.function for p in regions]), strict=True):
         for lo, hi in _pieces(region, rng):
             scratch = Array(np.dtype(np.uint8), (-(-region.scratch // 64) * 64,), (1,), at_end)
@@ -171,7 +171,7 @@ def run_regions(regions, places, at_end, rng=None):
 
 
 def _pieces(region, rng):
-    """The range of a phase whole, or cut at multiples of its grain and in any order."""
+    """The range of a parallel region whole, or cut at multiples of its grain and in any order."""
     if region.extent <= 0:
         return []
     if rng is None:

@@ -1,4 +1,4 @@
-"""The phases of a kernel run on guarded memory."""
+"""The parallel regions of a kernel run on guarded memory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.lower.llvm.native import Guarded, call
 
 
 def in_guards(regions, arrays, outputs, locals_=(), cuts=3):
-    """The outputs after the phases have run on guarded copies of the arrays, each phase's range in some parts."""
+    """The outputs after the parallel regions ran on guarded copies of the arrays, each one's range in some parts."""
     made = []
     for at_end in (True, False):
         places = [Guarded(a.nbytes, at_end) for a in (*arrays, *outputs)] + [Guarded(n, at_end) for n in locals_]

@@ -1,4 +1,4 @@
-"""Phases in loop form, written as text around a few lines."""
+"""Parallel regions in loop form, written as text around a few lines."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TYPES = {
 
 
 def region(arguments: str, body: str, functions: str = "") -> str:
-    """A module with the phase of these arguments; ``%zero`` and ``%one`` are indices."""
+    """A module with the parallel region of these arguments; ``%zero`` and ``%one`` are indices."""
     given = f"{arguments}, " if arguments else ""
     return f"""
 builtin.module {{

@@ -1,4 +1,4 @@
-"""Phases called by ctypes, each of their arrays between two pages that nobody may touch."""
+"""Parallel regions called by ctypes, each of their arrays between two pages that nobody may touch."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def parse(text: str) -> ModuleOp:
 
 
 def compiled(source: ModuleOp | str) -> LoadedCode:
-    """The code of a phase. The key is its text."""
+    """The code of a parallel region. The key is its text."""
     text = str(source)
     (code,) = load([NativeFunction(f"test {hashlib.sha256(text.encode()).hexdigest()}", lambda: parse(text))])
     return code
@@ -48,7 +48,7 @@ def compiled(source: ModuleOp | str) -> LoadedCode:
 def call(
     code: LoadedCode, arrays: Sequence[int], numbers: Sequence[int | np.generic], lo: int, hi: int, scratch: int = 0
 ) -> None:
-    """One call at these addresses; a number is a Python integer or a NumPy scalar of the phase's type."""
+    """One call at these addresses; a number is a Python integer or a NumPy scalar of the parallel region's type."""
     states = b"".join(np.asarray(n).tobytes().ljust(8, b"\0") for n in numbers)
     _PHASE(code.address)((ctypes.c_void_p * len(arrays))(*arrays), ctypes.create_string_buffer(states), lo, hi, scratch)
 
@@ -61,7 +61,7 @@ def run(
     cuts: Sequence[int] = (),
     scratch: int = 0,
 ) -> list[np.ndarray[Any, Any]]:
-    """The arrays after a phase has run over [0, extent), cut at ``cuts``; what is given is not changed.
+    """The arrays after a parallel region has run over [0, extent), cut at ``cuts``; what is given is not changed.
 
     It runs twice: with every array ending where a forbidden page begins, and beginning where one ends. Both must agree.
     """

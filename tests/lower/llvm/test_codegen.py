@@ -208,7 +208,7 @@ def test_a_function_that_nobody_has_is_named():
 
 
 def vectors(source):
-    """The optimised LLVM IR of a phase, and the widths of float vectors in it."""
+    """The optimised LLVM IR of a parallel region, and the widths of float vectors in it."""
     text = function(source).explain("optimised")
     return text, {int(n) for n in re.findall(r"<(\d+) x float>", text)}
 

@@ -41,7 +41,7 @@ TOLERANCE = {"f32": 1e-6, "f64": 1e-14, "f16": 1e-6}
 
 
 def contraction_kernel(spec, sizes, dtype="f32"):
-    """The kernel of one product, given as for einsum."""
+    """The kernel of one contraction, given as for einsum."""
     left, right, out = spec.replace("->", ",").split(",")
     summed = [a for a in dict.fromkeys(left + right) if a not in out]
     loops = [*out, *summed]
@@ -85,13 +85,13 @@ def numbers_of(rng, shape, dtype):
 
 
 def expected(spec, a, b):
-    """The product in double precision or exactly, and the sum of the absolute products."""
+    """The contraction in double precision or exactly, and the sum of the absolute products."""
     wide = np.int64 if a.dtype.kind == "i" else np.float64
     return np.einsum(spec, a.astype(wide), b.astype(wide)), np.einsum(spec, abs(a.astype(wide)), abs(b.astype(wide)))
 
 
 def run(regions, arrays, result, threads, at_end, rng):
-    """The result after all phases, each cut at some multiples of its grain; arrays lie between forbidden pages."""
+    """The result after all parallel regions, each cut at multiples of its grain; arrays lie between forbidden pages."""
     memory = [Guarded(x.nbytes, at_end) for x in (*arrays, result)]
     for place, x in zip(memory, (*arrays, np.full_like(result, 77)), strict=True):
         ctypes.memmove(place.address, x.ctypes.data, x.nbytes)
@@ -107,7 +107,7 @@ def run(regions, arrays, result, threads, at_end, rng):
 
 
 def check(spec, sizes, dtype="f32", threads=2, seed=0, algorithms=(), change=lambda x: x):
-    """The product agrees with einsum; returns its phases."""
+    """The contraction agrees with einsum; returns its parallel regions."""
     rng = np.random.default_rng(seed)
     made = contraction_kernel(spec, sizes, dtype)
     assert is_contraction(made)
@@ -384,7 +384,7 @@ def _reach(view):
 )
 @pytest.mark.parametrize("threads", [1, 3])
 def test_threads(spec, shape, threads):
-    """The runtime's threads share a product; each has its own scratch."""
+    """The runtime's threads share a matmul; each has its own scratch."""
     sizes = dict(zip("ijk", shape, strict=True))
     rng = np.random.default_rng(5)
     left, right, _ = spec.replace("->", ",").split(",")

@@ -73,7 +73,7 @@ def lowered(net, inputs):
 
 
 def grids(program):
-    """The phases over a grid of a program's forward and backward: the tiles, and the parts at each."""
+    """The parallel regions over a grid of a program's forward and backward: the tiles, and the parts at each."""
     steps = [s[1] for part in program.programs.values() for s in part.steps if isinstance(s, tuple)]
     return [(step.grid.sizes, len(step.grid.parts)) for step in steps if step.grid is not None]
 

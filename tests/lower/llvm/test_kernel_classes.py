@@ -80,7 +80,7 @@ def check(function, reference, shapes, dtype="float32", ulps=16, change=lambda *
 )
 @given(text=random_kernels(sizes=(0, 1, 2, 3, 5, 33)), seed=st.integers(0, 99))
 def test_random_kernels(text, seed):
-    """Nests of maps, reductions and products over any axes, against the meaning of each operation."""
+    """Loop nests of maps, reductions and contractions over any axes, against the meaning of each operation."""
     module = parse(text + caller(text))
     (function,) = kernels(module).values()
     made = analyse(function)
@@ -380,7 +380,7 @@ def test_batches_of_products(threads):
 
 
 def test_a_product_that_is_not_the_first_stage():
-    """Gradients are added in the order of their uses, so a product may come amid them."""
+    """Gradients are added in the order of their uses, so a matmul may come amid them."""
     x = mx.nd.array(np.arange(21, dtype="float64").reshape(3, 7) / 21)
     net = HybridLambda(lambda F, x: (F.sum(x, axis=(0,)), F.dot(x, x, transpose_b=True), x + 0, x + 0))
     net.hybridize()

@@ -1,4 +1,4 @@
-"""LLVM by its C functions: errors are told, threads compile at once, code runs until its engine is closed."""
+"""LLVM by its C functions: errors are reported, threads compile at once, code runs until its engine is closed."""
 
 from __future__ import annotations
 

@@ -191,7 +191,7 @@ def test_a_result_may_lie_in_a_greater_array(shape):
 
 
 def add_rows_region(data, index, shape, count, mode):
-    """The phase that adds rows along the second of three axes, for two threads."""
+    """The parallel region that adds rows along the second of three axes, for two threads."""
     outer, _, inner = shape
     specs = [ArraySpec((outer, count, inner), data), ArraySpec((count,), index), ArraySpec(shape, data)]
     return loop_kernel_region(add_rows("llvm", *specs[:2], shape, 1, mode), specs, 2)

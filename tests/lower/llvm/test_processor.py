@@ -46,7 +46,7 @@ def test_choices_are_those_of_the_level(monkeypatch, level):
 @x86
 @pytest.mark.parametrize("level", LEVELS)
 def test_code_is_that_of_the_level(monkeypatch, level):
-    """A loop and a product: no wider registers than the level has, and the widest of those in the product."""
+    """A loop and a matmul: no wider registers than the level has, and the widest of those in the matmul."""
     choose(monkeypatch, level)
     net = mx.gluon.nn.HybridLambda("square")
     loops = net.trace(mx.nd.ones((4096,))).optimize().lower("llvm").programs["forward"].code("assembly")

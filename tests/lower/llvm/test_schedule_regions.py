@@ -1,4 +1,4 @@
-"""schedule-regions: what each kernel needs meanwhile, what it may do in place, what may be no plain array."""
+"""schedule-regions: the scratch of each kernel, its in-place results, and which arrays may not be contiguous."""
 
 from __future__ import annotations
 

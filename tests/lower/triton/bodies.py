@@ -1,4 +1,4 @@
-"""Scalar bodies as stages of kernels, and a Triton kernel that computes many of them at once."""
+"""Scalar bodies as linalg ops of kernels, and a Triton kernel that computes many of them at once."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from hybridc.transforms.kernels.tile_blocks import TileStatements
 
 
 def op_of(body, dtypes, out, shape=(64,), start=None):
-    """The stage of ``body(b, *elements, sofar)`` over arrays; ``start`` begins a reduction of the last axis.
+    """The linalg op of ``body(b, *elements, sofar)`` over arrays; ``start`` begins a reduction of the last axis.
 
     ``b.arrays`` are the arrays themselves.
     """
@@ -49,7 +49,7 @@ def op_of(body, dtypes, out, shape=(64,), start=None):
 
 
 def function_of(kernel_ops):
-    """A function of one program that computes stages on the same arrays: a pointer to each, then to each result.
+    """A function of one program that computes linalg ops on the same arrays: a pointer to each, then to each result.
 
     Reductions are done in two halves.
     """
@@ -93,7 +93,7 @@ class _OfInputs(TileStatements):
 
 
 def computed(printer, kernel_op):
-    """The name of what a stage makes, or of its reduction."""
+    """The name of the result of an op, or of its reduction."""
     shape = kernel_op.sizes
     axes = tuple(range(len(shape)))
     nest = LoopNest(shape, (kernel_op,), len(shape))
@@ -109,7 +109,7 @@ def computed(printer, kernel_op):
 
 
 def run(kernel_ops, *arrays):
-    """The results of stages."""
+    """The results of linalg ops."""
     function = function_of(kernel_ops)
     shapes = [tuple(s.sizes[a] for a in s.axes) for s in kernel_ops]
     outs = [np.zeros(shape, dtype_of(s.result)) for shape, s in zip(shapes, kernel_ops, strict=True)]

@@ -14,9 +14,9 @@ from tests.lower.llvm.native import Guarded
 
 
 def run_regions(kernel, made, arrays, strides=None, at_end=True, config=0, inplace=()):
-    """The results of a kernel by its phases, in their configuration with this number, or the last.
+    """The results of a kernel by its launches, in their config with this index, or the last.
 
-    ``strides`` are those of arguments, then results, that are no plain arrays. For each pair of ``inplace`` a result
+    ``strides`` are those of arguments, then results, that are not contiguous. For each pair of ``inplace`` a result
     is written over an argument.
     """
     values = [*kernel.arguments, *kernel.results]

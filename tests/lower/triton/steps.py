@@ -1,4 +1,4 @@
-"""The steps of scalar bodies and the reductions by them, as stages of kernels; and numbers to compute them of."""
+"""The steps of scalar bodies and the reductions by them, as linalg ops of kernels; and scalars to compute them of."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def dtypes_of(step, kind):
 
 
 def stages_of(kind, steps, size):
-    """The stages of steps, each of the first or of both of two arrays."""
+    """The linalg ops of steps, each of the first or of both of two arrays."""
     given = [(step, 2 if step in BINARY else 1) for step in steps]
     bodies = [lambda b, *xs, s=step, n=count: getattr(b, s)(*xs[:n]) for step, count in given]
     outs = [dtypes_of(step, kind)[-1] for step in steps]
@@ -72,7 +72,7 @@ def of_numbers():
 
 
 def samples(dtype, size):
-    """Special numbers beside each other in pairs, and others."""
+    """Special values next to each other in pairs, and others."""
     random = np.random.default_rng(0)
     if np.dtype(dtype).kind == "f":
         with np.errstate(over="ignore"):

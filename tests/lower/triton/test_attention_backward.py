@@ -199,7 +199,7 @@ def test_heads_share_keys_and_values():
 
 
 def test_what_follows_is_in_the_kernels():
-    """An activation and a residual behind, a scale and an activation in front."""
+    """An activation and a residual after it, a scale and an activation before."""
     arrays, gradient = [normal(2, n, 8) for n in (20, 33, 33)], normal(2, 20, 8)
 
     def function(F, q, k, v):
@@ -287,7 +287,7 @@ def test_the_nests_one_after_the_other(monkeypatch):
 
 
 def test_an_encoder(monkeypatch):
-    """Heads are strides of one array, and of its gradient; the result is kept as another product wants it."""
+    """Heads are strides of one array, and of its gradient; the result is kept as another matmul wants it."""
     sizes = {"WIDTH": 32, "HEADS": 2, "HIDDEN": 48, "ENCODER_BATCH": 2, "SEQUENCE": 20}
     for name, value in sizes.items():
         monkeypatch.setattr(workloads, name, value)
@@ -335,7 +335,7 @@ def scaled(F, q, k, v):
     ],
 )
 def test_what_stays(function, grads):
-    """Where not all gradients are asked for, or weights or gradients of scores are needed elsewhere, products stay."""
+    """Where not all gradients are asked for, or weights or gradients of scores are needed elsewhere, matmuls stay."""
     module = lowered(function, [normal(2, 20, 20) for _ in range(3)], grads)
     assert not fused(module)
     assert not [k for k in native_kernels(module) if len(k.nests) > 3]

@@ -180,7 +180,7 @@ def test_heads_and_masks_of_networks(function):
 
 
 def test_queries_keys_and_values_of_one_product():
-    """Parts of one array, of which one is scaled: the array is kept, and no part is copied."""
+    """Parts of one array, of which one is scaled: the array stays, and no part is copied."""
 
     def function(F, x, weight):
         q, k, v = F.split(F.FullyConnected(x, weight, num_hidden=48, no_bias=True, flatten=False), 3, axis=2)

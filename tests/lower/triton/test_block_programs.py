@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
 
 import hybridc as mx
 from hybridc.gluon import nn
 from hybridc.ir.tile_program import faults, parse
 from hybridc.lower.triton import tiles_to_triton
-from tests.random_programs import FLOATS, INTEGERS, Net, programs
+from tests.lower.random_tile_programs import hold_to_specification
+from tests.random_programs import FLOATS, INTEGERS
 
 pytestmark = pytest.mark.triton
 
@@ -172,22 +172,7 @@ def test_programs_hold_to_their_specification(monkeypatch, name):
 
 @pytest.mark.parametrize("dtypes", [FLOATS, INTEGERS], ids=["floats", "integers"])
 def test_random_programs_hold_to_it(dtypes):
-    @settings(
-        max_examples=40,
-        deadline=None,
-        derandomize=True,
-        phases=[Phase.generate],
-        suppress_health_check=list(HealthCheck),
-    )
-    @given(program=programs(dtypes=dtypes))
-    def hold(program):
-        with pytest.MonkeyPatch.context() as patch:
-            inputs = [mx.nd.zeros(shape, dtype=dtype) for shape, dtype in program.inputs]
-            for launch in made(patch, Net(program), *inputs):
-                assert faults(launch.program) == []
-                assert repr(parse(str(launch.program))) == repr(launch.program)  # as text, since nan is not nan
-
-    hold()
+    hold_to_specification(dtypes, lambda *args: [launch.program for launch in made(*args)])
 
 
 @pytest.mark.parametrize(

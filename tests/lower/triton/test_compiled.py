@@ -77,7 +77,7 @@ def test_tensor_cores_multiply(compiled):
 
 
 def test_a_network_with_products():
-    """All kernels of an attention: no spills; what follows the products moves 16 bytes at a time."""
+    """All kernels of an attention: no spills; what follows the matmuls moves 16 bytes at a time."""
     for made in report(functions_of(traces()["attention (CPU's)"](), NVIDIA_H100), [NVIDIA_H100]):
         assert made.spilled == 0, made
         assert made.wide > made.narrow, made

@@ -28,7 +28,7 @@ COMPILED = {
 
 
 def kernel_launches(function, size, dtype):
-    """The two phases of 64 attentions of 2048 rows."""
+    """The two launches of 64 attentions of 2048 rows."""
     arrays = [np.ones((64, 2048, size), dtype)] * 3
     if function is masked:
         arrays.append(np.ones((1, 2048, 2048), dtype))

@@ -23,7 +23,7 @@ F32 = np.dtype("float32")
 
 
 def transposed(*shape: int):
-    """The phases of a batch of transpositions, by the sizes of what is read."""
+    """The launches of a batch of transpositions, by the sizes of what is read."""
     n, a, b = shape
     found = kernel(f"""
     func.func private @transpose(%x: tensor<{n}x{a}x{b}xf32>) -> tensor<{n}x{b}x{a}xf32>

@@ -23,7 +23,7 @@ DIFFERENCE = BODIES[2][3]
 
 
 def kernel_of(domains, chained=()):
-    """A kernel with a nest for each domain, the same maps in all; nests that are ``chained`` read the one before."""
+    """A kernel with a loop nest for each domain, the same maps in all; ``chained`` ones read the one before."""
     writer = Writer(domains=list(domains))
     made = []
     for nest, domain in enumerate(domains):
@@ -34,7 +34,7 @@ def kernel_of(domains, chained=()):
 
 
 def launches(text, config=0):
-    """The phases of a kernel, after what they compute was compared with what its operations mean."""
+    """The launches of a kernel, after what they compute was compared with what its operations mean."""
     module = parse(text)
     (function,) = kernels(module).values()
     kernel = analyse(function)
@@ -75,7 +75,7 @@ def test_other_functions_may_lie_between():
 
 
 def test_what_another_makes_is_waited_for():
-    """The second and the third nest have equal functions, and the third reads what the second makes."""
+    """The second and the third loop nest have equal functions, and the third reads what the second makes."""
     _, second, third = launches(kernel_of([(50,), (50,), (50,)], chained=(1, 2)))
     assert second.function == third.function
 

@@ -1,4 +1,4 @@
-"""What Triton's functions may write over their arguments, and what memory that saves."""
+"""In-place results of Triton's functions, and the memory that they save."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def by_triton(monkeypatch):
 )
 @given(text=random_kernels(sizes=(0, 1, 2, 3, 5, 33)), seed=st.integers(0, 99))
 def test_random_kernels(text, seed):
-    """Nests of maps, reductions and products over any axes, against the meaning of each operation."""
+    """Loop nests of maps, reductions and contractions over any axes, against the meaning of each operation."""
     module = parse(text + caller(text))
     (function,) = kernels(module).values()
     rng = np.random.default_rng(seed)

@@ -34,7 +34,7 @@ SMALL = MatmulTile(16, 32, 16, 4, 2, 2)
 
 
 def check(spec, sizes, dtype="f32", tiles=(), parts=0, config=0, seed=0):
-    """The product agrees with einsum; returns its phases."""
+    """The matmul agrees with einsum; returns its launches."""
     rng = np.random.default_rng(seed)
     kernel = contraction_kernel(spec, sizes, dtype)
     left, right, _ = spec.replace("->", ",").split(",")
@@ -54,7 +54,7 @@ def check(spec, sizes, dtype="f32", tiles=(), parts=0, config=0, seed=0):
 @pytest.mark.parametrize("dtype", ["f16", "f32", "f64"])
 @pytest.mark.parametrize("spec", ["ik,kj->ij", "ki,kj->ij", "ik,jk->ij", "ki,jk->ji"])
 def test_matrices(spec, dtype):
-    """All ways in which operands and results may lie, sizes that blocks divide and sizes that they do not."""
+    """All layouts of operands and results, sizes that blocks divide and sizes that they do not."""
     check(spec, {"i": 40, "j": 33, "k": 21}, dtype, [SMALL])
     check(spec, {"i": 32, "j": 64, "k": 48}, dtype, [SMALL])
 
@@ -195,7 +195,7 @@ def test_far_offsets_are_of_64_bits():
 
 
 def run(function, *arrays):
-    """The results of a function of operators, its products by Triton, and the kernels that these were."""
+    """The results of a function of operators, its matmuls by Triton, and the kernels that these were."""
     net = HybridLambda(function)
     module = net.trace(*[mx.nd.array(x, dtype=x.dtype) for x in arrays]).optimize().module.clone()
     run_passes(module, pipeline.triton_kernels())
@@ -278,7 +278,7 @@ EPILOGUES = {
 @pytest.mark.parametrize("name", EPILOGUES)
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 def test_what_follows(name, dtype):
-    """Networks' kernels of a product and its epilogue are one function, and right."""
+    """Networks' kernels of a matmul and its epilogue are one function, and right."""
     function, reference, shapes = EPILOGUES[name]
     rng = np.random.default_rng(0)
     arrays = [rng.uniform(-1, 1, s).astype(dtype) for s in shapes]
@@ -292,7 +292,7 @@ def test_what_follows(name, dtype):
 
 @st.composite
 def fused(draw):
-    """The text of a random product and what follows it, in any order of its axes."""
+    """The text of a random matmul and what follows it, in any order of its axes."""
     rank = draw(st.integers(1, 4))
     domain = draw(st.lists(st.sampled_from((1, 2, 3)), min_size=rank, max_size=rank))
     domain[draw(st.integers(0, rank - 1))] = 18

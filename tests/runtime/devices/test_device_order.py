@@ -148,12 +148,12 @@ def test_functions_that_nobody_has_go_when_all_is_done(
     monkeypatch.setattr(cuda, "_RETIRED", 3)
     x = card.put(values(1))
     for number in range(12):
-        phase = fill_launch(F32, N, str(number), 0)
-        card.launch(phase.function, phase.configs[0], [x.pointer], phase.numbers)
+        filling = fill_launch(F32, N, str(number), 0)
+        card.launch(filling.function, filling.configs[0], [x.pointer], filling.numbers)
         assert len(stub.modules) <= 2 + 3 + 2
     np.testing.assert_array_equal(x.host(), np.full(N, 11))
     count = len(stub.modules)
-    card.launch(phase.function, phase.configs[0], [x.pointer], phase.numbers)
+    card.launch(filling.function, filling.configs[0], [x.pointer], filling.numbers)
     assert len(stub.modules) == count
     mx.nd.waitall()
     assert len(stub.modules) == 2
@@ -163,10 +163,10 @@ def test_functions_of_one_text_and_several_types(card: Cuda) -> None:
     """A fill says nowhere what it fills: each type is compiled for itself, here and in the cache."""
     functions = []
     for dtype in ("float32", "int32", "float64", "int8"):
-        phase, x = fill_launch(np.dtype(dtype), 10, "1", 0), card.put(np.zeros(10, dtype))
-        card.launch(phase.function, phase.configs[0], [x.pointer], phase.numbers)
+        filling, x = fill_launch(np.dtype(dtype), 10, "1", 0), card.put(np.zeros(10, dtype))
+        card.launch(filling.function, filling.configs[0], [x.pointer], filling.numbers)
         np.testing.assert_array_equal(x.host(), np.ones(10))
-        functions.append(phase.function)
+        functions.append(filling.function)
     assert len({code_key(function) for function in functions}) == 4
 
 

@@ -12,38 +12,21 @@ import numpy as np
 import pytest
 
 import hybridc as mx
-from hybridc.gluon import HybridBlock, nn
 from hybridc.gluon.hybridize import cached_graph
 from hybridc.gluon.nn import HybridLambda
 from hybridc.lower.llvm.codegen.native_function import LoadedCode
 from hybridc.runtime.native_executable import NativeExecutable
 from tests.random_programs import EXAMPLES
+from tests.runtime.mixed_network import mixed_network
 from tests.slices import but
 
 THREADS, CALLS = 8, 1000
 SHAPES = EXAMPLES // 2
 
 
-class Net(HybridBlock):
-    """Products, reductions of rows and of columns, views, elementwise chains; large enough to be shared by threads."""
-
-    def __init__(self):
-        super().__init__()
-        with self.name_scope():
-            self.a = nn.Dense(160, activation="tanh", in_units=96)
-            self.b = nn.Dense(96, in_units=160)
-
-    def hybrid_forward(self, F, x):
-        y = self.b(self.a(x)) + x
-        z = F.softmax(y) * F.sigmoid(x)
-        return F.broadcast_sub(z, F.mean(z, axis=0, keepdims=True)), F.transpose(y)
-
-
 def network():
-    mx.random.seed(1)
-    net = Net()
-    net.initialize(mx.init.Normal(0.2))
-    return net
+    """A network large enough to be shared by threads."""
+    return mixed_network(96, 160, axis=0, scale=0.2)
 
 
 def native(net, *inputs):

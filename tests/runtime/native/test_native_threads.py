@@ -1,4 +1,4 @@
-"""Phases that threads share: every iteration once, scratch of one's own, forks, exits, changing numbers of threads."""
+"""Parallel regions that threads share: every iteration once, own scratch, forks, exits, changing thread counts."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def blas_region(given: Matrices, dtype: DType, buffers: tuple[int, ...]) -> Para
     cut_columns = given.n > given.m
     span = given.n if cut_columns else given.m
     steps = (0, given.b[1], 1) if cut_columns else (given.a[0], 0, given.c[0])
-    # A size is a fixed number plus a multiple of the tile's size.
+    # A size is a constant plus a multiple of the tile's size.
     sizes = (given.m, 0, 0, 1) if cut_columns else (0, 1, given.n, 0)
     # How BLAS adds depends on the tile that it is given.
     large = time_of(given, dtype, NOMINAL) >= NOMINAL.shared

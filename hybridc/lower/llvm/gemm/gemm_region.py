@@ -1,4 +1,4 @@
-"""What gemm functions share: the parallel region around their loops, batch loops, vectors in registers."""
+"""Helpers of all gemm functions: the parallel region around their loops, batch loops, vectors in registers."""
 
 from __future__ import annotations
 
@@ -223,7 +223,7 @@ class Vectors:
         return self.b.pure(vector.ShuffleOp, [x, y], _kind(self.element, len(lanes)), {"mask": _mask(tuple(lanes))})
 
     def transposed(self, rows: Sequence[SSAValue]) -> list[SSAValue]:
-        """Transpose a square in registers: at each step, blocks twice as large swap the halves beside the diagonal."""
+        """Transpose a square in registers: at each step, blocks twice as large swap the halves off the diagonal."""
         found, size = list(rows), self.lanes
         half = 1
         while half < size:

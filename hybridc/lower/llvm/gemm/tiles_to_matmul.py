@@ -55,13 +55,13 @@ def _element(program: TileProgram) -> AnyFloat:
 
 
 def _parameters(program: TileProgram) -> list[str]:
-    """The sizes of tiles that code is given, beside those of axes."""
+    """The sizes of tiles that code is given, besides those of axes."""
     given = {f"n{a}" for a in program.dynamic}
     return [tile.block for tile in program.tiles if isinstance(tile.block, str) and tile.block not in given]
 
 
 class _Shape:
-    """What the axes of a program are, and what is worked on at a time."""
+    """The roles of the axes of a program, and the sizes of what is worked on at a time."""
 
     def __init__(self, program: TileProgram) -> None:
         statements = [s for sweep in program.sweeps for s in sweep.statements]
@@ -129,7 +129,7 @@ class _MatmulEmitter:
         return self.b.view(self.given.scratch, offset, self.b.index(0), element)
 
     def _cut(self, element: AnyFloat) -> None:
-        """Give each scratch array its place; only the last one may have a size that is not known here."""
+        """Assign offsets to the scratch arrays; only the last one may have a size that is not known here."""
         first = self.shape.spill
         for each in self.program.scratch:
             self.arrays[each.name] = self._view(first, element)
@@ -181,7 +181,7 @@ class _MatmulEmitter:
         self.loop(0, (self.given.hi - self.given.lo).ceildiv(block), tile)
 
     def _tile(self, number: Index) -> None:
-        """The tile of a number; along the last of the parallel axes it is counted first."""
+        """The tile with an index; along the last of the parallel axes it is counted first."""
         first, *others = self.program.parallel
         for axis in (*reversed(others), first):
             dim = self.shape.dims.get(axis)
@@ -320,7 +320,7 @@ class _MatmulEmitter:
                 v.store(kept, block, to + (term + i) * len(starts) + group)
 
     def _turn(self, source: Address, target: Address) -> None:
-        """Store rows from scratch, transposed in squares; columns beyond the last repeat it, in its place."""
+        """Store rows from scratch, transposed in squares; columns beyond the last repeat it, at its address."""
         shape, v, lanes, width = self.shape, self.v, self.shape.lanes, self.shape.width
         sums, result, start = self.arrays[source.buffer], self.arrays[target.buffer], self.at(target, {})
         count, columns = self.count[shape.rows], self.count[shape.columns]

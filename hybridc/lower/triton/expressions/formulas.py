@@ -48,7 +48,7 @@ def trunc(x: Value) -> Value:
 
 
 def roundeven(x: Value) -> Value:
-    """The nearest integer, the even one of two: a sum with a number whose last place is 1 is rounded so."""
+    """The nearest integer, the even one of two: a sum with a value whose last binary place is 1 is rounded so."""
     one_apart = 2.0**x.format.fraction
     size = abs(x)
     rounded = copysign((size + one_apart) - one_apart, x)

@@ -21,7 +21,7 @@ DType = np.dtype[Any]
 BOOL, HALF, SINGLE, DOUBLE = (np.dtype(n) for n in ("bool", "float16", "float32", "float64"))
 INT32, INT64 = np.dtype("int32"), np.dtype("int64")
 
-# Signs between operands. Numbers beside a block take its type.
+# Infix operators. Scalars combined with a block take its type.
 _SIGNS = {
     "arith.addf": "+", "arith.addi": "+", "arith.subf": "-", "arith.subi": "-", "arith.mulf": "*", "arith.muli": "*",
     "arith.divf": "/", "arith.divsi": "//", "arith.divui": "//", "arith.remsi": "%", "arith.remui": "%",
@@ -61,14 +61,14 @@ _HINTS = {
 
 @dataclass(frozen=True)
 class Term:
-    """A value in source: a name or a number, and the dtype that it has there."""
+    """A value in source: a name or a literal, and the dtype that it has there."""
 
     text: str
     dtype: DType
     number: Number | None = None
 
     def argument(self, beside: bool) -> str:
-        """How a function is given it: as a number only if that has its type, perhaps from a block ``beside`` it."""
+        """The text of an argument: a literal only if that has its type, perhaps from a block ``beside`` it."""
         if self.number is None or self.dtype in (BOOL, INT32):
             return self.text
         x = float(self.number)
@@ -80,11 +80,11 @@ class Term:
 
     @property
     def block(self) -> str:
-        """A value of its type that is no bare number."""
+        """A value of its type that is no bare literal."""
         return self.filled("[]")
 
     def filled(self, shape: str) -> str:
-        """A name, or a block of a number."""
+        """A name, or a block filled with a scalar."""
         return self.text if self.number is None else f"tl.full({shape}, {self.text}, {triton_type(self.dtype)})"
 
     def as_dtype(self, dtype: DType) -> Term:
@@ -102,7 +102,7 @@ def triton_type(dtype: DType) -> str:
 
 
 def literal(value: Number, dtype: DType) -> str:
-    """A number as the dtype holds it, as source; of half precision all digits, as Triton may compare it in single."""
+    """A scalar as the dtype holds it, as source; of half precision all digits, as Triton may compare it in single."""
     value = float(np.float16(value)) if dtype == HALF else constant_as(value, dtype)
     if isinstance(value, float) and not math.isfinite(value):
         return f'float("{value}")'
@@ -110,21 +110,21 @@ def literal(value: Number, dtype: DType) -> str:
 
 
 def number(value: Number, dtype: DType) -> Term:
-    """A number as a term; to Triton before 3.9 the number -0 is 0."""
+    """A scalar as a term; to Triton before 3.9 the number -0 is 0."""
     if is_float(dtype) and repr(value) == "-0.0":
         return Term(f"(tl.full([], 0.0, {triton_type(dtype)}) * -1.0)", dtype)
     return Term(literal(value, dtype), dtype, constant_as(value, dtype))
 
 
 def parsed(text: str, dtype: DType) -> Term:
-    """A name, or a number as :func:`literal` writes it."""
+    """A name, or a scalar as :func:`literal` writes it."""
     if text.isidentifier() and text not in ("True", "False"):
         return Term(text, dtype)
     return number(float(text[7:-2]) if text.startswith("float(") else ast.literal_eval(text), dtype)
 
 
 def sign(op: str) -> str | None:
-    """What stands between the operands of an operation, if it is written so."""
+    """The infix operator of an operation; None if it has none."""
     name, _, predicate = op.partition(" ")
     if name == "arith.cmpf":
         return _FLOAT_ORDERS.get(predicate)
@@ -134,7 +134,7 @@ def sign(op: str) -> str | None:
 
 
 def function(op: str, dtype: DType, narrowed: bool) -> str | None:
-    """The call that computes an operation on a dtype, with a place for each operand; None if there is none.
+    """The call that computes an operation on a dtype, with a slot for each operand; None if there is none.
 
     A result is ``narrowed`` if all that is wanted is a number of half precision.
     """
@@ -144,7 +144,7 @@ def function(op: str, dtype: DType, narrowed: bool) -> str | None:
 
 
 def hint(op: str) -> str:
-    """What to call the result of an operation."""
+    """A name for the result of an operation."""
     name = op.partition(" ")[0].partition(".")[2]
     for ending in ("", "f", "i", "si", "ui", "fp"):
         short = name.removesuffix(ending) if ending else name

@@ -110,7 +110,7 @@ def _in_single(op: str, operands: Sequence[Term], narrowed: bool, w: SourceWrite
 
 
 def _short_power(op: str, operands: Sequence[Term], kind: str, w: SourceWriter) -> Term | None:
-    """A power whose exponent is a number that is known, and simple."""
+    """A power whose exponent is known, and simple."""
     if op != "math.powf" or operands[1].number is None or (element := ELEMENT_TYPES[kind]) not in FORMATS:
         return None
     block = Block(arg_types=[element])
@@ -150,7 +150,7 @@ def _cast(op: str, given: Term, kind: str, w: SourceWriter) -> Term:
 
 
 def helper(w: SourceWriter, name: str, formula: Formula, kinds: Sequence[Attribute]) -> str:
-    """The name of a function of the module that computes a formula for numbers of these types."""
+    """The name of a function of the module that computes a formula for operands of these types."""
     full = f"{name}_{kinds[0]}"
     if full not in w.helpers:
         for each, source in _functions(full, formula, tuple(kinds)).items():
@@ -192,7 +192,7 @@ def _is_narrowed(op: Operation) -> bool:
 
 
 class Statements:
-    """Writes the operations of a formula's block; ``known`` are the values that have a name or are a number."""
+    """Writes the operations of a formula's block; ``known`` are the values that have a name or are a scalar."""
 
     def __init__(self, w: SourceWriter, known: Mapping[SSAValue, Term]) -> None:
         self.w = w
@@ -202,7 +202,7 @@ class Statements:
         """A value in source."""
         if value not in self.known:
             number = number_of(value)
-            assert number is not None, f"{value} is no number"
+            assert number is not None, f"{value} is no scalar"
             self.known[value] = ops.number(number, kind_dtype(_kind(value.type)))
         return self.known[value]
 
@@ -232,7 +232,7 @@ class Statements:
         """A loop that goes on until the condition holds for no element; those that are done keep what they have."""
         before, after = op.before_region.block, op.after_region.block
         going, passed = self._condition(before, [self.term(v) for v in op.arguments])
-        # A loop needs a block, which what is made of numbers alone is not.
+        # A loop needs a block, which a value made of scalars alone is not.
         going = self.w.let("going", f"{going.block} & tl.full([1], 1, tl.int1)")
         names = [self.w.let("value", f"tl.where({going}, {x.block}, {x.block})") for x in passed]
         carried = [Term(name, x.dtype) for name, x in zip(names, passed, strict=True)]
@@ -251,7 +251,7 @@ class Statements:
         return condition, passed
 
     def _inside(self, block: Block, given: Sequence[Term]) -> list[Term]:
-        """What the last operation of a block is given, for these arguments."""
+        """The operands of the last operation of a block, for these arguments."""
         end = block.last_op
         assert end is not None
         inner = Statements(self.w, {**self.known, **dict(zip(block.args, given, strict=True))})

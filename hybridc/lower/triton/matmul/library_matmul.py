@@ -1,4 +1,4 @@
-"""Matmuls that a library could compute, too, in the words of a BLAS; what follows them is a function behind it.
+"""Matmuls that a library could compute, too, in the terms of a BLAS; their epilogue is a function launched after it.
 
 The library leaves its result where the kernel's will be, and the function writes over it there, element by element: no
 memory is needed for it. So it must be as large as the kernel's result, and of its element type.
@@ -24,7 +24,7 @@ from hybridc.lower.triton.triton_function import LibraryConfig
 from hybridc.transforms.kernels.fused_matmul import FusedMatmul, MatmulOperand, strides_along
 from hybridc.transforms.kernels.tile_machine import NARROW
 
-# Multiplications and additions of a matmul that keeps a card busy for longer than it takes to launch one.
+# Multiplications and additions of a matmul that keeps a GPU busy for longer than it takes to launch one.
 LEAST_FLOPS = 1 << 31
 
 
@@ -33,7 +33,7 @@ def library_config(
 ) -> LibraryConfig | None:
     """The matmul by a library, and the function for what follows; None if a library cannot, or need not.
 
-    ``strides`` are those of arguments, then results, that may be no plain arrays.
+    ``strides`` are those of arguments, then results, that may not be contiguous.
     """
     kernel = contraction.kernel
     if len(kernel.results) != 1 or len(kernel.arguments) in strides:

@@ -1,4 +1,4 @@
-"""How large the tiles of a matmul are: at most four ways, the one expected to be the fastest first.
+"""The tile sizes of a matmul: at most four configs, the one expected to be the fastest first.
 
 A program computes a block of ``m`` x ``n`` elements in steps of ``k`` terms. Its time is that of the slowest of
 multiplying, reading both operands, and waiting for what is read, which stages and other programs on the same
@@ -23,7 +23,7 @@ NARROW_TERMS = 32
 
 @dataclass(frozen=True)
 class MatmulTile:
-    """One way: a program's rows, columns and terms at a time; ``group`` rows of tile run together."""
+    """One config: a program's rows, columns and terms at a time; ``group`` rows of tile run together."""
 
     m: int
     n: int
@@ -33,7 +33,7 @@ class MatmulTile:
     group: int = 8
 
     def shared(self, size: int) -> int:
-        """The bytes of operands, whose elements have so many, that are on their way."""
+        """The bytes of operands, whose elements have so many, that are in flight."""
         return self.stages * (self.m + self.n) * self.k * size
 
 
@@ -64,10 +64,10 @@ TENSOR_SINGLE = tuple(replace(tile, k=tile.k // 2) for tile in CANDIDATES[2])
 def choose(
     m: int, n: int, k: int, batches: int, dtype: DType, tensor: bool = False, narrow: bool = False
 ) -> tuple[list[MatmulTile], int]:
-    """The ways for a matmul, and into how many parts its terms are cut.
+    """The configs of a matmul, and into how many parts its terms are cut (split-K).
 
-    ``tensor`` says that single precision may be rounded to what tensor cores multiply, ``narrow`` that numbers come one
-    by one, so that a thread cannot wait for many.
+    ``tensor`` says that single precision may be rounded to what tensor cores multiply, ``narrow`` that elements are
+    loaded one by one, so that a thread cannot have many loads in flight.
     """
     size = dtype.itemsize
     costs: list[tuple[float, int, int]] = []
@@ -85,7 +85,7 @@ def choose(
 
 
 def choose_vector(n: int, k: int, batches: int, along: bool) -> tuple[list[MatmulTile], int]:
-    """The ways to multiply a matrix with one vector, whose ``n`` sums have ``k`` terms each.
+    """The configs to multiply a matrix with one vector, whose ``n`` sums have ``k`` terms each.
 
     ``along`` says that terms follow each other in memory. Nothing is read twice, so blocks only have to be long there,
     and enough to be busy with. How many parts there are does not depend on it.
@@ -110,7 +110,7 @@ def _may_part(tile: MatmulTile, parts: int, m: int, n: int, k: int, batches: int
 
 
 def _time(tile: MatmulTile, parts: int, sizes: tuple[int, int, int, int], size: int, speed: float) -> float:
-    """Nanoseconds of a matmul, in this way."""
+    """Nanoseconds of a matmul with this config."""
     m, n, k, batches = sizes
     programs = math.ceil(m / tile.m) * math.ceil(n / tile.n) * batches * parts
     steps = math.ceil(k / tile.k / parts)
@@ -118,26 +118,26 @@ def _time(tile: MatmulTile, parts: int, sizes: tuple[int, int, int, int], size: 
     busy = min(1.0, math.sqrt(area / FULL[size]))
     multiply = 2 * area * tile.k / (speed * busy)
     read = (tile.m + tile.n) * tile.k * size / GPU.read
-    beside = min(math.ceil(programs / GPU.multiprocessors), GPU.threads // (GPU.warp * tile.warps), 4)
-    wait = GPU.latency / (tile.stages - 1) / beside
+    resident = min(math.ceil(programs / GPU.multiprocessors), GPU.threads // (GPU.warp * tile.warps), 4)
+    wait = GPU.latency / (tile.stages - 1) / resident
     rounds = math.ceil(programs / GPU.multiprocessors)
-    # What is hidden is not hidden entirely: of ways that only wait, the one with the least to do is the fastest.
+    # What is hidden is not hidden entirely: of configs that only wait, the one with the least to do is the fastest.
     step = max(multiply, read, wait) + (multiply + read + wait) / 10
-    time = rounds * (steps * step + GPU.latency / beside)
+    time = rounds * (steps * step + GPU.latency / resident)
     if parts > 1:
         time += GPU.launch + 8 * parts * m * n * batches / GPU.memory
     return time
 
 
 def _for_any_gpu(order: list[MatmulTile], size: int) -> list[MatmulTile]:
-    """The first of some ways, one of which is for cards with little shared memory."""
+    """The first of some configs, one of which is for GPUs with little shared memory."""
     small = [t for t in order if t.shared(size) <= GPU.least_shared]
     chosen = order[:MOST]
     return chosen if not small or small[0] in chosen else [*order[: MOST - 1], small[0]]
 
 
 def _alike(order: list[MatmulTile], sizes: tuple[int, int, int]) -> list[MatmulTile]:
-    """Of ways, best first, those that need masks along no axis along which the best needs none."""
+    """Of configs, best first, those that need masks along no axis along which the best needs none."""
     best = order[0]
     whole = [n % b == 0 for n, b in zip(sizes, (best.m, best.n, best.k), strict=True)]
     return [

@@ -1,4 +1,4 @@
-"""Matmuls with their epilogues as Triton functions: how large tiles are, and in how many parts terms are summed."""
+"""Matmuls with their epilogues as Triton functions: tile sizes, and the number of parts of terms (split-K)."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ WIDE = 64
 def launches_of_matmul(
     kernel: Kernel, strides: Mapping[int, Strides], tiles: Sequence[MatmulTile] = (), parts: int = 0
 ) -> TritonLaunches | None:
-    """The launches of a kernel that is a matmul of floating-point numbers with its epilogue; None if it is not.
+    """The launches of a kernel that is a floating-point matmul with its epilogue; None if it is not.
 
-    ``strides``, in elements, are those of arguments, then results, that may be no plain arrays. ``tiles`` and ``parts``
+    ``strides``, in elements, are those of arguments, then results, that may not be contiguous. ``tiles`` and ``parts``
     are, if given, how programs share the work, instead of what is expected to be fastest.
     """
     contraction = fused_matmul(kernel, strides)
@@ -60,7 +60,7 @@ def _choice(contraction: FusedMatmul) -> tuple[list[MatmulTile], int]:
 
 
 def _has_wide_functions(contraction: FusedMatmul) -> bool:
-    """Whether functions follow a matmul of floats in which nothing is computed: each of its numbers has a register."""
+    """Whether functions follow a matmul of floats in which nothing is computed: each of its elements has a register."""
     kernel_ops = [s for nest in contraction.kernel.nests for s in nest.ops if s is not contraction.kernel_op]
     return contraction.dtype in STORED and any(op.name.startswith("math.") for s in kernel_ops for op in s.steps)
 

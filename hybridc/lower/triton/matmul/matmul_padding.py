@@ -19,7 +19,7 @@ from hybridc.transforms.kernels.fused_matmul import FusedMatmul, MatmulOperand
 from hybridc.transforms.kernels.kernel_memory import KernelMemory
 from hybridc.transforms.kernels.tile_machine import NARROW
 
-HALF, WIDE = 2, 16  # bytes: of the numbers that come too slowly otherwise, and those of one access
+HALF, WIDE = 2, 16  # bytes: of the elements that are loaded too slowly otherwise, and those of one access
 LINES, ELEMENTS = 8, 128  # what a program copies
 MULTIPLE = 16  # elements
 COST = 4  # times as long as multiplying at full speed takes what narrow accesses add
@@ -43,7 +43,7 @@ def padded(contraction: FusedMatmul, memory: KernelMemory) -> tuple[FusedMatmul,
 
 
 def is_narrow(contraction: FusedMatmul, operand: MatmulOperand) -> bool:
-    """Whether numbers of half precision do not come 16 bytes at a time."""
+    """Whether half-precision elements cannot be loaded 16 bytes at a time."""
     shape = [n for n in shape_of(operand.value) if n != 1]
     size = dtype_of(operand.value).itemsize
     if contraction.m == 1 or size > HALF or contraction.dtype.itemsize > HALF or operand.own is not None:
