@@ -42,7 +42,7 @@ def serve(tree: str, name: str) -> None:
 def started(tree: Path, name: str, threads: int | None) -> tuple[subprocess.Popen[str], float]:
     """A process that serves a workload of a checkout, and the seconds of its first call."""
     with tempfile.TemporaryDirectory() as cache:
-        env = {**os.environ, "HYBRIDC_CACHE_DIR": cache, "PYTHONPATH": str(tree)}
+        env = {**_environment(tree), "HYBRIDC_CACHE_DIR": cache}
         if threads is not None:
             env["HYBRIDC_NUM_THREADS"] = str(threads)
         command = [sys.executable, __file__, "--serve", str(tree), name]
@@ -58,10 +58,15 @@ def _answer(process: subprocess.Popen[str]) -> float:
     return float(line)
 
 
+def _environment(tree: Path) -> dict[str, str]:
+    """The environment of a checkout's processes. Python keeps what it compiles, as only one may have been used before."""
+    return {**os.environ, "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": ""}
+
+
 def imports(tree: Path, module: str, times: int = 9) -> float:
     """Seconds of the processor that it takes to import a module of a checkout."""
     code = f"import time; start = time.process_time(); import {module}; print(time.process_time() - start)"
-    env = {**os.environ, "PYTHONPATH": str(tree)}
+    env = _environment(tree)
     command = [sys.executable, "-c", code]
     runs = (
         subprocess.run(command, env=env, cwd=tree, check=True, text=True, capture_output=True) for _ in range(times)
