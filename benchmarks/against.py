@@ -59,7 +59,7 @@ def _answer(process: subprocess.Popen[str]) -> float:
 
 
 def _environment(tree: Path) -> dict[str, str]:
-    """The environment of a checkout's processes. Python keeps what it compiles, as only one may have been used before."""
+    """The environment of a checkout's processes, which keep bytecode, as only one checkout may have some yet."""
     return {**os.environ, "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": ""}
 
 
