@@ -33,7 +33,6 @@ import os
 import platform
 import re
 import sys
-import tempfile
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -190,6 +189,8 @@ def _cache(reader: _EnvironmentReader) -> str:
     if chosen:
         raise OptionError(f"HYBRIDC_CACHE_DIR={chosen}: no such home directory; write the path of a folder")
     user = os.getuid() if hasattr(os, "getuid") else ""
+    import tempfile
+
     return os.path.join(tempfile.gettempdir(), f"hybridc-{user}")
 
 

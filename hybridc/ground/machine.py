@@ -27,7 +27,6 @@ from pathlib import Path
 
 import numpy as np
 
-from hybridc.ground.store import keep, kept
 from hybridc.options import OPTIONS
 
 
@@ -137,6 +136,8 @@ def _here() -> Machine:
     known = described()
     if OPTIONS.cpu != "host" or OPTIONS.machine == "nominal":
         return known
+    from hybridc.ground.store import keep, kept
+
     key = f"machine 1 {known.processor} {known.second} {known.third} {platform.python_version()} {np.__version__}"
     costs = kept(key, Costs)
     if costs is None:
