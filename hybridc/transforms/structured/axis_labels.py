@@ -58,13 +58,15 @@ class AxisLabels:
         return {*self.labels(op, self.loops[op].reduced)}
 
     def nest(self, ops: Sequence[Operation], whole: Operation) -> LoopGroup | None:
-        """Operations as a loop nest over the axes of the result of one of them; None if another has more."""
+        """Operations as a loop nest over the axes of the result of one of them; None if they do not fit into these."""
         labels = self.result(whole)
         domain = tuple(self.loops[whole].sizes[i] for i in self.loops[whole].result)
         group = LoopGroup([*ops], 0, 0, domain)
         for op in ops:
             own = self.labels(op, range(len(self.loops[op].sizes)))
             if any(a not in labels for a in own) and not self.loops[op].is_contraction:
+                return None
+            if len({*own}) < len(own):  # two loops of one op would be one, as where a matmul is added to its operand
                 return None
             group.axes[op] = tuple(labels.index(a) if a in labels else -1 for a in own)
         return group if len({*labels}) == len(labels) else None

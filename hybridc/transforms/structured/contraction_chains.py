@@ -13,13 +13,17 @@ from hybridc.ir.values import volume
 from hybridc.transforms.structured.fuse_kernels import depends_on
 from hybridc.transforms.structured.loop_groups import is_contraction, loops_of
 
+# Ops between two contractions, at most: twice what an attention has there, with its masks. Without a bound, the search
+# behind all contractions of a network that carries a state from step to step would be quadratic in its steps.
+LONGEST = 64
+
 
 def contractions_behind(
     value: SSAValue, reductions: bool = False, known: Iterable[SSAValue] = ()
 ) -> list[tuple[Operation, list[Operation]]]:
     """The contractions of which elementwise operations make a value of the same size, and these, each in order.
 
-    ``reductions`` may be among them. What is ``known`` is not looked at.
+    ``reductions`` may be among them. What is ``known`` is not looked at. Nothing, if more than ``LONGEST`` ops are met.
     """
     seen: dict[Operation, None] = {}
     contractions: dict[Operation, None] = {}
@@ -35,6 +39,8 @@ def contractions_behind(
                 contractions[loops.op] = None
         elif reductions or not loops.reduced:
             seen[loops.op] = None
+            if len(seen) > LONGEST:
+                return []
             work += [*loops.op.operands[:-1]]
     found: list[tuple[Operation, list[Operation]]] = []
     order = in_block_order(seen) if contractions else []

@@ -188,7 +188,7 @@ def _attentions(last: Operation) -> Iterable[_Attention]:
     """What may be an attention that ends with a contraction."""
     for weights in last.operands[:2]:
         for scores, middle in contractions_behind(weights, reductions=True):
-            if last.operands[0] is not last.operands[1]:
+            if last.operands[0] is not last.operands[1] and any(map(reduces, middle)):
                 yield _Attention(scores, tuple(middle), last, weights)
 
 
