@@ -434,5 +434,5 @@ def row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def reach(shape: tuple[int, ...], strides: tuple[int, ...]) -> int:
-    """How far apart the first and the last element of an array are, in elements, whichever way its axes run."""
+    """The distance between the first and the last element of an array, in elements, for strides of either sign."""
     return sum(abs(s) * (n - 1) for n, s in zip(shape, strides, strict=True))

@@ -76,7 +76,7 @@ class _AxisNames:
 
 
 def _is_parallel(kernel: Kernel, nest: LoopNest, axis: int) -> bool:
-    """Whether a loop nest makes at each point along an axis what others read there, and reads each value in one way."""
+    """Whether an axis carries no dependence in a loop nest, and indexes the same dimension of a value in all reads."""
     outside = {*kernel.results, *(r.value for n in kernel.nests if n is not nest for s in n.ops for r in s.reads)}
     if any(axis in s.reduced or s.indirect or (s.result in outside and axis not in s.axes) for s in nest.ops):
         return False
@@ -88,7 +88,7 @@ def _is_parallel(kernel: Kernel, nest: LoopNest, axis: int) -> bool:
 
 
 def _follow(nest: LoopNest, axis: int) -> bool:
-    """Whether both operands of a loop nest's contraction follow an axis."""
+    """Whether an axis indexes both operands of the contraction of a loop nest, or there is none."""
     return nest.contraction is None or all(axis in r.axes for r in nest.contraction.reads)
 
 
@@ -140,7 +140,7 @@ def inner_values(kernel: Kernel) -> list[SSAValue]:
 
 
 def contractions_apart(nests: Iterable[LoopNest]) -> list[LoopNest]:
-    """Nests of which each contraction is one, and what follows it another."""
+    """Loop nests split so that each contraction stands alone, apart from its epilogue."""
     found: list[LoopNest] = []
     for nest in nests:
         first = nest.contraction

@@ -179,7 +179,7 @@ def _whole(nest: LoopNest) -> Axes:
 
 
 def _is_plain(kernel: Kernel, nests: int) -> bool:
-    """Whether a kernel has one grid and so many nests, none empty, which read what they make where it was just made."""
+    """Whether a kernel has a grid and so many loop nests, none empty, that read their own values pointwise."""
     if len(kernel.nests) != nests or "hybrid.grid" not in kernel.function.attributes:
         return False
     for nest in kernel.nests:

@@ -73,7 +73,7 @@ def _is(step: _Sides, value: float) -> bool:
 
 
 class _Facts:
-    """What is known of the values of a nest."""
+    """Facts about the values of a loop nest, derived from op to op."""
 
     def __init__(self, nest: LoopNest, rows: int, keys: int) -> None:
         self.nest, self.rows, self.keys = nest, rows, keys
@@ -200,7 +200,7 @@ def _cast(op: Operation, x: _Known) -> _Known:
 
 
 def _of_numbers(op: Operation, numbers: Sequence[float]) -> _Known:
-    """What an operation makes of numbers; of integers it computes only sums and products, and logic of truths."""
+    """Constant folding of an operation; of integers only sums, products, and the logic of booleans."""
     if isinstance(op, _COMPARISONS):
         return _number_of(getattr(operator, _predicate(op)), *numbers)
     if type(op) not in _NUMBERS or (type(op) in _LOGIC and element_dtype(op.results[0].type).kind in "iu"):
