@@ -30,6 +30,7 @@ from hybridc.transforms.kernels.schedule_register_tiles import (
     is_prepacked,
     schedule_dots,
     schedule_exchanged,
+    schedule_in_place,
     schedule_prepacked,
     schedule_tiles,
 )
@@ -199,6 +200,7 @@ _SCHEDULES: Mapping[str, Callable[[Matrices, RegisterTile, int], MatmulSchedule 
     "tiles": schedule_tiles,
     "turned": schedule_exchanged,
     "rows": schedule_prepacked,
+    "in place": schedule_in_place,
     "dots": schedule_dots,
 }
 
@@ -237,6 +239,8 @@ def _preferred(given: Matrices, dtype: DType) -> Sequence[str]:
         tile = RegisterTile(dtype, vectors)
         if is_prepacked(given, tile.width) and (given.over or any(x.kind == ROW for x in given.around)):
             return ("rows",)
+    if given.over:
+        return ("in place", "blas")
     if not FEW_TERMS <= given.k <= MOST_TERMS or vectors is None:
         return ("blas", "tiles")
     tile = RegisterTile(dtype, vectors)
