@@ -32,9 +32,9 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
-from hybridc.dialects.affine_index import AffineIndex, Place
 from hybridc.dialects.mlir.integer_array import integers_of
 from hybridc.dialects.mlir.tensor import ExpandShapeOp
+from hybridc.ground.sizes import AffineIndex, Place
 from hybridc.ir.structured import (
     VIEWS,
     DType,
@@ -583,7 +583,7 @@ def loops_of(op: Operation) -> OperandLoops | None:
         return None
     summed = tuple(i for i in range(len(sizes)) if i not in places[-1])
     contraction = bool(summed) and len(op.inputs) > 1
-    return OperandLoops(sizes, places, summed, contraction, affine) if contraction or not affine else None
+    return OperandLoops(sizes, places, summed, contraction, affine)
 
 
 class Cuts:
@@ -870,7 +870,7 @@ def result_orders(
     axis is what vectors are of.
     """
     orders: dict[Operation, Order] = {}
-    for op in reversed([op for op, each in loops.items() if not each.affine]):
+    for op in reversed([op for op, each in loops.items() if not (each.affine and each.contraction)]):
         result = op.results[0]
         if any(isinstance(use.operation, VIEWS) or use.operation in orders for use in result.uses):
             sizes = [n for loop in loops[op].places[-1] for n in factors[op][loop]]
