@@ -156,11 +156,11 @@ class _Packer:
             func.CallOp, arguments, made.function_type.outputs.data, {"callee": _symbol(made)}
         ).results[0]
         given = builder.tensor(result, shape_of(result), dtype_of(call.results[0]))
-        shape, panels = shape_of(call.results[0]), contraction.panels
-        if panels.is_whole:
+        shape, layout = shape_of(call.results[0]), contraction.panels
+        if layout.is_whole:
             whole = builder.reshape(given, shape)
         else:
-            more = builder.reshape(given, (*shape[:-1], panels.shape[0] * panels.shape[-1]))
+            more = builder.reshape(given, (*shape[:-1], layout.shape[0] * layout.shape[-1]))
             whole = builder.slice(more, [0] * len(shape), [1] * len(shape), shape)
         _insert(block, call)
         whole.value.name_hint = call.results[0].name_hint
