@@ -855,8 +855,8 @@ def in_memory(pieces: Iterable[Piece]) -> list[int]:
 # Some uses need contiguous elements: the return of a transposed result, and a contraction over an axis that several
 # axes of the result were collapsed into. If all uses agree on one order, the result's loops
 # run in it; an elementwise operation propagates the request to its own operands. Reads at affine or computed indices
-# walk through memory in the order of their axes: what a convolution reads is laid out as that wants it, channels last,
-# whatever elementwise uses, which can read any order, would prefer.
+# walk through memory in the order of their axes, and a part of a concatenation lies in its order: what a convolution
+# reads is laid out as that wants it, channels last, whatever elementwise uses, which can read any order, would prefer.
 
 Order = tuple[int, ...]
 
@@ -914,7 +914,7 @@ class _Wishes:
                     self.needed.add(pieces)
                 case tensor.ExtractSliceOp():  # of any order
                     pass
-                case tensor.ExtractOp():
+                case tensor.ExtractOp() | tensor.ConcatOp():
                     self.walked.add(pieces)
                 case _ if use.index in affine_operands(user):
                     self.walked.add(pieces)

@@ -438,7 +438,7 @@ class NativeBuilder(Builder):
         if math.prod(x.shape) == 0:
             return into
         spread = any(s != 1 and n > 1 for s, n in zip(step, x.shape, strict=True))
-        if spread or math.prod(into.shape) <= max(FEW, MOST * math.prod(x.shape)):
+        if spread or (not _is_computed(x) and math.prod(into.shape) <= max(FEW, MOST * math.prod(x.shape))):
             return self._spread(x, into, begin, step)
         made, low, size = x, list(begin), list(x.shape)
         ones = (1,) * len(into.shape)
@@ -476,6 +476,11 @@ class NativeBuilder(Builder):
             return own if inside is None else b.select(inside, own, b.load(into, *index))
 
         return self.generate(into.shape, into.dtype, element)
+
+
+def _is_computed(x: Tensor) -> bool:
+    """Whether loops compute an array, which can write their results into the inside of another."""
+    return isinstance(root(x.place[0]).owner, linalg.GenericOp)
 
 
 class _Places(ScalarBuilder):
