@@ -185,11 +185,14 @@ class _Packer:
             else:
                 given = builder.tensor(block.args[0], parted.shape, parted.dtype)
                 made = _filled_up(builder, given, panels)
-            # Unless it transposes, it walks rows of the matrix, in which the rows of one panel are far apart.
-            turned = places[-1] != rank - 1 or not panels.is_parted
-            domain = out if turned else (*out[1:-1], out[0], out[-1])
-            axes = tuple(range(rank)) if turned else (rank - 2, *range(rank - 2), rank - 1)
-            self.packers[own] = self._kernel("k_panels", block, made.value, domain, axes)
+            # The loops run in the order of the operand's memory, but the innermost is the panels': of rows of the
+            # matrix those of one panel are far apart, and of columns neighbouring terms share a line of the cache.
+            outer = [p for p in places if p != rank - 1]
+            if panels.is_parted and not panels.is_whole:
+                outer.insert(0, 0)
+            order = [*outer, rank - 1]
+            axes = [order.index(i) for i in range(rank)]
+            self.packers[own] = self._kernel("k_panels", block, made.value, tuple(out[i] for i in order), axes)
         return self.packers[own]
 
     def _product(self, contraction: _PrepackedMatmul, panels: SSAValue) -> func.FuncOp:
