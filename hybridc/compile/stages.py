@@ -72,7 +72,7 @@ class Traced:
 
         if self.trace.context.device_type == "gpu":
             return self.optimize().lower().compile()
-        return new_sizes.graph(self, lambda traced: traced.optimize().form())
+        return new_sizes.graph(self, lambda traced: traced.optimize().form(in_place=True))
 
     def optimize(self) -> Optimized:
         """Run the graph passes: simplify, partition for backends, differentiate, decompose."""
