@@ -68,6 +68,9 @@ class Traced:
 
     def _compiled(self) -> CompiledGraph:
         """Run all stages, but for those before :class:`Formed` where the family of sizes has their result."""
+        from hybridc.dialects.mlir import late_formats
+
+        late_formats.install()  # before anything imports xDSL's dialects
         from hybridc.compile import new_sizes
 
         if self.trace.context.device_type == "gpu":

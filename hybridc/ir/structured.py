@@ -68,7 +68,8 @@ def give_type(value: SSAValue, kind: Attribute) -> None:
 
 def dtype_of(value: SSAValue) -> DType:
     """The dtype of a tensor or scalar value of the structured form."""
-    known = _FLOATS.get(type(getattr(value.type, "element_type", value.type)))
+    kind: Any = value.type
+    known = _FLOATS.get(type(getattr(kind, "element_type", kind)))
     if known is not None:  # nothing else says more about it
         return known
     owner = value.owner
@@ -92,16 +93,17 @@ def element_dtype(kind: Attribute) -> DType:
     """The dtype of an element type; signless integers count as signed."""
     if isinstance(kind, TensorType):
         kind = cast(TensorType[Any], kind).get_element_type()
-    if isinstance(kind, IntegerType):
-        width = kind.width.data
-        return np.dtype(bool) if width == 1 else np.dtype(f"int{width}")
-    known = _FLOATS.get(type(kind))
-    if known is None:
-        raise TypeError(f"{kind} is not an element type; expected a float or an integer type")
-    return known
+    match kind:
+        case IntegerType():
+            width = kind.width.data
+            return np.dtype(bool) if width == 1 else np.dtype(f"int{width}")
+        case _ if type(kind) in _FLOATS:
+            return _FLOATS[type(kind)]
+        case _:
+            raise TypeError(f"{kind} is not an element type; expected a float or an integer type")
 
 
-_FLOATS: dict[type[Attribute], DType] = {
+_FLOATS: dict[type[Any], DType] = {
     Float16Type: FLOAT16,
     BFloat16Type: BFLOAT16,
     Float32Type: FLOAT32,
