@@ -69,7 +69,7 @@ def give_type(value: SSAValue, kind: Attribute) -> None:
 def dtype_of(value: SSAValue) -> DType:
     """The dtype of a tensor or scalar value of the structured form."""
     kind: Any = value.type
-    known = _FLOATS.get(type(getattr(kind, "element_type", kind)))
+    known = _FLOATS.get(cast("type[Any]", type(getattr(kind, "element_type", kind))))
     if known is not None:  # nothing else says more about it
         return known
     owner = value.owner
