@@ -9,7 +9,8 @@ memory. So
 * a result that is needed in another order is written in that order;
 * reshapes and transposes that undo each other leave nothing, a slice of a transposed array is a transposed slice, and
   one in a part of a concatenation is a slice of that part;
-* a fill is a constant in the bodies that read it.
+* a fill is a constant in the bodies that read it;
+* what a forward with convolutions saves for its backward is passed on in the order of memory.
 
 The views that stay show arguments, results of calls and of loops, or slices of them. A copy is left where contiguous
 elements are needed and are not: by a call that reshapes, a return, a contraction over a collapsed axis.
@@ -19,30 +20,30 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
 from xdsl.context import Context
 from xdsl.dialects import arith, func, tensor
-from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.dialects.builtin import FunctionType, ModuleOp, TensorType
 from xdsl.dialects.linalg import ops as linalg
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from hybridc.dialects.mlir.integer_array import integers_of
 from hybridc.dialects.mlir.new_op import new_op
 from hybridc.dialects.mlir.tensor import ExpandShapeOp
+from hybridc.ground.sizes import Place
 from hybridc.ir.structured import (
     VIEWS,
     DType,
-    affine_operands,
     dtype_of,
+    give_type,
     groups_of,
     is_scaffold,
-    loop_sizes,
-    places_of,
+    numbers_of,
     shape_of,
 )
 from hybridc.ir.structured_builder import (
@@ -55,7 +56,23 @@ from hybridc.ir.structured_builder import (
     slice_properties,
     string,
 )
-from hybridc.ir.values import functions
+from hybridc.ir.values import functions, result_count
+from hybridc.transforms.structured.result_orders import (
+    OperandLoops,
+    Order,
+    Piece,
+    Pieces,
+    Shape,
+    by_axis,
+    convolves,
+    in_memory,
+    loops_of,
+    merged,
+    result_orders,
+    row_major,
+    split,
+    unrequested,
+)
 
 
 @dataclass(frozen=True)
@@ -65,10 +82,66 @@ class FoldViews(ModulePass):
     name = "fold-views"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for function in functions(op):
-            if function.body.blocks:
-                _slice_parts(function.body.block)
-                _Folding(function.body.block).run()
+        named = {f.sym_name.data: f for f in functions(op) if f.body.blocks}
+        saved = _Saved.of(named.get("forward"), named.get("backward"))
+        for function in named.values():
+            _slice_parts(function.body.block)
+            folding = _Folding(function.body.block, saved.results if function is saved.forward else ())
+            folding.run()
+            if function is saved.forward:
+                saved.pass_on(folding.turned)
+
+
+@dataclass(frozen=True)
+class _Saved:
+    """The results of a forward that only its backward reads: by their numbers, the backward's arguments."""
+
+    forward: func.FuncOp | None
+    backward: func.FuncOp | None
+    results: Mapping[int, Sequence[BlockArgument]] = field(default_factory=dict[int, Sequence[BlockArgument]])
+
+    @classmethod
+    def of(cls, forward: func.FuncOp | None, backward: func.FuncOp | None) -> _Saved:
+        """Those of two functions."""
+        numbers = [] if backward is None else numbers_of(backward, "hybrid.saved")
+        if forward is None or backward is None or not numbers or not convolves(forward.body.block):
+            return cls(None, None)
+        first = result_count(forward) + len(numbers_of(forward, "hybrid.updates"))
+        found: dict[int, list[BlockArgument]] = {}
+        for number, argument in zip(numbers, backward.body.block.args, strict=False):
+            result = number - len(forward.body.block.args)
+            if result >= first:
+                found.setdefault(result, []).append(argument)
+        return cls(forward, backward, found)
+
+    def pass_on(self, turned: Mapping[int, tuple[int, ...]]) -> None:
+        """Give the backward what the forward returns in another order of axes, transposed back."""
+        if not turned or self.forward is None or self.backward is None:
+            return
+        end = self.forward.body.block.last_op
+        assert isinstance(end, func.ReturnOp)
+        block = self.backward.body.block
+        for result, order in turned.items():
+            kind = cast("TensorType[Any]", end.arguments[result].type)
+            for argument in self.results[result]:
+                uses, old = list(argument.uses), cast("TensorType[Any]", argument.type)
+                give_type(argument, kind)
+                empty = tensor.EmptyOp.create(result_types=[old])
+                back: dict[str, Attribute] = {"permutation": integers(tuple(order.index(i) for i in range(len(order))))}
+                made = linalg.TransposeOp.create(
+                    operands=[argument, empty.results[0]], result_types=[old], properties=back, regions=[_identity(old)]
+                )
+                empty.location = made.location = end.location
+                made.attributes["hybrid.operator"] = string("transpose")
+                block.insert_ops_before([empty, made], cast(Operation, block.first_op))
+                for use in uses:
+                    use.operation.operands[use.index] = made.results[0]
+        for function in (self.forward, self.backward):
+            last = function.body.block.last_op
+            assert isinstance(last, func.ReturnOp)
+            function.function_type = FunctionType.from_lists(
+                [a.type for a in function.body.block.args], [v.type for v in last.arguments]
+            )
 
 
 def _slice_parts(block: Block) -> None:
@@ -112,12 +185,20 @@ class _View:
 class _Folding:
     """The rewrite of one function, from the first operation to the last."""
 
-    def __init__(self, block: Block) -> None:
+    def __init__(self, block: Block, saved: Container[int] = ()) -> None:
         self.block = block
+        self.saved = saved  # the results that may be returned in any order
+        self.turned: dict[int, tuple[int, ...]] = {}  # those that are, and the original axis of each
         self.loops = {op: found for op in block.ops if (found := loops_of(op)) is not None}
         cutting = Cutting(block, self.loops)
         self.factors = {op: cutting.factors(op) for op in self.loops}
-        self.orders = result_orders(self.loops, self.factors)
+        convolved = convolves(block)
+        self.orders = result_orders(self.loops, self.factors, saved, convolved)
+        # Where there are convolutions: contractions, and elementwise operations that write in the order of theirs.
+        self.leading = {op for op, each in self.loops.items() if convolved and each.contraction}
+        self.following = set[Operation]()  # elementwise ones that may: no use requests another order
+        if convolved:
+            self.following = unrequested(self.loops, self.factors, self.orders, saved)
         self.views: dict[SSAValue, _View] = {}  # of rewritten values
         self.roots: dict[SSAValue, _View] = {}  # of values that are their own roots
         self.reshaped: dict[tuple[SSAValue, Shape], SSAValue] = {}
@@ -147,8 +228,27 @@ class _Folding:
         returns = isinstance(op, func.ReturnOp)
         for inner in op.walk():
             for i, value in enumerate(inner.operands):
-                if value in self.views:
+                if value not in self.views:
+                    continue
+                turned = self._turned(self.views[value]) if returns and i in self.saved else None
+                if turned is not None:
+                    inner.operands[i], self.turned[i] = turned
+                else:
                     inner.operands[i] = self._value(self.views[value], returns)
+
+    def _turned(self, view: _View) -> tuple[SSAValue, tuple[int, ...]] | None:
+        """A view of a whole root with other axes in the order of memory, and the axis of each; None if it is not."""
+        if view.number is not None or not view.whole or len(view.pieces) < 2 or 0 in view.shape:
+            return None
+        axes = by_axis(view.pieces, view.shape)
+        if axes is None or any(len(axis) != 1 for axis in axes):
+            return None
+        pieces = [axis[0] for axis in axes]
+        order = in_memory(pieces)
+        if order == sorted(order):
+            return None
+        seen, _ = self._seen(view, pieces, self.here)
+        return seen, tuple(order)
 
     def view_of(self, value: SSAValue) -> _View:
         """A value as pieces of its root; most are their own roots."""
@@ -272,6 +372,9 @@ class _Folding:
         if op not in self.orders and not any(v in self.views for v in op.operands[:-1]) and _as_it_is(loops, factors):
             return
         own = [(loop, i) for loop in loops.places[-1] for i in range(len(factors[loop]))]
+        if op in self.following and (order := self._order_of_operands(op, own)) is not None:
+            self.orders[op] = order
+            self.leading.add(op)
         written = [own[i] for i in self.orders[op]] if op in self.orders else own
         summed = [(loop, i) for loop in loops.summed for i in range(len(factors[loop]))]
         number = {atom: i for i, atom in enumerate([*written, *summed])}
@@ -281,9 +384,15 @@ class _Folding:
             return [number[loop, i] for loop in places for i in range(len(factors[loop]))]
 
         operands: list[SSAValue] = []
-        places: list[tuple[int, ...]] = []
+        places: list[tuple[Place, ...]] = []
         for i, value in reversed(list(enumerate(op.operands[:-1]))):
             view = self.view_of(value)
+            if i in loops.affine:
+                seen, order = self._read_axes(view, op)
+                operands.insert(0, seen)
+                index = [each.renamed(lambda loop: number[loop, 0]) for each in loops.affine[i]]
+                places.insert(0, tuple(index[axis] for axis in order))
+                continue
             if view.number is not None and self._as_number(op, i, view.number):
                 continue
             seen, order = self._read(view, [n for loop in loops.places[i] for n in factors[loop]], op)
@@ -293,11 +402,25 @@ class _Folding:
         places.append(tuple(range(len(sizes))))
         kind = _typed(op.results[0], sizes)
         operands.append(self._begin(op.operands[-1], kind))
-        if operands != list(op.operands) or tuple(places) != loops.places or len(number) != len(loops.sizes):
+        same = tuple(loops.affine.get(i, each) for i, each in enumerate(loops.places))
+        if operands != list(op.operands) or tuple(places) != same or len(number) != len(loops.sizes):
             op = self._rewritten(op, operands, places, len(number), kind)
         strides = dict(zip(written, row_major(sizes), strict=True))
         shape = tuple(loops.sizes[loop] for loop in loops.places[-1])
         self.views[op.results[0]] = _View(op.results[0], merged(strides[atom] for atom in own), shape, op)
+
+    def _order_of_operands(self, op: Operation, own: list[tuple[int, int]]) -> Order | None:
+        """The order in memory of an operand that a convolution wrote, directly or by elementwise operations."""
+        loops, factors = self.loops[op], self.factors[op]
+        for value, places in zip(op.operands[:-1], loops.places, strict=False):
+            view = self.views.get(value)
+            atoms = [(loop, i) for loop in places for i in range(len(factors[loop]))]
+            if view is None or view.root.owner not in self.leading or sorted(atoms) != sorted(own):
+                continue
+            pieces = split(view.pieces, [factors[loop][i] for loop, i in atoms])
+            if pieces is not None:
+                return tuple(own.index(atoms[i]) for i in in_memory(pieces))
+        return None
 
     def _read(self, view: _View, sizes: Sequence[int], op: Operation) -> tuple[SSAValue, list[int]]:
         """An input reshaped to one axis for each loop, and the loop of each axis."""
@@ -309,6 +432,18 @@ class _Folding:
             pieces = split(view.pieces, sizes)
         assert pieces is not None
         return self._seen(view, pieces, op)
+
+    def _read_axes(self, view: _View, op: Operation) -> tuple[SSAValue, list[int]]:
+        """An input that is read at affine indices, with its axes in the order of memory, and the axis of each."""
+        if view.number is not None:
+            filled = self._fill(view.root, view.number, view.shape, view.like or op)
+            return filled, list(range(len(view.shape)))
+        axes = by_axis(view.pieces, view.shape)
+        if axes is None or any(len(axis) != 1 for axis in axes):
+            self._copy(view)
+            axes = by_axis(view.pieces, view.shape)
+        assert axes is not None
+        return self._seen(view, [piece for axis in axes for piece in axis], op)
 
     def _as_number(self, op: Operation, index: int, scalar: SSAValue) -> bool:
         """Replace an input by a constant in the body, unless it alone determines some loop's size."""
@@ -328,7 +463,7 @@ class _Folding:
         return True
 
     def _rewritten(
-        self, op: Operation, operands: list[SSAValue], places: list[tuple[int, ...]], loops: int, kind: Attribute
+        self, op: Operation, operands: list[SSAValue], places: list[tuple[Place, ...]], loops: int, kind: Attribute
     ) -> Operation:
         """The operation with new operands; a named one becomes generic if its loops change."""
         if tuple(places) == self.loops[op].places and kind == op.results[0].type:
@@ -452,39 +587,6 @@ def _identity(kind: TensorType[Any]) -> Region:
 # same cuts: a loop and the axes of what it reads and writes, an axis before and after a transpose. A reshape ties the
 # axis to the axes it collapses to. Contiguous memory (an argument, a call's result) can be reshaped at will, so
 # it ties nothing; and the reduction loops of contractions are never split.
-
-KNOW_PLACES = (linalg.IndexOp.name, tensor.ExtractOp.name)  # a body with one of these fixes its loops
-
-
-@dataclass(frozen=True)
-class OperandLoops:
-    """The loops of an operation: their sizes, and the loops that index each operand."""
-
-    sizes: Shape
-    places: tuple[tuple[int, ...], ...]  # for the inputs, then the result
-    summed: tuple[int, ...]  # reduction loops
-    contraction: bool  # whether it sums products of two arrays
-
-    def cuttable(self, loop: int) -> bool:
-        """Whether the loop may be split."""
-        return not (self.contraction and loop in self.summed)
-
-
-def loops_of(op: Operation) -> OperandLoops | None:
-    """The loops of an operation that can be split and reordered; None for other operations."""
-    if not isinstance(op, linalg.GenericOp | linalg.MatmulOp):
-        return None
-    start = op.outputs[0].owner
-    if len(op.outputs) > 1 or not isinstance(start, Operation) or not is_scaffold(start):
-        return None
-    if affine_operands(op):
-        return None
-    places = places_of(op)
-    sizes = loop_sizes(op, places)
-    if any(n <= 1 for n in sizes) or any(inner.name in KNOW_PLACES for inner in op.body.block.ops):
-        return None
-    summed = tuple(i for i in range(len(sizes)) if i not in places[-1])
-    return OperandLoops(sizes, places, summed, bool(summed) and len(op.inputs) > 1)
 
 
 class Cuts:
@@ -675,166 +777,3 @@ class Cutting:
             wide = [parts[i] for i in group if self.cuts.size(parts[i]) != 1]
             if wide:
                 self.cuts.stands_for(axis, wide)
-
-
-# --- views as strided pieces ------------------------------------------------------------------------------------------
-# A view by reshapes, transposes and slices is a list of pieces (size, stride), in its own row-major order: nested loops
-# over them visit its elements in order. Pieces of size 1 are dropped and neighbouring pieces that are contiguous
-# are coalesced, so equal views have equal pieces, and inverse reshapes or transposes cancel. A
-# contiguous array is a single piece.
-
-Shape = tuple[int, ...]
-Piece = tuple[int, int]  # size, stride
-Pieces = tuple[Piece, ...]
-
-
-def merged(pieces: Iterable[Piece]) -> Pieces:
-    """Coalesce pieces, and drop those of size 1."""
-    found: list[Piece] = []
-    for size, stride in pieces:
-        if size == 1:
-            continue
-        if found and found[-1][1] == stride * size:
-            found[-1] = (found[-1][0] * size, stride)
-        else:
-            found.append((size, stride))
-    return tuple(found)
-
-
-def row_major(sizes: Sequence[int]) -> list[Piece]:
-    """One piece for each axis of a contiguous array."""
-    found: list[Piece] = []
-    stride = 1
-    for n in reversed(sizes):
-        found.append((n, stride))
-        stride *= n
-    return found[::-1]
-
-
-def split(pieces: Sequence[Piece], sizes: Iterable[int]) -> list[Piece] | None:
-    """Split pieces into these sizes; None if a size straddles pieces."""
-    found: list[Piece] = []
-    rest = iter(pieces)
-    left, stride = 1, 1
-    for size in sizes:
-        if left == 1:
-            left, stride = next(rest)
-        if left % size:
-            return None
-        left //= size
-        found.append((size, stride * left))
-    return found
-
-
-def by_axis(pieces: Sequence[Piece], shape: Sequence[int]) -> list[list[Piece]] | None:
-    """The pieces of each axis of a view of this shape; None if an axis ends inside a piece unevenly."""
-    found: list[list[Piece]] = []
-    rest = iter(pieces)
-    left, stride = 1, 1
-    for size in shape:
-        group: list[Piece] = []
-        while size > 1:
-            if left == 1:
-                left, stride = next(rest)
-            taken = min(left, size)
-            if left % taken or size % taken:
-                return None
-            left //= taken
-            size //= taken
-            group.append((taken, stride * left))
-        found.append(group)
-    return found
-
-
-def in_memory(pieces: Iterable[Piece]) -> list[int]:
-    """The pieces' indices sorted by stride, the outermost first."""
-    return [i for i, _ in sorted(enumerate(pieces), key=lambda each: -each[1][1])]
-
-
-# --- the order in which a result is written ---------------------------------------------------------------------------
-#
-# Some uses need contiguous elements: the return of a transposed result, and a contraction over an axis that several
-# axes of the result were collapsed into. If all uses agree on one order, the result's loops
-# run in it; an elementwise operation propagates the request to its own operands.
-
-Order = tuple[int, ...]
-
-
-def result_orders(
-    loops: Mapping[Operation, OperandLoops], factors: Mapping[Operation, list[Shape]]
-) -> dict[Operation, Order]:
-    """The requested memory order of results, where it is another: a permutation of the split axes."""
-    orders: dict[Operation, Order] = {}
-    for op in reversed(list(loops)):
-        result = op.results[0]
-        if any(isinstance(use.operation, VIEWS) or use.operation in orders for use in result.uses):
-            sizes = [n for loop in loops[op].places[-1] for n in factors[op][loop]]
-            wishes = _Wishes(loops, factors, orders)
-            wishes.see(result, merged(row_major(sizes)), shape_of(result))
-            order = wishes.granted(sizes)
-            if order is not None:
-                orders[op] = order
-    return orders
-
-
-@dataclass
-class _Wishes:
-    """The orders in which the uses of one result see it: required ones, and those of users that take any."""
-
-    loops: Mapping[Operation, OperandLoops]
-    factors: Mapping[Operation, list[Shape]]
-    orders: Mapping[Operation, Order]
-    needed: set[Pieces] = field(default_factory=lambda: set[Pieces]())
-    seen: set[Pieces] = field(default_factory=lambda: set[Pieces]())
-
-    def see(self, value: SSAValue, pieces: Pieces, shape: Shape) -> None:
-        """Collect the uses of a value, which is the result or a view of it."""
-        axes = by_axis(pieces, shape)
-        for use in value.uses:
-            user = use.operation
-            match user:
-                case tensor.CollapseShapeOp() | tensor.ExpandShapeOp():
-                    self.see(user.results[0], pieces, shape_of(user.results[0]))
-                case linalg.TransposeOp() if axes is not None:
-                    turned = [piece for i in integers_of(user.permutation) for piece in axes[i]]
-                    self.see(user.results[0], merged(turned), shape_of(user.results[0]))
-                case func.ReturnOp():
-                    self.needed.add(pieces)
-                case tensor.ExtractSliceOp():  # of any order
-                    pass
-                case _ if user in self.loops:
-                    self._by_loops(user, use.index, pieces, shape)
-                case _:
-                    if axes is None or any(len(axis) > 1 for axis in axes):
-                        self.needed.add(pieces)
-
-    def _by_loops(self, user: Operation, index: int, pieces: Pieces, shape: Shape) -> None:
-        loops, factors = self.loops[user], self.factors[user]
-        places = loops.places[index]
-        parts = split(pieces, [n for loop in places for n in factors[loop]])
-        if parts is None:  # it needs a contiguous copy
-            self.needed.add(pieces)
-            return
-        order = self.orders.get(user)
-        if order is None or loops.contraction:
-            self.seen.add(pieces)
-            return
-        wanted = [(loop, i) for loop in loops.places[-1] for i in range(len(factors[loop]))]
-        rank = {wanted[at]: number for number, at in enumerate(order)}
-        atoms = [(loop, i) for loop in places for i in range(len(factors[loop]))]
-        last = len(rank)
-        turned = sorted(zip(atoms, parts, strict=True), key=lambda each: rank.get(each[0], last))
-        self.needed.add(merged(piece for _, piece in turned))
-
-    def granted(self, sizes: list[int]) -> Order | None:
-        """The required order, if all uses agree, as a permutation; None if it is the result's own."""
-        if len(self.needed) != 1 or not self.seen <= self.needed:
-            return None
-        (pieces,) = self.needed
-        order: list[int] = []
-        for size, stride in pieces:
-            inside = [i for i, (_, s) in enumerate(row_major(sizes)) if stride <= s < stride * size]
-            if math.prod(sizes[i] for i in inside) != size:
-                return None
-            order += inside
-        return None if order == list(range(len(sizes))) else tuple(order)
