@@ -44,7 +44,8 @@ LAYERS: tuple[tuple[str, str], ...] = (
 LATE: dict[str, dict[str, str]] = {
     "the compiler: eager calls, and graphs that are on the disk, do without it; xDSL alone takes 100 ms": {
         "hybridc.compile.new_sizes": "hybridc.compile.* hybridc.ir.sized_module",
-        "hybridc.compile.stages": "hybridc.compile.*",
+        "hybridc.compile.pipeline": "hybridc.ir.spec",
+        "hybridc.compile.stages": "hybridc.compile.* hybridc.dialects.mlir.late_formats",
         "hybridc.gluon.export": "hybridc.symbol.optimize",
         "hybridc.gluon.hybridize.report": "hybridc.compile.explain_html",
         "hybridc.library": "hybridc.library.extension_backend",
@@ -56,8 +57,9 @@ LATE: dict[str, dict[str, str]] = {
     },
     "a target: only graphs that are compiled for it need its passes and what runs its programs": {
         "hybridc": "hybridc.runtime.native",
-        "hybridc.compile.pipeline": "hybridc.lower.llvm.* hybridc.lower.triton.*",
-        "hybridc.compile.targets": "hybridc.lower.llvm.* hybridc.lower.triton.* hybridc.runtime.*",
+        "hybridc.compile.pipeline": "hybridc.lower.llvm.* hybridc.lower.numpy.* hybridc.lower.triton.*",
+        "hybridc.compile.targets": "hybridc.lower.llvm.* hybridc.lower.numpy.* hybridc.lower.triton.* "
+        "hybridc.runtime.*",
         "hybridc.compile.warm_start": "hybridc.runtime.device_executable",
     },
     "namespaces, when they are first used": {

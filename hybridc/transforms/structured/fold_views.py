@@ -33,6 +33,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from hybridc.dialects.mlir.integer_array import integers_of
+from hybridc.dialects.mlir.new_op import new_op
 from hybridc.dialects.mlir.tensor import ExpandShapeOp
 from hybridc.ground.sizes import Place
 from hybridc.ir.structured import (
@@ -550,7 +551,7 @@ class _Folding:
         properties: dict[str, Attribute], regions: Sequence[Region] = (), dtype: DType | None = None,
     ) -> SSAValue:  # fmt: skip
         """Insert an operation with another's location and operator, and its dtype unless it is a view."""
-        op = cls.create(operands=operands, result_types=[kind], properties=properties, regions=regions)
+        op = new_op(cls, operands, [kind], properties, regions=regions)
         for each in op.walk():
             each.location = like.location
         if (name := like.attributes.get("hybrid.operator")) is not None:

@@ -25,6 +25,8 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects import arith, func
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.linalg import ops as linalg
+from xdsl.dialects.linalg.attrs import IteratorType
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
@@ -70,6 +72,8 @@ class FuseAttention(ModulePass):
         if backward is not forward and backward is not None and "hybrid.saved" not in backward.attributes:
             backward = None  # it is given nothing that the forward saves
         for function in public.values():
+            if not any(map(_reduces_one, function.body.block.ops)):
+                continue  # without a softmax there is no attention
             paired = backward if function is forward else None
             for last in [op for op in function.body.block.ops if is_contraction(op)]:
                 if last.parent is not None:  # what an attention was made of is gone
@@ -127,6 +131,13 @@ class FuseAttention(ModulePass):
 
     def _fits(self, known: Attention | None) -> bool:
         return known is not None and known.row <= self.row
+
+
+def _reduces_one(op: Operation) -> bool:
+    """Whether this is a reduction of one input: the cheap test."""
+    if not isinstance(op, linalg.GenericOp) or len(op.operands) > 2:
+        return False
+    return any(each.data is IteratorType.REDUCTION for each in op.iterator_types)
 
 
 # --- the forward ------------------------------------------------------------------------------------------------------

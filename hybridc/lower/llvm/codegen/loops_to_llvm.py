@@ -50,6 +50,7 @@ from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
 from hybridc.dialects.mlir.arith import RemFOp
+from hybridc.dialects.mlir.new_op import new_op
 from hybridc.ground.buffers import ALIGNMENT
 from hybridc.lower.llvm.codegen.llvm_ir import (
     CARRIED,
@@ -139,7 +140,7 @@ class Rebuild:
         successors: Sequence[Block] = (),
     ) -> Operation:
         """Append an operation."""
-        made = kind.create(operands=operands, result_types=types, properties=properties or {}, successors=successors)
+        made = new_op(kind, operands, types, properties, successors=successors)
         self.block.add_op(made)
         return made
 
