@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
+import random as python_random
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,7 @@ from hybridc.dtypes import is_float
 from hybridc.errors import MXNetError
 from hybridc.gluon.block import Block
 from hybridc.ground.absent import absent as _absent
+from hybridc.image import colours, resizing
 
 Array = npt.NDArray[Any]
 
@@ -53,6 +54,10 @@ class Compose(Block):
 
     def __getitem__(self, index: int) -> Callable[[Any], Any]:
         return self._transforms[index]
+
+
+class HybridCompose(Compose):
+    """As :class:`Compose`; MXNet wants hybrid blocks for it, and compiles them as one."""
 
 
 class Cast(_Transform):
@@ -104,19 +109,11 @@ class CenterCrop(_Transform):
         self._interpolation = _interpolation(interpolation)
 
     def apply_to(self, x: Array) -> Array:
-        _check_image(x, "CenterCrop")
-        width, height = self._size
-        # As MXNet: the largest part of the image of that shape, scaled if it is smaller than wanted.
-        rows, columns = x.shape[-3:-1]
-        scale = min(1.0, rows / height, columns / width)
-        h, w = int(height * scale), int(width * scale)
-        top, left = (rows - h) // 2, (columns - w) // 2
-        part = x[..., top : top + h, left : left + w, :]
-        return part.copy() if (h, w) == (height, width) else resize(part, width, height, self._interpolation)
+        return _each(x, self, lambda image: resizing.center_part(image, self._size, self._interpolation, _numbers())[0])
 
 
 class Resize(_Transform):
-    """The image in another size, a number or (width, height), by linear (1) or nearest (0) interpolation.
+    """The image in another size, a number or (width, height); ``interpolation`` as in ``mx.image.imresize``.
 
     A number with ``keep_ratio`` is the size of the shorter side.
     """
@@ -126,6 +123,7 @@ class Resize(_Transform):
         self._size = size
         self._keep_ratio = keep_ratio
         self._interpolation = _interpolation(interpolation)
+        _width_height(size)
 
     def apply_to(self, x: Array) -> Array:
         _check_image(x, "Resize")
@@ -134,7 +132,63 @@ class Resize(_Transform):
             rows, columns = x.shape[-3:-1]
             shorter = min(rows, columns)
             width, height = columns * self._size // shorter, rows * self._size // shorter
-        return resize(x, width, height, self._interpolation)
+        return _each(x, self, lambda image: resizing.resized(image, width, height, self._interpolation, _numbers()))
+
+
+class CropResize(_Transform):
+    """The part of the image from column ``x`` and row ``y`` on; in another ``size``, a number or (width, height)."""
+
+    def __init__(
+        self,
+        x: int,
+        y: int,
+        width: int,
+        height: int,
+        size: int | Sequence[int] | None = None,
+        interpolation: int | None = None,
+    ) -> None:
+        super().__init__()
+        self._box = (x, y, width, height)
+        self._size = _width_height(size) if size else None
+        self._interpolation = _interpolation(1 if interpolation is None else interpolation)
+
+    def apply_to(self, x: Array) -> Array:
+        _check_image(x, "CropResize")
+        left, top, width, height = self._box
+        if min(left, top) < 0 or width < 1 or height < 1 or top + height > x.shape[-3] or left + width > x.shape[-2]:
+            raise MXNetError(
+                f"CropResize: x {left}, y {top}, width {width}, height {height} are no part of an image of height "
+                f"{x.shape[-3]} and width {x.shape[-2]}"
+            )
+        part = x[..., top : top + height, left : left + width, :]
+        if self._size is None:
+            return part.copy()
+        w, h = self._size
+        return _each(part, self, lambda image: resizing.resized(image, w, h, self._interpolation, _numbers()))
+
+
+class RandomCrop(_Transform):
+    """A random part of the image in a size, a number or (width, height); what is too small is enlarged.
+
+    ``pad`` is a margin on all sides, or what ``numpy.pad`` takes for HWC, of the colour ``pad_value``; it comes first.
+    """
+
+    def __init__(
+        self, size: int | Sequence[int], pad: Any = None, pad_value: float = 0, interpolation: int = 1
+    ) -> None:
+        super().__init__()
+        self._size = _width_height(size)
+        self._pad: Any = ((pad, pad), (pad, pad), (0, 0)) if isinstance(pad, int) else pad
+        self._pad_value = pad_value
+        self._interpolation = _interpolation(interpolation)
+
+    def apply_to(self, x: Array) -> Array:
+        _check_image(x, "RandomCrop")
+        if self._pad:
+            margins = [(0, 0)] * (x.ndim - 3) + [tuple(side) for side in self._pad]
+            x = np.pad(x, margins, constant_values=self._pad_value)
+        rng = _numbers()
+        return _each(x, self, lambda image: resizing.random_part(image, self._size, self._interpolation, rng)[0])
 
 
 class RandomResizedCrop(_Transform):
@@ -143,28 +197,16 @@ class RandomResizedCrop(_Transform):
     def __init__(
         self,
         size: int | Sequence[int],
-        scale: tuple[float, float] = (0.08, 1.0),
+        scale: Any = (0.08, 1.0),
         ratio: tuple[float, float] = (3.0 / 4.0, 4.0 / 3.0),
         interpolation: int = 1,
     ) -> None:
         super().__init__()
-        self._size = _width_height(size)
-        self._scale = scale
-        self._ratio = ratio
-        self._interpolation = _interpolation(interpolation)
+        self._args = (_width_height(size), scale, ratio, _interpolation(interpolation))
 
     def apply_to(self, x: Array) -> Array:
-        _check_image(x, "RandomResizedCrop")
-        rng = random.generator(random.next_key())
-        rows, columns = x.shape[-3:-1]
-        for _ in range(10):
-            area = rng.uniform(*self._scale) * rows * columns
-            ratio = math.exp(rng.uniform(math.log(self._ratio[0]), math.log(self._ratio[1])))
-            w, h = round(math.sqrt(area * ratio)), round(math.sqrt(area / ratio))
-            if 0 < w <= columns and 0 < h <= rows:
-                top, left = int(rng.random() * (rows - h + 1)), int(rng.random() * (columns - w + 1))
-                return resize(x[..., top : top + h, left : left + w, :], *self._size, self._interpolation)
-        return CenterCrop(self._size).apply_to(x)
+        rng = _numbers()
+        return _each(x, self, lambda image: resizing.random_sized_part(image, *self._args, rng)[0])
 
 
 class _RandomFlip(_Transform):
@@ -189,30 +231,180 @@ class RandomFlipTopBottom(_RandomFlip):
     axis = -3
 
 
-def resize(x: Array, width: int, height: int, interpolation: int = 1) -> Array:
-    """HWC or NHWC in another size; pixels are areas, so their centres are half a pixel in."""
-    rows, columns = x.shape[-3:-1]
-    if (height, width) == (rows, columns):
-        return x.copy()
-    if interpolation == 0:
-        nearest = x[..., np.arange(height) * rows // height, :, :]
-        return np.ascontiguousarray(nearest[..., np.arange(width) * columns // width, :])
-    values = _blend(_blend(x.astype(np.float64), height, -3), width, -2)
-    if not is_float(x.dtype):
-        values = np.rint(values)
-    return values.astype(x.dtype)
+# --- colours ------------------------------------------------------------------------------------------------------
 
 
-def _blend(x: Array, size: int, axis: int) -> Array:
-    """Linear interpolation along one axis."""
-    old = x.shape[axis]
-    centres = np.clip((np.arange(size) + 0.5) * old / size - 0.5, 0, old - 1)
-    below = np.floor(centres).astype(np.int64)
-    above = np.minimum(below + 1, old - 1)
-    shape = [1] * x.ndim
-    shape[axis] = size
-    weight = (centres - below).reshape(shape)
-    return np.take(x, below, axis) * (1 - weight) + np.take(x, above, axis) * weight
+class _RandomColour(_Transform):
+    """``change(image, factor)`` with a random factor of a range around 1."""
+
+    change: Callable[[Array, float], Array]
+
+    def __init__(self, amount: float) -> None:
+        super().__init__()
+        self._args = _around_one(amount)
+
+    def apply_to(self, x: Array) -> Array:
+        _check_colours(x, type(self).__name__)
+        return type(self).change(x, _numbers().uniform(*self._args))
+
+
+class RandomBrightness(_RandomColour):
+    """All colours times a random number, from ``1 - brightness`` to ``1 + brightness``."""
+
+    change = staticmethod(colours.brightened)
+
+    def __init__(self, brightness: float) -> None:
+        super().__init__(brightness)
+
+
+class RandomContrast(_RandomColour):
+    """Differences from the mean brightness times a random number, from ``1 - contrast`` to ``1 + contrast``."""
+
+    change = staticmethod(colours.contrasted)
+
+    def __init__(self, contrast: float) -> None:
+        super().__init__(contrast)
+
+
+class RandomSaturation(_RandomColour):
+    """Differences of colours from gray times a random number, from ``1 - saturation`` to ``1 + saturation``."""
+
+    change = staticmethod(colours.saturated)
+
+    def __init__(self, saturation: float) -> None:
+        super().__init__(saturation)
+
+
+class RandomHue(_RandomColour):
+    """All hues turned by a random part of a whole turn, from ``-hue`` to ``hue``; colours are from 0 to 255."""
+
+    change = staticmethod(colours.hue_turned)
+
+    def __init__(self, hue: float) -> None:
+        super().__init__(hue)
+
+
+class RandomColorJitter(_Transform):
+    """Random brightness, contrast, saturation and hue, in random order; 0 leaves one out."""
+
+    def __init__(self, brightness: float = 0, contrast: float = 0, saturation: float = 0, hue: float = 0) -> None:
+        super().__init__()
+        amounts = (
+            (colours.brightened, brightness),
+            (colours.contrasted, contrast),
+            (colours.saturated, saturation),
+            (colours.hue_turned, hue),
+        )
+        self._changes = [(change, _around_one(amount)) for change, amount in amounts if amount]
+
+    def apply_to(self, x: Array) -> Array:
+        _check_colours(x, "RandomColorJitter")
+        rng = _numbers()
+        for change, limits in rng.sample(self._changes, len(self._changes)):
+            x = change(x, rng.uniform(*limits))
+        return x
+
+
+class RandomLighting(_Transform):
+    """AlexNet's noise: along the principal components of colours, of the standard deviation ``alpha``."""
+
+    def __init__(self, alpha: float) -> None:
+        super().__init__()
+        self._alpha = alpha
+
+    def apply_to(self, x: Array) -> Array:
+        _check_colours(x, "RandomLighting")
+        return colours.lighted(x, random.generator(random.next_key()).normal(0, self._alpha, 3))
+
+
+class RandomGray(_Transform):
+    """With a chance of ``p``, the image in gray, in as many channels."""
+
+    def __init__(self, p: float = 0.5) -> None:
+        super().__init__()
+        self._p = p
+
+    def apply_to(self, x: Array) -> Array:
+        _check_colours(x, "RandomGray")
+        return colours.grayed(x) if _numbers().random() < self._p else x
+
+
+# --- rotation, and chance -----------------------------------------------------------------------------------------
+
+
+class Rotate(_Transform):
+    """An image CHW, or a batch NCHW, of float32 turned around its centre, as by ``mx.image.imrotate``."""
+
+    def __init__(self, rotation_degrees: float, zoom_in: bool = False, zoom_out: bool = False) -> None:
+        super().__init__()
+        self._args = (rotation_degrees, zoom_in, zoom_out)
+
+    def apply_to(self, x: Array) -> Array:
+        return values_of(resizing.imrotate(x, *self._args))
+
+
+class RandomRotation(_Transform):
+    """An image CHW, or a batch NCHW, of float32 turned by random angles, with a chance of ``rotate_with_proba``."""
+
+    def __init__(
+        self,
+        angle_limits: tuple[float, float],
+        zoom_in: bool = False,
+        zoom_out: bool = False,
+        rotate_with_proba: float = 1.0,
+    ) -> None:
+        super().__init__()
+        lower, upper = angle_limits
+        if lower >= upper:
+            raise ValueError(f"`angle_limits` must be an ordered tuple, got {angle_limits}")
+        if not 0 <= rotate_with_proba <= 1:
+            raise ValueError(f"Probability of rotating the image should be between 0 and 1, got {rotate_with_proba}")
+        self._limits = (lower, upper)
+        self._zoom = (zoom_in, zoom_out)
+        self._p = rotate_with_proba
+
+    def apply_to(self, x: Array) -> Array:
+        rng = _numbers()
+        if rng.random() > self._p:
+            return x
+        angles = [rng.uniform(*self._limits) for _ in range(len(x) if x.ndim == 4 else 1)]
+        return values_of(resizing.imrotate(x, np.array(angles) if x.ndim == 4 else angles[0], *self._zoom))
+
+
+class RandomApply(Block):
+    """A transform, or a list of them, with a chance of ``p``; else the image as it is."""
+
+    def __init__(self, transforms: Any, p: float = 0.5) -> None:
+        super().__init__()
+        self.transforms = Compose(cast("list[Any]", transforms)) if isinstance(transforms, list | tuple) else transforms
+        self.p = p
+
+    def forward(self, *args: Any) -> Any:
+        """Transform one array, or not."""
+        (x,) = args
+        return x if self.p < _numbers().random() else self.transforms(x)
+
+
+class HybridRandomApply(RandomApply):
+    """As :class:`RandomApply`; MXNet wants a hybrid block for it."""
+
+
+def _numbers() -> python_random.Random:
+    """Random numbers of ``mx.random``, of which a data loader gives each batch its own."""
+    seed, counter = (int(word) for word in random.next_key())
+    return python_random.Random(seed << 64 | counter)
+
+
+def _around_one(amount: float) -> tuple[float, float]:
+    if amount < 0:
+        raise ValueError(f"the range of a random change must not be negative, got {amount}")
+    return max(0, 1 - amount), 1 + amount
+
+
+def _each(x: Array, transform: _Transform, function: Callable[[Array], Array]) -> Array:
+    """A function of each image HWC of a batch, or of the one."""
+    _check_image(x, type(transform).__name__)
+    return function(x) if x.ndim == 3 else np.stack([function(image) for image in x])
 
 
 def _per_channel(values: Any) -> Array:
@@ -228,14 +420,19 @@ def _width_height(size: int | Sequence[int]) -> tuple[int, int]:
 
 
 def _interpolation(kind: int) -> int:
-    if kind not in (0, 1):
-        raise ValueError(f"interpolation must be 0 (nearest) or 1 (linear), got {kind}")
+    resizing.interpolation_method(kind)
     return kind
 
 
 def _check_image(x: Array, name: str) -> None:
     if x.ndim not in (3, 4) or 0 in x.shape:
         raise MXNetError(f"{name}: expected an image, HWC or NHWC, got shape {x.shape}")
+
+
+def _check_colours(x: Array, name: str) -> None:
+    _check_image(x, name)
+    if x.shape[-1] not in (1, 3):
+        raise MXNetError(f"{name}: expected 1 or 3 channels in the last axis (before ToTensor), got shape {x.shape}")
 
 
 def __getattr__(name: str) -> Any:
