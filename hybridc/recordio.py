@@ -92,8 +92,7 @@ class MXRecordIO:
     def write(self, buf: bytes | bytearray | memoryview) -> None:
         """Append a record. If the disk is full, the file stays as it was."""
         self._check_use(True, "write")
-        _append(self._fd, self._at, b"".join(_parts(_as_bytes(buf))), self.uri)
-        self._at = os.lseek(self._fd, 0, os.SEEK_CUR)
+        self._at += _append(self._fd, self._at, b"".join(_parts(_as_bytes(buf))), self.uri)
 
     def read(self) -> bytes | None:
         """The next record, or None at the end. After an error the position is what it was."""
@@ -235,7 +234,13 @@ class MXIndexedRecordIO(MXRecordIO):
         if any(mark in str(key) for mark in "\t\n\r"):
             raise MXNetError(f"write_idx: the key {key!r} has a tab or an end of line, which the index cannot hold")
         self.write(buf)
-        _append(self._index_fd, os.lseek(self._index_fd, 0, os.SEEK_END), f"{key}\t{offset}\n".encode(), self.idx_path)
+        try:
+            end = os.lseek(self._index_fd, 0, os.SEEK_END)
+            _append(self._index_fd, end, f"{key}\t{offset}\n".encode(), self.idx_path)
+        except MXNetError:
+            _cut(self._fd, offset)
+            self._at = offset
+            raise
         self.idx[key] = offset
         self.keys.append(key)
 
@@ -364,16 +369,22 @@ def _opened(path: str, writing: bool) -> int:
         raise MXNetError(f"cannot {'write' if writing else 'read'} {path}: {error.strerror or error}") from error
 
 
-def _append(fd: int, at: int, data: bytes, path: str) -> None:
-    """Write all the data at an offset, the end of the file, or nothing."""
+def _append(fd: int, at: int, data: bytes, path: str) -> int:
+    """Write all the data at an offset, the end of the file, or nothing; how many bytes."""
     rest = memoryview(data)
     try:
         while rest:
             rest = rest[os.write(fd, rest) :]
     except OSError as error:
-        os.ftruncate(fd, at)
-        os.lseek(fd, at, os.SEEK_SET)
+        _cut(fd, at)
         raise MXNetError(f"cannot write {path}: {error.strerror or error}") from error
+    return len(data)
+
+
+def _cut(fd: int, at: int) -> None:
+    """Let a file end at an offset."""
+    os.ftruncate(fd, at)
+    os.lseek(fd, at, os.SEEK_SET)
 
 
 def _index(path: str, key_type: Callable[[Any], Any]) -> Iterator[tuple[Any, int]]:

@@ -77,6 +77,7 @@ LATE: dict[str, dict[str, str]] = {
         "hybridc.dialects.operator_registry": "importlib.metadata",
         "hybridc.dialects.special": "scipy",
         "hybridc.dtypes": "ml_dtypes",
+        "hybridc.gluon.data.vision.datasets": "tarfile",
     },
     "modules of others that may be missing, or are no matter of ours until they are used": {
         "hybridc.image.codec": "PIL.Image cv2",

@@ -302,8 +302,10 @@ def read_list(path: str | os.PathLike[str], dtype: str) -> dict[Any, tuple[Array
 
 def listed(item: Any, dtype: str) -> tuple[Array, str]:
     """Label and path of an element of a list."""
-    *labels, name = item
-    if not isinstance(name, str | os.PathLike) or not labels:
+    if not isinstance(item, list | tuple) or len(cast("list[Any]", item)) < 2:
+        raise AttributeValueError(f"imglist: expected [label, path], got {item!r}")
+    *labels, name = cast("list[Any]", item)
+    if not isinstance(name, str | os.PathLike):
         raise AttributeValueError(f"imglist: expected [label, path], got {item!r}")
     label = labels if len(labels) > 1 or isinstance(labels[0], int | float | np.number) else labels[0]
     return np.asarray(label).astype(dtype), os.fspath(cast("str", name))

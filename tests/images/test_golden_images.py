@@ -20,6 +20,7 @@ CLOSE = 2e-5
 LEVELS = {"resize_2_uint8": (1, 0.002), "transformed_at_random": (1, 0.2)}
 
 
+@pytest.mark.filterwarnings("ignore:Ignoring:UserWarning")
 @pytest.mark.parametrize("name", CASES)
 def test_program_gives_what_mxnet_gives(name, tmp_path):
     made = CASES[name](mx, tmp_path)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import os
-import tarfile
 import warnings
 import zlib
 from collections.abc import Callable
@@ -164,6 +163,8 @@ class CIFAR10(_StoredDataset):
         archive = self._root / self._archive
         if not archive.is_file():
             raise self._lacks(f"{self._archive}, and no {name}")
+        import tarfile
+
         try:
             with tarfile.open(archive) as tar:
                 for member in tar:
