@@ -28,6 +28,7 @@ from hybridc.errors import AttributeValueError, CustomOpError, DTypeError, MXNet
 from hybridc.ground.hooks import HOOKS
 from hybridc.ground.location import user_location
 from hybridc.ground.nesting import as_list
+from hybridc.ground.sizes import Place
 
 __all__ = [
     "Composite",
@@ -494,10 +495,13 @@ class Reduction(AxisRules):
 
 
 class Contraction(Operator):
-    """A sum of products over a shared axis: ``matmul`` is the only primitive one, the others decompose into it."""
+    """A sum of products: ``matmul`` and ``contract`` are the primitive ones, the others decompose into them."""
 
-    def loops(self, rank: int) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-        """For inputs of ``rank`` axes: the loops that index lhs, rhs and the result; others are reduced."""
+    def loops(self, rank: int) -> tuple[tuple[Place, ...], tuple[Place, ...], tuple[int, ...]]:
+        """For inputs of ``rank`` axes: the loops that index lhs, rhs and the result; others are reduced.
+
+        An operand may be read at an affine sum of loops along an axis, if each loop is alone along some other axis.
+        """
         raise MXNetError(f"{self.title()} does not define loops")
 
 

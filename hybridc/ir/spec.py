@@ -39,11 +39,11 @@ from xdsl.passes import ModulePass
 from hybridc.dialects.mlir import hybrid_rt
 from hybridc.dialects.mlir.hybrid import HybridOp, is_open, location_of
 from hybridc.errors import VerifyError
+from hybridc.ground.sizes import AffineIndex
 from hybridc.ir import spec
 from hybridc.ir.concatenated import strides_in_whole
 from hybridc.ir.structured import (
     VIEWS,
-    AffineIndex,
     affine_operands,
     body_fault,
     indirect_operands,

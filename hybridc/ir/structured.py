@@ -8,8 +8,8 @@ of its result; without them an integer type is signed.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, cast
+from collections.abc import Sequence
+from typing import Any, cast
 
 import numpy as np
 from xdsl.dialects import func, tensor
@@ -47,6 +47,7 @@ from hybridc.dialects.mlir.integer_array import integers_of
 from hybridc.dialects.operator import Operator
 from hybridc.dtypes import BFLOAT16, FLOAT16, FLOAT32
 from hybridc.errors import CustomOpError
+from hybridc.ground.sizes import AffineIndex
 
 DType = np.dtype[Any]
 Shape = tuple[int, ...]
@@ -131,25 +132,6 @@ def function_called(call: func.CallOp) -> func.FuncOp:
     found = SymbolTable.lookup_symbol(call, call.callee)
     assert isinstance(found, func.FuncOp)
     return found
-
-
-class AffineIndex(NamedTuple):
-    """An affine index: the sum of loops, or of axes, times factors, and an offset."""
-
-    terms: tuple[tuple[int, int], ...]
-    offset: int = 0
-
-    def renamed(self, names: Callable[[int], int]) -> AffineIndex:
-        """The same with renumbered loops."""
-        return AffineIndex(tuple((names(i), factor) for i, factor in self.terms), self.offset)
-
-    def ends(self, sizes: Sequence[int]) -> tuple[int, int]:
-        """The least and the greatest index, given the loops' trip counts."""
-        low = self.offset + sum(factor * (sizes[i] - 1) for i, factor in self.terms if factor < 0)
-        return low, self.offset + sum(factor * (sizes[i] - 1) for i, factor in self.terms if factor > 0)
-
-
-Place = int | AffineIndex  # the index along a dimension: a loop, or an affine sum
 
 
 def places_of(op: linalg.GenericOp | linalg.MatmulOp) -> tuple[tuple[int, ...], ...]:

@@ -58,9 +58,9 @@ from hybridc.dialects.mlir.upstream import COMPOSED, LOGICAL, UPSTREAM, loop_dty
 from hybridc.dialects.scalar import PREDICATES, NumPyScalar, number_like
 from hybridc.dtypes import FLOAT16, FLOAT32, STORED, computed, is_float, wide
 from hybridc.errors import UnsupportedError
-from hybridc.ground.sizes import is_size
+from hybridc.ground.sizes import Place, is_size
 from hybridc.ir.kernel import neutral
-from hybridc.ir.structured import Place, element_dtype, note_dtype
+from hybridc.ir.structured import element_dtype, note_dtype
 
 # --- scalar bodies ----------------------------------------------------------------------------------------------------
 

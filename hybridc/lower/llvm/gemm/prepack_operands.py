@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from xdsl.context import Context
 from xdsl.dialects import func
@@ -20,11 +21,23 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from hybridc.dialects.mlir.integer_array import integer_array
+from hybridc.ground.sizes import Place
 from hybridc.ir.concatenated import part_of
 from hybridc.ir.costs import HIDE_PACKING
 from hybridc.ir.kernel import Kernel, analyse, number_of
 from hybridc.ir.structured import dtype_of, is_host, kernels, note_dtypes, shape_of
-from hybridc.ir.structured_builder import Builder, Shape, Tensor, first, iterators, maps, segments, structured_type
+from hybridc.ir.structured_builder import (
+    Builder,
+    Element,
+    ScalarBuilder,
+    Shape,
+    Tensor,
+    first,
+    iterators,
+    maps,
+    segments,
+    structured_type,
+)
 from hybridc.ir.values import functions, new_name
 from hybridc.lower.llvm.gemm.choose_gemm import Panels, prepacked_of
 
@@ -78,13 +91,15 @@ class _Packer:
 
     def pack(self, function: func.FuncOp) -> None:
         """Prepack the operands of a function's matmuls, where that pays."""
-        users: dict[tuple[SSAValue, bool], list[tuple[func.CallOp, _PrepackedMatmul]]] = {}
+        users: dict[tuple[Any, ...], list[tuple[func.CallOp, _PrepackedMatmul]]] = {}
         for op in function.body.block.ops:
             contraction = self.contractions.get(op.callee.string_value()) if isinstance(op, func.CallOp) else None
             if isinstance(op, func.CallOp) and contraction is not None and part_of(op.results[0]) is None:
-                key = (op.arguments[contraction.panels.argument], contraction.panels.across)
+                panels = contraction.panels
+                order = tuple(panels.read.axes.index(a) for a in panels.terms)
+                key = (op.arguments[panels.argument], panels.column, order, panels.shape)
                 users.setdefault(key, []).append((op, contraction))
-        for (matrix, _), calls in users.items():
+        for (matrix, *_), calls in users.items():
             if not self._enough(calls):  # most have too few rows: the cheap test first
                 continue
             fitting = [each for each in calls if self._fits(each[1])]
@@ -104,8 +119,11 @@ class _Packer:
     # --- calls ---------------------------------------------------------------------------------------------
 
     def _enough(self, calls: Sequence[tuple[func.CallOp, _PrepackedMatmul]]) -> bool:
-        """Whether the matmuls with a matrix have enough rows together."""
-        return sum(contraction.panels.rows for _, contraction in calls) >= HIDE_PACKING
+        """Whether the matmuls with a matrix have enough rows together, or need panels."""
+        return (
+            any(contraction.panels.in_place for _, contraction in calls)
+            or sum(contraction.panels.rows for _, contraction in calls) >= HIDE_PACKING
+        )
 
     def _fits(self, contraction: _PrepackedMatmul) -> bool:
         """Whether a matmul supports a prepacked operand, and this is not too large."""
@@ -138,7 +156,12 @@ class _Packer:
             func.CallOp, arguments, made.function_type.outputs.data, {"callee": _symbol(made)}
         ).results[0]
         given = builder.tensor(result, shape_of(result), dtype_of(call.results[0]))
-        whole = builder.reshape(given, shape_of(call.results[0]))
+        shape, layout = shape_of(call.results[0]), contraction.panels
+        if layout.is_whole:
+            whole = builder.reshape(given, shape)
+        else:
+            more = builder.reshape(given, (*shape[:-1], layout.shape[0] * layout.shape[-1]))
+            whole = builder.slice(more, [0] * len(shape), [1] * len(shape), shape)
         _insert(block, call)
         whole.value.name_hint = call.results[0].name_hint
         call.results[0].replace_all_uses_with(whole.value)
@@ -153,13 +176,19 @@ class _Packer:
             block = Block(arg_types=[parted.value.type])
             builder = Builder(block)
             builder.location, builder.operator = contraction.kernel.function.location, contraction.operator
-            count, rows, width = contraction.panels.shape
-            places = (0, 2, 1) if contraction.panels.across else (1, 0, 2)
-            out = Tensor(contraction.panels.shape, parted.dtype, builder)
-            made = builder.generic([(block.args[0], places, parted.dtype)], out, first)
+            panels, places, out = contraction.panels, contraction.panels.places, contraction.panels.shape
+            rank, empty = len(out), Tensor(out, parted.dtype, builder)
+            if panels.is_whole:
+                if panels.is_parted:
+                    places.insert(panels.column, 0)
+                made = builder.generic([(block.args[0], tuple(places), parted.dtype)], empty, first)
+            else:
+                given = builder.tensor(block.args[0], parted.shape, parted.dtype)
+                made = _filled_up(builder, given, panels)
             # Unless it transposes, it walks rows of the matrix, in which the rows of one panel are far apart.
-            turned = contraction.panels.across
-            domain, axes = (contraction.panels.shape, (0, 1, 2)) if turned else ((rows, count, width), (1, 0, 2))
+            turned = places[-1] != rank - 1 or not panels.is_parted
+            domain = out if turned else (*out[1:-1], out[0], out[-1])
+            axes = tuple(range(rank)) if turned else (rank - 2, *range(rank - 2), rank - 1)
             self.packers[own] = self._kernel("k_panels", block, made.value, domain, axes)
         return self.packers[own]
 
@@ -171,16 +200,24 @@ class _Packer:
         block = Block(arg_types=types)
         builder = Builder(block)
         builder.location, builder.operator = contraction.kernel.function.location, contraction.operator
-        *rows, _ = shape_of(kernel_op.result)
-        shape, rank = (*rows, contraction.panels.shape[0], contraction.panels.shape[2]), len(rows)
-        loops = {axis: i for i, axis in enumerate(kernel_op.axes[:-1])} | dict.fromkeys(kernel_op.reduced, rank + 2)
-        places = [tuple(loops[a] for a in r.axes) for r in kernel_op.reads if r.value is not contraction.panels.matrix]
-        places.insert(argument, (rank, rank + 2, rank + 1))
+        *rows, columns = shape_of(kernel_op.result)
+        count, *_, width = contraction.panels.shape
+        parted = contraction.panels.is_parted
+        shape, rank = (*rows, count, width) if parted else (*rows, columns), len(rows)
+        terms = tuple(range(len(shape), len(shape) + len(contraction.panels.terms)))
+        loops = {axis: i for i, axis in enumerate(kernel_op.axes if not parted else kernel_op.axes[:-1])}
+        loops |= dict(zip(contraction.panels.terms, terms, strict=True))
+        (left,) = (r for r in kernel_op.reads if r is not contraction.panels.read)
+        walked: tuple[Place, ...] = tuple(loops[a] for a in left.axes)
+        if left.index:
+            walked = tuple(each.renamed(loops.__getitem__) for each in left.index)
+        places = [walked]
+        places.insert(argument, (rank, *terms, rank + 1) if parted else (*terms, rank))
         dtype = dtype_of(kernel_op.result)
         start = builder.start(shape, dtype, number_of(kernel_op.op.operands[-1]))
         properties: dict[str, Attribute] = {
-            "indexing_maps": maps(rank + 3, (*places, tuple(range(rank + 2)))),
-            "iterator_types": iterators(rank + 3, (rank + 2,)),
+            "indexing_maps": maps(len(shape) + len(terms), (*places, tuple(range(len(shape))))),
+            "iterator_types": iterators(len(shape) + len(terms), terms),
             "operandSegmentSizes": segments(2, 1),
         }
         op = builder.add(
@@ -191,7 +228,7 @@ class _Packer:
             [kernel_op.op.regions[0].clone()],
         )
         op.attributes["hybrid.operator"] = kernel_op.op.attributes["hybrid.operator"]
-        axes = (*range(rank + 2), -1)
+        axes = (*range(len(shape)), *[-1] * len(terms))
         return self._kernel(f"{contraction.kernel.name}_of_panels", block, op.results[0], shape, axes)
 
     def _kernel(self, wanted: str, block: Block, result: SSAValue, domain: Shape, axes: Sequence[int]) -> func.FuncOp:
@@ -206,6 +243,18 @@ class _Packer:
         made.location = result.owner.location
         self.module.body.block.add_op(made)
         return made
+
+
+def _filled_up(builder: Builder, given: Tensor, panels: Panels) -> Tensor:
+    """The panels of an operand, with zeros beyond its last column."""
+    places, width = panels.places, panels.shape[-1]
+
+    def element(b: ScalarBuilder, *index: Element) -> Element:
+        column = b.add(b.mul(index[0], width), index[-1])
+        at = [b.min(column, panels.columns - 1) if i == panels.column else index[p] for i, p in enumerate(places)]
+        return b.select(b.lt(column, panels.columns), b.load(given, *at), 0.0)
+
+    return builder.generate(panels.shape, given.dtype, element)
 
 
 def _builder(block: Block, call: func.CallOp, contraction: _PrepackedMatmul) -> Builder:
