@@ -358,7 +358,7 @@ def _marks(data: bytes) -> Iterator[int]:
     while at >= 0:
         if at % 4 == 0:
             yield at
-        at = data.find(_MARK, at + (4 if at % 4 == 0 else 1))
+        at = data.find(_MARK, at + 4)  # no two of them overlap
 
 
 def _opened(path: str, writing: bool) -> int:
