@@ -33,7 +33,7 @@ def resample(image: Array, height: int, width: int, method: int) -> Array:
     if (rows, columns) == (height, width):
         return image.copy()
     if method == NEAREST:
-        return image[_nearest(rows, height)[:, None], _nearest(columns, width)]
+        return image[_nearest(rows, height)][:, _nearest(columns, width)]
     shrunk = height <= rows and width <= columns
     halved = height * 2 == rows and width * 2 == columns
     if (method == AREA and shrunk) or (method == LINEAR and halved):
