@@ -100,6 +100,27 @@ class MXRecordIO:
         record, self._at = self._record(self._at)
         return record
 
+    def read_at(self, offset: int) -> bytes:
+        """The record at an offset of the file; threads may read at once."""
+        self._check_use(False, "read_at")
+        record, _ = self._record(offset)
+        if record is None:
+            raise MXNetError(f"{self.uri} ends before byte {offset}, where a record should be")
+        return record
+
+    def offsets(self) -> Iterator[int]:
+        """Where the records of the file begin; only the headers of their parts are read."""
+        self._check_use(False, "offsets")
+        at, end = 0, os.fstat(self._fd).st_size
+        while at < end:
+            head = self._take(at, _PART.size)
+            magic, word = _PART.unpack(head) if len(head) == _PART.size else (0, 0)
+            if magic != _MAGIC:
+                self._record(at)  # says what is wrong
+            if word >> _LENGTH_BITS in (_WHOLE, _FIRST):
+                yield at
+            at += _PART.size + -(-(word & _MOST_BYTES) // 4) * 4
+
     def _check_use(self, writing: bool, name: str) -> None:
         if not self.is_open:
             raise MXNetError(f"{name}: {self.uri} is closed; reset() opens it again")
@@ -251,6 +272,17 @@ class MXIndexedRecordIO(MXRecordIO):
                 f"{self.idx_path} has no record with the key {idx!r}; it has {len(self.keys)} keys: {some}, …"
             )
         return self.idx[idx]
+
+
+def places(uri: str, idx_path: str = "") -> list[int]:
+    """Where the records of a file begin, in the order of its index if it has one."""
+    if idx_path:
+        return [offset for _, offset in _index(idx_path, str)]
+    reader = MXRecordIO(uri, "r")
+    try:
+        return list(reader.offsets())
+    finally:
+        reader.close()
 
 
 class IRHeader(NamedTuple):

@@ -33,7 +33,7 @@ ABSENT = [
     (mx.gluon.utils, "download", "downloading"),
     (mx.gluon.data.vision.transforms, "RandomHu", "did you mean RandomHue"),
     (mx.image, "imreed", "did you mean imread"),
-    (mx.io, "CSVIter", "this iterator; mx.image.ImageIter"),
+    (mx.io, "CSVIter", "this iterator; mx.io.ImageRecordIter"),
     (mx.optimizer, "FTML", "this optimizer"),
 ]
 

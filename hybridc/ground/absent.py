@@ -33,8 +33,8 @@ _FAMILIES = [
     (r"random_pdf_\w+", "densities of distributions", ""),
     (r"quantize\w*|quantized_\w+|dequantize|requantize", "quantization", ""),
     (r"CTCLoss|ctc_loss|SDMLLoss", "this loss", ""),
-    (r"(ImageRecord|CSV|LibSVM|MNIST|ImageDetRecord)\w*Iter(_v1)?|ImageRecordUInt8Iter", "this iterator",
-     "; mx.image.ImageIter, mx.io.NDArrayIter and gluon.data are here"),
+    (r"(ImageRecord|CSV|LibSVM|MNIST|ImageDetRecord)\w*Iter(_v1)?|MXDataIter", "this iterator",
+     "; mx.io.ImageRecordIter, mx.io.NDArrayIter, mx.image.ImageDetIter and gluon.data are here"),
     (r"download|model_zoo", "downloading of data and models", ""),
     (r"kv|kvstore|KVStore|profiler|engine|contrib|callback|runtime|onnx", "this namespace of MXNet", ""),
     (r"ROIPooling|SpatialTransformer|BilinearSampler|GridGenerator|UpSampling|Crop|BilinearResize2D|PixelShuffle[123]D"

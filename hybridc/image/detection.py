@@ -32,7 +32,7 @@ from hybridc.image.augmenters import (
 from hybridc.image.image_iter import ImageIter
 from hybridc.image.reading import pixels
 from hybridc.image.resizing import copyMakeBorder, fixed_crop
-from hybridc.io import DataDesc
+from hybridc.io.data_iter import DataDesc
 
 Array = npt.NDArray[Any]
 

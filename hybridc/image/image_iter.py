@@ -17,7 +17,7 @@ from hybridc.array.ndarray import NDArray, values_of
 from hybridc.errors import AttributeValueError, CheckError, MXNetError, ShapeError
 from hybridc.image import codec
 from hybridc.image.augmenters import CreateAugmenter
-from hybridc.io import DataBatch, DataDesc, DataIter
+from hybridc.io.data_iter import DataBatch, DataDesc, DataIter
 
 Array = npt.NDArray[Any]
 

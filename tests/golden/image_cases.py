@@ -418,6 +418,32 @@ def box_iterators(mx, folder):
 
 
 @case
+def record_iterators(mx, folder):
+    image_records(mx, folder, float)
+    where = {"path_imgrec": str(folder / "i.rec"), "preprocess_threads": 1}
+    indexed = {**where, "path_imgidx": str(folder / "i.idx")}
+    normal = {"mean_r": 10, "mean_g": 20, "mean_b": 30, "std_r": 2, "std_g": 3, "std_b": 4, "scale": 0.5}
+    shape = {"data_shape": (3, 6, 8), "batch_size": 2}
+    made = []
+    for options in (
+        {**where, **shape},
+        {**indexed, **shape, "num_parts": 2, "part_index": 1},
+        {**indexed, **shape, "num_parts": 2, "part_index": 0},
+        {**where, **shape, **normal, "resize": 10, "mirror": True},
+        {**where, "data_shape": (1, 5, 9), "batch_size": 5, "dtype": "uint8"},
+        {**where, "data_shape": (3, 25, 39), "batch_size": 5, "pad": 3, "fill_value": 7, "dtype": "uint8"},
+        {**where, "data_shape": (3, 30, 40), "batch_size": 5, "dtype": "uint8"},
+        {**where, "data_shape": (3, 10, 40), "batch_size": 5, "dtype": "uint8"},
+    ):
+        iterator = mx.io.ImageRecordIter(**options)
+        for _ in range(2):
+            made += [x.asnumpy() for batch in iterator for x in (*batch.data, *batch.label)]
+            iterator.reset()
+        made += texts([[tuple(x) for x in iterator.provide_data], [tuple(x) for x in iterator.provide_label]])
+    return made
+
+
+@case
 def array_iterators(mx, folder):
     data, label = np.arange(20).reshape(10, 2), np.arange(10) * 10
     made = []

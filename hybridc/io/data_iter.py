@@ -1,4 +1,4 @@
-"""Iterators over batches, ``mx.io``: what the Module API of MXNet, and ``mx.image``, feed to networks."""
+"""Iterators over batches of arrays, and what they give."""
 
 from __future__ import annotations
 
@@ -11,10 +11,7 @@ import numpy.typing as npt
 
 from hybridc.array.ndarray import NDArray, values_of
 from hybridc.errors import ArgumentTypeError, CheckError, MXNetError
-from hybridc.ground.absent import absent as _absent
 from hybridc.nd.creation import array
-
-__all__ = ["DataBatch", "DataDesc", "DataIter", "NDArrayIter", "PrefetchingIter", "ResizeIter"]
 
 Array = npt.NDArray[Any]
 
@@ -409,7 +406,3 @@ def _named_arrays(data: Any, name: str, may_lack: bool) -> list[tuple[str, NDArr
             f"NDArrayIter: {name} must be an array, a list of arrays, or a dict of them, got {type(named).__name__}"
         )
     return sorted(((k, x if isinstance(x, NDArray) else array(x)) for k, x in named.items()), key=lambda pair: pair[0])
-
-
-def __getattr__(name: str) -> Any:
-    raise _absent("mx.io", name, "iterator", globals())
