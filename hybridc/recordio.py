@@ -422,7 +422,7 @@ def _cut(fd: int, at: int) -> None:
 def _index(path: str, key_type: Callable[[Any], Any]) -> Iterator[tuple[Any, int]]:
     """The keys and offsets of an index."""
     try:
-        lines = Path(path).read_text(encoding="utf-8").splitlines()
+        lines = Path(path).read_text(encoding="utf-8").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise MXNetError(f"cannot read the index {path}: {getattr(error, 'strerror', None) or error}") from error
     for number, line in enumerate(lines, 1):

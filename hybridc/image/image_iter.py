@@ -283,7 +283,7 @@ class ImageIter(DataIter):
 def read_list(path: str | os.PathLike[str], dtype: str) -> dict[Any, tuple[Array, str]]:
     """Labels and paths by key, of a list file."""
     try:
-        lines = Path(path).read_text(encoding="utf-8").splitlines()
+        lines = Path(path).read_text(encoding="utf-8").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise MXNetError(f"cannot read the list of images {path}: {error}") from error
     made: dict[Any, tuple[Array, str]] = {}

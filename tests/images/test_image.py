@@ -534,3 +534,41 @@ def test_prefetching_renames_and_passes_errors_on():
 def test_wrong_use_of_io(call, kind, message):
     with pytest.raises(kind, match=message):
         call(mx.io)
+
+
+# --- transforms inside networks ---
+
+
+def preprocessed():
+    """A network that prepares images itself."""
+    net = mx.gluon.nn.HybridSequential()
+    net.add(transforms.Cast("float64"), transforms.ToTensor(), transforms.Normalize((0.1, 0.2, 0.3), (0.5, 0.6, 0.7)))
+    return net
+
+
+@pytest.mark.parametrize("batched", [False, True])
+def test_networks_prepare_images(batched):
+    image = np.stack([noise(4, 5), noise(4, 5, seed=4)]) if batched else noise(4, 5)
+    scaled = np.moveaxis(image, -1, -3) / 255
+    want = (scaled - np.array([[[0.1]], [[0.2]], [[0.3]]])) / np.array([[[0.5]], [[0.6]], [[0.7]]])
+    net = preprocessed()
+    for _ in range(2):
+        got = net(mx.nd.array(image, dtype="uint8"))
+        assert got.dtype == np.float32
+        np.testing.assert_allclose(got.asnumpy(), want, atol=1e-6)
+        net.hybridize()
+    with pytest.raises(mx.MXNetError, match="3 numbers do not fit 1 channels"):
+        net(mx.nd.zeros((4, 5, 1)))
+
+
+@pytest.mark.parametrize("hybridize", [False, True])
+def test_networks_that_prepare_images_have_gradients(hybridize):
+    net = preprocessed()
+    net.hybridize(hybridize)
+    x = mx.nd.array(noise(4, 5), dtype="float32")
+    x.attach_grad()
+    with mx.autograd.record():
+        y = net(x)
+    y.backward()
+    want = np.broadcast_to(1 / (255 * np.array([0.5, 0.6, 0.7])), (4, 5, 3))
+    np.testing.assert_allclose(x.grad.asnumpy(), want, rtol=1e-5)

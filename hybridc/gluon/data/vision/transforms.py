@@ -9,11 +9,11 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from hybridc import random
+from hybridc import autograd, random
 from hybridc.array.ndarray import NDArray, values_of
 from hybridc.dtypes import is_float
 from hybridc.errors import MXNetError
-from hybridc.gluon.block import Block
+from hybridc.gluon.block import Block, HybridBlock
 from hybridc.ground.absent import absent as _absent
 from hybridc.image import colours, resizing
 
@@ -23,6 +23,7 @@ Array = npt.NDArray[Any]
 class _Transform(Block):
     """A block without parameters that works on the NumPy array; ``forward`` is its public way in."""
 
+    # COMPAT(mxnet): there most are hybrid blocks; here those that resize, crop or draw random numbers take arrays only.
     def forward(self, *args: Any) -> NDArray:
         """Transform one array."""
         (x,) = args
@@ -32,6 +33,33 @@ class _Transform(Block):
     def apply_to(self, x: Array) -> Array:
         """The transform of a NumPy array; must not write to it."""
         return x
+
+
+class _HybridTransform(HybridBlock):
+    """A transform that networks may have too: ``in_operators`` gives what can be traced and differentiated."""
+
+    def __call__(self, *args: Any) -> Any:
+        """Transform one array."""
+        (x,) = args
+        return super().__call__(NDArray(cast("Array", x)) if isinstance(x, np.ndarray) else x)
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Transform one array, or a symbol."""
+        self.check(x.shape, np.dtype(x.dtype))
+        if isinstance(x, NDArray) and not autograd.is_recording():
+            return NDArray(self.apply_to(values_of(x)))
+        return self.in_operators(F, x)
+
+    def check(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+        """Raise for arrays that it cannot transform."""
+
+    def apply_to(self, x: Array) -> Array:
+        """The transform of a NumPy array; must not write to it."""
+        raise NotImplementedError
+
+    def in_operators(self, F: Any, x: Any) -> Any:
+        """The transform of an array or a symbol, by functions of ``F``."""
+        raise NotImplementedError
 
 
 class Compose(Block):
@@ -60,7 +88,7 @@ class HybridCompose(Compose):
     """As :class:`Compose`; MXNet wants hybrid blocks for it, and compiles them as one."""
 
 
-class Cast(_Transform):
+class Cast(_HybridTransform):
     """The same values in another dtype."""
 
     def __init__(self, dtype: npt.DTypeLike = "float32") -> None:
@@ -70,17 +98,26 @@ class Cast(_Transform):
     def apply_to(self, x: Array) -> Array:
         return x.astype(self._dtype)
 
+    def in_operators(self, F: Any, x: Any) -> Any:
+        return F.cast(x, dtype=str(self._dtype))
 
-class ToTensor(_Transform):
+
+class ToTensor(_HybridTransform):
     """HWC of 0 to 255 becomes CHW of float32 in [0, 1); also NHWC to NCHW."""
 
+    def check(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+        if len(shape) not in (3, 4):
+            raise MXNetError(f"ToTensor: expected HWC or NHWC, got shape {shape}")
+
     def apply_to(self, x: Array) -> Array:
-        if x.ndim not in (3, 4):
-            raise MXNetError(f"ToTensor: expected HWC or NHWC, got shape {x.shape}")
         return np.ascontiguousarray(np.moveaxis(x, -1, -3), dtype=np.float32) / np.float32(255)
 
+    def in_operators(self, F: Any, x: Any) -> Any:
+        order = (2, 0, 1) if len(x.shape) == 3 else (0, 3, 1, 2)
+        return F.transpose(F.cast(x, dtype="float32"), axes=order) / 255
 
-class Normalize(_Transform):
+
+class Normalize(_HybridTransform):
     """``(x - mean) / std`` of CHW or NCHW; ``mean`` and ``std`` are numbers, or one for each channel."""
 
     def __init__(self, mean: Any = 0.0, std: Any = 1.0) -> None:
@@ -88,15 +125,21 @@ class Normalize(_Transform):
         self._mean = _per_channel(mean)
         self._std = _per_channel(std)
 
-    def apply_to(self, x: Array) -> Array:
-        if x.ndim not in (3, 4) or not is_float(x.dtype):
+    def check(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+        if len(shape) not in (3, 4) or not is_float(dtype):
             raise MXNetError(
-                f"Normalize: expected floating point CHW or NCHW, got {x.dtype} of shape {x.shape}; put "
-                f"ToTensor() before it"
+                f"Normalize: expected floating point CHW or NCHW, got {dtype} of shape {shape}; "
+                f"put ToTensor() before it"
             )
         for values in (self._mean, self._std):
-            if len(values) not in (1, x.shape[-3]):
-                raise MXNetError(f"Normalize: {len(values)} numbers do not fit {x.shape[-3]} channels")
+            if len(values) not in (1, shape[-3]):
+                raise MXNetError(f"Normalize: {len(values)} numbers do not fit {shape[-3]} channels")
+
+    def in_operators(self, F: Any, x: Any) -> Any:
+        mean, std = (NDArray(values.astype(x.dtype)) for values in (self._mean, self._std))
+        return F.broadcast_div(F.broadcast_sub(x, mean), std)
+
+    def apply_to(self, x: Array) -> Array:
         return (x - self._mean.astype(x.dtype)) / self._std.astype(x.dtype)
 
 
