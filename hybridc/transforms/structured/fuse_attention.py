@@ -4,7 +4,7 @@ An attention is a contraction (the scores), elementwise operations and row reduc
 these make (the weights) along the axis that they reduce. The kernel of all that is data: one loop nest for each
 contraction, one for what is between them, over a grid of batches and rows that targets walk tile by tile
 (:mod:`hybridc.ir.grid_kernel`). Only what can be computed in blocks of rows and keys is fused
-(:mod:`hybridc.ir.attention.attention_kernel`). No operation is asked for its name.
+(:mod:`hybridc.ir.attention`). No operation is asked for its name.
 
 What is between the contractions may read arrays, such as masks. A mask that elementwise operations make from much less
 (from the indices along two axes, say) is computed again in each kernel that reads it, so layers may share one.
@@ -19,7 +19,7 @@ multiply the same factors. Forward and backward may be two functions or one, as 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -30,7 +30,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from hybridc.ground.cached import cached_property
-from hybridc.ir.attention.attention_kernel import Attention, attention_backward_of, attention_of
+from hybridc.ir.attention import attention_of
 from hybridc.ir.concatenated import RESHAPES, unshaped
 from hybridc.ir.costs import PARTS
 from hybridc.ir.kernel import FLOAT_CASTS, byte_count
@@ -100,8 +100,8 @@ class FuseAttention(ModulePass):
     ) -> OutlinedKernel | None:
         """The kernel of an attention, after its backward is fused, which computes weights again or is given them."""
         shown = found.shown()
-        kernel = found.kernel([found.to_output[-1].results[0], *found.rows] if again else [])
-        if kernel is None or not self._fits(attention_of(kernel.analysis)):
+        kernel = found.kernel(found.statistics if again else [])
+        if kernel is None or not self._fits(kernel):
             return None
         if shown and not again:
             kernel = found.kernel(shown)
@@ -116,7 +116,7 @@ class FuseAttention(ModulePass):
         kernel = _BackwardKernel(found, saved, again).build(copies)
         copies.drop()
         if kernel is not None and again:
-            fits = self._fits(attention_backward_of(kernel.analysis))
+            fits = self._fits(kernel)
         else:  # each point takes one thread
             fits = kernel is not None and kernel.analysis.grid_size >= PARTS
         if kernel is not None and fits:
@@ -125,7 +125,8 @@ class FuseAttention(ModulePass):
         saved.note()
         return fits
 
-    def _fits(self, known: Attention | None) -> bool:
+    def _fits(self, kernel: OutlinedKernel) -> bool:
+        known = attention_of(kernel.analysis)
         return known is not None and known.row <= self.row
 
 
@@ -166,6 +167,11 @@ class _Attention:
         """The operations that make the result of weights: the sum by them, and its rounding, if that is next."""
         return [self.last, *(op for op in self.epilogue[:1] if all(isinstance(s, FLOAT_CASTS) for s in steps_of(op)))]
 
+    @property
+    def statistics(self) -> list[SSAValue]:
+        """What is returned for a backward that makes weights again: the result of weights, maximum and sum of rows."""
+        return [self.to_output[-1].results[0], *self.rows]
+
     def shown(self) -> list[SSAValue]:
         """Scores, or what is made of them, that others use, too."""
         return [v for v in self.made if _is_used(v, self.inside)]
@@ -176,11 +182,18 @@ class _Attention:
         first, middle, last = (copies.nest(ops) for ops in ([self.scores], self.middle, own))
         replaced = [op.results[0] for op in own if _is_used(op.results[0], {*own})]
         results = [*replaced, *(v for v in more if v not in replaced)]
-        nests = [(first, first[0]), (middle, copies.made(self.weights)), (last, last[0])]
+        whole = copies.made(self.weights)
+        nests = [(first, first[0]), (middle, whole), (last, last[0])]
         name = "fused_attention_kept" if more else "fused_attention"
         axes, inside = AxisLabels([*first, *middle, *last]), self.inside | {*own}
         kernel = OutlinedKernel.of(name, axes, nests, [copies.of[v] for v in results], results, inside)
         copies.drop()
+        if kernel is not None and {*more} <= {*self.statistics}:
+            keys = axes.reduced(last[0])
+            follow_keys = [r for i in (0, 1) if keys & {*axes.result(first[0])} <= {*(r := axes.reads(first[0], i))}]
+            values = axes.reads(last[0], 1 - [*self.last.operands].index(self.weights))
+            rows = {*axes.result(whole)} - {*keys, *follow_keys[0], *values} if follow_keys else set[Hashable]()
+            _note(kernel, axes, whole, rows, keys)
         return kernel
 
 
@@ -190,6 +203,12 @@ def _attentions(last: Operation) -> Iterable[_Attention]:
         for scores, middle in contractions_behind(weights, reductions=True):
             if last.operands[0] is not last.operands[1] and any(map(reduces, middle)):
                 yield _Attention(scores, tuple(middle), last, weights)
+
+
+def _note(kernel: OutlinedKernel, axes: AxisLabels, whole: Operation, *sides: set[Hashable]) -> None:
+    """Note which axes of the result of an operation are rows of an attention, and which are keys."""
+    labels = axes.result(whole)
+    kernel.note("hybrid.attention", [tuple(i for i, a in enumerate(labels) if a in side) for side in sides])
 
 
 def _is_used(value: SSAValue, inside: set[Operation]) -> bool:
@@ -248,7 +267,10 @@ class _BackwardKernel:
         inside = {op for chain in chains for op in chain}
         replaced = [op.results[0] for chain in chains for op in chain if _is_used(op.results[0], inside)]
         results = [copies.of[v] for v in replaced]
-        return OutlinedKernel.of("fused_attention_backward", axes, nests, results, replaced, inside)
+        kernel = OutlinedKernel.of("fused_attention_backward", axes, nests, results, replaced, inside)
+        if kernel is not None and self.again:
+            _note(kernel, axes, whole, *(axes.reduced(nest[0]) for nest in made[:2]))
+        return kernel
 
     # --- what belongs to it --------------------------------------------------------------------------------
 
