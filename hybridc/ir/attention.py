@@ -81,6 +81,10 @@ class GridContraction:
         """The axes of the middle that it sums."""
         return {a for a, own in self.where.items() if own in self.kernel_op.reduced}
 
+    def along(self, read: Read) -> set[int]:
+        """The axes of the middle that an operand follows."""
+        return {a for a, own in self.where.items() if own in read.axes}
+
 
 @dataclass(frozen=True, eq=False)
 class Attention:
@@ -143,28 +147,37 @@ def attention_of(kernel: Kernel) -> Attention | None:
         return None
     half = len(kernel.nests) // 2
     before, middle, after = kernel.nests[:half], kernel.nests[half], kernel.nests[half + 1 :]
-    rows, keys = ({*integers_of(axes)} for axes in cast("ArrayAttr[Any]", noted))
-    given = [c for nest in before[-2:] if (c := _given(middle, nest, rows, keys)) is not None]
-    made = [c for nest in after if (c := _made(middle, nest)) is not None]
-    multiplied_values = {r.value for c in (*given, *made) for r in c.kernel_op.reads} - {c.left.value for c in made}
-    outside = multiplied_values <= {*kernel.arguments} and not any(0 in shape_of(v) for v in kernel.arguments)
-    if len(given) < len(before[-2:]) or len(made) < len(after) or not outside:
+    sides = [{*integers_of(axes)} for axes in cast("ArrayAttr[Any]", noted)]
+    rows, keys = (tuple(a for a in _whole(middle) if a in side) for side in sides)
+    found = [_contraction(middle, nest, keys) for nest in (*before[-2:], *after)]
+    contractions = [c for c in found if c is not None]
+    if len(contractions) < len(found):
         return None
-    along, across = (tuple(a for a in _whole(middle) if a in axes) for axes in (keys, rows))
-    if half == 1:
-        softmax = online_softmax(middle)
-        if softmax is None or not made[0].summed == keys == {*softmax.peak.reduced}:
-            return None
-        order = [made[0].where[a] for a in across]
-        wide = {made[0].wide, dtype_of(softmax.peak.result), dtype_of(softmax.total.result)}
-        holds = wide == {given[0].wide} and order == sorted(order)
-        return Attention(kernel, middle, given, made, across, along, softmax, None) if holds else None
-    delta = _delta(middle, before[0], given[1])
-    if delta is None or not across or not along or not {*_whole(middle)} - keys <= {*delta[1]}:
-        return None
-    holds = [c.summed for c in made] == [rows, keys, rows] and made[2].left.value is made[1].left.value
+    given, made = contractions[: -len(after)], contractions[-len(after) :]
+    softmax, delta = (online_softmax(middle), None) if half == 1 else (None, _delta(middle, before[0], given[-1]))
+    attention = Attention(kernel, middle, given, made, rows, keys, softmax, delta)
+    return attention if _holds(attention, *sides) else None
+
+
+def _holds(attention: Attention, rows: set[int], keys: set[int]) -> bool:
+    """Whether tiles of these rows and keys can be computed one after the other, and all that is summed be added up."""
+    kernel, middle, given, made = attention.kernel, attention.middle, attention.given, attention.made
+    read = {v for c in (*given, *made) for v in (c.left.value, c.right.value)} - {c.left.value for c in made}
+    if not read <= {*kernel.arguments} or any(0 in shape_of(v) for v in kernel.arguments):
+        return False
+    if any(c.along(c.left) & {*attention.keys} or c.along(c.right) & {*attention.rows} for c in given):
+        return False
+    if any(len(c.where) < len(middle.domain) for c in made):
+        return False
+    sums = [c.summed for c in made]
+    if attention.softmax is not None:
+        peak, total, order = attention.softmax.peak, attention.softmax.total, [made[0].where[a] for a in attention.rows]
+        wide = {c.wide for c in (*given, *made)} | {dtype_of(s.result) for s in (peak, total)}
+        return sums == [keys] == [{*peak.reduced}] and len(wide) == 1 and order == sorted(order)
+    if attention.delta is None or sums != [rows, keys, rows] or made[1].left.value is not made[2].left.value:
+        return False
     alike = len({(c.dtype, c.wide) for c in (*given, *made)}) == 1 < min(c.width for c in (*given, *made))
-    return Attention(kernel, middle, given, made, across, along, None, delta) if holds and alike else None
+    return alike and bool(attention.rows and attention.keys) and {*_whole(middle)} - keys <= {*attention.delta[1]}
 
 
 def _whole(nest: LoopNest) -> Axes:
@@ -172,39 +185,27 @@ def _whole(nest: LoopNest) -> Axes:
     return tuple(a for a, n in enumerate(nest.domain) if n != 1)
 
 
-def _given(middle: LoopNest, nest: LoopNest, rows: set[int], keys: set[int]) -> GridContraction | None:
-    """The contraction of a nest that the middle reads: of something along rows, and along keys."""
-    kernel_op = nest.contraction
-    if kernel_op is None:
-        return None
-    where = dict(zip(_read(middle, kernel_op.result), kernel_op.axes, strict=False))
-    along, across = ({where[a] for a in axes if a in where and middle.domain[a] != 1} for axes in (keys, rows))
-    for left, right in (kernel_op.reads, kernel_op.reads[::-1]):
-        if along <= {*right.axes} and not along & {*left.axes} and not across & {*right.axes}:
-            return _contraction(nest, kernel_op, left, right, where, kernel_op.reduced)
-    return None
+def _contraction(middle: LoopNest, nest: LoopNest, keys: Axes) -> GridContraction | None:
+    """The contraction of a nest whose result the middle reads, or that reads one value that the middle makes.
 
-
-def _made(middle: LoopNest, nest: LoopNest) -> GridContraction | None:
-    """The contraction of a nest, of what the middle made and something else, and the maps of it that follow."""
+    None if it does not add products of floating-point numbers along axes of both operands.
+    """
     kernel_op, made = nest.contraction, {s.result: s.axes for s in middle.ops}
-    reads = [r for s in nest.ops for r in s.reads if r.value in made]
-    if kernel_op is None or len(reads) != 1 or len({*made[reads[0].value]}) != len(middle.domain):
+    dtypes = None if kernel_op is None else multiplied(kernel_op)
+    taken = [r for s in nest.ops for r in s.reads if r.value in made]
+    if kernel_op is None or dtypes is None or len(taken) > 1:
         return None
-    (left,) = reads
-    right = next(r for r in kernel_op.reads if r is not left)
-    where = dict(zip(made[left.value], left.axes, strict=True))
-    return _contraction(nest, kernel_op, left, right, where, tuple(a for a in _whole(nest) if a not in where.values()))
-
-
-def _contraction(
-    nest: LoopNest, kernel_op: KernelOp, left: Read, right: Read, where: Mapping[int, int], own: Axes
-) -> GridContraction | None:
-    """The contraction, if it adds products of two floating-point numbers along axes of both operands."""
-    dtypes, sizes = multiplied(kernel_op), dict(zip(right.axes, shape_of(right.value), strict=True))
-    if dtypes is None or not {*kernel_op.reduced} <= {*left.axes} & {*right.axes} or not {*own} <= {*right.axes}:
-        return None
-    return GridContraction(kernel_op, nest, left, right, *dtypes, where, own, tuple(sizes[a] for a in own))
+    if taken:
+        where = dict(zip(made[taken[0].value], taken[0].axes, strict=True))
+        left, right = sorted(kernel_op.reads, key=lambda r: r is not taken[0])
+    else:
+        where = dict(zip(_read(middle, kernel_op.result), kernel_op.axes, strict=False))
+        left, right = sorted(kernel_op.reads, key=lambda r: bool({*r.axes} & {where.get(a) for a in keys}))
+    sizes = dict(zip(right.axes, shape_of(right.value), strict=True))
+    own = tuple(sorted({*sizes} - {*where.values()}))
+    summed = {*kernel_op.reduced} <= {*left.axes} & {*right.axes}
+    sizes = tuple(sizes[a] for a in own)
+    return GridContraction(kernel_op, nest, left, right, *dtypes, where, own, sizes) if summed else None
 
 
 def _read(nest: LoopNest, value: SSAValue) -> Axes:
@@ -216,11 +217,11 @@ def _delta(middle: LoopNest, nest: LoopNest, grads: GridContraction) -> tuple[Ke
     """The sum of each row of the gradient, as it is multiplied, times another array; see :class:`Attention`."""
     if len(nest.ops) != 1 or len(nest.ops[0].reads) != 2 or nest.ops[0].reads[0].value is not grads.left.value:
         return None
-    own, other = nest.ops[0].reads
+    (kernel_op,), (own, other) = nest.ops, nest.ops[0].reads
     place = dict(zip(own.axes, grads.left.axes, strict=True))
-    along = {place[a] for a in nest.ops[0].reduced} == {*grads.own} and {*own.axes} == {*other.axes}
-    result = Read(other.value, tuple(place[a] for a in other.axes if along))
-    return (nest.ops[0], _read(middle, nest.ops[0].result), result) if along else None
+    if {place[a] for a in kernel_op.reduced} != {*grads.own} or {*own.axes} != {*other.axes}:
+        return None
+    return kernel_op, _read(middle, kernel_op.result), Read(other.value, tuple(place[a] for a in other.axes))
 
 
 # --- what causal masks hide -------------------------------------------------------------------------------------------
