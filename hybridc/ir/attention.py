@@ -252,6 +252,11 @@ class _Sides:
     beyond: _Range
     within: _Range
 
+    @property
+    def number(self) -> float:
+        """The number that it is everywhere; NaN if that is not known."""
+        return self.beyond.low if self.beyond == self.within and self.beyond.low == self.beyond.high else math.nan
+
     def hides(self, value: float) -> bool:
         """Whether what is beyond is this number, or, where it is minus infinity, as good as that."""
         return self.beyond == (value, value) or (value < 0 and self.beyond.high < self.within.low - _FAR)
@@ -321,10 +326,10 @@ class _Facts:
 
     def _of_indices(self, op: Operation, given: Sequence[_Affine | _Sides]) -> _Affine | _Sides:
         """A function of indices made of others, and of numbers, or their comparison."""
-        if any(isinstance(f, _Sides) and (f.beyond != f.within or f.beyond.low != f.beyond.high) for f in given):
-            return _UNKNOWN
-        affine = [np.array([0, 0, f.beyond.low]) if isinstance(f, _Sides) else f for f in given]
+        affine = [np.array([0, 0, f.number]) if isinstance(f, _Sides) else f for f in given]
         a, b = affine[0], affine[-1]
+        if not np.isfinite(a + b).all():
+            return _UNKNOWN
         if isinstance(op, arith.CmpfOp | arith.CmpiOp):
             return _compared(_predicate(op), a - b)
         if isinstance(op, arith.MulfOp | arith.MuliOp) and not (a[:2].any() and b[:2].any()):
