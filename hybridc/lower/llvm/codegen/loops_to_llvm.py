@@ -22,8 +22,6 @@ from xdsl.dialects.builtin import (
     BFloat16Type,
     DenseArrayBase,
     DictionaryAttr,
-    Float8E4M3FNType,
-    Float8E5M2Type,
     FloatAttr,
     IndexType,
     IntegerAttr,
@@ -92,9 +90,7 @@ def native_type(t: Attribute) -> Attribute:
     if isinstance(t, VectorType):
         vector = cast(VectorType[Any], t)
         return VectorType(native_type(vector.element_type), vector.shape)
-    if isinstance(t, BFloat16Type):
-        return i16
-    return i8 if isinstance(t, Float8E4M3FNType | Float8E5M2Type) else t
+    return i16 if isinstance(t, BFloat16Type) else t
 
 
 Rules = Mapping[type[Operation], Callable[["Rebuild", Any], None]]
