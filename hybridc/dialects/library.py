@@ -15,6 +15,7 @@ from hybridc.dialects.array import sequence as sequence
 from hybridc.dialects.array import shape as shape
 from hybridc.dialects.array import slicing as slicing
 from hybridc.dialects.array import sorting as sorting
+from hybridc.dialects.array import windows as windows
 from hybridc.dialects.math import contraction as contraction
 from hybridc.dialects.math import elementwise as elementwise
 from hybridc.dialects.math import linalg_ops as linalg_ops
