@@ -27,8 +27,10 @@ from hybridc.dialects.math import trigonometry as trigonometry
 from hybridc.dialects.math import unary as unary
 from hybridc.dialects.nn import activation as activation
 from hybridc.dialects.nn import batch_norm as batch_norm
+from hybridc.dialects.nn import columns as columns
 from hybridc.dialects.nn import contrib_ops as contrib_ops
 from hybridc.dialects.nn import dropout as dropout
 from hybridc.dialects.nn import loss_ops as loss_ops
 from hybridc.dialects.nn import normalization as normalization
+from hybridc.dialects.nn import pooling as pooling
 from hybridc.dialects.nn import softmax as softmax

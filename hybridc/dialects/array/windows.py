@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from hybridc.dialects.operator import Bad, Composite, Movement, Sample, attribute, no_gradient, register
+from hybridc.dialects.operator import Bad, Movement, Sample, attribute, no_gradient, register
 from hybridc.dialects.operator_attribute import Axes, DType, Shape
-from hybridc.dtypes import is_float, is_half, wide
-from hybridc.errors import AttributeValueError, DTypeError, ShapeError
+from hybridc.dtypes import is_half, wide
+from hybridc.errors import AttributeValueError, ShapeError
 
 # So many elements of a window are read in one loop body; more are read axis by axis, or by a loop of their own.
 UNROLLED = 64
@@ -434,25 +434,36 @@ class WindowSum(_Reducing):
     """The sum of each window's elements, or of a power of them."""
 
     power: int = attribute(1, "the exponent of each element", low=1)
+    dtype: DType | None = attribute(None, "dtype of the result; that of the data by default")
+
+    def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
+        return dtypes, [dtypes[0] if self.dtype is None else self.dtype]
 
     def decompose(self, F: Any, *inputs: Any) -> Any:
         (x,) = inputs
+        dtype = np.dtype(x.dtype) if self.dtype is None else self.dtype
         if is_half(x.dtype):
-            return F.cast(self.decompose(F, F.cast(x, "float32")), x.dtype)
+            x = F.cast(x, "float32")
+        y = self.separate(F, x)
+        return y if y.dtype == dtype else F.cast(y, dtype)
+
+    def separate(self, F: Any, x: Any) -> Any:
+        """The sums along one axis after the other, or in loops of their own."""
         if len(self.axes) > 1:  # the sum of sums along each axis
             for axis in reversed(range(len(self.axes))):
                 last = axis == len(self.axes) - 1
-                x = F.window_sum(x, **self.along(axis, power=self.power if last else 1).attrs)
+                x = F.window_sum(x, **self.along(axis, power=self.power if last else 1, dtype=None).attrs)
             return x
-        rank, attrs = len(x.shape), {k: v for k, v in self.attrs.items() if k != "power"}
+        rank, attrs = len(x.shape), {k: v for k, v in self.attrs.items() if k not in ("power", "dtype")}
         y = F.windows(x, **attrs)
         return F.sum(y if self.power == 1 else y**self.power, axis=tuple(range(rank, rank + len(self.axes))))
 
     def move(self, m: Any, *xs: Any) -> Any:
         (x,) = xs
         (shape,) = self.infer_shape([x.shape])[1]
+        (dtype,) = self.infer_type([np.dtype(x.dtype)])[1]
         if 0 in x.shape:
-            return m.full(shape, x.dtype, 0)
+            return m.full(shape, dtype, 0)
 
         def element(b: Any, *index: Any) -> Any:
             found: Any = None
@@ -465,7 +476,7 @@ class WindowSum(_Reducing):
                 found = value if found is None else b.add(found, value)
             return found
 
-        return m.generate(shape, x.dtype, element)
+        return m.generate(shape, dtype, element)
 
     def eager(self, *arrays: Any) -> Any:
         (x,) = arrays
@@ -476,20 +487,23 @@ class WindowSum(_Reducing):
             for _ in range(self.power - 1):
                 part = part * own
             np.add(found, part, out=found)
-        return found.astype(x.dtype, copy=False)
+        return found.astype(self.infer_type([x.dtype])[1][0], copy=False)
 
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, x, _ = values
-        attrs = {k: v for k, v in self.attrs.items() if k != "power"}
+        attrs = {k: v for k, v in self.attrs.items() if k not in ("power", "dtype")}
         dx = F.window_spread(dy, size=self.inner(x.shape), **attrs)
         if self.power == 1:
             return dx
+        x = x if x.dtype == dy.dtype else F.cast(x, dy.dtype)
         return dx * (x * 2 if self.power == 2 else x ** (self.power - 1) * self.power)
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
         cubes = Sample([(2, 4)], lambda x: x[:, :3] ** 3 + x[:, 1:] ** 3, axes=1, kernel=2, count=3, power=3)
-        return [*windowed_samples(_total), cubes]
+        given: dict[str, Any] = {"axes": 1, "kernel": 2, "count": 3, "dtype": "float32"}
+        halves = Sample([(2, 4)], lambda x: x[:, :3] + x[:, 1:], grad=False, dtypes=("float16",), **given)
+        return [*windowed_samples(_total), cubes, halves]
 
 
 @register("hybrid.window_spread")
@@ -619,6 +633,20 @@ class WindowPlace(_Windowed):
     def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
         return dtypes, [PLACES]
 
+    def decomposes(self) -> bool:
+        return math.prod(self.kernel_) > UNROLLED and len(self.axes) > 1
+
+    def decompose(self, F: Any, *inputs: Any) -> Any:
+        """The place in each row of a window, and among the rows that of the first with the largest element."""
+        (x,) = inputs
+        n, sizes = len(self.axes), self.inner(x.shape)
+        rows = [{k: v[n - 1 :] if cut else v[: n - 1] for k, v in self.attrs.items()} for cut in (True, False)]
+        row = F.window_place(x, **rows[0])
+        first = F.window_place(F.window_max(x, **rows[0]), **rows[1])
+        column = F.window_pick(row, first, size=sizes[: n - 1], **rows[1])
+        there = F.cast(F.greater_equal(first, 0), PLACES) * F.cast(F.greater_equal(column, 0), PLACES)
+        return (first * sizes[-1] + column + 1) * there - 1
+
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         if math.prod(self.inner(shapes[0])) >= 2**31:
             raise ShapeError(f"window_place: an image of an input of shape {shapes[0]} is too large for int32")
@@ -688,11 +716,20 @@ class WindowPlace(_Windowed):
         def none(_: Any) -> Any:
             return np.array([0, 2, -1])
 
+        def large(x: Any) -> Any:
+            y = np.pad(x, ((4, 5), (4, 4)), constant_values=-np.inf)
+            number = np.pad(np.arange(12).reshape(3, 4), ((4, 5), (4, 4)))
+            parts = [(slice(i, i + 10), slice(j, j + 9)) for i in range(3) for j in range(4)]
+            return np.array([number[p].reshape(-1)[np.argmax(y[p].reshape(-1))] for p in parts]).reshape(3, 4)
+
         two: dict[str, Any] = {"axes": (1, 2), "kernel": (2, 2), "count": (2, 2)}
+        many: dict[str, Any] = {"axes": (0, 1), "kernel": (10, 9), "count": (3, 4), "pad": (4, 4)}
         ties, nans = np.array([1.0, 1, 1, 0]), np.array([1.0, np.nan, np.nan, 0, 2])
         return [
             Sample([(2, 5)], first, grad=False, axes=1, kernel=3, count=3, stride=2, pad=1),
             Sample([(2, 3, 3, 1)], block, grad=False, **two),
+            Sample([(3, 4)], large, grad=False, **many),
+            Sample([np.array([[2, 1, 1, 2.0], [2, 0, 2, 1], [1, 2, 2, 2]])], large, grad=False, **many),
             Sample([(3,)], none, grad=False, axes=0, kernel=1, count=3, stride=2),
             Sample([ties], lambda _: np.array([0, 1, 2]), grad=False, axes=0, kernel=2, count=3),
             Sample([nans], lambda _: np.array([1, 1, 2, 4]), grad=False, axes=0, kernel=2, count=4),
@@ -805,166 +842,4 @@ class WindowPick(_Placed):
         place = np.array([[[4, -1]], [[0, 5]]])
         return [
             Sample([(2, 2, 3), place], lambda x, _: np.array([[[x[0, 1, 1], 0]], [[x[1, 0, 0], x[1, 1, 2]]]]), **given)
-        ]
-
-
-# --- columns ----------------------------------------------------------------------------------------------------------
-
-
-class _Columns(Composite):
-    """Windows as the columns of a matrix for each example: (N, C, *image) and (N, C * kernel, windows)."""
-
-    kernel_: Axes = attribute(doc="size of a window: (w,), (h, w) or (d, h, w)")
-    stride: Axes = attribute((), "distance of windows along each axis; 1 by default")
-    dilate: Axes = attribute((), "distance of the elements of a window; 1 by default")
-    pad: Axes = attribute((), "zeros before and after each axis; 0 by default")
-
-    def check(self) -> None:
-        n = len(self.kernel_)
-        if not 1 <= n <= 3:
-            raise AttributeValueError(f"{self.title()}: kernel={self.kernel_} must have 1, 2 or 3 numbers")
-        for name in ("kernel", "stride", "dilate", "pad"):
-            values, low = self.attrs[name], int(name != "pad")
-            if len(values) not in (0, n) or any(v < low for v in values):
-                raise AttributeValueError(
-                    f"{self.title()}: {name}={values} must have {n} numbers of at least {low}, one for each axis"
-                )
-
-    def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
-        if not is_float(dtypes[0]):
-            raise DTypeError(f"{self.title()}: data must be floating-point, got {dtypes[0]}; use .astype('float32')")
-        return dtypes, list(dtypes)
-
-    def windows(self, image: Shape) -> dict[str, Any]:
-        """The attributes of ``windows`` for an image of this size."""
-        n = len(self.kernel_)
-        stride, dilate, pad = self.stride or (1,) * n, self.dilate or (1,) * n, self.pad or (0,) * n
-        count = tuple(windows_in(*each) for each in zip(image, self.kernel_, stride, pad, dilate, strict=True))
-        if any(c < 1 for c in count):
-            raise ShapeError(
-                f"{self.title()}: kernel={self.kernel_} with dilate={dilate} is larger than an image of {image} with "
-                f"pad={pad}"
-            )
-        axes = tuple(range(2, 2 + n))
-        return {"axes": axes, "kernel": self.kernel_, "count": count, "stride": stride, "dilate": dilate, "pad": pad}
-
-    # COMPAT(mxnet): images of one and three dimensions; there only those of two work.
-
-
-@register("hybrid.im2col")
-class Im2Col(_Columns):
-    """The windows of each image (N, C, *image) as columns: (N, C * elements of a window, number of windows)"""
-
-    def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
-        (shape,) = shapes
-        if len(shape) != 2 + len(self.kernel_):
-            raise ShapeError(
-                f"im2col: data of shape {shape} must have {2 + len(self.kernel_)} axes for kernel={self.kernel_}"
-            )
-        count = self.windows(shape[2:])["count"]
-        return shapes, [(shape[0], shape[1] * math.prod(self.kernel_), math.prod(count))]
-
-    def decompose(self, F: Any, *inputs: Any) -> Any:
-        (x,) = inputs
-        (shape,) = self.infer_shape([x.shape])[1]
-        n = len(self.kernel_)
-        y = F.windows(x, **self.windows(x.shape[2:]))
-        order = (0, 1, *range(2 + n, 2 + 2 * n), *range(2, 2 + n))
-        return F.reshape_to(F.transpose(y, axes=order), shape=shape)
-
-    @classmethod
-    def samples(cls) -> Sequence[Sample]:
-        def columns(x: Any) -> Any:
-            return np.stack([x[0, :, i : i + 2, j : j + 2].reshape(-1) for i in range(2) for j in range(3)], 1)[None]
-
-        def line(x: Any) -> Any:
-            x = np.pad(x, ((0, 0), (0, 0), (1, 1)))
-            return np.stack([x[:, :, [i, i + 2]].reshape(2, -1) for i in (0, 2, 4)], 2)
-
-        def cube(x: Any) -> Any:
-            return x.reshape(1, 8, 1)
-
-        return [
-            Sample([(1, 2, 3, 4)], columns, kernel=(2, 2)),
-            Sample([(2, 2, 5)], line, kernel=2, stride=2, dilate=2, pad=1),
-            Sample([(1, 1, 2, 2, 2)], cube, kernel=(2, 2, 2)),
-            Sample([(0, 2, 3)], lambda _: np.zeros((0, 4, 2)), kernel=2),
-        ]
-
-    @classmethod
-    def bad_samples(cls) -> Sequence[Bad]:
-        return [
-            (((1, 1, 3),), {"kernel": (2, 2)}, "im2col: data of shape (1, 1, 3) must have 4 axes for kernel=(2, 2)"),
-            (
-                ((1, 1, 3),),
-                {"kernel": 4},
-                "im2col: kernel=(4,) with dilate=(1,) is larger than an image of (3,) with pad=(0,)",
-            ),
-            (
-                ((1, 1, 3),),
-                {"kernel": 2, "stride": 0},
-                "im2col: stride=(0,) must have 1 numbers of at least 1, one for each axis",
-            ),
-            (((1, 1, 3),), {"kernel": ()}, "im2col: kernel=() must have 1, 2 or 3 numbers"),
-        ]
-
-
-@register("hybrid.col2im")
-class Col2Im(_Columns):
-    """The sum of windows, columns as of ``im2col``, in an image: (N, C, *output_size)"""
-
-    output_size: Shape = attribute(doc="size of the image: (w,), (h, w) or (d, h, w)")
-
-    def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
-        (shape,) = shapes
-        if len(self.output_size) != len(self.kernel_):
-            raise ShapeError(
-                f"col2im: output_size={self.output_size} must have as many numbers as kernel={self.kernel_}"
-            )
-        elements, count = math.prod(self.kernel_), math.prod(self.windows(self.output_size)["count"])
-        if len(shape) != 3 or shape[1] % elements or shape[2] != count:
-            raise ShapeError(
-                f"col2im: data of shape {shape} must be (examples, a multiple of {elements} elements of a window, "
-                f"{count} windows) for output_size={self.output_size}"
-            )
-        return shapes, [(shape[0], shape[1] // elements, *self.output_size)]
-
-    def decompose(self, F: Any, *inputs: Any) -> Any:
-        (x,) = inputs
-        (shape,) = self.infer_shape([x.shape])[1]
-        n, attrs = len(self.kernel_), self.windows(self.output_size)
-        y = F.reshape_to(x, shape=(*shape[:2], *self.kernel_, *attrs["count"]))
-        y = F.transpose(y, axes=(0, 1, *range(2 + n, 2 + 2 * n), *range(2, 2 + n)))
-        return F.windows_add(y, size=self.output_size, **attrs)
-
-    @classmethod
-    def samples(cls) -> Sequence[Sample]:
-        def image(x: Any) -> Any:
-            y = np.zeros((2, 1, 2, 3))
-            for k, (i, j) in enumerate(np.ndindex(2, 2)):
-                y[:, 0, i : i + 1, j : j + 2] += x[:, k].reshape(2, 1, 2)
-            return y
-
-        def line(x: Any) -> Any:
-            y = np.zeros((1, 2, 7))
-            for k, o in np.ndindex(3, 3):
-                y[:, :, 2 * o + k] += x.reshape(1, 2, 3, 3)[:, :, k, o]
-            return y[:, :, 1:6]
-
-        return [
-            Sample([(2, 4, 2)], image, output_size=(2, 3), kernel=(2, 2)),
-            Sample([(1, 6, 3)], line, output_size=5, kernel=3, stride=2, pad=1),
-        ]
-
-    @classmethod
-    def bad_samples(cls) -> Sequence[Bad]:
-        text = "col2im: data of shape (1, 5, 3) must be (examples, a multiple of 3 elements of a window, 3 windows) "
-        text += "for output_size=(5,)"
-        return [
-            (((1, 5, 3),), {"output_size": 5, "kernel": 3}, text),
-            (
-                ((1, 3, 3),),
-                {"output_size": (5, 5), "kernel": 3},
-                "col2im: output_size=(5, 5) must have as many numbers as kernel=(3,)",
-            ),
         ]
