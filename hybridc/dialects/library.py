@@ -33,4 +33,5 @@ from hybridc.dialects.nn import dropout as dropout
 from hybridc.dialects.nn import loss_ops as loss_ops
 from hybridc.dialects.nn import normalization as normalization
 from hybridc.dialects.nn import pooling as pooling
+from hybridc.dialects.nn import resizing as resizing
 from hybridc.dialects.nn import softmax as softmax

@@ -285,8 +285,8 @@ class Pooling(Composite):
 class PoolingV1(Pooling):
     """As Pooling, an older version: a mean is always the sum divided by the number of elements of a whole window"""
 
-    # COMPAT(mxnet): as in Pooling padding is left out of a maximum, and the first of equal maxima has the gradient; there
-    # it counts as 0, and all equal maxima have the gradient.
+    # COMPAT(mxnet): a maximum leaves padding out, and the first of equal maxima has the gradient, as in Pooling; there
+    # padding is 0, and all equal maxima have the gradient.
     def averaged(self, F: Any, y: Any, found: Geometry) -> Any:
         return y / math.prod(found.kernel)
 
