@@ -201,6 +201,7 @@ class Pooling(Composite):
 
     def decompose(self, F: Any, *inputs: Any) -> Any:
         (x,) = inputs
+        self.infer_type([np.dtype(x.dtype)])
         found = self.geometry(x.shape)
         if self.pool_type == "max":
             return F.max(x, axis=found.axes, keepdims=True) if found.whole else F.window_max(x, **found.attrs)
