@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .op_cases import EMPTY, Cases, F, I, V
+from .op_cases import EMPTY, Cases, F, I, P, V
 
 CASES = Cases()
 add = CASES.add
@@ -164,3 +164,63 @@ add("nd.UpSampling(x, scale=2, sample_type='nearest')", x=F(1, 1, 4), raises=Tru
 add("nd.UpSampling(x, scale=0, sample_type='nearest')", x=F(1, 1, 2, 2), raises=True)
 add("nd.UpSampling(x, scale=2)", x=F(1, 1, 2, 2), raises=True)
 add("nd.UpSampling(x, scale=2, sample_type='bilinear')", x=F(1, 1, 2, 2), raises=True)
+
+# --- normalization ----------------------------------------------------------------------------------------------------
+
+near = {"rtol": 1e-4, "atol": 1e-5}
+for args in ("nsize=3", "nsize=3, alpha=1.5, beta=0.5, knorm=1", "nsize=5, alpha=0.5", "nsize=1, alpha=1",
+             "nsize=9, alpha=1.5, knorm=0.5", "nsize=4, alpha=1.5"):  # fmt: skip
+    add(f"nd.LRN(x, {args})", x=F(2, 5, 2, 3), **near)
+add("nd.LRN(x, nsize=3)", x=I(1, 3, 2, 2), raises=True)
+add("nd.LRN(x)", x=F(1, 3, 2, 2), raises=True)
+for groups in (1, 2, 4):
+    add(f"nd.GroupNorm(x, g, b, num_groups={groups})", x=F(2, 4, 3), g=P(groups), b=F(groups), tag="groups", **near)
+add("nd.GroupNorm(x, g, b, num_groups=2, eps=0.1)", x=F(2, 4, 3, 2), g=P(2), b=F(2), **near)
+add("nd.GroupNorm(x, g, b, num_groups=2, output_mean_var=True)", x=F(2, 4, 3), g=P(2), b=F(2), grad=False, **near)
+add("nd.GroupNorm(x, g, b, num_groups=3)", x=F(2, 4, 3), g=P(3), b=F(3), raises=True)
+add("nd.GroupNorm(x, g, b, num_groups=2)", x=F(2, 4), g=P(2), b=F(2), raises=True)
+add("nd.GroupNorm(x, g, b, num_groups=2)", x=F(2, 4, 3), g=P(3), b=F(3), raises=True)
+add("nd.InstanceNorm(x, g, b)", x=F(2, 3, 2, 1, 3), g=P(3), b=F(3), **near)
+add("nd.InstanceNorm(x, g, b)", x=F(2, 3), g=P(3), b=F(3), raises=True)
+for mode in ("instance", "channel", "spatial"):
+    add(f"nd.L2Normalization(x, mode='{mode}')", x=F(2, 3, 4, 2), **near)
+    add(f"nd.L2Normalization(x, mode='{mode}', eps=0.5)", x=F(2, 3, 4), **near)
+add("nd.L2Normalization(x, mode='channel')", x=F(2, 3), raises=True)
+add("nd.SoftmaxActivation(x, mode='channel')", x=F(2, 3, 2, 2), **near)
+add("nd.SoftmaxActivation(x, mode='instance')", x=F(2, 3, 2), **near)
+states = {"g": P(3), "b": F(3), "m": F(3), "v": P(3)}
+for args in ("", ", fix_gamma=False", ", fix_gamma=False, use_global_stats=True, eps=0.1", ", momentum=0.5"):
+    wanted = ("x", "b") if "fix_gamma" not in args else ("x", "g", "b")
+    add(f"nd.contrib.BatchNormWithReLU(x, g, b, m, v{args})", x=F(2, 3, 2, 2), grad=wanted,
+        compat="in predict mode the gradient is another one; that of `want` is the formula's",
+        want="np.maximum((x - m[:, None, None]) / np.sqrt(v[:, None, None] + "
+        + ("0.1" if "eps" in args else "1e-3") + ")" + (" * g[:, None, None]" if "fix_gamma" in args else "")
+        + " + b[:, None, None], 0)", **states, **near)  # fmt: skip
+    add(f"nd.contrib.SyncBatchNorm(x, g, b, m, v, key='n'{args})", x=F(4, 3, 2), grad=wanted, **states, **near)
+add("nd.contrib.SyncBatchNorm(x, g, b, m, v)", x=F(4, 3), raises=True, **states)
+add("nd.BatchNorm(x, g, b, m, v, axis=2)", x=F(4, 3), raises=True, **states)
+for axis, shape in ((-1, (2, 4, 3)), (2, (2, 4, 3, 2)), (0, (3, 4, 2))):
+    add(
+        f"nd.BatchNorm(x, g, b, m, v, axis={axis}, fix_gamma=False)",
+        x=F(*shape),
+        grad=("x", "g", "b"),
+        **states,
+        **near,
+    )
+TRAINING = (
+    "x.attach_grad(); b.attach_grad(); f = mx.autograd.record(); f.__enter__(); y = {}; z = y * x; f.__exit__(0, 0, 0); "
+    "z.backward(); [y, x.grad, b.grad, m, v]"
+)
+trained = {"grad": False, "trace": False, "rtol": 1e-4, "atol": 5e-5, **states}
+for args in ("momentum=0.5", "fix_gamma=False", "use_global_stats=True", "momentum=0.5, axis=-1"):
+    call = f"nd.BatchNorm(x, g, b, m, v, {args})"
+    add(TRAINING.format(call), x=F(4, 2, 3) if "axis" in args else F(4, 3, 2), **trained)
+    if "axis" not in args:
+        add(TRAINING.format(f"nd.contrib.SyncBatchNorm(x, g, b, m, v, key='n', {args})"), x=F(4, 3, 2), **trained)
+        add(TRAINING.format(f"nd.contrib.BatchNormWithReLU(x, g, b, m, v, {args})"), x=F(4, 3, 2, 1), **trained)
+for widths in ("(0, 0, 0, 0, 1, 2, 0, 3)", "(0, 0, 0, 0, 2, 2, 1, 1)"):
+    for mode in ("mode='constant', constant_value=2.5", "mode='edge'", "mode='reflect'"):
+        add(f"nd.Pad(x, {mode}, pad_width={widths})", x=F(1, 2, 4, 5))
+add("nd.Pad(x, mode='constant', pad_width=(0, 0, 0, 0, 1, 0, 2, 1, 0, 1), constant_value=-1)", x=F(1, 1, 2, 3, 2))
+add("nd.Pad(x, mode='edge', pad_width=(0, 0, 0, 0, 1, 0, 2, 1, 0, 1))", x=F(1, 1, 2, 3, 2))
+add("nd.Pad(x, mode='reflect', pad_width=(0, 0, 0, 0, 1, 0, 2, 1, 0, 1))", x=F(1, 1, 2, 3, 2))

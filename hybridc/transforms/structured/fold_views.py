@@ -217,8 +217,10 @@ class _Folding:
 
     def _turned(self, view: _View) -> tuple[SSAValue, tuple[int, ...]] | None:
         """A view of a whole root with other axes in the order of memory, and the axis of each; None if it is not."""
+        if view.number is not None or not view.whole:
+            return None
         axes = by_axis(view.pieces, view.shape)
-        if view.number is not None or not view.whole or axes is None or any(len(axis) != 1 for axis in axes):
+        if axes is None or any(len(axis) != 1 for axis in axes):
             return None
         pieces = [axis[0] for axis in axes]
         order = in_memory(pieces)
