@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 # What hybridc lacks of MXNet: a pattern of names, what they are, and the way out.
 _FAMILIES = [
-    (r"(De)?[Cc]onvolution(_v1)?|(Modulated)?DeformableConvolution|Conv[123]D(Transpose)?|Correlation",
+    (r"(Modulated)?DeformableConvolution|Conv[123]D(Transpose)?|Correlation",
      "convolution", ""),
     (r"(Global)?(Max|Avg)Pool[123]D|(PS)?ROI(Pooling|Align)|ReflectionPad2D",
      "pooling", ""),
