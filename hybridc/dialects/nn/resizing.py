@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from hybridc.dialects.array.creation_ops import Creation
-from hybridc.dialects.array.windows import UNROLLED
 from hybridc.dialects.operator import Bad, Composite, Movement, Sample, attribute, register
 from hybridc.dialects.operator_attribute import Axes, DType, Shape
 from hybridc.dtypes import FLOAT32, is_float, is_half, wide
@@ -19,6 +18,8 @@ from hybridc.errors import AttributeValueError, DTypeError, ShapeError
 
 KINDS = ("centers", "corners", "means")
 PLACE = np.dtype("int32")
+# Of so many elements at most sums are made along several axes at once; of more along one axis after the other.
+JOINT = 4
 
 
 @functools.lru_cache(256)
@@ -208,7 +209,7 @@ class Resample(Composite):
         ]
         tables = [(F.band_first(**each), F.band_weight(**each, dtype=x.dtype)) for each in of]
         taps = [weight.shape[1] for _, weight in tables]
-        groups = [range(len(given))] if math.prod(taps) <= UNROLLED else [[n] for n in range(len(given))]
+        groups = [range(len(given))] if math.prod(taps) <= JOINT else [[n] for n in range(len(given))]
         for group in groups if given else ():
             band = {"axes": tuple(given[n][0] for n in group), "taps": tuple(taps[n] for n in group)}
             x = F.band_sum(x, *(table for n in group for table in tables[n]), **band)
@@ -478,6 +479,14 @@ class UpSampling(_OfImages):
             raise AttributeValueError(
                 "UpSampling: sample_type='bilinear' has one image, multi_input_mode='sum' does not fit"
             )
+        vars(self)["VARIADIC"] = self.sample_type == "nearest"  # the weight is an input with a name
+
+    def input_names(self) -> tuple[str, ...]:
+        return self.INPUTS if self.sample_type == "nearest" else ("data", "weight")
+
+    def complete_shapes(self, shapes: list[Shape | None], outputs: list[Shape | None]) -> list[Shape | None]:
+        """An unknown weight has four axes."""
+        return [shapes[0], *[(-1,) * 4 if s is None else s for s in shapes[1:]]]
 
     def weight_shape(self, channels: int) -> Shape:
         """The shape of the weight of bilinear interpolation."""
@@ -511,7 +520,9 @@ class UpSampling(_OfImages):
         out = shape[2:]
         if self.sample_type == "bilinear":
             image, weight = inputs
-            return self.interpolated(F, image, weight, out)
+            kernel, pad = weight.shape[2:], (self.scale // 2,) * 2
+            channels: dict[str, Any] = {"num_filter": shape[1], "num_group": shape[1]}
+            return F.Deconvolution(image, weight, kernel=kernel, stride=(self.scale,) * 2, pad=pad, **channels)
         made: list[Any] = []
         for x in inputs:
             factor, sizes = out[0] // x.shape[2], x.shape[2:]
@@ -520,15 +531,6 @@ class UpSampling(_OfImages):
         if len(made) == 1:
             return made[0]
         return F.add_n(*made) if self.multi_input_mode == "sum" else F.concat(*made, dim=1)
-
-    def interpolated(self, F: Any, x: Any, weight: Any, out: Shape) -> Any:
-        """Each pixel times the weight of its channel, added where it lies: a transposed convolution of each channel."""
-        n, c, height, width = x.shape
-        k, stride, pad = weight.shape[2], self.scale, self.scale // 2
-        pixels = F.reshape_to(x, shape=(n, c, height, width, 1, 1))
-        spread = F.broadcast_mul(pixels, F.reshape_to(weight, shape=(1, c, 1, 1, k, k)))
-        windows: dict[str, Any] = {"axes": (2, 3), "kernel": (k, k), "stride": (stride,) * 2, "pad": (pad,) * 2}
-        return F.windows_add(spread, size=out, count=(height, width), **windows)
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
