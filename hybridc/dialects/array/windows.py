@@ -287,7 +287,7 @@ class WindowsAdd(_Windowed):
 
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         (shape,) = shapes
-        outer, n = shape[: len(shape) - len(self.axes)], len(self.axes)
+        outer, n = shape[: max(len(shape) - len(self.axes), 0)], len(self.axes)
         made = self.replaced(outer, self.size)
         if tuple(shape[-n:]) != self.kernel_ or self.inner(outer) != self.count:
             raise ShapeError(f"windows_add: data of shape {shape} must have {self.count} windows of {self.kernel_}")
@@ -648,9 +648,10 @@ class WindowPlace(_Windowed):
         return (first * sizes[-1] + column + 1) * there - 1
 
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
+        found = super().infer_shape(shapes)
         if math.prod(self.inner(shapes[0])) >= 2**31:
             raise ShapeError(f"window_place: an image of an input of shape {shapes[0]} is too large for int32")
-        return super().infer_shape(shapes)
+        return found
 
     def move(self, m: Any, *xs: Any) -> Any:
         (x,) = xs

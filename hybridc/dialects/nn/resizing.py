@@ -125,11 +125,13 @@ class BandSum(Movement):
 
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         made = list(shapes[0])
+        if len(shapes) != 1 + 2 * len(self.axes) or any(a >= len(made) for a in self.axes):
+            raise ShapeError(f"band_sum: axes={self.axes} of data and two tables for each, got inputs of {shapes}")
         for n, axis in enumerate(self.axes):
-            (count,), weight = shapes[1 + 2 * n : 3 + 2 * n]
-            if weight != (count, self.taps[n]):
-                raise ShapeError(f"band_sum: weight{n} has shape {weight}, expected {(count, self.taps[n])}")
-            made[axis] = count
+            first, weight = shapes[1 + 2 * n : 3 + 2 * n]
+            if len(first) != 1 or weight != (*first, self.taps[n]):
+                raise ShapeError(f"band_sum: tables of {first} and {weight}, expected (n,) and (n, {self.taps[n]})")
+            made[axis] = first[0]
         return shapes, [tuple(made)]
 
     def move(self, m: Any, *xs: Any) -> Any:
@@ -167,6 +169,19 @@ class BandSum(Movement):
             y = total
         return y.astype(x.dtype, copy=False)
 
+    def gradient(self, F: Any, *values: Any) -> Any:
+        dy, x, *tables, _ = values
+        for n, axis in reversed(list(enumerate(self.axes))):
+            first, weight = tables[2 * n : 2 * n + 2]
+            shape = (*dy.shape[:axis], x.shape[axis], *dy.shape[axis + 1 :])
+            along = tuple(dy.shape[axis] if a == axis else 1 for a in range(len(shape)))
+            parts: list[Any] = []
+            for tap in range(self.taps[n]):
+                factor = F.reshape_to(F.slice_axis(weight, axis=1, begin=tap, end=tap + 1), shape=along)
+                parts.append(F.take_scatter(dy * factor, first + tap, shape=shape, axis=axis, mode="clip"))
+            dy = F.add_n(*parts)
+        return (dy, *[None] * len(tables))
+
     @classmethod
     def samples(cls) -> Sequence[Sample]:
         def sums(x: Any, first: Any, weight: Any) -> Any:
@@ -192,7 +207,7 @@ class Resample(Composite):
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         given, made = (self.count, self.size) if self.transposed else (self.size, self.count)
         shape = list(shapes[0])
-        if tuple(shape[a] for a in self.axes) != given:
+        if any(a >= len(shape) for a in self.axes) or tuple(shape[a] for a in self.axes) != given:
             raise ShapeError(f"resample: data of shape {shapes[0]} must have sizes {given} along axes={self.axes}")
         for axis, n in zip(self.axes, made, strict=True):
             shape[axis] = n
@@ -499,7 +514,8 @@ class UpSampling(_OfImages):
         out = (height * self.scale, width * self.scale)
         if self.sample_type == "bilinear":
             wanted = self.weight_shape(first[1])
-            if len(shapes) != 2 or any(n not in (m, -1) for n, m in zip(shapes[1], wanted, strict=True)):
+            fits = len(shapes) == 2 and len(shapes[1]) == 4
+            if not fits or any(n not in (m, -1) for n, m in zip(shapes[1], wanted, strict=True)):
                 raise ShapeError(
                     f"UpSampling: sample_type='bilinear' takes an image and a weight of shape {wanted}, got {shapes}"
                 )
