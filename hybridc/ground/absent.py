@@ -8,11 +8,11 @@ from collections.abc import Iterable
 
 # What hybridc lacks of MXNet: a pattern of names, what they are, and the way out.
 _FAMILIES = [
-    (r"(Modulated)?DeformableConvolution|Conv[123]D(Transpose)?|im2col|col2im|Correlation",
+    (r"(Modulated)?DeformableConvolution|Conv[123]D(Transpose)?|Correlation",
      "convolution", ""),
-    (r"(Global)?(Max|Avg)Pool[123]D|Pooling(_v1)?|AdaptiveAvgPooling2D|(PS)?ROI(Pooling|Align)|ReflectionPad2D",
+    (r"(Global)?(Max|Avg)Pool[123]D|(PS)?ROI(Pooling|Align)|ReflectionPad2D",
      "pooling", ""),
-    (r"(Sync)?BatchNorm(ReLU|WithReLU|_v1)?|LRN", "this kind of batch normalization", "; BatchNorm is here"),
+    (r"(Sync)?BatchNorm(ReLU|_v1)?", "this kind of batch normalization", "; BatchNorm is here"),
     (r"InstanceNorm|GroupNorm", "this normalization layer", "; mx.nd.InstanceNorm and mx.nd.GroupNorm are here"),
     (r"RNN|rnn|FusedRNN|LSTM|GRU", "recurrent layers",
      "; a cell of FullyConnected and split, called once for each step, compiles"),
@@ -37,7 +37,7 @@ _FAMILIES = [
      "; mx.io.ImageRecordIter, mx.io.NDArrayIter, mx.image.ImageDetIter and gluon.data are here"),
     (r"download|model_zoo", "downloading of data and models", ""),
     (r"kv|kvstore|KVStore|profiler|engine|contrib|callback|runtime|onnx", "this namespace of MXNet", ""),
-    (r"ROIPooling|SpatialTransformer|BilinearSampler|GridGenerator|UpSampling|Crop|BilinearResize2D|PixelShuffle[123]D"
+    (r"ROIPooling|SpatialTransformer|BilinearSampler|GridGenerator|Crop|PixelShuffle[123]D"
      r"|MultiBox\w+|box_\w+|(Multi)?Proposal|imdecode|imresize", "operators for images", ""),
 ]  # fmt: skip
 

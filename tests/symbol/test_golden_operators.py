@@ -12,7 +12,10 @@ from tests.slices import alone_if_wrong, in_groups
 from tests.test_golden_ops import CASES, check
 
 # A missing input is no error here: it becomes a variable.
-MISSING = ("nd.broadcast_add(x)", "nd.LayerNorm(x)", "nd.sum()", "nd.dot(x)")
+MISSING = (
+    "nd.broadcast_add(x)", "nd.LayerNorm(x)", "nd.sum()", "nd.dot(x)", "nd.contrib.BilinearResize2D(x, mode='like')",
+    "nd.UpSampling(x, scale=2, sample_type='bilinear')",
+)  # fmt: skip
 
 
 def indexes(code):

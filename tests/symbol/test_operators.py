@@ -19,6 +19,7 @@ GRADIENTS = samples(cases.each_gradient, every=12)
 
 # Samples whose second input has another shape than the usual one; that of elementwise operators may broadcast.
 SEVERAL_SHAPES = (
+    "group_norm-0",
     "prelu-1",
     "linear_regression_output-1",
     "mae_regression_output-1",
