@@ -65,7 +65,9 @@ def test_pretrained_reads_a_file(tmp_path):
     loaded = vision.get_model("squeezenet1.1", classes=CLASSES, pretrained=True, root=str(tmp_path), ctx=mx.cpu())
     np.testing.assert_array_equal(loaded.features[0].weight.data().asnumpy(), net.features[0].weight.data().asnumpy())
     net.save_parameters(str(tmp_path / "squeezenet1.1.params"))
-    with pytest.raises(mx.MXNetError, match="squeezenet1.1-0123abcd.params, squeezenet1.1.params in .* might be meant"):
+    with pytest.raises(
+        mx.MXNetError, match=r"squeezenet1.1-0123abcd.params, squeezenet1.1.params in .* might be meant"
+    ):
         model_store.get_model_file("squeezenet1.1", root=tmp_path)
 
 
@@ -76,7 +78,7 @@ def test_a_missing_file_is_told_with_its_name(tmp_path, monkeypatch):
         vision.vgg16(pretrained=True)
     (tmp_path / "models").mkdir()
     (tmp_path / "models" / "vgg16-e660d456.params").write_bytes(b"abc")
-    with pytest.raises(mx.MXNetError, match="damaged: its SHA-1 is a9993e36.* and not e660d456"):
+    with pytest.raises(mx.MXNetError, match=r"damaged: its SHA-1 is a9993e36.* and not e660d456"):
         vision.vgg16(pretrained=True)
     model_store.purge()
     assert not list((tmp_path / "models").iterdir())

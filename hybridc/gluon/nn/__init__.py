@@ -19,12 +19,16 @@ from hybridc.gluon.nn.basic_layers import (
 )
 from hybridc.gluon.nn.batch_norm_layer import BatchNorm, BatchNormReLU
 from hybridc.gluon.nn.concurrent import Concurrent, HybridConcurrent, Identity
-from hybridc.gluon.nn.conv_layers import Conv1D, Conv1DTranspose, Conv2D, Conv2DTranspose, Conv3D, Conv3DTranspose
-from hybridc.gluon.nn.group_norm_layers import GroupNorm, InstanceNorm
-from hybridc.gluon.nn.pooling_layers import (
+from hybridc.gluon.nn.conv_layers import (
     AvgPool1D,
     AvgPool2D,
     AvgPool3D,
+    Conv1D,
+    Conv1DTranspose,
+    Conv2D,
+    Conv2DTranspose,
+    Conv3D,
+    Conv3DTranspose,
     GlobalAvgPool1D,
     GlobalAvgPool2D,
     GlobalAvgPool3D,
@@ -36,6 +40,7 @@ from hybridc.gluon.nn.pooling_layers import (
     MaxPool3D,
     ReflectionPad2D,
 )
+from hybridc.gluon.nn.group_norm_layers import GroupNorm, InstanceNorm
 from hybridc.ground.absent import absent as _absent
 
 __all__ = [
