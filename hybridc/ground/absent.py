@@ -8,12 +8,11 @@ from collections.abc import Iterable
 
 # What hybridc lacks of MXNet: a pattern of names, what they are, and the way out.
 _FAMILIES = [
-    (r"(De)?[Cc]onvolution(_v1)?|(Modulated)?DeformableConvolution|Conv[123]D(Transpose)?|im2col|col2im|Correlation",
+    (r"(De)?[Cc]onvolution(_v1)?|(Modulated)?DeformableConvolution|im2col|col2im|Correlation",
      "convolution", ""),
-    (r"(Global)?(Max|Avg)Pool[123]D|Pooling(_v1)?|AdaptiveAvgPooling2D|(PS)?ROI(Pooling|Align)|ReflectionPad2D",
+    (r"Pooling(_v1)?|AdaptiveAvgPooling2D|(PS)?ROI(Pooling|Align)",
      "pooling", ""),
-    (r"(Sync)?BatchNorm(ReLU|WithReLU|_v1)?|LRN", "this kind of batch normalization", "; BatchNorm is here"),
-    (r"InstanceNorm|GroupNorm", "this normalization layer", "; mx.nd.InstanceNorm and mx.nd.GroupNorm are here"),
+    (r"(Sync)?BatchNorm(WithReLU|_v1)?|LRN", "this kind of batch normalization", "; BatchNorm is here"),
     (r"RNN|rnn|FusedRNN|LSTM|GRU", "recurrent layers",
      "; a cell of FullyConnected and split, called once for each step, compiles"),
     (r"foreach|while_loop|cond", "control flow in graphs", "; Python's for over a fixed number of steps compiles"),
@@ -21,7 +20,7 @@ _FAMILIES = [
      "; sym.bind(…) gives an executor, gluon.SymbolBlock(sym, inputs) a block"),
     (r"monitor|mon|Monitor", "monitors", "; executor.set_monitor_callback and mx.viz.print_summary are here"),
     (r"rtc", "kernels in CUDA", "; mx.op and mx.library.load are here"),
-    (r"sparse|cast_storage|SparseEmbedding|csr_matrix|row_sparse_array|list_row_sparse_data|row_sparse_data",
+    (r"sparse|cast_storage|csr_matrix|row_sparse_array|list_row_sparse_data|row_sparse_data",
      "sparse storage", "; use dense arrays"),
     (r"np|npx|numpy|numpy_extension|is_np_array|is_np_shape|set_np|reset_np|use_np\w*|np_array|np_shape|set_np_shape",
      "the mx.np interface", "; use mx.nd"),
@@ -35,12 +34,12 @@ _FAMILIES = [
     (r"CTCLoss|ctc_loss|SDMLLoss", "this loss", ""),
     (r"io|recordio|image|RecordFileDataset|Image\w+Dataset", "reading of record and image files",
      "; use gluon.data.DataLoader with a data set of your own"),
-    (r"MNIST|FashionMNIST|CIFAR100?|download|model_zoo", "downloading of data and models",
+    (r"MNIST|FashionMNIST|CIFAR100?|download", "downloading of data",
      "; use gluon.data.ArrayDataset with arrays that you have"),
     (r"kv|kvstore|KVStore|profiler|engine|contrib|callback|runtime|onnx", "this namespace of MXNet", ""),
     (r"RandomBrightness|RandomContrast|RandomSaturation|RandomHue|RandomColorJitter|RandomLighting|RandomGray|Rotate"
      r"|RandomRotation|RandomApply|CropResize|HybridRandomApply|HybridCompose", "this transform", ""),
-    (r"ROIPooling|SpatialTransformer|BilinearSampler|GridGenerator|UpSampling|Crop|BilinearResize2D|PixelShuffle[123]D"
+    (r"ROIPooling|SpatialTransformer|BilinearSampler|GridGenerator|UpSampling|Crop|BilinearResize2D"
      r"|MultiBox\w+|box_\w+|(Multi)?Proposal|imdecode|imresize", "operators for images", ""),
 ]  # fmt: skip
 

@@ -81,7 +81,7 @@ def get_model_file(name: str, root: str | os.PathLike[str] | None = None) -> str
         raise UnsupportedError(
             f"model {name}: {', '.join(p.name for p in found)} in {folder} might be meant; keep one of them there"
         )
-    # COMPAT(mxnet): it downloads the file.
+    # COMPAT(mxnet): there the file is downloaded.
     raise UnsupportedError(f"model {name}: no file of its parameters; nothing is downloaded: put {want} into {folder}")
 
 

@@ -124,7 +124,7 @@ class SyncBatchNorm(BatchNorm):
             prefix=prefix,
             params=params,
         )
-        # COMPAT(mxnet): it warns that it counts the GPUs of the machine where num_devices is not given.
+        # COMPAT(mxnet): there num_devices is the number of GPUs, with a warning, if it is not given.
         self._kwargs = {
             "eps": epsilon,
             "momentum": momentum,

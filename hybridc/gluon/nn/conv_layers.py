@@ -129,13 +129,13 @@ class Convolving(HybridBlock):
     def __repr__(self) -> str:
         options, rank = self._kwargs, len(self._kwargs["kernel"])
         sizes: Any = self.weight.shape or self._weight_shape()
-        # COMPAT(mxnet): there the second and first axis of the weight, whatever the layout and the operator.
+        # COMPAT(mxnet): there wrong channels are shown of transposed convolutions and those with channels last.
         inputs = sizes[options["layout"].index("N" if self.IS_TRANSPOSED else "C")] or None
         text = f"{inputs} -> {self._channels}, kernel_size={options['kernel']}, stride={options['stride']}"
         extra = {
             "padding": (options["pad"], (0,) * rank),
             "dilation": (options["dilate"], (1,) * rank),
-            # COMPAT(mxnet): never shown there.
+            # COMPAT(mxnet): output_padding is not shown there.
             "output_padding": (options.get("adj", (0,) * rank), (0,) * rank),
             "groups": (options["num_group"], 1),
             "bias": (self.bias is not None, True),
