@@ -31,6 +31,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
+from hybridc.dialects.affine_index import AffineIndex, Place
 from hybridc.dialects.mlir.integer_array import integers_of
 from hybridc.dialects.mlir.tensor import ExpandShapeOp
 from hybridc.ir.structured import (
@@ -280,9 +281,15 @@ class _Folding:
             return [number[loop, i] for loop in places for i in range(len(factors[loop]))]
 
         operands: list[SSAValue] = []
-        places: list[tuple[int, ...]] = []
+        places: list[tuple[Place, ...]] = []
         for i, value in reversed(list(enumerate(op.operands[:-1]))):
             view = self.view_of(value)
+            if i in loops.affine:
+                seen, order = self._read_axes(view, op)
+                operands.insert(0, seen)
+                index = [each.renamed(lambda loop: number[loop, 0]) for each in loops.affine[i]]
+                places.insert(0, tuple(index[axis] for axis in order))
+                continue
             if view.number is not None and self._as_number(op, i, view.number):
                 continue
             seen, order = self._read(view, [n for loop in loops.places[i] for n in factors[loop]], op)
@@ -292,7 +299,8 @@ class _Folding:
         places.append(tuple(range(len(sizes))))
         kind = _typed(op.results[0], sizes)
         operands.append(self._begin(op.operands[-1], kind))
-        if operands != list(op.operands) or tuple(places) != loops.places or len(number) != len(loops.sizes):
+        same = tuple(loops.affine.get(i, each) for i, each in enumerate(loops.places))
+        if operands != list(op.operands) or tuple(places) != same or len(number) != len(loops.sizes):
             op = self._rewritten(op, operands, places, len(number), kind)
         strides = dict(zip(written, row_major(sizes), strict=True))
         shape = tuple(loops.sizes[loop] for loop in loops.places[-1])
@@ -308,6 +316,18 @@ class _Folding:
             pieces = split(view.pieces, sizes)
         assert pieces is not None
         return self._seen(view, pieces, op)
+
+    def _read_axes(self, view: _View, op: Operation) -> tuple[SSAValue, list[int]]:
+        """An input that is read at affine indices, with its axes in the order of memory, and the axis of each."""
+        if view.number is not None:
+            filled = self._fill(view.root, view.number, view.shape, view.like or op)
+            return filled, list(range(len(view.shape)))
+        axes = by_axis(view.pieces, view.shape)
+        if axes is None or any(len(axis) != 1 for axis in axes):
+            self._copy(view)
+            axes = by_axis(view.pieces, view.shape)
+        assert axes is not None
+        return self._seen(view, [piece for axis in axes for piece in axis], op)
 
     def _as_number(self, op: Operation, index: int, scalar: SSAValue) -> bool:
         """Replace an input by a constant in the body, unless it alone determines some loop's size."""
@@ -327,7 +347,7 @@ class _Folding:
         return True
 
     def _rewritten(
-        self, op: Operation, operands: list[SSAValue], places: list[tuple[int, ...]], loops: int, kind: Attribute
+        self, op: Operation, operands: list[SSAValue], places: list[tuple[Place, ...]], loops: int, kind: Attribute
     ) -> Operation:
         """The operation with new operands; a named one becomes generic if its loops change."""
         if tuple(places) == self.loops[op].places and kind == op.results[0].type:
@@ -463,9 +483,12 @@ class OperandLoops:
     places: tuple[tuple[int, ...], ...]  # for the inputs, then the result
     summed: tuple[int, ...]  # reduction loops
     contraction: bool  # whether it sums products of two arrays
+    affine: Mapping[int, tuple[AffineIndex, ...]] = field(default_factory=dict[int, tuple[AffineIndex, ...]])
 
     def cuttable(self, loop: int) -> bool:
         """Whether the loop may be split."""
+        if any(loop == i for each in self.affine.values() for index in each for i, _ in index.terms):
+            return False
         return not (self.contraction and loop in self.summed)
 
 
@@ -476,14 +499,14 @@ def loops_of(op: Operation) -> OperandLoops | None:
     start = op.outputs[0].owner
     if len(op.outputs) > 1 or not isinstance(start, Operation) or not is_scaffold(start):
         return None
-    if affine_operands(op):
-        return None
+    affine = affine_operands(op)
     places = places_of(op)
     sizes = loop_sizes(op, places)
     if any(n <= 1 for n in sizes) or any(inner.name in KNOW_PLACES for inner in op.body.block.ops):
         return None
     summed = tuple(i for i in range(len(sizes)) if i not in places[-1])
-    return OperandLoops(sizes, places, summed, bool(summed) and len(op.inputs) > 1)
+    contraction = bool(summed) and len(op.inputs) > 1
+    return OperandLoops(sizes, places, summed, contraction, affine) if contraction or not affine else None
 
 
 class Cuts:
@@ -754,7 +777,9 @@ def in_memory(pieces: Iterable[Piece]) -> list[int]:
 #
 # Some uses need contiguous elements: the return of a transposed result, and a contraction over an axis that several
 # axes of the result were collapsed into. If all uses agree on one order, the result's loops
-# run in it; an elementwise operation propagates the request to its own operands.
+# run in it; an elementwise operation propagates the request to its own operands. Reads at affine or computed indices
+# walk through memory in the order of their axes: what a convolution reads is laid out as that wants it, channels last,
+# whatever elementwise uses, which can read any order, would prefer.
 
 Order = tuple[int, ...]
 
@@ -778,13 +803,17 @@ def result_orders(
 
 @dataclass
 class _Wishes:
-    """The orders in which the uses of one result see it: required ones, and those of users that take any."""
+    """The orders in which the uses of one result see it: required ones, and those of users that take any.
+
+    ``walked`` are those of reads at affine or computed indices.
+    """
 
     loops: Mapping[Operation, OperandLoops]
     factors: Mapping[Operation, list[Shape]]
     orders: Mapping[Operation, Order]
     needed: set[Pieces] = field(default_factory=lambda: set[Pieces]())
     seen: set[Pieces] = field(default_factory=lambda: set[Pieces]())
+    walked: set[Pieces] = field(default_factory=lambda: set[Pieces]())
 
     def see(self, value: SSAValue, pieces: Pieces, shape: Shape) -> None:
         """Collect the uses of a value, which is the result or a view of it."""
@@ -801,6 +830,10 @@ class _Wishes:
                     self.needed.add(pieces)
                 case tensor.ExtractSliceOp():  # of any order
                     pass
+                case tensor.ExtractOp():
+                    self.walked.add(pieces)
+                case _ if use.index in affine_operands(user):
+                    self.walked.add(pieces)
                 case _ if user in self.loops:
                     self._by_loops(user, use.index, pieces, shape)
                 case _:
@@ -827,9 +860,10 @@ class _Wishes:
 
     def granted(self, sizes: list[int]) -> Order | None:
         """The required order, if all uses agree, as a permutation; None if it is the result's own."""
-        if len(self.needed) != 1 or not self.seen <= self.needed:
+        needed = self.walked or self.needed
+        if len(needed) != 1 or (not self.walked and not self.seen <= needed):
             return None
-        (pieces,) = self.needed
+        (pieces,) = needed
         order: list[int] = []
         for size, stride in pieces:
             inside = [i for i, (_, s) in enumerate(row_major(sizes)) if stride <= s < stride * size]
