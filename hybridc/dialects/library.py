@@ -15,6 +15,7 @@ from hybridc.dialects.array import sequence as sequence
 from hybridc.dialects.array import shape as shape
 from hybridc.dialects.array import slicing as slicing
 from hybridc.dialects.array import sorting as sorting
+from hybridc.dialects.array import windows as windows
 from hybridc.dialects.math import affine_contraction as affine_contraction
 from hybridc.dialects.math import contraction as contraction
 from hybridc.dialects.math import elementwise as elementwise
@@ -27,9 +28,12 @@ from hybridc.dialects.math import trigonometry as trigonometry
 from hybridc.dialects.math import unary as unary
 from hybridc.dialects.nn import activation as activation
 from hybridc.dialects.nn import batch_norm as batch_norm
+from hybridc.dialects.nn import columns as columns
 from hybridc.dialects.nn import contrib_ops as contrib_ops
 from hybridc.dialects.nn import convolution as convolution
 from hybridc.dialects.nn import dropout as dropout
 from hybridc.dialects.nn import loss_ops as loss_ops
 from hybridc.dialects.nn import normalization as normalization
+from hybridc.dialects.nn import pooling as pooling
+from hybridc.dialects.nn import resizing as resizing
 from hybridc.dialects.nn import softmax as softmax

@@ -179,13 +179,14 @@ def all_cases():
         cases_math,
         cases_more,
         cases_nn,
+        cases_pool,
         cases_reduce,
         cases_shape,
     )
 
     found = {}
     families = (cases_math, cases_reduce, cases_nn, cases_shape, cases_array, cases_index, cases_edges, cases_more)
-    for module in (*families, cases_conv):
+    for module in (*families, cases_conv, cases_pool):
         for case in module.CASES:
             if case.name in found:
                 raise ValueError(f"two cases are called {case.name!r}: give one a tag")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from numpy.lib.stride_tricks import sliding_window_view
 
 import hybridc as mx
 from hybridc.gluon.nn import HybridLambda
@@ -13,36 +12,6 @@ from tests.random_programs import tiles
 
 pytestmark = pytest.mark.triton
 X = np.random.default_rng(0).normal(size=(7, 12)).astype(np.float32)
-
-
-@mx.op.register("tests.windows")
-class Windows(mx.op.Movement):
-    """Windows of ``size`` elements along the last axis, ``stride`` apart, of every ``dilation``-th element."""
-
-    size: int = mx.op.attribute(3, doc="elements of a window")
-    stride: int = mx.op.attribute(1, doc="between windows")
-    dilation: int = mx.op.attribute(1, doc="between elements")
-
-    def shape(self, shape):
-        count = (shape[-1] - self.dilation * (self.size - 1) - 1) // self.stride + 1
-        return (*shape[:-1], count, self.size)
-
-    def infer_shape(self, shapes):
-        return shapes, [self.shape(shapes[0])]
-
-    def move(self, m, x):
-        def element(b, *index):
-            *outer, i, k = index
-            return b.load(x, *outer, b.add(b.mul(i, self.stride), b.mul(k, self.dilation)))
-
-        return m.generate(self.shape(x.shape), x.dtype, element)
-
-    def eager(self, x):
-        span = self.dilation * (self.size - 1) + 1
-        return sliding_window_view(x, span, -1)[..., :: self.stride, :: self.dilation]
-
-    def gradient(self, F, dy, x, y):
-        return F.zeros_like(x)
 
 
 def windows(x, size, stride, dilation):
@@ -64,8 +33,18 @@ CASES = {
     ),
     "flipped rows": (lambda F, x: F.softmax(F.reverse(x, axis=1)), lambda x: softmax(x[:, ::-1])),
     "summed": (lambda F, x: F.sum(F.reverse(x, axis=0), axis=0), lambda x: x.sum(0)),
-    "windows": (lambda F, x: F.max(F.windows(x), axis=2), lambda x: windows(x, 3, 1, 1).max(2)),
-    "strided windows": (lambda F, x: F.windows(x, size=4, stride=2, dilation=2) + 1, lambda x: windows(x, 4, 2, 2) + 1),
+    "windows": (
+        lambda F, x: F.max(F.windows(x, axes=1, kernel=3, count=10), axis=2),
+        lambda x: windows(x, 3, 1, 1).max(2),
+    ),
+    "strided windows": (
+        lambda F, x: F.windows(x, axes=1, kernel=4, count=3, stride=2, dilate=2) + 1,
+        lambda x: windows(x, 4, 2, 2) + 1,
+    ),
+    "windows in one body": (
+        lambda F, x: F.window_max(x, axes=1, kernel=3, count=10) * 2,
+        lambda x: windows(x, 3, 1, 1).max(2) * 2,
+    ),
     "of a part": (
         lambda F, x: F.reverse(F.slice_axis(x, axis=1, begin=2, end=9), axis=1) * 3,
         lambda x: x[:, 2:9][:, ::-1] * 3,

@@ -6,6 +6,7 @@ rounded; of the sign.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -204,6 +205,7 @@ class _StepWriter:
         terms, offset = self._dimensions(address)
         plain = not offset and (not terms or [d for d, *_ in terms] == list(range(len(array.shape))))
         whole = plain and all(f == 1 and self.sizes[a] == array.shape[d] for d, a, f in terms)
+        whole = whole and (bool(address.terms) or math.prod(array.shape) == 1)  # or the first of several elements
         axes = tuple(dict.fromkeys(address.axes))
         if whole and len(axes) == len(address.axes):
             return StepOperand(array, axes, array.dtype)

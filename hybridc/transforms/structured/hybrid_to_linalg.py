@@ -406,6 +406,8 @@ MOST, FEW = 4, ONE_TILE // 4
 class NativeBuilder(Builder):
     """Lowers movements to loops that native targets compile."""
 
+    sizes: Shape = ()  # of the loops of the movement that is lowered
+
     def body(self, block: Block) -> ScalarBuilder:
         """The scalar builder whose reads at its own indices become operands."""
         return _Places(self, block, self.location)
@@ -416,6 +418,7 @@ class NativeBuilder(Builder):
             return self.fill(shape, np.dtype(dtype), 0)
         axes = wide_axes(shape)
         loops = {axis: loop for loop, axis in enumerate(axes)}
+        self.sizes = tuple(shape[a] for a in axes)
 
         def body(b: ScalarBuilder, _: Element) -> Any:
             index = [b.index_of(loops[a]) if a in loops else b.constant(0, INT64) for a in range(len(shape))]
@@ -481,13 +484,23 @@ class NativeBuilder(Builder):
 class _Places(ScalarBuilder):
     """A scalar builder whose affine reads become operands with indexing maps."""
 
-    def __init__(self, builder: Builder, block: Block, location: LocationAttr) -> None:
+    def __init__(self, builder: NativeBuilder, block: Block, location: LocationAttr) -> None:
         super().__init__(block, location)
         self.builder = builder
+
+    def _leading(self, array: Tensor, index: Sequence[Any]) -> Tensor:
+        """The part of an array that is read: the size of a loop is that of each axis which the loop alone indexes."""
+        loops = [_loop(i) for i in index]
+        sizes = tuple(
+            n if loop is None or n == 1 else self.builder.sizes[loop]
+            for loop, n in zip(loops, array.shape, strict=True)
+        )
+        return self.builder.slice(array, (0,) * len(sizes), (1,) * len(sizes), sizes)
 
     def load(self, array: Any, *index: Any) -> Element:
         if array.number is not None:
             return self.constant(array.number, array.dtype)
+        array = self._leading(array, index)
         value, axes = self.builder.narrow(array)
         filled = root(value).owner
         if isinstance(filled, linalg.FillOp):

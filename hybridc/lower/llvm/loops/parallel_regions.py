@@ -525,6 +525,8 @@ def transpose_region(kernel: Kernel) -> ParallelRegion | None:
     dtype, (read,) = dtype_of(kernel_op.result), kernel_op.reads
     if dtype not in _SQUARE_ELEMENTS or read.axes[-1:] == kernel_op.axes[-1:] or {*read.axes} != {*kernel_op.axes}:
         return None
+    if read.index:  # sums of axes, as of a matrix that is flipped and transposed
+        return None
     source = dict(zip(read.axes, row_major(shape_of(read.value)), strict=True))
     target = dict(zip(kernel_op.axes, row_major(shape_of(kernel_op.result)), strict=True))
     size = dict(zip(kernel_op.axes, shape_of(kernel_op.result), strict=True))
