@@ -8,9 +8,9 @@ from collections.abc import Iterable
 
 # What hybridc lacks of MXNet: a pattern of names, what they are, and the way out.
 _FAMILIES = [
-    (r"(De)?[Cc]onvolution(_v1)?|(Modulated)?DeformableConvolution|im2col|col2im|Correlation",
+    (r"(Modulated)?DeformableConvolution|Correlation",
      "convolution", ""),
-    (r"Pooling(_v1)?|AdaptiveAvgPooling2D|(PS)?ROI(Pooling|Align)",
+    (r"(PS)?ROI(Pooling|Align)",
      "pooling", ""),
     (r"(Sync)?BatchNorm(WithReLU|_v1)?|LRN", "this kind of batch normalization", "; BatchNorm is here"),
     (r"RNN|rnn|FusedRNN|LSTM|GRU", "recurrent layers",

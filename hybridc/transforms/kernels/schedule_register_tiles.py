@@ -17,7 +17,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hybridc.dialects.operator_attribute import DType
 from hybridc.ground.machine import CHUNKS
@@ -76,10 +76,11 @@ class Registers:
 
 @dataclass(frozen=True)
 class RegisterTile:
-    """The tile that vector registers hold of a result."""
+    """The tile that vector registers hold of a result, with so many vectors ``abreast``."""
 
     dtype: DType
     vectors: Registers
+    abreast: int = ABREAST
 
     @property
     def kind(self) -> str:
@@ -94,7 +95,12 @@ class RegisterTile:
     @property
     def width(self) -> int:
         """Columns of a panel."""
-        return ABREAST * self.lanes
+        return self.abreast * self.lanes
+
+    def fitting(self, columns: int) -> RegisterTile:
+        """The tile for panels that waste the least: with one vector, if the last one would have few columns else."""
+        narrow = replace(self, abreast=1)
+        return narrow if narrow.padded(columns) < self.padded(columns) else self
 
     def padded(self, columns: int) -> int:
         """The columns of all panels, with those that fill the last one."""
@@ -103,7 +109,7 @@ class RegisterTile:
     @property
     def heights(self) -> tuple[int, int]:
         """Rows of tiles: as many as leave registers for a row of the panel and an element; fewer for the last rows."""
-        return (self.vectors.count - ABREAST - 2) // ABREAST // 6 * 6, LOW
+        return (self.vectors.count - self.abreast - 2) // self.abreast // 6 * 6, LOW
 
     @property
     def squares(self) -> int:
@@ -167,8 +173,18 @@ def schedule_dots(given: Matrices, tile: RegisterTile, threads: int) -> MatmulSc
     return _of_columns(dot_program(tile, height, len(around)), given, around, tile, width)
 
 
+def schedule_in_place(given: Matrices, tile: RegisterTile, threads: int) -> MatmulSchedule | None:
+    """The schedule in register tiles that packs nothing; None if the right matrix has no rows of whole tiles."""
+    if given.b[1] != 1 or given.n < tile.width or given.k == 0:
+        return None
+    given = _in_blocks(given, tile.width, tile.dtype, threads, ROWS)
+    around = few_forms(given.around or ONCE)
+    return _of_columns(in_place_program(tile, len(around), len(given.over)), given, around, tile, tile.width)
+
+
 def schedule_prepacked(given: Matrices, tile: RegisterTile, threads: int) -> MatmulSchedule | None:
     """The schedule over rows, or lines of them, for a prepacked right matrix; None if it is not prepacked."""
+    tile = tile.fitting(given.n)
     if not is_prepacked(given, tile.width):
         return None
     panels = next((x for x in given.around if x.kind == COLUMN), Loop(1, None, 0, 0))
@@ -207,7 +223,8 @@ def _of_columns(
     rows: int | None = None,
 ) -> MatmulSchedule:
     """The schedule over groups of ``width`` columns, and blocks of ``rows``, if the operands are exchanged."""
-    loops = matmul_loops(given, around)
+    *first, terms = matmul_loops(given, around)
+    loops = (*first, *given.over, terms)
     blocks, parameters = (1, ()) if rows is None else (math.ceil(given.m / rows), (rows,))
     extent = math.ceil(given.n / width) * given.batches * blocks
     grain = grain_of(extent, time_of(given, tile.dtype))
@@ -316,6 +333,22 @@ def prepacked_program(tile: RegisterTile, packed: bool) -> MatmulProgram:
     right = b.address(1, contiguous=b.columns, known={b.terms: tile.width})
     b.sweep(b.store(b.contract(left, right), b.address(2, contiguous=b.columns)), panels)
     return b.made(b.rows)
+
+
+@functools.cache
+def in_place_program(tile: RegisterTile, batches: int, segments: int) -> MatmulProgram:
+    """Tiles of registers, of both operands in place; the terms are in segments, over so many more axes than one.
+
+    The last tile of columns ends with the last column, and computes some again.
+    """
+    b = _MatmulBuilder(tile, batches, segments)
+    b.dim(b.rows, f"n{b.rows}", "whole", (tile.heights,), masked=True)
+    b.dim(b.columns, tile.width, "grid", ((tile.lanes,),))
+    for axis in (*b.segments, b.terms):
+        b.dim(axis, f"n{axis}", "whole", ((1,),))
+    total = b.contract(b.address(0), b.address(1, contiguous=b.columns))
+    b.sweep(b.store(total, b.address(2, contiguous=b.columns)))
+    return b.made(b.batch, b.columns)
 
 
 @functools.cache

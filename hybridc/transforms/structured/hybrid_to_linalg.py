@@ -38,7 +38,6 @@ from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
-from hybridc.dialects.affine_index import AffineIndex, Place
 from hybridc.dialects.body import Body
 from hybridc.dialects.mlir.hybrid import BY_HAND, HandleAttr, HybridOp, dtype_of, location_of, shape_of
 from hybridc.dialects.mlir.upstream import HOST
@@ -47,6 +46,7 @@ from hybridc.dialects.scalar import Recorder, Scalar
 from hybridc.dtypes import wide as wide_of
 from hybridc.errors import VerifyError
 from hybridc.ground.nesting import as_list
+from hybridc.ground.sizes import AffineIndex, Place
 from hybridc.ir.costs import ONE_TILE
 from hybridc.ir.structured import HAS_KERNEL, note_dtype, root
 from hybridc.ir.structured_builder import (

@@ -201,6 +201,8 @@ class _MatmulEmitter:
             index = number if axis == first else number % count
             number = number if axis == first else number // count
             self.index[axis] = index if block is None else index * block
+            if block is not None and dim is not None and not dim.masked:
+                self.index[axis] = (index * block).least(self.sizes[axis] - block)
             if block is not None:
                 self.count[axis] = (self.sizes[axis] - self.index[axis]).least(block)
         self._sweeps()
