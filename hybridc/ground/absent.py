@@ -12,7 +12,7 @@ _FAMILIES = [
      "convolution", ""),
     (r"(PS)?ROI(Pooling|Align)",
      "pooling", ""),
-    (r"(Sync)?BatchNorm(WithReLU|_v1)?|LRN", "this kind of batch normalization", "; BatchNorm is here"),
+    (r"BatchNorm_v1", "this kind of batch normalization", "; BatchNorm is here"),
     (r"RNN|rnn|FusedRNN|LSTM|GRU", "recurrent layers",
      "; a cell of FullyConnected and split, called once for each step, compiles"),
     (r"foreach|while_loop|cond", "control flow in graphs", "; Python's for over a fixed number of steps compiles"),
@@ -39,7 +39,7 @@ _FAMILIES = [
     (r"kv|kvstore|KVStore|profiler|engine|contrib|callback|runtime|onnx", "this namespace of MXNet", ""),
     (r"RandomBrightness|RandomContrast|RandomSaturation|RandomHue|RandomColorJitter|RandomLighting|RandomGray|Rotate"
      r"|RandomRotation|RandomApply|CropResize|HybridRandomApply|HybridCompose", "this transform", ""),
-    (r"ROIPooling|SpatialTransformer|BilinearSampler|GridGenerator|UpSampling|Crop|BilinearResize2D"
+    (r"ROIPooling|SpatialTransformer|BilinearSampler|GridGenerator|Crop"
      r"|MultiBox\w+|box_\w+|(Multi)?Proposal|imdecode|imresize", "operators for images", ""),
 ]  # fmt: skip
 

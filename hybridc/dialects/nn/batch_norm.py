@@ -15,13 +15,11 @@ from hybridc.dtypes import is_float, is_half, wide
 from hybridc.errors import DTypeError, ShapeError
 
 
-@register("hybrid.batch_norm", "BatchNorm")
-class BatchNorm(Composite):
-    """(data - mean) / sqrt(variance + eps) * gamma + beta, for each channel: each index of ``axis``
+class BatchNormalization(Composite):
+    """(data - mean) / sqrt(variance + eps) * gamma + beta, for each channel: each index of ``axis``.
 
-    In training, mean and variance are those of the data, and ``moving = moving * momentum + new * (1 - momentum)``;
-    otherwise the moving ones are used. Outputs are the result, the mean and 1 / sqrt(variance + eps), the latter two
-    hidden unless asked for and without gradient.
+    Outputs are the result, the mean and a form of the variance (``spread_of``), the latter two hidden unless asked for
+    and without gradient.
     """
 
     INPUTS = ("data", "gamma", "beta", "moving_mean", "moving_var")
@@ -32,12 +30,13 @@ class BatchNorm(Composite):
     momentum: float = attribute(0.9, "how much of the moving mean and variance stays")
     fix_gamma: bool = attribute(True, "use 1 for gamma; its gradient is 0")
     use_global_stats: bool = attribute(False, "use the moving mean and variance also in training")
-    output_mean_var: bool = attribute(False, "also return the mean and 1 / sqrt(variance + eps)")
-    axis: int = attribute(1, "the axis of the channels")
-    cudnn_off: bool = attribute(False, "accepted; it changes nothing")
-    min_calib_range: float | None = attribute(None, "accepted; it changes nothing")
-    max_calib_range: float | None = attribute(None, "accepted; it changes nothing")
-    train: bool | None = attribute(None, "internal: whether this is for training")
+    output_mean_var: bool = attribute(False, "also return the mean and the variance or its inverse root")
+    axis: Any = 1
+    train: Any = None
+
+    def spread_of(self, variance: Any, scale: Any) -> Any:
+        """The third output, of the variance and 1 / sqrt(variance + eps)."""
+        return scale
 
     # COMPAT(mxnet): the moving mean and variance change in the forward, as in every other framework; there they change
     # in the backward, so that a forward without one leaves them. And gamma stays as it is with fix_gamma.
@@ -72,25 +71,25 @@ class BatchNorm(Composite):
         return wide(data)
 
     def _channel_axis(self, data: Shape) -> int:
-        return checked_axis("BatchNorm", self.axis, data)
+        return checked_axis(self.title(), self.axis, data)
 
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         data, *others = shapes
         want = (data[self._channel_axis(data)],)
         for name, shape in zip(self.INPUTS[1:], others, strict=True):
             if shape not in (want, (-1,)):
-                raise ShapeError(f"BatchNorm: {name} has shape {shape}, expected {want} for data of shape {data}")
+                raise ShapeError(f"{self.title()}: {name} has shape {shape}, expected {want} for data of shape {data}")
         return [data, want, want, want, want], [data, *[want] * (2 + len(self.mutated))]
 
     def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
         data, *others = dtypes
         if not is_float(data):
-            raise DTypeError(f"BatchNorm: data must be floating-point, got {data}; use .astype('float32')")
+            raise DTypeError(f"{self.title()}: data must be floating-point, got {data}; use .astype('float32')")
         want = self._parameter_type(data)
         for name, dtype in zip(self.INPUTS[1:], others, strict=True):
             if dtype != want:
                 raise DTypeError(
-                    f"BatchNorm: {name} is {dtype}, expected {want} for data of {data}; use .astype('{want}')"
+                    f"{self.title()}: {name} is {dtype}, expected {want} for data of {data}; use .astype('{want}')"
                 )
         return dtypes, [data, *[want] * (2 + len(self.mutated))]
 
@@ -126,7 +125,7 @@ class BatchNorm(Composite):
             if self.mutated
         ]
         result = F.cast(y, data.dtype) if is_half(data.dtype) else y
-        return (result, mean, F.reshape_to(scale, shape=channels), *moved)
+        return (result, mean, self.spread_of(variance, F.reshape_to(scale, shape=channels)), *moved)
 
     def eager(self, *arrays: Any) -> Any:
         data, gamma, beta, moving_mean, moving_var = arrays
@@ -146,7 +145,7 @@ class BatchNorm(Composite):
         np.add(y, beta.reshape(aligned), out=y)
         pairs = ((moving_mean, mean), (moving_var, variance)) if self.mutated else ()
         moved = [old * self.momentum + new * (1 - self.momentum) for old, new in pairs]
-        return (y.astype(data.dtype, copy=False), mean.copy(), scale, *moved)
+        return (y.astype(data.dtype, copy=False), mean.copy(), np.array(self.spread_of(variance, scale)), *moved)
 
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, data, gamma, _, moving_mean, moving_var = values[0], *values[self.num_visible_outputs() :][:5]
@@ -171,6 +170,22 @@ class BatchNorm(Composite):
             return F.reshape_to(combined(F, "sum", dy, axes), shape=gamma.shape)
 
         return ddata, None if self.fix_gamma else dgamma, dbeta, None, None
+
+
+@register("hybrid.batch_norm", "BatchNorm")
+class BatchNorm(BatchNormalization):
+    """(data - mean) / sqrt(variance + eps) * gamma + beta, for each channel: each index of ``axis``
+
+    In training, mean and variance are those of the data, and ``moving = moving * momentum + new * (1 - momentum)``;
+    otherwise the moving ones are used. Outputs are the result, the mean and 1 / sqrt(variance + eps), the latter two
+    hidden unless asked for and without gradient.
+    """
+
+    axis: int = attribute(1, "the axis of the channels")
+    cudnn_off: bool = attribute(False, "accepted; it changes nothing")
+    min_calib_range: float | None = attribute(None, "accepted; it changes nothing")
+    max_calib_range: float | None = attribute(None, "accepted; it changes nothing")
+    train: bool | None = attribute(None, "internal: whether this is for training")
 
     @classmethod
     def samples(cls) -> list[Sample]:
@@ -206,3 +221,89 @@ class BatchNorm(Composite):
         text = "BatchNorm: gamma has shape (2,), expected (3,) for data of shape (4, 3)"
         axis = "BatchNorm: axis 2 is out of range for data of 2 dimensions; it must be from -2 to 1"
         return [(((4, 3), (2,), *stats), {}, text), (((4, 3), (3,), *stats), {"axis": 2}, axis)]
+
+
+@register("hybrid.batch_norm_with_relu", "contrib.BatchNormWithReLU")
+class BatchNormWithReLU(BatchNorm):
+    """BatchNorm, and 0 instead of what is negative"""
+
+    # COMPAT(mxnet): data of any number of axes and any float dtype; there four of float32.
+    def decompose(self, F: Any, *inputs: Any) -> Any:
+        y, *others = super().decompose(F, *inputs)
+        return (F.relu(y), *others)
+
+    def eager(self, *arrays: Any) -> Any:
+        y, *others = super().eager(*arrays)
+        return (np.maximum(y, y.dtype.type(0)), *others)
+
+    def gradient(self, F: Any, *values: Any) -> Any:
+        dy, *others = values
+        y = values[self.num_visible_outputs() + 5]
+        return super().gradient(F, dy * F.greater(y, 0), *others)
+
+    @classmethod
+    def samples(cls) -> list[Sample]:
+        def rectified(x: Any, g: Any, b: Any, *_: Any) -> Any:
+            mean, variance = x.mean((0, 2)), x.var((0, 2))
+            y = (x - mean[:, None]) / np.sqrt(variance[:, None] + 0.1) * g[:, None] + b[:, None]
+            return np.maximum(y, 0)
+
+        def predicted(x: Any, _: Any, b: Any, m: Any, v: Any) -> Any:
+            return np.maximum((x - m) / np.sqrt(v + 1e-3) + b, 0)
+
+        moving = [np.array([0.0, 1.0, -2.0]), np.array([1.0, 2.0, 3.0])]
+        training: dict[str, Any] = {"fix_gamma": False, "eps": 0.1, "train": True}
+        return [
+            Sample([(4, 3, 2), (3,), (3,), *moving], rectified, **training),
+            Sample([(4, 3), (3,), (3,), *moving], predicted, grad=False),
+        ]
+
+    @classmethod
+    def bad_samples(cls) -> list[Bad]:
+        text = "BatchNormWithReLU: gamma has shape (2,), expected (3,) for data of shape (4, 3)"
+        return [(((4, 3), (2,), (3,), (3,), (3,)), {}, text)]
+
+
+@register("hybrid.sync_batch_norm", "contrib.SyncBatchNorm")
+class SyncBatchNorm(BatchNormalization):
+    """BatchNorm along axis 1, with the variance instead of 1 / sqrt(variance + eps) as the third output
+
+    All examples of a batch are on one device, so that mean and variance are those of the whole batch.
+    """
+
+    ndev: int = attribute(1, "number of devices that share a batch; one only is supported", low=1)
+    key_: str = attribute(doc="the name under which devices share statistics; it changes nothing")
+    train: bool | None = attribute(None, "internal: whether this is for training")
+
+    def spread_of(self, variance: Any, scale: Any) -> Any:
+        return variance
+
+    @classmethod
+    def samples(cls) -> list[Sample]:
+        def all_three(x: Any, g: Any, b: Any, *_: Any) -> Any:
+            mean, variance = x.mean((0, 2)), x.var((0, 2))
+            y = (x - mean[:, None]) / np.sqrt(variance[:, None] + 0.1) * g[:, None] + b[:, None]
+            return y, mean, variance
+
+        def first(*xs: Any) -> Any:
+            return all_three(*xs)[0]
+
+        def predicted(x: Any, _: Any, b: Any, m: Any, v: Any) -> Any:
+            return (x - m) / np.sqrt(v + 1e-3) + b, m, v
+
+        moving = [np.array([0.0, 1.0, -2.0]), np.array([1.0, 2.0, 3.0])]
+        training: dict[str, Any] = {"key": "n", "fix_gamma": False, "eps": 0.1, "train": True}
+        return [
+            Sample([(4, 3, 2), (3,), (3,), *moving], first, **training),
+            Sample([(4, 3, 2), (3,), (3,), *moving], all_three, output_mean_var=True, grad=False, **training),
+            Sample([(4, 3), (3,), (3,), *moving], predicted, grad=False, key="n", output_mean_var=True),
+        ]
+
+    @classmethod
+    def bad_samples(cls) -> list[Bad]:
+        text = "SyncBatchNorm: gamma has shape (2,), expected (3,) for data of shape (4, 3)"
+        return [
+            (((4, 3), (2,), (3,), (3,), (3,)), {"key": "n"}, text),
+            (((4, 3), (3,), (3,), (3,), (3,)), {},
+             "SyncBatchNorm: attribute key is required; it takes a string"),
+        ]  # fmt: skip

@@ -281,15 +281,60 @@ class GroupNorm(Normalization):
         return (2,)
 
     def parameters(self, data: Shape) -> int:
-        # COMPAT(mxnet): gamma and beta belong to the channels, as in the paper and in MXNet 2; in 1.9.1 to the groups.
         self.work(data)
         return data[1]
+
+    # COMPAT(mxnet): gamma and beta may also belong to the channels, as in the paper and in MXNet 2.
+    def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
+        """gamma and beta have one number for each group, or each channel if one of them has."""
+        data, *others = shapes
+        self.work(data)
+        groups, channels = (self.num_groups,), (data[1],)
+        want = channels if channels in others else groups
+        for name, shape in zip(self.INPUTS[1:], others, strict=True):
+            if shape not in (want, (-1,)):
+                either = f"{groups}, or {channels} as well," if want == groups != channels else f"{want}"
+                raise ShapeError(f"GroupNorm: {name} has shape {shape}, expected {either} for data of shape {data}")
+        return [data, want, want], [data, self.statistics(data), self.statistics(data)]
+
+    def each(self, data: Any) -> int:
+        """The number of channels of a group."""
+        self.work(data.shape)
+        return data.shape[1] // self.num_groups
+
+    def decompose(self, F: Any, *inputs: Any) -> Any:
+        data, gamma, beta = inputs
+        if gamma.shape != (data.shape[1],):
+            gamma, beta = (F.repeat(x, repeats=self.each(data), axis=0) for x in (gamma, beta))
+        y, *statistics = super().decompose(F, data, gamma, beta)
+        return (y, *(F.reshape_to(v, shape=self.statistics(data.shape)) for v in statistics))
+
+    def eager(self, *arrays: Any) -> Any:
+        data, gamma, beta = arrays
+        if gamma.shape == (self.num_groups,) == beta.shape:
+            gamma, beta = (np.repeat(x, self.each(data)) for x in (gamma, beta))
+        y, *statistics = super().eager(data, gamma, beta)
+        return (y, *(v.reshape(self.statistics(data.shape)) for v in statistics))
+
+    def gradient(self, F: Any, *values: Any) -> Any:
+        dy, *more, data, gamma, beta, y, mean, std = values
+        kept = (*self.work(data.shape)[:2], 1)
+        *more, mean, std = (F.reshape_to(v, shape=kept) for v in (*more, mean, std))
+        if gamma.shape == (data.shape[1],):
+            return super().gradient(F, dy, *more, data, gamma, beta, y, mean, std)
+        channels = [F.repeat(x, repeats=self.each(data), axis=0) for x in (gamma, beta)]
+        dx, dgamma, dbeta = super().gradient(F, dy, *more, data, *channels, y, mean, std)
+
+        def of_groups(d: Any) -> Any:
+            return F.sum(F.reshape_to(d(), shape=(self.num_groups, self.each(data))), axis=1)
+
+        return dx, lambda: of_groups(dgamma), lambda: of_groups(dbeta)
 
     def aligned(self, data: Shape) -> Shape:
         return (data[1],) + (1,) * (len(data) - 2)
 
     def statistics(self, data: Shape) -> Shape:
-        return (*self.work(data)[:2], 1)
+        return self.work(data)[:2]
 
     @classmethod
     def samples(cls) -> list[Sample]:
@@ -297,7 +342,119 @@ class GroupNorm(Normalization):
             y = _reference(x.reshape(2, 2, -1), 2)[0].reshape(x.shape)
             return y * g[:, None] + b[:, None]
 
-        return [Sample([(2, 4, 3), (4,), (4,)], reference, num_groups=2)]
+        def of_groups(x: Any, g: Any, b: Any) -> Any:
+            y, mean, std = _reference(x.reshape(2, 2, -1), 2)
+            return (y * g[:, None] + b[:, None]).reshape(x.shape), mean[..., 0], std[..., 0]
+
+        def result(*xs: Any) -> Any:
+            return of_groups(*xs)[0]
+
+        def nothing(x: Any, *_: Any) -> Any:
+            return x
+
+        return [
+            Sample([(2, 4, 3), (4,), (4,)], reference, num_groups=2),
+            Sample([(2, 4, 3), (2,), (2,)], result, num_groups=2),
+            Sample([(2, 4, 3), (2,), (2,)], of_groups, num_groups=2, output_mean_var=True),
+            Sample([(2, 4, 1, 2), (1,), (1,)], lambda x, g, b: _reference(x, (1, 2, 3))[0] * g + b),
+            Sample([(0, 4, 3), (2,), (2,)], nothing, num_groups=2),
+        ]
+
+    @classmethod
+    def bad_samples(cls) -> list[Bad]:
+        text = "GroupNorm: gamma has shape (3,), expected (2,), or (4,) as well, for data of shape (2, 4, 3)"
+        parts = (
+            "GroupNorm: data of shape (2, 4, 3) must have at least 3 axes, and the size of axis 1 must be a multiple "
+            "of num_groups=3"
+        )
+        return [
+            (((2, 4, 3), (3,), (2,)), {"num_groups": 2}, text),
+            (((2, 4, 3), (3,), (3,)), {"num_groups": 3}, parts),
+        ]
+
+
+@register("hybrid.lrn", "LRN")
+class LRN(Composite):
+    """data / (knorm + alpha / nsize * sum of squares of nsize neighbouring channels) ** beta, along axis 1
+
+    For an even ``nsize`` one channel less is summed.
+    """
+
+    # COMPAT(mxnet): data of two axes or more, of any float dtype; there four of float32.
+    alpha: float = attribute(1e-4, "factor of the mean square")
+    beta: float = attribute(0.75, "the exponent")
+    knorm: float = attribute(2.0, "added to the mean square")
+    nsize: int = attribute(doc="number of channels", low=1)
+
+    def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
+        if len(shapes[0]) < 2:
+            raise ShapeError(f"LRN: data needs at least 2 axes (example, channel, …), got shape {shapes[0]}")
+        return shapes, list(shapes)
+
+    def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
+        if not is_float(dtypes[0]):
+            raise DTypeError(f"LRN: data must be floating-point, got {dtypes[0]}; use .astype('float32')")
+        return dtypes, list(dtypes)
+
+    def around(self, data: Shape) -> dict[str, Any]:
+        """The windows of neighbouring channels."""
+        side = min((self.nsize - 1) // 2, max(data[1] - 1, 0))
+        return {"axes": 1, "kernel": 2 * side + 1, "pad": side, "count": data[1]}
+
+    def size(self, F: Any, x: Any) -> Any:
+        """What is raised to the exponent."""
+        squares = F.window_sum(x, power=2, dtype=wide(np.dtype(x.dtype)), **self.around(x.shape))
+        return squares * (self.alpha / self.nsize) + self.knorm
+
+    def decompose(self, F: Any, *inputs: Any) -> Any:
+        (data,) = inputs
+        self.infer_shape([data.shape])
+        self.infer_type([np.dtype(data.dtype)])
+        size = self.size(F, data)
+        x = F.cast(data, "float32") if is_half(data.dtype) else data
+        y = x * size**-self.beta
+        return F.cast(y, data.dtype) if is_half(data.dtype) else y
+
+    def gradient(self, F: Any, *values: Any) -> Any:
+        dy, x, _ = values
+        size = self.size(F, x)
+        if is_half(x.dtype):
+            dy, x = F.cast(dy, "float32"), F.cast(x, "float32")
+        slope = size**-self.beta
+        shared = F.window_spread(dy * x * slope / size, size=x.shape[1], **self.around(x.shape))
+        dx = dy * slope - x * shared * (2 * self.alpha * self.beta / self.nsize)
+        return F.cast(dx, values[1].dtype) if is_half(values[1].dtype) else dx
+
+    def nnvm_outputs(self) -> int:
+        """What is raised to the exponent is a hidden output there."""
+        return 2
+
+    @classmethod
+    def samples(cls) -> list[Sample]:
+        def normal(n: int, alpha: float = 1e-4, beta: float = 0.75, knorm: float = 2) -> Any:
+            def reference(x: Any) -> Any:
+                side, channels = (n - 1) // 2, x.shape[1]
+                sums = [np.square(x[:, max(c - side, 0) : c + side + 1]).sum(1) for c in range(channels)]
+                return x / (knorm + alpha / n * np.stack(sums, 1)) ** beta
+
+            return reference
+
+        given: dict[str, Any] = {"alpha": 1.5, "beta": 0.5, "knorm": 1}
+        return [
+            Sample([(2, 5, 2, 3)], normal(3), nsize=3),
+            Sample([(2, 5, 2)], normal(5, 1.5, 0.5, 1), nsize=5, **given),
+            Sample([(1, 3, 2, 2)], normal(9, 1.5, 0.5, 1), nsize=9, **given),
+            Sample([(1, 3, 2, 2)], normal(4, 1.5, 0.5, 1), nsize=4, **given),
+            Sample([(2, 3)], normal(1, 1.5, 0.5, 1), nsize=1, **given),
+            Sample([(0, 3, 2)], normal(3), nsize=3),
+        ]
+
+    @classmethod
+    def bad_samples(cls) -> list[Bad]:
+        return [
+            (((3,),), {"nsize": 3}, "LRN: data needs at least 2 axes (example, channel, …), got shape (3,)"),
+            (((1, 3, 2),), {"nsize": 0}, "LRN: attribute nsize takes an integer of at least 1, got 0"),
+        ]
 
 
 @register("hybrid.l2_normalization", "L2Normalization")

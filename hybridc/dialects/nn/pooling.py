@@ -18,7 +18,7 @@ from hybridc.errors import AttributeValueError, DTypeError, ShapeError
 LAYOUTS = ("NCDHW", "NCHW", "NCW", "NDHWC", "NHWC", "NWC")
 
 
-class Geometry(NamedTuple):
+class PoolingWindows(NamedTuple):
     """The windows of an image: see :mod:`hybridc.dialects.array.windows`. ``whole``: one window, which is the image."""
 
     axes: Shape
@@ -137,7 +137,7 @@ class Pooling(Composite):
             raise ShapeError(f"{self.title()}: layout={layout!r} does not fit data of shape {shape}")
         return tuple(i for i, axis in enumerate(layout) if axis in "DHW")
 
-    def geometry(self, shape: Shape) -> Geometry:
+    def geometry(self, shape: Shape) -> PoolingWindows:
         """The windows of an image of this shape."""
         axes = self.spatial(shape)
         n = len(axes)
@@ -146,7 +146,7 @@ class Pooling(Composite):
         if 0 in sizes:
             raise ShapeError(f"{self.title()}: data of shape {shape} has images without elements")
         if self.global_pool:
-            return Geometry(axes, sizes, sizes, sizes, zeros, ones, True)
+            return PoolingWindows(axes, sizes, sizes, sizes, zeros, ones, True)
         kernel, stride, pad = self.kernel_, self.stride or ones, self.pad or zeros
         if any(k > size + 2 * p for k, size, p in zip(kernel, sizes, pad, strict=True)):
             raise ShapeError(
@@ -157,7 +157,7 @@ class Pooling(Composite):
         # The distance to a window that does not exist does not matter; so large, no two could overlap.
         stride = tuple(max(s, k) if c == 1 else s for s, k, c in zip(stride, kernel, count, strict=True))
         whole = count == ones and pad == zeros and kernel == sizes
-        return Geometry(axes, sizes, kernel, stride, pad, count, whole)
+        return PoolingWindows(axes, sizes, kernel, stride, pad, count, whole)
 
     def windows_along(self, size: int, kernel: int, stride: int, pad: int) -> int:
         """The number of windows along an axis."""
@@ -174,7 +174,7 @@ class Pooling(Composite):
             made[axis] = count
         return shapes, [tuple(made)]
 
-    def averaged(self, F: Any, y: Any, found: Geometry) -> Any:
+    def averaged(self, F: Any, y: Any, found: PoolingWindows) -> Any:
         """The sums of windows divided by their numbers of elements."""
         counts: list[Any] = []
         number = 1
@@ -191,7 +191,7 @@ class Pooling(Composite):
             y = F.broadcast_div(y, counted)
         return y / number if number != 1 else y
 
-    def total(self, F: Any, x: Any, found: Geometry, power: int = 1) -> Any:
+    def total(self, F: Any, x: Any, found: PoolingWindows, power: int = 1) -> Any:
         """The sums of powers of the elements of windows, in the dtype in which sums are computed."""
         dtype = wide(np.dtype(x.dtype))
         if not found.whole:
@@ -201,6 +201,7 @@ class Pooling(Composite):
 
     def decompose(self, F: Any, *inputs: Any) -> Any:
         (x,) = inputs
+        self.infer_type([np.dtype(x.dtype)])
         found = self.geometry(x.shape)
         if self.pool_type == "max":
             return F.max(x, axis=found.axes, keepdims=True) if found.whole else F.window_max(x, **found.attrs)
@@ -211,7 +212,7 @@ class Pooling(Composite):
             y = F.sqrt(y) if self.p_value == 2 else F.cbrt(y)
         return F.cast(y, x.dtype) if is_half(x.dtype) else y
 
-    def spread(self, F: Any, dy: Any, x: Any, found: Geometry) -> Any:
+    def spread(self, F: Any, dy: Any, x: Any, found: PoolingWindows) -> Any:
         """What windows have, added to all their elements."""
         if found.whole:
             return F.broadcast_to(dy, shape=x.shape)
@@ -287,7 +288,7 @@ class PoolingV1(Pooling):
 
     # COMPAT(mxnet): a maximum leaves padding out, and the first of equal maxima has the gradient, as in Pooling; there
     # padding is 0, and all equal maxima have the gradient.
-    def averaged(self, F: Any, y: Any, found: Geometry) -> Any:
+    def averaged(self, F: Any, y: Any, found: PoolingWindows) -> Any:
         return y / math.prod(found.kernel)
 
     @classmethod

@@ -288,6 +288,7 @@ class AdaptiveAvgPooling2D(_OfImages):
 
     def decompose(self, F: Any, *inputs: Any) -> Any:
         (x,) = inputs
+        self.infer_type([np.dtype(x.dtype)])
         size, count = self.image(x.shape), self.output
         if all(n % c == 0 for n, c in zip(size, count, strict=True)):
             kernel = tuple(n // c for n, c in zip(size, count, strict=True))
@@ -337,6 +338,8 @@ class BilinearResize2D(_OfImages):
     the nearest even or odd one.
     """
 
+    INPUTS = ("data", "like")
+
     height: int = attribute(1, "height of the result (mode 'size')", low=1)
     width: int = attribute(1, "width of the result (mode 'size')", low=1)
     scale_height: float | None = attribute(None, "factor of the height (modes 'size' and 'odd_scale')")
@@ -370,6 +373,8 @@ class BilinearResize2D(_OfImages):
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         height, width = self.image(shapes[0])
         if self.mode == "like":
+            if len(shapes) != 2:
+                raise ShapeError("BilinearResize2D: mode='like' takes a second input, like")
             made = self.image(shapes[1], "like")
         else:
             made = (
@@ -381,6 +386,7 @@ class BilinearResize2D(_OfImages):
 
     def decompose(self, F: Any, *inputs: Any) -> Any:
         x = inputs[0]
+        self.infer_type([np.dtype(v.dtype) for v in inputs])
         count = self.infer_shape([v.shape for v in inputs])[1][0][2:]
         kind = "corners" if self.align_corners else "centers"
         return F.resample(x, axes=(2, 3), size=x.shape[2:], count=count, kind=kind)
@@ -501,9 +507,11 @@ class UpSampling(_OfImages):
 
     def decompose(self, F: Any, *inputs: Any) -> Any:
         (shape,) = self.infer_shape([x.shape for x in inputs])[1]
+        self.infer_type([np.dtype(x.dtype) for x in inputs])
         out = shape[2:]
         if self.sample_type == "bilinear":
-            return self.interpolated(F, *inputs, out)
+            image, weight = inputs
+            return self.interpolated(F, image, weight, out)
         made: list[Any] = []
         for x in inputs:
             factor, sizes = out[0] // x.shape[2], x.shape[2:]
@@ -531,6 +539,9 @@ class UpSampling(_OfImages):
         def twice(x: Any) -> Any:
             return larger(x)
 
+        def joined(x: Any, y: Any) -> Any:
+            return np.concatenate([larger(x), larger(y, 4)], 1)
+
         def bilinear(x: Any, weight: Any) -> Any:
             y = np.zeros((1, 2, 8, 10))
             for i, j in np.ndindex(3, 4):
@@ -547,7 +558,7 @@ class UpSampling(_OfImages):
         return [
             Sample([(2, 2, 2, 3)], twice, **nearest),
             Sample([(1, 1, 1, 2)], lambda x: larger(x, 3), scale=3, sample_type="nearest"),
-            Sample([(1, 2, 2, 2), (1, 1, 1, 1)], lambda x, y: np.concatenate([larger(x), larger(y, 4)], 1), **nearest),
+            Sample([(1, 2, 2, 2), (1, 1, 1, 1)], joined, **nearest),
             Sample([(1, 2, 2, 2), (1, 2, 4, 4)], lambda x, y: larger(x) + y, multi_input_mode="sum", **nearest),
             Sample([(1, 2, 3, 4), (2, 1, 4, 4)], bilinear, scale=2, sample_type="bilinear", num_filter=2),
             Sample([(1, 1, 2, 2), (1, 1, 5, 5)], odd, scale=3, sample_type="bilinear", num_filter=1),

@@ -441,7 +441,7 @@ class NativeBuilder(Builder):
         if math.prod(x.shape) == 0:
             return into
         spread = any(s != 1 and n > 1 for s, n in zip(step, x.shape, strict=True))
-        if spread or math.prod(into.shape) <= max(FEW, MOST * math.prod(x.shape)):
+        if spread or (not _is_computed(x) and math.prod(into.shape) <= max(FEW, MOST * math.prod(x.shape))):
             return self._spread(x, into, begin, step)
         made, low, size = x, list(begin), list(x.shape)
         ones = (1,) * len(into.shape)
@@ -481,6 +481,11 @@ class NativeBuilder(Builder):
         return self.generate(into.shape, into.dtype, element)
 
 
+def _is_computed(x: Tensor) -> bool:
+    """Whether loops compute an array, which can write their results into the inside of another."""
+    return isinstance(root(x.place[0]).owner, linalg.GenericOp)
+
+
 class _Places(ScalarBuilder):
     """A scalar builder whose affine reads become operands with indexing maps."""
 
@@ -500,7 +505,8 @@ class _Places(ScalarBuilder):
     def load(self, array: Any, *index: Any) -> Element:
         if array.number is not None:
             return self.constant(array.number, array.dtype)
-        array = self._leading(array, index)
+        if all(affine_index(i) is not None for i in index):
+            array = self._leading(array, index)
         value, axes = self.builder.narrow(array)
         filled = root(value).owner
         if isinstance(filled, linalg.FillOp):
