@@ -31,3 +31,6 @@ from hybridc.dialects.nn import dropout as dropout
 from hybridc.dialects.nn import loss_ops as loss_ops
 from hybridc.dialects.nn import normalization as normalization
 from hybridc.dialects.nn import softmax as softmax
+from hybridc.dialects.vision import box_nms as box_nms
+from hybridc.dialects.vision import boxes as boxes
+from hybridc.dialects.vision import multibox as multibox

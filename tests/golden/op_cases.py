@@ -172,9 +172,11 @@ def one_output(value):
 def all_cases():
     """Every case, by name."""
     from . import cases_array, cases_edges, cases_index, cases_math, cases_more, cases_nn, cases_reduce, cases_shape
+    from . import cases_vision
 
+    families = (cases_math, cases_reduce, cases_nn, cases_shape, cases_array, cases_index, cases_edges, cases_more)
     found = {}
-    for module in (cases_math, cases_reduce, cases_nn, cases_shape, cases_array, cases_index, cases_edges, cases_more):
+    for module in (*families, cases_vision):
         for case in module.CASES:
             if case.name in found:
                 raise ValueError(f"two cases are called {case.name!r}: give one a tag")

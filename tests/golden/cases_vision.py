@@ -1,0 +1,138 @@
+"""Operators for images and boxes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .op_cases import Cases, F, P, V
+
+CASES = Cases(tag="vision")
+add = CASES.add
+
+
+def boxes(seed, *shape, dtype="float32", span=1.0):
+    """Corners of boxes, some of which overlap."""
+    rng = np.random.RandomState(seed)
+    first = rng.uniform(0, 0.6, (*shape, 2))
+    return (span * np.concatenate([first, first + rng.uniform(0.05, 0.6, (*shape, 2))], -1)).astype(dtype)
+
+
+def scored(seed, *shape, classes=3, dtype="float32"):
+    """Rows (class, score, left, top, right, bottom)."""
+    rng = np.random.RandomState(seed + 100)
+    head = np.stack([rng.randint(0, classes, shape), rng.uniform(0, 1, shape)], -1)
+    return np.concatenate([head, boxes(seed, *shape)], -1).astype(dtype)
+
+
+# Boxes.
+IOU = "nd.contrib.box_iou"
+add(f"{IOU}(x, y)", x=boxes(1, 5), y=boxes(2, 4))
+add(f"{IOU}(x, y)", x=boxes(1, 2, 3), y=boxes(2, 2, 2))
+add(f"{IOU}(x, y, format='center')", x=boxes(1, 5), y=boxes(2, 4))
+add(f"{IOU}(x, y)", x=boxes(1, 5, dtype="float64"), y=boxes(2, 4, dtype="float64"), rtol=1e-7)
+add(f"{IOU}(x, y)", x=boxes(1, 5, dtype="float16"), y=boxes(2, 4, dtype="float16"), rtol=1e-2, atol=4e-3)
+add(f"{IOU}(x, y)", x=V(1, 1, 0, 0, 0, 0, 1, 1, shape=(2, 4)), y=V(0, 0, 1, 1, 0.5, 0.5, 0.5, 0.5, shape=(2, 4)))
+add(f"{IOU}(x, y)", x=F(4), y=F(2, 4), raises=True)
+add(f"{IOU}(x, y)", x=F(2, 5), y=F(2, 4), raises=True)
+
+NMS = "nd.contrib.box_nms"
+for attrs in [
+    "", ", overlap_thresh=0.1", ", overlap_thresh=0.8", ", valid_thresh=0.4", ", valid_thresh=2", ", topk=3", ", topk=0", ", topk=-3",
+    ", id_index=0", ", id_index=0, force_suppress=True", ", id_index=0, background_id=1", ", id_index=0, background_id=0, topk=4", ", background_id=1",
+    ", out_format='center'", ", in_format='center'", ", in_format='center', out_format='center', overlap_thresh=0.2",
+]:  # fmt: skip
+    add(f"{NMS}(x{attrs})", x=scored(3, 8))
+add(f"{NMS}(x, id_index=0, overlap_thresh=0.2)", x=scored(4, 2, 3, 7))
+add(f"{NMS}(x, coord_start=1, score_index=0)", x=scored(5, 2, 9)[..., 1:].copy())
+add(
+    f"{NMS}(x, coord_start=0, score_index=5, id_index=4)",
+    x=np.roll(scored(5, 2, 9), -2, -1)[..., [0, 1, 2, 3, 4, 5]].copy(),
+)
+add(f"{NMS}(x, overlap_thresh=0.3)", x=scored(6, 8, dtype="float64"))
+add(f"{NMS}(x, overlap_thresh=0.3)", x=scored(6, 8, dtype="float16"))
+add(f"{NMS}(x)", x=np.array([[0, 0.5, 0, 0, 1, 1], [0, 0.5, 2, 2, 3, 3], [0, 0.5, 0, 0, 1, 1]], "float32"), tag="ties")
+add(
+    f"{NMS}(x, out_format='center')",
+    x=np.array([[0, 0.5, -0.5, 0, 1, 1]], "float32"),
+    compat="MXNet leaves boxes whose first coordinate is negative in the other format",
+    want="np.array([[0, 0.5, 0.25, 0.5, 1.5, 1]])",
+)
+for attrs in ["score_index=2", "coord_start=3", "id_index=1", "id_index=7", "in_format='corners'"]:
+    add(f"{NMS}(x, {attrs})", x=F(2, 6), raises=True)
+add(f"{NMS}(x)", x=F(6), raises=True)
+add(f"{NMS}(x)", x=F(2, 4), raises=True)
+
+MATCH = "nd.contrib.bipartite_matching"
+for attrs in ["threshold=1e-12", "threshold=0.5", "threshold=0.5, is_ascend=True", "threshold=9.0"]:
+    add(f"{MATCH}(x, {attrs})", x=P(4, 3, lo=0.0, hi=1.0))
+    add(f"{MATCH}(x, {attrs})", x=P(2, 3, 5, lo=0.0, hi=1.0))
+add(
+    f"y = {MATCH}(x, threshold=0.1, topk=1); nd.concat(y[0], y[1], dim=0)",
+    x=V(0.5, 0.6, 0.1, 0.2, 0.3, 0.4, shape=(3, 2)),
+    compat="MXNet makes one pair more than topk",
+    want="np.array([1, -1, -1, -1, 0])",
+)
+add(f"{MATCH}(x, threshold=0.1)", x=F(3), raises=True)
+add(f"{MATCH}(x)", x=F(3, 2), raises=True)
+
+MEANS, STDS = V(0.0, 0.0, 0.1, -0.1), V(0.1, 0.1, 0.2, 0.3)
+add(
+    "nd.contrib.box_encode(s, m, a, r, mean, std)",
+    s=V(1, -1, 0, 0.6, 0.4, 1, shape=(2, 3)), m=V(0, 1, 1, 1, 0, 0, shape=(2, 3)), a=boxes(7, 2, 3), r=boxes(8, 2, 2),
+    mean=MEANS, std=STDS, rtol=1e-5,
+)  # fmt: skip
+add("nd.contrib.box_decode(x, a)", x=F(2, 3, 4), a=boxes(9, 1, 3))
+add("nd.contrib.box_decode(x, a, format='corner', clip=0.5)", x=F(2, 3, 4), a=boxes(9, 1, 3))
+add("nd.contrib.box_decode(x, a, std0=0.1, std1=0.2, std2=0.3, std3=0.4)", x=F(2, 3, 4), a=boxes(9, 1, 3))
+add(
+    "nd.contrib.box_decode(x, a, 0.1, 0.2, 0.3, 0.4, 0.2)",
+    x=F(1, 3, 4, dtype="float64"),
+    a=boxes(9, 1, 3, dtype="float64"),
+    rtol=1e-7,
+)
+add("nd.contrib.box_decode(x, a)", x=F(2, 3, 4), a=boxes(9, 1, 2), raises=True)
+
+# Single-shot detectors.
+PRIOR = "nd.contrib.MultiBoxPrior"
+for attrs in [
+    "", ", sizes=(0.5, 0.25), ratios=(1, 2, 0.5)", ", sizes=(0.5, 0.25), ratios=(2, 1)", ", sizes=[1.5], clip=True",
+    ", sizes=(0.5,), steps=(0.3, 0.2), offsets=(0.1, 0.7)", ", sizes=0.3, ratios=2",
+]:  # fmt: skip
+    add(f"{PRIOR}(x{attrs})", x=F(2, 3, 3, 5))
+    add(f"{PRIOR}(x{attrs})", x=F(1, 1, 1, 2))
+for attrs in ["steps=(0.3,)", "sizes=()", "ratios=()"]:
+    add(f"{PRIOR}(x, {attrs})", x=F(1, 3, 2, 2), raises=True)
+add(f"{PRIOR}(x)", x=F(3, 2, 2), raises=True)
+
+LABELS = np.full((3, 4, 5), -1, "float32")
+LABELS[0, :3, 0], LABELS[0, :3, 1:] = (2, 0, 1), boxes(10, 3)
+LABELS[1, :1, 0], LABELS[1, :1, 1:] = 1, boxes(11, 1)
+TARGET = "nd.contrib.MultiBoxTarget(a, y, p{})"
+for attrs in [
+    "", ", overlap_threshold=0.3", ", overlap_threshold=0.9", ", overlap_threshold=-1", ", ignore_label=-7", ", variances=(1, 1, 1, 1)",
+    ", negative_mining_ratio=1", ", negative_mining_ratio=2, overlap_threshold=0.4", ", negative_mining_ratio=0.5, minimum_negative_samples=3",
+    ", negative_mining_ratio=1, negative_mining_thresh=0.3, ignore_label=-3",
+]:  # fmt: skip
+    add(TARGET.format(attrs), a=boxes(12, 1, 16), y=LABELS, p=F(3, 4, 16), rtol=1e-4, atol=1e-5)
+add(TARGET.format(""), a=boxes(12, 1, 2), y=LABELS, p=F(3, 4, 2), rtol=1e-4, atol=1e-5, tag="fewer anchors than boxes")
+add(TARGET.format(""), a=boxes(12, 1, 4), y=LABELS[2:], p=F(1, 4, 4), tag="no boxes")
+add(
+    TARGET.format(", negative_mining_ratio=1, negative_mining_thresh=-1"),
+    a=boxes(12, 1, 4),
+    y=LABELS,
+    p=F(3, 4, 4),
+    raises=True,
+)
+add(TARGET.format(", variances=(1, 1)"), a=boxes(12, 1, 4), y=LABELS, p=F(3, 4, 4), raises=True)
+add(TARGET.format(""), a=boxes(12, 4), y=LABELS, p=F(3, 4, 4), raises=True)
+add(TARGET.format(""), a=boxes(12, 1, 4), y=LABELS, p=F(3, 4, 5), raises=True)
+add(TARGET.format(""), a=boxes(12, 1, 4), y=LABELS[..., :4].copy(), p=F(3, 4, 4), raises=True)
+
+DETECTION = "nd.contrib.MultiBoxDetection(p, x, a{})"
+for attrs in [
+    "", ", clip=False", ", threshold=0.6", ", background_id=1", ", nms_threshold=0.2", ", nms_threshold=0.2, force_suppress=True", ", nms_topk=3",
+    ", nms_topk=3, nms_threshold=1", ", nms_threshold=0", ", nms_topk=2, nms_threshold=0", ", variances=(1, 1, 1, 1)", ", threshold=3",
+]:  # fmt: skip
+    add(DETECTION.format(attrs), p=P(2, 3, 9, lo=0.0, hi=1.0), x=F(2, 36), a=boxes(13, 1, 9))
+add(DETECTION.format(""), p=P(2, 1, 9, lo=0.0, hi=1.0), x=F(2, 36), a=boxes(13, 1, 9), tag="one class")
+add(DETECTION.format(""), p=P(2, 3, 9), x=F(2, 32), a=boxes(13, 1, 9), raises=True)
