@@ -31,6 +31,8 @@ from hybridc.dialects.nn import dropout as dropout
 from hybridc.dialects.nn import loss_ops as loss_ops
 from hybridc.dialects.nn import normalization as normalization
 from hybridc.dialects.nn import softmax as softmax
+from hybridc.dialects.vision import bilinear as bilinear
 from hybridc.dialects.vision import box_nms as box_nms
 from hybridc.dialects.vision import boxes as boxes
 from hybridc.dialects.vision import multibox as multibox
+from hybridc.dialects.vision import roi as roi

@@ -202,7 +202,8 @@ class Operator(Interchange):
     @classmethod
     def title(cls) -> str:
         """The name that users know: ``FullyConnected`` for ``hybrid.fully_connected``."""
-        return next((a for a in cls.ALIASES if a[:1].isupper()), cls.NAME.rpartition(".")[2])
+        names = (alias.rpartition(".")[2] for alias in cls.ALIASES)
+        return next((name for name in names if name[:1].isupper()), cls.NAME.rpartition(".")[2])
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{k}={v!r}" for k, v in self.attrs.items() if v != self.ATTRIBUTES[k].default)

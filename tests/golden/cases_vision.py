@@ -136,3 +136,90 @@ for attrs in [
     add(DETECTION.format(attrs), p=P(2, 3, 9, lo=0.0, hi=1.0), x=F(2, 36), a=boxes(13, 1, 9))
 add(DETECTION.format(""), p=P(2, 1, 9, lo=0.0, hi=1.0), x=F(2, 36), a=boxes(13, 1, 9), tag="one class")
 add(DETECTION.format(""), p=P(2, 3, 9), x=F(2, 32), a=boxes(13, 1, 9), raises=True)
+
+
+# Regions of interest.
+ROIS = V(0, 0, 0, 3, 3, 1, 2, 1, 6, 9, 0, -3, -3, -1, -1, 0, 20, 20, 30, 30, 1, -2, 1, 3, 2, shape=(5, 5))
+PIXELS = ROIS[:, 1:] * 4 + V(1, 2, 3, 1)
+SCALED = np.concatenate([ROIS[:, :1], PIXELS], 1)
+POOL = "nd.ROIPooling(x, r, pooled_size={}, spatial_scale={})"
+for size, scale in [((2, 2), 1.0), ((2, 3), 0.7), ((3, 1), 0.25), ((7, 7), 1.0)]:
+    add(POOL.format(size, scale), x=F(2, 3, 5, 7), r=SCALED if scale < 0.5 else ROIS, grad=("x",))
+add(POOL.format((2, 2), 1.0), x=F(2, 3, 5, 7, dtype="float64"), r=ROIS.astype("float64"))
+add(POOL.format((2, 2), 1.0), x=F(2, 3, 5, 7, dtype="float16"), r=ROIS.astype("float16"))
+add(POOL.format((2, 2), 1.0), x=F(1, 1, 1, 1), r=ROIS[:1])
+add(POOL.format((2, 2), 1.0), x=F(1, 1, 4, 4, lo=-2.0, hi=-1.0), r=V(0, 2.5, 1.5, 3.49, 0.5, shape=(1, 5)), grad=False)
+for code in [POOL.format((2, 2), 2), POOL.format(2, 1.0), POOL.format((0, 2), 1.0)]:
+    add(code, x=F(1, 1, 4, 4), r=ROIS[:1], raises=True)
+add(POOL.format((2, 2), 1.0), x=F(1, 1, 4, 4), r=F(2, 4), raises=True)
+
+ALIGN = "nd.contrib.ROIAlign(x, r, (2, 3), {}{})"
+for attrs in [
+    "",
+    ", sample_ratio=2",
+    ", sample_ratio=1",
+    ", sample_ratio=3, position_sensitive=True",
+    ", position_sensitive=True",
+]:
+    add(ALIGN.format(1.0, attrs), x=F(2, 6, 5, 7), r=ROIS)
+    add(ALIGN.format(0.25, attrs), x=F(2, 6, 5, 7), r=SCALED)
+for attrs in [
+    ", aligned=True",
+    ", aligned=True, sample_ratio=2",
+    ", aligned=True, sample_ratio=2, position_sensitive=True",
+]:
+    add(ALIGN.format(0.25, attrs), x=F(2, 6, 5, 7), r=SCALED)
+    add(ALIGN.format(0.25, attrs), x=F(2, 6, 5, 7, dtype="float64"), r=SCALED.astype("float64"), rtol=1e-7, atol=1e-7)
+add(
+    ALIGN.format(0.25, ", sample_ratio=2"),
+    x=F(2, 6, 5, 7, dtype="float16"),
+    r=SCALED.astype("float16"),
+    rtol=2e-2,
+    atol=1e-2,
+)
+add(ALIGN.format(0.25, ", sample_ratio=2"), x=F(2, 6, 1, 1), r=SCALED)
+add(
+    "nd.contrib.ROIAlign(x, r, (1, 1), 1.0, sample_ratio=1)",
+    x=V(1, 2, 3, 4, shape=(1, 1, 2, 2)),
+    r=V(-1, 0, 0, 1, 1, 0, 0, 0, 1, 1, shape=(2, 5)),
+    compat="MXNet leaves most of the result of a region without an image as it was in memory",
+    want="np.array([0, 2.5]).reshape(2, 1, 1, 1)",
+)
+add(ALIGN.format(1.0, ""), x=F(2, 6, 5, 7), r=F(2, 4), raises=True)
+add(ALIGN.format(1.0, ", position_sensitive=True"), x=F(2, 5, 5, 7), r=ROIS, raises=True)
+
+# Samplers.
+add("nd.BilinearSampler(x, g)", x=F(2, 3, 5, 7), g=F(2, 2, 3, 4, lo=-1.3, hi=1.3), rtol=1e-4, atol=1e-5)
+add("nd.BilinearSampler(x, g)", x=F(2, 3, 5, 7), g=F(2, 2, 3, 4, lo=-9, hi=9))
+add("nd.BilinearSampler(x, g)", x=F(1, 2, 1, 3), g=F(1, 2, 3, 4, lo=-1.3, hi=1.3), rtol=1e-4, atol=1e-5)
+add("nd.BilinearSampler(x, g)", x=F(1, 1, 3, 3), g=V(-1, 1, 0, 1, -1, -1, 0, 1, shape=(1, 2, 2, 2)), grad=("x",))
+add("nd.BilinearSampler(x, g)", x=F(2, 3, 5, 7, dtype="float64"), g=F(2, 2, 3, 4, lo=-1.3, hi=1.3, dtype="float64"))
+add(
+    "nd.BilinearSampler(x, g)",
+    x=F(1, 2, 4, 4, dtype="float16"),
+    g=F(1, 2, 2, 2, dtype="float16", lo=-1, hi=1),
+    rtol=3e-2,
+    atol=2e-2,
+    grad=False,
+)
+add("nd.BilinearSampler(x, g)", x=F(2, 3, 5, 7), g=F(2, 3, 3, 4), raises=True)
+add("nd.BilinearSampler(x, g)", x=F(2, 3, 5, 7), g=F(1, 2, 3, 4), raises=True)
+add("nd.GridGenerator(x, transform_type='affine', target_shape=(2, 3))", x=F(2, 6))
+add("nd.GridGenerator(x, 'affine', (4, 2))", x=F(1, 6))
+add("nd.GridGenerator(x, transform_type='warp')", x=F(2, 2, 3, 4))
+add(
+    "nd.GridGenerator(x, 'affine', (1, 1))",
+    x=V(1, 2, 3, 4, 5, 6, shape=(1, 6)),
+    compat="MXNet divides by 0 where the grid has one row or column",
+    want="np.array([3, 6]).reshape(1, 2, 1, 1)",
+)
+add("nd.GridGenerator(x, 'affine')", x=F(2, 6), raises=True)
+add("nd.GridGenerator(x, 'warp')", x=F(2, 3, 2, 2), raises=True)
+add("nd.GridGenerator(x, 'wrap')", x=F(2, 2, 2, 2), raises=True)
+MAPS = F(2, 6, lo=-0.8, hi=0.8)
+TRANSFORM = "nd.SpatialTransformer(x, t, target_shape={}, transform_type='affine', sampler_type='bilinear')"
+add(TRANSFORM.format((3, 4)), x=F(2, 3, 5, 7), t=MAPS, rtol=1e-4, atol=1e-5)
+add(TRANSFORM.format((6, 2)), x=F(2, 1, 2, 2, dtype="float64"), t=F(2, 6, lo=-0.8, hi=0.8, dtype="float64"))
+add(TRANSFORM.format((0, 0)), x=F(2, 3, 5, 7), t=MAPS, raises=True)
+add(TRANSFORM.format((3, 4)), x=F(2, 3, 5, 7), t=F(1, 6), raises=True)
+add("nd.SpatialTransformer(x, t, target_shape=(2, 2), sampler_type='bilinear')", x=F(2, 3, 5, 7), t=MAPS, raises=True)

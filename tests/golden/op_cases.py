@@ -171,8 +171,17 @@ def one_output(value):
 
 def all_cases():
     """Every case, by name."""
-    from . import cases_array, cases_edges, cases_index, cases_math, cases_more, cases_nn, cases_reduce, cases_shape
-    from . import cases_vision
+    from . import (
+        cases_array,
+        cases_edges,
+        cases_index,
+        cases_math,
+        cases_more,
+        cases_nn,
+        cases_reduce,
+        cases_shape,
+        cases_vision,
+    )
 
     families = (cases_math, cases_reduce, cases_nn, cases_shape, cases_array, cases_index, cases_edges, cases_more)
     found = {}

@@ -11,7 +11,7 @@ from hybridc.dialects.movement import NUMPY_MOVES
 from hybridc.dialects.operator import Bad, Movement, Opaque, Sample, attribute, no_gradient, register
 from hybridc.dialects.operator_attribute import DType, Floats, Shape
 from hybridc.dialects.vision.box_nms import areas, intersections
-from hybridc.dialects.vision.rules import always, require_float
+from hybridc.dialects.vision.rules import always, require_float, require_shape
 from hybridc.dtypes import wide
 from hybridc.errors import AttributeValueError, ShapeError
 
@@ -126,13 +126,6 @@ def require_variances(title: str, variances: Floats) -> None:
     """Raise unless there is one for each number of a box."""
     if len(variances) != 4:
         raise AttributeValueError(f"{title}: variances must have four numbers, got {variances}")
-
-
-def require_shape(title: str, name: str, shape: Shape, wanted: Sequence[int | str]) -> None:
-    """Raise unless the known sizes of a shape are those that are wanted; a word stands for any size."""
-    fits = (isinstance(w, str) or n in (w, -1) or w == -1 for n, w in zip(shape, wanted, strict=False))
-    if len(shape) != len(wanted) or not all(fits):
-        raise ShapeError(f"{title}: {name} must have shape ({', '.join(map(str, wanted))}), got {shape}")
 
 
 @register("hybrid.multi_box_target", "contrib.MultiBoxTarget", "_contrib_MultiBoxTarget")

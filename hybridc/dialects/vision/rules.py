@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from hybridc.dialects.operator import Composite, Operator
-from hybridc.dialects.operator_attribute import DType
+from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.dtypes import is_float
-from hybridc.errors import DTypeError
+from hybridc.errors import DTypeError, ShapeError
 
 
 def require_float(op: Operator, dtypes: Sequence[DType]) -> None:
@@ -17,6 +17,13 @@ def require_float(op: Operator, dtypes: Sequence[DType]) -> None:
     if not is_float(dtypes[0]):
         names = " and ".join(op.input_names()[: len(dtypes)])
         raise DTypeError(f"{op.title()}: {names} must be floating-point, got {dtypes[0]}; use .astype('float32')")
+
+
+def require_shape(title: str, name: str, shape: Shape, wanted: Sequence[int | str]) -> None:
+    """Raise unless the known sizes of a shape are those that are wanted; a word stands for any size."""
+    fits = (isinstance(w, str) or n in (w, -1) or w == -1 for n, w in zip(shape, wanted, strict=False))
+    if len(shape) != len(wanted) or not all(fits):
+        raise ShapeError(f"{title}: {name} must have shape ({', '.join(map(str, wanted))}), got {shape}")
 
 
 class CheckedComposite(Composite):
