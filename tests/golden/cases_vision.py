@@ -223,3 +223,89 @@ add(TRANSFORM.format((6, 2)), x=F(2, 1, 2, 2, dtype="float64"), t=F(2, 6, lo=-0.
 add(TRANSFORM.format((0, 0)), x=F(2, 3, 5, 7), t=MAPS, raises=True)
 add(TRANSFORM.format((3, 4)), x=F(2, 3, 5, 7), t=F(1, 6), raises=True)
 add("nd.SpatialTransformer(x, t, target_shape=(2, 2), sampler_type='bilinear')", x=F(2, 3, 5, 7), t=MAPS, raises=True)
+
+
+# Images.
+def image(seed, *shape):
+    """Bytes."""
+    return np.random.RandomState(seed).randint(0, 256, shape).astype("uint8")
+
+
+PHOTO, PHOTOS = image(1, 5, 7, 3), image(2, 2, 4, 6, 3)
+for photo in (PHOTO, PHOTOS, PHOTO[..., :1].copy(), image(3, 1, 1, 3)):
+    add("nd.image.to_tensor(x)", x=photo)
+for dtype in ["int8", "int32", "float32", "float64"]:
+    add("nd.image.to_tensor(x)", x=PHOTO.astype(dtype), grad=False)
+add("nd.image.to_tensor(x)", x=F(4, 3), raises=True)
+add("nd.image.normalize(x, mean=(0.1, 0.2, 0.3), std=(0.5, 0.6, 0.7))", x=F(3, 4, 5))
+add("nd.image.normalize(x, (0.1, 0.2, 0.3), (0.5, 0.6, 0.7))", x=F(2, 3, 4, 5, dtype="float64"), rtol=1e-6, atol=1e-7)
+add("nd.image.normalize(x, mean=0.5, std=2)", x=F(2, 1, 2, 2))
+add("nd.image.normalize(x, mean=0.5, std=(1, 2, 3))", x=F(3, 2, 2, dtype="float16"))
+add("nd.image.normalize(x, mean=(0.5, 1), std=1)", x=F(3, 2, 2), raises=True)
+add("nd.image.normalize(x, mean=0.5, std=1)", x=F(3, 2), raises=True)
+add("nd.image.normalize(x)", x=F(3, 2, 2), compat="MXNet's defaults are for four channels, which it refuses", want="x")
+add("nd.image.normalize(x, mean=1)", x=PHOTO.transpose(2, 0, 1), compat="MXNet divides whole numbers", raises=True)
+add("nd.image.crop(x, 1, 2, 3, 2)", x=PHOTO)
+add("nd.image.crop(x, x=0, y=1, width=6, height=3)", x=PHOTOS)
+add("nd.image.crop(x, 1, 0, 2, 2)", x=F(3, 4, 3))
+add("nd.image.crop(x, 0, 0, 4, 3)", x=F(3, 4, 1, dtype="float64"))
+for part in ["3, 1, 2, 2", "0, 3, 1, 1", "0, 0, 0, 2"]:
+    add(f"nd.image.crop(x, {part})", x=F(3, 4, 2), raises=True)
+add("nd.image.crop(x, -1, 0, 2, 2)", x=F(3, 4, 2), raises=True, compat="MXNet reads before its memory")
+add("nd.image.flip_left_right(x)", x=PHOTOS[0])
+add("nd.image.flip_left_right(x)", x=F(4, 6, 1), no_grad="MXNet's gradient is not flipped")
+add("nd.image.flip_top_bottom(x)", x=PHOTOS[0])
+add("nd.image.flip_top_bottom(x)", x=PHOTO, compat="MXNet leaves the middle row out", want="x[::-1]")
+add("nd.image.flip_top_bottom(x)", x=F(4, 3, 1, dtype="float16"), grad=False)
+add("nd.image.flip_left_right(x)", x=PHOTOS, compat="MXNet takes one image only", want="x[:, :, ::-1]")
+add("nd.image.flip_left_right(x)", x=F(4, 3), raises=True)
+for size in ["(3, 4)", "(11, 8)", "4", "[5]", "(3, 2)", "(7, 5)"]:
+    for interp in [0, 1]:
+        add(f"nd.image.resize(x, {size}, interp={interp})", x=PHOTO)
+    for interp in range(5):
+        add(f"nd.image.resize(x, {size}, interp={interp})", x=F(5, 7, 2), grad=False, rtol=1e-4, atol=1e-5)
+for interp in range(5):
+    add(f"nd.image.resize(x, (3, 2), interp={interp})", x=PHOTOS)
+    add(f"nd.image.resize(x, (9, 5), interp={interp})", x=PHOTOS)
+    add(f"nd.image.resize(x, (3, 4), interp={interp})", x=image(4, 1, 1, 3))
+    add(f"nd.image.resize(x, (6, 4), interp={interp})", x=F(5, 7, 1, dtype="float64"), grad=False, rtol=1e-5, atol=1e-5)
+add("nd.image.resize(x, 3, keep_ratio=True)", x=PHOTO)
+add("nd.image.resize(x, 3, True)", x=image(5, 20, 13, 3))
+add("nd.image.resize(x, (4, 2), keep_ratio=True, interp=0)", x=PHOTO.astype("int32"))
+for attrs in ["", ", 0", ", (1, 2, 3)", ", 3, interp=9"]:
+    add(f"nd.image.resize(x{attrs})", x=PHOTO, raises=True)
+add("nd.image.resize(x, 3)", x=F(4, 4), raises=True)
+
+for code in ["random_brightness(x, 1.5, 1.5)", "random_brightness(x, 0.3, 0.3)", "random_contrast(x, 1.5, 1.5)", "random_contrast(x, 0.3, 0.3)",
+             "adjust_lighting(x, (0.1, 0.2, -0.3))", "random_lighting(x, 0)"]:  # fmt: skip
+    add(f"nd.image.{code}", x=PHOTO)
+    add(f"nd.image.{code}", x=PHOTO.astype("float32"), grad=False, rtol=1e-4, atol=1e-4)
+add("nd.image.random_brightness(x, 1.5, 1.5)", x=F(3, 4, 3))
+add("nd.image.random_contrast(x, 1.5, 1.5)", x=PHOTO[..., :1].copy())
+GRAY = "(np.array([0.299, 0.587, 0.114]) * x).sum(2, keepdims=True)"
+add(
+    "nd.image.random_saturation(x, 0.5, 0.5)",
+    x=PHOTO.astype("float32"), compat="MXNet takes the blue channel alone for the lightness", want=f"0.5 * x + 0.5 * {GRAY}", rtol=1e-4,
+)  # fmt: skip
+for turn in [0.1, 0.4, 1.3]:
+    add(f"nd.image.random_hue(x, {turn}, {turn})", x=PHOTO.astype("float32"), grad=False, rtol=1e-4, atol=1e-2)
+LEAVES = "MXNet leaves the result as it was in memory"
+for code in ["random_hue(x, 0.1, 0.1)", "adjust_lighting(x, (1, 2, 3))", "random_color_jitter(x, 0, 0, 0, 0)"]:
+    add(f"nd.image.{code}", x=PHOTO[..., :1].copy(), compat=LEAVES, want="x")
+for code in ["random_brightness(x, -1, 1)", "random_brightness(x, 1)", "random_color_jitter(x, 0, 0, 0)"]:
+    add(f"nd.image.{code}", x=PHOTO, raises=True)
+for code in ["random_brightness(x, 1, 1)", "random_contrast(x, 1, 1)", "random_hue(x, 0, 0)", "random_lighting(x)"]:
+    add(f"nd.image.{code}", x=PHOTOS, raises=True)
+    add(f"nd.image.{code}", x=image(6, 2, 2, 4), raises=True)
+
+for attrs in [
+    "h_w=(2, 2)",
+    "h_w=(2, 3), offset=(1, 2)",
+    "h_w=(2, 2), center_crop=True",
+    "h_w=(3, 2), center_crop=True, offset=(9, 9)",
+]:
+    add(f"nd.Crop(x, {attrs})", x=F(2, 3, 5, 6))
+add("nd.Crop(x, y, offset=(1, 0))", x=F(1, 2, 4, 4), y=F(1, 3, 2, 3), grad=("x",))
+add("nd.Crop(x, y, num_args=2, center_crop=True)", x=F(1, 2, 5, 4), y=F(1, 3, 2, 3), grad=("x",))
+for attrs in ["h_w=(7, 2)", "h_w=(2, 2), offset=(4, 0)", "h_w=(0, 0)"]:
+    add(f"nd.Crop(x, {attrs})", x=F(2, 3, 5, 6), raises=True)
