@@ -15,6 +15,7 @@ from hybridc.dialects.array import sequence as sequence
 from hybridc.dialects.array import shape as shape
 from hybridc.dialects.array import slicing as slicing
 from hybridc.dialects.array import sorting as sorting
+from hybridc.dialects.math import affine_contraction as affine_contraction
 from hybridc.dialects.math import contraction as contraction
 from hybridc.dialects.math import elementwise as elementwise
 from hybridc.dialects.math import linalg_ops as linalg_ops
@@ -27,6 +28,7 @@ from hybridc.dialects.math import unary as unary
 from hybridc.dialects.nn import activation as activation
 from hybridc.dialects.nn import batch_norm as batch_norm
 from hybridc.dialects.nn import contrib_ops as contrib_ops
+from hybridc.dialects.nn import convolution as convolution
 from hybridc.dialects.nn import dropout as dropout
 from hybridc.dialects.nn import loss_ops as loss_ops
 from hybridc.dialects.nn import normalization as normalization

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hybridc.dialects import checked, operator_registry
+from hybridc.dialects.affine_index import Place
 from hybridc.dialects.array.shape_rules import broadcast_shapes, filled_shapes, reduced_axes, reduced_shape
 from hybridc.dialects.derived import evaluate_decomposed, inferred_shapes
 from hybridc.dialects.handwritten import ArraySpec, Kernel
@@ -495,10 +496,13 @@ class Reduction(AxisRules):
 
 
 class Contraction(Operator):
-    """A sum of products over a shared axis: ``matmul`` is the only primitive one, the others decompose into it."""
+    """A sum of products: ``matmul`` and ``contract`` are the primitive ones, the others decompose into them."""
 
-    def loops(self, rank: int) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-        """For inputs of ``rank`` axes: the loops that index lhs, rhs and the result; others are reduced."""
+    def loops(self, rank: int) -> tuple[tuple[Place, ...], tuple[Place, ...], tuple[int, ...]]:
+        """For inputs of ``rank`` axes: the loops that index lhs, rhs and the result; others are reduced.
+
+        An operand may be read at an affine sum of loops along an axis, if each loop is alone along some other axis.
+        """
         raise MXNetError(f"{self.title()} does not define loops")
 
 

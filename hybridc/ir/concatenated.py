@@ -7,7 +7,7 @@ results of kernels are strided, as views are that kernels are given (:func:`stri
 from __future__ import annotations
 
 import math
-from collections.abc import MutableMapping
+from collections.abc import MutableMapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -110,43 +110,55 @@ def reshaped_strides(shape: Shape, strides: Shape, wanted: Shape) -> Shape | Non
 
 @dataclass(frozen=True)
 class MovedArrays:
-    """The views that the calls in a function are given, and the results that are parts of greater arrays.
+    """The calls in a function, with the views that they are given and the results that are parts of greater arrays.
 
-    Of each the kernel, the number among its arguments and then its results, and the value.
+    Of each call the kernel; of each array the number among the call's arguments and then its results, and the value.
     """
 
-    views: list[tuple[str, int, SSAValue]]
-    parts: list[tuple[str, int, SSAValue]]
+    calls: Sequence[tuple[str, Sequence[tuple[int, SSAValue]], Sequence[tuple[int, SSAValue]]]]
 
     @classmethod
     def of(cls, function: func.FuncOp) -> MovedArrays:
         """Those of a function."""
         calls = [op for op in function.body.block.ops if isinstance(op, func.CallOp)]
-        given = [(op.callee.string_value(), i, v) for op in calls for i, v in enumerate(op.arguments)]
-        made = [(op.callee.string_value(), i, v) for op in calls for i, v in enumerate(op.results, len(op.arguments))]
-        return cls([g for g in given if _is_moved(g[2])], [m for m in made if part_of(m[2]) is not None])
+        found = [
+            (
+                op.callee.string_value(),
+                [(i, v) for i, v in enumerate(op.arguments) if _is_moved(v)],
+                [(i, v) for i, v in enumerate(op.results, len(op.arguments)) if part_of(v) is not None],
+            )
+            for op in calls
+        ]
+        return cls(found)
 
 
 def strided_arrays(
     module: ModuleOp, known: MutableMapping[func.FuncOp, MovedArrays] | None = None
-) -> dict[str, set[int]]:
-    """For each kernel the numbers of its arguments, then its results, that are strided in some call.
+) -> dict[str, list[dict[int, Shape]]]:
+    """For each kernel its calls: the strides of arguments, by number, then of results, that are not contiguous.
 
-    ``known`` are the moved arrays of functions whose sizes may be others now.
+    Kernels of which no call has any are left out. ``known`` are the moved arrays of functions whose sizes may be others
+    now.
     """
     known = {} if known is None else known
-    found: dict[str, set[int]] = {}
+    found: dict[str, list[dict[int, Shape]]] = {}
     for function in functions(module):
         if function.sym_visibility is not None:
             continue
         if function not in known:
             known[function] = MovedArrays.of(function)
-        moved = known[function]
-        placed = [(*view, _strides(view[2])) for view in moved.views]
-        placed += [(*part, strides_in_whole(part[2])) for part in moved.parts]
-        for name, number, value, strides in placed:
-            if strides != row_major(shape_of(value)):
-                found.setdefault(name, set()).add(number)
+        for name, views, parts in known[function].calls:
+            placed = [(i, value, _strides(value)) for i, value in views]
+            placed += [(i, value, _part_strides(value)) for i, value in parts]
+            strides = {i: given for i, value, given in placed if given != row_major(shape_of(value))}
+            found.setdefault(name, []).append(strides)
+    return {name: calls for name, calls in found.items() if any(calls)}
+
+
+def _part_strides(value: SSAValue) -> Shape:
+    """The strides of a part of a greater array."""
+    found = strides_in_whole(value)
+    assert found is not None, "a part is made where it is"
     return found
 
 

@@ -97,10 +97,9 @@ def contraction_of(kernel: Kernel, strides: Sequence[Strides] | None = None) -> 
     values = [*kernel.arguments, *kernel.results]
     steps = [row_major(shape_of(v)) for v in values] if strides is None else strides
     of = dict(zip(values, steps, strict=True))
-    places = [dict(zip(r.axes, of[r.value], strict=True)) for r in kernel_op.reads]
+    places = [r.along(of[r.value]) for r in kernel_op.reads]
     places.append(dict(zip(kernel_op.axes, of[kernel_op.result], strict=True)))
-    sizes = {a: n for r in kernel_op.reads for a, n in zip(r.axes, shape_of(r.value), strict=True)}
-    return ContractionLoops(*loops_of(sizes, places), kernel_op.op)
+    return ContractionLoops(*loops_of(kernel_op.extents, places), kernel_op.op)
 
 
 def loops_of(
@@ -199,7 +198,7 @@ def matrices_of_loops(kept: Sequence[Loop], summed: Sequence[Loop]) -> Matrices 
     if along.kind == BATCH:
         return None
     swapped = along.kind == ROW
-    across = max(columns if swapped else rows, key=lambda x: x.size, default=Loop(1, 0, 0, 0))
+    across = max(columns if swapped else rows, key=lambda x: (x.size, -abs(x.steps[2])), default=Loop(1, 0, 0, 0))
     inner = max(summed, key=_inner, default=Loop(1, 0, 0, None))
     left, right = (1, 0) if swapped else (0, 1)
     around = tuple(loop for loop in kept if loop is not across and loop is not along)

@@ -12,7 +12,7 @@ in the same order, where a loop nest reads what others make (:mod:`hybridc.ir.gr
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -24,6 +24,7 @@ from xdsl.dialects.linalg import ops as linalg
 from xdsl.dialects.linalg.attrs import IteratorType
 from xdsl.ir import Block, Operation, SSAValue
 
+from hybridc.dialects.affine_index import AffineIndex
 from hybridc.dialects.mlir.hybrid import locations_of
 from hybridc.dialects.mlir.integer_array import integers_of
 from hybridc.dtypes import STORED, is_float
@@ -31,7 +32,6 @@ from hybridc.errors import UnsupportedError
 from hybridc.ground.cached import cached_property
 from hybridc.ground.location import Location
 from hybridc.ir.structured import (
-    AffineIndex,
     Shape,
     affine_operands,
     dtype_of,
@@ -56,6 +56,16 @@ class Read:
     value: SSAValue
     axes: Axes
     index: tuple[AffineIndex, ...] = ()
+
+    def along(self, strides: Sequence[int]) -> dict[int, int]:
+        """The stride along each axis, given those of the value's dimensions."""
+        if not self.index:
+            return dict(zip(self.axes, strides, strict=True))
+        found = dict.fromkeys(self.axes, 0)
+        for each, stride in zip(self.index, strides, strict=True):
+            for axis, factor in each.terms:
+                found[axis] += factor * stride
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,6 +103,12 @@ class KernelOp:
     def sizes(self) -> Shape:
         """The trip counts of its loops."""
         return loop_sizes(self.op, places_of(self.op))
+
+    @property
+    def extents(self) -> dict[int, int]:
+        """The trip count along each axis: each is, alone, the index along a dimension of the result or of a read."""
+        plain = {a: n for r in self.reads if not r.index for a, n in zip(r.axes, shape_of(r.value), strict=True)}
+        return plain | dict(zip(self.axes, shape_of(self.result), strict=True))
 
     @property
     def flops(self) -> int:

@@ -8,8 +8,8 @@ of its result; without them an integer type is signed.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, cast
+from collections.abc import Sequence
+from typing import Any, cast
 
 import numpy as np
 from xdsl.dialects import func, tensor
@@ -40,6 +40,7 @@ from xdsl.ir.affine import (
 from xdsl.traits import SymbolTable
 
 from hybridc.dialects import operator_registry
+from hybridc.dialects.affine_index import AffineIndex
 from hybridc.dialects.error_context import defined, raise_in_context
 from hybridc.dialects.handwritten import RETURNED, ArraySpec, Kernel
 from hybridc.dialects.mlir import hybrid
@@ -131,25 +132,6 @@ def function_called(call: func.CallOp) -> func.FuncOp:
     found = SymbolTable.lookup_symbol(call, call.callee)
     assert isinstance(found, func.FuncOp)
     return found
-
-
-class AffineIndex(NamedTuple):
-    """An affine index: the sum of loops, or of axes, times factors, and an offset."""
-
-    terms: tuple[tuple[int, int], ...]
-    offset: int = 0
-
-    def renamed(self, names: Callable[[int], int]) -> AffineIndex:
-        """The same with renumbered loops."""
-        return AffineIndex(tuple((names(i), factor) for i, factor in self.terms), self.offset)
-
-    def ends(self, sizes: Sequence[int]) -> tuple[int, int]:
-        """The least and the greatest index, given the loops' trip counts."""
-        low = self.offset + sum(factor * (sizes[i] - 1) for i, factor in self.terms if factor < 0)
-        return low, self.offset + sum(factor * (sizes[i] - 1) for i, factor in self.terms if factor > 0)
-
-
-Place = int | AffineIndex  # the index along a dimension: a loop, or an affine sum
 
 
 def places_of(op: linalg.GenericOp | linalg.MatmulOp) -> tuple[tuple[int, ...], ...]:

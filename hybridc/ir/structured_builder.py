@@ -51,6 +51,7 @@ from xdsl.dialects.linalg.attrs import IteratorTypeAttr
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
+from hybridc.dialects.affine_index import Place
 from hybridc.dialects.mlir.arith import Arith
 from hybridc.dialects.mlir.integer_array import integer_array
 from hybridc.dialects.mlir.tensor import ExpandShapeOp
@@ -60,7 +61,7 @@ from hybridc.dtypes import FLOAT16, FLOAT32, STORED, computed, is_float, wide
 from hybridc.errors import UnsupportedError
 from hybridc.ground.sizes import is_size
 from hybridc.ir.kernel import neutral
-from hybridc.ir.structured import Place, element_dtype, note_dtype
+from hybridc.ir.structured import element_dtype, note_dtype
 
 # --- scalar bodies ----------------------------------------------------------------------------------------------------
 

@@ -173,6 +173,7 @@ def all_cases():
     """Every case, by name."""
     from . import (
         cases_array,
+        cases_conv,
         cases_edges,
         cases_index,
         cases_math,
@@ -183,9 +184,9 @@ def all_cases():
         cases_vision,
     )
 
-    families = (cases_math, cases_reduce, cases_nn, cases_shape, cases_array, cases_index, cases_edges, cases_more)
     found = {}
-    for module in (*families, cases_vision):
+    families = (cases_math, cases_reduce, cases_nn, cases_shape, cases_array, cases_index, cases_edges, cases_more)
+    for module in (*families, cases_conv, cases_vision):
         for case in module.CASES:
             if case.name in found:
                 raise ValueError(f"two cases are called {case.name!r}: give one a tag")

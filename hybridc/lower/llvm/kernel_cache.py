@@ -107,10 +107,9 @@ class KernelCache(AnalysedKernels):
             else self._loops_of(kernel, frozenset(strided), ()).inplace_pairs
         )
 
-    def memory(self, kernel: Kernel, strided: Sequence[int]) -> tuple[int, list[int]]:
+    def memory(self, kernel: Kernel, strides: Mapping[int, Strides]) -> tuple[int, list[int]]:
         """Bytes of scratch of all threads, and of each buffer that they share."""
-        values = [*kernel.arguments, *kernel.results]
-        made = self.of(kernel, {i: row_major(shape_of(values[i])) for i in strided})
+        made = self.of(kernel, strides)
         return made.scratch_of(self.threads), made.locals
 
 
@@ -120,8 +119,7 @@ def _tile_facts(kernel: Kernel, tile: Shape) -> list[Any]:
     for nest, grid in zip(kernel.nests, kernel.grid, strict=True):
         rank = len(nest.domain)
         found.append([n for a, n in enumerate(nest.domain) if a not in grid])
-        reads = [r for kernel_op in nest.ops for r in kernel_op.reads]
-        found.append([n for r in reads for a, n in zip(r.axes, shape_of(r.value), strict=True) if a >= rank])
+        found.append([n for kernel_op in nest.ops for a, n in kernel_op.extents.items() if a >= rank])
     for op in kernel.function.body.walk():
         found += (*op.properties.values(), *op.attributes.values())
         if isinstance(op, linalg.IndexOp):

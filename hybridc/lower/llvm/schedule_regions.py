@@ -14,10 +14,11 @@ from xdsl.passes import ModulePass
 
 from hybridc.dialects.mlir.hybrid_rt import aligned
 from hybridc.ground.location import Location
+from hybridc.ground.sizes import row_major
 from hybridc.ir.concatenated import MovedArrays, strided_arrays
 from hybridc.ir.kernel import Kernel
 from hybridc.ir.planned import Strides
-from hybridc.ir.structured import is_host, kernels
+from hybridc.ir.structured import is_host, kernels, shape_of
 from hybridc.lower.llvm.kernel_cache import KernelCache
 
 
@@ -50,8 +51,8 @@ class KernelCacheInterface(Protocol):
         """Pairs of an argument and the result that may overwrite it."""
         ...
 
-    def memory(self, kernel: Kernel, strided: Sequence[int]) -> tuple[int, list[int]]:
-        """Bytes of scratch of all threads, and of each buffer that they share."""
+    def memory(self, kernel: Kernel, strides: Mapping[int, Strides]) -> tuple[int, list[int]]:
+        """Bytes of scratch of all threads, and of each buffer that they share; ``strides`` as above."""
         ...
 
 
@@ -82,13 +83,23 @@ class ScheduleRegions(ModulePass):
             if is_host(function):
                 continue
             kernel = kernel_cache.kernel(function)
-            views = sorted(strided.get(name, ()))
+            calls = strided.get(name, [])
+            views = sorted({i for call in calls for i in call})
             pairs = [n for pair in kernel_cache.inplace(kernel, views) for n in pair]
-            scratch, shared = kernel_cache.memory(kernel, views)
-            function.attributes["hybrid.scratch"] = _size(scratch + sum(aligned(n) for n in shared))
+            function.attributes["hybrid.scratch"] = _size(_scratch(kernel, kernel_cache, views, calls))
             function.attributes["hybrid.inplace"] = _numbers(*pairs)
             if views:
                 function.attributes["hybrid.strided"] = _numbers(*views)
+
+
+def _scratch(
+    kernel: Kernel, kernel_cache: KernelCacheInterface, views: Sequence[int], calls: Sequence[Mapping[int, Strides]]
+) -> int:
+    """The bytes of scratch that serve all calls: the algorithm of a contraction may depend on the strides."""
+    values = [*kernel.arguments, *kernel.results] if views else []
+    given = [{i: call.get(i) or row_major(shape_of(values[i])) for i in views} for call in calls] or [{}]
+    needed = [kernel_cache.memory(kernel, strides) for strides in given]
+    return max(scratch + sum(aligned(n) for n in shared) for scratch, shared in needed)
 
 
 @functools.lru_cache(1024)

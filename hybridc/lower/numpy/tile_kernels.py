@@ -37,7 +37,7 @@ class TileKernels(ModulePass):
                 continue
             if name in updates:
                 kernel.attributes["hybrid.updates"] = DenseArrayBase.from_list(i64, sorted(updates[name]))
-            views = strided.get(name, set())
+            views = {i for call in strided.get(name, ()) for i in call}
             emitter = kernel_emitter(kernel, self.threads, frozenset(views))
             pairs = [n for pair in emitter.inplace_pairs() for n in pair]
             kernel.attributes["hybrid.scratch"] = IntegerAttr(emitter.bytes, i64)

@@ -68,10 +68,9 @@ class TritonKernelCache(AnalysedKernels):
         readers = Counter(v for nest in loop_nests_of(kernel) for v in {r.value for s in nest.ops for r in s.reads})
         return [(i, j) for i, j in pairs if readers[kernel.arguments[i]] == 1]
 
-    def memory(self, kernel: Kernel, strided: Sequence[int]) -> tuple[int, list[int]]:
+    def memory(self, kernel: Kernel, strides: Mapping[int, Strides]) -> tuple[int, list[int]]:
         """No scratch, and the bytes of the buffers that functions share."""
-        values = [*kernel.arguments, *kernel.results]
-        return 0, self.of(kernel, {i: row_major(shape_of(values[i])) for i in strided}).locals
+        return 0, self.of(kernel, strides).locals
 
 
 def _order(plan: LoopNestPlan) -> list[KernelOp]:
@@ -90,7 +89,6 @@ def _as_sum(nest: LoopNest) -> LoopNest:
     contraction = nest.contraction
     if contraction is None:
         return nest
-    sizes = {a: n for r in contraction.reads for a, n in zip(r.axes, shape_of(r.value), strict=True)}
-    domain = (*nest.domain, *(sizes[a] for a in contraction.reduced))
+    domain = (*nest.domain, *(contraction.extents[a] for a in contraction.reduced))
     kernel_ops = tuple(replace(s, kind="row") if s is contraction else s for s in nest.ops)
     return replace(nest, domain=domain, ops=kernel_ops)

@@ -129,22 +129,21 @@ def fused_matmul(kernel: Kernel, strides: Mapping[int, Strides]) -> FusedMatmul 
 
 def _terms(kernel_op: KernelOp, reads: tuple[Read, Read], strides: Mapping[SSAValue, Strides]) -> tuple[Loop, ...]:
     """The loops that are added up, with the strides of both operands."""
-    sizes = {a: n for r in reads for a, n in zip(r.axes, shape_of(r.value), strict=True)}
-    places = [dict(zip(r.axes, strides[r.value], strict=True)) for r in reads]
-    return loops_of(sizes, [*places, dict.fromkeys(kernel_op.axes, 0)])[1]
+    places = [r.along(strides[r.value]) for r in reads]
+    return loops_of(kernel_op.extents, [*places, dict.fromkeys(kernel_op.axes, 0)])[1]
 
 
 def strides_along(plan: LoopNestPlan, read: Read, strides: Mapping[SSAValue, Strides]) -> dict[int, int]:
     """The strides of an array along merged axes: those of the last axis of each."""
-    found = zip(read.axes, strides[read.value], strict=True)
-    return {plan.merged[a]: s for a, s in sorted(found) if a in plan.merged and plan.sizes[plan.merged[a]] != 1}
+    found = read.along(strides[read.value])
+    return {plan.merged[a]: s for a, s in sorted(found.items()) if a in plan.merged and plan.sizes[plan.merged[a]] != 1}
 
 
 def _follows(kernel: Kernel, nest: LoopNest, contraction: KernelOp) -> bool:
     """Whether the other ops compute each element of their results from those at the same index."""
     made = {s.result: s for s in nest.ops}
     whole = {a for a, n in enumerate(nest.domain) if n != 1}
-    if any(r.value not in kernel.arguments or len(set(r.axes)) < len(r.axes) for r in contraction.reads):
+    if any(r.value not in kernel.arguments or len({*r.axes}) < len(r.axes) for r in contraction.reads):
         return False
     if any(s.kind != "elementwise" or s.indirect for s in nest.ops if s is not contraction):
         return False
@@ -169,7 +168,7 @@ def _merged(
     kernel: Kernel, nest: LoopNest, kinds: Mapping[int, tuple[bool, bool, bool]], strides: Mapping[SSAValue, Strides]
 ) -> LoopNestPlan:
     """Axes of a kind are one where every array goes on with the outer one when the inner one ends."""
-    arrays = [dict(zip(axes, strides[v], strict=True)) for v, axes in _in_memory(kernel, nest)]
+    arrays = list(_in_memory(kernel, nest, strides))
     alone = indexed_axes(nest.ops)
     groups: list[list[int]] = []
     for a, size in enumerate(nest.domain):
@@ -184,9 +183,9 @@ def _merged(
     return LoopNestPlan(nest, sizes, merged, everywhere, (), False, frozenset())
 
 
-def _in_memory(kernel: Kernel, nest: LoopNest) -> Iterator[tuple[SSAValue, Axes]]:
-    """The values that are read and written, with the axes that they follow."""
+def _in_memory(kernel: Kernel, nest: LoopNest, strides: Mapping[SSAValue, Strides]) -> Iterator[Mapping[int, int]]:
+    """The strides along axes of each value that is read or written."""
     for kernel_op in nest.ops:
-        yield from ((r.value, r.axes) for r in kernel_op.reads if r.value in kernel.arguments)
+        yield from (r.along(strides[r.value]) for r in kernel_op.reads if r.value in kernel.arguments)
         if kernel_op.result in kernel.results:
-            yield kernel_op.result, kernel_op.axes
+            yield dict(zip(kernel_op.axes, strides[kernel_op.result], strict=True))

@@ -261,8 +261,7 @@ class _ArrayScheduler:
 
     def _contraction(self, nest: LoopNest, contraction: KernelOp) -> TileProgram:
         """The program of a contraction, in the dtype of the sum."""
-        sizes = {a: n for r in contraction.reads for a, n in zip(r.axes, _read_sizes(r), strict=True)}
-        known = {**dict(enumerate(nest.domain)), **sizes}
+        known = {**dict(enumerate(nest.domain)), **contraction.extents}
         everywhere = tuple(range(max(known, default=-1) + 1))
         space = tuple(known.get(a, 1) for a in everywhere)
         plan = LoopNestPlan(nest, space, {a: a for a in everywhere}, (), everywhere, False, frozenset())
@@ -404,11 +403,6 @@ def _has_stride(statement: Statement) -> bool:
             return True
         case _:
             return False
-
-
-def _read_sizes(read: Read) -> Shape:
-    """The sizes of the axes that a plain read follows."""
-    return shape_of(read.value)
 
 
 def _is_long_column(kernel_op: KernelOp, domain: Shape) -> bool:

@@ -143,6 +143,9 @@ class _ContractionBody(BodyStatements):
     def address(self, read: Read) -> Address:
         return self.addresses[read]
 
+    def affine_address(self, read: Read) -> Address:
+        return self.addresses[read]
+
     def buffer(self, value: SSAValue) -> str:
         raise LookupError(f"a contraction reads {value} at computed indices")
 

@@ -19,7 +19,7 @@ from hybridc.dialects.math.reduction import LONG_COLUMN
 from hybridc.ground.sizes import row_major
 from hybridc.ir.kernel import KernelOp, Number, Read, constant_as, number_of
 from hybridc.ir.loop_nest_plan import LoopNestPlan, Sweep, loop_axes
-from hybridc.ir.structured import AffineIndex, DType, dtype_of, shape_of
+from hybridc.ir.structured import DType, dtype_of, shape_of
 from hybridc.ir.structured_builder import operation_name, signless
 from hybridc.ir.tile_program import (
     Address,
@@ -117,7 +117,7 @@ class BodyStatements(ABC):
             return self.known[value]
         if value in plan.rematerialized:
             return self.body(plan.op_of[value])
-        address = self.affine_address(value, read.index) if read.index else self.address(read)
+        address = self.affine_address(read) if read.index else self.address(read)
         key = (value, address, self.on)  # a value written in place has the address of another
         if key not in self.loaded:
             varies = bool({*address.axes} & {*self.axes})
@@ -126,14 +126,14 @@ class BodyStatements(ABC):
             self.known[value] = self.loaded[key]
         return self.loaded[key]
 
-    def affine_address(self, value: SSAValue, index: tuple[AffineIndex, ...]) -> Address:
+    def affine_address(self, read: Read) -> Address:
         """The address of an affine read."""
         terms: list[tuple[int, Factor]] = []
         offset: list[Factor] = []
-        for (factors, first), stride in zip(index, self.strides(value), strict=True):
+        for (factors, first), stride in zip(read.index, self.strides(read.value), strict=True):
             terms += [(self.plan.merged[a], replace(stride, number=f * stride.number)) for a, f in factors]
             offset += [replace(stride, number=first * stride.number)] if first else []
-        return Address(self.buffer(value), tuple(terms), tuple(offset))
+        return Address(self.buffer(read.value), tuple(terms), tuple(offset))
 
     def element(self, kernel_op: KernelOp) -> str:
         """The element that a reduction combines with its accumulator."""

@@ -7,7 +7,9 @@ the columns of panels, the right matrix is read in place, and what is computed, 
 back. Few rows whose terms follow memory in both operands are dot products: a vector of partial sums for each element.
 
 Threads share the panels of all matrices of the batch. With prepacked panels they share the rows, which then meet one
-panel after the other. To compile the code takes longer than most matmuls; so one function serves all sizes and strides.
+panel after the other. Where rows lie in *lines*, as in images, these are shared, and where terms lie in segments of
+memory, loops over these are outside that over terms: so a convolution is computed in place. To compile the code takes
+longer than most matmuls; so one function serves all sizes and strides.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from dataclasses import dataclass
 
 from hybridc.dialects.operator_attribute import DType
 from hybridc.ground.machine import CHUNKS
-from hybridc.ir.contraction_shape import COLUMN, Loop, Matrices, few_forms, time_of
+from hybridc.ir.contraction_shape import COLUMN, ROW, Loop, Matrices, few_forms, time_of
 from hybridc.ir.costs import HIDE_PACKING, SAME_SET, grain_of, is_shared
 from hybridc.ir.tile_program import (
     Address,
@@ -165,11 +167,23 @@ def schedule_dots(given: Matrices, tile: RegisterTile, threads: int) -> MatmulSc
     return _of_columns(dot_program(tile, height, len(around)), given, around, tile, width)
 
 
+def schedule_in_place(given: Matrices, tile: RegisterTile, threads: int) -> MatmulSchedule | None:
+    """The schedule in register tiles that packs nothing; None if the right matrix has no rows of whole tiles."""
+    if given.b[1] != 1 or given.n < tile.width or given.k == 0:
+        return None
+    given = _in_blocks(given, tile.width, tile.dtype, threads, ROWS)
+    around = few_forms(given.around or ONCE)
+    return _of_columns(in_place_program(tile, len(around), len(given.over)), given, around, tile, tile.width)
+
+
 def schedule_prepacked(given: Matrices, tile: RegisterTile, threads: int) -> MatmulSchedule | None:
-    """The schedule over rows, for a prepacked right matrix; None if it is not prepacked."""
+    """The schedule over rows, or lines of them, for a prepacked right matrix; None if it is not prepacked."""
     if not is_prepacked(given, tile.width):
         return None
-    (panels,) = given.around or (Loop(1, None, 0, 0),)
+    panels = next((x for x in given.around if x.kind == COLUMN), Loop(1, None, 0, 0))
+    lines = tuple(x for x in given.around if x.kind == ROW)
+    if lines or given.over:
+        return _of_lines(given, panels, lines, tile, threads)
     made, loops = prepacked_program(tile, _packs(given, panels.size, tile)), matmul_loops(given, (panels,))
     grain = _grain(given.m, tile.block, threads, time_of(given, tile.dtype))
     return MatmulSchedule(made, made.numbers(loops), loops, given.m, grain)
@@ -177,9 +191,20 @@ def schedule_prepacked(given: Matrices, tile: RegisterTile, threads: int) -> Mat
 
 def is_prepacked(given: Matrices, width: int) -> bool:
     """Whether the right matrix is prepacked in panels of so many columns."""
-    if given.over or given.k == 0 or [x.kind for x in given.around] not in ([], [COLUMN]):
+    kinds = [x.kind for x in given.around]
+    if given.k == 0 or kinds.count(COLUMN) > 1 or not {*kinds} <= {ROW, COLUMN}:
         return False
     return given.n == width and given.b == (width, 1)
+
+
+def _of_lines(given: Matrices, panels: Loop, lines: Sequence[Loop], tile: RegisterTile, threads: int) -> MatmulSchedule:
+    """The schedule over lines of rows: all loops of the result's rows but one."""
+    lines = (*[Loop(1, 0, None, 0)] * (2 - len(lines)), *lines)
+    made = line_program(tile, len(lines), len(given.over))
+    loops = (panels, *lines, *matmul_loops(given, ())[:2], *given.over, matmul_loops(given, ())[2])
+    extent, block = math.prod(loop.size for loop in lines), max(1, tile.block // given.m)
+    grain = max(1, _grain(extent * given.m, tile.block, threads, time_of(given, tile.dtype)) // given.m)
+    return MatmulSchedule(made, made.numbers(loops, block), loops, extent, grain)
 
 
 def _of_columns(
@@ -191,7 +216,8 @@ def _of_columns(
     rows: int | None = None,
 ) -> MatmulSchedule:
     """The schedule over groups of ``width`` columns, and blocks of ``rows``, if the operands are exchanged."""
-    loops = matmul_loops(given, around)
+    *first, terms = matmul_loops(given, around)
+    loops = (*first, *given.over, terms)
     blocks, parameters = (1, ()) if rows is None else (math.ceil(given.m / rows), (rows,))
     extent = math.ceil(given.n / width) * given.batches * blocks
     grain = grain_of(extent, time_of(given, tile.dtype))
@@ -303,6 +329,42 @@ def prepacked_program(tile: RegisterTile, packed: bool) -> MatmulProgram:
 
 
 @functools.cache
+def in_place_program(tile: RegisterTile, batches: int, segments: int) -> MatmulProgram:
+    """Tiles of registers, of both operands in place; the terms are in segments, over so many more axes than one.
+
+    The last tile of columns ends with the last column, and computes some again.
+    """
+    b = _MatmulBuilder(tile, batches, segments)
+    b.dim(b.rows, f"n{b.rows}", "whole", (tile.heights,), masked=True)
+    b.dim(b.columns, tile.width, "grid", ((tile.lanes,),))
+    for axis in (*b.segments, b.terms):
+        b.dim(axis, f"n{axis}", "whole", ((1,),))
+    total = b.contract(b.address(0), b.address(1, contiguous=b.columns))
+    b.sweep(b.store(total, b.address(2, contiguous=b.columns)))
+    return b.made(b.batch, b.columns)
+
+
+@functools.cache
+def line_program(tile: RegisterTile, lines: int, segments: int) -> MatmulProgram:
+    """Tiles of registers with prepacked panels: an axis around the matmul.
+
+    Threads share lines of rows, over so many axes. The terms are in segments, over so many more axes than one.
+    """
+    b = _MatmulBuilder(tile, 1 + lines, segments)
+    shared, (panels,) = b.batch[1:], b.batch[:1]
+    b.dims.append(TileDim(shared, "LINES", "range", True, parts=((1,),)))
+    b.dim(b.rows, f"n{b.rows}", "whole", (tile.heights,), masked=True)
+    b.dim(b.columns, tile.width, "whole", ((tile.lanes,),))
+    for axis in (*b.segments, b.terms):
+        b.dim(axis, f"n{axis}", "whole", ((1,),))
+    b.sizes[b.columns] = tile.width
+    right = b.address(1, contiguous=b.columns, without=shared, known={b.terms: tile.width})
+    left, result = b.address(0, without=(panels,)), b.address(2, contiguous=b.columns)
+    b.sweep(b.store(b.contract(left, right), result), panels)
+    return b.made(shared)
+
+
+@functools.cache
 def dot_program(tile: RegisterTile, height: int, batches: int) -> MatmulProgram:
     """Dot products: tiles of as many elements as a vector has, in so many rows."""
     b = _MatmulBuilder(tile, batches)
@@ -315,13 +377,13 @@ def dot_program(tile: RegisterTile, height: int, batches: int) -> MatmulProgram:
 
 
 class _MatmulBuilder:
-    """Builds the program of a matmul over axes of so many batch loops, rows, columns and terms."""
+    """Builds the program of a matmul over axes of so many batch loops, rows, columns, segments of terms, and terms."""
 
-    def __init__(self, tile: RegisterTile, batches: int) -> None:
+    def __init__(self, tile: RegisterTile, batches: int, segments: int = 0) -> None:
         self.kind = tile.kind
         self.batch = tuple(range(batches))
-        self.rows, self.columns, self.terms = range(batches, batches + 3)
-        self.sizes: list[int | None] = [None] * (batches + 3)
+        self.rows, self.columns, *self.segments, self.terms = range(batches, batches + 3 + segments)
+        self.sizes: list[int | None] = [None] * (batches + 3 + segments)
         self.dims: list[TileDim] = []
         self.scratch: list[TileScratch] = []
         self.sweeps: list[TileSweep] = []
@@ -344,7 +406,8 @@ class _MatmulBuilder:
         self, array: int, contiguous: int = -1, without: Axes = (), known: Mapping[int, int] | None = None
     ) -> Address:
         """The address of an element of the left matrix, the right one, or the result."""
-        own = ((self.rows, self.terms), (self.columns, self.terms), (self.rows, self.columns))[array]
+        terms = (*self.segments, self.terms)
+        own = ((self.rows, *terms), (self.columns, *terms), (self.rows, self.columns))[array]
         axes = (*(a for a in self.batch if a not in without), *own)
         return self.strides.address(array, axes, {contiguous: 1, **(known or {})})
 
@@ -359,7 +422,7 @@ class _MatmulBuilder:
     def contract(self, left: Address, right: Address) -> list[Statement]:
         """Loads of both operands, and the contraction."""
         x, y = self.load(left), self.load(right)
-        return [x, y, TileContract(self._name(), x.name, y.name, (self.terms,), self.kind)]
+        return [x, y, TileContract(self._name(), x.name, y.name, (*self.segments, self.terms), self.kind)]
 
     def store(self, statements: Sequence[Statement], target: Address) -> list[Statement]:
         """The statements, and a store of the last one's value."""

@@ -9,7 +9,8 @@ memory. So
 * a result that is needed in another order is written in that order;
 * reshapes and transposes that undo each other leave nothing, a slice of a transposed array is a transposed slice, and
   one in a part of a concatenation is a slice of that part;
-* a fill is a constant in the bodies that read it.
+* a fill is a constant in the bodies that read it;
+* what a forward saves for its backward is passed on in the order of memory.
 
 The views that stay show arguments, results of calls and of loops, or slices of them. A copy is left where contiguous
 elements are needed and are not: by a call that reshapes, a return, a contraction over a collapsed axis.
@@ -19,18 +20,19 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
 from xdsl.context import Context
 from xdsl.dialects import arith, func, tensor
-from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.dialects.builtin import FunctionType, ModuleOp, TensorType
 from xdsl.dialects.linalg import ops as linalg
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
+from hybridc.dialects.affine_index import AffineIndex, Place
 from hybridc.dialects.mlir.integer_array import integers_of
 from hybridc.dialects.mlir.tensor import ExpandShapeOp
 from hybridc.ir.structured import (
@@ -38,9 +40,11 @@ from hybridc.ir.structured import (
     DType,
     affine_operands,
     dtype_of,
+    give_type,
     groups_of,
     is_scaffold,
     loop_sizes,
+    numbers_of,
     places_of,
     shape_of,
 )
@@ -54,7 +58,7 @@ from hybridc.ir.structured_builder import (
     slice_properties,
     string,
 )
-from hybridc.ir.values import functions
+from hybridc.ir.values import functions, result_count
 
 
 @dataclass(frozen=True)
@@ -64,10 +68,65 @@ class FoldViews(ModulePass):
     name = "fold-views"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for function in functions(op):
-            if function.body.blocks:
-                _slice_parts(function.body.block)
-                _Folding(function.body.block).run()
+        named = {f.sym_name.data: f for f in functions(op) if f.body.blocks}
+        saved = _Saved.of(named.get("forward"), named.get("backward"))
+        for function in named.values():
+            _slice_parts(function.body.block)
+            folding = _Folding(function.body.block, saved.results if function is saved.forward else ())
+            folding.run()
+            if function is saved.forward:
+                saved.pass_on(folding.turned)
+
+
+@dataclass(frozen=True)
+class _Saved:
+    """The results of a forward that only its backward reads: by their numbers, the backward's arguments."""
+
+    forward: func.FuncOp | None
+    backward: func.FuncOp | None
+    results: Mapping[int, Sequence[BlockArgument]] = field(default_factory=dict[int, Sequence[BlockArgument]])
+
+    @classmethod
+    def of(cls, forward: func.FuncOp | None, backward: func.FuncOp | None) -> _Saved:
+        """Those of two functions."""
+        numbers = [] if backward is None else numbers_of(backward, "hybrid.saved")
+        if forward is None or backward is None or not numbers:
+            return cls(None, None)
+        first = result_count(forward) + len(numbers_of(forward, "hybrid.updates"))
+        found: dict[int, list[BlockArgument]] = {}
+        for number, argument in zip(numbers, backward.body.block.args, strict=False):
+            result = number - len(forward.body.block.args)
+            if result >= first:
+                found.setdefault(result, []).append(argument)
+        return cls(forward, backward, found)
+
+    def pass_on(self, turned: Mapping[int, tuple[int, ...]]) -> None:
+        """Give the backward what the forward returns in another order of axes, transposed back."""
+        if not turned or self.forward is None or self.backward is None:
+            return
+        end = self.forward.body.block.last_op
+        assert isinstance(end, func.ReturnOp)
+        block = self.backward.body.block
+        for result, order in turned.items():
+            kind = cast("TensorType[Any]", end.arguments[result].type)
+            for argument in self.results[result]:
+                uses, old = list(argument.uses), cast("TensorType[Any]", argument.type)
+                give_type(argument, kind)
+                empty = tensor.EmptyOp.create(result_types=[old])
+                back: dict[str, Attribute] = {"permutation": integers(tuple(order.index(i) for i in range(len(order))))}
+                made = linalg.TransposeOp.create(
+                    operands=[argument, empty.results[0]], result_types=[old], properties=back, regions=[_identity(old)]
+                )
+                empty.location = made.location = end.location
+                block.insert_ops_before([empty, made], cast(Operation, block.first_op))
+                for use in uses:
+                    use.operation.operands[use.index] = made.results[0]
+        for function in (self.forward, self.backward):
+            last = function.body.block.last_op
+            assert isinstance(last, func.ReturnOp)
+            function.function_type = FunctionType.from_lists(
+                [a.type for a in function.body.block.args], [v.type for v in last.arguments]
+            )
 
 
 def _slice_parts(block: Block) -> None:
@@ -111,12 +170,14 @@ class _View:
 class _Folding:
     """The rewrite of one function, from the first operation to the last."""
 
-    def __init__(self, block: Block) -> None:
+    def __init__(self, block: Block, saved: Container[int] = ()) -> None:
         self.block = block
+        self.saved = saved  # the results that may be returned in any order
+        self.turned: dict[int, tuple[int, ...]] = {}  # those that are, and the original axis of each
         self.loops = {op: found for op in block.ops if (found := loops_of(op)) is not None}
         cutting = Cutting(block, self.loops)
         self.factors = {op: cutting.factors(op) for op in self.loops}
-        self.orders = result_orders(self.loops, self.factors)
+        self.orders = result_orders(self.loops, self.factors, saved)
         self.views: dict[SSAValue, _View] = {}  # of rewritten values
         self.roots: dict[SSAValue, _View] = {}  # of values that are their own roots
         self.reshaped: dict[tuple[SSAValue, Shape], SSAValue] = {}
@@ -146,8 +207,25 @@ class _Folding:
         returns = isinstance(op, func.ReturnOp)
         for inner in op.walk():
             for i, value in enumerate(inner.operands):
-                if value in self.views:
+                if value not in self.views:
+                    continue
+                turned = self._turned(self.views[value]) if returns and i in self.saved else None
+                if turned is not None:
+                    inner.operands[i], self.turned[i] = turned
+                else:
                     inner.operands[i] = self._value(self.views[value], returns)
+
+    def _turned(self, view: _View) -> tuple[SSAValue, tuple[int, ...]] | None:
+        """A view of a whole root with other axes in the order of memory, and the axis of each; None if it is not."""
+        axes = by_axis(view.pieces, view.shape)
+        if view.number is not None or not view.whole or axes is None or any(len(axis) != 1 for axis in axes):
+            return None
+        pieces = [axis[0] for axis in axes]
+        order = in_memory(pieces)
+        if order == sorted(order):
+            return None
+        seen, _ = self._seen(view, pieces, self.here)
+        return seen, tuple(order)
 
     def view_of(self, value: SSAValue) -> _View:
         """A value as pieces of its root; most are their own roots."""
@@ -280,9 +358,15 @@ class _Folding:
             return [number[loop, i] for loop in places for i in range(len(factors[loop]))]
 
         operands: list[SSAValue] = []
-        places: list[tuple[int, ...]] = []
+        places: list[tuple[Place, ...]] = []
         for i, value in reversed(list(enumerate(op.operands[:-1]))):
             view = self.view_of(value)
+            if i in loops.affine:
+                seen, order = self._read_axes(view, op)
+                operands.insert(0, seen)
+                index = [each.renamed(lambda loop: number[loop, 0]) for each in loops.affine[i]]
+                places.insert(0, tuple(index[axis] for axis in order))
+                continue
             if view.number is not None and self._as_number(op, i, view.number):
                 continue
             seen, order = self._read(view, [n for loop in loops.places[i] for n in factors[loop]], op)
@@ -292,7 +376,8 @@ class _Folding:
         places.append(tuple(range(len(sizes))))
         kind = _typed(op.results[0], sizes)
         operands.append(self._begin(op.operands[-1], kind))
-        if operands != list(op.operands) or tuple(places) != loops.places or len(number) != len(loops.sizes):
+        same = tuple(loops.affine.get(i, each) for i, each in enumerate(loops.places))
+        if operands != list(op.operands) or tuple(places) != same or len(number) != len(loops.sizes):
             op = self._rewritten(op, operands, places, len(number), kind)
         strides = dict(zip(written, row_major(sizes), strict=True))
         shape = tuple(loops.sizes[loop] for loop in loops.places[-1])
@@ -308,6 +393,18 @@ class _Folding:
             pieces = split(view.pieces, sizes)
         assert pieces is not None
         return self._seen(view, pieces, op)
+
+    def _read_axes(self, view: _View, op: Operation) -> tuple[SSAValue, list[int]]:
+        """An input that is read at affine indices, with its axes in the order of memory, and the axis of each."""
+        if view.number is not None:
+            filled = self._fill(view.root, view.number, view.shape, view.like or op)
+            return filled, list(range(len(view.shape)))
+        axes = by_axis(view.pieces, view.shape)
+        if axes is None or any(len(axis) != 1 for axis in axes):
+            self._copy(view)
+            axes = by_axis(view.pieces, view.shape)
+        assert axes is not None
+        return self._seen(view, [piece for axis in axes for piece in axis], op)
 
     def _as_number(self, op: Operation, index: int, scalar: SSAValue) -> bool:
         """Replace an input by a constant in the body, unless it alone determines some loop's size."""
@@ -327,7 +424,7 @@ class _Folding:
         return True
 
     def _rewritten(
-        self, op: Operation, operands: list[SSAValue], places: list[tuple[int, ...]], loops: int, kind: Attribute
+        self, op: Operation, operands: list[SSAValue], places: list[tuple[Place, ...]], loops: int, kind: Attribute
     ) -> Operation:
         """The operation with new operands; a named one becomes generic if its loops change."""
         if tuple(places) == self.loops[op].places and kind == op.results[0].type:
@@ -463,9 +560,12 @@ class OperandLoops:
     places: tuple[tuple[int, ...], ...]  # for the inputs, then the result
     summed: tuple[int, ...]  # reduction loops
     contraction: bool  # whether it sums products of two arrays
+    affine: Mapping[int, tuple[AffineIndex, ...]] = field(default_factory=dict[int, tuple[AffineIndex, ...]])
 
     def cuttable(self, loop: int) -> bool:
         """Whether the loop may be split."""
+        if any(loop == i for each in self.affine.values() for index in each for i, _ in index.terms):
+            return False
         return not (self.contraction and loop in self.summed)
 
 
@@ -476,14 +576,14 @@ def loops_of(op: Operation) -> OperandLoops | None:
     start = op.outputs[0].owner
     if len(op.outputs) > 1 or not isinstance(start, Operation) or not is_scaffold(start):
         return None
-    if affine_operands(op):
-        return None
+    affine = affine_operands(op)
     places = places_of(op)
     sizes = loop_sizes(op, places)
     if any(n <= 1 for n in sizes) or any(inner.name in KNOW_PLACES for inner in op.body.block.ops):
         return None
     summed = tuple(i for i in range(len(sizes)) if i not in places[-1])
-    return OperandLoops(sizes, places, summed, bool(summed) and len(op.inputs) > 1)
+    contraction = bool(summed) and len(op.inputs) > 1
+    return OperandLoops(sizes, places, summed, contraction, affine) if contraction or not affine else None
 
 
 class Cuts:
@@ -754,21 +854,27 @@ def in_memory(pieces: Iterable[Piece]) -> list[int]:
 #
 # Some uses need contiguous elements: the return of a transposed result, and a contraction over an axis that several
 # axes of the result were collapsed into. If all uses agree on one order, the result's loops
-# run in it; an elementwise operation propagates the request to its own operands.
+# run in it; an elementwise operation propagates the request to its own operands. Reads at affine or computed indices
+# walk through memory in the order of their axes: what a convolution reads is laid out as that wants it, channels last,
+# whatever elementwise uses, which can read any order, would prefer.
 
 Order = tuple[int, ...]
 
 
 def result_orders(
-    loops: Mapping[Operation, OperandLoops], factors: Mapping[Operation, list[Shape]]
+    loops: Mapping[Operation, OperandLoops], factors: Mapping[Operation, list[Shape]], saved: Container[int] = ()
 ) -> dict[Operation, Order]:
-    """The requested memory order of results, where it is another: a permutation of the split axes."""
+    """The requested memory order of results, where it is another: a permutation of the split axes.
+
+    Results of the function that are ``saved`` request none. A contraction at affine indices keeps its order: its last
+    axis is what vectors are of.
+    """
     orders: dict[Operation, Order] = {}
-    for op in reversed(list(loops)):
+    for op in reversed([op for op, each in loops.items() if not each.affine]):
         result = op.results[0]
         if any(isinstance(use.operation, VIEWS) or use.operation in orders for use in result.uses):
             sizes = [n for loop in loops[op].places[-1] for n in factors[op][loop]]
-            wishes = _Wishes(loops, factors, orders)
+            wishes = _Wishes(loops, factors, orders, saved)
             wishes.see(result, merged(row_major(sizes)), shape_of(result))
             order = wishes.granted(sizes)
             if order is not None:
@@ -778,13 +884,18 @@ def result_orders(
 
 @dataclass
 class _Wishes:
-    """The orders in which the uses of one result see it: required ones, and those of users that take any."""
+    """The orders in which the uses of one result see it: required ones, and those of users that take any.
+
+    ``walked`` are those of reads at affine or computed indices.
+    """
 
     loops: Mapping[Operation, OperandLoops]
     factors: Mapping[Operation, list[Shape]]
     orders: Mapping[Operation, Order]
+    saved: Container[int]
     needed: set[Pieces] = field(default_factory=lambda: set[Pieces]())
     seen: set[Pieces] = field(default_factory=lambda: set[Pieces]())
+    walked: set[Pieces] = field(default_factory=lambda: set[Pieces]())
 
     def see(self, value: SSAValue, pieces: Pieces, shape: Shape) -> None:
         """Collect the uses of a value, which is the result or a view of it."""
@@ -797,10 +908,16 @@ class _Wishes:
                 case linalg.TransposeOp() if axes is not None:
                     turned = [piece for i in integers_of(user.permutation) for piece in axes[i]]
                     self.see(user.results[0], merged(turned), shape_of(user.results[0]))
+                case func.ReturnOp() if use.index in self.saved:
+                    pass
                 case func.ReturnOp():
                     self.needed.add(pieces)
                 case tensor.ExtractSliceOp():  # of any order
                     pass
+                case tensor.ExtractOp():
+                    self.walked.add(pieces)
+                case _ if use.index in affine_operands(user):
+                    self.walked.add(pieces)
                 case _ if user in self.loops:
                     self._by_loops(user, use.index, pieces, shape)
                 case _:
@@ -827,9 +944,10 @@ class _Wishes:
 
     def granted(self, sizes: list[int]) -> Order | None:
         """The required order, if all uses agree, as a permutation; None if it is the result's own."""
-        if len(self.needed) != 1 or not self.seen <= self.needed:
+        needed = self.walked or self.needed
+        if len(needed) != 1 or (not self.walked and not self.seen <= needed):
             return None
-        (pieces,) = self.needed
+        (pieces,) = needed
         order: list[int] = []
         for size, stride in pieces:
             inside = [i for i, (_, s) in enumerate(row_major(sizes)) if stride <= s < stride * size]

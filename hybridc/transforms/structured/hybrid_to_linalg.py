@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -38,6 +38,7 @@ from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
+from hybridc.dialects.affine_index import AffineIndex, Place
 from hybridc.dialects.body import Body
 from hybridc.dialects.mlir.hybrid import BY_HAND, HandleAttr, HybridOp, dtype_of, location_of, shape_of
 from hybridc.dialects.mlir.upstream import HOST
@@ -47,7 +48,7 @@ from hybridc.dtypes import wide as wide_of
 from hybridc.errors import VerifyError
 from hybridc.ground.nesting import as_list
 from hybridc.ir.costs import ONE_TILE
-from hybridc.ir.structured import HAS_KERNEL, AffineIndex, Place, note_dtype, root
+from hybridc.ir.structured import HAS_KERNEL, note_dtype, root
 from hybridc.ir.structured_builder import (
     INT64,
     Builder,
@@ -234,19 +235,22 @@ class _Structure:
         return self.builder.reshape(core, out.shape)
 
     def _contract(self, operator: Contraction, inputs: list[Tensor], out: Tensor) -> Tensor:
-        if any(0 in x.shape for x in inputs):  # an empty sum
+        if any(0 in x.shape for x in (*inputs, out)):  # an empty sum
             return self.builder.fill(out.shape, out.dtype, 0)
         *places, result = operator.loops(len(inputs[0].shape))
         wide = wide_of(out.dtype)
-        reads: list[tuple[SSAValue, tuple[int, ...], DType]] = []
-        for x, place in zip(inputs, places, strict=True):
-            value, axes = self.builder.narrow(x)
-            reads.append((value, tuple(place[a] for a in axes), x.dtype))
+        alone = zip(places, inputs, strict=True)
+        sizes = {p: n for each, x in alone for p, n in zip(each, x.shape, strict=True) if isinstance(p, int)}
+        sizes |= dict(zip(result, out.shape, strict=True))
+        given = [self._sliced(x, each, sizes) for x, each in zip(inputs, places, strict=True)]
         # Loops of size 1 are left out; those that are left are numbered in the result's order, sums last.
-        order = [loop for loop, n in zip(result, out.shape, strict=True) if n != 1]
-        summed = sorted({loop for _, place, _ in reads for loop in place} - set(order))
+        order = [loop for loop in result if sizes[loop] != 1]
+        summed = sorted(loop for loop, n in sizes.items() if n != 1 and loop not in result)
         number = {loop: i for i, loop in enumerate([*order, *summed])}
-        reads = [(value, tuple(number[loop] for loop in place), dtype) for value, place, dtype in reads]
+        reads: list[tuple[SSAValue, tuple[Place, ...], DType]] = []
+        for x, each in given:
+            value, axes = self.builder.narrow(x)
+            reads.append((value, tuple(_renumbered(each[a], number) for a in axes), x.dtype))
         core = Tensor(tuple(n for n in out.shape if n != 1), wide if summed else out.dtype, self.builder)
 
         def body(b: Any, x: Element, y: Element, sofar: Element) -> Any:
@@ -264,6 +268,26 @@ class _Structure:
             core = self.builder.generic(reads, core, body, loops=len(number), out_places=kept, init=start)
         return self.builder.reshape(self.builder.cast(core, out.dtype), out.shape)
 
+    def _sliced(self, x: Tensor, places: Sequence[Place], sizes: Mapping[int, int]) -> tuple[Tensor, list[Place]]:
+        """An operand, sliced where it is read at multiples of one loop's index, and its index along each axis.
+
+        The others are sums of loops that begin at 0.
+        """
+        begin, step, shape, left = [0] * len(places), [1] * len(places), list(x.shape), list(places)
+        for axis, place in enumerate(places):
+            if isinstance(place, int):
+                continue
+            terms = [(loop, factor) for loop, factor in place.terms if sizes[loop] != 1]
+            if not terms:
+                begin[axis], shape[axis] = place.offset, 1
+            elif len(terms) == 1:
+                ((left[axis], step[axis]),) = terms
+                begin[axis], shape[axis] = place.offset, sizes[terms[0][0]]
+            else:
+                begin[axis], shape[axis] = place.offset, place.ends(sizes)[1] - place.offset + 1
+                left[axis] = AffineIndex(tuple(terms))
+        return self.builder.slice(x, begin, step, tuple(shape)), left
+
     def _call(self, op: HybridOp, inputs: list[Tensor], by_hand: bool) -> list[Tensor]:
         """A call of a host function or of a handwritten kernel."""
         results = [_type_of(r) for r in op.results]
@@ -271,6 +295,13 @@ class _Structure:
         callee = SymbolRefAttr(self.hosts.declare(op, kind, by_hand).sym_name.data)
         made = self.builder.add(func.CallOp, [x.value for x in inputs], results, {"callee": callee})
         return [self.builder.tensor(v, shape_of(r), dtype_of(r)) for v, r in zip(made.results, op.results, strict=True)]
+
+
+def _renumbered(place: Place, number: Mapping[int, int]) -> Place:
+    """An index by the loops that are left."""
+    if isinstance(place, int):
+        return number[place]
+    return place.renamed(number.__getitem__)
 
 
 @functools.cache

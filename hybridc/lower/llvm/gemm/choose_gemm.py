@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from xdsl.ir import SSAValue
 
 from hybridc.dialects.operator_attribute import DType
 from hybridc.ground.machine import NOMINAL
-from hybridc.ir.contraction_shape import ContractionLoops, Matrices, Strides, contraction_of, matrices_of
+from hybridc.ground.sizes import row_major
+from hybridc.ir.contraction_shape import ROW, ContractionLoops, Matrices, Strides, contraction_of, matrices_of
 from hybridc.ir.costs import OF_CORE, SAME_SET, grain_of, matmul_time
-from hybridc.ir.kernel import Kernel
-from hybridc.ir.structured import Shape, dtype_of
+from hybridc.ir.kernel import Axes, Kernel, Read
+from hybridc.ir.structured import Shape, dtype_of, shape_of
 from hybridc.lower.llvm.codegen.native_function import NativeFunction
 from hybridc.lower.llvm.gemm import native_blas
 from hybridc.lower.llvm.gemm.gemm_blas import blas_region
@@ -29,6 +30,7 @@ from hybridc.transforms.kernels.schedule_register_tiles import (
     is_prepacked,
     schedule_dots,
     schedule_exchanged,
+    schedule_in_place,
     schedule_prepacked,
     schedule_tiles,
 )
@@ -62,31 +64,44 @@ def is_contraction(kernel: Kernel) -> bool:
 
 @dataclass(frozen=True)
 class Panels:
-    """The layout of a prepacked right operand: the index of the kernel's argument, and its value.
+    """The layout of a prepacked right operand: the index of the kernel's argument, and its read.
 
-    ``shape`` is that of the panels: their number, their rows, their columns. ``across``: the rows of the
-    panels are columns of the matrix, whose columns are ``parted``. ``rows`` rows are multiplied with it, with a stride
-    of ``apart`` elements.
+    ``column`` is the operand's dimension of columns, which are split by panels; ``terms`` are the axes of the others,
+    in the order of memory of the left operand. ``shape`` is that of the panels: their number, the sizes of the terms,
+    their columns. ``rows`` rows are multiplied with it, with a stride of ``apart`` elements. No other algorithm does so
+    ``in_place`` where rows lie in lines, or terms in segments.
     """
 
     argument: int
-    matrix: SSAValue
-    across: bool
-    parted: Shape
+    read: Read
+    column: int
+    terms: Axes
     shape: Shape
     rows: int
     apart: int
+    in_place: bool
+
+    @property
+    def depth(self) -> int:
+        """The number of terms."""
+        return math.prod(self.shape[1:-1])
+
+    @property
+    def parted(self) -> Shape:
+        """The operand's shape with its columns split by panels."""
+        sizes = shape_of(self.read.value)
+        return (*sizes[: self.column], self.shape[0], self.shape[-1], *sizes[self.column + 1 :])
 
     def pay(self) -> bool:
         """Whether register tiles with prepacked panels pay for so many rows and terms."""
-        return self.rows >= FEWEST_ROWS and FEW_TERMS <= self.shape[1] <= MOST_TERMS
+        return self.in_place or (self.rows >= FEWEST_ROWS and FEW_TERMS <= self.depth <= MOST_TERMS)
 
     def pay_alone(self) -> bool:
         """Whether prepacking pays for one matmul, as packing into scratch is slower."""
-        vectors, dtype = registers(), dtype_of(self.matrix)
-        if vectors is None or vectors.bytes < FAST_FROM_SCRATCH:
+        vectors, dtype = registers(), dtype_of(self.read.value)
+        if self.in_place or vectors is None or vectors.bytes < FAST_FROM_SCRATCH:
             return True
-        if self.rows * self.shape[1] > CACHED[dtype]:
+        if self.rows * self.depth > CACHED[dtype]:
             return True
         return self.apart > NEAR // dtype.itemsize
 
@@ -99,19 +114,21 @@ def prepacked_of(kernel: Kernel) -> Panels | None:
     (kernel_op,) = kernel.ops
     dtypes = {dtype_of(v) for v in (*kernel.arguments, kernel_op.result)}
     matrices = matrices_of(contraction_of(kernel)) if len(dtypes) == 1 else None
-    if matrices is None or matrices.around or matrices.over or dtypes.isdisjoint(native_blas.GEMM):
+    if matrices is None or dtypes.isdisjoint(native_blas.GEMM) or any(x.kind != ROW for x in matrices.around):
         return None
-    right = kernel_op.reads[0 if matrices.swapped else 1]
+    left, right = kernel_op.reads[:: -1 if matrices.swapped else 1]
     dtype = dtypes.pop()
     width = RegisterTile(dtype, vectors).width
-    if len(right.axes) != 2 or matrices.n % width:
+    columns = [i for i, axis in enumerate(right.axes) if axis in kernel_op.axes]
+    if right.index or len(columns) != 1 or matrices.n % width:
         return None
-    count = matrices.n // width
-    across = right.axes[0] == kernel_op.axes[-1]
-    parted = (count, width, matrices.k) if across else (matrices.k, count, width)
+    (column,), extents = columns, kernel_op.extents
+    steps = left.along(row_major(shape_of(left.value)))
+    terms = sorted((a for a in right.axes if a in kernel_op.reduced), key=lambda a: -steps[a])
+    shape = (matrices.n // width, *(extents[a] for a in terms), width)
+    rows, in_place = matrices.m * matrices.batches, bool(matrices.around or matrices.over)
     number = kernel.arguments.index(right.value)
-    shape = (count, matrices.k, width)
-    return Panels(number, right.value, across, parted, shape, matrices.m, matrices.a[1])
+    return Panels(number, right, column, tuple(terms), shape, rows, matrices.a[1], in_place)
 
 
 def regions_of_matmul(
@@ -183,6 +200,7 @@ _SCHEDULES: Mapping[str, Callable[[Matrices, RegisterTile, int], MatmulSchedule 
     "tiles": schedule_tiles,
     "turned": schedule_exchanged,
     "rows": schedule_prepacked,
+    "in place": schedule_in_place,
     "dots": schedule_dots,
 }
 
@@ -217,6 +235,12 @@ def _matmul_function(made: MatmulProgram) -> NativeFunction:
 def _preferred(given: Matrices, dtype: DType) -> Sequence[str]:
     """The algorithms for a matmul, the fastest first: as ``benchmarks/gemm.py`` measures."""
     vectors = registers()
+    if vectors is not None and (given.around or given.over):
+        tile = RegisterTile(dtype, vectors)
+        if is_prepacked(given, tile.width) and (given.over or any(x.kind == ROW for x in given.around)):
+            return ("rows",)
+    if given.over:
+        return ("in place", "blas")
     if not FEW_TERMS <= given.k <= MOST_TERMS or vectors is None:
         return ("blas", "tiles")
     tile = RegisterTile(dtype, vectors)

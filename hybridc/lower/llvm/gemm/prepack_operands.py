@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from xdsl.context import Context
 from xdsl.dialects import func
@@ -19,6 +20,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from hybridc.dialects.affine_index import Place
 from hybridc.dialects.mlir.integer_array import integer_array
 from hybridc.ir.concatenated import part_of
 from hybridc.ir.costs import HIDE_PACKING
@@ -78,13 +80,15 @@ class _Packer:
 
     def pack(self, function: func.FuncOp) -> None:
         """Prepack the operands of a function's matmuls, where that pays."""
-        users: dict[tuple[SSAValue, bool], list[tuple[func.CallOp, _PrepackedMatmul]]] = {}
+        users: dict[tuple[Any, ...], list[tuple[func.CallOp, _PrepackedMatmul]]] = {}
         for op in function.body.block.ops:
             contraction = self.contractions.get(op.callee.string_value()) if isinstance(op, func.CallOp) else None
             if isinstance(op, func.CallOp) and contraction is not None and part_of(op.results[0]) is None:
-                key = (op.arguments[contraction.panels.argument], contraction.panels.across)
+                panels = contraction.panels
+                order = tuple(panels.read.axes.index(a) for a in panels.terms)
+                key = (op.arguments[panels.argument], panels.column, order, panels.shape)
                 users.setdefault(key, []).append((op, contraction))
-        for (matrix, _), calls in users.items():
+        for (matrix, *_), calls in users.items():
             if not self._enough(calls):  # most have too few rows: the cheap test first
                 continue
             fitting = [each for each in calls if self._fits(each[1])]
@@ -153,13 +157,17 @@ class _Packer:
             block = Block(arg_types=[parted.value.type])
             builder = Builder(block)
             builder.location, builder.operator = contraction.kernel.function.location, contraction.operator
-            count, rows, width = contraction.panels.shape
-            places = (0, 2, 1) if contraction.panels.across else (1, 0, 2)
-            out = Tensor(contraction.panels.shape, parted.dtype, builder)
-            made = builder.generic([(block.args[0], places, parted.dtype)], out, first)
+            panels = contraction.panels
+            rank = len(panels.shape)
+            places = [1 + panels.terms.index(a) if a in panels.terms else -1 for a in panels.read.axes]
+            places[panels.column : panels.column + 1] = [0, rank - 1]
+            out = Tensor(panels.shape, parted.dtype, builder)
+            made = builder.generic([(block.args[0], tuple(places), parted.dtype)], out, first)
             # Unless it transposes, it walks rows of the matrix, in which the rows of one panel are far apart.
-            turned = contraction.panels.across
-            domain, axes = (contraction.panels.shape, (0, 1, 2)) if turned else ((rows, count, width), (1, 0, 2))
+            count, *terms, width = panels.shape
+            turned = places[-1] != rank - 1
+            domain = panels.shape if turned else (*terms, count, width)
+            axes = tuple(range(rank)) if turned else (rank - 2, *range(rank - 2), rank - 1)
             self.packers[own] = self._kernel("k_panels", block, made.value, domain, axes)
         return self.packers[own]
 
@@ -172,15 +180,22 @@ class _Packer:
         builder = Builder(block)
         builder.location, builder.operator = contraction.kernel.function.location, contraction.operator
         *rows, _ = shape_of(kernel_op.result)
-        shape, rank = (*rows, contraction.panels.shape[0], contraction.panels.shape[2]), len(rows)
-        loops = {axis: i for i, axis in enumerate(kernel_op.axes[:-1])} | dict.fromkeys(kernel_op.reduced, rank + 2)
-        places = [tuple(loops[a] for a in r.axes) for r in kernel_op.reads if r.value is not contraction.panels.matrix]
-        places.insert(argument, (rank, rank + 2, rank + 1))
+        count, *_, width = contraction.panels.shape
+        shape, rank = (*rows, count, width), len(rows)
+        terms = tuple(range(rank + 2, rank + 2 + len(contraction.panels.terms)))
+        loops = {axis: i for i, axis in enumerate(kernel_op.axes[:-1])}
+        loops |= dict(zip(contraction.panels.terms, terms, strict=True))
+        (left,) = (r for r in kernel_op.reads if r is not contraction.panels.read)
+        walked: tuple[Place, ...] = tuple(loops[a] for a in left.axes)
+        if left.index:
+            walked = tuple(each.renamed(loops.__getitem__) for each in left.index)
+        places = [walked]
+        places.insert(argument, (rank, *terms, rank + 1))
         dtype = dtype_of(kernel_op.result)
         start = builder.start(shape, dtype, number_of(kernel_op.op.operands[-1]))
         properties: dict[str, Attribute] = {
-            "indexing_maps": maps(rank + 3, (*places, tuple(range(rank + 2)))),
-            "iterator_types": iterators(rank + 3, (rank + 2,)),
+            "indexing_maps": maps(rank + 2 + len(terms), (*places, tuple(range(rank + 2)))),
+            "iterator_types": iterators(rank + 2 + len(terms), terms),
             "operandSegmentSizes": segments(2, 1),
         }
         op = builder.add(
@@ -191,7 +206,7 @@ class _Packer:
             [kernel_op.op.regions[0].clone()],
         )
         op.attributes["hybrid.operator"] = kernel_op.op.attributes["hybrid.operator"]
-        axes = (*range(rank + 2), -1)
+        axes = (*range(rank + 2), *[-1] * len(terms))
         return self._kernel(f"{contraction.kernel.name}_of_panels", block, op.results[0], shape, axes)
 
     def _kernel(self, wanted: str, block: Block, result: SSAValue, domain: Shape, axes: Sequence[int]) -> func.FuncOp:

@@ -6,6 +6,7 @@ Its statements are about tiles of rows, columns and terms (:mod:`~hybridc.transf
   element, whichever its strides allow; one that is stored from scratch transposes a result;
 * a contraction is computed part by part, each in registers: outer products, or dot products if terms are taken by the
   vector;
+* lines of rows are worked on one by one; terms in segments, of which each carries the sums on;
 * of a tile of the grid that reaches beyond the last column, results go through scratch (*spill*).
 """
 
@@ -69,7 +70,11 @@ class _Shape:
         self.dims = {axis: dim for dim in program.tiles for axis in dim.axes}
         follows = axes_of_values(statements)
         left, right = ({a for a in follows[v] if a in self.dims} for v in (contract.left, contract.right))
-        (self.terms,), (self.rows,), (self.columns,) = contract.over, left - right, right - left
+        *self.segments, self.terms = contract.over
+        # The dimension of lines has parts of one line, where there are lines.
+        self.lines = next((dim for dim in program.tiles if dim.walk == "range" and dim.parts == ((1,),)), None)
+        (self.rows,) = left - right - {*(self.lines.axes if self.lines is not None else ())}
+        (self.columns,) = right - left
         self.width = _known(self.dims[self.columns].block)
         # Of dot products terms are taken by the vector, else columns.
         self.step = self.dims[self.terms].parts[-1][0]
@@ -117,6 +122,7 @@ class _MatmulEmitter:
         self.scratch = {each.name: each for each in program.scratch}
         self.index: dict[int, Index] = {}  # along axes around the matmul; of others, that of the tile's first element
         self.count: dict[int, Index] = {}  # how many elements the tile has
+        self.line = (given.lo, given.hi)  # the first line of the tile, and how many it has
         self.firsts: dict[tuple[object, ...], SSAValue] = {}  # the offset of a tile, by the address and its indices
         self.k = self.sizes[self.shape.terms]
         self.spill = self._view(0, element)
@@ -168,14 +174,19 @@ class _MatmulEmitter:
         for axis, dim in dims.items():
             if dim.walk == "whole":
                 self.count[axis] = self.sizes[axis]
-        if dims[rows].walk != "range":
+        shared = next((dim for dim in self.program.tiles if dim.walk == "range"), None)
+        if shared is None:
             self.loop(self.given.lo, self.given.hi, self._tile)
             return
-        block = _known(dims[rows].block)
+        block = self._block(shared)
 
         def tile(number: Index) -> None:
-            self.index[rows] = self.given.lo + number * block
-            self.count[rows] = (self.given.hi - self.index[rows]).least(block)
+            first = self.given.lo + number * block
+            count = (self.given.hi - first).least(block)
+            if shared is self.shape.lines:
+                self.line = (first, count)
+            else:
+                self.index[rows], self.count[rows] = first, count
             self._sweeps()
 
         self.loop(0, (self.given.hi - self.given.lo).ceildiv(block), tile)
@@ -190,6 +201,8 @@ class _MatmulEmitter:
             index = number if axis == first else number % count
             number = number if axis == first else number // count
             self.index[axis] = index if block is None else index * block
+            if block is not None and dim is not None and not dim.masked:
+                self.index[axis] = (index * block).least(self.sizes[axis] - block)
             if block is not None:
                 self.count[axis] = (self.sizes[axis] - self.index[axis]).least(block)
         self._sweeps()
@@ -213,6 +226,10 @@ class _MatmulEmitter:
 
     def _sweep(self, sweep: TileSweep) -> None:
         """The statements of a sweep, by the larger parts of rows if these have any."""
+        if self.shape.lines is not None:
+            first, count = self.line
+            self.loop(0, count, lambda line: self._line(sweep, first + line))
+            return
         parts = self.shape.dims[self.shape.rows].parts
         if len(parts) == 1 or not any(isinstance(s, TileContract) for s in sweep.statements):
             self._statements(sweep)
@@ -227,6 +244,15 @@ class _MatmulEmitter:
             self.index[rows], self.count[rows] = first, count
 
         self.loop(0, self.count[rows], part, step=size)
+
+    def _line(self, sweep: TileSweep, line: Index) -> None:
+        """The statements of a sweep for one line."""
+        assert self.shape.lines is not None
+        first, *others = self.shape.lines.axes
+        for axis in reversed(others):
+            self.index[axis], line = line % self.sizes[axis], line // self.sizes[axis]
+        self.index[first] = line
+        self._statements(sweep)
 
     def _statements(self, sweep: TileSweep) -> None:
         loads = {s.name: s.address for s in sweep.statements if isinstance(s, TileLoad)}
@@ -408,7 +434,20 @@ class _MatmulEmitter:
                 found += [v.fma(x, ys[j], sums[abreast * number + j]) for j in range(abreast)]
             return found
 
-        return self.given.loop(0, self.k, add, starts=[v.zero] * (abreast * height))
+        def segment(axes: Sequence[int], sums: Sequence[SSAValue]) -> list[SSAValue]:
+            """The sums with the terms of all segments along axes."""
+            if not axes:
+                return self.given.loop(0, self.k, add, starts=sums)
+
+            def one(index: Index, sofar: list[SSAValue]) -> list[SSAValue]:
+                self.index[axes[0]] = index
+                found = segment(axes[1:], sofar)
+                del self.index[axes[0]]
+                return found
+
+            return self.given.loop(0, self.sizes[axes[0]], one, starts=sums)
+
+        return segment(shape.segments, [v.zero] * (abreast * height))
 
     def _store(self, sums: Sequence[SSAValue], target: Address, row: Index, height: int) -> None:
         """Store whole columns."""
