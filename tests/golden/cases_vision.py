@@ -309,3 +309,35 @@ add("nd.Crop(x, y, offset=(1, 0))", x=F(1, 2, 4, 4), y=F(1, 3, 2, 3), grad=("x",
 add("nd.Crop(x, y, num_args=2, center_crop=True)", x=F(1, 2, 5, 4), y=F(1, 3, 2, 3), grad=("x",))
 for attrs in ["h_w=(7, 2)", "h_w=(2, 2), offset=(4, 0)", "h_w=(0, 0)"]:
     add(f"nd.Crop(x, {attrs})", x=F(2, 3, 5, 6), raises=True)
+
+# Deformable convolutions.
+DEFORMABLE = "nd.contrib.DeformableConvolution(x, o, w, b, {})"
+MODULATED = "nd.contrib.ModulatedDeformableConvolution(x, o, m, w, b, {})"
+SIZES = "kernel=(3, 3), num_filter=4"
+GROUPS = "kernel=(3, 3), num_filter=4, stride=(2, 1), dilate=(1, 2), pad=(1, 2), num_group=2, num_deformable_group=2"
+CLOSE = {"rtol": 1e-4, "atol": 1e-4}
+add(DEFORMABLE.format(SIZES + ", pad=(1, 1)"), x=F(2, 3, 5, 6), o=F(2, 18, 5, 6), w=F(4, 3, 3, 3), b=F(4), **CLOSE)
+add(DEFORMABLE.format(SIZES), x=F(2, 3, 5, 6), o=F(2, 18, 3, 4, lo=-4, hi=4), w=F(4, 3, 3, 3), b=F(4), **CLOSE)
+add(DEFORMABLE.format(GROUPS), x=F(2, 4, 5, 6), o=F(2, 36, 3, 6), w=F(4, 2, 3, 3), b=F(4), **CLOSE)
+add(
+    "nd.contrib.DeformableConvolution(x, o, w, kernel=(1, 2), num_filter=2, no_bias=True)",
+    x=F(1, 2, 3, 4, dtype="float64"), o=F(1, 4, 3, 3, dtype="float64"), w=F(2, 2, 1, 2, dtype="float64"),
+)  # fmt: skip
+add(DEFORMABLE.format(SIZES + ", pad=(1, 1)"), x=F(2, 3, 5, 6), o=F(2, 18, 3, 4), w=F(4, 3, 3, 3), b=F(4), raises=True)
+add(DEFORMABLE.format(SIZES), x=F(2, 3, 5, 6), o=F(2, 9, 3, 4), w=F(4, 3, 3, 3), b=F(4), raises=True)
+for attrs, o, w, x in [
+    (SIZES + ", pad=(1, 1)", F(2, 18, 5, 6), F(4, 3, 3, 3), F(2, 3, 5, 6)),
+    (GROUPS, F(2, 36, 3, 6), F(4, 2, 3, 3), F(2, 4, 5, 6)),
+]:
+    m = F(2, o.shape[1] // 2, *o.shape[2:], lo=0.0, hi=1.0)
+    add(MODULATED.format(attrs), x=x, o=o, m=m, w=w, b=F(4), grad=False, **CLOSE)  # MXNet has a gradient on GPUs only
+
+CORRELATION = "nd.Correlation(x, y{})"
+for attrs in [
+    ", pad_size=1", ", kernel_size=3, pad_size=2", ", max_displacement=2, stride1=2, stride2=2, pad_size=2",
+    ", kernel_size=3, max_displacement=2, stride1=2, pad_size=3, is_multiply=False", ", max_displacement=3, stride2=2, pad_size=3", "",
+]:  # fmt: skip
+    add(CORRELATION.format(attrs), x=F(2, 3, 5, 6), y=F(2, 3, 5, 6), rtol=1e-4, atol=1e-5)
+add(CORRELATION.format(""), x=F(2, 3, 5, 6, dtype="float64"), y=F(2, 3, 5, 6, dtype="float64"))
+add(CORRELATION.format(", kernel_size=2"), x=F(2, 3, 5, 6), y=F(2, 3, 5, 6), raises=True)
+add(CORRELATION.format(", max_displacement=5"), x=F(2, 3, 5, 6), y=F(2, 3, 5, 6), raises=True)
