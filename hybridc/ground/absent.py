@@ -8,10 +8,9 @@ from collections.abc import Iterable
 
 # What hybridc lacks of MXNet: a pattern of names, what they are, and the way out.
 _FAMILIES = [
-    (r"(De)?[Cc]onvolution(_v1)?|(Modulated)?DeformableConvolution|Conv[123]D(Transpose)?|im2col|col2im|Correlation",
-     "convolution", ""),
-    (r"(Global)?(Max|Avg)Pool[123]D|Pooling(_v1)?|AdaptiveAvgPooling2D|(PS)?ROI(Pooling|Align)|ReflectionPad2D",
-     "pooling", ""),
+    (r"(De)?[Cc]onvolution(_v1)?|Conv[123]D(Transpose)?|im2col|col2im", "convolution", ""),
+    (r"(Global)?(Max|Avg)Pool[123]D|Pooling(_v1)?|AdaptiveAvgPooling2D|ReflectionPad2D|(Deformable)?PSROIPooling"
+     r"|RROIAlign", "pooling", ""),
     (r"(Sync)?BatchNorm(ReLU|WithReLU|_v1)?|LRN", "this kind of batch normalization", "; BatchNorm is here"),
     (r"InstanceNorm|GroupNorm", "this normalization layer", "; mx.nd.InstanceNorm and mx.nd.GroupNorm are here"),
     (r"RNN|rnn|FusedRNN|LSTM|GRU", "recurrent layers",
@@ -40,8 +39,7 @@ _FAMILIES = [
     (r"kv|kvstore|KVStore|profiler|engine|contrib|callback|runtime|onnx", "this namespace of MXNet", ""),
     (r"RandomBrightness|RandomContrast|RandomSaturation|RandomHue|RandomColorJitter|RandomLighting|RandomGray|Rotate"
      r"|RandomRotation|RandomApply|CropResize|HybridRandomApply|HybridCompose", "this transform", ""),
-    (r"ROIPooling|SpatialTransformer|BilinearSampler|GridGenerator|UpSampling|Crop|BilinearResize2D|PixelShuffle[123]D"
-     r"|MultiBox\w+|box_\w+|(Multi)?Proposal|imdecode|imresize", "operators for images", ""),
+    (r"UpSampling|BilinearResize2D|PixelShuffle[123]D|imdecode|imresize", "operators for images", ""),
 ]  # fmt: skip
 
 

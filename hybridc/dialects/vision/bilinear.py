@@ -88,6 +88,10 @@ class BilinearSampler(CheckedComposite):
         found = F.transpose(F.cast(found, dtype), axes=(0, 2, 1))
         return F.reshape_to(found, shape=(*data.shape[:2], rows, columns))
 
+    def nnvm_outputs(self) -> int:
+        """What it keeps for the backward is a hidden output there."""
+        return 2
+
     @classmethod
     def samples(cls) -> Sequence[Sample]:
         grid = np.array([[[-0.9, 0.95, 0.1], [0.3, -0.7, 1.2]], [[-0.8, 0.9, 0.3], [-0.2, 0.55, -1.5]]])[None]
@@ -183,6 +187,10 @@ class GridGenerator(CheckedComposite):
             moved.append((flow + axis_of(F, size, shape, dtype)) * (2 / max(size - 1, 1)) - 1)
         return F.cast(F.concat(*moved, dim=1), data.dtype)
 
+    def nnvm_outputs(self) -> int:
+        """What it keeps for the backward is a hidden output there."""
+        return 2
+
     @classmethod
     def samples(cls) -> Sequence[Sample]:
         def affine(matrices: Any) -> Any:
@@ -254,6 +262,10 @@ class SpatialTransformer(CheckedComposite):
         data, loc = inputs
         grid = affine_grid(F, loc, *self.target_shape)
         return F.BilinearSampler(data, F.cast(grid, data.dtype))
+
+    def nnvm_outputs(self) -> int:
+        """What it keeps for the backward is a hidden output there."""
+        return 2
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:

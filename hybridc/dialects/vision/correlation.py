@@ -87,6 +87,10 @@ class Correlation(CheckedComposite):
         place = axis_of(F, size, (1, 1, size), "int64") * self.stride1 + self.max_displacement
         return shift + tap + place
 
+    def nnvm_outputs(self) -> int:
+        """What it keeps for the backward are two hidden outputs there."""
+        return 3
+
     @classmethod
     def samples(cls) -> Sequence[Sample]:
         return [

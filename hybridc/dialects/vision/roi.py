@@ -141,8 +141,15 @@ class RoiPooling(OfRegions, Opaque):
 
         attrs: Any = {"pooled_size": (2, 3), "spatial_scale": 1}
         return [
-            Sample([x, roi], known, pooled_size=(2, 2), spatial_scale=1, dtypes=("float32", "float64", "float16")),
-            Sample([x, roi], smaller, pooled_size=(2, 2), spatial_scale=0.7),
+            Sample(
+                [x, roi],
+                known,
+                pooled_size=(2, 2),
+                spatial_scale=1,
+                grad=False,
+                dtypes=("float32", "float64", "float16"),
+            ),
+            Sample([x, roi], smaller, pooled_size=(2, 2), spatial_scale=0.7, grad=False),
             Sample([(2, 3, 5, 7), regions.astype(float)], reference, **attrs),
             Sample([(2, 3, 1, 1), regions[:3].astype(float)], reference, **attrs),
             Sample([(2, 3, 5, 7), (0, 5)], always(np.zeros((0, 3, 2, 3))), grad=False, **attrs),
