@@ -264,8 +264,8 @@ class SpatialTransformer(CheckedComposite):
         return F.BilinearSampler(data, F.cast(grid, data.dtype))
 
     def nnvm_outputs(self) -> int:
-        """What it keeps for the backward is a hidden output there."""
-        return 2
+        """What it keeps for the backward are two hidden outputs there."""
+        return 3
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
