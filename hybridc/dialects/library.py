@@ -42,4 +42,5 @@ from hybridc.dialects.vision import image_ops as image_ops
 from hybridc.dialects.vision import image_random as image_random
 from hybridc.dialects.vision import image_resize as image_resize
 from hybridc.dialects.vision import multibox as multibox
+from hybridc.dialects.vision import proposal as proposal
 from hybridc.dialects.vision import roi as roi

@@ -341,3 +341,18 @@ for attrs in [
 add(CORRELATION.format(""), x=F(2, 3, 5, 6, dtype="float64"), y=F(2, 3, 5, 6, dtype="float64"))
 add(CORRELATION.format(", kernel_size=2"), x=F(2, 3, 5, 6), y=F(2, 3, 5, 6), raises=True)
 add(CORRELATION.format(", max_displacement=5"), x=F(2, 3, 5, 6), y=F(2, 3, 5, 6), raises=True)
+
+# Region proposals.
+SMALL = "feature_stride=8, scales=(1, 2), ratios=(0.5, 1, 2), rpn_min_size=4"
+INFO = V(40, 48, 1.5, 33, 47, 0.5, shape=(2, 3))
+for name, n in [("Proposal", 1), ("MultiProposal", 2)]:
+    for attrs in [
+        ", rpn_post_nms_top_n=8", ", rpn_post_nms_top_n=40, threshold=0.5", ", rpn_pre_nms_top_n=12, rpn_post_nms_top_n=6, output_score=True",
+        ", rpn_post_nms_top_n=8, iou_loss=True, threshold=0.4",
+    ]:  # fmt: skip
+        add(
+            f"nd.contrib.{name}(s, x, i, {SMALL}{attrs})",
+            s=P(n, 12, 5, 6, lo=0.0, hi=1.0), x=F(n, 24, 5, 6, lo=-0.6, hi=0.6), i=INFO[:n], rtol=1e-5, atol=2e-5,
+        )  # fmt: skip
+add(f"nd.contrib.Proposal(s, x, i, {SMALL})", s=P(2, 12, 5, 6), x=F(2, 24, 5, 6), i=INFO, raises=True)
+add(f"nd.contrib.Proposal(s, x, i, {SMALL})", s=P(1, 12, 5, 6), x=F(1, 12, 5, 6), i=INFO[:1], raises=True)

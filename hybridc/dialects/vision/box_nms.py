@@ -38,21 +38,32 @@ def intersections(box: Any, boxes: Any) -> Any:
     return np.maximum(sides[:, 0], 0) * np.maximum(sides[:, 1], 0)
 
 
-def kept_boxes(boxes: Any, sizes: Any, groups: Any, overlap: float) -> Any:
-    """Which boxes, the best first, overlap with no better one of their group that is kept.
+def kept_boxes(
+    boxes: Any, sizes: Any, groups: Any, overlap: float, most: int | None = None, extent: float = 0.0
+) -> list[int]:
+    """The indices of boxes, given the best first, that overlap with no better one of their group that is kept.
 
-    ``boxes`` are corners, ``sizes`` their areas, ``groups`` integers, or None for one group.
+    ``boxes`` are corners, ``sizes`` their areas, ``groups`` integers, or None for one group. At most ``most`` are kept.
+    ``extent`` is 1 where corners are whole pixels that belong to the box.
     """
-    alive = np.ones(len(boxes), bool)
+    left, top, right, bottom = np.ascontiguousarray(boxes.T)
+    index: Any = np.asarray(range(len(boxes)), np.int64)
+    columns = [left, top, right, bottom, sizes, index, *([] if groups is None else [groups])]
+    kept: list[int] = []
     with np.errstate(all="ignore"):
-        for i in range(len(boxes) - 1):
-            if not alive[i]:
-                continue
-            rest = slice(i + 1, None)
-            common = intersections(boxes[i], boxes[rest])
-            hit = common / (sizes[i] + sizes[rest] - common) > overlap  # 0 / 0 is no overlap
-            alive[rest] &= ~hit if groups is None else ~(hit & (groups[rest] == groups[i]))
-    return alive
+        while columns[5].size and (most is None or len(kept) < most):
+            first, columns = [c[0] for c in columns], [c[1:] for c in columns]
+            kept.append(int(first[5]))
+            left, top, right, bottom, sizes = columns[:5]
+            width = np.minimum(right, first[2]) - np.maximum(left, first[0]) + extent
+            height = np.minimum(bottom, first[3]) - np.maximum(top, first[1]) + extent
+            common = np.maximum(width, 0) * np.maximum(height, 0)
+            hit = common / (first[4] + sizes - common) > overlap  # 0 / 0 is no overlap
+            if groups is not None:
+                hit &= columns[6] == first[6]
+            if hit.any():
+                columns = [c[~hit] for c in columns]
+    return kept
 
 
 @register("hybrid.box_nms", "contrib.box_nms", "_contrib_box_nms", "contrib.box_non_maximum_suppression")
@@ -150,8 +161,8 @@ class BoxNms(Opaque):
         whole = self.force_suppress or self.id_index < 0
         groups = None if whole else boxes[:, self.id_index].astype(np.int64)
         given = boxes[:, self.coordinates]
-        alive = kept_boxes(corners(given, self.in_format), areas(given, self.in_format), groups, self.overlap_thresh)
-        return candidates[alive]
+        kept = kept_boxes(corners(given, self.in_format), areas(given, self.in_format), groups, self.overlap_thresh)
+        return candidates[kept]
 
     def converted(self, boxes: Any) -> Any:
         """The coordinates in ``out_format``."""
