@@ -93,6 +93,9 @@ class BoxNms(Opaque):
     def num_visible_outputs(self) -> int:
         return 1
 
+    def output_names(self) -> tuple[str, ...]:
+        return ("output0",)
+
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         (data,) = shapes
         least = 5 + (self.id_index > 0)
