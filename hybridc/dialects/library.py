@@ -40,6 +40,7 @@ from hybridc.dialects.vision import correlation as correlation
 from hybridc.dialects.vision import deformable as deformable
 from hybridc.dialects.vision import image_ops as image_ops
 from hybridc.dialects.vision import image_random as image_random
+from hybridc.dialects.vision import image_random_crop as image_random_crop
 from hybridc.dialects.vision import image_resize as image_resize
 from hybridc.dialects.vision import multibox as multibox
 from hybridc.dialects.vision import proposal as proposal

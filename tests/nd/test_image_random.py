@@ -89,3 +89,49 @@ def test_flipped_gradient():
             wanted = weights.asnumpy()[:, ::-1] if turned else weights.asnumpy()
             np.testing.assert_array_equal(x.grad.asnumpy(), wanted)
     assert seen == {False, True}
+
+
+NUMBERED = np.arange(7 * 9, dtype="float32").reshape(7, 9, 1)
+
+
+def parts(name, count, **attrs):
+    """Parts of an image whose pixels are numbered, as the first row, the first column, and the result."""
+    with mx.random.isolated(5):
+        found = [getattr(nd.image, name)(nd.array(NUMBERED), **attrs).asnumpy() for _ in range(count)]
+    return [(*divmod(int(y[0, 0, 0]), 9), y) for y in found]
+
+
+def test_random_crop_is_anywhere_in_the_image():
+    found = parts("random_crop", 400, width=7, height=5)
+    for row, column, y in found:
+        np.testing.assert_array_equal(y, NUMBERED[row : row + 5, column : column + 7])
+    counts = np.zeros((3, 3))
+    for row, column, _ in found:
+        counts[row, column] += 1
+    assert counts.min() > 15  # 44 on average
+
+
+def test_random_crop_stays_in_its_range():
+    found = parts("random_crop", 100, width=5, height=3, xrange=(0.5, 1), yrange=(0, 0.25))
+    assert {(row, column) for row, column, _ in found} == {(i, j) for i in (0, 1) for j in (2, 3, 4)}
+
+
+def test_random_resized_crop_has_its_area_and_ratio():
+    """Nearest pixels of a part, from the first of which the next tell how large the part is."""
+    image = np.stack(np.meshgrid(np.arange(90.0), np.arange(70.0)), -1)
+    with mx.random.isolated(5):
+        found = [
+            nd.image.random_resized_crop(
+                nd.array(image), width=20, height=20, area=(0.1, 0.5), ratio=(0.5, 2), interp=0
+            )
+            for _ in range(200)
+        ]
+    found = np.array([y.asnumpy() for y in found])
+    across, down = (found[:, -1, -1] - found[:, 0, 0]).T * 20 / 19
+    areas, ratios = across * down / image[..., 0].size, across / down
+    assert 0.08 < areas.min() < 0.15
+    assert 0.45 < areas.max() < 0.53
+    assert 0.45 < ratios.min() < 0.6
+    assert 1.7 < ratios.max() < 2.2
+    assert found[:, 0, 0].min() < 3
+    assert found[:, -1, -1, 0].max() > 80
