@@ -8,10 +8,7 @@ from collections.abc import Iterable
 
 # What hybridc lacks of MXNet: a pattern of names, what they are, and the way out.
 _FAMILIES = [
-    (r"(Modulated)?DeformableConvolution|Correlation",
-     "convolution", ""),
-    (r"(PS)?ROI(Pooling|Align)",
-     "pooling", ""),
+    (r"(Deformable)?PSROIPooling|RROIAlign", "pooling", ""),
     (r"BatchNorm_v1", "this kind of batch normalization", "; BatchNorm is here"),
     (r"RNN|rnn|FusedRNN|LSTM|GRU", "recurrent layers",
      "; a cell of FullyConnected and split, called once for each step, compiles"),
@@ -39,8 +36,7 @@ _FAMILIES = [
     (r"kv|kvstore|KVStore|profiler|engine|contrib|callback|runtime|onnx", "this namespace of MXNet", ""),
     (r"RandomBrightness|RandomContrast|RandomSaturation|RandomHue|RandomColorJitter|RandomLighting|RandomGray|Rotate"
      r"|RandomRotation|RandomApply|CropResize|HybridRandomApply|HybridCompose", "this transform", ""),
-    (r"ROIPooling|SpatialTransformer|BilinearSampler|GridGenerator|Crop"
-     r"|MultiBox\w+|box_\w+|(Multi)?Proposal|imdecode|imresize", "operators for images", ""),
+    (r"imdecode|imresize", "operators for images", ""),
 ]  # fmt: skip
 
 
