@@ -35,13 +35,13 @@ OF_MXNET_2 = ("mxnet.gluon.metric",)  # GluonCV tries these first
 
 # The shape of the input, by a pattern of names.
 SHAPES = [
+    (r"ssd_300", (1, 3, 300, 300)),
+    (r"ssd_512", (1, 3, 512, 512)),
     (r"inceptionv3_|vgg16_(ucf|hmdb|kin|sth)|inceptionv1", (1, 3, 224, 224)),
     (r"^cifar", (1, 3, 32, 32)),
     (r"i3d|slowfast|r2plus1d|p3d|c3d", (1, 3, 16, 112, 112)),
     (r"inceptionv3|xception|nasnet", (1, 3, 299, 299)),
     (r"densenet|squeezenet|googlenet|residualattention|shufflenet|hrnet|alexnet|vgg", (1, 3, 224, 224)),
-    (r"ssd_300", (1, 3, 300, 300)),
-    (r"ssd_512", (1, 3, 512, 512)),
 ]
 
 
@@ -97,7 +97,7 @@ class Aliases(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             found = _member(found, part)
             if found is None:
                 return Lacking(spec.name)
-        self.specs[spec.name] = found.__spec__
+        self.specs[spec.name] = getattr(found, "__spec__", None)
         return found
 
     def exec_module(self, module: types.ModuleType) -> None:
@@ -106,11 +106,10 @@ class Aliases(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         module.__spec__ = self.specs.get(name, module.__spec__)
 
 
-def _member(module: types.ModuleType, name: str) -> Any:
-    """A module in another, however one gets at it, or None."""
+def _member(module: Any, name: str) -> Any:
+    """A module or namespace in another, however one gets at it, or None."""
     try:
-        found = getattr(module, name)
-        return found if isinstance(found, types.ModuleType) else None
+        return getattr(module, name)
     except AttributeError:
         try:
             return importlib.import_module(f"{module.__name__}.{name}")

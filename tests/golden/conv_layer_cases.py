@@ -129,25 +129,33 @@ def declared(layer):
 @case
 def deformable(mx, hybridize):
     """Deformable convolutions, with offsets that the input gives."""
-    cnn = mx.gluon.contrib.cnn
-    found = {}
-    variants = {
-        "plain": cnn.DeformableConvolution(4, 3, padding=1),
-        "all": cnn.DeformableConvolution(
-            4, (3, 2), strides=(2, 1), padding=1, dilation=1, num_deformable_group=2, use_bias=False, activation="relu"
-        ),
-    }
-    for name, layer in variants.items():
-        layer.initialize()
-        hybridize(layer)
-        x = random(1, 2, 6, 5, seed=12)
-        layer(mx.nd.array(x))
-        fill(layer, mx)
-        found[f"{name} parameters"] = declared(layer)
-        found.update({f"{name}/{k}": v for k, v in gradients(mx, layer, [x]).items()})
-    modulated = cnn.ModulatedDeformableConvolution(4, 3, offset_use_bias=False)  # MXNet runs it on GPUs only
-    found["modulated parameters"] = declared(modulated)
-    return found
+    with mx.name.NameManager():
+        cnn = mx.gluon.contrib.cnn
+        found = {}
+        variants = {
+            "plain": cnn.DeformableConvolution(4, 3, padding=1),
+            "all": cnn.DeformableConvolution(
+                4,
+                (3, 2),
+                strides=(2, 1),
+                padding=1,
+                dilation=1,
+                num_deformable_group=2,
+                use_bias=False,
+                activation="relu",
+            ),
+        }
+        for name, layer in variants.items():
+            layer.initialize()
+            hybridize(layer)
+            x = random(1, 2, 6, 5, seed=12)
+            layer(mx.nd.array(x))
+            fill(layer, mx)
+            found[f"{name} parameters"] = declared(layer)
+            found.update({f"{name}/{k}": v for k, v in gradients(mx, layer, [x]).items()})
+        modulated = cnn.ModulatedDeformableConvolution(4, 3, offset_use_bias=False)  # MXNet runs it on GPUs only
+        found["modulated parameters"] = declared(modulated)
+        return found
 
 
 @case
