@@ -371,3 +371,9 @@ def test_an_initializer_as_an_attribute_is_that_of_the_parameters():
     block = mx.gluon.SymbolBlock(symbol, [mx.sym.var("data")])
     block.initialize()
     assert block(mx.nd.ones((1, 2))).asnumpy().tolist() == [[9, 9]]  # two weights of 3 and a bias of 3
+
+
+def test_a_function_is_one_object():
+    for owner in (mx.sym, mx.sym.contrib, mx.sym.random, mx.sym.linalg):
+        name = {mx.sym: "FullyConnected", mx.sym.random: "uniform", mx.sym.linalg: "gemm2"}.get(owner, "div_sqrt_dim")
+        assert getattr(owner, name) is getattr(owner, name)
