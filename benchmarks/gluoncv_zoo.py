@@ -35,6 +35,7 @@ OF_MXNET_2 = ("mxnet.gluon.metric",)  # GluonCV tries these first
 
 # The shape of the input, by a pattern of names.
 SHAPES = [
+    (r"rcnn", (1, 3, 160, 160)),
     (r"ssd_300", (1, 3, 300, 300)),
     (r"ssd_512", (1, 3, 512, 512)),
     (r"inceptionv3_|vgg16_(ucf|hmdb|kin|sth)|inceptionv1", (1, 3, 224, 224)),
@@ -168,12 +169,16 @@ def build(name: str) -> Any:
     """The network with initialized parameters, and nothing downloaded."""
     from gluoncv.model_zoo import get_model
 
-    classes = {"classes": ["one", "two"]} if re.search("^(ssd|yolo|faster|mask|custom).*custom|^custom", name) else {}
+    given: dict[str, Any] = (
+        {"classes": ["one", "two"]} if re.search("^(ssd|yolo|faster|mask|custom).*custom|^custom", name) else {}
+    )
+    if re.search("^(fcn|psp|deeplab|danet)_", name):  # they resize to what they were made for
+        given["crop_size"] = shape_for(name)[-1]
     wanted = {"pretrained_base": False, "use_kinetics_pretrain": False}
     errors: list[Exception] = []
     for keys in (["pretrained_base", "use_kinetics_pretrain"], ["pretrained_base"], []):
         try:
-            net = get_model(name, pretrained=False, **classes, **{key: wanted[key] for key in keys})
+            net = get_model(name, pretrained=False, **given, **{key: wanted[key] for key in keys})
             net.initialize()
             return net
         except Exception as error:

