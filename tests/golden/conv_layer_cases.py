@@ -77,6 +77,8 @@ def others(mx):
     yield "instance", nn.InstanceNorm(), image
     yield "instance_scale", nn.InstanceNorm(scale=True, center=False, epsilon=1e-2, in_channels=4), image
     yield "instance_axis", nn.InstanceNorm(axis=2), image
+    yield "group", nn.GroupNorm(2), image
+    yield "group_one", nn.GroupNorm(scale=False, epsilon=1e-2), image
     yield "shuffle1d", contrib.PixelShuffle1D(3), random(2, 6, 4, seed=8)
     yield "shuffle2d", contrib.PixelShuffle2D((2, 3)), random(2, 12, 3, 4, seed=9)
     yield "shuffle2d_square", contrib.PixelShuffle2D(2), random(1, 8, 2, 3, seed=10)
