@@ -172,7 +172,7 @@ def build(name: str) -> Any:
     given: dict[str, Any] = (
         {"classes": ["one", "two"]} if re.search("^(ssd|yolo|faster|mask|custom).*custom|^custom", name) else {}
     )
-    if re.search("^(fcn|psp|deeplab|danet)_", name):  # they resize to what they were made for
+    if re.search("^(fcn|psp|deeplab|danet|icnet|fastscnn)_", name):  # they resize to what they were made for
         given["crop_size"] = shape_for(name)[-1]
     wanted = {"pretrained_base": False, "use_kinetics_pretrain": False}
     errors: list[Exception] = []
