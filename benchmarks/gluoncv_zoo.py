@@ -35,7 +35,9 @@ OF_MXNET_2 = ("mxnet.gluon.metric",)  # GluonCV tries these first
 
 # The shape of the input, by a pattern of names.
 SHAPES = [
-    (r"i3d|slowfast|r2plus1d|p3d|c3d", (1, 3, 16, 112, 112)),
+    (r"slowfast_16x8", (1, 3, 80, 64, 64)),
+    (r"slowfast", (1, 3, 40, 64, 64)),
+    (r"i3d|r2plus1d|p3d|c3d", (1, 3, 16, 112, 112)),
     (r"rcnn", (1, 3, 160, 160)),
     (r"ssd_300", (1, 3, 300, 300)),
     (r"ssd_512", (1, 3, 512, 512)),
@@ -242,7 +244,7 @@ def work(options: argparse.Namespace, names: list[str]) -> None:
     reports, sys.stdout = sys.stdout, sys.stderr  # some networks print
     install(options.folder)
     without_downloads()
-    np.float, np.int, np.bool = float, int, bool  # names of old versions of NumPy, which GluonCV uses
+    np.float, np.int = float, int  # names of old versions of NumPy, which GluonCV uses
     for name in names:
         print(json.dumps(examine(name, options.forward, options.hybridize)), file=reports, flush=True)
 
