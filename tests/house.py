@@ -100,7 +100,8 @@ LATE: dict[str, dict[str, str]] = {
 # MXNet's own names for two things each: a layer and its operator, an initializer and a parameter, and the like.
 LAYERS_AND_OPERATORS = {
     *("Activation", "BatchNorm", "Cast", "Constant", "Dropout", "Embedding", "Flatten", "Identity", "LayerNorm"),
-    *("LeakyReLU", "Loss", "Pad", "Parameter", "Stack"),
+    *("DeformableConvolution", "GroupNorm", "InstanceNorm", "LeakyReLU", "Loss", "ModulatedDeformableConvolution"),
+    *("Pad", "Parameter", "Stack", "SyncBatchNorm"),
 }
 # Files whose names are MXNet's (``mx.op`` and ``mx.nd.op``, ``mx.random`` and ``mx.nd.random``) or Python's.
 MODULES_OF_MXNET = {"__init__.py", "__main__.py", "op.py", "random.py"}

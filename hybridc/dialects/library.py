@@ -37,3 +37,15 @@ from hybridc.dialects.nn import normalization as normalization
 from hybridc.dialects.nn import pooling as pooling
 from hybridc.dialects.nn import resizing as resizing
 from hybridc.dialects.nn import softmax as softmax
+from hybridc.dialects.vision import bilinear as bilinear
+from hybridc.dialects.vision import box_nms as box_nms
+from hybridc.dialects.vision import boxes as boxes
+from hybridc.dialects.vision import correlation as correlation
+from hybridc.dialects.vision import deformable as deformable
+from hybridc.dialects.vision import image_ops as image_ops
+from hybridc.dialects.vision import image_random as image_random
+from hybridc.dialects.vision import image_random_crop as image_random_crop
+from hybridc.dialects.vision import image_resize as image_resize
+from hybridc.dialects.vision import multibox as multibox
+from hybridc.dialects.vision import proposal as proposal
+from hybridc.dialects.vision import roi as roi

@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 
-def _weighted(F: Any, loss: Any, weight: float | None = None, sample_weight: Any = None) -> Any:
+def _apply_weighting(F: Any, loss: Any, weight: float | None = None, sample_weight: Any = None) -> Any:
     """loss * sample_weight * weight, as far as they are given"""
     if sample_weight is not None:
         loss = F.broadcast_mul(loss, sample_weight)
@@ -43,7 +43,7 @@ def _weighted(F: Any, loss: Any, weight: float | None = None, sample_weight: Any
     return loss * weight
 
 
-def _like(F: Any, x: Any, y: Any) -> Any:
+def _reshape_like(F: Any, x: Any, y: Any) -> Any:
     """x in the shape of y"""
     known = not hasattr(x, "entries")  # a composed symbol has no shape yet
     return x if known and x.shape == y.shape else F.reshape_like(x, y)
@@ -78,10 +78,10 @@ class L2Loss(Loss):
 
     def hybrid_forward(self, F: Any, pred: Any, label: Any, sample_weight: Any = None) -> Any:
         """The loss of each sample."""
-        loss = F.square(_like(F, label, pred) - pred)
+        loss = F.square(_reshape_like(F, label, pred) - pred)
         # COMPAT(mxnet): weight=None means 1 here too.
         weight = 0.5 if self._weight is None else self._weight / 2
-        return self._mean(F, _weighted(F, loss, weight, sample_weight))
+        return self._mean(F, _apply_weighting(F, loss, weight, sample_weight))
 
 
 class L1Loss(Loss):
@@ -92,8 +92,8 @@ class L1Loss(Loss):
 
     def hybrid_forward(self, F: Any, pred: Any, label: Any, sample_weight: Any = None) -> Any:
         """The loss of each sample."""
-        loss = F.abs(_like(F, label, pred) - pred)
-        return self._mean(F, _weighted(F, loss, self._weight, sample_weight))
+        loss = F.abs(_reshape_like(F, label, pred) - pred)
+        return self._mean(F, _apply_weighting(F, loss, self._weight, sample_weight))
 
 
 class SigmoidBinaryCrossEntropyLoss(Loss):
@@ -110,7 +110,7 @@ class SigmoidBinaryCrossEntropyLoss(Loss):
 
     def hybrid_forward(self, F: Any, pred: Any, label: Any, sample_weight: Any = None, pos_weight: Any = None) -> Any:
         """The loss of each sample."""
-        label = _like(F, label, pred)
+        label = _reshape_like(F, label, pred)
         if self._from_sigmoid:
             eps = 1e-12
             positive = F.log(pred + eps) * label
@@ -122,7 +122,7 @@ class SigmoidBinaryCrossEntropyLoss(Loss):
         else:
             scale = 1 + F.broadcast_mul(pos_weight - 1, label)
             loss = pred - pred * label + scale * (_softplus_of_minus_abs(F, pred) + F.relu(-pred))
-        return self._mean(F, _weighted(F, loss, self._weight, sample_weight))
+        return self._mean(F, _apply_weighting(F, loss, self._weight, sample_weight))
 
 
 SigmoidBCELoss = SigmoidBinaryCrossEntropyLoss
@@ -155,8 +155,8 @@ class SoftmaxCrossEntropyLoss(Loss):
         if self._sparse_label:
             loss = -F.pick(pred, label, axis=self._axis, keepdims=True, made=not self._from_logits)
         else:
-            loss = -F.sum(pred * _like(F, label, pred), axis=self._axis, keepdims=True)
-        return self._mean(F, _weighted(F, loss, self._weight, sample_weight))
+            loss = -F.sum(pred * _reshape_like(F, label, pred), axis=self._axis, keepdims=True)
+        return self._mean(F, _apply_weighting(F, loss, self._weight, sample_weight))
 
 
 SoftmaxCELoss = SoftmaxCrossEntropyLoss
@@ -181,7 +181,7 @@ class KLDivLoss(Loss):
         """The loss of each sample."""
         if not self._from_logits:
             pred = F.log_softmax(pred, axis=self._axis)
-        loss = _weighted(F, label * (F.log(label + 1e-12) - pred), self._weight, sample_weight)
+        loss = _apply_weighting(F, label * (F.log(label + 1e-12) - pred), self._weight, sample_weight)
         return F.sum(loss, axis=self._batch_axis, exclude=True)
 
 
@@ -194,11 +194,11 @@ class HuberLoss(Loss):
 
     def hybrid_forward(self, F: Any, pred: Any, label: Any, sample_weight: Any = None) -> Any:
         """The loss of each sample."""
-        distance = F.abs(_like(F, label, pred) - pred)
+        distance = F.abs(_reshape_like(F, label, pred) - pred)
         far = distance - 0.5 * self._rho
         near = (0.5 / self._rho) * F.square(distance)
         loss = F.where(distance > self._rho, far, near)
-        return self._mean(F, _weighted(F, loss, self._weight, sample_weight))
+        return self._mean(F, _apply_weighting(F, loss, self._weight, sample_weight))
 
 
 class HingeLoss(Loss):
@@ -210,8 +210,8 @@ class HingeLoss(Loss):
 
     def hybrid_forward(self, F: Any, pred: Any, label: Any, sample_weight: Any = None) -> Any:
         """The loss of each sample."""
-        loss = F.relu(self._margin - pred * _like(F, label, pred))
-        return self._mean(F, _weighted(F, loss, self._weight, sample_weight))
+        loss = F.relu(self._margin - pred * _reshape_like(F, label, pred))
+        return self._mean(F, _apply_weighting(F, loss, self._weight, sample_weight))
 
 
 class SquaredHingeLoss(Loss):
@@ -223,8 +223,8 @@ class SquaredHingeLoss(Loss):
 
     def hybrid_forward(self, F: Any, pred: Any, label: Any, sample_weight: Any = None) -> Any:
         """The loss of each sample."""
-        loss = F.square(F.relu(self._margin - pred * _like(F, label, pred)))
-        return self._mean(F, _weighted(F, loss, self._weight, sample_weight))
+        loss = F.square(F.relu(self._margin - pred * _reshape_like(F, label, pred)))
+        return self._mean(F, _apply_weighting(F, loss, self._weight, sample_weight))
 
 
 class LogisticLoss(Loss):
@@ -244,11 +244,11 @@ class LogisticLoss(Loss):
 
     def hybrid_forward(self, F: Any, pred: Any, label: Any, sample_weight: Any = None) -> Any:
         """The loss of each sample."""
-        label = _like(F, label, pred)
+        label = _reshape_like(F, label, pred)
         if self._label_format == "signed":
             label = (label + 1.0) / 2.0
         loss = F.relu(pred) - pred * label + _softplus_of_minus_abs(F, pred)
-        return self._mean(F, _weighted(F, loss, self._weight, sample_weight))
+        return self._mean(F, _apply_weighting(F, loss, self._weight, sample_weight))
 
 
 class TripletLoss(Loss):
@@ -260,10 +260,10 @@ class TripletLoss(Loss):
 
     def hybrid_forward(self, F: Any, pred: Any, positive: Any, negative: Any) -> Any:
         """The loss of each sample."""
-        near = F.square(_like(F, positive, pred) - pred)
-        far = F.square(_like(F, negative, pred) - pred)
+        near = F.square(_reshape_like(F, positive, pred) - pred)
+        far = F.square(_reshape_like(F, negative, pred) - pred)
         loss = F.sum(near - far, axis=self._batch_axis, exclude=True)
-        return _weighted(F, F.relu(loss + self._margin), self._weight)
+        return _apply_weighting(F, F.relu(loss + self._margin), self._weight)
 
 
 class PoissonNLLLoss(Loss):
@@ -286,7 +286,7 @@ class PoissonNLLLoss(Loss):
 
     def hybrid_forward(self, F: Any, pred: Any, target: Any, sample_weight: Any = None, epsilon: float = 1e-08) -> Any:
         """The loss of all samples, shape (1,)."""
-        target = _like(F, target, pred)
+        target = _reshape_like(F, target, pred)
         if self._from_logits:
             loss = F.exp(pred) - target * pred
         else:
@@ -296,7 +296,7 @@ class PoissonNLLLoss(Loss):
             large = F.broadcast_maximum(target, 1.0)
             stirling = large * F.log(large) - large + 0.5 * F.log(2 * math.pi * large)
             loss = loss + stirling * (target > 1)
-        return F.mean(_weighted(F, loss, self._weight, sample_weight))
+        return F.mean(_apply_weighting(F, loss, self._weight, sample_weight))
 
 
 class CosineEmbeddingLoss(Loss):
@@ -308,12 +308,12 @@ class CosineEmbeddingLoss(Loss):
 
     def hybrid_forward(self, F: Any, input1: Any, input2: Any, label: Any, sample_weight: Any = None) -> Any:
         """The loss of each sample."""
-        input1 = _like(F, input1, input2)
+        input1 = _reshape_like(F, input1, input2)
         label = label.reshape((-1, 1))
         cosine = self._cosine(F, input1, input2)
         similar = (1 - cosine) * (label == 1)
         different = F.broadcast_maximum((label == -1) * (cosine - self._margin), 0.0)
-        return _weighted(F, similar + different, self._weight, sample_weight)
+        return _apply_weighting(F, similar + different, self._weight, sample_weight)
 
     def _cosine(self, F: Any, x: Any, y: Any) -> Any:
         x_norm = F.norm(x, axis=-1).reshape((-1, 1))

@@ -8,12 +8,8 @@ from collections.abc import Iterable
 
 # What hybridc lacks of MXNet: a pattern of names, what they are, and the way out.
 _FAMILIES = [
-    (r"(Modulated)?DeformableConvolution|Conv[123]D(Transpose)?|Correlation",
-     "convolution", ""),
-    (r"(Global)?(Max|Avg)Pool[123]D|(PS)?ROI(Pooling|Align)|ReflectionPad2D",
-     "pooling", ""),
-    (r"(Sync)?BatchNorm(ReLU|_v1)?", "this kind of batch normalization", "; BatchNorm is here"),
-    (r"InstanceNorm|GroupNorm", "this normalization layer", "; mx.nd.InstanceNorm and mx.nd.GroupNorm are here"),
+    (r"(Deformable)?PSROIPooling|RROIAlign", "pooling", ""),
+    (r"BatchNorm_v1", "this kind of batch normalization", "; BatchNorm is here"),
     (r"RNN|rnn|FusedRNN|LSTM|GRU", "recurrent layers",
      "; a cell of FullyConnected and split, called once for each step, compiles"),
     (r"foreach|while_loop|cond", "control flow in graphs", "; Python's for over a fixed number of steps compiles"),
@@ -21,7 +17,7 @@ _FAMILIES = [
      "; sym.bind(…) gives an executor, gluon.SymbolBlock(sym, inputs) a block"),
     (r"monitor|mon|Monitor", "monitors", "; executor.set_monitor_callback and mx.viz.print_summary are here"),
     (r"rtc", "kernels in CUDA", "; mx.op and mx.library.load are here"),
-    (r"sparse|cast_storage|SparseEmbedding|csr_matrix|row_sparse_array|list_row_sparse_data|row_sparse_data",
+    (r"sparse|cast_storage|csr_matrix|row_sparse_array|list_row_sparse_data|row_sparse_data",
      "sparse storage", "; use dense arrays"),
     (r"np|npx|numpy|numpy_extension|is_np_array|is_np_shape|set_np|reset_np|use_np\w*|np_array|np_shape|set_np_shape",
      "the mx.np interface", "; use mx.nd"),
@@ -33,12 +29,11 @@ _FAMILIES = [
     (r"random_pdf_\w+", "densities of distributions", ""),
     (r"quantize\w*|quantized_\w+|dequantize|requantize", "quantization", ""),
     (r"CTCLoss|ctc_loss|SDMLLoss", "this loss", ""),
-    (r"(ImageRecord|CSV|LibSVM|MNIST|ImageDetRecord)\w*Iter(_v1)?|MXDataIter", "this iterator",
+    (r"(CSV|LibSVM|MNIST|ImageDetRecord)\w*Iter(_v1)?|MXDataIter", "this iterator",
      "; mx.io.ImageRecordIter, mx.io.NDArrayIter, mx.image.ImageDetIter and gluon.data are here"),
-    (r"download|model_zoo", "downloading of data and models", ""),
+    (r"download", "downloading of data and models", ""),
     (r"kv|kvstore|KVStore|profiler|engine|contrib|callback|runtime|onnx", "this namespace of MXNet", ""),
-    (r"ROIPooling|SpatialTransformer|BilinearSampler|GridGenerator|Crop|PixelShuffle[123]D"
-     r"|MultiBox\w+|box_\w+|(Multi)?Proposal|imdecode|imresize", "operators for images", ""),
+    (r"imdecode|imresize", "this operator", "; mx.image has functions of this name"),
 ]  # fmt: skip
 
 

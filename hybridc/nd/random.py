@@ -39,6 +39,9 @@ def _draw(
             + " and ".join(type(p).__name__ for p in parameters)
             + "; make all of them NDArrays or all of them numbers"
         )
+    if out is not None and not arrays[0]:  # what is not said is that of the array which is filled
+        shape = out.shape if shape is None else shape
+        dtype = out.dtype if dtype in (None, "None") else dtype
     options: dict[str, Any] = {} if shape is None else {"shape": shape}
     if dtype not in (None, "None"):
         options["dtype"] = dtype

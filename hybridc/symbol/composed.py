@@ -12,7 +12,7 @@ import os
 import threading
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 import numpy as np
 
@@ -181,7 +181,8 @@ def symbolic(owner: Any, function: str, hint: str, scalar_hint: str = "", reflec
         if scalar_hint and len(args) > 1:
             numbers = [isinstance(a, int | float | np.number) for a in args[:2]]
             chosen = scalar_hint if numbers[1] else reflected_hint if numbers[0] else hint
-        given, attrs = kwargs.pop("name", None), dict(kwargs.pop("attr", None) or {})
+        given, users = kwargs.pop("name", None), cast("dict[str, Any]", kwargs.pop("attr", None) or {})
+        attrs = {key: str(value) for key, value in users.items()}
         for key in [k for k in kwargs if k in HIDDEN or is_hidden(k)]:
             attrs[key] = str(kwargs.pop(key))
         with COMPOSER.active(), COMPOSER.naming(given, chosen, attrs):

@@ -37,9 +37,13 @@ class Namespace:
         found = getattr(self._module, name)
         if not callable(found) or isinstance(found, type) or name.startswith("_"):
             return found
-        if self._name != "random":
-            return symbolic(self._module, name, name.lower())
-        return _draws(symbolic(self._module, name, f"_random_{name}"), symbolic(self._module, name, f"_sample_{name}"))
+        if self._name == "random":
+            kinds = (symbolic(self._module, name, f"_{kind}_{name}") for kind in ("random", "sample"))
+            made = _draws(*kinds)
+        else:
+            made = symbolic(self._module, name, name.lower())
+        vars(self)[name] = made  # one function, whose calls look up what it means
+        return made
 
     def __dir__(self) -> list[str]:
         return dir(self._module)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from conv_layer_cases import network as convolutional
 from gluon_cases import fill, layers, losses, random
 
 
@@ -18,6 +19,8 @@ def networks(mx):
     embedding = mx.gluon.nn.Embedding(5, 3, prefix="embedding_")
     yield prepared(mx, "embedding", embedding, [np.array([[0, 4], [2, 2]], "float32")])
     yield prepared(mx, "batch_norm", normalized(mx), [x])
+    net, image = convolutional(mx)
+    yield prepared(mx, "convolutional", net, [image])
     yield prepared(mx, "several_outputs", several_outputs(mx)(), [x])
     yield prepared(mx, "two_inputs", two_inputs(mx)(), [x, random(4, 6, seed=2)])
     yield prepared(mx, "list_input", list_input(mx)(), [x, [random(4, 6, seed=2), random(4, 6, seed=3)]])

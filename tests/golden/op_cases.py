@@ -182,11 +182,12 @@ def all_cases():
         cases_pool,
         cases_reduce,
         cases_shape,
+        cases_vision,
     )
 
     found = {}
     families = (cases_math, cases_reduce, cases_nn, cases_shape, cases_array, cases_index, cases_edges, cases_more)
-    for module in (*families, cases_conv, cases_pool):
+    for module in (*families, cases_conv, cases_pool, cases_vision):
         for case in module.CASES:
             if case.name in found:
                 raise ValueError(f"two cases are called {case.name!r}: give one a tag")

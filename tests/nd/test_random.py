@@ -186,3 +186,13 @@ def test_hybridized_draws_are_the_eager_ones():
     for eager, compiled in zip(*runs):
         np.testing.assert_allclose(eager, compiled, rtol=1e-6)
     assert (runs[1][0] != runs[1][1]).any()
+
+
+def test_an_array_is_filled_in_its_shape_and_dtype():
+    a = mx.nd.zeros((2, 3), dtype="float64")
+    assert mx.nd.random.uniform(5, 6, out=a) is a
+    assert a.dtype == np.float64
+    assert ((a.asnumpy() >= 5) & (a.asnumpy() < 6)).all()
+    assert len(np.unique(a.asnumpy())) == 6
+    with pytest.raises(mx.MXNetError, match=r"out= has shape \(2, 3\)"):
+        mx.nd.random.normal(shape=(3,), out=a)

@@ -362,3 +362,18 @@ def test_undecided_shapes_warn_with_their_names():
         assert mx.sym.dot(A, B).infer_shape() == (None, None, None)
     with pytest.warns(UserWarning, match=r"Cannot decide type.*\n\ta: None$"):
         assert mx.sym.relu(A).infer_type() == (None, None, None)
+
+
+def test_attributes_of_operators_become_text():
+    attrs = {"__init__": mx.init.Constant(3), "__lr_mult__": 2}  # GluonCV gives initializers; MXNet ignores them, too
+    symbol = mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=2, name="fc", attr=attrs)
+    assert symbol.attr_dict()["fc_weight"]["__lr_mult__"] == "2"
+    block = mx.gluon.SymbolBlock(symbol, [mx.sym.var("data")])
+    block.initialize(mx.init.Constant(5))
+    assert block(mx.nd.ones((1, 2))).asnumpy().tolist() == [[15, 15]]  # weights and bias
+
+
+def test_a_function_is_one_object():
+    for owner in (mx.sym, mx.sym.contrib, mx.sym.random, mx.sym.linalg):
+        name = {mx.sym: "FullyConnected", mx.sym.random: "uniform", mx.sym.linalg: "gemm2"}.get(owner, "div_sqrt_dim")
+        assert getattr(owner, name) is getattr(owner, name)

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from hybridc.gluon.contrib import nn
+from hybridc.gluon.contrib import cnn, nn
 
-__all__ = ["nn"]
+__all__ = ["cnn", "nn"]

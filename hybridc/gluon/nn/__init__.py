@@ -17,8 +17,30 @@ from hybridc.gluon.nn.basic_layers import (
     LayerNorm,
     Sequential,
 )
-from hybridc.gluon.nn.batch_norm_layer import BatchNorm
+from hybridc.gluon.nn.batch_norm_layer import BatchNorm, BatchNormReLU
 from hybridc.gluon.nn.concurrent import Concurrent, HybridConcurrent, Identity
+from hybridc.gluon.nn.conv_layers import (
+    AvgPool1D,
+    AvgPool2D,
+    AvgPool3D,
+    Conv1D,
+    Conv1DTranspose,
+    Conv2D,
+    Conv2DTranspose,
+    Conv3D,
+    Conv3DTranspose,
+    GlobalAvgPool1D,
+    GlobalAvgPool2D,
+    GlobalAvgPool3D,
+    GlobalMaxPool1D,
+    GlobalMaxPool2D,
+    GlobalMaxPool3D,
+    MaxPool1D,
+    MaxPool2D,
+    MaxPool3D,
+    ReflectionPad2D,
+)
+from hybridc.gluon.nn.group_norm_layers import GroupNorm, InstanceNorm
 from hybridc.ground.absent import absent as _absent
 
 __all__ = [
@@ -30,7 +52,10 @@ __all__ = [
     "Dropout",
     "Embedding",
     "LayerNorm",
+    "InstanceNorm",
+    "GroupNorm",
     "BatchNorm",
+    "BatchNormReLU",
     "Flatten",
     "Lambda",
     "HybridLambda",
@@ -44,6 +69,25 @@ __all__ = [
     "SELU",
     "GELU",
     "Swish",
+    "Conv1D",
+    "Conv2D",
+    "Conv3D",
+    "Conv1DTranspose",
+    "Conv2DTranspose",
+    "Conv3DTranspose",
+    "MaxPool1D",
+    "MaxPool2D",
+    "MaxPool3D",
+    "AvgPool1D",
+    "AvgPool2D",
+    "AvgPool3D",
+    "GlobalMaxPool1D",
+    "GlobalMaxPool2D",
+    "GlobalMaxPool3D",
+    "GlobalAvgPool1D",
+    "GlobalAvgPool2D",
+    "GlobalAvgPool3D",
+    "ReflectionPad2D",
 ]
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from hybridc.dtypes import wide
 from hybridc.gluon.block import HybridBlock
 
-__all__ = ["BatchNorm"]
+__all__ = ["BatchNorm", "BatchNormReLU", "SyncBatchNorm"]
 
 
 class BatchNorm(HybridBlock):
@@ -75,3 +75,67 @@ class BatchNorm(HybridBlock):
         (channels,) = self.params.get("gamma").shape or (0,)
         content = ", ".join(f"{k}={v!r}" for k, v in self._kwargs.items())
         return f"{type(self).__name__}({content}, in_channels={channels or None})"
+
+
+class BatchNormReLU(BatchNorm):
+    """max(batch normalization of x, 0): :class:`BatchNorm` with a rectifier"""
+
+    def hybrid_forward(
+        self, F: Any, x: Any, gamma: Any = None, beta: Any = None, running_mean: Any = None, running_var: Any = None
+    ) -> Any:
+        """The layer's output."""
+        return F.contrib.BatchNormWithReLU(x, gamma, beta, running_mean, running_var, name="fwd", **self._kwargs)
+
+
+class SyncBatchNorm(BatchNorm):
+    """:class:`BatchNorm` with mean and variance over the batches of all devices; a network here has one device
+
+    ``gluon.contrib.nn.SyncBatchNorm`` in MXNet.
+    """
+
+    def __init__(
+        self,
+        in_channels: int = 0,
+        num_devices: int | None = None,
+        momentum: float = 0.9,
+        epsilon: float = 1e-5,
+        center: bool = True,
+        scale: bool = True,
+        use_global_stats: bool = False,
+        beta_initializer: Any = "zeros",
+        gamma_initializer: Any = "ones",
+        running_mean_initializer: Any = "zeros",
+        running_variance_initializer: Any = "ones",
+        prefix: str | None = None,
+        params: Any = None,
+    ) -> None:
+        super().__init__(
+            axis=1,
+            momentum=momentum,
+            epsilon=epsilon,
+            center=center,
+            scale=scale,
+            use_global_stats=use_global_stats,
+            beta_initializer=beta_initializer,
+            gamma_initializer=gamma_initializer,
+            running_mean_initializer=running_mean_initializer,
+            running_variance_initializer=running_variance_initializer,
+            in_channels=in_channels,
+            prefix=prefix,
+            params=params,
+        )
+        # COMPAT(mxnet): there num_devices is the number of GPUs, with a warning, if it is not given.
+        self._kwargs = {
+            "eps": epsilon,
+            "momentum": momentum,
+            "fix_gamma": not scale,
+            "use_global_stats": use_global_stats,
+            "ndev": 1 if num_devices is None else num_devices,
+            "key": self.prefix,
+        }
+
+    def hybrid_forward(
+        self, F: Any, x: Any, gamma: Any = None, beta: Any = None, running_mean: Any = None, running_var: Any = None
+    ) -> Any:
+        """The layer's output."""
+        return F.contrib.SyncBatchNorm(x, gamma, beta, running_mean, running_var, name="fwd", **self._kwargs)

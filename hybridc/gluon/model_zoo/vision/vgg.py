@@ -1,0 +1,116 @@
+"""VGG (Simonyan, Zisserman 2014, arXiv 1409.1556)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from hybridc.errors import AttributeValueError, CheckError
+from hybridc.gluon.model_zoo.classifier import ImageClassifier, made
+from hybridc.gluon.nn import Activation, BatchNorm, Conv2D, Dense, Dropout, HybridSequential, MaxPool2D
+from hybridc.initializer import Xavier
+
+__all__ = [
+    "VGG",
+    "get_vgg",
+    "vgg11",
+    "vgg11_bn",
+    "vgg13",
+    "vgg13_bn",
+    "vgg16",
+    "vgg16_bn",
+    "vgg19",
+    "vgg19_bn",
+]
+
+_FILTERS = [64, 128, 256, 512, 512]
+# For each depth, how many convolutions of so many channels stand before each pooling.
+vgg_spec: dict[int, tuple[list[int], list[int]]] = {
+    11: ([1, 1, 2, 2, 2], _FILTERS),
+    13: ([2, 2, 2, 2, 2], _FILTERS),
+    16: ([2, 2, 3, 3, 3], _FILTERS),
+    19: ([2, 2, 4, 4, 4], _FILTERS),
+}
+
+
+class VGG(ImageClassifier):
+    """3x3 convolutions in groups with a pooling behind each, and three dense layers."""
+
+    def __init__(
+        self,
+        layers: Sequence[int],
+        filters: Sequence[int],
+        classes: int = 1000,
+        batch_norm: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        if len(layers) != len(filters):
+            raise CheckError(f"VGG: layers and filters must have the same length, got {layers} and {filters}")
+        super().__init__(**kwargs)
+        dense: dict[str, Any] = {"weight_initializer": "normal", "bias_initializer": "zeros"}
+        with self.name_scope():
+            self.features = HybridSequential(prefix="")
+            for count, channels in zip(layers, filters, strict=True):
+                self._add_group(count, channels, batch_norm)
+            for _ in range(2):
+                self.features.add(Dense(4096, activation="relu", **dense), Dropout(0.5))
+            self.output = Dense(classes, **dense)
+
+    def _add_group(self, count: int, channels: int, batch_norm: bool) -> None:
+        init = Xavier(rnd_type="gaussian", factor_type="out", magnitude=2)
+        for _ in range(count):
+            self.features.add(
+                Conv2D(channels, kernel_size=3, padding=1, weight_initializer=init, bias_initializer="zeros")
+            )
+            if batch_norm:
+                self.features.add(BatchNorm())
+            self.features.add(Activation("relu"))
+        self.features.add(MaxPool2D(strides=2))
+
+
+def get_vgg(num_layers: int, pretrained: bool = False, ctx: Any = None, root: Any = None, **kwargs: Any) -> VGG:
+    """VGG of 11, 13, 16 or 19 layers; ``batch_norm=True`` is the one with batch normalization."""
+    if num_layers not in vgg_spec:
+        raise AttributeValueError(f"get_vgg: num_layers must be one of {list(vgg_spec)}, got {num_layers!r}")
+    name = f"vgg{num_layers}{'_bn' if kwargs.get('batch_norm') else ''}"
+    return made(VGG, *vgg_spec[num_layers], name=name, pretrained=pretrained, ctx=ctx, root=root, **kwargs)
+
+
+def vgg11(**kwargs: Any) -> VGG:
+    """VGG of 11 layers."""
+    return get_vgg(11, **kwargs)
+
+
+def vgg13(**kwargs: Any) -> VGG:
+    """VGG of 13 layers."""
+    return get_vgg(13, **kwargs)
+
+
+def vgg16(**kwargs: Any) -> VGG:
+    """VGG of 16 layers."""
+    return get_vgg(16, **kwargs)
+
+
+def vgg19(**kwargs: Any) -> VGG:
+    """VGG of 19 layers."""
+    return get_vgg(19, **kwargs)
+
+
+def vgg11_bn(**kwargs: Any) -> VGG:
+    """VGG of 11 layers with batch normalization."""
+    return get_vgg(11, **{**kwargs, "batch_norm": True})
+
+
+def vgg13_bn(**kwargs: Any) -> VGG:
+    """VGG of 13 layers with batch normalization."""
+    return get_vgg(13, **{**kwargs, "batch_norm": True})
+
+
+def vgg16_bn(**kwargs: Any) -> VGG:
+    """VGG of 16 layers with batch normalization."""
+    return get_vgg(16, **{**kwargs, "batch_norm": True})
+
+
+def vgg19_bn(**kwargs: Any) -> VGG:
+    """VGG of 19 layers with batch normalization."""
+    return get_vgg(19, **{**kwargs, "batch_norm": True})
