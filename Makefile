@@ -11,6 +11,7 @@ NUMPY_TESTS := tests/autograd $(addprefix tests/,gluon/test_block.py gluon/test_
 
 # What depends on the processor: kernels, products, networks, pages.
 LEVEL_TESTS := $(addprefix tests/,lower/llvm/test_gemm.py::test_matrices lower/llvm/test_loop_nests.py \
+  lower/test_convolutions.py \
   runtime/native/test_portable.py docs/test_docs.py::test_page_runs_and_prints_what_it_shows[README.md])
 
 # What depends on the interpreter: reference counts, code that calls CPython, forks, generated Python; and networks.

@@ -17,7 +17,6 @@ import numpy as np
 import numpy.typing as npt
 
 from hybridc.dialects import checked, operator_registry
-from hybridc.dialects.affine_index import Place
 from hybridc.dialects.array.shape_rules import broadcast_shapes, filled_shapes, reduced_axes, reduced_shape
 from hybridc.dialects.derived import evaluate_decomposed, inferred_shapes
 from hybridc.dialects.handwritten import ArraySpec, Kernel
@@ -29,6 +28,7 @@ from hybridc.errors import AttributeValueError, CustomOpError, DTypeError, MXNet
 from hybridc.ground.hooks import HOOKS
 from hybridc.ground.location import user_location
 from hybridc.ground.nesting import as_list
+from hybridc.ground.sizes import Place
 
 __all__ = [
     "Composite",

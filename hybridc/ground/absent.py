@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 # What hybridc lacks of MXNet: a pattern of names, what they are, and the way out.
 _FAMILIES = [
-    (r"(De)?[Cc]onvolution(_v1)?|Conv[123]D(Transpose)?|im2col|col2im", "convolution", ""),
+    (r"Conv[123]D(Transpose)?|im2col|col2im", "convolution", ""),
     (r"(Global)?(Max|Avg)Pool[123]D|Pooling(_v1)?|AdaptiveAvgPooling2D|ReflectionPad2D|(Deformable)?PSROIPooling"
      r"|RROIAlign", "pooling", ""),
     (r"(Sync)?BatchNorm(ReLU|WithReLU|_v1)?|LRN", "this kind of batch normalization", "; BatchNorm is here"),

@@ -20,7 +20,7 @@ import functools
 import itertools
 import math
 import operator
-from collections.abc import Callable, Generator, Sequence, Set
+from collections.abc import Callable, Generator, Mapping, Sequence, Set
 from numbers import Integral
 from typing import Any, NamedTuple, NoReturn, TypeGuard, cast
 
@@ -436,3 +436,25 @@ def row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
 def reach(shape: tuple[int, ...], strides: tuple[int, ...]) -> int:
     """The distance between the first and the last element of an array, in elements, for strides of either sign."""
     return sum(abs(s) * (n - 1) for n, s in zip(shape, strides, strict=True))
+
+
+# --- affine indices ---------------------------------------------------------------------------------------------------
+
+
+class AffineIndex(NamedTuple):
+    """An affine index: the sum of loops, or of axes, times factors, and an offset."""
+
+    terms: tuple[tuple[int, int], ...]
+    offset: int = 0
+
+    def renamed(self, names: Callable[[int], int]) -> AffineIndex:
+        """The same with renumbered loops."""
+        return AffineIndex(tuple((names(i), factor) for i, factor in self.terms), self.offset)
+
+    def ends(self, sizes: Sequence[int] | Mapping[int, int]) -> tuple[int, int]:
+        """The least and the greatest index, given the loops' trip counts."""
+        low = self.offset + sum(factor * (sizes[i] - 1) for i, factor in self.terms if factor < 0)
+        return low, self.offset + sum(factor * (sizes[i] - 1) for i, factor in self.terms if factor > 0)
+
+
+Place = int | AffineIndex  # the index along a dimension: a loop, or an affine sum

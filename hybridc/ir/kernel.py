@@ -24,13 +24,13 @@ from xdsl.dialects.linalg import ops as linalg
 from xdsl.dialects.linalg.attrs import IteratorType
 from xdsl.ir import Block, Operation, SSAValue
 
-from hybridc.dialects.affine_index import AffineIndex
 from hybridc.dialects.mlir.hybrid import locations_of
 from hybridc.dialects.mlir.integer_array import integers_of
 from hybridc.dtypes import STORED, is_float
 from hybridc.errors import UnsupportedError
 from hybridc.ground.cached import cached_property
 from hybridc.ground.location import Location
+from hybridc.ground.sizes import AffineIndex
 from hybridc.ir.structured import (
     Shape,
     affine_operands,

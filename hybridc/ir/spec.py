@@ -36,10 +36,10 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr
 from xdsl.passes import ModulePass
 
-from hybridc.dialects.affine_index import AffineIndex
 from hybridc.dialects.mlir import hybrid_rt
 from hybridc.dialects.mlir.hybrid import HybridOp, is_open, location_of
 from hybridc.errors import VerifyError
+from hybridc.ground.sizes import AffineIndex
 from hybridc.ir import spec
 from hybridc.ir.concatenated import strides_in_whole
 from hybridc.ir.structured import (

@@ -40,7 +40,6 @@ from xdsl.ir.affine import (
 from xdsl.traits import SymbolTable
 
 from hybridc.dialects import operator_registry
-from hybridc.dialects.affine_index import AffineIndex
 from hybridc.dialects.error_context import defined, raise_in_context
 from hybridc.dialects.handwritten import RETURNED, ArraySpec, Kernel
 from hybridc.dialects.mlir import hybrid
@@ -48,6 +47,7 @@ from hybridc.dialects.mlir.integer_array import integers_of
 from hybridc.dialects.operator import Operator
 from hybridc.dtypes import BFLOAT16, FLOAT16, FLOAT32
 from hybridc.errors import CustomOpError
+from hybridc.ground.sizes import AffineIndex
 
 DType = np.dtype[Any]
 Shape = tuple[int, ...]

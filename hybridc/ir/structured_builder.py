@@ -51,7 +51,6 @@ from xdsl.dialects.linalg.attrs import IteratorTypeAttr
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
-from hybridc.dialects.affine_index import Place
 from hybridc.dialects.mlir.arith import Arith
 from hybridc.dialects.mlir.integer_array import integer_array
 from hybridc.dialects.mlir.tensor import ExpandShapeOp
@@ -59,7 +58,7 @@ from hybridc.dialects.mlir.upstream import COMPOSED, LOGICAL, UPSTREAM, loop_dty
 from hybridc.dialects.scalar import PREDICATES, NumPyScalar, number_like
 from hybridc.dtypes import FLOAT16, FLOAT32, STORED, computed, is_float, wide
 from hybridc.errors import UnsupportedError
-from hybridc.ground.sizes import is_size
+from hybridc.ground.sizes import Place, is_size
 from hybridc.ir.kernel import neutral
 from hybridc.ir.structured import element_dtype, note_dtype
 

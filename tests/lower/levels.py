@@ -13,6 +13,7 @@ from xdsl.transforms.dead_code_elimination import DeadCodeElimination
 from hybridc import random
 from hybridc.compile.pipeline import context
 from hybridc.ir import spec
+from hybridc.ir.concatenated import strided_arrays
 from hybridc.ir.structured import VIEWS, is_host, kernels, loop_sizes, places_of
 from hybridc.lower.numpy.emit_kernel import KernelEmitter
 from hybridc.lower.numpy.emit_module import emit
@@ -94,9 +95,13 @@ def check_folded(function):
 def planned(module, donated=()):
     """Each operation a kernel of its own, its memory planned and the plan verified, in this very module."""
     outline(module)
-    for kernel in kernels(module).values():
+    strided = strided_arrays(module)
+    for name, kernel in kernels(module).items():
         if not is_host(kernel):
-            kernel.attributes["hybrid.scratch"] = IntegerAttr(KernelEmitter(kernel, 2).bytes, i64)
+            views = sorted({i for call in strided.get(name, ()) for i in call})
+            kernel.attributes["hybrid.scratch"] = IntegerAttr(KernelEmitter(kernel, 2, frozenset(views)).bytes, i64)
+            if views:
+                kernel.attributes["hybrid.strided"] = DenseArrayBase.from_list(i64, views)
     for function in module.ops:
         if function.sym_visibility is None and donated:
             function.attributes["hybrid.donated"] = DenseArrayBase.from_list(i64, donated)

@@ -37,5 +37,8 @@ def test_movements_without_words_are_known():
 def test_loops_of_contractions(cls):
     for _, case in each_sample(cls):
         op, (a, b) = case.operator(), case.arrays("float64")
-        got = np.einsum(*[x for pair in zip((a, b), op.loops(a.ndim), strict=False) for x in pair], op.loops(a.ndim)[2])
+        loops = op.loops(a.ndim)
+        if any(not isinstance(place, int) for places in loops for place in places):
+            continue  # at affine indices; their samples have references
+        got = np.einsum(*[x for pair in zip((a, b), loops, strict=False) for x in pair], loops[2])
         np.testing.assert_allclose(got, op.eager(a, b), rtol=1e-12, atol=1e-12)

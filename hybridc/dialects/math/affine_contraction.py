@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from hybridc.dialects.affine_index import AffineIndex, Place
 from hybridc.dialects.math.contraction import Product, matmul
 from hybridc.dialects.operator import Bad, Contraction, Sample, attribute, register
 from hybridc.dialects.operator_attribute import Shape
 from hybridc.errors import AttributeValueError, ShapeError, UnsupportedError
+from hybridc.ground.sizes import AffineIndex, Place
 
 _TERM = re.compile(r"(?:(\d+)\*)?([a-z]\d*)|(\d+)")
 

@@ -150,19 +150,10 @@ def _interleaved(F: Any, made: dict[tuple[int, ...], Any], stride: Shape, shape:
 
     There is one at least: that which the first tap reaches.
     """
-    if len(made) < math.prod(stride):
-        total: Any = None
-        for first, part in made.items():
-            fits = [-(-(n - a) // s) for n, a, s in zip(shape[1:-1], first, stride, strict=True)]
-            part = _cut(F, part, [(0, part.shape[0], 1), *((0, max(0, n), 1) for n in fits), (0, part.shape[-1], 1)])
-            step = (1, *stride, 1)
-            begin = (0, *first, 0)
-            end = tuple(b + (n - 1) * s + 1 if n else b for b, n, s in zip(begin, part.shape, step, strict=True))
-            one = F.slice_scatter(part, shape=shape, begin=begin, end=end, step=step)
-            total = one if total is None else total + one
-        return total
-    if len(made) == 1:
-        return next(iter(made.values()))
+    if math.prod(stride) == 1:
+        return made[(0,) * len(stride)]
+    zeros = None if len(made) == math.prod(stride) else F.zeros_like(next(iter(made.values())))
+    made = {first: made.get(first, zeros) for first in np.ndindex(*stride)}
     for axis in reversed(range(len(stride))):
         heads = sorted({first[:axis] for first in made})
         made = {head: F.stack(*[made[(*head, a)] for a in range(stride[axis])], axis=2 + axis) for head in heads}

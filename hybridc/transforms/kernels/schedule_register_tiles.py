@@ -17,7 +17,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hybridc.dialects.operator_attribute import DType
 from hybridc.ground.machine import CHUNKS
@@ -76,10 +76,11 @@ class Registers:
 
 @dataclass(frozen=True)
 class RegisterTile:
-    """The tile that vector registers hold of a result."""
+    """The tile that vector registers hold of a result, with so many vectors ``abreast``."""
 
     dtype: DType
     vectors: Registers
+    abreast: int = ABREAST
 
     @property
     def kind(self) -> str:
@@ -94,7 +95,12 @@ class RegisterTile:
     @property
     def width(self) -> int:
         """Columns of a panel."""
-        return ABREAST * self.lanes
+        return self.abreast * self.lanes
+
+    def fitting(self, columns: int) -> RegisterTile:
+        """The tile for panels that waste the least: with one vector, if the last one would have few columns else."""
+        narrow = replace(self, abreast=1)
+        return narrow if narrow.padded(columns) < self.padded(columns) else self
 
     def padded(self, columns: int) -> int:
         """The columns of all panels, with those that fill the last one."""
@@ -103,7 +109,7 @@ class RegisterTile:
     @property
     def heights(self) -> tuple[int, int]:
         """Rows of tiles: as many as leave registers for a row of the panel and an element; fewer for the last rows."""
-        return (self.vectors.count - ABREAST - 2) // ABREAST // 6 * 6, LOW
+        return (self.vectors.count - self.abreast - 2) // self.abreast // 6 * 6, LOW
 
     @property
     def squares(self) -> int:
@@ -178,6 +184,7 @@ def schedule_in_place(given: Matrices, tile: RegisterTile, threads: int) -> Matm
 
 def schedule_prepacked(given: Matrices, tile: RegisterTile, threads: int) -> MatmulSchedule | None:
     """The schedule over rows, or lines of them, for a prepacked right matrix; None if it is not prepacked."""
+    tile = tile.fitting(given.n)
     if not is_prepacked(given, tile.width):
         return None
     panels = next((x for x in given.around if x.kind == COLUMN), Loop(1, None, 0, 0))

@@ -82,10 +82,13 @@ class FuseKernels(ModulePass):
 
 
 def _make_values(function: func.FuncOp) -> None:
-    """Make linalg ops of fills that are more than the initial value of a reduction."""
+    """Make linalg ops of fills that are more than the initial value of a reduction, of each part of a concatenation."""
     for op in list(function.body.block.ops):
         if isinstance(op, linalg.FillOp):
             uses = [u for u in op.results[0].uses if not _begins(u.operation, u.index)]
+            for use in [u for u in uses if isinstance(u.operation, tensor.ConcatOp)]:
+                use.operation.operands[use.index] = _copy(op.results[0], use.operation)
+                uses.remove(use)
             if uses:
                 made = _copy(op.results[0], op)
                 for use in uses:

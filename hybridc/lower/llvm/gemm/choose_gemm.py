@@ -12,7 +12,7 @@ import numpy as np
 from hybridc.dialects.operator_attribute import DType
 from hybridc.ground.machine import NOMINAL
 from hybridc.ground.sizes import row_major
-from hybridc.ir.contraction_shape import ROW, ContractionLoops, Matrices, Strides, contraction_of, matrices_of
+from hybridc.ir.contraction_shape import BATCH, ROW, ContractionLoops, Matrices, Strides, contraction_of, matrices_of
 from hybridc.ir.costs import OF_CORE, SAME_SET, grain_of, matmul_time
 from hybridc.ir.kernel import Axes, Kernel, Read
 from hybridc.ir.structured import Shape, dtype_of, shape_of
@@ -68,8 +68,11 @@ class Panels:
 
     ``column`` is the operand's dimension of columns, which are split by panels; ``terms`` are the axes of the others,
     in the order of memory of the left operand. ``shape`` is that of the panels: their number, the sizes of the terms,
-    their columns. ``rows`` rows are multiplied with it, with a stride of ``apart`` elements. No other algorithm does so
-    ``in_place`` where rows lie in lines, or terms in segments.
+    their columns; the last one may have some beyond those of the operand. ``rows`` rows are multiplied with it, with a
+    stride of ``apart`` elements. No other algorithm does so ``in_place`` where rows lie in lines, or terms in segments.
+
+    Where the last axis is one of a batch, as of a convolution channel by channel, there are no panels: the operand is
+    transposed, so that this axis is its last one, too, and ``shape`` has no number of panels.
     """
 
     argument: int
@@ -82,15 +85,38 @@ class Panels:
     in_place: bool
 
     @property
+    def columns(self) -> int:
+        """The operand's columns."""
+        return shape_of(self.read.value)[self.column]
+
+    @property
+    def is_parted(self) -> bool:
+        """Whether the columns are split by panels."""
+        return len(self.shape) > len(self.terms) + 1
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the panels have no columns beyond the operand's."""
+        return not self.is_parted or self.columns == self.shape[0] * self.shape[-1]
+
+    @property
     def depth(self) -> int:
         """The number of terms."""
-        return math.prod(self.shape[1:-1])
+        return math.prod(self.shape[-1 - len(self.terms) : -1])
 
     @property
     def parted(self) -> Shape:
-        """The operand's shape with its columns split by panels."""
+        """The operand's shape with its columns split by panels, if these have no others."""
         sizes = shape_of(self.read.value)
+        if not self.is_parted or not self.is_whole:
+            return sizes
         return (*sizes[: self.column], self.shape[0], self.shape[-1], *sizes[self.column + 1 :])
+
+    @property
+    def places(self) -> list[int]:
+        """The panels' dimension of each dimension of the operand; of its columns that of those in a panel."""
+        first = int(self.is_parted)
+        return [first + self.terms.index(a) if a in self.terms else len(self.shape) - 1 for a in self.read.axes]
 
     def pay(self) -> bool:
         """Whether register tiles with prepacked panels pay for so many rows and terms."""
@@ -113,22 +139,48 @@ def prepacked_of(kernel: Kernel) -> Panels | None:
         return None
     (kernel_op,) = kernel.ops
     dtypes = {dtype_of(v) for v in (*kernel.arguments, kernel_op.result)}
-    matrices = matrices_of(contraction_of(kernel)) if len(dtypes) == 1 else None
+    contraction = contraction_of(kernel)
+    if any(loop.kind == BATCH and loop.c == 1 for loop in contraction.kept):
+        return _transposed_of(kernel)
+    matrices = matrices_of(contraction) if len(dtypes) == 1 else None
     if matrices is None or dtypes.isdisjoint(native_blas.GEMM) or any(x.kind != ROW for x in matrices.around):
         return None
     left, right = kernel_op.reads[:: -1 if matrices.swapped else 1]
-    dtype = dtypes.pop()
-    width = RegisterTile(dtype, vectors).width
-    columns = [i for i, axis in enumerate(right.axes) if axis in kernel_op.axes]
-    if right.index or len(columns) != 1 or matrices.n % width:
+    in_place = bool(matrices.around or matrices.over)
+    tile = RegisterTile(dtypes.pop(), vectors)
+    tile = tile.fitting(matrices.n) if in_place else tile
+    if not in_place and matrices.n % tile.width:
         return None
-    (column,), extents = columns, kernel_op.extents
-    steps = left.along(row_major(shape_of(left.value)))
-    terms = sorted((a for a in right.axes if a in kernel_op.reduced), key=lambda a: -steps[a])
-    shape = (matrices.n // width, *(extents[a] for a in terms), width)
-    rows, in_place = matrices.m * matrices.batches, bool(matrices.around or matrices.over)
+    panels = (math.ceil(matrices.n / tile.width), tile.width)
+    return _panels(kernel, left, right, panels, matrices.m * matrices.batches, matrices.a[1], in_place)
+
+
+def _transposed_of(kernel: Kernel) -> Panels | None:
+    """The right operand of a contraction channel by channel, if its channels are not last and the left one's are."""
+    (kernel_op,) = kernel.ops
+    left, right = kernel_op.reads
+    last = kernel_op.axes[-1:]
+    if right.index:
+        left, right = right, left
+    if not last or last[0] not in left.axes or right.axes[-1:] == last or left.axes[-1:] != last:
+        return None
+    return _panels(kernel, left, right, (), kernel.grid_size, 0, True) if last[0] in right.axes else None
+
+
+def _panels(
+    kernel: Kernel, left: Read, right: Read, panels: Shape, rows: int, apart: int, in_place: bool
+) -> Panels | None:
+    """The layout of a right operand in so many panels of so many columns."""
+    (kernel_op,) = kernel.ops
+    columns = [i for i, axis in enumerate(right.axes) if axis in kernel_op.axes]
+    if right.index or len(columns) != 1:
+        return None
+    steps, extents = left.along(row_major(shape_of(left.value))), kernel_op.extents
+    terms = tuple(sorted((a for a in right.axes if a in kernel_op.reduced), key=lambda a: -steps[a]))
+    count, width = (panels[:1], panels[1]) if panels else ((), extents[kernel_op.axes[-1]])
+    shape = (*count, *(extents[a] for a in terms), width)
     number = kernel.arguments.index(right.value)
-    return Panels(number, right, column, tuple(terms), shape, rows, matrices.a[1], in_place)
+    return Panels(number, right, columns[0], terms, shape, rows, apart, in_place)
 
 
 def regions_of_matmul(
@@ -236,7 +288,7 @@ def _preferred(given: Matrices, dtype: DType) -> Sequence[str]:
     """The algorithms for a matmul, the fastest first: as ``benchmarks/gemm.py`` measures."""
     vectors = registers()
     if vectors is not None and (given.around or given.over):
-        tile = RegisterTile(dtype, vectors)
+        tile = RegisterTile(dtype, vectors).fitting(given.n)
         if is_prepacked(given, tile.width) and (given.over or any(x.kind == ROW for x in given.around)):
             return ("rows",)
     if given.over:

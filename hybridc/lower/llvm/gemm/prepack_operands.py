@@ -20,13 +20,24 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from hybridc.dialects.affine_index import Place
 from hybridc.dialects.mlir.integer_array import integer_array
+from hybridc.ground.sizes import Place
 from hybridc.ir.concatenated import part_of
 from hybridc.ir.costs import HIDE_PACKING
 from hybridc.ir.kernel import Kernel, analyse, number_of
 from hybridc.ir.structured import dtype_of, is_host, kernels, note_dtypes, shape_of
-from hybridc.ir.structured_builder import Builder, Shape, Tensor, first, iterators, maps, segments, structured_type
+from hybridc.ir.structured_builder import (
+    Builder,
+    Element,
+    ScalarBuilder,
+    Shape,
+    Tensor,
+    first,
+    iterators,
+    maps,
+    segments,
+    structured_type,
+)
 from hybridc.ir.values import functions, new_name
 from hybridc.lower.llvm.gemm.choose_gemm import Panels, prepacked_of
 
@@ -108,8 +119,11 @@ class _Packer:
     # --- calls ---------------------------------------------------------------------------------------------
 
     def _enough(self, calls: Sequence[tuple[func.CallOp, _PrepackedMatmul]]) -> bool:
-        """Whether the matmuls with a matrix have enough rows together."""
-        return sum(contraction.panels.rows for _, contraction in calls) >= HIDE_PACKING
+        """Whether the matmuls with a matrix have enough rows together, or need panels."""
+        return (
+            any(contraction.panels.in_place for _, contraction in calls)
+            or sum(contraction.panels.rows for _, contraction in calls) >= HIDE_PACKING
+        )
 
     def _fits(self, contraction: _PrepackedMatmul) -> bool:
         """Whether a matmul supports a prepacked operand, and this is not too large."""
@@ -142,7 +156,12 @@ class _Packer:
             func.CallOp, arguments, made.function_type.outputs.data, {"callee": _symbol(made)}
         ).results[0]
         given = builder.tensor(result, shape_of(result), dtype_of(call.results[0]))
-        whole = builder.reshape(given, shape_of(call.results[0]))
+        shape, layout = shape_of(call.results[0]), contraction.panels
+        if layout.is_whole:
+            whole = builder.reshape(given, shape)
+        else:
+            more = builder.reshape(given, (*shape[:-1], layout.shape[0] * layout.shape[-1]))
+            whole = builder.slice(more, [0] * len(shape), [1] * len(shape), shape)
         _insert(block, call)
         whole.value.name_hint = call.results[0].name_hint
         call.results[0].replace_all_uses_with(whole.value)
@@ -157,16 +176,18 @@ class _Packer:
             block = Block(arg_types=[parted.value.type])
             builder = Builder(block)
             builder.location, builder.operator = contraction.kernel.function.location, contraction.operator
-            panels = contraction.panels
-            rank = len(panels.shape)
-            places = [1 + panels.terms.index(a) if a in panels.terms else -1 for a in panels.read.axes]
-            places[panels.column : panels.column + 1] = [0, rank - 1]
-            out = Tensor(panels.shape, parted.dtype, builder)
-            made = builder.generic([(block.args[0], tuple(places), parted.dtype)], out, first)
+            panels, places, out = contraction.panels, contraction.panels.places, contraction.panels.shape
+            rank, empty = len(out), Tensor(out, parted.dtype, builder)
+            if panels.is_whole:
+                if panels.is_parted:
+                    places.insert(panels.column, 0)
+                made = builder.generic([(block.args[0], tuple(places), parted.dtype)], empty, first)
+            else:
+                given = builder.tensor(block.args[0], parted.shape, parted.dtype)
+                made = _filled_up(builder, given, panels)
             # Unless it transposes, it walks rows of the matrix, in which the rows of one panel are far apart.
-            count, *terms, width = panels.shape
-            turned = places[-1] != rank - 1
-            domain = panels.shape if turned else (*terms, count, width)
+            turned = places[-1] != rank - 1 or not panels.is_parted
+            domain = out if turned else (*out[1:-1], out[0], out[-1])
             axes = tuple(range(rank)) if turned else (rank - 2, *range(rank - 2), rank - 1)
             self.packers[own] = self._kernel("k_panels", block, made.value, domain, axes)
         return self.packers[own]
@@ -179,23 +200,24 @@ class _Packer:
         block = Block(arg_types=types)
         builder = Builder(block)
         builder.location, builder.operator = contraction.kernel.function.location, contraction.operator
-        *rows, _ = shape_of(kernel_op.result)
+        *rows, columns = shape_of(kernel_op.result)
         count, *_, width = contraction.panels.shape
-        shape, rank = (*rows, count, width), len(rows)
-        terms = tuple(range(rank + 2, rank + 2 + len(contraction.panels.terms)))
-        loops = {axis: i for i, axis in enumerate(kernel_op.axes[:-1])}
+        parted = contraction.panels.is_parted
+        shape, rank = (*rows, count, width) if parted else (*rows, columns), len(rows)
+        terms = tuple(range(len(shape), len(shape) + len(contraction.panels.terms)))
+        loops = {axis: i for i, axis in enumerate(kernel_op.axes if not parted else kernel_op.axes[:-1])}
         loops |= dict(zip(contraction.panels.terms, terms, strict=True))
         (left,) = (r for r in kernel_op.reads if r is not contraction.panels.read)
         walked: tuple[Place, ...] = tuple(loops[a] for a in left.axes)
         if left.index:
             walked = tuple(each.renamed(loops.__getitem__) for each in left.index)
         places = [walked]
-        places.insert(argument, (rank, *terms, rank + 1))
+        places.insert(argument, (rank, *terms, rank + 1) if parted else (*terms, rank))
         dtype = dtype_of(kernel_op.result)
         start = builder.start(shape, dtype, number_of(kernel_op.op.operands[-1]))
         properties: dict[str, Attribute] = {
-            "indexing_maps": maps(rank + 2 + len(terms), (*places, tuple(range(rank + 2)))),
-            "iterator_types": iterators(rank + 2 + len(terms), terms),
+            "indexing_maps": maps(len(shape) + len(terms), (*places, tuple(range(len(shape))))),
+            "iterator_types": iterators(len(shape) + len(terms), terms),
             "operandSegmentSizes": segments(2, 1),
         }
         op = builder.add(
@@ -206,7 +228,7 @@ class _Packer:
             [kernel_op.op.regions[0].clone()],
         )
         op.attributes["hybrid.operator"] = kernel_op.op.attributes["hybrid.operator"]
-        axes = (*range(rank + 2), *[-1] * len(terms))
+        axes = (*range(len(shape)), *[-1] * len(terms))
         return self._kernel(f"{contraction.kernel.name}_of_panels", block, op.results[0], shape, axes)
 
     def _kernel(self, wanted: str, block: Block, result: SSAValue, domain: Shape, axes: Sequence[int]) -> func.FuncOp:
@@ -221,6 +243,18 @@ class _Packer:
         made.location = result.owner.location
         self.module.body.block.add_op(made)
         return made
+
+
+def _filled_up(builder: Builder, given: Tensor, panels: Panels) -> Tensor:
+    """The panels of an operand, with zeros beyond its last column."""
+    places, width = panels.places, panels.shape[-1]
+
+    def element(b: ScalarBuilder, *index: Element) -> Element:
+        column = b.add(b.mul(index[0], width), index[-1])
+        at = [b.min(column, panels.columns - 1) if i == panels.column else index[p] for i, p in enumerate(places)]
+        return b.select(b.lt(column, panels.columns), b.load(given, *at), 0.0)
+
+    return builder.generate(panels.shape, given.dtype, element)
 
 
 def _builder(block: Block, call: func.CallOp, contraction: _PrepackedMatmul) -> Builder:

@@ -1,0 +1,259 @@
+"""The order in which results are written: the loops of operations, strided pieces of memory, and what uses request.
+
+Some uses need contiguous elements: the return of a transposed result, and a contraction over an axis that several
+axes of the result were collapsed into. If all uses agree on one order, the result's loops
+run in it; an elementwise operation propagates the request to its own operands. Reads at affine or computed indices
+walk through memory in the order of their axes, and a part of a concatenation lies in its order: what a convolution
+reads is laid out as that wants it, channels last, whatever elementwise uses, which can read any order, would prefer.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from xdsl.dialects import func, tensor
+from xdsl.dialects.linalg import ops as linalg
+from xdsl.ir import Operation, SSAValue
+
+from hybridc.dialects.mlir.integer_array import integers_of
+from hybridc.ground.sizes import AffineIndex
+from hybridc.ir.structured import (
+    VIEWS,
+    affine_operands,
+    is_scaffold,
+    loop_sizes,
+    places_of,
+    shape_of,
+)
+
+KNOW_PLACES = (linalg.IndexOp.name, tensor.ExtractOp.name)  # a body with one of these fixes its loops
+
+
+@dataclass(frozen=True)
+class OperandLoops:
+    """The loops of an operation: their sizes, and the loops that index each operand."""
+
+    sizes: Shape
+    places: tuple[tuple[int, ...], ...]  # for the inputs, then the result
+    summed: tuple[int, ...]  # reduction loops
+    contraction: bool  # whether it sums products of two arrays
+    affine: Mapping[int, tuple[AffineIndex, ...]] = field(default_factory=dict[int, tuple[AffineIndex, ...]])
+
+    def cuttable(self, loop: int) -> bool:
+        """Whether the loop may be split."""
+        if any(loop == i for each in self.affine.values() for index in each for i, _ in index.terms):
+            return False
+        return not (self.contraction and loop in self.summed)
+
+
+def loops_of(op: Operation) -> OperandLoops | None:
+    """The loops of an operation that can be split and reordered; None for other operations."""
+    if not isinstance(op, linalg.GenericOp | linalg.MatmulOp):
+        return None
+    start = op.outputs[0].owner
+    if len(op.outputs) > 1 or not isinstance(start, Operation) or not is_scaffold(start):
+        return None
+    affine = affine_operands(op)
+    places = places_of(op)
+    sizes = loop_sizes(op, places)
+    if any(n <= 1 for n in sizes) or any(inner.name in KNOW_PLACES for inner in op.body.block.ops):
+        return None
+    summed = tuple(i for i in range(len(sizes)) if i not in places[-1])
+    contraction = bool(summed) and len(op.inputs) > 1
+    return OperandLoops(sizes, places, summed, contraction, affine)
+
+
+# --- views as strided pieces ------------------------------------------------------------------------------------------
+# A view by reshapes, transposes and slices is a list of pieces (size, stride), in its own row-major order: nested loops
+# over them visit its elements in order. Pieces of size 1 are dropped and neighbouring pieces that are contiguous
+# are coalesced, so equal views have equal pieces, and inverse reshapes or transposes cancel. A
+# contiguous array is a single piece.
+
+Shape = tuple[int, ...]
+Piece = tuple[int, int]  # size, stride
+Pieces = tuple[Piece, ...]
+
+
+def merged(pieces: Iterable[Piece]) -> Pieces:
+    """Coalesce pieces, and drop those of size 1."""
+    found: list[Piece] = []
+    for size, stride in pieces:
+        if size == 1:
+            continue
+        if found and found[-1][1] == stride * size:
+            found[-1] = (found[-1][0] * size, stride)
+        else:
+            found.append((size, stride))
+    return tuple(found)
+
+
+def row_major(sizes: Sequence[int]) -> list[Piece]:
+    """One piece for each axis of a contiguous array."""
+    found: list[Piece] = []
+    stride = 1
+    for n in reversed(sizes):
+        found.append((n, stride))
+        stride *= n
+    return found[::-1]
+
+
+def split(pieces: Sequence[Piece], sizes: Iterable[int]) -> list[Piece] | None:
+    """Split pieces into these sizes; None if a size straddles pieces."""
+    found: list[Piece] = []
+    rest = iter(pieces)
+    left, stride = 1, 1
+    for size in sizes:
+        if left == 1:
+            left, stride = next(rest)
+        if left % size:
+            return None
+        left //= size
+        found.append((size, stride * left))
+    return found
+
+
+def by_axis(pieces: Sequence[Piece], shape: Sequence[int]) -> list[list[Piece]] | None:
+    """The pieces of each axis of a view of this shape; None if an axis ends inside a piece unevenly."""
+    found: list[list[Piece]] = []
+    rest = iter(pieces)
+    left, stride = 1, 1
+    for size in shape:
+        group: list[Piece] = []
+        while size > 1:
+            if left == 1:
+                left, stride = next(rest)
+            taken = min(left, size)
+            if left % taken or size % taken:
+                return None
+            left //= taken
+            size //= taken
+            group.append((taken, stride * left))
+        found.append(group)
+    return found
+
+
+def in_memory(pieces: Iterable[Piece]) -> list[int]:
+    """The pieces' indices sorted by stride, the outermost first."""
+    return [i for i, _ in sorted(enumerate(pieces), key=lambda each: -each[1][1])]
+
+
+# --- requests ---------------------------------------------------------------------------------------------------------
+
+Order = tuple[int, ...]
+
+
+def result_orders(
+    loops: Mapping[Operation, OperandLoops], factors: Mapping[Operation, list[Shape]], saved: Container[int] = ()
+) -> dict[Operation, Order]:
+    """The requested memory order of results, where it is another: a permutation of the split axes.
+
+    Results of the function that are ``saved`` request none. A contraction at affine indices keeps its order: its last
+    axis is what vectors are of.
+    """
+    orders: dict[Operation, Order] = {}
+    for op in reversed([op for op, each in loops.items() if not (each.affine and each.contraction)]):
+        result = op.results[0]
+        if any(isinstance(use.operation, VIEWS) or use.operation in orders for use in result.uses):
+            sizes = [n for loop in loops[op].places[-1] for n in factors[op][loop]]
+            wishes = _Wishes(loops, factors, orders, saved)
+            wishes.see(result, merged(row_major(sizes)), shape_of(result))
+            order = wishes.granted(sizes)
+            if order is not None:
+                orders[op] = order
+    return orders
+
+
+def unrequested(
+    loops: Mapping[Operation, OperandLoops],
+    factors: Mapping[Operation, list[Shape]],
+    orders: Mapping[Operation, Order],
+    saved: Container[int],
+) -> set[Operation]:
+    """The elementwise operations whose results all uses take in any order."""
+    found: set[Operation] = set()
+    for op, each in loops.items():
+        if op in orders or each.summed or each.affine:
+            continue
+        sizes = [n for loop in each.places[-1] for n in factors[op][loop]]
+        wishes = _Wishes(loops, factors, orders, saved)
+        wishes.see(op.results[0], merged(row_major(sizes)), shape_of(op.results[0]))
+        if not wishes.needed and not wishes.walked:
+            found.add(op)
+    return found
+
+
+@dataclass
+class _Wishes:
+    """The orders in which the uses of one result see it: required ones, and those of users that take any.
+
+    ``walked`` are those of reads at affine or computed indices.
+    """
+
+    loops: Mapping[Operation, OperandLoops]
+    factors: Mapping[Operation, list[Shape]]
+    orders: Mapping[Operation, Order]
+    saved: Container[int]
+    needed: set[Pieces] = field(default_factory=lambda: set[Pieces]())
+    seen: set[Pieces] = field(default_factory=lambda: set[Pieces]())
+    walked: set[Pieces] = field(default_factory=lambda: set[Pieces]())
+
+    def see(self, value: SSAValue, pieces: Pieces, shape: Shape) -> None:
+        """Collect the uses of a value, which is the result or a view of it."""
+        axes = by_axis(pieces, shape)
+        for use in value.uses:
+            user = use.operation
+            match user:
+                case tensor.CollapseShapeOp() | tensor.ExpandShapeOp():
+                    self.see(user.results[0], pieces, shape_of(user.results[0]))
+                case linalg.TransposeOp() if axes is not None:
+                    turned = [piece for i in integers_of(user.permutation) for piece in axes[i]]
+                    self.see(user.results[0], merged(turned), shape_of(user.results[0]))
+                case func.ReturnOp() if use.index in self.saved:
+                    pass
+                case func.ReturnOp():
+                    self.needed.add(pieces)
+                case tensor.ExtractSliceOp():  # of any order
+                    pass
+                case tensor.ExtractOp() | tensor.ConcatOp():
+                    self.walked.add(pieces)
+                case _ if use.index in affine_operands(user):
+                    self.walked.add(pieces)
+                case _ if user in self.loops:
+                    self._by_loops(user, use.index, pieces, shape)
+                case _:
+                    if axes is None or any(len(axis) > 1 for axis in axes):
+                        self.needed.add(pieces)
+
+    def _by_loops(self, user: Operation, index: int, pieces: Pieces, shape: Shape) -> None:
+        loops, factors = self.loops[user], self.factors[user]
+        places = loops.places[index]
+        parts = split(pieces, [n for loop in places for n in factors[loop]])
+        if parts is None:  # it needs a contiguous copy
+            self.needed.add(pieces)
+            return
+        order = self.orders.get(user)
+        if order is None or loops.contraction:
+            self.seen.add(pieces)
+            return
+        wanted = [(loop, i) for loop in loops.places[-1] for i in range(len(factors[loop]))]
+        rank = {wanted[at]: number for number, at in enumerate(order)}
+        atoms = [(loop, i) for loop in places for i in range(len(factors[loop]))]
+        last = len(rank)
+        turned = sorted(zip(atoms, parts, strict=True), key=lambda each: rank.get(each[0], last))
+        self.needed.add(merged(piece for _, piece in turned))
+
+    def granted(self, sizes: list[int]) -> Order | None:
+        """The required order, if all uses agree, as a permutation; None if it is the result's own."""
+        needed = self.walked or self.needed
+        if len(needed) != 1 or (not self.walked and not self.seen <= needed):
+            return None
+        (pieces,) = needed
+        order: list[int] = []
+        for size, stride in pieces:
+            inside = [i for i, (_, s) in enumerate(row_major(sizes)) if stride <= s < stride * size]
+            if math.prod(sizes[i] for i in inside) != size:
+                return None
+            order += inside
+        return None if order == list(range(len(sizes))) else tuple(order)
