@@ -37,9 +37,10 @@ def interpolate(F: Any, rows: Any, place: Any, y: Any, x: Any, size: tuple[int, 
     weights: list[Any] = []
     for row, weight_y in ((top, 1 - below), (top + 1, below)):
         for column, weight_x in ((left, 1 - right), (left + 1, right)):
-            inside = (row >= 0) * (row <= height - 1) * (column >= 0) * (column <= width - 1)
+            # Asked so, what is not a number stays one.
+            outside = (row < 0) + (row > height - 1) + (column < 0) + (column > width - 1)
             weight = weight_y * weight_x
-            weights.append(F.cast(F.where(inside, weight, F.zeros_like(weight)), dtype))
+            weights.append(F.cast(F.where(outside, F.zeros_like(weight), weight), dtype))
             bounded = (F.clip(row, 0, max(height - 1, 0)), F.clip(column, 0, max(width - 1, 0)))
             indices.append(place(*(F.cast(v, "int64") for v in bounded)))
     shape = (4, math.prod(y.shape))
