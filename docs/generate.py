@@ -25,7 +25,7 @@ def passes() -> str:
     shared = (*pipeline.GRAPH, *pipeline.structured(), *pipeline.KERNELS)
     targets = {
         "llvm": pipeline.llvm(),
-        "numpy": pipeline.NUMPY,
+        "numpy": pipeline.numpy(),
         "triton": (*pipeline.triton_kernels(), *pipeline.triton_plan()),
     }
     names = {each.name for each in shared}

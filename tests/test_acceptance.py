@@ -31,9 +31,9 @@ ABSENT = [
     (mx.gluon.contrib.nn, "SyncBatchNorm", "batch normalization"),
     (mx.gluon.loss, "CTCLoss", "this loss"),
     (mx.gluon.utils, "download", "downloading"),
-    (mx.gluon.data, "RecordFileDataset", "record and image files"),
-    (mx.gluon.data.vision, "MNIST", "downloading.*ArrayDataset"),
-    (mx.gluon.data.vision.transforms, "RandomHue", "this transform"),
+    (mx.gluon.data.vision.transforms, "RandomHu", "did you mean RandomHue"),
+    (mx.image, "imreed", "did you mean imread"),
+    (mx.io, "CSVIter", "this iterator; mx.io.ImageRecordIter"),
     (mx.optimizer, "FTML", "this optimizer"),
 ]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,7 +37,9 @@ def _call(name: str, *args: Any, **kwargs: Any) -> Any:
     return HOOKS.function(name)(*args, **kwargs)
 
 
-def _reflected(call: Any) -> Any:
+def _reflected_of(name: str) -> Any:
+    call = HOOKS.function(name)
+
     def method(self: Any, other: Any) -> Any:
         return call(other, self)
 
@@ -138,20 +142,34 @@ class Fluent:
         return _call("identity", self)
 
 
+class _Late:
+    """A method of :class:`Fluent` before its first use, which makes it: to make all at once takes a while."""
+
+    __slots__ = ("attribute", "make")
+
+    def __init__(self, attribute: str, make: Callable[[], Any]) -> None:
+        self.attribute = attribute
+        self.make = make
+
+    def __get__(self, instance: Any, owner: type) -> Any:
+        made = self.make()
+        setattr(Fluent, self.attribute, made)
+        return made.__get__(instance, owner)
+
+
 def install() -> None:
     """Give :class:`Fluent` the functions of the registered operators as its methods.
 
     The functions are the methods: ``x + y`` costs one call of ``nd.add``.
     """
-    function = HOOKS.function
+    of = HOOKS.function
     for name in METHODS.split():
-        setattr(Fluent, name, function(name) if name in FUNCTIONS else _make_method(name))
-    for symbol, name in OPERATORS.items():
-        setattr(Fluent, f"__{symbol}__", function(name))
-        setattr(Fluent, f"__r{symbol}__", _reflected(function(name)))
-    for symbol, name in COMPARISONS.items():
-        setattr(Fluent, f"__{symbol}__", function(name))
-    setattr(Fluent, "__neg__", function("negative"))  # noqa: B010  (pyright: it is declared nowhere)
+        setattr(Fluent, name, _Late(name, partial(of, name)) if name in FUNCTIONS else _make_method(name))
+    symbols = {**OPERATORS, **COMPARISONS, "neg": "negative"}
+    methods = {f"__{symbol}__": partial(of, name) for symbol, name in symbols.items()}
+    methods |= {f"__r{symbol}__": partial(_reflected_of, name) for symbol, name in OPERATORS.items()}
+    for attribute, make in methods.items():
+        setattr(Fluent, attribute, _Late(attribute, make))
     LISTENERS.append(_replace)
 
 

@@ -85,12 +85,12 @@ class Optimized:
             pipeline.run(pipeline.structured(), module, _dump_name(self.trace, self.grads, "structured"))
         return Structured(self.trace, self.grads, module)
 
-    def form(self, target: str | None = None) -> Formed:
-        """Form the kernels for a target, by default ``HYBRIDC_TARGET``."""
+    def form(self, target: str | None = None, in_place: bool = False) -> Formed:
+        """Form the kernels for a target, by default ``HYBRIDC_TARGET``; ``in_place``: of this module itself."""
         is_gpus = self.trace.context.device_type == "gpu"
         chosen = target_named("triton" if is_gpus and target is None else target)
         with collector_at_rest():
-            module = self.module.clone()
+            module = self.module if in_place else self.module.clone()
             name = _dump_name(self.trace, self.grads, "kernels")
             pipeline.run(chosen.kernels(), module, name, is_symbolic=self.trace.is_symbolic)
         return Formed(self.trace, self.grads, module, chosen)

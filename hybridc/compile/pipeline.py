@@ -21,8 +21,6 @@ from hybridc.dialects.mlir.hybrid_rt import HybridRt
 from hybridc.dialects.mlir.tensor import Tensor
 from hybridc.errors import AttributeValueError
 from hybridc.ground import debug
-from hybridc.ir.spec import Verifier
-from hybridc.lower.numpy.tile_kernels import TileKernels
 from hybridc.options import OPTIONS
 from hybridc.subgraph.partition_graph import PartitionGraph
 from hybridc.transforms.graph.canonicalize import Canonicalize
@@ -90,14 +88,21 @@ def fusion(attention: FuseAttention) -> tuple[ModulePass, ...]:
 # again: bare attention trains 6 to 16 % faster by that, so it is done unless they take a gigabyte.
 KERNELS: tuple[ModulePass, ...] = fusion(FuseAttention(row=2**40, saved=2**30))
 
-# numpy target: from the graph to kernels, and from these to a memory plan.
+# numpy target: from the graph to kernels.
 NUMPY_KERNELS: tuple[ModulePass, ...] = (*structured("numpy"), *KERNELS)
-NUMPY_PLAN: tuple[ModulePass, ...] = (
-    TileKernels(threads=min(2, OPTIONS.num_threads)),  # more threads would wait for the GIL
-    PlanMemory(),
-    VerifyPlan(),
-)
-NUMPY: tuple[ModulePass, ...] = (*NUMPY_KERNELS, *NUMPY_PLAN)
+
+
+def numpy_plan() -> tuple[ModulePass, ...]:
+    """numpy target: from kernels to a memory plan."""
+    from hybridc.lower.numpy.tile_kernels import TileKernels
+
+    threads = min(2, OPTIONS.num_threads)  # more would wait for the GIL
+    return (TileKernels(threads=threads), PlanMemory(), VerifyPlan())
+
+
+def numpy() -> tuple[ModulePass, ...]:
+    """numpy target: from the graph to kernels and a memory plan."""
+    return (*NUMPY_KERNELS, *numpy_plan())
 
 
 def llvm_kernels() -> tuple[ModulePass, ...]:
@@ -142,6 +147,8 @@ def triton_plan(kernel_cache: TritonKernelCache | None = None) -> tuple[ModulePa
 
 def alone() -> tuple[type[ModulePass], ...]:
     """All passes that hybridc-opt can run, for any target."""
+    from hybridc.lower.numpy.tile_kernels import TileKernels
+
     return (
         Canonicalize,
         ChooseResiduals,
@@ -205,6 +212,8 @@ def run(
 
 def _verifier(module: ModuleOp, passes: Sequence[ModulePass]) -> Verifier:
     """The verifier of a module after some passes; lazy, as it imports what only verification needs."""
+    from hybridc.ir.spec import Verifier
+
     return Verifier(module, passes)
 
 

@@ -68,11 +68,14 @@ class Traced:
 
     def _compiled(self) -> CompiledGraph:
         """Run all stages, but for those before :class:`Formed` where the family of sizes has their result."""
+        from hybridc.dialects.mlir import late_formats
+
+        late_formats.install()  # before anything imports xDSL's dialects
         from hybridc.compile import new_sizes
 
         if self.trace.context.device_type == "gpu":
             return self.optimize().lower().compile()
-        return new_sizes.graph(self, lambda traced: traced.optimize().form())
+        return new_sizes.graph(self, lambda traced: traced.optimize().form(in_place=True))
 
     def optimize(self) -> Optimized:
         """Run the graph passes: simplify, partition for backends, differentiate, decompose."""

@@ -12,7 +12,6 @@ from xdsl.passes import ModulePass
 
 from hybridc.compile import pipeline
 from hybridc.errors import UnsupportedError
-from hybridc.lower.numpy.emit_module import emit
 from hybridc.options import OPTIONS
 from hybridc.runtime.executable import PythonExecutable
 
@@ -66,7 +65,9 @@ class NumPy(Target):
         return pipeline.NUMPY_KERNELS
 
     def plan(self) -> Planning:
-        return Planning(pipeline.NUMPY_PLAN, lambda module, name: emit(module, name, min(2, OPTIONS.num_threads)))
+        from hybridc.lower.numpy.emit_module import emit
+
+        return Planning(pipeline.numpy_plan(), lambda module, name: emit(module, name, min(2, OPTIONS.num_threads)))
 
     def load(self, program: Any, context: Context) -> Executable:
         return PythonExecutable(program)

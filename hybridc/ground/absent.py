@@ -32,13 +32,10 @@ _FAMILIES = [
     (r"random_pdf_\w+", "densities of distributions", ""),
     (r"quantize\w*|quantized_\w+|dequantize|requantize", "quantization", ""),
     (r"CTCLoss|ctc_loss|SDMLLoss", "this loss", ""),
-    (r"io|recordio|image|RecordFileDataset|Image\w+Dataset", "reading of record and image files",
-     "; use gluon.data.DataLoader with a data set of your own"),
-    (r"MNIST|FashionMNIST|CIFAR100?|download|model_zoo", "downloading of data and models",
-     "; use gluon.data.ArrayDataset with arrays that you have"),
+    (r"(ImageRecord|CSV|LibSVM|MNIST|ImageDetRecord)\w*Iter(_v1)?|MXDataIter", "this iterator",
+     "; mx.io.ImageRecordIter, mx.io.NDArrayIter, mx.image.ImageDetIter and gluon.data are here"),
+    (r"download|model_zoo", "downloading of data and models", ""),
     (r"kv|kvstore|KVStore|profiler|engine|contrib|callback|runtime|onnx", "this namespace of MXNet", ""),
-    (r"RandomBrightness|RandomContrast|RandomSaturation|RandomHue|RandomColorJitter|RandomLighting|RandomGray|Rotate"
-     r"|RandomRotation|RandomApply|CropResize|HybridRandomApply|HybridCompose", "this transform", ""),
     (r"UpSampling|BilinearResize2D|PixelShuffle[123]D|imdecode|imresize", "operators for images", ""),
 ]  # fmt: skip
 

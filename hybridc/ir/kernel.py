@@ -6,7 +6,8 @@ an op's ``hybrid.loop_nest`` is the index of its loop nest (default 0), its ``hy
 ``hybrid.varying`` lists, for each loop nest, the axes whose sizes are known to vary from one call of the network to the
 next. The reduction loops of a contraction have no axis (-1 in the attribute); here they are numbered from the rank
 of the iteration space on. ``hybrid.grid`` lists, for each loop nest, the axes that are the grid of all: the same points
-in the same order, where a loop nest reads what others make (:mod:`hybridc.ir.grid_kernel`).
+in the same order, where a loop nest reads what others make (:mod:`hybridc.ir.grid_kernel`). ``hybrid.attention`` lists
+the axes that are rows, and those that are keys (:mod:`hybridc.ir.attention`).
 """
 
 from __future__ import annotations

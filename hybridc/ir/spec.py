@@ -21,8 +21,6 @@ from xdsl.dialects.builtin import (
     ModuleOp,
     TensorType,
     bf16,
-    f8E4M3FN,
-    f8E5M2,
     f16,
     f32,
     f64,
@@ -41,7 +39,9 @@ from hybridc.dialects.mlir.hybrid import HybridOp, is_open, location_of
 from hybridc.errors import VerifyError
 from hybridc.ground.sizes import AffineIndex
 from hybridc.ir import spec
+from hybridc.ir.attention import attention_of
 from hybridc.ir.concatenated import strides_in_whole
+from hybridc.ir.kernel import analyse
 from hybridc.ir.structured import (
     VIEWS,
     affine_operands,
@@ -55,7 +55,7 @@ from hybridc.ir.structured import (
 )
 from hybridc.ir.values import functions, result_count
 
-ELEMENTS = (f8E4M3FN, f8E5M2, f16, bf16, f32, f64, i1, IntegerType(8), i32, i64)
+ELEMENTS = (f16, bf16, f32, f64, i1, IntegerType(8), i32, i64)
 
 TENSOR_OPERATIONS = (
     arith.ConstantOp,
@@ -329,6 +329,8 @@ def _kernels(check: _Check, module: ModuleOp) -> set[str]:
         if len(set(contractions)) < len(contractions):
             check.fail(function, "a loop nest has more than one contraction")
         _grid(check, function)
+        if "hybrid.attention" in function.attributes and attention_of(analyse(function)) is None:
+            check.fail(function, "it is no attention, nor its backward, of the rows and keys in hybrid.attention")
     return names
 
 

@@ -58,8 +58,8 @@ VIEWS = (tensor.CollapseShapeOp, tensor.ExpandShapeOp, tensor.ExtractSliceOp, li
 
 def shape_of(value: SSAValue) -> Shape:
     """The shape of a tensor; () of a scalar."""
-    kind: Any = value.type
-    return tuple(kind.get_shape()) if hasattr(kind, "get_shape") else ()
+    shape: Any = getattr(value.type, "shape", None)
+    return () if shape is None else tuple([n.data for n in shape.data])
 
 
 def give_type(value: SSAValue, kind: Attribute) -> None:
@@ -69,6 +69,10 @@ def give_type(value: SSAValue, kind: Attribute) -> None:
 
 def dtype_of(value: SSAValue) -> DType:
     """The dtype of a tensor or scalar value of the structured form."""
+    kind: Any = value.type
+    known = _FLOATS.get(cast("type[Any]", type(getattr(kind, "element_type", kind))))
+    if known is not None:  # nothing else says more about it
+        return known
     owner = value.owner
     index: int = cast(Any, value).index
     if isinstance(owner, Block):
@@ -91,19 +95,21 @@ def element_dtype(kind: Attribute) -> DType:
     if isinstance(kind, TensorType):
         kind = cast(TensorType[Any], kind).get_element_type()
     match kind:
-        case Float16Type():
-            return FLOAT16
-        case BFloat16Type():
-            return BFLOAT16
-        case Float32Type():
-            return FLOAT32
-        case Float64Type():
-            return np.dtype(np.float64)
         case IntegerType():
             width = kind.width.data
             return np.dtype(bool) if width == 1 else np.dtype(f"int{width}")
+        case _ if type(kind) in _FLOATS:
+            return _FLOATS[type(kind)]
         case _:
             raise TypeError(f"{kind} is not an element type; expected a float or an integer type")
+
+
+_FLOATS: dict[type[Any], DType] = {
+    Float16Type: FLOAT16,
+    BFloat16Type: BFLOAT16,
+    Float32Type: FLOAT32,
+    Float64Type: np.dtype(np.float64),
+}
 
 
 def declared_dtypes(function: func.FuncOp) -> list[DType] | None:
@@ -142,10 +148,11 @@ def places_of(op: linalg.GenericOp | linalg.MatmulOp) -> tuple[tuple[int, ...], 
 
 def affine_operands(op: Operation) -> dict[int, tuple[AffineIndex, ...]]:
     """The operands that are read at affine sums of loops, by position: the index along each of their dimensions."""
-    maps: Any = op.properties.get("indexing_maps")
-    if maps is None:
+    given: Any = op.properties.get("indexing_maps")
+    if given is None:
         return {}
-    return {i: _affine(each.data) for i, each in enumerate(maps.data) if _places(each.data) is None}
+    maps = [each.data for each in given.data]
+    return {i: _affine(each) for i, each in enumerate(maps) if each.results and _places(each) is None}
 
 
 @functools.lru_cache(4096)
@@ -191,8 +198,8 @@ def indirect_operands(op: Operation) -> list[SSAValue]:
     """The tensors that an operation accesses indirectly (``tensor.extract``), each once."""
     if not isinstance(op, linalg.GenericOp):
         return []
-    found = [inner.operands[0] for inner in op.body.block.ops if isinstance(inner, tensor.ExtractOp)]
-    return list(dict.fromkeys([*found, *(op.operands[i] for i in affine_operands(op))]))
+    found = [inner.operands[0] for inner in op.regions[0].block.ops if inner.name == tensor.ExtractOp.name]
+    return list(dict.fromkeys([*found, *[op.operands[i] for i in affine_operands(op)]]))
 
 
 def root(value: SSAValue) -> SSAValue:

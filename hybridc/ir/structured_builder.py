@@ -53,6 +53,7 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 
 from hybridc.dialects.mlir.arith import Arith
 from hybridc.dialects.mlir.integer_array import integer_array
+from hybridc.dialects.mlir.new_op import new_op
 from hybridc.dialects.mlir.tensor import ExpandShapeOp
 from hybridc.dialects.mlir.upstream import COMPOSED, LOGICAL, UPSTREAM, loop_dtypes
 from hybridc.dialects.scalar import PREDICATES, NumPyScalar, number_like
@@ -187,7 +188,7 @@ class ScalarBuilder:
         properties: dict[str, Attribute] | None = None,
     ) -> SSAValue:
         """Write one operation with one result."""
-        op = cls.create(operands=operands, result_types=[kind], properties=properties or {})
+        op = new_op(cls, operands, [kind], properties)
         op.location = self.location
         self.block.add_op(op)
         return op.results[0]
@@ -434,7 +435,7 @@ class Builder:
         regions: Sequence[Region] = (),
     ) -> Operation:
         """Append one operation, with the location of the operator being lowered."""
-        op = cls.create(operands=operands, result_types=results, properties=properties or {}, regions=regions)
+        op = new_op(cls, operands, results, properties, regions=regions)
         op.location = self.location
         self.block.add_op(op)
         return op
@@ -501,7 +502,7 @@ class Builder:
         dtypes = [*[d for _, _, d in inputs], out.dtype]
         b = self.body(block)
         result = b.convert(body(b, *map(Element, block.args, dtypes)), out.dtype)
-        end = linalg.YieldOp.create(operands=[result.value])
+        end = new_op(linalg.YieldOp, [result.value])
         end.location = self.location
         block.add_op(end)
         inputs = (*b.reads, *inputs)
@@ -576,7 +577,7 @@ class Builder:
         """A named operation of linalg, with the region that it implies."""
         block = Block(arg_types=[signless(d) for d in dtypes])
         b = ScalarBuilder(block, self.location)
-        end = linalg.YieldOp.create(operands=[body(b, *map(Element, block.args, dtypes)).value])
+        end = new_op(linalg.YieldOp, [body(b, *map(Element, block.args, dtypes)).value])
         end.location = self.location
         block.add_op(end)
         types = [structured_type(out.shape, out.dtype)]

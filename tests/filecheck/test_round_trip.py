@@ -105,7 +105,7 @@ def test_networks_print_and_parse_at_every_level(name, monkeypatch):
         module = stages.Traced(trace, grads).module
         _same(str(module), "trace")
         seen = []
-        for each in (*pipeline.GRAPH, *pipeline.NUMPY):
+        for each in (*pipeline.GRAPH, *pipeline.numpy()):
             each.apply(Context(), module)
             if each.name in LEVELS:
                 seen.append(each.name)

@@ -203,7 +203,7 @@ ERRORS = [
     (lambda: transforms.Normalize(0, 1)(np.ones((1, 2, 2), "uint8")), RuntimeError, "put ToTensor"),
     (lambda: transforms.Normalize((1, 2), 1)(np.ones((3, 2, 2))), RuntimeError, "2 numbers do not fit 3"),
     (lambda: transforms.Resize(0)(np.ones((2, 2, 1))), ValueError, "must be positive"),
-    (lambda: transforms.Resize(2, interpolation=3), ValueError, "0 .nearest. or 1 .linear."),
+    (lambda: transforms.Resize(2, interpolation=7), ValueError, "unknown interpolation 7: 0 to 4, 9 and 10 are known"),
     (lambda: transforms.RandomFlipLeftRight()(np.ones(3)), RuntimeError, "expected an image"),
     (lambda: data.Dataset()[0], TypeError, "does not define __getitem__"),
 ]

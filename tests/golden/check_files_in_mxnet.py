@@ -29,6 +29,7 @@ import numpy as np  # noqa: E402
 from network_cases import flat, input_names, networks, outputs  # noqa: E402
 
 from tests.golden.file_cases import CASES, NUMPY_SHAPES  # noqa: E402
+from tests.golden.image_cases import FILES, NAMES, RECORD_DATA, noise  # noqa: E402
 from tests.golden.store import Reader  # noqa: E402
 from tests.golden.symbol_cases import results_in_mxnet, written_by_hybridc  # noqa: E402
 
@@ -43,12 +44,28 @@ def write(folder):
 
     for name, data in {**CASES, **NUMPY_SHAPES}.items():
         mx.nd.save(folder / f"{name}.params", mapped(lambda x: mx.nd.array(x, dtype=x.dtype), data))
+    write_records(mx, folder)
     texts = written_by_hybridc(mx)
     (folder / "symbols.json").write_text(json.dumps(texts, ensure_ascii=False), encoding="utf-8")
     for name, net, inputs in networks(mx):
         outputs(mx, net, inputs)
         net.export(str(folder / name))
     print(len(texts), "symbols")
+
+
+def write_records(mx, folder):
+    """Records of any bytes, of image files, and of images that hybridc packs."""
+    writer = mx.recordio.MXIndexedRecordIO(folder / "bytes.idx", folder / "bytes.rec", "w")
+    for i, data in enumerate(RECORD_DATA):
+        writer.write_idx(i, data)
+    writer.close()
+    writer = mx.recordio.MXIndexedRecordIO(folder / "images.idx", folder / "images.rec", "w")
+    for i, name in enumerate(NAMES):
+        writer.write_idx(i, mx.recordio.pack((0, [i, 0.5], i, 0), (FILES / name).read_bytes()))
+    for i in range(4):
+        record = mx.recordio.pack_img((0, [i, 0.5], i, 0), noise(9, 7, seed=i)[:, :, ::-1], 5, ".png")
+        writer.write_idx(100 + i, record)
+    writer.close()
 
 
 def mapped(make, data):
@@ -68,8 +85,23 @@ def check(folder):
         for name, data in NUMPY_SHAPES.items():
             assert_same(mx.nd.load(str(folder / f"{name}.params")), data)
     print(len(CASES) + len(NUMPY_SHAPES), "files of arrays are equal")
+    check_records(mx, folder)
     check_networks(mx, folder)
     check_symbols(mx, json.loads((folder / "symbols.json").read_text(encoding="utf-8")))
+
+
+def check_records(mx, folder):
+    """Read records one after the other and by key, and decode the images in them."""
+    reader = mx.recordio.MXIndexedRecordIO(str(folder / "bytes.idx"), str(folder / "bytes.rec"), "r")
+    assert [reader.read() for _ in RECORD_DATA] == RECORD_DATA
+    assert [reader.read_idx(i) for i in range(len(RECORD_DATA))][::-1] == RECORD_DATA[::-1]
+    images = mx.gluon.data.vision.ImageRecordDataset(str(folder / "images.rec"))
+    for i, name in enumerate(NAMES):
+        assert np.array_equal(images[i][0].asnumpy(), mx.image.imread(str(FILES / name)).asnumpy())
+        assert images[i][1].tolist() == [i, 0.5]
+    for i in range(4):
+        assert np.array_equal(images[len(NAMES) + i][0].asnumpy(), noise(9, 7, seed=i))
+    print(len(RECORD_DATA) + len(images), "records are equal")
 
 
 def check_networks(mx, folder):

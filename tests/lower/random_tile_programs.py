@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 
 import hybridc as mx
 from hybridc.ir.tile_program import faults, parse
+from tests.lower.write_kernel import examples
 from tests.random_programs import Net, programs
 
 
 def hold_to_specification(dtypes, made):
     """Assert that tile programs are right and parsed as printed; ``made(monkeypatch, net, *inputs)`` gives those."""
 
-    @settings(
-        max_examples=40,
-        deadline=None,
-        derandomize=True,
-        phases=[Phase.generate],
-        suppress_health_check=list(HealthCheck),
-    )
+    @examples(40)
     @given(program=programs(dtypes=dtypes))
     def hold(program):
         with pytest.MonkeyPatch.context() as patch:

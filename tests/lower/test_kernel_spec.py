@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from xdsl.parser import Parser
 
 import hybridc as mx
 from hybridc.compile import pipeline
 from hybridc.errors import VerifyError
+from hybridc.gluon.nn import HybridLambda
 from hybridc.ir import spec
+from tests.lower.llvm.guarded import run_passes
 
 assert mx.nd  # importing it registers the operators
 
@@ -79,6 +83,8 @@ def test_what_is_right_passes():
         (kernel(inside="%i = tensor.empty() : tensor<2xf32>"),
          "a body holds arith, math, linalg.index, tensor.extract and linalg.yield"),
         (kernel(domains=""), "@k has 0 iteration spaces, but this op is of nest 0"),
+        (kernel(domains=DOMAIN + ", hybrid.attention = [array<i64: 0>, array<i64: 1>]"),
+         "it is no attention, nor its backward, of the rows and keys in hybrid.attention"),
         (kernel(axes=AXES + ", hybrid.loop_nest = 1 : i64"), "@k has 1 iteration spaces, but this op is of nest 1"),
         (kernel(axes=""), "it has 2 loops, but hybrid.axes is []"),
         (kernel(axes="hybrid.axes = array<i64: 1, 0>"), "loop 0 of size 2 is not axis 1 of the iteration space [2, 3]"),
@@ -106,6 +112,22 @@ def test_what_does_not_belong_into_kernels_is_found(text, expected):
         check("kernels", text)
     assert str(error.value).endswith(expected)
     assert str(error.value).startswith("after this: ")
+
+
+@pytest.mark.parametrize("wrong", ["[array<i64: 2>, array<i64: 1>]", "[array<i64: 0>, array<i64: 2>]"])
+def test_wrong_rows_and_keys_of_attentions_are_found(wrong):
+    """Of an attention and its backward, whose axes are 0, batches, 1, rows, and 2, keys."""
+    function = HybridLambda(lambda F, q, k, v: F.batch_dot(F.softmax(F.batch_dot(q, k, transpose_b=True)), v))
+    with mx.autograd.record():
+        traced = function.trace(*[mx.nd.ones((2, n, 4)) for n in (3, 5, 5)])
+    module = dataclasses.replace(traced, grads=(0, 1, 2)).optimize().module.clone()
+    run_passes(module, pipeline.triton_kernels())
+    right, text = "hybrid.attention = [array<i64: 1>, array<i64: 2>]", str(module)
+    check("kernels", text)
+    for number in range(2):
+        before, after = text.split(right)[: number + 1], text.split(right)[number + 1 :]
+        with pytest.raises(VerifyError, match=r"it is no attention, nor its backward, of the rows and keys"):
+            check("kernels", right.join(before) + f"hybrid.attention = {wrong}" + right.join(after))
 
 
 def test_a_plan_holds_memory_and_launches_only():

@@ -4,7 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
+
+
+def examples(count):
+    """The settings of a test of so many random programs: always the same, and none is shrunk, since each compiles."""
+    return settings(
+        max_examples=count,
+        deadline=None,
+        derandomize=True,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+        report_multiple_bugs=False,
+    )
+
 
 BODIES = {
     0: ["%r = arith.constant 1.5 : E"],

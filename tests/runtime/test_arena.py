@@ -19,7 +19,7 @@ from tests.slices import one_in
 @collector_at_rest()
 def planned(trace, grads):
     module = Traced(trace, grads).optimize().module.clone()
-    for each in (*pipeline.NUMPY, VerifyPlan()):
+    for each in (*pipeline.numpy(), VerifyPlan()):
         each.apply(Context(), module)
     return [f for f in module.ops if f.sym_visibility is None]
 

@@ -56,7 +56,7 @@ def test_locations(opt):
 
 def test_every_pass_of_the_pipeline_is_there(opt):
     """One after the other they lead from the graph to the plan, and from there to the program."""
-    passes = ",".join(_spec(each) for each in (*pipeline.GRAPH, *pipeline.NUMPY))
+    passes = ",".join(_spec(each) for each in (*pipeline.GRAPH, *pipeline.numpy()))
     out, _ = opt("-p", passes)
     assert "hybrid_rt.launch" in out
     out, _ = opt("-p", passes, "-t", "numpy")

@@ -63,6 +63,7 @@ from xdsl.utils.exceptions import VerifyException
 from hybridc.dialects import operator_registry
 from hybridc.dialects.body import Body, BodyStep
 from hybridc.dialects.mlir.integer_array import integer_array, integers_of
+from hybridc.dialects.mlir.new_op import new_op
 from hybridc.dialects.operator import Operator
 from hybridc.dtypes import BFLOAT16
 from hybridc.errors import MXNetError
@@ -256,9 +257,10 @@ class HybridOp(IRDLOperation):
             if declared.kind != "Body" and (value != declared.default or type(value) is not type(declared.default))
         }
         types = [v.type for v in operands]
-        op = operation(type(operator)).create(
-            operands=list(operands),
-            result_types=results,
+        op = new_op(
+            operation(type(operator)),
+            operands,
+            results,
             attributes=attributes,
             regions=[body_to_region(operator.attrs[name], types) for name in _body_names(type(operator))],
         )

@@ -6,7 +6,7 @@ from typing import Any
 
 from hybridc.gluon.data import batchify, vision
 from hybridc.gluon.data.dataloader import DataLoader, default_batchify_fn, default_mp_batchify_fn
-from hybridc.gluon.data.dataset import ArrayDataset, Dataset, SimpleDataset
+from hybridc.gluon.data.dataset import ArrayDataset, Dataset, RecordFileDataset, SimpleDataset
 from hybridc.gluon.data.sampler import (
     BatchSampler,
     FilterSampler,
@@ -17,8 +17,8 @@ from hybridc.gluon.data.sampler import (
 from hybridc.ground.absent import absent as _absent
 
 __all__ = [
-    "ArrayDataset", "BatchSampler", "DataLoader", "Dataset", "FilterSampler", "RandomSampler", "Sampler",
-    "SequentialSampler", "SimpleDataset", "batchify", "default_batchify_fn", "default_mp_batchify_fn",
+    "ArrayDataset", "BatchSampler", "DataLoader", "Dataset", "FilterSampler", "RandomSampler", "RecordFileDataset",
+    "Sampler", "SequentialSampler", "SimpleDataset", "batchify", "default_batchify_fn", "default_mp_batchify_fn",
     "vision",
 ]  # fmt: skip
 

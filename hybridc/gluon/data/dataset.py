@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, cast
 
@@ -11,6 +12,7 @@ from hybridc.array.ndarray import NDArray
 from hybridc.dtypes import kind_of
 from hybridc.errors import CheckError
 from hybridc.gluon.data.sampler import Sampler, SequentialSampler
+from hybridc.recordio import MXIndexedRecordIO
 
 
 class Dataset:
@@ -108,6 +110,21 @@ class ArrayDataset(Dataset):
             return None
         batches = [NDArray(np.take(a, rows, axis=0)) for a in arrays]
         return batches[0] if len(batches) == 1 else batches
+
+
+class RecordFileDataset(Dataset):
+    """The records of a file, as bytes; its index is beside it: ``a.rec`` and ``a.idx``."""
+
+    def __init__(self, filename: str | os.PathLike[str]) -> None:
+        self.filename = os.fspath(filename)
+        self.idx_file = os.path.splitext(self.filename)[0] + ".idx"
+        self._record = MXIndexedRecordIO(self.idx_file, self.filename, "r")
+
+    def __getitem__(self, idx: int) -> Any:
+        return self._record.read_idx(self._record.keys[idx])
+
+    def __len__(self) -> int:
+        return len(self._record.keys)
 
 
 class _Chosen(Dataset):

@@ -18,6 +18,8 @@ from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr, IntegerType, f32, f64, i1, i32, i64
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
+from hybridc.dialects.mlir.new_op import new_op
+
 _PLAIN: dict[str, Attribute] = {"fastmath": arith.FastMathFlagsAttr("none")}
 _WRAPS: dict[str, Attribute] = {"overflowFlags": arith.IntegerOverflowAttr("none")}
 
@@ -189,7 +191,7 @@ class FormulaWriter:
         properties: dict[str, Attribute] | None = None,
     ) -> Value:
         """The result of a new operation."""
-        op = cls.create(operands=[x.ssa for x in operands], result_types=[kind], properties=dict(properties or {}))
+        op = new_op(cls, [x.ssa for x in operands], [kind], properties)
         self.block.add_op(op)
         return Value(self, op.results[0])
 

@@ -17,7 +17,7 @@ from hybridc.ground.quoting import docstring, required_name
 from hybridc.ir.kernel import Kernel, analyse
 from hybridc.ir.structured import Shape, numbers_of
 from hybridc.lower.numpy.array_steps import KernelSteps, NestSteps, StepOperand, StepValue, UfuncStep
-from hybridc.lower.numpy.emit_nest import NestEmitter, assign_places, join_products
+from hybridc.lower.numpy.emit_nest import NestEmitter, assign_slots, form_contractions
 from hybridc.lower.numpy.ufuncs import literal
 from hybridc.transforms.kernels.schedule_arrays import ArrayNest, schedule_arrays
 
@@ -91,8 +91,8 @@ class KernelEmitter(KernelSource):
         self.scheduled: list[ArrayNest]
         self.scheduled, self.memory = schedule_arrays(self.kernel, threads, strided, updates)
         self.steps = KernelSteps(self.scheduled, self.memory, ", ".join(map(str, self.kernel.locations)))
-        join_products(self.steps)
-        assign_places(self.steps)
+        form_contractions(self.steps)
+        assign_slots(self.steps)
         self.nests = [NestEmitter(self.steps, part) for part in self.steps.nests]
         self.arrays: list[tuple[list[ScratchArray], list[list[ScratchArray]]]] = []
         self._place()

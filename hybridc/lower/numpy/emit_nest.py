@@ -409,13 +409,16 @@ SHORT_ROW, SHORT_COLUMN = LONG_COLUMN, 512
 NARROW, MANY_ROWS = 32, 512
 
 
-def join_products(kernel: KernelSteps) -> None:
-    """Let sums of products be one step: of rows, or along the first axes, of arrays over the whole iteration space."""
+def form_contractions(kernel: KernelSteps) -> None:
+    """Let a multiplication and the sum of its result be one step, a contraction, over the whole iteration space.
+
+    It sums along rows, or along the first axes.
+    """
     for part in kernel.nests:
-        _join(part)
+        _form_contractions(part)
 
 
-def _join(part: NestSteps) -> None:
+def _form_contractions(part: NestSteps) -> None:
     axes = tuple(range(len(part.sizes)))
     readers: dict[StepValue, int] = {}
     for step in part.steps:
@@ -458,7 +461,7 @@ def _is_short(step: UfuncStep, part: NestSteps) -> bool:
 Kind = tuple[np.dtype[Any], Axes]
 
 
-def assign_places(kernel: KernelSteps) -> None:
+def assign_slots(kernel: KernelSteps) -> None:
     """Number the steps, and give every value inside a tile a slot; slots are reused after the last read."""
     _number_steps(kernel)
     for part in kernel.nests:

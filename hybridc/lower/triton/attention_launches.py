@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from hybridc.ground.machine import GPU
-from hybridc.ir.attention.attention_kernel import Attention, attention_backward_of, attention_of
+from hybridc.ir.attention import Attention, attention_of
 from hybridc.ir.kernel import Kernel
 from hybridc.ir.structured import dtype_of
 from hybridc.ir.tile_program import TileConfig
@@ -75,7 +75,7 @@ def launches_of_attention(
     then results, that may be no plain arrays. ``tiles`` are, if given, how programs share the work of each launch,
     instead of what is expected to be fastest.
     """
-    attention = attention_of(kernel) or attention_backward_of(kernel)
+    attention = attention_of(kernel)
     if attention is None:
         return None
     tables = (TILES,) if attention.softmax is not None else (BACKWARD_BY_ROWS, BACKWARD_BY_KEYS)

@@ -10,6 +10,7 @@ from xdsl.passes import ModulePass
 
 from hybridc.dialects.error_context import raise_located
 from hybridc.dialects.mlir.hybrid import BY_HAND, HybridOp, location_of
+from hybridc.dialects.operator import Operator
 from hybridc.errors import MXNetError
 from hybridc.ir.structured import arrays_of, kernel_of
 from hybridc.ir.values import functions
@@ -32,6 +33,8 @@ class MarkKernels(ModulePass):
 
 def has_kernel(op: HybridOp, target: str) -> bool:
     """Whether an operator has a handwritten kernel for a target and these shapes and dtypes."""
+    if op.OPERATOR.kernel is Operator.kernel:  # most have none: the cheap test first
+        return False
     try:
         return kernel_of(op.operator, target, arrays_of(op.operands), arrays_of(op.results)) is not None
     except MXNetError as error:

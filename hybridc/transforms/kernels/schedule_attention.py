@@ -25,7 +25,7 @@ from xdsl.ir import SSAValue
 
 from hybridc.dtypes import HALVES
 from hybridc.ground.sizes import row_major
-from hybridc.ir.attention.attention_kernel import Attention, GridContraction
+from hybridc.ir.attention import Attention, GridContraction
 from hybridc.ir.kernel import Axes, KernelOp, LoopNest, Read
 from hybridc.ir.loop_nest_plan import LoopNestPlan
 from hybridc.ir.online_reductions import OnlinePair, OnlineSoftmax

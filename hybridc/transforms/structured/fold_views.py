@@ -10,7 +10,7 @@ memory. So
 * reshapes and transposes that undo each other leave nothing, a slice of a transposed array is a transposed slice, and
   one in a part of a concatenation is a slice of that part;
 * a fill is a constant in the bodies that read it;
-* what a forward saves for its backward is passed on in the order of memory.
+* what a forward with convolutions saves for its backward is passed on in the order of memory.
 
 The views that stay show arguments, results of calls and of loops, or slices of them. A copy is left where contiguous
 elements are needed and are not: by a call that reshapes, a return, a contraction over a collapsed axis.
@@ -33,6 +33,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from hybridc.dialects.mlir.integer_array import integers_of
+from hybridc.dialects.mlir.new_op import new_op
 from hybridc.dialects.mlir.tensor import ExpandShapeOp
 from hybridc.ground.sizes import Place
 from hybridc.ir.structured import (
@@ -63,6 +64,7 @@ from hybridc.transforms.structured.result_orders import (
     Pieces,
     Shape,
     by_axis,
+    convolves,
     in_memory,
     loops_of,
     merged,
@@ -102,7 +104,7 @@ class _Saved:
     def of(cls, forward: func.FuncOp | None, backward: func.FuncOp | None) -> _Saved:
         """Those of two functions."""
         numbers = [] if backward is None else numbers_of(backward, "hybrid.saved")
-        if forward is None or backward is None or not numbers:
+        if forward is None or backward is None or not numbers or not convolves(forward.body.block):
             return cls(None, None)
         first = result_count(forward) + len(numbers_of(forward, "hybrid.updates"))
         found: dict[int, list[BlockArgument]] = {}
@@ -130,6 +132,7 @@ class _Saved:
                     operands=[argument, empty.results[0]], result_types=[old], properties=back, regions=[_identity(old)]
                 )
                 empty.location = made.location = end.location
+                made.attributes["hybrid.operator"] = string("transpose")
                 block.insert_ops_before([empty, made], cast(Operation, block.first_op))
                 for use in uses:
                     use.operation.operands[use.index] = made.results[0]
@@ -189,12 +192,12 @@ class _Folding:
         self.loops = {op: found for op in block.ops if (found := loops_of(op)) is not None}
         cutting = Cutting(block, self.loops)
         self.factors = {op: cutting.factors(op) for op in self.loops}
-        self.orders = result_orders(self.loops, self.factors, saved)
+        convolved = convolves(block)
+        self.orders = result_orders(self.loops, self.factors, saved, convolved)
         # Where there are convolutions: contractions, and elementwise operations that write in the order of theirs.
-        convolves = any(each.affine and each.contraction for each in self.loops.values())
-        self.leading = {op for op, each in self.loops.items() if convolves and each.contraction}
+        self.leading = {op for op, each in self.loops.items() if convolved and each.contraction}
         self.following = set[Operation]()  # elementwise ones that may: no use requests another order
-        if convolves:
+        if convolved:
             self.following = unrequested(self.loops, self.factors, self.orders, saved)
         self.views: dict[SSAValue, _View] = {}  # of rewritten values
         self.roots: dict[SSAValue, _View] = {}  # of values that are their own roots
@@ -235,8 +238,10 @@ class _Folding:
 
     def _turned(self, view: _View) -> tuple[SSAValue, tuple[int, ...]] | None:
         """A view of a whole root with other axes in the order of memory, and the axis of each; None if it is not."""
+        if view.number is not None or not view.whole or len(view.pieces) < 2 or 0 in view.shape:
+            return None
         axes = by_axis(view.pieces, view.shape)
-        if view.number is not None or not view.whole or axes is None or any(len(axis) != 1 for axis in axes):
+        if axes is None or any(len(axis) != 1 for axis in axes):
             return None
         pieces = [axis[0] for axis in axes]
         order = in_memory(pieces)
@@ -546,7 +551,7 @@ class _Folding:
         properties: dict[str, Attribute], regions: Sequence[Region] = (), dtype: DType | None = None,
     ) -> SSAValue:  # fmt: skip
         """Insert an operation with another's location and operator, and its dtype unless it is a view."""
-        op = cls.create(operands=operands, result_types=[kind], properties=properties, regions=regions)
+        op = new_op(cls, operands, [kind], properties, regions=regions)
         for each in op.walk():
             each.location = like.location
         if (name := like.attributes.get("hybrid.operator")) is not None:

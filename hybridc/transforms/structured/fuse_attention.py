@@ -4,7 +4,7 @@ An attention is a contraction (the scores), elementwise operations and row reduc
 these make (the weights) along the axis that they reduce. The kernel of all that is data: one loop nest for each
 contraction, one for what is between them, over a grid of batches and rows that targets walk tile by tile
 (:mod:`hybridc.ir.grid_kernel`). Only what can be computed in blocks of rows and keys is fused
-(:mod:`hybridc.ir.attention.attention_kernel`). No operation is asked for its name.
+(:mod:`hybridc.ir.attention`). No operation is asked for its name.
 
 What is between the contractions may read arrays, such as masks. A mask that elementwise operations make from much less
 (from the indices along two axes, say) is computed again in each kernel that reads it, so layers may share one.
@@ -19,7 +19,7 @@ multiply the same factors. Forward and backward may be two functions or one, as 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -30,7 +30,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from hybridc.ground.cached import cached_property
-from hybridc.ir.attention.attention_kernel import Attention, attention_backward_of, attention_of
+from hybridc.ir.attention import attention_of
 from hybridc.ir.concatenated import RESHAPES, unshaped
 from hybridc.ir.costs import PARTS
 from hybridc.ir.kernel import FLOAT_CASTS, byte_count
@@ -70,6 +70,8 @@ class FuseAttention(ModulePass):
         if backward is not forward and backward is not None and "hybrid.saved" not in backward.attributes:
             backward = None  # it is given nothing that the forward saves
         for function in public.values():
+            if not any(len(op.operands) == 2 and reduces(op) for op in function.body.block.ops):
+                continue  # without a softmax there is no attention
             paired = backward if function is forward else None
             for last in [op for op in function.body.block.ops if is_contraction(op)]:
                 if last.parent is not None:  # what an attention was made of is gone
@@ -78,54 +80,43 @@ class FuseAttention(ModulePass):
     def _fuse(
         self, outliner: KernelOutliner, function: func.FuncOp, backward: func.FuncOp | None, last: Operation
     ) -> None:
-        """Fuse the attention that ends with a contraction, if there is one."""
+        """Fuse the attention that ends with a contraction, if there is one, and its backward.
+
+        A backward computes weights again, if they are large, or is given them.
+        """
         for found in _attentions(last):
             shown = found.shown()
             large = sum(map(byte_count, shown)) > self.saved
             ways = ((True, large and backward is not None), (False, not shown or self.saved > 0))
             for again in [again for again, possible in ways if possible]:
-                kernel = self._kernel(outliner, found, function, backward, again)
-                if kernel is not None:
+                kernel = found.kernel(found.statistics if again else [])
+                if kernel is None or not self._fits(kernel):
+                    continue
+                if shown and not again:
+                    kernel = found.kernel(shown)
+                saved = SavedValues(function, backward) if shown and backward is not None else None
+                fused = saved is not None and self._fuse_backward(outliner, found, saved, again)
+                if kernel is not None and (fused or not again):
                     kernel.call(outliner, function)
                     erase_unused(function)
                     return
-
-    def _kernel(
-        self,
-        outliner: KernelOutliner,
-        found: _Attention,
-        function: func.FuncOp,
-        backward: func.FuncOp | None,
-        again: bool,
-    ) -> OutlinedKernel | None:
-        """The kernel of an attention, after its backward is fused, which computes weights again or is given them."""
-        shown = found.shown()
-        kernel = found.kernel([found.to_output[-1].results[0], *found.rows] if again else [])
-        if kernel is None or not self._fits(attention_of(kernel.analysis)):
-            return None
-        if shown and not again:
-            kernel = found.kernel(shown)
-        made = not again
-        if shown and backward is not None:
-            made |= self._fuse_backward(outliner, found, SavedValues(function, backward), again)
-        return kernel if made else None
 
     def _fuse_backward(self, outliner: KernelOutliner, found: _Attention, saved: SavedValues, again: bool) -> bool:
         """Fuse the backward of an attention; whether that was possible."""
         copies = KernelCopies(saved.get if again else itself)
         kernel = _BackwardKernel(found, saved, again).build(copies)
         copies.drop()
-        if kernel is not None and again:
-            fits = self._fits(attention_backward_of(kernel.analysis))
-        else:  # each point takes one thread
-            fits = kernel is not None and kernel.analysis.grid_size >= PARTS
-        if kernel is not None and fits:
+        # Of weights that are given each point of the grid takes one thread.
+        if kernel is not None and not (self._fits(kernel) if again else kernel.analysis.grid_size >= PARTS):
+            kernel = None
+        if kernel is not None:
             kernel.call(outliner, saved.backward)
         erase_unused(saved.backward)
         saved.note()
-        return fits
+        return kernel is not None
 
-    def _fits(self, known: Attention | None) -> bool:
+    def _fits(self, kernel: OutlinedKernel) -> bool:
+        known = attention_of(kernel.analysis)
         return known is not None and known.row <= self.row
 
 
@@ -166,6 +157,11 @@ class _Attention:
         """The operations that make the result of weights: the sum by them, and its rounding, if that is next."""
         return [self.last, *(op for op in self.epilogue[:1] if all(isinstance(s, FLOAT_CASTS) for s in steps_of(op)))]
 
+    @property
+    def statistics(self) -> list[SSAValue]:
+        """What is returned for a backward that makes weights again: the result of weights, maximum and sum of rows."""
+        return [self.to_output[-1].results[0], *self.rows]
+
     def shown(self) -> list[SSAValue]:
         """Scores, or what is made of them, that others use, too."""
         return [v for v in self.made if _is_used(v, self.inside)]
@@ -176,11 +172,18 @@ class _Attention:
         first, middle, last = (copies.nest(ops) for ops in ([self.scores], self.middle, own))
         replaced = [op.results[0] for op in own if _is_used(op.results[0], {*own})]
         results = [*replaced, *(v for v in more if v not in replaced)]
-        nests = [(first, first[0]), (middle, copies.made(self.weights)), (last, last[0])]
+        whole = copies.made(self.weights)
+        nests = [(first, first[0]), (middle, whole), (last, last[0])]
         name = "fused_attention_kept" if more else "fused_attention"
         axes, inside = AxisLabels([*first, *middle, *last]), self.inside | {*own}
         kernel = OutlinedKernel.of(name, axes, nests, [copies.of[v] for v in results], results, inside)
         copies.drop()
+        if kernel is not None and {*more} <= {*self.statistics}:
+            keys = axes.reduced(last[0])
+            follow_keys = [r for i in (0, 1) if keys & {*axes.result(first[0])} <= {*(r := axes.reads(first[0], i))}]
+            values = axes.reads(last[0], 1 - [*self.last.operands].index(self.weights))
+            rows = {*axes.result(whole)} - {*keys, *follow_keys[0], *values} if follow_keys else set[Hashable]()
+            _note(kernel, axes, whole, rows, keys)
         return kernel
 
 
@@ -190,6 +193,12 @@ def _attentions(last: Operation) -> Iterable[_Attention]:
         for scores, middle in contractions_behind(weights, reductions=True):
             if last.operands[0] is not last.operands[1] and any(map(reduces, middle)):
                 yield _Attention(scores, tuple(middle), last, weights)
+
+
+def _note(kernel: OutlinedKernel, axes: AxisLabels, whole: Operation, *sides: set[Hashable]) -> None:
+    """Note which axes of the result of an operation are rows of an attention, and which are keys."""
+    labels = axes.result(whole)
+    kernel.note("hybrid.attention", [tuple(i for i, a in enumerate(labels) if a in side) for side in sides])
 
 
 def _is_used(value: SSAValue, inside: set[Operation]) -> bool:
@@ -217,6 +226,7 @@ class _BackwardKernel:
         if not self.again:  # what weights are multiplied with that are given is another kernel
             outputs = [op for op in outputs if depends_on(op.operands[:2], {gradient})]
         chains = [[op, *epilogue_of(op, outputs)] for op in outputs]
+        inside = {op for chain in chains for op in chain}
         scores, maps, result = list[Operation](), list[Operation](), list[Operation]()
         if self.again:  # of the result only the axes are of use
             copies.of |= {v: self.saved.get(v) for v in found.rows}
@@ -227,28 +237,33 @@ class _BackwardKernel:
             copies.of |= {value: copies.of[own] for value, own in shown.items()}
         grads = copies.nest([gradient])
         maps += copies.nest(between)
-        made = [copies.nest(chain) for chain in chains]
+        made = [(chain, copies.nest(chain)) for chain in chains]
         axes, nests = AxisLabels(op for op in copies.block.ops if loops_of(op) is not None), [(grads, grads[0])]
+        reads = {nest[0]: next((v for v in nest[0].operands[:2] if v.owner in maps), None) for _, nest in made}
         if self.again:
             row = copies.made(total.results[0])
-            order = _order(axes, [nest[0] for nest in made], row)
-            delta = None if order is None else self._delta(copies, axes, grads[0], result, row)
-            if order is None or delta is None:
+            delta = self._delta(copies, axes, grads[0], result, row)
+            if delta is None:
                 return None
-            chains, made = [chains[i] for i in order], [made[i] for i in order]
             axes.add(delta)
             row.results[0].replace_all_uses_with(delta.results[0])
             for op in reversed(result):
                 Rewriter.erase_op(op)
             nests = [([delta], delta), (scores, scores[0]), *nests]
-        whole = next((v.owner for nest in made for v in nest[0].operands[:2] if v.owner in maps), None)
+            # The gradients of values, of queries, which sums what ``row`` does, and of keys, of the same as this.
+            shared = Counter(reads.values())
+            order = {op: (shared[v] > 1, not axes.reduced(op) & axes.reduced(row)) for op, v in reads.items()}
+            made.sort(key=lambda gradient: order[gradient[1][0]])
+        whole = next((v.owner for _, nest in made if (v := reads[nest[0]]) is not None), None)
         if not isinstance(whole, Operation):
             return None
-        nests += [(maps, whole), *((nest, nest[0]) for nest in made)]
-        inside = {op for chain in chains for op in chain}
-        replaced = [op.results[0] for chain in chains for op in chain if _is_used(op.results[0], inside)]
+        nests += [(maps, whole), *((nest, nest[0]) for _, nest in made)]
+        replaced = [op.results[0] for chain, _ in made for op in chain if _is_used(op.results[0], inside)]
         results = [copies.of[v] for v in replaced]
-        return OutlinedKernel.of("fused_attention_backward", axes, nests, results, replaced, inside)
+        kernel = OutlinedKernel.of("fused_attention_backward", axes, nests, results, replaced, inside)
+        if kernel is not None and self.again:
+            _note(kernel, axes, whole, *(axes.reduced(nest[0]) for _, nest in made[:2]))
+        return kernel
 
     # --- what belongs to it --------------------------------------------------------------------------------
 
@@ -326,27 +341,16 @@ class _BackwardKernel:
         self, copies: KernelCopies, axes: AxisLabels, grads: Operation, result: Sequence[Operation], row: Operation
     ) -> Operation | None:
         """The sum of each row of the result times its gradient, if ``row`` sums weights times their gradients."""
-        factors = Factors(axes)
-        want = factors.of(copies.of[self.found.weights]) + Counter([(grads.results[0], axes.result(grads))])
-        last = result[0]
-        weights = list(last.operands[:2]).index(copies.of[self.found.weights])
-        values = last.operands[1 - weights]
+        factors, last, weights = Factors(axes), result[0], copies.of[self.found.weights]
+        want = factors.of(weights) + Counter([(grads.results[0], axes.result(grads))])
+        place = [v is not weights for v in last.operands[:2]].index(True)
+        values = last.operands[place]
         if factors.of(row.operands[0]) != want or values not in grads.operands[:2]:
             return None
         number = list(grads.operands[:2]).index(values)
-        axes.tie((grads, axes.loops[grads].reads[number][1]), (last, axes.loops[last].reads[1 - weights][1]))
+        axes.tie((grads, axes.loops[grads].reads[number][1]), (last, axes.loops[last].reads[place][1]))
         output, gradient = self.saved.get(self.found.to_output[-1].results[0]), grads.operands[1 - number]
         of_output, of_gradient = axes.result(result[-1]), axes.reads(grads, 1 - number)
-        if {*of_output} != {*of_gradient} or not {*axes.result(row)} <= {*of_output}:
+        if not {*axes.result(row)} <= {*of_output} == {*of_gradient}:
             return None
         return row_sum(copies.block, [(gradient, of_gradient), (output, of_output)], axes.result(row), row)
-
-
-def _order(axes: AxisLabels, made: Sequence[Operation], row: Operation) -> list[int] | None:
-    """Which contractions give gradients of values, of queries, which alone sum what ``row`` does, and of keys."""
-    queries = [op for op in made if axes.reduced(op) & axes.reduced(row)]
-    if len(queries) != 1:
-        return None
-    left = {v for v in queries[0].operands[:2] if v.owner in axes.loops}
-    ranks = [1 if op is queries[0] else 2 * any(v in left for v in op.operands[:2]) for op in made]
-    return sorted(range(len(made)), key=ranks.__getitem__) if sorted(ranks) == [0, 1, 2] else None

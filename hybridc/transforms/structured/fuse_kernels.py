@@ -16,6 +16,7 @@ Views and host calls stay between the kernels. Equal kernels are shared.
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -240,14 +241,21 @@ class KernelOutliner:
         readers = {r: [u for u in r.uses if u.operation not in inside] for op in ops for r in op.results}
         outputs = [r for r, uses in readers.items() if uses]
         dtypes = [dtype_of(v) for v in (*inputs, *outputs)]
-        kernel = self.shared(kernel_of(nests, inputs, outputs, dtypes))
+        key = _structure_of(nests, inputs, outputs, dtypes)
+        kernel, location = self.kernels.get(key), fused_location(ops)
+        is_new = kernel is None
+        if kernel is None:
+            kernel = self._add(key, kernel_of(nests, inputs, outputs, dtypes))
         call = func.CallOp(kernel.sym_name.data, inputs, [v.type for v in outputs])
-        call.location = fused_location(ops)
+        call.location = location
         Rewriter.insert_op(call, InsertPoint.before(end))
         for old, new in zip(outputs, call.results, strict=True):
             new.name_hint = old.name_hint
             for use in readers[old]:
                 use.operation.operands[use.index] = new
+        if not is_new:
+            for op in reversed(ops):
+                Rewriter.erase_op(op, safe_erase=False)
 
     def call(self, kernel: func.FuncOp, given: Sequence[SSAValue], replaced: Sequence[SSAValue], block: Block) -> None:
         """Call a kernel, or an equal one, after its operands, and use its results in the place of others.
@@ -273,11 +281,14 @@ class KernelOutliner:
     def shared(self, kernel: func.FuncOp) -> func.FuncOp:
         """The kernel, or an equal one that exists already."""
         key = _structure(kernel)
-        if key not in self.kernels:
-            kernel.sym_name = StringAttr(new_name(kernel.sym_name.data, self.taken))
-            self.kernels[key] = kernel
-            self.module.body.block.add_op(kernel)
-        return self.kernels[key]
+        return self.kernels[key] if key in self.kernels else self._add(key, kernel)
+
+    def _add(self, key: Any, kernel: func.FuncOp) -> func.FuncOp:
+        """The kernel, which is new, under a name of its own."""
+        kernel.sym_name = StringAttr(new_name(kernel.sym_name.data, self.taken))
+        self.kernels[key] = kernel
+        self.module.body.block.add_op(kernel)
+        return kernel
 
 
 def _sort(block: Block) -> None:
@@ -387,11 +398,9 @@ def kernel_name(ops: Sequence[Operation]) -> str:
     """The name of a kernel of these operations, made of the user's operators."""
     names: list[str] = []
     for op in ops:
-        operator = op.attributes.get("hybrid.operator")
+        name = op.attributes.get("hybrid.operator")
         names.append(
-            identifier(
-                operator.data.rpartition(".")[2] if isinstance(operator, StringAttr) else op.name.partition(".")[2]
-            )
+            identifier(name.data.rpartition(".")[2] if isinstance(name, StringAttr) else op.name.partition(".")[2])
         )
     if len(names) == 1:
         return f"k_{names[0]}"
@@ -405,25 +414,42 @@ def _structure(kernel: func.FuncOp) -> Any:
     return (_attributes(kernel.attributes), _block_structure(kernel.body.block, number))
 
 
-def _block_structure(block: Block, number: dict[SSAValue, int]) -> Any:
-    for value in block.args:
-        number[value] = len(number)
-    rows: list[Any] = [tuple(a.type for a in block.args)]
-    for op in block.ops:
-        for result in op.results:
-            number[result] = len(number)
-        rows.append(
-            (
-                op.name,
-                _attributes(op.attributes),
-                _attributes(op.properties),
-                tuple(number[v] for v in op.operands),
-                tuple(r.type for r in op.results),
-                tuple(_block_structure(r.block, number) for r in op.regions),
-            )
-        )
+def _structure_of(
+    nests: Sequence[LoopGroup], inputs: Sequence[SSAValue], outputs: Sequence[SSAValue], dtypes: list[DType]
+) -> Any:
+    """A key of what :func:`kernel_of` makes of equal groups, before it does: most calls of a network share a kernel."""
+    number = {value: i for i, value in enumerate(inputs)}
+    rows: list[Any] = [tuple([v.type for v in inputs]), *dtypes]
+    for nest in nests:
+        rows.append(nest.domain)
+        for op in nest.ops:
+            rows += (nest.axes[op], _row(op, (op.operands[-1], *op.operands[:-1]), number))
+    rows.append(tuple([number[v] for v in outputs]))
     return tuple(rows)
 
 
+def _block_structure(block: Block, number: dict[SSAValue, int]) -> Any:
+    for value in block.args:
+        number[value] = len(number)
+    rows: list[Any] = [tuple([a.type for a in block.args])]
+    rows += [_row(op, tuple(op.operands), number) for op in block.ops]
+    return tuple(rows)
+
+
+def _row(op: Operation, given: tuple[SSAValue, ...], number: dict[SSAValue, int]) -> Any:
+    """An operation with its operands; initial values and constants that stand outside follow where they are met."""
+    outside: list[Any] = []
+    for value in given:
+        if value not in number:
+            assert isinstance(value.owner, Operation)
+            outside.append(_row(value.owner, tuple(value.owner.operands), number))
+    operands = tuple([number[v] for v in given])
+    inside = [_block_structure(r.block, number) for r in op.regions]
+    for result in op.results:
+        number[result] = len(number)
+    kinds = tuple([r.type for r in op.results])
+    return (op.name, _attributes(op.attributes), _attributes(op.properties), operands, kinds, *outside, *inside)
+
+
 def _attributes(attributes: dict[str, Attribute]) -> Any:
-    return tuple(sorted(attributes.items(), key=lambda item: item[0]))
+    return tuple(sorted(attributes.items(), key=operator.itemgetter(0))) if attributes else ()

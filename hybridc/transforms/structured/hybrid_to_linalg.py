@@ -399,7 +399,8 @@ class MovementProbe:
 # indirect accesses stay ``tensor.extract``.
 
 # An array is written by one loop nest if it is at most so many times as large as what is inserted, or takes a fourth of
-# the second cache: then nothing is gained by writing each part once.
+# the second cache: then nothing is gained by writing each part once. But what loops compute and is most of the array,
+# as in padding, they write to where it belongs.
 MOST, FEW = 4, ONE_TILE // 4
 
 
@@ -438,7 +439,9 @@ class NativeBuilder(Builder):
         if math.prod(x.shape) == 0:
             return into
         spread = any(s != 1 and n > 1 for s, n in zip(step, x.shape, strict=True))
-        if spread or (not _is_computed(x) and math.prod(into.shape) <= max(FEW, MOST * math.prod(x.shape))):
+        inside, whole = math.prod(x.shape), math.prod(into.shape)
+        padded = 2 * inside > whole and _is_computed(x)
+        if spread or (not padded and whole <= max(FEW, MOST * inside)):
             return self._spread(x, into, begin, step)
         made, low, size = x, list(begin), list(x.shape)
         ones = (1,) * len(into.shape)

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
 from xdsl.dialects import func
-from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, StringAttr, i64
+from xdsl.dialects.builtin import ArrayAttr, StringAttr
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
 from hybridc.dialects.mlir.hybrid import fused_location
+from hybridc.dialects.mlir.integer_array import integer_array
 from hybridc.ir.grid_kernel import grid_axes
-from hybridc.ir.kernel import Kernel, analyse, number_of
+from hybridc.ir.kernel import Axes, Kernel, analyse, number_of
 from hybridc.ir.structured import VIEWS, dtype_of, indirect_operands, is_scaffold, shape_of
 from hybridc.ir.structured_builder import Builder, Tensor
 from hybridc.transforms.structured.axis_labels import AxisLabels, Labels
@@ -25,18 +26,17 @@ from hybridc.transforms.structured.fuse_kernels import KernelOutliner, depends_o
 class OutlinedKernel:
     """A kernel, what it is given, and the values that its first results replace."""
 
-    function: func.FuncOp
+    analysis: Kernel
     given: Sequence[SSAValue]
     replaced: Sequence[SSAValue]
 
-    @property
-    def analysis(self) -> Kernel:
-        """The facts about it."""
-        return analyse(self.function)
-
     def call(self, outliner: KernelOutliner, function: func.FuncOp) -> None:
         """Call it in a function."""
-        outliner.call(self.function, self.given, self.replaced, function.body.block)
+        outliner.call(self.analysis.function, self.given, self.replaced, function.body.block)
+
+    def note(self, name: str, axes: Iterable[Axes]) -> None:
+        """Note lists of axes of its loop nests in an attribute."""
+        self.analysis.function.attributes[name] = ArrayAttr([integer_array(each) for each in axes])
 
     @classmethod
     def of(
@@ -70,9 +70,9 @@ class OutlinedKernel:
         function = kernel_of(found, given, results, [dtype_of(v) for v in (*given, *results)])
         function.sym_name = StringAttr(name)
         function.location = location
-        grid = grid_axes(analyse(function))
-        function.attributes["hybrid.grid"] = ArrayAttr([DenseArrayBase.from_list(i64, axes) for axes in grid])
-        return cls(function, given, replaced)
+        made = cls(analyse(function), given, replaced)
+        made.note("hybrid.grid", grid_axes(made.analysis))
+        return made
 
 
 def erase_unused(function: func.FuncOp) -> None:

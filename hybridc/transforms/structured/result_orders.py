@@ -5,6 +5,7 @@ axes of the result were collapsed into. If all uses agree on one order, the resu
 run in it; an elementwise operation propagates the request to its own operands. Reads at affine or computed indices
 walk through memory in the order of their axes, and a part of a concatenation lies in its order: what a convolution
 reads is laid out as that wants it, channels last, whatever elementwise uses, which can read any order, would prefer.
+Where nothing is convolved, gathers and concatenations copy what lies in another order: there it is little.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from dataclasses import dataclass, field
 
 from xdsl.dialects import func, tensor
 from xdsl.dialects.linalg import ops as linalg
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from hybridc.dialects.mlir.integer_array import integers_of
 from hybridc.ground.sizes import AffineIndex
@@ -144,20 +145,29 @@ def in_memory(pieces: Iterable[Piece]) -> list[int]:
 Order = tuple[int, ...]
 
 
+def convolves(block: Block) -> bool:
+    """Whether one of the operations is a contraction at affine indices."""
+    generics = (op for op in block.ops if isinstance(op, linalg.GenericOp) and len(op.inputs) == 2)
+    return any(affine_operands(op) and len(op.iterator_types.data) > len(shape_of(op.results[0])) for op in generics)
+
+
 def result_orders(
-    loops: Mapping[Operation, OperandLoops], factors: Mapping[Operation, list[Shape]], saved: Container[int] = ()
+    loops: Mapping[Operation, OperandLoops],
+    factors: Mapping[Operation, list[Shape]],
+    saved: Container[int] = (),
+    convolved: bool = False,
 ) -> dict[Operation, Order]:
     """The requested memory order of results, where it is another: a permutation of the split axes.
 
-    Results of the function that are ``saved`` request none. A contraction at affine indices keeps its order: its last
-    axis is what vectors are of.
+    Results of the function that are ``saved`` request none. ``convolved``: there are convolutions. A contraction at
+    affine indices keeps its order: its last axis is what vectors are of.
     """
     orders: dict[Operation, Order] = {}
     for op in reversed([op for op, each in loops.items() if not (each.affine and each.contraction)]):
         result = op.results[0]
         if any(isinstance(use.operation, VIEWS) or use.operation in orders for use in result.uses):
             sizes = [n for loop in loops[op].places[-1] for n in factors[op][loop]]
-            wishes = _Wishes(loops, factors, orders, saved)
+            wishes = _Wishes(loops, factors, orders, saved, convolved)
             wishes.see(result, merged(row_major(sizes)), shape_of(result))
             order = wishes.granted(sizes)
             if order is not None:
@@ -177,7 +187,7 @@ def unrequested(
         if op in orders or each.summed or each.affine:
             continue
         sizes = [n for loop in each.places[-1] for n in factors[op][loop]]
-        wishes = _Wishes(loops, factors, orders, saved)
+        wishes = _Wishes(loops, factors, orders, saved, convolved=True)
         wishes.see(op.results[0], merged(row_major(sizes)), shape_of(op.results[0]))
         if not wishes.needed and not wishes.walked:
             found.add(op)
@@ -195,6 +205,7 @@ class _Wishes:
     factors: Mapping[Operation, list[Shape]]
     orders: Mapping[Operation, Order]
     saved: Container[int]
+    convolved: bool = False
     needed: set[Pieces] = field(default_factory=lambda: set[Pieces]())
     seen: set[Pieces] = field(default_factory=lambda: set[Pieces]())
     walked: set[Pieces] = field(default_factory=lambda: set[Pieces]())
@@ -216,7 +227,7 @@ class _Wishes:
                     self.needed.add(pieces)
                 case tensor.ExtractSliceOp():  # of any order
                     pass
-                case tensor.ExtractOp() | tensor.ConcatOp():
+                case tensor.ExtractOp() | tensor.ConcatOp() if self.convolved:
                     self.walked.add(pieces)
                 case _ if use.index in affine_operands(user):
                     self.walked.add(pieces)

@@ -35,8 +35,14 @@ class WidenContractions(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in functions(op):
             for each in list(function.body.block.ops) if function.body.blocks else ():
-                if isinstance(each, linalg.GenericOp) and len(each.inputs) == 2 and _products(each) >= WIDENED:
+                if isinstance(each, linalg.GenericOp) and _has_halves(each) and _products(each) >= WIDENED:
                     _widen(each)
+
+
+def _has_halves(op: linalg.GenericOp) -> bool:
+    """Whether an operation has two inputs, one of half precision."""
+    inputs = op.inputs
+    return len(inputs) == 2 and any(wide(dtype) != dtype for dtype in map(dtype_of, inputs))
 
 
 def _products(op: linalg.GenericOp) -> int:

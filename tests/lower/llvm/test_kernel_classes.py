@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, Phase, assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import hybridc as mx
@@ -20,6 +20,7 @@ from hybridc.transforms.kernels.split_contractions import SplitContractions
 from tests.lower.evaluate import Evaluator
 from tests.lower.kernels import parse
 from tests.lower.llvm.guarded import Array, Native, lowered, native_kernels, run_passes, run_regions
+from tests.lower.write_kernel import examples
 from tests.lower.write_kernel import kernels as random_kernels
 from tests.slices import one_in
 
@@ -69,15 +70,7 @@ def check(function, reference, shapes, dtype="float32", ulps=16, change=lambda *
 # --- random ones ------------------------------------------------------------------------------------------
 
 
-# Nothing is shrunk: each example compiles.
-@settings(
-    max_examples=25,
-    deadline=None,
-    derandomize=True,
-    phases=[Phase.generate],
-    suppress_health_check=list(HealthCheck),
-    report_multiple_bugs=False,
-)
+@examples(25)
 @given(text=random_kernels(sizes=(0, 1, 2, 3, 5, 33)), seed=st.integers(0, 99))
 def test_random_kernels(text, seed):
     """Loop nests of maps, reductions and contractions over any axes, against the meaning of each operation."""

@@ -11,7 +11,6 @@ import hybridc as mx
 from benchmarks import workloads
 from hybridc.compile import pipeline
 from hybridc.gluon.nn import HybridLambda
-from hybridc.ir.attention.attention_kernel import attention_of
 from hybridc.ir.kernel import analyse
 from hybridc.ir.structured import kernels
 from hybridc.lower.triton import triton_kernel_cache
@@ -19,6 +18,7 @@ from hybridc.lower.triton.attention_launches import AttentionTile, launches_of_a
 from hybridc.lower.triton.triton_kernel_cache import TritonKernelCache
 from hybridc.transforms.kernels import tile_blocks
 from tests.lower.llvm.guarded import run_passes
+from tests.lower.triton.attentions import forward_of
 from tests.lower.triton.guarded import Interpreted
 from tests.slices import but
 
@@ -46,7 +46,7 @@ def lowered(net, *arrays):
 
 def fused(module):
     """The kernels that are attentions."""
-    return [k for k in map(analyse, kernels(module).values()) if attention_of(k) is not None]
+    return [k for k in map(analyse, kernels(module).values()) if forward_of(k) is not None]
 
 
 def agrees(function, want, *arrays, tiles=(SMALL, ()), largest=1.0):
@@ -60,7 +60,7 @@ def agrees(function, want, *arrays, tiles=(SMALL, ()), largest=1.0):
     for chosen in tiles:
         ran = Interpreted(module, lambda k, s, t=chosen: launches_of_attention(k, s, t) or TritonKernelCache().of(k, s))
         (got,) = ran.call("forward", *arrays)
-        assert sum(attention_of(k) is not None for k in ran.ran) == 1
+        assert sum(forward_of(k) is not None for k in ran.ran) == 1
         limit = TOLERANCE[dtype] * max(1.0, np.abs(want[np.isfinite(want)]).max(initial=0))
         limit *= max(1.0, largest * np.finfo(dtype).eps / TOLERANCE[dtype])
         np.testing.assert_allclose(got.reshape(want.shape), want, rtol=0, atol=limit)

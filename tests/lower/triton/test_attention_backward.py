@@ -11,13 +11,13 @@ import hybridc as mx
 from benchmarks import workloads
 from hybridc.compile import pipeline
 from hybridc.gluon.nn import HybridLambda
-from hybridc.ir.attention.attention_kernel import attention_backward_of, attention_of
 from hybridc.lower.triton import triton_kernel_cache
 from hybridc.lower.triton.attention_launches import AttentionTile, launches_of_attention
 from hybridc.lower.triton.triton_kernel_cache import TritonKernelCache
 from hybridc.transforms.kernels import tile_blocks
 from tests.lower.evaluate import Evaluator
 from tests.lower.llvm.guarded import native_kernels, run_passes
+from tests.lower.triton.attentions import backward_of, forward_of
 from tests.lower.triton.guarded import Interpreted
 from tests.lower.triton.test_attention import causal, masked, plain
 from tests.slices import one_in
@@ -52,7 +52,7 @@ def lowered(function, arrays, grads=(0, 1, 2)):
 
 def fused(module):
     """The kernels that are backwards of attentions."""
-    return [k for k in native_kernels(module) if attention_backward_of(k) is not None]
+    return [k for k in native_kernels(module) if backward_of(k) is not None]
 
 
 def call(module, runs, arrays, gradient):
@@ -77,7 +77,7 @@ def agrees(function, want, arrays, gradient, tiles=(SMALL,), largest=1.0):
     assert len(fused(module)) == 1
     text = str(module)
     assert all(text.count(f"@{k.name}(") > 1 for k in native_kernels(module))  # nothing is left of what they replace
-    assert sum(attention_of(k) is not None for k in native_kernels(module)) == 1
+    assert sum(forward_of(k) is not None for k in native_kernels(module)) == 1
     dtype = arrays[0].dtype.name
     for run in (by_triton(module, t) for t in tiles):
         for got, expected in zip(call(module, run, arrays, gradient), want, strict=True):

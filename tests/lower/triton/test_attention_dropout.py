@@ -7,13 +7,13 @@ import math
 import numpy as np
 import pytest
 
-from hybridc.ir.attention.attention_kernel import attention_of
 from hybridc.lower.triton import triton_kernel_cache
 from hybridc.lower.triton.attention_launches import launches_of_attention
 from hybridc.lower.triton.triton_kernel_cache import TritonKernelCache
 from hybridc.random import generator
 from tests.lower.evaluate import Evaluator
 from tests.lower.llvm.guarded import native_kernels
+from tests.lower.triton.attentions import forward_of
 from tests.lower.triton.guarded import Interpreted
 from tests.lower.triton.test_attention import lowered as predicted
 from tests.lower.triton.test_attention_backward import SMALL, TOLERANCE, call, fused, lowered
@@ -66,7 +66,7 @@ def agrees(function, want, arrays, gradient, tiles):
     module = lowered(function, arrays, range(len(arrays)))
     kernels = native_kernels(module)
     assert len(fused(module)) == 1
-    assert sum(attention_of(k) is not None for k in kernels) == 1
+    assert sum(forward_of(k) is not None for k in kernels) == 1
     for sizes in tiles:
         ran = Interpreted(
             module,
@@ -112,7 +112,7 @@ def test_causal(dtype):
     hidden = np.arange(48) > np.arange(48)[:, None]
     want = attend(*arrays, gradient, factor((2, 48, 48), dtype), hidden=hidden)
     agrees(function, want, arrays, gradient, [SMALL])
-    (forward,) = [a for a in map(attention_of, native_kernels(lowered(function, arrays))) if a is not None]
+    (forward,) = [a for a in map(forward_of, native_kernels(lowered(function, arrays))) if a is not None]
     assert forward.hidden == 0
 
 
@@ -148,7 +148,7 @@ def test_prediction_and_training_alike():
     arrays = [normal(2, n, 8) for n in (20, 40, 40)]
     want, *_ = attend(*arrays, normal(2, 20, 8), factor((2, 20, 40), "float32"))
     module = predicted(thinned("always"), *arrays)
-    assert attention_of(native_kernels(module)[0]) is not None
+    assert forward_of(native_kernels(module)[0]) is not None
     (got,) = Interpreted(module, TritonKernelCache().of).call("forward", *arrays, KEY)
     np.testing.assert_allclose(got, want, rtol=0, atol=4e-6 * np.abs(want).max())
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hybridc.ir.attention.attention_kernel import attention_backward_of, attention_of
 from hybridc.lower.triton.triton_kernel_cache import TritonKernelCache
 from tests.lower.llvm.guarded import native_kernels
+from tests.lower.triton.attentions import backward_of, forward_of
 from tests.lower.triton.guarded import Interpreted
 from tests.lower.triton.test_attention_backward import TOLERANCE, attend, call, lowered
 
@@ -26,8 +26,8 @@ def one_pair(function, arrays, grads):
     """The results and gradients by one kernel forward and one backward, which no array of scores is given."""
     module = lowered(function, arrays, grads)
     kernels = native_kernels(module)
-    assert sum(attention_of(k) is not None for k in kernels) == 1
-    assert sum(attention_backward_of(k) is not None for k in kernels) == 1
+    assert sum(forward_of(k) is not None for k in kernels) == 1
+    assert sum(backward_of(k) is not None for k in kernels) == 1
     gradient = normal(*next(iter(result_shapes(module))), dtype=arrays[0].dtype)
     return gradient, call(module, Interpreted(module, TritonKernelCache().of), arrays, gradient)
 

@@ -7,7 +7,7 @@ import pytest
 
 import hybridc as mx
 from hybridc.gluon import HybridBlock, TrainStep, nn
-from hybridc.ir.attention.attention_kernel import attention_backward_of, attention_of
+from hybridc.ir.attention import attention_of
 from tests.lower.llvm.guarded import native_kernels
 
 pytestmark = pytest.mark.triton
@@ -84,7 +84,7 @@ def test_an_encoder_trains_as_on_the_cpu():
     (traced,) = [t for _, found in step._block.compiled.compilations() for t in found]
     module = traced.optimize().form("triton").module
     kernels = native_kernels(module)
-    names = [k.name for k in kernels if attention_of(k) is not None or attention_backward_of(k) is not None]
+    names = [k.name for k in kernels if attention_of(k) is not None]
     assert len(names) == 2
     assert [str(module).count(f"call @{name}(") for name in names] == [2, 2]  # both layers share them
     # Each of the kernels reads one array of the size of scores, the dropout's random samples, and writes none.

@@ -10,13 +10,14 @@ import pytest
 
 import hybridc as mx
 from hybridc.gluon.nn import HybridLambda
-from hybridc.ir.attention.attention_kernel import attention_backward_of, attention_of
+from hybridc.ir.attention import attention_of
 from hybridc.lower.triton.attention_launches import (
     AttentionTile,
     launches_of_attention,
 )
 from hybridc.lower.triton.triton_kernel_cache import TritonKernelCache
 from tests.lower.llvm.guarded import native_kernels
+from tests.lower.triton.attentions import backward_of, forward_of
 from tests.lower.triton.guarded import Interpreted
 from tests.lower.triton.test_attention import causal
 from tests.lower.triton.test_attention_backward import attend, call, lowered
@@ -108,8 +109,8 @@ def hidden_by(function, rows=64, keys=64):
     """By how much keys are known to be hidden, forward and backward."""
     module = lowered(function, [np.ones((2, n, 8), np.float32) for n in (rows, keys, keys)])
     kernels = native_kernels(module)
-    (forward,) = [a for a in map(attention_of, kernels) if a is not None]
-    (backward,) = [a for a in map(attention_backward_of, kernels) if a is not None]
+    (forward,) = [a for a in map(forward_of, kernels) if a is not None]
+    (backward,) = [a for a in map(backward_of, kernels) if a is not None]
     return forward.hidden, backward.hidden
 
 
@@ -161,7 +162,7 @@ def test_numbers_that_do_not_hide(bias):
 def test_large_numbers_beside_a_mask_of_data_hide_no_block():
     arrays = [np.ones(s, np.float32) for s in ((2, 64, 8), (2, 64, 8), (2, 64, 8), (2, 64, 64))]
     kernels = native_kernels(lowered(padded_too, arrays))
-    assert [a.hidden for k in kernels for a in (attention_of(k), attention_backward_of(k)) if a] == [None, None]
+    assert [a.hidden for k in kernels for a in [attention_of(k)] if a] == [None, None]
 
 
 @pytest.mark.parametrize(
@@ -211,5 +212,5 @@ def test_half_precision_counts_no_further_than_it_can():
 
     inputs = [mx.nd.ones((1, 3000, 8), dtype="float16") for _ in range(3)]
     module = HybridLambda(function).trace(*inputs).optimize().form("triton").module
-    (attention,) = [a for a in map(attention_of, native_kernels(module)) if a is not None]
+    (attention,) = [a for a in map(forward_of, native_kernels(module)) if a is not None]
     assert attention.hidden is None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hybridc.ir.attention.attention_kernel import attention_backward_of, attention_of
+from hybridc.ir.attention import attention_of
 from hybridc.ir.tile_program import TileBound, TileConfig, faults, parse
 from hybridc.lower.triton.matmul import matmul_launches
 from hybridc.lower.triton.matmul.matmul_launches import launches_of_matmul
@@ -58,7 +58,7 @@ def matmuls(monkeypatch, spec, sizes, dtype="f16", parts=0):
 def attentions(function, dtype="float16", rows=40):
     """The launches of an attention and its backward."""
     module = lowered(function, [np.ones((2, n, 8), dtype) for n in (rows, 64, 64)])
-    known = [a for k in native_kernels(module) for a in (attention_of(k), attention_backward_of(k)) if a is not None]
+    known = [a for k in native_kernels(module) for a in [attention_of(k)] if a is not None]
     config = [TileConfig((("bm", 16), ("bk", 32)), 4)]
     return [x for a in known for x in schedule_attention(a, {}, [config] * (1 if a.softmax else 2))[0]]
 

@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import hybridc as mx
@@ -42,6 +42,7 @@ from tests.lower.llvm.test_kernel_classes import (  # noqa: F401  (they are run 
     test_values_that_later_sweeps_read_are_kept_or_made_again,
 )
 from tests.lower.triton.guarded import Interpreted
+from tests.lower.write_kernel import examples
 from tests.lower.write_kernel import kernels as random_kernels
 
 pytestmark = pytest.mark.triton
@@ -62,14 +63,7 @@ def by_triton(monkeypatch):
     monkeypatch.setattr(test_kernel_classes, "results_of", results_of)
 
 
-@settings(
-    max_examples=40,
-    deadline=None,
-    derandomize=True,
-    phases=[Phase.generate],
-    suppress_health_check=list(HealthCheck),
-    report_multiple_bugs=False,
-)
+@examples(40)
 @given(text=random_kernels(sizes=(0, 1, 2, 3, 5, 33)), seed=st.integers(0, 99))
 def test_random_kernels(text, seed):
     """Loop nests of maps, reductions and contractions over any axes, against the meaning of each operation."""

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import special
 
@@ -24,7 +24,7 @@ from tests.lower.kernels import parse
 from tests.lower.llvm.guarded import run_passes
 from tests.lower.llvm.test_gemm import TOLERANCE, contraction_kernel, expected, numbers_of
 from tests.lower.triton.guarded import Interpreted, run_regions
-from tests.lower.write_kernel import BODIES, Writer, _operand, _product
+from tests.lower.write_kernel import BODIES, Writer, _operand, _product, examples
 
 pytestmark = pytest.mark.triton
 
@@ -305,14 +305,7 @@ def fused(draw):
     return writer.text([v for v in values if v is values[-1] or draw(st.booleans())])
 
 
-@settings(
-    max_examples=25,
-    deadline=None,
-    derandomize=True,
-    phases=[Phase.generate],
-    suppress_health_check=list(HealthCheck),
-    report_multiple_bugs=False,
-)
+@examples(25)
 @given(text=fused(), parts=st.integers(1, 2), seed=st.integers(0, 99))
 def test_random_products(text, parts, seed):
     """Any axes, against the meaning of each operation."""

@@ -1,4 +1,4 @@
-"""A BLAS of our own with the functions of NVIDIA's, on memory of the host: products by NumPy in double precision."""
+"""A BLAS of our own with the functions of NVIDIA's, on memory of the host: matmuls by NumPy in double precision."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class StubCublas:
         self.streams: dict[int, int] = {}
         self.modes: dict[int, int] = {}
         self.memory: dict[int, tuple[int, int]] = {}  # what handles were given to work in
-        self.products: list[tuple[int, int]] = []  # the stream of each, and its arithmetic
+        self.matmuls: list[tuple[int, int]] = []  # the stream of each, and its arithmetic
         self._home: dict[int, int] = {}  # the contexts of handles
         self.fails = False
         self.refuses_workspaces = False
@@ -88,7 +88,7 @@ class StubCublas:
                 second = _matrix(b, batch, (n, k) if tb else (k, n))
                 wide = [x.astype(np.float64) for x in (first.T if ta else first, second.T if tb else second)]
                 _matrix(c, batch, (m, n))[...] = wide[0] @ wide[1]
-            self.products.append((stream, arithmetic))
+            self.matmuls.append((stream, arithmetic))
             self.card.clock += self.takes
             return 0
 

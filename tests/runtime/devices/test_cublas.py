@@ -167,13 +167,13 @@ def test_the_faster_one_is_chosen_and_remembered(
     run = DeviceExecutable(program(lambda F, a, b: F.dot(a, b), x.shape, y.shape), card)
     there = [card.put(v) for v in (x, y)]
     np.testing.assert_allclose(run(*there)[0].host(), want, rtol=1e-4, atol=1e-4)
-    counts = len(blas.products), len(stub.launches)
+    counts = len(blas.matmuls), len(stub.launches)
     again = DeviceExecutable(program(lambda F, a, b: F.dot(a, b), x.shape, y.shape), card)  # it is known
     np.testing.assert_allclose(again(*there)[0].host(), want, rtol=1e-4, atol=1e-4)
-    assert (len(blas.products) - counts[0], len(stub.launches) - counts[1]) == (by_library, not by_library)
+    assert (len(blas.matmuls) - counts[0], len(stub.launches) - counts[1]) == (by_library, not by_library)
     assert bool(again.notes()) is by_library
     assert set(blas.modes.values()) == {cublas.WHOLE_SUMS}
-    assert {arithmetic for _, arithmetic in blas.products} == {cublas.SINGLE}
+    assert {arithmetic for _, arithmetic in blas.matmuls} == {cublas.SINGLE}
 
 
 @pytest.mark.usefixtures("kept")
@@ -217,9 +217,9 @@ def test_a_library_with_a_function_behind_it_against_one_function(
         for array, value in zip(there, (x, w, b, z), strict=True):
             np.testing.assert_array_equal(array.host(), value)
     assert bool(run.notes()) is by_library
-    count = len(blas.products)
+    count = len(blas.matmuls)
     run(*there)[0].host()
-    assert len(blas.products) - count == by_library
+    assert len(blas.matmuls) - count == by_library
 
 
 def recorded_chain(F: Any, x: Any, y: Any) -> Any:

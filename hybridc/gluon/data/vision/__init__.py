@@ -1,13 +1,25 @@
-"""Vision: transforms of images. Data sets that download are not part of hybridc."""
+"""Vision: data sets and transforms of images."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from hybridc.gluon.data.vision import transforms
+from hybridc.gluon.data.vision import datasets, transforms
+from hybridc.gluon.data.vision.datasets import (
+    CIFAR10,
+    CIFAR100,
+    MNIST,
+    FashionMNIST,
+    ImageFolderDataset,
+    ImageListDataset,
+    ImageRecordDataset,
+)
 from hybridc.ground.absent import absent as _absent
 
-__all__ = ["transforms"]
+__all__ = [
+    "CIFAR10", "CIFAR100", "FashionMNIST", "ImageFolderDataset", "ImageListDataset", "ImageRecordDataset", "MNIST",
+    "datasets", "transforms",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

@@ -22,8 +22,6 @@ from xdsl.dialects.builtin import (
     BFloat16Type,
     DenseArrayBase,
     DictionaryAttr,
-    Float8E4M3FNType,
-    Float8E5M2Type,
     FloatAttr,
     IndexType,
     IntegerAttr,
@@ -50,6 +48,7 @@ from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
 from hybridc.dialects.mlir.arith import RemFOp
+from hybridc.dialects.mlir.new_op import new_op
 from hybridc.ground.buffers import ALIGNMENT
 from hybridc.lower.llvm.codegen.llvm_ir import (
     CARRIED,
@@ -91,9 +90,7 @@ def native_type(t: Attribute) -> Attribute:
     if isinstance(t, VectorType):
         vector = cast(VectorType[Any], t)
         return VectorType(native_type(vector.element_type), vector.shape)
-    if isinstance(t, BFloat16Type):
-        return i16
-    return i8 if isinstance(t, Float8E4M3FNType | Float8E5M2Type) else t
+    return i16 if isinstance(t, BFloat16Type) else t
 
 
 Rules = Mapping[type[Operation], Callable[["Rebuild", Any], None]]
@@ -139,7 +136,7 @@ class Rebuild:
         successors: Sequence[Block] = (),
     ) -> Operation:
         """Append an operation."""
-        made = kind.create(operands=operands, result_types=types, properties=properties or {}, successors=successors)
+        made = new_op(kind, operands, types, properties, successors=successors)
         self.block.add_op(made)
         return made
 

@@ -75,7 +75,7 @@ def blas_region(given: Matrices, dtype: DType, buffers: tuple[int, ...]) -> Para
     fixed = (a.order, b.order, *sizes, given.k, a.leading, b.leading, c.leading, *steps, span, tile)
     extent = math.ceil(span / tile) * batches
     numbers = (*fixed, *Walk.values(around), *Walk.values(over))
-    key = f"product-blas {dtype.name} around {len(around)} over {Walk.key(over)}"
+    key = f"matmul-blas {dtype.name} around {len(around)} over {Walk.key(over)}"
 
     def build() -> ModuleOp:
         return _build(dtype, name, around, over)

@@ -99,15 +99,19 @@ class _Packer:
                 order = tuple(panels.read.axes.index(a) for a in panels.terms)
                 key = (op.arguments[panels.argument], panels.column, order, panels.shape)
                 users.setdefault(key, []).append((op, contraction))
+        possible: list[tuple[SSAValue, list[tuple[func.CallOp, _PrepackedMatmul]]]] = []
         for (matrix, *_), calls in users.items():
             if not self._enough(calls):  # most have too few rows: the cheap test first
                 continue
             fitting = [each for each in calls if self._fits(each[1])]
-            pays = len(fitting) > 1 or (len(fitting) == 1 and fitting[0][1].panels.pay_alone())
-            if pays and (len(fitting) == len(calls) or self._enough(fitting)):
-                panels = self._panels(matrix, *fitting[0])
-                for call, contraction in fitting:
-                    self._multiply(call, contraction, panels)
+            if fitting and (len(fitting) == len(calls) or self._enough(fitting)):
+                possible.append((matrix, fitting))
+        # The code of prepacked matmuls takes longer to compile than one matmul gains by other code.
+        is_compiled = any(_pays(fitting) for _, fitting in possible)
+        for matrix, fitting in possible if is_compiled else ():
+            panels = self._panels(matrix, *fitting[0])
+            for call, contraction in fitting:
+                self._multiply(call, contraction, panels)
 
     def drop_unused(self) -> None:
         """Remove matmuls without calls."""
@@ -185,11 +189,14 @@ class _Packer:
             else:
                 given = builder.tensor(block.args[0], parted.shape, parted.dtype)
                 made = _filled_up(builder, given, panels)
-            # Unless it transposes, it walks rows of the matrix, in which the rows of one panel are far apart.
-            turned = places[-1] != rank - 1 or not panels.is_parted
-            domain = out if turned else (*out[1:-1], out[0], out[-1])
-            axes = tuple(range(rank)) if turned else (rank - 2, *range(rank - 2), rank - 1)
-            self.packers[own] = self._kernel("k_panels", block, made.value, domain, axes)
+            # The loops run in the order of the operand's memory, but the innermost is the panels': of rows of the
+            # matrix those of one panel are far apart, and of columns neighbouring terms share a line of the cache.
+            outer = [p for p in places if p != rank - 1]
+            if panels.is_parted and not panels.is_whole:
+                outer.insert(0, 0)
+            order = [*outer, rank - 1]
+            axes = [order.index(i) for i in range(rank)]
+            self.packers[own] = self._kernel("k_panels", block, made.value, tuple(out[i] for i in order), axes)
         return self.packers[own]
 
     def _product(self, contraction: _PrepackedMatmul, panels: SSAValue) -> func.FuncOp:
@@ -243,6 +250,11 @@ class _Packer:
         made.location = result.owner.location
         self.module.body.block.add_op(made)
         return made
+
+
+def _pays(fitting: Sequence[tuple[func.CallOp, _PrepackedMatmul]]) -> bool:
+    """Whether prepacking pays for the matmuls with a matrix."""
+    return len(fitting) > 1 or fitting[0][1].panels.pay_alone()
 
 
 def _filled_up(builder: Builder, given: Tensor, panels: Panels) -> Tensor:

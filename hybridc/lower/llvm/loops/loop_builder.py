@@ -14,6 +14,8 @@ from xdsl.dialects import arith, memref, scf
 from xdsl.dialects.builtin import DYNAMIC_INDEX, IndexType, IntegerAttr, MemRefType, i8
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
+from hybridc.dialects.mlir.new_op import new_op
+
 INDEX = IndexType()
 
 
@@ -60,7 +62,7 @@ class LoopBuilder:
         level: int | None = None,
     ) -> Operation:
         """Append an operation to a level, by default that of its operands."""
-        op = cls.create(operands=operands, result_types=kinds, properties=properties or {})
+        op = new_op(cls, operands, kinds, properties)
         at = self.level(*operands) if level is None else level
         self._blocks[at].add_op(op)
         for result in op.results:
@@ -84,7 +86,7 @@ class LoopBuilder:
         """A constant."""
         key = (attribute, kind)
         if key not in self._constants:
-            made = arith.ConstantOp.create(result_types=[kind], properties={"value": attribute})
+            made = new_op(arith.ConstantOp, (), [kind], {"value": attribute})
             first = self._blocks[0].first_op
             if first is None:
                 self._blocks[0].add_op(made)
@@ -155,12 +157,10 @@ class LoopBuilder:
         for arg in block.args:
             self._levels[arg] = self.depth
         carried = body(block.args[0], list(block.args[1:]))
-        block.add_op(scf.YieldOp.create(operands=carried))
+        block.add_op(new_op(scf.YieldOp, carried))
         self._blocks.pop()
         self._forget(self.depth)
-        loop = scf.ForOp.create(
-            operands=[low, high, step, *starts], result_types=[s.type for s in starts], regions=[Region(block)]
-        )
+        loop = new_op(scf.ForOp, [low, high, step, *starts], [s.type for s in starts], regions=[Region(block)])
         self._blocks[-1].add_op(loop)
         for result in loop.results:
             self._levels[result] = self.depth

@@ -6,7 +6,7 @@
 // CHECK-NEXT:    [[Y:%.*]] = func.call @fused_attention(%q, %k, %v)
 // CHECK-NEXT:    func.return [[Y]]
 // CHECK-NOT:   func.func private @k_matmul
-// CHECK:       func.func private @fused_attention({{.*}}) -> tensor<2x4x6xf32> attributes {hybrid.domains = [array<i64: 2, 4, 5>, array<i64: 2, 4, 5>, array<i64: 2, 4, 6>], hybrid.grid = [array<i64: 0, 1>, array<i64: 0, 1>, array<i64: 0, 1>]} {
+// CHECK:       func.func private @fused_attention({{.*}}) -> tensor<2x4x6xf32> attributes {hybrid.domains = [array<i64: 2, 4, 5>, array<i64: 2, 4, 5>, array<i64: 2, 4, 6>], hybrid.grid = [array<i64: 0, 1>, array<i64: 0, 1>, array<i64: 0, 1>], hybrid.attention = [array<i64: 1>, array<i64: 2>]} {
 // CHECK:         linalg.generic {{.*}} {hybrid.operator = "matmul", hybrid.axes = array<i64: 0, 1, 2, -1>}
 // CHECK:         linalg.generic {{.*}} {hybrid.operator = "max", hybrid.axes = array<i64: 0, 1, 2>, hybrid.loop_nest = 1 : i64}
 // CHECK:         linalg.generic {{.*}} {hybrid.operator = "matmul", hybrid.axes = array<i64: 0, 1, 2, -1>, hybrid.loop_nest = 2 : i64}
@@ -49,7 +49,7 @@ func.func @weights(%q: tensor<2x4x3xf32>, %k: tensor<2x5x3xf32>, %v: tensor<2x5x
 // CHECK-LABEL: func.func @backward(%v: {{.*}}, %q: {{.*}}, %k: {{.*}}, [[Y:%.*]]: tensor<2x4x6xf32>, [[P:%.*]]: tensor<2x4xf32>, [[T:%.*]]: tensor<2x4xf32>, %dy: {{.*}} attributes {hybrid.saved = array<i64: 2, 0, 1, 3, 4, 5>}
 // CHECK-NEXT:    [[D:%.*]], [[E:%.*]], [[F:%.*]] = func.call @fused_attention_backward(%dy, [[Y]], %q, %k, %v, [[P]], [[T]])
 // CHECK-NEXT:    func.return [[E]], [[F]], [[D]]
-// CHECK:       func.func private @fused_attention_backward({{.*}} attributes {hybrid.domains = [array<i64: 2, 4>, array<i64: 2, 4, 5>, array<i64: 2, 4, 5>, array<i64: 2, 4, 5>, array<i64: 2, 5, 6>, array<i64: 2, 4, 3>, array<i64: 2, 5, 3>], hybrid.grid = [array<i64: 0>, array<i64: 0>, array<i64: 0>, array<i64: 0>, array<i64: 0>, array<i64: 0>, array<i64: 0>]} {
+// CHECK:       func.func private @fused_attention_backward({{.*}} attributes {hybrid.domains = [array<i64: 2, 4>, array<i64: 2, 4, 5>, array<i64: 2, 4, 5>, array<i64: 2, 4, 5>, array<i64: 2, 5, 6>, array<i64: 2, 4, 3>, array<i64: 2, 5, 3>], hybrid.grid = [array<i64: 0>, array<i64: 0>, array<i64: 0>, array<i64: 0>, array<i64: 0>, array<i64: 0>, array<i64: 0>], hybrid.attention = [array<i64: 1>, array<i64: 2>]} {
 // CHECK:       func.func private @fused_attention_kept
 // CHECK-NOT:   func.func
 func.func @forward(%q: tensor<2x4x3xf32>, %k: tensor<2x5x3xf32>, %v: tensor<2x5x6xf32>) -> (tensor<2x4x6xf32>, tensor<2x4x5xf32>) attributes {hybrid.outputs = array<i64: 1>} {

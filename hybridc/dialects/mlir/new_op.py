@@ -1,0 +1,53 @@
+"""Making operations: as ``Operation.create`` of xDSL does, in less than half of the time.
+
+A compilation makes thousands of them, which is a tenth of its time otherwise. xDSL sets each part by a property that
+first takes back what was there before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+from xdsl.dialects.builtin import UNKNOWN_LOC
+from xdsl.ir import Attribute, Block, Operation, OpResult, Region, SSAValue, SSAValues, Use
+
+Op = TypeVar("Op", bound=Operation)
+
+_NOTHING: Mapping[str, Attribute] = {}
+
+
+def new_op(
+    kind: type[Op],
+    operands: Sequence[SSAValue] = (),
+    types: Sequence[Attribute] = (),
+    properties: Mapping[str, Attribute] | None = None,
+    attributes: Mapping[str, Attribute] = _NOTHING,
+    regions: Sequence[Region] = (),
+    successors: Sequence[Block] = (),
+) -> Op:
+    """A new operation, without location, that is in no block."""
+    op = kind.__new__(kind)
+    parts: Any = op
+    parts._operands = SSAValues(operands)
+    parts._operand_uses = _uses(op, operands)
+    parts._successors = tuple(successors)
+    parts._successor_uses = _uses(op, successors)
+    op.results = SSAValues([OpResult(each, op, i) for i, each in enumerate(types)])
+    op.properties, op.attributes = dict(properties or ()), dict(attributes)
+    op.location = UNKNOWN_LOC
+    op.regions = ()
+    for region in regions:
+        op.add_region(region)
+    op.__post_init__()
+    return op
+
+
+def _uses(op: Operation, used: Sequence[SSAValue] | Sequence[Block]) -> tuple[Use, ...]:
+    """The uses of values or blocks by an operation, which are told of them."""
+    found: list[Use] = []
+    for number, each in enumerate(used):
+        use = Use(op, number)
+        each.add_use(use)
+        found.append(use)
+    return tuple(found)

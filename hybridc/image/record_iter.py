@@ -1,0 +1,288 @@
+"""ImageRecordIter: batches of images from a record file, decoded by threads ahead of their use; ``mx.io`` has it."""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hybridc import recordio
+from hybridc.array.ndarray import NDArray
+from hybridc.errors import MXNetError, ShapeError, UnsupportedError
+from hybridc.image import codec
+from hybridc.image.augmenters import BRIGHTNESS, EIGENVALUES, EIGENVECTORS
+from hybridc.image.image_iter import read_list
+from hybridc.image.resizing import center_part, copyMakeBorder, random_part, random_sized_part, resized
+from hybridc.io.data_iter import DataBatch, DataDesc, DataIter
+
+Array = npt.NDArray[Any]
+
+_KINDS = ("float32", "float64", "float16", "uint8", "int8", "int32", "int64")
+# MXNet's other options, and the values that leave them out.
+_OTHERS = {
+    "aug_seq": "aug_default", "max_rotate_angle": 0, "rotate": -1, "max_shear_ratio": 0, "max_crop_size": -1,
+    "min_crop_size": -1, "max_random_scale": 1, "min_random_scale": 1, "max_img_size": 1e10, "min_img_size": 0,
+    "random_h": 0, "random_s": 0, "random_l": 0, "mean_img": "", "mean_a": 0, "std_a": 1,
+}  # fmt: skip
+# Those that say how MXNet's own threads and memory work.
+_IGNORED = {"verbose", "device_id", "ctx", "shuffle_chunk_size", "shuffle_chunk_seed"}
+
+
+class ImageRecordIter(DataIter):
+    """Batches of images NCHW and their labels; each image has random numbers of its own, whatever the threads do.
+
+    Parameters
+    ----------
+    path_imgrec, path_imgidx, path_imglist:
+        A record file, and if there are, its index, and a list file with other labels for the records' ids.
+    data_shape:
+        (3 or 1, height, width) of an image after augmentation.
+    round_batch:
+        Whether the last batch is filled up with the first images, with which the next epoch then does not begin; else
+        with zeros. ``pad`` of the batch says how many.
+    resize, pad, fill_value:
+        The shorter side, and a margin of a colour, before a part of the image is taken.
+    rand_crop, random_resized_crop:
+        A random part instead of the middle; of random size (``min_random_area`` to ``max_random_area``) and shape
+        (``min_aspect_ratio`` to ``max_aspect_ratio``), too.
+    mirror, rand_mirror:
+        All images mirrored; half of them, at random.
+    brightness, contrast, saturation, pca_noise:
+        Random changes of colours: by factors around 1, and AlexNet's noise.
+    mean_r, …, std_b, scale:
+        ``(image - mean) * scale / std``, for each channel.
+    max_random_contrast, max_random_illumination:
+        A random factor around 1, and a random number, after the mean is subtracted.
+    dtype:
+        Of the images; float32 by default.
+    seed, seed_aug, shuffle:
+        The order of images, if they are shuffled, and all random changes follow from the seeds.
+    preprocess_threads, prefetch_buffer:
+        Threads, and batches that they prepare ahead.
+    """
+
+    def __init__(
+        self,
+        path_imgrec: str = "",
+        data_shape: Sequence[int] = (),
+        batch_size: int = 0,
+        path_imglist: str = "",
+        path_imgidx: str = "",
+        label_width: int = 1,
+        preprocess_threads: int = 4,
+        num_parts: int = 1,
+        part_index: int = 0,
+        seed_aug: int | None = None,
+        shuffle: bool = False,
+        seed: int = 0,
+        round_batch: bool = True,
+        prefetch_buffer: int = 4,
+        dtype: str | None = None,
+        resize: int = -1,
+        rand_crop: bool = False,
+        random_resized_crop: bool = False,
+        max_aspect_ratio: float = 0,
+        min_aspect_ratio: float | None = None,
+        max_random_area: float = 1,
+        min_random_area: float = 1,
+        brightness: float = 0,
+        contrast: float = 0,
+        saturation: float = 0,
+        pca_noise: float = 0,
+        fill_value: int = 255,
+        inter_method: int = 1,
+        pad: int = 0,
+        mirror: bool = False,
+        rand_mirror: bool = False,
+        mean_r: float = 0,
+        mean_g: float = 0,
+        mean_b: float = 0,
+        std_r: float = 1,
+        std_g: float = 1,
+        std_b: float = 1,
+        scale: float = 1,
+        max_random_contrast: float = 0,
+        max_random_illumination: float = 0,
+        data_name: str = "data",
+        label_name: str = "softmax_label",
+        **others: Any,
+    ) -> None:
+        super().__init__(batch_size)
+        _check_options(others)
+        if len(data_shape) != 3 or data_shape[0] not in (1, 3) or batch_size < 1:
+            raise ShapeError(
+                f"ImageRecordIter: data_shape must be (3 or 1, height, width) and batch_size positive, got "
+                f"{tuple(data_shape)} and {batch_size}"
+            )
+        if dtype not in (None, *_KINDS):
+            raise MXNetError(f"ImageRecordIter: dtype must be one of {', '.join(_KINDS)}, got {dtype!r}")
+        if not 0 <= part_index < num_parts:
+            raise MXNetError(f"ImageRecordIter: part_index must be from 0 to {num_parts - 1}, got {part_index}")
+        self.data_shape = tuple(data_shape)
+        self.dtype = np.dtype(dtype or "float32")
+        self.label_width = label_width
+        labels = (batch_size, label_width) if label_width > 1 else (batch_size,)
+        self.provide_data = [DataDesc(data_name, (batch_size, *data_shape), self.dtype.type)]
+        self.provide_label = [DataDesc(label_name, labels)]
+        self._file = recordio.MXRecordIO(path_imgrec, "r")
+        self._labels = read_list(path_imglist, "float32") if path_imglist else None
+        places = recordio.places(path_imgrec, path_imgidx)
+        size = -(-len(places) // num_parts)
+        self._places = places[part_index * size : (part_index + 1) * size]
+        if not self._places:
+            raise MXNetError(f"ImageRecordIter: {path_imgrec} has no records for part {part_index} of {num_parts}")
+        self._round = round_batch
+        self._size = (self.data_shape[2], self.data_shape[1])
+        self._resize = resize
+        self._margin = (pad, fill_value)
+        self._crop = (rand_crop, random_resized_crop)
+        ratio = max(1e-3, 1 - max_aspect_ratio) if min_aspect_ratio is None else min_aspect_ratio
+        self._ratio = (ratio, 1 + max_aspect_ratio if min_aspect_ratio is None else max_aspect_ratio)
+        self._area = (min_random_area, max_random_area)
+        self._method = inter_method
+        self._mirror = (mirror, rand_mirror)
+        self._jitter = (brightness, contrast, saturation, pca_noise)
+        self._mean = np.array([mean_r, mean_g, mean_b][: data_shape[0]], np.float32)
+        self._factor = np.array([scale / std for std in (std_r, std_g, std_b)][: data_shape[0]], np.float32)
+        self._light = (max_random_contrast, max_random_illumination)
+        self._shuffle = np.random.RandomState(seed) if shuffle else None
+        self._seed = seed if seed_aug is None else seed_aug
+        self._count = 0  # of images that were asked for
+        self._threads = ThreadPoolExecutor(max(1, preprocess_threads), thread_name_prefix="ImageRecordIter")
+        self._ahead = max(1, prefetch_buffer)
+        self._next = 0  # the place of the next image
+        self._under_way: deque[tuple[list[Future[Any]], int]] = deque()
+        self._begin(0)
+
+    def __del__(self) -> None:
+        threads = getattr(self, "_threads", None)
+        if threads is not None:
+            threads.shutdown(wait=False, cancel_futures=True)
+
+    def _begin(self, start: int) -> None:
+        """Begin an epoch with the image ``start``."""
+        self._forget()
+        if self._shuffle is not None:
+            self._shuffle.shuffle(self._places)
+        self._next = start
+        self._fill()
+
+    def _forget(self) -> None:
+        for images, _ in self._under_way:
+            for image in images:
+                image.cancel()
+        self._under_way.clear()
+
+    def _fill(self) -> None:
+        while len(self._under_way) < self._ahead and self._next < len(self._places):
+            places = self._places[self._next : self._next + self.batch_size]
+            self._next += len(places)
+            pad = self.batch_size - len(places)
+            if pad and self._round:
+                places += [self._places[i % len(self._places)] for i in range(pad)]
+            images = [self._threads.submit(self._image, place, self._count + i) for i, place in enumerate(places)]
+            self._count += len(places)
+            self._under_way.append((images, pad))
+            self._over = pad if self._round else 0
+
+    def reset(self) -> None:
+        """Begin the next epoch: after the images that filled up the last one, if the order is the same."""
+        # COMPAT(mxnet): there a shuffled epoch leaves as many images out, and `pad` may be that of another batch.
+        ended = not self._under_way and self._next >= len(self._places) and self._shuffle is None
+        self._begin(self._over % len(self._places) if ended else 0)
+
+    def next(self) -> DataBatch:
+        """The next batch; StopIteration at the end."""
+        if not self._under_way:
+            raise StopIteration
+        images, pad = self._under_way.popleft()
+        self._fill()
+        data = np.zeros((self.batch_size, *self.data_shape), self.dtype)
+        labels = np.zeros((self.batch_size, self.label_width), np.float32)
+        for i, each in enumerate(images):
+            data[i], labels[i] = each.result()
+        label = labels if self.label_width > 1 else labels[:, 0]
+        return DataBatch([NDArray(data)], [NDArray(np.ascontiguousarray(label))], pad=pad)
+
+    def _image(self, place: int, number: int) -> tuple[Array, Array]:
+        """One image CHW, and its labels."""
+        where = f"ImageRecordIter: {self._file.uri}, record at byte {place}"
+        header, data = recordio.unpack(self._file.read_at(place))
+        label: Array = np.ravel(header.label)
+        if self._labels is not None:
+            if header.id not in self._labels:
+                raise MXNetError(f"{where}: the list has no line for its id {header.id}")
+            label = self._labels[header.id][0].ravel()
+        if label.size != self.label_width:
+            raise ShapeError(f"{where}: it has {label.size} labels, but label_width is {self.label_width}")
+        flag = codec.COLOUR if self.data_shape[0] == 3 else codec.GRAY
+        image = self._augmented(codec.decode(data, flag, where), random.Random(self._seed << 64 | number))
+        if self.dtype.kind in "iu":
+            info = np.iinfo(self.dtype)
+            image = np.clip(np.rint(image), info.min, info.max)
+        return image.astype(self.dtype).transpose(2, 0, 1), label
+
+    def _augmented(self, image: Array, rng: random.Random) -> Array:
+        if self._resize > 0:
+            h, w = image.shape[:2]
+            size = (self._resize, self._resize * h // w) if h > w else (self._resize * w // h, self._resize)
+            image = resized(image, *size, self._method, rng)
+        margin, colour = self._margin
+        if margin > 0:
+            image = copyMakeBorder(image, margin, margin, margin, margin, value=colour).asnative()
+        anywhere, any_size = self._crop
+        if not any_size:
+            image = resized(image, *_enlarged(image.shape[1], image.shape[0], *self._size), self._method, rng)
+        if any_size:
+            image, _ = random_sized_part(image, self._size, self._area, self._ratio, self._method, rng)
+        else:
+            image, _ = (random_part if anywhere else center_part)(image, self._size, self._method, rng)
+        always, maybe = self._mirror
+        if always or (maybe and rng.random() < 0.5):
+            image = image[:, ::-1]
+        values = self._coloured(image.astype(np.float32), rng) - self._mean
+        contrast, illumination = self._light
+        if contrast or illumination:
+            values = values * (1 + rng.uniform(-contrast, contrast)) + rng.uniform(-illumination, illumination)
+        return values * self._factor
+
+    def _coloured(self, image: Array, rng: random.Random) -> Array:
+        brightness, contrast, saturation, noise = self._jitter
+        coloured = image.shape[2] == 3
+        if brightness:
+            image = image * (1 + rng.uniform(-brightness, brightness))
+        if contrast:
+            factor = 1 + rng.uniform(-contrast, contrast)
+            image = image * factor + (1 - factor) * (image @ BRIGHTNESS if coloured else image).mean()
+        if saturation and coloured:
+            factor = 1 + rng.uniform(-saturation, saturation)
+            image = image * factor + (1 - factor) * (image @ BRIGHTNESS)[..., None]
+        if noise and coloured:
+            image = image + (EIGENVECTORS * EIGENVALUES) @ np.array([rng.gauss(0, noise) for _ in range(3)])
+        return np.clip(image, 0, 255).astype(np.float32)
+
+
+def _enlarged(width: int, height: int, w: int, h: int) -> tuple[int, int]:
+    """The least width and height of the same shape that are not smaller than ``w`` and ``h``, nor than they are."""
+    if width >= w and height >= h:
+        return width, height
+    return (w, height * w // width) if w * height > h * width else (width * h // height, h)
+
+
+def _check_options(given: dict[str, Any]) -> None:
+    """Raise for options that change something and are not here, and for names that are none."""
+    for name, value in given.items():
+        if name in _IGNORED:
+            continue
+        if name not in _OTHERS:
+            raise MXNetError(f"ImageRecordIter has no option {name!r}")
+        if value != _OTHERS[name]:
+            raise UnsupportedError(
+                f"ImageRecordIter: {name}={value!r} is not offered; use mx.image.ImageIter with aug_list, or "
+                f"gluon.data.vision.ImageRecordDataset with transforms"
+            )

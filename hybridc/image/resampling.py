@@ -1,0 +1,172 @@
+"""Images in other sizes, with the pixels that OpenCV gives: HWC arrays of NumPy.
+
+The centre of pixel i is at i + 0.5, nothing is smoothed before it is made smaller (but by ``AREA``), and at the border
+the last pixel goes on. Rows and columns are resampled one after the other: each output pixel is a sum of a few input
+pixels times weights. For uint8 the weights are integers, in fractions of 2**11, as in OpenCV.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+NEAREST, LINEAR, CUBIC, AREA, LANCZOS = range(5)  # OpenCV's numbers
+_BITS = 11  # of the weights for uint8, in OpenCV
+_CUBIC = -0.75  # the slope of the cubic kernel at 1 in OpenCV; others have -0.5
+_HALF_LANCZOS = 4  # the kernel is a sinc times a wider sinc, both 0 at that distance
+
+
+class _Taps(NamedTuple):
+    """For each output pixel along an axis (rows), the input pixels and their weights (columns)."""
+
+    indices: Array
+    weights: Array
+
+
+def resample(image: Array, height: int, width: int, method: int) -> Array:
+    """HWC in another size, in the dtype it has."""
+    rows, columns = image.shape[:2]
+    if (rows, columns) == (height, width):
+        return image.copy()
+    if method == NEAREST:
+        return image[_nearest(rows, height)][:, _nearest(columns, width)]
+    shrunk = height <= rows and width <= columns
+    halved = height * 2 == rows and width * 2 == columns
+    if (method == AREA and shrunk) or (method == LINEAR and halved):
+        return _averaged(image, height, width)
+    make = {LINEAR: _linear, CUBIC: _cubic, LANCZOS: _lanczos, AREA: _area_enlarged}[method]
+    return _blended(image, make(rows, height), make(columns, width))
+
+
+def _blended(image: Array, down: _Taps, across: _Taps) -> Array:
+    """Columns, then rows, as sums of input pixels."""
+    if image.dtype != np.uint8:
+        kind = np.float64 if image.dtype.itemsize > 4 or image.dtype == np.int32 else np.float32
+        return _as(_sums(_sums(image.astype(kind), across, 1), down, 0), image.dtype)
+    used, rows = np.unique(down.indices, return_inverse=True)
+    wide = _sums(image[used].astype(np.int32), _in_integers(across), 1)
+    down = _in_integers(_Taps(rows.reshape(down.indices.shape), down.weights))
+    if down.weights.shape[1] == 2:  # linear: OpenCV drops bits before and after each product, to stay within 16
+        terms = [(wide[down.indices[:, i]] >> 4) * down.weights[:, i, None, None] >> 16 for i in range(2)]
+        return np.clip((terms[0] + terms[1] + 2) >> 2, 0, 255).astype(np.uint8)
+    total = _sums(wide.astype(np.int64), down, 0)
+    return np.clip((total + (1 << 2 * _BITS - 1)) >> 2 * _BITS, 0, 255).astype(np.uint8)
+
+
+def _in_integers(taps: _Taps) -> _Taps:
+    scaled = np.rint(taps.weights.astype(np.float32) * np.float32(1 << _BITS))
+    return _Taps(taps.indices, scaled.astype(np.int32))
+
+
+def _sums(x: Array, taps: _Taps, axis: int) -> Array:
+    """Weighted sums of input pixels along an axis."""
+    shape = (-1, 1, 1) if axis == 0 else (-1, 1)
+    total: Any = None
+    for i in range(taps.indices.shape[1]):
+        term = np.take(x, taps.indices[:, i], axis) * taps.weights[:, i].reshape(shape).astype(x.dtype)
+        total = term if total is None else total + term
+    return total
+
+
+def _as(values: Array, dtype: np.dtype[Any]) -> Array:
+    """Values in a dtype: integers are rounded, and those out of its range become the nearest."""
+    if dtype.kind not in "iu":
+        return values.astype(dtype)
+    info = np.iinfo(dtype)
+    return np.clip(np.rint(values), info.min, info.max).astype(dtype)
+
+
+# --- which input pixels, and how much of each ---------------------------------------------------------------------
+
+
+def _nearest(old: int, new: int) -> Array:
+    scale = 1.0 / (new / old)
+    return np.minimum(np.floor(np.arange(new) * scale).astype(np.intp), old - 1)
+
+
+def _places(old: int, new: int) -> tuple[Array, Array]:
+    """Of each output pixel, the input pixel before its centre, and how far its centre is beyond that one's."""
+    scale = 1.0 / (new / old)
+    centres = ((np.arange(new) + 0.5) * scale - 0.5).astype(np.float32)
+    before = np.floor(centres)
+    return before.astype(np.intp), centres - before
+
+
+def _around(before: Array, weights: Array, old: int) -> _Taps:
+    """Taps at the pixels around a place, as many before it as after; those beyond the border are the last pixel."""
+    half: int = weights.shape[1] // 2
+    return _Taps(np.clip(before[:, None] + np.arange(1 - half, 1 + half), 0, old - 1), weights)
+
+
+def _linear(old: int, new: int) -> _Taps:
+    before, t = _places(old, new)
+    return _around(before, np.stack([1 - t, t], 1), old)
+
+
+def _area_enlarged(old: int, new: int) -> _Taps:
+    """Where an image grows, OpenCV's ``AREA`` is the nearest pixel, blended where an output pixel lies on two."""
+    scale = 1.0 / (new / old)
+    before = np.floor(np.arange(new) * scale).astype(np.intp)
+    t = ((np.arange(new) + 1) - (before + 1) * (new / old)).astype(np.float32)
+    t = np.where(t <= 0, np.float32(0), t - np.floor(t))
+    return _around(before, np.stack([1 - t, t], 1), old)
+
+
+def _cubic(old: int, new: int) -> _Taps:
+    before, t = _places(old, new)
+    a = np.float32(_CUBIC)
+
+    def near(x: Array) -> Array:
+        return ((a + 2) * x - (a + 3)) * x * x + 1
+
+    def far(x: Array) -> Array:
+        return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
+
+    first, second, third = far(t + 1), near(t), near(1 - t)
+    return _around(before, np.stack([first, second, third, 1 - first - second - third], 1), old)
+
+
+def _lanczos(old: int, new: int) -> _Taps:
+    before, t = _places(old, new)
+    distance = t[:, None].astype(np.float64) - np.arange(1 - _HALF_LANCZOS, 1 + _HALF_LANCZOS)
+    weights = (np.sinc(distance) * np.sinc(distance / _HALF_LANCZOS)).astype(np.float32)
+    return _around(before, weights / weights.sum(1, keepdims=True), old)
+
+
+# --- averages of areas --------------------------------------------------------------------------------------------
+
+
+def _averaged(image: Array, height: int, width: int) -> Array:
+    """Each output pixel is the average of the area of the input that it covers."""
+    rows, columns, channels = image.shape
+    whole = rows % height == 0 and columns % width == 0
+    if not whole:
+        kind = np.float64 if image.dtype.itemsize > 4 else np.float32
+        values = _overlaps(_overlaps(image.astype(kind), columns, width, 1), rows, height, 0)
+        return _as(values, image.dtype)
+    down, across = rows // height, columns // width
+    blocks = image.reshape(height, down, width, across, channels)
+    if image.dtype.kind not in "iu":
+        return blocks.mean((1, 3), dtype=np.float64).astype(image.dtype)
+    total = blocks.sum((1, 3), dtype=np.int64)
+    if (down, across) == (2, 2) and channels != 2:  # halves are rounded up by OpenCV's code for this, else to even
+        return ((total + 2) >> 2).astype(image.dtype)
+    return _as(total.astype(np.float32) * np.float32(1 / (down * across)), image.dtype)
+
+
+def _overlaps(x: Array, old: int, new: int, axis: int) -> Array:
+    """Along one axis, the sum of the input pixels that each output pixel overlaps, times the share of its size."""
+    scale = 1.0 / (new / old)
+    starts = np.arange(new) * scale
+    size = np.minimum(scale, old - starts)
+    ends = starts + scale
+    first = np.floor(starts).astype(np.intp)
+    count = int(np.max(np.ceil(ends - 1e-9).astype(np.intp) - first))
+    indices = first[:, None] + np.arange(count)
+    overlap = np.minimum(indices + 1, ends[:, None]) - np.maximum(indices, starts[:, None])
+    weights = np.where((overlap > 1e-3) & (indices < old), overlap, 0) / size[:, None]
+    return _sums(x, _Taps(np.minimum(indices, old - 1), weights.astype(np.float32)), axis)

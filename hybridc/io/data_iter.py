@@ -1,0 +1,408 @@
+"""Iterators over batches of arrays, and what they give."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from hybridc.array.ndarray import NDArray, values_of
+from hybridc.errors import ArgumentTypeError, CheckError, MXNetError
+from hybridc.nd.creation import array
+
+Array = npt.NDArray[Any]
+
+
+class _NameAndShape(NamedTuple):
+    """What two descriptions are compared by."""
+
+    name: str
+    shape: tuple[int, ...]
+
+
+class DataDesc(_NameAndShape):
+    """Name, shape, dtype and layout of an input: a tuple of the first two, with the others as attributes."""
+
+    dtype: Any
+    layout: str | None
+
+    def __new__(cls, name: str, shape: Any, dtype: Any = np.float32, layout: str | None = "NCHW") -> DataDesc:
+        made: Any = super().__new__(cls, name, shape)
+        made.dtype = dtype
+        made.layout = layout
+        return made
+
+    def __repr__(self) -> str:
+        return f"DataDesc[{self.name},{self.shape},{self.dtype},{self.layout}]"
+
+    @staticmethod
+    def get_batch_axis(layout: str | None) -> int:
+        """Where the samples are in a layout: at its N, or first if there is none."""
+        return 0 if layout is None else layout.find("N")
+
+    @staticmethod
+    def get_list(shapes: Iterable[Any], types: Iterable[Any] | None) -> list[DataDesc]:
+        """Descriptions of pairs of names and shapes, and pairs of names and dtypes."""
+        if types is None:
+            return [DataDesc(x[0], x[1]) for x in shapes]
+        known = dict(types)
+        return [DataDesc(x[0], x[1], known[x[0]]) for x in shapes]
+
+
+class DataBatch:
+    """The arrays of a batch, and how many samples at its end only fill it up (``pad``)."""
+
+    def __init__(
+        self,
+        data: Any,
+        label: Any = None,
+        pad: int | None = None,
+        index: Any = None,
+        bucket_key: Any = None,
+        provide_data: Any = None,
+        provide_label: Any = None,
+    ) -> None:
+        for name, given in (("data", data), ("label", label)):
+            if given is not None and not isinstance(given, list | tuple):
+                raise CheckError(f"DataBatch: {name} must be a list of NDArrays, got {type(given).__name__}")
+        self.data = data
+        self.label = label
+        self.pad = pad
+        self.index = index
+        self.bucket_key = bucket_key
+        self.provide_data = provide_data
+        self.provide_label = provide_label
+
+    def __str__(self) -> str:
+        labels = [x.shape for x in self.label] if self.label else None
+        return f"{type(self).__name__}: data shapes: {[x.shape for x in self.data]} label shapes: {labels}"
+
+
+class DataIter:
+    """An iterator over batches. A subclass defines ``reset``, and ``next`` or ``iter_next`` and what it calls."""
+
+    def __init__(self, batch_size: int = 0) -> None:
+        self.batch_size = batch_size
+
+    def __iter__(self) -> DataIter:
+        return self
+
+    def reset(self) -> None:
+        """Start over."""
+
+    def next(self) -> DataBatch:
+        """The next batch; StopIteration at the end."""
+        if not self.iter_next():
+            raise StopIteration
+        return DataBatch(self.getdata(), self.getlabel(), self.getpad(), self.getindex())
+
+    def __next__(self) -> DataBatch:
+        return self.next()
+
+    def iter_next(self) -> bool:
+        """Go on to the next batch; False at the end."""
+        raise TypeError(f"{type(self).__name__} defines neither next nor iter_next")
+
+    def getdata(self) -> Any:
+        """The data of this batch."""
+
+    def getlabel(self) -> Any:
+        """The labels of this batch."""
+
+    def getindex(self) -> Any:
+        """The numbers of the samples of this batch, or None."""
+        return None
+
+    def getpad(self) -> int | None:
+        """How many samples at the end of this batch only fill it up."""
+
+
+class _BatchIter(DataIter):
+    """An iterator whose ``current_batch`` others made."""
+
+    current_batch: Any = None
+
+    def getdata(self) -> Any:
+        """The data of this batch."""
+        return self.current_batch.data
+
+    def getlabel(self) -> Any:
+        """The labels of this batch."""
+        return self.current_batch.label
+
+    def getindex(self) -> Any:
+        """The numbers of the samples of this batch, or None."""
+        return self.current_batch.index
+
+    def getpad(self) -> Any:
+        """How many samples at the end of this batch only fill it up."""
+        return self.current_batch.pad
+
+
+class ResizeIter(_BatchIter):
+    """Exactly ``size`` batches of another iterator, which starts over when it is at its end."""
+
+    def __init__(self, data_iter: Any, size: int, reset_internal: bool = True) -> None:
+        super().__init__(data_iter.batch_size)
+        self.data_iter = data_iter
+        self.size = size
+        self.reset_internal = reset_internal
+        self.cur = 0
+        self.provide_data = data_iter.provide_data
+        self.provide_label = data_iter.provide_label
+        if hasattr(data_iter, "default_bucket_key"):
+            self.default_bucket_key = data_iter.default_bucket_key
+
+    def reset(self) -> None:
+        """Count from 0; with ``reset_internal`` the other iterator starts over, too."""
+        self.cur = 0
+        if self.reset_internal:
+            self.data_iter.reset()
+
+    def iter_next(self) -> bool:
+        """Go on to the next batch; False after ``size`` of them."""
+        if self.cur == self.size:
+            return False
+        try:
+            self.current_batch = self.data_iter.next()
+        except StopIteration:
+            self.data_iter.reset()
+            self.current_batch = self.data_iter.next()
+        self.cur += 1
+        return True
+
+
+class PrefetchingIter(_BatchIter):
+    """The batches of one or several iterators, side by side, each loaded ahead by a thread.
+
+    ``rename_data`` and ``rename_label`` are dicts of names for each iterator.
+    """
+
+    def __init__(self, iters: Any, rename_data: Any = None, rename_label: Any = None) -> None:
+        super().__init__()
+        self.iters: list[Any] = cast("list[Any]", iters) if isinstance(iters, list) else [iters]
+        if not self.iters:
+            raise CheckError("PrefetchingIter needs one iterator at least")
+        self.n_iter = len(self.iters)
+        self.rename_data = rename_data
+        self.rename_label = rename_label
+        self.batch_size = self.provide_data[0][1][0]
+        self._threads = ThreadPoolExecutor(self.n_iter, thread_name_prefix="PrefetchingIter")
+        self._under_way: list[Future[Any]] = []
+        self._fetch()
+
+    def _fetch(self) -> None:
+        self._under_way = [self._threads.submit(_next_or_none, each) for each in self.iters]
+
+    def __del__(self) -> None:
+        threads = getattr(self, "_threads", None)
+        if threads is not None:
+            threads.shutdown(wait=False)
+
+    @property
+    def provide_data(self) -> list[Any]:
+        """The descriptions of the data."""
+        return _renamed([each.provide_data for each in self.iters], self.rename_data)
+
+    @property
+    def provide_label(self) -> list[Any]:
+        """The descriptions of the labels."""
+        return _renamed([each.provide_label for each in self.iters], self.rename_label)
+
+    def reset(self) -> None:
+        """Start over."""
+        for each in self._under_way:
+            each.exception()  # waits; whatever it is, nobody asked for that batch
+        for each in self.iters:
+            each.reset()
+        self._fetch()
+
+    def iter_next(self) -> bool:
+        """Go on to the next batch; False at the end."""
+        batches = [each.result() for each in self._under_way]
+        ended = [batch is None for batch in batches]
+        if all(ended):
+            return False
+        if any(ended) or len({batch.pad for batch in batches}) > 1:
+            raise CheckError("PrefetchingIter: the iterators have different numbers of samples")
+        self.current_batch = DataBatch(
+            [x for batch in batches for x in batch.data],
+            [x for batch in batches for x in batch.label],
+            batches[0].pad,
+            batches[0].index,
+            provide_data=self.provide_data,
+            provide_label=self.provide_label,
+        )
+        self._fetch()
+        return True
+
+    def next(self) -> DataBatch:
+        """The next batch; StopIteration at the end."""
+        if not self.iter_next():
+            raise StopIteration
+        return self.current_batch
+
+
+def _next_or_none(data_iter: Any) -> Any:
+    try:
+        return data_iter.next()
+    except StopIteration:
+        return None
+
+
+def _renamed(described: list[Any], names: Any) -> list[Any]:
+    if names is None:
+        return [x for each in described for x in each]
+    made: list[Any] = []
+    for each, new in zip(described, names):
+        for x in each:
+            x = x if isinstance(x, DataDesc) else DataDesc(*x)
+            made.append(DataDesc(new.get(x.name, x.name), x.shape, x.dtype, x.layout))
+    return made
+
+
+class NDArrayIter(DataIter):
+    """Batches of arrays: NDArrays, NumPy arrays, lists of them, or dicts of them by name.
+
+    Parameters
+    ----------
+    shuffle:
+        Whether each ``reset`` shuffles the samples, by ``numpy.random``.
+    last_batch_handle:
+        What becomes of samples that are too few for a batch: ``"pad"`` fills it up from the first ones, ``"discard"``
+        drops them, ``"roll_over"`` keeps them for the beginning of the next epoch.
+    layout:
+        Where the samples are: at the N.
+    """
+
+    def __init__(
+        self,
+        data: Any,
+        label: Any = None,
+        batch_size: int = 1,
+        shuffle: bool = False,
+        last_batch_handle: str = "pad",
+        data_name: str = "data",
+        label_name: str = "softmax_label",
+        layout: str = "NCHW",
+    ) -> None:
+        super().__init__(batch_size)
+        if last_batch_handle not in ("pad", "discard", "roll_over"):
+            raise ValueError(f"last_batch_handle must be 'pad', 'discard' or 'roll_over', got {last_batch_handle!r}")
+        if "N" not in layout:
+            raise ValueError(f"layout must have an N for the samples, got {layout!r}")
+        self.layout = layout
+        self._axis = layout.find("N")
+        self.data = _named_arrays(data, data_name, False)
+        self.label = _named_arrays(label, label_name, True)
+        counts = {name: x.shape[self._axis] for name, x in (*self.data, *self.label)}
+        if len(set(counts.values())) > 1:
+            raise MXNetError(f"NDArrayIter: the arrays have different numbers of samples: {counts}")
+        self.num_data = next(iter(counts.values()))
+        if not self.num_data or batch_size < 1:
+            raise MXNetError(f"NDArrayIter: {self.num_data} samples make no batches of {batch_size}")
+        self.shuffle = shuffle
+        self.last_batch_handle = last_batch_handle
+        self.num_source = len(self.data) + len(self.label)
+        self.idx = np.arange(self.num_data)
+        self._order = self.idx.copy()  # of the samples
+        self._left = self.idx[:0]  # the samples that roll over
+        self.cursor = -batch_size
+        self.reset()
+
+    @property
+    def provide_data(self) -> list[DataDesc]:
+        """The descriptions of the data."""
+        return self._described(self.data)
+
+    @property
+    def provide_label(self) -> list[DataDesc]:
+        """The descriptions of the labels."""
+        return self._described(self.label)
+
+    def _described(self, arrays: list[tuple[str, NDArray]]) -> list[DataDesc]:
+        made: list[DataDesc] = []
+        for name, x in arrays:
+            shape = (*x.shape[: self._axis], self.batch_size, *x.shape[self._axis + 1 :])
+            made.append(DataDesc(name, shape, x.dtype, self.layout))
+        return made
+
+    def hard_reset(self) -> None:
+        """Start over, without what rolls over."""
+        self._shuffle()
+        self.cursor = -self.batch_size
+        self._left = self._left[:0]
+
+    def reset(self) -> None:
+        """Start over; with ``roll_over``, with what was left of the last epoch."""
+        left = self.last_batch_handle == "roll_over" and 0 < self.num_data - self.cursor < self.batch_size
+        self._left = self._order[self.cursor :].copy() if left else self._left[:0]
+        self._shuffle()
+        self.cursor = -self.batch_size - (len(self._left) if left else 0)
+
+    def _shuffle(self) -> None:
+        if self.shuffle:
+            np.random.shuffle(self.idx)
+            # COMPAT(mxnet): there the arrays are reordered; here `data` and `label` stay as they are.
+            self._order = self._order[self.idx]
+
+    def iter_next(self) -> bool:
+        """Go on to the next batch; False at the end."""
+        self.cursor += self.batch_size
+        return self.cursor < self.num_data
+
+    def next(self) -> DataBatch:
+        """The next batch; StopIteration at the end."""
+        if not self.iter_next() or len(self._rows()) < self.batch_size:
+            raise StopIteration
+        return DataBatch(data=self.getdata(), label=self.getlabel(), pad=self.getpad(), index=None)
+
+    def _rows(self) -> Array:
+        """The samples of this batch."""
+        if self.cursor >= self.num_data:
+            raise CheckError("NDArrayIter is at its end; reset() starts over")
+        end = self.cursor + self.batch_size
+        if self.cursor < 0:
+            return np.concatenate([self._left, self._order[:end]])
+        rows = self._order[self.cursor : end]
+        if self.last_batch_handle == "pad" and end > self.num_data:
+            rows = np.concatenate([rows, np.resize(self._order, end - self.num_data)])
+        return rows
+
+    def _gathered(self, arrays: list[tuple[str, NDArray]]) -> list[NDArray]:
+        rows = self._rows()
+        return [NDArray(np.take(values_of(x), rows, axis=self._axis)) for _, x in arrays]
+
+    def getdata(self) -> list[NDArray]:
+        """The data of this batch."""
+        return self._gathered(self.data)
+
+    def getlabel(self) -> list[NDArray]:
+        """The labels of this batch."""
+        return self._gathered(self.label)
+
+    def getpad(self) -> int:
+        """How many samples of this batch fill it up, or of the first one after a roll over, are of the last epoch."""
+        if self.last_batch_handle == "pad":
+            return max(0, self.cursor + self.batch_size - self.num_data)
+        return max(0, -self.cursor) if self.last_batch_handle == "roll_over" else 0
+
+
+def _named_arrays(data: Any, name: str, may_lack: bool) -> list[tuple[str, NDArray]]:
+    """Names and arrays, sorted by name."""
+    if data is None and may_lack:
+        return []
+    if isinstance(data, NDArray | np.ndarray):
+        data = [data]
+    if isinstance(data, list):
+        given = cast("Sequence[Any]", data)
+        data = {name: given[0]} if len(given) == 1 else {f"_{i}_{name}": x for i, x in enumerate(given)}
+    named = cast("Mapping[str, Any]", data)
+    if not isinstance(data, Mapping) or not (named or may_lack):
+        raise ArgumentTypeError(
+            f"NDArrayIter: {name} must be an array, a list of arrays, or a dict of them, got {type(named).__name__}"
+        )
+    return sorted(((k, x if isinstance(x, NDArray) else array(x)) for k, x in named.items()), key=lambda pair: pair[0])

@@ -1,0 +1,413 @@
+"""Attention in a kernel, and its backward: contractions, and what is between them, over one grid of rows and keys.
+
+``hybrid.attention`` of a kernel says that it is one of the two, and lists the axes of its ``middle`` that are its rows,
+and its keys. Its loop nests are, in this order: contractions that give something for each row and key; the middle,
+which makes more of it, element by element; and contractions of what that makes, each along rows or along keys. So it
+can be computed in blocks of rows and keys, and nothing of that size has to be in memory.
+
+* In an attention one contraction gives scores. The middle takes the maximum along the keys of something made of them,
+  subtracts it, takes exponentials, their sum, and divides. The last contraction sums along the keys. What a row of
+  weights is multiplied with can be added up while the maximum is still being found: all that was added so far is scaled
+  when a greater one comes.
+* In a backward the first nest is the sum of each row of two arrays (the gradient of the result, and the result), two
+  contractions give scores and the gradients of weights, and the middle is elementwise. Three contractions follow: along
+  rows, for the values, along keys, for the queries, and along rows, for the keys.
+
+What causal masks hide is known from what the middle computes where keys are beyond rows. Indices along two axes are
+followed through its bodies: as an affine function of both, until two such are compared; from there on as two ranges,
+one of all values where ``key - row > by`` and one of all others. So it makes no difference how a mask is spelt: chosen,
+added or multiplied; of floats, integers or booleans. Where another mask, of data, is added, scores may be any number,
+and only minus infinity hides them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import operator
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.dialects import arith
+from xdsl.dialects import math as functions
+from xdsl.dialects.builtin import ArrayAttr, IndexType
+from xdsl.dialects.linalg import ops as linalg
+from xdsl.ir import Operation, SSAValue
+
+from hybridc.dialects.mlir.integer_array import integers_of
+from hybridc.dialects.operator_attribute import DType
+from hybridc.dtypes import exact_integers, is_float
+from hybridc.ground.cached import cached_property
+from hybridc.ir.contraction_shape import multiplied
+from hybridc.ir.kernel import CASTS, Axes, Kernel, KernelOp, LoopNest, Read, number_of
+from hybridc.ir.loop_nest_plan import loop_axes
+from hybridc.ir.online_reductions import OnlineSoftmax, online_softmax
+from hybridc.ir.structured import Shape, dtype_of, element_dtype, shape_of
+
+
+@dataclass(frozen=True, eq=False)
+class GridContraction:
+    """A contraction of ``left`` and ``right`` as ``dtype``, added up as ``wide``; elementwise stages may follow it.
+
+    ``where`` says which axis of its nest an axis of the middle is, ``own`` are its others: summed if it is given to the
+    middle (then its left operand follows rows, its right one keys), else columns of its right operand.
+    """
+
+    kernel_op: KernelOp
+    nest: LoopNest
+    left: Read
+    right: Read
+    dtype: DType
+    wide: DType
+    where: Mapping[int, int]
+    own: Axes
+    sizes: Shape  # of ``own``
+
+    @property
+    def width(self) -> int:
+        """How many elements its own axes have."""
+        return math.prod(self.sizes)
+
+    @property
+    def epilogue(self) -> list[KernelOp]:
+        """What follows in the same nest."""
+        return [s for s in self.nest.ops if s is not self.kernel_op]
+
+    @property
+    def summed(self) -> set[int]:
+        """The axes of the middle that it sums."""
+        return {a for a, own in self.where.items() if own in self.kernel_op.reduced}
+
+    def along(self, read: Read) -> set[int]:
+        """The axes of the middle that an operand follows."""
+        return {a for a, own in self.where.items() if own in read.axes}
+
+
+@dataclass(frozen=True, eq=False)
+class Attention:
+    """A kernel that is an attention, with a ``softmax``, or the backward of one, with a ``delta``.
+
+    Axes are those of the middle, of more than one element: ``rows``, ``keys``, and ``batch``. ``delta`` is the sum of
+    each row of the gradient times the result, with the axes that it follows in the middle, and the result along the
+    axes of the last contraction that is given.
+    """
+
+    kernel: Kernel
+    middle: LoopNest
+    given: Sequence[GridContraction]
+    made: Sequence[GridContraction]
+    rows: Axes
+    keys: Axes
+    softmax: OnlineSoftmax | None
+    delta: tuple[KernelOp, Axes, Read] | None
+
+    @property
+    def batch(self) -> Axes:
+        """The axes of the middle that are neither rows nor keys."""
+        return tuple(a for a in _whole(self.middle) if a not in (*self.rows, *self.keys))
+
+    @property
+    def wide(self) -> DType:
+        """What everything is added up in."""
+        return self.given[0].wide
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of the largest element that is multiplied."""
+        return max(c.dtype.itemsize for c in (*self.given, *self.made))
+
+    @property
+    def row(self) -> int:
+        """Bytes of the longest row that is multiplied."""
+        return max(c.width * c.dtype.itemsize for c in (*self.given, *self.made))
+
+    @cached_property
+    def hidden(self) -> int | None:
+        """By how much a key is beyond a row where a mask surely hides it; None if nothing is known of masks."""
+        if len(self.rows) != 1 or len(self.keys) != 1:
+            return None
+        if self.softmax is None:
+            values, number = [c.left.value for c in self.made], 0.0
+        else:
+            values, number = [self.softmax.peak.reads[0].value], -math.inf
+        return _hidden_beyond(self.middle, self.rows[0], self.keys[0], values, number)
+
+    def extent(self, axes: Axes) -> int:
+        """How many elements some axes of the middle have."""
+        return math.prod(self.middle.domain[a] for a in axes)
+
+
+def attention_of(kernel: Kernel) -> Attention | None:
+    """The attention, or its backward, that a kernel is noted to be; None without a note, or where it does not hold."""
+    noted = kernel.function.attributes.get("hybrid.attention")
+    if not isinstance(noted, ArrayAttr) or len(kernel.nests) not in (3, 7):
+        return None
+    half = len(kernel.nests) // 2
+    before, middle, after = kernel.nests[:half], kernel.nests[half], kernel.nests[half + 1 :]
+    sides = [{*integers_of(axes)} for axes in cast("ArrayAttr[Any]", noted)]
+    rows, keys = (tuple(a for a in _whole(middle) if a in side) for side in sides)
+    found = [_contraction(middle, nest, keys) for nest in (*before[-2:], *after)]
+    contractions = [c for c in found if c is not None]
+    if len(contractions) < len(found):
+        return None
+    given, made = contractions[: -len(after)], contractions[-len(after) :]
+    softmax, delta = (online_softmax(middle), None) if half == 1 else (None, _delta(middle, before[0], given[-1]))
+    attention = Attention(kernel, middle, given, made, rows, keys, softmax, delta)
+    return attention if _holds(attention, *sides) else None
+
+
+def _holds(attention: Attention, rows: set[int], keys: set[int]) -> bool:
+    """Whether tiles of these rows and keys can be computed one after the other, and all that is summed be added up."""
+    kernel, middle, given, made = attention.kernel, attention.middle, attention.given, attention.made
+    read = {v for c in (*given, *made) for v in (c.left.value, c.right.value)} - {c.left.value for c in made}
+    if not read <= {*kernel.arguments} or any(0 in shape_of(v) for v in kernel.arguments):
+        return False
+    if any(c.along(c.left) & {*attention.keys} or c.along(c.right) & {*attention.rows} for c in given):
+        return False
+    if any(len(c.where) < len(middle.domain) for c in made):
+        return False
+    sums = [c.summed for c in made]
+    if attention.softmax is not None:
+        peak, total, order = attention.softmax.peak, attention.softmax.total, [made[0].where[a] for a in attention.rows]
+        wide = {c.wide for c in (*given, *made)} | {dtype_of(s.result) for s in (peak, total)}
+        return sums == [keys] == [{*peak.reduced}] and len(wide) == 1 and order == sorted(order)
+    if attention.delta is None or sums != [rows, keys, rows] or made[1].left.value is not made[2].left.value:
+        return False
+    alike = len({(c.dtype, c.wide) for c in (*given, *made)}) == 1 < min(c.width for c in (*given, *made))
+    return alike and bool(attention.rows and attention.keys) and {*_whole(middle)} - keys <= {*attention.delta[1]}
+
+
+def _whole(nest: LoopNest) -> Axes:
+    """The axes of a nest with more than one element."""
+    return tuple(a for a, n in enumerate(nest.domain) if n != 1)
+
+
+def _contraction(middle: LoopNest, nest: LoopNest, keys: Axes) -> GridContraction | None:
+    """The contraction of a nest whose result the middle reads, or that reads one value that the middle makes.
+
+    None if it does not add products of floating-point numbers along axes of both operands.
+    """
+    kernel_op, made = nest.contraction, {s.result: s.axes for s in middle.ops}
+    dtypes = None if kernel_op is None else multiplied(kernel_op)
+    taken = [r for s in nest.ops for r in s.reads if r.value in made]
+    if kernel_op is None or dtypes is None or len(taken) > 1:
+        return None
+    if taken:
+        where = dict(zip(made[taken[0].value], taken[0].axes, strict=True))
+        left, right = sorted(kernel_op.reads, key=lambda r: r is not taken[0])
+    else:
+        where = dict(zip(_read(middle, kernel_op.result), kernel_op.axes, strict=False))
+        left, right = sorted(kernel_op.reads, key=lambda r: bool({*r.axes} & {where.get(a) for a in keys}))
+    sizes = dict(zip(right.axes, shape_of(right.value), strict=True))
+    own = tuple(sorted({*sizes} - {*where.values()}))
+    summed = {*kernel_op.reduced} <= {*left.axes} & {*right.axes}
+    sizes = tuple(sizes[a] for a in own)
+    return GridContraction(kernel_op, nest, left, right, *dtypes, where, own, sizes) if summed else None
+
+
+def _read(nest: LoopNest, value: SSAValue) -> Axes:
+    """The axes with which a nest reads a value."""
+    return next((r.axes for s in nest.ops for r in s.reads if r.value is value), ())
+
+
+def _delta(middle: LoopNest, nest: LoopNest, grads: GridContraction) -> tuple[KernelOp, Axes, Read] | None:
+    """The sum of each row of the gradient, as it is multiplied, times another array; see :class:`Attention`."""
+    if len(nest.ops) != 1 or len(nest.ops[0].reads) != 2 or nest.ops[0].reads[0].value is not grads.left.value:
+        return None
+    (kernel_op,), (own, other) = nest.ops, nest.ops[0].reads
+    place = dict(zip(own.axes, grads.left.axes, strict=True))
+    if {place[a] for a in kernel_op.reduced} != {*grads.own} or {*own.axes} != {*other.axes}:
+        return None
+    return kernel_op, _read(middle, kernel_op.result), Read(other.value, tuple(place[a] for a in other.axes))
+
+
+# --- what causal masks hide -------------------------------------------------------------------------------------------
+
+# The coefficients r, k and c of ``r * row + k * key + c``, a function of the indices of a row and a key.
+_Affine = NDArray[np.float64]
+
+
+class _Range(NamedTuple):
+    """The least and the greatest number that a value may be: one and the same, or two finite ones."""
+
+    low: float
+    high: float
+
+
+# What contractions give: numbers of -1e4 or less, which masks use in the place of infinity, shall be far below.
+_SCORES = _Range(-2500.0, 2500.0)
+_ANY = _Range(-1e300, 1e300)
+# Of two scores at such a distance the lower has a power that is nothing beside the other's, in double precision, too.
+_FAR = 200.0
+
+
+@dataclass(frozen=True)
+class _Sides:
+    """One range where ``key - row > by``, and one elsewhere; both are the same if there is no ``by``."""
+
+    by: int | None
+    beyond: _Range
+    within: _Range
+
+    @property
+    def number(self) -> float:
+        """The number that it is everywhere; NaN if that is not known."""
+        return self.beyond.low if self.beyond == self.within and self.beyond.low == self.beyond.high else math.nan
+
+    def hides(self, value: float) -> bool:
+        """Whether what is beyond is this number, or, where it is minus infinity, as good as that."""
+        return self.beyond == (value, value) or (value < 0 and self.beyond.high < self.within.low - _FAR)
+
+
+_UNKNOWN = _Sides(None, _ANY, _ANY)
+
+
+def _hidden_beyond(nest: LoopNest, rows: int, keys: int, values: Iterable[SSAValue], value: float) -> int | None:
+    """By how much a key must be beyond a row for all these values to be this number, zero or minus infinity, there.
+
+    None if that is not known, or the first row would see no key.
+    """
+    facts = _Facts(nest, rows, keys)
+    by = [f.by if isinstance(f, _Sides) and f.hides(value) else None for f in map(facts.of, values)]
+    found = [b for b in by if b is not None]
+    return max(found) if found and len(found) == len(by) and max(found) >= 0 else None
+
+
+class _Facts:
+    """Facts about the values of a loop nest, derived from op to op."""
+
+    def __init__(self, nest: LoopNest, rows: int, keys: int) -> None:
+        self.nest, self.rows, self.keys = nest, rows, keys
+        self.known: dict[SSAValue, _Affine | _Sides] = {}
+        self.alike: set[SSAValue] = set()  # arguments of bodies that are the same for all keys of a row
+        for kernel_op in nest.ops:
+            self.known[kernel_op.result] = self._kernel_op(kernel_op) if kernel_op.kind == "elementwise" else _UNKNOWN
+
+    def of(self, value: SSAValue) -> _Affine | _Sides:
+        """What is known of a value of the nest."""
+        number = number_of(value)
+        return self.known.get(value, _UNKNOWN) if number is None else _everywhere(_Range(number, number))
+
+    def _kernel_op(self, kernel_op: KernelOp) -> _Affine | _Sides:
+        block = kernel_op.op.regions[0].block
+        for argument, read in zip(block.args, kernel_op.reads, strict=False):
+            contracted = isinstance(read.value.owner, Operation) and number_of(read.value) is None
+            score = contracted and read.value not in self.known and self.keys in read.axes
+            self.known[argument] = _everywhere(_SCORES) if score else self.of(read.value)
+            if self.keys not in read.axes and read.value not in kernel_op.indirect:
+                self.alike.add(argument)
+        axes = loop_axes(kernel_op)
+        for op in block.ops:
+            if isinstance(op, linalg.YieldOp):
+                return self.of(op.operands[0])
+            if isinstance(op, linalg.IndexOp):
+                axis = axes[op.dim.value.data]
+                known = axis in (self.rows, self.keys)
+                self.known[op.results[0]] = np.array([axis == self.rows, axis == self.keys, 0.0]) if known else _UNKNOWN
+            elif not isinstance(op, arith.ConstantOp):
+                self.known[op.results[0]] = self._result(op, [self.of(v) for v in op.operands])
+        return _UNKNOWN
+
+    def _result(self, op: Operation, given: Sequence[_Affine | _Sides]) -> _Affine | _Sides:
+        """What is known of the result of an operation."""
+        sides = [f for f in given if isinstance(f, _Sides)]
+        if len(sides) < len(given):
+            return self._of_indices(op, given)
+        by = {f.by for f in sides if f.by is not None}
+        beyond = _computed(op, [f.beyond for f in sides])
+        # Less something that is the same for all keys of a row, what counts as minus infinity still does.
+        if isinstance(op, arith.SubfOp) and op.rhs in self.alike and sides[0].hides(-math.inf):
+            beyond = _Range(-math.inf, -math.inf)
+        within = _computed(op, [f.within for f in sides]) if len(by) < 2 else _ANY
+        return _Sides(max(by, default=None), beyond, within)
+
+    def _of_indices(self, op: Operation, given: Sequence[_Affine | _Sides]) -> _Affine | _Sides:
+        """A function of indices made of others, and of numbers, or their comparison."""
+        affine = [np.array([0, 0, f.number]) if isinstance(f, _Sides) else f for f in given]
+        a, b = affine[0], affine[-1]
+        if not np.isfinite(a + b).all():
+            return _UNKNOWN
+        if isinstance(op, arith.CmpfOp | arith.CmpiOp):
+            return _compared(_predicate(op), a - b)
+        if isinstance(op, arith.MulfOp | arith.MuliOp) and not (a[:2].any() and b[:2].any()):
+            made = a * b[2] if a[:2].any() else a[2] * b
+        elif isinstance(op, arith.NegfOp | arith.AddfOp | arith.AddiOp | arith.SubfOp | arith.SubiOp):
+            made = _MONOTONE[type(op)](*affine)
+        elif op.name in CASTS or isinstance(op, arith.IndexCastOp):
+            made = a
+        else:
+            return _UNKNOWN
+        # Numbers of the result's type are to be as exact as the indices that they are made of.
+        kind = op.results[0].type
+        most = abs(made) @ [self.nest.domain[self.rows], self.nest.domain[self.keys], 1]
+        return made if isinstance(kind, IndexType) or most <= exact_integers(element_dtype(kind)) else _UNKNOWN
+
+
+def _everywhere(values: _Range) -> _Sides:
+    return _Sides(None, values, values)
+
+
+def _predicate(op: arith.CmpfOp | arith.CmpiOp) -> str:
+    """The name of a comparison, whatever it says of signs and of what is no number."""
+    names: Any = arith.CMPF_COMPARISON_OPERATIONS if isinstance(op, arith.CmpfOp) else arith.CMPI_COMPARISON_OPERATIONS
+    return names[cast(Any, op.predicate).value.data].lstrip("ous")
+
+
+def _compared(kind: str, affine: _Affine) -> _Sides:
+    """Whether a function of indices is more, or less, than zero: ``slope * (key - row - limit)``."""
+    row, slope, plus = map(float, affine)
+    if slope == 0 or row != -slope or kind not in ("gt", "ge", "lt", "le"):
+        return _UNKNOWN
+    limit = -plus / slope
+    # It changes where key - row > limit, or >= limit; for whole numbers both are key - row > by.
+    by = math.floor(limit) if kind in (("gt", "le") if slope > 0 else ("lt", "ge")) else math.ceil(limit) - 1
+    beyond = (kind in ("gt", "ge")) == (slope > 0)
+    return _Sides(by, _Range(beyond, beyond), _Range(not beyond, not beyond))
+
+
+def _computed(op: Operation, given: Sequence[_Range]) -> _Range:
+    """The range of an operation's result: each is monotone in each operand, or computed of known numbers only."""
+    compute, known = _MONOTONE.get(type(op)), all(low == high for low, high in given)
+    if isinstance(op, arith.SelectOp):
+        test, one, other = given
+        return _bounds([*one, *other] if test.low != test.high else one if test.low else other)
+    if isinstance(op, arith.DivfOp) and given[1].low < 0 < given[1].high:
+        return given[0] if given[0] == (0, 0) else _ANY  # a sum of powers is not known to be positive, but it is
+    if op.name in CASTS:
+        dtype = element_dtype(op.results[0].type)
+        compute = dtype.type if is_float(dtype) or (known and math.isfinite(given[0].low)) else None
+    elif known and isinstance(op, arith.CmpfOp | arith.CmpiOp):
+        compute = getattr(operator, _predicate(op), None)
+    elif known and type(op) in _LOGIC and element_dtype(op.results[0].type).kind == "b":
+        compute = _LOGIC[type(op)]
+    if compute is None:
+        return _ANY
+    with np.errstate(all="ignore"):
+        return _bounds([float(compute(*map(np.float64, ends))) for ends in itertools.product(*given)])
+
+
+def _bounds(numbers: Sequence[float]) -> _Range:
+    """The range from the least to the greatest of some numbers; any number, if one is NaN or some are infinite."""
+    low, high = float(np.min(numbers)), float(np.max(numbers))
+    return _Range(low, high) if low == high or math.isfinite(high - low) else _ANY
+
+
+_MONOTONE: dict[type[Operation], Callable[..., Any]] = {
+    **dict.fromkeys((arith.AddfOp, arith.AddiOp), np.add),
+    **dict.fromkeys((arith.SubfOp, arith.SubiOp), np.subtract),
+    **dict.fromkeys((arith.MulfOp, arith.MuliOp), np.multiply),
+    arith.DivfOp: np.divide,
+    arith.NegfOp: np.negative,
+    arith.MaximumfOp: np.maximum,
+    arith.MinimumfOp: np.minimum,
+    functions.ExpOp: np.exp,
+    functions.LogOp: np.log,
+}
+_LOGIC: dict[type[Operation], Callable[..., Any]] = {
+    arith.AndIOp: np.logical_and,
+    arith.OrIOp: np.logical_or,
+    arith.XOrIOp: np.logical_xor,
+}

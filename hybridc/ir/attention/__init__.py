@@ -1,1 +1,0 @@
-"""Attention: which kernels are one, and what its masks hide."""

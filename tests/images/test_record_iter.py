@@ -1,0 +1,141 @@
+"""ImageRecordIter: what does not depend on MXNet's random numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import hybridc as mx
+from tests.golden.image_cases import FILES, image_records, noise
+
+
+@pytest.fixture
+def files(tmp_path):
+    """The arguments that name a record file of twelve images, whose labels are their numbers, and its index."""
+    paths = str(tmp_path / "a.idx"), str(tmp_path / "a.rec")
+    writer = mx.recordio.MXIndexedRecordIO(*paths, "w")
+    for i in range(12):
+        record = mx.recordio.pack_img((0, float(i), i, 0), noise(9, 11, seed=i)[:, :, ::-1], 3, ".png")
+        writer.write_idx(i, record)
+    writer.close()
+    return {"path_imgrec": paths[1], "path_imgidx": paths[0], "data_shape": (3, 5, 6), "batch_size": 5}
+
+
+RANDOM = {
+    "rand_crop": True, "rand_mirror": True, "brightness": 0.1, "contrast": 0.1, "saturation": 0.1, "pca_noise": 0.1,
+    "max_random_contrast": 0.1, "max_random_illumination": 5,
+}  # fmt: skip
+
+
+def epoch(iterator):
+    """Images, labels and pads of an epoch."""
+    batches = list(iterator)
+    iterator.reset()
+    data, labels = (np.concatenate([getattr(b, k)[0].asnumpy() for b in batches]) for k in ("data", "label"))
+    return data, labels.tolist(), [b.pad for b in batches]
+
+
+def test_images_do_not_depend_on_threads(files):
+    made = []
+    for threads, ahead in ((1, 1), (4, 3)):
+        options = {"shuffle": True, "seed": 7, "preprocess_threads": threads, "prefetch_buffer": ahead}
+        iterator = mx.io.ImageRecordIter(**files, **RANDOM, **options)
+        made.append([epoch(iterator) for _ in range(3)])
+    for one, other in zip(*made):
+        np.testing.assert_array_equal(one[0], other[0])
+        assert one[1:] == other[1:]
+    orders = [labels[:12] for _, labels, _ in made[0]]
+    assert all(sorted(order) == list(range(12)) for order in orders)
+    assert len({tuple(order) for order in orders}) == 3
+    other = epoch(mx.io.ImageRecordIter(**files, **RANDOM, shuffle=True, seed=8))
+    assert other[1] != made[0][0][1]
+
+
+def test_the_last_batch(files):
+    iterator = mx.io.ImageRecordIter(**files)
+    assert epoch(iterator)[1:] == ([*range(12), 0, 1, 2], [0, 0, 3])
+    assert epoch(iterator)[1:] == ([*range(3, 12), 0], [0, 1])
+    iterator.next()
+    iterator.reset()  # in the middle of an epoch
+    assert epoch(iterator)[1][0] == 0
+    data, labels, pads = epoch(mx.io.ImageRecordIter(**files, round_batch=False))
+    assert (labels, pads) == ([*range(12), 0, 0, 0], [0, 0, 3])
+    assert not data[12:].any()
+
+
+def test_random_crops_are_parts_of_the_image(files):
+    iterator = mx.io.ImageRecordIter(**{**files, "batch_size": 12}, rand_crop=True, rand_mirror=True)
+    seen = set()
+    for _ in range(40):
+        for image, label in zip(*epoch(iterator)[:2]):
+            whole = noise(9, 11, seed=int(label)).transpose(2, 0, 1)
+            parts = {
+                (y, x, turned): whole[:, y : y + 5, x : x + 6][:, :, :: -1 if turned else 1]
+                for y in range(5) for x in range(6) for turned in (False, True)
+            }  # fmt: skip
+            found = [place for place, part in parts.items() if (part == image).all()]
+            assert len(found) == 1
+            seen.update(found)
+    assert len(seen) > 55  # of 60
+
+
+def test_random_sizes(files):
+    options = {"random_resized_crop": True, "min_random_area": 0.3, "max_random_area": 0.5}
+    iterator = mx.io.ImageRecordIter(**files, **options, min_aspect_ratio=0.75, max_aspect_ratio=1.3)
+    first, second = epoch(iterator)[0], epoch(iterator)[0]
+    assert first.shape[1:] == (3, 5, 6)
+    assert (first[3] != second[0]).any()  # the same image, in the next epoch
+
+
+def test_list_gives_other_labels(files, tmp_path):
+    (tmp_path / "a.lst").write_text("".join(f"{i}\t{i * 10}\t{i + 0.5}\tname\n" for i in range(12)))
+    options = {"path_imglist": str(tmp_path / "a.lst"), "label_width": 2, "batch_size": 12}
+    (batch,) = mx.io.ImageRecordIter(**{**files, **options})
+    assert batch.label[0].asnumpy().tolist() == [[i * 10, i + 0.5] for i in range(12)]
+    (tmp_path / "a.lst").write_text("0\t1\t2\tname\n")
+    with pytest.raises(mx.MXNetError, match=r"a\.rec, record at byte \d+: the list has no line for its id 1"):
+        mx.io.ImageRecordIter(**{**files, **options}).next()
+
+
+def test_without_an_index_records_are_found(files):
+    del files["path_imgidx"]
+    assert epoch(mx.io.ImageRecordIter(**files, shuffle=True))[1] != [*range(12), 0, 1, 2]
+    parts = [epoch(mx.io.ImageRecordIter(**files, num_parts=3, part_index=i))[1][:4] for i in range(3)]
+    assert parts == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]
+    whole = open(files["path_imgrec"], "rb").read()  # noqa: SIM115
+    with open(files["path_imgrec"], "wb") as file:
+        file.write(whole[:-5])
+    with pytest.raises(mx.MXNetError, match=r"a\.rec is damaged: record at byte"):
+        list(mx.io.ImageRecordIter(**files))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"data_shape": (5, 6)}, "data_shape must be .*, got .5, 6. and 5"),
+        ({"batch_size": 0}, "batch_size positive"),
+        ({"dtype": "bool"}, "dtype must be one of float32"),
+        ({"part_index": 1}, "part_index must be from 0 to 0, got 1"),
+        ({"num_parts": 50, "part_index": 49}, "has no records for part 49 of 50"),
+        ({"max_rotate_angle": 10}, "max_rotate_angle=10 is not offered; use mx.image.ImageIter"),
+        ({"rand_corp": True}, "has no option 'rand_corp'"),
+        ({"label_width": 2}, r"record at byte 0: it has 1 labels, but label_width is 2"),
+        ({"path_imgrec": "none.rec"}, "cannot read none.rec"),
+    ],
+)
+def test_wrong_options(files, options, message):
+    assert mx.io.ImageRecordIter(**files, max_rotate_angle=0, verbose=False).next().pad == 0
+    with pytest.raises(mx.MXNetError, match=message):
+        mx.io.ImageRecordIter(**{**files, **options}).next()
+
+
+def test_damaged_images_are_named(tmp_path):
+    image_records(mx, tmp_path)
+    writer = mx.recordio.MXRecordIO(tmp_path / "b.rec", "w")
+    writer.write(mx.recordio.pack((0, 1.0, 0, 0), (FILES / "colour.png").read_bytes()))
+    writer.write(mx.recordio.pack((0, 1.0, 0, 0), b"no image"))
+    writer.close()
+    iterator = mx.io.ImageRecordIter(path_imgrec=str(tmp_path / "b.rec"), data_shape=(3, 4, 4), batch_size=1)
+    assert iterator.next().data[0].shape == (1, 3, 4, 4)
+    with pytest.raises(mx.MXNetError, match=r"b\.rec, record at byte \d+ is no image that .* can decode"):
+        iterator.next()
