@@ -202,6 +202,7 @@ add(
     atol=2e-2,
     grad=False,
 )
+add("nd.BilinearSampler(x, g)", x=P(1, 1, 3, 3), g=V(np.nan, 0, 0, np.nan, shape=(1, 2, 1, 2)), grad=False)
 add("nd.BilinearSampler(x, g)", x=F(2, 3, 5, 7), g=F(2, 3, 3, 4), raises=True)
 add("nd.BilinearSampler(x, g)", x=F(2, 3, 5, 7), g=F(1, 2, 3, 4), raises=True)
 add("nd.GridGenerator(x, transform_type='affine', target_shape=(2, 3))", x=F(2, 6))

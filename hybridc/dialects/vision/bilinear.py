@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
-from hybridc.dialects.operator import Bad, Sample, attribute, register
-from hybridc.dialects.operator_attribute import Shape
+from hybridc.dialects.array.gather import as_index
+from hybridc.dialects.movement import bounded_index
+from hybridc.dialects.operator import Bad, Movement, Sample, attribute, register
+from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.dialects.vision.rules import CheckedComposite, require_shape
 from hybridc.dtypes import wide
 from hybridc.errors import AttributeValueError, ShapeError
@@ -30,19 +33,97 @@ def interpolate(F: Any, rows: Any, place: Any, y: Any, x: Any, size: tuple[int, 
     dtype = wide(np.dtype(rows.dtype))
     top, left = F.floor(y), F.floor(x)
     below, right = y - top, x - left
-    total: Any = None
+    indices: list[Any] = []
+    weights: list[Any] = []
     for row, weight_y in ((top, 1 - below), (top + 1, below)):
         for column, weight_x in ((left, 1 - right), (left + 1, right)):
-            inside = (row >= 0) * (row <= height - 1) * (column >= 0) * (column <= width - 1)
+            # Asked so, what is not a number stays one.
+            outside = (row < 0) + (row > height - 1) + (column < 0) + (column > width - 1)
             weight = weight_y * weight_x
-            weight = F.cast(F.where(inside, weight, F.zeros_like(weight)), dtype)
-            index = place(
-                F.cast(F.clip(row, 0, max(height - 1, 0)), "int64"),
-                F.cast(F.clip(column, 0, max(width - 1, 0)), "int64"),
-            )
-            value = F.cast(F.take(rows, index), dtype) * F.reshape_to(weight, shape=(*weight.shape, 1))
-            total = value if total is None else total + value
-    return total
+            weights.append(F.cast(F.where(outside, F.zeros_like(weight), weight), dtype))
+            bounded = (F.clip(row, 0, max(height - 1, 0)), F.clip(column, 0, max(width - 1, 0)))
+            indices.append(place(*(F.cast(v, "int64") for v in bounded)))
+    shape = (4, math.prod(y.shape))
+    index, weight = (F.reshape_to(F.stack(*v, axis=0), shape=shape) for v in (indices, weights))
+    return F.reshape_to(F._weighted_rows(rows, index, weight), shape=(*y.shape, rows.shape[1]))
+
+
+@register("hybrid._weighted_rows")
+class WeightedRows(Movement):
+    """Sums of rows: in row p of the result that of ``weight[k, p] * data[index[k, p]]`` over k"""
+
+    INPUTS = ("data", "index", "weight")
+    SAME_DTYPE = False
+
+    def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
+        data, index, weight = shapes
+        require_shape(self.title(), "data", data, ("rows", "columns"))
+        require_shape(self.title(), "index", index, ("terms", "sums"))
+        require_shape(self.title(), "weight", weight, index)
+        return shapes, [(index[1], data[1])]
+
+    def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
+        return dtypes, [dtypes[2]]
+
+    def move(self, m: Any, *xs: Any) -> Any:
+        data, index, weight = xs
+        terms, sums = map(int, index.shape)
+
+        def term(x: Any, k: int) -> Any:
+            return m.reshape(m.slice(x, (k, 0), (1, 1), (1, sums)), (sums,))
+
+        pairs = [(term(index, k), term(weight, k)) for k in range(terms)]
+
+        def element(b: Any, row: Any, column: Any) -> Any:
+            total: Any = None
+            for each, factor in pairs:
+                chosen = bounded_index(b, b.load(each, row), data.shape[0], "clip")
+                own = b.mul(b.cast(b.load(data, chosen, column), weight.dtype), b.load(factor, row))
+                total = own if total is None else b.add(total, own)
+            return total
+
+        return m.generate((sums, data.shape[1]), weight.dtype, element)
+
+    def eager(self, *arrays: Any) -> Any:
+        data, index, weight = arrays
+        (shape,) = self.infer_shape([x.shape for x in arrays])[1]
+        total = np.zeros(shape, weight.dtype)
+        for each, factor in zip(as_index(index, len(data), "clip"), weight, strict=True):
+            total += np.take(data, each, 0).astype(weight.dtype, copy=False) * factor[:, None]
+        return total
+
+    def gradient(self, F: Any, *values: Any) -> Any:
+        dy, data, index, weight, _ = values
+        (terms, sums), columns = index.shape, data.shape[1]
+
+        def of_data() -> Any:
+            spread = F.reshape_to(weight, shape=(terms, sums, 1)) * F.reshape_to(dy, shape=(1, sums, columns))
+            spread = F.reshape_to(spread, shape=(terms * sums, columns))
+            return F.take_scatter(spread, F.reshape_to(index, shape=(terms * sums,)), shape=data.shape)
+
+        def of_weight() -> Any:
+            taken = F.cast(F.take(data, index), dy.dtype)
+            return F.sum(taken * F.reshape_to(dy, shape=(1, sums, columns)), axis=2)
+
+        return of_data, None, of_weight
+
+    @classmethod
+    def samples(cls) -> Sequence[Sample]:
+        index = np.array([[0, 2, 1, 2, 0], [1, 1, 1, 0, 2]])
+
+        def reference(data: Any, index: Any, weight: Any) -> Any:
+            return np.einsum("kp,kpc->pc", weight, data[index])
+
+        return [
+            Sample([(3, 4), index, (2, 5)], reference, dtypes=("float32", "float64", "float16")),
+            Sample([(3, 1), index[:1], (1, 5)], reference),
+            Sample([(3, 4), index[:, :0], (2, 0)], reference, grad=False),
+        ]
+
+    @classmethod
+    def bad_samples(cls) -> Sequence[Bad]:
+        text = "_weighted_rows: weight must have shape (1, 2), got (2, 2)"
+        return [(((3, 4), np.zeros((1, 2), np.int64), (2, 2)), {}, text)]
 
 
 def axis_of(F: Any, size: int, shape: Shape, dtype: Any) -> Any:

@@ -95,17 +95,17 @@ class RoiPooling(OfRegions, Opaque):
             rows, in_rows = _bins(top, bottom, self.pooled_size[0], height)
             columns, in_columns = _bins(left, right, self.pooled_size[1], width)
             # Every bin has as many rows and columns as the largest; those too many are masked.
-            window: Any = data[int(image)][:, rows[:, None, :, None], columns[None, :, None, :]]
             inside = in_rows[:, None, :, None] & in_columns[None, :, None, :]
-            flat = np.where(inside, window, -np.inf).reshape(*shape[1:], -1)
-            found = np.argmax(flat, -1)
-            which_row, which_column = np.divmod(found, columns.shape[1])
-            at_row = rows[np.arange(shape[2])[:, None], which_row]
-            at_column = columns[np.arange(shape[3]), which_column]
+            pixels = (rows[:, None, :, None] * width + columns[None, :, None, :]).reshape(*self.pooled_size, -1)
+            window: Any = np.take(data[int(image)].reshape(channels, -1), pixels, 1)
+            if not inside.all():
+                window = np.where(inside.reshape(pixels.shape), window, -np.inf)
+            found = np.argmax(window, -1)[..., None]
             some: Any = inside.any((2, 3))
-            out[i] = np.where(some, np.take_along_axis(flat, found[..., None], -1)[..., 0], 0)
+            out[i] = np.where(some, np.take_along_axis(window, found, -1)[..., 0], 0)
             plane: Any = int(image) * channels + np.asarray(range(channels), INT64)[:, None, None]
-            index[i] = np.where(some, (plane * height + at_row) * width + at_column, -1)
+            pixel: Any = np.take_along_axis(pixels[None], found, -1)[..., 0]
+            index[i] = np.where(some, plane * (height * width) + pixel, -1)
         return out, index
 
     def gradient(self, F: Any, *values: Any) -> Any:
