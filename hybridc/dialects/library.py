@@ -32,8 +32,8 @@ from hybridc.dialects.nn import columns as columns
 from hybridc.dialects.nn import contrib_ops as contrib_ops
 from hybridc.dialects.nn import convolution as convolution
 from hybridc.dialects.nn import dropout as dropout
+from hybridc.dialects.nn import image_sizes as image_sizes
 from hybridc.dialects.nn import loss_ops as loss_ops
 from hybridc.dialects.nn import normalization as normalization
 from hybridc.dialects.nn import pooling as pooling
-from hybridc.dialects.nn import resizing as resizing
 from hybridc.dialects.nn import softmax as softmax
