@@ -25,8 +25,6 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects import arith, func
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.dialects.linalg import ops as linalg
-from xdsl.dialects.linalg.attrs import IteratorType
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
@@ -72,7 +70,7 @@ class FuseAttention(ModulePass):
         if backward is not forward and backward is not None and "hybrid.saved" not in backward.attributes:
             backward = None  # it is given nothing that the forward saves
         for function in public.values():
-            if not any(map(_reduces_one, function.body.block.ops)):
+            if not any(len(op.operands) == 2 and reduces(op) for op in function.body.block.ops):
                 continue  # without a softmax there is no attention
             paired = backward if function is forward else None
             for last in [op for op in function.body.block.ops if is_contraction(op)]:
@@ -120,13 +118,6 @@ class FuseAttention(ModulePass):
     def _fits(self, kernel: OutlinedKernel) -> bool:
         known = attention_of(kernel.analysis)
         return known is not None and known.row <= self.row
-
-
-def _reduces_one(op: Operation) -> bool:
-    """Whether this is a reduction of one input: the cheap test."""
-    if not isinstance(op, linalg.GenericOp) or len(op.operands) > 2:
-        return False
-    return any(each.data is IteratorType.REDUCTION for each in op.iterator_types)
 
 
 # --- the forward ------------------------------------------------------------------------------------------------------
