@@ -32,10 +32,10 @@ from hybridc.dialects.nn import columns as columns
 from hybridc.dialects.nn import contrib_ops as contrib_ops
 from hybridc.dialects.nn import convolution as convolution
 from hybridc.dialects.nn import dropout as dropout
+from hybridc.dialects.nn import image_sizes as image_sizes
 from hybridc.dialects.nn import loss_ops as loss_ops
 from hybridc.dialects.nn import normalization as normalization
 from hybridc.dialects.nn import pooling as pooling
-from hybridc.dialects.nn import resizing as resizing
 from hybridc.dialects.nn import softmax as softmax
 from hybridc.dialects.vision import bilinear as bilinear
 from hybridc.dialects.vision import box_nms as box_nms

@@ -241,6 +241,10 @@ class BatchNormWithReLU(BatchNorm):
         y = values[self.num_visible_outputs() + 5]
         return super().gradient(F, dy * F.greater(y, 0), *others)
 
+    def nnvm_outputs(self) -> int:
+        """Where the result is positive is a further hidden output there."""
+        return super().nnvm_outputs() + 1
+
     @classmethod
     def samples(cls) -> list[Sample]:
         def rectified(x: Any, g: Any, b: Any, *_: Any) -> Any:

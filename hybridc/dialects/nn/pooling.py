@@ -246,6 +246,10 @@ class Pooling(Composite):
             dx = self.spread(F, dy, x, found)
         return F.cast(dx, values[1].dtype) if half else dx
 
+    def nnvm_outputs(self) -> int:
+        """The places of maxima are a hidden output there, of images whose channels come first."""
+        return 2 if self.pool_type == "max" and self.kernel_ and (self.layout or "NC")[1] == "C" else 1
+
     @classmethod
     def samples(cls) -> Sequence[Sample]:
         return pooling_samples()
@@ -290,6 +294,10 @@ class PoolingV1(Pooling):
     # padding is 0, and all equal maxima have the gradient.
     def averaged(self, F: Any, y: Any, found: PoolingWindows) -> Any:
         return y / math.prod(found.kernel)
+
+    def nnvm_outputs(self) -> int:
+        """It has no hidden output."""
+        return 1
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
