@@ -41,7 +41,7 @@ SHAPES = [
     (r"rcnn", (1, 3, 160, 160)),
     (r"ssd_300", (1, 3, 300, 300)),
     (r"ssd_512", (1, 3, 512, 512)),
-    (r"inceptionv3_|vgg16_(ucf|hmdb|kin|sth)|inceptionv1", (1, 3, 224, 224)),
+    (r"vgg16_(ucf|hmdb|kin|sth)|inceptionv1", (1, 3, 224, 224)),
     (r"^cifar", (1, 3, 32, 32)),
     (r"inceptionv3|xception|nasnet", (1, 3, 299, 299)),
     (r"densenet|squeezenet|googlenet|residualattention|shufflenet|hrnet|alexnet|vgg", (1, 3, 224, 224)),
