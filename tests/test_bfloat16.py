@@ -127,7 +127,7 @@ def test_every_operator_against_its_reference():
     seen = 0
     for call, case in samples():
         op, arrays = case.operator(), case.arrays()
-        if call.startswith("batch_norm"):  # everything but the data is float32
+        if call.startswith(("batch_norm", "sync_batch_norm")):  # everything but the data is float32
             arrays = [arrays[0], *(x.astype(np.float32) for x in arrays[1:])]
         if call == "amp_cast-1":  # of integers
             continue

@@ -187,6 +187,8 @@ def _strides(value: SSAValue) -> Shape:
             return tuple(inner[max((i for i in group if sizes[i] != 1), default=group[-1])] for group in groups_of(op))
         case tensor.ExpandShapeOp():
             shape = shape_of(value)
+            if not inner:  # all axes have size 1
+                return row_major(shape)
             return tuple(
                 s * math.prod(shape[i + 1 : group[-1] + 1])
                 for s, group in zip(inner, groups_of(op), strict=True)
