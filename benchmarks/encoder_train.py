@@ -139,5 +139,3 @@ ENCODER_TRAIN = Workload(
     WORKLOADS["encoder"].moved,  # and more: no floor is printed of it
     3 * WORKLOADS["encoder"].flops,
 )
-
-EVERY = {**WORKLOADS, ENCODER_TRAIN.name: ENCODER_TRAIN}

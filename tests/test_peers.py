@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from benchmarks.encoder_train import EVERY
+from benchmarks.images import EVERY
 from benchmarks.peers import environments, run
 from benchmarks.peers.client import Client, PeerError, first_call
 from benchmarks.peers.environments import COLUMNS, Column

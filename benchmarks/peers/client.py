@@ -13,7 +13,7 @@ from typing import IO, Any
 import numpy as np
 
 from benchmarks import workloads
-from benchmarks.encoder_train import EVERY
+from benchmarks.images import EVERY
 from benchmarks.peers.environments import Column, python
 
 ROOT = Path(__file__).resolve().parents[2]

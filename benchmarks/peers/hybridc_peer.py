@@ -22,12 +22,12 @@ class Hybridc(Peer):
             importlib.import_module(
                 "hybridc.lower.llvm.codegen.llvm_c"
             ).version()  # other frameworks load LLVM at import, too
-        from benchmarks import encoder_train, workloads
+        from benchmarks import encoder_train, images, workloads
 
         if target != OPTIONS.target:
             raise RuntimeError(f"this hybridc compiles for {OPTIONS.target}, not for {target}")
         self.version = mx.__version__
-        self.networks, self.known = workloads, encoder_train.EVERY
+        self.networks, self.known = workloads, images.EVERY
         self.distance = encoder_train.TokenDistance
 
     def program(self, task: Task) -> Program | None:

@@ -10,6 +10,7 @@ import jax  # pyright: ignore[reportMissingImports]
 import numpy as np
 from jax import numpy as jnp  # pyright: ignore[reportMissingImports]
 
+from benchmarks.image_networks import EPSILON, NETWORKS
 from benchmarks.peers.peer import Peer, Program, Task, as_list
 
 LAYERS = ("w1", "b1", "w2", "b2")
@@ -121,6 +122,37 @@ def encoder_of(task: Task) -> Callable[[Any], Any]:
     return forward
 
 
+class Builder:
+    """Layers of image networks."""
+
+    def __init__(self, arrays: Any) -> None:
+        self.arrays = arrays
+
+    def conv(self, x: Any, tag: str, channels: int, filters: int, kernel: int, stride: int = 1) -> Any:
+        border = [(kernel // 2, kernel // 2)] * 2
+        return jax.lax.conv_general_dilated(x, self.arrays[f"w{tag}"], (stride, stride), border)
+
+    def norm(self, x: Any, tag: str, channels: int) -> Any:
+        gamma, beta, mean, variance = (self.arrays[name + tag][:, None, None] for name in "ghmv")
+        return (x - mean) * (gamma / jnp.sqrt(variance + EPSILON)) + beta
+
+    def relu(self, x: Any) -> Any:
+        return jax.nn.relu(x)
+
+    def add(self, x: Any, y: Any) -> Any:
+        return x + y
+
+    def max_pool(self, x: Any) -> Any:
+        border = ((0, 0), (0, 0), (1, 1), (1, 1))
+        return jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, (1, 1, 3, 3), (1, 1, 2, 2), border)
+
+    def mean_pool(self, x: Any) -> Any:
+        return x.mean((2, 3))
+
+    def dense(self, x: Any, tag: str, columns: int, outputs: int) -> Any:
+        return linear(x, self.arrays[f"w{tag}"], self.arrays[f"b{tag}"])
+
+
 class Jax(Peer):
     """Everything in one ``jit``."""
 
@@ -167,6 +199,13 @@ class Jax(Peer):
 
     def encoder(self, task: Task) -> Program:
         return network(task, encoder_of(task))
+
+    def image(self, task: Task) -> Program:
+        """A network of images."""
+        function = NETWORKS[task.name].function
+        return network(task, lambda d: function(Builder(d), d["x"]))
+
+    residual_block = resnet18 = image
 
     def lstm(self, task: Task) -> Program:
         def forward(d: Any) -> Any:

@@ -45,11 +45,11 @@ class MXNet(Peer):
     """Our networks, on MXNet."""
 
     def __init__(self) -> None:
-        from benchmarks import encoder_train, workloads
+        from benchmarks import images, workloads
 
         self.version = mx.__version__
         workloads.user_sigmoid = lambda F, x: F.Custom(x, op_type="user_sigmoid")
-        self.workloads = encoder_train.EVERY
+        self.workloads = images.EVERY
 
     def program(self, task: Task) -> Program:
         arrays = {name: mx.nd.array(value, dtype="float32") for name, value in task.arrays.items()}

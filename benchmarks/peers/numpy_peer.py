@@ -11,7 +11,7 @@ class NumPy(Peer):
     """``Workload.reference`` on the inputs."""
 
     def __init__(self) -> None:
-        from benchmarks.encoder_train import EVERY
+        from benchmarks.images import EVERY
 
         self.version = np.__version__
         self.workloads = EVERY

@@ -10,6 +10,7 @@ import numpy as np
 import onnxruntime  # pyright: ignore[reportMissingImports]
 from onnx import TensorProto, helper, numpy_helper  # pyright: ignore[reportMissingImports]
 
+from benchmarks.image_networks import EPSILON, NETWORKS
 from benchmarks.peers.peer import Peer, Program, Task
 
 OPSET, IR_VERSION = 20, 10
@@ -76,6 +77,36 @@ class Graph:
         """Scaled dot-product attention."""
         scores = self.op("Mul", self.op("MatMul", q, k_transposed), self.number(1 / math.sqrt(size)))
         return self.op("MatMul", self.op("Softmax", scores, axis=-1), v)
+
+
+class Builder:
+    """Layers of image networks."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.g = graph
+
+    def conv(self, x: str, tag: str, channels: int, filters: int, kernel: int, stride: int = 1) -> str:
+        pads = [kernel // 2] * 4
+        return self.g.op("Conv", x, self.g.weight(f"w{tag}"), strides=[stride, stride], pads=pads)
+
+    def norm(self, x: str, tag: str, channels: int) -> str:
+        given = (self.g.weight(name + tag) for name in "ghmv")
+        return self.g.op("BatchNormalization", x, *given, epsilon=EPSILON)
+
+    def relu(self, x: str) -> str:
+        return self.g.op("Relu", x)
+
+    def add(self, x: str, y: str) -> str:
+        return self.g.op("Add", x, y)
+
+    def max_pool(self, x: str) -> str:
+        return self.g.op("MaxPool", x, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])
+
+    def mean_pool(self, x: str) -> str:
+        return self.g.op("Flatten", self.g.op("GlobalAveragePool", x))
+
+    def dense(self, x: str, tag: str, columns: int, outputs: int) -> str:
+        return self.g.op("Gemm", x, self.g.weight(f"w{tag}"), self.g.weight(f"b{tag}"), transB=1)
 
 
 class Onnx(Peer):
@@ -154,6 +185,13 @@ class Onnx(Peer):
         x = g.op("Add", "x", g.linear(context, "o"))
         h = g.op("Gelu", g.linear(g.layer_norm(x, "g2", "h2", task.epsilon), "up"))
         return self.session(g, g.op("Add", x, g.linear(h, "dn")))
+
+    def image(self, task: Task) -> Program:
+        """A network of images."""
+        g = Graph(task, "x")
+        return self.session(g, NETWORKS[task.name].function(Builder(g), "x"))
+
+    residual_block = resnet18 = image
 
     def lstm(self, task: Task) -> Program:
         g = Graph(task, "x h0 c0")

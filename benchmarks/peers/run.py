@@ -26,7 +26,7 @@ from typing import IO, Any
 if __package__ in (None, ""):
     sys.path[0] = str(Path(__file__).resolve().parents[2])
 
-from benchmarks.encoder_train import EVERY
+from benchmarks.images import EVERY
 from benchmarks.peers import environments
 from benchmarks.peers.client import ROOT, Client, PeerError, first_call, thread_settings
 from benchmarks.peers.environments import COLUMNS, Column
@@ -215,7 +215,7 @@ def floors(names: Sequence[str], threads: int) -> dict[str, float]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="hybridc beside its peers, as Markdown tables")
-    parser.add_argument("--only", help=f"of {', '.join(EVERY)}; all but the last", default=",".join(WORKLOADS))
+    parser.add_argument("--only", help=f"of {', '.join(EVERY)}; all but the last three", default=",".join(WORKLOADS))
     parser.add_argument("--peers", help="columns, separated by commas", default=",".join(COLUMNS))
     parser.add_argument("--threads", help="numbers of threads, separated by commas", default="1,2")
     parser.add_argument("--modes", help=f"of {', '.join(MODES)}", default="steady")

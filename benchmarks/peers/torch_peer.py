@@ -9,6 +9,7 @@ import numpy as np
 import torch  # pyright: ignore[reportMissingImports]
 from torch.nn import functional as F  # pyright: ignore[reportMissingImports]
 
+from benchmarks.image_networks import EPSILON, NETWORKS
 from benchmarks.peers.peer import Peer, Program, Task, as_list
 
 LAYERS = ("w1", "b1", "w2", "b2")
@@ -68,6 +69,35 @@ def encoder_of(task: Task) -> Callable[..., Any]:
         return x + F.linear(F.gelu(F.linear(h, p["wup"], p["bup"])), p["wdn"], p["bdn"])
 
     return forward
+
+
+class Builder:
+    """Layers of image networks."""
+
+    def __init__(self, parameters: Any) -> None:
+        self.p = parameters
+
+    def conv(self, x: Any, tag: str, channels: int, filters: int, kernel: int, stride: int = 1) -> Any:
+        return F.conv2d(x, self.p[f"w{tag}"], stride=stride, padding=kernel // 2)
+
+    def norm(self, x: Any, tag: str, channels: int) -> Any:
+        gamma, beta, mean, variance = (self.p[name + tag] for name in "ghmv")
+        return F.batch_norm(x, mean, variance, gamma, beta, eps=EPSILON)
+
+    def relu(self, x: Any) -> Any:
+        return torch.relu(x)
+
+    def add(self, x: Any, y: Any) -> Any:
+        return x + y
+
+    def max_pool(self, x: Any) -> Any:
+        return F.max_pool2d(x, 3, 2, 1)
+
+    def mean_pool(self, x: Any) -> Any:
+        return x.mean((2, 3))
+
+    def dense(self, x: Any, tag: str, columns: int, outputs: int) -> Any:
+        return F.linear(x, self.p[f"w{tag}"], self.p[f"b{tag}"])
 
 
 class Torch(Peer):
@@ -145,6 +175,18 @@ class Torch(Peer):
 
     def encoder(self, task: Task) -> Program:
         return self.network(task, "x", encoder_of(task))
+
+    def image(self, task: Task) -> Program:
+        """A network of images, channels last: the faster layout."""
+        function = NETWORKS[task.name].function
+        arrays = {k: torch.from_numpy(v) for k, v in task.arrays.items()}
+        last = {k: v.contiguous(memory_format=torch.channels_last) if v.ndim == 4 else v for k, v in arrays.items()}
+        x = last.pop("x")
+        torch.set_grad_enabled(False)
+        run = self.ready(Network(last, lambda p, x: function(Builder(p), x)).eval())
+        return Program(lambda: run(x), fetch)
+
+    residual_block = resnet18 = image
 
     def lstm(self, task: Task) -> Program:
         def forward(p: Any, xs: Any, h: Any, c: Any) -> Any:
