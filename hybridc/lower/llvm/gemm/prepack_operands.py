@@ -99,19 +99,14 @@ class _Packer:
                 order = tuple(panels.read.axes.index(a) for a in panels.terms)
                 key = (op.arguments[panels.argument], panels.column, order, panels.shape)
                 users.setdefault(key, []).append((op, contraction))
-        possible: list[tuple[SSAValue, list[tuple[func.CallOp, _PrepackedMatmul]]]] = []
         for (matrix, *_), calls in users.items():
             if not self._enough(calls):  # most have too few rows: the cheap test first
                 continue
             fitting = [each for each in calls if self._fits(each[1])]
-            if fitting and (len(fitting) == len(calls) or self._enough(fitting)):
-                possible.append((matrix, fitting))
-        # The code of prepacked matmuls takes longer to compile than one matmul gains by other code.
-        is_compiled = any(_pays(fitting) for _, fitting in possible)
-        for matrix, fitting in possible if is_compiled else ():
-            panels = self._panels(matrix, *fitting[0])
-            for call, contraction in fitting:
-                self._multiply(call, contraction, panels)
+            if _pays(fitting) and (len(fitting) == len(calls) or self._enough(fitting)):
+                panels = self._panels(matrix, *fitting[0])
+                for call, contraction in fitting:
+                    self._multiply(call, contraction, panels)
 
     def drop_unused(self) -> None:
         """Remove matmuls without calls."""
@@ -254,7 +249,7 @@ class _Packer:
 
 def _pays(fitting: Sequence[tuple[func.CallOp, _PrepackedMatmul]]) -> bool:
     """Whether prepacking pays for the matmuls with a matrix."""
-    return len(fitting) > 1 or fitting[0][1].panels.pay_alone()
+    return len(fitting) > 1 or (len(fitting) == 1 and fitting[0][1].panels.pay_alone())
 
 
 def _filled_up(builder: Builder, given: Tensor, panels: Panels) -> Tensor:
