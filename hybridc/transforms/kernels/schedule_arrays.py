@@ -291,7 +291,9 @@ class _ArrayScheduler:
             found = writer.add(TileMap, op, (writer.read(read),), kind)
         else:
             found = writer.constant(constant_as(number, dtype), kind)
-        address = writer.space.row_major(self.memory.local(dtype, shape_of(read.value)), read.axes)
+        # What is read at sums of axes is converted once for each index of all of them.
+        shape = tuple(writer.plan.sizes[a] for a in read.axes) if read.index else shape_of(read.value)
+        address = writer.space.row_major(self.memory.local(dtype, shape), read.axes)
         writer.write(TileStore(found, address))
         return writer.add(TileLoad, address, kind)
 
