@@ -103,6 +103,11 @@ def test_attention():
     assert agrees(workloads.Attention(), lambda n: [array(n, 8, 16, 64) * w for w in (0.1, 0.2, 0.3)], FEW) >= 4
 
 
+def test_attention_of_other_lengths():
+    """The kernels at a tile are made again where a tile has other sizes."""
+    assert agrees(workloads.Attention(), lambda n: [array(2, 8, n, 64) * w for w in (0.1, 0.2, 0.3)], (16, 24, 40)) >= 2
+
+
 def test_tiles_of_an_attention_are_made_once_for_all_batches(monkeypatch):
     """And for no other length of the sequences."""
     made = []
