@@ -1,7 +1,7 @@
 """Which networks of GluonCV 0.10.5's model zoo hybridc builds and runs, with ``import mxnet`` meaning hybridc.
 
-    pip download gluoncv==0.10.5 --no-deps -d /tmp/gluoncv && unzip -d /tmp/gluoncv /tmp/gluoncv/gluoncv-*.whl
-    python benchmarks/gluoncv_zoo.py /tmp/gluoncv --match 'resnet18|vgg' --forward --hybridize
+    pip download gluoncv==0.10.5 --no-deps -d FOLDER && unzip -d FOLDER FOLDER/gluoncv-*.whl
+    python benchmarks/gluoncv_zoo.py FOLDER --match 'resnet18|vgg' --forward --hybridize
 
 Nothing of GluonCV is changed. Modules that hybridc or this computer lack are stood in for by ones whose use is an
 error, so that each network fails for what it needs itself. Each is built in a process of its own, with a time limit.

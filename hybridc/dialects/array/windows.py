@@ -29,7 +29,7 @@ Term = tuple[Any, Any, Any]
 
 
 def both(b: Any, x: Any, y: Any) -> Any:
-    """x and y, either of which may be None."""
+    """The conjunction of x and y, each a condition or None, which always holds."""
     return y if x is None else x if y is None else b.logical_and(x, y)
 
 
@@ -40,7 +40,7 @@ def scaled(b: Any, i: Any, factor: int, offset: Any) -> Any:
 
 
 def windows_in(size: int, kernel: int, stride: int, pad: int, dilate: int = 1) -> int:
-    """How many windows lie inside of an axis padded on both sides."""
+    """The number of windows along an axis that is padded on both sides."""
     return (size + 2 * pad - dilate * (kernel - 1) - 1) // stride + 1
 
 
@@ -104,7 +104,7 @@ class _Windowed(Movement):
         return index, inside
 
     def meets(self, shape: Shape) -> bool:
-        """Whether an element of a window that is moved into the array is another element of that window."""
+        """Whether every index in the padding, clamped to the array, is an element of the same window."""
         given = zip(self.axes, self.lasts(), self.kernel_, self.dilates, self.pads, strict=True)
         return all(d == 1 and p < k and last - k < shape[a] for a, last, k, d, p in given)
 
@@ -181,7 +181,7 @@ class _Windowed(Movement):
             yield window, taps, holds
 
     def visited(self) -> int:
-        """How many windows :meth:`covering` gives."""
+        """The number of windows that :meth:`covering` returns."""
         given = zip(self.kernel_, self.strides, self.dilates, strict=True)
         return math.prod(k if d > 1 else -(-k // s) for k, s, d in given)
 
@@ -280,7 +280,7 @@ class Windows(_Windowed):
 
 @register("hybrid.windows_add")
 class WindowsAdd(_Windowed):
-    """The array of which each element is the sum of its values in all windows: the adjoint of ``windows``."""
+    """The overlapping windows added up, each element where it came from: the adjoint of ``windows``."""
 
     INNER = 1
     size: Shape = attribute(doc="size of the array along each axis")
@@ -508,7 +508,7 @@ class WindowSum(_Reducing):
 
 @register("hybrid.window_spread")
 class WindowSpread(_Windowed):
-    """The array of which each element is the sum of the numbers of all windows that hold it: adjoint of window_sum."""
+    """Each window's value added to all elements of that window: the adjoint of ``window_sum``."""
 
     size: Shape = attribute(doc="size of the array along each axis")
 
@@ -750,7 +750,7 @@ class _Placed(_Windowed):
 
 @register("hybrid.window_spread_at")
 class WindowSpreadAt(_Placed):
-    """The array of which each element is the sum of the numbers of all windows that have their place there."""
+    """Each window's value added to the one element whose index is given: a scatter-add."""
 
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         if shapes[1] != shapes[0]:

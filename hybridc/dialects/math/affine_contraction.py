@@ -288,7 +288,7 @@ def _terms(place: Place) -> Sequence[tuple[int, int]]:
 
 
 def _walked(x: Any, places: Sequence[Place], groups: Sequence[Sequence[int]], sizes: Mapping[int, int]) -> Any:
-    """The array as three axes, each of which several loops walk along."""
+    """The array with its loops merged into one axis for each group: a strided view, copied where it must be."""
     steps = dict[int, int]()
     for place, stride in zip(places, x.strides, strict=True):
         for loop, factor in _terms(place):

@@ -44,7 +44,7 @@ def new_op(
 
 
 def _uses(op: Operation, used: Sequence[SSAValue] | Sequence[Block]) -> tuple[Use, ...]:
-    """The uses of values or blocks by an operation, which are told of them."""
+    """The uses of values or blocks by an operation, entered in the use lists of these."""
     found: list[Use] = []
     for number, each in enumerate(used):
         use = Use(op, number)
