@@ -19,6 +19,7 @@ Bytes are a number, or one with a unit: ``512M``, ``1.5 GiB``; units are powers 
 | ``HYBRIDC_POOL_BYTES`` | 1 GiB | memory of freed results that is kept for new ones |
 | ``HYBRIDC_CACHE_DIR`` | the platform's | folder for what is compiled once and used by later processes |
 | ``HYBRIDC_CACHE_BYTES`` | 1 GiB | how large that folder may grow; what was not used for the longest time goes |
+| ``HYBRIDC_WINOGRAD`` | 1 | native convolutions with 3x3 kernels may multiply less and round more; 0: they do not |
 | ``HYBRIDC_CPU`` | host | native code for any processor of a level: ``generic``, ``x86-64-v2``, ``-v3`` or ``-v4`` |
 | ``HYBRIDC_MACHINE`` | measured | what threads share follows from costs measured once, or ``nominal`` ones |
 | ``HYBRIDC_GPU`` | auto | GPU arrays are of ``torch``, ``cupy`` or ``cuda``, whichever is there; or ``interpreter`` |
@@ -66,6 +67,7 @@ class Options:
     pool_bytes: int = 1 << 30
     cache: str = ""
     cache_bytes: int = 1 << 30
+    winograd: bool = True
     cpu: str = "host"
     machine: str = "measured"
     gpu: str = "auto"
@@ -115,15 +117,15 @@ class _EnvironmentReader:
 
         return self.parsed(name, default, parse, words)
 
-    def flag(self, name: str) -> bool:
-        """A switch, which is off if nothing is said."""
+    def flag(self, name: str, default: bool = False) -> bool:
+        """A switch, which is off if nothing is said, or on."""
 
         def parse(found: str) -> bool:
             if found.lower() not in _SWITCH:
                 raise ValueError(found)
             return _SWITCH[found.lower()]
 
-        return self.parsed(name, False, parse, "0 (the default) or 1")
+        return self.parsed(name, default, parse, "0 or 1 (the default)" if default else "0 (the default) or 1")
 
     def count(self, name: str, default: int) -> int:
         """A positive integer."""
@@ -217,6 +219,7 @@ def read(env: Mapping[str, str]) -> Options:
         pool_bytes=reader.bytes("HYBRIDC_POOL_BYTES", 1 << 30),
         cache=_cache(reader),
         cache_bytes=reader.bytes("HYBRIDC_CACHE_BYTES", 1 << 30),
+        winograd=reader.flag("HYBRIDC_WINOGRAD", default=True),
         cpu=reader.choice("HYBRIDC_CPU", _cpus()),
         machine=reader.choice("HYBRIDC_MACHINE", ("measured", "nominal")),
         gpu=reader.choice("HYBRIDC_GPU", ("auto", "torch", "cupy", "cuda", "interpreter")),

@@ -40,6 +40,7 @@ from hybridc.transforms.structured.fuse_attention import FuseAttention
 from hybridc.transforms.structured.fuse_kernels import FuseKernels
 from hybridc.transforms.structured.hybrid_to_linalg import HybridToLinalg
 from hybridc.transforms.structured.widen_contractions import WidenContractions
+from hybridc.transforms.structured.winograd import Winograd
 
 if TYPE_CHECKING:
     from hybridc.ir.spec import Verifier
@@ -79,14 +80,18 @@ def structured(target: str = "") -> tuple[ModulePass, ...]:
 LOOPS: tuple[ModulePass, ...] = (FoldViews(), CommonSubexpressionElimination(), DeadCodeElimination())
 
 
-def fusion(attention: FuseAttention) -> tuple[ModulePass, ...]:
-    """Fusion: from linalg on tensors to kernels, the same for every target but for what a backward is given."""
-    return (*LOOPS, attention, FuseKernels())
+def fusion(attention: FuseAttention, *rewrites: ModulePass) -> tuple[ModulePass, ...]:
+    """Fusion: from linalg on tensors to kernels, the same for every target but for what a backward is given.
+
+    A target's ``rewrites`` of operations come first.
+    """
+    return (*LOOPS, *rewrites, attention, FuseKernels())
 
 
 # A processor holds rows of any length in its caches. It reads weights that were saved faster than it computes them
 # again: bare attention trains 6 to 16 % faster by that, so it is done unless they take a gigabyte.
-KERNELS: tuple[ModulePass, ...] = fusion(FuseAttention(row=2**40, saved=2**30))
+_ATTENTION = FuseAttention(row=2**40, saved=2**30)
+KERNELS: tuple[ModulePass, ...] = fusion(_ATTENTION)
 
 # numpy target: from the graph to kernels.
 NUMPY_KERNELS: tuple[ModulePass, ...] = (*structured("numpy"), *KERNELS)
@@ -107,10 +112,12 @@ def numpy() -> tuple[ModulePass, ...]:
 
 def llvm_kernels() -> tuple[ModulePass, ...]:
     """llvm target: from the graph to kernels."""
+    from hybridc.lower.llvm.gemm.gemm_region import registers
     from hybridc.lower.llvm.gemm.prepack_operands import PrepackOperands
 
-    kernels = (*KERNELS, SplitContractions())
-    return (*structured("llvm"), WidenContractions(), *kernels, MergeContractions(), PrepackOperands())
+    kernels = fusion(_ATTENTION, Winograd(registers() if OPTIONS.winograd else None))
+    contractions = (SplitContractions(), MergeContractions(), PrepackOperands())
+    return (*structured("llvm"), WidenContractions(), *kernels, *contractions)
 
 
 def llvm_plan(kernel_cache: KernelCache | None = None) -> tuple[ModulePass, ...]:
@@ -167,6 +174,7 @@ def alone() -> tuple[type[ModulePass], ...]:
         TileKernels,
         VerifyPlan,
         WidenContractions,
+        Winograd,
     )
 
 

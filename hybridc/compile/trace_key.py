@@ -38,7 +38,7 @@ def key_of(traced: Traced) -> str:
     target = target_of(traced.trace)
     made_for: tuple[Any, ...] = (OPTIONS.tf32, compiler_version())
     if target != "triton":
-        made_for = (OPTIONS.num_threads, codegen.target_key(), machine().key())
+        made_for = (OPTIONS.num_threads, OPTIONS.winograd, codegen.target_key(), machine().key())
     if traced.written.changed:
         raise NotWritable("an operator of hybridc's own that was changed")
     parts = (
@@ -86,6 +86,7 @@ def without_sizes(traced: Traced) -> tuple[tuple[Any, ...], tuple[int, ...]]:
         traced.heads,
         traced.donated,
         OPTIONS.target,
+        OPTIONS.winograd,
         machine(),
     ), numbers
 

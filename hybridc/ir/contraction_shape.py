@@ -109,11 +109,11 @@ def loops_of(
     loops = [Loop(n, *[p.get(axis) for p in places]) for axis, n in sizes.items() if n != 1]
     kept = sorted((loop for loop in loops if loop.c is not None), key=lambda x: -abs(x.c or 0))
     summed = sorted((loop for loop in loops if loop.c is None), key=lambda x: -abs(x.a or 0))
-    return tuple(_merged(kept)), tuple(_merged(summed))
+    return tuple(coalesced(kept)), tuple(coalesced(summed))
 
 
-def _merged(loops: Sequence[Loop]) -> list[Loop]:
-    """Coalesce neighbouring loops."""
+def coalesced(loops: Sequence[Loop]) -> list[Loop]:
+    """Loops with neighbours coalesced, where they can be."""
     found: list[Loop] = []
     for loop in reversed(loops):
         outer = next((i for i, other in enumerate(found) if loop.before(other)), None)

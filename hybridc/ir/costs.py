@@ -36,6 +36,9 @@ MANY = 16
 # Rows with which a matmul hides that its other operand is packed, as long as multiplying ten: 4 % of its time; and
 # those for which it pays at all: 16 %.
 HIDE_PACKING, WORTH_PACKING = 256, 64
+# Rows with which a matmul hides that its other operand, packed before, comes from a far cache: to read an element takes
+# as long as four products.
+WORTH_READING = 16
 # Parts that are enough for most processors' threads. How many a result is made of must not depend on the threads.
 PARTS = 8
 # Bytes of the third cache that a core has for itself, if four share it.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 from xdsl.dialects import arith, func
@@ -28,9 +28,11 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.rewriter import Rewriter
 
-from hybridc.ir.kernel import Axes, Kernel, KernelOp, LoopNest, number_of
+from hybridc.ground.sizes import Place
+from hybridc.ir.costs import PARTS, WORTH_READING
+from hybridc.ir.kernel import Axes, Kernel, KernelOp, LoopNest
 from hybridc.ir.loop_nest_plan import loop_axes
-from hybridc.ir.structured import Shape, dtype_of, note_dtypes, shape_of
+from hybridc.ir.structured import Shape, dtype_of, is_scaffold, note_dtypes, shape_of
 from hybridc.ir.structured_builder import Builder, Element, ScalarBuilder, Tensor
 
 _INDEX = np.dtype(np.int64)
@@ -63,7 +65,9 @@ class _AxisNames:
         for nest in kernel.nests:
             for read in (r for s in nest.ops for r in s.reads if r.value in made):
                 maker, axes = made[read.value]
-                for own, other in zip(read.axes, axes, strict=True):
+                for own, other in zip(read.places, axes, strict=True):
+                    if not isinstance(own, int):
+                        continue
                     one, two = self.of(nest, own), self.of(maker, other)
                     self.same |= {} if one == two else {one: two}
 
@@ -78,13 +82,16 @@ class _AxisNames:
 def _is_parallel(kernel: Kernel, nest: LoopNest, axis: int) -> bool:
     """Whether an axis carries no dependence in a loop nest, and indexes the same dimension of a value in all reads."""
     outside = {*kernel.results, *(r.value for n in kernel.nests if n is not nest for s in n.ops for r in s.reads)}
-    if any(axis in s.reduced or s.indirect or (s.result in outside and axis not in s.axes) for s in nest.ops):
+    if any(axis in s.reduced or (s.result in outside and axis not in s.axes) for s in nest.ops):
         return False
-    reads = [r for s in nest.ops for r in s.reads]
-    dims: dict[SSAValue, set[int | None]] = {}
-    for read in reads:
-        dims.setdefault(read.value, set()).update(followed(read.axes, (axis,)))
-    return all(len(d) == 1 for d in dims.values()) and not any(r.index and axis in r.axes for r in reads)
+    if any(v not in {r.value for r in s.reads} for s in nest.ops for v in s.indirect):
+        return False
+    steps: dict[SSAValue, set[Any]] = {}
+    for read in (r for s in nest.ops for r in s.reads):
+        if sum(axis in each for each in map(_terms, read.places)) > 1:
+            return False
+        steps.setdefault(read.value, set()).update(followed(read.places, (axis,)))
+    return all(len(each) == 1 for each in steps.values())
 
 
 def _follow(nest: LoopNest, axis: int) -> bool:
@@ -92,9 +99,23 @@ def _follow(nest: LoopNest, axis: int) -> bool:
     return nest.contraction is None or all(axis in r.axes for r in nest.contraction.reads)
 
 
-def followed(axes: Axes, grid: Axes) -> tuple[int | None, ...]:
-    """For each axis of the grid the dimension of a value that follows it; ``axes`` are those of its dimensions."""
-    return tuple([axes.index(a) if a in axes else None for a in grid])
+@dataclass(frozen=True)
+class Step:
+    """The dimension of a value that follows an axis of the grid: by so many elements for each point."""
+
+    dim: int
+    factor: int = 1
+
+
+def followed(places: Sequence[Place], grid: Axes) -> tuple[Step | None, ...]:
+    """For each axis of the grid the dimension of a value that follows it; ``places`` are the indices along these."""
+    terms = [*enumerate(map(_terms, places))]
+    return tuple([next((Step(dim, each[a]) for dim, each in terms if a in each), None) for a in grid])
+
+
+def _terms(place: Place) -> dict[int, int]:
+    """The axes in an index, and their factors."""
+    return {place: 1} if isinstance(place, int) else dict(place.terms)
 
 
 # --- tiles ------------------------------------------------------------------------------------------------------------
@@ -125,6 +146,11 @@ def tile_of(kernel: Kernel, most: int, fewest: int, tiles: int = 1, batch: int =
         if tile[i] < sizes[i]:
             break
     return tuple(tile)
+
+
+def is_worth_tiling(kernel: Kernel) -> bool:
+    """Whether there are enough tiles for threads to share, where a tile packs no operand."""
+    return kernel.grid_size >= PARTS * WORTH_READING
 
 
 def _divisors(number: int) -> list[int]:
@@ -161,14 +187,19 @@ class GridIndex:
 class TileKernel:
     """One tile of a loop nest, as a kernel of its own.
 
-    Its ``arguments`` and ``results`` are those values of the whole kernel; ``dims`` say, for each of them, which
+    Its ``arguments`` and ``results`` are those values of the whole kernel; ``steps`` say, for each of them, which
     dimension follows each axis of the grid, if one does.
     """
 
     function: func.FuncOp
     arguments: tuple[SSAValue | GridIndex, ...]
     results: tuple[SSAValue, ...]
-    dims: tuple[tuple[int | None, ...], ...]
+    steps: tuple[tuple[Step | None, ...], ...]
+
+    @property
+    def dims(self) -> tuple[tuple[int | None, ...], ...]:
+        """The dimensions alone."""
+        return tuple([tuple([None if s is None else s.dim for s in each]) for each in self.steps])
 
 
 def tile_kernels(kernel: Kernel, nests: Sequence[LoopNest], tile: Shape) -> list[TileKernel]:
@@ -204,6 +235,8 @@ class _TileCopy:
         self.domain = list(self.nest.domain)
         for axis, size in zip(self.grid, tile, strict=True):
             self.domain[axis] = size
+        rank = len(self.domain)
+        self.summed = {a: n for s in self.nest.ops if s.reduced for a, n in s.extents.items() if a >= rank}
         self.block = Block()
         self.values: dict[SSAValue | GridIndex, SSAValue] = {}
 
@@ -211,11 +244,11 @@ class _TileCopy:
         """The kernel."""
         kernel_ops = self.nest.ops
         own = {s.result for s in kernel_ops}
-        reads: dict[SSAValue | GridIndex, Axes] = {
-            r.value: r.axes for s in kernel_ops for r in s.reads if r.value not in own and number_of(r.value) is None
-        }
-        for value, axes in reads.items():
-            self.values[value] = self.block.insert_arg(self._type(cast(SSAValue, value), axes), len(self.block.args))
+        given = [r for s in kernel_ops for r in s.reads if r.value not in own and not _is_scaffold(r.value)]
+        reads: dict[SSAValue | GridIndex, tuple[Place, ...]] = {r.value: r.places for r in given}
+        for value, places in reads.items():
+            kind = self._type(cast(SSAValue, value), places)
+            self.values[value] = self.block.insert_arg(kind, len(self.block.args))
         for kernel_op in kernel_ops:
             self._kernel_op(kernel_op)
         reads |= {v: (self.grid[v.axis],) for v in self.values if isinstance(v, GridIndex)}
@@ -229,13 +262,13 @@ class _TileCopy:
         function.attributes["hybrid.domains"] = ArrayAttr([DenseArrayBase.from_list(i64, self.domain)])
         dtypes = [_INDEX if isinstance(v, GridIndex) else dtype_of(v) for v in reads]
         note_dtypes(function, [*dtypes, *map(dtype_of, left)])
-        dims = tuple(followed(axes, self.grid) for axes in (*reads.values(), *left.values()))
-        return TileKernel(function, tuple(reads), tuple(left), dims)
+        steps = tuple(followed(places, self.grid) for places in (*reads.values(), *left.values()))
+        return TileKernel(function, tuple(reads), tuple(left), steps)
 
     def _kernel_op(self, kernel_op: KernelOp) -> None:
         for read in kernel_op.reads:
             if read.value not in self.values:
-                self._scaffold(read.value, self._type(read.value, read.axes))
+                self._scaffold(read.value, self._type(read.value, read.places))
         begins = self._type(kernel_op.result, kernel_op.axes)
         operands = [self.values[r.value] for r in kernel_op.reads]
         copy = _copy(kernel_op.op, [*operands, self._scaffold(kernel_op.op.operands[-1], begins)], begins)
@@ -272,10 +305,11 @@ class _TileCopy:
         self.values[value] = copy.results[0]
         return copy.results[0]
 
-    def _type(self, value: SSAValue, axes: Axes) -> TensorType[Attribute]:
+    def _type(self, value: SSAValue, places: Sequence[Place]) -> TensorType[Attribute]:
         """The type of a value's part for the tile."""
-        rank = len(self.domain)
-        shape = [self.domain[a] if a < rank else n for a, n in zip(axes, shape_of(value), strict=True)]
+        sizes = {**self.summed, **dict(enumerate(self.domain))}
+        given = zip(places, shape_of(value), strict=True)
+        shape = [sizes.get(p, n) if isinstance(p, int) else p.ends(sizes)[1] + 1 for p, n in given]
         return TensorType(cast("TensorType[Attribute]", value.type).get_element_type(), shape)
 
 
@@ -290,3 +324,7 @@ def _copy(op: Operation, operands: Sequence[SSAValue], kind: Attribute) -> Opera
     )
     copy.location = op.location
     return copy
+
+
+def _is_scaffold(value: SSAValue) -> bool:
+    return isinstance(value.owner, Operation) and is_scaffold(value.owner)

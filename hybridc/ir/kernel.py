@@ -31,7 +31,7 @@ from hybridc.dtypes import STORED, is_float
 from hybridc.errors import UnsupportedError
 from hybridc.ground.cached import cached_property
 from hybridc.ground.location import Location
-from hybridc.ground.sizes import AffineIndex
+from hybridc.ground.sizes import AffineIndex, Place
 from hybridc.ir.structured import (
     Shape,
     affine_operands,
@@ -57,6 +57,11 @@ class Read:
     value: SSAValue
     axes: Axes
     index: tuple[AffineIndex, ...] = ()
+
+    @property
+    def places(self) -> tuple[Place, ...]:
+        """The index along each dimension of the value."""
+        return self.index or self.axes
 
     def along(self, strides: Sequence[int]) -> dict[int, int]:
         """The stride along each axis, given those of the value's dimensions."""

@@ -345,7 +345,7 @@ def _loops(check: _Check, kernel: func.FuncOp, op: linalg.GenericOp | linalg.Mat
     axes, domain = _numbers(op.attributes.get("hybrid.axes")), domains[number]
     maps = places_of(op)
     sizes = loop_sizes(op, maps)
-    contracts = len(op.inputs) == 2 and len(sizes) > len(maps[-1])
+    contracts = len(op.inputs) > 1 and len(sizes) > len(maps[-1])
     if len(axes) != len(sizes):
         check.fail(op, f"it has {len(sizes)} loops, but hybrid.axes is {axes}")
     for loop, axis in enumerate(axes):

@@ -18,9 +18,10 @@ from xdsl.ir import SSAValue
 from hybridc.dialects.mlir.hybrid_rt import aligned
 from hybridc.ground.machine import NOMINAL
 from hybridc.ground.sizes import row_major
-from hybridc.ir.costs import PARTS, WORTH_PACKING, sharing
-from hybridc.ir.grid_kernel import GridIndex, TileKernel, contractions_apart, index_kernel, tile_of
+from hybridc.ir.costs import PARTS, WORTH_PACKING, WORTH_READING, sharing
+from hybridc.ir.grid_kernel import GridIndex, Step, TileKernel, contractions_apart, index_kernel, tile_of
 from hybridc.ir.kernel import Kernel, LoopNest, analyse
+from hybridc.ir.linear_map import matrix_of
 from hybridc.ir.planned import Position
 from hybridc.ir.structured import Shape, dtype_of, shape_of
 from hybridc.lower.llvm.loops.parallel_regions import GridRegion, ParallelRegion, ParallelRegions, Strides, TileRegion
@@ -48,12 +49,19 @@ class TileKernelCache(Protocol):
 
 def grid_regions(kernel: Kernel, strides: Mapping[int, Strides], kernel_cache: TileKernelCache) -> ParallelRegions:
     """The parallel region of a kernel with a grid; ``strides`` of those that may not be contiguous."""
-    tile, nests = tile_of(kernel, CACHED, FEWEST, PARTS), contractions_apart(kernel.nests)
+    most, fewest = (NOMINAL.second, WORTH_READING) if _packs_nothing(kernel) else (CACHED, FEWEST)
+    tile, nests = tile_of(kernel, most, fewest, PARTS), contractions_apart(kernel.nests)
     tiles, own = kernel_cache.tiles(kernel, nests, tile)
     writer = _GridWriter(kernel, strides, own, tile, nests)
     for nest in tiles:
         writer.add(nest)
     return ParallelRegions([*writer.before, writer.region()] if math.prod(writer.sizes) else [], writer.locals)
+
+
+def _packs_nothing(kernel: Kernel) -> bool:
+    """Whether contractions with constant matrices are around the others, whose operands are panels then."""
+    reads = [r for nest in kernel.nests if nest.contraction is not None for r in nest.contraction.reads]
+    return any(matrix_of(r.value) is not None for r in reads)
 
 
 class _GridWriter:
@@ -91,15 +99,15 @@ class _GridWriter:
         strides = {i: self.strides[v] for i, v in enumerate(values) if v in self.strides}
         over = self._over(nest, kernel, strides)
         made = self.kernel_cache.of(kernel, strides, [*over.items()])
-        places = [self._place(v, dims) for v, dims in zip(nest.arguments, nest.dims, strict=False)]
-        for i, (value, dims) in enumerate(zip(nest.results, nest.dims[len(nest.arguments) :], strict=True)):
+        places = [self._place(v, steps) for v, steps in zip(nest.arguments, nest.steps, strict=False)]
+        for i, (value, steps) in enumerate(zip(nest.results, nest.steps[len(nest.arguments) :], strict=True)):
             source = next((a for a, r in over.items() if r == i), None)
             if source is not None:
                 self.inner[value] = self.inner[nest.arguments[source]]
             elif value not in self.numbers:
                 size = math.prod(shape_of(kernel.results[i])) * dtype_of(value).itemsize
                 self.inner[value], self.end = self.end, self.end + aligned(size)
-            places.append(self._place(value, dims))
+            places.append(self._place(value, steps))
         for size in made.locals:
             places.append(Position(0, self.end))
             self.end += aligned(size)
@@ -126,12 +134,13 @@ class _GridWriter:
         self.before += [replace(region, buffers=(number,)) for region in made]
         self.locals.append(8 * index.size)
 
-    def _place(self, value: SSAValue | GridIndex, dims: Sequence[int | None]) -> Position:
+    def _place(self, value: SSAValue | GridIndex, steps: Sequence[Step | None]) -> Position:
         if value in self.inner:
             return Position(0, self.inner[value])
         size = 8 if isinstance(value, GridIndex) else dtype_of(value).itemsize
-        steps = [0 if d is None else self.strides[value][d] * n * size for d, n in zip(dims, self.tile, strict=True)]
-        key = (self.numbers[value], tuple(steps))
+        given = zip(steps, self.tile, strict=True)
+        apart = tuple(0 if s is None else self.strides[value][s.dim] * s.factor * n * size for s, n in given)
+        key = (self.numbers[value], apart)
         return Position(1 + self.buffers.setdefault(key, len(self.buffers)))
 
     def region(self) -> GridRegion:

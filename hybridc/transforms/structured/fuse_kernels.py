@@ -342,7 +342,7 @@ def kernel_of(
         for op in nest.ops:
             begins = _begin(op.operands[-1], values, block)
             op.detach()
-            read = [values.get(v, v) if number_of(v) is None else _begin(v, values, block) for v in op.operands[:-1]]
+            read = [_begin(v, values, block) if _is_constant(v) else values.get(v, v) for v in op.operands[:-1]]
             op.operands = [*read, begins]
             _own_values(op.regions[0].block, values)
             op.attributes["hybrid.axes"] = DenseArrayBase.from_list(i64, nest.axes[op])
@@ -358,6 +358,10 @@ def kernel_of(
     note_dtypes(kernel, dtypes)
     kernel.location = fused_location(ops)
     return kernel
+
+
+def _is_constant(value: SSAValue) -> bool:
+    return number_of(value) is not None or isinstance(value.owner, arith.ConstantOp)
 
 
 def _begin(value: SSAValue, values: dict[SSAValue, SSAValue], block: Block) -> SSAValue:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -47,10 +47,12 @@ class OutlinedKernel:
         results: Sequence[SSAValue],
         replaced: Sequence[SSAValue],
         inside: set[Operation],
+        own: Collection[SSAValue] = (),
     ) -> OutlinedKernel | None:
         """A kernel of loop nests, each over the axes of what an operation makes, with these results.
 
-        None if a nest has more axes, or what it reads needs what the operations ``inside`` make.
+        It has its ``own`` copies of these constants. None if a nest has more axes, or what it reads needs what the
+        operations ``inside`` make.
         """
         for ops, _ in reversed(nests):
             for op in reversed(list(ops)):
@@ -63,7 +65,7 @@ class OutlinedKernel:
             return None
         copies = {op for ops, _ in nests for op in ops}
         read = (v for ops, _ in nests for op in ops for v in (*op.operands[:-1], *indirect_operands(op)))
-        given = [v for v in dict.fromkeys(read) if v.owner not in copies and number_of(v) is None]
+        given = [v for v in dict.fromkeys(read) if v.owner not in copies and number_of(v) is None and v not in own]
         if depends_on(given, inside):
             return None
         location = fused_location([op for ops, _ in nests for op in ops])
@@ -71,7 +73,8 @@ class OutlinedKernel:
         function.sym_name = StringAttr(name)
         function.location = location
         made = cls(analyse(function), given, replaced)
-        made.note("hybrid.grid", grid_axes(made.analysis))
+        if len(nests) > 1:
+            made.note("hybrid.grid", grid_axes(made.analysis))
         return made
 
 

@@ -15,12 +15,14 @@ from hybridc.ground.sizes import row_major
 from hybridc.ir.contraction_shape import BATCH, ROW, ContractionLoops, Matrices, Strides, contraction_of, matrices_of
 from hybridc.ir.costs import OF_CORE, SAME_SET, grain_of, matmul_time
 from hybridc.ir.kernel import Axes, Kernel, Read
+from hybridc.ir.linear_map import linear_map_of
 from hybridc.ir.structured import Shape, dtype_of, shape_of
 from hybridc.lower.llvm.codegen.native_function import NativeFunction
 from hybridc.lower.llvm.gemm import native_blas
 from hybridc.lower.llvm.gemm.gemm_blas import blas_region
 from hybridc.lower.llvm.gemm.gemm_region import registers
 from hybridc.lower.llvm.gemm.tiles_to_matmul import matmul_module, scratch_bytes
+from hybridc.lower.llvm.loops.linear_map_region import linear_map_region
 from hybridc.lower.llvm.loops.parallel_regions import ParallelRegion, Printer, print_loops, program_key
 from hybridc.transforms.kernels.schedule_contractions import schedule_loops
 from hybridc.transforms.kernels.schedule_register_tiles import (
@@ -196,6 +198,10 @@ def regions_of_matmul(
     The first possible one of ``algorithms`` is taken; by default the one that is expected to be fastest. ``printer``
     makes the native function of a tile program of plain loops.
     """
+    mapped = linear_map_of(kernel)
+    if mapped is not None:
+        given = [row_major(shape_of(v)) for v in (*kernel.arguments, *kernel.results)] if strides is None else strides
+        return [linear_map_region(mapped, given)]
     contraction = contraction_of(kernel, strides)
     if contraction.outputs == 0:
         return []
@@ -291,7 +297,7 @@ def _preferred(given: Matrices, dtype: DType) -> Sequence[str]:
         tile = RegisterTile(dtype, vectors).fitting(given.n)
         if is_prepacked(given, tile.width) and (given.over or any(x.kind == ROW for x in given.around)):
             return ("rows",)
-    if given.over:
+    if given.over or (vectors is not None and _is_panel(given, RegisterTile(dtype, vectors))):
         return ("in place", "blas")
     if not FEW_TERMS <= given.k <= MOST_TERMS or vectors is None:
         return ("blas", "tiles")
@@ -310,6 +316,11 @@ def _preferred(given: Matrices, dtype: DType) -> Sequence[str]:
     if turned:
         return ("turned", "tiles", "blas")
     return ("tiles", "blas") if tiles else ("blas", "tiles")
+
+
+def _is_panel(given: Matrices, tile: RegisterTile) -> bool:
+    """Whether the right matrix is what would be packed: the columns of a tile, term after term."""
+    return given.n == tile.fitting(given.n).width and given.b == (given.n, 1)
 
 
 def _effort_of_tiles(given: Matrices, tile: RegisterTile) -> int:

@@ -199,8 +199,7 @@ class Vectors:
     def __init__(self, b: LoopBuilder, element: AnyFloat, lanes: int) -> None:
         self.b, self.lanes, self.element = b, lanes, element
         self.kind = _kind(element, lanes)
-        zeros = DenseIntOrFPElementsAttr.from_list(self.kind, [0.0] * lanes)
-        self.zero = b.constant(zeros, self.kind)
+        self.zero = self.number(0.0)
 
     def load(self, array: SSAValue, at: Index) -> SSAValue:
         """Load contiguous elements."""
@@ -217,6 +216,22 @@ class Vectors:
     def fma(self, x: SSAValue, y: SSAValue, z: SSAValue) -> SSAValue:
         """x * y + z"""
         return self.b.pure(vector.FMAOp, [x, y, z], self.kind)
+
+    def plus(self, x: SSAValue, y: SSAValue) -> SSAValue:
+        """x + y"""
+        return self.b.pure(arith.AddfOp, [x, y], self.kind)
+
+    def minus(self, x: SSAValue, y: SSAValue) -> SSAValue:
+        """x - y"""
+        return self.b.pure(arith.SubfOp, [x, y], self.kind)
+
+    def product(self, x: SSAValue, y: SSAValue) -> SSAValue:
+        """x * y"""
+        return self.b.pure(arith.MulfOp, [x, y], self.kind)
+
+    def number(self, value: float) -> SSAValue:
+        """A number in all lanes."""
+        return self.b.constant(DenseIntOrFPElementsAttr.from_list(self.kind, [value] * self.lanes), self.kind)
 
     def shuffle(self, x: SSAValue, y: SSAValue, lanes: Sequence[int]) -> SSAValue:
         """Elements of two vectors by index; those of the second are counted after the first's."""

@@ -1,0 +1,474 @@
+"""Convolve with kernels of three elements by Winograd's algorithm (Lavin and Gray 2015, arXiv 1509.09308).
+
+Along an axis, F(m, 3) makes m results of m + 2 elements with m + 2 multiplications instead of 3 m:
+
+    y = A^T ((G w) * (B^T x))
+
+and along two axes with (m + 2)^2 instead of 9 m^2: 2.25 times fewer with m = 2, 4 times fewer with m = 4. Transforms
+are linear maps (:mod:`hybridc.ir.linear_map`), each a kernel; between them is a contraction over the channels, for each
+of the (m + 2)^2 points. A contraction is rewritten where the cost model expects less time.
+
+Rounding errors are some units in the last place of the largest result: twice as many as without with m = 2, and about
+ten times with m = 4. Where an element is NaN or infinite, all results of tiles that read it may be NaN.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+from xdsl.context import Context
+from xdsl.dialects import arith, func
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, ModuleOp, StringAttr
+from xdsl.dialects.linalg import ops as linalg
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from hybridc.ground.machine import NOMINAL
+from hybridc.ground.sizes import AffineIndex, Place
+from hybridc.ir.grid_kernel import is_worth_tiling
+from hybridc.ir.kernel import number_of
+from hybridc.ir.structured import affine_operands, dtype_of, loop_sizes, places_of, shape_of
+from hybridc.ir.structured_builder import Builder, Shape, Tensor, first, structured_type
+from hybridc.ir.values import functions
+from hybridc.transforms.kernels.schedule_register_tiles import Registers, RegisterTile
+from hybridc.transforms.structured.axis_labels import AxisLabels
+from hybridc.transforms.structured.fuse_kernels import KernelOutliner
+from hybridc.transforms.structured.outlined_kernel import OutlinedKernel
+
+Matrix = np.ndarray[Any, Any]
+# Elements of a kernel along an axis, and the most axes that are transformed.
+TAPS, MOST_AXES = 3, 2
+
+
+@dataclass(frozen=True, eq=False)
+class Transforms:
+    """F(m, 3): the matrices of data, weights and results, for ``results`` elements at a time."""
+
+    results: int
+    data: Matrix
+    weights: Matrix
+    back: Matrix
+
+    @property
+    def points(self) -> int:
+        """Multiplications along an axis."""
+        return self.results + TAPS - 1
+
+
+def transforms(points: Sequence[float]) -> Transforms:
+    """The transforms by products of polynomials at these points and at infinity (Toom and Cook)."""
+    count = len(points) + 1
+    results = count - TAPS + 1
+    data, weights, back = np.zeros((count, count)), np.zeros((count, TAPS)), np.zeros((results, count))
+    for row, point in enumerate(points):
+        # Pairs first: so the factors of opposite points are equal to the bit, but for their signs.
+        others = sorted((p for i, p in enumerate(points) if i != row), key=lambda p: -p == point or -p not in points)
+        data[row, : count - 1] = np.poly(others)[::-1]
+        weights[row] = point ** np.arange(TAPS) / math.prod(point - p for p in others)
+        back[:, row] = point ** np.arange(results)
+    data[-1] = np.poly(points)[::-1]
+    weights[-1, -1] = back[-1, -1] = 1
+    return Transforms(results, data, weights, back)
+
+
+# Factors near 1 round least: of four points beside 0, those of 1 and 2 lose four times as much.
+F2, F4 = transforms((0, 1, -1)), transforms((0, math.sqrt(0.5), -math.sqrt(0.5), math.sqrt(2), -math.sqrt(2)))
+CHOICES = (F2, F4)
+
+
+@dataclass(frozen=True)
+class Winograd(ModulePass):
+    """See the module's docstring; ``registers`` are those of the processor's vectors."""
+
+    name = "winograd"
+
+    registers: Registers | None = None
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        if self.registers is None:
+            return
+        outliner = KernelOutliner(op)
+        for function in functions(op):
+            if function.sym_visibility is not None or not function.body.blocks:
+                continue
+            for each in list(function.body.block.ops):
+                found = _convolution(each) if isinstance(each, linalg.GenericOp) else None
+                chosen = None if found is None else found.chosen(self.registers)
+                if found is not None and chosen is not None:
+                    _Rewriter(found, chosen, RegisterTile(found.dtype, self.registers), outliner, function).run()
+
+
+# --- what can be rewritten --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """An axis of data, which is read at the sum of a loop of the result and one over a kernel's three elements.
+
+    ``dim`` and ``place`` are the dimensions of data and result. The weight's elements may be ``backwards``.
+    """
+
+    dim: int
+    place: int
+    tap: int
+    backwards: bool
+
+
+@dataclass(frozen=True)
+class _Convolution:
+    """A contraction of an affine read of ``data`` with a ``weight``.
+
+    ``pairs`` are the axes that can be transformed, ``channel`` and ``column`` the dimensions of the weight whose loops
+    are summed and the result's last.
+    """
+
+    op: linalg.GenericOp
+    data: int
+    index: tuple[AffineIndex, ...]
+    weight: int
+    taken: tuple[AffineIndex, ...]
+    result: tuple[int, ...]
+    sizes: Shape
+    pairs: tuple[_Pair, ...]
+    channel: int
+    column: int
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The dtype of all arrays."""
+        return dtype_of(self.op.results[0])
+
+    def chosen(self, registers: Registers) -> Transforms | None:
+        """The fastest transforms, or None where multiplying as it is takes no longer."""
+        tile = RegisterTile(self.dtype, registers)
+        columns, channels = (shape_of(self.op.operands[self.weight])[d] for d in (self.column, self.channel))
+        if columns % tile.fitting(columns).width or channels % tile.lanes:
+            return None
+        times = {each: self._time(each) for each in CHOICES}
+        best = min(times, key=times.__getitem__)
+        costs = NOMINAL.costs
+        return best if times[best] < 2 * math.prod(self.sizes) * costs.flop else None
+
+    def _time(self, given: Transforms) -> float:
+        """Nanoseconds with these transforms, in vector registers."""
+        costs, itemsize = NOMINAL.costs, self.dtype.itemsize
+        columns, channels = (shape_of(self.op.operands[self.weight])[d] for d in (self.column, self.channel))
+        tiles, others = 1, 1
+        places = {pair.place for pair in self.pairs}
+        for place, loop in enumerate(self.result[:-1]):
+            tiles *= -(-self.sizes[loop] // given.results) if place in places else self.sizes[loop]
+        taps = {loop for pair in self.pairs for loop, _ in self.taken[pair.tap].terms}
+        others = math.prod(n for loop, n in enumerate(self.sizes) if loop not in {*self.result, *taps}) // channels
+        points = given.points ** len(self.pairs)
+        products = 2 * points * tiles * columns * channels * others * costs.flop
+        # Each array between the kernels is written and read; the weight's comes from far away.
+        between = 2 * points * tiles * (columns + channels) * itemsize * costs.byte
+        weights = points * columns * channels * others * itemsize * costs.far_byte
+        return products + between + weights
+
+
+def _convolution(op: linalg.GenericOp) -> _Convolution | None:
+    """A contraction of floats that can be rewritten."""
+    affine, places = affine_operands(op), places_of(op)
+    if len(op.inputs) != 2 or not affine or not _multiplies(op) or number_of(op.operands[-1]) != 0:
+        return None
+    index = [affine.get(i) or tuple(AffineIndex(((a, 1),)) for a in places[i]) for i in range(2)]
+    result, sizes = places[-1], loop_sizes(op, places)
+    summed = {*range(len(sizes))} - {*result}
+    data = next((i for i in range(2) if any(len(each.terms) == 2 for each in index[i])), None)
+    if data is None or len(result) < 2:
+        return None
+    read, taken = index[data], index[1 - data]
+    if any(len(each.terms) != 1 for each in taken):
+        return None
+    place = {loop: i for i, loop in enumerate(result)}
+    by_loop = {each.terms[0][0]: dim for dim, each in enumerate(taken)}
+    pairs: list[_Pair] = []
+    for dim, each in enumerate(read):
+        if len(each.terms) == 1:
+            if each.terms[0][1] != 1 or each.offset:
+                return None
+            continue
+        if len(each.terms) != 2 or each.offset:
+            return None
+        (row, one), (tap, other) = sorted(each.terms, key=lambda term: term[0] in summed)
+        if row not in place or tap not in summed or tap not in by_loop:
+            return None
+        if sizes[tap] == TAPS and (one, other) == (1, 1) and abs(taken[by_loop[tap]].terms[0][1]) == 1:
+            pairs.append(_Pair(dim, place[row], by_loop[tap], taken[by_loop[tap]].terms[0][1] < 0))
+    pairs = pairs[-MOST_AXES:]
+    channel, column = (by_loop.get(loop) for loop in (read[-1].terms[0][0], result[-1]))
+    rows = {loop for each in read for loop, _ in each.terms}
+    free = [d for loop, d in by_loop.items() if loop in place]
+    transformed = {pair.tap for pair in pairs}
+    rest = [each for d, each in enumerate(taken) if d not in transformed]
+    plain = all(each.terms[0][1] == 1 and not each.offset for each in rest)
+    if not pairs or channel is None or column is None or not plain or free != [column] or result[-1] in rows:
+        return None
+    if (
+        len(read[-1].terms) != 1
+        or read[-1].terms[0][0] not in summed
+        or min(_tiles(sizes, result, pairs)) < 2 * F4.results
+    ):
+        return None
+    return _Convolution(op, data, read, 1 - data, taken, result, sizes, tuple(pairs), channel, column)
+
+
+def _tiles(sizes: Shape, result: tuple[int, ...], pairs: list[_Pair]) -> list[int]:
+    return [sizes[result[pair.place]] for pair in pairs]
+
+
+def _multiplies(op: linalg.GenericOp) -> bool:
+    """Whether the body is a multiply-add in single or double precision."""
+    dtypes = {dtype_of(v) for v in (*op.inputs, op.results[0])}
+    steps = [type(step) for step in op.body.block.ops]
+    return steps == [arith.MulfOp, arith.AddfOp, linalg.YieldOp] and dtypes in (
+        {np.dtype(np.float32)},
+        {np.dtype(np.float64)},
+    )
+
+
+# --- the rewrite ------------------------------------------------------------------------------------------------------
+
+
+class _Rewriter:
+    """Rewrites one contraction."""
+
+    def __init__(
+        self,
+        given: _Convolution,
+        transforms: Transforms,
+        tile: RegisterTile,
+        outliner: KernelOutliner,
+        function: func.FuncOp,
+    ) -> None:
+        self.given, self.by, self.outliner, self.function = given, transforms, outliner, function
+        self.block = Block()
+        self.builder = builder = Builder(self.block)
+        builder.location = given.op.location
+        name = given.op.attributes.get("hybrid.operator")
+        self.operator = name.data if isinstance(name, StringAttr) else "convolution"
+        self.matrices: list[SSAValue] = []
+        self.axes = len(given.pairs)
+        self.tiles = {
+            pair.place: -(-given.sizes[given.result[pair.place]] // transforms.results) for pair in given.pairs
+        }
+        weight = given.op.operands[given.weight]
+        self.width = tile.fitting(shape_of(weight)[given.column]).width
+
+    def run(self) -> None:
+        """Replace the operation."""
+        op = self.given.op
+        data, weights = self._data(), self._weights()
+        products = self._products(data, weights)
+        mapped = self._results(products)
+        made = self._in_shape(mapped)
+        ops = list(self.block.ops)
+        for each in ops:
+            each.detach()
+        Rewriter.insert_op(ops, InsertPoint.before(op))
+        value = made.value
+        value.name_hint = op.results[0].name_hint
+        op.results[0].replace_all_uses_with(value)
+        Rewriter.erase_op(op)
+        into, forward, back = (cast(Operation, x.value.owner) for x in (weights, data, mapped))
+        self._outline("weights_of", [into])
+        if not self._outline("winograd", [forward, cast(Operation, products.value.owner), back]):
+            self._outline("data_of", [forward])
+            self._outline("results_of", [back])
+
+    def _tensor(self, value: SSAValue) -> Tensor:
+        return self.builder.tensor(value, shape_of(value), self.given.dtype)
+
+    # --- transforms ----------------------------------------------------------------------------------------
+
+    def _map(
+        self, title: str, x: Tensor, index: tuple[Place, ...], shape: Shape, matrices: list[tuple[Matrix, int]]
+    ) -> Tensor:
+        """A linear map: of ``matrices``, each with the loop of the result that its rows follow.
+
+        Loops after those of the result are summed: those of the matrices' columns, in order.
+        """
+        builder, dtype = self.builder, self.given.dtype
+        builder.operator = f"{self.operator}_{title}"
+        inputs: list[tuple[SSAValue, tuple[Place, ...], Any]] = [(x.value, index, dtype)]
+        for number, (matrix, row) in enumerate(matrices):
+            inputs.append((self._matrix(matrix), (row, len(shape) + number), dtype))
+
+        def body(b: Any, element: Any, *rest: Any) -> Any:
+            *factors, sofar = rest
+            for factor in factors:
+                element = b.mul(element, factor)
+            return b.add(sofar, element)
+
+        out, loops = Tensor(shape, dtype, builder), len(shape) + len(matrices)
+        return builder.generic(inputs, out, body, loops, tuple(range(len(shape))), builder.start(shape, dtype, 0.0))
+
+    def _matrix(self, numbers: Matrix) -> SSAValue:
+        kind = structured_type(numbers.shape, self.given.dtype)
+        dense = DenseIntOrFPElementsAttr.from_list(cast(Any, kind), numbers.reshape(-1).tolist())
+        self.matrices += self.builder.add(arith.ConstantOp, [], [kind], {"value": dense}).results
+        return self.matrices[-1]
+
+    def _outline(self, name: str, ops: Sequence[Operation]) -> bool:
+        """Make a kernel of operations, each a loop nest, which has their matrices inside; whether that is possible."""
+        of: dict[SSAValue, SSAValue] = {}
+        copies: list[Operation] = []
+        for op in ops:
+            copies.append(op.clone(of))
+            copies[-1].location = op.location
+            of[op.results[0]] = copies[-1].results[0]
+        for copy in copies:
+            Rewriter.insert_op(copy, InsertPoint.before(ops[-1]))
+        last, nests = ops[-1].results[0], [([copy], copy) for copy in copies]
+        kernel = OutlinedKernel.of(
+            f"{name}_{self.operator}", AxisLabels(copies), nests, [of[last]], [last], {*ops}, self.matrices
+        )
+        if kernel is None or (len(ops) > 1 and not is_worth_tiling(kernel.analysis)):
+            for copy in reversed(copies):
+                if copy.parent is self.function.body.block:
+                    Rewriter.erase_op(copy)
+            return False
+        kernel.call(self.outliner, self.function)
+        for op in reversed(ops):
+            Rewriter.erase_op(op)
+        return True
+
+    def _data(self) -> Tensor:
+        """The data's transform: (the data's axes, of which pairs are tiles, points…, channels)."""
+        given, by = self.given, self.by
+        x = self._tensor(given.op.operands[given.data])
+        wanted = list(x.shape)
+        for pair in given.pairs:
+            wanted[pair.dim] = self.tiles[pair.place] * by.results + TAPS - 1
+        x = self._filled_up(x, tuple(wanted))
+        pairs = {pair.dim: number for number, pair in enumerate(given.pairs)}
+        rows, channels = x.shape[:-1], x.shape[-1]
+        shape = (
+            *(self.tiles[given.pairs[pairs[dim]].place] if dim in pairs else n for dim, n in enumerate(rows)),
+            *[by.points] * self.axes,
+            channels,
+        )
+        index: list[Place] = [*range(len(rows)), len(shape) - 1]
+        for dim, number in pairs.items():
+            index[dim] = AffineIndex(((dim, by.results), (len(shape) + number, 1)))
+        return self._map("data", x, tuple(index), shape, [(by.data, len(rows) + a) for a in range(self.axes)])
+
+    def _filled_up(self, x: Tensor, wanted: Shape) -> Tensor:
+        """The data with zeros beyond the end, so that all tiles are whole."""
+        self.builder.operator = "pad"
+        for axis, size in enumerate(wanted):
+            if size > x.shape[axis]:
+                shape = (*x.shape[:axis], size - x.shape[axis], *x.shape[axis + 1 :])
+                x = self.builder.concat([x, self.builder.fill(shape, x.dtype, 0.0)], axis)
+        return x
+
+    def _weights(self) -> Tensor:
+        """The weight's transform: (points…, panels, other taps…, channels, a panel's columns)."""
+        given, by, builder = self.given, self.by, self.builder
+        w = self._tensor(given.op.operands[given.weight])
+        builder.operator = f"{self.operator}_weights"
+        rank = len(w.shape)
+        order = [d for d in range(rank) if d != given.column] + [given.column]
+        moved = w
+        if given.column == 0 and order != list(range(rank)):
+            flat = builder.reshape(w, (w.shape[0], math.prod(w.shape[1:])))
+            moved = builder.reshape(builder.transpose(flat, (1, 0)), tuple(w.shape[d] for d in order))
+        elif order != list(range(rank)):
+            moved = builder.transpose(w, order)
+        columns = w.shape[given.column]
+        moved = builder.reshape(moved, (*moved.shape[:-1], columns // self.width, self.width))
+        taps = [pair.tap for pair in given.pairs]
+        others = [d for d in range(rank) if d not in (given.column, given.channel, *taps)]
+        # The loops of the result: points, panels, other taps, channels, columns.
+        shape = (
+            *[by.points] * self.axes,
+            columns // self.width,
+            *(w.shape[d] for d in (*others, given.channel)),
+            self.width,
+        )
+        loop: dict[int, int] = {d: self.axes + 1 + i for i, d in enumerate((*others, given.channel))}
+        loop |= {d: len(shape) + i for i, d in enumerate(taps)}
+        index: tuple[Place, ...] = (*(loop[d] for d in order[:-1]), self.axes, len(shape) - 1)
+        matrices = [by.weights[:, ::-1] if pair.backwards else by.weights for pair in given.pairs]
+        return self._map("weights", moved, index, shape, [(matrix, a) for a, matrix in enumerate(matrices)])
+
+    # --- between them --------------------------------------------------------------------------------------
+
+    def _products(self, data: Tensor, weights: Tensor) -> Tensor:
+        """The contraction over channels: (the result's axes, of which pairs are tiles, points…, panels, columns)."""
+        given, builder = self.given, self.builder
+        builder.operator = self.operator
+        rows = given.result[:-1]
+        points = tuple(range(len(rows), len(rows) + self.axes))
+        loop = {r: i for i, r in enumerate(rows)}
+        panel = len(rows) + self.axes
+        kept = panel + 2
+        shape = (
+            *(self.tiles.get(i, given.sizes[r]) for i, r in enumerate(rows)),
+            *[self.by.points] * self.axes,
+            weights.shape[self.axes],
+            self.width,
+        )
+        taps = {loop for pair in given.pairs for loop, _ in given.taken[pair.tap].terms}
+        summed = [a for a in range(len(given.sizes)) if a not in given.result and a not in taps]
+        loop |= {a: kept + i for i, a in enumerate(summed)}
+        pairs = {pair.dim: pair for pair in given.pairs}
+        read: list[Place] = []
+        for dim, each in enumerate(given.index):
+            if dim in pairs:
+                read.append(loop[rows[pairs[dim].place]])
+            elif len(each.terms) == 1:
+                read.append(loop[each.terms[0][0]])
+            else:
+                read.append(each.renamed(loop.__getitem__))
+        own = [a for d, each in enumerate(given.taken) if d not in (given.channel, given.column) for a, _ in each.terms]
+        others = [a for a in own if a not in taps]
+        (channel,) = (a for a, _ in given.taken[given.channel].terms)
+        inputs: list[tuple[SSAValue, tuple[Place, ...], Any]] = [
+            (data.value, (*read[:-1], *points, read[-1]), given.dtype),
+            (weights.value, (*points, panel, *(loop[a] for a in others), loop[channel], panel + 1), given.dtype),
+        ]
+
+        def body(b: Any, x: Any, y: Any, sofar: Any) -> Any:
+            return b.add(sofar, b.mul(x, y))
+
+        out = Tensor(shape, given.dtype, builder)
+        start = builder.start(shape, given.dtype, 0.0)
+        return builder.generic(inputs, out, body, kept + len(summed), tuple(range(kept)), start)
+
+    def _results(self, products: Tensor) -> Tensor:
+        """The result of the products' transform."""
+        given, by = self.given, self.by
+        pairs = {pair.place: number for number, pair in enumerate(given.pairs)}
+        tiles, (panels, width) = products.shape[: -2 - self.axes], products.shape[-2:]
+        shape: list[int] = []
+        index: list[Place] = []
+        rows: list[tuple[Matrix, int]] = []
+        for place, size in enumerate(tiles):
+            index.append(len(shape))
+            shape.append(size)
+            if place in pairs:
+                rows.append((by.back, len(shape)))
+                shape.append(by.results)
+        shape += [panels, width]
+        index += [*range(len(shape), len(shape) + self.axes), len(shape) - 2, len(shape) - 1]
+        return self._map("results", products, tuple(index), tuple(shape), rows)
+
+    def _in_shape(self, mapped: Tensor) -> Tensor:
+        """The result without what is beyond its end."""
+        given, builder = self.given, self.builder
+        builder.operator = self.operator
+        whole = list(shape_of(given.op.results[0]))
+        for place, count in self.tiles.items():
+            whole[place] = count * self.by.results
+        made = builder.reshape(mapped, tuple(whole))
+        wanted = shape_of(given.op.results[0])
+        part = builder.slice(made, [0] * len(wanted), [1] * len(wanted), wanted)
+        # What reads a part may be a view, for which it has to be contiguous; elementwise readers take it in.
+        return made if part is made else builder.map([part], Tensor(wanted, given.dtype, builder), first)
