@@ -166,10 +166,9 @@ class _Convolution:
         others = math.prod(n for loop, n in enumerate(self.sizes) if loop not in {*self.result, *taps}) // channels
         points = given.points ** len(self.pairs)
         products = 2 * points * tiles * columns * channels * others * costs.flop
-        # Each array between the kernels is written and read; the weight's comes from far away.
-        between = 2 * points * tiles * (columns + channels) * itemsize * costs.byte
-        weights = points * columns * channels * others * itemsize * costs.far_byte
-        return products + between + weights
+        # Each array between the kernels is written and read.
+        elements = tiles * (columns + channels) + columns * channels * others
+        return products + 2 * points * elements * itemsize * costs.byte
 
 
 def _convolution(op: linalg.GenericOp) -> _Convolution | None:

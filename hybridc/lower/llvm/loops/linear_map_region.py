@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from xdsl.dialects.builtin import ModuleOp, f32, f64
 from xdsl.ir import SSAValue
 
 from hybridc.ir.contraction_shape import Loop, coalesced
-from hybridc.ir.costs import copy_time, sharing
+from hybridc.ir.costs import SAME_SET, copy_time, sharing
 from hybridc.ir.linear_map import LinearMap, Matrix
 from hybridc.ir.planned import Strides
 from hybridc.ir.structured import dtype_of, shape_of
@@ -44,7 +45,9 @@ def linear_map_region(given: LinearMap, strides: Sequence[Strides]) -> ParallelR
     read = math.prod(m.numbers.shape[1] for m in given.matrices) * extent * along.size
     work = copy_time((read + math.prod(shape_of(kernel_op.result))) * dtype.itemsize)
     grain, least = sharing(work, extent)
-    function = NativeFunction(_key(matrices, dtype, lanes, around), lambda: _module(matrices, dtype, lanes, around))
+    apart = any(target[m.row] * dtype.itemsize >= SAME_SET for m in given.matrices)
+    form = _Form(matrices, dtype, lanes, len(around), apart)
+    function = NativeFunction(form.key(), lambda: form.module(around))
     return ParallelRegion(function, (0, 1), numbers, extent, grain, 0, work, least, "linear map")
 
 
@@ -54,39 +57,67 @@ def vector_lanes(dtype: np.dtype[Any]) -> int:
     return 1 if vectors is None else vectors.lanes(dtype)
 
 
-def _key(matrices: Sequence[Matrix], dtype: np.dtype[Any], lanes: int, around: Sequence[Loop]) -> str:
-    text = " ".join(str(m.tolist()) for m in matrices)
-    return f"linear map {hashlib.sha256(text.encode()).hexdigest()} {dtype.name} {lanes} {len(around)}"
+@dataclass(frozen=True)
+class _Form:
+    """What the code depends on, besides numbers that it is given.
+
+    Rows of the first matrix that are ``apart`` have a loop over all points each: where the results of a point are far
+    from each other, they are in the same part of a cache, which then holds those of a row, but not all.
+    """
+
+    matrices: Sequence[Matrix]
+    dtype: np.dtype[Any]
+    lanes: int
+    loops: int
+    apart: bool
+
+    def key(self) -> str:
+        """The key of the code."""
+        text = " ".join(str(m.tolist()) for m in self.matrices)
+        numbers = hashlib.sha256(text.encode()).hexdigest()
+        return f"linear map {numbers} {self.dtype.name} {self.lanes} {self.loops}{' apart' * self.apart}"
+
+    def module(self, around: Sequence[Loop]) -> ModuleOp:
+        """The code."""
+        element, count = _ELEMENTS[self.dtype], 1 + 2 * len(self.matrices)
+        first, *others = self.matrices
+        firsts = [first[row : row + 1] for row in range(len(first))] if self.apart else [first]
+
+        def write(given: Arguments) -> None:
+            v = Vectors(given.b, element, self.lanes)
+            size, *steps = given.numbers[:count]
+            walk = Walk.read(around, given.numbers[count:])
+            for row, rows in enumerate(firsts):
+
+                def point(number: Index, _: Sequence[SSAValue], row: int = row, rows: Matrix = rows) -> None:
+                    source, _unused, target = walk.offsets(number)
+                    target += steps[1] * row
+                    given.loop(
+                        0,
+                        size,
+                        lambda i, _: _elements(given, v, [rows, *others], (source + i, target + i), steps),
+                        step=self.lanes,
+                    )
+
+                given.loop(given.lo, given.hi, point)
+
+        return region([element] * 2, count + Walk.count(around), write)
 
 
-def _module(matrices: Sequence[Matrix], dtype: np.dtype[Any], lanes: int, around: Sequence[Loop]) -> ModuleOp:
-    element = _ELEMENTS[dtype]
-    counts = [m.shape[::-1] for m in matrices]
+def _elements(
+    given: Arguments, v: Vectors, matrices: Sequence[Matrix], start: tuple[Index, Index], steps: Sequence[Index]
+) -> None:
+    """The results of one vector of elements; ``start`` are the offsets of the first one read, and of the first result.
 
-    def write(given: Arguments) -> None:
-        v = Vectors(given.b, element, lanes)
-        size, *steps = given.numbers[: 1 + 2 * len(matrices)]
-        walk = Walk.read(around, given.numbers[1 + 2 * len(matrices) :])
-        inputs, outputs = steps[::2], steps[1::2]
-
-        def point(number: Index, _: Sequence[SSAValue]) -> None:
-            source, _unused, target = walk.offsets(number)
-            given.loop(0, size, lambda i, _: elements(source + i, target + i), step=lanes)
-
-        def elements(source: Index, target: Index) -> None:
-            values = {at: v.load(given.arrays[0], _moved(source, at, inputs)) for at in np.ndindex(*_firsts(counts))}
-            for number, matrix in enumerate(matrices):
-                values = _mapped(v, matrix, values, number)
-            for at, value in values.items():
-                v.store(value, given.arrays[1], _moved(target, at, outputs))
-
-        given.loop(given.lo, given.hi, point)
-
-    return region([element] * 2, 1 + 2 * len(matrices) + Walk.count(around), write)
-
-
-def _firsts(counts: Sequence[tuple[int, ...]]) -> list[int]:
-    return [n for n, _ in counts]
+    ``steps`` are, for each matrix, those from one element that it is multiplied with to the next, and of results.
+    """
+    source, target = start
+    counts = [m.shape[1] for m in matrices]
+    values: Values = {at: v.load(given.arrays[0], _moved(source, at, steps[::2])) for at in np.ndindex(*counts)}
+    for number, matrix in enumerate(matrices):
+        values = _mapped(v, matrix, values, number)
+    for at, value in values.items():
+        v.store(value, given.arrays[1], _moved(target, at, steps[1::2]))
 
 
 def _moved(start: Index, at: Sequence[int], steps: Sequence[Index]) -> Index:
