@@ -33,6 +33,7 @@ from hybridc.transforms.graph.differentiate import Differentiate
 from hybridc.transforms.graph.mark_kernels import MarkKernels
 from hybridc.transforms.kernels.merge_contractions import MergeContractions
 from hybridc.transforms.kernels.split_contractions import SplitContractions
+from hybridc.transforms.memory.hoist_preparation import HoistPreparation
 from hybridc.transforms.memory.plan_memory import PlanMemory
 from hybridc.transforms.memory.verify_plan import VerifyPlan
 from hybridc.transforms.structured.fold_views import FoldViews
@@ -110,7 +111,8 @@ def llvm_kernels() -> tuple[ModulePass, ...]:
     from hybridc.lower.llvm.gemm.prepack_operands import PrepackOperands
 
     kernels = (*KERNELS, SplitContractions())
-    return (*structured("llvm"), WidenContractions(), *kernels, MergeContractions(), PrepackOperands())
+    packed = (MergeContractions(), PrepackOperands())
+    return (*structured("llvm"), WidenContractions(), *kernels, *packed, HoistPreparation())
 
 
 def llvm_plan(kernel_cache: KernelCache | None = None) -> tuple[ModulePass, ...]:
@@ -158,6 +160,7 @@ def alone() -> tuple[type[ModulePass], ...]:
         FoldViews,
         FuseAttention,
         FuseKernels,
+        HoistPreparation,
         HybridToLinalg,
         MarkKernels,
         MergeContractions,
