@@ -17,37 +17,42 @@ from typing import Any
 
 import numpy as np
 
+from hybridc.ground.locks import ForkLock
+
+_LOCK = ForkLock()  # of changes of the following
 _WATCHES: dict[int, set[Watch]] = {}  # by the identity of the memory's owner
 _SHARED: dict[int, Any] = {}  # weak references to owners whose memory foreign code may write, by their identities
 
 
 class Watch:
-    """Watches arrays that own their memory; calls ``changed`` once, when one is written, shared or freed.
+    """Watches arrays that own their memory; calls ``changed(self)`` once, when one is written, shared or freed.
 
-    ``changed`` may be called by any thread, at any time.
+    Any thread may call it, at any time.
     """
 
-    def __init__(self, arrays: Sequence[Any], changed: Callable[[], None]) -> None:
+    def __init__(self, arrays: Sequence[Any], changed: Callable[[Watch], None]) -> None:
         self.is_over = False
         self._changed = changed
         self._owners = {id(array): weakref.ref(array, self._freed) for array in arrays}
-        for owner in self._owners:
-            _WATCHES.setdefault(owner, set()).add(self)
+        with _LOCK.current:
+            for owner in self._owners:
+                _WATCHES.setdefault(owner, set()).add(self)
         if not all(map(may_watch, arrays)):  # asked after: one may have been shared meanwhile
             self.end()
 
     def end(self) -> None:
         """Stop watching, and say that the arrays are not what they were."""
-        if self.is_over:
-            return
-        self.is_over = True
-        for owner in self._owners:
-            watches = _WATCHES.get(owner)
-            if watches is not None:
+        with _LOCK.current:
+            if self.is_over:
+                return
+            self.is_over = True
+            for owner in self._owners:
+                watches = _WATCHES[owner]
                 watches.discard(self)
                 if not watches:
-                    _WATCHES.pop(owner, None)
-        self._changed()
+                    del _WATCHES[owner]
+            self._owners = {}
+        self._changed(self)
 
     def _freed(self, _reference: Any) -> None:
         self.end()

@@ -1,4 +1,4 @@
-"""Values that follow from parameters are computed once, and again whenever a parameter was written, whoever wrote it."""
+"""Values that follow from parameters are computed once, and again after each write, whoever wrote."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ class PreparedValues:
                 return
             _end(self._current)
             weak: weakref.ref[PreparedValues] = weakref.ref(self)
-            watch = Watch(read, lambda: _forget(weak, watch))
+            watch = Watch(read, lambda watch: _forget(weak, watch))
             self._current.append(watch)
             memory = self._computed(workspace, arrays)
             self.count += 1
