@@ -17,6 +17,7 @@ from hybridc.errors import CheckError, MXNetError, ShapeError, TraceError, Unkno
 from hybridc.ground.hooks import HOOKS
 from hybridc.ground.location import user_location
 from hybridc.ground.state import STATE
+from hybridc.ground.watches import written
 
 _ORDER = itertools.count()
 
@@ -374,6 +375,7 @@ def backward(
             np.add(leaf.grad._data, grad._data, out=leaf.grad._data)
         elif grad._data is not leaf.grad._data and not taken_over(leaf.grad, grad):
             np.copyto(leaf.grad._data, grad._data)
+        written(leaf.grad._data)
 
 
 def grad(

@@ -18,6 +18,7 @@ from hybridc.errors import ArgumentTypeError, AttributeValueError, MXNetError
 from hybridc.ground.hooks import HOOKS
 from hybridc.ground.locks import UPDATES
 from hybridc.ground.state import STATE
+from hybridc.ground.watches import written
 
 if TYPE_CHECKING:
     from hybridc.dialects.operator import Operator
@@ -164,6 +165,7 @@ def write_back(op: Operator, arrays: Sequence[Any], results: Sequence[Any]) -> N
     """Put the new values of the inputs that an operator mutates, its last results, into their arrays."""
     for i, value in zip(op.mutated, results[len(results) - len(op.mutated) :], strict=True):
         np.copyto(arrays[i], value, casting="unsafe")
+        written(arrays[i])
 
 
 def own(op: Operator, arrays: Sequence[Any], result: Any) -> Any:
@@ -188,6 +190,7 @@ def write_out(out: Any, results: Sequence[Any]) -> Any:
         if target.shape != result.shape:
             raise MXNetError(f"out= has shape {target.shape}, but the result has shape {result.shape}")
         np.copyto(target._data, result, casting="unsafe")
+        written(target._data)
     return out
 
 

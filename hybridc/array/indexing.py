@@ -22,6 +22,7 @@ from hybridc.dtypes import is_float
 from hybridc.errors import MXNetError
 from hybridc.ground.hooks import HOOKS
 from hybridc.ground.state import STATE
+from hybridc.ground.watches import written
 
 _BASIC = (int, slice, type(None), type(Ellipsis))
 _ALL = slice(None)  # the one key of a slice that an array without axes takes
@@ -288,11 +289,14 @@ def _write(data: Any, key: Any, value: Any) -> None:
         raise ValueError(
             f"cannot assign a value of shape {np.shape(value)} to the selected elements, of shape {target}: {error}"
         ) from error
+    finally:
+        written(data)
 
 
 def _assign_recorded(x: NDArray, value: NDArray) -> None:
     """``x[:] = y`` where autograd knows y: from now on it knows x as a copy of y."""
     np.copyto(x._data, value._data, casting="unsafe")
+    written(x._data)
     record(FUNCTIONS["identity"].bind(), (value,), (value._data,), [x])
 
 
@@ -308,6 +312,7 @@ def inplace(x: NDArray, name: str, other: Any) -> NDArray:
             f"{name}: the result has shape {result.shape} and does not fit into an array of shape {x.shape}"
         )
     np.copyto(x._data, result._data, casting="unsafe")
+    written(x._data)
     return x
 
 

@@ -14,6 +14,7 @@ from hybridc.dtypes import STORED
 from hybridc.errors import ArgumentTypeError, CheckError, MXNetError, OneElementError
 from hybridc.ground.hooks import HOOKS
 from hybridc.ground.state import STATE
+from hybridc.ground.watches import shared, written
 
 _CPU = cpu()
 
@@ -159,7 +160,7 @@ class NDArray(Fluent):
             if copy is False:
                 raise ValueError(f"an array of dtype {self._data.dtype} cannot become {dtype} without a copy")
             return self._numbers().astype(dtype)
-        return self._numbers().copy() if copy else self._numbers()
+        return self._numbers().copy() if copy else self._given_away()
 
     def __dlpack__(self, **kwargs: Any) -> Any:
         if self._data.dtype in STORED:
@@ -167,7 +168,12 @@ class NDArray(Fluent):
                 f"an array of {self._data.dtype} on the CPU cannot be shared by DLPack, which NumPy does without it; "
                 "share x.astype('float32')"
             )
-        return self._numbers().__dlpack__(**kwargs)
+        return self._given_away().__dlpack__(**kwargs)
+
+    def _given_away(self) -> npt.NDArray[Any]:
+        """The buffer, for code that may write into it unnoticed."""
+        shared(self._data)
+        return self._numbers()
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return self._data.__dlpack_device__()
@@ -196,6 +202,7 @@ class NDArray(Fluent):
         if other.shape != self.shape:
             raise MXNetError(f"copyto: cannot copy shape {self.shape} into shape {other.shape}")
         np.copyto(other._data, self._data, casting="unsafe")
+        written(other._data)
         return other
 
     def as_in_context(self, context: Context) -> NDArray:
@@ -207,6 +214,7 @@ class NDArray(Fluent):
 
     def asnative(self) -> npt.NDArray[Any]:
         """The NumPy buffer itself, not a copy."""
+        shared(self._data)
         return self._data
 
     def as_nd_ndarray(self) -> NDArray:
@@ -263,9 +271,11 @@ class NDArray(Fluent):
         if STATE.trace is None and data.dtype.kind == "f" and ufunc is not None:
             if type(other) is NDArray and other._data.dtype is data.dtype and other._data.shape == data.shape:
                 ufunc(data, other._data, out=data)
+                written(data)
                 return self
             if type(other) is float or type(other) is int:
                 ufunc(data, data.dtype.type(other), out=data)
+                written(data)
                 return self
         return self._update(name, other)
 

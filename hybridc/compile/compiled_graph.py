@@ -17,6 +17,7 @@ from hybridc.ground.debug import compiling
 from hybridc.ground.locks import UPDATES
 from hybridc.ground.nesting import grouping, regroup
 from hybridc.ground.state import STATE
+from hybridc.ground.watches import written
 from hybridc.runtime.executable import Executable
 from hybridc.trace.gradients import ancestors
 from hybridc.trace.tracer import Trace
@@ -170,6 +171,9 @@ class CompiledGraph:
         forward = self.forward
         workspace = forward.acquire()
         try:
+            values = forward.prepared
+            if values is not None and not values.hold(arrays):
+                values.prepare(workspace, arrays)
             results = forward.run_in(workspace, arrays)
             self._write_back(arrays, results)
         finally:
@@ -198,6 +202,7 @@ class CompiledGraph:
         """Copy the new values of mutated inputs back into their arrays."""
         for i, value in zip(self.updates, results[self.visible :], strict=False):
             np.copyto(arrays[i], value)
+            written(arrays[i])
 
 
 def _some(heads: Sequence[int]) -> str:

@@ -20,7 +20,7 @@ from xdsl.ir import SSAValue
 from hybridc.compile.lowering_stages import Lowered
 from hybridc.compile.stages import Traced
 from hybridc.dialects.mlir.hybrid import element_dtype, locations_of
-from hybridc.dialects.mlir.hybrid_rt import CopyOp, LaunchOp, ViewOp, aliased
+from hybridc.dialects.mlir.hybrid_rt import ArenaOp, CopyOp, LaunchOp, ViewOp, aliased
 from hybridc.dialects.operator import Movement, Operator
 from hybridc.ground.location import Location
 from hybridc.ir.kernel import Kernel, analyse
@@ -167,7 +167,7 @@ def rectangles(lowered: Lowered, program: Program, found: list[LaunchRow]) -> li
     for launch in found:
         scratch = [launch.op.scratch] if launch.op.scratch is not None else []
         for value in (*launch.op.outs, *scratch):
-            if isinstance(value.owner, ViewOp):
+            if isinstance(value.owner, ViewOp) and isinstance(value.owner.memory.owner, ArenaOp):
                 _write(places, launch, value, "scratch" if value in scratch else "value")
         for value in launch.op.ins:
             place = places.get(aliased(value))

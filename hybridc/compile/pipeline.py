@@ -33,6 +33,7 @@ from hybridc.transforms.graph.differentiate import Differentiate
 from hybridc.transforms.graph.mark_kernels import MarkKernels
 from hybridc.transforms.kernels.merge_contractions import MergeContractions
 from hybridc.transforms.kernels.split_contractions import SplitContractions
+from hybridc.transforms.memory.hoist_preparation import HoistPreparation
 from hybridc.transforms.memory.plan_memory import PlanMemory
 from hybridc.transforms.memory.verify_plan import VerifyPlan
 from hybridc.transforms.structured.fold_views import FoldViews
@@ -117,7 +118,7 @@ def llvm_kernels() -> tuple[ModulePass, ...]:
 
     kernels = fusion(_ATTENTION, Winograd(registers() if OPTIONS.winograd else None))
     contractions = (SplitContractions(), MergeContractions(), PrepackOperands())
-    return (*structured("llvm"), WidenContractions(), *kernels, *contractions)
+    return (*structured("llvm"), WidenContractions(), *kernels, *contractions, HoistPreparation())
 
 
 def llvm_plan(kernel_cache: KernelCache | None = None) -> tuple[ModulePass, ...]:
@@ -165,6 +166,7 @@ def alone() -> tuple[type[ModulePass], ...]:
         FoldViews,
         FuseAttention,
         FuseKernels,
+        HoistPreparation,
         HybridToLinalg,
         MarkKernels,
         MergeContractions,

@@ -15,6 +15,7 @@ from hybridc.errors import CheckError, DeferredInitializationError, UnsupportedE
 from hybridc.gluon.epoch import ATTRIBUTE_EPOCH
 from hybridc.gluon.utils import brief, indent, shape_is_known
 from hybridc.ground.state import STATE
+from hybridc.ground.watches import written
 from hybridc.nd import storage
 from hybridc.symbol.variables import parameter_variable
 
@@ -180,6 +181,7 @@ class Parameter:
         self.shape = array.shape
         if self._data is not None:
             np.copyto(self._data._data, array._data, casting="unsafe")
+            written(self._data._data)
             return
         if not self._deferred_init:
             raise CheckError(f"Parameter '{self.name}' has not been initialized; call initialize() first")
@@ -189,6 +191,7 @@ class Parameter:
         """Set the gradient to 0, if there is one."""
         if self._grad is not None:
             self._grad._data.fill(0)
+            written(self._grad._data)
 
     def var(self) -> Any:
         """The Symbol that stands for this parameter: in the graph being traced, or else a variable of its name."""

@@ -19,6 +19,7 @@ from numpy.lib.stride_tricks import as_strided
 
 from hybridc.dialects import operator_registry
 from hybridc.dialects.operator import Operator
+from hybridc.ground.buffers import ALIGNMENT
 from hybridc.ground.serialize import NOT_SERIALISED, read, register_form, written
 from hybridc.ground.sizes import row_major
 
@@ -47,7 +48,7 @@ NOT_LOADED = _NotLoaded()
 class Position(NamedTuple):
     """An address as a slot and an offset in bytes.
 
-    Slot 0 is the arena; then come the inputs, the results and the constants, in their order.
+    Slot 0 is the arena; then come the inputs, the results and the constants, in their order, and the kept memory.
     """
 
     slot: int
@@ -144,6 +145,21 @@ class NativePlan:
     arena: int = 0  # bytes
     work: float = 0.0  # nanoseconds that a call takes, estimated
     threads: int = 1  # the most that share a region: each has its own scratch
+    kept: int = 0  # bytes of prepared values
+    preparation: int = 0  # so many of the steps, the first ones, write them
+
+    def unprepared(self) -> NativePlan:
+        """The plan whose calls do all steps each time: what would be kept is in the arena."""
+        arena = -(-self.arena // ALIGNMENT) * ALIGNMENT
+        slot = 1 + len(self.inputs) + len(self.results) + len(self.constants)
+
+        def moved(place: Position) -> Position:
+            return Position(ARENA, arena + place.offset) if place.slot == slot else place
+
+        steps = [
+            replace(s, buffers=tuple(map(moved, s.buffers))) if isinstance(s, NativeRegion) else s for s in self.steps
+        ]
+        return replace(self, steps=steps, arena=arena + self.kept, kept=0, preparation=0)
 
 
 # --- planned programs -------------------------------------------------------------------------------------------------
@@ -152,7 +168,7 @@ class NativePlan:
 DType = np.dtype[Any]
 Shape = tuple[int, ...]
 Strides = tuple[int, ...]
-ARENA = 0  # the slot of a call's arena: arguments, results and constants follow it
+ARENA = 0  # the slot of a call's arena: arguments, results, constants and kept memory follow it
 
 
 @dataclass
@@ -252,7 +268,8 @@ class PlannedProgram(Program):
     """A program as steps (launches as the target has them, and host calls) and the views that are its results.
 
     ``outputs`` are the views of the results. A program that ``takes_into`` arrays is called with an output buffer, or
-    None, for each result; ``into`` has the index of the fresh array of each. ``donated`` inputs are overwritten.
+    None, for each result; ``into`` has the index of the fresh array of each. ``donated`` inputs are overwritten. The
+    first ``preparation`` steps write ``kept`` bytes, which follow from parameters alone, for the other steps.
     """
 
     suffix = "plan"
@@ -265,10 +282,13 @@ class PlannedProgram(Program):
     into: list[int | None] = field(default_factory=lambda: list[int | None]())
     takes_into: bool = False
     donated: set[int] = field(default_factory=lambda: set[int]())
+    kept: int = 0
+    preparation: int = 0
 
     def facts(self) -> list[Any]:
         """Adds the arrays and the views of the results."""
         arrays = [self.inputs, self.fresh, self.outputs, self.into, self.takes_into, self.donated]
+        arrays += [self.kept, self.preparation]
         return [*super().facts(), *arrays, [(c.shape, c.dtype, c.tobytes()) for c in self.constants]]
 
     def host_calls_made(self) -> list[HostCall]:

@@ -94,6 +94,7 @@ IN_KERNELS = (
 )
 PLANNED = (
     hybrid_rt.ArenaOp,
+    hybrid_rt.KeptOp,
     hybrid_rt.ViewOp,
     hybrid_rt.AllocOp,
     hybrid_rt.StateOp,

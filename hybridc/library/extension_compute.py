@@ -31,6 +31,7 @@ from hybridc.dialects.operator import Array
 from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.errors import MXNetError
 from hybridc.ground.buffers import ALIGNMENT, SMALLEST, empty
+from hybridc.ground.watches import shared
 from hybridc.library.extension_call import Call, ExtensionState, type_code
 
 Signature = tuple[tuple[Shape, DType], ...]
@@ -134,6 +135,7 @@ class Frame:
         version = next(_VERSIONS)  # an operator that remembers versions must take every array for a new one
         side = self.inputs
         for i, a in enumerate(ins):
+            shared(a)
             side.data[i] = a.ctypes.data
             side.ids[i] = version
         side = self.outputs

@@ -25,6 +25,7 @@ from hybridc.dialects.mlir.hybrid_rt import (
     ConstantOp,
     CopyOp,
     DonatedOp,
+    KeptOp,
     LaunchOp,
     StateOp,
     ViewOp,
@@ -168,15 +169,26 @@ class PlanEmitter(ProgramEmitter):
                 self.views[op.array] = _plain(first + len(allocs) + len(program.constants), 0, op.array)
                 numbers = numbers_in(op.value, shape_of(op.array), dtype_of(op.array))
                 program.constants.append(np.ascontiguousarray(numbers))
-        if self.poison is not None:
-            for array in allocs:
-                self._fill(self.views[array].slot, (0, volume(shape_of(array)) * dtype_of(array).itemsize))
+        self.kept_slot = first + len(allocs) + len(program.constants)
+        begin = block.first_op
         for op in block.ops:
+            if "hybrid.preparation" in op.attributes:
+                begin = op.next_op
+        for op in block.ops:
+            if op is begin:
+                self._every_call(allocs)
             self._operation(op)
         head = (
             f"{program.name}: {len(program.inputs)} inputs, {len(program.fresh)} results, arena {program.arena} bytes"
         )
         program.source = "\n".join([head, *self.lines]) + "\n"
+
+    def _every_call(self, allocs: Sequence[SSAValue]) -> None:
+        """Note that the preparation ends: what follows runs in every call."""
+        self.planned.preparation = len(self.planned.steps)
+        if self.poison is not None:
+            for array in allocs:
+                self._fill(self.views[array].slot, (0, volume(shape_of(array)) * dtype_of(array).itemsize))
 
     def _operation(self, op: Operation) -> None:
         match op:  # the most frequent first
@@ -185,11 +197,14 @@ class PlanEmitter(ProgramEmitter):
             case LaunchOp():
                 self.launch(op)
             case ViewOp():
-                self.views[op.array] = _plain(ARENA, op.offset.value.data, op.array)
+                slot = ARENA if isinstance(op.memory.owner, ArenaOp) else self.kept_slot
+                self.views[op.array] = _plain(slot, op.offset.value.data, op.array)
             case AllocOp() | ConstantOp():
                 pass
             case ArenaOp():
                 self.planned.arena = op.size
+            case KeptOp():
+                self.planned.kept = op.size
             case StateOp():
                 self.states[op.array] = len(self.states)
             case DonatedOp():

@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Operation, SSAValue
 
 from hybridc.dialects.mlir.hybrid import element_dtype
-from hybridc.dialects.mlir.hybrid_rt import AliasOp, LaunchOp, ViewOp, aliased
+from hybridc.dialects.mlir.hybrid_rt import AliasOp, ArenaOp, LaunchOp, ViewOp, aliased
 from hybridc.ir.structured import pairs_of
 from hybridc.ir.values import volume
 
@@ -55,7 +55,7 @@ class Poison:
 
 def _place(value: SSAValue) -> Bytes | None:
     """The bytes of the arena that an array fills; None if it lies elsewhere."""
-    if not isinstance(value.owner, ViewOp):
+    if not isinstance(value.owner, ViewOp) or not isinstance(value.owner.memory.owner, ArenaOp):
         return None
     kind: Any = value.type
     assert isinstance(value.type, MemRefType)

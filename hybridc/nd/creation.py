@@ -17,6 +17,7 @@ from hybridc.array.ndarray import NDArray
 from hybridc.context import Context, check_device, current_context
 from hybridc.errors import ArgumentTypeError, MXNetError
 from hybridc.ground.hooks import HOOKS
+from hybridc.ground.watches import shared
 
 Shape = int | Sequence[int]
 _CUDA = 2  # as DLPack numbers devices
@@ -81,6 +82,7 @@ def from_numpy(ndarray: npt.NDArray[Any], zero_copy: bool = True) -> NDArray:
         return NDArray(ndarray.copy())
     if not ndarray.flags.c_contiguous:
         raise ValueError("from_numpy with zero_copy=True needs a C-contiguous array; use zero_copy=False")
+    shared(ndarray)
     return NDArray(ndarray)
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from hybridc import symbol as F
 from hybridc.compile.stages import Traced
 from hybridc.errors import MXNetError
+from hybridc.ground.watches import all_written
 from hybridc.optimizer.formula import Formula, FormulaNumber, Kind, Numbers, Values
 from hybridc.trace.traced import TracedSymbol
 from hybridc.trace.tracer import Trace, TraceNode
@@ -143,4 +144,7 @@ class CompiledUpdate:
 
     def run(self, arguments: Sequence[Any]) -> None:
         """Write the new values over the old ones."""
-        self.graph.forward(*arguments)
+        try:
+            self.graph.forward(*arguments)
+        finally:
+            all_written([arguments[i] for i in self.donated])

@@ -11,6 +11,7 @@ import numpy as np
 from hybridc.array.ndarray import NDArray, wrap
 from hybridc.dtypes import is_half
 from hybridc.errors import AttributeValueError, MXNetError
+from hybridc.ground.watches import written
 from hybridc.lr_scheduler import LRScheduler
 from hybridc.optimizer.runner import Array, Row, Runner
 
@@ -151,6 +152,7 @@ class Optimizer:
         inner, master = state if self.COPY_LAST else state[::-1]
         self.update(index, master, NDArray(grad.asnumpy().astype(np.float32)).as_in_context(grad.context), inner)
         np.copyto(weight._data, master._data, casting="same_kind")
+        written(weight._data)
 
     def explain(self) -> str:
         """The kernels and the memory of the updates that were compiled."""

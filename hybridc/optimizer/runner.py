@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hybridc.ground.watches import written
 from hybridc.optimizer.binding import Array, Fill, Known, Row, advance, check_row, kind_of, overlap, states_of
 from hybridc.optimizer.compiled_update import CompiledUpdate, trace_update
 from hybridc.optimizer.formula import Kind, Values
@@ -66,6 +67,7 @@ class Runner:
         bound.run(numbers)
         for original, copy in bound.copies:
             np.copyto(original, copy)
+            written(original)
         if bound.copies:  # which do not follow what happens to the originals
             return
         self._bound[tuple([row[0] for row in rows])] = bound

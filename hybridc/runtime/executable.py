@@ -33,6 +33,8 @@ class Executable(ABC):
 
     run: Any
     entry: Any = None
+    #: Values that are kept until parameters change; ``prepare`` them for arrays that only hybridc writes.
+    prepared: Any = None
 
     def __init__(self, program: Program) -> None:
         self.program = program

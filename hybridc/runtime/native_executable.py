@@ -8,9 +8,11 @@ from typing import Any
 from hybridc.ir.planned import HostCall
 from hybridc.lower.llvm.codegen.native_function import LoadedCode
 from hybridc.lower.llvm.native_source import NativeSource
+from hybridc.runtime.executable import KEPT
 from hybridc.runtime.native.native_program import NativeProgram
 from hybridc.runtime.native.wrapper_call import wrapper_entry
 from hybridc.runtime.planned_executable import PlannedExecutable
+from hybridc.runtime.workspace import Workspace
 
 
 class NativeExecutable(PlannedExecutable):
@@ -19,11 +21,40 @@ class NativeExecutable(PlannedExecutable):
     def __init__(self, program: NativeSource, codes: Sequence[LoadedCode] | None = None) -> None:
         """``codes`` are the native functions of the program, if they are loaded already."""
         self.native = NativeProgram(program.plan(codes))
-        super().__init__(program, self.native.entry, program.constants)
+        self.prepared = self.native.values
+        self._unprepared: NativeProgram | None = None  # made when it is needed
+        self._own: list[Workspace] = []  # its workspaces
+        make = self.native.entry if self.prepared is None else self._prepared_or_not
+        super().__init__(program, make, program.constants)
         self.program: NativeSource = program
         if self.is_direct:
             self.run = self._run_directly
-            self.entry = self._make if not any(isinstance(s, HostCall) for s in program.steps) else None
+            self.entry = self.native.entry if not any(isinstance(s, HostCall) for s in program.steps) else None
+
+    def _prepared_or_not(self, workspace: Any, into: Any, *arrays: Any) -> Any:
+        """The entry, or all steps, in a workspace of their own, for arrays of which no values are prepared."""
+        assert self.prepared is not None
+        fresh = self.native.entry(workspace, into, *arrays)
+        if fresh is not NotImplemented or self.prepared.hold(arrays):
+            return fresh
+        if self._unprepared is None:
+            self._unprepared = NativeProgram(self.native.plan.unprepared())
+        own = self._own.pop() if self._own else self._unprepared.workspace()
+        try:
+            return self._unprepared.entry(own, into, *arrays)
+        finally:
+            if len(self._own) < KEPT:
+                self._own.append(own)
+
+    def notes(self) -> list[str]:
+        """The kernels whose results are kept from call to call, and how often they ran."""
+        if self.prepared is None:
+            return []
+        count, size, times = self.program.preparation, self.program.kept, self.prepared.count
+        names = list(dict.fromkeys(s.name for s in self.native.plan.steps[:count]))
+        head = f"preparation: {count} steps, done {times} time{'s' * (times != 1)}, whose {size} bytes are kept"
+        shared = [f"  at every call, as foreign code may write input {i}" for i in self.prepared.shared]
+        return [head, f"  {', '.join(names)}", *shared]
 
     def _run_directly(self, workspace: Any, *arrays: Any) -> Any:
         """One call whose results are the entry's."""

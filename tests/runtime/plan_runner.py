@@ -18,6 +18,7 @@ from hybridc.dialects.mlir.hybrid_rt import (
     ConstantOp,
     CopyOp,
     DonatedOp,
+    KeptOp,
     LaunchOp,
     StateOp,
     ViewOp,
@@ -56,7 +57,7 @@ class PlanRunner:
         values = dict(zip(block.args, arrays, strict=True))
         for op in block.ops:
             match op:
-                case ArenaOp():
+                case ArenaOp() | KeptOp():
                     values[op.memory] = np.full(op.size, 255, np.uint8)
                 case ViewOp():
                     shape, dtype = content(op.array)

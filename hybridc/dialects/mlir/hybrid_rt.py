@@ -1,10 +1,10 @@
 """The ``hybrid_rt`` dialect: memory and launches of planned programs.
 
-``arena`` is the memory of one call, ``view`` an array at an offset of it, ``alloc`` a result that the caller will own,
-``cell`` operator state, which stays from call to call, ``donated`` the memory of an argument that a result
-is written into, ``alias`` another view of a buffer, ``copy`` copies elements, ``launch`` runs a
-kernel on buffers. A kernel stays a function of tensors: a launch loads its inputs and stores its results, and may
-use ``scratch``, bytes of the arena. ``uniform``, in a kernel's loops, is a random sample.
+``arena`` is the memory of one call, ``kept`` that of prepared values, which calls share; ``view`` is an array at an
+offset of one of them, ``alloc`` a result that the caller will own, ``cell`` operator state, which stays from call to
+call, ``donated`` the memory of an argument that a result is written into, ``alias`` another view of a buffer, ``copy``
+copies elements, ``launch`` runs a kernel on buffers. A kernel stays a function of tensors: a launch loads its inputs,
+stores its results and may use ``scratch``, bytes of the arena. ``uniform``, in a kernel's loops, is a random sample.
 
 Operations are built without xDSL's general constructor, which takes longer than the rest of planning.
 """
@@ -67,8 +67,30 @@ class ArenaOp(IRDLOperation):
 
 
 @irdl_op_definition
+class KeptOp(IRDLOperation):
+    """The memory of prepared values, which the executable keeps from call to call; a program has one at most.
+
+    Launches that write it are the program's preparation (``hybrid.preparation``), which comes first. It runs only when
+    an array that it reads is another than before, or was written.
+    """
+
+    name = "hybrid_rt.kept"
+    memory = result_def(MemRefType)
+    assembly_format = "attr-dict `:` type($memory)"
+
+    def __init__(self, size: int) -> None:
+        super().__init__(result_types=[MemRefType(i8, [size])])
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        assert isinstance(self.memory.type, MemRefType)
+        return self.memory.type.get_shape()[0]
+
+
+@irdl_op_definition
 class ViewOp(IRDLOperation):
-    """An array at an offset, in bytes, of the arena."""
+    """An array at an offset, in bytes, of the arena or of kept memory."""
 
     name = "hybrid_rt.view"
     memory = operand_def(MemRefType)
@@ -225,5 +247,5 @@ def aliased(value: SSAValue) -> SSAValue:
 
 
 HybridRt: Any = Dialect(
-    "hybrid_rt", [ArenaOp, ViewOp, AllocOp, StateOp, DonatedOp, ConstantOp, AliasOp, CopyOp, LaunchOp]
+    "hybrid_rt", [ArenaOp, KeptOp, ViewOp, AllocOp, StateOp, DonatedOp, ConstantOp, AliasOp, CopyOp, LaunchOp]
 )

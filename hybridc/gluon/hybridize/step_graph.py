@@ -26,6 +26,7 @@ from hybridc.gluon.trainer import raise_stale
 from hybridc.ground.debug import compiling, timed
 from hybridc.ground.locks import UPDATES
 from hybridc.ground.nesting import as_list
+from hybridc.ground.watches import all_written
 from hybridc.optimizer.binding import Fill, Known, Row, kind_of, overlap, states_of
 from hybridc.optimizer.compiled_update import UpdateTracer
 from hybridc.optimizer.formula import FormulaNumber, Kind, Values
@@ -257,10 +258,13 @@ class Bound:
         return list(results[: program.visible])
 
     def _run(self, arguments: list[Any]) -> Any:
-        results = self.program.graph.forward(*arguments)
-        for place in self._copied:
-            if place in self.program.written:
-                np.copyto(self._arguments[place], arguments[place])
+        try:
+            results = self.program.graph.forward(*arguments)
+            for place in self._copied:
+                if place in self.program.written:
+                    np.copyto(self._arguments[place], arguments[place])
+        finally:
+            all_written([self._arguments[place] for place in self.program.written])
         return results
 
     def _unfit(self, written: Sequence[Any]) -> list[int]:

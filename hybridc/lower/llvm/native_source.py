@@ -64,4 +64,5 @@ class NativeSource(PlannedProgram):
             step.step(self.constants) if isinstance(step, HostCall) else step[1].loaded([next(given) for _ in step[0]])
             for step in self.steps
         ]
-        return NativePlan(self.inputs, self.fresh, steps, self.constants, self.arena, self.work, self.threads)
+        arrays = (self.inputs, self.fresh, steps, self.constants)
+        return NativePlan(*arrays, self.arena, self.work, self.threads, self.kept, self.preparation)

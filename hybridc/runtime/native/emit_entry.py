@@ -141,7 +141,7 @@ def _execute(module: TextModule, run: TextFunction) -> TextFunction:
     arguments = f.stack(f.constant("i64", 3))
     f.store("ptr", workspace, arguments)
     f.store("ptr", results, f.at(arguments, 2 * POINTER))
-    at = f.variable("i64", 0)
+    at = f.variable("i64", program.first)
     with f.loop() as loop:
         first = at.get()
         loop.leave_if(first >= count)
@@ -249,7 +249,28 @@ def _entry(module: TextModule, fits: TextFunction, fresh: TextFunction, execute:
     constant_slots, constants = f.at(result_slots, result_count * POINTER), program.constants
     with f.count(program.constant_count) as c:
         f.store("ptr", f.load("ptr", f.at(constants, c * POINTER)), f.at(constant_slots, c * POINTER))
-    with f.when(f.call("i1", execute, address, slots, workspace, inputs, results).equals(0)):
+    prepared = f.variable("ptr", 0)
+    with f.when(program.kept.differs(0)):
+        prepared.set(program.prepared)
+        valid = f.variable("i64", 1)
+        with f.when(prepared.get().equals(0)):
+            valid.set(0)
+        with f.count(input_count) as i:
+            read = f.load("ptr", f.at(program.read, i * POINTER))
+            now = f.load("ptr", f.at(slots, i * POINTER + POINTER))
+            with f.when(read.differs(0)), f.when(read.differs(now)):
+                valid.set(0)
+        with f.when(valid.get().equals(0)):
+            f.call("void", outside.decref, results)
+            f.call("void", outside.incref, outside.not_implemented)
+            f.ret(outside.not_implemented)
+        f.call("void", outside.incref, prepared.get())  # other threads may prepare values anew meanwhile
+        kept_slot = f.at(constant_slots, program.constant_count * POINTER)
+        f.store("ptr", f.record(prepared.get(), ArrayObject).data, kept_slot)
+    done = f.call("i1", execute, address, slots, workspace, inputs, results)
+    with f.when(prepared.get().differs(0)):
+        f.call("void", outside.decref, prepared.get())
+    with f.when(done.equals(0)):
         f.call("void", outside.decref, results)
         f.ret(null)
     f.ret(results)

@@ -34,11 +34,15 @@ def python_entry(tables: Tables) -> Callable[..., Any]:
             return NotImplemented
         if not all(a is None or (fits(a, spec) and a.flags.writeable) for a, spec in zip(given, plan.results)):
             return NotImplemented
+        prepared = [tables.memory] if plan.kept else []
+        pairs = zip(arrays, tables.read, strict=True)
+        if plan.kept and (prepared[0] is None or any(read not in (None, a.ctypes.data) for a, read in pairs)):
+            return NotImplemented
         results = tuple(fresh(r) if a is None else a for a, r in zip(given, plan.results))
-        memory = [workspace, *arrays, *results, *plan.constants]
+        memory = [workspace, *arrays, *results, *plan.constants, *prepared]
         slots = (ctypes.c_void_p * len(memory))(*[array.ctypes.data for array in memory])
         address = ctypes.addressof(tables.program)  # here, as the closure keeps the tables alive
-        at = 0
+        at = plan.preparation
         for index, call in host_steps:
             run(address, slots, at, index)
             call(workspace, arrays, results)

@@ -14,6 +14,7 @@ from hybridc.ground.machine import machine
 from hybridc.ir.planned import Grid, Host, NativePlan, NativeRegion, PlainArray, Position
 from hybridc.runtime.native.fallback import python_entry
 from hybridc.runtime.native.native_library import library
+from hybridc.runtime.native.prepared_values import PreparedValues
 from hybridc.runtime.native.probe import objects_are_as_declared
 from hybridc.runtime.native.structures import (
     ArrayRecord,
@@ -32,7 +33,8 @@ class NativeProgram:
     """A native plan, ready to run.
 
     ``entry(workspace, into, *arrays)`` returns a tuple of results; ``into`` is None or a tuple with an output buffer or
-    None for each. It returns NotImplemented if an array is not as declared in the plan (type, dtype, shape, C order).
+    None for each. It returns NotImplemented if an array is not as declared in the plan (type, dtype, shape, C order),
+    or if the plan prepares ``values`` and these do not hold for the arrays.
     Several threads may call it at a time, each with its own workspace.
     """
 
@@ -42,6 +44,7 @@ class NativeProgram:
         self.tables = Tables(plan)
         make = native_entry if objects_are_as_declared() else python_entry
         self.entry: Callable[..., Any] = make(self.tables)
+        self.values = PreparedValues(self.tables) if plan.kept else None
 
     def workspace(self) -> Workspace:
         """Memory for calls, one at a time."""
@@ -67,18 +70,23 @@ class Tables:
         self.plan = plan
         self._keep: list[Any] = []
         steps = self._steps(plan.steps)
+        self.read = (ctypes.c_void_p * len(plan.inputs))()
+        self.memory: Any = None  # of the prepared values, while they are valid
         self.program = NativeTable(
             outside=ctypes.addressof(library().outside),
             input_count=len(plan.inputs),
             result_count=len(plan.results),
             constant_count=len(plan.constants),
             step_count=len(plan.steps),
-            slot_count=1 + len(plan.inputs) + len(plan.results) + len(plan.constants),
+            slot_count=1 + len(plan.inputs) + len(plan.results) + len(plan.constants) + 1,
             buffer_count=max((len(s.buffers) for s in plan.steps if isinstance(s, NativeRegion)), default=0),
             inputs=self._arrays(plan.inputs),
             results=self._arrays(plan.results),
             constants=self._table(ctypes.c_void_p, [c.ctypes.data for c in plan.constants]),
             steps=steps,
+            first=plan.preparation,
+            kept=plan.kept,
+            read=ctypes.addressof(self.read),
             arena=plan.arena,
             release=int(plan.work > machine().released),
             threads=plan.threads,
@@ -206,11 +214,18 @@ def _place(place: Position) -> PositionRecord:
 
 def check(plan: NativePlan) -> None:
     """Raise ValueError if a plan breaks an assumption of native code."""
-    slots = 1 + len(plan.inputs) + len(plan.results) + len(plan.constants)
-    sizes = [plan.arena, *(a.nbytes for a in [*plan.inputs, *plan.results]), *(c.nbytes for c in plan.constants)]
+    slots = 1 + len(plan.inputs) + len(plan.results) + len(plan.constants) + bool(plan.kept)
+    sizes = [
+        plan.arena,
+        *(a.nbytes for a in [*plan.inputs, *plan.results]),
+        *(c.nbytes for c in plan.constants),
+        plan.kept,
+    ]
     for constant in plan.constants:
         if not constant.flags.c_contiguous:
             raise ValueError(f"native plan: a constant of shape {constant.shape} is not C-contiguous")
+    if any(isinstance(step, Host) for step in plan.steps[: plan.preparation]):
+        raise ValueError("native plan: the preparation calls the host, which every call must do")
     for index, step in enumerate(plan.steps):
         if isinstance(step, Host):
             continue

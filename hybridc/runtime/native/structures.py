@@ -231,6 +231,10 @@ class NativeTable(ctypes.Structure):
         ("results", c_void_p),  # ArrayRecord[result_count]
         ("constants", c_void_p),  # void *[constant_count]
         ("steps", c_void_p),  # StepRecord[step_count]
+        ("first", c_int64),  # index of the first step that every call runs; those before it prepare values
+        ("kept", c_int64),  # bytes of prepared values; 0 if there are none
+        ("prepared", c_void_p),  # the array that holds them; null while there are none that are valid
+        ("read", c_void_p),  # void *[input_count]: the memory of the inputs that they follow from, null for others
         ("arena", c_int64),
         ("release", c_int64),  # run without the GIL
         ("threads", c_int64),

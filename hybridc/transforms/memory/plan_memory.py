@@ -3,7 +3,8 @@
 By liveness: two buffers share bytes only if their lifetimes do not overlap. A kernel may overwrite an
 argument only where it declares that pair and the argument is dead afterwards. Inputs are never written, except
 those that the caller donates (``hybrid.donated``: pairs of an argument and the result that goes into its memory). What
-the backward will need (results after the visible ones) stays in the arena until the end.
+the backward will need (results after the visible ones) stays in the arena until the end. What the preparation
+(``hoist-preparation``) computes for other calls goes into memory that is kept.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ from hybridc.dialects.mlir.hybrid_rt import (
     ConstantOp,
     CopyOp,
     DonatedOp,
+    KeptOp,
     LaunchOp,
     StateOp,
     ViewOp,
@@ -61,6 +63,7 @@ from hybridc.ir.structured import (
     shape_of,
 )
 from hybridc.ir.values import functions, result_count, volume
+from hybridc.transforms.memory.hoist_preparation import PREPARATION, calls_of, is_preparation
 
 Memory = MemRefType[Any]
 
@@ -150,6 +153,7 @@ class _Planner:
         self.visible = {root(v) for out, v in enumerate(self.results[:visible]) if out not in donated}
         self.last = self._last_uses()
         self.buffers: dict[SSAValue, Buffer] = {}
+        self.shared: KeptOp | None = None  # the memory of prepared values
         self.scratch: dict[Operation, Buffer] = {}
         self.parts: set[Operation] = set()  # views between a part and its whole
         self.copies: dict[int, list[SSAValue]] = {}  # results to be copied into donated memory after an operation
@@ -159,7 +163,7 @@ class _Planner:
         self.changes: list[Callable[[], None]] = []  # other updates for new sizes
         self.same: list[tuple[SSAValue, SSAValue, bool]] = []  # values, and whether they have the same shape
         self.made: func.FuncOp | None = None
-        self.size = self.live = 0
+        self.size = self.live = self.kept = 0
 
     def fits(self, facts: Mapping[str, tuple[Any, ...]]) -> bool:
         """Whether the plan is still right but for sizes and offsets."""
@@ -192,12 +196,18 @@ class _Planner:
         for call, buffer in self.scratch.items():
             buffer.size = aligned(_scratch(self.called[cast(func.CallOp, call).callee.string_value()]))
         every = {id(b): b for b in (*self.buffers.values(), *self.scratch.values())}.values()
-        arena = [b for b in every if not b.owned and b.donor is None]
+        self.kept = 0
+        for buffer in every:
+            if buffer.kept:
+                buffer.offset, self.kept = self.kept, self.kept + buffer.size
+        arena = [b for b in every if not b.owned and not b.kept and b.donor is None]
         self.size, self.live = assign_offsets(arena), largest_live_set(arena)
 
-    def _buffer(self, value: SSAValue, dtype: DType, number: int, end: int, owned: bool = False) -> Buffer:
+    def _buffer(
+        self, value: SSAValue, dtype: DType, number: int, end: int, owned: bool = False, kept: bool = False
+    ) -> Buffer:
         """A buffer for a value that is live from operation ``number`` to ``end``."""
-        made = Buffer(0, number, end, owned, values=[value])
+        made = Buffer(0, number, end, owned, kept, values=[value])
         self.measured.append((made, value, dtype.itemsize))
         return made
 
@@ -221,6 +231,8 @@ class _Planner:
             operands = [call.operands[i] for i, out in pairs if out == index]
             if result in self.visible:
                 self.buffers[result] = self._buffer(result, dtype, number, end, owned=True)
+            elif is_preparation(call) and not all(map(is_preparation, calls_of(result))):
+                self.buffers[result] = self._buffer(result, dtype, number, end, kept=True)
             elif self._may_donate(number, call, result, operands):
                 self.buffers[result] = Buffer(0, number, end, donor=self.donors[self.shown[result]])
             elif (reused := self._reusable(number, call, operands)) is not None:
@@ -256,7 +268,7 @@ class _Planner:
         taken = {id(self.buffers[r]) for r in call.results if r in self.buffers}
         for value in operands:
             buffer = self.buffers.get(value)
-            if buffer is None or buffer.owned or buffer.donor is not None or id(buffer) in taken:
+            if buffer is None or buffer.owned or buffer.kept or buffer.donor is not None or id(buffer) in taken:
                 continue
             if buffer.end == number and buffer.values[-1] is value and self._dies_here(number, call, value):
                 return buffer
@@ -296,6 +308,10 @@ class _Planner:
         arena = ArenaOp(0)
         block.add_op(arena)
         self._always(lambda: give_type(arena.memory, _memory(self.size)))
+        if any(buffer.kept for buffer in self.buffers.values()):
+            self.shared = kept = KeptOp(0)
+            block.add_op(kept)
+            self._always(lambda: give_type(kept.memory, _memory(self.kept)))
         for number, op in enumerate(self.ops[:-1]):
             made = self._rewrite(op, values, arena.memory)
             for result in self.copies.get(number, ()):
@@ -379,8 +395,10 @@ class _Planner:
             self._always(lambda: give_type(view.array, _memory(buffer.size)))
             made.append(view)
             scratch = view.array
-        ins = [values[v] for v in op.operands]
-        return [*made, LaunchOp(name, ins, [values[r] for r in op.results], scratch)]
+        launch = LaunchOp(name, [values[v] for v in op.operands], [values[r] for r in op.results], scratch)
+        if is_preparation(op):
+            launch.attributes[PREPARATION] = op.attributes[PREPARATION]
+        return [*made, launch]
 
     def _part(self, value: SSAValue, values: dict[SSAValue, SSAValue], arena: SSAValue) -> list[Operation]:
         """The buffer of a value, or its slice of a concatenation, with the operations that make the slice."""
@@ -406,7 +424,7 @@ class _Planner:
         return made
 
     def _memory(self, result: SSAValue, kind: Memory, arena: SSAValue) -> Operation:
-        """The memory of a result: fresh, donated, or a view of the arena."""
+        """The memory of a result: fresh, donated, or a view of the arena or of kept memory."""
         buffer = None if _is_cell(kind) else self.buffers[result]
         if buffer is not None and buffer.donor is not None:
             made = DonatedOp(self.block.args[buffer.donor])
@@ -421,7 +439,10 @@ class _Planner:
         return made
 
     def _view(self, arena: SSAValue, buffer: Buffer, kind: Memory) -> ViewOp:
-        """The view of a buffer in the arena."""
+        """The view of a buffer in the arena, or in kept memory."""
+        if buffer.kept:
+            assert self.shared is not None
+            arena = self.shared.memory
         made = ViewOp(arena, 0, kind)
         self._always(lambda: made.properties.update(offset=IntegerAttr.new([IntAttr(buffer.offset), i64])))
         return made
@@ -465,6 +486,7 @@ class Buffer:
     start: int
     end: int
     owned: bool = False
+    kept: bool = False
     offset: int = 0
     values: list[SSAValue] = field(default_factory=lambda: list[SSAValue]())
     donor: int | None = None  # the argument in whose memory it is

@@ -4,7 +4,8 @@ Nothing is shared with :mod:`hybridc.transforms.memory.plan_memory`. A launch st
 later read must find the stamp of its own array on all of its bytes. So a wrong offset, an array that is overwritten
 too early, a read of uninitialised memory, an undeclared in-place write: each is found where it does harm.
 An array may be written part by part, each element once, before it is read.
-Arguments are written only where the function says that its caller donates them.
+Arguments are written only where the function says that its caller donates them. The preparation is
+skipped by most calls: what it leaves in the arena, later launches do not find.
 
 Attributes are claims. That a kernel may write a result in place is derived from its loops, as far as these decide
 it for all targets; a target's emitter checks the rest, and the scratch, against its code. That the backward
@@ -36,6 +37,7 @@ from hybridc.dialects.mlir.hybrid_rt import (
     ConstantOp,
     CopyOp,
     DonatedOp,
+    KeptOp,
     LaunchOp,
     StateOp,
     ViewOp,
@@ -88,6 +90,8 @@ class _Checker:
         self.stamps: dict[SSAValue, list[tuple[Span, SSAValue]]] = {}
         self.parts: dict[SSAValue, Any] = {}  # of partly written arrays: which elements are written
         self.arena: ArenaOp | None = None
+        self.kept: KeptOp | None = None
+        self.prepares = True  # until the first launch that every call runs
         self.strides: dict[SSAValue, Shape] = {}  # of aliases, in elements; all others are row-major
         numbers = _numbers(function, "hybrid.donated")
         self.donors = dict(zip(numbers[1::2], numbers[::2], strict=True))  # the donated argument of each result
@@ -102,6 +106,10 @@ class _Checker:
                     if self.arena is not None:
                         _fail(op, "there is a second arena")
                     self.arena = op
+                case KeptOp():
+                    if self.kept is not None:
+                        _fail(op, "there is a second kept memory")
+                    self.kept = op
                 case ViewOp():
                     self._view(op)
                 case AllocOp() | StateOp():
@@ -133,13 +141,14 @@ class _Checker:
         return self.spans[value]
 
     def _view(self, op: ViewOp) -> None:
-        arena = self.arena
-        if arena is None or op.memory is not arena.memory:
-            _fail(op, "the operand of a view must be the arena")
+        arena = op.memory.owner
+        if not isinstance(arena, ArenaOp | KeptOp) or arena not in (self.arena, self.kept):
+            _fail(op, "the operand of a view must be the arena or the kept memory")
         start = op.offset.value.data
         stop = start + _size(op.array)
         if start < 0 or stop > arena.size:
-            _fail(op, f"bytes {start} to {stop} lie outside the arena of {arena.size} bytes")
+            what = "arena" if arena is self.arena else "kept memory"
+            _fail(op, f"bytes {start} to {stop} lie outside the {what} of {arena.size} bytes")
         self.spans[op.array] = Span(arena.memory, start, stop)
 
     def _donated(self, op: DonatedOp) -> None:
@@ -199,6 +208,7 @@ class _Checker:
         if kernel is None:
             _fail(op, f"kernel @{op.kernel.string_value()} does not exist")
         self._check_signature(op, kernel)
+        self._check_preparation(op)
         for value in op.ins:
             self._check_read(op, value)
         outs = list(op.outs)
@@ -216,6 +226,27 @@ class _Checker:
             self._stamp(value)
             if isinstance(value.owner, AliasOp):
                 self._write_part(op, value)
+
+    def _check_preparation(self, op: LaunchOp) -> None:
+        """Check that a launch of the preparation comes first, and that no other writes what it keeps."""
+        if "hybrid.preparation" not in op.attributes:
+            if self.prepares and self.arena is not None:
+                self.stamps.pop(self.arena.memory, None)
+            self.prepares = False
+            for value in op.outs:
+                if self.kept is not None and self._span(op, value).memory is self.kept.memory:
+                    _fail(op, f"writes {_name(value)} in kept memory, but is not part of the preparation")
+            return
+        if not self.prepares:
+            _fail(op, "is part of the preparation, but comes after launches that are not")
+        for value in op.outs:
+            memory = self._span(op, value).memory
+            if memory not in [m.memory for m in (self.arena, self.kept) if m is not None]:
+                _fail(op, f"writes {_name(value)}, which the preparation cannot keep")
+        roles: Any = self.function.attributes.get("hybrid.roles")
+        for value in map(aliased, op.ins):
+            if isinstance(value, BlockArgument) and roles is not None and roles.data[value.index].data != "parameter":
+                _fail(op, f"is part of the preparation, but reads {_name(value)}, which is no parameter")
 
     def _write_part(self, op: LaunchOp, value: SSAValue) -> None:
         """Record a write of some elements of an array, none of them a second time."""

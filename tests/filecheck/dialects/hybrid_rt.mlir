@@ -48,3 +48,16 @@ func.func private @k_sin(%x: tensor<2xf32>) -> tensor<2xf32> {
 }
 // CHECK:        %v = hybrid_rt.donated %w : memref<2xf32> -> memref<2xf32>
 // CHECK-NEXT:   hybrid_rt.copy %a into %v : memref<2xf32> -> memref<2xf32>
+
+func.func @prepared(%w: memref<2xf32>) -> memref<2xf32> {
+  %arena = hybrid_rt.arena : memref<64xi8>
+  %kept = hybrid_rt.kept : memref<64xi8>
+  %a = hybrid_rt.view %kept[0 : i64] : memref<64xi8> -> memref<2xf32>
+  hybrid_rt.launch @k_sin ins(%w : memref<2xf32>) outs(%a : memref<2xf32>) {hybrid.preparation}
+  %y = hybrid_rt.alloc : memref<2xf32>
+  hybrid_rt.launch @k_sin ins(%a : memref<2xf32>) outs(%y : memref<2xf32>)
+  func.return %y : memref<2xf32>
+}
+// CHECK:        %kept = hybrid_rt.kept : memref<64xi8>
+// CHECK-NEXT:   %a = hybrid_rt.view %kept[0 : i64] : memref<64xi8> -> memref<2xf32>
+// CHECK-NEXT:   hybrid_rt.launch @k_sin ins(%w : memref<2xf32>) outs(%a : memref<2xf32>) {hybrid.preparation}

@@ -391,3 +391,73 @@ func.func @no_movement(%x: memref<2x3xf32>) -> memref<2x3xf32> {
   func.return %p : memref<2x3xf32>
 }
 // CHECK: broadcast of argument 0 (x) does not give a view of type memref<2x3xf32>
+
+// -----
+// Most calls skip the preparation, and find nothing of it in the arena.
+func.func @left_in_the_arena(%w: memref<16xf32>) -> memref<16xf32> attributes {hybrid.roles = ["parameter"]} {
+  %m = hybrid_rt.arena : memref<64xi8>
+  %kept = hybrid_rt.kept : memref<64xi8>
+  %a = hybrid_rt.view %m[0 : i64] : memref<64xi8> -> memref<16xf32>
+  hybrid_rt.launch @k ins(%w : memref<16xf32>) outs(%a : memref<16xf32>) {hybrid.preparation}
+  %c = hybrid_rt.alloc : memref<16xf32>
+  hybrid_rt.launch @k ins(%a : memref<16xf32>) outs(%c : memref<16xf32>)
+  func.return %c : memref<16xf32>
+}
+func.func private @k(%x: tensor<16xf32>) -> tensor<16xf32> {
+  %y = math.exp %x : tensor<16xf32>
+  func.return %y : tensor<16xf32>
+}
+// CHECK: memory plan of @left_in_the_arena, operation 5 (hybrid_rt.launch): reads the view at 0 (a) of type memref<16xf32> before it is written
+
+// -----
+// The preparation must not depend on data.
+func.func @prepared_data(%x: memref<16xf32>) -> memref<16xf32> attributes {hybrid.roles = ["data"]} {
+  %m = hybrid_rt.arena : memref<64xi8>
+  %kept = hybrid_rt.kept : memref<64xi8>
+  %a = hybrid_rt.view %kept[0 : i64] : memref<64xi8> -> memref<16xf32>
+  hybrid_rt.launch @k ins(%x : memref<16xf32>) outs(%a : memref<16xf32>) {hybrid.preparation}
+  %c = hybrid_rt.alloc : memref<16xf32>
+  hybrid_rt.launch @k ins(%a : memref<16xf32>) outs(%c : memref<16xf32>)
+  func.return %c : memref<16xf32>
+}
+func.func private @k(%x: tensor<16xf32>) -> tensor<16xf32> {
+  %y = math.exp %x : tensor<16xf32>
+  func.return %y : tensor<16xf32>
+}
+// CHECK: memory plan of @prepared_data, operation 3 (hybrid_rt.launch): is part of the preparation, but reads argument 0 (x), which is no parameter
+
+// -----
+// What is kept serves later calls, too.
+func.func @overwritten_though_kept(%w: memref<16xf32>) -> memref<16xf32> attributes {hybrid.roles = ["parameter"]} {
+  %m = hybrid_rt.arena : memref<64xi8>
+  %kept = hybrid_rt.kept : memref<64xi8>
+  %a = hybrid_rt.view %kept[0 : i64] : memref<64xi8> -> memref<16xf32>
+  hybrid_rt.launch @k ins(%w : memref<16xf32>) outs(%a : memref<16xf32>) {hybrid.preparation}
+  %b = hybrid_rt.view %kept[0 : i64] : memref<64xi8> -> memref<16xf32>
+  hybrid_rt.launch @k ins(%w : memref<16xf32>) outs(%b : memref<16xf32>)
+  %c = hybrid_rt.alloc : memref<16xf32>
+  hybrid_rt.launch @k ins(%b : memref<16xf32>) outs(%c : memref<16xf32>)
+  func.return %c : memref<16xf32>
+}
+func.func private @k(%x: tensor<16xf32>) -> tensor<16xf32> {
+  %y = math.exp %x : tensor<16xf32>
+  func.return %y : tensor<16xf32>
+}
+// CHECK: memory plan of @overwritten_though_kept, operation 5 (hybrid_rt.launch): writes the view at 0 (b) of type memref<16xf32> in kept memory, but is not part of the preparation
+
+// -----
+// The preparation comes first.
+func.func @prepared_late(%w: memref<16xf32>) -> memref<16xf32> attributes {hybrid.roles = ["parameter"]} {
+  %m = hybrid_rt.arena : memref<64xi8>
+  %kept = hybrid_rt.kept : memref<64xi8>
+  %c = hybrid_rt.alloc : memref<16xf32>
+  hybrid_rt.launch @k ins(%w : memref<16xf32>) outs(%c : memref<16xf32>)
+  %a = hybrid_rt.view %kept[0 : i64] : memref<64xi8> -> memref<16xf32>
+  hybrid_rt.launch @k ins(%w : memref<16xf32>) outs(%a : memref<16xf32>) {hybrid.preparation}
+  func.return %c : memref<16xf32>
+}
+func.func private @k(%x: tensor<16xf32>) -> tensor<16xf32> {
+  %y = math.exp %x : tensor<16xf32>
+  func.return %y : tensor<16xf32>
+}
+// CHECK: memory plan of @prepared_late, operation 5 (hybrid_rt.launch): is part of the preparation, but comes after launches that are not

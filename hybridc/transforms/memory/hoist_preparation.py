@@ -1,0 +1,126 @@
+"""Mark what depends on parameters alone as the program's preparation, and move it to the front.
+
+A packed weight, a scale that follows from running statistics: between two writes of the parameters these are the same
+in every call. Calls of kernels that read nothing but parameters, constants and results of each other get the attribute
+``hybrid.preparation``. Memory planning puts what other calls read of them into memory that the executable keeps, which
+runs them when a parameter is another array or was written (:mod:`hybridc.ground.watches`), and otherwise skips them.
+
+Only graphs of predict mode without a backward have a preparation: in training, parameters change with every step. Host
+calls may do anything, so they are called every time; so are kernels whose results are the caller's, parts of a
+concatenation, or read by a host call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from xdsl.context import Context
+from xdsl.dialects import arith, func, tensor
+from xdsl.dialects.builtin import ModuleOp, UnitAttr
+from xdsl.ir import Operation, SSAValue
+from xdsl.passes import ModulePass
+
+from hybridc.ir.concatenated import part_of
+from hybridc.ir.structured import VIEWS, is_host, kernels, root
+from hybridc.ir.values import functions
+
+PREPARATION = "hybrid.preparation"
+
+
+@dataclass(frozen=True)
+class HoistPreparation(ModulePass):
+    """See the module's docstring."""
+
+    name = "hoist-preparation"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        called = kernels(op)
+        hosts = {name for name, kernel in called.items() if is_host(kernel)}
+        planned = [f for f in functions(op) if f.sym_visibility is None]
+        if len(planned) == 1 and not _changes_parameters(planned[0]):
+            _hoist(planned[0], hosts)
+
+
+def is_preparation(op: Operation) -> bool:
+    """Whether a call, or a launch, is part of the preparation."""
+    return PREPARATION in op.attributes
+
+
+def calls_of(value: SSAValue) -> Iterator[Operation]:
+    """The operations, but for views, that read a value or a view of it."""
+    for use in value.uses:
+        if isinstance(use.operation, VIEWS):
+            yield from calls_of(use.operation.results[0])
+        else:
+            yield use.operation
+
+
+def _changes_parameters(function: func.FuncOp) -> bool:
+    """Whether parameters are likely to be others in the next call: it trains, or writes arguments."""
+    return any(f"hybrid.{name}" in function.attributes for name in ("training", "grads", "donated", "updates"))
+
+
+def _hoist(function: func.FuncOp, hosts: set[str]) -> None:
+    block = function.body.block
+    end = block.last_op
+    assert end is not None
+    returned = {root(v) for v in end.operands}
+    known: set[SSAValue] = {a for a, role in zip(block.args, _roles(function), strict=False) if role == "parameter"}
+    found: list[Operation] = []
+    for op in block.ops:
+        match op:
+            case arith.ConstantOp():
+                known.add(op.results[0])
+            case func.CallOp() if op.callee.string_value() not in hosts:
+                fixed = bool(op.operands) and all(root(v) in known for v in op.operands)
+                if fixed and not any(v in returned or _is_apart(v, hosts) for v in op.results):
+                    known.update(op.results)
+                    found.append(op)
+            case _:
+                pass
+    front: list[Operation] = []
+    for call in found:
+        call.attributes[PREPARATION] = UnitAttr()
+        for number, value in enumerate(call.operands):
+            call.operands[number] = _at_front(value, front)
+            _erase_unused(value)
+        call.detach()
+        front.append(call)
+    if front and block.first_op is not None:
+        block.insert_ops_before(front, block.first_op)
+
+
+def _is_apart(value: SSAValue, hosts: set[str]) -> bool:
+    """Whether a value has a place of its own, or is read where only arrays of a call are known."""
+    readers = (op for op in calls_of(value) if isinstance(op, func.CallOp))
+    return part_of(value) is not None or any(op.callee.string_value() in hosts for op in readers)
+
+
+def _at_front(value: SSAValue, front: list[Operation]) -> SSAValue:
+    """A value as calls at the front can read it: views become views of their own, constants move there, too."""
+    op = value.owner
+    if isinstance(op, VIEWS):
+        view = op.clone({v: _at_front(v, front) for v in op.operands})
+        view.results[0].name_hint = value.name_hint
+        front.append(view)
+        return view.results[0]
+    if isinstance(op, arith.ConstantOp | tensor.EmptyOp) and op.parent is not None:
+        op.detach()
+        front.append(op)
+    return value
+
+
+def _erase_unused(value: SSAValue) -> None:
+    """Erase a chain of views that nobody reads any more."""
+    while isinstance(op := value.owner, VIEWS) and not value.uses:
+        value = op.operands[0]
+        op.detach()
+        op.erase()
+
+
+def _roles(function: func.FuncOp) -> list[str]:
+    """The roles of a function's arguments, as the trace has them; none if it is not said."""
+    roles: Any = function.attributes.get("hybrid.roles")
+    return [] if roles is None else [role.data for role in roles]
