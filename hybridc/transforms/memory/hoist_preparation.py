@@ -14,12 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from xdsl.context import Context
 from xdsl.dialects import arith, func, tensor
 from xdsl.dialects.builtin import ModuleOp, UnitAttr
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from hybridc.ir.concatenated import part_of
@@ -46,6 +46,16 @@ class HoistPreparation(ModulePass):
 def is_preparation(op: Operation) -> bool:
     """Whether a call, or a launch, is part of the preparation."""
     return PREPARATION in op.attributes
+
+
+def is_prepared(value: SSAValue) -> bool:
+    """Whether what is made of a value, which is a parameter or a view of one, will be part of the preparation."""
+    argument = root(value)
+    function = argument.owner.parent_op() if isinstance(argument.owner, Block) else None
+    if not isinstance(function, func.FuncOp) or _changes_parameters(function):
+        return False
+    roles = dict(zip(function.body.block.args, _roles(function), strict=False))
+    return roles.get(cast(BlockArgument, argument)) == "parameter"
 
 
 def calls_of(value: SSAValue) -> Iterator[Operation]:

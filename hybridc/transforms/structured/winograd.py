@@ -36,6 +36,7 @@ from hybridc.ir.structured import affine_operands, dtype_of, loop_sizes, places_
 from hybridc.ir.structured_builder import Builder, Shape, Tensor, first, structured_type
 from hybridc.ir.values import functions
 from hybridc.transforms.kernels.schedule_register_tiles import Registers, RegisterTile
+from hybridc.transforms.memory.hoist_preparation import is_prepared
 from hybridc.transforms.structured.axis_labels import AxisLabels
 from hybridc.transforms.structured.fuse_kernels import KernelOutliner
 from hybridc.transforms.structured.outlined_kernel import OutlinedKernel
@@ -98,7 +99,7 @@ class Winograd(ModulePass):
                 continue
             for each in list(function.body.block.ops):
                 found = _convolution(each) if isinstance(each, linalg.GenericOp) else None
-                chosen = None if found is None else found.chosen(self.registers)
+                chosen = None if found is None else found.chosen(self.registers, is_prepared(found.weights))
                 if found is not None and chosen is not None:
                     _Rewriter(found, chosen, RegisterTile(found.dtype, self.registers), outliner, function).run()
 
@@ -143,21 +144,29 @@ class _Convolution:
         """The dtype of all arrays."""
         return dtype_of(self.op.results[0])
 
-    def chosen(self, registers: Registers) -> Transforms | None:
-        """The fastest transforms, or None where multiplying as it is takes no longer."""
+    @property
+    def weights(self) -> SSAValue:
+        """The weight's array."""
+        return self.op.operands[self.weight]
+
+    def chosen(self, registers: Registers, prepared: bool) -> Transforms | None:
+        """The fastest transforms, or None where multiplying as it is takes no longer.
+
+        If they are ``prepared``, weights are not transformed in each call.
+        """
         tile = RegisterTile(self.dtype, registers)
-        columns, channels = (shape_of(self.op.operands[self.weight])[d] for d in (self.column, self.channel))
+        columns, channels = (shape_of(self.weights)[d] for d in (self.column, self.channel))
         if columns % tile.fitting(columns).width or channels % tile.lanes:
             return None
-        times = {each: self._time(each) for each in CHOICES}
+        times = {each: self._time(each, prepared) for each in CHOICES}
         best = min(times, key=times.__getitem__)
         costs = NOMINAL.costs
         return best if times[best] < 2 * math.prod(self.sizes) * costs.flop else None
 
-    def _time(self, given: Transforms) -> float:
+    def _time(self, given: Transforms, prepared: bool) -> float:
         """Nanoseconds with these transforms, in vector registers."""
         costs, itemsize = NOMINAL.costs, self.dtype.itemsize
-        columns, channels = (shape_of(self.op.operands[self.weight])[d] for d in (self.column, self.channel))
+        columns, channels = (shape_of(self.weights)[d] for d in (self.column, self.channel))
         tiles, others = 1, 1
         places = {pair.place for pair in self.pairs}
         for place, loop in enumerate(self.result[:-1]):
@@ -166,9 +175,10 @@ class _Convolution:
         others = math.prod(n for loop, n in enumerate(self.sizes) if loop not in {*self.result, *taps}) // channels
         points = given.points ** len(self.pairs)
         products = 2 * points * tiles * columns * channels * others * costs.flop
-        # Each array between the kernels is written and read.
-        elements = tiles * (columns + channels) + columns * channels * others
-        return products + 2 * points * elements * itemsize * costs.byte
+        # Arrays between kernels are written and read; prepared ones come from far away.
+        between = 2 * points * tiles * (columns + channels) * itemsize * costs.byte
+        weights = points * columns * channels * others * itemsize
+        return products + between + weights * (costs.far_byte if prepared else 2 * costs.byte)
 
 
 def _convolution(op: linalg.GenericOp) -> _Convolution | None:
@@ -257,7 +267,7 @@ class _Rewriter:
         self.tiles = {
             pair.place: -(-given.sizes[given.result[pair.place]] // transforms.results) for pair in given.pairs
         }
-        weight = given.op.operands[given.weight]
+        weight = given.weights
         self.width = tile.fitting(shape_of(weight)[given.column]).width
 
     def run(self) -> None:
@@ -370,7 +380,7 @@ class _Rewriter:
     def _weights(self) -> Tensor:
         """The weight's transform: (points…, panels, other taps…, channels, a panel's columns)."""
         given, by, builder = self.given, self.by, self.builder
-        w = self._tensor(given.op.operands[given.weight])
+        w = self._tensor(given.weights)
         builder.operator = f"{self.operator}_weights"
         rank = len(w.shape)
         order = [d for d in range(rank) if d != given.column] + [given.column]
