@@ -2,7 +2,8 @@
 
 Each loop of a contraction indexes the result and one operand (*rows* with the left, *columns* with the right), all
 three (*batches*), or the operands alone (*summed*). Loops that are contiguous in every array are coalesced. Of those
-that are left, the largest rows, columns and sums are the matmul; loops around it walk the others.
+that are left, the largest rows, columns and sums are the matmul; loops around it walk the others. With constant
+matrices it is a linear map.
 """
 
 from __future__ import annotations
@@ -10,10 +11,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from xdsl.dialects import arith
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Block, Operation, SSAValue
 
@@ -22,8 +24,8 @@ from hybridc.dtypes import BFLOAT16, FLOAT16, FLOAT32, wide
 from hybridc.ground.machine import Machine
 from hybridc.ground.sizes import row_major
 from hybridc.ir.costs import matmul_time
-from hybridc.ir.kernel import Kernel, KernelOp
-from hybridc.ir.structured import element_dtype, shape_of
+from hybridc.ir.kernel import Kernel, KernelOp, Read
+from hybridc.ir.structured import dtype_of, element_dtype, numbers_in, shape_of
 
 Strides = tuple[int, ...]
 
@@ -276,3 +278,54 @@ def _factors(kernel_op: KernelOp) -> tuple[DType, DType, DType] | None:
 
 def _narrow(value: SSAValue) -> SSAValue:
     return value.owner.operands[0] if isinstance(value.owner, arith.ExtFOp) else value
+
+
+# --- linear maps ------------------------------------------------------------------------------------------------------
+#
+#     out[a, b, …] = sum over i, j of A[a, i] * B[b, j] * x[…, i, j, …]
+#
+# with constant matrices, which are known when code is made: so are the transforms of Winograd's convolution. The code
+# is straight-line, and factors of 0 and 1 cost nothing.
+
+
+Matrix = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class MatrixRead:
+    """A constant matrix: its rows follow an axis of the result, its columns an axis that is summed."""
+
+    numbers: Matrix
+    row: int
+    column: int
+
+
+@dataclass(frozen=True, eq=False)
+class LinearMap:
+    """A kernel's only operation as a linear map of the elements that ``read`` reads."""
+
+    kernel_op: KernelOp
+    read: Read
+    matrices: tuple[MatrixRead, ...]
+
+
+def linear_map_of(kernel: Kernel) -> LinearMap | None:
+    """The linear map that a kernel is; None if it is anything else."""
+    kernel_op = kernel.ops[0] if len(kernel.ops) == 1 else None
+    if kernel_op is None or kernel_op.kind != "contraction" or len(kernel.arguments) != 1:
+        return None
+    constant = {r: numbers for r in kernel_op.reads if (numbers := matrix_of(r.value)) is not None}
+    given = [r for r in kernel_op.reads if r not in constant]
+    matrices = tuple(MatrixRead(numbers, *r.axes) for r, numbers in constant.items())
+    if len(given) != 1 or {m.column for m in matrices} != {*kernel_op.reduced}:
+        return None
+    return LinearMap(kernel_op, given[0], matrices)
+
+
+def matrix_of(value: SSAValue) -> Matrix | None:
+    """The numbers of a constant matrix."""
+    owner = value.owner
+    if not isinstance(owner, arith.ConstantOp) or len(shape_of(value)) != 2:
+        return None
+    assert isinstance(owner.value, DenseIntOrFPElementsAttr)
+    return numbers_in(owner.value, shape_of(value), dtype_of(value))

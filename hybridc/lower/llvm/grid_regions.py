@@ -18,10 +18,10 @@ from xdsl.ir import SSAValue
 from hybridc.dialects.mlir.hybrid_rt import aligned
 from hybridc.ground.machine import NOMINAL
 from hybridc.ground.sizes import row_major
+from hybridc.ir.contraction_shape import matrix_of
 from hybridc.ir.costs import PARTS, WORTH_PACKING, WORTH_READING, sharing
 from hybridc.ir.grid_kernel import GridIndex, Step, TileKernel, contractions_apart, index_kernel, tile_of
 from hybridc.ir.kernel import Kernel, LoopNest, analyse
-from hybridc.ir.linear_map import matrix_of
 from hybridc.ir.planned import Position
 from hybridc.ir.structured import Shape, dtype_of, shape_of
 from hybridc.lower.llvm.loops.parallel_regions import GridRegion, ParallelRegion, ParallelRegions, Strides, TileRegion

@@ -5,7 +5,7 @@ Along an axis, F(m, 3) makes m results of m + 2 elements with m + 2 multiplicati
     y = A^T ((G w) * (B^T x))
 
 and along two axes with (m + 2)^2 instead of 9 m^2: 2.25 times fewer with m = 2, 4 times fewer with m = 4. Transforms
-are linear maps (:mod:`hybridc.ir.linear_map`), each a kernel; between them is a contraction over the channels, for each
+are linear maps, each a kernel; between them is a contraction over the channels, for each
 of the (m + 2)^2 points. A contraction is rewritten where the cost model expects less time.
 
 Rounding errors are some units in the last place of the largest result: twice as many as without with m = 2, and about
@@ -15,7 +15,7 @@ ten times with m = 4. Where an element is NaN or infinite, all results of tiles 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -42,8 +42,8 @@ from hybridc.transforms.structured.fuse_kernels import KernelOutliner
 from hybridc.transforms.structured.outlined_kernel import OutlinedKernel
 
 Matrix = np.ndarray[Any, Any]
-# Elements of a kernel along an axis, and the most axes that are transformed.
-TAPS, MOST_AXES = 3, 2
+# Elements of a kernel along an axis, the most axes that are transformed, and the least results along one.
+TAPS, MOST_AXES, LEAST = 3, 2, 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,54 +182,55 @@ class _Convolution:
 
 
 def _convolution(op: linalg.GenericOp) -> _Convolution | None:
-    """A contraction of floats that can be rewritten."""
+    """A contraction that can be rewritten: of affine reads and plain ones, into a result whose last axis is columns."""
     affine, places = affine_operands(op), places_of(op)
     if len(op.inputs) != 2 or not affine or not _multiplies(op) or number_of(op.operands[-1]) != 0:
         return None
     index = [affine.get(i) or tuple(AffineIndex(((a, 1),)) for a in places[i]) for i in range(2)]
-    result, sizes = places[-1], loop_sizes(op, places)
-    summed = {*range(len(sizes))} - {*result}
     data = next((i for i in range(2) if any(len(each.terms) == 2 for each in index[i])), None)
+    result, sizes = places[-1], loop_sizes(op, places)
     if data is None or len(result) < 2:
         return None
     read, taken = index[data], index[1 - data]
-    if any(len(each.terms) != 1 for each in taken):
+    taps = {each.terms[0][0]: dim for dim, each in enumerate(taken) if len(each.terms) == 1}
+    pairs = _pairs(read, taken, taps, result, sizes)
+    last = read[-1].terms[0][0]
+    channel, column = taps.get(last), taps.get(result[-1])
+    if not pairs or channel is None or column is None or len(taps) < len(taken) or len(read[-1].terms) > 1:
         return None
-    place = {loop: i for i, loop in enumerate(result)}
-    by_loop = {each.terms[0][0]: dim for dim, each in enumerate(taken)}
-    pairs: list[_Pair] = []
-    for dim, each in enumerate(read):
-        if len(each.terms) == 1:
-            if each.terms[0][1] != 1 or each.offset:
-                return None
-            continue
-        if len(each.terms) != 2 or each.offset:
-            return None
-        (row, one), (tap, other) = sorted(each.terms, key=lambda term: term[0] in summed)
-        if row not in place or tap not in summed or tap not in by_loop:
-            return None
-        if sizes[tap] == TAPS and (one, other) == (1, 1) and abs(taken[by_loop[tap]].terms[0][1]) == 1:
-            pairs.append(_Pair(dim, place[row], by_loop[tap], taken[by_loop[tap]].terms[0][1] < 0))
-    pairs = pairs[-MOST_AXES:]
-    channel, column = (by_loop.get(loop) for loop in (read[-1].terms[0][0], result[-1]))
+    # The weight has the result's columns and no other of its loops; the data has its other ones, and not these.
     rows = {loop for each in read for loop, _ in each.terms}
-    free = [d for loop, d in by_loop.items() if loop in place]
-    transformed = {pair.tap for pair in pairs}
-    rest = [each for d, each in enumerate(taken) if d not in transformed]
-    plain = all(each.terms[0][1] == 1 and not each.offset for each in rest)
-    if not pairs or channel is None or column is None or not plain or free != [column] or result[-1] in rows:
+    if {*taps} & {*result} != {result[-1]} or result[-1] in rows or last in result:
         return None
-    if (
-        len(read[-1].terms) != 1
-        or read[-1].terms[0][0] not in summed
-        or min(_tiles(sizes, result, pairs)) < 2 * F4.results
-    ):
+    transformed = {pair.tap for pair in pairs}
+    rest = [each for each in read if len(each.terms) == 1]
+    rest += [each for dim, each in enumerate(taken) if dim not in transformed]
+    if any(each.terms[0][1] != 1 or each.offset for each in rest):
         return None
     return _Convolution(op, data, read, 1 - data, taken, result, sizes, tuple(pairs), channel, column)
 
 
-def _tiles(sizes: Shape, result: tuple[int, ...], pairs: list[_Pair]) -> list[int]:
-    return [sizes[result[pair.place]] for pair in pairs]
+def _pairs(
+    read: Sequence[AffineIndex],
+    taken: Sequence[AffineIndex],
+    taps: Mapping[int, int],
+    result: tuple[int, ...],
+    sizes: Shape,
+) -> list[_Pair]:
+    """The axes that can be transformed, if all are read in a way that can be left; ``taps`` are the weight's loops."""
+    found: list[_Pair] = []
+    for dim, each in enumerate(read):
+        if len(each.terms) == 1:
+            continue
+        if len(each.terms) != 2 or each.offset:
+            return []
+        (row, one), (tap, other) = sorted(each.terms, key=lambda term: term[0] not in result)
+        if row not in result or tap in result or tap not in taps:
+            return []
+        factor = taken[taps[tap]].terms[0][1]
+        if sizes[tap] == TAPS and one == other == abs(factor) == 1 and sizes[row] >= LEAST:
+            found.append(_Pair(dim, result.index(row), taps[tap], factor < 0))
+    return found[-MOST_AXES:]
 
 
 def _multiplies(op: linalg.GenericOp) -> bool:

@@ -12,10 +12,18 @@ import numpy as np
 from hybridc.dialects.operator_attribute import DType
 from hybridc.ground.machine import NOMINAL
 from hybridc.ground.sizes import row_major
-from hybridc.ir.contraction_shape import BATCH, ROW, ContractionLoops, Matrices, Strides, contraction_of, matrices_of
+from hybridc.ir.contraction_shape import (
+    BATCH,
+    ROW,
+    ContractionLoops,
+    Matrices,
+    Strides,
+    contraction_of,
+    linear_map_of,
+    matrices_of,
+)
 from hybridc.ir.costs import OF_CORE, SAME_SET, grain_of, matmul_time
 from hybridc.ir.kernel import Axes, Kernel, Read
-from hybridc.ir.linear_map import linear_map_of
 from hybridc.ir.structured import Shape, dtype_of, shape_of
 from hybridc.lower.llvm.codegen.native_function import NativeFunction
 from hybridc.lower.llvm.gemm import native_blas

@@ -12,9 +12,8 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp, f32, f64
 from xdsl.ir import SSAValue
 
-from hybridc.ir.contraction_shape import Loop, coalesced
+from hybridc.ir.contraction_shape import LinearMap, Loop, Matrix, coalesced
 from hybridc.ir.costs import SAME_SET, copy_time, sharing
-from hybridc.ir.linear_map import LinearMap, Matrix
 from hybridc.ir.planned import Strides
 from hybridc.ir.structured import dtype_of, shape_of
 from hybridc.lower.llvm.codegen.native_function import NativeFunction
