@@ -15,7 +15,7 @@ import weakref
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-import numpy as np
+from numpy import ndarray
 
 from hybridc.ground.locks import ForkLock
 
@@ -60,7 +60,7 @@ class Watch:
 
 def may_watch(array: Any) -> bool:
     """Whether nobody can write into an array unnoticed: it owns its memory, which was never shared."""
-    return type(array) is np.ndarray and array.base is None and array.flags.owndata and id(array) not in _SHARED
+    return type(array) is ndarray and array.base is None and array.flags.owndata and id(array) not in _SHARED
 
 
 def written(array: Any) -> None:
@@ -80,7 +80,7 @@ def shared(array: Any) -> None:
     """Notice that from now on foreign code may write into an array's memory."""
     owner = _owner(array)
     number = id(owner)
-    if number in _SHARED or type(owner) is not np.ndarray:
+    if number in _SHARED or type(owner) is not ndarray:
         return
 
     def freed(_reference: Any) -> None:
@@ -93,12 +93,15 @@ def shared(array: Any) -> None:
 
 def _owner(array: Any) -> Any:
     """The array that owns a view's memory."""
-    base: Any = array
-    while isinstance(base, np.ndarray):
+    base: Any = getattr(array, "base", None)  # arrays of a GPU have none
+    while base is not None:
+        if not isinstance(base, ndarray):  # memory of another library
+            return array
         array, base = base, base.base  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
     return array
 
 
 def _changed(owner: Any) -> None:
-    for watch in tuple(_WATCHES.get(id(owner), ())):
+    watches = _WATCHES.get(id(owner))
+    for watch in () if watches is None else tuple(watches):
         watch.end()

@@ -12,7 +12,7 @@ from hybridc.runtime.executable import KEPT
 from hybridc.runtime.native.native_program import NativeProgram
 from hybridc.runtime.native.wrapper_call import wrapper_entry
 from hybridc.runtime.planned_executable import PlannedExecutable
-from hybridc.runtime.workspace import Workspace
+from hybridc.runtime.workspace import Workspace, fits
 
 
 class NativeExecutable(PlannedExecutable):
@@ -35,7 +35,9 @@ class NativeExecutable(PlannedExecutable):
         """The entry, or all steps, in a workspace of their own, for arrays of which no values are prepared."""
         assert self.prepared is not None
         fresh = self.native.entry(workspace, into, *arrays)
-        if fresh is not NotImplemented or self.prepared.hold(arrays):
+        if fresh is NotImplemented and self.prepared.hold(arrays):  # another thread may just have prepared them
+            fresh = self.native.entry(workspace, into, *arrays)
+        if fresh is not NotImplemented or not all(map(fits, arrays, self.planned.inputs)):
             return fresh
         if self._unprepared is None:
             self._unprepared = NativeProgram(self.native.plan.unprepared())

@@ -11,6 +11,7 @@ import pytest
 import hybridc as mx
 from hybridc.gluon import nn
 from hybridc.ground import watches
+from hybridc.runtime.native import native_program, wrapper_call
 
 
 def network(seed=3, ctx=None):
@@ -165,7 +166,7 @@ def by_trainer(net):
 
 
 def by_train_step(net):
-    trainer = mx.gluon.Trainer(net.collect_params(), "adam", {"learning_rate": 0.05})
+    trainer = mx.gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.05})
     step = mx.gluon.TrainStep(net, mx.gluon.loss.L2Loss(), trainer)
     step(mx.nd.ones((2, 32, 12, 12)), mx.nd.ones((2, 4)))
 
@@ -235,6 +236,18 @@ def test_every_way_to_write_a_parameter_shows_in_the_next_call(net, x, write):
     check(net, x)
 
 
+def test_without_a_native_entry(x, monkeypatch):
+    for module in (native_program, wrapper_call):
+        monkeypatch.setattr(module, "objects_are_as_declared", lambda: False)
+    net = network()
+    net.hybridize()
+    for write in (by_key, by_set_data, by_numpy, by_key):
+        check(net, x)
+        write(net)
+        check(net, x)
+    assert times(net) == 3  # the first call, and after two writes; numpy keeps the memory from then on
+
+
 def test_without_a_write_nothing_is_prepared_again(net, x):
     before = times(net)
     assert before == 1
@@ -302,9 +315,9 @@ def test_two_networks_share_a_parameter(net, x):
 
 
 def test_a_replaced_array_is_noticed(net, x):
-    for value in (0.5, 2.0):
-        net[0].weight._data = mx.nd.full((32, 32, 3, 3), value)
-        mx.gluon.epoch.ATTRIBUTE_EPOCH.value += 1
+    arrays = [weight(net)._data, *[np.full((32, 32, 3, 3), value, "float32") for value in (0.5, 2.0)]]
+    for array in (*arrays, *arrays):  # of which none is freed
+        weight(net)._data = array
         check(net, x)
 
 

@@ -34,9 +34,8 @@ def python_entry(tables: Tables) -> Callable[..., Any]:
             return NotImplemented
         if not all(a is None or (fits(a, spec) and a.flags.writeable) for a, spec in zip(given, plan.results)):
             return NotImplemented
-        prepared = [tables.memory] if plan.kept else []
-        pairs = zip(arrays, tables.read, strict=True)
-        if plan.kept and (prepared[0] is None or any(read not in (None, a.ctypes.data) for a, read in pairs)):
+        prepared = () if not plan.kept else tables.prepared_of(arrays)
+        if prepared is None:
             return NotImplemented
         results = tuple(fresh(r) if a is None else a for a, r in zip(given, plan.results))
         memory = [workspace, *arrays, *results, *plan.constants, *prepared]

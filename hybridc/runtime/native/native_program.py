@@ -71,7 +71,8 @@ class Tables:
         self._keep: list[Any] = []
         steps = self._steps(plan.steps)
         self.read = (ctypes.c_void_p * len(plan.inputs))()
-        self.memory: Any = None  # of the prepared values, while they are valid
+        #: The memory of the prepared values while they are valid, and the identities of the arrays they follow from.
+        self.prepared: tuple[Any, dict[int, int]] | None = None
         self.program = NativeTable(
             outside=ctypes.addressof(library().outside),
             input_count=len(plan.inputs),
@@ -95,6 +96,13 @@ class Tables:
     def anchor(self) -> Any:
         """An array over the program structure, which keeps all tables alive."""
         return anchor_of(self.program, self)
+
+    def prepared_of(self, arrays: Sequence[Any]) -> tuple[Any] | None:
+        """The memory of the values that are prepared of these arrays; None if there are none."""
+        found = self.prepared
+        if found is None or any(id(arrays[i]) != number for i, number in found[1].items()):
+            return None
+        return found[:1]
 
     def _steps(self, steps: Sequence[NativeRegion | Host]) -> int:
         states: list[StepRecord] = []

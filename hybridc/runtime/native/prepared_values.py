@@ -38,14 +38,13 @@ class PreparedValues:
         self._lock = ForkLock()  # one thread prepares, others wait
         self._state = ForkLock()  # of the fields that native code reads
         self._current: list[Watch] = []  # of the arrays that they were computed from
-        self._arrays: list[int] = []  # the identities of these; none of them has been freed since
         #: The inputs that foreign code may write, so that all is computed in every call.
         self.shared: list[int] = []
         weakref.finalize(self, _end, self._current).atexit = False
 
     def hold(self, arrays: Sequence[Any]) -> bool:
         """Whether there are values, and they are those of these arrays."""
-        return self.tables.memory is not None and [id(arrays[i]) for i in self.inputs] == self._arrays
+        return self.tables.prepared_of(arrays) is not None
 
     def prepare(self, workspace: Any, arrays: Sequence[Any]) -> None:
         """Compute the values of these arrays, if it can be noticed when one of them changes.
@@ -76,13 +75,14 @@ class PreparedValues:
         with self._state.current:
             if watch in self._current or not self._current:
                 self.tables.program.prepared = None
-                self.tables.memory, self._arrays = None, []
+                self.tables.prepared = None
 
     def _publish(self, memory: Any, read: Sequence[Any]) -> None:
         table = self.tables.read
         for i, array in zip(self.inputs, read, strict=True):
             table[i] = array.ctypes.data
-        self.tables.memory, self._arrays = memory, [id(array) for array in read]
+        # None of the arrays is freed while the watch lasts, so their identities are theirs alone.
+        self.tables.prepared = memory, {i: id(array) for i, array in zip(self.inputs, read, strict=True)}
         self.tables.program.prepared = id(memory)
 
     def _computed(self, workspace: Any, arrays: Sequence[Any]) -> Any:
