@@ -66,9 +66,11 @@ SHAPES = [
     (r"densenet|squeezenet|googlenet|residualattention|shufflenet|hrnet|alexnet|vgg", (1, 3, 224, 224)),
 ]
 SECOND = [(r"siamrpn", (1, 3, 287, 287))]  # networks of two inputs
+PROPOSALS = 20  # of the first stage of an R-CNN, instead of 300 or 1000
 
-# The gammas of norms; less where sums of many blocks would grow before gates, which then amplify every rounding.
-GAMMAS = [(r"^se_|senet|residualattention|monodepth2", (0.1, 0.3)), (r"", (0.7, 1.1))]
+# The gammas of norms; less where sums of many blocks would grow before gates, which then amplify every rounding, or
+# before scores, which would all be 1.
+GAMMAS = [(r"^se_|senet|residualattention|monodepth2|(center_net|ssd|rcnn).*res", (0.1, 0.3)), (r"", (0.7, 1.1))]
 
 # What a network is for, by the module that makes it.
 TASKS = [
@@ -237,7 +239,10 @@ def build(name: str) -> Any:
     errors: list[Exception] = []
     for keys in (["pretrained_base", "use_kinetics_pretrain"], ["pretrained_base"], []):
         try:
-            return get_model(name, pretrained=False, **given, **{key: wanted[key] for key in keys})
+            net = get_model(name, pretrained=False, **given, **{key: wanted[key] for key in keys})
+            if "rcnn" in name:
+                net._rpn_test_post_nms = net.rpn._test_post_nms = PROPOSALS
+            return net
         except Exception as error:
             errors.append(error)
     raise errors[-1]
@@ -367,7 +372,27 @@ def compare(got: list[np.ndarray], wanted: list[np.ndarray]) -> list[float | str
     """For each output the largest difference by the largest magnitude, or what is wrong altogether."""
     if len(got) != len(wanted):
         return [f"{len(got)} outputs instead of {len(wanted)}"]
-    return [_distance(a, b) for a, b in zip(got, wanted)]
+    return [_distance(a, b) for a, b in zip(_in_order(got, wanted), wanted)]
+
+
+def _in_order(got: list[np.ndarray], wanted: list[np.ndarray]) -> list[np.ndarray]:
+    """Detections (classes, scores, boxes) of one image in the other's order; other results as they are.
+
+    Of two scores that are equal but for rounding either may come first.
+    """
+    shapes = [x.shape for x in got]
+    if shapes != [x.shape for x in wanted] or shapes[:1] != shapes[1:2] or shapes[2:3] != [(*shapes[0][:-1], 4)]:
+        return got
+    if len(shapes[0]) != 3 or shapes[0][0] != 1 or not all(np.isfinite(x).all() for x in (*got, *wanted)):
+        return got
+    sizes = [largest(x) or 1 for x in wanted[:3]]
+    a, b = (np.concatenate([x[0] / n for x, n in zip(part, sizes)], axis=-1) for part in (got, wanted))
+    free = list(range(len(a)))
+    order = []
+    for row in b:
+        best = min(range(min(len(free), 50)), key=lambda i: (float(np.abs(a[free[i]] - row).max()), i))
+        order.append(free.pop(best))
+    return [x[:, order] if x.shape[1:2] == shapes[0][1:2] else x for x in got]
 
 
 def _distance(got: np.ndarray, wanted: np.ndarray) -> float | str:
@@ -413,7 +438,7 @@ def losses(name: str, folder: Path, first: bool) -> list[float]:
             value = loss(net(x[step]), labels[step])
         value.backward()
         trainer.step(shape[0])
-        found.append(float(value.mean().asnumpy()))
+        found.append(float(value.mean().asscalar()))
     return found
 
 
