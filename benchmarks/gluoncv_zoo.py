@@ -85,7 +85,7 @@ TASKS = [
 
 # Networks that are trained, with the optimizer and the shape of a batch.
 TRAINED = [
-    ("cifar_resnet20_v1", "sgd", (16, 3, 32, 32)),
+    ("cifar_resnet20_v1", "sgd", (8, 3, 32, 32)),
     ("resnet18_v1", "sgd", (8, 3, 64, 64)),
     ("resnet18_v1b", "nag", (8, 3, 64, 64)),
     ("se_resnet18_v1", "adam", (8, 3, 64, 64)),
@@ -93,12 +93,12 @@ TRAINED = [
     ("mobilenet0.25", "sgd", (8, 3, 64, 64)),
     ("mobilenetv2_0.25", "adam", (8, 3, 64, 64)),
     ("mobilenetv3_small", "rmsprop", (8, 3, 64, 64)),
-    ("squeezenet1.1", "adam", (4, 3, 128, 128)),
-    ("shufflenet_v1", "sgd", (4, 3, 224, 224)),
+    ("cifar_resnet20_v2", "adam", (8, 3, 32, 32)),
+    ("shufflenet_v1", "sgd", (2, 3, 224, 224)),
     ("resnest14", "sgd", (4, 3, 64, 64)),
     ("dla34", "sgd", (4, 3, 64, 64)),
 ]
-RATES = {"sgd": {"learning_rate": 0.02, "momentum": 0.9, "wd": 1e-4}, "nag": {"learning_rate": 0.02, "momentum": 0.9}}
+RATES = {"sgd": {"learning_rate": 0.005, "momentum": 0.9, "wd": 1e-4}, "nag": {"learning_rate": 0.005, "momentum": 0.9}}
 STEPS = 10
 TOLERANCE = 1e-4  # of the largest magnitude
 
@@ -296,6 +296,9 @@ def draw(name: str, net: Any, inputs: list[np.ndarray]) -> list[np.ndarray]:
             continue
         if kind:
             parameter.set_data(mx.nd.array(numbers.uniform(*between[kind], size=parameter.shape)))
+    if "rcnn" in name:  # scores that are far apart
+        for layer in (getattr(net.rpn, "rpn_head", net.rpn).score, net.class_predictor):
+            layer.weight.set_data(layer.weight.data() * 20)
     return arrays(net(*map(mx.nd.array, inputs)))
 
 
@@ -417,18 +420,23 @@ def batches(name: str, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def losses(name: str, folder: Path, first: bool) -> list[float]:
-    """The loss of each step, from the parameters in the folder, which the first side puts there."""
+    """The loss of each step, from the parameters in the folder, which the first side puts there.
+
+    In double precision: in single precision some element is so near to 0 that a relu passes it or not, as it is
+    rounded, and gradients of small layers differ by percents, MXNet's from its own in double precision, too.
+    """
     mx = importlib.import_module("mxnet")
 
     optimizer, shape = next(part[1:] for part in TRAINED if part[0] == name)
     net = build(name)
     net.apply(_without_dropout)
-    x, labels = (mx.nd.array(part) for part in batches(name, shape))
+    x, labels = (mx.nd.array(part, dtype="float64") for part in batches(name, shape))
     if first:
         draw(name, net, [images(name, [shape])[0]])
         net.save_parameters(str(folder / "zoo.params"))
     else:
         net.load_parameters(str(folder / "zoo.params"))
+    net.cast("float64")
     net.hybridize()
     loss = mx.gluon.loss.SoftmaxCrossEntropyLoss()
     trainer = mx.gluon.Trainer(net.collect_params(), optimizer, RATES.get(optimizer, {"learning_rate": 1e-3}))
@@ -568,9 +576,8 @@ def examine(options: argparse.Namespace, sides: list[Worker], name: str) -> dict
 
 
 def _agrees(report: dict[str, Any]) -> bool:
-    tolerance = TOLERANCE if "losses" not in report else 1e-3
     distances = [*report.get("eager", []), *report["hybridized"]]
-    return all(isinstance(d, float) and d <= tolerance for d in distances)
+    return all(isinstance(d, float) and d <= TOLERANCE for d in distances)
 
 
 def watch(options: argparse.Namespace, names: list[str]) -> None:
