@@ -177,7 +177,10 @@ class Trace:
         dtype = next((x.dtype for x in inputs if hasattr(x, "dtype")), np.float32)
         symbols = [self._symbol(op, x, dtype, location) for x in inputs]
         if op.TRAIN_MODE and op.attrs["train"] is None:
-            op = op.bind(**{**op.attrs, "train": self.training})
+            # COMPAT(mxnet): a scope such as autograd.train_mode() inside a hybridized block holds, as it does eagerly;
+            # there the mode of the call holds throughout.
+            training = STATE.training if STATE.trace is self else self.training
+            op = op.bind(**{**op.attrs, "train": training})
         if op.DRAWS:
             op = op.bind(**{**op.attrs, "draw": self.draws})
             self.draws += op.num_samples()

@@ -122,6 +122,28 @@ def test_hybridized_blocks_inside_a_graph_of_their_own(scaled):
         np.testing.assert_allclose(compiled, eager, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("hybridize", [False, True])
+def test_a_scope_inside_of_a_block_sets_the_mode(hybridize):
+    class Net(mx.gluon.HybridBlock):
+        def hybrid_forward(self, F, x):
+            one, zero, mean, var = F.ones((3,)), F.zeros((3,)), F.zeros((3,)), F.ones((3,))
+            with mx.autograd.train_mode():
+                y = F.BatchNorm(x, one, zero, mean, var, eps=1e-3, fix_gamma=False)
+            with mx.autograd.predict_mode():
+                return y, F.BatchNorm(x, one, zero, zero, one * 4, eps=0, fix_gamma=False), F.Dropout(x, p=0.5)
+
+    net = Net()
+    if hybridize:
+        net.hybridize()
+    x = np.random.default_rng(0).normal(2, 3, (8, 3, 5))
+    mean, var = x.mean((0, 2), keepdims=True), x.var((0, 2), keepdims=True)
+    for scope in (mx.autograd.train_mode(), mx.autograd.predict_mode()):
+        with scope:
+            results = net(mx.nd.array(x))
+        for got, want in zip(results, [(x - mean) / np.sqrt(var + 1e-3), x / 2, x], strict=True):
+            np.testing.assert_allclose(got.asnumpy(), want, rtol=1e-5, atol=1e-5)
+
+
 def test_train_and_predict_mode_are_told_apart():
     net = nn.HybridSequential()
     net.add(nn.Dropout(0.5), nn.HybridLambda(lambda F, x: x * 1))

@@ -20,13 +20,14 @@ from hybridc.compile.stages import Traced
 from hybridc.dialects.mlir.hybrid import location_of
 from hybridc.gluon import HybridBlock
 from hybridc.gluon.nn import HybridLambda
+from hybridc.ground.sizes import Sizes
 from hybridc.ir import spec
 from hybridc.ir.structured import shape_of
 from hybridc.tools.check_op.case import (
     ndarrays,
 )
 from hybridc.trace.tracer import trace_call
-from hybridc.transforms.structured.fold_views import FoldViews
+from hybridc.transforms.structured.fold_views import Cuts, FoldViews
 from hybridc.transforms.structured.hybrid_to_linalg import HybridToLinalg
 from hybridc.transforms.structured.result_orders import by_axis, in_memory, merged, row_major, split
 from tests.lower.evaluate import Evaluator
@@ -347,3 +348,14 @@ def test_the_host_gets_axes_in_their_order(order, target):
     block = HybridLambda(lambda F, x: F.sort(F.transpose(x, order), axis=0))
     executable = block.trace(NDArray(x)).optimize().lower(target).compile().forward
     np.testing.assert_array_equal(executable(x)[0], np.sort(x.transpose(order), 0))
+
+
+def test_cuts_at_symbolic_sizes_that_are_equal_are_one():
+    sizes = Sizes()
+    n, m = sizes.free(4), sizes.free(4)  # different until they are compared
+    cuts = Cuts()
+    axis = cuts.axis(16)
+    for inner in (n, m, 4):
+        cuts.stands_for(axis, [cuts.axis(4), cuts.axis(inner)])
+    cuts.settle()
+    assert cuts.factors(axis) == (4, 4)

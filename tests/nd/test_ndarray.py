@@ -14,6 +14,20 @@ from hybridc.errors import AttributeValueError, DTypeError, MXNetError
 DTYPES = ["float16", "float32", "float64", "int8", "int32", "int64", "uint8", "bool"]
 
 
+@pytest.mark.parametrize("number", [0, 1])
+def test_arrays_like_another_ignore_a_dtype(number):
+    """MXNet 1.9.1 takes one, and gives the other's."""
+    x = nd.array([[3, 4]], dtype="int64")
+    like = (nd.zeros_like, nd.ones_like)[number]
+    traced = mx.gluon.nn.HybridLambda(lambda F, x: (F.zeros_like, F.ones_like)[number](x, dtype="float32"))
+    traced.hybridize()
+    for y in (like(x), like(x, dtype="float32"), traced(x)):
+        assert y.dtype is np.int64
+        np.testing.assert_array_equal(y.asnumpy(), np.full((1, 2), number))
+    with pytest.raises(AttributeValueError, match="dtype"):
+        like(x, dtype="no dtype")
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_array_and_back(dtype):
     source = np.array([[0, 1, 2], [3, 0, 5]], dtype)

@@ -168,8 +168,14 @@ class MakeLoss(Copy):
 # --- fills ------------------------------------------------------------------------------------------------
 
 
+class Like(Unary):
+    """One number everywhere, in the shape and dtype of x."""
+
+    dtype: DType | None = attribute(None, "accepted as in MXNet, without effect: the result has the dtype of x")
+
+
 @register("hybrid.zeros_like", "_zeros_like")
-class ZerosLike(Unary):
+class ZerosLike(Like):
     """Zeros in the shape and dtype of x"""
 
     REFERENCE = meaning(lambda x: np.zeros(x.shape))
@@ -183,7 +189,7 @@ class ZerosLike(Unary):
 
 
 @register("hybrid.ones_like", "_ones_like")
-class OnesLike(Unary):
+class OnesLike(Like):
     """Ones in the shape and dtype of x"""
 
     REFERENCE = meaning(lambda x: np.ones(x.shape))

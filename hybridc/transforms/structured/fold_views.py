@@ -649,7 +649,8 @@ class Cuts:
         """Cut an axis, unless that conflicts with its other cuts; then the reshape stays."""
         axis = self._find(axis)
         cuts, size = self._cuts[axis], self._sizes[axis]
-        if cut in cuts or not 1 < cut < size:
+        # Compared one by one: symbolic sizes that turn out to be equal may have been hashed while they were not.
+        if not 1 < cut < size or any(cut == c for c in cuts):
             return
         if size % cut == 0 and all(cut % c == 0 or c % cut == 0 for c in cuts):
             cuts.add(cut)
