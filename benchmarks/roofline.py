@@ -6,8 +6,9 @@ the median time of a launch the time of a program without steps is taken off.
 
 A launch must read its arguments and write its results once, and do its multiply-adds. The limit is the longer of two
 times: for the bytes, at the speed of a copy that moves as many bytes here (a small one stays in the caches); for the
-multiply-adds, at the speed of a large matrix product. Both are measured in the same run, with as many threads
-(``HYBRIDC_NUM_THREADS``). ``exp`` and its like are free in it, which they are not.
+multiply-adds, at the speed of those in registers, which no program with loads reaches. Both are measured in the same
+run, with as many threads (``HYBRIDC_NUM_THREADS``). ``exp`` and its like are free in it, which they are not. *Sizes* are
+those of the result and of the axes that the multiply-adds sum over.
 """
 
 from __future__ import annotations
@@ -29,8 +30,6 @@ from pathlib import Path
 from typing import Any
 
 os.environ["HYBRIDC_TARGET"] = "llvm"  # read when hybridc is imported
-if "HYBRIDC_NUM_THREADS" in os.environ:  # the limits are measured with as many: NumPy reads this
-    os.environ["OPENBLAS_NUM_THREADS"] = os.environ["HYBRIDC_NUM_THREADS"]
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
@@ -38,7 +37,8 @@ from xdsl.dialects.builtin import ModuleOp
 if __package__ is None:
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
-from benchmarks.workloads import WORKLOADS
+from benchmarks import limits
+from benchmarks.images import EVERY, GROUPS
 from hybridc.compile import warm_start
 from hybridc.compile.targets import LLVM, TARGETS, Planning
 from hybridc.ir.kernel import analyse
@@ -51,7 +51,6 @@ from hybridc.options import OPTIONS
 from hybridc.runtime.native.native_program import NativeProgram
 from hybridc.runtime.native_executable import NativeExecutable
 
-SIDE = 2048  # of the matrices whose product shows the speed of multiply-adds
 GOOD, SHORT = 0.85, 5e-6  # what is below this part of the limit deserves an explanation, unless it is so short
 SECONDS, REPEATS = 1.0, 30  # how long each workload is measured, and how often at least
 COLUMNS = ("workload", "kernel", "launches", "µs", "MiB", "MFLOP", "GB/s", "GFLOP/s", "of the limit")
@@ -116,11 +115,9 @@ def native_copy(source: np.ndarray, target: np.ndarray, threads: int) -> Callabl
 
 
 @functools.cache
-def product_speed() -> float:
-    """Floating-point operations a second in the product of two large float32 matrices."""
-    a, b = (np.random.default_rng(i).random((SIDE, SIDE), dtype=np.float32) for i in (1, 2))
-    out = np.empty_like(a)
-    return 2 * SIDE**3 / best_time(lambda: np.matmul(a, b, out=out), 15)
+def multiply_adds() -> float:
+    """Floating-point operations a second of multiply-adds in registers."""
+    return limits.multiply_adds(OPTIONS.num_threads)
 
 
 # --- what is run ----------------------------------------------------------------------------------------------
@@ -138,7 +135,7 @@ class Cost:
         if not self.bytes:
             return 0.0
         size = max(1 << 12, 1 << (self.bytes - 1).bit_length())
-        return max(self.bytes / copy_speed(size, OPTIONS.num_threads), self.flops / product_speed())
+        return max(self.bytes / copy_speed(size, OPTIONS.num_threads), self.flops / multiply_adds())
 
 
 @dataclass
@@ -274,10 +271,10 @@ def rows_of(workload: str) -> list[Row]:
     recorder = Recorder()
     TARGETS["llvm"] = recorder
     warm_start._enabled = lambda *_: False  # a plan that another process left on the disk is not lowered here
-    program = WORKLOADS[workload].build(hybridized=True)
+    program = EVERY[workload].build(hybridized=True)
     result = program.call()  # later calls may enter native code without passing by the recorder
     calls = list(recorder.calls)
-    WORKLOADS[workload].error(program.fetch(result))
+    EVERY[workload].error(program.fetch(result))
     if not calls:
         raise RuntimeError(f"{workload} calls no native program")
     whole = median_time(program.call, REPEATS)
@@ -290,7 +287,7 @@ def rows_of(workload: str) -> list[Row]:
 
 
 def _whole(workload: str, rows: Any, seconds: float) -> Row:
-    known = WORKLOADS[workload]
+    known = EVERY[workload]
     cost = Cost(int(known.moved), int(known.flops) if any(r.flops for r in rows) else 0)
     return Row(
         workload, "**a whole call**", sum(r.launches for r in rows), seconds, cost.bytes, cost.flops, cost.limit()
@@ -299,16 +296,16 @@ def _whole(workload: str, rows: Any, seconds: float) -> Row:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="each kernel's speed beside the machine's, as a Markdown table")
-    parser.add_argument("--only", help="workloads, separated by commas", default=",".join(WORKLOADS))
+    parser.add_argument("--only", help="workloads, separated by commas", default=",".join(GROUPS["dense"]))
     parser.add_argument("--json", type=Path, help="also write the rows to this file")
     options = parser.parse_args()
     names = options.only.split(",")
-    unknown = [n for n in names if n not in WORKLOADS]
+    unknown = [n for n in names if n not in EVERY]
     if unknown:
-        parser.error(f"no workload {unknown[0]!r}; there are {', '.join(WORKLOADS)}")
+        parser.error(f"no workload {unknown[0]!r}; there are {', '.join(EVERY)}")
     copied = copy_speed(1 << 25, OPTIONS.num_threads)
     print(f"{OPTIONS.num_threads} threads; copy of 16 MiB {copied / 1e9:.1f} GB/s; ", end="")
-    print(f"product of {SIDE}x{SIDE} {product_speed() / 1e9:.0f} GFLOP/s\n")
+    print(f"multiply-adds {multiply_adds() / 1e9:.0f} GFLOP/s\n")
     print("| " + " | ".join(COLUMNS) + " |\n|" + "---|" * len(COLUMNS), flush=True)
     rows: list[Row] = []
     for name in names:
