@@ -145,9 +145,7 @@ class Builder:
             border = [(k - 1 - a, k - 1 - b) for k, (a, b) in zip(layer.kernel, border)]
             return jax.lax.conv_general_dilated(x, w, ones, border, lhs_dilation=strides)
         dilation, groups = (layer.dilate,) * axes, layer.groups
-        return jax.lax.conv_general_dilated(
-            x, w, strides, border, rhs_dilation=dilation, feature_group_count=groups
-        )
+        return jax.lax.conv_general_dilated(x, w, strides, border, rhs_dilation=dilation, feature_group_count=groups)
 
     def norm(self, x: Any, tag: str, channels: int) -> Any:
         wide = (-1, *[1] * (x.ndim - 2))
@@ -217,9 +215,7 @@ class Jax(Peer):
 
     def encoder_train(self, task: Task) -> Program:
         forward = encoder_of(task)
-        return training(
-            task, lambda p, x, y: (0.5 * jnp.mean(jnp.sum((forward({**p, "x": x}) - y) ** 2, axis=2)), {})
-        )
+        return training(task, lambda p, x, y: (0.5 * jnp.mean(jnp.sum((forward({**p, "x": x}) - y) ** 2, axis=2)), {}))
 
     def chain(self, task: Task) -> Program:
         return inference(task, lambda x, a, b: jnp.tanh(x * a + b) * jax.nn.sigmoid(x) + jnp.exp(-x * x))

@@ -226,4 +226,3 @@ class OnnxPeer(Peer):
             h = g.op("Mul", g.op("Sigmoid", o), g.op("Tanh", c))
             states.append(g.op("Unsqueeze", h, g.constant(np.array([0]))))
         return self.session(g, g.op("Concat", *states, axis=0), c)
-

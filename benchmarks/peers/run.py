@@ -181,7 +181,11 @@ class Table:
         self.rivals = [n for n, c in columns.items() if not c.ours and (c.compiles or not compiled)]
         self.ratios: list[float] = []
         head = ["workload", *(["floor"] if floor else []), *(c.title for c in columns.values())]
-        head += ["best peer that compiles" if compiled else "best peer", "ours / best", *(["of the floor"] if floor else [])]
+        head += [
+            "best peer that compiles" if compiled else "best peer",
+            "ours / best",
+            *(["floor / ours"] if floor else []),
+        ]
         print(f"\n{title}\n\n{line(head)}\n|{'---|' * len(head)}", flush=True)
 
     def add(self, name: str, row: Row) -> None:
@@ -198,8 +202,11 @@ class Table:
 
     def divide(self, name: str, row: Row, by: Row) -> None:
         """One workload divided by another."""
-        ratios = [row[n] / by[n] if isinstance(row[n], float) and isinstance(by[n], float) else "" for n in self.columns]
-        print(line([name, *([""] * self.floor), *(cell(r, 1.0) for r in ratios), "", ""]), flush=True)
+        ratios = [
+            row[n] / by[n] if isinstance(row[n], float) and isinstance(by[n], float) else "" for n in self.columns
+        ]
+        empty = [""] * self.floor
+        print(line([name, *empty, *(cell(r, 1.0) for r in ratios), "", "", *empty]), flush=True)
 
     def end(self) -> None:
         """The last line: the geometric mean."""
@@ -237,7 +244,7 @@ def main() -> int:
     parser.add_argument("--setup", action="store_true", help="make the environments that are missing, and end")
     parser.add_argument("--reuse", action="store_true", help="let every peer's malloc keep and reuse freed memory")
     parser.add_argument("--quick", action="store_true", help="fewer and shorter blocks")
-    parser.add_argument("--together", action="store_true", help="one process of a peer for all workloads: starts faster")
+    parser.add_argument("--together", action="store_true", help="one process of a peer for all workloads")
     parser.add_argument("--json", type=Path, help="also write what was found to this file")
     options = parser.parse_args()
     names = [name for given in options.only.split(",") for name in GROUPS.get(given, [given])]
