@@ -88,7 +88,7 @@ bench: $(STAMPS)-bench ## print the benchmark tables: eager against hybridized, 
 	$(BIN)/python benchmarks/new_shapes.py
 	$(BIN)/python benchmarks/roofline.py
 
-peers: $(STAMPS)-bench ## measure every workload beside MXNet, PyTorch, JAX and ONNX Runtime (sets up 2.5 GB once)
+peers: $(STAMPS)-bench ## measure every workload beside MXNet, PyTorch, JAX, ONNX Runtime, OpenVINO and MNN (sets up 3 GB once)
 	$(BIN)/python benchmarks/peers/run.py --setup
 	$(BIN)/python benchmarks/peers/run.py
 

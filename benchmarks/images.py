@@ -7,44 +7,132 @@ from typing import Any
 
 import numpy as np
 
+import hybridc as mx
+from benchmarks import image_networks
 from benchmarks.encoder_train import ENCODER_TRAIN
-from benchmarks.image_networks import NETWORKS, GluonBuilder, NumPyBuilder, flops, inputs
-from benchmarks.workloads import WORKLOADS, Arrays, Program, WithParameters, Workload, inference
+from benchmarks.image_builders import GluonBuilder, NumPyBuilder, Value
+from benchmarks.image_networks import NETWORKS, ImageNetwork, trained
+from benchmarks.workloads import (
+    LEARNING_RATE,
+    MOMENTUM,
+    WORKLOADS,
+    Arrays,
+    Program,
+    WithParameters,
+    Workload,
+    inference,
+    largest_error,
+    log_softmax,
+)
 
 
 class ImageNet(WithParameters):
-    """One of the networks, with the given arrays as parameters."""
+    """A network, with the given arrays as parameters."""
 
-    def __init__(self, name: str, values: Mapping[str, Any]) -> None:
-        super().__init__(values)
-        self._function = NETWORKS[name].function
+    def __init__(self, network: ImageNetwork, arrays: Mapping[str, Any]) -> None:
+        given = {name: x for name, x in arrays.items() if name not in ("x", "y", "dy")}
+        super().__init__(given)
+        self._network, self.names = network, [name for name in given if trained(name)]
+        for name in given:
+            wanted = trained(name) if network.classes else name == network.gradient
+            getattr(self, name).grad_req = "write" if wanted else "null"
 
     def hybrid_forward(self, F: Any, x: Any, **parameters: Any) -> Any:
-        return self._function(GluonBuilder(F, parameters), x)
+        return self._network.function(GluonBuilder(F, parameters, bool(self._network.classes)), x)
+
+    def fetch(self, losses: Any) -> list[np.ndarray]:
+        """The mean of the losses, and the parameters that training changes."""
+        return [np.asarray(losses.asnumpy().mean()), *(getattr(self, name).data().asnumpy() for name in self.names)]
 
 
-def _workload(name: str, about: str) -> Workload:
-    network = NETWORKS[name]
-
-    def make(rng: np.random.Generator) -> Arrays:
-        return inputs(network, rng)
-
-    def reference(arrays: Arrays) -> list[np.ndarray]:
-        return [network.function(NumPyBuilder(arrays), arrays["x"])]
-
-    def program(arrays: Mapping[str, Any], hybridized: bool) -> Program:
-        net = ImageNet(name, {k: v for k, v in arrays.items() if k != "x"})
-        return inference(net, hybridized, arrays["x"])
-
-    moved = sum(x.nbytes for x in inputs(network, np.random.default_rng(0)).values())
-    return Workload(name, about, make, reference, program, moved, flops(network))
+def _prediction(network: ImageNetwork, arrays: Mapping[str, Any], hybridized: bool) -> Program:
+    return inference(ImageNet(network, arrays), hybridized, arrays["x"])
 
 
-IMAGES = {
-    w.name: w
-    for w in (
-        _workload("residual_block", "8x64x56x56, two convolutions of 3x3"),
-        _workload("resnet18", "1x3x224x224, prediction"),
+def _training(network: ImageNetwork, arrays: Mapping[str, Any], hybridized: bool) -> Program:
+    net, loss_of = ImageNet(network, arrays), mx.gluon.loss.SoftmaxCrossEntropyLoss()
+    if hybridized:
+        net.hybridize()
+        loss_of.hybridize()
+    settings = {"learning_rate": LEARNING_RATE, "momentum": MOMENTUM}
+    trainer = mx.gluon.Trainer(net.collect_params(), "sgd", settings)
+    x, y = arrays["x"], arrays["y"]
+
+    def step() -> Any:
+        with mx.autograd.record():
+            loss = loss_of(net(x), y)
+        loss.backward()
+        trainer.step(x.shape[0])
+        return loss
+
+    return Program(step, net.fetch, (net, loss_of), lambda: ((x,), (net(x), y)))
+
+
+def _gradient(network: ImageNetwork, arrays: Mapping[str, Any], hybridized: bool) -> Program:
+    """The backward alone: the forward was run and recorded before."""
+    net, x, dy = ImageNet(network, arrays), arrays["x"], arrays["dy"]
+    if hybridized:
+        net.hybridize()
+    if network.gradient == "x":
+        x.attach_grad()
+    recorded: list[Any] = []
+
+    def call() -> Any:
+        if not recorded:
+            with mx.autograd.record():
+                recorded.append(net(x))
+        recorded[0].backward(dy, retain_graph=True)
+        return x.grad if network.gradient == "x" else getattr(net, network.gradient).grad()
+
+    return Program(call, lambda grad: [grad.asnumpy()], (net,), lambda: ((x,),))
+
+
+PROGRAMS = {"image": _prediction, "image_training": _training, "image_gradient": _gradient}
+
+
+def reference(network: ImageNetwork, arrays: Arrays) -> list[np.ndarray]:
+    """The definition: a prediction; the loss and parameters after a first step; or a gradient."""
+    builder, x = NumPyBuilder(arrays, bool(network.classes)), Value(arrays["x"])
+    result = network.function(builder, x)
+    if network.gradient:
+        found = builder.backward(result, arrays["dy"])
+        return [x.grad if network.gradient == "x" else found[network.gradient]]
+    if not network.classes:
+        return [result.array]
+    logarithms, y = log_softmax(result.array), arrays["y"]
+    rows = np.arange(len(y))
+    slope = np.exp(logarithms)
+    slope[rows, y] -= 1
+    grads = builder.backward(result, slope / len(y))
+    return [-logarithms[rows, y].mean(), *(w - LEARNING_RATE * grads[k] for k, w in arrays.items() if trained(k))]
+
+
+def distance(out: np.ndarray, ref: np.ndarray) -> float:
+    """The Euclidean distance, relative to the norm.
+
+    Rounding moves some activations over zero: a gradient's element that hangs on few of them then differs visibly.
+    """
+    return float(np.linalg.norm(out - ref) / np.linalg.norm(ref))
+
+
+def _workload(name: str, network: ImageNetwork) -> Workload:
+    return Workload(
+        name,
+        network.about,
+        lambda rng: image_networks.inputs(network, rng),
+        lambda arrays: reference(network, arrays),
+        lambda arrays, hybridized: PROGRAMS[network.kind](network, arrays, hybridized),
+        *image_networks.costs(network),
+        distance if network.classes else largest_error,
     )
-}
+
+
+IMAGES = {name: _workload(name, network) for name, network in NETWORKS.items()}
 EVERY = {**WORKLOADS, ENCODER_TRAIN.name: ENCODER_TRAIN, **IMAGES}
+GROUPS = {  # names that ``--only`` knows for several workloads
+    "dense": [*WORKLOADS],
+    "images": [*image_networks.PREDICTIONS, *image_networks.TRAININGS],
+    "layers": [*image_networks.LAYERS],
+    "resnet18_layers": [*image_networks.RESNET18_LAYERS],
+    "denormals": ["residual_block", *image_networks.DENORMALS],
+}

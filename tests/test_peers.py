@@ -6,9 +6,10 @@ import sys
 
 import pytest
 
+from benchmarks.image_networks import NETWORKS
 from benchmarks.images import EVERY
 from benchmarks.peers import environments, run
-from benchmarks.peers.client import Client, PeerError, first_call
+from benchmarks.peers.client import Client, InexactError, PeerError, first_call
 from benchmarks.peers.environments import COLUMNS, Column
 
 INSTALLED = sorted(n for n, c in COLUMNS.items() if c.environment is not None and c.mode != "compile")
@@ -83,19 +84,22 @@ def test_setup_makes_only_what_is_not_there(tmp_path, monkeypatch, capsys):
 def test_the_table_compares_ours_with_the_best_peer(capsys):
     columns = {n: COLUMNS[n] for n in ("hybridc", "torch", "jax", "numba")}
     table = run.Table("ms", columns, 1e3, floor=True)
-    table.add("one", {"floor": 0.5e-3, "hybridc": 1e-3, "torch": 4e-3, "jax": 2e-3, "numba": run.NOTHING})
+    first = {"floor": 0.5e-3, "hybridc": 1e-3, "torch": 4e-3, "jax": 2e-3, "numba": run.NOTHING}
+    table.add("one", first)
     table.add("two", {"floor": 1e-3, "hybridc": 8e-3, "torch": 4e-3, "jax": 5e-3, "numba": "failed"})
     table.add("three", {"floor": 1e-3, "hybridc": "failed", "torch": 1.5, "jax": 2.0, "numba": run.NOTHING})
+    table.divide("two / one", {"hybridc": 8e-3, "torch": 4e-3, "jax": 5e-3, "numba": "failed"}, first)
     table.end()
     assert capsys.readouterr().out.splitlines() == [
         "",
         "ms",
         "",
-        "| workload | floor | hybridc | torch eager | JAX jit | Numba | best peer | ours / best |",
-        "|---|---|---|---|---|---|---|---|",
-        "| one | 0.5 | 1 | 4 | 2 | - | JAX jit | 0.50 |",
-        "| two | 1 | 8 | 4 | 5 | failed | torch eager | 2.00 |",
-        "| three | 1 | failed | 1500 | 2000 | - | torch eager | - |",
+        "| workload | floor | hybridc | torch eager | JAX jit | Numba | best peer | ours / best | floor / ours |",
+        "|---|---|---|---|---|---|---|---|---|",
+        "| one | 0.5 | 1 | 4 | 2 | - | JAX jit | 0.50 | 50% |",
+        "| two | 1 | 8 | 4 | 5 | failed | torch eager | 2.00 | 12% |",
+        "| three | 1 | failed | 1500 | 2000 | - | torch eager | - | - |",
+        "| two / one |  | 8 | 1 | 2.5 |  |  |  |  |",
         "",
         "Geometric mean of ours / best: 1.00",
     ]
@@ -134,19 +138,32 @@ def test_the_main_program_names_what_it_does_not_know(monkeypatch, capsys):
     assert "'jaxx' is not one of hybridc, " in capsys.readouterr().err
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", INSTALLED)
 def test_every_workload_of_an_installed_peer_agrees_with_float64(name, tmp_path):
     if not environments.installed(environments.FOLDER, COLUMNS[name]):
         pytest.skip(f"{name} is not installed: python benchmarks/peers/run.py --setup --peers {name}")
     client = opened(COLUMNS[name], tmp_path)
+    made: list[str] = []
     try:
         client.started()
-        made = [w for w in EVERY if first_call(client, w, tmp_path) is not None]
+        for workload in EVERY:
+            try:
+                made += [workload] * (first_call(client, workload, tmp_path) is not None)
+            except InexactError:
+                assert name == "mnn"  # of networks with many of its Winograd convolutions
+                made.append(workload)
     finally:
         client.close()
+    assert made == [w for w in EVERY if has(name, w)]
+
+
+def has(name, workload):
+    """Whether a peer has a workload: some have no gradients, some no networks of images or nothing else."""
+    image = NETWORKS.get(workload)
     if name == "numba":
-        assert made == ["layernorm", "norm_layer"]
-    elif name == "onnx":
-        assert set(EVERY) - set(made) == {"mlp_train", "custom_op", "encoder_train"}
-    else:
-        assert made == list(EVERY)
+        return workload in ("layernorm", "norm_layer")
+    if name == "torch-last":
+        return image is not None
+    trains = workload in ("mlp_train", "custom_op", "encoder_train") if image is None else image.kind != "image"
+    return name not in ("onnx", "openvino", "mnn") or not trains

@@ -45,6 +45,8 @@ ENVIRONMENTS = {
     "torch": Environment(("torch==2.13.0", "numpy")),
     "jax": Environment(("jax==0.10.2",)),
     "onnx": Environment(("onnxruntime", "onnx")),
+    "openvino": Environment(("openvino", "onnx")),
+    "mnn": Environment(("MNN", "onnx")),
     "numba": Environment(("numba", "numpy")),
 }
 
@@ -53,9 +55,12 @@ COLUMNS = {
     "hybridc-numpy": Column("hybridc, target numpy", "hybridc", "numpy", ours=True),
     "mxnet": Column("MXNet hybridized", "mxnet", environment="mxnet"),
     "torch": Column("torch eager", "torch", "eager", environment="torch", compiles=False),
+    "torch-last": Column("torch eager, channels last", "torch", "last", environment="torch", compiles=False),
     "torch-compile": Column("torch.compile", "torch", "compile", environment="torch"),
     "jax": Column("JAX jit", "jax", environment="jax"),
     "onnx": Column("ONNX Runtime", "onnx", environment="onnx"),
+    "openvino": Column("OpenVINO", "openvino", environment="openvino"),
+    "mnn": Column("MNN", "mnn", environment="mnn"),
     "numba": Column("Numba", "numba", environment="numba"),
     "numpy": Column("NumPy", "numpy", compiles=False),
 }

@@ -27,15 +27,21 @@ class Hybridc(Peer):
         if target != OPTIONS.target:
             raise RuntimeError(f"this hybridc compiles for {OPTIONS.target}, not for {target}")
         self.version = mx.__version__
-        self.networks, self.known = workloads, images.EVERY
+        self.networks, self.images = workloads, images
         self.distance = encoder_train.TokenDistance
 
     def program(self, task: Task) -> Program | None:
         own = super().program(task)
         if own is not None:
             return own
-        made = self.known[task.name].network(arrays_of(task), True)
+        made = self.images.EVERY[task.name].network(arrays_of(task), True)
         return Program(made.call, made.fetch)
+
+    def image_training(self, task: Task) -> Program:
+        arrays, images = arrays_of(task), self.images
+        net = images.ImageNet(images.NETWORKS[task.name], arrays)
+        parameters = [getattr(net, name) for name in net.names]
+        return training(task, net, mx.gluon.loss.SoftmaxCrossEntropyLoss(), arrays["x"], arrays["y"], parameters)
 
     def mlp_train(self, task: Task) -> Program:
         net = self.networks.mlp_net(arrays := arrays_of(task))

@@ -10,7 +10,7 @@ import jax  # pyright: ignore[reportMissingImports]
 import numpy as np
 from jax import numpy as jnp  # pyright: ignore[reportMissingImports]
 
-from benchmarks.image_networks import EPSILON, NETWORKS
+from benchmarks.image_networks import EPSILON, NETWORKS, Conv, trained
 from benchmarks.peers.peer import Peer, Program, Task, as_list
 
 LAYERS = ("w1", "b1", "w2", "b2")
@@ -26,6 +26,11 @@ def perceptron(p: Any, x: Any) -> Any:
     h = jax.nn.relu(linear(x, p["w1"], p["b1"]))
     h = jax.nn.relu(linear(h, p["w2"], p["b2"]))
     return linear(h, p["w3"], p["b3"])
+
+
+def cross_entropy(x: Any, y: Any) -> Any:
+    """The mean over the samples."""
+    return -jnp.mean(jnp.take_along_axis(jax.nn.log_softmax(x), y[:, None], axis=1))
 
 
 def layer_norm(x: Any, gamma: Any, beta: Any, epsilon: float) -> Any:
@@ -82,19 +87,22 @@ def network(task: Task, function: Callable[..., Any]) -> Program:
 
 
 def training(task: Task, loss_of: Callable[..., Any]) -> Program:
-    """Steps of SGD with momentum, each one call; the loss is a function of parameters, x and y."""
+    """Steps of SGD with momentum, each one call.
+
+    The loss is a function of parameters, x and y; with it come the new values of those that are not trained.
+    """
 
     def step(parameters: Any, velocity: Any, x: Any, y: Any) -> Any:
-        loss, grads = jax.value_and_grad(loss_of)(parameters, x, y)
-        velocity = {k: task.momentum * velocity[k] + grads[k] for k in parameters}
-        parameters = {k: parameters[k] - task.learning_rate * velocity[k] for k in parameters}
-        return parameters, velocity, loss
+        (loss, moved), grads = jax.value_and_grad(loss_of, has_aux=True)(parameters, x, y)
+        velocity = {k: task.momentum * v + grads[k] for k, v in velocity.items()}
+        changed = {k: parameters[k] - task.learning_rate * v for k, v in velocity.items()}
+        return {**parameters, **changed, **moved}, velocity, loss
 
     run = jax.jit(step, donate_argnums=(0, 1))
     arrays = on_device(task)
     x, y = arrays.pop("x"), arrays.pop("y")
-    names = list(arrays)
-    state = [arrays, {k: jnp.zeros_like(v) for k, v in arrays.items()}]
+    names = [name for name in arrays if trained(name)]
+    state = [arrays, {k: jnp.zeros_like(arrays[k]) for k in names}]
 
     def call() -> Any:
         *state[:], loss = run(*state, x, y)
@@ -123,31 +131,65 @@ def encoder_of(task: Task) -> Callable[[Any], Any]:
 
 
 class Builder:
-    """Layers of image networks."""
+    """Layers of image networks; ``moved`` are the running means and variances after a step of training."""
 
-    def __init__(self, arrays: Any) -> None:
-        self.arrays = arrays
+    def __init__(self, arrays: Any, training: bool = False) -> None:
+        self.arrays, self.training = arrays, training
+        self.moved: dict[str, Any] = {}
 
-    def conv(self, x: Any, tag: str, channels: int, filters: int, kernel: int, stride: int = 1) -> Any:
-        border = [(kernel // 2, kernel // 2)] * 2
-        return jax.lax.conv_general_dilated(x, self.arrays[f"w{tag}"], (stride, stride), border)
+    def conv(self, x: Any, tag: str, layer: Conv) -> Any:
+        w, axes = self.arrays[f"w{tag}"], len(layer.kernel)
+        ones, strides, border = (1,) * axes, (layer.stride,) * axes, layer.border
+        if layer.transposed:  # a convolution of what lies apart by the stride, with the kernel turned around
+            w = jnp.flip(w, range(2, w.ndim)).swapaxes(0, 1)
+            border = [(k - 1 - a, k - 1 - b) for k, (a, b) in zip(layer.kernel, border)]
+            return jax.lax.conv_general_dilated(x, w, ones, border, lhs_dilation=strides)
+        dilation, groups = (layer.dilate,) * axes, layer.groups
+        return jax.lax.conv_general_dilated(x, w, strides, border, rhs_dilation=dilation, feature_group_count=groups)
 
     def norm(self, x: Any, tag: str, channels: int) -> Any:
-        gamma, beta, mean, variance = (self.arrays[name + tag][:, None, None] for name in "ghmv")
-        return (x - mean) * (gamma / jnp.sqrt(variance + EPSILON)) + beta
+        wide = (-1, *[1] * (x.ndim - 2))
+        gamma, beta, mean, variance = (self.arrays[name + tag] for name in "ghmv")
+        if self.training:
+            axes = (0, *range(2, x.ndim))
+            old, mean = mean, x.mean(axes)
+            self.moved[f"m{tag}"] = 0.9 * old + 0.1 * mean
+            old, variance = variance, jnp.square(x - mean.reshape(wide)).mean(axes)
+            self.moved[f"v{tag}"] = 0.9 * old + 0.1 * variance
+        factor = gamma * jax.lax.rsqrt(variance + EPSILON)
+        return (x - mean.reshape(wide)) * factor.reshape(wide) + beta.reshape(wide)
 
     def relu(self, x: Any) -> Any:
         return jax.nn.relu(x)
 
+    def clip(self, x: Any, low: float, high: float) -> Any:
+        return jnp.clip(x, low, high)
+
+    def tanh(self, x: Any) -> Any:
+        return jnp.tanh(x)
+
+    def sigmoid(self, x: Any) -> Any:
+        return jax.nn.sigmoid(x)
+
     def add(self, x: Any, y: Any) -> Any:
         return x + y
 
-    def max_pool(self, x: Any) -> Any:
-        border = ((0, 0), (0, 0), (1, 1), (1, 1))
-        return jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, (1, 1, 3, 3), (1, 1, 2, 2), border)
+    def multiply(self, x: Any, y: Any) -> Any:
+        return x * y
+
+    def concat(self, x: Any, y: Any) -> Any:
+        return jnp.concatenate((x, y), axis=1)
+
+    def max_pool(self, x: Any, kernel: int, stride: int, pad: int) -> Any:
+        border = ((0, 0), (0, 0), (pad, pad), (pad, pad))
+        window, strides = (1, 1, kernel, kernel), (1, 1, stride, stride)
+        return jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, window, strides, border)
 
     def mean_pool(self, x: Any) -> Any:
         return x.mean((2, 3))
+
+    def flatten(self, x: Any) -> Any:
+        return x.reshape(x.shape[0], -1)
 
     def dense(self, x: Any, tag: str, columns: int, outputs: int) -> Any:
         return linear(x, self.arrays[f"w{tag}"], self.arrays[f"b{tag}"])
@@ -169,15 +211,11 @@ class Jax(Peer):
         return network(task, lambda d: jax.nn.log_softmax(perceptron(d, d["x"])))
 
     def mlp_train(self, task: Task) -> Program:
-        def loss_of(parameters: Any, x: Any, y: Any) -> Any:
-            logarithms = jax.nn.log_softmax(perceptron(parameters, x))
-            return -jnp.mean(jnp.take_along_axis(logarithms, y[:, None], axis=1))
-
-        return training(task, loss_of)
+        return training(task, lambda p, x, y: (cross_entropy(perceptron(p, x), y), {}))
 
     def encoder_train(self, task: Task) -> Program:
         forward = encoder_of(task)
-        return training(task, lambda p, x, y: 0.5 * jnp.mean(jnp.sum((forward({**p, "x": x}) - y) ** 2, axis=2)))
+        return training(task, lambda p, x, y: (0.5 * jnp.mean(jnp.sum((forward({**p, "x": x}) - y) ** 2, axis=2)), {}))
 
     def chain(self, task: Task) -> Program:
         return inference(task, lambda x, a, b: jnp.tanh(x * a + b) * jax.nn.sigmoid(x) + jnp.exp(-x * x))
@@ -205,7 +243,28 @@ class Jax(Peer):
         function = NETWORKS[task.name].function
         return network(task, lambda d: function(Builder(d), d["x"]))
 
-    residual_block = resnet18 = image
+    def image_training(self, task: Task) -> Program:
+        """Its training step."""
+        function = NETWORKS[task.name].function
+
+        def loss_of(parameters: Any, x: Any, y: Any) -> Any:
+            builder = Builder(parameters, True)
+            return cross_entropy(function(builder, x), y), builder.moved
+
+        return training(task, loss_of)
+
+    def image_gradient(self, task: Task) -> Program:
+        """The gradient alone: the result itself is not asked for."""
+        found = NETWORKS[task.name]
+
+        def gradient(d: Any) -> Any:
+            def forward(towards: Any) -> Any:
+                given = {**d, found.gradient: towards}
+                return found.function(Builder(given), given["x"])
+
+            return jax.vjp(forward, d[found.gradient])[1](d["dy"])
+
+        return network(task, gradient)
 
     def lstm(self, task: Task) -> Program:
         def forward(d: Any) -> Any:

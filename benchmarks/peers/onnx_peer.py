@@ -1,213 +1,26 @@
-"""ONNX Runtime: each workload as a graph of ONNX operators, weights as constants; it has no gradients."""
+"""ONNX Runtime, a session for each workload."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import onnxruntime  # pyright: ignore[reportMissingImports]
-from onnx import TensorProto, helper, numpy_helper  # pyright: ignore[reportMissingImports]
 
-from benchmarks.image_networks import EPSILON, NETWORKS
-from benchmarks.peers.peer import Peer, Program, Task
-
-OPSET, IR_VERSION = 20, 10
+from benchmarks.peers.onnx_graphs import OnnxPeer
+from benchmarks.peers.peer import Arrays, Peer
 
 
-class Graph:
-    """An ONNX graph that is being written; values go by name."""
+class OnnxRuntime(OnnxPeer):
+    """On the processor, operators one after the other."""
 
-    def __init__(self, task: Task, inputs: str) -> None:
-        self.arrays = task.arrays
-        self.nodes: list[Any] = []
-        self.constants: list[Any] = []
-        self.feeds = {name: task.arrays[name] for name in inputs.split()}
-
-    def op(self, kind: str, *inputs: str, outputs: int = 1, **attributes: Any) -> Any:
-        """An operator; the name of its output, or those of several."""
-        names = [f"{kind}_{len(self.nodes)}_{i}" for i in range(outputs)]
-        self.nodes.append(helper.make_node(kind, list(inputs), names, **attributes))
-        return names[0] if outputs == 1 else names
-
-    def constant(self, value: Any) -> str:
-        """An array that is known when the graph is built."""
-        name = f"constant_{len(self.constants)}"
-        self.constants.append(numpy_helper.from_array(np.array(value, order="C"), name))
-        return name
-
-    def number(self, value: float) -> str:
-        """A float32 constant."""
-        return self.constant(np.float32(value))
-
-    def weight(self, name: str) -> str:
-        """An input of the task as a constant."""
-        return self.constant(self.arrays[name])
-
-    def model(self, *outputs: str) -> bytes:
-        """The graph in ONNX's format."""
-        floats = TensorProto.FLOAT
-        given = [helper.make_tensor_value_info(name, floats, x.shape) for name, x in self.feeds.items()]
-        made = [helper.make_tensor_value_info(name, floats, None) for name in outputs]
-        graph = helper.make_graph(self.nodes, "benchmark", given, made, self.constants)
-        opsets = [helper.make_opsetid("", OPSET)]
-        return helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION).SerializeToString()
-
-    # --- layers
-
-    def linear(self, x: str, tag: str) -> str:
-        """A layer on the last axis of an array of any rank."""
-        product = self.op("MatMul", x, self.constant(self.arrays[f"w{tag}"].T))
-        return self.op("Add", product, self.weight(f"b{tag}"))
-
-    def perceptron(self, x: str) -> str:
-        """Three layers on a matrix."""
-        for i in "123":
-            x = self.op("Gemm", x, self.weight(f"w{i}"), self.weight(f"b{i}"), transB=1)
-            x = self.op("Relu", x) if i != "3" else x
-        return x
-
-    def layer_norm(self, x: str, gamma: str, beta: str, epsilon: float) -> str:
-        """Normalization over the last axis."""
-        given = self.weight(gamma), self.weight(beta)
-        return self.op("LayerNormalization", x, *given, axis=-1, epsilon=epsilon)
-
-    def attend(self, q: str, k_transposed: str, v: str, size: int) -> str:
-        """Scaled dot-product attention."""
-        scores = self.op("Mul", self.op("MatMul", q, k_transposed), self.number(1 / math.sqrt(size)))
-        return self.op("MatMul", self.op("Softmax", scores, axis=-1), v)
-
-
-class Builder:
-    """Layers of image networks."""
-
-    def __init__(self, graph: Graph) -> None:
-        self.g = graph
-
-    def conv(self, x: str, tag: str, channels: int, filters: int, kernel: int, stride: int = 1) -> str:
-        pads = [kernel // 2] * 4
-        return self.g.op("Conv", x, self.g.weight(f"w{tag}"), strides=[stride, stride], pads=pads)
-
-    def norm(self, x: str, tag: str, channels: int) -> str:
-        given = (self.g.weight(name + tag) for name in "ghmv")
-        return self.g.op("BatchNormalization", x, *given, epsilon=EPSILON)
-
-    def relu(self, x: str) -> str:
-        return self.g.op("Relu", x)
-
-    def add(self, x: str, y: str) -> str:
-        return self.g.op("Add", x, y)
-
-    def max_pool(self, x: str) -> str:
-        return self.g.op("MaxPool", x, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])
-
-    def mean_pool(self, x: str) -> str:
-        return self.g.op("Flatten", self.g.op("GlobalAveragePool", x))
-
-    def dense(self, x: str, tag: str, columns: int, outputs: int) -> str:
-        return self.g.op("Gemm", x, self.g.weight(f"w{tag}"), self.g.weight(f"b{tag}"), transB=1)
-
-
-class Onnx(Peer):
-    """A session for each workload."""
-
-    def __init__(self, threads: int) -> None:
-        self.version = onnxruntime.__version__
-        self.threads = threads
-
-    def session(self, graph: Graph, *outputs: str) -> Program:
-        """What runs a graph. Making the session optimizes it and packs weights: that belongs to the first call."""
-        model, feeds = graph.model(*outputs), graph.feeds
+    def load(self, model: bytes, feeds: Arrays) -> Callable[[], list[np.ndarray]]:
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = self.threads
         options.inter_op_num_threads = 1
-        made: list[Callable[..., Any]] = []
-
-        def call() -> Any:
-            if not made:
-                session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-                made.append(session.run)
-            return made[0](None, feeds)
-
-        return Program(call, list)
-
-    def tiny_mlp(self, task: Task) -> Program:
-        g = Graph(task, "x")
-        return self.session(g, g.perceptron("x"))
-
-    def mlp(self, task: Task) -> Program:
-        g = Graph(task, "x")
-        return self.session(g, g.op("LogSoftmax", g.perceptron("x"), axis=-1))
-
-    def chain(self, task: Task) -> Program:
-        g = Graph(task, "x a b")
-        t = g.op("Tanh", g.op("Add", g.op("Mul", "x", "a"), "b"))
-        e = g.op("Exp", g.op("Neg", g.op("Mul", "x", "x")))
-        return self.session(g, g.op("Add", g.op("Mul", t, g.op("Sigmoid", "x")), e))
-
-    def gelu_bias(self, task: Task) -> Program:
-        g = Graph(task, "x b")
-        return self.session(g, g.op("Gelu", g.op("Add", "x", "b")))
-
-    def layernorm(self, task: Task) -> Program:
-        g = Graph(task, "x")
-        return self.session(g, g.layer_norm("x", "g", "b", task.epsilon))
-
-    def softmax(self, task: Task) -> Program:
-        g = Graph(task, "x")
-        return self.session(g, g.op("Softmax", "x", axis=-1))
-
-    def norm_layer(self, task: Task) -> Program:
-        g = Graph(task, "x")
-        low, high = g.op("ReduceMin", "x", keepdims=0), g.op("ReduceMax", "x", keepdims=0)
-        return self.session(g, g.op("Div", g.op("Sub", "x", low), g.op("Sub", high, low)))
-
-    def attention(self, task: Task) -> Program:
-        g = Graph(task, "q k v")
-        keys = g.op("Transpose", "k", perm=[0, 1, 3, 2])
-        return self.session(g, g.attend("q", keys, "v", task.arrays["q"].shape[-1]))
-
-    def encoder(self, task: Task) -> Program:
-        g = Graph(task, "x")
-        n, s, m = task.arrays["x"].shape
-        size = m // task.heads
-
-        def split(z: str, *axes: int) -> str:
-            shaped = g.op("Reshape", z, g.constant(np.array([n, s, task.heads, size])))
-            return g.op("Transpose", shaped, perm=axes)
-
-        qkv = g.linear(g.layer_norm("x", "g1", "h1", task.epsilon), "qkv")
-        q, k, v = g.op("Split", qkv, outputs=3, axis=-1, num_outputs=3)
-        context = g.attend(split(q, 0, 2, 1, 3), split(k, 0, 2, 3, 1), split(v, 0, 2, 1, 3), size)
-        context = g.op("Transpose", context, perm=[0, 2, 1, 3])
-        context = g.op("Reshape", context, g.constant(np.array([n, s, m])))
-        x = g.op("Add", "x", g.linear(context, "o"))
-        h = g.op("Gelu", g.linear(g.layer_norm(x, "g2", "h2", task.epsilon), "up"))
-        return self.session(g, g.op("Add", x, g.linear(h, "dn")))
-
-    def image(self, task: Task) -> Program:
-        """A network of images."""
-        g = Graph(task, "x")
-        return self.session(g, NETWORKS[task.name].function(Builder(g), "x"))
-
-    residual_block = resnet18 = image
-
-    def lstm(self, task: Task) -> Program:
-        g = Graph(task, "x h0 c0")
-        wx, wh = (g.constant(task.arrays[name].T) for name in ("wx", "wh"))
-        bias = g.weight("b")
-        h, c, states = "h0", "c0", []
-        for step in range(len(task.arrays["x"])):
-            x = g.op("Gather", "x", g.constant(np.int64(step)), axis=0)
-            gates = g.op("Add", g.op("Add", g.op("MatMul", x, wx), g.op("MatMul", h, wh)), bias)
-            i, f, u, o = g.op("Split", gates, outputs=4, axis=1, num_outputs=4)
-            kept = g.op("Mul", g.op("Sigmoid", f), c)
-            c = g.op("Add", kept, g.op("Mul", g.op("Sigmoid", i), g.op("Tanh", u)))
-            h = g.op("Mul", g.op("Sigmoid", o), g.op("Tanh", c))
-            states.append(g.op("Unsqueeze", h, g.constant(np.array([0]))))
-        return self.session(g, g.op("Concat", *states, axis=0), c)
+        run = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"]).run
+        return lambda: run(None, feeds)
 
 
 def open_peer(mode: str, threads: int) -> Peer:
-    return Onnx(threads)
+    return OnnxRuntime(onnxruntime.__version__, threads)

@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.image_networks import NETWORKS
+
 Arrays = dict[str, np.ndarray]
 
 
@@ -39,13 +41,17 @@ class Program:
 
 
 class Peer:
-    """A framework in one of its modes. Each method that is named as a workload makes the program of it."""
+    """A framework in one of its modes. Each method that is named as a workload makes the program of it.
+
+    Those of all networks of images are made by ``image``, ``image_training`` and ``image_gradient``.
+    """
 
     version: str
 
     def program(self, task: Task) -> Program | None:
         """The program of a task, if this peer has one."""
-        make: Callable[[Task], Program] | None = getattr(self, task.name, None)
+        name = NETWORKS[task.name].kind if task.name in NETWORKS else task.name
+        make: Callable[[Task], Program] | None = getattr(self, name, None)
         return None if make is None else make(task)
 
 

@@ -26,11 +26,11 @@ from typing import IO, Any
 if __package__ in (None, ""):
     sys.path[0] = str(Path(__file__).resolve().parents[2])
 
-from benchmarks.images import EVERY
+from benchmarks.image_networks import NETWORKS
+from benchmarks.images import EVERY, GROUPS
 from benchmarks.peers import environments
-from benchmarks.peers.client import ROOT, Client, PeerError, first_call, thread_settings
+from benchmarks.peers.client import ROOT, Client, InexactError, PeerError, first_call, thread_settings
 from benchmarks.peers.environments import COLUMNS, Column
-from benchmarks.workloads import WORKLOADS
 
 QUICK, THOROUGH = (3, 0.05), (7, 0.2)  # rounds, seconds of a block
 MODES = ("steady", "first", "memory")
@@ -65,6 +65,8 @@ class Measurement:
     columns: Mapping[str, Column]
     reuse: bool
     quick: bool
+    together: contextlib.ExitStack | None = None  # closes the processes where each peer has one for all workloads
+    running: dict[int, dict[str, Client]] = field(default_factory=dict[int, dict[str, Client]])  # by threads and column
     problems: list[str] = field(default_factory=list[str])
     versions: dict[str, str] = field(default_factory=dict[str, str])
 
@@ -77,15 +79,15 @@ class Measurement:
     def failed(self, workload: str, name: str, error: PeerError) -> str:
         """Note a failure; what the table shows of it."""
         self.problems.append(f"{workload}, {self.columns[name].title}: {error}")
-        return "failed"
+        return "inexact" if isinstance(error, InexactError) else "failed"
 
     # --- steady calls
 
     def steady(self, workload: str, threads: int) -> Row:
         """Seconds of a call, by column."""
         row: Row = dict.fromkeys(self.columns, NOTHING)
-        with contextlib.ExitStack() as stack:
-            ready = self._ready(workload, threads, row, stack)
+        with contextlib.ExitStack() as own:
+            ready = self._ready(workload, threads, row, self.together or own)
             blocks: dict[str, list[float]] = {name: [] for name in ready}
             rounds, seconds = QUICK if self.quick else THOROUGH
             for number in range(rounds + 1):  # the first warms up
@@ -101,11 +103,12 @@ class Measurement:
 
     def _ready(self, workload: str, threads: int, row: Row, stack: contextlib.ExitStack) -> dict[str, Client]:
         """The peers that have the workload, with checked first calls behind them."""
-        started = {name: self.open(name, threads) for name in self.columns}
-        for client in started.values():
-            stack.callback(client.close)
+        if self.together is None or threads not in self.running:
+            self.running[threads] = {name: self.open(name, threads) for name in self.columns}
+            for client in self.running[threads].values():
+                stack.callback(client.close)
         ready: dict[str, Client] = {}
-        for name, client in started.items():
+        for name, client in self.running[threads].items():
             try:
                 self.versions[self.columns[name].title] = client.started()["version"]
                 if first_call(client, workload, self.scratch) is not None:
@@ -178,7 +181,11 @@ class Table:
         self.rivals = [n for n, c in columns.items() if not c.ours and (c.compiles or not compiled)]
         self.ratios: list[float] = []
         head = ["workload", *(["floor"] if floor else []), *(c.title for c in columns.values())]
-        head += ["best peer that compiles" if compiled else "best peer", "ours / best"]
+        head += [
+            "best peer that compiles" if compiled else "best peer",
+            "ours / best",
+            *(["floor / ours"] if floor else []),
+        ]
         print(f"\n{title}\n\n{line(head)}\n|{'---|' * len(head)}", flush=True)
 
     def add(self, name: str, row: Row) -> None:
@@ -187,7 +194,19 @@ class Table:
         if ratio is not None:
             self.ratios.append(ratio)
         shown = [cell(row[n], self.scale) for n in (*(["floor"] if self.floor else []), *self.columns)]
-        print(line([name, *shown, best, NOTHING if ratio is None else f"{ratio:.2f}"]), flush=True)
+        shown += [best, NOTHING if ratio is None else f"{ratio:.2f}"]
+        if self.floor:
+            ours = next((row[n] for n, c in self.columns.items() if c.ours), None)
+            shown.append(f"{row['floor'] / ours:.0%}" if isinstance(ours, float) else NOTHING)
+        print(line([name, *shown]), flush=True)
+
+    def divide(self, name: str, row: Row, by: Row) -> None:
+        """One workload divided by another."""
+        ratios = [
+            row[n] / by[n] if isinstance(row[n], float) and isinstance(by[n], float) else "" for n in self.columns
+        ]
+        empty = [""] * self.floor
+        print(line([name, *empty, *(cell(r, 1.0) for r in ratios), "", "", *empty]), flush=True)
 
     def end(self) -> None:
         """The last line: the geometric mean."""
@@ -204,18 +223,18 @@ def machine() -> str:
 
 def floors(names: Sequence[str], threads: int) -> dict[str, float]:
     """Seconds that each workload takes at least, at the bandwidth and the multiply-adds that are measured now."""
-    code = f"from benchmarks import limits; print(limits.bandwidth({threads}), limits.products())"
+    code = f"from benchmarks import limits; print(limits.bandwidth({threads}), limits.multiply_adds({threads}))"
     command = [sys.executable, "-c", code]
     environment = {**os.environ, **thread_settings(threads)}
     done = subprocess.run(command, cwd=ROOT, env=environment, check=True, stdout=subprocess.PIPE, text=True)
-    bandwidth, products = map(float, done.stdout.split())
-    print(f"\ncopy {bandwidth / 1e9:.1f} GB/s, matrix products {products / 1e9:.0f} GFLOP/s", flush=True)
-    return {n: max(EVERY[n].moved / bandwidth, EVERY[n].flops / products) for n in names}
+    bandwidth, speed = map(float, done.stdout.split())
+    print(f"\ncopy {bandwidth / 1e9:.1f} GB/s, multiply-adds {speed / 1e9:.0f} GFLOP/s", flush=True)
+    return {n: max(EVERY[n].moved / bandwidth, EVERY[n].flops / speed) for n in names}
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="hybridc beside its peers, as Markdown tables")
-    parser.add_argument("--only", help=f"of {', '.join(EVERY)}; all but the last three", default=",".join(WORKLOADS))
+    parser.add_argument("--only", help=f"of {', '.join([*GROUPS, *EVERY])}", default="dense")
     parser.add_argument("--peers", help="columns, separated by commas", default=",".join(COLUMNS))
     parser.add_argument("--threads", help="numbers of threads, separated by commas", default="1,2")
     parser.add_argument("--modes", help=f"of {', '.join(MODES)}", default="steady")
@@ -225,9 +244,11 @@ def main() -> int:
     parser.add_argument("--setup", action="store_true", help="make the environments that are missing, and end")
     parser.add_argument("--reuse", action="store_true", help="let every peer's malloc keep and reuse freed memory")
     parser.add_argument("--quick", action="store_true", help="fewer and shorter blocks")
+    parser.add_argument("--together", action="store_true", help="one process of a peer for all workloads")
     parser.add_argument("--json", type=Path, help="also write what was found to this file")
     options = parser.parse_args()
-    names, peers, modes = options.only.split(","), options.peers.split(","), options.modes.split(",")
+    names = [name for given in options.only.split(",") for name in GROUPS.get(given, [given])]
+    peers, modes = options.peers.split(","), options.modes.split(",")
     for given, known in ((names, EVERY), (peers, COLUMNS), (modes, MODES)):
         unknown = [x for x in given if x not in known]
         if unknown:
@@ -241,8 +262,11 @@ def main() -> int:
     columns = {p: COLUMNS[p] for p in COLUMNS if p in peers and p not in absent}
     print(machine(), flush=True)
     options.env.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as scratch, (options.env / "log.txt").open("w") as log:
-        measurement = Measurement(options.env, Path(scratch), log, columns, options.reuse, options.quick)
+    with contextlib.ExitStack() as stack:
+        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        log = stack.enter_context((options.env / "log.txt").open("w"))
+        together = stack if options.together else None
+        measurement = Measurement(options.env, scratch, log, columns, options.reuse, options.quick, together)
         found = tables(measurement, names, [int(t) for t in options.threads.split(",")], modes)
     print("\n" + ", ".join(f"{title} {version}" for title, version in measurement.versions.items()))
     if options.json:
@@ -264,6 +288,9 @@ def tables(
         for name in names:
             rows[name] = {"floor": least[name], **measurement.steady(name, count)}
             table.add(name, rows[name])
+            beside = NETWORKS[name].beside if name in NETWORKS else ""
+            if beside in rows:
+                table.divide(f"{name} / {beside}", rows[name], rows[beside])
         table.end()
     wanted = [kind for kind in FRESH if kind.mode in modes]
     fresh = {name: measurement.fresh(name, max(threads)) for name in names} if wanted else {}

@@ -9,7 +9,7 @@ import numpy as np
 import torch  # pyright: ignore[reportMissingImports]
 from torch.nn import functional as F  # pyright: ignore[reportMissingImports]
 
-from benchmarks.image_networks import EPSILON, NETWORKS
+from benchmarks.image_networks import EPSILON, NETWORKS, Conv, trained
 from benchmarks.peers.peer import Peer, Program, Task, as_list
 
 LAYERS = ("w1", "b1", "w2", "b2")
@@ -20,7 +20,9 @@ class Network(torch.nn.Module):
 
     def __init__(self, parameters: Mapping[str, Any], function: Callable[..., Any]) -> None:
         super().__init__()
-        self.values = torch.nn.ParameterDict({k: torch.nn.Parameter(v) for k, v in parameters.items()})
+        self.values = torch.nn.ParameterDict(
+            {k: torch.nn.Parameter(v, requires_grad=trained(k)) for k, v in parameters.items()}
+        )
         self.function = function
 
     def forward(self, *inputs: Any) -> Any:
@@ -74,38 +76,65 @@ def encoder_of(task: Task) -> Callable[..., Any]:
 class Builder:
     """Layers of image networks."""
 
-    def __init__(self, parameters: Any) -> None:
-        self.p = parameters
+    def __init__(self, parameters: Any, training: bool) -> None:
+        self.p, self.training = parameters, training
 
-    def conv(self, x: Any, tag: str, channels: int, filters: int, kernel: int, stride: int = 1) -> Any:
-        return F.conv2d(x, self.p[f"w{tag}"], stride=stride, padding=kernel // 2)
+    def conv(self, x: Any, tag: str, layer: Conv) -> Any:
+        before, after = zip(*layer.border)
+        if before != after:  # causal
+            x, before = F.pad(x, (before[0], after[0])), 0
+        run = getattr(F, f"conv{'_transpose' * layer.transposed}{len(layer.kernel)}d")
+        dilation, groups = layer.dilate, layer.groups
+        return run(x, self.p[f"w{tag}"], stride=layer.stride, padding=before, dilation=dilation, groups=groups)
 
     def norm(self, x: Any, tag: str, channels: int) -> Any:
         gamma, beta, mean, variance = (self.p[name + tag] for name in "ghmv")
-        return F.batch_norm(x, mean, variance, gamma, beta, eps=EPSILON)
+        return F.batch_norm(x, mean, variance, gamma, beta, training=self.training, eps=EPSILON)
 
     def relu(self, x: Any) -> Any:
         return torch.relu(x)
 
+    def clip(self, x: Any, low: float, high: float) -> Any:
+        return F.hardtanh(x, low, high)
+
+    def tanh(self, x: Any) -> Any:
+        return torch.tanh(x)
+
+    def sigmoid(self, x: Any) -> Any:
+        return torch.sigmoid(x)
+
     def add(self, x: Any, y: Any) -> Any:
         return x + y
 
-    def max_pool(self, x: Any) -> Any:
-        return F.max_pool2d(x, 3, 2, 1)
+    def multiply(self, x: Any, y: Any) -> Any:
+        return x * y
+
+    def concat(self, x: Any, y: Any) -> Any:
+        return torch.cat((x, y), 1)
+
+    def max_pool(self, x: Any, kernel: int, stride: int, pad: int) -> Any:
+        return F.max_pool2d(x, kernel, stride, pad)
 
     def mean_pool(self, x: Any) -> Any:
         return x.mean((2, 3))
+
+    def flatten(self, x: Any) -> Any:
+        return x.flatten(1)
 
     def dense(self, x: Any, tag: str, columns: int, outputs: int) -> Any:
         return F.linear(x, self.p[f"w{tag}"], self.p[f"b{tag}"])
 
 
+LAST = {4: torch.channels_last, 5: torch.channels_last_3d}  # by rank
+
+
 class Torch(Peer):
-    """The mode is ``eager`` or ``compile``."""
+    """The mode is ``eager``, ``last`` (eager networks of images with the channels last) or ``compile`` (them, too)."""
 
     def __init__(self, mode: str, threads: int) -> None:
         self.version = torch.__version__
         torch.set_num_threads(threads)
+        self.mode = mode
         self.ready: Callable[[Any], Any] = torch.compile if mode == "compile" else lambda function: function
 
     def inference(self, function: Any, *inputs: np.ndarray) -> Program:
@@ -130,11 +159,11 @@ class Torch(Peer):
     def training(self, task: Task, loss_of: Callable[..., Any]) -> Program:
         """Steps of SGD with momentum; the loss is a function of parameters, x and y."""
         torch.set_grad_enabled(True)
-        arrays = {k: torch.from_numpy(v) for k, v in task.arrays.items()}
+        arrays = self.laid_out(task)
         x, y = arrays.pop("x"), arrays.pop("y")
         net = Network(arrays, loss_of)
         run = self.ready(net)
-        parameters = [net.values[name] for name in arrays]
+        parameters = [net.values[name] for name in arrays if trained(name)]
         optimizer = torch.optim.SGD(parameters, lr=task.learning_rate, momentum=task.momentum, fused=True)
 
         def step() -> Any:
@@ -176,17 +205,41 @@ class Torch(Peer):
     def encoder(self, task: Task) -> Program:
         return self.network(task, "x", encoder_of(task))
 
-    def image(self, task: Task) -> Program:
-        """A network of images, channels last: the faster layout."""
-        function = NETWORKS[task.name].function
+    def program(self, task: Task) -> Program | None:
+        return None if self.mode == "last" and task.name not in NETWORKS else super().program(task)
+
+    def laid_out(self, task: Task) -> dict[str, Any]:
+        """The arrays as tensors, in the layout of the mode."""
         arrays = {k: torch.from_numpy(v) for k, v in task.arrays.items()}
-        last = {k: v.contiguous(memory_format=torch.channels_last) if v.ndim == 4 else v for k, v in arrays.items()}
-        x = last.pop("x")
+        if self.mode == "eager":
+            return arrays
+        return {k: v.contiguous(memory_format=LAST[v.ndim]) if v.ndim in LAST else v for k, v in arrays.items()}
+
+    def image(self, task: Task) -> Program:
+        """A network of images."""
+        function, arrays = NETWORKS[task.name].function, self.laid_out(task)
+        x = arrays.pop("x")
         torch.set_grad_enabled(False)
-        run = self.ready(Network(last, lambda p, x: function(Builder(p), x)).eval())
+        run = self.ready(Network(arrays, lambda p, x: function(Builder(p, False), x)).eval())
         return Program(lambda: run(x), fetch)
 
-    residual_block = resnet18 = image
+    def image_training(self, task: Task) -> Program:
+        """Its training step; running means and variances are no parameters."""
+        function = NETWORKS[task.name].function
+
+        def loss_of(p: Any, x: Any, y: Any) -> Any:
+            return F.cross_entropy(function(Builder(p, True), x), y)
+
+        return self.training(task, loss_of)
+
+    def image_gradient(self, task: Task) -> Program:
+        """The backward alone, again and again for one forward."""
+        network, arrays = NETWORKS[task.name], self.laid_out(task)
+        torch.set_grad_enabled(True)
+        towards = arrays[network.gradient].requires_grad_()
+        x, dy = arrays.pop("x"), arrays.pop("dy")
+        y = network.function(Builder(arrays, False), x)
+        return Program(lambda: torch.autograd.grad(y, towards, dy, retain_graph=True), fetch)
 
     def lstm(self, task: Task) -> Program:
         def forward(p: Any, xs: Any, h: Any, c: Any) -> Any:

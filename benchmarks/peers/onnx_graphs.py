@@ -1,0 +1,228 @@
+"""Each workload as a graph of ONNX operators, weights as constants, for all peers that read such files."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from onnx import TensorProto, helper, numpy_helper  # pyright: ignore[reportMissingImports]
+
+from benchmarks.image_networks import EPSILON, NETWORKS, Conv
+from benchmarks.peers.peer import Arrays, Peer, Program, Task
+
+OPSET, IR_VERSION = 20, 10
+
+
+class Graph:
+    """An ONNX graph that is being written; values go by name."""
+
+    def __init__(self, task: Task, inputs: str) -> None:
+        self.arrays = task.arrays
+        self.nodes: list[Any] = []
+        self.constants: list[Any] = []
+        self.feeds = {name: task.arrays[name] for name in inputs.split()}
+
+    def op(self, kind: str, *inputs: str, outputs: int = 1, **attributes: Any) -> Any:
+        """An operator; the name of its output, or those of several."""
+        names = [f"{kind}_{len(self.nodes)}_{i}" for i in range(outputs)]
+        self.nodes.append(helper.make_node(kind, list(inputs), names, **attributes))
+        return names[0] if outputs == 1 else names
+
+    def constant(self, value: Any) -> str:
+        """An array that is known when the graph is built."""
+        name = f"constant_{len(self.constants)}"
+        self.constants.append(numpy_helper.from_array(np.array(value, order="C"), name))
+        return name
+
+    def number(self, value: float) -> str:
+        """A float32 constant."""
+        return self.constant(np.float32(value))
+
+    def weight(self, name: str) -> str:
+        """An input of the task as a constant."""
+        return self.constant(self.arrays[name])
+
+    def model(self, *outputs: str) -> bytes:
+        """The graph in ONNX's format."""
+        floats = TensorProto.FLOAT
+        given = [helper.make_tensor_value_info(name, floats, x.shape) for name, x in self.feeds.items()]
+        made = [helper.make_tensor_value_info(name, floats, None) for name in outputs]
+        graph = helper.make_graph(self.nodes, "benchmark", given, made, self.constants)
+        opsets = [helper.make_opsetid("", OPSET)]
+        return helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION).SerializeToString()
+
+    # --- layers
+
+    def linear(self, x: str, tag: str) -> str:
+        """A layer on the last axis of an array of any rank."""
+        product = self.op("MatMul", x, self.constant(self.arrays[f"w{tag}"].T))
+        return self.op("Add", product, self.weight(f"b{tag}"))
+
+    def perceptron(self, x: str) -> str:
+        """Three layers on a matrix."""
+        for i in "123":
+            x = self.op("Gemm", x, self.weight(f"w{i}"), self.weight(f"b{i}"), transB=1)
+            x = self.op("Relu", x) if i != "3" else x
+        return x
+
+    def layer_norm(self, x: str, gamma: str, beta: str, epsilon: float) -> str:
+        """Normalization over the last axis."""
+        given = self.weight(gamma), self.weight(beta)
+        return self.op("LayerNormalization", x, *given, axis=-1, epsilon=epsilon)
+
+    def attend(self, q: str, k_transposed: str, v: str, size: int) -> str:
+        """Scaled dot-product attention."""
+        scores = self.op("Mul", self.op("MatMul", q, k_transposed), self.number(1 / math.sqrt(size)))
+        return self.op("MatMul", self.op("Softmax", scores, axis=-1), v)
+
+
+class Builder:
+    """Layers of image networks."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.g = graph
+
+    def conv(self, x: str, tag: str, layer: Conv) -> str:
+        before, after = zip(*layer.border)
+        axes = len(layer.kernel)
+        return self.g.op(
+            "ConvTranspose" if layer.transposed else "Conv", x, self.g.weight(f"w{tag}"), kernel_shape=layer.kernel,
+            strides=[layer.stride] * axes, dilations=[layer.dilate] * axes, group=layer.groups,
+            pads=[*before, *after],
+        )  # fmt: skip
+
+    def norm(self, x: str, tag: str, channels: int) -> str:
+        given = (self.g.weight(name + tag) for name in "ghmv")
+        return self.g.op("BatchNormalization", x, *given, epsilon=EPSILON)
+
+    def relu(self, x: str) -> str:
+        return self.g.op("Relu", x)
+
+    def clip(self, x: str, low: float, high: float) -> str:
+        return self.g.op("Clip", x, self.g.number(low), self.g.number(high))
+
+    def tanh(self, x: str) -> str:
+        return self.g.op("Tanh", x)
+
+    def sigmoid(self, x: str) -> str:
+        return self.g.op("Sigmoid", x)
+
+    def add(self, x: str, y: str) -> str:
+        return self.g.op("Add", x, y)
+
+    def multiply(self, x: str, y: str) -> str:
+        return self.g.op("Mul", x, y)
+
+    def concat(self, x: str, y: str) -> str:
+        return self.g.op("Concat", x, y, axis=1)
+
+    def max_pool(self, x: str, kernel: int, stride: int, pad: int) -> str:
+        return self.g.op("MaxPool", x, kernel_shape=[kernel] * 2, strides=[stride] * 2, pads=[pad] * 4)
+
+    def mean_pool(self, x: str) -> str:
+        return self.flatten(self.g.op("GlobalAveragePool", x))
+
+    def flatten(self, x: str) -> str:
+        return self.g.op("Flatten", x)
+
+    def dense(self, x: str, tag: str, columns: int, outputs: int) -> str:
+        return self.g.op("Gemm", x, self.g.weight(f"w{tag}"), self.g.weight(f"b{tag}"), transB=1)
+
+
+class OnnxPeer(Peer):
+    """What runs such graphs, on so many threads; it has no gradients."""
+
+    def __init__(self, version: str, threads: int) -> None:
+        self.version, self.threads = version, threads
+
+    def load(self, model: bytes, feeds: Arrays) -> Callable[[], list[np.ndarray]]:
+        """What runs a model on these inputs."""
+        raise NotImplementedError
+
+    def session(self, graph: Graph, *outputs: str) -> Program:
+        """What runs a graph. Loading optimizes it and packs weights: that belongs to the first call."""
+        model, feeds = graph.model(*outputs), graph.feeds
+        made: list[Callable[[], list[np.ndarray]]] = []
+
+        def call() -> Any:
+            if not made:
+                made.append(self.load(model, feeds))
+            return made[0]()
+
+        return Program(call, list)
+
+    def tiny_mlp(self, task: Task) -> Program:
+        g = Graph(task, "x")
+        return self.session(g, g.perceptron("x"))
+
+    def mlp(self, task: Task) -> Program:
+        g = Graph(task, "x")
+        return self.session(g, g.op("LogSoftmax", g.perceptron("x"), axis=-1))
+
+    def chain(self, task: Task) -> Program:
+        g = Graph(task, "x a b")
+        t = g.op("Tanh", g.op("Add", g.op("Mul", "x", "a"), "b"))
+        e = g.op("Exp", g.op("Neg", g.op("Mul", "x", "x")))
+        return self.session(g, g.op("Add", g.op("Mul", t, g.op("Sigmoid", "x")), e))
+
+    def gelu_bias(self, task: Task) -> Program:
+        g = Graph(task, "x b")
+        return self.session(g, g.op("Gelu", g.op("Add", "x", "b")))
+
+    def layernorm(self, task: Task) -> Program:
+        g = Graph(task, "x")
+        return self.session(g, g.layer_norm("x", "g", "b", task.epsilon))
+
+    def softmax(self, task: Task) -> Program:
+        g = Graph(task, "x")
+        return self.session(g, g.op("Softmax", "x", axis=-1))
+
+    def norm_layer(self, task: Task) -> Program:
+        g = Graph(task, "x")
+        low, high = g.op("ReduceMin", "x", keepdims=0), g.op("ReduceMax", "x", keepdims=0)
+        return self.session(g, g.op("Div", g.op("Sub", "x", low), g.op("Sub", high, low)))
+
+    def attention(self, task: Task) -> Program:
+        g = Graph(task, "q k v")
+        keys = g.op("Transpose", "k", perm=[0, 1, 3, 2])
+        return self.session(g, g.attend("q", keys, "v", task.arrays["q"].shape[-1]))
+
+    def encoder(self, task: Task) -> Program:
+        g = Graph(task, "x")
+        n, s, m = task.arrays["x"].shape
+        size = m // task.heads
+
+        def split(z: str, *axes: int) -> str:
+            shaped = g.op("Reshape", z, g.constant(np.array([n, s, task.heads, size])))
+            return g.op("Transpose", shaped, perm=axes)
+
+        qkv = g.linear(g.layer_norm("x", "g1", "h1", task.epsilon), "qkv")
+        q, k, v = g.op("Split", qkv, outputs=3, axis=-1, num_outputs=3)
+        context = g.attend(split(q, 0, 2, 1, 3), split(k, 0, 2, 3, 1), split(v, 0, 2, 1, 3), size)
+        context = g.op("Transpose", context, perm=[0, 2, 1, 3])
+        context = g.op("Reshape", context, g.constant(np.array([n, s, m])))
+        x = g.op("Add", "x", g.linear(context, "o"))
+        h = g.op("Gelu", g.linear(g.layer_norm(x, "g2", "h2", task.epsilon), "up"))
+        return self.session(g, g.op("Add", x, g.linear(h, "dn")))
+
+    def image(self, task: Task) -> Program:
+        """A network of images."""
+        g = Graph(task, "x")
+        return self.session(g, NETWORKS[task.name].function(Builder(g), "x"))
+
+    def lstm(self, task: Task) -> Program:
+        g = Graph(task, "x h0 c0")
+        wx, wh = (g.constant(task.arrays[name].T) for name in ("wx", "wh"))
+        bias = g.weight("b")
+        h, c, states = "h0", "c0", []
+        for step in range(len(task.arrays["x"])):
+            x = g.op("Gather", "x", g.constant(np.int64(step)), axis=0)
+            gates = g.op("Add", g.op("Add", g.op("MatMul", x, wx), g.op("MatMul", h, wh)), bias)
+            i, f, u, o = g.op("Split", gates, outputs=4, axis=1, num_outputs=4)
+            kept = g.op("Mul", g.op("Sigmoid", f), c)
+            c = g.op("Add", kept, g.op("Mul", g.op("Sigmoid", i), g.op("Tanh", u)))
+            h = g.op("Mul", g.op("Sigmoid", o), g.op("Tanh", c))
+            states.append(g.op("Unsqueeze", h, g.constant(np.array([0]))))
+        return self.session(g, g.op("Concat", *states, axis=0), c)
