@@ -25,7 +25,7 @@ empty :=
 space := $(empty) $(empty)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-numpy test-levels test-pythons lint format faults bench peers gpu-bundle gpu-check clean
+.PHONY: help demo images test test-all test-numpy test-levels test-pythons lint format faults bench peers gpu-bundle gpu-check clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,11 +33,14 @@ help: ## this list
 demo: $(STAMPS)-demo ## train a classifier on handwritten digits, eagerly and compiled
 	$(BIN)/python examples/digits.py
 
+images: $(STAMPS)-mnist ## train a small ResNet on real images, look at what it learned, export it and serve it
+	$(BIN)/python examples/images.py
+
 PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
 
-# What the chosen files need, by their marks: the extra `test`, and `demo` and `triton` where a test is marked so.
+# What the chosen files need, by their marks: the extra `test`, and `demo`, `mnist` and `triton` where a test is marked so.
 CHOSEN := $(or $(wildcard $(foreach word,$(PYTEST_ARGS),$(firstword $(subst ::, ,$(word))))),tests)
-MARKED := $(foreach extra,demo triton,$(if $(shell grep -rl --include=*.py 'mark\.$(extra)\b' $(CHOSEN)),$(extra)))
+MARKED := $(foreach extra,demo mnist triton,$(if $(shell grep -rl --include=*.py 'mark\.$(extra)\b' $(CHOSEN)),$(extra)))
 NEEDED := $(STAMPS)-$(subst $(space),$(comma),$(strip test $(MARKED)))
 
 test: $(NEEDED) ## run the tests (two processes), and a part of them again for the numpy target
@@ -74,7 +77,7 @@ format: $(STAMPS)-dev ## rewrite the sources in the project's format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-faults: $(STAMPS)-test,demo,triton ## plant faults in copies of the library and see whether the tests notice (5 minutes)
+faults: $(STAMPS)-test,demo,mnist,triton ## plant faults in copies of the library and see whether the tests notice (5 minutes)
 	$(BIN)/python tests/faults/plant.py
 
 bench: $(STAMPS)-bench ## print the benchmark tables: eager against hybridized, overhead, operators of users, memory

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hybridc.array.ndarray import NDArray, values_of
+from hybridc.dialects.vision.image_random import EIGENVALUES, EIGENVECTORS, LIGHTNESS
 from hybridc.errors import CheckError
 from hybridc.image.reading import pixels
 from hybridc.image.resizing import (
@@ -31,15 +32,13 @@ from hybridc.image.resizing import (
 Array = npt.NDArray[Any]
 
 # Shares of red, green and blue in the brightness of a colour.
-BRIGHTNESS = np.array([0.299, 0.587, 0.114], np.float32)
+BRIGHTNESS = np.array(LIGHTNESS, np.float32)
 # From RGB to YIQ, the colours of television in America, and back: there the hue is an angle.
 _TO_YIQ = np.array([[0.299, 0.587, 0.114], [0.596, -0.274, -0.321], [0.211, -0.523, 0.311]])
 _FROM_YIQ = np.array([[1.0, 0.956, 0.621], [1.0, -0.272, -0.647], [1.0, -1.107, 1.705]])
 _GRAY = np.array([[0.21] * 3, [0.72] * 3, [0.07] * 3], np.float32)  # gray of colours, in all channels
-# Of ImageNet: mean and standard deviation of the channels, and the principal components of its colours.
+# Of ImageNet: mean and standard deviation of the channels.
 IMAGENET_MEAN, IMAGENET_STD = np.array([123.68, 116.28, 103.53]), np.array([58.395, 57.12, 57.375])
-EIGENVALUES = np.array([55.46, 4.794, 1.148])
-EIGENVECTORS = np.array([[-0.5675, 0.7192, 0.4009], [-0.5808, -0.0045, -0.8140], [-0.5836, -0.6948, 0.4203]])
 
 
 class Augmenter:

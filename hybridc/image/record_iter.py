@@ -13,9 +13,10 @@ import numpy.typing as npt
 
 from hybridc import recordio
 from hybridc.array.ndarray import NDArray
+from hybridc.dialects.vision.image_random import EIGENVALUES, EIGENVECTORS
 from hybridc.errors import MXNetError, ShapeError, UnsupportedError
 from hybridc.image import codec
-from hybridc.image.augmenters import BRIGHTNESS, EIGENVALUES, EIGENVECTORS
+from hybridc.image.augmenters import BRIGHTNESS
 from hybridc.image.image_iter import read_list
 from hybridc.image.resizing import center_part, copyMakeBorder, random_part, random_sized_part, resized
 from hybridc.io.data_iter import DataBatch, DataDesc, DataIter

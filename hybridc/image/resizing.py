@@ -15,10 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from hybridc.array.ndarray import NDArray, values_of
+from hybridc.dialects.vision.resampling import AREA, CUBIC, LANCZOS, LINEAR, NEAREST, resample
 from hybridc.dtypes import is_float
 from hybridc.errors import AttributeValueError, CheckError, MXNetError, ShapeError
 from hybridc.image.reading import delivered, pixels
-from hybridc.image.resampling import AREA, CUBIC, LANCZOS, LINEAR, NEAREST, resample
 
 Array = npt.NDArray[Any]
 Box = tuple[int, int, int, int]  # x, y, width, height

@@ -1,4 +1,4 @@
-"""The demo, shortened: its claims hold at every level of the processor that is tested, and it warns about nothing."""
+"""The demos, shortened: their claims hold at every level of the processor that is tested, without warnings."""
 
 from __future__ import annotations
 
@@ -6,13 +6,27 @@ import subprocess
 import sys
 from pathlib import Path
 
-DEMO = Path(__file__).resolve().parents[2] / "examples" / "digits.py"
+import pytest
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 
-def test_claims_of_the_demo_hold(tmp_path: Path) -> None:
-    command = [sys.executable, "-W", "error", str(DEMO), "--epochs", "2", "--accuracy", "0.9"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+def claims_hold(example: str, arguments: str, folder: Path) -> None:
+    command = [sys.executable, "-W", "error", str(EXAMPLES / example), *arguments.split()]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "FAILED" not in done.stdout
     assert "Warning" not in done.stderr
+
+
+@pytest.mark.demo
+def test_claims_of_the_demo_hold(tmp_path: Path) -> None:
+    claims_hold("digits.py", "--epochs 2 --accuracy 0.9", tmp_path)
     assert (tmp_path / "digits.png").stat().st_size > 10_000
+
+
+@pytest.mark.mnist
+def test_claims_of_the_example_with_images_hold(tmp_path: Path) -> None:
+    claims_hold("images.py", "--images 1000 --epochs 2 --accuracy 0.6", tmp_path)
+    for picture in ("images_mistakes.png", "images_filters.png"):
+        assert (tmp_path / picture).stat().st_size > 4_000

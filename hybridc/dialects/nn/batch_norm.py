@@ -56,9 +56,10 @@ class BatchNormalization(Composite):
         return ("output", "mean", "var")[: self.num_visible_outputs()]
 
     def complete_shapes(self, shapes: list[Shape | None], outputs: list[Shape | None]) -> list[Shape | None]:
-        """Everything but the data has one axis."""
+        """Everything but the data has one axis, whose size follows from the data."""
         data = shapes[0] if shapes[0] is not None else outputs[0]
-        return [data, *[(-1,) if s is None else s for s in shapes[1:]]]
+        others: list[Shape] = [(-1,) if s is None else s for s in shapes[1:]]
+        return [data, *others] if data is None or -1 in data else [*self.infer_shape([data, *others])[0]]
 
     def complete_types(self, dtypes: list[DType | None]) -> list[DType | None]:
         """Everything has the dtype of the data, but float32 beside float16 and bfloat16."""

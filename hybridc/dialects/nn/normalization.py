@@ -75,9 +75,10 @@ class Normalization(Composite):
         return tuple(1 if i in self.reduced(data) else n for i, n in enumerate(self.work(data)))
 
     def complete_shapes(self, shapes: list[Shape | None], outputs: list[Shape | None]) -> list[Shape | None]:
-        """The data has the shape of the result, gamma and beta have one axis."""
+        """The data has the shape of the result, gamma and beta have one axis, whose size follows from the data."""
         data = shapes[0] if shapes[0] is not None else outputs[0]
-        return [data, *[(-1,) if s is None else s for s in shapes[1:]]]
+        others: list[Shape] = [(-1,) if s is None else s for s in shapes[1:]]
+        return [data, *others] if data is None or -1 in data else [*self.infer_shape([data, *others])[0]]
 
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         data, *others = shapes

@@ -81,8 +81,9 @@ class ImageNormalize(CheckedComposite):
         if values == self.ATTRIBUTES[name].default:
             return values[:1]
         if len(values) not in (1, shape[-3]):
+            counts = "1 number" if shape[-3] == 1 else f"1 or {shape[-3]} numbers"
             raise AttributeValueError(
-                f"image.normalize: {name} must have 1 or {shape[-3]} numbers for data of shape {shape}, got {values}"
+                f"image.normalize: {name} must have {counts} for data of shape {shape}, got {values}"
             )
         return values
 

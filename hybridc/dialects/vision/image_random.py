@@ -1,4 +1,4 @@
-"""Random changes of the light and colours of an image ``(H, W, C)``, which the host computes; random flips."""
+"""Random changes of the light and colours of images, which the host computes; random flips."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ EIGENVECTORS = np.array([[-0.5675, 0.7192, 0.4009], [-0.5808, -0.0045, -0.8140],
 EIGENVALUES = np.array([55.46, 4.794, 1.148])
 
 
-# --- the changes, of float arrays (H, W, C) ---------------------------------------------------------------------------
+# --- the changes, of float arrays (H, W, C) or (N, H, W, C) -----------------------------------------------------------
 
 
 def _gray(x: Any) -> Any:
     """The lightness of each pixel, with one channel."""
-    return x if x.shape[2] == 1 else (x * np.asarray(LIGHTNESS, x.dtype)).sum(2, keepdims=True)
+    return x if x.shape[-1] == 1 else (x * np.asarray(LIGHTNESS, x.dtype)).sum(-1, keepdims=True)
 
 
 def brightened(x: Any, factor: Any) -> Any:
@@ -39,19 +39,19 @@ def brightened(x: Any, factor: Any) -> Any:
 
 
 def contrasted(x: Any, factor: Any) -> Any:
-    """The differences from the mean lightness times the factor."""
-    return x * factor + (1 - factor) * (_gray(x).mean() if x.size else 0)
+    """The differences from the mean lightness of each image times the factor."""
+    return x * factor + (1 - factor) * (_gray(x).mean((-3, -2), keepdims=True) if x.size else 0)
 
 
 def saturated(x: Any, factor: Any) -> Any:
     """The differences from the lightness of each pixel times the factor."""
     # COMPAT(mxnet): MXNet takes the blue channel alone for the lightness.
-    return x if x.shape[2] == 1 else x * factor + (1 - factor) * _gray(x)
+    return x if x.shape[-1] == 1 else x * factor + (1 - factor) * _gray(x)
 
 
 def hue_turned(x: Any, turn: Any) -> Any:
     """The hue of each pixel moved around the circle of colours by ``turn`` of its whole."""
-    if x.shape[2] == 1:
+    if x.shape[-1] == 1:
         return x
     select = NUMPY.select
     r, g, b = (x[..., i] / 255 for i in range(3))
@@ -70,12 +70,12 @@ def hue_turned(x: Any, turn: Any) -> Any:
     for start in (0, 8, 4):
         place = np.mod(hue + start, 12)
         channels.append(light - spread * np.clip(np.minimum(place - 3, 9 - place), -1, 1))
-    return np.stack(channels, 2) * 255
+    return np.stack(channels, -1) * 255
 
 
 def lit(x: Any, alpha: Any) -> Any:
     """Noise along the directions in which colours vary: the same for all pixels."""
-    if x.shape[2] == 1:
+    if x.shape[-1] == 1:
         return x
     return x + (EIGENVECTORS * EIGENVALUES @ np.asarray(alpha)).astype(x.dtype)
 
@@ -84,15 +84,19 @@ def lit(x: Any, alpha: Any) -> Any:
 
 
 class ChangingColors(Opaque):
-    """An operator that changes the colours of an image; the gradient passes through it as it is, as in MXNet."""
+    """An operator that changes the colours of images; the gradient passes through it as it is, as in MXNet."""
 
-    INPUT_DOCS: ClassVar = {"data": "an image (H, W, C) of 1 or 3 channels"}
+    # COMPAT(mxnet): several images are changed, too, all by the same random numbers.
+    INPUT_DOCS: ClassVar = {"data": "an image (H, W, C) of 1 or 3 channels, or several (N, H, W, C)"}
     SAME_DTYPE = False
+    ROUNDS: ClassVar[bool] = False  # whether integers are rounded, and not cut off
 
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         data = shapes[0]
-        if len(data) != 3 or data[2] not in (1, 3, -1):
-            raise ShapeError(f"{self.ALIASES[0]}: data must have shape (H, W, 1) or (H, W, 3), got {data}")
+        if len(data) not in (3, 4) or data[-1] not in (1, 3, -1):
+            raise ShapeError(
+                f"{self.ALIASES[0]}: data must have shape (H, W, C) or (N, H, W, C) with 1 or 3 channels C, got {data}"
+            )
         return shapes, [data]
 
     def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
@@ -109,7 +113,7 @@ class ChangingColors(Opaque):
         made = self.changed(x.astype(wide(x.dtype) if is_float(x.dtype) else np.float32), rng)
         if not is_float(x.dtype):
             limits = np.iinfo(x.dtype)
-            made = np.clip(made.astype(np.float64), limits.min, limits.max)
+            made = np.clip((np.rint(made) if self.ROUNDS else made).astype(np.float64), limits.min, limits.max)
         return made.astype(x.dtype)
 
     def gradient(self, F: Any, *values: Any) -> Any:
@@ -119,7 +123,7 @@ class ChangingColors(Opaque):
     def bad_samples(cls) -> Sequence[Bad]:
         attrs = {n: 1 for n, a in cls.ATTRIBUTES.items() if n != "draw" and a.kind == "float"}
         attrs = {"alpha": (1, 1, 1)} if "alpha" in cls.ATTRIBUTES else attrs
-        text = f"{cls.ALIASES[0]}: data must have shape (H, W, 1) or (H, W, 3), got"
+        text = f"{cls.ALIASES[0]}: data must have shape (H, W, C) or (N, H, W, C) with 1 or 3 channels C, got"
         return [(((4, 4),), attrs, f"{text} (4, 4)"), (((2, 2, 4),), attrs, f"{text} (2, 2, 4)")]
 
 
@@ -213,6 +217,7 @@ class ImageRandomContrast(_Factor):
         return [
             Sample([(2, 3, 3)], reference, dtypes=("float32", "float64", "float16"), **same),
             Sample([(2, 3, 1)], lambda x: (x + x.mean()) / 2, **same),
+            Sample([(3, 2, 4, 1)], lambda x: (x + x.mean((1, 2, 3), keepdims=True)) / 2, **same),
             Sample([np.array([[[0], [100]]], np.uint8)], always(np.array([[[25], [75]]])), **same),
             Sample([(0, 3, 3)], lambda x: x, **same),
         ]
@@ -241,6 +246,8 @@ class ImageRandomSaturation(_Factor):
 class ImageRandomHue(_Factor):
     """The image with its hues moved around the circle of colours by a random part of it"""
 
+    # COMPAT(mxnet): there integers are cut off, and hues that do not turn become darker.
+    ROUNDS = True
     CHANGE = staticmethod(hue_turned)
 
     @classmethod

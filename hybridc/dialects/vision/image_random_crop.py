@@ -12,7 +12,8 @@ from hybridc import random
 from hybridc.dialects.operator import Bad, Opaque, Sample, attribute, no_gradient, register
 from hybridc.dialects.operator_attribute import DType, Floats, Shape
 from hybridc.dialects.vision.image_ops import IMAGES
-from hybridc.dialects.vision.image_resize import LANCZOS, METHODS, NEAREST, require_images, resize_images
+from hybridc.dialects.vision.image_resize import METHODS, require_images
+from hybridc.dialects.vision.resampling import LANCZOS, NEAREST, resample
 from hybridc.errors import AttributeValueError, ShapeError
 
 # What lies in a part of an image: the first row and column, and how many there are.
@@ -62,7 +63,7 @@ class RandomPart(Opaque):
         self.infer_shape([x.shape, key.shape])
         top, left, rows, columns = self.part(random.generator(key, self.draw), *x.shape[-3:-1])
         part = np.ascontiguousarray(x[..., top : top + rows, left : left + columns, :])
-        return resize_images(part, self.height, self.width, self.interp)
+        return resample(part, self.height, self.width, self.interp)
 
     def part(self, rng: Any, height: int, width: int) -> Part:
         """The part of images of this size."""

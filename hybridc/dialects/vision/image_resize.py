@@ -9,142 +9,18 @@ import numpy as np
 
 from hybridc.dialects.operator import Bad, Composite, Opaque, Sample, attribute, register
 from hybridc.dialects.operator_attribute import Axes, DType, Shape
+from hybridc.dialects.vision.resampling import AREA, LANCZOS, LINEAR, NEAREST, method_of, resample
 from hybridc.dialects.vision.rules import always
 from hybridc.dtypes import is_float, wide
 from hybridc.errors import AttributeValueError, ShapeError
 
-NEAREST, LINEAR, CUBIC, AREA, LANCZOS = range(5)
 METHODS = "0 (nearest), 1 (bilinear), 2 (bicubic), 3 (area) or 4 (Lanczos)"
-# OpenCV computes 8-bit images in integers, with so many binary digits of the weights.
-BITS = 11
-FLOAT32 = np.dtype("float32")
 
 
 def require_images(title: str, shape: Shape) -> None:
     """Raise unless the shape is of one image ``(H, W, C)``, or of several."""
     if len(shape) not in (3, 4):
         raise ShapeError(f"{title}: data must have shape (H, W, C) or (N, H, W, C), got {shape}")
-
-
-def method_of(interp: int, height: int, width: int, rows: int, columns: int) -> int:
-    """The method that OpenCV uses: halving both sides is the average of four pixels."""
-    halved = interp == LINEAR and (height, width) == (2 * rows, 2 * columns)
-    return AREA if halved else interp
-
-
-def taps(interp: int, size: int, wanted: int, shrinks: bool, across: bool = True) -> tuple[Any, Any]:
-    """Of each new pixel along an axis: the old ones that it is made of ``(wanted, n)``, and their weights in float32.
-
-    ``shrinks`` says that no axis grows, in which case an area is averaged; ``across`` that the pixels are of one row,
-    where bilinear weights end at the border. Those of rows go on there, which only integers notice.
-    """
-    scale = 1 / (wanted / size)
-    at = np.arange(wanted)
-    if interp == NEAREST:
-        index = np.minimum(np.floor(at * scale).astype(np.int64), size - 1)
-        return index[:, None], np.ones((wanted, 1), np.float32)
-    if interp == AREA and shrinks:
-        return _areas(size, wanted, scale)
-    if interp == AREA:
-        first = np.floor(at * scale).astype(np.int64)
-        beyond = (at + 1 - (first + 1) * (wanted / size)).astype(np.float32)
-        part = np.where(beyond <= 0, 0, beyond - np.floor(beyond)).astype(np.float32)
-        weights = np.stack([1 - part, part], 1)
-        return _near(first, 0, 1, size), weights
-    place = ((at + 0.5) * scale - 0.5).astype(np.float32)
-    first: Any = np.floor(place)
-    part = place - first
-    index: Any = first.astype(np.int64)
-    if interp == LINEAR:
-        if across:
-            part = part * ((index >= 0) & (index < size - 1))
-            index = np.minimum(np.maximum(index, 0), size - 1)
-        return _near(index, 0, 1, size), np.stack([1 - part, part], 1)
-    weights = _cubic(part) if interp == CUBIC else _lanczos(part)
-    reach = weights.shape[1] // 2
-    return _near(index, reach - 1, reach, size), weights
-
-
-def _near(first: Any, before: int, after: int, size: int) -> Any:
-    """Each index and so many before and after it, in range."""
-    offsets: Any = np.asarray(range(-before, after + 1), np.int64)
-    return np.clip(first[:, None] + offsets, 0, size - 1)
-
-
-def _areas(size: int, wanted: int, scale: float) -> tuple[Any, Any]:
-    """Each old pixel counts as much of it as lies in the new one."""
-    low = np.arange(wanted) * scale
-    high = np.minimum(low + scale, size)
-    first = np.floor(low + 1e-9).astype(np.int64)
-    index = first[:, None] + np.arange(int(np.ceil(scale)) + 1)
-    covered = np.minimum(high[:, None], index + 1) - np.maximum(low[:, None], index)
-    weights = np.where(covered > 1e-9, covered, 0)  # what is less comes from rounding
-    weights /= weights.sum(1, keepdims=True)
-    return np.minimum(index, size - 1), weights.astype(np.float32)
-
-
-def _cubic(part: Any) -> Any:
-    """Bicubic convolution with OpenCV's slope of -0.75."""
-    slope, x = np.float32(-0.75), part
-    first = ((slope * (x + 1) - 5 * slope) * (x + 1) + 8 * slope) * (x + 1) - 4 * slope
-    second = ((slope + 2) * x - (slope + 3)) * x * x + 1
-    third = ((slope + 2) * (1 - x) - (slope + 3)) * (1 - x) * (1 - x) + 1
-    return np.stack([first, second, third, 1 - first - second - third], 1)
-
-
-def _lanczos(part: Any) -> Any:
-    """sinc(x) sinc(x / 4), whose sum is brought to 1."""
-    x = part.astype(np.float64)[:, None] + 3 - np.arange(8)
-    weights = np.sinc(x) * np.sinc(x / 4)
-    return (weights / weights.sum(1, keepdims=True)).astype(np.float32)
-
-
-def resize_images(x: Any, rows: int, columns: int, interp: int) -> Any:
-    """Images ``(…, H, W, C)`` as a NumPy array, with so many rows and columns."""
-    height, width = x.shape[-3:-1]
-    if (height, width) == (rows, columns) or not x.size:
-        return x.copy() if x.size else np.zeros((*x.shape[:-3], rows, columns, x.shape[-1]), x.dtype)
-    method = method_of(interp, height, width, rows, columns)
-    shrinks = rows <= height and columns <= width
-    across, down = taps(method, width, columns, shrinks), taps(method, height, rows, shrinks, x.dtype != np.uint8)
-    if method == NEAREST:
-        return x[..., down[0], :, :][..., 0, :, :][..., across[0][:, 0], :]
-    if x.dtype == np.uint8 and not (method == AREA and shrinks):
-        return _resize_bytes(x, across, down, len(down[0][0]) == 2)
-    dtype = wide(x.dtype) if is_float(x.dtype) else np.dtype("float64")
-    if x.dtype == np.uint8:
-        dtype = FLOAT32
-    made = _applied(_applied(x.astype(dtype, copy=False), *across, -2, dtype), *down, -3, dtype)
-    if is_float(x.dtype):
-        return made.astype(x.dtype, copy=False)
-    limits = np.iinfo(x.dtype)
-    if x.dtype == np.uint8 and (height, width) == (2 * rows, 2 * columns):
-        made = np.floor(made + 0.5)
-    return np.clip(np.rint(made), limits.min, limits.max).astype(x.dtype)
-
-
-def _applied(x: Any, index: Any, weights: Any, axis: int, dtype: DType) -> Any:
-    """The weighted sums along an axis."""
-    total: Any = 0
-    for tap in range(index.shape[1]):
-        weight = weights[:, tap].astype(dtype).reshape(-1, *(1,) * (-axis - 1))
-        total = total + np.take(x, index[:, tap], axis) * weight
-    return total
-
-
-def _resize_bytes(x: Any, across: Any, down: Any, linear: bool) -> Any:
-    """Weighted sums of bytes in integers, rounded as OpenCV does it."""
-    scaled = [(i, np.rint(w * (1 << BITS)).astype(np.int64)) for i, w in (across, down)]
-    wide_ = _applied(x.astype(np.int64), *scaled[0], -2, np.dtype("int64"))
-    if not linear:
-        total = _applied(wide_, *scaled[1], -3, np.dtype("int64"))
-        return np.clip((total + (1 << (2 * BITS - 1))) >> (2 * BITS), 0, 255).astype(np.uint8)
-    index, weights = scaled[1]
-    total = np.zeros((), np.int64)
-    for tap in range(2):
-        weight = weights[:, tap].reshape(-1, 1, 1)
-        total = total + ((np.take(wide_, index[:, tap], -3) >> 4) * weight >> 16)
-    return ((total + 2) >> 2).astype(np.uint8)
 
 
 @register("hybrid.image_resize", "image.resize", "_image_resize")
@@ -192,7 +68,7 @@ class ImageResize(Composite):
     def eager(self, *arrays: Any) -> Any:
         (x,) = arrays
         rows, columns = self.infer_shape([x.shape])[1][0][-3:-1]
-        return resize_images(x, rows, columns, self.interp)
+        return resample(x, rows, columns, self.interp)
 
     def decompose(self, F: Any, *inputs: Any) -> Any:
         (x,) = inputs
@@ -287,7 +163,7 @@ class ResizeOnHost(Opaque):
     def eager(self, *arrays: Any) -> Any:
         (x,) = arrays
         self.infer_shape([x.shape])
-        return resize_images(x, self.rows, self.columns, self.interp)
+        return resample(x, self.rows, self.columns, self.interp)
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:

@@ -9,13 +9,13 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from hybridc import autograd, random
+from hybridc import random
 from hybridc.array.ndarray import NDArray, values_of
-from hybridc.dtypes import is_float
 from hybridc.errors import MXNetError
 from hybridc.gluon.block import Block, HybridBlock
+from hybridc.gluon.nn import HybridSequential
 from hybridc.ground.absent import absent as _absent
-from hybridc.image import colours, resizing
+from hybridc.image import resizing
 
 Array = npt.NDArray[Any]
 
@@ -23,7 +23,6 @@ Array = npt.NDArray[Any]
 class _Transform(Block):
     """A block without parameters that works on the NumPy array; ``forward`` is its public way in."""
 
-    # COMPAT(mxnet): there most are hybrid blocks; here those that resize, crop or draw random numbers take arrays only.
     def forward(self, *args: Any) -> NDArray:
         """Transform one array."""
         (x,) = args
@@ -36,30 +35,12 @@ class _Transform(Block):
 
 
 class _HybridTransform(HybridBlock):
-    """A transform that networks may have too: ``in_operators`` gives what can be traced and differentiated."""
+    """A transform that is an operator of ``mx.nd.image``: networks may have it too, and export it."""
 
     def __call__(self, *args: Any) -> Any:
-        """Transform one array."""
+        """Transform one array, of NumPy too."""
         (x,) = args
         return super().__call__(NDArray(cast("Array", x)) if isinstance(x, np.ndarray) else x)
-
-    def hybrid_forward(self, F: Any, x: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Transform one array, or a symbol."""
-        self.check(x.shape, np.dtype(x.dtype))
-        if isinstance(x, NDArray) and not autograd.is_recording():
-            return NDArray(self.apply_to(values_of(x)))
-        return self.in_operators(F, x)
-
-    def check(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
-        """Raise for arrays that it cannot transform."""
-
-    def apply_to(self, x: Array) -> Array:
-        """The transform of a NumPy array; must not write to it."""
-        raise NotImplementedError
-
-    def in_operators(self, F: Any, x: Any) -> Any:
-        """The transform of an array or a symbol, by functions of ``F``."""
-        raise NotImplementedError
 
 
 class Compose(Block):
@@ -67,8 +48,12 @@ class Compose(Block):
 
     def __init__(self, transforms: Iterable[Callable[[Any], Any]]) -> None:
         super().__init__()
-        # COMPAT(mxnet): plain functions are taken too.
+        # COMPAT(mxnet): plain functions are taken too. MXNet compiles hybrid transforms that follow each other; here
+        # hybridize() does, or HybridCompose, since images of a data set may differ in size.
         self._transforms = tuple(transforms)
+        for transform in self._transforms:
+            if isinstance(transform, Block):
+                self.register_child(transform)
 
     def forward(self, *args: Any) -> Any:
         """Apply them all."""
@@ -84,8 +69,18 @@ class Compose(Block):
         return self._transforms[index]
 
 
-class HybridCompose(Compose):
-    """As :class:`Compose`; MXNet wants hybrid blocks for it, and compiles them as one."""
+class HybridCompose(HybridSequential):
+    """Hybrid transforms one after the other, compiled as one."""
+
+    def __init__(self, transforms: Iterable[HybridBlock]) -> None:
+        super().__init__()
+        self.add(*transforms)
+        self.hybridize()
+
+    def __call__(self, *args: Any) -> Any:
+        """Transform one array, of NumPy too."""
+        (x,) = args
+        return super().__call__(NDArray(cast("Array", x)) if isinstance(x, np.ndarray) else x)
 
 
 class Cast(_HybridTransform):
@@ -95,26 +90,17 @@ class Cast(_HybridTransform):
         super().__init__()
         self._dtype = np.dtype(dtype)
 
-    def apply_to(self, x: Array) -> Array:
-        return x.astype(self._dtype)
-
-    def in_operators(self, F: Any, x: Any) -> Any:
+    def hybrid_forward(self, F: Any, x: Any) -> Any:
+        """The array in the dtype."""
         return F.cast(x, dtype=str(self._dtype))
 
 
 class ToTensor(_HybridTransform):
     """HWC of 0 to 255 becomes CHW of float32 in [0, 1); also NHWC to NCHW."""
 
-    def check(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
-        if len(shape) not in (3, 4):
-            raise MXNetError(f"ToTensor: expected HWC or NHWC, got shape {shape}")
-
-    def apply_to(self, x: Array) -> Array:
-        return np.ascontiguousarray(np.moveaxis(x, -1, -3), dtype=np.float32) / np.float32(255)
-
-    def in_operators(self, F: Any, x: Any) -> Any:
-        order = (2, 0, 1) if len(x.shape) == 3 else (0, 3, 1, 2)
-        return F.transpose(F.cast(x, dtype="float32"), axes=order) / 255
+    def hybrid_forward(self, F: Any, x: Any) -> Any:
+        """The tensor."""
+        return F.image.to_tensor(x)
 
 
 class Normalize(_HybridTransform):
@@ -122,63 +108,32 @@ class Normalize(_HybridTransform):
 
     def __init__(self, mean: Any = 0.0, std: Any = 1.0) -> None:
         super().__init__()
-        self._mean = _per_channel(mean)
-        self._std = _per_channel(std)
+        self._mean, self._std = (_numbers_of(values) for values in (mean, std))
 
-    def check(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
-        if len(shape) not in (3, 4) or not is_float(dtype):
-            raise MXNetError(
-                f"Normalize: expected floating point CHW or NCHW, got {dtype} of shape {shape}; "
-                f"put ToTensor() before it"
-            )
-        for values in (self._mean, self._std):
-            if len(values) not in (1, shape[-3]):
-                raise MXNetError(f"Normalize: {len(values)} numbers do not fit {shape[-3]} channels")
-
-    def in_operators(self, F: Any, x: Any) -> Any:
-        mean, std = (NDArray(values.astype(x.dtype)) for values in (self._mean, self._std))
-        return F.broadcast_div(F.broadcast_sub(x, mean), std)
-
-    def apply_to(self, x: Array) -> Array:
-        return (x - self._mean.astype(x.dtype)) / self._std.astype(x.dtype)
+    def hybrid_forward(self, F: Any, x: Any) -> Any:
+        """The normalized array."""
+        return F.image.normalize(x, mean=self._mean, std=self._std)
 
 
-class CenterCrop(_Transform):
-    """The middle of an image; ``size`` is a number or (width, height). What is too small is enlarged."""
-
-    def __init__(self, size: int | Sequence[int], interpolation: int = 1) -> None:
-        super().__init__()
-        self._size = _width_height(size)
-        self._interpolation = _interpolation(interpolation)
-
-    def apply_to(self, x: Array) -> Array:
-        return _each(x, self, lambda image: resizing.center_part(image, self._size, self._interpolation, _numbers())[0])
-
-
-class Resize(_Transform):
-    """The image in another size, a number or (width, height); ``interpolation`` as in ``mx.image.imresize``.
+class Resize(_HybridTransform):
+    """The image in another size, a number or (width, height); ``interpolation`` as in ``mx.nd.image.resize``.
 
     A number with ``keep_ratio`` is the size of the shorter side.
     """
 
     def __init__(self, size: int | Sequence[int], keep_ratio: bool = False, interpolation: int = 1) -> None:
         super().__init__()
-        self._size = size
+        self._size = size if isinstance(size, int) else tuple(size)
         self._keep_ratio = keep_ratio
-        self._interpolation = _interpolation(interpolation)
+        self._interpolation = _method(interpolation)
         _width_height(size)
 
-    def apply_to(self, x: Array) -> Array:
-        _check_image(x, "Resize")
-        width, height = _width_height(self._size)
-        if self._keep_ratio and isinstance(self._size, int):
-            rows, columns = x.shape[-3:-1]
-            shorter = min(rows, columns)
-            width, height = columns * self._size // shorter, rows * self._size // shorter
-        return _each(x, self, lambda image: resizing.resized(image, width, height, self._interpolation, _numbers()))
+    def hybrid_forward(self, F: Any, x: Any) -> Any:
+        """The image in the new size."""
+        return F.image.resize(x, size=self._size, keep_ratio=self._keep_ratio, interp=self._interpolation)
 
 
-class CropResize(_Transform):
+class CropResize(_HybridTransform):
     """The part of the image from column ``x`` and row ``y`` on; in another ``size``, a number or (width, height)."""
 
     def __init__(
@@ -193,21 +148,25 @@ class CropResize(_Transform):
         super().__init__()
         self._box = (x, y, width, height)
         self._size = _width_height(size) if size else None
-        self._interpolation = _interpolation(1 if interpolation is None else interpolation)
+        self._interpolation = _method(1 if interpolation is None else interpolation)
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:
+        """The part."""
+        left, top, width, height = self._box
+        part = F.image.crop(x, x=left, y=top, width=width, height=height)
+        return part if self._size is None else F.image.resize(part, size=self._size, interp=self._interpolation)
+
+
+class CenterCrop(_Transform):
+    """The middle of an image; ``size`` is a number or (width, height). What is too small is enlarged."""
+
+    def __init__(self, size: int | Sequence[int], interpolation: int = 1) -> None:
+        super().__init__()
+        self._size = _width_height(size)
+        self._interpolation = _interpolation(interpolation)
 
     def apply_to(self, x: Array) -> Array:
-        _check_image(x, "CropResize")
-        left, top, width, height = self._box
-        if min(left, top) < 0 or width < 1 or height < 1 or top + height > x.shape[-3] or left + width > x.shape[-2]:
-            raise MXNetError(
-                f"CropResize: x {left}, y {top}, width {width}, height {height} are no part of an image of height "
-                f"{x.shape[-3]} and width {x.shape[-2]}"
-            )
-        part = x[..., top : top + height, left : left + width, :]
-        if self._size is None:
-            return part.copy()
-        w, h = self._size
-        return _each(part, self, lambda image: resizing.resized(image, w, h, self._interpolation, _numbers()))
+        return _each(x, self, lambda image: resizing.center_part(image, self._size, self._interpolation, _numbers())[0])
 
 
 class RandomCrop(_Transform):
@@ -252,49 +211,43 @@ class RandomResizedCrop(_Transform):
         return _each(x, self, lambda image: resizing.random_sized_part(image, *self._args, rng)[0])
 
 
-class _RandomFlip(_Transform):
-    """With a chance of one half, the image turned over along ``axis``."""
-
-    axis = -2
-
-    def apply_to(self, x: Array) -> Array:
-        _check_image(x, type(self).__name__)
-        if random.generator(random.next_key()).random() < 0.5:
-            return x
-        return np.ascontiguousarray(np.flip(x, self.axis))
-
-
-class RandomFlipLeftRight(_RandomFlip):
+class RandomFlipLeftRight(_HybridTransform):
     """With a chance of one half, the image's mirror image."""
 
+    def hybrid_forward(self, F: Any, x: Any) -> Any:
+        """The image, flipped or not."""
+        return F.image.random_flip_left_right(x)
 
-class RandomFlipTopBottom(_RandomFlip):
+
+class RandomFlipTopBottom(_HybridTransform):
     """With a chance of one half, the image upside down."""
 
-    axis = -3
+    def hybrid_forward(self, F: Any, x: Any) -> Any:
+        """The image, flipped or not."""
+        return F.image.random_flip_top_bottom(x)
 
 
 # --- colours ------------------------------------------------------------------------------------------------------
 
 
-class _RandomColour(_Transform):
-    """``change(image, factor)`` with a random factor of a range around 1."""
+class _RandomColour(_HybridTransform):
+    """A change by a random factor of a range around 1."""
 
-    change: Callable[[Array, float], Array]
+    operator = ""  # of ``mx.nd.image``
 
     def __init__(self, amount: float) -> None:
         super().__init__()
         self._args = _around_one(amount)
 
-    def apply_to(self, x: Array) -> Array:
-        _check_colours(x, type(self).__name__)
-        return type(self).change(x, _numbers().uniform(*self._args))
+    def hybrid_forward(self, F: Any, x: Any) -> Any:
+        """The changed image."""
+        return getattr(F.image, self.operator)(x, *self._args)
 
 
 class RandomBrightness(_RandomColour):
     """All colours times a random number, from ``1 - brightness`` to ``1 + brightness``."""
 
-    change = staticmethod(colours.brightened)
+    operator = "random_brightness"
 
     def __init__(self, brightness: float) -> None:
         super().__init__(brightness)
@@ -303,7 +256,7 @@ class RandomBrightness(_RandomColour):
 class RandomContrast(_RandomColour):
     """Differences from the mean brightness times a random number, from ``1 - contrast`` to ``1 + contrast``."""
 
-    change = staticmethod(colours.contrasted)
+    operator = "random_contrast"
 
     def __init__(self, contrast: float) -> None:
         super().__init__(contrast)
@@ -312,7 +265,7 @@ class RandomContrast(_RandomColour):
 class RandomSaturation(_RandomColour):
     """Differences of colours from gray times a random number, from ``1 - saturation`` to ``1 + saturation``."""
 
-    change = staticmethod(colours.saturated)
+    operator = "random_saturation"
 
     def __init__(self, saturation: float) -> None:
         super().__init__(saturation)
@@ -321,55 +274,49 @@ class RandomSaturation(_RandomColour):
 class RandomHue(_RandomColour):
     """All hues turned by a random part of a whole turn, from ``-hue`` to ``hue``; colours are from 0 to 255."""
 
-    change = staticmethod(colours.hue_turned)
+    operator = "random_hue"
 
     def __init__(self, hue: float) -> None:
         super().__init__(hue)
 
 
-class RandomColorJitter(_Transform):
+class RandomColorJitter(_HybridTransform):
     """Random brightness, contrast, saturation and hue, in random order; 0 leaves one out."""
 
     def __init__(self, brightness: float = 0, contrast: float = 0, saturation: float = 0, hue: float = 0) -> None:
         super().__init__()
-        amounts = (
-            (colours.brightened, brightness),
-            (colours.contrasted, contrast),
-            (colours.saturated, saturation),
-            (colours.hue_turned, hue),
-        )
-        self._changes = [(change, _around_one(amount)) for change, amount in amounts if amount]
+        self._args = (brightness, contrast, saturation, hue)
+        for amount in self._args:
+            _around_one(amount)
 
-    def apply_to(self, x: Array) -> Array:
-        _check_colours(x, "RandomColorJitter")
-        rng = _numbers()
-        for change, limits in rng.sample(self._changes, len(self._changes)):
-            x = change(x, rng.uniform(*limits))
-        return x
+    def hybrid_forward(self, F: Any, x: Any) -> Any:
+        """The changed image."""
+        return F.image.random_color_jitter(x, *self._args)
 
 
-class RandomLighting(_Transform):
+class RandomLighting(_HybridTransform):
     """AlexNet's noise: along the principal components of colours, of the standard deviation ``alpha``."""
 
     def __init__(self, alpha: float) -> None:
         super().__init__()
         self._alpha = alpha
 
-    def apply_to(self, x: Array) -> Array:
-        _check_colours(x, "RandomLighting")
-        return colours.lighted(x, random.generator(random.next_key()).normal(0, self._alpha, 3))
+    def hybrid_forward(self, F: Any, x: Any) -> Any:
+        """The image with noise."""
+        return F.image.random_lighting(x, self._alpha)
 
 
-class RandomGray(_Transform):
+class RandomGray(_HybridTransform):
     """With a chance of ``p``, the image in gray, in as many channels."""
 
     def __init__(self, p: float = 0.5) -> None:
         super().__init__()
         self._p = p
 
-    def apply_to(self, x: Array) -> Array:
-        _check_colours(x, "RandomGray")
-        return colours.grayed(x) if _numbers().random() < self._p else x
+    def hybrid_forward(self, F: Any, x: Any) -> Any:
+        """The image, gray or not: the same as with a saturation of 0."""
+        gray = F.image.random_saturation(x, 0, 0)
+        return F.where(F.broadcast_like(F.random.uniform(shape=(1,)) < self._p, x), gray, x)
 
 
 # --- rotation, and chance -----------------------------------------------------------------------------------------
@@ -428,8 +375,20 @@ class RandomApply(Block):
         return x if self.p < _numbers().random() else self.transforms(x)
 
 
-class HybridRandomApply(RandomApply):
-    """As :class:`RandomApply`; MXNet wants a hybrid block for it."""
+class HybridRandomApply(_HybridTransform):
+    """As :class:`RandomApply`, of hybrid transforms that keep the shape and the dtype, as a hybrid block."""
+
+    def __init__(self, transforms: Any, p: float = 0.5) -> None:
+        super().__init__()
+        self.transforms = (
+            HybridCompose(cast("list[Any]", transforms)) if isinstance(transforms, list | tuple) else transforms
+        )
+        self.p = p
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:
+        """The array, transformed or not."""
+        drawn = F.broadcast_like(F.random.uniform(shape=(1,)) < self.p, x)
+        return F.where(drawn, self.transforms(x), x)
 
 
 def _numbers() -> python_random.Random:
@@ -450,9 +409,10 @@ def _each(x: Array, transform: _Transform, function: Callable[[Array], Array]) -
     return function(x) if x.ndim == 3 else np.stack([function(image) for image in x])
 
 
-def _per_channel(values: Any) -> Array:
-    array = np.atleast_1d(np.asarray(values, dtype=np.float32))
-    return array.reshape(-1, 1, 1)
+def _numbers_of(values: Any) -> tuple[float, ...]:
+    """A number, or one for each channel."""
+    array: Array = np.ravel(np.asarray(values, np.float64))
+    return tuple(array.tolist())
 
 
 def _width_height(size: int | Sequence[int]) -> tuple[int, int]:
@@ -460,6 +420,14 @@ def _width_height(size: int | Sequence[int]) -> tuple[int, int]:
     if width < 1 or height < 1:
         raise ValueError(f"size must be positive, got {size}")
     return width, height
+
+
+def _method(kind: int) -> int:
+    if kind not in range(5):
+        raise ValueError(
+            f"interpolation must be 0 (nearest), 1 (bilinear), 2 (bicubic), 3 (area) or 4 (Lanczos), got {kind!r}"
+        )
+    return kind
 
 
 def _interpolation(kind: int) -> int:
@@ -470,12 +438,6 @@ def _interpolation(kind: int) -> int:
 def _check_image(x: Array, name: str) -> None:
     if x.ndim not in (3, 4) or 0 in x.shape:
         raise MXNetError(f"{name}: expected an image, HWC or NHWC, got shape {x.shape}")
-
-
-def _check_colours(x: Array, name: str) -> None:
-    _check_image(x, name)
-    if x.shape[-1] not in (1, 3):
-        raise MXNetError(f"{name}: expected 1 or 3 channels in the last axis (before ToTensor), got shape {x.shape}")
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""Images in other sizes, with the pixels that OpenCV gives: HWC arrays of NumPy.
+"""Images in other sizes, with the pixels that OpenCV gives: arrays of NumPy, HWC or several of them, NHWC.
 
 The centre of pixel i is at i + 0.5, nothing is smoothed before it is made smaller (but by ``AREA``), and at the border
 the last pixel goes on. Rows and columns are resampled one after the other: each output pixel is a sum of a few input
@@ -28,32 +28,42 @@ class _Taps(NamedTuple):
 
 
 def resample(image: Array, height: int, width: int, method: int) -> Array:
-    """HWC in another size, in the dtype it has."""
-    rows, columns = image.shape[:2]
+    """Images in another size, in the dtype they have."""
+    rows, columns = image.shape[-3:-1]
     if (rows, columns) == (height, width):
         return image.copy()
+    if not image.size:
+        return np.zeros((*image.shape[:-3], height, width, image.shape[-1]), image.dtype)
     if method == NEAREST:
-        return image[_nearest(rows, height)][:, _nearest(columns, width)]
-    shrunk = height <= rows and width <= columns
-    halved = height * 2 == rows and width * 2 == columns
-    if (method == AREA and shrunk) or (method == LINEAR and halved):
+        return np.take(np.take(image, _nearest(rows, height), -3), _nearest(columns, width), -2)
+    method = method_of(method, rows, columns, height, width)
+    if method == AREA and height <= rows and width <= columns:
         return _averaged(image, height, width)
     make = {LINEAR: _linear, CUBIC: _cubic, LANCZOS: _lanczos, AREA: _area_enlarged}[method]
-    return _blended(image, make(rows, height), make(columns, width))
+    down, across = make(rows, height), make(columns, width)
+    if method == LINEAR:  # along columns, bytes are blended there, too: OpenCV's weights in integers need not sum to 1
+        down, across = down if image.dtype == np.uint8 else _ended(down), _ended(across)
+    return _blended(image, down, across)
+
+
+def method_of(method: int, rows: int, columns: int, height: int, width: int) -> int:
+    """The method that OpenCV uses: linear halving of both sides is the average of four pixels."""
+    return AREA if method == LINEAR and (rows, columns) == (2 * height, 2 * width) else method
 
 
 def _blended(image: Array, down: _Taps, across: _Taps) -> Array:
     """Columns, then rows, as sums of input pixels."""
     if image.dtype != np.uint8:
         kind = np.float64 if image.dtype.itemsize > 4 or image.dtype == np.int32 else np.float32
-        return _as(_sums(_sums(image.astype(kind), across, 1), down, 0), image.dtype)
+        return _as(_sums(_sums(image.astype(kind), across, -2), down, -3), image.dtype)
     used, rows = np.unique(down.indices, return_inverse=True)
-    wide = _sums(image[used].astype(np.int32), _in_integers(across), 1)
+    wide = _sums(np.take(image, used, -3).astype(np.int32), _in_integers(across), -2)
     down = _in_integers(_Taps(rows.reshape(down.indices.shape), down.weights))
     if down.weights.shape[1] == 2:  # linear: OpenCV drops bits before and after each product, to stay within 16
-        terms = [(wide[down.indices[:, i]] >> 4) * down.weights[:, i, None, None] >> 16 for i in range(2)]
+        weights = down.weights[..., None, None]
+        terms = [(np.take(wide, down.indices[:, i], -3) >> 4) * weights[:, i] >> 16 for i in range(2)]
         return np.clip((terms[0] + terms[1] + 2) >> 2, 0, 255).astype(np.uint8)
-    total = _sums(wide.astype(np.int64), down, 0)
+    total = _sums(wide.astype(np.int64), down, -3)
     return np.clip((total + (1 << 2 * _BITS - 1)) >> 2 * _BITS, 0, 255).astype(np.uint8)
 
 
@@ -64,7 +74,7 @@ def _in_integers(taps: _Taps) -> _Taps:
 
 def _sums(x: Array, taps: _Taps, axis: int) -> Array:
     """Weighted sums of input pixels along an axis."""
-    shape = (-1, 1, 1) if axis == 0 else (-1, 1)
+    shape = (-1, *(1,) * (-axis - 1))
     total: Any = None
     for i in range(taps.indices.shape[1]):
         term = np.take(x, taps.indices[:, i], axis) * taps.weights[:, i].reshape(shape).astype(x.dtype)
@@ -107,6 +117,13 @@ def _linear(old: int, new: int) -> _Taps:
     return _around(before, np.stack([1 - t, t], 1), old)
 
 
+def _ended(taps: _Taps) -> _Taps:
+    """Linear taps of which the first has all the weight where both are the same pixel, one of the border."""
+    weights = taps.weights.copy()
+    weights[taps.indices[:, 0] == taps.indices[:, 1]] = 1, 0
+    return _Taps(taps.indices, weights)
+
+
 def _area_enlarged(old: int, new: int) -> _Taps:
     """Where an image grows, OpenCV's ``AREA`` is the nearest pixel, blended where an output pixel lies on two."""
     scale = 1.0 / (new / old)
@@ -142,17 +159,17 @@ def _lanczos(old: int, new: int) -> _Taps:
 
 def _averaged(image: Array, height: int, width: int) -> Array:
     """Each output pixel is the average of the area of the input that it covers."""
-    rows, columns, channels = image.shape
+    *several, rows, columns, channels = image.shape
     whole = rows % height == 0 and columns % width == 0
     if not whole:
         kind = np.float64 if image.dtype.itemsize > 4 else np.float32
-        values = _overlaps(_overlaps(image.astype(kind), columns, width, 1), rows, height, 0)
+        values = _overlaps(_overlaps(image.astype(kind), columns, width, -2), rows, height, -3)
         return _as(values, image.dtype)
     down, across = rows // height, columns // width
-    blocks = image.reshape(height, down, width, across, channels)
+    blocks = image.reshape(*several, height, down, width, across, channels)
     if image.dtype.kind not in "iu":
-        return blocks.mean((1, 3), dtype=np.float64).astype(image.dtype)
-    total = blocks.sum((1, 3), dtype=np.int64)
+        return blocks.mean((-4, -2), dtype=np.float64).astype(image.dtype)
+    total = blocks.sum((-4, -2), dtype=np.int64)
     if (down, across) == (2, 2) and channels != 2:  # halves are rounded up by OpenCV's code for this, else to even
         return ((total + 2) >> 2).astype(image.dtype)
     return _as(total.astype(np.float32) * np.float32(1 / (down * across)), image.dtype)
