@@ -13,6 +13,7 @@ from hybridc.ir.grid_kernel import TileKernel, tile_kernels
 from hybridc.ir.kernel import AnalysedKernels, Kernel, LoopNest
 from hybridc.ir.structured import Shape, shape_of
 from hybridc.lower.llvm.gemm.choose_gemm import is_contraction, regions_of_matmul
+from hybridc.lower.llvm.gemm.lane_regions import lane_regions
 from hybridc.lower.llvm.grid_regions import grid_regions
 from hybridc.lower.llvm.loops.parallel_regions import (
     KernelLoops,
@@ -77,7 +78,10 @@ class KernelCache(AnalysedKernels):
                 return ParallelRegions([turned])
             return self._loops_of(kernel, frozenset(strides), tuple(inplace)).at(kernel, strides)
         plain = [row_major(shape_of(v)) for v in (*kernel.arguments, *kernel.results)]
-        given = [strides.get(i, s) for i, s in enumerate(plain)] if strides else None
+        given = [strides.get(i, s) for i, s in enumerate(plain)]
+        lanes = lane_regions(kernel, given)
+        if lanes is not None:
+            return lanes
         return ParallelRegions([*regions_of_matmul(kernel, self.threads, given, printer=self._printer)])
 
     def _loops_of(self, kernel: Kernel, strided: frozenset[int], inplace: tuple[tuple[int, int], ...]) -> KernelLoops:
