@@ -27,22 +27,28 @@ def _grouped(x: np.ndarray, layer: Conv) -> np.ndarray:
     return x.reshape(x.shape[0], layer.groups, x.shape[1] // layer.groups, -1)
 
 
+def _by_taps(w: np.ndarray, layer: Conv) -> np.ndarray:
+    """Weights as (…, groups, filters of a group, channels of a group): BLAS wants the matrix of a tap in one piece."""
+    w = w.reshape(layer.groups, -1, *w.shape[1:])
+    return np.ascontiguousarray(np.moveaxis(w, (0, 1, 2), (-3, -2, -1)))
+
+
 def correlate(x: np.ndarray, w: np.ndarray, layer: Conv) -> np.ndarray:
     """The convolution of an image; ``w`` is (filters, channels / groups, …)."""
     sizes = tuple([(n - s) // layer.stride + 1 for n, s in zip(x.shape[2:], layer.spans(), strict=True)])
     x = np.pad(x, [(0, 0), (0, 0), *layer.border])
-    w = w.reshape(layer.groups, -1, *w.shape[1:])
-    total = sum(w[tap] @ _grouped(x[place], layer) for tap, place in _taps(layer, sizes))
+    w = _by_taps(w, layer)
+    total = sum(w[tap[1:]] @ _grouped(x[place], layer) for tap, place in _taps(layer, sizes))
     return np.asarray(total).reshape(x.shape[0], -1, *sizes)
 
 
 def spread(y: np.ndarray, w: np.ndarray, layer: Conv, sizes: tuple[int, ...]) -> np.ndarray:
     """The adjoint of :func:`correlate` for an image of these sizes: its gradient, or a transposed convolution."""
-    w = w.reshape(layer.groups, -1, *w.shape[1:])
+    w = _by_taps(w, layer)
     padded = [n + sum(p) for n, p in zip(sizes, layer.border, strict=True)]
-    x = np.zeros((y.shape[0], w.shape[0] * w.shape[2], *padded), y.dtype)
+    x = np.zeros((y.shape[0], layer.groups * w.shape[-1], *padded), y.dtype)
     for tap, place in _taps(layer, y.shape[2:]):
-        x[place] += (w[tap].swapaxes(1, 2) @ _grouped(y, layer)).reshape(x[place].shape)
+        x[place] += (w[tap[1:]].swapaxes(1, 2) @ _grouped(y, layer)).reshape(x[place].shape)
     return x[(..., *(slice(before, before + n) for n, (before, _) in zip(sizes, layer.border, strict=True)))]
 
 
