@@ -25,6 +25,7 @@ from hybridc.ground.sizes import AffineIndex, row_major
 from hybridc.ir.contraction_shape import Loop, coalesced, multiplied
 from hybridc.ir.costs import PARTS, matmul_time, sharing
 from hybridc.ir.kernel import Axes, Kernel, KernelOp, Read, number_of
+from hybridc.ir.linear_map import linear_map_of
 from hybridc.ir.planned import Strides
 from hybridc.ir.structured import dtype_of, shape_of
 from hybridc.lower.llvm.codegen.native_function import NativeFunction
@@ -148,11 +149,17 @@ def lane_regions(kernel: Kernel, strides: Sequence[Strides]) -> ParallelRegions 
     """
     (kernel_op,) = kernel.ops
     vectors, dtype = registers(), dtype_of(kernel_op.result)
+    if len(kernel_op.reads) != 2 or linear_map_of(kernel) is not None:
+        return None
     if vectors is None or dtype not in _ELEMENTS or multiplied(kernel_op) != (dtype, dtype):
         return None
     values = [*kernel.arguments, *kernel.results]
     used = [*(r.value for r in kernel_op.reads), kernel_op.result]
-    if number_of(kernel_op.op.operands[-1]) != 0 or not all(kernel_op.extents.values()) or len({*used}) < len(used):
+    if (
+        number_of(kernel_op.op.operands[-1]) != 0
+        or not all(kernel_op.extents.values())
+        or len({*used} & {*values}) < len(used)
+    ):
         return None
     places = [values.index(v) for v in used]
     lanes = _lanes_of(kernel_op, [strides[i] for i in places], vectors.lanes(dtype))
