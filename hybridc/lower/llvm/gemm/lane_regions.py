@@ -22,9 +22,10 @@ from xdsl.ir import SSAValue
 
 from hybridc.ground.machine import NOMINAL
 from hybridc.ground.sizes import AffineIndex, row_major
-from hybridc.ir.contraction_shape import multiplied
+from hybridc.ir.contraction_shape import Loop, coalesced, multiplied
 from hybridc.ir.costs import PARTS, matmul_time, sharing
 from hybridc.ir.kernel import Axes, Kernel, KernelOp, Read, number_of
+from hybridc.ir.linear_map import linear_map_of
 from hybridc.ir.planned import Strides
 from hybridc.ir.structured import dtype_of, shape_of
 from hybridc.lower.llvm.codegen.native_function import NativeFunction
@@ -56,7 +57,7 @@ Along = Mapping[int, int]
 class Lane(NamedTuple):
     """How an operand's lanes lie: ``None`` contiguous; or one of ``size`` elements for all lanes of a group.
 
-    Which one follows from the ``axis``, if there are several.
+    Which one follows from the ``axis``, if there are several. Where the lanes are all of one group, ``size`` is 0.
     """
 
     axis: int | None
@@ -65,6 +66,8 @@ class Lane(NamedTuple):
 
 class Lanes(NamedTuple):
     """The axes that lanes follow: one that indexes all arrays, and perhaps one of the result, of ``width``, within it.
+
+    Where the latter alone fills vectors, it is the only one, as a ``group``.
 
     ``operands`` says how their lanes lie, ``along`` are the strides along each axis of the operands and of the result.
     ``copies`` says for each array how it is copied, so that these are its strides; None if it is used as it is.
@@ -113,12 +116,13 @@ class LaneCode:
 
     ``around`` says for each loop around the result how many iterations of it are unrolled. The last of ``terms``
     unrolls the innermost of the ``loops`` over terms, if ``some`` is more than 1. ``strides`` counts those of unrolled
-    loops in each array.
+    loops in each array. A vector holds so many ``groups``, and ``step`` are those of all vectors that are unrolled.
     """
 
     dtype: str
     lanes: int
     groups: int
+    step: int
     operands: tuple[Lane | None, Lane | None]
     results: tuple[Unrolled, ...]
     terms: tuple[Unrolled, ...]
@@ -145,11 +149,17 @@ def lane_regions(kernel: Kernel, strides: Sequence[Strides]) -> ParallelRegions 
     """
     (kernel_op,) = kernel.ops
     vectors, dtype = registers(), dtype_of(kernel_op.result)
+    if len(kernel_op.reads) != 2 or linear_map_of(kernel) is not None:
+        return None
     if vectors is None or dtype not in _ELEMENTS or multiplied(kernel_op) != (dtype, dtype):
         return None
     values = [*kernel.arguments, *kernel.results]
     used = [*(r.value for r in kernel_op.reads), kernel_op.result]
-    if number_of(kernel_op.op.operands[-1]) != 0 or not all(kernel_op.extents.values()) or len({*used}) < len(used):
+    if (
+        number_of(kernel_op.op.operands[-1]) != 0
+        or not all(kernel_op.extents.values())
+        or len({*used} & {*values}) < len(used)
+    ):
         return None
     places = [values.index(v) for v in used]
     lanes = _lanes_of(kernel_op, [strides[i] for i in places], vectors.lanes(dtype))
@@ -175,11 +185,15 @@ def _lanes_of(kernel_op: KernelOp, strides: Sequence[Strides], lanes: int) -> La
             continue
         for inner in (None, *sorted(only[0] | only[1])):
             width = 1 if inner is None else sizes[inner]
+            found = None
             if lanes % width == 0 and sizes[group] * width >= lanes:
                 found = _arranged(kernel_op, strides, group, inner)
+            elif inner is not None and width >= lanes and _has_far_terms(kernel_op, strides):
+                found = _arranged(kernel_op, strides, inner, None)
+            if found is not None:
                 # A matmul of its own in each group reads one operand as it is, or there is a better way.
-                free = found is not None and (None in found.copies[:2] or not all(only))
-                if found is not None and free and found.copied * _WORTH_COPYING <= math.prod(sizes.values()):
+                free = None in found.copies[:2] or not all(only)
+                if free and found.copied * _WORTH_COPYING <= math.prod(sizes.values()):
                     possible.append(found)
     return min(possible, key=lambda x: x.copied, default=None)
 
@@ -193,6 +207,11 @@ def _arranged(kernel_op: KernelOp, strides: Sequence[Strides], group: int, inner
     copies: list[Copy | None] = []
     for read, given in zip(kernel_op.reads, strides, strict=False):
         steps = read.along(given)
+        if group not in read.axes:
+            operands.append(Lane(None, 0))
+            along.append(steps)
+            copies.append(None)
+            continue
         own = (group, inner) if inner is not None and inner in read.axes else (group,)
         lane = None if inner is None or inner in read.axes else _lane(steps, sizes, group)
         copy = None
@@ -218,6 +237,14 @@ def _arranged(kernel_op: KernelOp, strides: Sequence[Strides], group: int, inner
         whole = Copy(shape_of(kernel_op.result), tuple(result[a] for a in kernel_op.axes))
     (a, b), (x, y), (p, q) = operands, along, copies
     return Lanes(group, inner, width, (a, b), (x, y, result), (p, q, whole))
+
+
+def _has_far_terms(kernel_op: KernelOp, strides: Sequence[Strides]) -> bool:
+    """Whether the terms of an operand are no line in memory, as those of a matmul are."""
+    sizes = kernel_op.extents
+    left, right = [read.along(given) for read, given in zip(kernel_op.reads, strides, strict=False)]
+    loops = [Loop(sizes[a], left.get(a), right.get(a), None) for a in kernel_op.reduced if sizes[a] > 1]
+    return len(coalesced(sorted(loops, key=lambda x: -abs(x.a or 0)))) > 1
 
 
 def _is_contiguous(steps: Along, axes: Sequence[int], sizes: Mapping[int, int]) -> bool:
@@ -258,6 +285,8 @@ class _Writer:
         self.sizes = kernel_op.extents
         self.dtype = dtype_of(kernel_op.result)
         room = registers - _OPERANDS
+        # Two vectors beside each other share what is the same in all of their lanes.
+        self.beside = 2 if Lane(None, 0) in lanes.operands and self.sizes[lanes.group] >= 2 * width else 1
         self.tile = self._tile(room)
         self.unrolled, self.loops = self._terms()
         self.some = _SOME if self.loops and self._straight() * _SOME <= _STRAIGHT else 1
@@ -273,7 +302,7 @@ class _Writer:
 
     def _tile(self, room: int) -> dict[int, int]:
         """How many results along each axis registers hold: of the axes that are nearest to each other in memory."""
-        found: dict[int, int] = {}
+        found: dict[int, int] = {} if self.beside == 1 else {self.lanes.group: self.beside}
         kept = [a for a in self.kernel_op.axes if a not in self.lanes.axes and self.sizes[a] > 1]
         must = self._must()
         for axis in sorted(kept, key=lambda a: (a not in must, max(map(abs, self._steps(a)[:2])))):
@@ -292,12 +321,27 @@ class _Writer:
         reduced = [a for a in self.kernel_op.reduced if self.sizes[a] > 1]
         for axis in sorted(reduced, key=lambda a: (a not in must, max(map(abs, self._steps(a)[:2])))):
             size = self.sizes[axis]
-            if axis in must or (not loops and size <= _WHOLE and count * size <= _STRAIGHT):
+            near = not loops or self._shares(axis)
+            if axis in must or (near and size <= _WHOLE and count * size <= _STRAIGHT):
                 whole.append(axis)
                 count *= size
             else:
                 loops.insert(0, axis)
         return whole, loops
+
+    def _shares(self, axis: int) -> bool:
+        """Whether several of the results in registers read the same elements along an axis of terms."""
+        return any(
+            0 < step <= _RATIO * other and 0 < other <= _RATIO * step
+            for tiled, count in self.tile.items()
+            if count > 1
+            for step, other in zip(self._steps(axis)[:2], self._moves(tiled)[:2], strict=True)
+        )
+
+    def _moves(self, axis: int) -> tuple[int, int, int]:
+        """The steps of an unrolled loop: along the lanes those of vectors."""
+        a, b, c = self._steps(axis)
+        return (a * self.width, b * self.width, c * self.width) if axis == self.lanes.group else (a, b, c)
 
     def _straight(self) -> int:
         return math.prod(self.tile.values()) * math.prod(self.sizes[a] for a in self.unrolled)
@@ -343,13 +387,13 @@ class _Writer:
         order = [*self.tile, *self.unrolled, *(self.loops[-1:] if self.some > 1 else [])]
         for i, known in enumerate(strides):
             lane = self.lanes.operands[i] if i < 2 else None
-            known.find([abs(self._steps(a)[i]) for a in order if lane is None or a != lane.axis])
+            known.find([abs(self._moves(a)[i]) for a in order if lane is None or a != lane.axis])
 
         def unrolled(axis: int, count: int) -> Unrolled:
             lanes = (*self.lanes.operands, None)
             own = [
                 None if lane is not None and lane.axis == axis else known.of(step)
-                for lane, known, step in zip(lanes, strides, self._steps(axis), strict=True)
+                for lane, known, step in zip(lanes, strides, self._moves(axis), strict=True)
             ]
             return Unrolled(axis, count, tuple(own))
 
@@ -358,8 +402,9 @@ class _Writer:
         terms = [unrolled(a, self.sizes[a]) for a in self.unrolled]
         if self.some > 1:
             terms.append(unrolled(self.loops[-1], self.some))
+        groups = self.width // self.lanes.width
         code = LaneCode(
-            self.dtype.name, self.width, self.width // self.lanes.width, self.lanes.operands,
+            self.dtype.name, self.width, groups, groups * self.beside, self.lanes.operands,
             tuple(unrolled(a, n) for a, n in self.tile.items() if n > 1), tuple(terms),
             tuple(self.tile.get(a, 1) for a in around), len(self.loops), self.some,
             (len(strides[0].bases), len(strides[1].bases), len(strides[2].bases)),
@@ -448,12 +493,12 @@ class _Code:
             at[2] = at[2] + point * self.apart
 
             def lanes(group: Index, _: Sequence[SSAValue]) -> None:
-                start = group.least(self.groups - code.groups)
+                start = group.least(self.groups - code.step)
                 wide = start * (code.lanes // code.groups)
                 own = [wide if lane is None else start * lane.size for lane in code.operands]
                 self.results([x + y for x, y in zip(at, [*own, wide], strict=True)], first, last)
 
-            given.loop(0, self.groups, lanes, step=code.groups)
+            given.loop(0, self.groups, lanes, step=code.step)
 
         given.loop(given.lo, given.hi, iteration)
 
@@ -519,7 +564,7 @@ class _Code:
         place = self._moved(at, array, offset)
         if lane is None:
             return self.v.load(given, place)
-        if code.groups == 1:
+        if code.groups == 1 or lane.size == 0:
             return self.v.everywhere(self.given.b.load(given, (place + chosen).value))
         key = (array, offset, None)
         if key not in loaded:
