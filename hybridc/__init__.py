@@ -14,9 +14,9 @@ from hybridc.attribute import AttrScope
 from hybridc.connect import connect
 from hybridc.context import Context, cpu, cpu_pinned, current_context, gpu, num_gpus
 from hybridc.errors import MXNetError
+from hybridc.ground import __version__ as __version__
 from hybridc.ground.absent import absent as _absent
 from hybridc.ground.debug import no_recompile
-from hybridc.ground.version import __version__ as __version__
 
 connect()
 

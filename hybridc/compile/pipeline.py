@@ -116,7 +116,9 @@ def llvm_kernels() -> tuple[ModulePass, ...]:
     from hybridc.lower.llvm.gemm.gemm_region import registers
     from hybridc.lower.llvm.gemm.prepack_operands import PrepackOperands
 
-    kernels = fusion(_ATTENTION, Winograd(registers() if OPTIONS.winograd else None))
+    vectors = registers() if OPTIONS.winograd else None
+    winograd = Winograd(registers=0) if vectors is None else Winograd(vectors.bytes, vectors.count)
+    kernels = fusion(_ATTENTION, winograd)
     contractions = (SplitContractions(), MergeContractions(), PrepackOperands())
     return (*structured("llvm"), WidenContractions(), *kernels, *contractions, HoistPreparation())
 

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from hybridc.errors import MXNetError
+from hybridc.ground import MXNET_VERSION
 from hybridc.ground.cached import cached_property
 from hybridc.ground.locks import ForkLock
-from hybridc.ground.version import MXNET_VERSION
 from hybridc.library.extension_compile import shim
 
 ABI = 11  # MX_LIBRARY_VERSION of MXNet's lib_api.h

@@ -18,9 +18,9 @@ from hybridc.dialects import operator_registry
 from hybridc.dialects.interchange import text
 from hybridc.dialects.operator import Operator
 from hybridc.errors import MXNetError
+from hybridc.ground import MXNET_VERSION
 from hybridc.ground.hooks import HOOKS
 from hybridc.ground.nesting import as_list
-from hybridc.ground.version import MXNET_VERSION
 from hybridc.symbol.graph import Entry, SymbolNode, topological
 from hybridc.symbol.node_attributes import HIDDEN
 from hybridc.symbol.subgraph_nodes import body_to_nodes, read_subgraph

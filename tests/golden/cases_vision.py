@@ -295,8 +295,10 @@ for code in ["random_hue(x, 0.1, 0.1)", "adjust_lighting(x, (1, 2, 3))", "random
     add(f"nd.image.{code}", x=PHOTO[..., :1].copy(), compat=LEAVES, want="x")
 for code in ["random_brightness(x, -1, 1)", "random_brightness(x, 1)", "random_color_jitter(x, 0, 0, 0)"]:
     add(f"nd.image.{code}", x=PHOTO, raises=True)
+BATCHES = "MXNet refuses several images"
+for code in ["random_brightness(x, 1, 1)", "random_contrast(x, 1, 1)", "random_hue(x, 0, 0)"]:
+    add(f"nd.image.{code}", x=PHOTOS, compat=BATCHES, want="x")
 for code in ["random_brightness(x, 1, 1)", "random_contrast(x, 1, 1)", "random_hue(x, 0, 0)", "random_lighting(x)"]:
-    add(f"nd.image.{code}", x=PHOTOS, raises=True)
     add(f"nd.image.{code}", x=image(6, 2, 2, 4), raises=True)
 
 for attrs in [

@@ -84,24 +84,26 @@ CHOICES = (F2, F4)
 
 @dataclass(frozen=True)
 class Winograd(ModulePass):
-    """See the module's docstring; ``registers`` are those of the processor's vectors."""
+    """See the module's docstring; ``registers`` hold vectors of so many ``bytes``; without any it does nothing."""
 
     name = "winograd"
 
-    registers: Registers | None = None
+    bytes: int = 32
+    registers: int = 16
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        if self.registers is None:
+        if not self.registers:
             return
+        vectors = Registers(self.bytes, self.registers)
         outliner = KernelOutliner(op)
         for function in functions(op):
             if function.sym_visibility is not None or not function.body.blocks:
                 continue
             for each in list(function.body.block.ops):
                 found = _convolution(each) if isinstance(each, linalg.GenericOp) else None
-                chosen = None if found is None else found.chosen(self.registers, is_prepared(found.weights))
+                chosen = None if found is None else found.chosen(vectors, is_prepared(found.weights))
                 if found is not None and chosen is not None:
-                    _Rewriter(found, chosen, RegisterTile(found.dtype, self.registers), outliner, function).run()
+                    _Rewriter(found, chosen, RegisterTile(found.dtype, vectors), outliner, function).run()
 
 
 # --- what can be rewritten --------------------------------------------------------------------------------------------

@@ -327,8 +327,9 @@ def _preferred(given: Matrices, dtype: DType) -> Sequence[str]:
 
 
 def _is_panel(given: Matrices, tile: RegisterTile) -> bool:
-    """Whether the right matrix is what would be packed: the columns of a tile, term after term."""
-    return given.n == tile.fitting(given.n).width and given.b == (given.n, 1)
+    """Whether the right matrix of each batch is what would be packed: the columns of a tile, term after term."""
+    batches = any(x.kind == BATCH for x in given.around)
+    return batches and given.n == tile.fitting(given.n).width and given.b == (given.n, 1)
 
 
 def _effort_of_tiles(given: Matrices, tile: RegisterTile) -> int:

@@ -77,7 +77,7 @@ class Lanes(NamedTuple):
     width: int
     operands: tuple[Lane | None, Lane | None]
     along: tuple[Along, Along, Along]
-    copies: tuple[Copy | None, Copy | None, Copy | None]
+    copies: tuple[CopiedArray | None, CopiedArray | None, CopiedArray | None]
 
     @property
     def axes(self) -> Axes:
@@ -90,7 +90,7 @@ class Lanes(NamedTuple):
         return sum(math.prod(copy.shape) for copy in self.copies if copy is not None)
 
 
-class Copy(NamedTuple):
+class CopiedArray(NamedTuple):
     """A copy to a contiguous array of a shape, from an array with these strides."""
 
     shape: Strides
@@ -203,7 +203,7 @@ def _arranged(kernel_op: KernelOp, strides: Sequence[Strides], group: int, inner
     width = 1 if inner is None else sizes[inner]
     operands: list[Lane | None] = []
     along: list[Along] = []
-    copies: list[Copy | None] = []
+    copies: list[CopiedArray | None] = []
     for read, given in zip(kernel_op.reads, strides, strict=False):
         steps = read.along(given)
         if group not in read.axes:
@@ -219,7 +219,7 @@ def _arranged(kernel_op: KernelOp, strides: Sequence[Strides], group: int, inner
             if order is None:
                 return None
             shape = shape_of(read.value)
-            copy = Copy(tuple(shape[i] for i in order), tuple(given[i] for i in order))
+            copy = CopiedArray(tuple(shape[i] for i in order), tuple(given[i] for i in order))
             made = dict(zip(order, row_major(copy.shape), strict=True))
             steps = read.along([made[i] for i in range(len(order))])
             lane = None if inner is None or len(own) == 2 else Lane(None, 1)
@@ -233,7 +233,7 @@ def _arranged(kernel_op: KernelOp, strides: Sequence[Strides], group: int, inner
             return None
         order = [*(a for a in kernel_op.axes if a not in last), *last]
         result = dict(zip(order, row_major(tuple([sizes[a] for a in order])), strict=True))
-        whole = Copy(shape_of(kernel_op.result), tuple(result[a] for a in kernel_op.axes))
+        whole = CopiedArray(shape_of(kernel_op.result), tuple(result[a] for a in kernel_op.axes))
     (a, b), (x, y), (p, q) = operands, along, copies
     return Lanes(group, inner, width, (a, b), (x, y, result), (p, q, whole))
 

@@ -18,9 +18,9 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 
 from hybridc.dialects.handwritten import ArraySpec, LoopKernel
 from hybridc.errors import CustomOpError
+from hybridc.ground import __version__
 from hybridc.ground.machine import CHUNKS, machine
 from hybridc.ground.nesting import as_list
-from hybridc.ground.version import __version__
 from hybridc.ir.costs import copy_time, sharing
 from hybridc.ir.structured import Shape
 from hybridc.ir.structured_builder import DType, Element, ScalarBuilder, number_attribute, signless

@@ -20,10 +20,10 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from hybridc.dialects.mlir.hybrid_rt import aligned
 from hybridc.dialects.operator_attribute import DType
+from hybridc.ground import __version__
 from hybridc.ground.cached import cached_property
 from hybridc.ground.machine import machine
 from hybridc.ground.sizes import row_major
-from hybridc.ground.version import __version__
 from hybridc.ir.contraction_shape import Loop, few_forms
 from hybridc.ir.costs import OF_CORE, PARTS, SQUARE, copy_time, element_times, sharing
 from hybridc.ir.kernel import Kernel, KernelOp, LoopNest, number_of
