@@ -422,8 +422,8 @@ def batches(name: str, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
 def losses(name: str, folder: Path, first: bool) -> list[float]:
     """The loss of each step, from the parameters in the folder, which the first side puts there.
 
-    In double precision: in single precision some element is so near to 0 that a relu passes it or not, as it is
-    rounded, and gradients of small layers differ by percents, MXNet's from its own in double precision, too.
+    In double precision: in single precision gradients of small layers differ by percents, MXNet's from its own in
+    double precision, too, most likely as elements near 0 pass a relu or not.
     """
     mx = importlib.import_module("mxnet")
 

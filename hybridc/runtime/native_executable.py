@@ -54,7 +54,8 @@ class NativeExecutable(PlannedExecutable):
             return []
         count, size, times = self.program.preparation, self.program.kept, self.prepared.count
         names = list(dict.fromkeys(s.name for s in self.native.plan.steps[:count]))
-        head = f"preparation: {count} steps, done {times} time{'s' * (times != 1)}, whose {size} bytes are kept"
+        steps, done = f"{count} step{'s' * (count != 1)}", f"{times} time{'s' * (times != 1)}"
+        head = f"preparation: {steps}, done {done}, whose {size} bytes are kept"
         shared = [f"  at every call, as foreign code may write input {i}" for i in self.prepared.shared]
         return [head, f"  {', '.join(names)}", *shared]
 

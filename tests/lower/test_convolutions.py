@@ -62,6 +62,18 @@ def geometries():
         weight = (filters, channels // groups, *map(int, kernel))
         given = {"stride": stride, "dilate": dilate, "pad": pad, "groups": groups}
         yield (int(rng.integers(1, 3)), channels, *sizes), weight, given
+    # Group by group: one channel each, two results of each channel, groups within a vector, of one, and of several.
+    for channels, filters, groups, kernel, more in [
+        (40, 40, 40, 3, {}),
+        (24, 48, 24, 5, {"stride": (2, 1)}),
+        (64, 64, 32, 3, {"dilate": (2, 1)}),
+        (32, 32, 8, 3, {"stride": (2, 2)}),
+        (32, 64, 4, 3, {}),
+        (48, 96, 3, 1, {}),
+    ]:
+        pad = (kernel // 2, kernel // 2)
+        weight = (filters, channels // groups, kernel, kernel)
+        yield (3, channels, 11, 13), weight, {"pad": pad, "groups": groups, **more}
 
 
 CASES = list(geometries())
@@ -192,12 +204,14 @@ def test_a_convolution_is_computed_in_place():
     assert list(launched) == ["k_pad", "k_panels", "k_contract_of_panels", "k_transpose"]
 
 
-def test_the_same_digits_with_one_thread_and_with_two():
+@pytest.mark.parametrize("groups", [1, 4, 16])
+def test_the_same_digits_with_one_thread_and_with_two(groups):
     from hybridc.runtime.native import num_threads, set_num_threads
 
-    net, rng = network((48, 16, 3, 3), full({"pad": (1, 1)}, 2)), np.random.default_rng(3)
+    weight = (48, 16 // groups, 3, 3)
+    net, rng = network(weight, full({"pad": (1, 1), "groups": groups}, 2)), np.random.default_rng(3)
     x = mx.nd.array(rng.normal(size=(4, 16, 40, 40)))
-    w = mx.nd.array(rng.normal(size=(48, 16, 3, 3)))
+    w = mx.nd.array(rng.normal(size=weight))
     x.attach_grad()
     w.attach_grad()
     found, threads = [], num_threads()
