@@ -265,8 +265,6 @@ def multiplied(kernel_op: KernelOp) -> tuple[DType, DType] | None:
 def _factors(kernel_op: KernelOp) -> tuple[DType, DType, DType] | None:
     """Dtypes of the two factors and of the accumulator, if the body is a multiply-add."""
     block = kernel_op.op.regions[0].block
-    if len(block.args) != 3:
-        return None
     left, right, sofar = block.args
     total = cast(linalg.YieldOp, block.last_op).operands[0].owner
     if not isinstance(total, arith.AddfOp) or sofar not in total.operands:

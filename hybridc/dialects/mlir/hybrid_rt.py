@@ -12,6 +12,7 @@ Operations are built without xDSL's general constructor, which takes longer than
 from __future__ import annotations
 
 import functools
+from abc import ABC
 from collections.abc import Sequence
 from typing import Any, cast
 
@@ -48,11 +49,9 @@ def aligned(size: int) -> int:
     return max(1, -(-size // ALIGNMENT)) * ALIGNMENT
 
 
-@irdl_op_definition
-class ArenaOp(IRDLOperation):
-    """The memory of one call; a program has one arena."""
+class _MemoryOp(IRDLOperation, ABC):
+    """Memory of so many bytes, of which views are arrays."""
 
-    name = "hybrid_rt.arena"
     memory = result_def(MemRefType)
     assembly_format = "attr-dict `:` type($memory)"
 
@@ -61,13 +60,20 @@ class ArenaOp(IRDLOperation):
 
     @property
     def size(self) -> int:
-        """Bytes."""
+        """The number of bytes."""
         assert isinstance(self.memory.type, MemRefType)
         return self.memory.type.get_shape()[0]
 
 
 @irdl_op_definition
-class KeptOp(IRDLOperation):
+class ArenaOp(_MemoryOp):
+    """The memory of one call; a program has one arena."""
+
+    name = "hybrid_rt.arena"
+
+
+@irdl_op_definition
+class KeptOp(_MemoryOp):
     """The memory of prepared values, which the executable keeps from call to call; a program has one at most.
 
     Launches that write it are the program's preparation (``hybrid.preparation``), which comes first. It runs only when
@@ -75,17 +81,6 @@ class KeptOp(IRDLOperation):
     """
 
     name = "hybrid_rt.kept"
-    memory = result_def(MemRefType)
-    assembly_format = "attr-dict `:` type($memory)"
-
-    def __init__(self, size: int) -> None:
-        super().__init__(result_types=[MemRefType(i8, [size])])
-
-    @property
-    def size(self) -> int:
-        """Bytes."""
-        assert isinstance(self.memory.type, MemRefType)
-        return self.memory.type.get_shape()[0]
 
 
 @irdl_op_definition

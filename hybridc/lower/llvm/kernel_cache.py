@@ -9,12 +9,14 @@ from xdsl.dialects.func import FuncOp
 from xdsl.dialects.linalg import ops as linalg
 
 from hybridc.ground.sizes import row_major
+from hybridc.ir.contraction_shape import linear_map_of
 from hybridc.ir.grid_kernel import TileKernel, tile_kernels
 from hybridc.ir.kernel import AnalysedKernels, Kernel, LoopNest
 from hybridc.ir.structured import Shape, shape_of
 from hybridc.lower.llvm.gemm.choose_gemm import is_contraction, regions_of_matmul
 from hybridc.lower.llvm.gemm.lane_regions import lane_regions
 from hybridc.lower.llvm.grid_regions import grid_regions
+from hybridc.lower.llvm.loops.linear_map_region import linear_map_region
 from hybridc.lower.llvm.loops.parallel_regions import (
     KernelLoops,
     ParallelRegions,
@@ -79,6 +81,9 @@ class KernelCache(AnalysedKernels):
             return self._loops_of(kernel, frozenset(strides), tuple(inplace)).at(kernel, strides)
         plain = [row_major(shape_of(v)) for v in (*kernel.arguments, *kernel.results)]
         given = [strides.get(i, s) for i, s in enumerate(plain)]
+        mapped = linear_map_of(kernel)
+        if mapped is not None:
+            return ParallelRegions([linear_map_region(mapped, given)])
         lanes = lane_regions(kernel, given)
         if lanes is not None:
             return lanes

@@ -19,7 +19,6 @@ from hybridc.ir.contraction_shape import (
     Matrices,
     Strides,
     contraction_of,
-    linear_map_of,
     matrices_of,
 )
 from hybridc.ir.costs import OF_CORE, SAME_SET, grain_of, matmul_time
@@ -30,7 +29,6 @@ from hybridc.lower.llvm.gemm import native_blas
 from hybridc.lower.llvm.gemm.gemm_blas import blas_region
 from hybridc.lower.llvm.gemm.gemm_region import registers
 from hybridc.lower.llvm.gemm.tiles_to_matmul import matmul_module, scratch_bytes
-from hybridc.lower.llvm.loops.linear_map_region import linear_map_region
 from hybridc.lower.llvm.loops.parallel_regions import ParallelRegion, Printer, print_loops, program_key
 from hybridc.transforms.kernels.schedule_contractions import schedule_loops
 from hybridc.transforms.kernels.schedule_register_tiles import (
@@ -206,10 +204,6 @@ def regions_of_matmul(
     The first possible one of ``algorithms`` is taken; by default the one that is expected to be fastest. ``printer``
     makes the native function of a tile program of plain loops.
     """
-    mapped = linear_map_of(kernel)
-    if mapped is not None:
-        given = [row_major(shape_of(v)) for v in (*kernel.arguments, *kernel.results)] if strides is None else strides
-        return [linear_map_region(mapped, given)]
     contraction = contraction_of(kernel, strides)
     if contraction.outputs == 0:
         return []

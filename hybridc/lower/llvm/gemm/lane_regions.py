@@ -22,7 +22,7 @@ from xdsl.ir import SSAValue
 
 from hybridc.ground.machine import NOMINAL
 from hybridc.ground.sizes import AffineIndex, row_major
-from hybridc.ir.contraction_shape import Loop, coalesced, linear_map_of, multiplied
+from hybridc.ir.contraction_shape import Loop, coalesced, multiplied
 from hybridc.ir.costs import PARTS, matmul_time, sharing
 from hybridc.ir.kernel import Axes, Kernel, KernelOp, Read, number_of
 from hybridc.ir.planned import Strides
@@ -148,8 +148,6 @@ def lane_regions(kernel: Kernel, strides: Sequence[Strides]) -> ParallelRegions 
     """
     (kernel_op,) = kernel.ops
     vectors, dtype = registers(), dtype_of(kernel_op.result)
-    if len(kernel_op.reads) != 2 or linear_map_of(kernel) is not None:
-        return None
     if vectors is None or dtype not in _ELEMENTS or multiplied(kernel_op) != (dtype, dtype):
         return None
     values = [*kernel.arguments, *kernel.results]
