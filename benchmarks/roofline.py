@@ -50,6 +50,7 @@ from hybridc.lower.llvm.native_source import NativeSource
 from hybridc.options import OPTIONS
 from hybridc.runtime.native.native_program import NativeProgram
 from hybridc.runtime.native_executable import NativeExecutable
+from hybridc.runtime.workspace import workspace
 
 GOOD, SHORT = 0.75, 5e-6  # what is below this part of the limit deserves an explanation, unless it is so short
 SECONDS, REPEATS = 1.0, 30  # how long each workload is measured, and how often at least
@@ -157,23 +158,32 @@ class Call:
 
     program: NativeSource
     native: NativeProgram
-    workspace: Any
     arrays: Sequence[Any]
+
+    @functools.cached_property
+    def plan(self) -> NativePlan:
+        """The plan, with its preparation in every call."""
+        return self.native.plan.unprepared()
+
+    @functools.cached_property
+    def workspace(self) -> Any:
+        """Memory for the plan."""
+        return workspace(self.plan.arena)
 
     def launches(self) -> list[tuple[str, list[NativeRegion | Host]]]:
         """The steps by launch, in order, each with the kernel's name."""
         count = {n: self.program.launches.count(n) for n in set(self.program.launches)}
         found: list[tuple[str, list[NativeRegion | Host]]] = []
-        for name, group in itertools.groupby(self.native.plan.steps, key=lambda step: step.name):
+        for name, group in itertools.groupby(self.plan.steps, key=lambda step: step.name):
             steps = list(group)
-            total = sum(step.name == name for step in self.native.plan.steps)
+            total = sum(step.name == name for step in self.plan.steps)
             each = total // count.get(name, total)  # a kernel may have several regions
             found += [(name, steps[i : i + each]) for i in range(0, len(steps), each)]
         return found
 
     def entry(self, steps: list[NativeRegion | Host]) -> Callable[[], Any]:
         """A program of these steps only, on the same memory; the results go where they always go."""
-        plan: NativePlan = dataclasses.replace(self.native.plan, steps=steps, work=0.0)
+        plan = dataclasses.replace(self.plan, steps=steps, work=0.0)
         run = NativeProgram(plan).entry
         workspace, into, arrays = self.workspace, self._results, self._plain()
         return lambda: run(workspace, into, *arrays)
@@ -214,9 +224,9 @@ class Recorder(LLVM):
         made = NativeExecutable(program)
         ran = made.run
 
-        def run(workspace: Any, *arrays: Any) -> Any:
-            self.calls.append(Call(program, made.native, workspace, arrays))
-            return ran(workspace, *arrays)
+        def run(memory: Any, *arrays: Any) -> Any:
+            self.calls.append(Call(program, made.native, arrays))
+            return ran(memory, *arrays)
 
         made.run = run
         return made

@@ -114,12 +114,13 @@ def numpy() -> tuple[ModulePass, ...]:
 def llvm_kernels() -> tuple[ModulePass, ...]:
     """llvm target: from the graph to kernels."""
     from hybridc.lower.llvm.gemm.gemm_region import registers
+    from hybridc.lower.llvm.gemm.join_epilogues import JoinEpilogues
     from hybridc.lower.llvm.gemm.prepack_operands import PrepackOperands
 
     vectors = registers() if OPTIONS.winograd else None
     winograd = Winograd(registers=0) if vectors is None else Winograd(vectors.bytes, vectors.count)
     kernels = fusion(_ATTENTION, winograd)
-    contractions = (SplitContractions(), MergeContractions(), PrepackOperands())
+    contractions = (SplitContractions(), MergeContractions(), PrepackOperands(), JoinEpilogues())
     return (*structured("llvm"), WidenContractions(), *kernels, *contractions, HoistPreparation())
 
 

@@ -33,13 +33,14 @@ Strides = tuple[int, ...]
 class Loop(NamedTuple):
     """A loop: its trip count, and its strides, in elements, in the left and right operand and in the result.
 
-    A stride is None where the array is not indexed by the loop.
+    A stride is None where the array is not indexed by the loop. In the ``more`` arrays of an epilogue it is 0 then.
     """
 
     size: int
     a: int | None
     b: int | None
     c: int | None
+    more: Strides = ()
 
     @property
     def kind(self) -> tuple[bool, bool, bool]:
@@ -51,6 +52,11 @@ class Loop(NamedTuple):
         """The strides, 0 where an array is not indexed."""
         return (self.a or 0, self.b or 0, self.c or 0)
 
+    def step(self, array: int) -> int:
+        """The stride in one of all arrays."""
+        found = (*self.steps, *self.more)
+        return found[array] if array < len(found) else 0
+
     @property
     def swapped(self) -> Loop:
         """The loop with the operands exchanged."""
@@ -58,7 +64,8 @@ class Loop(NamedTuple):
 
     def before(self, inner: Loop) -> bool:
         """Whether this loop can be coalesced with an inner one: in each array it continues where that one ends."""
-        return self.kind == inner.kind and self.steps == tuple([s * inner.size for s in inner.steps])
+        same = self.kind == inner.kind and self.steps == tuple([s * inner.size for s in inner.steps])
+        return same and self.more == tuple([s * inner.size for s in inner.more])
 
 
 # Dtypes of factors that are multiplied as they are, and of their accumulators.
@@ -94,21 +101,38 @@ class ContractionLoops:
 
 
 def contraction_of(kernel: Kernel, strides: Sequence[Strides] | None = None) -> ContractionLoops:
-    """The loops of a kernel that is one contraction; ``strides`` are those of its arguments, then of its results."""
-    (kernel_op,) = kernel.ops
+    """The loops of a kernel that is one contraction, perhaps with an epilogue, whose first result is the result here.
+
+    ``strides`` are those of its arguments, then of its results.
+    """
+    kernel_op = kernel.nests[0].contraction
+    assert kernel_op is not None, "a kernel of a contraction"
     values = [*kernel.arguments, *kernel.results]
     steps = [row_major(shape_of(v)) for v in values] if strides is None else strides
     of = dict(zip(values, steps, strict=True))
-    places = [r.along(of[r.value]) for r in kernel_op.reads]
-    places.append(dict(zip(kernel_op.axes, of[kernel_op.result], strict=True)))
+    places = [r.along(of[r.value]) for r in (*kernel_op.reads, *accesses_after(kernel))]
     return ContractionLoops(*loops_of(kernel_op.extents, places), kernel_op.op)
+
+
+def accesses_after(kernel: Kernel) -> list[Read]:
+    """What a contraction and its epilogue access besides the operands: the kernel's results, then what is read."""
+    (nest,) = kernel.nests
+    made = {each.result: each for each in nest.ops}
+    rest = [each for each in nest.ops if each is not nest.contraction]
+    reads = {(r.value, r.axes): r for each in rest for r in each.reads if r.value not in made}
+    return [*(Read(v, made[v].axes) for v in kernel.results), *reads.values()]
 
 
 def loops_of(
     sizes: Mapping[int, int], places: Sequence[Mapping[int, int]]
 ) -> tuple[tuple[Loop, ...], tuple[Loop, ...]]:
-    """The loops of the result and the summed ones, given sizes and strides of the axes in each of the three arrays."""
-    loops = [Loop(n, *[p.get(axis) for p in places]) for axis, n in sizes.items() if n != 1]
+    """The loops of the result and the summed ones, given sizes and strides of the axes in each of the arrays."""
+    (a, b, c), more = places[:3], places[3:]
+    loops = [
+        Loop(n, a.get(axis), b.get(axis), c.get(axis), tuple([p.get(axis, 0) for p in more]))
+        for axis, n in sizes.items()
+        if n != 1
+    ]
     kept = sorted((loop for loop in loops if loop.c is not None), key=lambda x: -abs(x.c or 0))
     summed = sorted((loop for loop in loops if loop.c is None), key=lambda x: -abs(x.a or 0))
     return tuple(coalesced(kept)), tuple(coalesced(summed))
@@ -132,7 +156,8 @@ class Matrices:
 
     ``around`` are batch loops, ``over`` outer reduction loops. Strides are those of (row, sum) in A, of (sum, column)
     in B and of (row, column) in C, of which one is 1: the last, unless the operands were exchanged. ``swapped`` says
-    that A is the contraction's right operand, in the loops too. A stride along an axis of size 1 is 0.
+    that A is the contraction's right operand, in the loops too. A stride along an axis of size 1 is 0. ``more`` are the
+    strides of (row, column) in each array of an epilogue.
     """
 
     m: int
@@ -144,6 +169,7 @@ class Matrices:
     around: tuple[Loop, ...]
     over: tuple[Loop, ...]
     swapped: bool
+    more: tuple[tuple[int, int], ...] = ()
 
     @property
     def batches(self) -> int:
@@ -215,6 +241,7 @@ def matrices_of_loops(kept: Sequence[Loop], summed: Sequence[Loop]) -> Matrices 
         around=tuple(loop.swapped for loop in around) if swapped else around,
         over=tuple(loop.swapped for loop in over) if swapped else over,
         swapped=swapped,
+        more=tuple([(across.step(i), along.step(i)) for i in range(3, 3 + max(len(x.more) for x in (*kept, along)))]),
     )
 
 

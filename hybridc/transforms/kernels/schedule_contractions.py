@@ -125,7 +125,7 @@ class StrideArguments:
 
     def numbers(self, program: TileProgram, loops: Sequence[Loop]) -> tuple[int, ...]:
         """The sizes and strides that the code of a program is given, whose axes are these loops."""
-        return (*(loops[a].size for a in program.dynamic), *(loops[axis].steps[array] for array, axis in self.given))
+        return (*(loops[a].size for a in program.dynamic), *(loops[axis].step(array) for array, axis in self.given))
 
     def _factor(self, array: int, axis: int, known: int | None) -> Factor:
         if known is not None:

@@ -63,6 +63,7 @@ class BodyStatements(ABC):
     on: Dims = ()  # the dimensions that tiles lie on, if not on all
     rough: bool = False  # exponentials need be no more exact than half precision
     count: int = 0
+    prefix: str = ""  # of the names of values
 
     @abstractmethod
     def buffer(self, value: SSAValue) -> str:
@@ -80,7 +81,7 @@ class BodyStatements(ABC):
 
     def add(self, cls: Any, *fields: Any, varies: bool = True) -> str:
         """Emit a statement that defines a value; its name."""
-        name = str(self.count)
+        name = f"{self.prefix}{self.count}"
         self.count += 1
         self.write(cls(name, *fields), varies)
         if varies:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from hybridc.dialects.operator_attribute import DType
@@ -39,6 +39,7 @@ from hybridc.ir.tile_program import (
     verify,
 )
 from hybridc.options import OPTIONS
+from hybridc.transforms.kernels.matmul_epilogue import TOTAL, Epilogue
 from hybridc.transforms.kernels.schedule_contractions import StrideArguments
 
 # Vectors side by side in a tile.
@@ -182,7 +183,9 @@ def schedule_in_place(given: Matrices, tile: RegisterTile, threads: int) -> Matm
     return _of_columns(in_place_program(tile, len(around), len(given.over)), given, around, tile, tile.width)
 
 
-def schedule_prepacked(given: Matrices, tile: RegisterTile, threads: int) -> MatmulSchedule | None:
+def schedule_prepacked(
+    given: Matrices, tile: RegisterTile, threads: int, epilogue: Epilogue | None = None
+) -> MatmulSchedule | None:
     """The schedule over rows, or lines of them, for a prepacked right matrix; None if it is not prepacked."""
     tile = tile.fitting(given.n)
     if not is_prepacked(given, tile.width):
@@ -190,8 +193,9 @@ def schedule_prepacked(given: Matrices, tile: RegisterTile, threads: int) -> Mat
     panels = next((x for x in given.around if x.kind == COLUMN), Loop(1, None, 0, 0))
     lines = tuple(x for x in given.around if x.kind == ROW)
     if lines or given.over:
-        return _of_lines(given, panels, lines, tile, threads)
-    made, loops = prepacked_program(tile, _packs(given, panels.size, tile)), matmul_loops(given, (panels,))
+        return _of_lines(given, panels, lines, tile, threads, epilogue)
+    loops = matmul_loops(given, (panels,))
+    made = prepacked_program(tile, _packs(given, panels.size, tile), _placed(epilogue, loops, 2))
     grain = _grain(given.m, tile.block, threads, time_of(given, tile.dtype))
     return MatmulSchedule(made, made.numbers(loops), loops, given.m, grain)
 
@@ -204,14 +208,33 @@ def is_prepacked(given: Matrices, width: int) -> bool:
     return given.n == width and given.b == (width, 1)
 
 
-def _of_lines(given: Matrices, panels: Loop, lines: Sequence[Loop], tile: RegisterTile, threads: int) -> MatmulSchedule:
+def _of_lines(
+    given: Matrices,
+    panels: Loop,
+    lines: Sequence[Loop],
+    tile: RegisterTile,
+    threads: int,
+    epilogue: Epilogue | None,
+) -> MatmulSchedule:
     """The schedule over lines of rows: all loops of the result's rows but one."""
     lines = (*[Loop(1, 0, None, 0)] * (2 - len(lines)), *lines)
-    made = line_program(tile, len(lines), len(given.over))
     loops = (panels, *lines, *matmul_loops(given, ())[:2], *given.over, matmul_loops(given, ())[2])
+    made = line_program(tile, len(lines), len(given.over), _placed(epilogue, loops, 2 + len(lines)))
     extent, block = math.prod(loop.size for loop in lines), max(1, tile.block // given.m)
     grain = max(1, _grain(extent * given.m, tile.block, threads, time_of(given, tile.dtype)) // given.m)
     return MatmulSchedule(made, made.numbers(loops, block), loops, extent, grain)
+
+
+def _placed(epilogue: Epilogue | None, loops: Sequence[Loop], columns: int) -> PlacedEpilogue | None:
+    """An epilogue with the axes that its arrays follow, of the loops of a program whose columns have this number."""
+    if epilogue is None:
+        return None
+    arrays = range(2, 2 + len(epilogue.kinds))
+    if any(loops[columns].step(i) not in (0, 1) for i in arrays):
+        raise ValueError(f"an epilogue whose arrays have other columns than contiguous ones: {loops[columns]}")
+    kept = [a for a, loop in enumerate(loops) if loop.c is not None]
+    follows = tuple([frozenset([a for a in kept if loops[a].step(i)]) for i in arrays])
+    return PlacedEpilogue(epilogue, follows)
 
 
 def _of_columns(
@@ -278,10 +301,22 @@ class MatmulProgram:
         return (*self.strides.numbers(self.program, loops), *parameters)
 
 
+@dataclass(frozen=True)
+class PlacedEpilogue:
+    """An epilogue with the axes of a program that each of its arrays follows; along columns these are contiguous."""
+
+    epilogue: Epilogue
+    follows: tuple[frozenset[int], ...]
+
+
 def matmul_loops(given: Matrices, around: Sequence[Loop]) -> tuple[Loop, ...]:
     """The loops of a matmul: ``around`` it, its rows, columns, terms."""
-    rows = Loop(given.m, given.a[0], None, given.c[0])
-    return (*around, rows, Loop(given.n, None, *(given.b[1], given.c[1])), Loop(given.k, given.a[1], given.b[0], None))
+    by_row, by_column = tuple([row for row, _ in given.more]), tuple([column for _, column in given.more])
+    rows, columns = (
+        Loop(given.m, given.a[0], None, given.c[0], by_row),
+        Loop(given.n, None, given.b[1], given.c[1], by_column),
+    )
+    return (*around, rows, columns, Loop(given.k, given.a[1], given.b[0], None))
 
 
 @functools.cache
@@ -314,8 +349,8 @@ def exchanged_program(tile: RegisterTile, batches: int) -> MatmulProgram:
     return b.made(b.batch, b.rows, b.columns)
 
 
-@functools.cache
-def prepacked_program(tile: RegisterTile, packed: bool) -> MatmulProgram:
+@functools.lru_cache(256)
+def prepacked_program(tile: RegisterTile, packed: bool, epilogue: PlacedEpilogue | None = None) -> MatmulProgram:
     """Tiles of registers with prepacked panels: an axis around the matmul.
 
     Threads share the rows. If a block of rows is ``packed``, too, those of a tile are interleaved, term after term.
@@ -331,7 +366,7 @@ def prepacked_program(tile: RegisterTile, packed: bool) -> MatmulProgram:
         b.sweep(b.copy(left, block))
         left = block
     right = b.address(1, contiguous=b.columns, known={b.terms: tile.width})
-    b.sweep(b.store(b.contract(left, right), b.address(2, contiguous=b.columns)), panels)
+    b.sweep(b.finish(b.contract(left, right), epilogue), panels)
     return b.made(b.rows)
 
 
@@ -351,8 +386,10 @@ def in_place_program(tile: RegisterTile, batches: int, segments: int) -> MatmulP
     return b.made(b.batch, b.columns)
 
 
-@functools.cache
-def line_program(tile: RegisterTile, lines: int, segments: int) -> MatmulProgram:
+@functools.lru_cache(256)
+def line_program(
+    tile: RegisterTile, lines: int, segments: int, epilogue: PlacedEpilogue | None = None
+) -> MatmulProgram:
     """Tiles of registers with prepacked panels: an axis around the matmul.
 
     Threads share lines of rows, over so many axes. The terms are in segments, over so many more axes than one.
@@ -366,8 +403,8 @@ def line_program(tile: RegisterTile, lines: int, segments: int) -> MatmulProgram
         b.dim(axis, f"n{axis}", "whole", ((1,),))
     b.sizes[b.columns] = tile.width
     right = b.address(1, contiguous=b.columns, without=shared, known={b.terms: tile.width})
-    left, result = b.address(0, without=(panels,)), b.address(2, contiguous=b.columns)
-    b.sweep(b.store(b.contract(left, right), result), panels)
+    left = b.address(0, without=(panels,))
+    b.sweep(b.finish(b.contract(left, right), epilogue), panels)
     return b.made(shared)
 
 
@@ -395,6 +432,7 @@ class _MatmulBuilder:
         self.scratch: list[TileScratch] = []
         self.sweeps: list[TileSweep] = []
         self.strides = StrideArguments()
+        self.kinds = [self.kind] * 3  # of the arrays
         self.count = 0
 
     def dim(
@@ -410,12 +448,12 @@ class _MatmulBuilder:
         return Address(name, tuple((axis, Factor()) for axis in dict.fromkeys(axes)))
 
     def address(
-        self, array: int, contiguous: int = -1, without: Axes = (), known: Mapping[int, int] | None = None
+        self, array: int, contiguous: int = -1, without: Collection[int] = (), known: Mapping[int, int] | None = None
     ) -> Address:
-        """The address of an element of the left matrix, the right one, or the result."""
+        """The address of an element of the left matrix, the right one, the result, or an array of the epilogue."""
         terms = (*self.segments, self.terms)
-        own = ((self.rows, *terms), (self.columns, *terms), (self.rows, self.columns))[array]
-        axes = (*(a for a in self.batch if a not in without), *own)
+        own = ((self.rows, *terms), (self.columns, *terms), (self.rows, self.columns))[min(array, 2)]
+        axes = tuple([a for a in (*self.batch, *own) if a not in without])
         return self.strides.address(array, axes, {contiguous: 1, **(known or {})})
 
     def load(self, address: Address) -> TileLoad:
@@ -429,7 +467,19 @@ class _MatmulBuilder:
     def contract(self, left: Address, right: Address) -> list[Statement]:
         """Loads of both operands, and the contraction."""
         x, y = self.load(left), self.load(right)
-        return [x, y, TileContract(self._name(), x.name, y.name, (*self.segments, self.terms), self.kind)]
+        return [x, y, TileContract(TOTAL, x.name, y.name, (*self.segments, self.terms), self.kind)]
+
+    def finish(self, contraction: list[Statement], placed: PlacedEpilogue | None) -> list[Statement]:
+        """A contraction, and the store of its result, or an epilogue."""
+        if placed is None:
+            return self.store(contraction, self.address(2, contiguous=self.columns))
+        kept = {*self.batch, self.rows, self.columns}
+        addresses = [
+            self.address(array, contiguous=self.columns if self.columns in follows else -1, without=kept - follows)
+            for array, follows in enumerate(placed.follows, 2)
+        ]
+        self.kinds[2:] = placed.epilogue.kinds
+        return [*contraction, *placed.epilogue.at(addresses)]
 
     def store(self, statements: Sequence[Statement], target: Address) -> list[Statement]:
         """The statements, and a store of the last one's value."""
@@ -445,7 +495,7 @@ class _MatmulBuilder:
         """The program; threads share these axes."""
         shared = tuple(a for axes in parallel for a in ((axes,) if isinstance(axes, int) else axes))
         program = TileProgram(
-            tuple(TileBuffer(f"b{i}", self.kind) for i in range(3)),
+            tuple(TileBuffer(f"b{i}", kind) for i, kind in enumerate(self.kinds)),
             tuple(self.sizes),
             shared,
             tuple(self.sweeps),

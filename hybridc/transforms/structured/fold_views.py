@@ -410,12 +410,12 @@ class _Folding:
         self.views[op.results[0]] = _View(op.results[0], merged(strides[atom] for atom in own), shape, op)
 
     def _order_of_operands(self, op: Operation, own: list[tuple[int, int]]) -> Order | None:
-        """The order in memory of an operand that a convolution wrote, directly or by elementwise operations."""
+        """The order in memory of (a part of) an operand that a convolution or what follows one wrote."""
         loops, factors = self.loops[op], self.factors[op]
         for value, places in zip(op.operands[:-1], loops.places, strict=False):
             view = self.views.get(value)
             atoms = [(loop, i) for loop in places for i in range(len(factors[loop]))]
-            if view is None or view.root.owner not in self.leading or sorted(atoms) != sorted(own):
+            if view is None or _whole_of(view.root).owner not in self.leading or sorted(atoms) != sorted(own):
                 continue
             pieces = split(view.pieces, [factors[loop][i] for loop, i in atoms])
             if pieces is not None:
@@ -565,6 +565,13 @@ class _Folding:
 def _as_it_is(loops: OperandLoops, factors: Sequence[Shape]) -> bool:
     """Whether no loop is split, and reduction loops come last."""
     return max(map(len, factors), default=1) == 1 and loops.places[-1] == tuple(range(len(loops.places[-1])))
+
+
+def _whole_of(value: SSAValue) -> SSAValue:
+    """The value of which another one shows a part, or the same one reshaped."""
+    while isinstance(owner := value.owner, VIEWS) and not isinstance(owner, linalg.TransposeOp):
+        value = owner.operands[0]
+    return value
 
 
 def _typed(value: SSAValue, shape: Sequence[int]) -> TensorType[Any]:

@@ -18,11 +18,12 @@ from hybridc.ir.contraction_shape import (
     ContractionLoops,
     Matrices,
     Strides,
+    accesses_after,
     contraction_of,
     matrices_of,
 )
 from hybridc.ir.costs import OF_CORE, SAME_SET, grain_of, matmul_time
-from hybridc.ir.kernel import Axes, Kernel, Read
+from hybridc.ir.kernel import Axes, Kernel, Read, number_of
 from hybridc.ir.structured import Shape, dtype_of, shape_of
 from hybridc.lower.llvm.codegen.native_function import NativeFunction
 from hybridc.lower.llvm.gemm import native_blas
@@ -30,6 +31,7 @@ from hybridc.lower.llvm.gemm.gemm_blas import blas_region
 from hybridc.lower.llvm.gemm.gemm_region import registers
 from hybridc.lower.llvm.gemm.tiles_to_matmul import matmul_module, scratch_bytes
 from hybridc.lower.llvm.loops.parallel_regions import ParallelRegion, Printer, print_loops, program_key
+from hybridc.transforms.kernels.matmul_epilogue import Epilogue, epilogue_of
 from hybridc.transforms.kernels.schedule_contractions import schedule_loops
 from hybridc.transforms.kernels.schedule_register_tiles import (
     MatmulProgram,
@@ -66,8 +68,8 @@ FAST_FROM_SCRATCH = 64
 
 
 def is_contraction(kernel: Kernel) -> bool:
-    """Whether a kernel is a single contraction and nothing else."""
-    return len(kernel.nests) == 1 and len(kernel.ops) == 1 and kernel.nests[0].contraction is not None
+    """Whether a kernel is a single contraction, perhaps with an epilogue."""
+    return len(kernel.nests) == 1 and kernel.nests[0].contraction is not None
 
 
 @dataclass(frozen=True)
@@ -140,10 +142,25 @@ class Panels:
         return self.apart > NEAR // dtype.itemsize
 
 
+def takes_epilogue(kernel: Kernel) -> bool:
+    """Whether a kernel is a matmul of prepacked panels, after which its sums can be worked on in registers."""
+    vectors = registers()
+    if not is_contraction(kernel) or len(kernel.ops) > 1 or vectors is None or len(kernel.arguments) != 2:
+        return False
+    (kernel_op,) = kernel.ops
+    dtypes = {dtype_of(v) for v in (*kernel.arguments, kernel_op.result)}
+    matrices = matrices_of(contraction_of(kernel)) if len(dtypes) == 1 and kernel.grid_size else None
+    if matrices is None or dtypes.isdisjoint(native_blas.GEMM) or number_of(kernel_op.op.operands[-1]) != 0:
+        return False
+    dtype = dtypes.pop()
+    width = RegisterTile(dtype, vectors).fitting(matrices.n).width
+    return is_prepacked(matrices, width) and _preferred(matrices, dtype)[0] == "rows"
+
+
 def prepacked_of(kernel: Kernel) -> Panels | None:
     """The panels of the right operand of a matmul, if its columns fill them."""
     vectors = registers()
-    if not is_contraction(kernel) or vectors is None or len(kernel.arguments) != 2:
+    if not is_contraction(kernel) or len(kernel.ops) > 1 or vectors is None or len(kernel.arguments) != 2:
         return None
     (kernel_op,) = kernel.ops
     dtypes = {dtype_of(v) for v in (*kernel.arguments, kernel_op.result)}
@@ -155,8 +172,7 @@ def prepacked_of(kernel: Kernel) -> Panels | None:
         return None
     left, right = kernel_op.reads[:: -1 if matrices.swapped else 1]
     in_place = bool(matrices.around or matrices.over)
-    tile = RegisterTile(dtypes.pop(), vectors)
-    tile = tile.fitting(matrices.n) if in_place else tile
+    tile = RegisterTile(dtypes.pop(), vectors).fitting(matrices.n)
     if not in_place and matrices.n % tile.width:
         return None
     panels = (math.ceil(matrices.n / tile.width), tile.width)
@@ -207,12 +223,19 @@ def regions_of_matmul(
     contraction = contraction_of(kernel, strides)
     if contraction.outputs == 0:
         return []
-    (kernel_op,) = kernel.ops
+    kernel_op = kernel.nests[0].contraction
+    assert kernel_op is not None, "a kernel of a contraction"
     values = [*kernel.arguments, *kernel.results]
-    left, right = [values.index(r.value) for r in kernel_op.reads]
-    result = values.index(kernel_op.result)
-    dtypes = {dtype_of(values[i]) for i in (left, right, result)}
+    left, right, result, *more = [values.index(r.value) for r in (*kernel_op.reads, *accesses_after(kernel))]
+    dtypes = {dtype_of(v) for v in (*(r.value for r in kernel_op.reads), kernel_op.result)}
     matrices = matrices_of(contraction)
+    epilogue = epilogue_of(kernel)
+    if epilogue is not None:
+        assert matrices is not None, "an epilogue of what is no matmul"
+        buffers = (right, left, result, *more) if matrices.swapped else (left, right, result, *more)
+        made = _tiled_region("rows", matrices, dtypes.pop(), buffers, threads, epilogue)
+        assert made is not None, "an epilogue of a matmul that is not prepacked"
+        return [made]
     if len(dtypes) == 1 and matrices is not None:
         buffers = (right, left, result) if matrices.swapped else (left, right, result)
         made = matrices_region(matrices, dtypes.pop(), buffers, threads, algorithms)
@@ -259,24 +282,34 @@ def matrices_region(
 _SCHEDULES: Mapping[str, Callable[[Matrices, RegisterTile, int], MatmulSchedule | None]] = {
     "tiles": schedule_tiles,
     "turned": schedule_exchanged,
-    "rows": schedule_prepacked,
     "in place": schedule_in_place,
     "dots": schedule_dots,
 }
 
 
 def _tiled_region(
-    algorithm: str, given: Matrices, dtype: DType, buffers: tuple[int, ...], threads: int
+    algorithm: str,
+    given: Matrices,
+    dtype: DType,
+    buffers: tuple[int, ...],
+    threads: int,
+    epilogue: Epilogue | None = None,
 ) -> ParallelRegion | None:
     """The parallel region of an algorithm in vector registers; None if it does not support these arrays."""
     vectors = registers()
-    made = None if vectors is None else _SCHEDULES[algorithm](given, RegisterTile(dtype, vectors), threads)
+    if vectors is None:
+        return None
+    tile = RegisterTile(dtype, vectors)
+    if algorithm == "rows":
+        made = schedule_prepacked(given, tile, threads, epilogue)
+    else:
+        made = _SCHEDULES[algorithm](given, tile, threads)
     if made is None:
         return None
-    left, right, result = buffers
+    left, right, *rest = buffers
     return ParallelRegion(
         _matmul_function(made.made),
-        (right, left, result) if made.exchanged else buffers,
+        (right, left, *rest) if made.exchanged else buffers,
         made.numbers,
         extent=made.extent,
         grain=made.grain,
@@ -304,7 +337,7 @@ def _preferred(given: Matrices, dtype: DType) -> Sequence[str]:
     if not FEW_TERMS <= given.k <= MOST_TERMS or vectors is None:
         return ("blas", "tiles")
     tile = RegisterTile(dtype, vectors)
-    if is_prepacked(given, tile.width):
+    if is_prepacked(given, tile.fitting(given.n).width):
         return ("rows", "tiles", "blas")
     filled = tile.padded(given.n) > FILLED * given.n
     few_rows = given.m <= FEW_ROWS[vectors.bytes] and given.m * TERMS_FOR_A_ROW[vectors.bytes] <= given.k

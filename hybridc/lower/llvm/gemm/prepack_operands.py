@@ -40,6 +40,7 @@ from hybridc.ir.structured_builder import (
 )
 from hybridc.ir.values import functions, new_name
 from hybridc.lower.llvm.gemm.choose_gemm import Panels, prepacked_of
+from hybridc.transforms.memory.hoist_preparation import is_prepared
 
 # The most elements of a matrix that there is memory for twice: 16 MiB in single precision.
 LARGEST = 2**22
@@ -100,10 +101,11 @@ class _Packer:
                 key = (op.arguments[panels.argument], panels.column, order, panels.shape)
                 users.setdefault(key, []).append((op, contraction))
         for (matrix, *_), calls in users.items():
-            if not self._enough(calls):  # most have too few rows: the cheap test first
+            free = is_prepared(matrix)
+            if not free and not self._enough(calls):  # most have too few rows: the cheap test first
                 continue
             fitting = [each for each in calls if self._fits(each[1])]
-            if _pays(fitting) and (len(fitting) == len(calls) or self._enough(fitting)):
+            if (free and fitting) or (_pays(fitting) and (len(fitting) == len(calls) or self._enough(fitting))):
                 panels = self._panels(matrix, *fitting[0])
                 for call, contraction in fitting:
                     self._multiply(call, contraction, panels)

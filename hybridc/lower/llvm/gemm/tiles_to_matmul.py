@@ -7,6 +7,7 @@ Its statements are about tiles of rows, columns and terms (:mod:`~hybridc.transf
 * a contraction is computed part by part, each in registers: outer products, or dot products if terms are taken by the
   vector;
 * lines of rows are worked on one by one; terms in segments, of which each carries the sums on;
+* what follows a contraction is computed of its sums, vector by vector;
 * of a tile of the grid that reaches beyond the last column, results go through scratch (*spill*).
 """
 
@@ -15,33 +16,39 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-from xdsl.dialects import arith
-from xdsl.dialects.builtin import AnyFloat, ModuleOp, f32, f64, i1
+from xdsl.dialects import arith, vector
+from xdsl.dialects.builtin import AnyFloat, ModuleOp, VectorType, f32, f64, i1
 from xdsl.ir import SSAValue
 
-from hybridc.ir.structured_builder import operation_properties
+from hybridc.errors import UnsupportedError
+from hybridc.ir.structured_builder import ELEMENT_TYPES, operation_class, operation_properties
 from hybridc.ir.tile_program import (
     Address,
     Factor,
+    Statement,
+    TileConstant,
     TileContract,
     TileDim,
     TileLoad,
+    TileMap,
     TileProgram,
     TileStore,
     TileSweep,
+    TileUpdate,
     axes_of_values,
 )
 from hybridc.lower.llvm.gemm.gemm_region import Arguments, Index, Vectors, region
-from hybridc.lower.llvm.loops.tiles_to_loops import byte_width
+from hybridc.lower.llvm.loops.tiles_to_loops import byte_width, constant, properties_of
 from hybridc.transforms.kernels.schedule_register_tiles import SQUARE
 
 
 def matmul_module(program: TileProgram) -> ModuleOp:
     """The module with the function ``region`` of a matmul's program."""
-    element = _element(program)
+    elements = [ELEMENT_TYPES[buffer.kind] for buffer in program.buffers]
     numbers = len(program.dynamic) + program.strides + len(_parameters(program))
-    return region([element] * len(program.buffers), numbers, lambda given: _MatmulEmitter(program, given).write())
+    return region(elements, numbers, lambda given: _MatmulEmitter(program, given).write())
 
 
 def scratch_bytes(program: TileProgram, sizes: Sequence[int]) -> int:
@@ -49,6 +56,16 @@ def scratch_bytes(program: TileProgram, sizes: Sequence[int]) -> int:
     shape = _Shape(program)
     elements = [math.prod(shape.held(axis, sizes) for axis in {*each.axes}) for each in program.scratch]
     return (shape.spill + sum(elements)) * byte_width(program.buffers[0].kind)
+
+
+def _name_of(statement: Statement) -> str | None:
+    """The value that a statement defines, if it does."""
+    return None if isinstance(statement, TileStore | TileUpdate) else statement.name
+
+
+@functools.lru_cache(64)
+def _vector_of(kind: str, lanes: int) -> VectorType[Any]:
+    return VectorType(ELEMENT_TYPES[kind], [lanes])
 
 
 def _element(program: TileProgram) -> AnyFloat:
@@ -124,6 +141,7 @@ class _MatmulEmitter:
         self.count: dict[int, Index] = {}  # how many elements the tile has
         self.line = (given.lo, given.hi)  # the first line of the tile, and how many it has
         self.firsts: dict[tuple[object, ...], SSAValue] = {}  # the offset of a tile, by the address and its indices
+        self.loaded: dict[tuple[SSAValue, SSAValue], SSAValue] = {}  # vectors for epilogues, by array and offset
         self.k = self.sizes[self.shape.terms]
         self.spill = self._view(0, element)
         self._cut(element)
@@ -256,12 +274,15 @@ class _MatmulEmitter:
 
     def _statements(self, sweep: TileSweep) -> None:
         loads = {s.name: s.address for s in sweep.statements if isinstance(s, TileLoad)}
-        contracts = {s.name: s for s in sweep.statements if isinstance(s, TileContract)}
-        for s in (s for s in sweep.statements if isinstance(s, TileStore)):
-            if s.value in contracts:
-                contract = contracts[s.value]
-                self._contract(loads[contract.left], loads[contract.right], s.address)
-            elif s.address.buffer not in self.scratch:
+        copies = [s for s in sweep.statements if isinstance(s, TileStore) and s.value in loads]
+        number = next((i for i, s in enumerate(sweep.statements) if isinstance(s, TileContract)), None)
+        if number is not None:
+            contract, copied = sweep.statements[number], {s.value for s in copies}
+            assert isinstance(contract, TileContract)
+            after = [s for s in sweep.statements[number + 1 :] if s not in copies and _name_of(s) not in copied]
+            self._contract(loads[contract.left], loads[contract.right], contract.name, after)
+        for s in copies:
+            if s.address.buffer not in self.scratch:
                 self._turn(loads[s.value], s.address)
             elif s.address.axes[0] == self.shape.terms:
                 self._pack(loads[s.value], s.address)
@@ -396,19 +417,20 @@ class _MatmulEmitter:
             return rows
         return [r.least(self.count[self.shape.rows] - 1) for r in rows]
 
-    def _contract(self, left: Address, right: Address, target: Address) -> None:
-        """All rows of the tile."""
-        shape = self.shape
+    def _contract(self, left: Address, right: Address, total: str, after: Sequence[Statement]) -> None:
+        """All rows of the tile: the sums, and the statements that are about them."""
+        shape, last = self.shape, after[-1]
+        assert isinstance(last, TileStore)
 
         def rows(row: Index, height: int) -> None:
             if shape.dots:
-                self._store_dots(self._dots(left, right, row, height), target, row, height)
+                self._store_dots(self._dots(left, right, row, height), last.address, row, height)
                 return
             sums = self._sums(left, right, row, height)
-            if shape.dims[shape.columns].masked and target.buffer not in self.scratch:
-                self._store_columns(sums, target, row)
+            if shape.dims[shape.columns].masked and last.address.buffer not in self.scratch:
+                self._store_columns(sums, last.address, row)
             else:
-                self._store(sums, target, row, height)
+                self._finish(sums, total, after, row, height)
 
         self._by_tiles(rows)
 
@@ -449,17 +471,49 @@ class _MatmulEmitter:
 
         return segment(shape.segments, [v.zero] * (abreast * height))
 
-    def _store(self, sums: Sequence[SSAValue], target: Address, row: Index, height: int) -> None:
-        """Store whole columns."""
-        shape, array = self.shape, self.arrays[target.buffer]
+    def _finish(
+        self, sums: Sequence[SSAValue], total: str, after: Sequence[Statement], row: Index, height: int
+    ) -> None:
+        """Statements about the sums, which end with stores of whole columns."""
+        shape = self.shape
         abreast, rows = shape.width // shape.lanes, self._below(row, height)
         for number, value in enumerate(sums):
             down, right = divmod(number, abreast)
-            if target.buffer in self.scratch:
-                at = row * shape.width + number * shape.lanes
+            known = {total: value}
+            place = {shape.rows: rows[down], shape.columns: right * shape.lanes}
+            for s in after:
+                if isinstance(s, TileStore) and s.address.buffer in self.scratch:
+                    at = row * shape.width + number * shape.lanes
+                    self.v.store(known[s.value], self.arrays[s.address.buffer], at)
+                else:
+                    self._vector(s, known, place)
+
+    def _vector(self, s: Statement, known: dict[str, SSAValue], place: Mapping[int, Index | int]) -> None:
+        """A statement of an epilogue, for the vector at a place in the tile."""
+        b, lanes = self.b, self.shape.lanes
+        match s:
+            case TileMap():
+                operands = [known[v] for v in s.operands]
+                known[s.name] = b.pure(operation_class(s.op), operands, _vector_of(s.kind, lanes), properties_of(s.op))
+            case TileConstant():
+                known[s.name] = b.pure(vector.BroadcastOp, [constant(b, s.number, s.kind)], _vector_of(s.kind, lanes))
+            case TileLoad():
+                known[s.name] = self._loaded(s, self.at(s.address, place))
+            case TileStore():
+                self.v.store(known[s.value], self.arrays[s.address.buffer], self.at(s.address, place))
+            case _:
+                raise UnsupportedError(f"tiles-to-matmul: {type(s).__name__} does not follow a contraction")
+
+    def _loaded(self, load: TileLoad, at: Index) -> SSAValue:
+        """A vector of columns, or one element in all lanes; what was loaded from a place is not loaded again."""
+        array, kind = self.arrays[load.address.buffer], _vector_of(load.kind, self.shape.lanes)
+        key = (array, at.value)
+        if key not in self.loaded:
+            if self.shape.columns in load.address.axes:
+                self.loaded[key] = self.b.add(vector.LoadOp, [*key], [kind]).results[0]
             else:
-                at = self.at(target, {shape.rows: rows[down], shape.columns: right * shape.lanes})
-            self.v.store(value, array, at)
+                self.loaded[key] = self.b.pure(vector.BroadcastOp, [self.b.load(*key)], kind)
+        return self.loaded[key]
 
     def _store_columns(self, sums: Sequence[SSAValue], target: Address, row: Index) -> None:
         """Store a tile; one that reaches beyond the last column goes to scratch, and its first columns are copied."""

@@ -295,11 +295,8 @@ class LoopEmitter:
         b = self.build
         match s:
             case TileMap():
-                properties = operation_properties(s.op)
-                if s.op in _CONTRACTED:
-                    properties["fastmath"] = CONTRACT
                 operands = [self.known[v] for v in s.operands]
-                self.known[s.name] = b.pure(operation_class(s.op), operands, ELEMENT_TYPES[s.kind], properties)
+                self.known[s.name] = b.pure(operation_class(s.op), operands, ELEMENT_TYPES[s.kind], properties_of(s.op))
             case TileLoad():
                 # Memory that the program writes is loaded inside the loops.
                 level = b.depth if s.address.buffer in self.written else None
@@ -307,7 +304,7 @@ class LoopEmitter:
             case TileStore():
                 b.store(self.known[s.value], self.buffers[s.address.buffer], self._at(s.address))
             case TileConstant():
-                self.known[s.name] = _constant(b, s.number, s.kind)
+                self.known[s.name] = constant(b, s.number, s.kind)
             case TileReduce() if s.carried:
                 self.known[s.name] = self._combine(s, self.known[s.name], self.known[s.operand], s.ordered)
             case TileReduce():
@@ -323,7 +320,7 @@ class LoopEmitter:
                 )
 
     def _start(self, reduce: TileReduce) -> SSAValue:
-        return _constant(self.build, reduce.start, reduce.kind)
+        return constant(self.build, reduce.start, reduce.kind)
 
     def _combine(self, reduce: TileReduce, a: SSAValue, b: SSAValue, ordered: bool) -> SSAValue:
         """Combine two partial results of a reduction.
@@ -337,11 +334,18 @@ class LoopEmitter:
         return self.build.pure(operation_class(reduce.op), [a, b], ELEMENT_TYPES[reduce.kind], properties)
 
 
+def properties_of(op: str) -> dict[str, Attribute]:
+    """The properties of a map's operation."""
+    properties = operation_properties(op)
+    return {**properties, "fastmath": CONTRACT} if op in _CONTRACTED else properties
+
+
 def _reductions(sweep: TileSweep) -> list[TileReduce]:
     return [s for s in sweep.statements if isinstance(s, TileReduce)]
 
 
-def _constant(build: LoopBuilder, number: Number, kind: str) -> SSAValue:
+def constant(build: LoopBuilder, number: Number, kind: str) -> SSAValue:
+    """A number of an element type."""
     element: Any = ELEMENT_TYPES[kind]
     attribute = FloatAttr(float(number), element) if "f" in kind else IntegerAttr(int(number), element)
     return build.constant(attribute, element)

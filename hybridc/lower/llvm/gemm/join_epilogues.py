@@ -1,0 +1,219 @@
+"""Join matmuls of prepacked panels with the elementwise work on their results: that is done in registers.
+
+A matmul and the only kernel that reads its result become one kernel, whose columns are split by panels in all arrays,
+as the matmul's are. What follows may read more arrays (a bias, scales, a residual), and have several results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects import func, linalg, tensor
+from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, FunctionType, ModuleOp, SymbolRefAttr, i64
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from hybridc.dialects.mlir.hybrid import fused_location
+from hybridc.dialects.mlir.integer_array import integer_array, integers_of
+from hybridc.ir.concatenated import RESHAPES
+from hybridc.ir.kernel import Kernel, KernelOp, analyse
+from hybridc.ir.structured import VIEWS, Shape, dtype_of, is_host, kernels, note_dtypes, shape_of
+from hybridc.ir.structured_builder import Builder, iterators, maps, segments, structured_type
+from hybridc.ir.values import functions, new_name
+from hybridc.lower.llvm.gemm.choose_gemm import takes_epilogue
+from hybridc.lower.mathlib import FORMULAS
+
+
+@dataclass(frozen=True)
+class JoinEpilogues(ModulePass):
+    """See the module's docstring; operands are prepacked already."""
+
+    name = "join-epilogues"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        joiner = _Joiner(op)
+        for function in functions(op):
+            if function.sym_visibility is None:
+                for call in [c for c in function.body.block.ops if isinstance(c, func.CallOp)]:
+                    joiner.join(call)
+        joiner.drop_unused()
+
+
+class _Joiner:
+    """Replaces pairs of calls; pairs of the same kernels share what they call then."""
+
+    def __init__(self, module: ModuleOp) -> None:
+        self.module = module
+        self.taken = {f.sym_name.data for f in functions(module)}
+        self.kernels = {name: analyse(f) for name, f in kernels(module).items() if not is_host(f)}
+        self.matmuls = {name: kernel for name, kernel in self.kernels.items() if takes_epilogue(kernel)}
+        self.joined: dict[tuple[str, str, int], func.FuncOp] = {}
+
+    def join(self, rest: func.CallOp) -> None:
+        """Join a call with the last matmul that makes an argument of it for it alone."""
+        kernel = self.kernels.get(rest.callee.string_value())
+        if kernel is None or kernel.name in self.matmuls:
+            return
+        found = [(call, i) for i, v in enumerate(rest.arguments) if (call := self._matmul(v)) is not None]
+        found = [each for each in found if self._follows(kernel, each[1], each[0])]
+        if found and not any(_skips(v) for v in rest.arguments):
+            block = rest.parent
+            assert block is not None
+            self._replace(*max(found, key=lambda each: block.get_operation_index(each[0])), rest, kernel)
+
+    def drop_unused(self) -> None:
+        """Remove kernels without calls."""
+        ops = [op for f in functions(self.module) if f.body.blocks for op in f.body.block.ops]
+        called = {op.callee.string_value() for op in ops if isinstance(op, func.CallOp)}
+        for name in {name for names in self.joined for name in names[:2]} - called:
+            Rewriter.erase_op(self.kernels[name].function)
+
+    def _matmul(self, value: SSAValue) -> func.CallOp | None:
+        """The matmul whose result a value is, reshaped, if nothing else reads it."""
+        while isinstance(value.owner, RESHAPES) and value.has_one_use():
+            value = value.owner.operands[0]
+        call = value.owner
+        if (
+            not isinstance(call, func.CallOp)
+            or call.callee.string_value() not in self.matmuls
+            or not value.has_one_use()
+        ):
+            return None
+        return call
+
+    def _follows(self, kernel: Kernel, argument: int, matmul: func.CallOp) -> bool:
+        """Whether all that a kernel does is elementwise work on the elements of an argument, each in its place."""
+        if len(kernel.nests) != 1 or kernel.grid or kernel.fills or kernel.nests[0].contraction is not None:
+            return False
+        (nest,) = kernel.nests
+        *rows, count, width = shape_of(matmul.results[0])
+        whole = tuple(range(len(nest.domain)))
+        made = {op.result: op for op in nest.ops}
+        if nest.domain != (*rows, count * width) or len({*kernel.results}) < len(kernel.results):
+            return False
+        if any(op.kind != "elementwise" or op.indirect or _needs_functions(op) for op in nest.ops):
+            return False
+        for read in (read for op in nest.ops for read in op.reads):
+            if read.index or (read.value not in made and read.value not in kernel.arguments):
+                return False
+            if read.axes != (made[read.value].axes if read.value in made else tuple(sorted({*read.axes}))):
+                return False
+            if read.value is kernel.arguments[argument] and read.axes != whole:
+                return False
+        return all(v in made and made[v].axes == whole for v in kernel.results)
+
+    def _replace(self, matmul: func.CallOp, argument: int, rest: func.CallOp, kernel: Kernel) -> None:
+        key = (matmul.callee.string_value(), kernel.name, argument)
+        if key not in self.joined:
+            self.joined[key] = self._kernel(self.matmuls[key[0]], kernel, argument)
+        made, block = self.joined[key], Block()
+        builder = Builder(block)
+        builder.location, builder.operator = fused_location([matmul, rest]), kernel.operators[0]
+        others = [v for i, v in enumerate(rest.arguments) if i != argument]
+        wanted = [shape_of(v) for v in made.body.block.args[len(matmul.arguments) :]]
+        split = [
+            builder.reshape(builder.tensor(v, shape_of(v), dtype_of(v)), s) for v, s in zip(others, wanted, strict=True)
+        ]
+        given = [*matmul.arguments, *(v.value for v in split)]
+        call = builder.add(
+            func.CallOp, given, made.function_type.outputs.data, {"callee": SymbolRefAttr(made.sym_name.data)}
+        )
+        for old, new in zip(rest.results, call.results, strict=True):
+            whole = builder.reshape(builder.tensor(new, shape_of(new), dtype_of(old)), shape_of(old))
+            value = whole.value
+            value.name_hint = old.name_hint
+            old.replace_all_uses_with(value)
+        ops = list(block.ops)
+        for op in ops:
+            op.detach()
+        Rewriter.insert_op(ops, InsertPoint.before(rest))
+        between = rest.arguments[argument]
+        Rewriter.erase_op(rest)
+        while isinstance(between.owner, RESHAPES):
+            view = between.owner
+            between = view.operands[0]
+            Rewriter.erase_op(view)
+        Rewriter.erase_op(matmul)
+
+    def _kernel(self, matmul: Kernel, rest: Kernel, argument: int) -> func.FuncOp:
+        """The kernel of a matmul and what follows it."""
+        (contraction,), (nest,) = matmul.ops, rest.nests
+        domain, rank = shape_of(contraction.result), len(nest.domain)
+        width = domain[-1]
+
+        def split(axes: Sequence[int], shape: Shape) -> Shape:
+            return (*shape[:-1], shape[-1] // width, width) if axes and axes[-1] == rank - 1 else shape
+
+        def places(axes: Sequence[int]) -> tuple[int, ...]:
+            return (*axes, rank) if axes and axes[-1] == rank - 1 else tuple(axes)
+
+        axes_of = {r.value: r.axes for op in nest.ops for r in op.reads}
+        others = [v for i, v in enumerate(rest.arguments) if i != argument]
+        kinds = [structured_type(split(axes_of.get(v, ()), shape_of(v)), dtype_of(v)) for v in others]
+        block = Block(arg_types=[*(v.type for v in matmul.arguments), *kinds])
+        builder = Builder(block)
+        values: dict[SSAValue, SSAValue] = dict(zip([*matmul.arguments, *others], block.args, strict=True))
+        total = _copy(contraction, values, block)
+        values[rest.arguments[argument]] = total
+        for op in nest.ops:
+            builder.location, dtype = op.op.location, dtype_of(op.result)
+            builder.operator = rest.operators[nest.ops.index(op)]
+            shape = split(op.axes, shape_of(op.result))
+            own = {a: i for i, a in enumerate(places(op.axes))}
+            given = tuple(tuple(own[a] for a in places(r.axes)) for r in op.reads)
+            properties: dict[str, Attribute] = {
+                "indexing_maps": maps(len(shape), (*given, tuple(range(len(shape))))),
+                "iterator_types": iterators(len(shape), ()),
+                "operandSegmentSizes": segments(len(op.reads), 1),
+            }
+            operands = [*(values[r.value] for r in op.reads), builder.empty(shape, dtype)]
+            made = builder.add(
+                linalg.GenericOp, operands, [structured_type(shape, dtype)], properties, [op.op.regions[0].clone()]
+            )
+            made.attributes["hybrid.operator"] = op.op.attributes["hybrid.operator"]
+            made.attributes["hybrid.axes"] = DenseArrayBase.from_list(i64, places(op.axes))
+            values[op.result] = made.results[0]
+        results = [values[v] for v in rest.results]
+        block.add_op(func.ReturnOp(*results))
+        kind = FunctionType.from_lists([a.type for a in block.args], [v.type for v in results])
+        name = new_name(f"{matmul.name.removesuffix('_of_panels')}_{rest.name.removeprefix('fused_')}", self.taken)
+        function = func.FuncOp(name, kind, Region(block), visibility="private")
+        function.attributes["hybrid.domains"] = ArrayAttr([integer_array(domain)])
+        note_dtypes(function, [dtype_of(v) for v in (*matmul.arguments, *others, *rest.results)])
+        function.location = fused_location([matmul.function, rest.function])
+        self.module.body.block.add_op(function)
+        return function
+
+
+def _needs_functions(op: KernelOp) -> bool:
+    """Whether elements are computed by functions of numbers, which are none of vectors."""
+    return any(type(step) in FORMULAS for step in op.steps)
+
+
+def _skips(value: SSAValue) -> bool:
+    """Whether a value is a view whose elements are not next to each other where the root's are."""
+    while isinstance(op := value.owner, VIEWS):
+        if not isinstance(op, RESHAPES) and (
+            not isinstance(op, tensor.ExtractSliceOp) or any(s != 1 for s in integers_of(op.static_strides))
+        ):
+            return True
+        value = op.operands[0]
+    return False
+
+
+def _copy(contraction: KernelOp, values: dict[SSAValue, SSAValue], block: Block) -> SSAValue:
+    """A copy of a contraction, and of its initial value."""
+
+    def copied(op: Operation) -> SSAValue:
+        for value in op.operands:
+            if value not in values:
+                assert isinstance(value.owner, Operation)
+                values[value] = copied(value.owner)
+        made = op.clone(values)
+        block.add_op(made)
+        return made.results[0]
+
+    return copied(contraction.op)
