@@ -36,6 +36,7 @@ from hybridc.transforms.kernels.split_contractions import SplitContractions
 from hybridc.transforms.memory.hoist_preparation import HoistPreparation
 from hybridc.transforms.memory.plan_memory import PlanMemory
 from hybridc.transforms.memory.verify_plan import VerifyPlan
+from hybridc.transforms.structured.fold_scales import FoldScales
 from hybridc.transforms.structured.fold_views import FoldViews
 from hybridc.transforms.structured.fuse_attention import FuseAttention
 from hybridc.transforms.structured.fuse_kernels import FuseKernels
@@ -119,7 +120,7 @@ def llvm_kernels() -> tuple[ModulePass, ...]:
 
     vectors = registers() if OPTIONS.winograd else None
     winograd = Winograd(registers=0) if vectors is None else Winograd(vectors.bytes, vectors.count)
-    kernels = fusion(_ATTENTION, winograd)
+    kernels = fusion(_ATTENTION, FoldScales(), winograd)
     contractions = (SplitContractions(), MergeContractions(), PrepackOperands(), JoinEpilogues())
     return (*structured("llvm"), WidenContractions(), *kernels, *contractions, HoistPreparation())
 
@@ -166,6 +167,7 @@ def alone() -> tuple[type[ModulePass], ...]:
         ConstantFold,
         Decompose,
         Differentiate,
+        FoldScales,
         FoldViews,
         FuseAttention,
         FuseKernels,

@@ -14,16 +14,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from xdsl.context import Context
 from xdsl.dialects import arith, func, tensor
 from xdsl.dialects.builtin import ModuleOp, UnitAttr
-from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from hybridc.ir.concatenated import part_of
-from hybridc.ir.structured import VIEWS, is_host, kernels, root
+from hybridc.ir.structured import VIEWS, indirect_operands, is_host, is_scaffold, kernels, root
 from hybridc.ir.values import functions
 
 PREPARATION = "hybrid.preparation"
@@ -48,14 +48,21 @@ def is_preparation(op: Operation) -> bool:
     return PREPARATION in op.attributes
 
 
-def is_prepared(value: SSAValue) -> bool:
-    """Whether what is made of a value, which is a parameter or a view of one, will be part of the preparation."""
-    argument = root(value)
-    function = argument.owner.parent_op() if isinstance(argument.owner, Block) else None
-    if not isinstance(function, func.FuncOp) or _changes_parameters(function):
-        return False
-    roles = dict(zip(function.body.block.args, _roles(function), strict=False))
-    return roles.get(cast(BlockArgument, argument)) == "parameter"
+def prepared_values(function: func.FuncOp) -> set[SSAValue]:
+    """The parameters, and what follows from them alone: what is made of these will be part of the preparation.
+
+    Views have the place of their roots.
+    """
+    if _changes_parameters(function):
+        return set()
+    block = function.body.block
+    known: set[SSAValue] = {a for a, role in zip(block.args, _roles(function), strict=False) if role == "parameter"}
+    for op in block.ops if known else ():
+        read = [root(v) for v in (*op.operands, *indirect_operands(op))]
+        read = [v for v in read if not (isinstance(v.owner, Operation) and is_scaffold(v.owner))]
+        if read and all(v in known for v in read):
+            known.update(op.results)
+    return known
 
 
 def calls_of(value: SSAValue) -> Iterator[Operation]:

@@ -32,11 +32,11 @@ from hybridc.ground.machine import NOMINAL
 from hybridc.ground.sizes import AffineIndex, Place
 from hybridc.ir.grid_kernel import is_worth_tiling
 from hybridc.ir.kernel import number_of
-from hybridc.ir.structured import affine_operands, dtype_of, loop_sizes, places_of, shape_of
+from hybridc.ir.structured import affine_operands, dtype_of, loop_sizes, places_of, root, shape_of
 from hybridc.ir.structured_builder import Builder, Shape, Tensor, first, structured_type
 from hybridc.ir.values import functions
 from hybridc.transforms.kernels.schedule_register_tiles import Registers, RegisterTile
-from hybridc.transforms.memory.hoist_preparation import is_prepared
+from hybridc.transforms.memory.hoist_preparation import prepared_values
 from hybridc.transforms.structured.axis_labels import AxisLabels
 from hybridc.transforms.structured.fuse_kernels import KernelOutliner
 from hybridc.transforms.structured.outlined_kernel import OutlinedKernel
@@ -99,9 +99,10 @@ class Winograd(ModulePass):
         for function in functions(op):
             if function.sym_visibility is not None or not function.body.blocks:
                 continue
+            prepared = prepared_values(function)
             for each in list(function.body.block.ops):
                 found = _convolution(each) if isinstance(each, linalg.GenericOp) else None
-                chosen = None if found is None else found.chosen(vectors, is_prepared(found.weights))
+                chosen = None if found is None else found.chosen(vectors, root(found.weights) in prepared)
                 if found is not None and chosen is not None:
                     _Rewriter(found, chosen, RegisterTile(found.dtype, vectors), outliner, function).run()
 

@@ -25,7 +25,7 @@ from hybridc.ground.sizes import Place
 from hybridc.ir.concatenated import part_of
 from hybridc.ir.costs import HIDE_PACKING
 from hybridc.ir.kernel import Kernel, analyse, number_of
-from hybridc.ir.structured import dtype_of, is_host, kernels, note_dtypes, shape_of
+from hybridc.ir.structured import dtype_of, is_host, kernels, note_dtypes, root, shape_of
 from hybridc.ir.structured_builder import (
     Builder,
     Element,
@@ -40,7 +40,7 @@ from hybridc.ir.structured_builder import (
 )
 from hybridc.ir.values import functions, new_name
 from hybridc.lower.llvm.gemm.choose_gemm import Panels, prepacked_of
-from hybridc.transforms.memory.hoist_preparation import is_prepared
+from hybridc.transforms.memory.hoist_preparation import prepared_values
 
 # The most elements of a matrix that there is memory for twice: 16 MiB in single precision.
 LARGEST = 2**22
@@ -92,6 +92,7 @@ class _Packer:
 
     def pack(self, function: func.FuncOp) -> None:
         """Prepack the operands of a function's matmuls, where that pays."""
+        prepared = prepared_values(function)
         users: dict[tuple[Any, ...], list[tuple[func.CallOp, _PrepackedMatmul]]] = {}
         for op in function.body.block.ops:
             contraction = self.contractions.get(op.callee.string_value()) if isinstance(op, func.CallOp) else None
@@ -101,7 +102,7 @@ class _Packer:
                 key = (op.arguments[panels.argument], panels.column, order, panels.shape)
                 users.setdefault(key, []).append((op, contraction))
         for (matrix, *_), calls in users.items():
-            free = is_prepared(matrix)
+            free = root(matrix) in prepared
             if not free and not self._enough(calls):  # most have too few rows: the cheap test first
                 continue
             fitting = [each for each in calls if self._fits(each[1])]

@@ -16,23 +16,19 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
-from xdsl.dialects import arith, vector
-from xdsl.dialects.builtin import AnyFloat, ModuleOp, VectorType, f32, f64, i1
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import AnyFloat, ModuleOp, f32, f64, i1
 from xdsl.ir import SSAValue
 
-from hybridc.errors import UnsupportedError
-from hybridc.ir.structured_builder import ELEMENT_TYPES, operation_class, operation_properties
+from hybridc.ir.structured_builder import ELEMENT_TYPES, operation_properties
 from hybridc.ir.tile_program import (
     Address,
     Factor,
     Statement,
-    TileConstant,
     TileContract,
     TileDim,
     TileLoad,
-    TileMap,
     TileProgram,
     TileStore,
     TileSweep,
@@ -40,7 +36,8 @@ from hybridc.ir.tile_program import (
     axes_of_values,
 )
 from hybridc.lower.llvm.gemm.gemm_region import Arguments, Index, Vectors, region
-from hybridc.lower.llvm.loops.tiles_to_loops import byte_width, constant, properties_of
+from hybridc.lower.llvm.gemm.vector_statements import VectorStatements, Where
+from hybridc.lower.llvm.loops.tiles_to_loops import byte_width
 from hybridc.transforms.kernels.schedule_register_tiles import SQUARE
 
 
@@ -61,11 +58,6 @@ def scratch_bytes(program: TileProgram, sizes: Sequence[int]) -> int:
 def _name_of(statement: Statement) -> str | None:
     """The value that a statement defines, if it does."""
     return None if isinstance(statement, TileStore | TileUpdate) else statement.name
-
-
-@functools.lru_cache(64)
-def _vector_of(kind: str, lanes: int) -> VectorType[Any]:
-    return VectorType(ELEMENT_TYPES[kind], [lanes])
 
 
 def _element(program: TileProgram) -> AnyFloat:
@@ -141,7 +133,7 @@ class _MatmulEmitter:
         self.count: dict[int, Index] = {}  # how many elements the tile has
         self.line = (given.lo, given.hi)  # the first line of the tile, and how many it has
         self.firsts: dict[tuple[object, ...], SSAValue] = {}  # the offset of a tile, by the address and its indices
-        self.loaded: dict[tuple[SSAValue, SSAValue], SSAValue] = {}  # vectors for epilogues, by array and offset
+        self.vectors = VectorStatements(given.b, self.shape.lanes)
         self.k = self.sizes[self.shape.terms]
         self.spill = self._view(0, element)
         self._cut(element)
@@ -280,7 +272,7 @@ class _MatmulEmitter:
             contract, copied = sweep.statements[number], {s.value for s in copies}
             assert isinstance(contract, TileContract)
             after = [s for s in sweep.statements[number + 1 :] if s not in copies and _name_of(s) not in copied]
-            self._contract(loads[contract.left], loads[contract.right], contract.name, after)
+            self._contract(loads[contract.left], loads[contract.right], after)
         for s in copies:
             if s.address.buffer not in self.scratch:
                 self._turn(loads[s.value], s.address)
@@ -417,7 +409,7 @@ class _MatmulEmitter:
             return rows
         return [r.least(self.count[self.shape.rows] - 1) for r in rows]
 
-    def _contract(self, left: Address, right: Address, total: str, after: Sequence[Statement]) -> None:
+    def _contract(self, left: Address, right: Address, after: Sequence[Statement]) -> None:
         """All rows of the tile: the sums, and the statements that are about them."""
         shape, last = self.shape, after[-1]
         assert isinstance(last, TileStore)
@@ -430,7 +422,7 @@ class _MatmulEmitter:
             if shape.dims[shape.columns].masked and last.address.buffer not in self.scratch:
                 self._store_columns(sums, last.address, row)
             else:
-                self._finish(sums, total, after, row, height)
+                self._finish(sums, after, row, height)
 
         self._by_tiles(rows)
 
@@ -471,49 +463,21 @@ class _MatmulEmitter:
 
         return segment(shape.segments, [v.zero] * (abreast * height))
 
-    def _finish(
-        self, sums: Sequence[SSAValue], total: str, after: Sequence[Statement], row: Index, height: int
-    ) -> None:
+    def _finish(self, sums: Sequence[SSAValue], after: Sequence[Statement], row: Index, height: int) -> None:
         """Statements about the sums, which end with stores of whole columns."""
         shape = self.shape
         abreast, rows = shape.width // shape.lanes, self._below(row, height)
         for number, value in enumerate(sums):
             down, right = divmod(number, abreast)
-            known = {total: value}
             place = {shape.rows: rows[down], shape.columns: right * shape.lanes}
-            for s in after:
-                if isinstance(s, TileStore) and s.address.buffer in self.scratch:
-                    at = row * shape.width + number * shape.lanes
-                    self.v.store(known[s.value], self.arrays[s.address.buffer], at)
-                else:
-                    self._vector(s, known, place)
 
-    def _vector(self, s: Statement, known: dict[str, SSAValue], place: Mapping[int, Index | int]) -> None:
-        """A statement of an epilogue, for the vector at a place in the tile."""
-        b, lanes = self.b, self.shape.lanes
-        match s:
-            case TileMap():
-                operands = [known[v] for v in s.operands]
-                known[s.name] = b.pure(operation_class(s.op), operands, _vector_of(s.kind, lanes), properties_of(s.op))
-            case TileConstant():
-                known[s.name] = b.pure(vector.BroadcastOp, [constant(b, s.number, s.kind)], _vector_of(s.kind, lanes))
-            case TileLoad():
-                known[s.name] = self._loaded(s, self.at(s.address, place))
-            case TileStore():
-                self.v.store(known[s.value], self.arrays[s.address.buffer], self.at(s.address, place))
-            case _:
-                raise UnsupportedError(f"tiles-to-matmul: {type(s).__name__} does not follow a contraction")
+            def where(address: Address, number: int = number, place: Mapping[int, Index | int] = place) -> Where:
+                array = self.arrays[address.buffer]
+                if address.buffer in self.scratch:
+                    return array, row * shape.width + number * shape.lanes, True
+                return array, self.at(address, place), shape.columns in address.axes
 
-    def _loaded(self, load: TileLoad, at: Index) -> SSAValue:
-        """A vector of columns, or one element in all lanes; what was loaded from a place is not loaded again."""
-        array, kind = self.arrays[load.address.buffer], _vector_of(load.kind, self.shape.lanes)
-        key = (array, at.value)
-        if key not in self.loaded:
-            if self.shape.columns in load.address.axes:
-                self.loaded[key] = self.b.add(vector.LoadOp, [*key], [kind]).results[0]
-            else:
-                self.loaded[key] = self.b.pure(vector.BroadcastOp, [self.b.load(*key)], kind)
-        return self.loaded[key]
+            self.vectors.write(after, value, where)
 
     def _store_columns(self, sums: Sequence[SSAValue], target: Address, row: Index) -> None:
         """Store a tile; one that reaches beyond the last column goes to scratch, and its first columns are copied."""

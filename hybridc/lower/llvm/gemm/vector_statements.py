@@ -1,0 +1,67 @@
+"""Write the statements of an epilogue for vectors that are in registers."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from xdsl.dialects import vector
+from xdsl.dialects.builtin import VectorType
+from xdsl.ir import SSAValue
+
+from hybridc.errors import UnsupportedError
+from hybridc.ir.structured_builder import ELEMENT_TYPES, operation_class
+from hybridc.ir.tile_program import Address, Statement, TileConstant, TileLoad, TileMap, TileStore
+from hybridc.lower.llvm.gemm.gemm_region import Index
+from hybridc.lower.llvm.loops.loop_builder import LoopBuilder
+from hybridc.lower.llvm.loops.tiles_to_loops import constant, properties_of
+from hybridc.transforms.kernels.matmul_epilogue import TOTAL
+
+# Where the elements of a vector are: the array, the first one's offset, and whether they are one after the other there.
+Where = tuple[SSAValue, Index, bool]
+
+
+class VectorStatements:
+    """Writes statements for vectors of so many lanes; what was loaded from a place is not loaded again."""
+
+    def __init__(self, b: LoopBuilder, lanes: int) -> None:
+        self.b, self.lanes = b, lanes
+        self._loaded: dict[tuple[SSAValue, SSAValue], SSAValue] = {}
+
+    def write(self, statements: Sequence[Statement], total: SSAValue, where: Callable[[Address], Where]) -> None:
+        """The statements about a vector of sums."""
+        b, known = self.b, {TOTAL: total}
+        for s in statements:
+            match s:
+                case TileMap():
+                    operands = [known[v] for v in s.operands]
+                    kind = _vector_of(s.kind, self.lanes)
+                    known[s.name] = b.pure(operation_class(s.op), operands, kind, properties_of(s.op))
+                case TileConstant():
+                    known[s.name] = self._everywhere(constant(b, s.number, s.kind), s.kind)
+                case TileLoad():
+                    known[s.name] = self._load(s.kind, *where(s.address))
+                case TileStore():
+                    array, at, _ = where(s.address)
+                    b.add(vector.StoreOp, [known[s.value], array, at.value], level=b.depth)
+                case _:
+                    raise UnsupportedError(f"an epilogue in registers: {type(s).__name__} is about no vector")
+
+    def _everywhere(self, scalar: SSAValue, kind: str) -> SSAValue:
+        return self.b.pure(vector.BroadcastOp, [scalar], _vector_of(kind, self.lanes))
+
+    def _load(self, kind: str, array: SSAValue, at: Index, follows: bool) -> SSAValue:
+        key = (array, at.value)
+        if key not in self._loaded:
+            if follows:
+                found = self.b.add(vector.LoadOp, [*key], [_vector_of(kind, self.lanes)]).results[0]
+            else:
+                found = self._everywhere(self.b.load(*key), kind)
+            self._loaded[key] = found
+        return self._loaded[key]
+
+
+@functools.lru_cache(64)
+def _vector_of(kind: str, lanes: int) -> VectorType[Any]:
+    return VectorType(ELEMENT_TYPES[kind], [lanes])
