@@ -84,7 +84,7 @@ class KernelCache(AnalysedKernels):
         mapped = linear_map_of(kernel)
         if mapped is not None:
             return ParallelRegions([linear_map_region(mapped, given)])
-        lanes = lane_regions(kernel, given) if len(kernel.ops) == 1 else None
+        lanes = lane_regions(kernel, given)
         if lanes is not None:
             return lanes
         return ParallelRegions([*regions_of_matmul(kernel, self.threads, given, printer=self._printer)])

@@ -142,12 +142,11 @@ class Panels:
         return self.apart > NEAR // dtype.itemsize
 
 
-def takes_epilogue(kernel: Kernel) -> bool:
-    """Whether a kernel is a matmul of prepacked panels, after which its sums can be worked on in registers."""
-    vectors = registers()
-    if not is_contraction(kernel) or len(kernel.ops) > 1 or vectors is None or len(kernel.arguments) != 2:
+def is_of_panels(kernel: Kernel) -> bool:
+    """Whether a contraction is a matmul of prepacked panels."""
+    vectors, (kernel_op,) = registers(), kernel.ops
+    if vectors is None:
         return False
-    (kernel_op,) = kernel.ops
     dtypes = {dtype_of(v) for v in (*kernel.arguments, kernel_op.result)}
     matrices = matrices_of(contraction_of(kernel)) if len(dtypes) == 1 and kernel.grid_size else None
     if matrices is None or dtypes.isdisjoint(native_blas.GEMM) or number_of(kernel_op.op.operands[-1]) != 0:

@@ -1,12 +1,12 @@
-"""Join matmuls of prepacked panels with the elementwise work on their results: that is done in registers.
+"""Join contractions with the elementwise work on their results, which is done in registers then.
 
-A matmul and the only kernel that reads its result become one kernel, whose columns are split by panels in all arrays,
-as the matmul's are. What follows may read more arrays (a bias, scales, a residual), and have several results.
+A matmul of prepacked panels, or a contraction group by group, and the only kernel that reads its result become one.
+Where the columns of the one are split, by panels or groups, those of the other are split, too. What follows may read
+more arrays (a bias, scales, a residual), and have several results.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -23,7 +23,8 @@ from hybridc.ir.kernel import Kernel, KernelOp, analyse
 from hybridc.ir.structured import VIEWS, Shape, dtype_of, is_host, kernels, note_dtypes, shape_of
 from hybridc.ir.structured_builder import Builder, iterators, maps, segments, structured_type
 from hybridc.ir.values import functions, new_name
-from hybridc.lower.llvm.gemm.choose_gemm import takes_epilogue
+from hybridc.lower.llvm.gemm.choose_gemm import is_contraction, is_of_panels
+from hybridc.lower.llvm.gemm.lane_regions import keeps_sums_in_registers
 from hybridc.lower.mathlib import FORMULAS
 
 
@@ -49,13 +50,13 @@ class _Joiner:
         self.module = module
         self.taken = {f.sym_name.data for f in functions(module)}
         self.kernels = {name: analyse(f) for name, f in kernels(module).items() if not is_host(f)}
-        self.matmuls = {name: kernel for name, kernel in self.kernels.items() if takes_epilogue(kernel)}
+        self.contractions = {name: kernel for name, kernel in self.kernels.items() if _takes_epilogue(kernel)}
         self.joined: dict[tuple[str, str, int], func.FuncOp] = {}
 
     def join(self, rest: func.CallOp) -> None:
         """Join a call with the last matmul that makes an argument of it for it alone."""
         kernel = self.kernels.get(rest.callee.string_value())
-        if kernel is None or kernel.name in self.matmuls:
+        if kernel is None or kernel.name in self.contractions:
             return
         found = [(call, i) for i, v in enumerate(rest.arguments) if (call := self._matmul(v)) is not None]
         found = [each for each in found if self._follows(kernel, each[1], each[0])]
@@ -78,7 +79,7 @@ class _Joiner:
         call = value.owner
         if (
             not isinstance(call, func.CallOp)
-            or call.callee.string_value() not in self.matmuls
+            or call.callee.string_value() not in self.contractions
             or not value.has_one_use()
         ):
             return None
@@ -89,10 +90,10 @@ class _Joiner:
         if len(kernel.nests) != 1 or kernel.grid or kernel.fills or kernel.nests[0].contraction is not None:
             return False
         (nest,) = kernel.nests
-        *rows, count, width = shape_of(matmul.results[0])
+        *rows, columns = _merged(shape_of(matmul.results[0]), len(nest.domain))
         whole = tuple(range(len(nest.domain)))
         made = {op.result: op for op in nest.ops}
-        if nest.domain != (*rows, count * width) or len({*kernel.results}) < len(kernel.results):
+        if nest.domain != (*rows, columns) or len({*kernel.results}) < len(kernel.results):
             return False
         if any(op.kind != "elementwise" or op.indirect or _needs_functions(op) for op in nest.ops):
             return False
@@ -108,7 +109,7 @@ class _Joiner:
     def _replace(self, matmul: func.CallOp, argument: int, rest: func.CallOp, kernel: Kernel) -> None:
         key = (matmul.callee.string_value(), kernel.name, argument)
         if key not in self.joined:
-            self.joined[key] = self._kernel(self.matmuls[key[0]], kernel, argument)
+            self.joined[key] = self._kernel(self.contractions[key[0]], kernel, argument)
         made, block = self.joined[key], Block()
         builder = Builder(block)
         builder.location, builder.operator = fused_location([matmul, rest]), kernel.operators[0]
@@ -142,13 +143,13 @@ class _Joiner:
         """The kernel of a matmul and what follows it."""
         (contraction,), (nest,) = matmul.ops, rest.nests
         domain, rank = shape_of(contraction.result), len(nest.domain)
-        width = domain[-1]
+        width, is_split = domain[-1], len(domain) > rank
 
-        def split(axes: Sequence[int], shape: Shape) -> Shape:
-            return (*shape[:-1], shape[-1] // width, width) if axes and axes[-1] == rank - 1 else shape
+        def split(axes: tuple[int, ...], shape: Shape) -> Shape:
+            return (*shape[:-1], shape[-1] // width, width) if is_split and axes[-1:] == (rank - 1,) else shape
 
-        def places(axes: Sequence[int]) -> tuple[int, ...]:
-            return (*axes, rank) if axes and axes[-1] == rank - 1 else tuple(axes)
+        def places(axes: tuple[int, ...]) -> tuple[int, ...]:
+            return (*axes, rank) if is_split and axes[-1:] == (rank - 1,) else axes
 
         axes_of = {r.value: r.axes for op in nest.ops for r in op.reads}
         others = [v for i, v in enumerate(rest.arguments) if i != argument]
@@ -186,6 +187,18 @@ class _Joiner:
         function.location = fused_location([matmul.function, rest.function])
         self.module.body.block.add_op(function)
         return function
+
+
+def _takes_epilogue(kernel: Kernel) -> bool:
+    """Whether a kernel is one contraction whose sums can be worked on in registers."""
+    if not is_contraction(kernel) or len(kernel.ops) > 1 or len(kernel.arguments) != 2:
+        return False
+    return is_of_panels(kernel) or keeps_sums_in_registers(kernel)
+
+
+def _merged(shape: Shape, rank: int) -> Shape:
+    """A contraction's shape, with its last two axes merged if it has one axis more than wanted."""
+    return (*shape[:-2], shape[-2] * shape[-1]) if len(shape) == rank + 1 else shape
 
 
 def _needs_functions(op: KernelOp) -> bool:

@@ -22,13 +22,16 @@ from xdsl.ir import SSAValue
 
 from hybridc.ground.machine import NOMINAL
 from hybridc.ground.sizes import AffineIndex, row_major
-from hybridc.ir.contraction_shape import Loop, coalesced, multiplied
+from hybridc.ir.contraction_shape import Loop, accesses_after, coalesced, multiplied
 from hybridc.ir.costs import PARTS, matmul_time, sharing
 from hybridc.ir.kernel import Axes, Kernel, KernelOp, Read, number_of
 from hybridc.ir.planned import Strides
 from hybridc.ir.structured import dtype_of, shape_of
+from hybridc.ir.structured_builder import ELEMENT_TYPES
+from hybridc.ir.tile_program import Address, TileStore
 from hybridc.lower.llvm.codegen.native_function import NativeFunction
 from hybridc.lower.llvm.gemm.gemm_region import Arguments, Index, Vectors, region, registers
+from hybridc.lower.llvm.gemm.vector_statements import VectorStatements, Where
 from hybridc.lower.llvm.loops.parallel_regions import (
     LONG,
     ParallelRegion,
@@ -37,6 +40,8 @@ from hybridc.lower.llvm.loops.parallel_regions import (
     combine_region,
     copy_region,
 )
+from hybridc.transforms.kernels.matmul_epilogue import TOTAL, Epilogue, epilogue_of
+from hybridc.transforms.kernels.schedule_kernels import kind_of
 
 _ELEMENTS: Mapping[Any, AnyFloat] = {np.dtype(np.float32): f32, np.dtype(np.float64): f64}
 # Multiply-adds of straight-line code; the longest loop that is unrolled as a whole; how many iterations of another one.
@@ -68,7 +73,8 @@ class Lanes(NamedTuple):
 
     Where the latter alone fills vectors, it is the only one, as a ``group``.
 
-    ``operands`` says how their lanes lie, ``along`` are the strides along each axis of the operands and of the result.
+    ``operands`` says how their lanes lie, ``along`` are the strides along each axis of the operands, of the result, and
+    of the other arrays of an epilogue.
     ``copies`` says for each array how it is copied, so that these are its strides; None if it is used as it is.
     """
 
@@ -76,7 +82,7 @@ class Lanes(NamedTuple):
     inner: int | None
     width: int
     operands: tuple[Lane | None, Lane | None]
-    along: tuple[Along, Along, Along]
+    along: tuple[Along, ...]
     copies: tuple[CopiedArray | None, CopiedArray | None, CopiedArray | None]
 
     @property
@@ -116,6 +122,8 @@ class LaneCode:
     ``around`` says for each loop around the result how many iterations of it are unrolled. The last of ``terms``
     unrolls the innermost of the ``loops`` over terms, if ``some`` is more than 1. ``strides`` counts those of unrolled
     loops in each array. A vector holds so many ``groups``, and ``step`` are those of all vectors that are unrolled.
+    ``kinds`` are the element types of the arrays, and ``follows`` says which of the result and what else an epilogue
+    accesses have elements for each lane.
     """
 
     dtype: str
@@ -128,14 +136,19 @@ class LaneCode:
     around: tuple[int, ...]
     loops: int
     some: int
-    strides: tuple[int, int, int]
+    strides: tuple[int, ...]
+    kinds: tuple[str, ...]
+    follows: tuple[bool, ...]
+    epilogue: Epilogue | None
 
     @property
     def numbers(self) -> int:
         """The number of scalar arguments."""
-        return _FIXED + sum(self.strides) + 4 * (len(self.around) + self.loops)
+        return _FIXED + sum(self.strides) + (1 + len(self.kinds)) * (len(self.around) + self.loops)
 
 
+# What follows sums that are results.
+_STORE = (TileStore(TOTAL, Address("e0", ())),)
 # Scalar arguments before the strides of unrolled loops and the loops: groups, iterations of terms and those of a piece,
 # and the elements of the result from one piece to the next.
 _FIXED = 4
@@ -146,23 +159,36 @@ def lane_regions(kernel: Kernel, strides: Sequence[Strides]) -> ParallelRegions 
 
     ``strides``, in elements, are those of the kernel's arguments and results.
     """
-    (kernel_op,) = kernel.ops
+    kernel_op = kernel.nests[0].contraction
+    assert kernel_op is not None, "a kernel of a contraction"
     vectors, dtype = registers(), dtype_of(kernel_op.result)
     if vectors is None or dtype not in _ELEMENTS or multiplied(kernel_op) != (dtype, dtype):
         return None
     values = [*kernel.arguments, *kernel.results]
-    used = [*(r.value for r in kernel_op.reads), kernel_op.result]
+    used = [*kernel_op.reads, *accesses_after(kernel)]
     if (
         number_of(kernel_op.op.operands[-1]) != 0
         or not all(kernel_op.extents.values())
-        or len({*used} & {*values}) < len(used)
+        or len({r.value for r in used[:3]} & {*values}) < 3
     ):
         return None
-    places = [values.index(v) for v in used]
-    lanes = _lanes_of(kernel_op, [strides[i] for i in places], vectors.lanes(dtype))
+    places = [values.index(r.value) for r in used]
+    lanes = _lanes_of(kernel_op, [strides[i] for i in places[:3]], vectors.lanes(dtype))
     if lanes is None:
         return None
-    return _Writer(kernel_op, lanes, vectors.lanes(dtype), vectors.count).regions(places, len(values))
+    more = [read.along(strides[i]) for read, i in zip(used[3:], places[3:], strict=True)]
+    lanes = lanes._replace(along=(*lanes.along, *more))
+    kinds = tuple([kind_of(r.value) for r in used])
+    writer = _Writer(kernel_op, lanes, vectors.lanes(dtype), vectors.count, kinds, epilogue_of(kernel))
+    return writer.regions(places, len(values))
+
+
+def keeps_sums_in_registers(kernel: Kernel) -> bool:
+    """Whether what is computed of a kernel's sums can be computed group by group, in registers."""
+    (kernel_op,) = kernel.ops
+    values = [*kernel.arguments, *kernel.results]
+    made = lane_regions(kernel, [row_major(shape_of(v)) for v in values])
+    return made is not None and values.index(kernel_op.result) in made.regions[-1].buffers and not made.locals
 
 
 # --- lanes ------------------------------------------------------------------------------------------------------------
@@ -277,8 +303,17 @@ def _alone(index: AffineIndex) -> int | None:
 class _Writer:
     """Makes the regions of a contraction with some lanes."""
 
-    def __init__(self, kernel_op: KernelOp, lanes: Lanes, width: int, registers: int) -> None:
+    def __init__(
+        self,
+        kernel_op: KernelOp,
+        lanes: Lanes,
+        width: int,
+        registers: int,
+        kinds: tuple[str, ...],
+        epilogue: Epilogue | None,
+    ) -> None:
         self.kernel_op, self.lanes, self.width = kernel_op, lanes, width
+        self.kinds, self.epilogue = kinds, epilogue
         self.sizes = kernel_op.extents
         self.dtype = dtype_of(kernel_op.result)
         room = registers - _OPERANDS
@@ -289,9 +324,8 @@ class _Writer:
         self.some = _SOME if self.loops and self._straight() * _SOME <= _STRAIGHT else 1
         self.pieces, self.piece = self._pieces()
 
-    def _steps(self, axis: int) -> tuple[int, int, int]:
-        a, b, c = [along.get(axis, 0) for along in self.lanes.along]
-        return a, b, c
+    def _steps(self, axis: int) -> Strides:
+        return tuple([along.get(axis, 0) for along in self.lanes.along])
 
     def _must(self) -> set[int]:
         """The axes that choose a lane: they are unrolled as a whole."""
@@ -335,10 +369,10 @@ class _Writer:
             for step, other in zip(self._steps(axis)[:2], self._moves(tiled)[:2], strict=True)
         )
 
-    def _moves(self, axis: int) -> tuple[int, int, int]:
+    def _moves(self, axis: int) -> Strides:
         """The steps of an unrolled loop: along the lanes those of vectors."""
-        a, b, c = self._steps(axis)
-        return (a * self.width, b * self.width, c * self.width) if axis == self.lanes.group else (a, b, c)
+        steps = self._steps(axis)
+        return tuple([step * self.width for step in steps]) if axis == self.lanes.group else steps
 
     def _straight(self) -> int:
         return math.prod(self.tile.values()) * math.prod(self.sizes[a] for a in self.unrolled)
@@ -348,7 +382,7 @@ class _Writer:
         rows = math.prod(self.sizes[a] for a in self.loops[:-1])
         terms = rows * math.prod(self.sizes[a] for a in self.loops[-1:])
         outputs = math.prod(self.sizes[a] for a in self.kernel_op.axes)
-        if terms < LONG or outputs > terms * PARTS:
+        if terms < LONG or outputs > terms * PARTS or self.epilogue is not None:
             return 1, rows
         read = self.dtype.itemsize * max(math.prod(shape_of(r.value)) for r in self.kernel_op.reads)
         wanted = max(PARTS, terms // LONG, min(_MOST_PIECES, read // (NOMINAL.second // 4)))
@@ -380,14 +414,14 @@ class _Writer:
         return made
 
     def _main(self, buffers: tuple[int, ...]) -> ParallelRegion:
-        strides = [_Strides() for _ in range(3)]
+        strides = [_Strides() for _ in self.kinds]
         order = [*self.tile, *self.unrolled, *(self.loops[-1:] if self.some > 1 else [])]
         for i, known in enumerate(strides):
             lane = self.lanes.operands[i] if i < 2 else None
             known.find([abs(self._moves(a)[i]) for a in order if lane is None or a != lane.axis])
 
         def unrolled(axis: int, count: int) -> Unrolled:
-            lanes = (*self.lanes.operands, None)
+            lanes = (*self.lanes.operands, *[None] * (len(self.kinds) - 2))
             own = [
                 None if lane is not None and lane.axis == axis else known.of(step)
                 for lane, known, step in zip(lanes, strides, self._moves(axis), strict=True)
@@ -404,7 +438,9 @@ class _Writer:
             self.dtype.name, self.width, groups, groups * self.beside, self.lanes.operands,
             tuple(unrolled(a, n) for a, n in self.tile.items() if n > 1), tuple(terms),
             tuple(self.tile.get(a, 1) for a in around), len(self.loops), self.some,
-            (len(strides[0].bases), len(strides[1].bases), len(strides[2].bases)),
+            tuple(len(known.bases) for known in strides), self.kinds,
+            tuple(self.lanes.group in along and along[self.lanes.group] > 0 for along in self.lanes.along[2:]),
+            self.epilogue,
         )  # fmt: skip
         rows = math.prod(self.sizes[a] for a in self.loops[:-1])
         outputs = math.prod(shape_of(self.kernel_op.result))
@@ -453,7 +489,7 @@ def _module(code: LaneCode) -> ModuleOp:
     def write(given: Arguments) -> None:
         _Code(given, code, element).write()
 
-    return region([element] * 3, code.numbers, write)
+    return region([ELEMENT_TYPES[kind] for kind in code.kinds], code.numbers, write)
 
 
 class _Loop(NamedTuple):
@@ -467,10 +503,12 @@ class _Code:
     def __init__(self, given: Arguments, code: LaneCode, element: AnyFloat) -> None:
         self.given, self.code, self.v = given, code, Vectors(given.b, element, code.lanes)
         self.element = element
+        self.vectors = VectorStatements(given.b, code.lanes)
         numbers = iter(given.numbers)
         self.groups, self.rows, self.piece, self.apart = [next(numbers) for _ in range(_FIXED)]
         self.bases = [[next(numbers) for _ in range(n)] for n in code.strides]
-        loops = [_Loop(next(numbers), [next(numbers) for _ in range(3)]) for _ in range(len(code.around) + code.loops)]
+        arrays = range(len(code.kinds))
+        loops = [_Loop(next(numbers), [next(numbers) for _ in arrays]) for _ in range(len(code.around) + code.loops)]
         self.around, self.loops = loops[: len(code.around)], loops[len(code.around) :]
         self.points = list(np.ndindex(*(u.count for u in code.results)))
 
@@ -478,7 +516,7 @@ class _Code:
         given, code = self.given, self.code
 
         def iteration(point: Index, _: Sequence[SSAValue]) -> None:
-            at = [given.lo.of(0)] * 3
+            at = [given.lo.of(0)] * len(code.kinds)
             for loop, count in zip(reversed(self.around), reversed(code.around), strict=True):
                 tiles = loop.size.ceildiv(count) if count > 1 else loop.size
                 index = point % tiles
@@ -493,7 +531,8 @@ class _Code:
                 start = group.least(self.groups - code.step)
                 wide = start * (code.lanes // code.groups)
                 own = [wide if lane is None else start * lane.size for lane in code.operands]
-                self.results([x + y for x, y in zip(at, [*own, wide], strict=True)], first, last)
+                own += [wide if follows else start.of(0) for follows in code.follows]
+                self.results([x + y for x, y in zip(at, own, strict=True)], first, last)
 
             given.loop(0, self.groups, lanes, step=code.step)
 
@@ -516,7 +555,14 @@ class _Code:
         else:
             values = self.along(at, values)
         for point, value in zip(self.points, values, strict=True):
-            self.v.store(value, self.given.arrays[2], self._moved(at[2], 2, self._offset(2, point, ())))
+
+            def where(address: Address, point: tuple[int, ...] = point) -> Where:
+                array = 2 + int(address.buffer[1:])
+                place = self._moved(at[array], array, self._offset(array, point, ()))
+                return self.given.arrays[array], place, self.code.follows[array - 2]
+
+            after = _STORE if self.code.epilogue is None else self.code.epilogue.statements
+            self.vectors.write(after, value, where)
 
     def along(self, at: Sequence[Index], values: Sequence[SSAValue]) -> Sequence[SSAValue]:
         """Add the terms along the innermost loop."""
