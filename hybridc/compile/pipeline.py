@@ -82,12 +82,12 @@ def structured(target: str = "") -> tuple[ModulePass, ...]:
 LOOPS: tuple[ModulePass, ...] = (FoldViews(), CommonSubexpressionElimination(), DeadCodeElimination())
 
 
-def fusion(attention: FuseAttention, *rewrites: ModulePass) -> tuple[ModulePass, ...]:
+def fusion(attention: FuseAttention, *rewrites: ModulePass, prepares: bool = False) -> tuple[ModulePass, ...]:
     """Fusion: from linalg on tensors to kernels, the same for every target but for what a backward is given.
 
-    A target's ``rewrites`` of operations come first.
+    A target's ``rewrites`` of operations come first. It may keep what it ``prepares``.
     """
-    return (*LOOPS, *rewrites, attention, FuseKernels())
+    return (*LOOPS, *rewrites, attention, FuseKernels(prepares))
 
 
 # A processor holds rows of any length in its caches. It reads weights that were saved faster than it computes them
@@ -120,7 +120,7 @@ def llvm_kernels() -> tuple[ModulePass, ...]:
 
     vectors = registers() if OPTIONS.winograd else None
     winograd = Winograd(registers=0) if vectors is None else Winograd(vectors.bytes, vectors.count)
-    kernels = fusion(_ATTENTION, FoldScales(), winograd)
+    kernels = fusion(_ATTENTION, FoldScales(), winograd, prepares=True)
     contractions = (SplitContractions(), MergeContractions(), PrepackOperands(), JoinEpilogues())
     return (*structured("llvm"), WidenContractions(), *kernels, *contractions, HoistPreparation())
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -59,14 +59,17 @@ from hybridc.ir.structured import (
 from hybridc.ir.structured_builder import Builder, Element, ScalarBuilder, Tensor, first
 from hybridc.ir.values import functions, new_name, volume
 from hybridc.trace.trace_to_graph import identifier
+from hybridc.transforms.memory.hoist_preparation import prepared_values
 from hybridc.transforms.structured.loop_groups import LoopGroup, Partition, loops_of
 
 
 @dataclass(frozen=True)
 class FuseKernels(ModulePass):
-    """See the module's docstring."""
+    """See the module's docstring; a target that ``prepares`` what follows from parameters does not compute it again."""
 
     name = "fuse-kernels"
+
+    prepares: bool = False
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         outliner = KernelOutliner(op)
@@ -75,7 +78,7 @@ class FuseKernels(ModulePass):
             _own_results(function)
             own_parts(function)
             partition = Partition(function)
-            _compute_again(partition)
+            _compute_again(partition, prepared_values(function) if self.prepares else ())
             outliner.outline(function, partition)
 
 
@@ -172,13 +175,18 @@ def _number(constant: SSAValue, b: ScalarBuilder, x: Element) -> Element:
 # --- rematerialising small results ------------------------------------------------------------------------
 
 
-def _compute_again(partition: Partition) -> None:
-    """Rematerialise small results in the groups that read them; remove those without uses left."""
+def _compute_again(partition: Partition, prepared: Collection[SSAValue]) -> None:
+    """Rematerialise small results in the groups that read them; remove those without uses left.
+
+    Those that are ``prepared`` stay what they are for groups that are not.
+    """
     for group in reversed(partition.ordered()):
         if group.domain is None or group.contraction is not None:
             continue
+        in_preparation = any(op.results[0] in prepared for op in group.ops)
         for value in list(group.read):
-            _copy_into(partition, group, value)
+            if in_preparation or value not in prepared:
+                _copy_into(partition, group, value)
     for op in sorted(partition.group, key=partition.order.__getitem__, reverse=True):  # the copies, too
         if partition.group[op].domain is not None and not op.results[0].uses:
             partition.remove(op)

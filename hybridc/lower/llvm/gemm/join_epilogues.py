@@ -1,25 +1,27 @@
-"""Join contractions with the elementwise work on their results, which is done in registers then.
+"""Join contractions with the elementwise work on their results, which is done where these are made.
 
-A matmul of prepacked panels, or a contraction group by group, and the only kernel that reads its result become one.
-Where the columns of the one are split, by panels or groups, those of the other are split, too. What follows may read
-more arrays (a bias, scales, a residual), and have several results.
+A contraction and the only kernel that reads its result become one: of a matmul of prepacked panels and of a contraction
+group by group the sums are in registers still, of a kernel over a grid the results of a tile are in a cache. Where axes
+of the one are split, by panels, groups or tiles, those of the other are split, too. What follows may read more arrays
+(a bias, scales, a residual), and have several results.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects import func, linalg, tensor
-from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, FunctionType, ModuleOp, SymbolRefAttr, i64
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.dialects.builtin import DenseArrayBase, FunctionType, ModuleOp, SymbolRefAttr, i64
+from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from hybridc.dialects.mlir.hybrid import fused_location
-from hybridc.dialects.mlir.integer_array import integer_array, integers_of
+from hybridc.dialects.mlir.integer_array import integers_of
 from hybridc.ir.concatenated import RESHAPES
-from hybridc.ir.kernel import Kernel, KernelOp, analyse
+from hybridc.ir.kernel import Axes, Kernel, KernelOp, analyse
 from hybridc.ir.structured import VIEWS, Shape, dtype_of, is_host, kernels, note_dtypes, shape_of
 from hybridc.ir.structured_builder import Builder, iterators, maps, segments, structured_type
 from hybridc.ir.values import functions, new_name
@@ -85,24 +87,23 @@ class _Joiner:
             return None
         return call
 
-    def _follows(self, kernel: Kernel, argument: int, matmul: func.CallOp) -> bool:
+    def _follows(self, kernel: Kernel, argument: int, call: func.CallOp) -> bool:
         """Whether all that a kernel does is elementwise work on the elements of an argument, each in its place."""
         if len(kernel.nests) != 1 or kernel.grid or kernel.fills or kernel.nests[0].contraction is not None:
             return False
         (nest,) = kernel.nests
-        *rows, columns = _merged(shape_of(matmul.results[0]), len(nest.domain))
         whole = tuple(range(len(nest.domain)))
         made = {op.result: op for op in nest.ops}
-        if nest.domain != (*rows, columns) or len({*kernel.results}) < len(kernel.results):
+        if _parts(nest.domain, shape_of(call.results[0])) is None or len({*kernel.results}) < len(kernel.results):
             return False
-        if any(op.kind != "elementwise" or op.indirect or _needs_functions(op) for op in nest.ops):
+        in_registers = not self.contractions[call.callee.string_value()].grid
+        if any(op.kind != "elementwise" or op.indirect or (in_registers and _needs_functions(op)) for op in nest.ops):
             return False
+        axes = {kernel.arguments[argument]: whole, **{v: op.axes for v, op in made.items()}}
         for read in (read for op in nest.ops for read in op.reads):
             if read.index or (read.value not in made and read.value not in kernel.arguments):
                 return False
-            if read.axes != (made[read.value].axes if read.value in made else tuple(sorted({*read.axes}))):
-                return False
-            if read.value is kernel.arguments[argument] and read.axes != whole:
+            if read.axes != axes.setdefault(read.value, tuple(sorted({*read.axes}))):
                 return False
         return all(v in made and made[v].axes == whole for v in kernel.results)
 
@@ -139,32 +140,32 @@ class _Joiner:
             Rewriter.erase_op(view)
         Rewriter.erase_op(matmul)
 
-    def _kernel(self, matmul: Kernel, rest: Kernel, argument: int) -> func.FuncOp:
-        """The kernel of a matmul and what follows it."""
-        (contraction,), (nest,) = matmul.ops, rest.nests
-        domain, rank = shape_of(contraction.result), len(nest.domain)
-        width, is_split = domain[-1], len(domain) > rank
+    def _kernel(self, first: Kernel, rest: Kernel, argument: int) -> func.FuncOp:
+        """The kernel of a contraction and what follows it, whose axes are split as the contraction's are."""
+        (nest,), contraction = rest.nests, first.ops[-1]
+        parts = _parts(nest.domain, shape_of(contraction.result))
+        assert parts is not None, "what follows is about other elements"
+        sizes = shape_of(contraction.result)
 
-        def split(axes: tuple[int, ...], shape: Shape) -> Shape:
-            return (*shape[:-1], shape[-1] // width, width) if is_split and axes[-1:] == (rank - 1,) else shape
-
-        def places(axes: tuple[int, ...]) -> tuple[int, ...]:
-            return (*axes, rank) if is_split and axes[-1:] == (rank - 1,) else axes
+        def split(axes: Axes) -> Axes:
+            return tuple([dim for a in axes for dim in parts[a]])
 
         axes_of = {r.value: r.axes for op in nest.ops for r in op.reads}
         others = [v for i, v in enumerate(rest.arguments) if i != argument]
-        kinds = [structured_type(split(axes_of.get(v, ()), shape_of(v)), dtype_of(v)) for v in others]
-        block = Block(arg_types=[*(v.type for v in matmul.arguments), *kinds])
+        kinds = [structured_type(tuple([sizes[d] for d in split(axes_of.get(v, ()))]), dtype_of(v)) for v in others]
+        block = Block(arg_types=[*(v.type for v in first.arguments), *kinds])
         builder = Builder(block)
-        values: dict[SSAValue, SSAValue] = dict(zip([*matmul.arguments, *others], block.args, strict=True))
-        total = _copy(contraction, values, block)
-        values[rest.arguments[argument]] = total
+        values: dict[SSAValue, SSAValue] = dict(zip([*first.arguments, *others], block.args, strict=True))
+        for op in first.function.body.block.ops:
+            if not isinstance(op, func.ReturnOp):
+                block.add_op(op.clone(values))
+        values[rest.arguments[argument]] = values[contraction.result]
         for op in nest.ops:
             builder.location, dtype = op.op.location, dtype_of(op.result)
             builder.operator = rest.operators[nest.ops.index(op)]
-            shape = split(op.axes, shape_of(op.result))
-            own = {a: i for i, a in enumerate(places(op.axes))}
-            given = tuple(tuple(own[a] for a in places(r.axes)) for r in op.reads)
+            dims = split(op.axes)
+            shape = tuple([sizes[d] for d in dims])
+            given = tuple(tuple(dims.index(d) for d in split(r.axes)) for r in op.reads)
             properties: dict[str, Attribute] = {
                 "indexing_maps": maps(len(shape), (*given, tuple(range(len(shape))))),
                 "iterator_types": iterators(len(shape), ()),
@@ -175,30 +176,46 @@ class _Joiner:
                 linalg.GenericOp, operands, [structured_type(shape, dtype)], properties, [op.op.regions[0].clone()]
             )
             made.attributes["hybrid.operator"] = op.op.attributes["hybrid.operator"]
-            made.attributes["hybrid.axes"] = DenseArrayBase.from_list(i64, places(op.axes))
+            made.attributes["hybrid.axes"] = DenseArrayBase.from_list(i64, [contraction.axes[d] for d in dims])
+            if "hybrid.loop_nest" in contraction.op.attributes:
+                made.attributes["hybrid.loop_nest"] = contraction.op.attributes["hybrid.loop_nest"]
             values[op.result] = made.results[0]
         results = [values[v] for v in rest.results]
         block.add_op(func.ReturnOp(*results))
         kind = FunctionType.from_lists([a.type for a in block.args], [v.type for v in results])
-        name = new_name(f"{matmul.name.removesuffix('_of_panels')}_{rest.name.removeprefix('fused_')}", self.taken)
+        name = new_name(f"{first.name.removesuffix('_of_panels')}_{rest.name.removeprefix('fused_')}", self.taken)
         function = func.FuncOp(name, kind, Region(block), visibility="private")
-        function.attributes["hybrid.domains"] = ArrayAttr([integer_array(domain)])
-        note_dtypes(function, [dtype_of(v) for v in (*matmul.arguments, *others, *rest.results)])
-        function.location = fused_location([matmul.function, rest.function])
+        function.attributes |= {n: a for n, a in first.function.attributes.items() if n.startswith("hybrid.")}
+        function.attributes.pop("hybrid.dtypes", None)
+        note_dtypes(function, [dtype_of(v) for v in (*first.arguments, *others, *rest.results)])
+        function.location = fused_location([first.function, rest.function])
         self.module.body.block.add_op(function)
         return function
 
 
 def _takes_epilogue(kernel: Kernel) -> bool:
-    """Whether a kernel is one contraction whose sums can be worked on in registers."""
+    """Whether what follows a kernel can be done where its result is made: in registers, or tile by tile of a grid."""
+    if kernel.grid:
+        last, attention = kernel.nests[-1], "hybrid.attention" in kernel.function.attributes
+        return not attention and last.contraction is not None and kernel.results == [last.ops[-1].result]
     if not is_contraction(kernel) or len(kernel.ops) > 1 or len(kernel.arguments) != 2:
         return False
     return is_of_panels(kernel) or keeps_sums_in_registers(kernel)
 
 
-def _merged(shape: Shape, rank: int) -> Shape:
-    """A contraction's shape, with its last two axes merged if it has one axis more than wanted."""
-    return (*shape[:-2], shape[-2] * shape[-1]) if len(shape) == rank + 1 else shape
+def _parts(domain: Shape, shape: Shape) -> list[tuple[int, ...]] | None:
+    """For each axis of a domain the dimensions of a shape that it is split into; None if it is not."""
+    found: list[tuple[int, ...]] = []
+    first = 0
+    for size in domain:
+        last = first + 1
+        while last < len(shape) and math.prod(shape[first:last]) != size:
+            last += 1
+        if math.prod(shape[first:last]) != size:
+            return None
+        found.append(tuple(range(first, last)))
+        first = last
+    return found if first == len(shape) else None
 
 
 def _needs_functions(op: KernelOp) -> bool:
@@ -215,18 +232,3 @@ def _skips(value: SSAValue) -> bool:
             return True
         value = op.operands[0]
     return False
-
-
-def _copy(contraction: KernelOp, values: dict[SSAValue, SSAValue], block: Block) -> SSAValue:
-    """A copy of a contraction, and of its initial value."""
-
-    def copied(op: Operation) -> SSAValue:
-        for value in op.operands:
-            if value not in values:
-                assert isinstance(value.owner, Operation)
-                values[value] = copied(value.owner)
-        made = op.clone(values)
-        block.add_op(made)
-        return made.results[0]
-
-    return copied(contraction.op)
