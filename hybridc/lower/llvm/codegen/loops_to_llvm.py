@@ -21,6 +21,7 @@ from xdsl.dialects.builtin import (
     ArrayAttr,
     BFloat16Type,
     DenseArrayBase,
+    DenseIntOrFPElementsAttr,
     DictionaryAttr,
     FloatAttr,
     IndexType,
@@ -438,27 +439,48 @@ def _to_integer(b: Rebuild, op: arith.FPToSIOp | arith.FPToUIOp) -> None:
     where the float is a constant. For u64 the conversion is signed, with 2**63 subtracted from larger floats.
     """
     source, kind = b.values[op.input], op.result.type
-    unsigned = isinstance(op, arith.FPToUIOp)
-    if source.type == f16:  # whose range fits
-        source = b.value(llvm.FPExtOp, (source,), f32)
-    wide = i32 if kind.width.data + unsigned <= 32 else i64
-    least = -(2 ** (wide.width.data - 1))
-    limit = b.value(llvm.ConstantOp, (), source.type, {"value": FloatAttr(-float(least), cast(Any, source.type))})
-    if not (unsigned and kind == i64):
+    unsigned, width = isinstance(op, arith.FPToUIOp), _element_of(kind).width.data
+    if _element_of(source.type) == f16:  # whose range fits
+        source = b.value(llvm.FPExtOp, (source,), _like(source.type, f32))
+    bits = 32 if width + unsigned <= 32 else 64
+    wide, least = _like(source.type, i32 if bits == 32 else i64), -(2 ** (bits - 1))
+    limit = _number(b, -float(least), source.type)
+    if not (unsigned and width == 64):
         chosen = _cut(b, source, limit, wide, least)
         b.values[op.result] = chosen if wide == kind else b.value(llvm.TruncOp, (chosen,), kind)
         return
     far = _compare(b, "oge", source, limit)
     moved = b.value(llvm.FSubOp, (source, limit), source.type)
     chosen = _cut(b, b.value(llvm.SelectOp, (far, moved, source), source.type), limit, wide, least)
-    upper = b.value(llvm.SelectOp, (far, b.integer(least, i64), b.integer(0, i64)), i64)
-    b.values[op.result] = b.value(llvm.XOrOp, (chosen, upper), i64)
+    upper = b.value(llvm.SelectOp, (far, _number(b, least, wide), _number(b, 0, wide)), wide)
+    b.values[op.result] = b.value(llvm.XOrOp, (chosen, upper), wide)
 
 
-def _cut(b: Rebuild, source: SSAValue, limit: SSAValue, wide: IntegerType, least: int) -> SSAValue:
+def _cut(b: Rebuild, source: SSAValue, limit: SSAValue, wide: Attribute, least: int) -> SSAValue:
     """Float to signed integer, INT_MIN where its magnitude reaches the limit."""
     within = _compare(b, "olt", b.intrinsic("llvm.fabs", (source,), source.type), limit)
-    return b.value(llvm.SelectOp, (within, b.value(FPToSIOp, (source,), wide), b.integer(least, wide)), wide)
+    return b.value(llvm.SelectOp, (within, b.value(FPToSIOp, (source,), wide), _number(b, least, wide)), wide)
+
+
+def _element_of(kind: Attribute) -> Any:
+    """The type of a vector's elements, or of a scalar."""
+    return cast("VectorType[Any]", kind).element_type if isinstance(kind, VectorType) else kind
+
+
+def _like(kind: Attribute, element: Attribute) -> Attribute:
+    """A type of other elements: of a vector as long as one, or of a scalar."""
+    return VectorType(element, cast("VectorType[Any]", kind).shape) if isinstance(kind, VectorType) else element
+
+
+def _number(b: Rebuild, value: float, kind: Any) -> SSAValue:
+    """A constant of a type; in all lanes of a vector."""
+    attribute: Attribute
+    if isinstance(kind, VectorType):
+        of_lanes: Any = cast("VectorType[Any]", kind)
+        attribute = DenseIntOrFPElementsAttr.from_list(of_lanes, [value] * of_lanes.element_count())
+    else:
+        attribute = FloatAttr(value, kind) if isinstance(value, float) else IntegerAttr(value, kind)
+    return b.value(llvm.ConstantOp, (), cast(Attribute, kind), {"value": attribute})
 
 
 def _brain(b: Rebuild, single: SSAValue) -> SSAValue:
@@ -493,7 +515,8 @@ def _round_to_odd(b: Rebuild, wide: SSAValue) -> SSAValue:
 
 def _compare(b: Rebuild, predicate: str, left: SSAValue, right: SSAValue) -> SSAValue:
     number = integer_attribute(llvm.FCmpPredicateFlag(predicate).to_int(), i64)
-    return b.value(llvm.FCmpOp, (left, right), i1, {"predicate": number, "fastmathFlags": NO_FLAGS})
+    flags: dict[str, Attribute] = {"predicate": number, "fastmathFlags": NO_FLAGS}
+    return b.value(llvm.FCmpOp, (left, right), _like(left.type, i1), flags)
 
 
 def _index_cast(b: Rebuild, op: arith.IndexCastOp) -> None:

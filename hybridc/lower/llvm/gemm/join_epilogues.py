@@ -11,15 +11,18 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
 from xdsl.context import Context
-from xdsl.dialects import func, linalg, tensor
-from xdsl.dialects.builtin import DenseArrayBase, FunctionType, ModuleOp, SymbolRefAttr, i64
+from xdsl.dialects import arith, func, tensor
+from xdsl.dialects.builtin import DenseArrayBase, FunctionType, ModuleOp, SymbolRefAttr, f16, f64, i64
+from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from hybridc.dialects.mlir.hybrid import fused_location
 from hybridc.dialects.mlir.integer_array import integers_of
+from hybridc.dtypes import BFLOAT16
 from hybridc.ir.concatenated import RESHAPES
 from hybridc.ir.kernel import Axes, Kernel, KernelOp, analyse
 from hybridc.ir.structured import VIEWS, Shape, dtype_of, is_host, kernels, note_dtypes, shape_of
@@ -97,7 +100,7 @@ class _Joiner:
         if _parts(nest.domain, shape_of(call.results[0])) is None or len({*kernel.results}) < len(kernel.results):
             return False
         in_registers = not self.contractions[call.callee.string_value()].grid
-        if any(op.kind != "elementwise" or op.indirect or (in_registers and _needs_functions(op)) for op in nest.ops):
+        if any(op.kind != "elementwise" or op.indirect or (in_registers and _is_of_scalars(op)) for op in nest.ops):
             return False
         axes = {kernel.arguments[argument]: whole, **{v: op.axes for v, op in made.items()}}
         for read in (read for op in nest.ops for read in op.reads):
@@ -218,9 +221,11 @@ def _parts(domain: Shape, shape: Shape) -> list[tuple[int, ...]] | None:
     return found if first == len(shape) else None
 
 
-def _needs_functions(op: KernelOp) -> bool:
-    """Whether elements are computed by functions of numbers, which are none of vectors."""
-    return any(type(step) in FORMULAS for step in op.steps)
+def _is_of_scalars(op: KernelOp) -> bool:
+    """Whether elements are computed by what there is for scalars alone: functions, and formats without instructions."""
+    kinds = {dtype_of(v) for v in (*(r.value for r in op.reads), op.result)}
+    halves = any(isinstance(s, arith.TruncFOp) and s.input.type == f64 and s.result.type == f16 for s in op.steps)
+    return bool(kinds & {BFLOAT16, np.dtype(bool)}) or halves or any(type(step) in FORMULAS for step in op.steps)
 
 
 def _skips(value: SSAValue) -> bool:
