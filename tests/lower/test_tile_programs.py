@@ -181,8 +181,8 @@ tile_program {
     sweep {
       %1 = load b0[i0*s4 + i1*s5 + i2*s6 + i4*s7] : f32
       %2 = load t0[i4 + i3] : f32
-      %3 = contract %1, %2 over i4 : f32
-      store %3, b2[i0*s8 + i1*s9 + i2*s10 + i3]
+      %total = contract %1, %2 over i4 : f32
+      store %total, b2[i0*s8 + i1*s9 + i2*s10 + i3]
     }
   }
 }

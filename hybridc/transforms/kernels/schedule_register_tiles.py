@@ -39,8 +39,7 @@ from hybridc.ir.tile_program import (
     verify,
 )
 from hybridc.options import OPTIONS
-from hybridc.transforms.kernels.matmul_epilogue import TOTAL, Epilogue
-from hybridc.transforms.kernels.schedule_contractions import StrideArguments
+from hybridc.transforms.kernels.schedule_contractions import TOTAL, Epilogue, StrideArguments
 
 # Vectors side by side in a tile.
 ABREAST = 2

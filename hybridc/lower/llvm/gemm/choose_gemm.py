@@ -31,8 +31,7 @@ from hybridc.lower.llvm.gemm.gemm_blas import blas_region
 from hybridc.lower.llvm.gemm.gemm_region import registers
 from hybridc.lower.llvm.gemm.tiles_to_matmul import matmul_module, scratch_bytes
 from hybridc.lower.llvm.loops.parallel_regions import ParallelRegion, Printer, print_loops, program_key
-from hybridc.transforms.kernels.matmul_epilogue import Epilogue, epilogue_of
-from hybridc.transforms.kernels.schedule_contractions import schedule_loops
+from hybridc.transforms.kernels.schedule_contractions import Epilogue, epilogue_of, schedule_loops
 from hybridc.transforms.kernels.schedule_register_tiles import (
     MatmulProgram,
     MatmulSchedule,

@@ -40,7 +40,7 @@ from hybridc.lower.llvm.loops.parallel_regions import (
     combine_region,
     copy_region,
 )
-from hybridc.transforms.kernels.matmul_epilogue import TOTAL, Epilogue, epilogue_of
+from hybridc.transforms.kernels.schedule_contractions import TOTAL, Epilogue, epilogue_of
 from hybridc.transforms.kernels.schedule_kernels import kind_of
 
 _ELEMENTS: Mapping[Any, AnyFloat] = {np.dtype(np.float32): f32, np.dtype(np.float64): f64}

@@ -16,7 +16,7 @@ from hybridc.ir.tile_program import Address, Statement, TileConstant, TileLoad, 
 from hybridc.lower.llvm.gemm.gemm_region import Index
 from hybridc.lower.llvm.loops.loop_builder import LoopBuilder
 from hybridc.lower.llvm.loops.tiles_to_loops import constant, properties_of
-from hybridc.transforms.kernels.matmul_epilogue import TOTAL
+from hybridc.transforms.kernels.schedule_contractions import TOTAL
 
 # Where the elements of a vector are: the array, the first one's offset, and whether they are one after the other there.
 Where = tuple[SSAValue, Index, bool]
