@@ -56,6 +56,17 @@ def test_wrong_shapes_in_layers(name, attributes, shapes, message, hybridize):
     assert "in layer" in str(caught.value) or "test_bad_images.py" in str(caught.value)
 
 
+@pytest.mark.parametrize("hybridize", [False, True])
+@pytest.mark.parametrize("layer", [nn.Conv2D, nn.MaxPool2D])
+def test_steps_that_do_not_move(layer, hybridize):
+    net = layer(2, 3, strides=0, in_channels=4, prefix="layer_") if layer is nn.Conv2D else layer(2, 0, prefix="layer_")
+    net.initialize()
+    net.hybridize(hybridize)
+    with pytest.raises(ValueError, match=r"stride=\(0, 0\) must have 2 numbers of at least 1") as caught:
+        net(mx.nd.ones(IMAGES))
+    assert "(in layer" in str(caught.value)
+
+
 @pytest.mark.parametrize("name", ["ROIPooling", "contrib.ROIAlign"])
 @pytest.mark.parametrize("image", [2, 1e6, float("nan")])
 def test_regions_of_images_that_do_not_exist(name, image):
