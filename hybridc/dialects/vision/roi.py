@@ -55,16 +55,17 @@ class OfRegions(Operator):
             raise ShapeError(f"{self.title()}: the feature maps have no pixels: data has shape {data}")
         return (rois[0], channels, rows, columns)
 
-    def require_images(self, rois: Any, images: int) -> None:
-        """Raise unless each region is of an image that exists, or of none, by a negative number."""
-        # COMPAT(mxnet): there ROIPooling gives 0, and ROIAlign what lies in memory, or the process ends.
-        wrong = np.flatnonzero(~(rois[:, 0] < images))
-        if wrong.size:
-            number, have = int(wrong[0]), f"{images} image{'s' * (images != 1)}"
-            raise IndexRangeError(
-                f"{self.title()}: rois[{number}] is a region of image {float(rois[number, 0]):g}, but data has {have}; "
-                f"the first column must be from 0 to {images - 1}, or -1 for no image"
-            )
+
+def require_images(title: str, rois: Any, images: int) -> None:
+    """Raise unless each region is of an image that exists, or of none, by a negative number."""
+    # COMPAT(mxnet): there ROIPooling gives 0, and ROIAlign what lies in memory, or the process ends.
+    wrong = np.flatnonzero(~(rois[:, 0] < images))
+    if wrong.size:
+        number, have = int(wrong[0]), f"{images} image{'s' * (images != 1)}"
+        raise IndexRangeError(
+            f"{title}: rois[{number}] is a region of image {float(rois[number, 0]):g}, but data has {have}; "
+            f"the first column must be from 0 to {images - 1}, or -1 for no image"
+        )
 
 
 @register("hybrid.roi_pooling", "ROIPooling")
@@ -99,7 +100,7 @@ class RoiPooling(OfRegions, Opaque):
         dtypes = self.infer_type([data.dtype, rois.dtype])[1]
         out, index = np.zeros(shape, dtypes[0]), np.full(shape, -1)
         _, channels, height, width = data.shape
-        self.require_images(rois, len(data))
+        require_images(self.title(), rois, len(data))
         for i, (image, *corners) in enumerate(rois.astype(wide(rois.dtype), copy=False)):
             if image <= -1:
                 continue
@@ -239,7 +240,7 @@ class RoiAlign(OfAlignedRegions, CheckedComposite):
     def eager(self, *arrays: Any) -> Any:
         data, rois = arrays
         self.pooled_shape(data.shape, rois.shape)
-        self.require_images(rois, len(data))
+        require_images(self.title(), rois, len(data))
         return super().eager(data, rois)
 
     def decompose(self, F: Any, *inputs: Any) -> Any:
@@ -327,7 +328,7 @@ class _Adaptive(OfAlignedRegions, Opaque):
     def regions(self, rois: Any, size: Shape) -> Iterator[tuple[int, int, Any, Any, Any, Any]]:
         """Of each region in an image: its number, the image, slices of rows and columns, and the weights of these."""
         images, height, width = size
-        self.require_images(rois, images)
+        require_images(self.title(), rois, images)
         shift = 0.5 if self.aligned else 0.0
         for i, (image, *corners) in enumerate(rois.astype(wide(rois.dtype), copy=False)):
             if image <= -1:
