@@ -17,7 +17,6 @@ from benchmarks.workloads import (
     EPSILON,
     HEADS,
     LEARNING_RATE,
-    MOMENTUM,
     WORKLOADS,
     Arrays,
     Encoder,
@@ -28,6 +27,7 @@ from benchmarks.workloads import (
     linear,
     normal,
     softmax,
+    training,
 )
 
 
@@ -47,24 +47,8 @@ def inputs(rng: np.random.Generator) -> Arrays:
 def program(arrays: Mapping[str, Any], hybridized: bool) -> Program:
     given = dict(arrays)
     x, y = given.pop("x"), given.pop("y")
-    net, loss_of = Encoder(given), TokenDistance()
-    if hybridized:
-        net.hybridize()
-        loss_of.hybridize()
-    settings = {"learning_rate": LEARNING_RATE, "momentum": MOMENTUM}
-    trainer = mx.gluon.Trainer(net.collect_params(), "sgd", settings)
-
-    def step() -> Any:
-        with mx.autograd.record():
-            loss = loss_of(net(x), y)
-        loss.backward()
-        trainer.step(x.shape[0])
-        return loss
-
-    def fetch(loss: Any) -> list[np.ndarray]:
-        return [np.asarray(loss.asnumpy().mean()), *(getattr(net, name).data().asnumpy() for name in given)]
-
-    return Program(step, fetch, (net, loss_of), lambda: ((x,), (net(x), y)))
+    net = Encoder(given)
+    return training(net, TokenDistance(), [getattr(net, name) for name in given], hybridized, x, y)
 
 
 def reference(d: Arrays) -> list[np.ndarray]:

@@ -350,8 +350,9 @@ def _of_resnet(layer: Conv, size: int) -> ImageNetwork:
     return ImageNetwork(about, lambda b, x: b.relu(normed(b, x, "1", layer)), (1, layer.channels, size, size))
 
 
-RESNET18_LAYERS = {
-    f"resnet18_{size}_{layer.kernel[0]}x{layer.kernel[1]}_{layer.channels}_{layer.filters}": _of_resnet(layer, size)
+RESNET18_CONVOLUTIONS = {  # with the size of their images
+    f"resnet18_{size}_{layer.kernel[0]}x{layer.kernel[1]}_{layer.channels}_{layer.filters}": (layer, size)
     for layer, size in _shapes(PREDICTIONS["resnet18"])[0].convolutions
 }
+RESNET18_LAYERS = {name: _of_resnet(*given) for name, given in RESNET18_CONVOLUTIONS.items()}
 NETWORKS = PREDICTIONS | TRAININGS | DENORMALS | LAYERS | RESNET18_LAYERS

@@ -14,7 +14,6 @@ from benchmarks.image_builders import GluonBuilder, NumPyBuilder, Value
 from benchmarks.image_networks import NETWORKS, ImageNetwork, trained
 from benchmarks.workloads import (
     LEARNING_RATE,
-    MOMENTUM,
     WORKLOADS,
     Arrays,
     Program,
@@ -23,6 +22,7 @@ from benchmarks.workloads import (
     inference,
     largest_error,
     log_softmax,
+    training,
 )
 
 
@@ -40,10 +40,6 @@ class ImageNet(WithParameters):
     def hybrid_forward(self, F: Any, x: Any, **parameters: Any) -> Any:
         return self._network.function(GluonBuilder(F, parameters, bool(self._network.classes)), x)
 
-    def fetch(self, losses: Any) -> list[np.ndarray]:
-        """The mean of the losses, and the parameters that training changes."""
-        return [np.asarray(losses.asnumpy().mean()), *(getattr(self, name).data().asnumpy() for name in self.names)]
-
 
 def _prediction(network: ImageNetwork, arrays: Mapping[str, Any], hybridized: bool) -> Program:
     return inference(ImageNet(network, arrays), hybridized, arrays["x"])
@@ -51,21 +47,8 @@ def _prediction(network: ImageNetwork, arrays: Mapping[str, Any], hybridized: bo
 
 def _training(network: ImageNetwork, arrays: Mapping[str, Any], hybridized: bool) -> Program:
     net, loss_of = ImageNet(network, arrays), mx.gluon.loss.SoftmaxCrossEntropyLoss()
-    if hybridized:
-        net.hybridize()
-        loss_of.hybridize()
-    settings = {"learning_rate": LEARNING_RATE, "momentum": MOMENTUM}
-    trainer = mx.gluon.Trainer(net.collect_params(), "sgd", settings)
-    x, y = arrays["x"], arrays["y"]
-
-    def step() -> Any:
-        with mx.autograd.record():
-            loss = loss_of(net(x), y)
-        loss.backward()
-        trainer.step(x.shape[0])
-        return loss
-
-    return Program(step, net.fetch, (net, loss_of), lambda: ((x,), (net(x), y)))
+    parameters = [getattr(net, name) for name in net.names]
+    return training(net, loss_of, parameters, hybridized, arrays["x"], arrays["y"])
 
 
 def _gradient(network: ImageNetwork, arrays: Mapping[str, Any], hybridized: bool) -> Program:

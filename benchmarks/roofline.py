@@ -1,7 +1,8 @@
 """How near each kernel of the native target comes to what the machine can do: ``python benchmarks/roofline.py``.
 
 A workload is run once, and every native program that it calls is taken apart: each launch becomes a program of its own.
-Then the launches run in their order, again and again, so that each finds its data where it would in the network. From
+Then the launches run in their order, again and again, so that each finds its data where it would in the network; the
+preparation of weights, which is not part of a call, ran once before. From
 the median time of a launch the time of a program without steps is taken off.
 
 A launch must read its arguments and write its results once, and do its multiply-adds. The limit is the longer of two
@@ -9,6 +10,10 @@ times: for the bytes, at the speed of a copy that moves as many bytes here (a sm
 multiply-adds, at the speed of those in registers, which no program with loads reaches. Both are measured in the same
 run, with as many threads (``HYBRIDC_NUM_THREADS``). ``exp`` and its like are free in it, which they are not. *Sizes*
 are those of the result and of the axes that the multiply-adds sum over.
+
+``--layers`` is another table: each convolution of ResNet-18, alone with its normalization and activation. Its time is
+that of the launches with multiply-adds, transforms of data and results included; its share of the measured peak is that
+of direct multiplication in this time (effective: by Winograd's algorithm it may be above 100 %).
 """
 
 from __future__ import annotations
@@ -18,6 +23,7 @@ import dataclasses
 import functools
 import itertools
 import json
+import math
 import os
 import statistics
 import struct
@@ -38,6 +44,7 @@ if __package__ is None:
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
 from benchmarks import limits
+from benchmarks.image_networks import RESNET18_CONVOLUTIONS, Conv
 from benchmarks.images import EVERY, GROUPS
 from hybridc.compile import warm_start
 from hybridc.compile.targets import LLVM, TARGETS, Planning
@@ -50,11 +57,11 @@ from hybridc.lower.llvm.native_source import NativeSource
 from hybridc.options import OPTIONS
 from hybridc.runtime.native.native_program import NativeProgram
 from hybridc.runtime.native_executable import NativeExecutable
-from hybridc.runtime.workspace import workspace
 
 GOOD, SHORT = 0.75, 5e-6  # what is below this part of the limit deserves an explanation, unless it is so short
 SECONDS, REPEATS = 1.0, 30  # how long each workload is measured, and how often at least
 COLUMNS = ("workload", "kernel", "sizes", "launches", "µs", "MiB", "MFLOP", "GB/s", "GFLOP/s", "of the limit")
+LAYER_COLUMNS = ("layer", "image, kernel, channels", "direct MFLOP", "µs", "of the peak", "algorithm", "note")
 
 
 # --- the machine ----------------------------------------------------------------------------------------------
@@ -160,33 +167,39 @@ class Call:
     native: NativeProgram
     arrays: Sequence[Any]
 
-    @functools.cached_property
-    def plan(self) -> NativePlan:
-        """The plan, with its preparation in every call."""
-        return self.native.plan.unprepared()
-
-    @functools.cached_property
-    def workspace(self) -> Any:
-        """Memory for the plan."""
-        return workspace(self.plan.arena)
-
     def launches(self) -> list[tuple[str, list[NativeRegion | Host]]]:
-        """The steps by launch, in order, each with the kernel's name."""
+        """The steps after the preparation by launch, in order, each with the kernel's name."""
         count = {n: self.program.launches.count(n) for n in set(self.program.launches)}
         found: list[tuple[str, list[NativeRegion | Host]]] = []
+        at = 0
         for name, group in itertools.groupby(self.plan.steps, key=lambda step: step.name):
             steps = list(group)
             total = sum(step.name == name for step in self.plan.steps)
             each = total // count.get(name, total)  # a kernel may have several regions
-            found += [(name, steps[i : i + each]) for i in range(0, len(steps), each)]
+            for i in range(0, len(steps), each):
+                if at + i >= self.native.plan.preparation:
+                    found.append((name, steps[i : i + each]))
+            at += len(steps)
         return found
 
-    def entry(self, steps: list[NativeRegion | Host]) -> Callable[[], Any]:
+    def entry(self, steps: Sequence[NativeRegion | Host]) -> Callable[[], Any]:
         """A program of these steps only, on the same memory; the results go where they always go."""
-        plan = dataclasses.replace(self.plan, steps=steps, work=0.0)
-        run = NativeProgram(plan).entry
+        run = NativeProgram(dataclasses.replace(self.plan, steps=steps, work=0.0)).entry
         workspace, into, arrays = self.workspace, self._results, self._plain()
         return lambda: run(workspace, into, *arrays)
+
+    @functools.cached_property
+    def plan(self) -> NativePlan:
+        """The plan with what is prepared in the arena."""
+        return self.native.plan.unprepared()
+
+    @functools.cached_property
+    def workspace(self) -> Any:
+        """The memory after a call of all steps."""
+        whole = NativeProgram(self.plan)
+        workspace = whole.workspace()
+        whole.entry(workspace, self._results, *self._plain())
+        return workspace
 
     @functools.cached_property
     def _results(self) -> tuple[Any, ...]:
@@ -203,8 +216,9 @@ def _conform(x: Any, wanted: PlainArray) -> Any:
 
 @dataclass
 class Recorder(LLVM):
-    """The native target, which remembers what kernels cost and what programs are called with."""
+    """The native target, which remembers kernels, what they cost, and what programs are called with."""
 
+    analysed: dict[int, dict[str, Kernel]] = field(default_factory=dict[int, dict[str, Kernel]])
     costs: dict[int, dict[str, Cost]] = field(default_factory=dict[int, dict[str, Cost]])
     calls: list[Call] = field(default_factory=list[Call])
     programs: list[NativeSource] = field(default_factory=list[NativeSource])  # keeps the keys of costs unique
@@ -217,6 +231,7 @@ class Recorder(LLVM):
         assert isinstance(program, NativeSource)
         self.programs.append(program)
         known = {n: analyse(f) for n, f in kernels(module).items() if not is_host(f)}
+        self.analysed[id(program)] = known
         self.costs[id(program)] = {n: cost_of(k) for n, k in known.items()}
         return program
 
@@ -224,9 +239,9 @@ class Recorder(LLVM):
         made = NativeExecutable(program)
         ran = made.run
 
-        def run(memory: Any, *arrays: Any) -> Any:
+        def run(workspace: Any, *arrays: Any) -> Any:
             self.calls.append(Call(program, made.native, arrays))
-            return ran(memory, *arrays)
+            return ran(workspace, *arrays)
 
         made.run = run
         return made
@@ -288,8 +303,8 @@ class Row:
         return "| " + " | ".join([self.workload, self.kernel, self.sizes, str(self.launches), *shown, share]) + " |"
 
 
-def rows_of(workload: str) -> list[Row]:
-    """The rows of a workload; the last is the whole step, whose limit is the workload's own."""
+def recorded(workload: str) -> tuple[Recorder, list[Call], Callable[[], Any]]:
+    """The target that compiled a workload, the calls of native programs in one step, and that step."""
     recorder = Recorder()
     TARGETS["llvm"] = recorder
     warm_start._enabled = lambda *_: False  # a plan that another process left on the disk is not lowered here
@@ -299,7 +314,13 @@ def rows_of(workload: str) -> list[Row]:
     EVERY[workload].error(program.fetch(result))
     if not calls:
         raise RuntimeError(f"{workload} calls no native program")
-    whole = median_time(program.call, REPEATS)
+    return recorder, calls, program.call
+
+
+def rows_of(workload: str) -> list[Row]:
+    """The rows of a workload; the last is the whole step, whose limit is the workload's own."""
+    recorder, calls, step = recorded(workload)
+    whole = median_time(step, REPEATS)
     rows: dict[tuple[int, str], Row] = {}
     for call, kernel, seconds in measured(calls):
         title = kernel if len(calls) == 1 else f"{call.program.name}: {kernel}"
@@ -315,10 +336,97 @@ def _whole(workload: str, rows: Any, seconds: float) -> Row:
     return Row(workload, "**a whole call**", "", launches, seconds, cost.bytes, cost.flops, cost.limit())
 
 
+# --- the layers of ResNet-18 ----------------------------------------------------------------------------------
+
+
+@dataclass
+class LayerRow:
+    """A convolution: the time of its launches beside that of direct multiplication at the peak."""
+
+    layer: str
+    shape: str
+    flops: int
+    seconds: float
+    share: float
+    algorithm: str
+    note: str
+
+    def __str__(self) -> str:
+        numbers = f"{self.flops / 1e6:.0f}", f"{self.seconds * 1e6:.0f}", f"{self.share:.0%}"
+        return "| " + " | ".join([self.layer, self.shape, *numbers, self.algorithm, self.note]) + " |"
+
+
+def layer_row(workload: str) -> LayerRow:
+    """The row of a layer."""
+    conv, size = RESNET18_CONVOLUTIONS[workload]
+    recorder, calls, _ = recorded(workload)
+    (program,) = {id(call.program): call.program for call in calls}.values()
+    known = recorder.analysed[id(program)]
+    seconds, ops, costs = 0.0, list[KernelOp](), list[Cost]()
+    for call, kernel, each in measured(calls):
+        cost = recorder.cost(call.program, kernel)
+        if cost.flops:
+            seconds += each
+            costs.append(cost)
+            ops += [op for op in known[kernel].ops if op.kind == "contraction"]
+    flops, (out, _) = int(EVERY[workload].flops), conv.sizes((size, size))
+    share = flops / seconds / multiply_adds()
+    tile = _tile(conv, ops)
+    algorithm = f"Winograd F({tile}, 3)" if tile else "pointwise" if math.prod(conv.kernel) == 1 else "direct"
+    step = f", every {conv.stride}nd" if conv.stride > 1 else ""
+    shape = f"{size}², {conv.kernel[0]}x{conv.kernel[1]}{step}, {conv.channels} → {conv.filters}"
+    note = "" if share >= GOOD else "; ".join(_reasons(conv, out, tile, seconds, costs))
+    return LayerRow(workload.removeprefix("resnet18_"), shape, flops, seconds, share, algorithm, note)
+
+
+def _tile(conv: Conv, ops: Sequence[KernelOp]) -> int:
+    """The side of the tiles of results of Winograd's algorithm; 0 if the multiplication is direct."""
+    if len(ops) < 2 or conv.kernel != (3, 3):
+        return 0
+    product = max(ops, key=lambda op: op.flops)
+    sides = [product.sizes[a] for a in product.axes]
+    return next((side - 2 for side in (6, 4) if sides.count(side) >= 2), 0)
+
+
+def _reasons(conv: Conv, out: int, tile: int, seconds: float, costs: Sequence[Cost]) -> list[str]:
+    """What keeps a layer from the peak, as far as numbers say it."""
+    found: list[str] = []
+    moved = sum(cost.bytes for cost in costs)
+    floor = sum(Cost(cost.bytes).limit() for cost in costs)
+    if floor > seconds / 3:
+        weights = 4 * conv.channels * conv.filters * ((tile + 2) ** 2 if tile else math.prod(conv.kernel))
+        part = f", {weights / (1 << 20):.1f} of them weights" if weights > moved / 3 else ""
+        found.append(f"bytes: {moved / (1 << 20):.1f} MiB{part}, take {floor * 1e6:.0f} µs at the speed of a copy")
+    done = sum(cost.flops for cost in costs) / multiply_adds()
+    if tile and done > seconds / 3:
+        tiles = -(-out // tile) * tile
+        edge = f", of tiles that cover {tiles}² of {out}²" if tiles > out else ""
+        found.append(f"multiply-adds of products and transforms take {done * 1e6:.0f} µs at the peak{edge}")
+    if conv.channels < 8:
+        found.append(f"{conv.channels} channels: sums of {conv.channels} x {conv.kernel[1]} elements side by side")
+    if out * out < 64 and not tile:
+        found.append(f"{out}² pixels: each weight that is loaded serves {out * out} of them")
+    return found or ["not explained by bytes or sizes"]
+
+
+def print_layers(names: Sequence[str], path: Path | None) -> None:
+    """Print the table of layers."""
+    print("| " + " | ".join(LAYER_COLUMNS) + " |\n|" + "---|" * len(LAYER_COLUMNS), flush=True)
+    rows: list[LayerRow] = []
+    for name in names:
+        rows.append(layer_row(name))
+        print(rows[-1], flush=True)
+    low = [row.layer for row in rows if row.share < GOOD]
+    print(f"\nBelow {GOOD:.0%} of the peak: {', '.join(low) or 'none'}.")
+    if path:
+        path.write_text(json.dumps([dataclasses.asdict(r) for r in rows], indent=1))
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description="each kernel's speed beside the machine's, as a Markdown table")
     parser.add_argument("--only", help="workloads, separated by commas", default=",".join(GROUPS["dense"]))
     parser.add_argument("--contractions", action="store_true", help="show only kernels with multiply-adds")
+    parser.add_argument("--layers", action="store_true", help="the convolutions of ResNet-18, by layer")
     parser.add_argument("--json", type=Path, help="also write the rows to this file")
     options = parser.parse_args()
     names = options.only.split(",")
@@ -328,6 +436,9 @@ def main() -> int:
     copied = copy_speed(1 << 25, OPTIONS.num_threads)
     print(f"{OPTIONS.num_threads} threads; copy of 16 MiB {copied / 1e9:.1f} GB/s; ", end="")
     print(f"multiply-adds {multiply_adds() / 1e9:.0f} GFLOP/s\n")
+    if options.layers:
+        print_layers([n for n in names if n in RESNET18_CONVOLUTIONS] or GROUPS["resnet18_layers"], options.json)
+        return 0
     print("| " + " | ".join(COLUMNS) + " |\n|" + "---|" * len(COLUMNS), flush=True)
     rows: list[Row] = []
     for name in names:

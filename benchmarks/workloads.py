@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -188,6 +188,34 @@ def inference(net: mx.gluon.HybridBlock, hybridized: bool, *args: Any) -> Progra
     return Program(lambda: net(*args), fetch, (net,), lambda: (args,))
 
 
+def training(
+    net: mx.gluon.HybridBlock,
+    loss_of: mx.gluon.HybridBlock,
+    parameters: Sequence[Any],
+    hybridized: bool,
+    x: Any,
+    y: Any,
+) -> Program:
+    """The usual loop: one step of SGD with momentum; it gives the mean of the losses, and the parameters after it."""
+    if hybridized:
+        net.hybridize()
+        loss_of.hybridize()
+    settings = {"learning_rate": LEARNING_RATE, "momentum": MOMENTUM}
+    trainer = mx.gluon.Trainer(net.collect_params(), "sgd", settings)
+
+    def step() -> Any:
+        with mx.autograd.record():
+            loss = loss_of(net(x), y)
+        loss.backward()
+        trainer.step(x.shape[0])
+        return loss
+
+    def fetch(loss: Any) -> list[np.ndarray]:
+        return [np.asarray(loss.asnumpy().mean()), *(p.data().asnumpy() for p in parameters)]
+
+    return Program(step, fetch, (net, loss_of), lambda: ((x,), (net(x), y)))
+
+
 class WithParameters(mx.gluon.HybridBlock):
     """A block whose parameters are the given arrays."""
 
@@ -266,26 +294,9 @@ def mlp_net(arrays: Mapping[str, Any], last: str | None = None) -> nn.HybridSequ
 
 def mlp_train_program(arrays: Mapping[str, Any], hybridized: bool) -> Program:
     net = mlp_net(arrays)
-    loss_of = mx.gluon.loss.SoftmaxCrossEntropyLoss()
-    if hybridized:
-        net.hybridize()
-        loss_of.hybridize()
-    settings = {"learning_rate": LEARNING_RATE, "momentum": MOMENTUM}
-    trainer = mx.gluon.Trainer(net.collect_params(), "sgd", settings)
     parameters = [p for layer in net for p in (layer.weight, layer.bias)]
-    x, y = arrays["x"], arrays["y"]
-
-    def step() -> Any:
-        with mx.autograd.record():
-            loss = loss_of(net(x), y)
-        loss.backward()
-        trainer.step(x.shape[0])
-        return loss
-
-    def fetch(loss: Any) -> list[np.ndarray]:
-        return [np.asarray(loss.asnumpy().mean()), *(p.data().asnumpy() for p in parameters)]
-
-    return Program(step, fetch, (net, loss_of), lambda: ((x,), (net(x), y)))
+    loss_of = mx.gluon.loss.SoftmaxCrossEntropyLoss()
+    return training(net, loss_of, parameters, hybridized, arrays["x"], arrays["y"])
 
 
 # --- bound by memory ----------------------------------------------------------------------------------------

@@ -17,7 +17,6 @@ ABSENT = [
     (mx, "profiler", "namespace"),
     (mx, "mod", "the Module API; sym.bind"),
     (mx.sym, "Activatoin", "did you mean Activation"),
-    (mx.nd.contrib, "RROIAlign", "pooling"),
     (mx.nd, "sparse", "sparse storage; use dense arrays"),
     (mx.nd, "sgd_mom_update", "optimizers as operators; use mx.optimizer"),
     (mx.nd, "sofmax", "did you mean .*softmax"),

@@ -32,6 +32,20 @@ def test_launches_of_a_small_network(tmp_path):
     assert whole["launches"] == sum(r["launches"] for r in launches)
 
 
+@pytest.mark.long
+def test_layers_of_resnet18(tmp_path):
+    path = tmp_path / "rows.json"
+    names = "resnet18_14_3x3_256_256,resnet18_14_1x1_256_512"
+    subprocess.run([sys.executable, str(PROGRAM), "--layers", "--only", names, "--json", str(path)], check=True)
+    three, one = json.loads(path.read_text())
+    assert three["algorithm"] in ("Winograd F(4, 3)", "Winograd F(2, 3)", "direct")
+    assert one["algorithm"] == "pointwise"
+    assert three["flops"] == 2 * 14 * 14 * 9 * 256 * 256
+    assert one["flops"] == 2 * 7 * 7 * 256 * 512
+    assert all(0 < row["share"] < 3 for row in (three, one))
+    assert all(bool(row["note"]) == (row["share"] < 0.75) for row in (three, one))
+
+
 def test_an_unknown_workload_is_told():
     command = [sys.executable, str(PROGRAM), "--only", "tiny"]
     done = subprocess.run(command, check=False, capture_output=True, text=True)

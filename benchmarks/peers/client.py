@@ -18,7 +18,7 @@ from benchmarks.images import EVERY
 from benchmarks.peers.environments import Column, python
 
 ROOT = Path(__file__).resolve().parents[2]
-PATIENCE = 600.0  # seconds for one answer: torch.compile may take one minute
+PATIENCE = 600.0  # seconds for one answer, unless others are given: torch.compile may take minutes
 POOLS = ("OMP", "OPENBLAS", "MKL", "NUMBA", "HYBRIDC")  # the thread pools that …_NUM_THREADS sizes
 CACHES = (
     "HYBRIDC_CACHE_DIR",
@@ -46,8 +46,12 @@ class InexactError(PeerError):
 class Client:
     """A running peer."""
 
-    def __init__(self, column: Column, folder: Path, cache: Path, threads: int, reuse: bool, log: IO[str]) -> None:
+    def __init__(
+        self, column: Column, folder: Path, cache: Path, threads: int, reuse: bool, log: IO[str],
+        patience: float = PATIENCE,
+    ) -> None:  # fmt: skip
         self.column = column
+        self.patience = patience
         settings = thread_settings(threads) | dict.fromkeys(CACHES, str(cache))
         settings |= {"HYBRIDC_TARGET": column.mode} if column.ours else {}
         command = [str(python(folder, column)), "-m", "benchmarks.peers.serve", column.peer, column.mode, str(threads)]
@@ -81,12 +85,18 @@ class Client:
 
     def _answer(self) -> dict[str, Any]:
         assert self._process.stdout is not None
-        watch = threading.Timer(PATIENCE, self._process.kill)
+        late = threading.Event()
+
+        def end() -> None:
+            late.set()
+            self._process.kill()
+
+        watch = threading.Timer(self.patience, end)
         watch.start()
         line = self._process.stdout.readline()
         watch.cancel()
         if not line:
-            raise PeerError("the process ended")
+            raise PeerError(f"no answer in {self.patience:g} s" if late.is_set() else "the process ended")
         answer: dict[str, Any] = json.loads(line)
         if "error" in answer:
             raise PeerError(answer["error"])

@@ -29,7 +29,7 @@ if __package__ in (None, ""):
 from benchmarks.image_networks import NETWORKS
 from benchmarks.images import EVERY, GROUPS
 from benchmarks.peers import environments
-from benchmarks.peers.client import ROOT, Client, InexactError, PeerError, first_call, thread_settings
+from benchmarks.peers.client import PATIENCE, ROOT, Client, InexactError, PeerError, first_call, thread_settings
 from benchmarks.peers.environments import COLUMNS, Column
 
 QUICK, THOROUGH = (3, 0.05), (7, 0.2)  # rounds, seconds of a block
@@ -65,6 +65,7 @@ class Measurement:
     columns: Mapping[str, Column]
     reuse: bool
     quick: bool
+    patience: float = PATIENCE
     together: contextlib.ExitStack | None = None  # closes the processes where each peer has one for all workloads
     running: dict[int, dict[str, Client]] = field(default_factory=dict[int, dict[str, Client]])  # by threads and column
     problems: list[str] = field(default_factory=list[str])
@@ -74,11 +75,12 @@ class Measurement:
         """A running peer; its caches last, unless a folder is given."""
         kept = self.folder / "cache" / name
         kept.mkdir(parents=True, exist_ok=True)
-        return Client(self.columns[name], self.folder, cache or kept, threads, self.reuse, self.log)
+        return Client(self.columns[name], self.folder, cache or kept, threads, self.reuse, self.log, self.patience)
 
     def failed(self, workload: str, name: str, error: PeerError) -> str:
         """Note a failure; what the table shows of it."""
         self.problems.append(f"{workload}, {self.columns[name].title}: {error}")
+        print(self.problems[-1], file=sys.stderr, flush=True)
         return "inexact" if isinstance(error, InexactError) else "failed"
 
     # --- steady calls
@@ -245,6 +247,7 @@ def main() -> int:
     parser.add_argument("--reuse", action="store_true", help="let every peer's malloc keep and reuse freed memory")
     parser.add_argument("--quick", action="store_true", help="fewer and shorter blocks")
     parser.add_argument("--together", action="store_true", help="one process of a peer for all workloads")
+    parser.add_argument("--patience", type=float, help="seconds that a peer has for one answer", default=PATIENCE)
     parser.add_argument("--json", type=Path, help="also write what was found to this file")
     options = parser.parse_args()
     names = [name for given in options.only.split(",") for name in GROUPS.get(given, [given])]
@@ -266,13 +269,13 @@ def main() -> int:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         log = stack.enter_context((options.env / "log.txt").open("w"))
         together = stack if options.together else None
-        measurement = Measurement(options.env, scratch, log, columns, options.reuse, options.quick, together)
+        measurement = Measurement(
+            options.env, scratch, log, columns, options.reuse, options.quick, options.patience, together
+        )
         found = tables(measurement, names, [int(t) for t in options.threads.split(",")], modes)
     print("\n" + ", ".join(f"{title} {version}" for title, version in measurement.versions.items()))
     if options.json:
         options.json.write_text(json.dumps(found, indent=1))
-    for problem in measurement.problems:
-        print(problem, file=sys.stderr)
     return int(bool(measurement.problems))
 
 

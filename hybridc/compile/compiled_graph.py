@@ -216,6 +216,7 @@ def _described(executable: Executable, name: str, more: str = "") -> list[str]:
     return [
         f"{name}: {kernels} kernel{'s' * (kernels != 1)}, {calls} of them host calls; "
         f"arena {program.arena} bytes ({program.live} at once){more}",
+        *([f"  {program.layout}"] if program.layout else []),
         *[f"  kernel {kernel}" for kernel in program.launches],
         *[f"  host call {call}" for call in program.host_calls],
         *[f"  {note}" for note in executable.notes()],

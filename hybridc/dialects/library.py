@@ -49,3 +49,4 @@ from hybridc.dialects.vision import image_resize as image_resize
 from hybridc.dialects.vision import multibox as multibox
 from hybridc.dialects.vision import proposal as proposal
 from hybridc.dialects.vision import roi as roi
+from hybridc.dialects.vision import roi_variants as roi_variants

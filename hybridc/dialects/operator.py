@@ -100,7 +100,8 @@ class Operator(Interchange):
     ``PURE`` (a function of its inputs without side effects), ``DRAWS`` (it uses random samples: a key is
     passed as the last input and ``draw`` numbers the uses in one graph), ``TRAIN_MODE`` (its attribute ``train``
     follows ``autograd.is_training()``), ``INPLACE`` (pairs of input and output that may share memory), ``MUTATES``
-    (indices of the inputs that it updates: its last outputs, hidden ones, are their new values).
+    (indices of the inputs that it updates: its last outputs, hidden ones, are their new values), ``INFERS_PARTLY``
+    (``infer_shape`` takes unknown sizes, -1: what it raises is wrong whatever they are).
     """
 
     NAME: ClassVar[str] = ""
@@ -115,6 +116,7 @@ class Operator(Interchange):
     TRAIN_MODE: ClassVar[bool] = False
     INPLACE: ClassVar[tuple[tuple[int, int], ...]] = ()
     MUTATES: ClassVar[tuple[int, ...]] = ()
+    INFERS_PARTLY: ClassVar[bool] = False
     SAME_DTYPE: ClassVar[bool] = True
     CONVERTS: ClassVar[bool] = False  # its caller casts ``eager``'s results to the inferred dtype
     _BOUND: ClassVar[dict[tuple[Any, ...], Any]] = {}

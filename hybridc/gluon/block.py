@@ -385,7 +385,7 @@ class HybridBlock(Block):
     def _forward_eagerly(self, args: tuple[Any, ...]) -> Any:
         try:
             return self.forward(*args)
-        except (ShapeError, DTypeError) as error:
+        except (ShapeError, DTypeError, AttributeValueError) as error:
             text = str(error)
             if "(in " not in text:  # else a block inside this one said where
                 error.args = (f"{text} (in {self.name})",)

@@ -8,7 +8,6 @@ from collections.abc import Iterable
 
 # What hybridc lacks of MXNet: a pattern of names, what they are, and the way out.
 _FAMILIES = [
-    (r"(Deformable)?PSROIPooling|RROIAlign", "pooling", ""),
     (r"BatchNorm_v1", "this kind of batch normalization", "; BatchNorm is here"),
     (r"RNN|rnn|FusedRNN|LSTM|GRU", "recurrent layers",
      "; a cell of FullyConnected and split, called once for each step, compiles"),

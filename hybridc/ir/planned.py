@@ -189,6 +189,7 @@ class Program(ABC):
     launches: list[str] = field(default_factory=lambda: list[str]())
     host_calls: list[str] = field(default_factory=lambda: list[str]())
     host_launches: list[int] = field(default_factory=lambda: list[int]())  # which of the launches those are
+    layout: str = ""  # a line on the layouts of images, if it has some
 
     def is_like(self, other: Program) -> bool:
         """Whether another program computes the same in the same memory, but for names of kernels."""

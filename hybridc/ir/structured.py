@@ -202,6 +202,26 @@ def indirect_operands(op: Operation) -> list[SSAValue]:
     return list(dict.fromkeys([*found, *[op.operands[i] for i in affine_operands(op)]]))
 
 
+def loops_of_extracts(op: Operation) -> list[tuple[tensor.ExtractOp, tuple[int | None, ...]]]:
+    """The ``tensor.extract`` of a body, and the loop that each of its indices depends on; None for none or several."""
+    if not isinstance(op, linalg.GenericOp):
+        return []
+    loops: dict[SSAValue, frozenset[int]] = {}
+    found: list[tuple[tensor.ExtractOp, tuple[int | None, ...]]] = []
+    for inner in op.body.block.ops:
+        if isinstance(inner, linalg.IndexOp):
+            loops[inner.results[0]] = frozenset((inner.dim.value.data,))
+            continue
+        if isinstance(inner, tensor.ExtractOp):
+            each = [loops.get(index, frozenset[int]()) for index in inner.indices]
+            found.append((inner, tuple([next(iter(e)) if len(e) == 1 else None for e in each])))
+            continue  # what is read says nothing of where
+        depends = frozenset[int]().union(*[loops.get(v, frozenset()) for v in inner.operands])
+        for result in inner.results:
+            loops[result] = depends
+    return found
+
+
 def root(value: SSAValue) -> SSAValue:
     """The value at the end of a chain of views, which owns the memory."""
     while isinstance(value.owner, VIEWS):

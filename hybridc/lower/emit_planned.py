@@ -49,6 +49,7 @@ from hybridc.ir.structured import (
 )
 from hybridc.ir.values import functions, volume
 from hybridc.lower.poison import Bytes, Poison
+from hybridc.transforms.memory.describe_layouts import described_layouts
 
 if TYPE_CHECKING:
     from hybridc.ground.location import Location
@@ -67,6 +68,7 @@ class ProgramEmitter(ABC):
         self.noted = program
         live = self.function.attributes.get("hybrid.live")
         program.live = live.value.data if isinstance(live, IntegerAttr) else 0
+        program.layout = described_layouts(self.function, self.kernels)
         self.poison = Poison(self.function, self.kernels) if poison else None
         self._operators: dict[str, Operator] = {}
 

@@ -157,7 +157,7 @@ def _ask(op: Operator, shapes: list[Shape]) -> tuple[list[Shape | None], list[Sh
     """The result of ``infer_shape`` for inputs and outputs; sizes that depend on unknown ones are -1."""
     if op.DRAWS:
         shapes = [*shapes, _KEY_SHAPE]
-    if not any(-1 in s for s in shapes):
+    if op.INFERS_PARTLY or not any(-1 in s for s in shapes):
         ins, outs = op.infer_shape(shapes)
         return [*ins], [*outs]
     try:

@@ -29,11 +29,14 @@ WRONG = [
 ]
 
 
+@pytest.mark.parametrize("unknown", [False, True], ids=["", "of unknown batches"])
 @pytest.mark.parametrize(("name", "attributes", "shapes", "message"), WRONG)
-def test_wrong_shapes_in_symbols(name, attributes, shapes, message):
+def test_wrong_shapes_in_symbols(name, attributes, shapes, message, unknown):
     bias = {"no_bias": True} if "olution" in name else {}
     symbol = getattr(mx.sym, name)(mx.sym.var("data"), name="layer", **attributes, **bias)
     given = {k if k == "data" else f"layer_{k}": v for k, v in shapes.items()}
+    if unknown:  # what is wrong is so for any number of images
+        given["data"] = (0, *given["data"][1:])
     with pytest.raises(mx.MXNetError, match=f"operator layer: .*{message}"):
         symbol.infer_shape(**given)
 
@@ -51,6 +54,30 @@ def test_wrong_shapes_in_layers(name, attributes, shapes, message, hybridize):
     with pytest.raises(mx.MXNetError, match=message) as caught:
         net(*arrays)
     assert "in layer" in str(caught.value) or "test_bad_images.py" in str(caught.value)
+
+
+@pytest.mark.parametrize("hybridize", [False, True])
+@pytest.mark.parametrize("layer", [nn.Conv2D, nn.MaxPool2D])
+def test_steps_that_do_not_move(layer, hybridize):
+    net = layer(2, 3, strides=0, in_channels=4, prefix="layer_") if layer is nn.Conv2D else layer(2, 0, prefix="layer_")
+    net.initialize()
+    net.hybridize(hybridize)
+    with pytest.raises(ValueError, match=r"stride=\(0, 0\) must have 2 numbers of at least 1") as caught:
+        net(mx.nd.ones(IMAGES))
+    assert "(in layer" in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["ROIPooling", "contrib.ROIAlign"])
+@pytest.mark.parametrize("image", [2, 1e6, float("nan")])
+def test_regions_of_images_that_do_not_exist(name, image):
+    """MXNet gives 0, or what lies in memory."""
+    data, rois = mx.nd.ones((2, 3, 4, 4)), mx.nd.array([[-1, 0, 0, 3, 3], [image, 0, 0, 3, 3]])
+    namespace, _, short = name.rpartition(".")
+    pool = getattr(mx.nd.contrib if namespace else mx.nd, short)
+    with pytest.raises(mx.MXNetError, match=rf"{short}: rois\[1\] is a region of image .*, but data has 2 images"):
+        pool(data, rois, pooled_size=(2, 2), spatial_scale=1)
+    of_none = pool(data, rois[:1], pooled_size=(2, 2), spatial_scale=1).asnumpy()
+    np.testing.assert_array_equal(of_none, np.zeros((1, 3, 2, 2)))
 
 
 def test_nothing_of_a_truncated_file_is_given(tmp_path):

@@ -295,6 +295,7 @@ class BatchDot(Matmul):
 class FullyConnected(Product, Composite):
     """data @ weight.T + bias, with the data flattened to rows"""
 
+    INFERS_PARTLY = True
     INPUTS = ("data", "weight", "bias")
     OPTIONAL = 1
 

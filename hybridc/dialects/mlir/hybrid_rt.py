@@ -12,6 +12,7 @@ Operations are built without xDSL's general constructor, which takes longer than
 from __future__ import annotations
 
 import functools
+import math
 from abc import ABC
 from collections.abc import Sequence
 from typing import Any, cast
@@ -42,6 +43,9 @@ from xdsl.utils.exceptions import VerifyException
 
 from hybridc.dialects.mlir.integer_array import integers_of
 from hybridc.ground.buffers import ALIGNMENT
+from hybridc.ground.sizes import row_major
+
+Shape = tuple[int, ...]
 
 
 def aligned(size: int) -> int:
@@ -180,8 +184,58 @@ class AliasOp(IRDLOperation):
         Operation.__init__(self, operands=[array], properties=properties, attributes=attributes, result_types=[result])
 
     def numbers(self, name: str) -> tuple[int, ...]:
-        """An argument of the movement: one integer for each axis."""
-        return integers_of(cast("DenseArrayBase[Any]", self.attributes[name]))
+        """An argument of the movement: one integer for each axis; () if there is none."""
+        found = self.attributes.get(name)
+        return integers_of(cast("DenseArrayBase[Any]", found)) if isinstance(found, DenseArrayBase) else ()
+
+    def strides(self, shape: Shape, strides: Shape) -> Shape | None:
+        """The view's strides, in elements, given the array's shape and strides; None if it would need a copy."""
+        kind: Any = self.result.type
+        result: Shape = kind.get_shape()
+        match self.view.data:
+            case "reshape" if math.prod(result) == math.prod(shape):
+                return _reshaped(shape, strides, result)
+            case "transpose":
+                order = self.numbers("order")
+                if sorted(order) == list(range(len(shape))) and tuple(shape[i] for i in order) == result:
+                    return tuple(strides[i] for i in order)
+            case "slice":
+                begin, step = self.numbers("begin"), self.numbers("step")
+                if len(begin) == len(step) == len(shape) == len(result) and all(
+                    n == 0 or (b >= 0 and s > 0 and b + s * (n - 1) < whole)
+                    for b, s, n, whole in zip(begin, step, result, shape, strict=True)
+                ):
+                    return tuple(s * each for s, each in zip(step, strides, strict=True))
+            case _:
+                pass
+        return None
+
+
+def _reshaped(shape: Shape, strides: Shape, result: Shape) -> Shape | None:
+    """The strides of a reshape; None if it would merge axes that are not contiguous."""
+    if 0 in shape:
+        return row_major(result)
+    axes = [(n, s) for n, s in zip(shape, strides, strict=True) if n > 1]
+    found: list[int] = []
+    for size in reversed(result):
+        if size == 1:
+            found.append(1)
+            continue
+        taken, stride = 1, axes[-1][1]
+        while taken < size:
+            n, s = axes.pop()
+            if s != stride * taken:
+                return None
+            part = math.gcd(n, size // taken)
+            if part == 1:
+                return None
+            taken *= part
+            if part < n:
+                axes.append((n // part, s * part))
+                if taken < size:
+                    return None
+        found.append(stride)
+    return tuple(reversed(found))
 
 
 @irdl_op_definition

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hybridc.dialects.math.reduction import combined, reduce
-from hybridc.dialects.nn.normalization import checked_axis
+from hybridc.dialects.nn.normalization import checked_axis, known_size
 from hybridc.dialects.operator import Bad, Composite, Sample, attribute, register
 from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.dtypes import is_float, is_half, wide
@@ -22,6 +22,7 @@ class BatchNormalization(Composite):
     and without gradient.
     """
 
+    INFERS_PARTLY = True
     INPUTS = ("data", "gamma", "beta", "moving_mean", "moving_var")
     TRAIN_MODE = True
     SAME_DTYPE = False
@@ -76,7 +77,7 @@ class BatchNormalization(Composite):
 
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         data, *others = shapes
-        want = (data[self._channel_axis(data)],)
+        want = known_size(data[self._channel_axis(data)], others)
         for name, shape in zip(self.INPUTS[1:], others, strict=True):
             if shape not in (want, (-1,)):
                 raise ShapeError(f"{self.title()}: {name} has shape {shape}, expected {want} for data of shape {data}")

@@ -223,6 +223,8 @@ def _ungrouped(F: Any, x: Any, axis: int, geometry: Geometry) -> Any:
 class Convolutional(Product, Composite):
     """The attributes and layouts that convolutions share; those without a value are declared by each."""
 
+    INFERS_PARTLY = True
+
     num_filter: int
     num_group: int
     layout: str | None
@@ -380,11 +382,10 @@ class Convolution(WithBias):
         return self.joined(self.num_filter, -1 if channels == -1 else channels // self.num_group, self.kernel_)
 
     def result_sizes(self, data: Shape, sizes: Shape) -> Shape:
-        if -1 in sizes:
-            return tuple(-1 if n == -1 else m for n, m in zip(sizes, self.geometry.results(sizes), strict=True))
-        found = self.geometry.results(sizes)
-        if any(n < 1 for n in found):
-            padded = tuple(n + 2 * p for n, p in zip(sizes, self.geometry.pad, strict=True))
+        made = self.geometry.results(sizes)
+        found = tuple([-1 if n == -1 else m for n, m in zip(sizes, made, strict=True)]) if -1 in sizes else made
+        if any(m < 1 and n != -1 for n, m in zip(sizes, made, strict=True)):
+            padded = tuple(n if n == -1 else n + 2 * p for n, p in zip(sizes, self.geometry.pad, strict=True))
             raise ShapeError(
                 f"{self.title()}: the kernel covers {self.geometry.extents} elements, more than the padded data has: "
                 f"{padded} of shape {data} with pad={self.geometry.pad}; use a smaller kernel or a larger pad"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -38,12 +39,18 @@ def checked_axis(title: str, axis: int, data: Shape) -> int:
     return axis % rank
 
 
+def known_size(size: int, others: Sequence[Shape]) -> Shape:
+    """The shape of one axis of this size; if it is unknown, -1, that of the first other that is known."""
+    return next((s for s in others if len(s) == 1 and s != (-1,)), (-1,)) if size == -1 else (size,)
+
+
 class Normalization(Composite):
     """(data - mean) / std * gamma + beta: which axes are averaged over, and how gamma and beta broadcast.
 
     Outputs are the result, the mean and std = sqrt(variance + eps), the latter two hidden unless asked for.
     """
 
+    INFERS_PARTLY = True
     INPUTS = ("data", "gamma", "beta")
     eps: Any = 1e-5
     output_mean_var: Any = False
@@ -82,7 +89,7 @@ class Normalization(Composite):
 
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         data, *others = shapes
-        want = (self.parameters(data),)
+        want = known_size(self.parameters(data), others)
         for name, shape in zip(self.INPUTS[1:], others, strict=True):
             if shape not in (want, (-1,)):
                 raise ShapeError(f"{self.title()}: {name} has shape {shape}, expected {want} for data of shape {data}")
@@ -271,7 +278,7 @@ class GroupNorm(Normalization):
     output_mean_var: bool = attribute(False, "also return the mean and sqrt(variance + eps)")
 
     def work(self, data: Shape) -> Shape:
-        if len(data) < 3 or data[1] % self.num_groups:
+        if len(data) < 3 or (data[1] != -1 and data[1] % self.num_groups):
             raise ShapeError(
                 f"GroupNorm: data of shape {data} must have at least 3 axes, and the size of axis 1 "
                 f"must be a multiple of num_groups={self.num_groups}"
@@ -291,7 +298,8 @@ class GroupNorm(Normalization):
         data, *others = shapes
         self.work(data)
         groups, channels = (self.num_groups,), (data[1],)
-        want = channels if channels in others else groups
+        want = channels if channels in others and data[1] != -1 else groups
+        want = known_size(-1, [*others, groups]) if data[1] == -1 else want
         for name, shape in zip(self.INPUTS[1:], others, strict=True):
             if shape not in (want, (-1,)):
                 either = f"{groups}, or {channels} as well," if want == groups != channels else f"{want}"

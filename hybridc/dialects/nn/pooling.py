@@ -87,6 +87,8 @@ class Pooling(Composite):
     ceil by 'full', and ``ceil(size / stride)`` by 'same'.
     """
 
+    INFERS_PARTLY = True
+
     # COMPAT(mxnet): images of no examples are images; a window with nan has the maximum nan, one of padding alone -inf.
     kernel_: Axes = attribute((), "size of a window: (w,), (h, w) or (d, h, w)")
     pool_type: str = attribute("max", "what is computed of each window", enum=("avg", "lp", "max", "sum"))
@@ -148,7 +150,7 @@ class Pooling(Composite):
         if self.global_pool:
             return PoolingWindows(axes, sizes, sizes, sizes, zeros, ones, True)
         kernel, stride, pad = self.kernel_, self.stride or ones, self.pad or zeros
-        if any(k > size + 2 * p for k, size, p in zip(kernel, sizes, pad, strict=True)):
+        if any(k > size + 2 * p for k, size, p in zip(kernel, sizes, pad, strict=True) if size != -1):
             raise ShapeError(
                 f"{self.title()}: kernel={kernel} is larger than the image of {sizes} elements with pad={pad}, "
                 f"of data of shape {shape}"
@@ -170,8 +172,8 @@ class Pooling(Composite):
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         (shape,) = shapes
         found, made = self.geometry(shape), list(shape)
-        for axis, count in zip(found.axes, found.windows, strict=True):
-            made[axis] = count
+        for axis, size, count in zip(found.axes, found.sizes, found.windows, strict=True):
+            made[axis] = -1 if size == -1 and not self.global_pool else count
         return shapes, [tuple(made)]
 
     def averaged(self, F: Any, y: Any, found: PoolingWindows) -> Any:

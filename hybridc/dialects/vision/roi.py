@@ -14,7 +14,7 @@ from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.dialects.vision.bilinear import axis_of, interpolate
 from hybridc.dialects.vision.rules import CheckedComposite, always, require_float, require_shape
 from hybridc.dtypes import wide
-from hybridc.errors import AttributeValueError, ShapeError
+from hybridc.errors import AttributeValueError, IndexRangeError, ShapeError
 
 INT64 = np.dtype("int64")
 
@@ -27,6 +27,7 @@ SCALE_DOC = "the size of the feature map, divided by that of the image in which 
 class OfRegions(Operator):
     """What the operators on ``data`` and ``rois`` have in common."""
 
+    INFERS_PARTLY = True
     pooled_size: Shape = (1, 1)
     spatial_scale: float = 1.0
     position_sensitive: bool = False
@@ -44,7 +45,7 @@ class OfRegions(Operator):
         rows, columns = self.pooled_size
         channels = data[1]
         if self.position_sensitive:
-            if channels % (rows * columns):
+            if channels != -1 and channels % (rows * columns):
                 raise ShapeError(
                     f"{self.title()}: position_sensitive needs a number of channels that {rows} * {columns} bins "
                     f"divide, got data of shape {data}"
@@ -55,9 +56,21 @@ class OfRegions(Operator):
         return (rois[0], channels, rows, columns)
 
 
+def require_images(title: str, rois: Any, images: int) -> None:
+    """Raise unless each region is of an image that exists, or of none, by a negative number."""
+    # COMPAT(mxnet): there ROIPooling gives 0, and ROIAlign what lies in memory, or the process ends.
+    wrong = np.flatnonzero(~(rois[:, 0] < images))
+    if wrong.size:
+        number, have = int(wrong[0]), f"{images} image{'s' * (images != 1)}"
+        raise IndexRangeError(
+            f"{title}: rois[{number}] is a region of image {float(rois[number, 0]):g}, but data has {have}; "
+            f"the first column must be from 0 to {images - 1}, or -1 for no image"
+        )
+
+
 @register("hybrid.roi_pooling", "ROIPooling")
 class RoiPooling(OfRegions, Opaque):
-    """The largest element of each bin of each region; 0 for a bin outside of the feature map
+    """The largest element of each bin of each region; 0 for a bin outside of the feature map, or of the image -1
 
     Corners are rounded to whole pixels, both of which belong to the region.
     """
@@ -86,9 +99,10 @@ class RoiPooling(OfRegions, Opaque):
         shape = self.infer_shape([data.shape, rois.shape])[1][0]
         dtypes = self.infer_type([data.dtype, rois.dtype])[1]
         out, index = np.zeros(shape, dtypes[0]), np.full(shape, -1)
-        images, channels, height, width = data.shape
+        _, channels, height, width = data.shape
+        require_images(self.title(), rois, len(data))
         for i, (image, *corners) in enumerate(rois.astype(wide(rois.dtype), copy=False)):
-            if not 0 <= int(image) < images:  # COMPAT(mxnet): MXNet reads outside of its memory
+            if image <= -1:
                 continue
             scaled = np.asarray(corners) * np.asarray(self.spatial_scale, np.float32)
             left, top, right, bottom = np.trunc(scaled + np.copysign(0.5, scaled)).astype(np.int64).tolist()
@@ -208,7 +222,8 @@ class OfAlignedRegions(OfRegions):
 class RoiAlign(OfAlignedRegions, CheckedComposite):
     """The average of each bin of each region, by bilinear interpolation at points of a grid in the bin
 
-    Regions whose image does not exist give 0, such as those of the image -1. No gradient flows to the regions.
+    Those of the image -1 give 0, as do, compiled with a ``sample_ratio``, those of images that do not exist; else these
+    are an error. No gradient flows to the regions.
     """
 
     INPUTS = ("data", "rois")
@@ -221,6 +236,12 @@ class RoiAlign(OfAlignedRegions, CheckedComposite):
 
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         return [shapes[0], (shapes[1][0], 5)], [self.pooled_shape(*shapes)]
+
+    def eager(self, *arrays: Any) -> Any:
+        data, rois = arrays
+        self.pooled_shape(data.shape, rois.shape)
+        require_images(self.title(), rois, len(data))
+        return super().eager(data, rois)
 
     def decompose(self, F: Any, *inputs: Any) -> Any:
         data, rois = inputs
@@ -307,9 +328,10 @@ class _Adaptive(OfAlignedRegions, Opaque):
     def regions(self, rois: Any, size: Shape) -> Iterator[tuple[int, int, Any, Any, Any, Any]]:
         """Of each region in an image: its number, the image, slices of rows and columns, and the weights of these."""
         images, height, width = size
+        require_images(self.title(), rois, images)
         shift = 0.5 if self.aligned else 0.0
         for i, (image, *corners) in enumerate(rois.astype(wide(rois.dtype), copy=False)):
-            if not 0 <= int(image) < images or image <= -1:
+            if image <= -1:
                 continue
             left, top, right, bottom = np.asarray(corners) * np.asarray(self.spatial_scale, rois.dtype) - shift
             rows, weight_y = self._weights(top, bottom, self.pooled_size[0], height)

@@ -44,6 +44,7 @@ from hybridc.dialects.mlir.hybrid_rt import (
     aliased,
 )
 from hybridc.errors import VerifyError
+from hybridc.ground.sizes import row_major
 from hybridc.ir import structured
 from hybridc.ir.structured import inplace_pairs
 from hybridc.ir.values import functions
@@ -161,7 +162,7 @@ class _Checker:
         """An alias counts as all bytes of its source, though it may show some."""
         self.spans[op.result] = self._span(op, op.array)
         shape, strides = _content(op.array.type)[1], self.strides.get(op.array)
-        seen = _seen(op, shape, _row_major(shape) if strides is None else strides)
+        seen = op.strides(shape, row_major(shape) if strides is None else strides)
         if seen is None:
             _fail(op, f"{op.view.data} of {_name(op.array)} does not give a view of type {op.result.type}")
         self.strides[op.result] = seen
@@ -262,11 +263,11 @@ class _Checker:
         there, shape = self._elements(value.owner.array), _content(value.type)[1]
         match value.owner.view.data:
             case "slice":
-                begin, step = _listed(value.owner, "begin"), _listed(value.owner, "step")
+                begin, step = value.owner.numbers("begin"), value.owner.numbers("step")
                 box = zip(begin, step, shape, strict=True)
                 return there[tuple(slice(b, b + s * n, s) for b, s, n in box)]
             case "transpose":
-                return there.transpose(_listed(value.owner, "order"))
+                return there.transpose(value.owner.numbers("order"))
             case _:
                 return np.reshape(there, shape, copy=False)
 
@@ -320,7 +321,7 @@ class _Checker:
     def _fills(self, span: Span, value: SSAValue) -> bool:
         """Whether an array covers all of its memory contiguously."""
         strides = self.strides.get(value)
-        plain = strides is None or strides == _row_major(_content(value.type)[1])
+        plain = strides is None or strides == row_major(_content(value.type)[1])
         return plain and _size(value) == span.stop - span.start
 
     def _returned(self, op: func.ReturnOp) -> None:
@@ -449,64 +450,6 @@ def _numbers(function: func.FuncOp, name: str) -> list[int]:
     """The integers in an array attribute of a function."""
     found = function.attributes.get(name)
     return [int(n) for n in found.get_values()] if isinstance(found, DenseArrayBase) else []
-
-
-def _row_major(shape: Shape) -> Shape:
-    return tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))
-
-
-def _seen(op: AliasOp, shape: Shape, strides: Shape) -> Shape | None:
-    """The strides of an alias; None if it would need a copy."""
-    result = _content(op.result.type)[1]
-    match op.view.data:
-        case "reshape" if math.prod(result) == math.prod(shape):
-            return _reshaped(shape, strides, result)
-        case "transpose":
-            order = _listed(op, "order")
-            if sorted(order) == list(range(len(shape))) and tuple(shape[i] for i in order) == result:
-                return tuple(strides[i] for i in order)
-        case "slice":
-            begin, step = _listed(op, "begin"), _listed(op, "step")
-            if len(begin) == len(step) == len(shape) == len(result) and all(
-                n == 0 or (b >= 0 and s > 0 and b + s * (n - 1) < whole)
-                for b, s, n, whole in zip(begin, step, result, shape, strict=True)
-            ):
-                return tuple(s * each for s, each in zip(step, strides, strict=True))
-        case _:
-            pass
-    return None
-
-
-def _listed(op: AliasOp, name: str) -> list[int]:
-    found = op.attributes.get(name)
-    return [int(n) for n in found.get_values()] if isinstance(found, DenseArrayBase) else []
-
-
-def _reshaped(shape: Shape, strides: Shape, result: Shape) -> Shape | None:
-    """The strides of a reshape; None if it would merge axes that are not contiguous."""
-    if 0 in shape:
-        return _row_major(result)
-    axes = [(n, s) for n, s in zip(shape, strides, strict=True) if n > 1]
-    found: list[int] = []
-    for size in reversed(result):
-        if size == 1:
-            found.append(1)
-            continue
-        taken, stride = 1, axes[-1][1]
-        while taken < size:
-            n, s = axes.pop()
-            if s != stride * taken:
-                return None
-            part = math.gcd(n, size // taken)
-            if part == 1:
-                return None
-            taken *= part
-            if part < n:
-                axes.append((n // part, s * part))
-                if taken < size:
-                    return None
-        found.append(stride)
-    return tuple(reversed(found))
 
 
 def _content(kind: Attribute) -> tuple[Any, tuple[int, ...]]:

@@ -26,7 +26,7 @@ from typing import Any, cast
 
 from xdsl.context import Context
 from xdsl.dialects import arith, func, tensor
-from xdsl.dialects.builtin import FunctionType, ModuleOp, TensorType
+from xdsl.dialects.builtin import FunctionType, IntegerAttr, ModuleOp, TensorType, i64
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
@@ -369,6 +369,8 @@ class _Folding:
 
     def _loops(self, op: Operation) -> None:
         loops, factors = self.loops[op], self.factors[op]
+        if loops.knows_places:
+            self._captured(op)
         if op not in self.orders and not any(v in self.views for v in op.operands[:-1]) and _as_it_is(loops, factors):
             return
         own = [(loop, i) for loop in loops.places[-1] for i in range(len(factors[loop]))]
@@ -403,11 +405,23 @@ class _Folding:
         kind = _typed(op.results[0], sizes)
         operands.append(self._begin(op.operands[-1], kind))
         same = tuple(loops.affine.get(i, each) for i, each in enumerate(loops.places))
-        if operands != list(op.operands) or tuple(places) != same or len(number) != len(loops.sizes):
-            op = self._rewritten(op, operands, places, len(number), kind)
+        renumbered = {loop: number[loop, 0] for loop in range(len(loops.sizes))} if loops.knows_places else {}
+        stays = all(old == new for old, new in renumbered.items())
+        if not stays or operands != list(op.operands) or tuple(places) != same or len(number) != len(loops.sizes):
+            op = self._rewritten(op, operands, places, len(number), kind, renumbered)
         strides = dict(zip(written, row_major(sizes), strict=True))
         shape = tuple(loops.sizes[loop] for loop in loops.places[-1])
         self.views[op.results[0]] = _View(op.results[0], merged(strides[atom] for atom in own), shape, op)
+
+    def _captured(self, op: Operation) -> None:
+        """Let a body read the arrays that views show."""
+        shown: dict[SSAValue, SSAValue] = {}
+        for inner in op.regions[0].block.ops:
+            for i, value in enumerate(inner.operands):
+                if value in self.views and value not in shown:
+                    shown[value] = self._value(self.views[value])
+                if value in shown:
+                    inner.operands[i] = shown[value]
 
     def _order_of_operands(self, op: Operation, own: list[tuple[int, int]]) -> Order | None:
         """The order in memory of (a part of) an operand that a convolution or what follows one wrote."""
@@ -463,10 +477,15 @@ class _Folding:
         return True
 
     def _rewritten(
-        self, op: Operation, operands: list[SSAValue], places: list[tuple[Place, ...]], loops: int, kind: Attribute
-    ) -> Operation:
-        """The operation with new operands; a named one becomes generic if its loops change."""
-        if tuple(places) == self.loops[op].places and kind == op.results[0].type:
+        self, op: Operation, operands: list[SSAValue], places: list[tuple[Place, ...]], loops: int, kind: Attribute,
+        renumbered: Mapping[int, int],
+    ) -> Operation:  # fmt: skip
+        """The operation with new operands; a named one becomes generic if its loops change.
+
+        ``renumbered`` has the new loops, if its body has indices.
+        """
+        stays = all(old == new for old, new in renumbered.items())
+        if stays and tuple(places) == self.loops[op].places and kind == op.results[0].type:
             op.operands = operands
             return op
         outside = tuple(range(len(places[-1]), loops))
@@ -478,6 +497,9 @@ class _Folding:
         if isinstance(op, linalg.GenericOp):
             op.operands = operands
             op.properties |= properties
+            for inner in op.body.block.ops:
+                if isinstance(inner, linalg.IndexOp):
+                    inner.properties["dim"] = IntegerAttr(renumbered[inner.dim.value.data], i64)
             if kind != op.results[0].type:
                 Rewriter.replace_value_with_new_type(op.results[0], kind)
             return op
@@ -717,6 +739,8 @@ class Cutting:
     def factors(self, op: Operation) -> list[Shape]:
         """The sizes into which each loop of an operation is split."""
         loops = self.loops[op]
+        if loops.knows_places:
+            return [(n,) for n in loops.sizes]
         nodes = self.of_loops[op]
         return [self.cuts.factors(nodes[i]) if loops.cuttable(i) else (n,) for i, n in enumerate(loops.sizes)]
 
@@ -734,7 +758,7 @@ class Cutting:
         return [self.cuts.axis(n) for n in shape_of(value)]
 
     def _tie(self, op: Operation) -> None:
-        if op in self.loops:
+        if op in self.loops and not self.loops[op].knows_places:
             self._loops(op, self.loops[op])
             return
         if not isinstance(op, VIEWS):

@@ -3,8 +3,9 @@
 Some uses need contiguous elements: the return of a transposed result, and a contraction over an axis that several
 axes of the result were collapsed into. If all uses agree on one order, the result's loops
 run in it; an elementwise operation propagates the request to its own operands. Reads at affine or computed indices
-walk through memory in the order of their axes, and a part of a concatenation lies in its order: what a convolution
-reads is laid out as that wants it, channels last, whatever elementwise uses, which can read any order, would prefer.
+walk through memory in the order of their axes, or of the loops if these are reordered (pooling between convolutions),
+and a part of a concatenation lies in its order: what a convolution reads is laid out as that wants it, channels last,
+whatever elementwise uses, which can read any order, would prefer.
 Where nothing is convolved, gathers and concatenations copy what lies in another order: there it is little.
 """
 
@@ -25,11 +26,12 @@ from hybridc.ir.structured import (
     affine_operands,
     is_scaffold,
     loop_sizes,
+    loops_of_extracts,
     places_of,
     shape_of,
 )
 
-KNOW_PLACES = (linalg.IndexOp.name, tensor.ExtractOp.name)  # a body with one of these fixes its loops
+KNOW_PLACES = (linalg.IndexOp.name, tensor.ExtractOp.name)  # loops of a body with one of these are not split
 
 
 @dataclass(frozen=True)
@@ -41,9 +43,12 @@ class OperandLoops:
     summed: tuple[int, ...]  # reduction loops
     contraction: bool  # whether it sums products of two arrays
     affine: Mapping[int, tuple[AffineIndex, ...]] = field(default_factory=dict[int, tuple[AffineIndex, ...]])
+    knows_places: bool = False  # its body has indices: its loops can be reordered and not split
 
     def cuttable(self, loop: int) -> bool:
         """Whether the loop may be split."""
+        if self.knows_places:
+            return False
         if any(loop == i for each in self.affine.values() for index in each for i, _ in index.terms):
             return False
         return not (self.contraction and loop in self.summed)
@@ -59,11 +64,12 @@ def loops_of(op: Operation) -> OperandLoops | None:
     affine = affine_operands(op)
     places = places_of(op)
     sizes = loop_sizes(op, places)
-    if any(n <= 1 for n in sizes) or any(inner.name in KNOW_PLACES for inner in op.body.block.ops):
+    if any(n <= 1 for n in sizes):
         return None
     summed = tuple(i for i in range(len(sizes)) if i not in places[-1])
     contraction = bool(summed) and len(op.inputs) > 1
-    return OperandLoops(sizes, places, summed, contraction, affine)
+    knows_places = any(inner.name in KNOW_PLACES for inner in op.body.block.ops)
+    return OperandLoops(sizes, places, summed, contraction, affine, knows_places)
 
 
 # --- views as strided pieces ------------------------------------------------------------------------------------------
@@ -165,7 +171,8 @@ def result_orders(
     orders: dict[Operation, Order] = {}
     for op in reversed([op for op, each in loops.items() if not (each.affine and each.contraction)]):
         result = op.results[0]
-        if any(isinstance(use.operation, VIEWS) or use.operation in orders for use in result.uses):
+        users = [use.operation for use in result.uses]
+        if any(isinstance(u, VIEWS) or (_around(u) if isinstance(u, tensor.ExtractOp) else u) in orders for u in users):
             sizes = [n for loop in loops[op].places[-1] for n in factors[op][loop]]
             wishes = _Wishes(loops, factors, orders, saved, convolved)
             wishes.see(result, merged(row_major(sizes)), shape_of(result))
@@ -192,6 +199,20 @@ def unrequested(
         if not wishes.needed and not wishes.walked:
             found.add(op)
     return found
+
+
+def _around(extract: Operation) -> Operation:
+    """The operation whose body an operation is in."""
+    op = extract.parent_op()
+    assert op is not None
+    return op
+
+
+def _walk_of_extract(extract: tensor.ExtractOp) -> tuple[Operation, list[list[int]]]:
+    """The operation around an extract, and the loops that each index depends on, where it is one."""
+    op = _around(extract)
+    loops = next(loops for each, loops in loops_of_extracts(op) if each is extract)
+    return op, [[] if i is None else [i] for i in loops]
 
 
 @dataclass
@@ -227,10 +248,13 @@ class _Wishes:
                     self.needed.add(pieces)
                 case tensor.ExtractSliceOp():  # of any order
                     pass
-                case tensor.ExtractOp() | tensor.ConcatOp() if self.convolved:
+                case tensor.ExtractOp() if self.convolved:
+                    self._by_indices(pieces, axes, *_walk_of_extract(user))
+                case tensor.ConcatOp() if self.convolved:
                     self.walked.add(pieces)
-                case _ if use.index in affine_operands(user):
-                    self.walked.add(pieces)
+                case _ if use.index in (affine := affine_operands(user)):
+                    loops = [[i for i, _ in index.terms] for index in affine[use.index]]
+                    self._by_indices(pieces, axes, user, loops)
                 case _ if user in self.loops:
                     self._by_loops(user, use.index, pieces, shape)
                 case _:
@@ -254,6 +278,20 @@ class _Wishes:
         last = len(rank)
         turned = sorted(zip(atoms, parts, strict=True), key=lambda each: rank.get(each[0], last))
         self.needed.add(merged(piece for _, piece in turned))
+
+    def _by_indices(
+        self, pieces: Pieces, axes: list[list[Piece]] | None, user: Operation, loops: Sequence[Sequence[int]]
+    ) -> None:
+        """A read at computed indices, of which each depends on these loops: it walks in the order of the loops."""
+        order = self.orders.get(user)
+        if order is not None and axes is not None:
+            written = self.loops[user].places[-1]
+            rank = {written[at]: number for number, at in enumerate(order)}
+            first = [min((rank[i] for i in each if i in rank), default=-1) for each in loops]
+            if -1 not in first:
+                turned = sorted(range(len(axes)), key=first.__getitem__)
+                pieces = merged(piece for i in turned for piece in axes[i])
+        self.walked.add(pieces)
 
     def granted(self, sizes: list[int]) -> Order | None:
         """The required order, if all uses agree, as a permutation; None if it is the result's own."""

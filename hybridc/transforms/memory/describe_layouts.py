@@ -1,0 +1,174 @@
+"""The layouts of images in a planned function: how many arrays keep channels last, and which kernels transpose.
+
+Windows slide along the axes of an image and not over its channels: what is read at sums of axes tells them apart. Where
+the elements next to each other in memory differ in another axis than these, channels come last. Operations that visit
+two arrays along the same axes pass this on: arrays whose neighbours differ in the same axis have one layout; a kernel
+between others transposes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from xdsl.dialects import func
+from xdsl.ir import SSAValue
+
+from hybridc.dialects.mlir.hybrid_rt import AliasOp, LaunchOp, aliased
+from hybridc.ground.sizes import AffineIndex, Place, row_major
+from hybridc.ir.kernel import Kernel, analyse
+from hybridc.ir.loop_nest_plan import loop_axes
+from hybridc.ir.structured import Shape, is_host, loops_of_extracts, shape_of
+
+LISTED = 3  # so many transposing kernels are named
+
+
+def described_layouts(function: func.FuncOp, kernels: Mapping[str, func.FuncOp]) -> str:
+    """A line on the layouts of a planned function's images; "" if no windows slide over any."""
+    return str(layouts_of(function, kernels) or "")
+
+
+@dataclass(frozen=True)
+class Layouts:
+    """How many arrays of images there are, in how many channels come last, and the launches that transpose one."""
+
+    arrays: int
+    channels_last: int
+    transposing: tuple[str, ...]
+
+    def __str__(self) -> str:
+        names = dict.fromkeys(self.transposing)
+        shown = ", ".join([*names][:LISTED]) + ", …" * (len(names) > LISTED)
+        count = len(self.transposing)
+        return (
+            f"channels last: {self.channels_last} of {self.arrays} arrays of images; "
+            f"{count} kernel{'s transpose' if count != 1 else ' transposes'}" + f" ({shown})" * bool(count)
+        )
+
+
+_Array = SSAValue | tuple[int, SSAValue]  # an array of the plan, or one that a launch's loop nests make for each other
+
+
+class _Visit(NamedTuple):
+    """An array that a loop nest visits: the axes along which its neighbours in memory lie, and all its axes."""
+
+    array: _Array
+    neighbours: frozenset[int]
+    axes: frozenset[int]
+
+
+def layouts_of(function: func.FuncOp, kernels: Mapping[str, func.FuncOp]) -> Layouts | None:
+    """The layouts of a planned function's images after its preparation; None if no windows slide over any."""
+    found = _Layouts(function.sym_name.data == "forward")
+    strides: dict[SSAValue, Shape] = {}
+    analysed: dict[str, Kernel] = {}
+    for number, op in enumerate(function.body.block.ops):
+        if isinstance(op, AliasOp):
+            shape = shape_of(op.array)
+            seen = op.strides(shape, strides.get(op.array, row_major(shape)))
+            strides[op.result] = row_major(shape_of(op.result)) if seen is None else seen
+        if not isinstance(op, LaunchOp) or "hybrid.preparation" in op.attributes:
+            continue
+        name = op.kernel.string_value()
+        if is_host(kernels[name]):
+            continue
+        if name not in analysed:
+            analysed[name] = analyse(kernels[name])
+        kernel = analysed[name]
+        arrays = dict(zip((*kernel.arguments, *kernel.results), (*op.ins, *op.outs), strict=True))
+        found.visit(number, kernel, arrays, strides)
+    return found.settled()
+
+
+@dataclass
+class _Layouts:
+    """What is known of arrays: whether channels are last, and which have the same layout, or another one."""
+
+    forward: bool
+    known: dict[_Array, bool] = field(default_factory=lambda: dict[_Array, bool]())
+    same: list[tuple[_Visit, _Visit]] = field(default_factory=lambda: list[tuple[_Visit, _Visit]]())
+    turned: list[tuple[_Visit, _Visit, int, str]] = field(
+        default_factory=lambda: list[tuple[_Visit, _Visit, int, str]]()
+    )
+
+    def visit(
+        self, number: int, kernel: Kernel, arrays: Mapping[SSAValue, SSAValue], strides: Mapping[SSAValue, Shape]
+    ) -> None:
+        """Note what the loop nests of a launch tell. What stays inside a nest has no layout."""
+        makers = {op.result: nest.number for nest in kernel.nests for op in nest.ops}
+        reading = [(n.number, r.value) for n in kernel.nests for op in n.ops for r in op.reads]
+        elsewhere = [{v for n, v in reading if n != nest.number} for nest in kernel.nests]
+
+        def visited(value: SSAValue, places: Sequence[Place | None]) -> _Visit:
+            array = arrays.get(value)
+            shape = shape_of(value)
+            steps = row_major(shape) if array is None else strides.get(array, row_major(shape))
+            given = [(_axes_in(p), s) for p, s, n in zip(places, steps, shape, strict=True) if n > 1]
+            near, _ = min(given, key=lambda each: each[1], default=(frozenset[int](), 0))
+            wide = frozenset[int]().union(*[axes for axes, _ in given])
+            return _Visit((number, value) if array is None else aliased(array), near, wide)
+
+        for nest in kernel.nests:
+            read: list[_Visit] = []
+            written: list[_Visit] = []
+            sliding = {a for op in nest.ops for r in op.reads for place in r.index for a in _sliding(place)}
+            for op in nest.ops:
+                axes = loop_axes(op)
+                given: list[tuple[SSAValue, Sequence[Place | None]]] = [(r.value, r.places) for r in op.reads]
+                for extract, loops in loops_of_extracts(op.op):
+                    given.append((extract.tensor, [None if i is None else axes[i] for i in loops]))
+                read += [visited(v, p) for v, p in given if v in arrays or makers.get(v, nest.number) != nest.number]
+                if op.result in arrays or op.result in elsewhere[nest.number]:
+                    written.append(visited(op.result, op.axes))
+                for each in (visited(r.value, r.index) for r in op.reads if any(map(_sliding, r.index))):
+                    if each.axes - sliding:
+                        self.known[each.array] = not each.neighbours & sliding
+            for each in written if self.forward and sliding else ():  # in a forward windows are summed, never written
+                if each.axes & sliding and each.axes - sliding:
+                    self.known[each.array] = not each.neighbours & sliding
+            self._note(number, kernel.name, read, written)
+
+    def _note(self, number: int, name: str, read: list[_Visit], written: list[_Visit]) -> None:
+        for one in read:
+            for two in written:
+                if one.axes == two.axes and len(one.axes) > 1 and len(one.neighbours) == len(two.neighbours) == 1:
+                    if one.neighbours == two.neighbours:
+                        self.same.append((one, two))
+                    else:
+                        self.turned.append((one, two, number, name))
+
+    def settled(self) -> Layouts | None:
+        """All that follows."""
+        if not self.known:
+            return None
+        before = -1
+        while before < len(self.known):
+            before = len(self.known)
+            for one, two in self.same:
+                for a, b in ((one.array, two.array), (two.array, one.array)):
+                    if a in self.known:
+                        self.known.setdefault(b, self.known[a])
+            for one, two, _, _ in self.turned:
+                for a, b in ((one.array, two.array), (two.array, one.array)):
+                    if self.known.get(a):
+                        self.known.setdefault(b, False)
+        launches = {number: name for one, two, number, name in self.turned if self._differ(one, two)}
+        arrays = [last for array, last in self.known.items() if isinstance(array, SSAValue)]
+        return Layouts(len(arrays), sum(arrays), tuple(launches.values()))
+
+    def _differ(self, one: _Visit, two: _Visit) -> bool:
+        return one.array in self.known and two.array in self.known and self.known[one.array] != self.known[two.array]
+
+
+def _axes_in(place: Place | None) -> frozenset[int]:
+    """The axes in an index."""
+    if place is None:
+        return frozenset()
+    return frozenset((place,)) if isinstance(place, int) else frozenset(a for a, _ in place.terms)
+
+
+def _sliding(place: AffineIndex) -> tuple[int, ...]:
+    """The axes of an index that is not one axis alone: windows slide along them, or they are those of windows."""
+    axes = tuple([a for a, _ in place.terms])
+    return axes if len(axes) > 1 or any(factor != 1 for _, factor in place.terms) else ()
