@@ -223,8 +223,8 @@ class Recorder(LLVM):
     calls: list[Call] = field(default_factory=list[Call])
     programs: list[NativeSource] = field(default_factory=list[NativeSource])  # keeps the keys of costs unique
 
-    def plan(self) -> Planning:
-        planning = super().plan()
+    def plan(self, ahead: bool = False) -> Planning:
+        planning = super().plan(ahead)
         return Planning(planning.passes, lambda module, name: self._noted(module, planning.emit(module, name)))
 
     def _noted(self, module: ModuleOp, program: Program) -> NativeSource:

@@ -26,6 +26,8 @@ CACHES = (
     "JAX_COMPILATION_CACHE_DIR",
     "NUMBA_CACHE_DIR",
 )
+# Modules that a first call imports are read as in any installation, not parsed.
+BYTECODE = {"PYTHONDONTWRITEBYTECODE": ""}
 # glibc then keeps what was freed and serves large arrays from it: nobody pays page faults for fresh outputs
 REUSE = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 40), "MALLOC_ARENA_MAX": "1"}
 
@@ -58,7 +60,7 @@ class Client:
         self._process = subprocess.Popen(
             command,
             cwd=ROOT,
-            env={**os.environ, **settings, **(REUSE if reuse else {})},
+            env={**os.environ, **BYTECODE, **settings, **(REUSE if reuse else {})},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=log,

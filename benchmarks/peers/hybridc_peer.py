@@ -16,9 +16,13 @@ class Hybridc(Peer):
     """The networks of ``benchmarks/``; training steps as one program."""
 
     def __init__(self, target: str) -> None:
-        importlib.import_module("hybridc.compile.stages")  # importing the compiler is no part of the first call
+        # Importing the compiler is no part of the first call, although hybridc imports it then.
+        importlib.import_module("hybridc.dialects.mlir.late_formats").install()
+        importlib.import_module("hybridc.compile.new_sizes")
         if target == "llvm":
             importlib.import_module("hybridc.runtime.native_executable")
+            importlib.import_module("hybridc.lower.llvm.emit_steps")
+            importlib.import_module("hybridc.lower.llvm.codegen.loops_to_llvm")
             importlib.import_module(
                 "hybridc.lower.llvm.codegen.llvm_c"
             ).version()  # other frameworks load LLVM at import, too

@@ -120,7 +120,7 @@ class _Family:
         if not atoms <= self.varying:
             self.varying |= atoms
             self.kernels.vary(self.varying)
-            self.planning = self.target.plan()
+            self.planning = self.target.plan(ahead=True)
 
 
 def _family(traced: Traced, numbers: Sequence[int], form: Callable[[Traced], Formed]) -> _Family | None:
@@ -148,7 +148,7 @@ def _family(traced: Traced, numbers: Sequence[int], form: Callable[[Traced], For
     kernels = SizedModule(formed.module, sizes, varying)
     free = [numbers[place] for place in places.values()]
     where, target = _lines(trace), formed.target
-    return _Family(sizes, told, places, varying, kernels, target, where, target.plan(), free)
+    return _Family(sizes, told, places, varying, kernels, target, where, target.plan(ahead=True), free)
 
 
 def _lines(trace: Trace) -> list[str]:

@@ -48,8 +48,11 @@ class Target(ABC):
         """The passes from the primitive graph to kernels."""
 
     @abstractmethod
-    def plan(self) -> Planning:
-        """The passes from kernels to programs; all specialisation on sizes happens here."""
+    def plan(self, ahead: bool = False) -> Planning:
+        """The passes from kernels to programs; all specialisation on sizes happens here.
+
+        ``ahead``: the programs will be loaded, so native code may be compiled while memory is planned.
+        """
 
     @abstractmethod
     def load(self, program: Any, context: Context) -> Executable:
@@ -64,7 +67,7 @@ class NumPy(Target):
     def kernels(self) -> tuple[ModulePass, ...]:
         return pipeline.NUMPY_KERNELS
 
-    def plan(self) -> Planning:
+    def plan(self, ahead: bool = False) -> Planning:
         from hybridc.lower.numpy.emit_module import emit
 
         return Planning(pipeline.numpy_plan(), lambda module, name: emit(module, name, min(2, OPTIONS.num_threads)))
@@ -87,10 +90,11 @@ class LLVM(Target):
     def kernels(self) -> tuple[ModulePass, ...]:
         return pipeline.llvm_kernels()
 
-    def plan(self) -> Planning:
+    def plan(self, ahead: bool = False) -> Planning:
         from hybridc.lower.llvm.emit_steps import emit
 
         kernel_cache = self.kernel_cache()
+        kernel_cache.ahead = ahead
         return Planning(
             pipeline.llvm_plan(kernel_cache),
             lambda module, name: emit(module, name, kernel_cache.threads, kernel_cache=kernel_cache),
@@ -115,7 +119,7 @@ class Triton(Target):
     def kernels(self) -> tuple[ModulePass, ...]:
         return pipeline.triton_kernels()
 
-    def plan(self) -> Planning:
+    def plan(self, ahead: bool = False) -> Planning:
         from hybridc.lower.triton.emit_launches import emit
         from hybridc.lower.triton.triton_kernel_cache import TritonKernelCache
 

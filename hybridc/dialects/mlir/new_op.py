@@ -6,11 +6,13 @@ first takes back what was there before.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from xdsl.dialects.builtin import UNKNOWN_LOC
 from xdsl.ir import Attribute, Block, Operation, OpResult, Region, SSAValue, SSAValues, Use
+from xdsl.irdl import IRDLOperation, OptionalDef
 
 Op = TypeVar("Op", bound=Operation)
 
@@ -39,8 +41,19 @@ def new_op(
     op.regions = ()
     for region in regions:
         op.add_region(region)
-    op.__post_init__()
+    if _has_defaults(kind):
+        op.__post_init__()
     return op
+
+
+@functools.cache
+def _has_defaults(kind: type[Operation]) -> bool:
+    """Whether operations of a class may have attributes that they were not given, or do more when they are made."""
+    if not issubclass(kind, IRDLOperation) or kind.__post_init__ is not IRDLOperation.__post_init__:
+        return True
+    definition = kind.get_irdl_definition()
+    attributes = (*definition.properties.values(), *definition.attributes.values())
+    return any(not isinstance(each, OptionalDef) and each.default_value is not None for each in attributes)
 
 
 def _uses(op: Operation, used: Sequence[SSAValue] | Sequence[Block]) -> tuple[Use, ...]:

@@ -68,12 +68,12 @@ class _StepEmitter(PlanEmitter):
         where = ", ".join(f"{b.slot}+{b.offset}" for b in buffers)
         line = f"    [0, {region.extent}) by {region.grain}, buffers ({where})"
         if isinstance(region, ParallelRegion):
-            self.program.steps.append(((region.function,), replace(made, numbers=_cells(region))))
+            self.program.steps.append((region.functions, replace(made, numbers=_cells(region))))
             self.lines.append(f"{line}, numbers ({', '.join(map(str, region.numbers))})")
             return
         parts = [GridPart(NOT_LOADED, p.buffers, _cells(p.region), p.region.extent, p.scratch) for p in region.parts]
         grid = Grid(region.sizes, region.steps, tuple(parts))
-        self.program.steps.append((tuple([p.region.function for p in region.parts]), replace(made, grid=grid)))
+        self.program.steps.append((region.functions, replace(made, grid=grid)))
         self.lines.append(f"{line}, a grid of {' x '.join(map(str, region.sizes))} tiles:")
         for part in region.parts:
             given = ", ".join(map(str, part.region.numbers))

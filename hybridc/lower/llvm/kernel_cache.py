@@ -13,6 +13,7 @@ from hybridc.ir.contraction_shape import linear_map_of
 from hybridc.ir.grid_kernel import TileKernel, tile_kernels
 from hybridc.ir.kernel import AnalysedKernels, Kernel, LoopNest
 from hybridc.ir.structured import Shape, shape_of
+from hybridc.lower.llvm.codegen.native_function import compile_ahead
 from hybridc.lower.llvm.gemm.choose_gemm import is_contraction, regions_of_matmul
 from hybridc.lower.llvm.gemm.lane_regions import lane_regions
 from hybridc.lower.llvm.grid_regions import grid_regions
@@ -38,13 +39,15 @@ class KernelCache(AnalysedKernels):
     """The compiled kernels of a module: each is analysed once, and has its regions made once for equal calls.
 
     What does not depend on sizes is reused when these change. ``printer`` makes the native function of a tile
-    program.
+    program. ``ahead``: LLVM compiles kernels from when their code is known on.
     """
 
     def __init__(self, threads: int, printer: Printer = print_loops) -> None:
         super().__init__()
         self.threads = threads
         self._printer = printer
+        self.ahead = False
+        self._started: list[Any] = []
         self._loops: dict[Any, KernelLoops] = {}
         self._fitting: dict[Any, KernelLoops] = {}  # those that were checked for the current sizes
         self._made: dict[Any, ParallelRegions] = {}
@@ -55,6 +58,7 @@ class KernelCache(AnalysedKernels):
         super().resized()
         self._fitting.clear()
         self._made.clear()
+        self._started.clear()
 
     def of(
         self, kernel: Kernel, strides: Mapping[int, Strides], inplace: Sequence[tuple[int, int]] = ()
@@ -119,6 +123,8 @@ class KernelCache(AnalysedKernels):
     def memory(self, kernel: Kernel, strides: Mapping[int, Strides]) -> tuple[int, list[int]]:
         """Bytes of scratch of all threads, and of each buffer that they share."""
         made = self.of(kernel, strides)
+        if self.ahead and not self.inplace(kernel, [*strides]):  # whatever the memory plan, this will be called
+            self._started += compile_ahead(made.functions)
         return made.scratch_of(self.threads), made.locals
 
 

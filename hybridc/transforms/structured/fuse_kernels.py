@@ -317,16 +317,22 @@ def _sort(block: Block) -> None:
 
 def depends_on(values: Iterable[SSAValue], on: set[Operation]) -> bool:
     """Whether a value depends on a result of these operations."""
-    seen: set[SSAValue] = set()
-    work = list(values)
+    seen: set[Operation] = set()
+    blocks = {op.parent for op in on}
+    block = blocks.pop() if len(blocks) == 1 else None
+    for op in () if block is None else block.ops:  # what stands before them depends on none: else time is quadratic
+        if op in on:
+            break
+        seen.add(op)
+    work = [v.owner for v in values]
     while work:
-        value = work.pop()
-        if value in seen or not isinstance(value.owner, Operation):
+        op = work.pop()
+        if op in seen or not isinstance(op, Operation):
             continue
-        if value.owner in on:
+        if op in on:
             return True
-        seen.add(value)
-        work += [*value.owner.operands, *indirect_operands(value.owner)]
+        seen.add(op)
+        work += [v.owner for v in (*op.operands, *indirect_operands(op))]
     return False
 
 

@@ -36,8 +36,8 @@ from xdsl.utils.exceptions import LLVMTranslationException
 
 
 # Attributes of a back edge: whether the loop is an outer one of an accumulation, or carries values by
-# a few operations; and its trip count, if that is known.
-LOOP, ROUNDS = "hybrid.loop", "hybrid.rounds"
+# a few operations; its trip count, if that is known; and whether it has loops inside that are not short.
+LOOP, ROUNDS, ENCLOSES = "hybrid.loop", "hybrid.rounds", "hybrid.encloses"
 INNERMOST, CARRIED, OUTER, SUMS = map(StringAttr, ("innermost", "carried", "outer", "sums"))
 
 
@@ -61,7 +61,7 @@ NativeLLVM = Dialect("llvm", [*LLVM.operations, FPToSIOp, UIToFPOp], [*LLVM.attr
 # --- modules and functions --------------------------------------------------------------------------------------------
 
 
-_NOT_UNROLLED = '!"llvm.loop.unroll.runtime.disable"'
+_NOT_UNROLLED, _NEVER_UNROLLED = '!"llvm.loop.unroll.runtime.disable"', '!"llvm.loop.unroll.disable"'
 _MANY_REGISTERS = 512  # vectors of so many bits have 32 registers
 _LONG = 16  # vector iterations after which the scalar remainder is negligible
 
@@ -103,18 +103,20 @@ class _Text:
         inputs = ", ".join(type_text(t) for t in op.function_type.inputs)
         self.declarations[name] = f"declare {type_text(op.function_type.output)} @{name}({inputs})"
 
-    def loop(self, kind: Attribute, rounds: Attribute | None) -> str:
-        """The loop metadata: the interleave count, or no vectorisation.
+    def loop(self, kind: Attribute, rounds: Attribute | None, encloses: bool) -> str:
+        """The loop metadata: the interleave count, or no vectorisation, and what LLVM may unroll.
 
         Interleaved vectors hide latencies. LLVM's default is higher, which makes twice the code, takes
         twice the time to compile, and runs as fast at best. A loop that accumulates is not vectorised over its
-        iterations: the remainder would be added in another order, and results would depend on where a range is cut.
+        iterations: the remainder would be added in another order, and results would depend on where a range is cut. A
+        short loop may be unrolled, for the vectoriser, but not with loops inside: that makes several copies of these.
         """
         known = rounds.value.data if isinstance(rounds, IntegerAttr) else None
+        unroll = _NEVER_UNROLLED if encloses else _NOT_UNROLLED
         if kind == OUTER:
-            return self._metadata(_NOT_UNROLLED)
+            return self._metadata(unroll)
         if kind == SUMS:
-            return self._metadata(_NOT_UNROLLED, '!"llvm.loop.vectorize.enable", i1 false')
+            return self._metadata(unroll, '!"llvm.loop.vectorize.enable", i1 false')
         return self._metadata(_NOT_UNROLLED, f'!"llvm.loop.interleave.count", i32 {self._abreast(kind, known)}')
 
     def _abreast(self, kind: Attribute, rounds: int | None) -> int:
@@ -529,7 +531,9 @@ def _shuffle(f: LLVMFunction, op: llvm.ShuffleVectorOp) -> str:
 
 def _jump(f: LLVMFunction, op: llvm.BrOp) -> str:
     loop = op.attributes.get(LOOP)
-    hint = f", !llvm.loop {f.module.text.loop(loop, op.attributes.get(ROUNDS))}" if loop is not None else ""
+    hint = ""
+    if loop is not None:
+        hint = f", !llvm.loop {f.module.text.loop(loop, op.attributes.get(ROUNDS), ENCLOSES in op.attributes)}"
     return f"  br label %{f.blocks[op.successor]}{hint}"
 
 

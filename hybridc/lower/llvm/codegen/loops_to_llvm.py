@@ -53,6 +53,7 @@ from hybridc.dialects.mlir.new_op import new_op
 from hybridc.ground.buffers import ALIGNMENT
 from hybridc.lower.llvm.codegen.llvm_ir import (
     CARRIED,
+    ENCLOSES,
     INNERMOST,
     LOOP,
     OUTER,
@@ -326,6 +327,7 @@ def _entry(kind: llvm.LLVMFunctionType) -> llvm.FuncOp:
 
 Rule = Callable[[Rebuild, Any], None]
 
+_SHORT = 16  # the most iterations of a loop that LLVM may unroll as a whole
 _FEW = 6  # so few operations are bound by the latency of the carried value
 _NO_WRAP = IntegerAttr(llvm.OverflowAttr((llvm.OverflowFlag.NO_SIGNED_WRAP,)).to_int(), 32)
 _FLAGS: dict[Attribute, llvm.FastMathAttr] = {}
@@ -650,6 +652,8 @@ def _for(b: Rebuild, op: scf.ForOp) -> None:
     rounds = _rounds(op)
     if rounds is not None:
         back.attributes[ROUNDS] = IntegerAttr(rounds, i64)
+    if _encloses_loops(op):
+        back.attributes[ENCLOSES] = UnitAttr()
     b.begin(done)
     b.values.update(zip(op.results, head.args[1:]))
 
@@ -667,6 +671,16 @@ def _rounds(op: scf.ForOp) -> int | None:
     """The trip count, if the bounds are constants."""
     low, high, step = (_constant_of(v) for v in (op.lb, op.ub, op.step))
     return None if low is None or high is None or not step else -(-(high - low) // step)
+
+
+def _encloses_loops(op: scf.ForOp) -> bool:
+    """Whether loops are left inside when LLVM has unrolled the short ones."""
+    for each in op.body.block.ops:
+        if isinstance(each, scf.ForOp):
+            rounds = _rounds(each)
+            if rounds is None or rounds > _SHORT or _encloses_loops(each):
+                return True
+    return False
 
 
 def _constant_of(value: SSAValue) -> int | None:

@@ -5,8 +5,8 @@
 Equal keys mean equal code: code loaded in this process is shared, and objects compiled by any process of this user are
 in the cache folder. A missing function is compiled to an object of its own, which is position independent:
 external functions (BLAS) are resolved by name when it is loaded (:func:`declare_symbol`). LLVM runs on threads while
-further functions are built. Machine code that is loaded together is freed when the last
-:class:`LoadedCode` of it dies.
+further functions are built, or from :func:`compile_ahead` on, while memory is planned. Machine code that is loaded
+together is freed when the last :class:`LoadedCode` of it dies.
 """
 
 from __future__ import annotations
@@ -102,6 +102,23 @@ def load_stored(functions: Sequence[NativeFunction]) -> list[LoadedCode] | None:
     with _alone():
         found, missing = _found(functions)
         return None if missing else [found[f.key] for f in functions]
+
+
+def compile_ahead(functions: Sequence[NativeFunction]) -> list[Any]:
+    """Start compiling those functions that are neither loaded nor stored: :func:`load` waits for them.
+
+    They are given up when what this returns dies before.
+    """
+    started: list[_CompilerThread] = []
+    for function in functions:
+        key = function.key
+        if key in _LOADED or key in _AHEAD or kept(_entry(function), ObjectCode) is not None:
+            continue
+        make = function.compiler()
+        with _alone():
+            started.append(_CompilerThread(make))
+            _AHEAD[key] = started[-1]
+    return started
 
 
 def declare_symbol(name: str, address: int) -> None:
@@ -206,8 +223,7 @@ class ObjectCode(NamedTuple):
 
 def _compile(functions: Sequence[NativeFunction]) -> list[ObjectCode]:
     """Compile functions that are not cached, and store their objects."""
-    at_once = threading.Semaphore(OPTIONS.num_threads)
-    workers = [_CompilerThread(function.compiler(), at_once) for function in functions]
+    workers = [_AHEAD.pop(function.key, None) or _CompilerThread(function.compiler()) for function in functions]
     objects = [worker.result() for worker in workers]
     for function, made in zip(functions, objects, strict=True):
         keep(_entry(function), made)
@@ -215,29 +231,41 @@ def _compile(functions: Sequence[NativeFunction]) -> list[ObjectCode]:
 
 
 class _CompilerThread(threading.Thread):
-    """A thread that compiles an object; a semaphore limits how many run at once."""
+    """A thread that compiles an object, when fewer than ``HYBRIDC_NUM_THREADS`` others do."""
 
-    def __init__(self, make: Callable[[], ObjectCode], at_once: threading.Semaphore) -> None:
+    def __init__(self, make: Callable[[], ObjectCode]) -> None:
         super().__init__(name="hybridc LLVM")
         self._make = make
-        self._at_once = at_once
         self._error: BaseException | None = None
         self.start()
 
     def run(self) -> None:
         """Compile."""
         try:
-            with self._at_once:
+            with _SLOTS.free:
                 self._made = self._make()
         except BaseException as error:
             self._error = error
 
     def result(self) -> ObjectCode:
-        """Join; returns the object or raises its error."""
+        """Join; returns the object, once, or raises its error."""
         self.join()
         if self._error is not None:
             raise self._error
-        return self._made
+        made = self._made
+        del self._made
+        return made
+
+
+class _Slots:
+    """How many threads may run LLVM at once."""
+
+    def __init__(self) -> None:
+        self.free = threading.Semaphore(OPTIONS.num_threads)
+
+
+_SLOTS = _Slots()
+_AHEAD: weakref.WeakValueDictionary[str, _CompilerThread] = weakref.WeakValueDictionary()
 
 
 def _object(ir: str) -> ObjectCode:
@@ -301,6 +329,8 @@ def _place(objects: Sequence[ObjectCode], functions: Sequence[NativeFunction]) -
 def _before_fork() -> None:
     """Before a fork: wait until LLVM is idle, as the child lacks the threads that run it."""
     _FORK.held = [lock.current for lock in _FORK_LOCKS if lock.current.acquire(timeout=PATIENCE)]
+    for worker in list(_AHEAD.values()):
+        worker.join(PATIENCE)
 
 
 def _after_fork() -> None:
@@ -309,7 +339,13 @@ def _after_fork() -> None:
     _FORK.held = []
 
 
+def _in_child() -> None:
+    """In a child: it lacks the threads that compile; locks are new ones already."""
+    _AHEAD.clear()
+    _SLOTS.free = threading.Semaphore(OPTIONS.num_threads)
+
+
 _FORK = threading.local()
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork)  # the child makes a new lock
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_in_child)

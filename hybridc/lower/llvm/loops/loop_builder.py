@@ -40,7 +40,9 @@ class LoopBuilder:
         self._blocks = [block]
         self._levels: dict[SSAValue, int] = {}
         self._made: dict[Any, SSAValue] = {}
+        self._keys: list[list[Any]] = [[]]  # those of what was made, by level
         self._constants: dict[Any, SSAValue] = {}
+        self._indices: dict[int, SSAValue] = {}  # the constants among indices, whose attributes take long to compare
 
     @property
     def depth(self) -> int:
@@ -77,33 +79,40 @@ class LoopBuilder:
         properties: dict[str, Attribute] | None = None,
     ) -> SSAValue:
         """The result of an operation without effects; made once for equal operands."""
-        key = (cls, tuple(operands), kind, tuple(properties.items()) if properties else ())
-        if key not in self._made:
-            self._made[key] = self.add(cls, operands, [kind], properties).results[0]
-        return self._made[key]
+        result = None if kind is INDEX else kind
+        key = (cls, tuple(operands), result, tuple(properties.items()) if properties else ())
+        known = self._made.get(key)
+        if known is None:
+            known = self._made[key] = self.add(cls, operands, [kind], properties).results[0]
+            self._keys[self._levels[known]].append(key)
+        return known
 
     def constant(self, attribute: Attribute, kind: Attribute) -> SSAValue:
         """A constant."""
         key = (attribute, kind)
-        if key not in self._constants:
+        known = self._constants.get(key)
+        if known is None:
             made = new_op(arith.ConstantOp, (), [kind], {"value": attribute})
             first = self._blocks[0].first_op
             if first is None:
                 self._blocks[0].add_op(made)
             else:
                 self._blocks[0].insert_op_before(made, first)
-            self._constants[key] = made.results[0]
-        return self._constants[key]
+            known = self._constants[key] = made.results[0]
+        return known
 
     # --- indices -------------------------------------------------------------------------------------------
 
     def index(self, value: int) -> SSAValue:
         """A constant index."""
-        return self.constant(_index(value), INDEX)
+        known = self._indices.get(value)
+        if known is None:
+            known = self._indices[value] = self.constant(_index(value), INDEX)
+        return known
 
     def plus(self, *terms: SSAValue) -> SSAValue:
         """The sum of indices, those of outer levels first."""
-        zero = self._constants.get((_index(0), INDEX))
+        zero = self._indices.get(0)
         ordered = sorted((t for t in terms if t is not zero), key=self.level)
         if not ordered:
             return self.index(0)
@@ -111,7 +120,7 @@ class LoopBuilder:
 
     def times(self, *factors: SSAValue) -> SSAValue:
         """The product of indices, those of outer levels first."""
-        one = self._constants.get((_index(1), INDEX))
+        one = self._indices.get(1)
         ordered = sorted((f for f in factors if f is not one), key=self.level)
         if not ordered:
             return self.index(1)
@@ -154,18 +163,16 @@ class LoopBuilder:
         """A loop in the innermost one; ``body`` gets the index and the carried values, and returns the next ones."""
         block = Block(arg_types=[INDEX, *[s.type for s in starts]])
         self._blocks.append(block)
+        self._keys.append([])
         for arg in block.args:
             self._levels[arg] = self.depth
         carried = body(block.args[0], list(block.args[1:]))
         block.add_op(new_op(scf.YieldOp, carried))
         self._blocks.pop()
-        self._forget(self.depth)
+        for key in self._keys.pop():  # of the values inside
+            del self._made[key]
         loop = new_op(scf.ForOp, [low, high, step, *starts], [s.type for s in starts], regions=[Region(block)])
         self._blocks[-1].add_op(loop)
         for result in loop.results:
             self._levels[result] = self.depth
         return list(loop.results)
-
-    def _forget(self, depth: int) -> None:
-        """Forget the values of a closed loop."""
-        self._made = {k: v for k, v in self._made.items() if self._levels[v] <= depth}

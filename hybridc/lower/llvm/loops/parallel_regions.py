@@ -72,6 +72,11 @@ class ParallelRegion:
     least: int = 0
     algorithm: str = ""
 
+    @property
+    def functions(self) -> tuple[NativeFunction, ...]:
+        """Its function."""
+        return (self.function,)
+
 
 @dataclass(frozen=True)
 class TileRegion:
@@ -102,6 +107,11 @@ class GridRegion:
     work: float = 0.0
     least: int = 0
 
+    @property
+    def functions(self) -> tuple[NativeFunction, ...]:
+        """The functions of its parts."""
+        return tuple([part.region.function for part in self.parts])
+
 
 @dataclass
 class ParallelRegions:
@@ -109,6 +119,11 @@ class ParallelRegions:
 
     regions: list[ParallelRegion | GridRegion] = field(default_factory=lambda: list[ParallelRegion | GridRegion]())
     locals: list[int] = field(default_factory=lambda: list[int]())
+
+    @property
+    def functions(self) -> list[NativeFunction]:
+        """The functions of all regions, in order."""
+        return [f for r in self.regions for f in r.functions]
 
     @property
     def scratch(self) -> int:

@@ -15,7 +15,7 @@
 // CHECK-NEXT:    %[[NEXT:[0-9]+]] = llvm.add %{{.*}}, %{{.*}} overflow<nsw> : i64
 // CHECK-NEXT:    llvm.br ^{{.*}}(%[[NEXT]], %[[S]] : i64, f32) {hybrid.loop = "carried"}
 // CHECK:         llvm.call @half(%{{.*}}) : (f32) -> f32
-// CHECK:         {hybrid.loop = "sums"}
+// CHECK:         {hybrid.loop = "sums", hybrid.encloses}
 // CHECK:       llvm.func @region(%[[BUFFERS:.*]]: !llvm.ptr, %[[NUMBERS:.*]]: !llvm.ptr, %{{.*}}: i64, %{{.*}}: i64,
 // CHECK:         %[[CELL:[0-9]+]] = llvm.getelementptr inbounds %[[NUMBERS]]
 // CHECK-NEXT:    %{{.*}} = llvm.load %[[CELL]] : !llvm.ptr -> i64
