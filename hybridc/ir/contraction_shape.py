@@ -61,6 +61,8 @@ class Loop(NamedTuple):
         return self.kind == inner.kind and self.steps == tuple([s * inner.size for s in inner.steps])
 
 
+# Iterations of a reduction loop that hide what it takes to begin it.
+_LONG = 8
 # Dtypes of factors that are multiplied as they are, and of their accumulators.
 _SUMMED_IN = {d: wide(d) for d in (FLOAT16, BFLOAT16, FLOAT32, np.dtype(np.float64))}
 BATCH, ROW, COLUMN, SUM = (True, True, True), (True, False, True), (False, True, True), (True, True, False)
@@ -219,8 +221,8 @@ def matrices_of_loops(kept: Sequence[Loop], summed: Sequence[Loop]) -> Matrices 
 
 
 def _inner(loop: Loop) -> tuple[int, int]:
-    """Sort key of summed loops, the innermost last: the longest, of these the contiguous one."""
-    return loop.size, -abs(loop.a or 0)
+    """Sort key of summed loops, the innermost last: a long one, of these the one that is nearest to contiguous."""
+    return min(loop.size, _LONG), -abs(loop.a or 0)
 
 
 def few_forms(around: Sequence[Loop]) -> tuple[Loop, ...]:

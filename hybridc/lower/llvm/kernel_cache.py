@@ -15,6 +15,7 @@ from hybridc.ir.kernel import AnalysedKernels, Kernel, LoopNest
 from hybridc.ir.structured import Shape, shape_of
 from hybridc.lower.llvm.gemm.choose_gemm import is_contraction, regions_of_matmul
 from hybridc.lower.llvm.gemm.lane_regions import lane_regions
+from hybridc.lower.llvm.gemm.partial_sums import partial_sum_regions
 from hybridc.lower.llvm.grid_regions import grid_regions
 from hybridc.lower.llvm.loops.linear_map_region import linear_map_region
 from hybridc.lower.llvm.loops.parallel_regions import (
@@ -87,6 +88,9 @@ class KernelCache(AnalysedKernels):
         lanes = lane_regions(kernel, given)
         if lanes is not None:
             return lanes
+        pieces = partial_sum_regions(kernel, self.threads, given)
+        if pieces is not None:
+            return pieces
         return ParallelRegions([*regions_of_matmul(kernel, self.threads, given, printer=self._printer)])
 
     def _loops_of(self, kernel: Kernel, strided: frozenset[int], inplace: tuple[tuple[int, int], ...]) -> KernelLoops:
