@@ -157,6 +157,10 @@ class Matrices:
         """Multiplications and additions."""
         return 2 * self.m * self.n * self.k * self.batches * math.prod(loop.size for loop in self.over)
 
+    def is_short(self, lanes: int) -> bool:
+        """Whether its terms are in short segments, or its columns no vector of so many elements."""
+        return bool(self.over) and (self.k < _LONG or self.n < lanes)
+
     def exchanged(self) -> Matrices:
         """The transposed problem: C^T = B^T A^T."""
         return Matrices(

@@ -22,7 +22,7 @@ from xdsl.ir import SSAValue
 
 from hybridc.ground.machine import NOMINAL
 from hybridc.ground.sizes import AffineIndex, row_major
-from hybridc.ir.contraction_shape import Loop, coalesced, multiplied
+from hybridc.ir.contraction_shape import Loop, coalesced, loops_of, matrices_of_loops, multiplied
 from hybridc.ir.costs import PARTS, matmul_time, sharing
 from hybridc.ir.kernel import Axes, Kernel, KernelOp, Read, number_of
 from hybridc.ir.planned import Strides
@@ -177,6 +177,9 @@ def _lanes_of(kernel_op: KernelOp, strides: Sequence[Strides], lanes: int) -> La
         for own, other in ((left, right), (right, left))
     ]
     possible: list[Lanes] = []
+    if not any(a in left & right and sizes[a] > 1 for a in kernel_op.axes) and _is_short(kernel_op, strides, lanes):
+        found = [_arranged(kernel_op, strides, a, None) for a in sorted(only[0] | only[1]) if sizes[a] >= lanes]
+        possible = [x for x in found if x is not None and x.copied * _WORTH_COPYING <= math.prod(sizes.values())]
     for group in kernel_op.axes:
         if group not in left & right or sizes[group] == 1:
             continue
@@ -236,6 +239,14 @@ def _arranged(kernel_op: KernelOp, strides: Sequence[Strides], group: int, inner
     return Lanes(group, inner, width, (a, b), (x, y, result), (p, q, whole))
 
 
+def _is_short(kernel_op: KernelOp, strides: Sequence[Strides], lanes: int) -> bool:
+    """Whether tiles of a matmul do not fit, as for a convolution of one channel, and for the gradient of its weight."""
+    places = [read.along(given) for read, given in zip(kernel_op.reads, strides, strict=False)]
+    places.append(dict(zip(kernel_op.axes, strides[2], strict=True)))
+    matrices = matrices_of_loops(*loops_of(kernel_op.extents, places))
+    return matrices is not None and matrices.is_short(lanes)
+
+
 def _has_far_terms(kernel_op: KernelOp, strides: Sequence[Strides]) -> bool:
     """Whether the terms of an operand are no line in memory, as those of a matmul are."""
     sizes = kernel_op.extents
@@ -283,7 +294,8 @@ class _Writer:
         self.dtype = dtype_of(kernel_op.result)
         room = registers - _OPERANDS
         # Two vectors beside each other share what is the same in all of their lanes.
-        self.beside = 2 if Lane(None, 0) in lanes.operands and self.sizes[lanes.group] >= 2 * width else 1
+        size, beside = self.sizes[lanes.group], (2, 1) if Lane(None, 0) in lanes.operands else (1,)
+        self.beside = min((n for n in beside if n * width <= size or n == 1), key=lambda n: -(-size // (n * width)) * n)
         self.tile = self._tile(room)
         self.unrolled, self.loops = self._terms()
         self.some = _SOME if self.loops and self._straight() * _SOME <= _STRAIGHT else 1
