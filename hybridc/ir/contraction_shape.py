@@ -63,6 +63,8 @@ class Loop(NamedTuple):
 
 # Iterations of a reduction loop that hide what it takes to begin it.
 _LONG = 8
+# Rows that fill a high tile of registers.
+_HIGH = 12
 # Dtypes of factors that are multiplied as they are, and of their accumulators.
 _SUMMED_IN = {d: wide(d) for d in (FLOAT16, BFLOAT16, FLOAT32, np.dtype(np.float64))}
 BATCH, ROW, COLUMN, SUM = (True, True, True), (True, False, True), (False, True, True), (True, True, False)
@@ -206,7 +208,7 @@ def matrices_of_loops(kept: Sequence[Loop], summed: Sequence[Loop]) -> Matrices 
     if along.kind == BATCH:
         return None
     swapped = along.kind == ROW
-    across = max(columns if swapped else rows, key=lambda x: (x.size, -abs(x.steps[2])), default=Loop(1, 0, 0, 0))
+    across = max(columns if swapped else rows, key=_across, default=Loop(1, 0, 0, 0))
     inner = max(summed, key=_inner, default=Loop(1, 0, 0, None))
     left, right = (1, 0) if swapped else (0, 1)
     around = tuple(loop for loop in kept if loop is not across and loop is not along)
@@ -222,6 +224,11 @@ def matrices_of_loops(kept: Sequence[Loop], summed: Sequence[Loop]) -> Matrices 
         over=tuple(loop.swapped for loop in over) if swapped else over,
         swapped=swapped,
     )
+
+
+def _across(loop: Loop) -> tuple[int, int]:
+    """Sort key of loops of rows: one that fills register tiles, of these the one that is nearest to contiguous."""
+    return min(loop.size, _HIGH), -abs(loop.steps[2])
 
 
 def _inner(loop: Loop) -> tuple[int, int]:
