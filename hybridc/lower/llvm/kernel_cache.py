@@ -24,8 +24,8 @@ from hybridc.lower.llvm.loops.parallel_regions import (
     Printer,
     Strides,
     print_loops,
-    transpose_region,
 )
+from hybridc.lower.llvm.loops.transpose_region import transpose_region
 
 
 def code_of(
@@ -76,7 +76,7 @@ class KernelCache(AnalysedKernels):
         if kernel.grid:
             return grid_regions(kernel, strides, self)
         if not is_contraction(kernel):
-            turned = None if strides else transpose_region(kernel)
+            turned = transpose_region(kernel, strides)
             if turned is not None:
                 return ParallelRegions([turned])
             return self._loops_of(kernel, frozenset(strides), tuple(inplace)).at(kernel, strides)
