@@ -63,9 +63,7 @@ def moved_array(kernel_op: KernelOp) -> MovedArray | None:
             return None
         place, least, most = each
         first, last = bounds[place.axis][0] + place.offset, bounds[place.axis][1] - 1 + place.offset
-        if first < (0 if least is None else max(0, least)) or last > (
-            size - 1 if most is None else min(size - 1, most)
-        ):
+        if first < max(0, least) or last > min(size - 1, most):
             return None
         places.append(place)
     return MovedArray(read.tensor, tuple(places), bounds, float(outside))
@@ -91,17 +89,9 @@ def _clamped(kernel_op: KernelOp, value: SSAValue) -> _Clamped | None:
     (axis, offset), least, most = found
     match op:
         case arith.MaxSIOp():
-            return (
-                found[0],
-                number if least is None else max(least, number),
-                None if most is None else max(most, number),
-            )
+            return found[0], max(least, number), max(most, number)
         case arith.MinSIOp():
-            return (
-                found[0],
-                None if least is None else min(least, number),
-                number if most is None else min(most, number),
-            )
+            return found[0], min(least, number), min(most, number)
         case _:
             by = number if isinstance(op, arith.AddiOp) else -number
             return Place(axis, offset + by), least + by, most + by
