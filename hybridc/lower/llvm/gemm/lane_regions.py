@@ -35,8 +35,8 @@ from hybridc.lower.llvm.loops.parallel_regions import (
     ParallelRegions,
     combine_function,
     combine_region,
-    copy_region,
 )
+from hybridc.lower.llvm.loops.transpose_region import rearranging_region
 
 _ELEMENTS: Mapping[Any, AnyFloat] = {np.dtype(np.float32): f32, np.dtype(np.float64): f64}
 # Multiply-adds of straight-line code; the longest loop that is unrolled as a whole; how many iterations of another one.
@@ -340,10 +340,10 @@ class _Writer:
 
     def _shares(self, axis: int) -> bool:
         """Whether several of the results in registers read the same elements along an axis of terms."""
+        last = self.sizes[axis] - 1
         return any(
-            0 < step <= _RATIO * other and 0 < other <= _RATIO * step
+            0 < step <= (count - 1) * other and other <= last * step
             for tiled, count in self.tile.items()
-            if count > 1
             for step, other in zip(self._steps(axis)[:2], self._moves(tiled)[:2], strict=True)
         )
 
@@ -379,7 +379,7 @@ class _Writer:
         for i, copy in enumerate(copies[:2]):
             if copy is not None:
                 buffers[i] = local(math.prod(copy.shape))
-                made.regions.append(copy_region(self.dtype, copy.shape, copy.strides, places[i], buffers[i]))
+                made.regions.append(rearranging_region(self.dtype, copy.shape, copy.strides, places[i], buffers[i]))
         outputs = math.prod(shape_of(self.kernel_op.result))
         arranged = places[2] if copies[2] is None else local(outputs)
         buffers[2] = arranged if self.pieces == 1 else local(outputs * self.pieces)
@@ -388,7 +388,7 @@ class _Writer:
             function = combine_function(self.kernel_op)
             made.regions.append(combine_region(self.kernel_op, function, (buffers[2], arranged), self.pieces))
         if copies[2] is not None:
-            made.regions.append(copy_region(self.dtype, copies[2].shape, copies[2].strides, arranged, places[2]))
+            made.regions.append(rearranging_region(self.dtype, copies[2].shape, copies[2].strides, arranged, places[2]))
         return made
 
     def _main(self, buffers: tuple[int, ...]) -> ParallelRegion:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -24,12 +24,12 @@ from hybridc.ir.costs import copy_time, sharing
 from hybridc.ir.kernel import Kernel
 from hybridc.ir.moved_elements import MovedArray, moved_array
 from hybridc.ir.planned import Strides
-from hybridc.ir.structured import dtype_of, shape_of
+from hybridc.ir.structured import Shape, dtype_of, shape_of
 from hybridc.ir.structured_builder import operation_properties
 from hybridc.lower.llvm.codegen.native_function import NativeFunction
 from hybridc.lower.llvm.gemm.gemm_region import Arguments, Index, Vectors, region, registers
 from hybridc.lower.llvm.loops.loop_builder import INDEX
-from hybridc.lower.llvm.loops.parallel_regions import ParallelRegion
+from hybridc.lower.llvm.loops.parallel_regions import ParallelRegion, copy_region
 from hybridc.transforms.kernels.schedule_register_tiles import Registers
 
 # The most squares of a strip.
@@ -62,6 +62,23 @@ def transpose_region(kernel: Kernel, strides: Mapping[int, Strides]) -> Parallel
     if found is None:
         return None
     axes, first = found
+    return _region(dtype, vectors, axes, first, moved.outside)
+
+
+def rearranging_region(dtype: DType, shape: Shape, strides: Strides, source: int, target: int) -> ParallelRegion:
+    """The region that copies a strided array into a contiguous one: by squares, if it is transposed and they fit."""
+    vectors = registers()
+    axes = [_Axis(n, step, to, 0, n) for n, step, to in zip(shape, strides, row_major(shape), strict=True) if n != 1]
+    made = _region(dtype, vectors, axes, 0, 0.0) if vectors is not None and dtype in _ELEMENTS else None
+    if made is None:
+        return copy_region(dtype, shape, strides, source, target)
+    return replace(made, buffers=(source, target))
+
+
+def _region(
+    dtype: DType, vectors: Registers, axes: Sequence[_Axis], first: int, outside: float
+) -> ParallelRegion | None:
+    """The region of a transposition; None if it is none, or squares do not fit."""
     lanes = vectors.lanes(dtype)
     along = next((a for a in axes if a.source == 1), None)
     down = next((a for a in axes if a.target == 1), None)
@@ -75,12 +92,11 @@ def transpose_region(kernel: Kernel, strides: Mapping[int, Strides]) -> Parallel
     width = lanes * math.ceil(squares / math.ceil(squares / _SQUARES))
     strips = math.ceil(along.size / width)
     extent = math.prod(a.size for a in outer) * strips
-    size = math.prod(a.size for a in axes)
-    work = copy_time(2 * size * dtype.itemsize)
+    work = copy_time(2 * math.prod(a.size for a in axes) * dtype.itemsize)
     grain, least = sharing(work, extent)
     numbers = (width, strips, first, along.size, along.low, along.high, down.size, down.source, along.target)
     numbers += tuple(n for a in outer for n in a)
-    code = _Transposition(dtype, vectors, len(outer), moved.outside)
+    code = _Transposition(dtype, vectors, len(outer), outside)
     function = NativeFunction(f"transpose {code}", code.module)
     return ParallelRegion(function, (0, 1), numbers, extent, grain, 0, work, least)
 
