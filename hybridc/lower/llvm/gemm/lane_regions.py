@@ -5,6 +5,9 @@ of the result within them, are the lanes of vectors. Several results and several
 was loaded serves all of them that read it, and the results stay in registers over all terms. Where there are few
 results and many terms, as for the gradient of a weight, the terms are cut into a number of pieces that follows from
 sizes alone. An operand without contiguous lanes is copied first.
+
+Convolutions of one channel, and the gradients of their weights, have vectors of filters instead: terms are in segments
+too short for tiles of a matmul, or columns too few.
 """
 
 from __future__ import annotations
