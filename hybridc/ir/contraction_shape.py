@@ -68,6 +68,10 @@ class Loop(NamedTuple):
         return same and self.more == tuple([s * inner.size for s in inner.more])
 
 
+# Iterations of a reduction loop that hide what it takes to begin it.
+_LONG = 8
+# Rows that fill a high tile of registers.
+_HIGH = 12
 # Dtypes of factors that are multiplied as they are, and of their accumulators.
 _SUMMED_IN = {d: wide(d) for d in (FLOAT16, BFLOAT16, FLOAT32, np.dtype(np.float64))}
 BATCH, ROW, COLUMN, SUM = (True, True, True), (True, False, True), (False, True, True), (True, True, False)
@@ -181,6 +185,10 @@ class Matrices:
         """Multiplications and additions."""
         return 2 * self.m * self.n * self.k * self.batches * math.prod(loop.size for loop in self.over)
 
+    def is_short(self, lanes: int) -> bool:
+        """Whether its terms are in short segments, or its columns no vector of so many elements."""
+        return bool(self.over) and (self.k < _LONG or self.n < lanes)
+
     def exchanged(self) -> Matrices:
         """The transposed problem: C^T = B^T A^T."""
         return Matrices(
@@ -226,7 +234,7 @@ def matrices_of_loops(kept: Sequence[Loop], summed: Sequence[Loop]) -> Matrices 
     if along.kind == BATCH:
         return None
     swapped = along.kind == ROW
-    across = max(columns if swapped else rows, key=lambda x: (x.size, -abs(x.steps[2])), default=Loop(1, 0, 0, 0))
+    across = max(columns if swapped else rows, key=_across, default=Loop(1, 0, 0, 0))
     inner = max(summed, key=_inner, default=Loop(1, 0, 0, None))
     left, right = (1, 0) if swapped else (0, 1)
     around = tuple(loop for loop in kept if loop is not across and loop is not along)
@@ -245,9 +253,14 @@ def matrices_of_loops(kept: Sequence[Loop], summed: Sequence[Loop]) -> Matrices 
     )
 
 
+def _across(loop: Loop) -> tuple[int, int]:
+    """Sort key of loops of rows: one that fills register tiles, of these the one that is nearest to contiguous."""
+    return min(loop.size, _HIGH), -abs(loop.steps[2])
+
+
 def _inner(loop: Loop) -> tuple[int, int]:
-    """Sort key of summed loops, the innermost last: the longest, of these the contiguous one."""
-    return loop.size, -abs(loop.a or 0)
+    """Sort key of summed loops, the innermost last: a long one, of these the one that is nearest to contiguous."""
+    return min(loop.size, _LONG), -abs(loop.a or 0)
 
 
 def few_forms(around: Sequence[Loop]) -> tuple[Loop, ...]:

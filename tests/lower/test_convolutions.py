@@ -50,6 +50,10 @@ def geometries():
         ((1, 4, 5, 6, 7), (16, 4, 3, 3, 3), {"pad": (1, 1, 1), "stride": (1, 2, 1)}),
         ((1, 3, 33, 32), (64, 3, 7, 7), {"pad": (3, 3), "stride": (2, 2)}),
         ((1, 16, 1, 1), (32, 16, 3, 3), {"pad": (1, 1)}),
+        ((3, 20, 37, 41), (36, 20, 3, 3), {"pad": (1, 1)}),  # the weight's gradient is summed in pieces
+        ((6, 1, 28, 30), (20, 1, 5, 5), {}),  # one channel
+        ((8, 24, 14, 14), (24, 1, 3, 3), {"pad": (1, 1), "groups": 24}),
+        ((2, 2, 11, 13), (9, 2, 3, 5), {"pad": (1, 2), "stride": (1, 2)}),
     ]
     for data, weight, given in fixed:
         yield data, weight, given

@@ -659,26 +659,41 @@ class WindowPlace(_Windowed):
         if 0 in x.shape:
             return m.full(shape, PLACES, -1)
         meets = self.meets(x.shape)
+        given = zip(self.lasts(), self.inner(x.shape), strict=True)
+        within = not any(self.pads) and all(last <= n for last, n in given)
 
         def element(b: Any, *index: Any) -> Any:
+            taps: list[tuple[Any, Any, Any]] = []
             best: Any = None
-            found: Any = None
             for tap in self.taps():
                 at, inside = self.place(b, x.shape, index, tap)
                 inside = None if meets else inside
-                value, number = b.load(x, *at), b.cast(self.flat(b, x.shape, at), PLACES)
-                if best is None:
-                    best, found = value, number
-                    if inside is not None:
-                        best, found = b.select(inside, value, -math.inf), b.select(inside, number, -1)
+                value = b.load(x, *at)
+                value = value if inside is None else b.select(inside, value, -math.inf)
+                best = value if best is None else b.max(best, value)
+                # Numbers that are constants count from that of the window's first element.
+                number = b.cast(self.from_first(x.shape, tap) if within else self.flat(b, x.shape, at), PLACES)
+                taps.append((value, number, inside))
+            found: Any = None
+            for value, number, inside in reversed(taps):
+                if found is None and inside is None:
+                    found = number
                     continue
-                larger = b.logical_and(b.logical_not(b.le(value, best)), b.eq(best, best))
-                if inside is not None:
-                    larger = b.logical_and(inside, b.logical_or(larger, b.lt(found, 0)))
-                best, found = b.select(larger, value, best), b.select(larger, number, found)
+                hit = both(b, inside, b.logical_or(b.eq(value, best), b.ne(value, value)))
+                found = b.select(hit, number, b.cast(-1, PLACES) if found is None else found)
+            if within:
+                first, _ = self.place(b, x.shape, index, (0,) * len(self.axes))
+                found = b.add(b.cast(self.flat(b, x.shape, first), PLACES), found)
             return found
 
         return m.generate(shape, PLACES, element)
+
+    def from_first(self, shape: Shape, tap: Sequence[int]) -> int:
+        """By how much the number of an element of a window is larger than that of the window's first."""
+        found = 0
+        for a, k, d in zip(self.axes, tap, self.dilates, strict=True):
+            found = found * shape[a] + k * d
+        return found
 
     def eager(self, *arrays: Any) -> Any:
         (x,) = arrays

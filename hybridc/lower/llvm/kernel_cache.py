@@ -16,6 +16,7 @@ from hybridc.ir.structured import Shape, shape_of
 from hybridc.lower.llvm.codegen.native_function import compile_ahead
 from hybridc.lower.llvm.gemm.choose_gemm import is_contraction, regions_of_matmul
 from hybridc.lower.llvm.gemm.lane_regions import lane_regions
+from hybridc.lower.llvm.gemm.partial_sums import partial_sum_regions
 from hybridc.lower.llvm.grid_regions import grid_regions
 from hybridc.lower.llvm.loops.linear_map_region import linear_map_region
 from hybridc.lower.llvm.loops.parallel_regions import (
@@ -24,8 +25,8 @@ from hybridc.lower.llvm.loops.parallel_regions import (
     Printer,
     Strides,
     print_loops,
-    transpose_region,
 )
+from hybridc.lower.llvm.loops.transpose_region import transpose_region
 
 
 def code_of(
@@ -79,7 +80,7 @@ class KernelCache(AnalysedKernels):
         if kernel.grid:
             return grid_regions(kernel, strides, self)
         if not is_contraction(kernel):
-            turned = None if strides else transpose_region(kernel)
+            turned = transpose_region(kernel, strides)
             if turned is not None:
                 return ParallelRegions([turned])
             return self._loops_of(kernel, frozenset(strides), tuple(inplace)).at(kernel, strides)
@@ -91,6 +92,9 @@ class KernelCache(AnalysedKernels):
         lanes = lane_regions(kernel, given)
         if lanes is not None:
             return lanes
+        pieces = partial_sum_regions(kernel, self.threads, given)
+        if pieces is not None:
+            return pieces
         return ParallelRegions([*regions_of_matmul(kernel, self.threads, given, printer=self._printer)])
 
     def _loops_of(self, kernel: Kernel, strided: frozenset[int], inplace: tuple[tuple[int, int], ...]) -> KernelLoops:

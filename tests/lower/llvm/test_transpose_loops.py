@@ -10,7 +10,7 @@ import pytest
 import hybridc as mx
 from hybridc.gluon.nn import HybridLambda
 from hybridc.lower.llvm.gemm.gemm_region import registers
-from hybridc.lower.llvm.loops.parallel_regions import transpose_region
+from hybridc.lower.llvm.loops.transpose_region import transpose_region
 from tests.lower.llvm.guarded import Native, lowered, native_kernels
 
 
@@ -18,7 +18,7 @@ def turned(function, x):
     """The result of native kernels, and whether one of them turns squares."""
     module = lowered(HybridLambda(function), mx.nd.array(x, dtype=x.dtype))
     (got,) = Native(module).call("forward", x)
-    return got, any(transpose_region(k) is not None for k in native_kernels(module))
+    return got, any(transpose_region(k, {}) is not None for k in native_kernels(module))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -30,7 +30,7 @@ def test_orders(shape, order, dtype):
     np.testing.assert_array_equal(got, x.transpose(order))
 
 
-@pytest.mark.parametrize(("shape", "yes"), [((64, 128), True), ((64, 130), False), ((17, 64), False)])
+@pytest.mark.parametrize(("shape", "yes"), [((64, 128), True), ((64, 130), True), ((17, 64), True), ((7, 64), False)])
 def test_what_is_turned(shape, yes):
     x = np.arange(np.prod(shape), dtype="f").reshape(shape)
     got, found = turned(lambda F, x: F.transpose(x), x)
@@ -43,3 +43,33 @@ def test_what_computes_is_no_transpose():
     got, found = turned(lambda F, x: F.transpose(x) * 2, x)
     np.testing.assert_array_equal(got, 2 * x)
     assert not found
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    ("shape", "border", "value"),
+    [
+        ((2, 16, 9, 11), (1, 1, 1, 1), 0.0),
+        ((3, 19, 1, 150), (0, 0, 2, 0), -np.inf),  # of one axis, on its one side, in strips
+        ((1, 8, 5, 8), (0, 3, 0, 21), 2.5),
+        ((2, 40, 3, 131), (2, 1, 130, 0), 0.0),  # strips that are all border
+        ((2, 33, 7, 7), (0, 0, 1, 1), 0.0),  # short rows, if there are registers for them
+    ],
+    ids=str,
+)
+def test_borders(shape, border, value, dtype):
+    """What is transposed into the inside of a border, channels last, as a convolution wants its data."""
+    n, channels, height, width = shape
+    x = np.random.default_rng(0).standard_normal(shape).astype(dtype)
+    attrs = {"mode": "constant", "constant_value": value, "pad_width": (0, 0, *border, 0, 0)}
+    module = lowered(
+        HybridLambda(lambda F, x: F.pad(F.transpose(x, axes=(0, 2, 3, 1)), **attrs)), mx.nd.array(x, dtype=dtype)
+    )
+    (got,) = Native(module).call("forward", x)
+    widths = [(0, 0), border[:2], border[2:], (0, 0)]
+    np.testing.assert_array_equal(got, np.pad(x.transpose(0, 2, 3, 1), widths, constant_values=value))
+    if registers() is not None and width >= registers().lanes(np.dtype(dtype)):
+        steps = (channels * height * width, width, 1, height * width)
+        given = tuple(s for s, size in zip(steps, (n, height, width, channels), strict=True) if size > 1)
+        (kernel,) = native_kernels(module)
+        assert transpose_region(kernel, {0: given}) is not None

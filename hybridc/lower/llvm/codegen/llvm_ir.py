@@ -64,6 +64,8 @@ NativeLLVM = Dialect("llvm", [*LLVM.operations, FPToSIOp, UIToFPOp], [*LLVM.attr
 _NOT_UNROLLED, _NEVER_UNROLLED = '!"llvm.loop.unroll.runtime.disable"', '!"llvm.loop.unroll.disable"'
 _MANY_REGISTERS = 512  # vectors of so many bits have 32 registers
 _LONG = 16  # vector iterations after which the scalar remainder is negligible
+# Iterations of loops that LLVM does not vectorise unless it is told to, but that fill vectors.
+_SHORT = (8, 12)
 
 
 def llvm_ir(modules: Iterable[tuple[ModuleOp, str]], vector_bits: int = 128) -> str:
@@ -117,7 +119,11 @@ class _Text:
             return self._metadata(unroll)
         if kind == SUMS:
             return self._metadata(unroll, '!"llvm.loop.vectorize.enable", i1 false')
-        return self._metadata(_NOT_UNROLLED, f'!"llvm.loop.interleave.count", i32 {self._abreast(kind, known)}')
+        properties = [_NOT_UNROLLED, f'!"llvm.loop.interleave.count", i32 {self._abreast(kind, known)}']
+        if known is not None and known in _SHORT:
+            width = min(known & -known, self.vector_bits // 32)
+            properties += ['!"llvm.loop.vectorize.enable", i1 true', f'!"llvm.loop.vectorize.width", i32 {width}']
+        return self._metadata(*properties)
 
     def _abreast(self, kind: Attribute, rounds: int | None) -> int:
         """The interleave count: lower where the scalar remainder would be long."""

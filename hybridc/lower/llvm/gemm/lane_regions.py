@@ -5,6 +5,9 @@ of the result within them, are the lanes of vectors. Several results and several
 was loaded serves all of them that read it, and the results stay in registers over all terms. Where there are few
 results and many terms, as for the gradient of a weight, the terms are cut into a number of pieces that follows from
 sizes alone. An operand without contiguous lanes is copied first.
+
+Convolutions of one channel, and the gradients of their weights, have vectors of filters instead: terms are in segments
+too short for tiles of a matmul, or columns too few.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ from xdsl.ir import SSAValue
 
 from hybridc.ground.machine import NOMINAL
 from hybridc.ground.sizes import AffineIndex, row_major
-from hybridc.ir.contraction_shape import Loop, accesses_after, coalesced, multiplied
+from hybridc.ir.contraction_shape import Loop, accesses_after, coalesced, loops_of, matrices_of_loops, multiplied
 from hybridc.ir.costs import PARTS, matmul_time, sharing
 from hybridc.ir.kernel import Axes, Kernel, KernelOp, Read, number_of
 from hybridc.ir.planned import Strides
@@ -38,8 +41,8 @@ from hybridc.lower.llvm.loops.parallel_regions import (
     ParallelRegions,
     combine_function,
     combine_region,
-    copy_region,
 )
+from hybridc.lower.llvm.loops.transpose_region import rearranging_region
 from hybridc.transforms.kernels.schedule_contractions import TOTAL, Epilogue, epilogue_of
 from hybridc.transforms.kernels.schedule_kernels import kind_of
 
@@ -177,6 +180,9 @@ def lane_regions(kernel: Kernel, strides: Sequence[Strides]) -> ParallelRegions 
     if lanes is None:
         return None
     more = [read.along(strides[i]) for read, i in zip(used[3:], places[3:], strict=True)]
+    # An epilogue stores its results in their places, and reads vectors, or one element for all lanes.
+    if more and (lanes.copies[2] is not None or not all(_are_vectors(steps, lanes, kernel_op) for steps in more)):
+        return None
     lanes = lanes._replace(along=(*lanes.along, *more))
     kinds = tuple([kind_of(r.value) for r in used])
     writer = _Writer(kernel_op, lanes, vectors.lanes(dtype), vectors.count, kinds, epilogue_of(kernel))
@@ -203,6 +209,9 @@ def _lanes_of(kernel_op: KernelOp, strides: Sequence[Strides], lanes: int) -> La
         for own, other in ((left, right), (right, left))
     ]
     possible: list[Lanes] = []
+    if not any(a in left & right and sizes[a] > 1 for a in kernel_op.axes) and _is_short(kernel_op, strides, lanes):
+        found = [_arranged(kernel_op, strides, a, None) for a in sorted(only[0] | only[1]) if sizes[a] >= lanes]
+        possible = [x for x in found if x is not None and x.copied * _WORTH_COPYING <= math.prod(sizes.values())]
     for group in kernel_op.axes:
         if group not in left & right or sizes[group] == 1:
             continue
@@ -262,6 +271,20 @@ def _arranged(kernel_op: KernelOp, strides: Sequence[Strides], group: int, inner
     return Lanes(group, inner, width, (a, b), (x, y, result), (p, q, whole))
 
 
+def _is_short(kernel_op: KernelOp, strides: Sequence[Strides], lanes: int) -> bool:
+    """Whether tiles of a matmul do not fit, as for a convolution of one channel, and for the gradient of its weight."""
+    places = [read.along(given) for read, given in zip(kernel_op.reads, strides, strict=False)]
+    places.append(dict(zip(kernel_op.axes, strides[2], strict=True)))
+    matrices = matrices_of_loops(*loops_of(kernel_op.extents, places))
+    return matrices is not None and matrices.is_short(lanes)
+
+
+def _are_vectors(steps: Along, lanes: Lanes, kernel_op: KernelOp) -> bool:
+    """Whether an array has contiguous elements for the lanes, or one for all of them."""
+    own = {a: steps.get(a, 0) for a in lanes.axes}
+    return not any(own.values()) or _is_contiguous(own, lanes.axes, kernel_op.extents)
+
+
 def _has_far_terms(kernel_op: KernelOp, strides: Sequence[Strides]) -> bool:
     """Whether the terms of an operand are no line in memory, as those of a matmul are."""
     sizes = kernel_op.extents
@@ -318,7 +341,8 @@ class _Writer:
         self.dtype = dtype_of(kernel_op.result)
         room = registers - _OPERANDS
         # Two vectors beside each other share what is the same in all of their lanes.
-        self.beside = 2 if Lane(None, 0) in lanes.operands and self.sizes[lanes.group] >= 2 * width else 1
+        size, beside = self.sizes[lanes.group], (2, 1) if Lane(None, 0) in lanes.operands else (1,)
+        self.beside = min((n for n in beside if n * width <= size or n == 1), key=lambda n: -(-size // (n * width)) * n)
         self.tile = self._tile(room)
         self.unrolled, self.loops = self._terms()
         self.some = _SOME if self.loops and self._straight() * _SOME <= _STRAIGHT else 1
@@ -362,10 +386,10 @@ class _Writer:
 
     def _shares(self, axis: int) -> bool:
         """Whether several of the results in registers read the same elements along an axis of terms."""
+        last = self.sizes[axis] - 1
         return any(
-            0 < step <= _RATIO * other and 0 < other <= _RATIO * step
+            0 < step <= (count - 1) * other and other <= last * step
             for tiled, count in self.tile.items()
-            if count > 1
             for step, other in zip(self._steps(axis)[:2], self._moves(tiled)[:2], strict=True)
         )
 
@@ -401,7 +425,7 @@ class _Writer:
         for i, copy in enumerate(copies[:2]):
             if copy is not None:
                 buffers[i] = local(math.prod(copy.shape))
-                made.regions.append(copy_region(self.dtype, copy.shape, copy.strides, places[i], buffers[i]))
+                made.regions.append(rearranging_region(self.dtype, copy.shape, copy.strides, places[i], buffers[i]))
         outputs = math.prod(shape_of(self.kernel_op.result))
         arranged = places[2] if copies[2] is None else local(outputs)
         buffers[2] = arranged if self.pieces == 1 else local(outputs * self.pieces)
@@ -410,7 +434,7 @@ class _Writer:
             function = combine_function(self.kernel_op)
             made.regions.append(combine_region(self.kernel_op, function, (buffers[2], arranged), self.pieces))
         if copies[2] is not None:
-            made.regions.append(copy_region(self.dtype, copies[2].shape, copies[2].strides, arranged, places[2]))
+            made.regions.append(rearranging_region(self.dtype, copies[2].shape, copies[2].strides, arranged, places[2]))
         return made
 
     def _main(self, buffers: tuple[int, ...]) -> ParallelRegion:

@@ -14,17 +14,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import ModuleOp, f32, f64
-from xdsl.dialects.linalg import ops as linalg
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from hybridc.dialects.mlir.hybrid_rt import aligned
-from hybridc.dialects.operator_attribute import DType
 from hybridc.ground import __version__
 from hybridc.ground.cached import cached_property
 from hybridc.ground.machine import machine
 from hybridc.ground.sizes import row_major
-from hybridc.ir.contraction_shape import Loop, few_forms
 from hybridc.ir.costs import OF_CORE, PARTS, SQUARE, copy_time, element_times, sharing
 from hybridc.ir.kernel import Kernel, KernelOp, LoopNest, number_of
 from hybridc.ir.loop_nest_plan import (
@@ -40,12 +37,10 @@ from hybridc.ir.structured import Shape, dtype_of, shape_of
 from hybridc.ir.structured_builder import signless
 from hybridc.ir.tile_program import TileProgram
 from hybridc.lower.llvm.codegen.native_function import NativeFunction
-from hybridc.lower.llvm.gemm.gemm_region import Arguments, Index, Vectors, Walk, region, registers
 from hybridc.lower.llvm.loops.loop_builder import BYTES, INDEX, LoopBuilder, array_type
 from hybridc.lower.llvm.loops.loop_functions import combine_parts, fill_number, first_and_last, region_module, walk_tile
 from hybridc.lower.llvm.loops.tiles_to_loops import LoopEmitter
 from hybridc.transforms.kernels.schedule_kernels import BLOCK, LoopNestMemory, schedule
-from hybridc.transforms.kernels.schedule_register_tiles import Registers
 
 # Pieces of a column reduction: at most so many, or more of so many points each, as long sums lose precision; or
 # as many as a core's cache holds, but at least ``PARTS``; with so many points, if there are enough, that the setup and
@@ -514,84 +509,3 @@ def copy_module(dtype: np.dtype[Any], rank: int, contiguous: bool, tiled: bool) 
     else:
         b.loop(low, high, b.index(1), point)
     return region_module(block)
-
-
-# --- transpositions ---------------------------------------------------------------------------------------------------
-#
-# Squares are transposed in registers. The range of the parallel region is strips of the source, some squares wide, for
-# all outer indices. For wide strips the hardware prefetches the rows: a 1024 x 1024 matrix takes a third less with
-# sixteen squares than with one.
-
-
-# The most squares of a strip.
-_SQUARES = 16
-# Fixed scalar arguments, before those of the loops: the width of a strip, strips per row, the source's rows, and the
-# non-unit strides of both arrays.
-_TRANSPOSE_SCALARS = 5
-_SQUARE_ELEMENTS = {np.dtype(np.float32): f32, np.dtype(np.float64): f64}
-
-
-def transpose_region(kernel: Kernel) -> ParallelRegion | None:
-    """The parallel region of a kernel that only transposes; None if it does more, or squares do not fit."""
-    vectors = registers()
-    kernel_op = kernel.ops[0] if len(kernel.ops) == 1 else None
-    if vectors is None or kernel_op is None or not _only_moves(kernel_op):
-        return None
-    dtype, (read,) = dtype_of(kernel_op.result), kernel_op.reads
-    if dtype not in _SQUARE_ELEMENTS or read.axes[-1:] == kernel_op.axes[-1:] or {*read.axes} != {*kernel_op.axes}:
-        return None
-    if read.index:  # sums of axes, as of a matrix that is flipped and transposed
-        return None
-    source = dict(zip(read.axes, row_major(shape_of(read.value)), strict=True))
-    target = dict(zip(kernel_op.axes, row_major(shape_of(kernel_op.result)), strict=True))
-    size = dict(zip(kernel_op.axes, shape_of(kernel_op.result), strict=True))
-    along, down, lanes = read.axes[-1], kernel_op.axes[-1], vectors.lanes(dtype)
-    if not all(size.values()) or size[along] % lanes or size[down] % lanes:
-        return None
-    others = [Loop(size[a], source[a], 0, target[a]) for a in kernel_op.axes if a not in (along, down)]
-    around = few_forms(others or [Loop(1, 0, 0, 0)])
-    squares = size[along] // lanes
-    strip = lanes * max(n for n in range(1, _SQUARES + 1) if squares % n == 0)
-    extent = math.prod(loop.size for loop in around) * size[along] // strip
-    work = copy_time(2 * math.prod(size.values()) * dtype.itemsize)
-    grain, least = sharing(work, extent)
-    numbers = (strip, size[along] // strip, size[down], source[down], target[along], *Walk.values(around))
-    function = NativeFunction(
-        f"transpose {dtype.name} {vectors} {len(around)}", lambda: _transpose_module(dtype, vectors, around)
-    )
-    return ParallelRegion(function, (0, 1), numbers, extent, grain, 0, work, least)
-
-
-def _only_moves(kernel_op: KernelOp) -> bool:
-    """Whether an op only moves elements."""
-    block = kernel_op.op.regions[0].block
-    end = block.last_op
-    alone = kernel_op.kind == "elementwise" and len(kernel_op.reads) == 1 and end is block.first_op
-    return alone and isinstance(end, linalg.YieldOp) and end.operands[0] is block.args[0]
-
-
-def _transpose_module(dtype: DType, vectors: Registers, around: Sequence[Loop]) -> ModuleOp:
-    element = _SQUARE_ELEMENTS[dtype]
-
-    def write(given: Arguments) -> None:
-        v = Vectors(given.b, element, vectors.lanes(dtype))
-        width, strips, rows, source_step, target_step = given.numbers[:_TRANSPOSE_SCALARS]
-        walk = Walk.read(around, given.numbers[_TRANSPOSE_SCALARS:])
-
-        def strip(i: Index, _: Sequence[SSAValue]) -> None:
-            first = i % strips * width
-            at = walk.offsets(i // strips)
-            source, target = at[0] + first, at[2] + first * target_step
-            given.loop(0, rows, lambda row, _: squares(source + row * source_step, target + row), step=v.lanes)
-
-        def squares(source: Index, target: Index) -> None:
-            def square(at: Index, _: Sequence[SSAValue]) -> None:
-                loaded = [v.load(given.arrays[0], source + at + source_step * j) for j in range(v.lanes)]
-                for j, turned in enumerate(v.transposed(loaded)):
-                    v.store(turned, given.arrays[1], target + (at + j) * target_step)
-
-            given.loop(0, width, square, step=v.lanes)
-
-        given.loop(given.lo, given.hi, strip)
-
-    return region([element] * 2, _TRANSPOSE_SCALARS + Walk.count(around), write)

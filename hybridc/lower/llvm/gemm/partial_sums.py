@@ -1,0 +1,75 @@
+"""Contractions with long sums of segments, as of the gradient of a convolution's weight, in a number of pieces.
+
+Register tiles walk all terms of both operands for each tile of the result. Where the operands are larger than a cache,
+their terms are cut: the tiles of a piece meet what the second cache holds of both. The partial results are added up as
+those of column reductions. How many there are follows from sizes alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from hybridc.ground.machine import NOMINAL
+from hybridc.ground.sizes import row_major
+from hybridc.ir.contraction_shape import Loop, Matrices, contraction_of, matrices_of
+from hybridc.ir.kernel import Kernel, number_of
+from hybridc.ir.planned import Strides
+from hybridc.ir.structured import dtype_of, shape_of
+from hybridc.lower.llvm.gemm.choose_gemm import matrices_region
+from hybridc.lower.llvm.loops.parallel_regions import ParallelRegions, combine_function, combine_region
+
+MOST = 64  # pieces
+
+
+def partial_sum_regions(kernel: Kernel, threads: int, strides: Sequence[Strides]) -> ParallelRegions | None:
+    """The parallel regions of a contraction in pieces; None if it is computed in one.
+
+    ``strides``, in elements, are those of the kernel's arguments and results.
+    """
+    (kernel_op,) = kernel.ops
+    values, result = [*kernel.arguments, *kernel.results], kernel_op.result
+    left, right = [values.index(r.value) for r in kernel_op.reads]
+    dtypes = {dtype_of(values[i]) for i in (left, right, values.index(result))}
+    whole = matrices_of(contraction_of(kernel, strides))
+    if whole is None or not whole.over or len(dtypes) > 1 or number_of(kernel_op.op.operands[-1]) != 0:
+        return None
+    shape, place = shape_of(result), values.index(result)
+    if strides[place] != row_major(shape):
+        return None
+    read = dtype_of(result).itemsize * sum(math.prod(shape_of(v)) for v in {values[left], values[right]})
+    outputs = math.prod(shape)
+    most = min(MOST, read // NOMINAL.second)
+    made = _in_pieces(whole, outputs, most)
+    if made is None:
+        return None
+    pieces, matrices = made
+    first, second = (right, left) if whole.swapped else (left, right)
+    region = matrices_region(matrices, dtypes.pop(), (first, second, len(values)), threads, ("in place",))
+    if region is None:
+        return None
+    combined = combine_region(kernel_op, combine_function(kernel_op), (len(values), place), pieces)
+    return ParallelRegions([region, combined], [outputs * pieces * dtype_of(result).itemsize])
+
+
+def _in_pieces(given: Matrices, outputs: int, most: int) -> tuple[int, Matrices] | None:
+    """The number of pieces, and the matmul with a batch loop over them; None if the terms cannot be cut."""
+    around, left = list[Loop](), most
+    over = sorted(given.over, key=lambda x: -abs(x.a or 0))
+    pieces = 1
+    for i, loop in enumerate(over):
+        count = max(n for n in range(1, loop.size + 1) if loop.size % n == 0 and n <= max(1, left))
+        if count > 1:
+            pieces *= count
+            piece = loop.size // count
+            around.append(Loop(count, piece * (loop.a or 0), piece * (loop.b or 0), 0))
+            over[i] = loop._replace(size=piece)
+            left //= count
+        if over[i].size > 1:
+            break
+    if pieces == 1:
+        return None
+    steps = row_major(tuple([loop.size for loop in around]))
+    around = [loop._replace(c=outputs * step) for loop, step in zip(around, steps, strict=True)]
+    return pieces, replace(given, around=(*around, *given.around), over=tuple([x for x in over if x.size > 1]))
