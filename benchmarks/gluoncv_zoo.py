@@ -66,7 +66,7 @@ SHAPES = [
     (r"densenet|squeezenet|googlenet|residualattention|shufflenet|hrnet|alexnet|vgg", (1, 3, 224, 224)),
 ]
 SECOND = [(r"siamrpn", (1, 3, 287, 287))]  # networks of two inputs
-PROPOSALS = 20  # of the first stage of an R-CNN, instead of 300 or 1000
+PROPOSALS = 20  # of an R-CNN's first stage, and boxes of its second that get a mask, instead of 300 or 1000
 
 # The gammas of norms; less where sums of many blocks would grow before gates, which then amplify every rounding, or
 # before scores, which would all be 1.
@@ -242,6 +242,7 @@ def build(name: str) -> Any:
             net = get_model(name, pretrained=False, **given, **{key: wanted[key] for key in keys})
             if "rcnn" in name:
                 net._rpn_test_post_nms = net.rpn._test_post_nms = PROPOSALS
+                net._rcnn_max_dets = PROPOSALS  # whose masks are predicted
             return net
         except Exception as error:
             errors.append(error)
@@ -296,10 +297,39 @@ def draw(name: str, net: Any, inputs: list[np.ndarray]) -> list[np.ndarray]:
             continue
         if kind:
             parameter.set_data(mx.nd.array(numbers.uniform(*between[kind], size=parameter.shape)))
-    if "rcnn" in name:  # scores that are far apart
-        for layer in (getattr(net.rpn, "rpn_head", net.rpn).score, net.class_predictor):
-            layer.weight.set_data(layer.weight.data() * 20)
+    scores: list[Any] = []
+    if "rcnn" in name:
+        scores = [getattr(net.rpn, "rpn_head", net.rpn).score, net.class_predictor]
+    elif "center_net" in name:
+        scores = [net.heads[0][-1]]
+    for layer in scores:
+        _spread(layer, lambda: net(*map(mx.nd.array, inputs)))
     return arrays(net(*map(mx.nd.array, inputs)))
+
+
+def _spread(layer: Any, run: Any) -> None:
+    """Have the scores of a layer far apart, but so that not many become equal as probabilities near 1."""
+    found: list[np.ndarray] = []
+    hook = layer.register_forward_hook(lambda block, x, y: found.append(y.asnumpy()))
+    arrays(run())
+    hook.detach()
+    layer.weight.set_data(layer.weight.data() * (4 / max(largest(y - y.mean()) for y in found)))
+
+
+def without_strays() -> None:
+    """Have MXNet's ROIAlign give 0 for regions of the image -1, as networks with a feature pyramid expect.
+
+    On a CPU MXNet 1.9.1 sets, for the i-th region, not its bins but the i-th number of all to 0, and leaves its bins
+    what was in memory.
+    """
+    mx = importlib.import_module("mxnet")
+    align = mx.nd.contrib.ROIAlign
+
+    def aligned(data: Any, rois: Any, *args: Any, **kwargs: Any) -> Any:
+        given = rois[:, :1] >= 0
+        return align(data, rois * given, *args, **kwargs) * given.reshape((-1, 1, 1, 1))
+
+    mx.nd.contrib.ROIAlign = aligned
 
 
 @functools.cache
@@ -484,6 +514,8 @@ def work(options: argparse.Namespace) -> None:
     real = options.work == "mxnet"
     install(options.folder, real)
     without_downloads()
+    if real:
+        without_strays()
     np.float, np.int = float, int  # names of old versions of NumPy, which GluonCV uses
     for line in sys.stdin:
         name, _, folder = line.rstrip("\n").partition("\t")
