@@ -53,9 +53,11 @@ SHAPES = [
     (r"slowfast_16x8", (1, 3, 80, 64, 64)),
     (r"slowfast", (1, 3, 40, 64, 64)),
     (r"i3d_inceptionv3", (1, 3, 16, 96, 96)),
-    (r"i3d|r2plus1d|p3d|c3d", (1, 3, 16, 112, 112)),
+    (r"i3d_inception|c3d", (1, 3, 16, 112, 112)),
+    (r"i3d|r2plus1d|p3d", (1, 3, 16, 64, 64)),
     (r"rcnn", (1, 3, 160, 160)),
     (r"ssd_300", (1, 3, 300, 300)),
+    (r"ssd_512_(resnet|mobilenet)", (1, 3, 256, 256)),
     (r"ssd_512", (1, 3, 512, 512)),
     (r"siamrpn", (1, 3, 127, 127)),
     (r"posenet", (1, 6, 192, 640)),
@@ -92,13 +94,18 @@ TRAINED = [
     ("resnet18_v2", "sgd", (8, 3, 64, 64)),
     ("mobilenet0.25", "sgd", (8, 3, 64, 64)),
     ("mobilenetv2_0.25", "adam", (8, 3, 64, 64)),
-    ("mobilenetv3_small", "rmsprop", (8, 3, 64, 64)),
+    ("mobilenetv3_small", "nag", (8, 3, 64, 64)),
     ("cifar_resnet20_v2", "adam", (8, 3, 32, 32)),
     ("shufflenet_v1", "sgd", (2, 3, 224, 224)),
     ("resnest14", "sgd", (4, 3, 64, 64)),
     ("dla34", "sgd", (4, 3, 64, 64)),
 ]
-RATES = {"sgd": {"learning_rate": 0.005, "momentum": 0.9, "wd": 1e-4}, "nag": {"learning_rate": 0.005, "momentum": 0.9}}
+# MXNet keeps an optimizer's numbers in single precision: these are such ones.
+RATES: dict[str, dict[str, float]] = {
+    "sgd": {"learning_rate": 2.0**-8, "momentum": 0.875, "wd": 2.0**-13},
+    "nag": {"learning_rate": 2.0**-8, "momentum": 0.875, "wd": 2.0**-13},
+    "adam": {"learning_rate": 2.0**-10, "epsilon": 2.0**-26, "beta1": 0.875, "beta2": 1 - 2.0**-10},
+}
 STEPS = 10
 TOLERANCE = 1e-4  # of the largest magnitude
 
@@ -297,23 +304,32 @@ def draw(name: str, net: Any, inputs: list[np.ndarray]) -> list[np.ndarray]:
             continue
         if kind:
             parameter.set_data(mx.nd.array(numbers.uniform(*between[kind], size=parameter.shape)))
-    scores: list[Any] = []
+    scores: list[list[Any]] = []
     if "rcnn" in name:
-        scores = [getattr(net.rpn, "rpn_head", net.rpn).score, net.class_predictor]
+        scores = [[getattr(net.rpn, "rpn_head", net.rpn).score], [net.class_predictor]]
+        scores += [[net.mask.mask]] if "mask" in name else []
     elif "center_net" in name:
-        scores = [net.heads[0][-1]]
-    for layer in scores:
-        _spread(layer, lambda: net(*map(mx.nd.array, inputs)))
+        scores = [[net.heads[0][-1]]]
+    elif "ssd" in name:
+        scores = [[part.predictor for part in net.class_predictors]]
+    for layers in scores:
+        _spread(layers, lambda: net(*map(mx.nd.array, inputs)))
     return arrays(net(*map(mx.nd.array, inputs)))
 
 
-def _spread(layer: Any, run: Any) -> None:
-    """Have the scores of a layer far apart, but so that not many become equal as probabilities near 1."""
-    found: list[np.ndarray] = []
-    hook = layer.register_forward_hook(lambda block, x, y: found.append(y.asnumpy()))
+def _spread(layers: list[Any], run: Any) -> None:
+    """Have the scores of layers far apart, but so that not many become equal as probabilities near 1."""
+    found: dict[Any, float] = {}
+
+    def see(layer: Any, inputs: Any, scores: Any) -> None:
+        values = scores.asnumpy()
+        found[layer] = max(found.get(layer, 0), largest(values - values.mean()))
+
+    hooks = [layer.register_forward_hook(see) for layer in layers]
     arrays(run())
-    hook.detach()
-    layer.weight.set_data(layer.weight.data() * (4 / max(largest(y - y.mean()) for y in found)))
+    for layer, hook in zip(layers, hooks):
+        hook.detach()
+        layer.weight.set_data(layer.weight.data() * (4 / found[layer]))
 
 
 def without_strays() -> None:
@@ -469,7 +485,7 @@ def losses(name: str, folder: Path, first: bool) -> list[float]:
     net.cast("float64")
     net.hybridize()
     loss = mx.gluon.loss.SoftmaxCrossEntropyLoss()
-    trainer = mx.gluon.Trainer(net.collect_params(), optimizer, RATES.get(optimizer, {"learning_rate": 1e-3}))
+    trainer = mx.gluon.Trainer(net.collect_params(), optimizer, RATES[optimizer])
     found: list[float] = []
     for step in range(STEPS):
         with mx.autograd.record():
