@@ -312,6 +312,8 @@ def draw(name: str, net: Any, inputs: list[np.ndarray]) -> list[np.ndarray]:
         scores = [[net.heads[0][-1]]]
     elif "ssd" in name:
         scores = [[part.predictor for part in net.class_predictors]]
+    elif "yolo" in name:
+        scores = [[part.prediction for part in net.yolo_outputs]]
     for layers in scores:
         _spread(layers, lambda: net(*map(mx.nd.array, inputs)))
     return arrays(net(*map(mx.nd.array, inputs)))
@@ -430,12 +432,12 @@ def _in_order(got: list[np.ndarray], wanted: list[np.ndarray]) -> list[np.ndarra
     Of two scores that are equal but for rounding either may come first.
     """
     shapes = [x.shape for x in got]
-    if shapes != [x.shape for x in wanted] or shapes[:1] != shapes[1:2] or shapes[2:3] != [(*shapes[0][:-1], 4)]:
+    if shapes != [x.shape for x in wanted] or shapes[:1] != shapes[1:2] or shapes[2:3] != [(*shapes[0][:2], 4)]:
         return got
-    if len(shapes[0]) != 3 or shapes[0][0] != 1 or not all(np.isfinite(x).all() for x in (*got, *wanted)):
+    if shapes[0][0] != 1 or shapes[0][2:] not in ((), (1,)) or not all(np.isfinite(x).all() for x in (*got, *wanted)):
         return got
     sizes = [largest(x) or 1 for x in wanted[:3]]
-    a, b = (np.concatenate([x[0] / n for x, n in zip(part, sizes)], axis=-1) for part in (got, wanted))
+    a, b = (np.concatenate([x.reshape(shapes[0][1], -1) / n for x, n in zip(p, sizes)], axis=-1) for p in (got, wanted))
     free = list(range(len(a)))
     order = []
     for row in b:
