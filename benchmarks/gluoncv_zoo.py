@@ -53,9 +53,11 @@ SHAPES = [
     (r"slowfast_16x8", (1, 3, 80, 64, 64)),
     (r"slowfast", (1, 3, 40, 64, 64)),
     (r"i3d_inceptionv3", (1, 3, 16, 96, 96)),
-    (r"i3d|r2plus1d|p3d|c3d", (1, 3, 16, 112, 112)),
+    (r"i3d_inception|c3d", (1, 3, 16, 112, 112)),
+    (r"i3d|r2plus1d|p3d", (1, 3, 16, 64, 64)),
     (r"rcnn", (1, 3, 160, 160)),
     (r"ssd_300", (1, 3, 300, 300)),
+    (r"ssd_512_(resnet|mobilenet)", (1, 3, 256, 256)),
     (r"ssd_512", (1, 3, 512, 512)),
     (r"siamrpn", (1, 3, 127, 127)),
     (r"posenet", (1, 6, 192, 640)),
@@ -66,7 +68,7 @@ SHAPES = [
     (r"densenet|squeezenet|googlenet|residualattention|shufflenet|hrnet|alexnet|vgg", (1, 3, 224, 224)),
 ]
 SECOND = [(r"siamrpn", (1, 3, 287, 287))]  # networks of two inputs
-PROPOSALS = 20  # of the first stage of an R-CNN, instead of 300 or 1000
+PROPOSALS = 20  # of an R-CNN's first stage, and boxes of its second that get a mask, instead of 300 or 1000
 
 # The gammas of norms; less where sums of many blocks would grow before gates, which then amplify every rounding, or
 # before scores, which would all be 1.
@@ -92,13 +94,18 @@ TRAINED = [
     ("resnet18_v2", "sgd", (8, 3, 64, 64)),
     ("mobilenet0.25", "sgd", (8, 3, 64, 64)),
     ("mobilenetv2_0.25", "adam", (8, 3, 64, 64)),
-    ("mobilenetv3_small", "rmsprop", (8, 3, 64, 64)),
+    ("mobilenetv3_small", "nag", (8, 3, 64, 64)),
     ("cifar_resnet20_v2", "adam", (8, 3, 32, 32)),
     ("shufflenet_v1", "sgd", (2, 3, 224, 224)),
     ("resnest14", "sgd", (4, 3, 64, 64)),
     ("dla34", "sgd", (4, 3, 64, 64)),
 ]
-RATES = {"sgd": {"learning_rate": 0.005, "momentum": 0.9, "wd": 1e-4}, "nag": {"learning_rate": 0.005, "momentum": 0.9}}
+# MXNet keeps an optimizer's numbers in single precision: these are such ones.
+RATES: dict[str, dict[str, float]] = {
+    "sgd": {"learning_rate": 2.0**-8, "momentum": 0.875, "wd": 2.0**-13},
+    "nag": {"learning_rate": 2.0**-8, "momentum": 0.875, "wd": 2.0**-13},
+    "adam": {"learning_rate": 2.0**-10, "epsilon": 2.0**-26, "beta1": 0.875, "beta2": 1 - 2.0**-10},
+}
 STEPS = 10
 TOLERANCE = 1e-4  # of the largest magnitude
 
@@ -242,6 +249,7 @@ def build(name: str) -> Any:
             net = get_model(name, pretrained=False, **given, **{key: wanted[key] for key in keys})
             if "rcnn" in name:
                 net._rpn_test_post_nms = net.rpn._test_post_nms = PROPOSALS
+                net._rcnn_max_dets = PROPOSALS  # whose masks are predicted
             return net
         except Exception as error:
             errors.append(error)
@@ -296,10 +304,50 @@ def draw(name: str, net: Any, inputs: list[np.ndarray]) -> list[np.ndarray]:
             continue
         if kind:
             parameter.set_data(mx.nd.array(numbers.uniform(*between[kind], size=parameter.shape)))
-    if "rcnn" in name:  # scores that are far apart
-        for layer in (getattr(net.rpn, "rpn_head", net.rpn).score, net.class_predictor):
-            layer.weight.set_data(layer.weight.data() * 20)
+    scores: list[list[Any]] = []
+    if "rcnn" in name:
+        scores = [[getattr(net.rpn, "rpn_head", net.rpn).score], [net.class_predictor]]
+        scores += [[net.mask.mask]] if "mask" in name else []
+    elif "center_net" in name:
+        scores = [[net.heads[0][-1]]]
+    elif "ssd" in name:
+        scores = [[part.predictor for part in net.class_predictors]]
+    elif "yolo" in name:
+        scores = [[part.prediction for part in net.yolo_outputs]]
+    for layers in scores:
+        _spread(layers, lambda: net(*map(mx.nd.array, inputs)))
     return arrays(net(*map(mx.nd.array, inputs)))
+
+
+def _spread(layers: list[Any], run: Any) -> None:
+    """Have the scores of layers far apart, but so that not many become equal as probabilities near 1."""
+    found: dict[Any, float] = {}
+
+    def see(layer: Any, inputs: Any, scores: Any) -> None:
+        values = scores.asnumpy()
+        found[layer] = max(found.get(layer, 0), largest(values - values.mean()))
+
+    hooks = [layer.register_forward_hook(see) for layer in layers]
+    arrays(run())
+    for layer, hook in zip(layers, hooks):
+        hook.detach()
+        layer.weight.set_data(layer.weight.data() * (4 / found[layer]))
+
+
+def without_strays() -> None:
+    """Have MXNet's ROIAlign give 0 for regions of the image -1, as networks with a feature pyramid expect.
+
+    On a CPU MXNet 1.9.1 sets, for the i-th region, not its bins but the i-th number of all to 0, and leaves its bins
+    what was in memory.
+    """
+    mx = importlib.import_module("mxnet")
+    align = mx.nd.contrib.ROIAlign
+
+    def aligned(data: Any, rois: Any, *args: Any, **kwargs: Any) -> Any:
+        given = rois[:, :1] >= 0
+        return align(data, rois * given, *args, **kwargs) * given.reshape((-1, 1, 1, 1))
+
+    mx.nd.contrib.ROIAlign = aligned
 
 
 @functools.cache
@@ -384,12 +432,12 @@ def _in_order(got: list[np.ndarray], wanted: list[np.ndarray]) -> list[np.ndarra
     Of two scores that are equal but for rounding either may come first.
     """
     shapes = [x.shape for x in got]
-    if shapes != [x.shape for x in wanted] or shapes[:1] != shapes[1:2] or shapes[2:3] != [(*shapes[0][:-1], 4)]:
+    if shapes != [x.shape for x in wanted] or shapes[:1] != shapes[1:2] or shapes[2:3] != [(*shapes[0][:2], 4)]:
         return got
-    if len(shapes[0]) != 3 or shapes[0][0] != 1 or not all(np.isfinite(x).all() for x in (*got, *wanted)):
+    if shapes[0][0] != 1 or shapes[0][2:] not in ((), (1,)) or not all(np.isfinite(x).all() for x in (*got, *wanted)):
         return got
     sizes = [largest(x) or 1 for x in wanted[:3]]
-    a, b = (np.concatenate([x[0] / n for x, n in zip(part, sizes)], axis=-1) for part in (got, wanted))
+    a, b = (np.concatenate([x.reshape(shapes[0][1], -1) / n for x, n in zip(p, sizes)], axis=-1) for p in (got, wanted))
     free = list(range(len(a)))
     order = []
     for row in b:
@@ -439,7 +487,7 @@ def losses(name: str, folder: Path, first: bool) -> list[float]:
     net.cast("float64")
     net.hybridize()
     loss = mx.gluon.loss.SoftmaxCrossEntropyLoss()
-    trainer = mx.gluon.Trainer(net.collect_params(), optimizer, RATES.get(optimizer, {"learning_rate": 1e-3}))
+    trainer = mx.gluon.Trainer(net.collect_params(), optimizer, RATES[optimizer])
     found: list[float] = []
     for step in range(STEPS):
         with mx.autograd.record():
@@ -484,6 +532,8 @@ def work(options: argparse.Namespace) -> None:
     real = options.work == "mxnet"
     install(options.folder, real)
     without_downloads()
+    if real:
+        without_strays()
     np.float, np.int = float, int  # names of old versions of NumPy, which GluonCV uses
     for line in sys.stdin:
         name, _, folder = line.rstrip("\n").partition("\t")

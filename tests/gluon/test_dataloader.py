@@ -1,6 +1,7 @@
 """DataLoader: the same batches in every mode; errors, deaths and endings of workers."""
 
 import collections
+import multiprocessing
 import os
 import pathlib
 import random
@@ -10,12 +11,15 @@ import sys
 import textwrap
 import threading
 import time
+from multiprocessing.pool import ThreadPool
+from multiprocessing.reduction import ForkingPickler
 
 import numpy as np
 import pytest
 
 import hybridc as mx
 from hybridc.gluon.data import ArrayDataset, DataLoader, Dataset, SimpleDataset, batchify
+from hybridc.gluon.data.dataloader import _MultiWorkerIter
 
 MODES = {
     "here": {},
@@ -395,3 +399,87 @@ def test_the_short_cut_is_not_taken_by_subclasses_and_lists():
     assert [values(b) for b in DataLoader(Twice(np.arange(3)), 3)] == [[0, 2, 4]]
     (batch,) = DataLoader(ArrayDataset(np.arange(2), [5, 6]), 2)
     assert values(batch) == [[0, 1], [5, 6]]
+
+
+class Transformed(_MultiWorkerIter):
+    """Derived as GluonCV derives its iterator: another function is applied to the samples of every other batch."""
+
+    def __init__(self, functions, *args, prefetch=0, **kwargs):
+        super().__init__(*args, **kwargs)
+        self._functions = functions
+        for _ in range(prefetch):
+            self._push_next()
+
+    def _push_next(self):
+        indices = next(self._iter, None)
+        if indices is None:
+            return
+        given = (indices, self._functions[self._sent_idx % 2], self._batchify_fn)
+        self._data_buffer[self._sent_idx] = self._worker_pool.apply_async(self._worker_fn, given)
+        self._sent_idx += 1
+
+
+class DerivedLoader(DataLoader):
+    """Its pool of processes is its own, as GluonCV's is."""
+
+    def __init__(self, functions, dataset, *args, workers, **kwargs):
+        super().__init__(dataset, *args, num_workers=0, **kwargs)
+        self._functions = functions
+        self._num_workers = workers
+        self._pool_of_processes = multiprocessing.get_context("fork").Pool(workers, set_samples, [self._dataset])
+
+    def __iter__(self):
+        pool, batchify_fn = self._pool_of_processes, self._batchify_fn
+        return Transformed(
+            self._functions,
+            pool,
+            batchify_fn,
+            self._batch_sampler,
+            pin_memory=self._pin_memory,
+            pin_device_id=self._pin_device_id,
+            worker_fn=load_pickled,
+            prefetch=2,
+        )
+
+
+SAMPLES = []
+
+
+def set_samples(samples):
+    SAMPLES[:] = [samples]
+
+
+def load_pickled(indices, function, batchify_fn):
+    samples = SAMPLES[0].transform(function)
+    return bytes(ForkingPickler.dumps(batchify_fn([samples[i] for i in indices])))
+
+
+def double(x):
+    return 2 * x
+
+
+def negate(x):
+    return -x
+
+
+def test_loaders_derived_from_the_multi_worker_iterator():
+    data = SimpleDataset([mx.nd.array([i], ctx=mx.Context("cpu_shared", 0)) for i in range(5)])
+    loader = DerivedLoader([double, negate], data, 2, workers=2)
+    for _ in range(2):
+        batches = iter(loader)
+        assert len(batches) == 3
+        assert [values(b) for b in batches] == [[[0], [2]], [[-2], [-3]], [[8]]]
+    loader._pool_of_processes.terminate()
+
+
+def test_the_multi_worker_iterator_itself_and_its_errors():
+    with ThreadPool(2) as pool:
+
+        def load(indices, batchify_fn, data):
+            return batchify_fn([data[i] for i in indices])
+
+        given = (pool, batchify.Stack(), [[0, 2], [1], [7]])
+        batches = _MultiWorkerIter(*given, worker_fn=load, prefetch=1, dataset=[3, 4, 5])
+        assert [values(next(batches)) for _ in range(2)] == [[3, 5], [4]]
+        with pytest.raises(IndexError):
+            next(batches)

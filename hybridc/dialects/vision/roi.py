@@ -249,6 +249,7 @@ class RoiAlign(OfAlignedRegions, CheckedComposite):
         if self.sample_ratio <= 0:
             attrs = {name: value for name, value in self.attrs.items() if name != "sample_ratio"}
             return F._adaptive_roi_align(data, rois, **attrs)
+        # COMPAT(mxnet): for the i-th region, of the image -1, MXNet's CPU sets element i of all to 0, not its bins.
         images, channels, height, width = data.shape
         count, _, rows, columns = out
         if not count or not images:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from multiprocessing.reduction import ForkingPickler
 from typing import Any, Protocol, cast
 
 from hybridc import random
@@ -90,9 +91,12 @@ class DataLoader:
             raise ValueError(
                 "batch_size, shuffle, sampler and last_batch must not be specified if batch_sampler is specified."
             )
-        workers = max(0, num_workers)
+        # Loaders derived from MXNet's find these names.
+        self._dataset, self._batchify_fn = dataset, batchify_fn or default_batchify_fn
+        self._pin_memory, self._pin_device_id = pin_memory, pin_device_id
+        self._num_workers = workers = max(0, num_workers)
         self._prefetch = max(0, 2 * workers if prefetch is None else prefetch)
-        load = _Load(dataset, batchify_fn or default_batchify_fn)
+        load = _Load(dataset, self._batchify_fn)
         self._pool: _Pool
         if not workers:
             self._prefetch = 0
@@ -222,3 +226,58 @@ class _Batches:
 
     def __del__(self) -> None:
         self._pool.forget(self._under_way)
+
+
+class _MultiWorkerIter:  # pyright: ignore[reportUnusedClass]
+    """One pass over batches that a pool of ``multiprocessing`` makes: the base of iterators derived from MXNet's.
+
+    A derived one may override ``_push_next``, which has the pool make one more batch. :class:`DataLoader` has workers
+    of its own. Without ``dataset`` a worker gives the bytes of a batch's pickle.
+    """
+
+    def __init__(
+        self,
+        worker_pool: Any,
+        batchify_fn: Callable[[Sequence[Any]], Any],
+        batch_sampler: Any,
+        pin_memory: bool = False,
+        pin_device_id: int = 0,
+        worker_fn: Callable[..., Any] | None = None,
+        prefetch: int = 0,
+        dataset: Any = None,
+        data_loader: Any = None,
+        timeout: float = 120,
+    ) -> None:
+        self._worker_pool = worker_pool
+        self._batchify_fn = batchify_fn
+        self._batch_sampler = batch_sampler
+        self._worker_fn = worker_fn
+        self._dataset = dataset
+        self._data_loader = data_loader  # so that it is not collected, and the pool with it
+        self._timeout = timeout
+        self._iter = iter(batch_sampler)
+        self._data_buffer: dict[int, Any] = {}
+        self._sent_idx = self._rcvd_idx = 0
+        for _ in range(prefetch):
+            self._push_next()
+
+    def _push_next(self) -> None:
+        indices = next(self._iter, None)
+        if indices is not None:
+            given = (indices, self._batchify_fn, self._dataset)
+            self._data_buffer[self._sent_idx] = self._worker_pool.apply_async(self._worker_fn, given)
+            self._sent_idx += 1
+
+    def __len__(self) -> int:
+        return len(self._batch_sampler)
+
+    def __iter__(self) -> _MultiWorkerIter:
+        return self
+
+    def __next__(self) -> Any:
+        self._push_next()
+        if self._rcvd_idx == self._sent_idx:
+            raise StopIteration
+        batch = self._data_buffer.pop(self._rcvd_idx).get(self._timeout)
+        self._rcvd_idx += 1
+        return cast("Any", ForkingPickler).loads(batch) if self._dataset is None else batch
