@@ -92,7 +92,7 @@ class KernelCache(AnalysedKernels):
         lanes = lane_regions(kernel, given)
         if lanes is not None:
             return lanes
-        pieces = partial_sum_regions(kernel, self.threads, given)
+        pieces = partial_sum_regions(kernel, self.threads, given) if len(kernel.ops) == 1 else None
         if pieces is not None:
             return pieces
         return ParallelRegions([*regions_of_matmul(kernel, self.threads, given, printer=self._printer)])
