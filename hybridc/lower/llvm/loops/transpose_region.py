@@ -22,13 +22,13 @@ from hybridc.dialects.operator_attribute import DType
 from hybridc.ground.sizes import row_major
 from hybridc.ir.costs import copy_time, sharing
 from hybridc.ir.kernel import Kernel
-from hybridc.ir.moved_elements import MovedArray, moved_array
 from hybridc.ir.planned import Strides
 from hybridc.ir.structured import Shape, dtype_of, shape_of
 from hybridc.ir.structured_builder import operation_properties
 from hybridc.lower.llvm.codegen.native_function import NativeFunction
 from hybridc.lower.llvm.gemm.gemm_region import Arguments, Index, Vectors, region, registers
 from hybridc.lower.llvm.loops.loop_builder import INDEX
+from hybridc.lower.llvm.loops.moved_elements import MovedArray, moved_array
 from hybridc.lower.llvm.loops.parallel_regions import ParallelRegion, copy_region
 from hybridc.transforms.kernels.schedule_register_tiles import Registers
 
