@@ -18,9 +18,12 @@ from hybridc.ir.kernel import Kernel, number_of
 from hybridc.ir.planned import Strides
 from hybridc.ir.structured import dtype_of, shape_of
 from hybridc.lower.llvm.gemm.choose_gemm import matrices_region
+from hybridc.lower.llvm.gemm.gemm_region import registers
 from hybridc.lower.llvm.loops.parallel_regions import ParallelRegions, combine_function, combine_region
+from hybridc.transforms.kernels.schedule_register_tiles import RegisterTile, is_prepacked
 
-MOST = 64  # pieces
+# The most pieces; the least terms of one, as partial results are written and read.
+MOST, LEAST = 64, 128
 
 
 def partial_sum_regions(kernel: Kernel, threads: int, strides: Sequence[Strides]) -> ParallelRegions | None:
@@ -28,19 +31,22 @@ def partial_sum_regions(kernel: Kernel, threads: int, strides: Sequence[Strides]
 
     ``strides``, in elements, are those of the kernel's arguments and results.
     """
-    (kernel_op,) = kernel.ops
+    (kernel_op,), vectors = kernel.ops, registers()
     values, result = [*kernel.arguments, *kernel.results], kernel_op.result
     left, right = [values.index(r.value) for r in kernel_op.reads]
     dtypes = {dtype_of(values[i]) for i in (left, right, values.index(result))}
-    whole = matrices_of(contraction_of(kernel, strides))
+    contraction = contraction_of(kernel, strides)
+    whole = matrices_of(contraction)
     if whole is None or not whole.over or len(dtypes) > 1 or number_of(kernel_op.op.operands[-1]) != 0:
         return None
     shape, place = shape_of(result), values.index(result)
-    if strides[place] != row_major(shape):
+    if vectors is None or strides[place] != row_major(shape):
+        return None
+    if is_prepacked(whole, RegisterTile(dtype_of(result), vectors).fitting(whole.n).width):
         return None
     read = dtype_of(result).itemsize * sum(math.prod(shape_of(v)) for v in {values[left], values[right]})
     outputs = math.prod(shape)
-    most = min(MOST, read // NOMINAL.second)
+    most = min(MOST, read // NOMINAL.second, contraction.terms // LEAST)
     made = _in_pieces(whole, outputs, most)
     if made is None:
         return None
