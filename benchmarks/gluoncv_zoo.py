@@ -71,8 +71,12 @@ SECOND = [(r"siamrpn", (1, 3, 287, 287))]  # networks of two inputs
 PROPOSALS = 20  # of an R-CNN's first stage, and boxes of its second that get a mask, instead of 300 or 1000
 
 # The gammas of norms; less where sums of many blocks would grow before gates, which then amplify every rounding, or
-# before scores, which would all be 1.
-GAMMAS = [(r"^se_|senet|residualattention|monodepth2|(center_net|ssd|rcnn).*res", (0.1, 0.3)), (r"", (0.7, 1.1))]
+# before scores, which would all be 1; but not so little that an R-CNN's boxes all had one score.
+GAMMAS = [
+    (r"^se_|senet|residualattention|monodepth2|(center_net|ssd).*res", (0.1, 0.3)),
+    (r"rcnn.*res", (0.4, 0.8)),
+    (r"", (0.7, 1.1)),
+]
 
 # What a network is for, by the module that makes it.
 TASKS = [
@@ -371,9 +375,13 @@ def _initializer() -> Any:
 
 
 def images(name: str, shapes: list[tuple[int, ...]]) -> list[np.ndarray]:
-    """Random inputs, the same on both sides."""
+    """Random inputs, the same on both sides; for an R-CNN of coarse squares, too: of noise all boxes score the same."""
     numbers = np.random.default_rng(zlib.crc32(name.encode()))
-    return [numbers.uniform(-1, 1, shape).astype(np.float32) for shape in shapes]
+    found = [numbers.uniform(-1, 1, shape).astype(np.float32) for shape in shapes]
+    if "rcnn" in name:
+        coarse = numbers.uniform(-2, 2, (*shapes[0][:2], 5, 5)).astype(np.float32)
+        found[0] += coarse.repeat(shapes[0][2] // 5, axis=2).repeat(shapes[0][3] // 5, axis=3)
+    return found
 
 
 def write(name: str, folder: Path) -> dict[str, Any]:

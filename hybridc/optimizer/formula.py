@@ -33,6 +33,8 @@ Values = Mapping[str, float | None]
 # (F, weight, gradient, states, numbers) -> (new weight, new states …)
 Formula = Callable[[Any, Any, Any, tuple[Any, ...], Any], tuple[Any, ...]]
 
+# COMPAT(mxnet): an optimizer's numbers have single precision there, for weights of float64, too; 1 - beta2 = 0.001,
+# computed so, is wrong in the fifth digit.
 _IN_PYTHON: dict[str, Callable[[float, float], float]] = {
     "add": lambda x, y: x + y,
     "subtract": lambda x, y: x - y,
