@@ -23,6 +23,7 @@ CONVOLUTIONS = {
     "lines": (16, 32, {"kernel_size": 5, "padding": 2}),
     "strided": (16, 32, {"kernel_size": 3, "padding": 1, "strides": 2}),
     "depthwise": (48, 48, {"kernel_size": 3, "padding": 1, "groups": 48}),
+    "grouped": (32, 64, {"kernel_size": 3, "padding": 1, "groups": 8}),
     "winograd": (32, 32, {"kernel_size": 3, "padding": 1}),
 }
 

@@ -69,17 +69,17 @@ class _Link:
 class _Chain:
     """A contraction and the links after it.
 
-    ``weight`` is the index of the contraction's input that follows from parameters, ``dim`` its dimension of columns.
-    ``places`` are the dimensions of the last link's result that those of the contraction's result became, ``column`` is
-    that of columns.
+    ``weight`` is the index of the contraction's input that follows from parameters, ``dims`` are its dimensions of
+    columns, which may be split by groups. ``places`` are the dimensions of the last link's result that those of the
+    contraction's result became, ``columns`` are those of columns.
     """
 
     contraction: linalg.GenericOp | linalg.MatmulOp
     weight: int
-    dim: int
+    dims: tuple[int, ...]
     links: tuple[_Link, ...]
     places: tuple[int, ...]
-    column: int
+    columns: tuple[int, ...]
 
 
 def _chain(op: linalg.GenericOp | linalg.MatmulOp, prepared: Container[SSAValue]) -> _Chain | None:
@@ -92,21 +92,22 @@ def _chain(op: linalg.GenericOp | linalg.MatmulOp, prepared: Container[SSAValue]
     if weight in affine_operands(op) or number_of(op.operands[-1]) != 0:
         return None
     found: list[_Link] = []
-    loops, column = result, -1  # the contraction's loop of each dimension of the value, and that of columns
+    loops, columns = result, ()  # the contraction's loop of each dimension of the value, and those of columns
     for link in _links(op.results[0]):
         of_value, of_given = places_of(link.op)[link.place], places_of(link.op)[1 - link.place]
         of_loop = dict(zip(of_value, loops, strict=True))
-        own = of_loop[of_given[0]] if len(of_given) == 1 else -1
-        if own not in places[weight] or column not in (-1, own) or root(link.given) not in prepared:
+        own = tuple([of_loop[loop] for loop in of_given])
+        if not own or not {*own} <= {*places[weight]} or columns not in ((), own) or root(link.given) not in prepared:
             break
-        column = own
+        columns = own
         loops = tuple([of_loop[loop] for loop in places_of(link.op)[-1]])
         found.append(link)
     kinds = [link.kind for link in found]
     if arith.MulfOp not in kinds or {*kinds} == {arith.MulfOp}:
         return None
     own = tuple([loops.index(loop) for loop in result])
-    return _Chain(op, weight, places[weight].index(column), tuple(found), own, loops.index(column))
+    dims = tuple([places[weight].index(loop) for loop in columns])
+    return _Chain(op, weight, dims, tuple(found), own, tuple([loops.index(loop) for loop in columns]))
 
 
 def _multiplies(op: linalg.GenericOp | linalg.MatmulOp) -> bool:
@@ -147,7 +148,7 @@ def _fold(chain: _Chain) -> None:
     name = last.attributes.get("hybrid.operator")
     builder.operator = name.data if isinstance(name, StringAttr) else "scale"
     weight, dtype = contraction.operands[chain.weight], dtype_of(last.results[0])
-    columns = shape_of(weight)[chain.dim]
+    columns = tuple([shape_of(weight)[dim] for dim in chain.dims])
 
     def mapped(step: str, shape: Shape, *given: tuple[SSAValue, tuple[int, ...]]) -> SSAValue:
         """The results of a step of scalars, element by element."""
@@ -159,7 +160,7 @@ def _fold(chain: _Chain) -> None:
         return builder.generic(inputs, Tensor(shape, dtype, builder), body).value
 
     def of_columns(step: str, *given: SSAValue) -> SSAValue:
-        return mapped(step, (columns,), *((value, (0,)) for value in given))
+        return mapped(step, columns, *((value, tuple(range(len(columns)))) for value in given))
 
     scale: SSAValue | None = None
     shift: SSAValue | None = None
@@ -174,8 +175,8 @@ def _fold(chain: _Chain) -> None:
     assert scale is not None, "a chain has a scale"
     assert shift is not None, "a chain has a shift"
     whole = tuple(range(len(shape_of(weight))))
-    scaled = mapped("mul", shape_of(weight), (weight, whole), (scale, (chain.dim,)))
-    made = mapped("add", shape_of(last.results[0]), (contraction.results[0], chain.places), (shift, (chain.column,)))
+    scaled = mapped("mul", shape_of(weight), (weight, whole), (scale, chain.dims))
+    made = mapped("add", shape_of(last.results[0]), (contraction.results[0], chain.places), (shift, chain.columns))
     contraction.detach()
     ops = list(builder.block.ops)
     for op in ops:

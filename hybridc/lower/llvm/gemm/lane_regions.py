@@ -194,7 +194,14 @@ def keeps_sums_in_registers(kernel: Kernel) -> bool:
     (kernel_op,) = kernel.ops
     values = [*kernel.arguments, *kernel.results]
     made = lane_regions(kernel, [row_major(shape_of(v)) for v in values])
-    return made is not None and values.index(kernel_op.result) in made.regions[-1].buffers and not made.locals
+    if made is None:
+        return False
+    last = made.regions[-1]  # operands may be copied before, but no result after
+    return (
+        isinstance(last, ParallelRegion)
+        and last.algorithm == "lanes"
+        and values.index(kernel_op.result) in last.buffers
+    )
 
 
 # --- lanes ------------------------------------------------------------------------------------------------------------
