@@ -394,7 +394,7 @@ LEVELS: dict[str, Callable[[_Check, ModuleOp], None]] = {
 
 
 class Verifier:
-    """Verifies a module whenever it, or its level, has changed since the last time.
+    """Verifies what has changed in a module since the last time, and all of it on a new level.
 
     ``passes`` are those that were run on it before.
     """
@@ -402,23 +402,26 @@ class Verifier:
     def __init__(self, module: ModuleOp, passes: Sequence[ModulePass]) -> None:
         self._module = module
         self._level = functools.reduce(lambda level, each: spec.level_after(each.name, level), passes, "graph")
-        self._known: list[Any] = []
+        self._known: dict[Operation, list[Any]] = {}
 
     def verify(self, after: str) -> None:
         """Raise unless the module is valid on the level to which the pass ``after`` brings it."""
         level = spec.level_after(after, self._level)
-        found = [level, *_parts(self._module)]
-        if len(found) == len(self._known) and all(map(operator.is_, found, self._known)):
+        found = {function: _parts(function) for function in self._module.ops}
+        changed = [f for f, parts in found.items() if not _are(parts, self._known.get(f, ()))]
+        if level == self._level and not changed and len(found) == len(self._known):
             return
-        self._module.verify()
+        for function in changed:
+            function.verify()
+        self._module.verify(verify_nested_ops=False)
         spec.check(self._module, level, after)
         self._level, self._known = level, found
 
 
-def _parts(module: ModuleOp) -> list[Any]:
-    """A snapshot of everything in a module, in order. Attributes and types are immutable."""
+def _parts(function: Operation) -> list[Any]:
+    """A snapshot of everything in a function, in order. Attributes and types are immutable."""
     found: list[Any] = []
-    for op in module.walk():
+    for op in function.walk():
         found += (op, op.parent, *op.operands, *op.successors)
         found += (*op.attributes, *op.attributes.values(), *op.properties, *op.properties.values())
         found += [result.type for result in op.results]
@@ -427,3 +430,8 @@ def _parts(module: ModuleOp) -> list[Any]:
             for block in region.blocks:
                 found += (block, *(argument.type for argument in block.args))
     return found
+
+
+def _are(parts: Sequence[Any], known: Sequence[Any]) -> bool:
+    """Whether two snapshots are of the same objects."""
+    return len(parts) == len(known) and all(map(operator.is_, parts, known))
