@@ -44,7 +44,7 @@ def _select(condition: Any, a: Any, b: Any) -> Any:
 
 
 def _cast(x: Any, dtype: npt.DTypeLike) -> Any:
-    return x.astype(dtype)
+    return x.astype(dtype) if hasattr(x, "astype") else np.dtype(dtype).type(x)
 
 
 def number_like(value: float, dtype: np.dtype[Any]) -> Any:

@@ -9,7 +9,7 @@ matrices it is a linear map.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, cast
 
@@ -234,8 +234,8 @@ def matrices_of_loops(kept: Sequence[Loop], summed: Sequence[Loop]) -> Matrices 
     if along.kind == BATCH:
         return None
     swapped = along.kind == ROW
-    across = max(columns if swapped else rows, key=_across, default=Loop(1, 0, 0, 0))
-    inner = max(summed, key=_inner, default=Loop(1, 0, 0, None))
+    across = _best(columns if swapped else rows, _across, Loop(1, 0, 0, 0))
+    inner = _best(summed, _inner, Loop(1, 0, 0, None))
     left, right = (1, 0) if swapped else (0, 1)
     around = tuple(loop for loop in kept if loop is not across and loop is not along)
     over = tuple(loop for loop in summed if loop is not inner)
@@ -251,6 +251,11 @@ def matrices_of_loops(kept: Sequence[Loop], summed: Sequence[Loop]) -> Matrices 
         swapped=swapped,
         more=tuple([(across.step(i), along.step(i)) for i in range(3, 3 + max(len(x.more) for x in (*kept, along)))]),
     )
+
+
+def _best(loops: Sequence[Loop], key: Callable[[Loop], Any], default: Loop) -> Loop:
+    """The loop with the largest key; of a single one the size, which may be symbolic, is not asked for."""
+    return loops[0] if len(loops) == 1 else max(loops, key=key, default=default)
 
 
 def _across(loop: Loop) -> tuple[int, int]:
@@ -271,7 +276,7 @@ def few_forms(around: Sequence[Loop]) -> tuple[Loop, ...]:
     if not around:
         return ()
     once = [Loop(1, 0, 0, 0)] * (2 - len(around))
-    return (*once, *(Loop(x.size, *x.steps) for x in around))
+    return (*once, *(Loop(x.size, *x.steps, x.more) for x in around))
 
 
 def time_of(given: Matrices, dtype: DType, computer: Machine | None = None) -> float:

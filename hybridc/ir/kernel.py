@@ -196,6 +196,12 @@ class Kernel:
         noted = self.function.attributes.get("hybrid.grid")
         return () if noted is None else tuple([_integers(axes) for axes in cast(ArrayAttr[Any], noted)])
 
+    def as_one_tile(self) -> Kernel:
+        """The kernel over a grid of one point: its contraction and what follows that are apart then."""
+        made = Kernel(self.function, self.nests, self.fills)
+        made.__dict__.update(arguments=self.arguments, results=self.results, grid=((),) * len(self.nests))
+        return made
+
     @property
     def grid_size(self) -> int:
         """How many points the grid of all nests has."""

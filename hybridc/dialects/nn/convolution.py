@@ -604,7 +604,12 @@ class ConvolutionData(Convolutional):
 
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         dy, weight = shapes
+        self.require_rank("dy", dy)
         self.require_rank("weight", weight)
+        if len(self.size) != len(self.kernel_):
+            raise ShapeError(
+                f"{self.title()}: attribute size has one number for each of {self.kernel_}, got {self.size}"
+            )
         channels = self.split(weight)[0]
         wanted = self.joined(dy[0], self.num_filter, self.geometry.results(self.size))
         _require(self, ("weight", "dy"), [weight, dy], [weight, wanted])

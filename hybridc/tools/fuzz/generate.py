@@ -301,6 +301,7 @@ class _ProgramWriter:
             return self.enter(self.literal(each, dtype))
         given: Shape = tuple(each)
         shape = tuple(sizes.get(n, n) for n in given)
+        shape = given if math.prod(shape) > LARGEST else shape
         alike = [i for i, v in enumerate(self.values) if v.shape == shape and v.dtype == np.dtype(dtype)]
         if alike and self.chance(0.7):
             return self.random.choice(alike)

@@ -173,13 +173,18 @@ def schedule_dots(given: Matrices, tile: RegisterTile, threads: int) -> MatmulSc
     return _of_columns(dot_program(tile, height, len(around)), given, around, tile, width)
 
 
-def schedule_in_place(given: Matrices, tile: RegisterTile, threads: int) -> MatmulSchedule | None:
+def schedule_in_place(
+    given: Matrices, tile: RegisterTile, threads: int, epilogue: Epilogue | None = None
+) -> MatmulSchedule | None:
     """The schedule in register tiles that packs nothing; None if the right matrix has no rows of whole tiles."""
+    tile = tile.fitting(given.n) if given.n < tile.width else tile
     if given.b[1] != 1 or given.n < tile.width or given.k == 0:
         return None
     given = _in_blocks(given, tile.width, tile.dtype, threads, ROWS)
     around = few_forms(given.around or ONCE)
-    return _of_columns(in_place_program(tile, len(around), len(given.over)), given, around, tile, tile.width)
+    loops = matmul_loops(given, around)
+    made = in_place_program(tile, len(around), len(given.over), _placed(epilogue, loops, len(around) + 1))
+    return _of_columns(made, given, around, tile, tile.width)
 
 
 def schedule_prepacked(
@@ -369,8 +374,10 @@ def prepacked_program(tile: RegisterTile, packed: bool, epilogue: PlacedEpilogue
     return b.made(b.rows)
 
 
-@functools.cache
-def in_place_program(tile: RegisterTile, batches: int, segments: int) -> MatmulProgram:
+@functools.lru_cache(256)
+def in_place_program(
+    tile: RegisterTile, batches: int, segments: int, epilogue: PlacedEpilogue | None = None
+) -> MatmulProgram:
     """Tiles of registers, of both operands in place; the terms are in segments, over so many more axes than one.
 
     The last tile of columns ends with the last column, and computes some again.
@@ -380,8 +387,7 @@ def in_place_program(tile: RegisterTile, batches: int, segments: int) -> MatmulP
     b.dim(b.columns, tile.width, "grid", ((tile.lanes,),))
     for axis in (*b.segments, b.terms):
         b.dim(axis, f"n{axis}", "whole", ((1,),))
-    total = b.contract(b.address(0), b.address(1, contiguous=b.columns))
-    b.sweep(b.store(total, b.address(2, contiguous=b.columns)))
+    b.sweep(b.finish(b.contract(b.address(0), b.address(1, contiguous=b.columns)), epilogue))
     return b.made(b.batch, b.columns)
 
 

@@ -23,7 +23,7 @@ from hybridc.ir.contraction_shape import (
     matrices_of,
 )
 from hybridc.ir.costs import OF_CORE, SAME_SET, grain_of, matmul_time
-from hybridc.ir.kernel import Axes, Kernel, Read, number_of
+from hybridc.ir.kernel import Axes, Kernel, Read
 from hybridc.ir.structured import Shape, dtype_of, shape_of
 from hybridc.lower.llvm.codegen.native_function import NativeFunction
 from hybridc.lower.llvm.gemm import native_blas
@@ -64,6 +64,15 @@ PLAIN = 5
 # With vectors of so many bytes, packing into scratch is as fast as prepacked panels;
 # with shorter ones, it takes about an eighth longer.
 FAST_FROM_SCRATCH = 64
+
+
+# The attribute of matmuls of prepacked panels.
+PANELS = "hybrid.panels"
+
+
+def is_of_panels(kernel: Kernel) -> bool:
+    """Whether a kernel is a matmul of prepacked panels, perhaps with an epilogue."""
+    return PANELS in kernel.function.attributes
 
 
 def is_contraction(kernel: Kernel) -> bool:
@@ -127,9 +136,10 @@ class Panels:
         first = int(self.is_parted)
         return [first + self.terms.index(a) if a in self.terms else len(self.shape) - 1 for a in self.read.axes]
 
-    def pay(self) -> bool:
-        """Whether register tiles with prepacked panels pay for so many rows and terms."""
-        return self.in_place or (self.rows >= FEWEST_ROWS and FEW_TERMS <= self.depth <= MOST_TERMS)
+    def pay(self, prepared: bool = False) -> bool:
+        """Whether tiles with prepacked panels pay for so many rows and terms; prepared ones do for any rows."""
+        enough = prepared or self.rows >= FEWEST_ROWS
+        return self.in_place or (FEW_TERMS <= self.depth <= MOST_TERMS and enough)
 
     def pay_alone(self) -> bool:
         """Whether prepacking pays for one matmul, as packing into scratch is slower."""
@@ -139,20 +149,6 @@ class Panels:
         if self.rows * self.depth > CACHED[dtype]:
             return True
         return self.apart > NEAR // dtype.itemsize
-
-
-def is_of_panels(kernel: Kernel) -> bool:
-    """Whether a contraction is a matmul of prepacked panels."""
-    vectors, (kernel_op,) = registers(), kernel.ops
-    if vectors is None:
-        return False
-    dtypes = {dtype_of(v) for v in (*kernel.arguments, kernel_op.result)}
-    matrices = matrices_of(contraction_of(kernel)) if len(dtypes) == 1 and kernel.grid_size else None
-    if matrices is None or dtypes.isdisjoint(native_blas.GEMM) or number_of(kernel_op.op.operands[-1]) != 0:
-        return False
-    dtype = dtypes.pop()
-    width = RegisterTile(dtype, vectors).fitting(matrices.n).width
-    return is_prepacked(matrices, width) and _preferred(matrices, dtype)[0] == "rows"
 
 
 def prepacked_of(kernel: Kernel) -> Panels | None:
@@ -231,9 +227,12 @@ def regions_of_matmul(
     if epilogue is not None:
         assert matrices is not None, "an epilogue of what is no matmul"
         buffers = (right, left, result, *more) if matrices.swapped else (left, right, result, *more)
-        made = _tiled_region("rows", matrices, dtypes.pop(), buffers, threads, epilogue)
-        assert made is not None, "an epilogue of a matmul that is not prepacked"
-        return [made]
+        (dtype,) = dtypes
+        for algorithm in _of_panels(matrices):
+            made = _tiled_region(algorithm, matrices, dtype, buffers, threads, epilogue)
+            if made is not None:
+                return [made]
+        raise ValueError("an epilogue of a matmul that is not prepacked")
     if len(dtypes) == 1 and matrices is not None:
         buffers = (right, left, result) if matrices.swapped else (left, right, result)
         made = matrices_region(matrices, dtypes.pop(), buffers, threads, algorithms)
@@ -280,9 +279,12 @@ def matrices_region(
 _SCHEDULES: Mapping[str, Callable[[Matrices, RegisterTile, int], MatmulSchedule | None]] = {
     "tiles": schedule_tiles,
     "turned": schedule_exchanged,
-    "in place": schedule_in_place,
     "dots": schedule_dots,
 }
+
+
+# Those whose sums are in registers when an epilogue needs them.
+_WITH_EPILOGUE = {"rows": schedule_prepacked, "in place": schedule_in_place}
 
 
 def _tiled_region(
@@ -298,8 +300,8 @@ def _tiled_region(
     if vectors is None:
         return None
     tile = RegisterTile(dtype, vectors)
-    if algorithm == "rows":
-        made = schedule_prepacked(given, tile, threads, epilogue)
+    if algorithm in _WITH_EPILOGUE:
+        made = _WITH_EPILOGUE[algorithm](given, tile, threads, epilogue)
     else:
         made = _SCHEDULES[algorithm](given, tile, threads)
     if made is None:
@@ -336,7 +338,7 @@ def _preferred(given: Matrices, dtype: DType) -> Sequence[str]:
         return ("blas", "tiles")
     tile = RegisterTile(dtype, vectors)
     if is_prepacked(given, tile.fitting(given.n).width):
-        return ("rows", "tiles", "blas")
+        return (*_of_panels(given), "tiles", "blas")
     filled = tile.padded(given.n) > FILLED * given.n
     few_rows = given.m <= FEW_ROWS[vectors.bytes] and given.m * TERMS_FOR_A_ROW[vectors.bytes] <= given.k
     tiles = given.m >= FEWEST_ROWS and _is_cached(given, dtype) and not filled
@@ -349,6 +351,12 @@ def _preferred(given: Matrices, dtype: DType) -> Sequence[str]:
     if turned:
         return ("turned", "tiles", "blas")
     return ("tiles", "blas") if tiles else ("blas", "tiles")
+
+
+def _of_panels(given: Matrices) -> tuple[str, ...]:
+    """The algorithms for prepacked panels: of few rows threads share the panels."""
+    rows = given.m * math.prod(x.size for x in given.around if x.kind == ROW)
+    return ("in place", "rows") if rows < FEWEST_ROWS else ("rows",)
 
 
 def _is_panel(given: Matrices, tile: RegisterTile) -> bool:

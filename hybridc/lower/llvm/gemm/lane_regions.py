@@ -24,7 +24,7 @@ from xdsl.dialects.builtin import AnyFloat, ModuleOp, f32, f64
 from xdsl.ir import SSAValue
 
 from hybridc.ground.machine import NOMINAL
-from hybridc.ground.sizes import AffineIndex, row_major
+from hybridc.ground.sizes import AffineIndex, is_size, row_major
 from hybridc.ir.contraction_shape import Loop, accesses_after, coalesced, loops_of, matrices_of_loops, multiplied
 from hybridc.ir.costs import PARTS, matmul_time, sharing
 from hybridc.ir.kernel import Axes, Kernel, KernelOp, Read, number_of
@@ -190,17 +190,22 @@ def lane_regions(kernel: Kernel, strides: Sequence[Strides]) -> ParallelRegions 
 
 
 def keeps_sums_in_registers(kernel: Kernel) -> bool:
-    """Whether what is computed of a kernel's sums can be computed group by group, in registers."""
+    """Whether what is computed of a convolution's sums can be computed group by group, in registers."""
     (kernel_op,) = kernel.ops
+    if not any(read.index for read in kernel_op.reads):
+        return False
+    left, right = [{*r.axes} for r in kernel_op.reads]
+    # Lanes are of the last axis, or of it and the one before: their sizes are the same at all others.
+    last = next((i for i in (1, 2) if {*kernel_op.axes[-i:]} & left & right), 0)
+    if not last or any(is_size(n) for n in shape_of(kernel_op.result)[-last:]):
+        return False
     values = [*kernel.arguments, *kernel.results]
     made = lane_regions(kernel, [row_major(shape_of(v)) for v in values])
     if made is None:
         return False
-    last = made.regions[-1]  # operands may be copied before, but no result after
+    end = made.regions[-1]  # operands may be copied before, but no result after
     return (
-        isinstance(last, ParallelRegion)
-        and last.algorithm == "lanes"
-        and values.index(kernel_op.result) in last.buffers
+        isinstance(end, ParallelRegion) and end.algorithm == "lanes" and values.index(kernel_op.result) in end.buffers
     )
 
 

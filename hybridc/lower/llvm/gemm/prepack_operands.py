@@ -14,7 +14,7 @@ from typing import Any
 
 from xdsl.context import Context
 from xdsl.dialects import func
-from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, FunctionType, ModuleOp, SymbolRefAttr, i64
+from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, FunctionType, ModuleOp, SymbolRefAttr, UnitAttr, i64
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
@@ -39,7 +39,7 @@ from hybridc.ir.structured_builder import (
     structured_type,
 )
 from hybridc.ir.values import functions, new_name
-from hybridc.lower.llvm.gemm.choose_gemm import Panels, prepacked_of
+from hybridc.lower.llvm.gemm.choose_gemm import PANELS, Panels, prepacked_of
 from hybridc.transforms.memory.hoist_preparation import prepared_values
 
 # The most elements of a matrix that there is memory for twice: 16 MiB in single precision.
@@ -105,7 +105,7 @@ class _Packer:
             free = root(matrix) in prepared
             if not free and not self._enough(calls):  # most have too few rows: the cheap test first
                 continue
-            fitting = [each for each in calls if self._fits(each[1])]
+            fitting = [each for each in calls if self._fits(each[1], free)]
             if (free and fitting) or (_pays(fitting) and (len(fitting) == len(calls) or self._enough(fitting))):
                 panels = self._panels(matrix, *fitting[0])
                 for call, contraction in fitting:
@@ -127,10 +127,10 @@ class _Packer:
             or sum(contraction.panels.rows for _, contraction in calls) >= HIDE_PACKING
         )
 
-    def _fits(self, contraction: _PrepackedMatmul) -> bool:
+    def _fits(self, contraction: _PrepackedMatmul, prepared: bool) -> bool:
         """Whether a matmul supports a prepacked operand, and this is not too large."""
         panels = contraction.panels
-        return panels.pay() and math.prod(panels.shape) <= LARGEST
+        return panels.pay(prepared) and math.prod(panels.shape) <= LARGEST
 
     def _panels(self, matrix: SSAValue, call: func.CallOp, contraction: _PrepackedMatmul) -> SSAValue:
         """The panels of a matrix, packed before its first matmul."""
@@ -234,7 +234,10 @@ class _Packer:
         )
         op.attributes["hybrid.operator"] = kernel_op.op.attributes["hybrid.operator"]
         axes = (*range(len(shape)), *[-1] * len(terms))
-        return self._kernel(f"{contraction.kernel.name}_of_panels", block, op.results[0], shape, axes)
+        made = self._kernel(f"{contraction.kernel.name}_of_panels", block, op.results[0], shape, axes)
+        if parted:
+            made.attributes[PANELS] = UnitAttr()
+        return made
 
     def _kernel(self, wanted: str, block: Block, result: SSAValue, domain: Shape, axes: Sequence[int]) -> func.FuncOp:
         """A function of one operation, at the end of the module."""
