@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from xdsl.dialects import arith, func
-from xdsl.dialects.builtin import FloatAttr, ModuleOp, UnitAttr, f32, f64
+from xdsl.dialects.builtin import FloatAttr, ModuleOp, StringAttr, UnitAttr, f32, f64
 from xdsl.ir import Block, Region
 
 from hybridc.ir import spec as verified
@@ -74,7 +74,8 @@ CHANGES = [
 def checked(monkeypatch):
     """The names of the passes after which a module was checked; whatever it is, it is valid."""
     names = []
-    monkeypatch.setattr(ModuleOp, "verify", lambda self: None)
+    for kind in (ModuleOp, func.FuncOp):
+        monkeypatch.setattr(kind, "verify", lambda self, verify_nested_ops=True: None)
     monkeypatch.setattr(verified.spec, "check", lambda module, level, after: names.append(after))
     return names
 
@@ -96,6 +97,23 @@ def test_another_level_is_another_question(checked):
     verifier.verify("one")
     verifier.verify("decompose")
     assert checked == ["one", "decompose"]
+
+
+def test_functions_that_did_not_change_are_not_verified_again(monkeypatch):
+    made = module()
+    other = parts(module())[0]
+    other.detach()
+    other.sym_name = StringAttr("other")
+    made.body.block.add_op(other)
+    seen = []
+    whole = func.FuncOp.verify
+    monkeypatch.setattr(func.FuncOp, "verify", lambda self: seen.append(self) or whole(self))
+    monkeypatch.setattr(verified.spec, "check", lambda module, level, after: None)
+    verifier = Verifier(made, ())
+    verifier.verify("one")
+    other.attributes["noted"] = UnitAttr()
+    verifier.verify("two")
+    assert seen == [*made.ops, other]
 
 
 def test_what_is_wrong_stays_wrong(monkeypatch):
