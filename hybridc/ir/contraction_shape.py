@@ -119,7 +119,7 @@ def contraction_of(kernel: Kernel, strides: Sequence[Strides] | None = None) -> 
 
 
 def accesses_after(kernel: Kernel) -> list[Read]:
-    """What a contraction and its epilogue access besides the operands: the kernel's results, then what is read."""
+    """The writes and reads of a contraction's epilogue: the kernel's results, then the epilogue's operands."""
     (nest,) = kernel.nests
     made = {each.result: each for each in nest.ops}
     rest = [each for each in nest.ops if each is not nest.contraction]
@@ -186,7 +186,7 @@ class Matrices:
         return 2 * self.m * self.n * self.k * self.batches * math.prod(loop.size for loop in self.over)
 
     def is_short(self, lanes: int) -> bool:
-        """Whether its terms are in short segments, or its columns no vector of so many elements."""
+        """Whether it has outer reduction loops, and few terms in the innermost or fewer columns than ``lanes``."""
         return bool(self.over) and (self.k < _LONG or self.n < lanes)
 
     def exchanged(self) -> Matrices:

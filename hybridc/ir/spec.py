@@ -394,7 +394,7 @@ LEVELS: dict[str, Callable[[_Check, ModuleOp], None]] = {
 
 
 class Verifier:
-    """Verifies what has changed in a module since the last time, and all of it on a new level.
+    """Verifies the functions of a module that changed since the last time; checks the level of all if any did.
 
     ``passes`` are those that were run on it before.
     """
@@ -433,5 +433,5 @@ def _parts(function: Operation) -> list[Any]:
 
 
 def _are(parts: Sequence[Any], known: Sequence[Any]) -> bool:
-    """Whether two snapshots are of the same objects."""
+    """Whether two snapshots hold identical objects."""
     return len(parts) == len(known) and all(map(operator.is_, parts, known))

@@ -54,7 +54,7 @@ def aligned(size: int) -> int:
 
 
 class _MemoryOp(IRDLOperation, ABC):
-    """Memory of so many bytes, of which views are arrays."""
+    """A buffer of a fixed number of bytes; arrays are views of it."""
 
     memory = result_def(MemRefType)
     assembly_format = "attr-dict `:` type($memory)"

@@ -71,12 +71,12 @@ PANELS = "hybrid.panels"
 
 
 def is_of_panels(kernel: Kernel) -> bool:
-    """Whether a kernel is a matmul of prepacked panels, perhaps with an epilogue."""
+    """Whether a kernel is a matmul of prepacked panels, with or without an epilogue."""
     return PANELS in kernel.function.attributes
 
 
 def is_contraction(kernel: Kernel) -> bool:
-    """Whether a kernel is a single contraction, perhaps with an epilogue."""
+    """Whether a kernel is a single contraction, with or without an epilogue."""
     return len(kernel.nests) == 1 and kernel.nests[0].contraction is not None
 
 

@@ -18,7 +18,7 @@ from xdsl.dialects.builtin import DenseArrayBase, FunctionType, ModuleOp, Symbol
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.rewriter import Rewriter
 
 from hybridc.dialects.mlir.hybrid import fused_location
 from hybridc.dialects.mlir.integer_array import integers_of
@@ -30,6 +30,7 @@ from hybridc.ir.structured_builder import Builder, iterators, maps, segments, st
 from hybridc.ir.values import functions, new_name
 from hybridc.lower.llvm.gemm.choose_gemm import is_contraction, is_of_panels
 from hybridc.lower.llvm.gemm.lane_regions import keeps_sums_in_registers
+from hybridc.lower.llvm.gemm.prepack_operands import insert_before
 from hybridc.lower.mathlib import FORMULAS
 
 
@@ -59,11 +60,11 @@ class _Joiner:
         self.joined: dict[tuple[str, str, int], func.FuncOp] = {}
 
     def join(self, rest: func.CallOp) -> None:
-        """Join a call with the last matmul that makes an argument of it for it alone."""
+        """Join a call with the last contraction whose result only this call reads."""
         kernel = self.kernels.get(rest.callee.string_value())
         if kernel is None or kernel.name in self.contractions:
             return
-        found = [(call, i) for i, v in enumerate(rest.arguments) if (call := self._matmul(v)) is not None]
+        found = [(call, i) for i, v in enumerate(rest.arguments) if (call := self._contraction(v)) is not None]
         found = [each for each in found if self._follows(kernel, each[1], each[0])]
         if found and not any(_skips(v) for v in rest.arguments):
             block = rest.parent
@@ -77,8 +78,8 @@ class _Joiner:
         for name in {name for names in self.joined for name in names[:2]} - called:
             Rewriter.erase_op(self.kernels[name].function)
 
-    def _matmul(self, value: SSAValue) -> func.CallOp | None:
-        """The matmul whose result a value is, reshaped, if nothing else reads it."""
+    def _contraction(self, value: SSAValue) -> func.CallOp | None:
+        """The call of a contraction whose result a value is, perhaps reshaped, if nothing else reads it."""
         while isinstance(value.owner, RESHAPES) and value.has_one_use():
             value = value.owner.operands[0]
         call = value.owner
@@ -131,10 +132,7 @@ class _Joiner:
             value = whole.value
             value.name_hint = old.name_hint
             old.replace_all_uses_with(value)
-        ops = list(block.ops)
-        for op in ops:
-            op.detach()
-        Rewriter.insert_op(ops, InsertPoint.before(rest))
+        insert_before(block, rest)
         between = rest.arguments[argument]
         Rewriter.erase_op(rest)
         while isinstance(between.owner, RESHAPES):

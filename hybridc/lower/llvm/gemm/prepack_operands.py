@@ -142,7 +142,7 @@ class _Packer:
         packed = builder.add(
             func.CallOp, [parted.value], packer.function_type.outputs.data, {"callee": _symbol(packer)}
         )
-        _insert(block, call)
+        insert_before(block, call)
         return packed.results[0]
 
     def _multiply(self, call: func.CallOp, contraction: _PrepackedMatmul, panels: SSAValue) -> None:
@@ -164,7 +164,7 @@ class _Packer:
         else:
             more = builder.reshape(given, (*shape[:-1], layout.shape[0] * layout.shape[-1]))
             whole = builder.slice(more, [0] * len(shape), [1] * len(shape), shape)
-        _insert(block, call)
+        insert_before(block, call)
         whole.value.name_hint = call.results[0].name_hint
         call.results[0].replace_all_uses_with(whole.value)
         Rewriter.erase_op(call)
@@ -281,7 +281,7 @@ def _symbol(function: func.FuncOp) -> SymbolRefAttr:
     return SymbolRefAttr(function.sym_name.data)
 
 
-def _insert(block: Block, before: Operation) -> None:
+def insert_before(block: Block, before: Operation) -> None:
     """Insert the operations of a block before another operation."""
     ops = list(block.ops)
     for op in ops:
