@@ -61,6 +61,13 @@ def part_of(value: SSAValue) -> PartOf | None:
     return None
 
 
+def whole_of(value: SSAValue) -> SSAValue:
+    """The outermost concatenation that a value is a part of, or itself."""
+    while (part := part_of(value)) is not None:
+        value = part.whole.result
+    return value
+
+
 def strides_in_whole(value: SSAValue) -> Shape | None:
     """The strides, in elements, of a value inside the outermost concatenation; None if no strides fit."""
     part = part_of(value)

@@ -48,7 +48,7 @@ from hybridc.dialects.mlir.hybrid_rt import (
     aligned,
 )
 from hybridc.ir import structured
-from hybridc.ir.concatenated import part_of, unshaped
+from hybridc.ir.concatenated import part_of, unshaped, whole_of
 from hybridc.ir.structured import (
     DType,
     Shape,
@@ -466,13 +466,6 @@ def _box(value: SSAValue) -> dict[str, Attribute]:
     assert part is not None
     ones = DenseArrayBase.from_list(i64, [1] * len(part.begin))
     return {"begin": DenseArrayBase.from_list(i64, part.begin), "step": ones}
-
-
-def whole_of(value: SSAValue) -> SSAValue:
-    """The outermost concatenation that a value is a part of, or itself."""
-    while (part := part_of(value)) is not None:
-        value = part.whole.result
-    return value
 
 
 # --- offset assignment ------------------------------------------------------------------------------------------------

@@ -1,9 +1,10 @@
 """Fusion: outline groups of linalg ops as kernels, private functions that a target runs one after the other.
 
 :mod:`hybridc.transforms.structured.loop_groups` chooses the groups. A kernel is one group, or a contraction
-with its epilogue, or, in a function that updates its arguments, all groups that do not depend on each other. Its
-ops carry ``hybrid.axes``, the axis of the domain that each of their loops is (-1 for reduction loops of contractions),
-and ``hybrid.loop_nest``, the index of the domain among the kernel's ``hybrid.domains``.
+with its epilogue, or several groups that do not depend on each other: the parts of one concatenation that are made of
+nothing, as the border around an array, and, in a function that updates its arguments, all updates. Its ops carry
+``hybrid.axes``, the axis of the domain that each of their loops is (-1 for reduction loops of contractions), and
+``hybrid.loop_nest``, the index of the domain among the kernel's ``hybrid.domains``.
 
 Small results are rematerialised where that is cheaper than a kernel of its own: an elementwise result of at most
 ``SMALL`` elements that a group over ``MANY`` times as many reads is computed in that group, together with its operands
@@ -41,7 +42,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from hybridc.dialects.mlir.hybrid import fused_location
 from hybridc.dialects.mlir.integer_array import integer_array
 from hybridc.ground.sizes import row_major
-from hybridc.ir.concatenated import RESHAPES, part_of, strides_in_whole
+from hybridc.ir.concatenated import RESHAPES, part_of, strides_in_whole, whole_of
 from hybridc.ir.costs import MANY, SMALL
 from hybridc.ir.kernel import number_of
 from hybridc.ir.structured import (
@@ -153,6 +154,8 @@ def _copy(value: SSAValue, before: Operation) -> SSAValue:
     block = Block()
     builder = Builder(block)
     builder.location, builder.operator = before.location, "copy"
+    if isinstance(value.owner, linalg.FillOp) and isinstance(before, tensor.ConcatOp):
+        builder.operator = _operator(before)
     out = Tensor(shape_of(value), dtype_of(value), builder)
     if isinstance(value.owner, linalg.FillOp):
         made = builder.generic([], out, functools.partial(_number, value.owner.operands[0]))
@@ -227,13 +230,16 @@ class KernelOutliner:
         assert end is not None
         groups = partition.ordered()
         together = _independent(groups, partition) if "hybrid.donated" in function.attributes else []
+        calls: dict[Any, list[LoopGroup]] = {}
         for group in groups:
-            if group.domain is None:
-                for op in group.ops:
+            calls.setdefault(_bordered(group) or group, []).append(group)
+        for nests in calls.values():
+            if nests[0].domain is None:
+                for op in nests[0].ops:
                     op.detach()
                     Rewriter.insert_op(op, InsertPoint.before(end))
-            elif group not in together:
-                self._call([group], end)
+            elif nests[0] not in together:
+                self._call(nests, end)
         if together:
             self._call(together, end)
         for op in reversed(list(function.body.block.ops)):
@@ -346,6 +352,14 @@ def _independent(groups: Iterable[LoopGroup], partition: Partition) -> list[Loop
     ]
 
 
+def _bordered(group: LoopGroup) -> SSAValue | None:
+    """The outermost concatenation of which a group makes a part of nothing; None if it does not."""
+    if group.domain is None or any((*op.operands[:-1], *indirect_operands(op)) for op in group.ops):
+        return None
+    whole = whole_of(group.ops[-1].results[0])
+    return None if whole in group.made else whole
+
+
 def kernel_of(
     nests: Sequence[LoopGroup], inputs: Sequence[SSAValue], outputs: Sequence[SSAValue], dtypes: list[DType]
 ) -> func.FuncOp:
@@ -367,7 +381,9 @@ def kernel_of(
     block.add_op(end)
     kind = FunctionType.from_lists([v.type for v in inputs], [v.type for v in outputs])
     ops = [op for nest in nests for op in nest.ops]
-    kernel = func.FuncOp(kernel_name(ops), kind, Region(block), visibility="private")
+    names = {kernel_name(nest.ops) for nest in nests}
+    name = names.pop() if len(names) == 1 else kernel_name(ops)
+    kernel = func.FuncOp(name, kind, Region(block), visibility="private")
     kernel.attributes["hybrid.domains"] = ArrayAttr([integer_array(n.domain or ()) for n in nests])
     note_dtypes(kernel, dtypes)
     kernel.location = fused_location(ops)
@@ -414,16 +430,17 @@ def _own(number: Operation, body: Block, copies: dict[SSAValue, SSAValue]) -> SS
 
 def kernel_name(ops: Sequence[Operation]) -> str:
     """The name of a kernel of these operations, made of the user's operators."""
-    names: list[str] = []
-    for op in ops:
-        name = op.attributes.get("hybrid.operator")
-        names.append(
-            identifier(name.data.rpartition(".")[2] if isinstance(name, StringAttr) else op.name.partition(".")[2])
-        )
+    names = [identifier(_operator(op)) for op in ops]
     if len(names) == 1:
         return f"k_{names[0]}"
     shown = names if len(names) <= 6 else [*names[:5], f"{len(names) - 5}more"]
     return "fused_" + "_".join(shown)
+
+
+def _operator(op: Operation) -> str:
+    """The user's operator that an operation is of, or its own name."""
+    name = op.attributes.get("hybrid.operator")
+    return name.data.rpartition(".")[2] if isinstance(name, StringAttr) else op.name.partition(".")[2]
 
 
 def _structure(kernel: func.FuncOp) -> Any:
