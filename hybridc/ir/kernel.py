@@ -391,6 +391,14 @@ def yielded(kernel_op: KernelOp) -> SSAValue:
     return cast(linalg.YieldOp, kernel_op.op.regions[0].block.last_op).operands[0]
 
 
+def constants_of(kernel: Kernel) -> list[Number] | None:
+    """The constants that its results are filled with, if a kernel does nothing else."""
+    yields = {s.result: yielded(s) for s in kernel.ops if s.kind == "elementwise"}
+    found = [number_of(yields.get(v, v)) for v in kernel.results]
+    numbers = [number for number in found if number is not None]
+    return numbers if len(numbers) == len(found) else None
+
+
 def combines(kernel_op: KernelOp, kind: type[Operation], start: float) -> bool:
     """Whether an op is a plain reduction: it combines the elements read, from this initial value."""
     plain = isinstance(kernel_op.combine, kind) and len(kernel_op.steps) == 1 and len(kernel_op.reads) == 1

@@ -86,7 +86,7 @@ class _StepEmitter(PlanEmitter):
         return ParallelRegions([copy_region(source.dtype, source.shape, source.strides, 0, 1)])
 
     def fill(self, size: int) -> ParallelRegions:
-        return ParallelRegions([fill_region(np.dtype(np.int8), size, -1, 0)])
+        return ParallelRegions([fill_region(np.dtype(np.int8), (size,), (1,), -1, 0)])
 
 
 def _cells(region: ParallelRegion) -> bytes:

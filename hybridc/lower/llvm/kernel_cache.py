@@ -11,8 +11,8 @@ from xdsl.dialects.linalg import ops as linalg
 from hybridc.ground.sizes import row_major
 from hybridc.ir.contraction_shape import linear_map_of
 from hybridc.ir.grid_kernel import TileKernel, tile_kernels
-from hybridc.ir.kernel import AnalysedKernels, Kernel, LoopNest
-from hybridc.ir.structured import Shape, shape_of
+from hybridc.ir.kernel import AnalysedKernels, Kernel, LoopNest, constants_of
+from hybridc.ir.structured import Shape, dtype_of, shape_of
 from hybridc.lower.llvm.codegen.native_function import compile_ahead
 from hybridc.lower.llvm.gemm.choose_gemm import is_contraction, is_of_panels, regions_of_matmul
 from hybridc.lower.llvm.gemm.lane_regions import lane_regions
@@ -24,6 +24,7 @@ from hybridc.lower.llvm.loops.parallel_regions import (
     ParallelRegions,
     Printer,
     Strides,
+    fill_region,
     print_loops,
 )
 from hybridc.lower.llvm.loops.transpose_region import transpose_region
@@ -77,6 +78,14 @@ class KernelCache(AnalysedKernels):
     def _make(
         self, kernel: Kernel, strides: Mapping[int, Strides], inplace: Sequence[tuple[int, int]]
     ) -> ParallelRegions:
+        constants = None if kernel.arguments else constants_of(kernel)
+        if constants is not None:
+            return ParallelRegions(
+                [
+                    fill_region(dtype_of(v), shape_of(v), strides.get(i) or row_major(shape_of(v)), number, i)
+                    for i, (v, number) in enumerate(zip(kernel.results, constants, strict=True))
+                ]
+            )
         if kernel.grid:
             return grid_regions(kernel, strides, self)
         if not is_contraction(kernel):
@@ -122,7 +131,7 @@ class KernelCache(AnalysedKernels):
         """Pairs of an argument and the result that may overwrite it."""
         return (
             []
-            if is_contraction(kernel) or kernel.grid
+            if not kernel.arguments or is_contraction(kernel) or kernel.grid
             else self._loops_of(kernel, frozenset(strided), ()).inplace_pairs
         )
 

@@ -153,12 +153,13 @@ def _copy(value: SSAValue, before: Operation) -> SSAValue:
     """A copy by an elementwise op before ``before``."""
     block = Block()
     builder = Builder(block)
-    builder.location, builder.operator = before.location, "copy"
-    if isinstance(value.owner, linalg.FillOp) and isinstance(before, tensor.ConcatOp):
-        builder.operator = _operator(before)
+    owner = value.owner
+    filled = isinstance(owner, linalg.FillOp)
+    builder.location = before.location
+    builder.operator = _operator(before) if filled and isinstance(before, tensor.ConcatOp) else "copy"
     out = Tensor(shape_of(value), dtype_of(value), builder)
-    if isinstance(value.owner, linalg.FillOp):
-        made = builder.generic([], out, functools.partial(_number, value.owner.operands[0]))
+    if filled:
+        made = builder.generic([], out, functools.partial(_number, owner.operands[0]))
     else:
         made = builder.generic([(value, tuple(range(len(out.shape))), out.dtype)], out, first)
     copy = made.value

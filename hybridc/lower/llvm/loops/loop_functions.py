@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from xdsl.dialects import arith, func
 from xdsl.dialects.builtin import FunctionType, ModuleOp, UnitAttr
@@ -131,14 +130,4 @@ def combine_parts(kernel_op: KernelOp) -> ModuleOp:
 
     b.loop(b.index(0), levels, one, level, [count])
     b.loop(b.index(0), b.least(count, one), one, whole)
-    return region_module(block)
-
-
-def fill_number(dtype: Any, number: Any) -> ModuleOp:
-    """The function that fills a buffer with a constant."""
-    kind = signless(dtype)
-    block = Block(arg_types=[array_type(kind), INDEX, INDEX, BYTES])
-    buffer, low, high, _ = block.args
-    b = LoopBuilder(block)
-    fill(b, buffer, low, high, b.constant(number_attribute(number, dtype), kind))
     return region_module(block)

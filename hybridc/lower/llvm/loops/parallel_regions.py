@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import IntegerType, ModuleOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from hybridc.dialects.mlir.hybrid_rt import aligned
@@ -23,7 +24,7 @@ from hybridc.ground.cached import cached_property
 from hybridc.ground.machine import machine
 from hybridc.ground.sizes import row_major
 from hybridc.ir.costs import OF_CORE, PARTS, SQUARE, copy_time, element_times, sharing
-from hybridc.ir.kernel import Kernel, KernelOp, LoopNest, number_of
+from hybridc.ir.kernel import Kernel, KernelOp, LoopNest, Number, constant_as, number_of
 from hybridc.ir.loop_nest_plan import (
     LoopNestPlan,
     inplace_pairs,
@@ -38,7 +39,7 @@ from hybridc.ir.structured_builder import signless
 from hybridc.ir.tile_program import TileProgram
 from hybridc.lower.llvm.codegen.native_function import NativeFunction
 from hybridc.lower.llvm.loops.loop_builder import BYTES, INDEX, LoopBuilder, array_type
-from hybridc.lower.llvm.loops.loop_functions import combine_parts, fill_number, first_and_last, region_module, walk_tile
+from hybridc.lower.llvm.loops.loop_functions import combine_parts, fill, first_and_last, region_module, walk_tile
 from hybridc.lower.llvm.loops.tiles_to_loops import LoopEmitter
 from hybridc.transforms.kernels.schedule_kernels import BLOCK, LoopNestMemory, schedule
 
@@ -220,11 +221,10 @@ class KernelLoops:
     def _put_results(self, made: ParallelRegions) -> None:
         """Fill results that are constant, and copy those that have no region of their own."""
         for i, v in enumerate(self._results, len(self._arguments)):
-            number = number_of(v)
+            number, shape = number_of(v), shape_of(v)
             if number is not None:
-                made.regions.append(fill_region(dtype_of(v), math.prod(shape_of(v)), number, i))
+                made.regions.append(fill_region(dtype_of(v), shape, row_major(shape), number, i))
             elif self._number[v] != i:
-                shape = shape_of(v)
                 made.regions.append(copy_region(dtype_of(v), shape, row_major(shape), self._number[v], i))
 
     def _local(self, value: SSAValue) -> int:
@@ -352,12 +352,25 @@ def combine_region(
     return ParallelRegion(function, buffers, (count, levels, size), size, grain, 0, work, least)
 
 
-def fill_region(dtype: np.dtype[Any], size: int, number: Any, target: int) -> ParallelRegion:
-    """The region that fills a contiguous array with a constant."""
-    function = NativeFunction(_hash("fill", dtype.name, repr(number)), lambda: fill_number(dtype, number))
-    work = copy_time(size * dtype.itemsize)
-    grain, least = sharing(work, size, 64)
-    return ParallelRegion(function, (target,), (), size, grain, 0, work, least)
+def fill_region(dtype: np.dtype[Any], shape: Shape, strides: Strides, number: Number, target: int) -> ParallelRegion:
+    """The region that fills a strided array with a constant.
+
+    All of a size of elements and up to three axes share a function: the constant's bits are a scalar argument.
+    """
+    sizes, steps = merged(shape, strides)
+    end = sum((n - 1) * step for n, step in zip(sizes, steps, strict=True)) + 1
+    if steps[-1] != 1:
+        sizes, steps = (*sizes, 1), (*steps, 1)
+    if len(sizes) == 1:
+        sizes, steps = (-(-end // ROW), ROW), (ROW, 1)
+    between = max(0, _FILLED - len(sizes))
+    sizes, steps = (sizes[0], *(1,) * between, *sizes[1:]), (steps[0], *(0,) * between, *steps[1:])
+    rank, width = len(sizes), dtype.itemsize
+    function = NativeFunction(_hash("fill", width, rank), lambda: fill_module(width, rank))
+    work = copy_time(math.prod(shape) * width)
+    grain, least = sharing(work, sizes[0])
+    bits = int(np.array(constant_as(number, dtype), dtype).view(f"i{width}"))
+    return ParallelRegion(function, (target,), (bits, end, *sizes, *steps[:-1]), sizes[0], grain, 0, work, least)
 
 
 def copy_region(dtype: np.dtype[Any], shape: Shape, strides: Strides, source: int, target: int) -> ParallelRegion:
@@ -403,10 +416,13 @@ def known_sizes(plan: LoopNestPlan) -> tuple[int | None, ...]:
     return tuple([None if a in plan.dynamic else n for a, n in enumerate(plan.sizes)])
 
 
-# --- copies -----------------------------------------------------------------------------------------------------------
+# --- copies and fills -------------------------------------------------------------------------------------------------
 
 
 Strides = tuple[int, ...]
+
+# Of fills: the elements of a row of a contiguous array, and the least axes that code has.
+ROW, _FILLED = 4096, 3
 
 
 def merged(shape: Shape, strides: Strides) -> tuple[Shape, Strides]:
@@ -508,4 +524,32 @@ def copy_module(dtype: np.dtype[Any], rank: int, contiguous: bool, tiled: bool) 
         along([], low, high)
     else:
         b.loop(low, high, b.index(1), point)
+    return region_module(block)
+
+
+def fill_module(width: int, rank: int) -> ModuleOp:
+    """The function that fills a strided array with elements of ``width`` bytes, contiguous along the last axis.
+
+    Its scalars are the bits of the element, where the last row ends, the sizes, and the strides but for the last.
+    """
+    kind = IntegerType(8 * width)
+    block = Block(arg_types=[array_type(kind), *[INDEX] * (2 * rank + 1), INDEX, INDEX, BYTES])
+    array, bits, end, *numbers, low, high, _ = block.args
+    sizes, steps = numbers[:rank], numbers[rank:]
+    b = LoopBuilder(block)
+    value, zero, one = b.pure(arith.IndexCastOp, [bits], kind), b.index(0), b.index(1)
+
+    def walk(axis: int, first: SSAValue) -> None:
+        if axis == rank - 1:
+            left = b.pure(arith.SubiOp, [end, first], INDEX)
+            fill(b, array, first, b.plus(first, b.least(sizes[axis], left)), value)
+            return
+
+        def point(index: SSAValue, _: list[SSAValue]) -> list[SSAValue]:
+            walk(axis + 1, b.plus(first, b.times(index, steps[axis])))
+            return []
+
+        b.loop(*((zero, sizes[axis]) if axis else (low, high)), one, point)
+
+    walk(0, zero)
     return region_module(block)
