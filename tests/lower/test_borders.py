@@ -63,6 +63,36 @@ def test_borders_of_all_sizes_and_values_share_a_function():
     assert all(len(each) == 2 for each in functions)
 
 
+MOVED = {
+    "padded": lambda F, x: F.Pad(x, mode="constant", pad_width=(0, 0, 2, 0, 1, 3, 0, 0), constant_value=-3),
+    "beyond": lambda F, x: F.Pad(x, mode="constant", pad_width=(9, 0, 0, 0, 0, 0, 0, 11), constant_value=7),
+    "reordered": lambda F, x: F.transpose(x, axes=(2, 3, 1, 0)),
+    "rows": lambda F, x: F.transpose(x, axes=(1, 0, 2, 3)),
+    "padded rows": lambda F, x: F.Pad(F.transpose(x, axes=(2, 0, 1, 3)), mode="constant", pad_width=(1,) * 8),
+}
+DEFINED = {
+    "padded": lambda x: np.pad(x, ((0, 0), (2, 0), (1, 3), (0, 0)), constant_values=-3),
+    "beyond": lambda x: np.pad(x, ((9, 0), (0, 0), (0, 0), (0, 11)), constant_values=7),
+    "reordered": lambda x: x.transpose(2, 3, 1, 0),
+    "rows": lambda x: x.transpose(1, 0, 2, 3),
+    "padded rows": lambda x: np.pad(x.transpose(2, 0, 1, 3), 1),
+}
+
+
+@pytest.mark.parametrize("kind", MOVED)
+def test_arguments_are_moved_by_code_for_all_sizes(kind):
+    """Which float32 are, too, where squares of them are not turned in registers."""
+    used = set()
+    for shape in ((9, 4, 5, 24), (8, 3, 2, 40), (31, 1, 6, 8), (12, 7, 1, 9), (3, 2, 3, 4)):
+        for dtype in ("int32", "float16", "float32", "int64", "int8"):
+            x = numbers(shape, dtype)
+            made = lowered("llvm", MOVED[kind], x)
+            np.testing.assert_array_equal(made.compile()(x).asnumpy(), DEFINED[kind](x.asnumpy()))
+            if dtype == "int32" and min(shape) > 1 and max(shape) > 4:
+                used.update(f.key for f in made.programs["forward"].functions_called())
+    assert len(used) == 1
+
+
 @pytest.mark.parametrize("target", TARGETS)
 def test_constant_parts_of_any_size(target):
     """Also around an array with a border."""

@@ -27,7 +27,7 @@ from hybridc.lower.llvm.loops.parallel_regions import (
     fill_region,
     print_loops,
 )
-from hybridc.lower.llvm.loops.transpose_region import transpose_region
+from hybridc.lower.llvm.loops.transpose_region import moved_region
 
 
 def code_of(
@@ -89,9 +89,9 @@ class KernelCache(AnalysedKernels):
         if kernel.grid:
             return grid_regions(kernel, strides, self)
         if not is_contraction(kernel):
-            turned = transpose_region(kernel, strides)
-            if turned is not None:
-                return ParallelRegions([turned])
+            moved = None if inplace else moved_region(kernel, strides)
+            if moved is not None:
+                return ParallelRegions([moved])
             return self._loops_of(kernel, frozenset(strides), tuple(inplace)).at(kernel, strides)
         plain = [row_major(shape_of(v)) for v in (*kernel.arguments, *kernel.results)]
         given = [strides.get(i, s) for i, s in enumerate(plain)]

@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import IntegerAttr
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import BlockArgument, SSAValue
 
-from hybridc.ir.kernel import KernelOp, number_of
+from hybridc.ir.kernel import KernelOp, Number, number_of
 from hybridc.ir.loop_nest_plan import loop_axes
 from hybridc.ir.structured import shape_of
 
@@ -33,7 +33,7 @@ class MovedArray:
     value: SSAValue
     places: tuple[Place, ...]
     bounds: Mapping[int, Bounds]
-    outside: float
+    outside: Number
 
 
 def moved_array(kernel_op: KernelOp) -> MovedArray | None:
@@ -66,7 +66,7 @@ def moved_array(kernel_op: KernelOp) -> MovedArray | None:
         if first < max(0, least) or last > min(size - 1, most):
             return None
         places.append(place)
-    return MovedArray(read.tensor, tuple(places), bounds, float(outside))
+    return MovedArray(read.tensor, tuple(places), bounds, outside)
 
 
 _Clamped = tuple[Place, float, float]  # a place, and the least and the greatest that it is made

@@ -10,12 +10,12 @@ import functools
 import hashlib
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import IntegerType, ModuleOp
+from xdsl.dialects.builtin import IntegerType, ModuleOp, i1
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from hybridc.dialects.mlir.hybrid_rt import aligned
@@ -35,9 +35,10 @@ from hybridc.ir.loop_nest_plan import (
 )
 from hybridc.ir.planned import Position
 from hybridc.ir.structured import Shape, dtype_of, shape_of
-from hybridc.ir.structured_builder import signless
+from hybridc.ir.structured_builder import operation_properties, signless
 from hybridc.ir.tile_program import TileProgram
 from hybridc.lower.llvm.codegen.native_function import NativeFunction
+from hybridc.lower.llvm.gemm.gemm_region import Arguments, Index, region
 from hybridc.lower.llvm.loops.loop_builder import BYTES, INDEX, LoopBuilder, array_type
 from hybridc.lower.llvm.loops.loop_functions import combine_parts, fill, first_and_last, region_module, walk_tile
 from hybridc.lower.llvm.loops.tiles_to_loops import LoopEmitter
@@ -357,33 +358,67 @@ def fill_region(dtype: np.dtype[Any], shape: Shape, strides: Strides, number: Nu
 
     All of a size of elements and up to three axes share a function: the constant's bits are a scalar argument.
     """
-    sizes, steps = merged(shape, strides)
-    end = sum((n - 1) * step for n, step in zip(sizes, steps, strict=True)) + 1
-    if steps[-1] != 1:
-        sizes, steps = (*sizes, 1), (*steps, 1)
-    if len(sizes) == 1:
-        sizes, steps = (-(-end // ROW), ROW), (ROW, 1)
-    between = max(0, _FILLED - len(sizes))
-    sizes, steps = (sizes[0], *(1,) * between, *sizes[1:]), (steps[0], *(0,) * between, *steps[1:])
-    rank, width = len(sizes), dtype.itemsize
+    walked = coalesced([MovedAxis(n, step, step, 0, n) for n, step in zip(shape, strides, strict=True)])
+    end = _end(walked)
+    if walked[-1].target != 1:
+        walked = [*walked, ONE._replace(target=1)]
+    walked = _in_rows(walked, end)
+    walked = [walked[0], *[ONE] * (_FILLED - len(walked)), *walked[1:]]
+    rank, width = len(walked), dtype.itemsize
     function = NativeFunction(_hash("fill", width, rank), lambda: fill_module(width, rank))
     work = copy_time(math.prod(shape) * width)
-    grain, least = sharing(work, sizes[0])
-    bits = int(np.array(constant_as(number, dtype), dtype).view(f"i{width}"))
-    return ParallelRegion(function, (target,), (bits, end, *sizes, *steps[:-1]), sizes[0], grain, 0, work, least)
+    grain, least = sharing(work, walked[0].size)
+    numbers = (_bits(number, dtype), end, *(a.size for a in walked), *(a.target for a in walked[:-1]))
+    return ParallelRegion(function, (target,), numbers, walked[0].size, grain, 0, work, least)
 
 
 def copy_region(dtype: np.dtype[Any], shape: Shape, strides: Strides, source: int, target: int) -> ParallelRegion:
     """The region that copies a strided array into a contiguous one."""
-    plan = plan_copy(shape, strides)
-    rank, contiguous = len(plan.sizes), plan.source[-1] == 1
-    key = _hash("copy", dtype.name, rank, contiguous, plan.tiled)
-    function = NativeFunction(key, lambda: copy_module(dtype, rank, contiguous, plan.tiled))
-    work = copy_time(math.prod(shape) * dtype.itemsize, not contiguous)
-    grain, least = sharing(work, plan.range)
-    return ParallelRegion(
-        function, (source, target), (*plan.sizes, *plan.source, *plan.target), plan.range, grain, 0, work, least
-    )
+    axes = copied_axes(shape, strides)
+    return replace(move_region(dtype, axes) or _tiled_copy(dtype, axes), buffers=(source, target))
+
+
+def move_region(
+    dtype: np.dtype[Any], axes: Sequence[MovedAxis], first: int = 0, outside: Number = 0
+) -> ParallelRegion | None:
+    """The region that moves an array (first buffer) into another one (second), perhaps inside a border of a constant.
+
+    ``first`` is the offset of the element that is read where all indices are 0. None if the last axis is not contiguous
+    in the second, or another one is in the first, so that tiles are faster.
+    """
+    walked = coalesced(axes)
+    last = walked[-1]
+    if last.target != 1 or _rows(walked) is not None:
+        return None
+    end, bordered, contiguous = _end(walked), not all(a.is_whole for a in walked), last.source == 1
+    walked = walked if bordered else _in_rows(walked, end)
+    walked = [*walked[:-1], *[ONE] * (_MOVED - len(walked)), walked[-1]]
+    code = _Move(dtype.itemsize, len(walked), contiguous, bordered)
+    extent = walked[0].size * walked[1].size
+    work = copy_time(math.prod(a.size for a in axes) * dtype.itemsize, not contiguous)
+    grain, least = sharing(work, extent)
+    numbers = (_bits(outside, dtype), first, end, *(n for a in walked for n in a[: code.each]))
+    return ParallelRegion(NativeFunction(f"move {code}", code.module), (0, 1), numbers, extent, grain, 0, work, least)
+
+
+def _tiled_copy(dtype: np.dtype[Any], axes: Sequence[MovedAxis]) -> ParallelRegion:
+    """The region that copies in tiles of the two axes along which one of the arrays is contiguous."""
+    *outer, last = coalesced(axes)
+    number = _rows([*outer, last])
+    assert number is not None, "the source is contiguous along another axis than the target"
+    rows = outer.pop(number)
+    walked, rank = [*outer, rows, last], len(outer) + 2
+    function = NativeFunction(_hash("copy", dtype.name, rank), lambda: copy_module(dtype, rank))
+    extent = math.prod(a.size for a in outer) * -(-rows.size // SQUARE)
+    work = copy_time(math.prod(a.size for a in walked) * dtype.itemsize, strided=True)
+    grain, least = sharing(work, extent)
+    numbers = tuple(n for each in zip(*walked, strict=True) for n in each)[: 3 * rank]
+    return ParallelRegion(function, (0, 1), numbers, extent, grain, 0, work, least)
+
+
+def _bits(number: Number, dtype: np.dtype[Any]) -> int:
+    """The bits of a constant, as a signed integer of its size."""
+    return int(np.array(constant_as(number, dtype), dtype).view(f"i{dtype.itemsize}"))
 
 
 def _bytes(value: SSAValue) -> int:
@@ -421,65 +456,145 @@ def known_sizes(plan: LoopNestPlan) -> tuple[int | None, ...]:
 
 Strides = tuple[int, ...]
 
-# Of fills: the elements of a row of a contiguous array, and the least axes that code has.
-ROW, _FILLED = 4096, 3
+# The elements of a row of a contiguous array; the least axes that code of fills has, and that of moves.
+ROW, _FILLED, _MOVED = 4096, 3, 4
 
 
-def merged(shape: Shape, strides: Strides) -> tuple[Shape, Strides]:
-    """Coalesce axes: the same walk over memory with as few axes as possible, at least one."""
-    sizes: list[int] = []
-    steps: list[int] = []
-    for size, stride in zip(shape, strides, strict=True):
-        if size == 1:
+class MovedAxis(NamedTuple):
+    """An axis of an array that another is moved into: its size, the steps in that one and in it, and what is moved.
+
+    The other is read where the index is at least ``low`` and less than ``high``: beyond is a border.
+    """
+
+    size: int
+    source: int
+    target: int
+    low: int
+    high: int
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it has no border."""
+        return (self.low, self.high) == (0, self.size)
+
+
+ONE = MovedAxis(1, 0, 0, 0, 1)
+
+
+def copied_axes(shape: Shape, strides: Strides) -> list[MovedAxis]:
+    """The axes of a strided array that is copied into a contiguous one."""
+    return [MovedAxis(n, step, to, 0, n) for n, step, to in zip(shape, strides, row_major(shape), strict=True)]
+
+
+def coalesced(axes: Sequence[MovedAxis]) -> list[MovedAxis]:
+    """The same walk over both arrays with as few axes as possible, at least one."""
+    found: list[MovedAxis] = []
+    for a in axes:
+        if a == ONE._replace(source=a.source, target=a.target):
             continue
-        if sizes and steps[-1] == stride * size:
-            sizes[-1] *= size
-            steps[-1] = stride
+        outer = found[-1] if found else a
+        if found and a.is_whole and (outer.source, outer.target) == (a.source * a.size, a.target * a.size):
+            found[-1] = MovedAxis(outer.size * a.size, a.source, a.target, outer.low * a.size, outer.high * a.size)
         else:
-            sizes.append(size)
-            steps.append(stride)
-    return (tuple(sizes), tuple(steps)) if sizes else ((1,), (1,))
+            found.append(a)
+    return found or [MovedAxis(1, 1, 1, 0, 1)]
+
+
+def _end(axes: Sequence[MovedAxis]) -> int:
+    """Where the last element of the target ends."""
+    return sum((a.size - 1) * a.target for a in axes) + 1
+
+
+def _in_rows(axes: list[MovedAxis], end: int) -> list[MovedAxis]:
+    """Two axes if there is one: rows that threads can share, of which the last may be shorter."""
+    (first, *rest), rows = axes, -(-end // ROW)
+    if rest:
+        return axes
+    return [MovedAxis(rows, ROW * first.source, ROW, 0, rows), MovedAxis(ROW, first.source, 1, 0, ROW)]
+
+
+def _rows(axes: Sequence[MovedAxis]) -> int | None:
+    """The axis along which the source is contiguous, if it is another than the last, and both are long."""
+    *outer, last = axes
+    return next((i for i, a in enumerate(outer) if a.source == 1 and min(a.size, last.size) >= SQUARE), None)
+
+
+_Here = tuple[Index, Index, Index]  # offsets in the source and in the target; 1 inside the border, else 0
 
 
 @dataclass(frozen=True)
-class CopyLoops:
-    """A copy along coalesced axes: their sizes, and the strides of both arrays; the target's last axis is contiguous.
+class _Move:
+    """What code that moves elements of ``width`` bytes, into an array of this rank, follows from.
 
-    If it is ``tiled``, the source is contiguous along the last axis but one.
+    ``contiguous``: the source is so along the last axis. Scalars are the bits of the border's elements, the offset of
+    the first element, where the target ends, and of each axis size and steps, and bounds if there is a border.
     """
 
-    sizes: Shape
-    source: Strides
-    target: Strides
-    tiled: bool
+    width: int
+    rank: int
+    contiguous: bool
+    bordered: bool
 
     @property
-    def range(self) -> int:
-        """The extent of the region: all axes but the last, by tiles; or the only axis."""
-        if len(self.sizes) == 1:
-            return self.sizes[0]
-        *outer, rows, _ = self.sizes
-        return math.prod(outer) * (-(-rows // SQUARE) if self.tiled else rows)
+    def each(self) -> int:
+        """The scalars of an axis."""
+        return 5 if self.bordered else 3
+
+    def module(self) -> ModuleOp:
+        """The module with the function, whose range are the first two axes."""
+        return region([IntegerType(8 * self.width)] * 2, 3 + self.rank * self.each, self._write)
+
+    def _write(self, given: Arguments) -> None:
+        bits, first, end, *numbers = given.numbers
+        b, (source, target), value = given.b, given.arrays, bits.integer(IntegerType(8 * self.width))
+        axes = [numbers[i * self.each : (i + 1) * self.each] for i in range(self.rank)]
+
+        def along(axis: int, index: Index, here: _Here) -> _Here:
+            _, step, to, *bounds = axes[axis]
+            inside = here[2] * within(index, *bounds) if bounds else here[2]
+            return here[0] + index * step, here[1] + index * to, inside
+
+        def walk(axis: int, here: _Here) -> None:
+            if axis == self.rank - 1:
+                row(*here)
+            else:
+                given.loop(0, axes[axis][0], lambda i, _: walk(axis + 1, along(axis, i, here)))
+
+        def row(at: Index, to: Index, inside: Index) -> None:
+            size, step, _, *bounds = axes[-1]
+            size = size.least(end - to)
+            low, high = [n.most(0).least(size) for n in bounds] or [size.of(0), size]
+            if bounds:
+                high = low + (high.most(low) - low) * inside
+                fill(b, target, to.value, (to + low).value, value)
+                fill(b, target, (to + high).value, (to + size).value, value)
+
+            def element(i: Index, _: list[SSAValue]) -> None:
+                moved = b.load(source, (at + (i if self.contiguous else i * step)).value, b.depth)
+                b.store(moved, target, (to + i).value)
+
+            given.loop(low, high, element)
+
+        def shared(point: Index, _: list[SSAValue]) -> None:
+            count = axes[1][0]
+            walk(2, along(1, point % count, along(0, point // count, (first, first.of(0), first.of(1)))))
+
+        given.loop(given.lo, given.hi, shared)
 
 
-def plan_copy(shape: Shape, strides: Strides) -> CopyLoops:
-    """The loops that copy a strided array into a contiguous one."""
-    sizes, source = merged(shape, strides)
-    target = tuple(math.prod(sizes[i + 1 :]) for i in range(len(sizes)))
-    rank = len(sizes)
-    rows = next((i for i in range(rank - 1) if source[i] == 1 and min(sizes[i], sizes[-1]) >= SQUARE), None)
-    if rows is None:
-        return CopyLoops(sizes, source, target, False)
-    order = [*(i for i in range(rank - 1) if i != rows), rows, rank - 1]
-    ordered = [tuple(x[i] for i in order) for x in (sizes, source, target)]
-    return CopyLoops(ordered[0], ordered[1], ordered[2], True)
+def within(index: Index, low: Index, high: Index) -> Index:
+    """1 if an index is at least ``low`` and less than ``high``, else 0."""
+    b = index.b
+    operands = [(index - low).value, (high - low).value]
+    flag = b.pure(arith.CmpiOp, operands, i1, operation_properties("arith.cmpi ult"))
+    return Index(b, b.pure(arith.SelectOp, [flag, b.index(1), b.index(0)], INDEX))
 
 
-def copy_module(dtype: np.dtype[Any], rank: int, contiguous: bool, tiled: bool) -> ModuleOp:
-    """The function that copies a strided array (first buffer) to a contiguous one.
+def copy_module(dtype: np.dtype[Any], rank: int) -> ModuleOp:
+    """The function that copies a strided array (first buffer) to a contiguous one, in tiles of its last two axes.
 
-    Its scalars are the sizes, then the strides of the source, then those of the target, of each axis. ``contiguous``:
-    the last axis of the source has stride 1.
+    Its scalars are the sizes, then the strides of the source, then those of the target, of each axis. The source is
+    contiguous along the last axis but one.
     """
     kind = array_type(signless(dtype))
     block = Block(arg_types=[kind, kind, *[INDEX] * (3 * rank), INDEX, INDEX, BYTES])
@@ -487,43 +602,23 @@ def copy_module(dtype: np.dtype[Any], rank: int, contiguous: bool, tiled: bool) 
     split: list[list[SSAValue]] = [list(numbers[i * rank : (i + 1) * rank]) for i in range(3)]
     sizes, given, made = split
     b = LoopBuilder(block)
-    made[-1] = b.index(1)
-    if contiguous:
-        given[-1] = b.index(1)
-    if tiled:
-        given[-2] = b.index(1)
+    made[-1] = given[-2] = b.index(1)
 
     def copy(index: list[SSAValue]) -> None:
         at = [b.plus(*[b.times(i, s) for i, s in zip(index, strides, strict=True)]) for strides in (given, made)]
         b.store(b.load(source, at[0]), target, at[1])
 
-    def along(outer: list[SSAValue], begin: SSAValue, end: SSAValue) -> None:
-        def element(index: SSAValue, _: list[SSAValue]) -> list[SSAValue]:
-            copy([*outer, index])
-            return []
-
-        b.loop(begin, end, b.index(1), element)
-
-    def outer_indices(rest: SSAValue, count: int) -> list[SSAValue]:
-        found: list[SSAValue] = []
-        for axis in reversed(range(1, count)):
-            rest, index = b.split(rest, sizes[axis])
-            found.insert(0, index)
-        return [rest, *found] if count else []
-
     def point(index: SSAValue, _: list[SSAValue]) -> list[SSAValue]:
-        if not tiled:
-            along(outer_indices(index, rank - 1), b.index(0), sizes[-1])
-            return []
         rest, first, last = first_and_last(b, index, sizes[-2])
-        outer = outer_indices(rest, rank - 2)
+        outer: list[SSAValue] = []
+        for axis in reversed(range(1, rank - 2)):
+            rest, at = b.split(rest, sizes[axis])
+            outer.insert(0, at)
+        outer = [rest, *outer] if rank > 2 else []
         walk_tile(b, first, last, sizes[-1], lambda row, column: copy([*outer, row, column]))
         return []
 
-    if rank == 1:
-        along([], low, high)
-    else:
-        b.loop(low, high, b.index(1), point)
+    b.loop(low, high, b.index(1), point)
     return region_module(block)
 
 

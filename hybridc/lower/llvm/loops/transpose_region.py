@@ -11,42 +11,39 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
-from xdsl.dialects import arith
-from xdsl.dialects.builtin import ModuleOp, f32, f64, i1
+from xdsl.dialects.builtin import ModuleOp, f32, f64
 from xdsl.ir import SSAValue
 
 from hybridc.dialects.operator_attribute import DType
 from hybridc.ground.sizes import row_major
 from hybridc.ir.costs import copy_time, sharing
-from hybridc.ir.kernel import Kernel
+from hybridc.ir.kernel import Kernel, Number
 from hybridc.ir.planned import Strides
 from hybridc.ir.structured import Shape, dtype_of, shape_of
-from hybridc.ir.structured_builder import operation_properties
 from hybridc.lower.llvm.codegen.native_function import NativeFunction
 from hybridc.lower.llvm.gemm.gemm_region import Arguments, Index, Vectors, region, registers
-from hybridc.lower.llvm.loops.loop_builder import INDEX
-from hybridc.lower.llvm.loops.moved_elements import MovedArray, moved_array
-from hybridc.lower.llvm.loops.parallel_regions import ParallelRegion, copy_region
+from hybridc.lower.llvm.loops.moved_elements import moved_array
+from hybridc.lower.llvm.loops.parallel_regions import (
+    ONE,
+    MovedAxis,
+    ParallelRegion,
+    coalesced,
+    copied_axes,
+    copy_region,
+    move_region,
+    within,
+)
 from hybridc.transforms.kernels.schedule_register_tiles import Registers
 
 # The most squares of a strip.
 _SQUARES = 16
+# The least elements of a row that is moved by code for all sizes: those of fewer are moved by code with constant sizes.
+_RUN = 8
 # The least outer loops that code has; matmuls, too, have loops of size 1 so that one function serves many.
 _LEAST = 2
 _ELEMENTS = {np.dtype(np.float32): f32, np.dtype(np.float64): f64}
-
-
-class _Axis(NamedTuple):
-    """An axis of the result: its size, the steps in the array and in the result, and where the array is read."""
-
-    size: int
-    source: int
-    target: int
-    low: int
-    high: int
 
 
 def transpose_region(kernel: Kernel, strides: Mapping[int, Strides]) -> ParallelRegion | None:
@@ -54,32 +51,33 @@ def transpose_region(kernel: Kernel, strides: Mapping[int, Strides]) -> Parallel
 
     ``strides``, in elements, are those of its argument or its result that is not contiguous.
     """
-    vectors, moved = registers(), moved_array(kernel.ops[0]) if len(kernel.ops) == 1 else None
-    if vectors is None or moved is None or len(kernel.arguments) != 1 or len(kernel.results) != 1:
-        return None
-    dtype = dtype_of(kernel.ops[0].result)
-    found = _axes(kernel, moved, strides) if dtype in _ELEMENTS else None
-    if found is None:
-        return None
-    axes, first = found
-    return _region(dtype, vectors, axes, first, moved.outside)
+    given = _moved(kernel, strides)
+    return None if given is None else _region(*given)
+
+
+def moved_region(kernel: Kernel, strides: Mapping[int, Strides]) -> ParallelRegion | None:
+    """As :func:`transpose_region`, or row by row if squares do not fit; None if the rows are too short."""
+    given = _moved(kernel, strides)
+    made = None if given is None else _region(*given)
+    if made is None and given is not None and coalesced(given[1])[-1].size >= _RUN:
+        return move_region(*given)
+    return made
 
 
 def rearranging_region(dtype: DType, shape: Shape, strides: Strides, source: int, target: int) -> ParallelRegion:
     """The region that copies a strided array into a contiguous one: by squares, if it is transposed and they fit."""
-    vectors = registers()
-    axes = [_Axis(n, step, to, 0, n) for n, step, to in zip(shape, strides, row_major(shape), strict=True) if n != 1]
-    made = _region(dtype, vectors, axes, 0, 0.0) if vectors is not None and dtype in _ELEMENTS else None
+    made = _region(dtype, copied_axes(shape, strides), 0, 0)
     if made is None:
         return copy_region(dtype, shape, strides, source, target)
     return replace(made, buffers=(source, target))
 
 
-def _region(
-    dtype: DType, vectors: Registers, axes: Sequence[_Axis], first: int, outside: float
-) -> ParallelRegion | None:
+def _region(dtype: DType, axes: Sequence[MovedAxis], first: int, outside: Number) -> ParallelRegion | None:
     """The region of a transposition; None if it is none, or squares do not fit."""
-    lanes = vectors.lanes(dtype)
+    vectors = registers()
+    if vectors is None or dtype not in _ELEMENTS:
+        return None
+    lanes, axes = vectors.lanes(dtype), [a for a in axes if a.size != 1 or not a.is_whole]
     along = next((a for a in axes if a.source == 1), None)
     down = next((a for a in axes if a.target == 1), None)
     if along is None or down is None or along is down or not all(a.size for a in axes):
@@ -87,7 +85,7 @@ def _region(
     if along.high - along.low < lanes or down.size < lanes or (down.low, down.high) != (0, down.size):
         return None
     outer = [a for a in axes if a is not along and a is not down]
-    outer = [*[_Axis(1, 0, 0, 0, 1)] * (_LEAST - len(outer)), *outer]
+    outer = [*[ONE] * (_LEAST - len(outer)), *outer]
     squares = math.ceil(along.size / lanes)
     width = lanes * math.ceil(squares / math.ceil(squares / _SQUARES))
     strips = math.ceil(along.size / width)
@@ -96,13 +94,16 @@ def _region(
     grain, least = sharing(work, extent)
     numbers = (width, strips, first, along.size, along.low, along.high, down.size, down.source, along.target)
     numbers += tuple(n for a in outer for n in a)
-    code = _Transposition(dtype, vectors, len(outer), outside)
+    code = _Transposition(dtype, vectors, len(outer), float(outside))
     function = NativeFunction(f"transpose {code}", code.module)
     return ParallelRegion(function, (0, 1), numbers, extent, grain, 0, work, least)
 
 
-def _axes(kernel: Kernel, moved: MovedArray, strides: Mapping[int, Strides]) -> tuple[list[_Axis], int] | None:
-    """The axes of the result, and the array's offset where all are 0; None if one does not index both arrays once."""
+def _moved(kernel: Kernel, strides: Mapping[int, Strides]) -> tuple[DType, list[MovedAxis], int, Number] | None:
+    """What a kernel moves that does nothing else: axes of the result, the offset where all are 0, what is outside."""
+    moved = moved_array(kernel.ops[0]) if len(kernel.ops) == 1 else None
+    if moved is None or len(kernel.arguments) != 1 or len(kernel.results) != 1:
+        return None
     (kernel_op,), result = kernel.ops, kernel.results[0]
     if moved.value is not kernel.arguments[0] or kernel_op.result is not result:
         return None
@@ -113,10 +114,11 @@ def _axes(kernel: Kernel, moved: MovedArray, strides: Mapping[int, Strides]) -> 
     target = strides.get(1) or row_major(shape_of(result))
     first = sum(place.offset * step for place, step in zip(moved.places, source, strict=True))
     sizes = kernel_op.extents
-    return [
-        _Axis(sizes[a], source[places[a]], step, *moved.bounds[a])
+    axes = [
+        MovedAxis(sizes[a], source[places[a]], step, *moved.bounds[a])
         for a, step in zip(kernel_op.axes, target, strict=True)
-    ], first
+    ]
+    return dtype_of(result), axes, first, moved.outside
 
 
 @dataclass(frozen=True)
@@ -146,7 +148,7 @@ class _Transposition:
                 index = point % count if number else point
                 point = point // count if number else point
                 source, target = source + index * step, target + index * to
-                inside = inside * _within(index, begin, end)
+                inside = inside * within(index, begin, end)
             begin = low.most(first).least(last)
             end = begin + (high.least(last).most(begin) - begin) * inside
             fill(first, begin, target)
@@ -172,11 +174,3 @@ class _Transposition:
             given.loop(begin, end, square, step=v.lanes)
 
         given.loop(given.lo, given.hi, strip)
-
-
-def _within(index: Index, low: Index, high: Index) -> Index:
-    """1 if an index is at least ``low`` and less than ``high``, else 0."""
-    b = index.b
-    operands = [(index - low).value, (high - low).value]
-    flag = b.pure(arith.CmpiOp, operands, i1, operation_properties("arith.cmpi ult"))
-    return Index(b, b.pure(arith.SelectOp, [flag, b.index(1), b.index(0)], INDEX))
