@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import pytest
 
 
@@ -19,6 +21,41 @@ def _long(value):
 def in_groups(values, size):
     """Lists of so many values."""
     return [values[i : i + size] for i in range(0, len(values), size)]
+
+
+def named_groups(named, size):
+    """Parts of so many entries of a dictionary, each under the name of its first."""
+    return {f"from {part[0][0]}": dict(part) for part in in_groups(list(named.items()), size)}
+
+
+def each_in(argument, groups, long=()):
+    """A decorator: one test for each group, {name: {label: value}}, which takes the group's values one after the other.
+
+    All are taken, whichever fail, and errors say for which. The groups of the names in ``long`` are long.
+    """
+
+    def decorated(test):
+        @functools.wraps(test)
+        def taking_each(**given):
+            values, errors = given.pop(argument), []
+            for label, value in values.items():
+                try:
+                    test(**{argument: value}, **given)
+                except (Exception, pytest.fail.Exception) as error:
+                    error.add_note(f"for {label}")
+                    errors.append(error)
+            if len(errors) > 1:
+                raise BaseExceptionGroup(f"for {len(errors)} of {len(values)}", errors)
+            if errors:
+                raise errors[0]
+
+        rows = [
+            pytest.param(values, id=name, marks=pytest.mark.long if name in long else ())
+            for name, values in groups.items()
+        ]
+        return pytest.mark.parametrize(argument, rows)(taking_each)
+
+    return decorated
 
 
 def alone_if_wrong(group, check, name):

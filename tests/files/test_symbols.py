@@ -28,6 +28,7 @@ from tests.golden.symbol_cases import (
     whole,
     written_by_hybridc,
 )
+from tests.slices import each_in, named_groups
 
 HERE = Path(__file__).parents[1] / "golden"
 OPS = Reader(HERE / "ops.npz")
@@ -65,7 +66,7 @@ def assert_results(name, found):
         np.testing.assert_allclose(x, y, max(case.rtol, loose), max(case.atol, loose))
 
 
-@pytest.mark.parametrize("name", OF_MXNET)
+@each_in("name", named_groups({name: name for name in OF_MXNET}, 32))
 def test_symbols_of_mxnet(name):
     assert_results(name, run(mx.sym.load_json(OF_MXNET[name]), inputs_of(name)))
 
@@ -93,7 +94,7 @@ def plain(text):
     return graph
 
 
-@pytest.mark.parametrize("name", WRITTEN)
+@each_in("name", named_groups({name: name for name in WRITTEN}, 32))
 def test_what_is_written_is_read(name):
     symbol = mx.sym.load_json(WRITTEN[name])
     assert compact(symbol.tojson(remove_amp_cast=False)) == WRITTEN[name]

@@ -10,36 +10,48 @@ import pytest
 import hybridc as mx
 from hybridc.dialects.operator import Operator
 from hybridc.dialects.operator_registry import OPERATORS
+from hybridc.tools.check_op.case import short
 from hybridc.tools.check_op.checks import Check
-from tests.slices import one_in
+from tests.slices import each_in, one_in
 
 assert mx.nd  # importing it registers the operators
 
-LONG = pytest.mark.long
+MORE = " more"
 
 OURS = {name: cls for name, cls in sorted(OPERATORS.items()) if name.startswith("hybrid.")}
 
 
-def each(check: Check, keep: Callable[[type[Operator]], Any] = lambda cls: True, every: int = 1) -> Any:
-    """A decorator: the test runs once for each case of the check.
-
-    With ``every`` the first case of an operator, and of its others one in so many, which differ from operator to
-    operator, are run by ``make test``; the rest is long.
-    """
-    return pytest.mark.parametrize("case", samples(check.cases, keep, every))
-
-
-def samples(
-    of: Callable[[type[Operator]], Iterable[tuple[str, Any]]],
+def each(
+    of: Check | Callable[[type[Operator]], Iterable[tuple[str, Any]]],
     keep: Callable[[type[Operator]], Any] = lambda cls: True,
     every: int = 1,
-) -> list[Any]:
-    """The cases of each operator, as parameters; ``every`` as above."""
-    return [
-        pytest.param(case, id=label, marks=() if i == 0 or (i + number) % every == 0 else LONG)
-        for number, cls in enumerate(cls for cls in OURS.values() if keep(cls))
-        for i, (label, case) in enumerate(of(cls))
-    ]
+    apart: bool = False,
+) -> Any:
+    """A decorator: one test for each file of operators, which takes the cases of the check one after the other.
+
+    With ``apart`` there is one for each operator, for checks that take long. With ``every`` the first case of an
+    operator, and of its others one in so many, which differ from operator to operator, are run by ``make test``; the
+    rest is long.
+    """
+    groups: dict[str, dict[str, Any]] = {}
+    for long, cases in enumerate(divided(of, keep, every)):
+        for cls, label, case in cases:
+            name = short(cls) if apart else cls.__module__.rpartition(".")[2]
+            groups.setdefault(name + MORE * long, {})[label] = case
+    return each_in("case", groups, [name for name in groups if name.endswith(MORE)])
+
+
+def divided(
+    of: Check | Callable[[type[Operator]], Iterable[tuple[str, Any]]],
+    keep: Callable[[type[Operator]], Any] = lambda cls: True,
+    every: int = 1,
+) -> tuple[list[Any], list[Any]]:
+    """Operators, labels and cases: those that ``make test`` runs, and the long ones; ``every`` as above."""
+    parts: tuple[list[Any], list[Any]] = [], []
+    for number, cls in enumerate(cls for cls in OURS.values() if keep(cls)):
+        for i, (label, case) in enumerate((of.cases if isinstance(of, Check) else of)(cls)):
+            parts[i > 0 and (i + number) % every > 0].append((cls, label, case))
+    return parts
 
 
 def operators(parts_of: Callable[[type[Operator]], list[Any]], every: int = 1) -> Any:

@@ -15,6 +15,6 @@ from tests.ops.samples import each
 pytestmark = pytest.mark.triton
 
 
-@each(compiled.every_stage_on_every_target, every=8)
+@each(compiled.every_stage_on_every_target, every=8, apart=True)
 def test_samples(case):
     compiled.compare_on(case, "triton")
