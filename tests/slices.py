@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 
 import pytest
 
@@ -10,6 +11,12 @@ import pytest
 def one_in(every, values):
     """One value in so many as it is, the others marked as long; a tuple is a row of several arguments."""
     return [value if number % every == 0 else _long(value) for number, value in enumerate(values)]
+
+
+def crossed(every, *axes):
+    """The product of some axes: one row in so many, with every value of every axis among them; the others are long."""
+    rows = [list(zip(*row, strict=True)) for row in itertools.product(*map(enumerate, axes))]
+    return [values if sum(places) % every == 0 else _long(values) for places, values in rows]
 
 
 def _long(value):
