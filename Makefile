@@ -56,7 +56,7 @@ test-numpy: $(NEEDED) ## run every test for the numpy target
 
 test-levels: $(STAMPS)-test ## run kernels, products, networks and pages at each level of HYBRIDC_CPU that runs here
 	for level in $$($(BIN)/python -m tests.levels); do \
-	  echo "HYBRIDC_CPU=$$level"; HYBRIDC_CPU=$$level $(PYTEST) -q -m "not long" $(LEVEL_TESTS) || exit 1; \
+	  echo "HYBRIDC_CPU=$$level"; HYBRIDC_CPU=$$level $(PYTEST) -q -m "not long and not triton" $(LEVEL_TESTS) || exit 1; \
 	done
 
 test-pythons: ## run what depends on the interpreter with each newer Python that is here (PYTHONS names them)

@@ -146,7 +146,12 @@ def modules() -> dict[str, Path]:
 
 def imports(known: Mapping[str, Path]) -> list[Import]:
     """All imports among them."""
-    return [found for found in all_imports(known) if found.target.partition(".")[0] == "hybridc"]
+    return ours(all_imports(known))
+
+
+def ours(found: list[Import]) -> list[Import]:
+    """Those of modules of the package."""
+    return [each for each in found if each.target.partition(".")[0] == "hybridc"]
 
 
 def all_imports(known: Mapping[str, Path]) -> list[Import]:

@@ -107,7 +107,7 @@ def test_what_rounding_and_jumps_change_is_no_failure():
 
 
 # How many programs a test tries; HYBRIDC_TEST_EXAMPLES=1000 for a thorough run.
-@pytest.mark.parametrize(("target", "share"), [("llvm", 8), ("numpy", 16)])
+@pytest.mark.parametrize(("target", "share"), [("llvm", 16), ("numpy", 16)])
 def test_random_programs_hold(target, share, capsys):
     report = fuzz(15, [target], count=EXAMPLES // share, stop=1)
     assert not report.found, capsys.readouterr().out
