@@ -54,8 +54,8 @@ test-all: $(NEEDED) ## run every test, the long ones too, for the native target 
 test-numpy: $(NEEDED) ## run every test for the numpy target
 	HYBRIDC_TARGET=numpy $(PYTEST) $(PYTEST_ARGS)
 
-test-levels: $(STAMPS)-test ## run kernels, products, networks and pages at each level of HYBRIDC_CPU that runs here
-	for level in $$($(BIN)/python -m tests.levels); do \
+test-levels: $(STAMPS)-test ## run kernels, products, networks and pages for processors with narrower vectors (LEVELS names others)
+	for level in $${LEVELS:-$$($(BIN)/python -m tests.levels)}; do \
 	  echo "HYBRIDC_CPU=$$level"; HYBRIDC_CPU=$$level $(PYTEST) -q -m "not long and not triton" $(LEVEL_TESTS) || exit 1; \
 	done
 
