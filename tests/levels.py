@@ -1,4 +1,4 @@
-"""Print the levels of HYBRIDC_CPU for ``make test-levels``: the least of each width of vectors that is below the host's.
+"""Print the levels of HYBRIDC_CPU for ``make test-levels``: the least of each width of vectors below the host's.
 
 At the host's own width the same choices are made as for the host itself. ``--all`` prints all whose code runs here.
 """

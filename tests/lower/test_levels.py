@@ -20,7 +20,15 @@ from hybridc.transforms.kernels.schedule_arrays import ArrayMachine
 from tests.lower.evaluate import Evaluator
 from tests.lower.levels import inputs_of, numpy_form, parses_to_itself, planned, program, saved, without_views
 from tests.ops.samples import operators
-from tests.ops.together import Together, backward_parts, by_part, each_group, forward_parts
+from tests.ops.together import (
+    Together,
+    backward_parts,
+    by_part,
+    each_group,
+    forward_parts,
+    of_each_dtype,
+    of_every_second,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -29,7 +37,7 @@ def small_tiles(monkeypatch):
     monkeypatch.setattr(schedule_arrays, "MACHINE", ArrayMachine(3, 3, parallel_elements=3))
 
 
-@operators(forward_parts, every=3)
+@operators(forward_parts, of_each_dtype, every=4)
 def test_forward(parts):
     each_group(parts, forward)
 
@@ -62,7 +70,7 @@ def forward(parts):
         compare("planned", each(*inputs()))
 
 
-@operators(backward_parts, every=3)
+@operators(backward_parts, of_every_second, every=4)
 def test_backward(parts):
     each_group(parts, backward)
 

@@ -54,11 +54,21 @@ def divided(
     return parts
 
 
-def operators(parts_of: Callable[[type[Operator]], list[Any]], every: int = 1) -> Any:
+def operators(
+    parts_of: Callable[[type[Operator]], list[Any]],
+    chosen: Callable[[int, Any], bool] = lambda number, part: True,
+    every: int = 1,
+) -> Any:
     """A decorator: the test runs once for each operator that has such parts, with them (``together.py``).
 
-    With ``every``, one operator in so many is run by ``make test``; the rest is long.
+    Of an operator ``make test`` runs the parts that are ``chosen``, given the operator's number; with ``every`` it runs
+    one operator in so many. The rest is long.
     """
-    found = {cls.NAME.removeprefix("hybrid."): parts_of(cls) for cls in OURS.values()}
-    rows = [pytest.param(parts, id=name) for name, parts in found.items() if parts]
-    return pytest.mark.parametrize("parts", one_in(every, rows))
+    rows, more = [], []
+    for number, cls in enumerate(OURS.values()):
+        parts = parts_of(cls)
+        some = [part for part in parts if chosen(number, part)]
+        rest = [part for part in parts if not chosen(number, part)]
+        rows += [pytest.param(some, id=short(cls))] if some else []
+        more += [pytest.param(rest, id=short(cls) + MORE, marks=pytest.mark.long)] if rest else []
+    return pytest.mark.parametrize("parts", [*one_in(every, rows), *more])

@@ -55,6 +55,24 @@ def backward_parts(cls: Any) -> list[Part]:
     return [Part(label, case, case.arrays("float64"), 100) for label, case in each_gradient(cls)]
 
 
+# The other dtypes of an operator and of the next.
+_TURNS = (("float16", "int32", "int8"), ("bfloat16", "int64", "uint8"))
+
+
+def of_each_dtype(number: int, part: Part) -> bool:
+    """Each sample of an operator in its first dtype, the first one in all; of the other dtypes every second."""
+    dtypes = part.case.sample.dtypes
+    if part.dtype not in dtypes:
+        return part.dtype in _TURNS[number % 2]
+    return part.case.call.endswith("-0") or part.dtype == dtypes[0]
+
+
+def of_every_second(number: int, part: Part) -> bool:
+    """The first sample, and of the others every second."""
+    place = int(part.case.call.rpartition("-")[2])
+    return place == 0 or (place + number) % 2 == 0
+
+
 def groups(parts: Sequence[Part]) -> list[list[Part]]:
     """Those that go into one block: all, but what draws numbers or keeps a state is alone."""
     alone = [p for p in parts if p.case.cls.DRAWS or issubclass(p.case.cls, Stateful)]
