@@ -34,7 +34,7 @@ TRACED = [case for case in CASES.values() if case.trace]
 TOGETHER = in_groups([case for case in TRACED if not case.raises], 16)
 
 
-@pytest.mark.parametrize("cases", one_in(6, TOGETHER), ids=lambda cases: f"from {cases[0].name}")
+@pytest.mark.parametrize("cases", one_in(8, TOGETHER), ids=lambda cases: f"from {cases[0].name}")
 def test_hybridized(cases):
     alone_if_wrong(cases, lambda part: check(part, hybridized), lambda case: case.name)
 

@@ -27,7 +27,7 @@ from tests.ops.together import (
     each_group,
     forward_parts,
     of_each_dtype,
-    of_every_second,
+    of_every_third,
 )
 
 
@@ -37,7 +37,11 @@ def small_tiles(monkeypatch):
     monkeypatch.setattr(schedule_arrays, "MACHINE", ArrayMachine(3, 3, parallel_elements=3))
 
 
-@operators(forward_parts, of_each_dtype, every=4)
+# Operators that are hundreds of steps.
+LARGE = ("modulated_deformable_convolution", "deformable_psroi_pooling")
+
+
+@operators(forward_parts, of_each_dtype, every=5, long=LARGE)
 def test_forward(parts):
     each_group(parts, forward)
 
@@ -70,7 +74,7 @@ def forward(parts):
         compare("planned", each(*inputs()))
 
 
-@operators(backward_parts, of_every_second, every=4)
+@operators(backward_parts, of_every_third, every=5, long=LARGE)
 def test_backward(parts):
     each_group(parts, backward)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import pytest
@@ -26,15 +26,16 @@ def each(
     keep: Callable[[type[Operator]], Any] = lambda cls: True,
     every: int = 1,
     apart: bool = False,
+    first: int = 1,
 ) -> Any:
     """A decorator: one test for each file of operators, which takes the cases of the check one after the other.
 
     With ``apart`` there is one for each operator, for checks that take long. With ``every`` the first case of an
-    operator, and of its others one in so many, which differ from operator to operator, are run by ``make test``; the
-    rest is long.
+    operator (with ``first``, of one operator in so many), and of its others one in so many, which differ from operator
+    to operator, are run by ``make test``; the rest is long.
     """
     groups: dict[str, dict[str, Any]] = {}
-    for long, cases in enumerate(divided(of, keep, every)):
+    for long, cases in enumerate(divided(of, keep, every, first)):
         for cls, label, case in cases:
             name = short(cls) if apart else cls.__module__.rpartition(".")[2]
             groups.setdefault(name + MORE * long, {})[label] = case
@@ -45,12 +46,13 @@ def divided(
     of: Check | Callable[[type[Operator]], Iterable[tuple[str, Any]]],
     keep: Callable[[type[Operator]], Any] = lambda cls: True,
     every: int = 1,
+    first: int = 1,
 ) -> tuple[list[Any], list[Any]]:
-    """Operators, labels and cases: those that ``make test`` runs, and the long ones; ``every`` as above."""
+    """Operators, labels and cases: those that ``make test`` runs, and the long ones; the numbers as above."""
     parts: tuple[list[Any], list[Any]] = [], []
     for number, cls in enumerate(cls for cls in OURS.values() if keep(cls)):
         for i, (label, case) in enumerate((of.cases if isinstance(of, Check) else of)(cls)):
-            parts[i > 0 and (i + number) % every > 0].append((cls, label, case))
+            parts[(number % first if i == 0 else (i + number) % every) > 0].append((cls, label, case))
     return parts
 
 
@@ -58,17 +60,19 @@ def operators(
     parts_of: Callable[[type[Operator]], list[Any]],
     chosen: Callable[[int, Any], bool] = lambda number, part: True,
     every: int = 1,
+    long: Sequence[str] = (),
 ) -> Any:
     """A decorator: the test runs once for each operator that has such parts, with them (``together.py``).
 
     Of an operator ``make test`` runs the parts that are ``chosen``, given the operator's number; with ``every`` it runs
-    one operator in so many. The rest is long.
+    one operator in so many, but those of the names in ``long``. The rest is long.
     """
     rows, more = [], []
     for number, cls in enumerate(OURS.values()):
         parts = parts_of(cls)
         some = [part for part in parts if chosen(number, part)]
         rest = [part for part in parts if not chosen(number, part)]
-        rows += [pytest.param(some, id=short(cls))] if some else []
+        marks = pytest.mark.long if short(cls) in long else ()
+        rows += [pytest.param(some, id=short(cls), marks=marks)] if some else []
         more += [pytest.param(rest, id=short(cls) + MORE, marks=pytest.mark.long)] if rest else []
     return pytest.mark.parametrize("parts", [*one_in(every, rows), *more])

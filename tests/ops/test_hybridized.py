@@ -39,7 +39,7 @@ from tests.ops.together import (
     forward_parts,
     inputs_of,
     of_each_dtype,
-    of_every_second,
+    of_every_third,
 )
 
 
@@ -83,7 +83,7 @@ def forward(parts):
         require(kernels <= len(parts) and calls == 0, f"one kernel each, without host calls:\n{said.group()}")
 
 
-@operators(backward_parts, of_every_second)
+@operators(backward_parts, of_every_third)
 def test_backward(parts):
     """The compiled backward gives what the eager tape gives."""
     each_group(parts, lambda group: backward(group, training=False))
