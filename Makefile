@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 STAMPS := $(VENV)/.installed
 
 # What networks do as their users see it: tests that run for whatever target is chosen.
-NUMPY_TESTS := tests/autograd $(addprefix tests/,gluon/test_block.py gluon/test_golden_gluon.py \
+NUMPY_TESTS := $(addprefix tests/,autograd/test_autograd.py gluon/test_block.py gluon/test_golden_gluon.py \
   gluon/test_train_step.py test_acceptance.py tools/test_explain_html.py)
 
 # What depends on the processor: kernels, products, networks, pages.
