@@ -4,8 +4,17 @@ from __future__ import annotations
 
 import functools
 import itertools
+import os
 
 import pytest
+
+# How many random programs of a hundred a test tries; HYBRIDC_TEST_EXAMPLES=1000 for a thorough run.
+EXAMPLES = int(os.environ.get("HYBRIDC_TEST_EXAMPLES", "50"))
+
+
+def tries(count):
+    """How many examples a test tries that has so many in ``make test-all``."""
+    return max(1, count * EXAMPLES // 100)
 
 
 def one_in(every, values):

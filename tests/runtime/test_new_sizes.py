@@ -23,8 +23,8 @@ from hybridc.ir.planned import Position
 from hybridc.lower.llvm import kernel_cache
 from hybridc.options import OPTIONS
 from hybridc.trace.tracer import Trace, trace_call
-from tests.random_programs import EXAMPLES, FLOATS, INTEGERS, Net, programs
-from tests.slices import one_in
+from tests.random_programs import FLOATS, INTEGERS, Net, programs
+from tests.slices import EXAMPLES, one_in
 from tests.test_random_programs import SETTINGS
 
 SIZES = (4, 9, 2, 7, 3, 1, 0, 17, 2000)
