@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 STAMPS := $(VENV)/.installed
 
 # What networks do as their users see it: tests that run for whatever target is chosen.
-NUMPY_TESTS := tests/autograd $(addprefix tests/,gluon/test_block.py gluon/test_golden_gluon.py \
+NUMPY_TESTS := $(addprefix tests/,autograd/test_autograd.py gluon/test_block.py \
   gluon/test_train_step.py test_acceptance.py tools/test_explain_html.py)
 
 # What depends on the processor: kernels, products, networks, pages.
@@ -37,6 +37,7 @@ images: $(STAMPS)-mnist ## train a small ResNet on real images, look at what it 
 	$(BIN)/python examples/images.py
 
 PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
+EVERY := HYBRIDC_TEST_EXAMPLES=$${HYBRIDC_TEST_EXAMPLES:-100}
 
 # What the chosen files need, by their marks: the extra `test`, and `demo`, `mnist` and `triton` where a test is marked so.
 CHOSEN := $(or $(wildcard $(foreach word,$(PYTEST_ARGS),$(firstword $(subst ::, ,$(word))))),tests)
@@ -48,15 +49,15 @@ test: $(NEEDED) ## run the tests (two processes), and a part of them again for t
 	$(if $(PYTEST_ARGS),,HYBRIDC_TARGET=numpy $(PYTEST) -m "not long" $(NUMPY_TESTS))
 
 test-all: $(NEEDED) ## run every test, the long ones too, for the native target and for numpy, with the IR verified
-	HYBRIDC_VERIFY=1 $(PYTEST) $(PYTEST_ARGS)
-	HYBRIDC_VERIFY=1 HYBRIDC_TARGET=numpy $(PYTEST) $(PYTEST_ARGS)
+	HYBRIDC_VERIFY=1 $(EVERY) $(PYTEST) $(PYTEST_ARGS)
+	HYBRIDC_VERIFY=1 $(EVERY) HYBRIDC_TARGET=numpy $(PYTEST) $(PYTEST_ARGS)
 
 test-numpy: $(NEEDED) ## run every test for the numpy target
-	HYBRIDC_TARGET=numpy $(PYTEST) $(PYTEST_ARGS)
+	$(EVERY) HYBRIDC_TARGET=numpy $(PYTEST) $(PYTEST_ARGS)
 
-test-levels: $(STAMPS)-test ## run kernels, products, networks and pages at each level of HYBRIDC_CPU that runs here
-	for level in $$($(BIN)/python -m tests.levels); do \
-	  echo "HYBRIDC_CPU=$$level"; HYBRIDC_CPU=$$level $(PYTEST) -q -m "not long" $(LEVEL_TESTS) || exit 1; \
+test-levels: $(STAMPS)-test ## run kernels, products, networks and pages for processors with narrower vectors (LEVELS names others)
+	for level in $${LEVELS:-$$($(BIN)/python -m tests.levels)}; do \
+	  echo "HYBRIDC_CPU=$$level"; HYBRIDC_CPU=$$level $(PYTEST) -q -m "not long and not triton" $(LEVEL_TESTS) || exit 1; \
 	done
 
 test-pythons: ## run what depends on the interpreter with each newer Python that is here (PYTHONS names them)

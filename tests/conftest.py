@@ -47,6 +47,15 @@ def verified(request):
         yield
 
 
+@pytest.fixture
+def by_numpy(monkeypatch):
+    """Networks become NumPy loops, which takes milliseconds: for tests of what is alike for all targets."""
+    from hybridc.compile import new_sizes, targets, trace_key, warm_start
+
+    for module in (targets, trace_key, warm_start, new_sizes):
+        monkeypatch.setattr(module, "OPTIONS", dataclasses.replace(module.OPTIONS, target="numpy"))
+
+
 def pytest_unconfigure():
     """What these tests compiled is for them alone."""
     if _OWN_CACHE:

@@ -8,6 +8,7 @@ and those before it. Imports inside functions count, those for type checkers, an
 from __future__ import annotations
 
 import ast
+import functools
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -146,17 +147,22 @@ def modules() -> dict[str, Path]:
 
 def imports(known: Mapping[str, Path]) -> list[Import]:
     """All imports among them."""
-    return [found for found in all_imports(known) if found.target.partition(".")[0] == "hybridc"]
+    return ours(all_imports(known))
+
+
+def ours(found: list[Import]) -> list[Import]:
+    """Those of modules of the package."""
+    return [each for each in found if each.target.partition(".")[0] == "hybridc"]
 
 
 def all_imports(known: Mapping[str, Path]) -> list[Import]:
     """All that they import."""
     found: list[Import] = []
     for name, path in known.items():
-        text = path.read_text()
-        found += _imports(known, name, ast.parse(text))
+        text, tree = _parsed(path)
+        found += _imports(known, name, tree)
         if _IMPORTER in text:
-            found += _named(known, name, ast.parse(text))
+            found += _named(known, name, tree)
     return found
 
 
@@ -240,11 +246,17 @@ def _reached(graph: Mapping[str, set[str]], start: str) -> set[str]:
     return seen
 
 
+@functools.cache
+def _parsed(path: Path) -> tuple[str, ast.Module]:
+    text = path.read_text()
+    return text, ast.parse(text)
+
+
 def classes(known: Mapping[str, Path]) -> dict[str, list[str]]:
     """The modules in which a class of each name is."""
     found: dict[str, list[str]] = {}
     for module, path in known.items():
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(_parsed(path)[1]):
             if isinstance(node, ast.ClassDef):
                 found.setdefault(node.name, []).append(module)
     return found
@@ -269,9 +281,9 @@ def constants(known: Mapping[str, Path]) -> list[tuple[str, bool]]:
     for module, path in known.items():
         if module in EXPLAINED:
             continue
-        text = path.read_text()
+        text, tree = _parsed(path)
         lines, end, headed = text.splitlines(), 0, False
-        for node in ast.parse(text).body:
+        for node in tree.body:
             if not isinstance(node, ast.Assign | ast.AnnAssign) or not _is_number(node.value):
                 continue
             headed = lines[node.lineno - 2].startswith("#") or (headed and end == node.lineno - 1)

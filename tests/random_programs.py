@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from collections import namedtuple
 from random import Random
 
@@ -14,8 +13,6 @@ from hybridc.gluon import HybridBlock
 from hybridc.transforms.kernels import schedule_arrays
 from hybridc.transforms.kernels.schedule_arrays import ArrayMachine
 
-# How many random programs a test tries; HYBRIDC_TEST_EXAMPLES=1000 for a thorough run.
-EXAMPLES = int(os.environ.get("HYBRIDC_TEST_EXAMPLES", "100"))
 SIZES = (0, 1, 1, 2, 3, 5, 7, 17)
 LARGEST = 20000
 FLOATS = ("float16", "float32", "float64")

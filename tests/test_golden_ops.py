@@ -13,7 +13,7 @@ import pytest
 import hybridc as mx
 from tests.golden.op_cases import all_cases, outputs_of
 from tests.golden.store import Reader
-from tests.slices import alone_if_wrong, in_groups, one_in
+from tests.slices import alone_if_wrong, each_in, in_groups, named_groups, one_in
 
 CASES = all_cases()
 GOLDEN = Reader(Path(__file__).parent / "golden" / "ops.npz")
@@ -25,23 +25,23 @@ def test_golden_file_knows_every_case():
     assert set(GOLDEN.index) == set(CASES), "run tests/golden/make_ops.py with MXNet's interpreter"
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_eager(name):
-    check([CASES[name]], eager)
+@each_in("case", named_groups(CASES, 32))
+def test_eager(case):
+    check([case], eager)
 
 
 TRACED = [case for case in CASES.values() if case.trace]
 TOGETHER = in_groups([case for case in TRACED if not case.raises], 16)
 
 
-@pytest.mark.parametrize("cases", one_in(3, TOGETHER), ids=lambda cases: f"from {cases[0].name}")
+@pytest.mark.parametrize("cases", one_in(8, TOGETHER), ids=lambda cases: f"from {cases[0].name}")
 def test_hybridized(cases):
     alone_if_wrong(cases, lambda part: check(part, hybridized), lambda case: case.name)
 
 
-@pytest.mark.parametrize("name", [case.name for case in TRACED if case.raises])
-def test_errors_in_a_hybridized_block(name):
-    check([CASES[name]], hybridized)
+@each_in("case", named_groups({case.name: case for case in TRACED if case.raises}, 32))
+def test_errors_in_a_hybridized_block(case):
+    check([case], hybridized)
 
 
 def eager(cases):

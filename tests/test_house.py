@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+import functools
+
 from tests import house
 
 
+@functools.cache
+def all_imports():
+    """Everything that the modules of the package import: reading them takes seconds."""
+    return house.all_imports(house.modules())
+
+
+def imports():
+    """The imports among them."""
+    return house.ours(all_imports())
+
+
 def test_imports_point_upwards_in_the_list_of_layers():
-    wrong = house.upwards(house.imports(house.modules()))
+    wrong = house.upwards(imports())
     assert not wrong, "a layer imports a later one:\n" + "\n".join(map(str, wrong))
 
 
@@ -16,19 +29,19 @@ def test_every_module_has_a_layer_and_every_layer_a_module():
 
 
 def test_no_files_import_each_other():
-    found = house.circles(house.imports(house.modules()))
+    found = house.circles(imports())
     assert not found, "these files import each other:\n" + "\n".join(", ".join(sorted(circle)) for circle in found)
 
 
 def test_types_lead_to_no_later_layer():
-    for circle in house.circles(house.imports(house.modules()), typing=True):
+    for circle in house.circles(imports(), typing=True):
         assert len({house.layer(name) for name in circle}) == 1, (
             f"these files import each other, if for types only: {', '.join(sorted(circle))}"
         )
 
 
 def test_imports_inside_functions_are_listed_with_a_reason():
-    found = house.all_imports(house.modules())
+    found = all_imports()
     wrong = house.not_listed(found)
     assert not wrong, "move to the top, or add to LATE in tests/house.py:\n" + "\n".join(map(str, wrong))
     assert not house.not_needed(found), "entries of LATE in tests/house.py that nothing needs"

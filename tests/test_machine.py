@@ -25,6 +25,7 @@ from hybridc.tools.machine import main, thresholds
 from hybridc.trace.tracer import trace_call
 from hybridc.transforms.kernels import schedule_arrays
 from tests.runtime.devices.stub_cuda import StubCuda
+from tests.slices import but
 
 FIGURES = [f.name for f in dataclasses.fields(Costs)]
 
@@ -68,7 +69,7 @@ def network():
     return net, mx.nd.array(np.random.default_rng(0).integers(0, 500, (24, 100)))
 
 
-@pytest.mark.parametrize("factor", [0.25, 0.5, 2, 4])
+@pytest.mark.parametrize("factor", but([0.5, 2], [0.25, 0.5, 2, 4]))
 def test_measured_costs_change_no_bit(network, factor, monkeypatch):
     monkeypatch.setattr(trace_key, "changed_operators", lambda: ())  # other tests may have changed some
     net, x = network

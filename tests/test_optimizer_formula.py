@@ -12,6 +12,7 @@ import hybridc as mx
 from hybridc.optimizer.compiled_update import CompiledUpdate, trace_update
 from hybridc.optimizer.formula import UNKNOWN, Kind, limited
 from hybridc.optimizer.runner import TOGETHER
+from tests.slices import tries
 
 UNARY = ["sqrt_abs", "abs", "sign", "square", "negative"]
 BINARY = ["+", "-", "*", "/", "maximum", "greater"]
@@ -83,7 +84,7 @@ def formulas(draw):
     return formula, states, bound
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=tries(100), deadline=None)
 @given(formulas(), st.sampled_from([0.0, 1.0, 0.3]), st.sampled_from([0.0, 1.0, -0.7]))
 def test_random_formulas(case, a, b):
     formula, states, bound = case

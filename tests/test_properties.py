@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 import hybridc as mx
 from hybridc.gluon import HybridBlock
 from tests.random_programs import tiles
+from tests.slices import tries
 
 SIZES = (1, 2, 3, 5, 8, 17)
 
@@ -222,7 +223,7 @@ def evaluate(program, arrays, active, which):
 
 
 @pytest.mark.long
-@settings(max_examples=80, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=tries(80), deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(program=programs(), elements=st.sampled_from([4, 16, 100, 10000]), data=st.data())
 def test_compiled_agrees_with_eager(program, elements, data):
     rng = np.random.default_rng(len(program.steps))

@@ -15,7 +15,8 @@ import hybridc as mx
 from hybridc.compile import targets, trace_key, warm_start
 from hybridc.ground.machine import NOMINAL, using
 from hybridc.options import OPTIONS
-from tests.random_programs import EXAMPLES, FLOATS, INTEGERS, Net, programs, tiles
+from tests.random_programs import FLOATS, INTEGERS, Net, programs, tiles
+from tests.slices import EXAMPLES
 
 pytestmark = [pytest.mark.triton, pytest.mark.long]
 

@@ -20,6 +20,7 @@ def claims_hold(example: str, arguments: str, folder: Path) -> None:
 
 
 @pytest.mark.demo
+@pytest.mark.long  # `make demo` beside `make test`
 def test_claims_of_the_demo_hold(tmp_path: Path) -> None:
     claims_hold("digits.py", "--epochs 2 --accuracy 0.9", tmp_path)
     assert (tmp_path / "digits.png").stat().st_size > 10_000

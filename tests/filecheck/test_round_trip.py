@@ -7,24 +7,17 @@ import pytest
 from xdsl.context import Context
 from xdsl.parser import Parser
 
-import hybridc as mx
 from benchmarks import workloads
 from hybridc.compile import pipeline, stages
-from hybridc.dialects import operator_registry
 from hybridc.dialects.mlir.hybrid import HandleAttr, from_attribute, tensor_type, to_attribute
 from hybridc.errors import MXNetError
 from hybridc.tools.check_op.printed import print_and_parse
 from hybridc.trace.tracer import trace_call
+from tests.ops.samples import each
 from tests.slices import but
 
-mx.nd.ones((1,))  # registers the operators
 
-
-OURS = [cls for name, cls in sorted(operator_registry.OPERATORS.items()) if name.startswith("hybrid.")]
-CASES = [found for cls in OURS for found in print_and_parse.cases(cls)]
-
-
-@pytest.mark.parametrize("case", [pytest.param(case, id=label) for label, case in CASES])
+@each(print_and_parse)
 def test_print_and_parse(case):
     print_and_parse(case)
 
@@ -105,11 +98,11 @@ def test_networks_print_and_parse_at_every_level(name, monkeypatch):
         module = stages.Traced(trace, grads).module
         _same(str(module), "trace")
         seen = []
-        for each in (*pipeline.GRAPH, *pipeline.numpy()):
-            each.apply(Context(), module)
-            if each.name in LEVELS:
-                seen.append(each.name)
-                _same(str(module), each.name)
+        for step in (*pipeline.GRAPH, *pipeline.numpy()):
+            step.apply(Context(), module)
+            if step.name in LEVELS:
+                seen.append(step.name)
+                _same(str(module), step.name)
         assert tuple(dict.fromkeys(seen)) == LEVELS
         _same(str(stages.Traced(trace, grads).optimize().structure()), "structured")
 

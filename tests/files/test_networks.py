@@ -18,6 +18,8 @@ sys.path.insert(0, str(HERE))
 
 from network_cases import flat, input_names, networks, outputs  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("by_numpy")
+
 with zipfile.ZipFile(HERE / "networks.zip") as archive:
     FILES = {name: archive.read(name) for name in archive.namelist()}
 NAMES = [

@@ -31,10 +31,20 @@ def hybridize(block):
     block.hybridize()
 
 
-@pytest.mark.parametrize("mode", [leave, hybridize], ids=["eager", "hybridized"])
 @pytest.mark.parametrize("name", CASES)
-def test_same_as_mxnet(name, mode):
-    RECORDED.assert_same(name, CASES[name](mx, mode))
+def test_same_as_mxnet(name):
+    RECORDED.assert_same(name, CASES[name](mx, leave))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_hybridized_same_as_mxnet(name, by_numpy):
+    RECORDED.assert_same(name, CASES[name](mx, hybridize))
+
+
+@pytest.mark.long  # native code of these operators: tests/ops/test_hybridized.py, tests/lower/test_convolutions.py
+@pytest.mark.parametrize("name", CASES)
+def test_native_same_as_mxnet(name):
+    RECORDED.assert_same(name, CASES[name](mx, hybridize))
 
 
 LAST = {

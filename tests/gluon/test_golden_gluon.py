@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import hybridc as mx
+from tests.slices import one_in
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 sys.path.insert(0, str(GOLDEN))
@@ -28,9 +29,22 @@ def hybridize(block):
         block.hybridize()
 
 
-@pytest.mark.parametrize("mode", [leave, hybridize], ids=["eager", "hybridized"])
 @pytest.mark.parametrize("name", CASES)
-def test_same_as_mxnet(name, mode):
+def test_same_as_mxnet(name):
+    check(name, leave)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_hybridized_same_as_mxnet(name, by_numpy):
+    check(name, hybridize)
+
+
+@pytest.mark.parametrize("name", one_in(4, list(CASES)))  # native code of all operators: tests/ops/test_hybridized.py
+def test_native_same_as_mxnet(name):
+    check(name, hybridize)
+
+
+def check(name, mode):
     # Rounding grows from step to step of a training, most where Adam divides by small numbers.
     atol = 1e-4 if name == "training" else 2e-6
     RECORDED.assert_same(name, CASES[name](mx, mode), atol)

@@ -120,7 +120,7 @@ def test_steps_of_a_perceptron_are_those_of_float64():
     assert [p.data().asnative().ctypes.data for p in params] == places
 
 
-@pytest.mark.parametrize("optimizer", one_in(2, list(OPTIMIZERS)))
+@pytest.mark.parametrize("optimizer", one_in(3, list(OPTIMIZERS)))
 def test_a_step_is_the_loop_for_every_optimizer(optimizer):
     compare(optimizer, OPTIMIZERS[optimizer], [batch(i) for i in range(4)])
 

@@ -9,6 +9,8 @@ import hybridc as mx
 from hybridc.dialects.vision.resampling import resample
 from hybridc.gluon.data.vision import transforms
 
+pytestmark = pytest.mark.usefixtures("by_numpy")
+
 IMAGES = np.random.default_rng(5).integers(0, 256, (2, 30, 40, 3)).astype(np.uint8)
 KINDS = [
     lambda: transforms.Resize((20, 15)),

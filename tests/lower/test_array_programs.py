@@ -12,6 +12,7 @@ from hybridc.transforms.kernels.schedule_arrays import ArrayMachine, schedule_ar
 from tests.lower.kernels import kernel
 from tests.lower.write_kernel import BODIES, Writer
 from tests.lower.write_kernel import kernels as random_kernels
+from tests.slices import tries
 
 EXP, ADD = "%r = math.exp %e0 : E", BODIES[2][0]
 SMALL = ArrayMachine(8, 8, parallel_elements=8)
@@ -107,7 +108,7 @@ def test_axes_merge_in_tiles_only():
     assert [p.sizes for p in programs(text, ArrayMachine())] == [(40, 5, 6)]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=tries(60), deadline=None)
 @given(text=random_kernels(), size=st.sampled_from([1, 4, 20, 65536]), threads=st.sampled_from([1, 2]))
 def test_random_kernels(text, size, threads):
     programs(text, ArrayMachine(size, size, parallel_elements=size), threads)

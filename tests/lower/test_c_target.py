@@ -22,6 +22,8 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
 
 import c_target
 
+from tests.slices import tries
+
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
 RNG = np.random.default_rng(3)
 
@@ -120,7 +122,11 @@ def test_a_network_learns():
 
 
 @settings(
-    max_examples=15, deadline=None, derandomize=True, phases=[Phase.generate], suppress_health_check=list(HealthCheck)
+    max_examples=tries(15),
+    deadline=None,
+    derandomize=True,
+    phases=[Phase.generate],
+    suppress_health_check=list(HealthCheck),
 )
 @given(program=programs(dtypes=FLOATS * 2 + INTEGERS))
 def test_random_programs(program):

@@ -14,6 +14,7 @@ from hybridc.compile.stages import Traced
 from hybridc.trace.tracer import trace_call
 from hybridc.transforms.structured import contraction_chains
 from hybridc.transforms.structured.fuse_attention import FuseAttention
+from tests.slices import crossed
 
 
 class Steps(mx.gluon.HybridBlock):
@@ -66,9 +67,16 @@ class Normalized(mx.gluon.HybridBlock):
         return self.second(F.softmax(y, axis=-1) if self.norm == "softmax" else self.layer(y))
 
 
-@pytest.mark.parametrize("target", ["llvm", "numpy"])
-@pytest.mark.parametrize("net", [Steps(1), Steps(2), Steps(3), Normalized("layer"), Normalized("softmax")], ids=repr)
-@pytest.mark.parametrize("shape", [(3, 4), (4, 4), (1, 4)])
+@pytest.mark.parametrize(
+    ("net", "shape", "target"),
+    crossed(
+        2,
+        [Steps(1), Steps(2), Steps(3), Normalized("layer"), Normalized("softmax")],
+        [(3, 4), (4, 4), (1, 4)],
+        ["llvm", "numpy"],
+    ),
+    ids=lambda value: repr(value) if isinstance(value, mx.gluon.HybridBlock) else str(value),
+)
 def test_what_is_added_to_its_own_operand_is_no_attention(net, shape, target, monkeypatch):
     """There two loops of a contraction are one axis of what follows; eager results are the oracle."""
     for module in (targets, trace_key, warm_start):

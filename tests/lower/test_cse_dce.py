@@ -48,7 +48,7 @@ def steps(F, x):
 
 
 def after_each(net, *arrays):
-    """The module of a network and its gradient, after each pass."""
+    """The module of a network and its gradient, after each pass that changes it."""
     net.initialize()
     with mx.autograd.record():
         trace = trace_call(net, list(arrays), True)
@@ -56,7 +56,8 @@ def after_each(net, *arrays):
     found = [module.clone()]
     for each in (*pipeline.graph(), *pipeline.llvm_kernels()):
         each.apply(Context(), module)
-        found.append(module.clone())
+        if not module.is_structurally_equivalent(found[-1]):
+            found.append(module.clone())
     return found
 
 

@@ -11,6 +11,7 @@ from hybridc.gluon import nn
 from hybridc.lower.llvm.gemm.gemm_region import registers
 from hybridc.runtime.native.native_program import set_num_threads
 from tests.lower.test_convolutions import convolved
+from tests.slices import crossed
 
 pytestmark = [
     pytest.mark.skipif(mx.options.OPTIONS.target != "llvm", reason="the llvm target joins epilogues"),
@@ -92,8 +93,7 @@ def channels_last(F, y):
     return F.transpose(F.relu(y), axes=(0, 2, 3, 1))
 
 
-@pytest.mark.parametrize("use_bias", [False, True])
-@pytest.mark.parametrize("kind", CONVOLUTIONS)
+@pytest.mark.parametrize(("kind", "use_bias"), crossed(2, list(CONVOLUTIONS), [False, True]))
 def test_a_normalised_convolution_is_one_kernel_at_all_sizes(kind, use_bias):
     net = made(kind, channels_last, use_bias)
     for batch, size in ((2, 16), (1, 16), (3, 9), (0, 16)):

@@ -18,6 +18,7 @@ from hybridc.ir.structured import kernels, places_of, shape_of
 from hybridc.trace.tracer import trace_call
 from hybridc.transforms.structured import fuse_kernels, loop_groups
 from tests.lower.evaluate import Evaluator
+from tests.slices import tries
 from tests.test_properties import Net, programs
 
 
@@ -74,7 +75,7 @@ def check_nest(domain, ops, small):
             assert 0 in axes or (cheap and inside and not reduced), "computed again in every tile"
 
 
-@settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=tries(60), deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(program=programs(), small=st.sampled_from([0, 20, 65536]))
 def test_kernels_compute_what_the_graph_does(program, small):
     before, after = structure(program), structure(program)

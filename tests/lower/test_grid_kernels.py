@@ -156,7 +156,7 @@ def recorded(graph, given, gradient):
     return [a.asnumpy() for a in (made, *(x.grad for x in arrays[:3]))]
 
 
-@pytest.mark.parametrize(("case", "dtype", "target", "saved"), one_in(3, ATTENTIONS))
+@pytest.mark.parametrize(("case", "dtype", "target", "saved"), one_in(5, ATTENTIONS))
 def test_attention_and_its_gradients(monkeypatch, case, dtype, target, saved):
     case = CASES[case]
     given, gradient = case.arrays(dtype)

@@ -20,7 +20,15 @@ from hybridc.transforms.kernels.schedule_arrays import ArrayMachine
 from tests.lower.evaluate import Evaluator
 from tests.lower.levels import inputs_of, numpy_form, parses_to_itself, planned, program, saved, without_views
 from tests.ops.samples import operators
-from tests.ops.together import Together, backward_parts, by_part, each_group, forward_parts
+from tests.ops.together import (
+    Together,
+    backward_parts,
+    by_part,
+    each_group,
+    forward_parts,
+    of_each_dtype,
+    of_every_third,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -29,7 +37,11 @@ def small_tiles(monkeypatch):
     monkeypatch.setattr(schedule_arrays, "MACHINE", ArrayMachine(3, 3, parallel_elements=3))
 
 
-@operators(forward_parts, every=3)
+# Operators that are hundreds of steps.
+LARGE = ("modulated_deformable_convolution", "deformable_psroi_pooling")
+
+
+@operators(forward_parts, of_each_dtype, every=5, long=LARGE)
 def test_forward(parts):
     each_group(parts, forward)
 
@@ -62,7 +74,7 @@ def forward(parts):
         compare("planned", each(*inputs()))
 
 
-@operators(backward_parts, every=3)
+@operators(backward_parts, of_every_third, every=5, long=LARGE)
 def test_backward(parts):
     each_group(parts, backward)
 

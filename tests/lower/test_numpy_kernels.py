@@ -13,9 +13,10 @@ from hybridc.transforms.kernels.schedule_arrays import ArrayMachine
 from tests.lower.evaluate import Evaluator
 from tests.lower.kernels import compiled, parse
 from tests.lower.write_kernel import kernels as random_kernels
+from tests.slices import tries
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=tries(100), deadline=None)
 @given(text=random_kernels(), size=st.sampled_from([None, 1, 2, 4, 7, 20]), threads=st.sampled_from([1, 2]))
 def test_random_kernels(text, size, threads):
     module = parse(text)

@@ -18,6 +18,7 @@ from hybridc.trace.tracer import trace_call
 from hybridc.transforms.kernels.merge_contractions import MergeContractions
 from hybridc.transforms.kernels.split_contractions import SplitContractions
 from tests.lower.evaluate import Evaluator
+from tests.slices import tries
 from tests.test_properties import Net, programs
 
 
@@ -55,7 +56,7 @@ def check(module, *passes):
     return contractions
 
 
-@settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=tries(40), deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(programs())
 def test_random_programs(program):
     inputs = [mx.nd.zeros(s, dtype="float64") for s in program.shapes]

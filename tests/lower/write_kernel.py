@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 
+from tests.slices import tries
+
 
 def examples(count):
     """The settings of a test of so many random programs: always the same, and none is shrunk, since each compiles."""
     return settings(
-        max_examples=count,
+        max_examples=tries(count),
         deadline=None,
         derandomize=True,
         phases=[Phase.generate],

@@ -10,6 +10,7 @@ from hybridc.dialects.operator_registry import FUNCTIONS
 from hybridc.errors import OperatorCheckError
 from hybridc.tools.check_op import contract
 from tests.ops.samples import OURS, each
+from tests.slices import each_in
 
 # Operators without samples, and what tests them.
 NO_SAMPLES: dict[str, str] = {
@@ -53,7 +54,7 @@ def test_samples(case):
         contract.samples(case)
 
 
-@pytest.mark.parametrize("name", [name for name, cls in FUNCTIONS.items() if cls in OURS.values()])
+@each_in("name", {"all": {name: name for name, cls in FUNCTIONS.items() if cls in OURS.values()}})
 def test_function(name):
     made = function(name)
     assert made.__doc__

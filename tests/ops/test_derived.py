@@ -13,19 +13,13 @@ from hybridc.array.ndarray import NDArray
 from hybridc.dialects import gradient
 from hybridc.dialects.operator import Composite, Elementwise
 from hybridc.errors import UnsupportedError
-from hybridc.tools.check_op.case import each_gradient, gradients, ndarrays, run, weights_of
-from tests.ops.samples import OURS
+from hybridc.tools.check_op.case import each_gradient, gradients, ndarrays, run, weights_of, where
+from tests.ops.samples import each
 
-CASES = {
-    label: case
-    for cls in OURS.values()
-    if issubclass(cls, Elementwise | Composite) and not cls.DRAWS
-    for label, case in each_gradient(cls)
-    if isinstance(case.operator(), Elementwise) or case.operator().decomposes()
-}
+DERIVED = where(each_gradient, lambda case: isinstance(case.operator(), Elementwise) or case.operator().decomposes())
 
 
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+@each(DERIVED, lambda cls: issubclass(cls, Elementwise | Composite) and not cls.DRAWS)
 def test_what_is_derived_is_what_the_rule_says(case):
     """The rules are tested against finite differences."""
     made, arrays = case.operator(), case.arrays()

@@ -17,7 +17,8 @@ from hybridc.errors import AttributeValueError, DTypeError, IndexRangeError, MXN
 from hybridc.gluon import nn
 from hybridc.gluon.nn import HybridLambda
 from hybridc.ground.nesting import as_list
-from tests.ops.samples import OURS
+from hybridc.tools.check_op.case import each_class
+from tests.ops.samples import each
 from tests.ops.test_contract import NO_SAMPLES
 
 BIG = 2**60 + 1
@@ -520,10 +521,10 @@ def shapes_like(x):
     yield x[None]
 
 
-@pytest.mark.parametrize("name", [name for name, cls in OURS.items() if name not in NO_SAMPLES])
-def test_eager_calls_take_the_shapes_that_inference_takes_and_give_those_that_it_says(name):
-    for sample in OURS[name].samples():
-        operator = OURS[name].bind(**sample.attrs)
+@each(each_class, lambda cls: cls.NAME not in NO_SAMPLES)
+def test_eager_calls_take_the_shapes_that_inference_takes_and_give_those_that_it_says(case):
+    for sample in case.samples():
+        operator = case.bind(**sample.attrs)
         if operator.DRAWS:
             continue
         arrays = [np.ones(x, np.float32) if isinstance(x, tuple) else np.asarray(x) for x in sample.inputs]

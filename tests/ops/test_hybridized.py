@@ -30,7 +30,17 @@ from hybridc.tools.check_op.case import (
     within,
 )
 from tests.ops.samples import OURS, each, operators
-from tests.ops.together import Part, Together, backward_parts, by_part, each_group, forward_parts, inputs_of
+from tests.ops.together import (
+    Part,
+    Together,
+    backward_parts,
+    by_part,
+    each_group,
+    forward_parts,
+    inputs_of,
+    of_each_dtype,
+    of_every_third,
+)
 
 
 def hybridized(parts):
@@ -41,7 +51,7 @@ def hybridized(parts):
     return net, lambda inputs: by_part(parts, apply(*[x for given in inputs for x in given]))
 
 
-@operators(forward_parts)
+@operators(forward_parts, of_each_dtype)
 def test_forward(parts):
     each_group(parts, forward)
 
@@ -73,7 +83,7 @@ def forward(parts):
         require(kernels <= len(parts) and calls == 0, f"one kernel each, without host calls:\n{said.group()}")
 
 
-@operators(backward_parts)
+@operators(backward_parts, of_every_third)
 def test_backward(parts):
     """The compiled backward gives what the eager tape gives."""
     each_group(parts, lambda group: backward(group, training=False))

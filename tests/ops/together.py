@@ -55,6 +55,24 @@ def backward_parts(cls: Any) -> list[Part]:
     return [Part(label, case, case.arrays("float64"), 100) for label, case in each_gradient(cls)]
 
 
+# The other dtypes of an operator, of the next, and of the one after that.
+_TURNS = (("float16", "int64"), ("bfloat16", "int8"), ("int32", "uint8"))
+
+
+def of_each_dtype(number: int, part: Part) -> bool:
+    """Each sample of an operator in its first dtype, the first one in all; two of the other dtypes."""
+    dtypes = part.case.sample.dtypes
+    if part.dtype not in dtypes:
+        return part.dtype in _TURNS[number % len(_TURNS)]
+    return part.case.call.endswith("-0") or part.dtype == dtypes[0]
+
+
+def of_every_third(number: int, part: Part) -> bool:
+    """The first sample, and of the others every third."""
+    place = int(part.case.call.rpartition("-")[2])
+    return place == 0 or (place + number) % 3 == 0
+
+
 def groups(parts: Sequence[Part]) -> list[list[Part]]:
     """Those that go into one block: all, but what draws numbers or keeps a state is alone."""
     alone = [p for p in parts if p.case.cls.DRAWS or issubclass(p.case.cls, Stateful)]

@@ -23,7 +23,8 @@ from hybridc.ir.planned import Position
 from hybridc.lower.llvm import kernel_cache
 from hybridc.options import OPTIONS
 from hybridc.trace.tracer import Trace, trace_call
-from tests.random_programs import EXAMPLES, FLOATS, INTEGERS, Net, programs
+from tests.random_programs import FLOATS, INTEGERS, Net, programs
+from tests.slices import EXAMPLES, one_in
 from tests.test_random_programs import SETTINGS
 
 SIZES = (4, 9, 2, 7, 3, 1, 0, 17, 2000)
@@ -92,11 +93,13 @@ def test_mlp(more):
     assert agrees(mlp(), lambda n: [array(n, 32)], SIZES + more) >= 6
 
 
-@pytest.mark.parametrize("recorded", [(True,), pytest.param((False, True), marks=pytest.mark.long)], ids=str)
-def test_encoder(recorded):
+@pytest.mark.parametrize(
+    ("sizes", "recorded"), [((4, 9, 7), (True,)), pytest.param(FEW, (False, True), marks=pytest.mark.long)], ids=str
+)
+def test_encoder(sizes, recorded):
     arrays = arrays_of(workloads.encoder_inputs)
     del arrays["x"]
-    assert agrees(workloads.Encoder(arrays), lambda n: [array(n, 16, 256)], FEW, recorded) >= 2
+    assert agrees(workloads.Encoder(arrays), lambda n: [array(n, 16, 256)], sizes, recorded) >= 1
 
 
 def test_attention():
@@ -135,22 +138,21 @@ def test_lstm(monkeypatch):
 def test_custom_operator(monkeypatch):
     monkeypatch.setattr(workloads, "CUSTOM", (24, 40, 8))
     weights = picked(arrays_of(workloads.custom_op_inputs), "w1 b1 w2 b2")
-    assert agrees(workloads.TwoLayers(weights), lambda n: [array(n, 24)], SIZES) >= 8
+    assert agrees(workloads.TwoLayers(weights), lambda n: [array(n, 24)], FEW) >= 4
 
 
 @pytest.mark.parametrize(
-    ("net", "make"),
+    ("net", "make", "sizes"),
     [
-        (workloads.Chain, lambda n: [array(n, 30), array(n, 30), array(1, 30)]),
-        (workloads.GeluBias, lambda n: [array(n, 130), array(130)]),
-        (workloads.LayerNorm, lambda n: [array(n, 100), array(100), array(100)]),
-        (workloads.Softmax, lambda n: [array(n, 3, 50)]),
-        (workloads.MinMax, lambda n: [array(n, 70)]),
+        (workloads.Chain, lambda n: [array(n, 30), array(n, 30), array(1, 30)], FEW),
+        (workloads.GeluBias, lambda n: [array(n, 130), array(130)], (*FEW, 0)),
+        (workloads.LayerNorm, lambda n: [array(n, 100), array(100), array(100)], SIZES),
+        (workloads.Softmax, lambda n: [array(n, 3, 50)], (*FEW, 0)),
+        (workloads.MinMax, lambda n: [array(n, 70)], (*FEW, 2000)),
     ],
 )
-def test_bound_by_memory(net, make):
-    sizes = [n for n in SIZES if n or net is not workloads.MinMax]
-    assert agrees(net(), make, sizes, [net is not workloads.MinMax]) >= 4
+def test_bound_by_memory(net, make, sizes):
+    assert agrees(net(), make, sizes, [net is not workloads.MinMax]) >= len(sizes) // 2
 
 
 def test_second_axis():
@@ -415,12 +417,13 @@ class Chain(mx.gluon.HybridBlock):
         return x
 
 
-def test_halves_and_windows_give_what_a_compilation_gives(monkeypatch):
+@pytest.mark.parametrize("count", one_in(2, [4, 16]))
+def test_halves_and_windows_give_what_a_compilation_gives(monkeypatch, count):
     """Also where a number follows from a size by a division that rounds: networks by chance, at sizes by chance."""
     monkeypatch.setattr(new_sizes, "OPTIONS", dataclasses.replace(OPTIONS, verify=False))
     rng = np.random.default_rng(16)
     found = 0
-    for _ in range(8):
+    for _ in range(count):
         numbers = tuple(rng.integers(len(PARTS), size=rng.integers(1, 4)).tolist())
         second, record = bool(rng.integers(2)), bool(rng.integers(2))
         net = Chain(numbers, second)
@@ -438,7 +441,7 @@ def test_halves_and_windows_give_what_a_compilation_gives(monkeypatch):
             new_sizes._KINDS.clear()
             new_sizes._KINDS.update(kinds)
         found += planned(net)
-    assert found >= 4
+    assert found >= count / 2
 
 
 # --- what is told, and checked ------------------------------------------------------------------------------
@@ -542,7 +545,7 @@ def test_lines_are_those_of_the_call():
 def test_threads_plan_at_once():
     """Each with a network of its own, all of one kind: they take turns with the kernels."""
     arrays = arrays_of(workloads.mlp_inputs(1, workloads.TINY))
-    sizes = list(range(4, 16))
+    sizes = list(range(4, 12))
     expected = {n: workloads.mlp_net(arrays)(array(n, 32)).asnumpy() for n in sizes}
     for n in (8, 12):
         graph(workloads.mlp_net(arrays), n)

@@ -50,7 +50,7 @@ def close(ours: str, theirs: str) -> None:
         np.testing.assert_allclose(got, expected, rtol=2e-4, atol=2e-5)
 
 
-@pytest.mark.parametrize("name", but(("GRADIENTS", "HOST"), ["GRADIENTS", "STEP", "HOST"]))
+@pytest.mark.parametrize("name", but(("STEP", "HOST"), ["GRADIENTS", "STEP", "HOST"]))
 def test_a_later_process_does_not_compile(session, name) -> None:
     text = {"GRADIENTS": GRADIENTS, "STEP": STEP, "HOST": HOST}[name]
     moved = on_gpu(text)

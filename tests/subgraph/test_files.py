@@ -15,6 +15,8 @@ from hybridc import nd
 from hybridc.errors import MXNetError
 from hybridc.gluon import nn
 
+pytestmark = pytest.mark.usefixtures("by_numpy")
+
 
 @pytest.mark.parametrize("wanted", [{"exp", "add", "multiply"}, {"BatchNorm", "FullyConnected", "exp"}])
 def test_written_and_read(wanted, tmp_path):

@@ -8,6 +8,8 @@ from backends import RAN, Function, numeric_gradient, partitioned, partitioner, 
 
 import hybridc as mx
 
+pytestmark = pytest.mark.usefixtures("by_numpy")
+
 
 def chain(F, x):
     return F.log(F.exp(x) + 1) * F.sqrt(x)

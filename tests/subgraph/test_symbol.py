@@ -13,6 +13,8 @@ from hybridc import nd
 from hybridc.errors import MXNetError, ShapeError
 from tests.slices import one_in
 
+pytestmark = pytest.mark.usefixtures("by_numpy")
+
 
 def titles(symbol):
     """The operators inside each subgraph of a symbol."""

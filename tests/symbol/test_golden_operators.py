@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 import hybridc as mx
-from tests.slices import alone_if_wrong, in_groups
+from tests.slices import alone_if_wrong, each_in, in_groups, named_groups
 from tests.test_golden_ops import CASES, check
 
 # A missing input is no error here: it becomes a variable.
@@ -50,12 +50,12 @@ COMPOSED = [case for case in CASES.values() if case.trace and not different(case
 
 
 @pytest.mark.parametrize(
-    "cases", in_groups([c for c in COMPOSED if not c.raises], 8), ids=lambda cases: f"from {cases[0].name}"
+    "cases", in_groups([c for c in COMPOSED if not c.raises], 32), ids=lambda cases: f"from {cases[0].name}"
 )
 def test_composed(cases):
     alone_if_wrong(cases, lambda part: check(part, composed), lambda case: case.name)
 
 
-@pytest.mark.parametrize("name", [case.name for case in COMPOSED if case.raises])
-def test_errors_of_composed_operators(name):
-    check([CASES[name]], composed)
+@each_in("case", named_groups({case.name: case for case in COMPOSED if case.raises}, 32))
+def test_errors_of_composed_operators(case):
+    check([case], composed)

@@ -29,9 +29,11 @@ def test_what_is_right_passes(title):
 @pytest.mark.parametrize("title", WRONG)
 def test_mistake_is_found(title):
     check, text = WRONG[title].FINDS
-    found = {f.check.name: f for f in findings(find(NAMES[title]))}
+    others = getattr(WRONG[title], "ALSO", ())
+    checks = [each for each in CHECKS if each.name in (check, *others)]
+    found = {f.check.name: f for f in findings(find(NAMES[title]), checks)}
     assert text in str(found[check])
-    for other in getattr(WRONG[title], "ALSO", ()):
+    for other in others:
         assert found[other].wrong
 
 
@@ -64,7 +66,6 @@ def test_command():
     assert "ok      values (4 cases)\n" in right
     assert "FAILED  gradient (1 of 2)\n" in wrong
     assert f"{NAMES['WrongGradient']}-1 (inputs float64[2, 3]; beta=2)\n" in wrong
-    assert run(NAMES["Right"], "--module", "tests/tools/wrong_ops.py").returncode == 0
 
 
 def test_command_with_a_package(tmp_path):

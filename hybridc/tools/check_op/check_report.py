@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -78,9 +79,9 @@ def find(name: str) -> type[Operator]:
     return op.get(name)
 
 
-def findings(cls: type[Operator]) -> list[Finding]:
-    """The results of all checks that concern the operator."""
-    return [found for check in CHECKS if (found := _run(check, cls)).cases]
+def findings(cls: type[Operator], checks: Sequence[Check] = CHECKS) -> list[Finding]:
+    """The results of the checks that concern the operator."""
+    return [found for check in checks if (found := _run(check, cls)).cases]
 
 
 def _run(check: Check, cls: type[Operator]) -> Finding:

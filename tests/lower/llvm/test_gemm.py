@@ -25,7 +25,7 @@ from hybridc.runtime.native import (
 from hybridc.transforms.kernels.schedule_register_tiles import Registers
 from tests.lower.kernels import kernel
 from tests.lower.llvm.native import Guarded, call
-from tests.slices import one_in
+from tests.slices import crossed, one_in
 
 BODIES = {
     "f32": "%p = arith.mulf %x, %y : f32\n%q = arith.addf %z, %p : f32",
@@ -197,9 +197,9 @@ def test_turned_tiles(spec, shape, dtype):
 
 
 @tiled
-@pytest.mark.parametrize("dtype", ["f32", "f64"])
-@pytest.mark.parametrize("others", [Registers(32, 16), Registers(16, 32)])
-@pytest.mark.parametrize("rows", range(1, 50, 6))
+@pytest.mark.parametrize(
+    ("rows", "others", "dtype"), crossed(2, range(1, 50, 6), [Registers(32, 16), Registers(16, 32)], ["f32", "f64"])
+)
 def test_turned_tiles_in_other_registers(rows, others, dtype, monkeypatch):
     monkeypatch.setattr(choose_gemm, "registers", lambda: others)
     for columns in (rows, 23, 24):  # of 23 rows in registers of 32 bytes, the last tile reaches behind the 24th

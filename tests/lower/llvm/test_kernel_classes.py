@@ -22,7 +22,7 @@ from tests.lower.kernels import parse
 from tests.lower.llvm.guarded import Array, Native, lowered, native_kernels, run_passes, run_regions
 from tests.lower.write_kernel import examples
 from tests.lower.write_kernel import kernels as random_kernels
-from tests.slices import one_in
+from tests.slices import crossed, one_in
 
 EPS = {"float16": 1e-3, "float32": 1.2e-7, "float64": 2.3e-16}
 
@@ -117,9 +117,10 @@ def test_a_map_with_operands_that_broadcast(shapes):
 
 
 @pytest.mark.parametrize(
-    "sizes", [(31, 33), (32, 32), (33, 31), (63, 65), (65, 64), (1, 40), (40, 1), (32, 2)], ids=str
+    ("sizes", "outer"),
+    crossed(2, [(31, 33), (32, 32), (33, 31), (63, 65), (65, 64), (1, 40), (40, 1), (32, 2)], [(), (3,)]),
+    ids=str,
 )
-@pytest.mark.parametrize("outer", [(), (3,)], ids=["flat", "many"])
 def test_a_transpose_in_a_map(sizes, outer):
     order = (*range(len(outer)), len(outer) + 1, len(outer))
     check(
@@ -169,8 +170,15 @@ def softmax(x, axis=-1):
     return e / e.sum(axis, keepdims=True)
 
 
-@pytest.mark.parametrize("axis", [(1,), (2,), (1, 2), (0,), (0, 1), (0, 2), (0, 1, 2)], ids=str)
-@pytest.mark.parametrize("shape", [(3, 5, 7), (70, 3, 33), (2, 40, 5), (300, 17, 1)], ids=str)
+@pytest.mark.parametrize(
+    ("shape", "axis"),
+    crossed(
+        3,
+        [(3, 5, 7), (70, 3, 33), (2, 40, 5), (300, 17, 1)],
+        [(1,), (2,), (1, 2), (0,), (0, 1), (0, 2), (0, 1, 2)],
+    ),
+    ids=str,
+)
 def test_reductions_over_any_axes(shape, axis):
     check(
         lambda F, x: (F.sum(F.square(x), axis=axis), F.min(x, axis=axis)),
@@ -281,8 +289,10 @@ def test_every_dtype(dtype):
     check(ours, reference, [(33, 34), (1, 34)], dtype)
 
 
-@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int8", "uint8", "int32", "int64"])
-@pytest.mark.parametrize("given", ["float32", "int32", "uint8"])
+@pytest.mark.parametrize(
+    ("given", "dtype"),
+    crossed(2, ["float32", "int32", "uint8"], ["float16", "float32", "float64", "int8", "uint8", "int32", "int64"]),
+)
 def test_casts(given, dtype):
     check(lambda F, x: F.cast(abs(x), dtype), lambda x: abs(x), [(5, 37)], given)
 
@@ -320,24 +330,24 @@ def test_parts_of_one_array(axis):
     )
 
 
-@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int8", "int64", "bool"])
+COPIED = {
+    "plain": lambda x: x,
+    "steps": lambda x: x[::2, 1:],
+    "backwards": lambda x: x[::-1, :, ::-1],
+    "reversed": lambda x: x.transpose(2, 1, 0),
+    "swapped": lambda x: x.transpose(0, 2, 1),
+    "moved part": lambda x: x.transpose(1, 2, 0)[3:, ::-2],
+    "empty": lambda x: x[:, :0],
+    "row": lambda x: x[:1, 2:3],
+    "broadcast": lambda x: np.broadcast_to(x[:, :1], x.shape),
+}
+
+
 @pytest.mark.parametrize(
-    "view",
-    [
-        lambda x: x,
-        lambda x: x[::2, 1:],
-        lambda x: x[::-1, :, ::-1],
-        lambda x: x.transpose(2, 1, 0),
-        lambda x: x.transpose(0, 2, 1),
-        lambda x: x.transpose(1, 2, 0)[3:, ::-2],
-        lambda x: x[:, :0],
-        lambda x: x[:1, 2:3],
-        lambda x: np.broadcast_to(x[:, :1], x.shape),
-    ],
-    ids=["plain", "steps", "backwards", "reversed", "swapped", "moved part", "empty", "row", "broadcast"],
+    ("view", "dtype"), crossed(3, list(COPIED), ["float16", "float32", "float64", "int8", "int64", "bool"])
 )
 def test_copies(view, dtype):
-    x = view(numbers(np.random.default_rng(0), (3, 33, 35), dtype))
+    x = COPIED[view](numbers(np.random.default_rng(0), (3, 33, 35), dtype))
     strides = tuple(s // x.itemsize for s in x.strides)
     for at_end in (True, False):
         source = Array(x.dtype, x.shape, strides, at_end, x)

@@ -12,6 +12,7 @@ from hybridc.gluon.nn import HybridLambda
 from hybridc.lower.llvm.gemm.gemm_region import registers
 from hybridc.lower.llvm.loops.transpose_region import transpose_region
 from tests.lower.llvm.guarded import Native, lowered, native_kernels
+from tests.slices import crossed
 
 
 def turned(function, x):
@@ -21,9 +22,16 @@ def turned(function, x):
     return got, any(transpose_region(k, {}) is not None for k in native_kernels(module))
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("order", [p for p in itertools.permutations(range(3)) if p[-1] != 2], ids=str)
-@pytest.mark.parametrize("shape", [(32, 48, 16), (64, 2, 80), (16, 64, 64), (5, 32, 16), (16, 48, 0)], ids=str)
+@pytest.mark.parametrize(
+    ("shape", "order", "dtype"),
+    crossed(
+        2,
+        [(32, 48, 16), (64, 2, 80), (16, 64, 64), (5, 32, 16), (16, 48, 0)],
+        [p for p in itertools.permutations(range(3)) if p[-1] != 2],
+        ["float32", "float64"],
+    ),
+    ids=str,
+)
 def test_orders(shape, order, dtype):
     x = np.random.default_rng(0).standard_normal(shape).astype(dtype)
     got, _ = turned(lambda F, x: F.transpose(x, axes=order), x)

@@ -16,9 +16,8 @@ from hybridc.gluon.hybridize import cached_graph
 from hybridc.gluon.nn import HybridLambda
 from hybridc.lower.llvm.codegen.native_function import LoadedCode
 from hybridc.runtime.native_executable import NativeExecutable
-from tests.random_programs import EXAMPLES
 from tests.runtime.mixed_network import mixed_network
-from tests.slices import but
+from tests.slices import EXAMPLES, but
 
 THREADS, CALLS = 8, 1000
 SHAPES = EXAMPLES // 2

@@ -40,9 +40,9 @@ def features_text() -> str:
     return ",".join(f"{'+' if has else '-'}{feature}" for feature, has in sorted(features().items()))
 
 
-def vector_bits() -> int:
-    """The width of vectors: 512 bits only on generations that do not slow down for them."""
-    has = features()
+def vector_bits(cpu: str | None = None) -> int:
+    """The width of vectors, or that of a level: 512 bits only on generations that do not slow down for them."""
+    has = features() if cpu is None else _features(cpu)
     return 512 if has.get("avx512vbmi2") else 256 if has.get("avx") else 128
 
 
