@@ -1,0 +1,336 @@
+"""Connectionist temporal classification (Graves et al., ICML 2006): the loss of unaligned label sequences.
+
+A network gives a class for each step of a sequence, one class being blank; a step sequence stands for the labels that
+are left after repetitions are merged and blanks are dropped. The loss is -log of the probability of all step
+sequences that stand for the given labels, by the forward algorithm; its gradient follows from the forward and
+the backward variables. All of it is computed with logarithms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from hybridc.dialects.handwritten import ArraySpec, Kernel
+from hybridc.dialects.kernels import ctc as kernels
+from hybridc.dialects.kernels.ctc import INFINITE, NONE, RESCALED
+from hybridc.dialects.operator import Bad, Composite, Opaque, Sample, attribute, register
+from hybridc.dialects.operator_attribute import DType, Shape
+from hybridc.dtypes import is_float, wide
+from hybridc.errors import DTypeError, IndexRangeError, ShapeError, UnsupportedError
+
+
+INT32 = np.dtype("int32")
+
+
+def _either(x: Any, y: Any) -> Any:
+    """log(exp(x) + exp(y))"""
+    return np.maximum(x, y) + np.log1p(np.exp(-np.abs(x - y)))
+
+
+class _Lattice:
+    """The states of a batch of sequences: the blank before each label and after the last, and the labels.
+
+    Of the rows ``(N, labels + 1)``, index j of the labels' is the j-th label, counted from 1.
+    """
+
+    def __init__(self, logs: Any, label: Any, data_length: Any, label_length: Any, blank: int) -> None:
+        self.steps, self.batch, classes = logs.shape
+        most = label.shape[1]
+        number = np.arange(most)
+        inside = number < label_length[:, None]
+        _require_lengths("data_lengths", data_length, self.steps, "steps of data")
+        _require_lengths("label_lengths", label_length, most, "labels")
+        _require_labels(label, inside, classes, blank)
+        self.logs, self.blank = logs, blank
+        self.length, self.labels = data_length, label_length
+        self.names = np.where(inside, label, blank)
+        # Whether the state before may be skipped: the label before is another one.
+        self.skips = np.zeros((self.batch, most + 1), bool)
+        self.skips[:, 2:] = label[:, 1:] != label[:, :-1]
+        self.inside = np.arange(most + 1) <= label_length[:, None]
+        repeats = (~self.skips[:, 2:] & inside[:, 1:]).sum(1)
+        # COMPAT(mxnet): labels that need more steps than there are have the loss 0, and no gradient.
+        self.fits = label_length + repeats <= data_length
+        self.rows = np.arange(self.batch)
+
+    def blanks(self, t: int) -> Any:
+        """The blank's logarithm at a step, ``(N, 1)``."""
+        return self.logs[t, :, self.blank, None]
+
+    def named(self, t: int) -> Any:
+        """The labels' logarithms at a step."""
+        return np.take_along_axis(self.logs[t], self.names, 1)
+
+    def last(self, row: Any) -> Any:
+        """The element of each row that belongs to the last label."""
+        return row[self.rows, self.labels]
+
+
+def _require_lengths(name: str, lengths: Any, most: int, what: str) -> None:
+    wrong = np.flatnonzero((lengths < 0) | (lengths > most))
+    if wrong.size:
+        n = int(wrong[0])
+        raise IndexRangeError(
+            f"CTCLoss: {name}[{n}] is {int(lengths[n])}; it must be from 0 to {most}, the number of {what}"
+        )
+
+
+def _require_labels(label: Any, inside: Any, classes: int, blank: int) -> None:
+    wrong = np.argwhere(inside & ((label < 0) | (label >= classes) | (label == blank)))
+    if wrong.size:
+        n, j = (int(i) for i in wrong[0])
+        low, high = (1, classes - 1) if blank == 0 else (0, classes - 2)
+        which, padding = ("first", 0) if blank == 0 else ("last", -1)
+        raise IndexRangeError(
+            f"CTCLoss: label[{n}, {j}] is {int(label[n, j])}; with {classes} classes and blank_label={which!r} labels "
+            f"are from {low} to {high}, and what follows the last one is {padding}, or is cut off by label_lengths"
+        )
+
+
+class _OfLattice(Opaque):
+    """What the loss and its gradient are computed by."""
+
+    SAME_DTYPE = False
+    blank: int = 0
+
+
+@register("hybrid._ctc_paths")
+class CTCPaths(_OfLattice):
+    """The losses, given the logarithms of the classes' shares and all lengths, and the forward variables
+
+    These are, relative to a number that the states of one step share, the logarithms of the probabilities of all
+    beginnings: ``(N, T, 2, L + 1)``, blanks and labels; the blanks' without the probability of the step's own blank.
+    """
+
+    INPUTS = ("logs", "label", "data_length", "label_length")
+    blank: int = attribute(0, "the class that is blank")
+
+    def num_outputs(self) -> int:
+        return 2
+
+    def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
+        (steps, batch, _), (_, most) = shapes[:2]
+        return shapes, [(batch,), (batch, steps, 2, most + 1)]
+
+    def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
+        return dtypes, [dtypes[0], dtypes[0]]
+
+    def kernel(self, target: str, inputs: Sequence[ArraySpec], outputs: Sequence[ArraySpec]) -> Kernel | None:
+        return kernels.paths(target, inputs[0], inputs[1], self.blank)
+
+    def eager(self, *arrays: Any) -> Any:
+        logs = arrays[0]
+        states = _Lattice(*arrays, self.blank)
+        forward = np.full(self.infer_shape([x.shape for x in arrays])[1][1], NONE, logs.dtype)
+        blanks, labels = (np.full(states.inside.shape, NONE, logs.dtype) for _ in range(2))
+        blanks[:, 0] = 0
+        shift, offset = np.zeros((states.batch, 1), logs.dtype), np.zeros(states.batch)
+        total = np.zeros(states.batch)
+        for t in range(states.steps):
+            if t:
+                stays = blanks + states.blanks(t - 1) - shift
+                blanks = np.where(states.inside, _either(stays, labels - shift), NONE)
+                comes = np.where(states.skips[:, 1:], blanks[:, :-1], stays[:, :-1])
+                labels[:, 1:] = _either(labels[:, 1:] - shift, comes) + states.named(t)
+                offset += shift[:, 0]
+                shift = np.zeros_like(shift)
+                if t % RESCALED == 0:
+                    shift = np.max(np.maximum(blanks + states.blanks(t), labels), 1, initial=-np.inf, keepdims=True)
+            else:
+                labels[:, 1:2] = states.named(0)[:, :1]
+            labels[~states.inside] = NONE
+            counts = (states.length > t) & states.fits
+            forward[counts, t, 0], forward[counts, t, 1] = blanks[counts], labels[counts]
+            ends = states.length == t + 1
+            here = _either(states.last(blanks) + states.blanks(t)[:, 0], states.last(labels))
+            total = np.where(ends, offset + here, total)
+        loss = np.where(states.fits, 0 - total, 0)
+        return np.where(loss > INFINITE, np.inf, loss).astype(logs.dtype), forward
+
+    def gradient(self, F: Any, *values: Any) -> Any:
+        dy, _, *inputs, _, forward = values
+        return F._ctc_occupancy(dy, *inputs, forward, blank=self.blank), None, None, None
+
+
+@register("hybrid._ctc_occupancy")
+class CTCOccupancy(_OfLattice):
+    """The gradient of ``_ctc_paths``: -scale times the probability that a step emits a class, given the labels
+
+    Hidden: scratch of the native kernel.
+    """
+
+    INPUTS = ("scale", "logs", "label", "data_length", "label_length", "forward")
+    blank: int = attribute(0, "the class that is blank")
+
+    def num_outputs(self) -> int:
+        return 2
+
+    def num_visible_outputs(self) -> int:
+        return 1
+
+    def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
+        logs, label = shapes[1:3]
+        return shapes, [logs, (logs[1], 4, label[1] + 1)]
+
+    def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
+        return dtypes, [dtypes[1], dtypes[1]]
+
+    def kernel(self, target: str, inputs: Sequence[ArraySpec], outputs: Sequence[ArraySpec]) -> Kernel | None:
+        return kernels.occupancy(target, inputs[1], inputs[2], self.blank)
+
+    def eager(self, *arrays: Any) -> Any:
+        scale, logs, *lattice, forward = arrays
+        states = _Lattice(logs, *lattice, self.blank)
+        out = np.zeros_like(logs)
+        scratch = np.full(self.infer_shape([x.shape for x in arrays])[1][1], NONE, logs.dtype)
+        end = np.where(np.arange(states.inside.shape[1]) == states.labels[:, None], 0, NONE).astype(logs.dtype)
+        blanks, labels = end, end.copy()
+        labels[:, 0] = NONE
+        none = np.full((states.batch, 1), NONE, logs.dtype)
+        skips = np.concatenate([states.skips[:, 1:], np.zeros((states.batch, 1), bool)], 1)
+        for t in reversed(range(states.steps)):
+            begins = (states.length > t) & states.fits
+            x = np.where(states.inside, forward[:, t, 0] + states.blanks(t) + blanks, NONE)
+            y = np.where(states.inside, forward[:, t, 1] + labels, NONE)
+            top = np.max(np.maximum(x, y), 1, initial=NONE, keepdims=True)
+            x, y = np.exp(x - top), np.exp(y - top)
+            each = np.where(begins, -scale / (x.sum(1) + y.sum(1)), 0)
+            np.add.at(out[t], (states.rows[:, None], states.names), y[:, 1:] * each[:, None])
+            out[t, :, self.blank] = x.sum(1) * each  # the names behind the last label gave nothing to it
+            here = blanks + states.blanks(t)
+            labels[:, 1:] += states.named(t)
+            any_next = _either(here, np.concatenate([labels[:, 1:], none], 1))
+            stays = _either(labels, np.where(skips, any_next, here))
+            follows = states.length[:, None] > t
+            blanks = np.where(follows & states.inside, any_next, end)
+            stays[:, 0] = NONE
+            first = end.copy()
+            first[:, 0] = NONE
+            labels = np.where(follows & states.inside, stays, first)
+            if t % RESCALED == 0:
+                top = np.max(np.maximum(blanks, labels), 1, initial=-np.inf, keepdims=True)
+                blanks, labels = blanks - top, labels - top
+        return out, scratch
+
+    def gradient(self, F: Any, *values: Any) -> Any:
+        raise UnsupportedError("CTCLoss has no second derivative; take its gradient without create_graph")
+
+
+@register("hybrid.ctc_loss", "CTCLoss", "contrib.CTCLoss", "contrib.ctc_loss", "_contrib_CTCLoss", "_contrib_ctc_loss")
+class CTCLoss(Composite):
+    """-log of the probability of all alignments of ``label`` to the steps of ``data``, one number for each sequence
+
+    Labels that need more steps than there are (one for each label, and one more between two equal ones) have the loss
+    0, and no gradient. Without ``label_lengths`` a label sequence ends before its first 0 with
+    ``blank_label='first'``, before its first -1 with ``'last'``.
+    """
+
+    INPUTS = ("data", "label", "data_lengths", "label_lengths")
+    INPUT_DOCS: ClassVar = {
+        "data": "(T, N, C): the classes' scores, before softmax",
+        "label": "(N, L): the labels; L is at most T",
+        "data_lengths": "(N,), with use_data_lengths: the steps that count",
+        "label_lengths": "(N,), with use_label_lengths: the labels that count",
+    }
+    OPTIONAL = 2
+    SAME_DTYPE = False
+    use_data_lengths: bool = attribute(False, "whether data_lengths are given; else all steps count")
+    use_label_lengths: bool = attribute(False, "whether label_lengths are given; else labels end with padding")
+    blank_label: str = attribute("first", "which class is blank", enum=("first", "last"))
+
+    def input_names(self) -> tuple[str, ...]:
+        given = (True, True, self.use_data_lengths, self.use_label_lengths)
+        return tuple(name for name, used in zip(self.INPUTS, given, strict=True) if used)
+
+    def num_outputs(self) -> int:
+        return 3  # hidden: the logarithms of the classes' shares, and the forward variables
+
+    def num_visible_outputs(self) -> int:
+        return 1
+
+    def complete_shapes(self, shapes: list[Shape | None], outputs: list[Shape | None]) -> list[Shape | None]:
+        """There is one length for each sequence."""
+        data = shapes[0]
+        if data is None or len(data) != 3:
+            return shapes
+        return [data, shapes[1], *[data[1:2] if s is None else s for s in shapes[2:]]]
+
+    def complete_types(self, dtypes: list[DType | None]) -> list[DType | None]:
+        """Labels and lengths have the dtype of the data, unless they have another."""
+        return [dtypes[0] if d is None else d for d in dtypes]
+
+    def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
+        data, label, *lengths = shapes
+        if len(data) != 3 or not data[0] or not data[2]:
+            raise ShapeError(f"CTCLoss: data must have shape (T, N, C), of at least one step and class, got {data}")
+        steps, batch, _ = data
+        if len(label) != 2 or label[0] != batch:
+            raise ShapeError(f"CTCLoss: label must have shape ({batch}, L) for data (T, N, C) = {data}, got {label}")
+        if label[1] > steps:
+            raise ShapeError(
+                f"CTCLoss: label of shape {label} has more labels than data of shape {data} has steps; cut off the "
+                "padding that all sequences share"
+            )
+        for name, shape in zip(self.input_names()[2:], lengths, strict=True):
+            if shape != (batch,):
+                raise ShapeError(f"CTCLoss: {name} must have shape ({batch},), one for each sequence, got {shape}")
+        return shapes, [(batch,), data, (batch, steps, 2, label[1] + 1)]
+
+    def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
+        if not is_float(dtypes[0]):
+            raise DTypeError(f"CTCLoss: data must be floating-point, got {dtypes[0]}; use .astype('float32')")
+        inner = wide(dtypes[0])
+        return dtypes, [dtypes[0], inner, inner]
+
+    def lattice(self, F: Any, data: Any, label: Any, *lengths: Any) -> tuple[Any, Any, Any]:
+        """Labels and lengths, as int32."""
+        steps, batch, _ = data.shape
+        given = dict(zip(self.input_names()[2:], lengths, strict=True))
+        names = _whole(F, label)
+        if self.use_data_lengths:
+            data_length = _whole(F, given["data_lengths"])
+        else:
+            data_length = F.full(shape=(batch,), val=steps, dtype=INT32)
+        if self.use_label_lengths:
+            return names, data_length, _whole(F, given["label_lengths"])
+        most = label.shape[1]
+        if not most or not batch:
+            return names, data_length, F.zeros(shape=(batch,), dtype=INT32)
+        padding = F.equal(F.cast(names, "float32"), -1.0 if self.blank_label == "last" else 0.0)
+        number = F.broadcast_to(F.reshape_to(F._arange(most, dtype="float32"), shape=(1, most)), shape=label.shape)
+        first = F.min(F.where(padding, number, F.full_like(number, most)), axis=1)
+        return names, data_length, F.cast(first, INT32)
+
+    def decompose(self, F: Any, *inputs: Any) -> Any:
+        data = inputs[0]
+        dtype = np.dtype(data.dtype)
+        inner = wide(dtype)
+        logs = F.log_softmax(data if inner == dtype else F.cast(data, inner), axis=-1)
+        loss, forward = F._ctc_paths(logs, *self.lattice(F, *inputs), blank=self.blank(data))
+        return loss if inner == dtype else F.cast(loss, dtype), logs, forward
+
+    def blank(self, data: Any) -> int:
+        """The index of the blank class."""
+        return 0 if self.blank_label == "first" else data.shape[2] - 1
+
+    def eager(self, *arrays: Any) -> Any:
+        self.infer_shape([x.shape for x in arrays])
+        self.infer_type([x.dtype for x in arrays])
+        return super().eager(*arrays)
+
+    def gradient(self, F: Any, *values: Any) -> Any:
+        dy, *inputs, _, logs, forward = values
+        dy = dy if dy.dtype == logs.dtype else F.cast(dy, logs.dtype)
+        d = F._ctc_occupancy(dy, logs, *self.lattice(F, *inputs), forward, blank=self.blank(inputs[0]))
+        dx = d - F.exp(logs) * F.sum(d, axis=-1, keepdims=True)
+        return dx if dx.dtype == inputs[0].dtype else F.cast(dx, inputs[0].dtype), *[None] * (len(inputs) - 1)
+
+
+def _whole(F: Any, x: Any) -> Any:
+    """Numbers as int32, rounded."""
+    dtype = np.dtype(x.dtype)
+    x = F.rint(x) if is_float(dtype) else x
+    return x if dtype == INT32 else F.cast(x, INT32)
