@@ -1,8 +1,8 @@
 """Native loops of connectionist temporal classification: one iteration is one sequence.
 
-Blanks and labels of a sequence are two rows of its label count plus one; index j of the labels' row is the j-th label,
-counted from 1, so that index 0 stands for no label. All inner loops but gathers and scatters are over a row, and are
-vectorized.
+Blanks and labels of a step are two rows, of :func:`padded` size; index j of the labels' row is the j-th label, counted
+from 1, so that index 0 stands for no label. Inner loops are over a row; all but gathers, scatters and reductions are
+vectorized: no two rows that a loop writes and reads are a distance apart that vectors do not divide.
 """
 
 from __future__ import annotations
@@ -23,20 +23,28 @@ INFINITE = 1e29
 # Time steps after which rows are brought back to a largest element of 0.
 RESCALED = 8
 
+# Rows are of multiples of that many elements.
+GRANULE = 16
+
 INT64, FLOAT64 = np.dtype("int64"), np.dtype("float64")
+
+
+def padded(most: int) -> int:
+    """The size of a row, for sequences of at most so many labels."""
+    return -(-(most + 1) // GRANULE) * GRANULE
 
 
 def paths(target: str, logs: ArraySpec, label: ArraySpec, blank: int) -> Kernel | None:
     """The kernel of losses and forward variables."""
     steps, batch, classes = logs.shape
-    body = PathsLoops(label.shape[1] + 1, classes, blank)
+    body = PathsLoops(label.shape[1], classes, blank)
     return _kernel(target, body, steps, batch, 2)
 
 
 def occupancy(target: str, logs: ArraySpec, label: ArraySpec, blank: int) -> Kernel | None:
     """The kernel of the losses' gradient, given the forward variables."""
     steps, batch, classes = logs.shape
-    body = OccupancyLoops(label.shape[1] + 1, classes, blank)
+    body = OccupancyLoops(label.shape[1], classes, blank)
     return _kernel(target, body, steps, batch, 3)
 
 
@@ -44,7 +52,7 @@ def _kernel(target: str, body: _Loops, steps: int, batch: int, rounds: int) -> K
     if target != "llvm":
         return None
     costs = machine().costs
-    each = body.width * rounds * 2 * (costs.function + costs.indirect) + body.classes * costs.operation
+    each = (body.most + 1) * rounds * 2 * (costs.function + costs.indirect) + body.classes * costs.operation
     return LoopKernel(body, batch, (steps, batch), flat=True, work=batch * steps * each)
 
 
@@ -52,16 +60,21 @@ def _kernel(target: str, body: _Loops, steps: int, batch: int, rounds: int) -> K
 class _Loops:
     """What both directions share."""
 
-    width: int
+    most: int
     classes: int
     blank: int
+
+    @property
+    def width(self) -> int:
+        """The size of a row."""
+        return padded(self.most)
 
     def sequence(self, b: Any, n: Any, label: Any, data_length: Any, label_length: Any, steps: Any) -> Any:
         """How many steps and labels of a sequence count, and whether its lengths or labels are out of range.
 
         No step counts where the labels do not fit.
         """
-        most = self.width - 1
+        most = self.most
         length, labels = (b.cast(b.load(x, n), INT64) for x in (data_length, label_length))
         wrong = b.logical_or(b.lt(length, 0), b.gt(length, steps))
         wrong = b.logical_or(wrong, b.logical_or(b.lt(labels, 0), b.gt(labels, most)))
@@ -108,18 +121,20 @@ class PathsLoops(_Loops):
         data_length: Any,
         label_length: Any,
         loss: Any,
-        forward: Any,
+        blanks: Any,
+        labels: Any,
         steps: Any,
         batch: Any,
     ) -> None:
         width, dtype = self.width, logs.dtype
 
         def sequence(n: Any) -> None:
-            length, labels, wrong = self.sequence(b, n, label, data_length, label_length, steps)
-            first = b.mul(b.mul(n, steps), 2 * width)
-            names = b.mul(n, width - 1)
-            end = b.add(labels, 1)
-            b.loop(0, b.mul(steps, 2 * width), lambda i: b.store(NONE, forward, b.add(first, i)))
+            length, count, wrong = self.sequence(b, n, label, data_length, label_length, steps)
+            first = b.mul(b.mul(n, steps), width)
+            names = b.mul(n, self.most)
+            end = b.add(count, 1)
+            for rows in (blanks, labels):
+                b.loop(0, b.mul(steps, width), lambda i, rows=rows: b.store(NONE, rows, b.add(first, i)))
 
             def emitted(t: Any, which: Any) -> Any:
                 return b.load(logs, b.add(b.mul(b.add(b.mul(t, batch), n), self.classes), which))
@@ -128,44 +143,41 @@ class PathsLoops(_Loops):
                 return b.cast(b.load(label, b.add(names, b.sub(j, 1))), INT64)
 
             def begin(_: Any) -> None:
-                b.store(0, forward, first)
-                b.loop(1, b.min(end, 2), lambda j: b.store(emitted(0, named(j)), forward, b.add(first, width + 1)))
+                b.store(0, blanks, first)
+                b.loop(1, b.min(end, 2), lambda j: b.store(emitted(0, named(j)), labels, b.add(first, j)))
 
             def step(t: Any, shift: Any, offset: Any) -> Any:
-                row = b.add(first, b.mul(t, 2 * width))
-                before = b.sub(row, 2 * width)
-                blank = emitted(b.sub(t, 1), self.blank)
+                row = b.add(first, b.mul(t, width))
+                before = b.sub(row, width)
+                blank = b.sub(emitted(b.sub(t, 1), self.blank), shift)
 
                 def gather(j: Any) -> None:
-                    b.store(emitted(t, named(j)), forward, b.add(row, b.add(j, width)))
+                    b.store(emitted(t, named(j)), labels, b.add(row, j))
 
-                def blanks(j: Any) -> None:
-                    stays = b.add(b.load(forward, b.add(before, j)), blank)
-                    comes = b.load(forward, b.add(before, b.add(j, width)))
-                    b.store(b.sub(either(b, stays, comes), shift), forward, b.add(row, j))
+                def stayed(rows: Any, j: Any, change: Any) -> Any:
+                    return b.add(b.load(rows, b.add(before, j)), change)
+
+                def between(j: Any) -> None:
+                    comes = stayed(labels, j, b.neg(shift))
+                    b.store(either(b, stayed(blanks, j, blank), comes), blanks, b.add(row, j))
 
                 def state(j: Any, comes: Any) -> None:
-                    stays = b.sub(b.load(forward, b.add(before, b.add(j, width))), shift)
-                    place = b.add(row, b.add(j, width))
-                    b.store(b.add(either(b, stays, comes), b.load(forward, place)), forward, place)
-
-                def after_blank(j: Any) -> Any:
-                    return b.sub(b.add(b.load(forward, b.add(before, b.sub(j, 1))), blank), shift)
-
-                def after_any(j: Any) -> Any:
-                    return b.load(forward, b.add(row, b.sub(j, 1)))
+                    place = b.add(row, j)
+                    stays = stayed(labels, j, b.neg(shift))
+                    b.store(b.add(either(b, stays, comes), b.load(labels, place)), labels, place)
 
                 def later(j: Any) -> None:
                     again = self.repeated(b, label, b.add(names, b.sub(j, 1)))
-                    state(j, b.select(again, after_blank(j), after_any(j)))
+                    left = b.sub(j, 1)
+                    state(j, b.select(again, stayed(blanks, left, blank), b.load(blanks, b.add(row, left))))
 
                 def largest(j: Any, x: Any, y: Any) -> Any:
-                    stays, comes = (b.load(forward, b.add(row, b.add(j, k * width))) for k in (0, 1))
+                    stays, comes = (b.load(rows, b.add(row, j)) for rows in (blanks, labels))
                     return b.select(b.gt(stays, x), stays, x), b.select(b.gt(comes, y), comes, y)
 
                 b.loop(1, end, gather)
-                b.loop(0, end, blanks)
-                b.loop(1, b.min(end, 2), lambda j: state(j, after_blank(j)))
+                b.loop(0, end, between)
+                b.loop(1, b.min(end, 2), lambda j: state(j, stayed(blanks, b.sub(j, 1), blank)))
                 b.loop(2, end, later)
                 due = b.eq(b.rem(t, RESCALED), 0)
                 none = b.constant(-math.inf, dtype)
@@ -175,9 +187,9 @@ class PathsLoops(_Loops):
                 return b.select(due, x, 0.0), b.add(offset, b.cast(shift, FLOAT64))
 
             def finish(t: Any) -> None:
-                row = b.add(first, b.mul(t, 2 * width))
-                blank = b.add(b.load(forward, b.add(row, labels)), emitted(t, self.blank))
-                either_end = either(b, blank, b.load(forward, b.add(row, b.add(labels, width))))
+                last = b.add(b.add(first, b.mul(t, width)), count)
+                blank = b.add(b.load(blanks, last), emitted(t, self.blank))
+                either_end = either(b, blank, b.load(labels, last))
                 total = b.sub(0.0, b.add(offset, b.cast(either_end, FLOAT64)))
                 b.store(b.select(b.gt(total, INFINITE), math.inf, total), loss, n)
 
@@ -203,7 +215,8 @@ class OccupancyLoops(_Loops):
         label: Any,
         data_length: Any,
         label_length: Any,
-        forward: Any,
+        blanks: Any,
+        labels: Any,
         out: Any,
         scratch: Any,
         steps: Any,
@@ -212,9 +225,9 @@ class OccupancyLoops(_Loops):
         width, dtype = self.width, logs.dtype
 
         def sequence(n: Any) -> None:
-            length, labels, wrong = self.sequence(b, n, label, data_length, label_length, steps)
-            names = b.mul(n, width - 1)
-            end = b.add(labels, 1)
+            length, count, wrong = self.sequence(b, n, label, data_length, label_length, steps)
+            names = b.mul(n, self.most)
+            end = b.add(count, 1)
             work = b.mul(n, 4 * width)
             factor = b.load(scale, n)
             start = b.select(wrong, math.nan, b.constant(0.0, dtype))
@@ -235,13 +248,13 @@ class OccupancyLoops(_Loops):
             def weighed(t: Any) -> None:
                 """Add what a step gives to the result."""
                 at = rows(t)
-                row = b.mul(b.add(b.mul(n, steps), t), 2 * width)
+                row = b.mul(b.add(b.mul(n, steps), t), width)
                 blank = b.load(logs, b.add(at, self.blank))
 
                 def both(j: Any) -> None:
                     """A state's logarithm, up to a number that all states share."""
-                    x = b.add(b.add(b.load(forward, b.add(row, j)), blank), b.load(scratch, scratched(0, j)))
-                    y = b.add(b.load(forward, b.add(row, b.add(j, width))), b.load(scratch, scratched(1, j)))
+                    x = b.add(b.add(b.load(blanks, b.add(row, j)), blank), b.load(scratch, scratched(0, j)))
+                    y = b.add(b.load(labels, b.add(row, j)), b.load(scratch, scratched(1, j)))
                     b.store(x, scratch, scratched(2, j))
                     b.store(y, scratch, scratched(3, j))
 
@@ -301,9 +314,9 @@ class OccupancyLoops(_Loops):
                     return b.select(b.gt(u, x), u, x), b.select(b.gt(v, y), v, y)
 
                 b.loop(1, end, gather)
-                b.loop(0, b.min(labels, 1), lambda j: state(j, None))
-                b.loop(1, labels, lambda j: state(j, self.repeated(b, label, b.add(names, j))))
-                b.loop(labels, end, last)
+                b.loop(0, b.min(count, 1), lambda j: state(j, None))
+                b.loop(1, count, lambda j: state(j, self.repeated(b, label, b.add(names, j))))
+                b.loop(count, end, last)
                 b.store(NONE, scratch, scratched(1, 0))
                 due = b.eq(b.rem(t, RESCALED), 0)
                 none = b.constant(-math.inf, dtype)
@@ -317,8 +330,8 @@ class OccupancyLoops(_Loops):
 
             b.loop(0, steps, clear)
             b.loop(0, 4 * width, lambda i: b.store(NONE, scratch, b.add(work, i)))
-            b.store(0, scratch, scratched(0, labels))
-            b.store(b.select(b.gt(labels, 0), b.constant(0.0, dtype), NONE), scratch, scratched(1, labels))
+            b.store(0, scratch, scratched(0, count))
+            b.store(b.select(b.gt(count, 0), b.constant(0.0, dtype), NONE), scratch, scratched(1, count))
             b.loop(0, length, step, b.constant(0.0, dtype))
 
         b.loop(low, high, sequence)

@@ -90,6 +90,11 @@ def _require_labels(label: Any, inside: Any, classes: int, blank: int) -> None:
         )
 
 
+def _rows(data: Shape, label: Shape) -> Shape:
+    """The shape of forward variables."""
+    return (data[1], data[0], kernels.padded(label[1]))
+
+
 class _OfLattice(Opaque):
     """What the loss and its gradient are computed by."""
 
@@ -102,21 +107,21 @@ class CTCPaths(_OfLattice):
     """The losses, given the logarithms of the classes' shares and all lengths, and the forward variables
 
     These are, relative to a number that the states of one step share, the logarithms of the probabilities of all
-    beginnings: ``(N, T, 2, L + 1)``, blanks and labels; the blanks' without the probability of the step's own blank.
+    beginnings: blanks and labels, each ``(N, T, padded)``; the blanks' without the probability of the step's own blank.
     """
 
     INPUTS = ("logs", "label", "data_length", "label_length")
     blank: int = attribute(0, "the class that is blank")
 
     def num_outputs(self) -> int:
-        return 2
+        return 3
 
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
-        (steps, batch, _), (_, most) = shapes[:2]
-        return shapes, [(batch,), (batch, steps, 2, most + 1)]
+        logs, label = shapes[:2]
+        return shapes, [logs[1:2], *[_rows(logs, label)] * 2]
 
     def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
-        return dtypes, [dtypes[0], dtypes[0]]
+        return dtypes, [dtypes[0]] * 3
 
     def kernel(self, target: str, inputs: Sequence[ArraySpec], outputs: Sequence[ArraySpec]) -> Kernel | None:
         return kernels.paths(target, inputs[0], inputs[1], self.blank)
@@ -124,7 +129,8 @@ class CTCPaths(_OfLattice):
     def eager(self, *arrays: Any) -> Any:
         logs = arrays[0]
         states = _Lattice(*arrays, self.blank)
-        forward = np.full(self.infer_shape([x.shape for x in arrays])[1][1], NONE, logs.dtype)
+        width = states.inside.shape[1]
+        forward = np.full((2, *_rows(logs.shape, arrays[1].shape)), NONE, logs.dtype)
         blanks, labels = (np.full(states.inside.shape, NONE, logs.dtype) for _ in range(2))
         blanks[:, 0] = 0
         shift, offset = np.zeros((states.batch, 1), logs.dtype), np.zeros(states.batch)
@@ -143,16 +149,16 @@ class CTCPaths(_OfLattice):
                 labels[:, 1:2] = states.named(0)[:, :1]
             labels[~states.inside] = NONE
             counts = (states.length > t) & states.fits
-            forward[counts, t, 0], forward[counts, t, 1] = blanks[counts], labels[counts]
+            forward[0, counts, t, :width], forward[1, counts, t, :width] = blanks[counts], labels[counts]
             ends = states.length == t + 1
             here = _either(states.last(blanks) + states.blanks(t)[:, 0], states.last(labels))
             total = np.where(ends, offset + here, total)
         loss = np.where(states.fits, 0 - total, 0)
-        return np.where(loss > INFINITE, np.inf, loss).astype(logs.dtype), forward
+        return np.where(loss > INFINITE, np.inf, loss).astype(logs.dtype), *forward
 
     def gradient(self, F: Any, *values: Any) -> Any:
-        dy, _, *inputs, _, forward = values
-        return F._ctc_occupancy(dy, *inputs, forward, blank=self.blank), None, None, None
+        dy, *inputs, _, blanks, labels = values[0], *values[3:]
+        return F._ctc_occupancy(dy, *inputs, blanks, labels, blank=self.blank), None, None, None
 
 
 @register("hybrid._ctc_occupancy")
@@ -162,7 +168,7 @@ class CTCOccupancy(_OfLattice):
     Hidden: scratch of the native kernel.
     """
 
-    INPUTS = ("scale", "logs", "label", "data_length", "label_length", "forward")
+    INPUTS = ("scale", "logs", "label", "data_length", "label_length", "blanks", "labels")
     blank: int = attribute(0, "the class that is blank")
 
     def num_outputs(self) -> int:
@@ -173,7 +179,7 @@ class CTCOccupancy(_OfLattice):
 
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         logs, label = shapes[1:3]
-        return shapes, [logs, (logs[1], 4, label[1] + 1)]
+        return shapes, [logs, (logs[1], 4, kernels.padded(label[1]))]
 
     def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
         return dtypes, [dtypes[1], dtypes[1]]
@@ -182,19 +188,20 @@ class CTCOccupancy(_OfLattice):
         return kernels.occupancy(target, inputs[1], inputs[2], self.blank)
 
     def eager(self, *arrays: Any) -> Any:
-        scale, logs, *lattice, forward = arrays
+        scale, logs, *lattice, before_blanks, before_labels = arrays
         states = _Lattice(logs, *lattice, self.blank)
         out = np.zeros_like(logs)
         scratch = np.full(self.infer_shape([x.shape for x in arrays])[1][1], NONE, logs.dtype)
         end = np.where(np.arange(states.inside.shape[1]) == states.labels[:, None], 0, NONE).astype(logs.dtype)
+        width = end.shape[1]
         blanks, labels = end, end.copy()
         labels[:, 0] = NONE
         none = np.full((states.batch, 1), NONE, logs.dtype)
         skips = np.concatenate([states.skips[:, 1:], np.zeros((states.batch, 1), bool)], 1)
         for t in reversed(range(states.steps)):
             begins = (states.length > t) & states.fits
-            x = np.where(states.inside, forward[:, t, 0] + states.blanks(t) + blanks, NONE)
-            y = np.where(states.inside, forward[:, t, 1] + labels, NONE)
+            x = np.where(states.inside, before_blanks[:, t, :width] + states.blanks(t) + blanks, NONE)
+            y = np.where(states.inside, before_labels[:, t, :width] + labels, NONE)
             top = np.max(np.maximum(x, y), 1, initial=NONE, keepdims=True)
             x, y = np.exp(x - top), np.exp(y - top)
             each = np.where(begins, -scale / (x.sum(1) + y.sum(1)), 0)
@@ -246,7 +253,7 @@ class CTCLoss(Composite):
         return tuple(name for name, used in zip(self.INPUTS, given, strict=True) if used)
 
     def num_outputs(self) -> int:
-        return 3  # hidden: the logarithms of the classes' shares, and the forward variables
+        return 4  # hidden: the logarithms of the classes' shares, and the forward variables
 
     def num_visible_outputs(self) -> int:
         return 1
@@ -277,13 +284,12 @@ class CTCLoss(Composite):
         for name, shape in zip(self.input_names()[2:], lengths, strict=True):
             if shape != (batch,):
                 raise ShapeError(f"CTCLoss: {name} must have shape ({batch},), one for each sequence, got {shape}")
-        return shapes, [(batch,), data, (batch, steps, 2, label[1] + 1)]
+        return shapes, [(batch,), data, *[_rows(data, label)] * 2]
 
     def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
         if not is_float(dtypes[0]):
             raise DTypeError(f"CTCLoss: data must be floating-point, got {dtypes[0]}; use .astype('float32')")
-        inner = wide(dtypes[0])
-        return dtypes, [dtypes[0], inner, inner]
+        return dtypes, [dtypes[0], *[wide(dtypes[0])] * 3]
 
     def lattice(self, F: Any, data: Any, label: Any, *lengths: Any) -> tuple[Any, Any, Any]:
         """Labels and lengths, as int32."""
@@ -309,8 +315,8 @@ class CTCLoss(Composite):
         dtype = np.dtype(data.dtype)
         inner = wide(dtype)
         logs = F.log_softmax(data if inner == dtype else F.cast(data, inner), axis=-1)
-        loss, forward = F._ctc_paths(logs, *self.lattice(F, *inputs), blank=self.blank(data))
-        return loss if inner == dtype else F.cast(loss, dtype), logs, forward
+        loss, *forward = F._ctc_paths(logs, *self.lattice(F, *inputs), blank=self.blank(data))
+        return loss if inner == dtype else F.cast(loss, dtype), logs, *forward
 
     def blank(self, data: Any) -> int:
         """The index of the blank class."""
@@ -322,9 +328,9 @@ class CTCLoss(Composite):
         return super().eager(*arrays)
 
     def gradient(self, F: Any, *values: Any) -> Any:
-        dy, *inputs, _, logs, forward = values
+        dy, *inputs, _, logs, blanks, labels = values
         dy = dy if dy.dtype == logs.dtype else F.cast(dy, logs.dtype)
-        d = F._ctc_occupancy(dy, logs, *self.lattice(F, *inputs), forward, blank=self.blank(inputs[0]))
+        d = F._ctc_occupancy(dy, logs, *self.lattice(F, *inputs), blanks, labels, blank=self.blank(inputs[0]))
         dx = d - F.exp(logs) * F.sum(d, axis=-1, keepdims=True)
         return dx if dx.dtype == inputs[0].dtype else F.cast(dx, inputs[0].dtype), *[None] * (len(inputs) - 1)
 
