@@ -33,6 +33,7 @@ from hybridc.dialects.nn import contrib_ops as contrib_ops
 from hybridc.dialects.nn import ctc as ctc
 from hybridc.dialects.nn import convolution as convolution
 from hybridc.dialects.nn import dropout as dropout
+from hybridc.dialects.nn import hawkes as hawkes
 from hybridc.dialects.nn import image_sizes as image_sizes
 from hybridc.dialects.nn import loss_ops as loss_ops
 from hybridc.dialects.nn import normalization as normalization
