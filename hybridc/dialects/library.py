@@ -30,8 +30,8 @@ from hybridc.dialects.nn import activation as activation
 from hybridc.dialects.nn import batch_norm as batch_norm
 from hybridc.dialects.nn import columns as columns
 from hybridc.dialects.nn import contrib_ops as contrib_ops
-from hybridc.dialects.nn import ctc as ctc
 from hybridc.dialects.nn import convolution as convolution
+from hybridc.dialects.nn import ctc as ctc
 from hybridc.dialects.nn import dropout as dropout
 from hybridc.dialects.nn import hawkes as hawkes
 from hybridc.dialects.nn import image_sizes as image_sizes

@@ -60,7 +60,7 @@ def _doubles(b: Any, *loads: Any) -> list[Any]:
 
 
 class LikelihoodLoops(_Loops):
-    """The log likelihood of a sequence, and the states at its end; ``last``, the times of the last points, is scratch."""
+    """The log likelihood of a sequence, and the states at its end; ``last``, when each mark had a point, is scratch."""
 
     def __call__(
         self,

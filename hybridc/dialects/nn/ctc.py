@@ -8,6 +8,8 @@ the backward variables. All of it is computed with logarithms.
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -20,7 +22,6 @@ from hybridc.dialects.operator import Bad, Composite, Opaque, Sample, attribute,
 from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.dtypes import is_float, wide
 from hybridc.errors import DTypeError, IndexRangeError, ShapeError, UnsupportedError
-
 
 INT32 = np.dtype("int32")
 
@@ -333,6 +334,75 @@ class CTCLoss(Composite):
         d = F._ctc_occupancy(dy, logs, *self.lattice(F, *inputs), blanks, labels, blank=self.blank(inputs[0]))
         dx = d - F.exp(logs) * F.sum(d, axis=-1, keepdims=True)
         return dx if dx.dtype == inputs[0].dtype else F.cast(dx, inputs[0].dtype), *[None] * (len(inputs) - 1)
+
+    @classmethod
+    def samples(cls) -> Sequence[Sample]:
+        def last(x: Any, label: Any, *_: Any) -> Any:
+            return _enumerated(x, label, [4, 4, 4], (label >= 0).sum(1), 3)
+
+        dtypes = ("float32", "float64", "float16")
+        one, two = np.array([[1, 2], [2, 2], [2, 0]], np.int32), np.array([[1, 1], [0, -1], [-1, -1]], np.float32)
+        steps, labels = np.array([3, 2, 4], np.float32), np.array([1, 2, 0], np.int32)
+        return [
+            Sample([(4, 3, 3), one], lambda x, y: _enumerated(x, y, [4] * 3, [2, 2, 1], 0), dtypes=dtypes),
+            Sample([(4, 3, 4), two], last, blank_label="last"),
+            Sample(
+                [(4, 3, 3), one, steps, labels],
+                lambda x, y, *lengths: _enumerated(x, y, *lengths, 0),
+                use_data_lengths=True,
+                use_label_lengths=True,
+            ),
+            Sample([(1, 2, 2), np.zeros((2, 0), np.int32)], lambda x, y: _enumerated(x, y, [1, 1], [0, 0], 0)),
+            Sample([(2, 0, 3), np.zeros((0, 1), np.int32)], lambda x, _: x[0, :, 0]),
+        ]
+
+    @classmethod
+    def bad_samples(cls) -> Sequence[Bad]:
+        many = "CTCLoss: label of shape (2, 3) has more labels than data of shape (2, 2, 4) has steps; cut off the "
+        many += "padding that all sequences share"
+        foreign = "CTCLoss: label[0, 1] is 4; with 4 classes and blank_label='first' labels are from 1 to 3, and what "
+        foreign += "follows the last one is 0, or is cut off by label_lengths"
+        long = "CTCLoss: data_lengths[1] is 3; it must be from 0 to 2, the number of steps of data"
+        ones = np.ones((2, 1), np.int32)
+        return [
+            (
+                ((2, 4), (2, 2)),
+                {},
+                "CTCLoss: data must have shape (T, N, C), of at least one step and class, got (2, 4)",
+            ),
+            (((2, 2, 4), (2, 3)), {}, many),
+            (
+                ((2, 2, 4), (1, 2)),
+                {},
+                "CTCLoss: label must have shape (2, L) for data (T, N, C) = (2, 2, 4), got (1, 2)",
+            ),
+            (((2, 2, 4), np.array([[1, 4], [1, 2]])), {}, foreign),
+            (((2, 2, 4), ones, np.array([1, 3])), {"use_data_lengths": True}, long),
+            (
+                ((2, 2, 4), ones, (3,)),
+                {"use_label_lengths": True},
+                "CTCLoss: label_lengths must have shape (2,), one for each sequence, got (3,)",
+            ),
+            (
+                (np.ones((2, 2, 4), np.int32), ones),
+                {},
+                "CTCLoss: data must be floating-point, got int32; use .astype('float32')",
+            ),
+        ]
+
+
+def _enumerated(x: Any, label: Any, steps: Any, labels: Any, blank: int) -> Any:
+    """The losses by the definition: the sum over all step sequences that stand for the labels; 0 if there is none."""
+    share = np.exp(x) / np.exp(x).sum(-1, keepdims=True)
+    losses: list[float] = []
+    for n in range(x.shape[1]):
+        wanted = [int(k) for k in label[n][: int(labels[n])]]
+        total = 0.0
+        for path in itertools.product(range(x.shape[2]), repeat=int(steps[n])):
+            if [k for k, _ in itertools.groupby(path) if k != blank] == wanted:
+                total += math.prod(share[t, n, k] for t, k in enumerate(path))
+        losses.append(-math.log(total) if total else 0.0)
+    return np.array(losses)
 
 
 def _whole(F: Any, x: Any) -> Any:

@@ -278,3 +278,53 @@ class HawkesLL(Composite):
         grads = [dlda, F.sum(dalpha, 0), F.sum(dbeta + dstate * slopes[4], 0), dold + dstate * slopes[5]]
         like = inputs[0].dtype
         return *(g if g.dtype == like else F.cast(g, like) for g in grads), None, None, None, None
+
+    @classmethod
+    def samples(cls) -> Sequence[Sample]:
+        lags = np.array([[1.0, 2, 1], [2, 1, 3]])
+        marks = np.array([[0, 1, 1], [1, -1, -1]], np.int32)
+        given: list[Any] = [(2, 2), (2,), (2,), (2, 2), lags, marks, np.array([3.0, 1.0]), np.array([5.0, 4.0])]
+        none: list[Any] = [(1, 1), (1,), (1,), (1, 1), np.zeros((1, 0)), np.zeros((1, 0), np.int32)]
+        return [
+            Sample(given, _by_definition, low=0.2, high=1.5, dtypes=("float32", "float64", "float16")),
+            Sample([*none, np.zeros(1, np.int32), np.array([3.0])], _by_definition, low=0.2, high=1.5),
+        ]
+
+    @classmethod
+    def bad_samples(cls) -> Sequence[Bad]:
+        shapes: list[Any] = [(1, 2), (2,), (2,), (1, 2), (1, 3), np.zeros((1, 3), np.int32), np.array([3.0]), (1,)]
+        few = "hawkesll: alpha must have shape (2,) for lda (1, 2) and lags (1, 3), got (3,)"
+        long = "hawkesll: valid_length[0] is 4; it must be from 0 to 3, the points of lags"
+        mark = "hawkesll: marks[0, 1] is 2; it must be from 0 to 1, as lda has 2 columns"
+        lead = "hawkesll: lda must have shape (N, K) and lags (N, T), N sequences of both, got (1, 2) and (2, 3)"
+        wide = "hawkesll: lda, alpha, beta, state, lags and max_time must have one floating-point dtype, but lda is "
+        wide += "float32 and beta is float64; use .astype('float32')"
+
+        def but(i: int, x: Any) -> tuple[Any, ...]:
+            return (*shapes[:i], x, *shapes[i + 1 :])
+
+        return [
+            (but(1, (3,)), {}, few),
+            (but(6, np.array([4.0])), {}, long),
+            (but(5, np.array([[0, 2, 1]])), {}, mark),
+            (but(4, (2, 3)), {}, lead),
+            (but(2, np.ones(2)), {}, wide),
+        ]
+
+
+def _by_definition(*inputs: Any) -> Any:
+    """Log likelihood and new state, by sums over all earlier points."""
+    lda, alpha, beta, state, lags, marks, count, ends = inputs
+    likelihood, new = np.zeros(len(lda)), np.zeros_like(lda)
+    for n, end in enumerate(ends):
+        times = np.cumsum(lags[n])[: int(count[n])]
+        for k in range(lda.shape[1]):
+            points = [t for t, mark in zip(times, marks[n], strict=False) if mark == k]
+
+            def left(t: float, n: int = n, k: int = k, points: Any = points) -> float:
+                return state[n, k] * np.exp(-beta[k] * t) + sum(np.exp(-beta[k] * (t - u)) for u in points if u < t)
+
+            likelihood[n] += sum(np.log(lda[n, k] + alpha[k] * beta[k] * left(t)) for t in points)
+            likelihood[n] -= lda[n, k] * end + alpha[k] * (state[n, k] + len(points) - left(end))
+            new[n, k] = left(end)
+    return likelihood, new
