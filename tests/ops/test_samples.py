@@ -10,7 +10,6 @@ ONCE = {
     "gamma": "needs the derivative of digamma",
     "gammaln": "needs the derivative of digamma",
     "ctc_loss": "needs sums over pairs of steps",
-    "hawkesll": "needs second derivatives of the recursion",
 }
 
 

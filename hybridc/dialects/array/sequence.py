@@ -183,6 +183,15 @@ class LastSteps(Opaque):
     def eager(self, *arrays: Any) -> Any:
         return _last_steps(arrays[0], self.steps)
 
+    @classmethod
+    def samples(cls) -> Sequence[Sample]:
+        return [Sample([np.array([1, 3, 2.5])], lambda n: np.floor(n) - 1, grad=False, steps=3)]
+
+    @classmethod
+    def bad_samples(cls) -> Sequence[Bad]:
+        text = "SequenceLast: sequence_length[0] is 4; it must be from 1 to 3, the steps of data"
+        return [((np.array([4]),), {"steps": 3}, text)]
+
 
 @register("hybrid.sequence_last", "SequenceLast")
 class SequenceLast(_Sequences):

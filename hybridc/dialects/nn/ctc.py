@@ -16,8 +16,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from hybridc.dialects.handwritten import ArraySpec, Kernel
-from hybridc.dialects.kernels import ctc as kernels
-from hybridc.dialects.kernels.ctc import INFINITE, NONE, RESCALED
+from hybridc.dialects.kernels import ctc_loops as kernels
+from hybridc.dialects.kernels.ctc_loops import INFINITE, NONE, RESCALED
 from hybridc.dialects.operator import Bad, Composite, Opaque, Sample, attribute, register
 from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.dtypes import is_float, wide
@@ -37,25 +37,27 @@ class _Lattice:
     Of the rows ``(N, labels + 1)``, index j of the labels' is the j-th label, counted from 1.
     """
 
-    def __init__(self, logs: Any, label: Any, data_length: Any, label_length: Any, blank: int) -> None:
+    def __init__(self, arrays: Sequence[Any], blank: int) -> None:
+        logs, label, data_length, label_length = arrays
         self.steps, self.batch, classes = logs.shape
         most = label.shape[1]
-        number = np.arange(most)
-        inside = number < label_length[:, None]
+        number = np.array(range(most), np.int64)
+        inside: Any = number < label_length[:, None]
         _require_lengths("data_lengths", data_length, self.steps, "steps of data")
         _require_lengths("label_lengths", label_length, most, "labels")
         _require_labels(label, inside, classes, blank)
         self.logs, self.blank = logs, blank
         self.length, self.labels = data_length, label_length
-        self.names = np.where(inside, label, blank)
+        self.names: Any = np.where(inside, label, blank)
         # Whether the state before may be skipped: the label before is another one.
-        self.skips = np.zeros((self.batch, most + 1), bool)
+        self.skips: Any = np.zeros((self.batch, most + 1), bool)
         self.skips[:, 2:] = label[:, 1:] != label[:, :-1]
-        self.inside = np.arange(most + 1) <= label_length[:, None]
-        repeats = (~self.skips[:, 2:] & inside[:, 1:]).sum(1)
-        # COMPAT(mxnet): labels that need more steps than there are have the loss 0, and no gradient.
-        self.fits = label_length + repeats <= data_length
-        self.rows = np.arange(self.batch)
+        self.inside: Any = np.array(range(most + 1), np.int64) <= label_length[:, None]
+        repeats: Any = (~self.skips[:, 2:] & inside[:, 1:]).sum(1)
+        # COMPAT(mxnet): labels that need more steps than there are have the loss 0; there the gradient is what lies in
+        # memory.
+        self.fits: Any = label_length + repeats <= data_length
+        self.rows: Any = np.array(range(self.batch), np.int64)
 
     def blanks(self, t: int) -> Any:
         """The blank's logarithm at a step, ``(N, 1)``."""
@@ -129,7 +131,7 @@ class CTCPaths(_OfLattice):
 
     def eager(self, *arrays: Any) -> Any:
         logs = arrays[0]
-        states = _Lattice(*arrays, self.blank)
+        states = _Lattice(arrays, self.blank)
         width = states.inside.shape[1]
         forward = np.full((2, *_rows(logs.shape, arrays[1].shape)), NONE, logs.dtype)
         blanks, labels = (np.full(states.inside.shape, NONE, logs.dtype) for _ in range(2))
@@ -151,7 +153,7 @@ class CTCPaths(_OfLattice):
             labels[~states.inside] = NONE
             counts = (states.length > t) & states.fits
             forward[0, counts, t, :width], forward[1, counts, t, :width] = blanks[counts], labels[counts]
-            ends = states.length == t + 1
+            ends: Any = states.length == t + 1
             here = _either(states.last(blanks) + states.blanks(t)[:, 0], states.last(labels))
             total = np.where(ends, offset + here, total)
         loss = np.where(states.fits, 0 - total, 0)
@@ -190,10 +192,12 @@ class CTCOccupancy(_OfLattice):
 
     def eager(self, *arrays: Any) -> Any:
         scale, logs, *lattice, before_blanks, before_labels = arrays
-        states = _Lattice(logs, *lattice, self.blank)
+        states = _Lattice((logs, *lattice), self.blank)
         out = np.zeros_like(logs)
         scratch = np.full(self.infer_shape([x.shape for x in arrays])[1][1], NONE, logs.dtype)
-        end = np.where(np.arange(states.inside.shape[1]) == states.labels[:, None], 0, NONE).astype(logs.dtype)
+        end = np.where(np.array(range(states.inside.shape[1]), np.int64) == states.labels[:, None], 0, NONE).astype(
+            logs.dtype
+        )
         width = end.shape[1]
         blanks, labels = end, end.copy()
         labels[:, 0] = NONE
@@ -258,6 +262,9 @@ class CTCLoss(Composite):
 
     def num_visible_outputs(self) -> int:
         return 1
+
+    def output_names(self) -> tuple[str, ...]:
+        return ("output0",)
 
     def complete_shapes(self, shapes: list[Shape | None], outputs: list[Shape | None]) -> list[Shape | None]:
         """There is one length for each sequence."""
@@ -348,7 +355,7 @@ class CTCLoss(Composite):
             Sample([(4, 3, 4), two], last, blank_label="last"),
             Sample(
                 [(4, 3, 3), one, steps, labels],
-                lambda x, y, *lengths: _enumerated(x, y, *lengths, 0),
+                lambda x, y, steps, labels: _enumerated(x, y, steps, labels, 0),
                 use_data_lengths=True,
                 use_label_lengths=True,
             ),

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from hybridc.dialects.handwritten import ArraySpec, Kernel
-from hybridc.dialects.kernels import hawkes as kernels
+from hybridc.dialects.kernels import hawkes_loops as kernels
 from hybridc.dialects.operator import Bad, Composite, Opaque, Sample, register
 from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.dtypes import is_float, wide
@@ -29,7 +29,8 @@ class _Process:
             raise IndexRangeError(
                 f"hawkesll: valid_length[{n}] is {int(count[n])}; it must be from 0 to {most}, the points of lags"
             )
-        places = np.argwhere((np.arange(most) < count[:, None]) & ((marks < 0) | (marks >= kinds)))
+        number = np.array(range(most), np.int64)
+        places = np.argwhere((number < count[:, None]) & ((marks < 0) | (marks >= kinds)))
         if places.size:
             n, j = (int(i) for i in places[0])
             raise IndexRangeError(
@@ -41,7 +42,7 @@ class _Process:
         self.last = np.zeros_like(self.now)
         self.marks, self.count = marks, count
         self.times = np.cumsum(lags, 1, np.float64)
-        self.every = np.indices(lda.shape)
+        self.every: Any = np.indices(lda.shape)
 
     def points(self) -> Any:
         """The places ``(rows, marks)`` of each step's points, and their times."""
@@ -286,8 +287,8 @@ class HawkesLL(Composite):
         given: list[Any] = [(2, 2), (2,), (2,), (2, 2), lags, marks, np.array([3.0, 1.0]), np.array([5.0, 4.0])]
         none: list[Any] = [(1, 1), (1,), (1,), (1, 1), np.zeros((1, 0)), np.zeros((1, 0), np.int32)]
         return [
-            Sample(given, _by_definition, low=0.2, high=1.5, dtypes=("float32", "float64", "float16")),
-            Sample([*none, np.zeros(1, np.int32), np.array([3.0])], _by_definition, low=0.2, high=1.5),
+            Sample(given, _by_definition, low=0.2, high=1.5, grad=False, dtypes=("float32", "float64", "float16")),
+            Sample([*none, np.zeros(1, np.int32), np.array([3.0])], _by_definition, low=0.2, high=1.5, grad=False),
         ]
 
     @classmethod

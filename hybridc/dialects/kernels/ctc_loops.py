@@ -5,6 +5,8 @@ from 1, so that index 0 stands for no label. Inner loops are over a row; all but
 vectorized: no two rows that a loop writes and reads are a distance apart that vectors do not divide.
 """
 
+# The builder of loops is untyped, and so is what it is given.
+# pyright: basic
 from __future__ import annotations
 
 import math
@@ -36,28 +38,27 @@ def padded(most: int) -> int:
 
 def paths(target: str, logs: ArraySpec, label: ArraySpec, blank: int) -> Kernel | None:
     """The kernel of losses and forward variables."""
-    steps, batch, classes = logs.shape
-    body = PathsLoops(label.shape[1], classes, blank)
-    return _kernel(target, body, steps, batch, 2)
+    classes = logs.shape[2]
+    return _kernel(target, PathsLoops(label.shape[1], classes, blank), logs, 2)
 
 
 def occupancy(target: str, logs: ArraySpec, label: ArraySpec, blank: int) -> Kernel | None:
     """The kernel of the losses' gradient, given the forward variables."""
-    steps, batch, classes = logs.shape
-    body = OccupancyLoops(label.shape[1], classes, blank)
-    return _kernel(target, body, steps, batch, 3)
+    classes = logs.shape[2]
+    return _kernel(target, OccupancyLoops(label.shape[1], classes, blank), logs, 3)
 
 
-def _kernel(target: str, body: _Loops, steps: int, batch: int, rounds: int) -> Kernel | None:
+def _kernel(target: str, body: PathsLoops | OccupancyLoops, logs: ArraySpec, rounds: int) -> Kernel | None:
     if target != "llvm":
         return None
     costs = machine().costs
+    steps, batch, _ = logs.shape
     each = (body.most + 1) * rounds * 2 * (costs.function + costs.indirect) + body.classes * costs.operation
     return LoopKernel(body, batch, (steps, batch), flat=True, work=batch * steps * each)
 
 
 @dataclass(frozen=True)
-class _Loops:
+class _CTCLoops:
     """What both directions share."""
 
     most: int
@@ -105,7 +106,7 @@ def either(b: Any, x: Any, y: Any) -> Any:
     return b.add(larger, b.log1p(b.exp(b.neg(b.abs(b.sub(x, y))))))
 
 
-class PathsLoops(_Loops):
+class PathsLoops(_CTCLoops):
     """The loss of a sequence, and of each step the logarithms of its prefixes' probabilities.
 
     The blanks' row lacks the blank's own probability of its step.
@@ -202,7 +203,7 @@ class PathsLoops(_Loops):
         b.loop(low, high, sequence)
 
 
-class OccupancyLoops(_Loops):
+class OccupancyLoops(_CTCLoops):
     """-scale times the probability that a step of a sequence emits a class, given its labels; scratch of four rows"""
 
     def __call__(

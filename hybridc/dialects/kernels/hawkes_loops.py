@@ -1,5 +1,7 @@
 """Native loops of Hawkes processes: one iteration is one sequence of points; all is computed in double precision."""
 
+# The builder of loops is untyped, and so is what it is given.
+# pyright: basic
 from __future__ import annotations
 
 import math
@@ -24,7 +26,7 @@ def slopes(target: str, lda: ArraySpec, lags: ArraySpec) -> Kernel | None:
     return _kernel(target, SlopesLoops(lda.shape[1]), lda, lags)
 
 
-def _kernel(target: str, body: _Loops, lda: ArraySpec, lags: ArraySpec) -> Kernel | None:
+def _kernel(target: str, body: LikelihoodLoops | SlopesLoops, lda: ArraySpec, lags: ArraySpec) -> Kernel | None:
     if target != "llvm":
         return None
     batch, points = lags.shape
@@ -34,7 +36,7 @@ def _kernel(target: str, body: _Loops, lda: ArraySpec, lags: ArraySpec) -> Kerne
 
 
 @dataclass(frozen=True)
-class _Loops:
+class _HawkesLoops:
     """What both kernels share."""
 
     marks: int
@@ -59,7 +61,7 @@ def _doubles(b: Any, *loads: Any) -> list[Any]:
     return [b.cast(b.load(array, place), FLOAT64) for array, place in loads]
 
 
-class LikelihoodLoops(_Loops):
+class LikelihoodLoops(_HawkesLoops):
     """The log likelihood of a sequence, and the states at its end; ``last``, when each mark had a point, is scratch."""
 
     def __call__(
@@ -123,7 +125,7 @@ class LikelihoodLoops(_Loops):
         b.loop(low, high, sequence)
 
 
-class SlopesLoops(_Loops):
+class SlopesLoops(_HawkesLoops):
     """Derivatives of the log likelihood by lda, alpha, beta and the state, and of the new state by beta and the state.
 
     ``now`` and ``last``, the states and the times of the last points, are scratch.
