@@ -24,7 +24,7 @@ ABSENT = [
     (mx.nd.contrib, "foreach", "control flow in graphs; Python's for"),
     (mx.gluon, "rnn", "recurrent layers"),
     (nn, "Dens", "did you mean Dense"),
-    (mx.gluon.loss, "CTCLoss", "this loss"),
+    (mx.gluon.loss, "SDMLLoss", "this loss"),
     (mx.gluon.utils, "download", "downloading"),
     (mx.gluon.data.vision.transforms, "RandomHu", "did you mean RandomHue"),
     (mx.image, "imreed", "did you mean imread"),

@@ -107,7 +107,7 @@ def _source(safe: str, cls: type[Operator]) -> str:
     if plain and names and not on_arrays(cls):  # what a user wrote is checked by dispatch.run
         if exact and len(names) <= 2:
             lines += _direct(cls, names)
-        elif len(names) <= 4:
+        elif len(names) <= 4 and cls.OPTIONAL <= 1:  # the last input alone may be missing
             lines += _direct_by_arity(cls, names)
     if cls.VARIADIC or not names:
         checked = inputs
@@ -159,6 +159,7 @@ def _direct_by_arity(cls: type[Operator], names: list[str]) -> list[str]:
         arrays = [f"type({x}) is _NDArray" for x in names[:n]]
         if cls.SAME_DTYPE and n > 1:
             arrays.append(" is ".join(f"{x}._data.dtype" for x in names[:n]))
+        arrays += [f"{x} is None" for x in names[n:]]
         body += [f"    {'if' if len(body) == 2 else 'elif'} _op.arity == {n}:", f"        if {' and '.join(arrays)}:"]
         body.append(f"            _arrays = ({''.join(f'{x}._data, ' for x in names[:n])})")
     inputs = f"({', '.join(names)},)[: _op.arity]"
@@ -203,11 +204,32 @@ def _check_inputs(op: Operator, given: tuple[Any, ...]) -> tuple[Any, ...]:
     if names is None:  # computed once per operator: every eager call passes here
         names = tuple(n for n in op.input_names() if not (op.DRAWS and n == "key"))
         op.__dict__["_given_names"] = names
-    inputs = given[: len(names)]
+    inputs = given[: len(names)] if op.OPTIONAL <= 1 else _by_name(op, names, given)
+    if len(inputs) < len(given) and sum(x is not None for x in given) > sum(x is not None for x in inputs):
+        raise _unused(op, names, given)
     for i, value in enumerate(inputs):
         if value is None and not (STATE.trace is not None and STATE.trace.creates_inputs):
             raise MXNetError(f"{op.title()}: input {names[i]!r} is missing; it takes ({', '.join(names)})")
     return inputs
+
+
+def _by_name(op: Operator, names: tuple[str, ...], given: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The inputs of these names; as in MXNet, as many as there are names may be given at the places of others."""
+    inputs = tuple(value for name, value in zip(op.INPUTS, given, strict=True) if name in names)
+    present = tuple(value for value in given if value is not None)
+    return present if any(value is None for value in inputs) and len(present) == len(names) else inputs
+
+
+def _unused(op: Operator, names: tuple[str, ...], given: tuple[Any, ...]) -> MXNetError:
+    """The error for an input that the attributes do not provide for."""
+    name = next(n for n, x in zip(op.INPUTS, given, strict=False) if x is not None and n not in names)
+    flags = ((key, value) for key, value in op.attrs.items() if isinstance(value, bool))
+    flips = (
+        f"{key}={not value}" for key, value in flags if name in op.bind(**{**op.attrs, key: not value}).input_names()
+    )
+    how = next(flips, None)
+    remedy = "leave it out" if how is None else f"set {how}, or leave it out"
+    return MXNetError(f"{op.title()}: input {name!r} is given, but it takes ({', '.join(names)}); {remedy}")
 
 
 def _flat(values: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -31,7 +31,9 @@ from hybridc.dialects.nn import batch_norm as batch_norm
 from hybridc.dialects.nn import columns as columns
 from hybridc.dialects.nn import contrib_ops as contrib_ops
 from hybridc.dialects.nn import convolution as convolution
+from hybridc.dialects.nn import ctc as ctc
 from hybridc.dialects.nn import dropout as dropout
+from hybridc.dialects.nn import hawkes as hawkes
 from hybridc.dialects.nn import image_sizes as image_sizes
 from hybridc.dialects.nn import loss_ops as loss_ops
 from hybridc.dialects.nn import normalization as normalization

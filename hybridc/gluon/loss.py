@@ -14,6 +14,7 @@ from hybridc.gluon.block import HybridBlock
 from hybridc.ground.absent import absent as _absent
 
 __all__ = [
+    "CTCLoss",
     "CosineEmbeddingLoss",
     "HingeLoss",
     "HuberLoss",
@@ -183,6 +184,50 @@ class KLDivLoss(Loss):
             pred = F.log_softmax(pred, axis=self._axis)
         loss = _apply_weighting(F, label * (F.log(label + 1e-12) - pred), self._weight, sample_weight)
         return F.sum(loss, axis=self._batch_axis, exclude=True)
+
+
+class CTCLoss(Loss):
+    """-log of the probability of all alignments of ``label`` to the steps of ``pred``; the last class is blank
+
+    ``layout`` is that of ``pred``, ``label_layout`` that of labels: N the batch, T the steps, C the classes' scores
+    before softmax. Without ``label_lengths`` labels end before their first -1.
+    """
+
+    def __init__(
+        self, layout: str = "NTC", label_layout: str = "NT", weight: float | None = None, **kwargs: Any
+    ) -> None:
+        if layout not in ("NTC", "TNC"):
+            raise CheckError(f"CTCLoss: layout must be 'NTC' or 'TNC', got {layout!r}")
+        if label_layout not in ("NT", "TN"):
+            raise CheckError(f"CTCLoss: label_layout must be 'NT' or 'TN', got {label_layout!r}")
+        super().__init__(weight, label_layout.find("N"), **kwargs)
+        self._layout = layout
+        self._label_layout = label_layout
+
+    def hybrid_forward(
+        self,
+        F: Any,
+        pred: Any,
+        label: Any,
+        pred_lengths: Any = None,
+        label_lengths: Any = None,
+        sample_weight: Any = None,
+    ) -> Any:
+        """The loss of each sample."""
+        if self._layout == "NTC":
+            pred = F.swapaxes(pred, 0, 1)
+        if self._batch_axis == 1:
+            label = F.swapaxes(label, 0, 1)
+        loss = F.CTCLoss(
+            pred,
+            label,
+            pred_lengths,
+            label_lengths,
+            use_data_lengths=pred_lengths is not None,
+            use_label_lengths=label_lengths is not None,
+            blank_label="last",
+        )
+        return _apply_weighting(F, loss, self._weight, sample_weight)
 
 
 class HuberLoss(Loss):

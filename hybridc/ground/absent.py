@@ -27,7 +27,7 @@ _FAMILIES = [
      "this part of linear algebra", "; mx.nd.linalg.gemm2 is here"),
     (r"random_pdf_\w+", "densities of distributions", ""),
     (r"quantize\w*|quantized_\w+|dequantize|requantize", "quantization", ""),
-    (r"CTCLoss|ctc_loss|SDMLLoss", "this loss", ""),
+    (r"SDMLLoss", "this loss", ""),
     (r"(CSV|LibSVM|MNIST|ImageDetRecord)\w*Iter(_v1)?|MXDataIter", "this iterator",
      "; mx.io.ImageRecordIter, mx.io.NDArrayIter, mx.image.ImageDetIter and gluon.data are here"),
     (r"download", "downloading of data and models", ""),

@@ -15,6 +15,10 @@ from tests.slices import each_in
 # Operators without samples, and what tests them.
 NO_SAMPLES: dict[str, str] = {
     "hybrid.uniform_sample": "random: tests/ops/test_dropout.py",
+    "hybrid._ctc_paths": "what ctc_loss is computed by: tests/ops/test_ctc.py",
+    "hybrid._ctc_occupancy": "what its gradient is computed by: tests/ops/test_ctc.py",
+    "hybrid._hawkes_likelihood": "what hawkesll is computed by: tests/ops/test_hawkes.py",
+    "hybrid._hawkes_slopes": "what its gradient is computed by: tests/ops/test_hawkes.py",
     "hybrid.boolean_mask": "its shape depends on values: tests/nd/test_ndarray.py",
     "hybrid.subgraph": "it is what a graph's part is: tests/subgraph",
     "hybrid.custom": "it is what the user's CustomOp is: tests/operator",

@@ -172,7 +172,7 @@ def test_indices_out_of_range_name_the_operator(hybrid):
         (
             lambda F, x, n: F.SequenceLast(x, n, use_sequence_length=True),
             [np.ones((4, 1)), int32(6)],
-            ": index 5 is out of bounds for axis 0 with size 4",
+            r"SequenceLast: sequence_length\[0\] is 6; it must be from 1 to 4",
         ),
     ]:
         block = HybridLambda(function)

@@ -8,25 +8,46 @@ from typing import Any
 
 import numpy as np
 
-from hybridc.dialects.array.gather import gathered
 from hybridc.dialects.array.shape import normalize_axis
-from hybridc.dialects.operator import Bad, Composite, Movement, Opaque, Sample, attribute, register
+from hybridc.dialects.operator import (
+    Bad,
+    Composite,
+    Movement,
+    Opaque,
+    Operator,
+    Sample,
+    attribute,
+    no_gradient,
+    register,
+)
 from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.dtypes import wide
-from hybridc.errors import AttributeValueError, ShapeError
+from hybridc.errors import AttributeValueError, IndexRangeError, ShapeError
 
 
-class _Sequences(Composite):
-    """Data of shape ``(time, batch, …)``, with ``axis=1`` ``(batch, time, …)``, and lengths."""
+class _OfSequences(Operator):
+    """Data and lengths; an attribute says whether lengths are given."""
 
     INPUTS = ("data", "sequence_length")
     OPTIONAL = 1
     SAME_DTYPE = False
     use_sequence_length: bool = False
-    axis: int = 0
 
     def input_names(self) -> tuple[str, ...]:
         return self.INPUTS if self.use_sequence_length else self.INPUTS[:1]
+
+    def complete_types(self, dtypes: list[DType | None]) -> list[DType | None]:
+        """Lengths have the dtype of the data, unless they have another."""
+        return [dtypes[0] if d is None else d for d in dtypes]
+
+    def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
+        return dtypes, [dtypes[0]]
+
+
+class _Sequences(_OfSequences, Composite):
+    """Data of shape ``(time, batch, …)``, with ``axis=1`` ``(batch, time, …)``, and lengths."""
+
+    axis: int = 0
 
     def check(self) -> None:
         if self.axis not in (0, 1):
@@ -53,9 +74,6 @@ class _Sequences(Composite):
     def result(self, data: Shape) -> Shape:
         """The shape of the result."""
         return data
-
-    def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
-        return dtypes, [dtypes[0]]
 
     def steps(self, data: Any) -> Any:
         """The index of each time step, to be compared with lengths of shape :meth:`by_batch`."""
@@ -134,9 +152,50 @@ class SequenceMask(_Sequences):
         ]
 
 
+def _last_steps(lengths: Any, steps: int) -> Any:
+    """The index of the last step of each sequence."""
+    wrong = np.flatnonzero(~((lengths >= 1) & (np.trunc(lengths) <= steps)))
+    if wrong.size:
+        # COMPAT(mxnet): there the result is what lies in memory.
+        n = int(wrong[0])
+        raise IndexRangeError(
+            f"SequenceLast: sequence_length[{n}] is {lengths[n].item():g}; it must be from 1 to {steps}, the steps of "
+            "data"
+        )
+    return lengths.astype(np.int64) - 1
+
+
+@register("hybrid._last_steps")
+class LastSteps(Opaque):
+    """The index of the last step of each sequence; the host, as it may raise."""
+
+    INPUTS = ("sequence_length",)
+    gradient = no_gradient
+
+    steps: int = attribute(doc="the size of the time axis")
+
+    def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
+        return shapes, list(shapes)
+
+    def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
+        return dtypes, [np.dtype(np.int64)]
+
+    def eager(self, *arrays: Any) -> Any:
+        return _last_steps(arrays[0], self.steps)
+
+    @classmethod
+    def samples(cls) -> Sequence[Sample]:
+        return [Sample([np.array([1, 3, 2.5])], lambda n: np.floor(n) - 1, grad=False, steps=3)]
+
+    @classmethod
+    def bad_samples(cls) -> Sequence[Bad]:
+        text = "SequenceLast: sequence_length[0] is 4; it must be from 1 to 3, the steps of data"
+        return [((np.array([4]),), {"steps": 3}, text)]
+
+
 @register("hybrid.sequence_last", "SequenceLast")
 class SequenceLast(_Sequences):
-    """The last step of each sequence."""
+    """The last step of each sequence; a length that is not from 1 to the number of steps is an error"""
 
     use_sequence_length: bool = attribute(False, "whether lengths are given; else all are as long as data")
     axis: int = attribute(0, "the time axis, 0 or 1")
@@ -151,15 +210,19 @@ class SequenceLast(_Sequences):
         self.infer_shape([a.shape for a in arrays])
         if len(arrays) == 1:
             return np.take(data, -1, self.axis)
-        last = arrays[1].astype(np.int64) - 1
+        last = _last_steps(arrays[1], data.shape[self.axis])
         batch = np.array(range(len(last)), np.int64)
-        return gathered(self.title(), data, (last, batch) if self.axis == 0 else (batch, last))
+        return data[(last, batch) if self.axis == 0 else (batch, last)]
+
+    def rows(self, data: Shape) -> Shape:
+        """The shape of the data with all steps of all sequences along one axis."""
+        return (data[0] * data[1], *data[2:])
 
     def places(self, F: Any, data: Any, lengths: Any) -> Any:
-        """The coordinates of the last steps, for ``gather_nd``."""
-        last = F.cast(lengths, dtype="int64") - 1
+        """The rows that are the last steps."""
+        last = F._last_steps(lengths, steps=data.shape[self.axis])
         batch = F._arange(lengths.shape[0], dtype="int64")
-        return F.stack(last, batch) if self.axis == 0 else F.stack(batch, last)
+        return last * data.shape[1] + batch if self.axis == 0 else batch * data.shape[1] + last
 
     def decompose(self, F: Any, *inputs: Any) -> Any:
         data = inputs[0]
@@ -168,12 +231,13 @@ class SequenceLast(_Sequences):
             return F.reshape_to(
                 F.slice_axis(data, axis=self.axis, begin=size - 1, end=size), shape=self.result(data.shape)
             )
-        return F.gather_nd(data, self.places(F, *inputs))
+        return F.take(F.reshape_to(data, shape=self.rows(data.shape)), self.places(F, *inputs))
 
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, data = values[:2]
         if self.use_sequence_length:
-            return F.scatter_add_nd(dy, self.places(F, data, values[2]), shape=data.shape), None
+            rows = F.take_scatter(dy, self.places(F, data, values[2]), shape=self.rows(data.shape))
+            return F.reshape_to(rows, shape=data.shape), None
         size = data.shape[self.axis]
         lead = (None,) * self.axis
         dy = F.expand_dims(dy, axis=self.axis)
@@ -191,28 +255,26 @@ class SequenceLast(_Sequences):
 
     @classmethod
     def bad_samples(cls) -> Sequence[Bad]:
-        return [(((3,),), {}, "SequenceLast: data must have at least 2 dimensions, got shape (3,)")]
+        text = "SequenceLast: sequence_length[1] is 0; it must be from 1 to 3, the steps of data"
+        return [
+            (((3,),), {}, "SequenceLast: data must have at least 2 dimensions, got shape (3,)"),
+            (((3, 2), np.array([3, 0])), {"use_sequence_length": True}, text),
+        ]
 
 
 @register("hybrid.sequence_reverse", "SequenceReverse")
-class SequenceReverse(Movement):
+class SequenceReverse(_OfSequences, Movement):
     """The steps of each sequence in reverse order; those after its end stay where they are
 
     A length beyond the axis is the axis's, one that is nan is 0.
     """
 
-    INPUTS = ("data", "sequence_length")
-    OPTIONAL = 1
-    SAME_DTYPE = False
     use_sequence_length: bool = attribute(False, "whether lengths are given; else all are as long as data")
     axis: int = attribute(0, "the time axis: 0")
 
     def check(self) -> None:
         if self.axis != 0:
             raise AttributeValueError(f"SequenceReverse: axis={self.axis} must be 0, the time axis")
-
-    def input_names(self) -> tuple[str, ...]:
-        return self.INPUTS if self.use_sequence_length else self.INPUTS[:1]
 
     def complete_shapes(self, shapes: list[Shape | None], outputs: list[Shape | None]) -> list[Shape | None]:
         """There is one length for each sequence."""
@@ -229,9 +291,6 @@ class SequenceReverse(Movement):
                 f"SequenceReverse: data must be (time, batch, ...) and sequence_length (batch,), got data {got}"
             )
         return shapes, [data]
-
-    def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
-        return dtypes, [dtypes[0]]
 
     def move(self, m: Any, *xs: Any) -> Any:
         data, rank = xs[0], len(xs[0].shape)
