@@ -177,11 +177,15 @@ class Body:
         return self.typed([np.dtype(x.dtype) for x in inputs])
 
     def gradients(self, F: Any, ograds: Sequence[Any], inputs: Sequence[Any], needed: Sequence[bool]) -> list[Any]:
-        """Gradients of the arguments by the operators' rules, eager or recorded; ``ograds`` may lack the last ones."""
+        """Gradients of the arguments by the operators' rules, eager or recorded.
+
+        ``ograds`` may lack the last ones; None where no gradient starts.
+        """
         values = dict(enumerate(self.values(inputs)))
         heads: dict[int, Any] = {}
         for i, grad in zip(self.results, ograds, strict=False):
-            heads[i] = heads[i] + grad if i in heads else grad
+            if grad is not None:
+                heads[i] = heads[i] + grad if i in heads else grad
         steps = [(step.op, step.inputs, step.outputs) for step in self.steps]
         grads = pull_back(F, steps, values, heads, {i for i, n in enumerate(needed) if n})
         return [grads.get(i) if n else None for i, n in enumerate(needed)]

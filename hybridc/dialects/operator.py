@@ -223,6 +223,10 @@ class Operator(Interchange):
         """Names of the inputs for these attributes (a variadic operator has one name for all)."""
         return self.INPUTS
 
+    def rows_inside(self) -> int:
+        """Of so many inputs, the first ones, a graph inside the operator has a row, not the whole."""
+        return 0
+
     def num_samples(self) -> int:
         """Number of counters of a random key that it takes."""
         return int(self.DRAWS)

@@ -1,8 +1,8 @@
 """Loops and branches over Python functions: ``mx.nd.contrib.foreach``, ``while_loop`` and ``cond``.
 
 On arrays each step runs as its operators are called, and autograd records it like any other code. In a hybridized
-block ``foreach`` is traced step by step, as Python's ``for`` is; ``while_loop`` and ``cond`` depend on values, which a
-graph does not have, and raise.
+block ``foreach`` is one operator, whose body is traced once; ``while_loop`` and ``cond`` depend on values, which a graph
+does not have, and raise.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from typing import Any, ParamSpec, TypeVar, cast
 import numpy as np
 
 from hybridc.array.ndarray import NDArray
+from hybridc.dialects.control.loop import Loop
 from hybridc.dialects.error_context import raise_located
+from hybridc.dialects.operator import invoke_bound
 from hybridc.errors import (
     ArgumentTypeError,
     AttributeValueError,
@@ -25,7 +27,10 @@ from hybridc.errors import (
 )
 from hybridc.ground.location import user_location
 from hybridc.ground.nesting import Structure, as_list, flatten, regroup
+from hybridc.ground.state import STATE
+from hybridc.trace.nested_trace import NestedTrace
 from hybridc.trace.traced import Symbol, TracedSymbol
+from hybridc.trace.tracer import Trace
 
 __all__ = ["cond", "foreach", "while_loop"]
 
@@ -59,6 +64,9 @@ def foreach(body: Callable[[Any, Any], tuple[Any, Any]], data: Any, init_states:
     arrays, structure = _arrays(data, f"{name}: data")
     states, kind = _arrays(init_states, f"{name}: init_states")
     steps = _steps(name, arrays)
+    trace = _traced(arrays, states)
+    if trace is not None:
+        return _recorded(trace, body, (arrays, structure), (states, kind), name)
     first = states
     outputs: list[list[Any]] = []
     made: Structure = None
@@ -131,6 +139,52 @@ def cond(pred: Any, then_func: Callable[[], Any], else_func: Callable[[], Any], 
         raise _needs_values(name)
     chosen = then_func if _number(pred, f"{name}: pred", "a number") else else_func
     return chosen()
+
+
+# --- in a graph -------------------------------------------------------------------------------------------------------
+
+
+def _traced(*values: Sequence[Any]) -> Trace | None:
+    """The trace that records, if some value is symbolic."""
+    trace = STATE.trace
+    return trace if any(isinstance(x, TracedSymbol) for part in values for x in part) else None
+
+
+def _recorded(
+    trace: Trace, body: Callable[..., Any], data: tuple[list[Any], Structure], states: tuple[list[Any], Structure], name: str
+) -> Any:
+    """A loop as one operator of a graph: its body is traced once, for a row of the data."""
+    arrays, structure = data
+    before, kind = states
+    inner = NestedTrace(trace)
+    each = [inner.leaf(f"each{i}", x.shape[1:], x.dtype, "value") for i, x in enumerate(arrays)]
+    held = [inner.leaf(f"state{i}", x.shape, x.dtype, "value") for i, x in enumerate(before)]
+    with inner.active():
+        result = body(regroup(each, structure), regroup(held, kind))
+    out, after = _pair(result, f"{name}: body", "(outputs, states)")
+    outputs, made = _arrays(out, f"{name}: an output of body")
+    inner.finish([*outputs, *_next_states(name, "body", 0, held, after)])
+    # What operators in the body mutate, such as running statistics, is a state, too.
+    mutated = [inner.leaves[i] for i in inner.updates]
+    if any(leaf.index not in inner.given for leaf in mutated):
+        raise UnsupportedError(f"{name}: the body mutates one of its arguments; mutate parameters, or return states")
+    chosen = {id(s) for s in (*each, *held, *mutated)}
+    rest = [s for s in inner.leaves if id(s) not in chosen and s.index in inner.given]
+    keys = [s for s, role in zip(inner.leaves, inner.roles, strict=True) if role == "key"]
+    op = Loop.bind(
+        body=inner.body([*each, *held, *mutated, *rest, *keys], inner.outputs),
+        data=len(each),
+        states=len(held) + len(mutated),
+        steps=(arrays[0].shape[0],) if keys else (),
+        saves=trace.training,
+        counters=inner.draws,
+    )
+    given = [*arrays, *before, *[inner.given[s.index] for s in (*mutated, *rest)]]
+    found = as_list(invoke_bound(op, *given))
+    for leaf, new in zip(mutated, found[len(outputs) + len(held) :], strict=True):
+        trace.update(inner.given[leaf.index], new)
+    last = found[len(outputs) :][: len(held)]
+    return regroup(found[: len(outputs)], made), regroup(last, kind)
 
 
 # --- arguments --------------------------------------------------------------------------------------------------------
