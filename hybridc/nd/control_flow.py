@@ -1,20 +1,22 @@
 """Loops and branches over Python functions: ``mx.nd.contrib.foreach``, ``while_loop`` and ``cond``.
 
 On arrays each step runs as its operators are called, and autograd records it like any other code. In a hybridized
-block ``foreach`` is one operator, whose body is traced once; ``while_loop`` and ``cond`` depend on values, which a graph
-does not have, and raise.
+block each is one operator, with its functions as graphs inside, which are traced once.
 """
 
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, ParamSpec, TypeVar, cast
 
 import numpy as np
 
 from hybridc.array.ndarray import NDArray
-from hybridc.dialects.control.loop import Loop
+from hybridc.dialects.control.branch import Branch
+from hybridc.dialects.control.loop import Loop, WhileLoop
 from hybridc.dialects.error_context import raise_located
 from hybridc.dialects.operator import invoke_bound
 from hybridc.errors import (
@@ -61,30 +63,30 @@ def foreach(body: Callable[[Any, Any], tuple[Any, Any]], data: Any, init_states:
     Returns the outputs of all steps, stacked along a new first axis, and the last states. The number of states, their
     shapes and dtypes stay the same.
     """
-    arrays, structure = _arrays(data, f"{name}: data")
-    states, kind = _arrays(init_states, f"{name}: init_states")
-    steps = _steps(name, arrays)
-    trace = _traced(arrays, states)
+    given, states = _nested(data, f"{name}: data"), _nested(init_states, f"{name}: init_states")
+    steps = _steps(name, given.arrays)
+    trace = _trace()
     if trace is not None:
-        return _recorded(trace, body, (arrays, structure), (states, kind), name)
-    first = states
-    outputs: list[list[Any]] = []
-    made: Structure = None
+        return _recorded_foreach(trace, body, given, states, steps, name)
+    now = states.arrays
+    rows: list[list[Any]] = []
+    made: _Nested | None = None
     # No step says what an output is like; one on zeros does.
     for i in range(max(steps, 1)):
-        each = [x[i] for x in arrays] if steps else [_zeros_like_row(x) for x in arrays]
-        out, after = _pair(body(regroup(each, structure), regroup(states, kind)), f"{name}: body", "(outputs, states)")
-        values, form = _arrays(out, f"{name}: an output of body")
-        if i and form != made:
-            raise MXNetError(f"{name}: outputs of body have structure {made} in step 0 but {form} in step {i}")
-        outputs.append(values)
-        made = form
-        if steps:
-            states = _next_states(name, "body", i, states, after)
-    stacked = [_stack(name, [row[k] for row in outputs]) for k in range(len(outputs[0]))]
-    if not steps:
-        stacked, states = [x[:0] for x in stacked], first
-    return regroup(stacked, made), regroup(states, kind)
+        each = [x[i] for x in given.arrays] if steps else [_zeros_like_row(x) for x in given.arrays]
+        out, after = _pair(body(given.of(each), states.of(now)), f"{name}: body", "(outputs, states)")
+        row = _nested(out, f"{name}: an output of body")
+        if made is not None and row.structure != made.structure:
+            raise MXNetError(
+                f"{name}: outputs of body have structure {made.structure} in step 0 but {row.structure} in step {i}"
+            )
+        made = row
+        rows.append(row.arrays)
+        after = _next_states(name, "body", i, now, after)
+        now = after if steps else now
+    assert made is not None, "there is at least one step"
+    stacked = [_stack(name, list(column)) for column in zip(*rows, strict=True)]
+    return made.of(stacked if steps else [x[:0] for x in stacked]), states.of(now)
 
 
 @_at_users_line
@@ -111,32 +113,36 @@ def while_loop(
     states = as_list(loop_vars)
     if not states:
         raise AttributeValueError(f"{name}: loop_vars must have at least one array, got none")
-    flat, kind = _arrays(states, f"{name}: loop_vars")
-    if any(isinstance(x, Symbol) for x in flat):
-        raise _needs_values(name)
-    outputs: list[list[Any]] = []
-    made: Structure = []
-    while len(outputs) < most and _number(cond(*regroup(flat, kind)), f"{name}: what cond returns", "a number"):
-        out, after = _pair(func(*regroup(flat, kind)), f"{name}: func", "(outputs, loop_vars)")
-        values, form = _arrays([] if out is None else out, f"{name}: an output of func")
-        if outputs and len(values) != len(outputs[0]):
+    given = _nested(states, f"{name}: loop_vars")
+    trace = _trace()
+    if trace is not None:
+        outputs, last = _recorded_while(trace, cond, func, given, most, name)
+        return outputs, last[0] if alone else last
+    now = given.arrays
+    rows: list[list[Any]] = []
+    made = _Nested([], [])
+    while len(rows) < most and _number(cond(*given.of(now)), f"{name}: what cond returns", "a number"):
+        out, after = _pair(func(*given.of(now)), f"{name}: func", "(outputs, loop_vars)")
+        made = _nested([] if out is None else out, f"{name}: an output of func")
+        if rows and len(made.arrays) != len(rows[0]):
             raise MXNetError(
-                f"{name}: func gives {len(outputs[0])} outputs in step 0 but {len(values)} in step {len(outputs)}"
+                f"{name}: func gives {len(rows[0])} outputs in step 0 but {len(made.arrays)} in step {len(rows)}"
             )
-        flat = _next_states(name, "func", len(outputs), flat, as_list(after) if after is not None else [])
-        outputs.append(values)
-        made = form
-    left = most - len(outputs)
-    stacked = [_stack(name, [row[k] for row in outputs], left) for k in range(len(outputs[0]) if outputs else 0)]
-    last = regroup(flat, kind)
-    return regroup(stacked, made), last[0] if alone else last
+        now = _next_states(name, "func", len(rows), now, as_list(after) if after is not None else [])
+        rows.append(made.arrays)
+    stacked = [_stack(name, list(column), most - len(rows)) for column in zip(*rows, strict=True)]
+    last = given.of(now)
+    return made.of(stacked), last[0] if alone else last
 
 
 @_at_users_line
 def cond(pred: Any, then_func: Callable[[], Any], else_func: Callable[[], Any], name: str = "cond") -> Any:
     """What ``then_func()`` returns if a number is not zero, else what ``else_func()`` does; the other is not called."""
+    trace = _trace()
+    if trace is not None and isinstance(pred, _VALUES):
+        return _recorded_cond(trace, _nested(pred, f"{name}: pred").arrays[0], then_func, else_func, name)
     if isinstance(pred, Symbol):
-        raise _needs_values(name)
+        raise _unknown(f"{name}: pred")
     chosen = then_func if _number(pred, f"{name}: pred", "a number") else else_func
     return chosen()
 
@@ -144,72 +150,167 @@ def cond(pred: Any, then_func: Callable[[], Any], else_func: Callable[[], Any], 
 # --- in a graph -------------------------------------------------------------------------------------------------------
 
 
-def _traced(*values: Sequence[Any]) -> Trace | None:
-    """The trace that records, if some value is symbolic."""
-    trace = STATE.trace
-    return trace if any(isinstance(x, TracedSymbol) for part in values for x in part) else None
+def _trace() -> Trace | None:
+    """The trace that records, in a hybridized block."""
+    return STATE.trace if isinstance(STATE.trace, Trace) else None
 
 
-def _recorded(
-    trace: Trace, body: Callable[..., Any], data: tuple[list[Any], Structure], states: tuple[list[Any], Structure], name: str
-) -> Any:
+def _recorded_foreach(
+    trace: Trace, body: Callable[..., Any], data: _Nested, states: _Nested, steps: int, name: str
+) -> tuple[Any, Any]:
     """A loop as one operator of a graph: its body is traced once, for a row of the data."""
-    arrays, structure = data
-    before, kind = states
     inner = NestedTrace(trace)
-    each = [inner.leaf(f"each{i}", x.shape[1:], x.dtype, "value") for i, x in enumerate(arrays)]
-    held = [inner.leaf(f"state{i}", x.shape, x.dtype, "value") for i, x in enumerate(before)]
+    each = [inner.leaf(f"each{i}", x.shape[1:], x.dtype, "value") for i, x in enumerate(data.arrays)]
+    held = _leaves(inner, states.arrays)
     with inner.active():
-        result = body(regroup(each, structure), regroup(held, kind))
+        result = body(data.of(each), states.of(held))
     out, after = _pair(result, f"{name}: body", "(outputs, states)")
-    outputs, made = _arrays(out, f"{name}: an output of body")
-    inner.finish([*outputs, *_next_states(name, "body", 0, held, after)])
-    # What operators in the body mutate, such as running statistics, is a state, too.
-    mutated = [inner.leaves[i] for i in inner.updates]
-    if any(leaf.index not in inner.given for leaf in mutated):
-        raise UnsupportedError(f"{name}: the body mutates one of its arguments; mutate parameters, or return states")
-    chosen = {id(s) for s in (*each, *held, *mutated)}
-    rest = [s for s in inner.leaves if id(s) not in chosen and s.index in inner.given]
-    keys = [s for s, role in zip(inner.leaves, inner.roles, strict=True) if role == "key"]
+    outputs = _nested(out, f"{name}: an output of body")
+    inner.finish([*outputs.arrays, *_next_states(name, "body", 0, held, after)])
+    shared = _Shared([inner])
     op = Loop.bind(
-        body=inner.body([*each, *held, *mutated, *rest, *keys], inner.outputs),
+        body=inner.body([*each, *held, *shared.arguments(inner)], inner.outputs),
         data=len(each),
-        states=len(held) + len(mutated),
-        steps=(arrays[0].shape[0],) if keys else (),
+        states=len(held) + len(shared.mutated),
+        steps=(steps,) if shared.keyed else (),
         saves=trace.training,
         counters=inner.draws,
     )
-    given = [*arrays, *before, *[inner.given[s.index] for s in (*mutated, *rest)]]
-    found = as_list(invoke_bound(op, *given))
-    for leaf, new in zip(mutated, found[len(outputs) + len(held) :], strict=True):
-        trace.update(inner.given[leaf.index], new)
-    last = found[len(outputs) :][: len(held)]
-    return regroup(found[: len(outputs)], made), regroup(last, kind)
+    found = as_list(invoke_bound(op, *data.arrays, *states.arrays, *shared.values))
+    last = found[len(outputs.arrays) :]
+    shared.update(trace, last[len(held) :])
+    return outputs.of(found[: len(outputs.arrays)]), states.of(last[: len(held)])
+
+
+def _recorded_while(
+    trace: Trace, cond: Callable[..., Any], func: Callable[..., Any], states: _Nested, most: int, name: str
+) -> tuple[Any, Any]:
+    """A while loop as one operator of a graph."""
+    asking, inner = NestedTrace(trace), NestedTrace(trace)
+    asked = _leaves(asking, states.arrays)
+    with asking.active():
+        answer = cond(*states.of(asked))
+    if isinstance(answer, _VALUES) and math.prod(answer.shape) != 1:
+        raise OneElementError(f"{name}: what cond returns must be a number, got an array of shape {answer.shape}")
+    asking.finish([answer if isinstance(answer, _VALUES) else asking.constant(answer, np.float32)])
+    held = _leaves(inner, states.arrays)
+    inner.draws = asking.draws
+    with inner.active():
+        result = func(*states.of(held))
+    out, after = _pair(result, f"{name}: func", "(outputs, loop_vars)")
+    outputs = _nested([] if out is None else out, f"{name}: an output of func")
+    inner.finish([*outputs.arrays, *_next_states(name, "func", 0, held, as_list(after) if after is not None else [])])
+    shared = _Shared([inner, asking])
+    if asking.updates:
+        raise UnsupportedError(f"{name}: cond mutates an array, such as running statistics; let func do that")
+    op = WhileLoop.bind(
+        body=inner.body([*held, *shared.arguments(inner)], inner.outputs),
+        condition=asking.body([*asked, *shared.arguments(asking)], asking.outputs),
+        states=len(held) + len(shared.mutated),
+        most=most,
+        saves=trace.training,
+        counters=inner.draws,
+    )
+    found = as_list(invoke_bound(op, *states.arrays, *shared.values))
+    last = found[len(outputs.arrays) :]
+    shared.update(trace, last[len(held) :])
+    return outputs.of(found[: len(outputs.arrays)]), states.of(last[: len(held)])
+
+
+def _recorded_cond(
+    trace: Trace, pred: Any, then_func: Callable[[], Any], else_func: Callable[[], Any], name: str
+) -> Any:
+    """A branch as one operator of a graph."""
+    if math.prod(pred.shape) != 1:
+        raise OneElementError(f"{name}: pred must be a number, got an array of shape {pred.shape}")
+    inner = [NestedTrace(trace), NestedTrace(trace)]
+    made: list[_Nested] = []
+    for each, function in zip(inner, (then_func, else_func), strict=True):
+        with each.active():
+            made.append(_nested(function(), f"{name}: what {'then' if each is inner[0] else 'else'}_func returns"))
+        each.finish(made[-1].arrays)
+    if made[0].structure != made[1].structure:
+        raise MXNetError(
+            f"{name}: both functions must return the same structure, got {made[0].structure} and {made[1].structure}"
+        )
+    count = len(made[0].arrays)
+    shared = _Shared(inner)
+    bodies = [
+        each.body(
+            [each.inside(pred), *shared.arguments(each)],
+            [*each.outputs[:count], *[each.latest(each.inside(x)) for x in shared.mutated]],
+        )
+        for each in inner
+    ]
+    counters = max(each.draws for each in inner)
+    found = as_list(
+        invoke_bound(Branch.bind(then=bodies[0], otherwise=bodies[1], counters=counters), pred, *shared.values)
+    )
+    shared.update(trace, found[count:])
+    return made[0].of(found[:count])
+
+
+def _leaves(trace: Trace, arrays: Sequence[Any]) -> list[TracedSymbol]:
+    return [trace.leaf(f"state{i}", x.shape, x.dtype, "value") for i, x in enumerate(arrays)]
+
+
+class _Shared:
+    """What graphs inside an operator have of the trace around it: arguments of all of them, in one order.
+
+    What an operator mutates, such as running statistics, comes first, as it is a state; a random key comes last.
+    """
+
+    def __init__(self, traces: Sequence[NestedTrace]) -> None:
+        for trace in traces:
+            if any(i not in trace.given for i in trace.updates):
+                raise UnsupportedError("an argument of a loop is mutated; mutate a parameter, or return a new state")
+        changed = {id(x): x for trace in traces for x in (trace.given[i] for i in trace.updates)}
+        every = {id(x): x for trace in traces for x in trace.given.values()}
+        self.mutated = list(changed.values())
+        self.values = [*self.mutated, *[x for number, x in every.items() if number not in changed]]
+        self.keyed = any(trace.draws for trace in traces)
+
+    def arguments(self, trace: NestedTrace) -> list[TracedSymbol]:
+        """The inputs of a graph that these values are."""
+        return [*[trace.leaf_of(x) for x in self.values], *[trace.key()] * self.keyed]
+
+    def update(self, trace: Trace, new: Sequence[TracedSymbol]) -> None:
+        """Note the new values of what is mutated, the first ones."""
+        for symbol, value in zip(self.mutated, new, strict=False):
+            trace.update(symbol, value)
 
 
 # --- arguments --------------------------------------------------------------------------------------------------------
 
 
-def _arrays(value: Any, what: str) -> tuple[list[Any], Structure]:
-    """The arrays of nested lists, and the structure."""
+@dataclass(frozen=True)
+class _Nested:
+    """Arrays of nested lists."""
+
+    arrays: list[Any]
+    structure: Structure
+
+    def of(self, arrays: Sequence[Any]) -> Any:
+        """Other arrays in these lists."""
+        return regroup(arrays, self.structure)
+
+
+def _nested(value: Any, what: str) -> _Nested:
     found, structure = flatten(value, _VALUES, what)
     unknown = next((x for x in found if isinstance(x, Symbol) and not isinstance(x, TracedSymbol)), None)
     if unknown is not None:
-        raise UnsupportedError(f"{what} is a symbol without a known shape; call it in a hybridized block, or on arrays")
-    return found, structure
+        raise _unknown(what)
+    return _Nested(found, structure)
 
 
-def _needs_values(name: str) -> UnsupportedError:
-    return UnsupportedError(
-        f"{name} depends on values, which a graph does not have: call it outside of the hybridized block, or "
-        "compute both branches and choose by F.where"
-    )
+def _unknown(what: str) -> UnsupportedError:
+    return UnsupportedError(f"{what} is a symbol without a known shape; call it in a hybridized block, or on arrays")
 
 
 def _number(value: Any, what: str, wanted: str) -> float:
     """A Python number of an array of one element."""
     if isinstance(value, Symbol):
-        raise _needs_values(what.split(":")[0])
+        raise _unknown(what)
     if isinstance(value, NDArray) and value.size != 1:
         raise OneElementError(f"{what} must be {wanted}, got an array of shape {value.shape}")
     found = value.asscalar() if isinstance(value, NDArray) else value
@@ -240,7 +341,7 @@ def _pair(value: Any, what: str, wanted: str) -> tuple[Any, Any]:
 def _next_states(name: str, function: str, step: int, before: list[Any], after: Any) -> list[Any]:
     """The next states, which must be as those before."""
     # COMPAT(mxnet): imperatively it lets states change, in graphs it fails on them.
-    values, _ = _arrays(after, f"{name}: a state that {function} returns")
+    values = _nested(after, f"{name}: a state that {function} returns").arrays
     if len(values) != len(before):
         raise MXNetError(
             f"{name}: {function} must return {len(before)} states, as many as it is given, got {len(values)}"

@@ -31,8 +31,17 @@ class NestedTrace(Trace):
             return self.latest(value)
         found = self._foreign(value)
         if found is None:
-            raise TraceError(f"{user_location()}: a loop got a value of another trace; return it from its block instead")
+            raise TraceError(
+                f"{user_location()}: a loop got a value of another trace; return it from its block instead"
+            )
         return found
+
+    def leaf_of(self, value: TracedSymbol) -> TracedSymbol:
+        """The input that a value of the outer trace is, as it was before this trace."""
+        for index, given in self.given.items():
+            if given is value:
+                return self.leaves[index]
+        return self.inside(value)
 
     def _foreign(self, x: TracedSymbol) -> TracedSymbol | None:
         outer = self.outer

@@ -1,4 +1,4 @@
-"""``foreach``, ``while_loop`` and ``cond`` beside the same loops of NumPy, eagerly and in hybridized blocks."""
+"""``foreach``, ``while_loop`` and ``cond`` beside the same loops of NumPy."""
 
 from __future__ import annotations
 
@@ -202,18 +202,3 @@ def test_outputs_must_keep_their_shape_and_number():
     counts = iter([[ONE], [ONE, ONE]])
     with pytest.raises(MXNetError, match="while_loop: func gives 1 outputs in step 0 but 2 in step 1"):
         while_loop(lambda i: 1, lambda i: (next(counts), i), ONE, max_iterations=3)
-
-
-@pytest.mark.parametrize("kind", ["while_loop", "cond"])
-def test_a_graph_has_no_values_to_decide_by(kind):
-    class Net(gluon.HybridBlock):
-        def hybrid_forward(self, F, x):
-            if kind == "cond":
-                return F.contrib.cond(F.sum(x) > 3, lambda: x, lambda: x * 2)
-            return F.contrib.while_loop(lambda i: F.sum(i) < 30, lambda i: (i, i * 2), x, max_iterations=9)[1]
-
-    net = Net()
-    assert net(ONE).asnumpy().tolist() == ([2, 2] if kind == "cond" else [16, 16])
-    net.hybridize()
-    with pytest.raises(MXNetError, match=f"{kind} depends on values"):
-        net(ONE)

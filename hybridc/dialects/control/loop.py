@@ -1,94 +1,136 @@
-"""``hybrid.loop``: a graph that runs once for each index of an axis, with states carried from step to step.
+"""Loops: a graph that runs several times, with states carried from step to step.
 
-A host call: it runs the compiled graph of one step, which is the same for every number of steps. The gradient is a loop
-in the other direction, over the saved states, which sums up the gradients of what all steps read.
+A host call runs the compiled graph of one step, which is the same for every number of steps. The gradient is a loop in
+the other direction, over the saved states, which sums up the gradients of what all steps read.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
+from hybridc.dialects.array.creation_ops import is_zeros
 from hybridc.dialects.body import Body
+from hybridc.dialects.control.inner_graph import InnerGraphs, gradient_body, split_key
 from hybridc.dialects.derived import outputs_of
-from hybridc.dialects.operator import Opaque, Operator, register
+from hybridc.dialects.operator import register
 from hybridc.dialects.operator_attribute import DType, Shape, attribute
 from hybridc.dtypes import is_float
-from hybridc.errors import MXNetError, ShapeError
-from hybridc.ground.hooks import HOOKS
+from hybridc.errors import ShapeError
 
-_KEY = np.dtype(np.uint64)
-
-
-def _refuse(*args: Any, **kwargs: Any) -> NoReturn:  # noqa: ARG001
-    """Raises: only traced loops make this operator."""
-    raise MXNetError("hybrid.loop cannot be made directly; use contrib.foreach in a hybridized block")
+_COUNT = np.dtype(np.int64)
 
 
-@register("hybrid.loop")
-class Loop(Opaque):
-    """The graph ``body``, once for each index of the first axis of some inputs
+class _Steps(InnerGraphs):
+    """Steps of the graph ``body``.
 
-    Inputs are the ``data``, whose first axes are the steps, ``states``, and what every step reads. The arguments of the
-    body are a row of each data, the states before the step, and the rest; its results are a row of each output, and the
-    states after it. Results are the outputs, stacked, and the last states; if it ``saves``, then hidden ones are the
-    states before each step, stacked.
+    Inputs are ``data``, with a row for each step, states, and what every step reads; of these, the arguments of the
+    body are a row of the data, and the rest. Its results are a row of each output, and the next states. Results are the
+    outputs, stacked, and the last states, then, if it ``saves``, the states before each step, stacked.
     """
 
-    INPUTS = ("data",)
-    VARIADIC = True
-    SAME_DTYPE = False
-
     body: Body = attribute(doc="the graph of a step")
-    data: int = attribute(doc="so many inputs, the first, have a row for each step", low=0)
-    states: int = attribute(doc="so many inputs, which follow, are states", low=0)
-    steps: Shape = attribute((), "the number of steps, where no data says it")
-    backwards: bool = attribute(False, "begin with the last row")
+    states: int = attribute(doc="so many inputs, after the data, are states", low=0)
     saves: bool = attribute(False, "return the states before each step")
-    counters: int = attribute(0, "internal: the counters that a step takes from the random key, its last argument")
-    draw: int = attribute(0, "internal: the first of these counters")
+    counters: int = attribute(0, "internal: the numbers that a step takes from the random key, its last argument")
+    draw: int = attribute(0, "internal: the first of these numbers")
 
     outputs: int  # results of the body that are stacked
-
-    @classmethod
-    def function(cls) -> Callable[..., Any]:
-        """``nd.loop`` says what to use instead."""
-        return _refuse
-
-    @classmethod
-    def bind_values(cls, values: tuple[Any, ...]) -> Operator:
-        """Not cached, which would keep the graph of every use alive."""
-        return cls._parse(values)
-
-    def __repr__(self) -> str:
-        inside = ", ".join(step.op.title() for step in self.body.operators())
-        return f"{self.NAME}({inside})"
+    backwards = counted = False
 
     def check(self) -> None:
-        """Only traced loops make this operator."""
-        given: Any = self.body
-        if not isinstance(given, Body):
-            _refuse()
+        super().check()
         self.outputs = len(self.body.results) - self.states
-        self.graphs: dict[Any, Any] = {}  # the compiled step, by shapes and dtypes
-        if self.counters:  # of these attributes, not of the class
-            self.__dict__["DRAWS"] = True
 
     # --- inference -----------------------------------------------------------------------------------------
 
-    def input_names(self) -> tuple[str, ...]:
-        """Data, states, what all steps read, the random key."""
-        return tuple(f"input{i}" for i in range(self.body.arguments))
-
-    def num_outputs(self) -> int:
-        return self.outputs + self.states * (1 + self.saves)
+    @abstractmethod
+    def count(self, shapes: Sequence[Shape]) -> int:
+        """The number of rows of data and outputs."""
 
     def num_visible_outputs(self) -> int:
         """Outputs and states."""
-        return self.outputs + self.states
+        return self.outputs + self.states * (1 + self.saves)
+
+    def num_outputs(self) -> int:
+        return self.num_visible_outputs()
+
+    def row_shapes(self, shapes: Sequence[Shape]) -> list[Shape]:
+        """The shapes of the arguments of the body."""
+        data = self.rows_inside()
+        return [*[shape[1:] for shape in shapes[:data]], *shapes[data:]]
+
+    def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
+        """By inference of the body."""
+        data, n = self.rows_inside(), self.count(shapes)
+        ins, outs = self.body.infer_shape(self.row_shapes(shapes))
+        before, after = ins[data:][: self.states], outs[self.outputs :]
+        if before != after:
+            raise ShapeError(f"loop: the states must keep their shapes, {before} before a step and {after} after it")
+        stacked = [(n, *s) for s in outs[: self.outputs]]
+        return [*[(n, *s) for s in ins[:data]], *ins[data:]], [
+            *stacked,
+            *after,
+            *[(n, *s) for s in before if self.saves],
+        ]
+
+    def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
+        """By inference of the body."""
+        ins, outs = self.body.infer_type(dtypes)
+        return ins, [*outs, *[d for d in ins[self.rows_inside() :][: self.states] if self.saves]]
+
+    # --- running -------------------------------------------------------------------------------------------
+
+    def run(self, outs: Sequence[Any], arrays: Sequence[Any], steps: Iterator[int], states: list[Any]) -> None:
+        """Run a step for each index, and write outputs and states; ``states`` are always those before the next step."""
+        data = self.rows_inside()
+        rows, read = arrays[:data], arrays[data + self.states :]
+        read, keys = split_key(self, read)
+        stacked, last = outs[: self.outputs], outs[self.outputs :][: self.states]
+        saved = outs[self.outputs + self.states :][: self.states * self.saves]
+        step = self.compiled(self.body, self.row_shapes([x.shape for x in arrays]), [x.dtype for x in arrays])
+        for i in steps:
+            for to, state in zip(saved, states, strict=False):
+                to[i] = state
+            results = step(*[x[i, ...] for x in rows], *states, *read, *[self.key_at(key, i) for key in keys])
+            for to, row in zip(stacked, results, strict=False):
+                to[i] = row
+            states[:] = results[self.outputs :]
+        for to, state in zip(last, states, strict=True):
+            np.copyto(to, state)
+
+    def filled(self, outs: Sequence[Any], begin: int) -> None:
+        """Write zeros into rows of steps that do not run."""
+        for to in (*outs[: self.outputs], *outs[self.outputs + self.states :][: self.states * self.saves]):
+            to[begin:] = 0
+
+    # --- gradients -----------------------------------------------------------------------------------------
+
+    def gradient_of(self, needed: Sequence[bool], F: Any, *values: Any) -> Any:
+        """A loop in the other direction."""
+        visible, count = self.num_visible_outputs(), len(needed)
+        ograds, inputs, outputs = values[:visible], values[visible : visible + count], values[visible + count :]
+        if not self.saves:
+            outputs = outputs_of(self.bind(**{**self.attrs, "saves": True}), inputs)
+        return _gradient(self, needed, F, ograds, inputs, outputs[self.outputs + self.states :])
+
+
+@register("hybrid.loop")
+class Loop(_Steps):
+    """The graph ``body``, once for each index of the first axis of the data
+
+    See :class:`_Steps`. If it is ``counted``, then the last of what every step reads is the number of steps, a scalar
+    of int64; the other rows of outputs are zeros.
+    """
+
+    data: int = attribute(doc="so many inputs, the first, have a row for each step", low=0)
+    steps: Shape = attribute((), "the number of steps, where no data says it")
+    backwards: bool = attribute(False, "begin with the last row")
+    counted: bool = attribute(False, "the number of steps is an input")
 
     def rows_inside(self) -> int:
         """The body has a row of each data."""
@@ -98,7 +140,7 @@ class Loop(Opaque):
         return self.counters * math.prod(self.steps)
 
     def count(self, shapes: Sequence[Shape]) -> int:
-        """The number of steps."""
+        """As the data says."""
         if not self.data:
             return math.prod(self.steps)
         counts = [shape[0] for shape in shapes[: self.data] if shape]
@@ -106,155 +148,114 @@ class Loop(Opaque):
             raise ShapeError(f"loop: the first axes of data must have one size, got shapes {shapes[: self.data]}")
         return counts[0]
 
-    def row_shapes(self, shapes: Sequence[Shape]) -> list[Shape]:
-        """The shapes of the arguments of the body."""
-        return [*[shape[1:] for shape in shapes[: self.data]], *shapes[self.data :]]
-
-    def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
-        """By inference of the body."""
-        n = self.count(shapes)
-        ins, outs = self.body.infer_shape(self.row_shapes(shapes))
-        before, after = ins[self.data :][: self.states], outs[self.outputs :]
-        if before != after:
-            raise ShapeError(f"loop: the states must keep their shapes, {before} before a step and {after} after it")
-        given = [*[(n, *s) for s in ins[: self.data]], *ins[self.data :]]
-        stacked = [(n, *s) for s in outs[: self.outputs]]
-        return given, [*stacked, *after, *[(n, *s) for s in before if self.saves]]
-
-    def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
-        """By inference of the body."""
-        ins, outs = self.body.infer_type(dtypes)
-        return ins, [*outs, *[d for d in ins[self.data :][: self.states] if self.saves]]
-
-    # --- running -------------------------------------------------------------------------------------------
-
-    def eager(self, *arrays: Any) -> Any:
-        """The results in new arrays."""
-        shapes = self.infer_shape([x.shape for x in arrays])[1]
-        dtypes = self.infer_type([x.dtype for x in arrays])[1]
-        outs = [np.empty(shape, dtype) for shape, dtype in zip(shapes, dtypes, strict=True)]
-        self.eager_out(outs, *arrays)
-        return tuple(outs) if len(outs) > 1 else outs[0]
-
     def eager_out(self, outs: Sequence[Any], *arrays: Any) -> None:
         """Run the step once for each row."""
-        data, rest = list(arrays[: self.data]), list(arrays[self.data :])
-        states, read = rest[: self.states], rest[self.states :]
-        stacked, last = outs[: self.outputs], outs[self.outputs :][: self.states]
-        saved = outs[self.outputs + self.states :]
         count = self.count([x.shape for x in arrays])
-        key = read.pop() if self.counters else None
-        run = self._step(arrays)
-        for i in reversed(range(count)) if self.backwards else range(count):
-            for to, state in zip(saved, states, strict=False):
-                to[i] = state
-            keys = [] if key is None else [self._key(key, i)]
-            results = run(*[x[i, ...] for x in data], *states, *read, *keys)
-            for to, row in zip(stacked, results, strict=False):
-                to[i] = row
-            states = results[self.outputs :]
-        for to, state in zip(last, states, strict=True):
-            np.copyto(to, state)
-
-    def _key(self, key: Any, step: int) -> Any:
-        """The random key of a step."""
-        seed, counter = (int(n) for n in key)
-        return np.array([seed, (counter + self.draw + step * self.counters) % 2**64], np.uint64)
-
-    def _step(self, arrays: Sequence[Any]) -> Callable[..., Sequence[Any]]:
-        """The compiled graph of a step, as a function of arrays."""
-        kinds = tuple((s, x.dtype) for s, x in zip(self.row_shapes([x.shape for x in arrays]), arrays, strict=True))
-        if kinds not in self.graphs:
-            names = self.input_names()
-            trace = self.body.trace(names, [s for s, _ in kinds], [d for _, d in kinds], False)
-            self.graphs[kinds] = HOOKS.compile(trace)
-        return self.graphs[kinds].forward
-
-    # --- gradients -----------------------------------------------------------------------------------------
-
-    def gradient_of(self, needed: Sequence[bool], F: Any, *values: Any) -> Any:
-        """A loop in the other direction."""
-        visible, count = self.num_visible_outputs(), len(needed)
-        ograds, inputs = values[:visible], list(values[visible : visible + count])
-        saved = list(values[visible + count + visible :])
-        if not self.saves:
-            saved = outputs_of(self.bind(**{**self.attrs, "saves": True}), inputs)[visible:]
-        return _Gradient(self, needed, F).of(ograds, inputs, saved)
+        if self.counted:
+            count = int(split_key(self, arrays)[0][-1])
+            self.filled(outs, count)
+        steps = reversed(range(count)) if self.backwards else range(count)
+        self.run(outs, arrays, iter(steps), list(arrays[self.data :][: self.states]))
 
 
-class _Gradient:
-    """Makes the loop that computes the gradients of a loop.
+@register("hybrid.while_loop")
+class WhileLoop(_Steps):
+    """The graph ``body``, as long as the result of the graph ``condition`` is not zero, at most ``most`` times
 
-    A step has a row of the data, of the states before it and of the gradients of the outputs; its states are the
-    gradients of the states after it, and the sums of the gradients of what all steps read.
+    See :class:`_Steps`; there is no data. The condition has the same arguments as the body. Rows of outputs of steps
+    that were not run are zeros. The last hidden result is the number of steps.
     """
 
-    def __init__(self, loop: Loop, needed: Sequence[bool], F: Any) -> None:
-        self.loop = loop
-        self.needed = list(needed)
-        self.F = F
+    condition: Body = attribute(doc="the graph whose result decides")
+    most: int = attribute(doc="the most steps", low=0)
 
-    def of(self, ograds: Sequence[Any], inputs: Sequence[Any], saved: Sequence[Any]) -> list[Any]:
-        """The gradients of the inputs; None where none is needed."""
-        loop, F = self.loop, self.F
-        data, states = loop.data, loop.states
-        first = data + states  # of what all steps read
-        read = list(inputs[first : len(inputs) - bool(loop.counters)])
-        kept = [i for i, s in enumerate(saved) if is_float(np.dtype(s.dtype))]  # states with gradients
-        rows = [i for i in range(data) if self.needed[i]]
-        sums = [i for i in range(len(read)) if self.needed[first + i]]
-        heads = [i for i in range(loop.outputs) if is_float(np.dtype(ograds[i].dtype))]
-        out_grads, state_grads = [ograds[i] for i in heads], [ograds[loop.outputs + i] for i in kept]
-        zeros = [F.zeros_like(read[i]) for i in sums]
-        each = [*inputs[:data], *saved, *out_grads]
-        carried = [*state_grads, *zeros]
-        body = self._body([*each, *carried, *read], len(each), len(out_grads), (heads, kept, rows, sums))
-        made = loop.bind(
-            body=body, data=len(each), states=len(carried), steps=loop.steps, backwards=not loop.backwards,
-            counters=loop.counters, draw=loop.draw,
-        )  # fmt: skip
-        keys = inputs[len(inputs) - bool(loop.counters) :]
-        found = outputs_of(made, [*each, *carried, *read, *keys])
-        grads: list[Any] = [None] * (len(inputs) - bool(loop.counters))
-        for i, grad in zip(rows, found, strict=False):
-            grads[i] = grad
-        for i, grad in zip(kept, found[len(rows) :], strict=False):
-            grads[data + i] = grad if self.needed[data + i] else None
-        for i, grad in zip(sums, found[len(rows) + len(kept) :], strict=False):
-            grads[first + i] = grad
-        return grads
+    def count(self, shapes: Sequence[Shape]) -> int:
+        """At most."""
+        return self.most
 
-    def _body(self, values: Sequence[Any], each: int, heads: int, chosen: tuple[list[int], ...]) -> Body:
-        """The graph of a step of the gradient."""
-        loop = self.loop
-        of_outputs, kept, rows, sums = chosen
-        trace = HOOKS.new_trace(False)
-        trace.track_locations = False
-        leaves = [
-            trace.leaf(f"x{i}", x.shape[1:] if i < each else x.shape, x.dtype, "value") for i, x in enumerate(values)
-        ]
-        keys = [trace.leaf("key", (2,), _KEY, "value")] if loop.counters else []
-        data, states = loop.data, loop.states
-        row = leaves[: each - heads]
-        out_grads = leaves[each - heads : each]
-        state_grads = leaves[each : each + len(kept)]
-        totals = leaves[each + len(kept) : each + len(kept) + len(sums)]
-        read = leaves[each + len(kept) + len(sums) :]
-        ograds: list[Any] = [None] * (loop.outputs + states)
-        for i, grad in zip(of_outputs, out_grads, strict=True):
-            ograds[i] = grad
-        for i, grad in zip(kept, state_grads, strict=True):
-            ograds[loop.outputs + i] = grad
-        needed = [*[i in rows for i in range(data)], *[i in kept for i in range(states)]]
-        needed += [*[i in sums for i in range(len(read))], *[False] * len(keys)]
-        F = HOOKS.symbols()
-        with trace.active():
-            grads = loop.body.gradients(F, ograds, [*row, *read, *keys], needed)
-            grads = [
-                F.zeros(shape=x.shape, dtype=x.dtype) if n and g is None else g
-                for n, g, x in zip(needed, grads, [*row, *read, *keys], strict=True)
-            ]
-            of_rows = [grads[i] for i in rows]
-            of_states = [grads[data + i] for i in kept]
-            of_sums = [total + grads[data + states + i] for i, total in zip(sums, totals, strict=True)]
-        return trace.body([*leaves, *keys], [*of_rows, *of_states, *of_sums])
+    def num_samples(self) -> int:
+        return self.counters * self.most
+
+    def num_outputs(self) -> int:
+        return super().num_outputs() + 1
+
+    def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
+        """And the number of steps."""
+        ins, outs = super().infer_shape(shapes)
+        return ins, [*outs, ()]
+
+    def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
+        """And the number of steps."""
+        ins, outs = super().infer_type(dtypes)
+        return ins, [*outs, _COUNT]
+
+    def eager_out(self, outs: Sequence[Any], *arrays: Any) -> None:
+        """Ask, and run a step."""
+        states, others = list(arrays[: self.states]), list(arrays[self.states :])
+        read, keys = split_key(self, others)
+        ask = self.compiled(self.condition, [x.shape for x in arrays], [x.dtype for x in arrays])
+        ran = 0
+
+        def steps() -> Iterator[int]:
+            nonlocal ran
+            while ran < self.most and ask(*states, *read, *[self.key_at(key, ran) for key in keys])[0].any():
+                yield ran
+                ran += 1
+
+        self.run(outs, arrays, steps(), states)
+        self.filled(outs, ran)
+        outs[-1][...] = ran
+
+
+def _gradient(
+    loop: _Steps, needed: Sequence[bool], F: Any, ograds: Sequence[Any], inputs: Sequence[Any], saved: Sequence[Any]
+) -> list[Any]:
+    """The gradients of the inputs of a loop, None where none is needed, by another loop.
+
+    Its step has a row of the data, of the states before it and of the gradients of the outputs; its states are the
+    gradients of the states after it, and the sums of the gradients of what all steps read.
+    """
+    data, states = loop.rows_inside(), loop.states
+    first = data + states  # of what all steps read
+    given, keys = split_key(loop, inputs)
+    saved, count = list(saved[:states]), list(saved[states:])
+    rows = [i for i in range(data) if needed[i]]
+    kept = [i for i in range(states) if is_float(np.dtype(saved[i].dtype))]  # states with gradients
+    sums = [i for i in range(first, len(given)) if needed[i]]
+    heads = [i for i in range(loop.outputs) if is_float(np.dtype(ograds[i].dtype)) and not is_zeros(ograds[i])]
+    # A gradient of a saved state, of a gradient of this loop, is one more of that state.
+    more = [i for i in kept if loop.saves and not is_zeros(ograds[loop.outputs + states + i])]
+    each = [*given[:data], *saved, *[ograds[i] for i in heads], *[ograds[loop.outputs + states + i] for i in more]]
+    carried = [*[ograds[loop.outputs + i] for i in kept], *[F.zeros_like(given[i]) for i in sums]]
+    every = [*given[first:], *count]
+    arguments = [(x.shape[1:], x.dtype) for x in each]
+    arguments += [(x.shape, x.dtype) for x in (*carried, *every, *keys)]
+    # The places of all these among the arguments of the step.
+    places: list[int | None] = [None] * (loop.outputs + states)
+    for number, i in enumerate(heads):
+        places[i] = first + number
+    for number, i in enumerate(kept):
+        places[loop.outputs + i] = len(each) + number
+    totals = {data + i: first + len(heads) + number for number, i in enumerate(more)}
+    totals |= {i: len(each) + len(kept) + number for number, i in enumerate(sums)}
+    begin = len(each) + len(carried)
+    of_body = [
+        *range(first),
+        *range(begin, begin + len(given) - first),
+        *range(len(arguments) - len(keys), len(arguments)),
+    ]
+    wanted = {*rows, *[data + i for i in kept], *sums}
+    body = gradient_body(
+        loop.body, arguments, places, of_body, [i in wanted for i in range(len(inputs))],
+        [totals.get(i) for i in range(len(given))],
+    )  # fmt: skip
+    made = Loop.bind(
+        body=body, data=len(each), states=len(carried), steps=() if each else (loop.count([x.shape for x in given]),),
+        backwards=not loop.backwards, counted=loop.counted or bool(count), counters=loop.counters, draw=loop.draw,
+    )  # fmt: skip
+    found = iter(outputs_of(made, [*each, *carried, *every, *keys]))
+    grads: list[Any] = [None] * len(given)
+    for i in (*rows, *[data + i for i in kept], *sums):
+        grad = next(found)
+        grads[i] = grad if needed[i] else None
+    return grads

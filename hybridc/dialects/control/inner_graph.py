@@ -1,0 +1,126 @@
+"""What operators with graphs inside have in common: these are compiled when they first run, and differentiated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+
+from hybridc.dialects.body import Body
+from hybridc.dialects.operator import Opaque, Operator
+from hybridc.dialects.operator_attribute import DType, Shape
+from hybridc.errors import MXNetError
+from hybridc.ground.hooks import HOOKS
+
+KEY = np.dtype(np.uint64)
+
+
+def _refuse(*args: Any, **kwargs: Any) -> NoReturn:  # noqa: ARG001
+    """Raises: only traced control flow makes these operators."""
+    raise MXNetError(
+        "an operator with graphs inside cannot be made directly; use contrib.foreach, while_loop or cond in a "
+        "hybridized block"
+    )
+
+
+class InnerGraphs(Opaque):
+    """A host call that runs graphs: its attributes that are bodies, whose arguments are its inputs, or rows of them.
+
+    ``counters``, an attribute, says how many numbers of a random key are taken at a time; if some are, the key is the
+    last input, and the last argument of each body. ``draw`` is the first of these numbers.
+    """
+
+    INPUTS = ("data",)
+    VARIADIC = True
+    SAME_DTYPE = False
+
+    counters: int
+    draw: int
+
+    @classmethod
+    def function(cls) -> Callable[..., Any]:
+        """``nd.loop`` says what to use instead."""
+        return _refuse
+
+    @classmethod
+    def bind_values(cls, values: tuple[Any, ...]) -> Operator:
+        """Not cached, which would keep the graph of every use alive."""
+        return cls._parse(values)
+
+    def bodies(self) -> list[Body]:
+        """The graphs inside."""
+        return [value for value in self.key[1:] if isinstance(value, Body)]
+
+    def check(self) -> None:
+        """Only tracing makes these operators."""
+        if len(self.bodies()) != sum(a.kind == "Body" for a in self.ATTRIBUTES.values()):
+            _refuse()
+        self.graphs: dict[Any, Any] = {}  # compiled, by body, shapes and dtypes
+        if self.counters:  # of these attributes, not of the class
+            self.__dict__["DRAWS"] = True
+
+    def __repr__(self) -> str:
+        inside = (", ".join(step.op.title() for step in body.operators()) for body in self.bodies())
+        return f"{self.NAME}({'; '.join(inside)})"
+
+    def input_names(self) -> tuple[str, ...]:
+        """Numbers: the inputs have names in the traces of the bodies only."""
+        return tuple(f"input{i}" for i in range(self.bodies()[0].arguments))
+
+    def eager(self, *arrays: Any) -> Any:
+        """The results in new arrays."""
+        shapes = self.infer_shape([x.shape for x in arrays])[1]
+        dtypes = self.infer_type([x.dtype for x in arrays])[1]
+        outs = [np.empty(shape, dtype) for shape, dtype in zip(shapes, dtypes, strict=True)]
+        self.eager_out(outs, *arrays)
+        return tuple(outs) if len(outs) != 1 else outs[0]
+
+    def compiled(self, body: Body, shapes: Sequence[Shape], dtypes: Sequence[DType]) -> Callable[..., Sequence[Any]]:
+        """A body as a function of arrays of these shapes and dtypes."""
+        kinds = id(body), *shapes, *dtypes
+        if kinds not in self.graphs:
+            self.graphs[kinds] = HOOKS.compile(body.trace(self.input_names(), shapes, dtypes, False))
+        return self.graphs[kinds].forward
+
+    def key_at(self, key: Any, step: int) -> Any:
+        """The random key of a step."""
+        seed, counter = (int(n) for n in key)
+        return np.array([seed, (counter + self.draw + step * self.counters) % 2**64], np.uint64)
+
+
+def split_key(op: InnerGraphs, values: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    """The inputs of an operator without its random key; and that, if there is one."""
+    end = len(values) - bool(op.counters)
+    return list(values[:end]), list(values[end:])
+
+
+def gradient_body(
+    body: Body,
+    arguments: Sequence[tuple[Shape, Any]],
+    ograds: Sequence[int | None],
+    inputs: Sequence[int],
+    needed: Sequence[bool],
+    totals: Sequence[int | None] = (),
+) -> Body:
+    """The graph of the gradients of a body.
+
+    Its ``arguments`` have these shapes and dtypes. By their indices among these are given: the gradients of the results
+    of the body (None where there is none), the arguments of the body, and values to which gradients are added. The
+    results are the gradients of the needed arguments of the body, in order.
+    """
+    trace = HOOKS.new_trace(False)
+    trace.track_locations = False
+    leaves = [trace.leaf(f"x{i}", shape, dtype, "value") for i, (shape, dtype) in enumerate(arguments)]
+    given = [leaves[i] for i in inputs]
+    F = HOOKS.symbols()
+    results: list[Any] = []
+    with trace.active():
+        grads = body.gradients(F, [None if i is None else leaves[i] for i in ograds], given, needed)
+        for number, (grad, x, wanted) in enumerate(zip(grads, given, needed, strict=True)):
+            if not wanted:
+                continue
+            made = F.zeros(shape=x.shape, dtype=x.dtype) if grad is None else grad
+            total = totals[number] if number < len(totals) else None
+            results.append(made if total is None else leaves[total] + made)
+    return trace.body(leaves, results)
