@@ -189,10 +189,8 @@ def _recorded_while(
     asking, inner = NestedTrace(trace), NestedTrace(trace)
     asked = _leaves(asking, states.arrays)
     with asking.active():
-        answer = cond(*states.of(asked))
-    if isinstance(answer, _VALUES) and math.prod(answer.shape) != 1:
-        raise OneElementError(f"{name}: what cond returns must be a number, got an array of shape {answer.shape}")
-    asking.finish([answer if isinstance(answer, _VALUES) else asking.constant(answer, np.float32)])
+        answer = _answer(cond(*states.of(asked)), name)
+    asking.finish([answer])
     held = _leaves(inner, states.arrays)
     inner.draws = asking.draws
     with inner.active():
@@ -215,6 +213,17 @@ def _recorded_while(
     last = found[len(outputs.arrays) :]
     shared.update(trace, last[len(held) :])
     return outputs.of(found[: len(outputs.arrays)]), states.of(last[: len(held)])
+
+
+def _answer(value: Any, name: str) -> Any:
+    """What a condition returns, as a symbol of float32: 1 to go on, else 0."""
+    from hybridc import nd
+
+    if not isinstance(value, _VALUES):
+        return nd.ones(shape=()) * float(bool(_number(value, f"{name}: what cond returns", "a number")))
+    if math.prod(value.shape) != 1:
+        raise OneElementError(f"{name}: what cond returns must be a number, got an array of shape {value.shape}")
+    return nd.cast(value != 0, dtype="float32")
 
 
 def _recorded_cond(

@@ -76,8 +76,8 @@ class InnerGraphs(Opaque):
         self.eager_out(outs, *arrays)
         return tuple(outs) if len(outs) != 1 else outs[0]
 
-    def compiled(self, body: Body, shapes: Sequence[Shape], dtypes: Sequence[DType]) -> Callable[..., Sequence[Any]]:
-        """A body as a function of arrays of these shapes and dtypes."""
+    def compiled(self, body: Body, shapes: Sequence[Shape], dtypes: Sequence[DType]) -> Any:
+        """The executable of a body, for arrays of these shapes and dtypes."""
         kinds = id(body), *shapes, *dtypes
         if kinds not in self.graphs:
             self.graphs[kinds] = HOOKS.compile(body.trace(self.input_names(), shapes, dtypes, False))
@@ -86,7 +86,7 @@ class InnerGraphs(Opaque):
     def key_at(self, key: Any, step: int) -> Any:
         """The random key of a step."""
         seed, counter = (int(n) for n in key)
-        return np.array([seed, (counter + self.draw + step * self.counters) % 2**64], np.uint64)
+        return np.array([seed, (counter + self.draw + step * self.counters) % 2**64], KEY)
 
 
 def split_key(op: InnerGraphs, values: Sequence[Any]) -> tuple[list[Any], list[Any]]:

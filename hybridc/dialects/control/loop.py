@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ import numpy as np
 from hybridc.dialects.array.creation_ops import is_zeros
 from hybridc.dialects.body import Body
 from hybridc.dialects.control.inner_graph import InnerGraphs, gradient_body, split_key
+from hybridc.dialects.control.steps import Steps
 from hybridc.dialects.derived import outputs_of
 from hybridc.dialects.operator import register
 from hybridc.dialects.operator_attribute import DType, Shape, attribute
@@ -85,23 +87,21 @@ class _Steps(InnerGraphs):
 
     # --- running -------------------------------------------------------------------------------------------
 
-    def run(self, outs: Sequence[Any], arrays: Sequence[Any], steps: Iterator[int], states: list[Any]) -> None:
-        """Run a step for each index, and write outputs and states; ``states`` are always those before the next step."""
+    def run(self, outs: Sequence[Any], arrays: Sequence[Any], count: int, condition: Any = None) -> int:
+        """Run at most so many steps, while the condition holds, and write outputs and states; the number of steps."""
         data = self.rows_inside()
-        rows, read = arrays[:data], arrays[data + self.states :]
-        read, keys = split_key(self, read)
-        stacked, last = outs[: self.outputs], outs[self.outputs :][: self.states]
-        saved = outs[self.outputs + self.states :][: self.states * self.saves]
+        states, rest = list(arrays[data:][: self.states]), arrays[data + self.states :]
+        read, keys = split_key(self, rest)
+        steps = Steps(
+            count, self.backwards, arrays[:data], states, read, keys[0] if keys else None, self.counters,
+            outs[: self.outputs], outs[self.outputs :][: self.states],
+            outs[self.outputs + self.states :][: self.states * self.saves], condition,
+        )  # fmt: skip
+        if keys:
+            steps = replace(steps, key=self.key_at(keys[0], 0))
         step = self.compiled(self.body, self.row_shapes([x.shape for x in arrays]), [x.dtype for x in arrays])
-        for i in steps:
-            for to, state in zip(saved, states, strict=False):
-                to[i] = state
-            results = step(*[x[i, ...] for x in rows], *states, *read, *[self.key_at(key, i) for key in keys])
-            for to, row in zip(stacked, results, strict=False):
-                to[i] = row
-            states[:] = results[self.outputs :]
-        for to, state in zip(last, states, strict=True):
-            np.copyto(to, state)
+        ran = step.run_steps(steps)
+        return _run(step, steps) if ran is None else ran
 
     def filled(self, outs: Sequence[Any], begin: int) -> None:
         """Write zeros into rows of steps that do not run."""
@@ -154,8 +154,7 @@ class Loop(_Steps):
         if self.counted:
             count = int(split_key(self, arrays)[0][-1])
             self.filled(outs, count)
-        steps = reversed(range(count)) if self.backwards else range(count)
-        self.run(outs, arrays, iter(steps), list(arrays[self.data :][: self.states]))
+        self.run(outs, arrays, count)
 
 
 @register("hybrid.while_loop")
@@ -190,21 +189,33 @@ class WhileLoop(_Steps):
         return ins, [*outs, _COUNT]
 
     def eager_out(self, outs: Sequence[Any], *arrays: Any) -> None:
-        """Ask, and run a step."""
-        states, others = list(arrays[: self.states]), list(arrays[self.states :])
-        read, keys = split_key(self, others)
+        """Run the step while the condition holds."""
         ask = self.compiled(self.condition, [x.shape for x in arrays], [x.dtype for x in arrays])
-        ran = 0
-
-        def steps() -> Iterator[int]:
-            nonlocal ran
-            while ran < self.most and ask(*states, *read, *[self.key_at(key, ran) for key in keys])[0].any():
-                yield ran
-                ran += 1
-
-        self.run(outs, arrays, steps(), states)
+        ran = self.run(outs, arrays, self.most, ask)
         self.filled(outs, ran)
         outs[-1][...] = ran
+
+
+def _run(step: Any, steps: Steps) -> int:
+    """Run a step for each row, called from Python."""
+    states, ran = list(steps.states), 0
+    for i in reversed(range(steps.count)) if steps.backwards else range(steps.count):
+        keys: list[Any] = []
+        if steps.key is not None:
+            seed, counter = (int(n) for n in steps.key)
+            keys = [np.array([seed, (counter + i * steps.key_step) % 2**64], np.uint64)]
+        if steps.condition is not None and not steps.condition(*states, *steps.read, *keys)[0].any():
+            break
+        for to, state in zip(steps.saved, states, strict=False):
+            to[i] = state
+        results = step(*[x[i, ...] for x in steps.data], *states, *steps.read, *keys)
+        for to, row in zip(steps.outputs, results, strict=False):
+            to[i] = row
+        states = results[len(steps.outputs) :]
+        ran += 1
+    for to, state in zip(steps.last, states, strict=True):
+        np.copyto(to, state)
+    return ran
 
 
 def _gradient(
