@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -80,6 +80,20 @@ class Body:
             op = step.op.bind(**{**step.op.attrs, "dtype": dtype_of(step)}) if _is_number(step) else step.op
             steps.append(BodyStep(op, step.inputs, step.first, step.location, step.name))
         return Body(self.arguments, steps, self.results)
+
+    def with_attributes(self, change: Callable[[Any], Any]) -> Body:
+        """The same body with other values of the operators' attributes, but for those that are tuples: of their items.
+
+        It is this body, if none changes.
+        """
+        steps: list[BodyStep] = []
+        for step in self.steps:
+            values = tuple([_changed(value, change) for value in step.op.key[1:]])
+            same = all(a is b for a, b in zip(values, step.op.key[1:], strict=True))
+            op = step.op if same else step.op.bind_values(values)
+            steps.append(step if same else BodyStep(op, step.inputs, step.first, step.location, step.name))
+        same = all(a is b for a, b in zip(steps, self.steps, strict=True))
+        return self if same else Body(self.arguments, steps, self.results)
 
     def typed(self, dtypes: Sequence[DType]) -> Body:
         """The same body for arguments of these dtypes, with typed constants."""
@@ -201,6 +215,16 @@ class Body:
         trace.outputs = [known[i] for i in self.results]
         trace.structure = [0] * len(self.results) if len(self.results) != 1 else 0
         return trace
+
+
+def _changed(value: Any, change: Callable[[Any], Any]) -> Any:
+    if isinstance(value, Body):
+        return value.with_attributes(change)
+    if not isinstance(value, tuple):
+        return change(value)
+    items = cast("tuple[Any, ...]", value)
+    made = tuple([_changed(item, change) for item in items])
+    return items if all(a is b for a, b in zip(made, items, strict=True)) else made
 
 
 def _is_number(step: BodyStep) -> bool:
