@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hybridc.dialects.body import Body
-from hybridc.dialects.control.inner_graph import InnerGraphs, gradient_body, split_key
+from hybridc.dialects.control.inner_graph import InnerGraphs, new_trace, recorded_gradients, split_key
 from hybridc.dialects.derived import outputs_of
 from hybridc.dialects.operator import register
 from hybridc.dialects.operator_attribute import DType, Shape, attribute
@@ -65,12 +65,20 @@ class Branch(InnerGraphs):
         given, keys = split_key(self, inputs)
         heads = [i for i, g in enumerate(values[:visible]) if is_float(np.dtype(g.dtype))]
         every = [*given, *[values[i] for i in heads], *keys]
-        places: list[int | None] = [None] * visible
-        for number, i in enumerate(heads):
-            places[i] = len(given) + number
-        arguments = [(x.shape, x.dtype) for x in every]
-        of_body = [*range(len(given)), *range(len(every) - len(keys), len(every))]
-        then, otherwise = (gradient_body(b, arguments, places, of_body, needed) for b in self.bodies())
-        made = self.bind(then=then, otherwise=otherwise, counters=self.counters, draw=self.draw)
+        bodies = [self._gradients(body, every, len(given), heads, needed) for body in self.bodies()]
+        made = self.bind(then=bodies[0], otherwise=bodies[1], counters=self.counters, draw=self.draw)
         found = iter(outputs_of(made, every))
         return [next(found) if n else None for n in needed[: len(given)]]
+
+    def _gradients(
+        self, body: Body, every: Sequence[Any], count: int, heads: Sequence[int], needed: Sequence[bool]
+    ) -> Body:
+        """The graph of the gradients of a graph; its arguments: those of this, gradients of its results, a key."""
+        trace = new_trace()
+        leaves = [trace.leaf(f"x{i}", x.shape, x.dtype, "value") for i, x in enumerate(every)]
+        ograds: list[Any] = [None] * self.num_outputs()
+        for i, leaf in zip(heads, leaves[count:], strict=False):
+            ograds[i] = leaf
+        given = [*leaves[:count], *leaves[count + len(heads) :]]
+        found = recorded_gradients(trace, body, ograds, given, needed)
+        return trace.body(leaves, [g for g, n in zip(found, needed, strict=True) if n])

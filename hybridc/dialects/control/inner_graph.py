@@ -95,32 +95,24 @@ def split_key(op: InnerGraphs, values: Sequence[Any]) -> tuple[list[Any], list[A
     return list(values[:end]), list(values[end:])
 
 
-def gradient_body(
-    body: Body,
-    arguments: Sequence[tuple[Shape, Any]],
-    ograds: Sequence[int | None],
-    inputs: Sequence[int],
-    needed: Sequence[bool],
-    totals: Sequence[int | None] = (),
-) -> Body:
-    """The graph of the gradients of a body.
+def recorded_gradients(
+    trace: Any, body: Body, ograds: Sequence[Any], arguments: Sequence[Any], needed: Sequence[bool]
+) -> list[Any]:
+    """The gradients of the needed arguments of a body, recorded in a trace; None for the others.
 
-    Its ``arguments`` have these shapes and dtypes. By their indices among these are given: the gradients of the results
-    of the body (None where there is none), the arguments of the body, and values to which gradients are added. The
-    results are the gradients of the needed arguments of the body, in order.
+    ``ograds`` are those of the results, None where no gradient starts.
     """
+    F = HOOKS.symbols()
+    with trace.active():
+        found = body.gradients(F, ograds, arguments, needed)
+        return [
+            F.zeros(shape=x.shape, dtype=x.dtype) if n and g is None else g
+            for g, x, n in zip(found, arguments, needed, strict=True)
+        ]
+
+
+def new_trace() -> Any:
+    """The trace of a body."""
     trace = HOOKS.new_trace(False)
     trace.track_locations = False
-    leaves = [trace.leaf(f"x{i}", shape, dtype, "value") for i, (shape, dtype) in enumerate(arguments)]
-    given = [leaves[i] for i in inputs]
-    F = HOOKS.symbols()
-    results: list[Any] = []
-    with trace.active():
-        grads = body.gradients(F, [None if i is None else leaves[i] for i in ograds], given, needed)
-        for number, (grad, x, wanted) in enumerate(zip(grads, given, needed, strict=True)):
-            if not wanted:
-                continue
-            made = F.zeros(shape=x.shape, dtype=x.dtype) if grad is None else grad
-            total = totals[number] if number < len(totals) else None
-            results.append(made if total is None else leaves[total] + made)
-    return trace.body(leaves, results)
+    return trace

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,10 +16,10 @@ import numpy as np
 
 from hybridc.dialects.array.creation_ops import is_zeros
 from hybridc.dialects.body import Body
-from hybridc.dialects.control.inner_graph import InnerGraphs, gradient_body, split_key
+from hybridc.dialects.control.inner_graph import InnerGraphs, new_trace, recorded_gradients, split_key
 from hybridc.dialects.control.steps import Steps
 from hybridc.dialects.derived import outputs_of
-from hybridc.dialects.operator import register
+from hybridc.dialects.operator import invoke_bound, register
 from hybridc.dialects.operator_attribute import DType, Shape, attribute
 from hybridc.dtypes import is_float
 from hybridc.errors import ShapeError
@@ -218,55 +218,119 @@ def _run(step: Any, steps: Steps) -> int:
     return ran
 
 
+# --- gradients --------------------------------------------------------------------------------------------------------
+
+
 def _gradient(
     loop: _Steps, needed: Sequence[bool], F: Any, ograds: Sequence[Any], inputs: Sequence[Any], saved: Sequence[Any]
 ) -> list[Any]:
     """The gradients of the inputs of a loop, None where none is needed, by another loop.
 
     Its step has a row of the data, of the states before it and of the gradients of the outputs; its states are the
-    gradients of the states after it, and the sums of the gradients of what all steps read.
+    gradients of the states after it, and the sums of the gradients of what all steps read. Where these are sums of
+    matmuls, it gives their factors instead: one matmul after the loop is as good as one in each step, and faster.
     """
     data, states = loop.rows_inside(), loop.states
     first = data + states  # of what all steps read
     given, keys = split_key(loop, inputs)
-    saved, count = list(saved[:states]), list(saved[states:])
+    before, count = list(saved[:states]), list(saved[states:])
     rows = [i for i in range(data) if needed[i]]
-    kept = [i for i in range(states) if is_float(np.dtype(saved[i].dtype))]  # states with gradients
+    kept = [i for i in range(states) if is_float(np.dtype(before[i].dtype))]  # states with gradients
     sums = [i for i in range(first, len(given)) if needed[i]]
     heads = [i for i in range(loop.outputs) if is_float(np.dtype(ograds[i].dtype)) and not is_zeros(ograds[i])]
     # A gradient of a saved state, of a gradient of this loop, is one more of that state.
     more = [i for i in kept if loop.saves and not is_zeros(ograds[loop.outputs + states + i])]
-    each = [*given[:data], *saved, *[ograds[i] for i in heads], *[ograds[loop.outputs + states + i] for i in more]]
-    carried = [*[ograds[loop.outputs + i] for i in kept], *[F.zeros_like(given[i]) for i in sums]]
-    every = [*given[first:], *count]
-    arguments = [(x.shape[1:], x.dtype) for x in each]
-    arguments += [(x.shape, x.dtype) for x in (*carried, *every, *keys)]
-    # The places of all these among the arguments of the step.
-    places: list[int | None] = [None] * (loop.outputs + states)
-    for number, i in enumerate(heads):
-        places[i] = first + number
-    for number, i in enumerate(kept):
-        places[loop.outputs + i] = len(each) + number
-    totals = {data + i: first + len(heads) + number for number, i in enumerate(more)}
-    totals |= {i: len(each) + len(kept) + number for number, i in enumerate(sums)}
-    begin = len(each) + len(carried)
-    of_body = [
-        *range(first),
-        *range(begin, begin + len(given) - first),
-        *range(len(arguments) - len(keys), len(arguments)),
-    ]
+    of_saved = [ograds[loop.outputs + states + i] for i in more]
+
+    # The graph of a step.
+    trace = new_trace()
+    each = [*given[:data], *before, *[ograds[i] for i in heads], *of_saved]
+    each_leaf = [trace.leaf(f"each{i}", x.shape[1:], x.dtype, "value") for i, x in enumerate(each)]
+    grads_after = [ograds[loop.outputs + i] for i in kept]
+    after_leaf = [trace.leaf(f"grad{i}", x.shape, x.dtype, "value") for i, x in enumerate(grads_after)]
+    read = [*given[first:], *count]
+    read_leaf = [trace.leaf(f"read{i}", x.shape, x.dtype, "value") for i, x in enumerate(read)]
+    key_leaf = [trace.leaf("key", key.shape, key.dtype, "value") for key in keys]
+    of_results: list[Any] = [None] * (loop.outputs + states)
+    for i, leaf in zip(heads, each_leaf[first:], strict=False):
+        of_results[i] = leaf
+    for i, leaf in zip(kept, after_leaf, strict=True):
+        of_results[loop.outputs + i] = leaf
     wanted = {*rows, *[data + i for i in kept], *sums}
-    body = gradient_body(
-        loop.body, arguments, places, of_body, [i in wanted for i in range(len(inputs))],
-        [totals.get(i) for i in range(len(given))],
-    )  # fmt: skip
+    arguments = [*each_leaf[:first], *read_leaf[: len(given) - first], *key_leaf]
+    grads = recorded_gradients(trace, loop.body, of_results, arguments, [i in wanted for i in range(len(inputs))])
+    with trace.active():
+        for i, leaf in zip(more, each_leaf[first + len(heads) :], strict=True):
+            grads[data + i] = grads[data + i] + leaf
+    later = _Later([grads[i] for i in sums])
+    adding = [i for i, plan in zip(sums, later.plans, strict=True) if plan is None]
+    totals = [trace.leaf(f"total{i}", given[i].shape, given[i].dtype, "value") for i in adding]
+    with trace.active():
+        added = [total + grads[i] for i, total in zip(adding, totals, strict=True)]
+    factors = [s for s in later.rows if all(s is not leaf for leaf in each_leaf)]
+    results = [*[grads[i] for i in rows], *factors, *[grads[data + i] for i in kept], *added]
+    carried = [*grads_after, *[F.zeros_like(given[i]) for i in adding]]
     made = Loop.bind(
-        body=body, data=len(each), states=len(carried), steps=() if each else (loop.count([x.shape for x in given]),),
+        body=trace.body([*each_leaf, *after_leaf, *totals, *read_leaf, *key_leaf], results),
+        data=len(each), states=len(carried), steps=() if each else (loop.count([x.shape for x in given]),),
         backwards=not loop.backwards, counted=loop.counted or bool(count), counters=loop.counters, draw=loop.draw,
     )  # fmt: skip
-    found = iter(outputs_of(made, [*each, *carried, *every, *keys]))
-    grads: list[Any] = [None] * len(given)
-    for i in (*rows, *[data + i for i in kept], *sums):
-        grad = next(found)
-        grads[i] = grad if needed[i] else None
-    return grads
+    found = outputs_of(made, [*each, *carried, *read, *keys])
+
+    # The results of the loop, and what follows from them.
+    stacked = {id(leaf): x for leaf, x in zip(each_leaf, each, strict=True)}
+    stacked |= {id(s): x for s, x in zip(factors, found[len(rows) :], strict=False)}
+    ends = found[len(rows) + len(factors) :]
+    of_input: list[Any] = [None] * len(given)
+    for i, grad in zip([*rows, *[data + i for i in kept], *adding], [*found[: len(rows)], *ends], strict=False):
+        of_input[i] = grad
+    for i, plan in zip(sums, later.plans, strict=True):
+        if plan is not None:
+            of_input[i] = plan(F, lambda s: stacked[id(s)])
+    return [grad if n else None for grad, n in zip(of_input, needed, strict=False)]
+
+
+_Plan = Callable[[Any, Callable[[Any], Any]], Any]
+
+
+class _Later:
+    """Sums of symbols over the steps that are better computed after the loop: ``plans``, None for the others.
+
+    A plan ``plan(F, stacked)`` gets the values of ``rows`` in all steps.
+    """
+
+    def __init__(self, symbols: Sequence[Any]) -> None:
+        self._rows: dict[int, Any] = {}
+        self.plans = [self._of_sums(s) for s in symbols]
+        # What the others are sums of may be there already.
+        self.plans = [self._of_rows(s) if p is None else p for s, p in zip(symbols, self.plans, strict=True)]
+
+    @property
+    def rows(self) -> list[Any]:
+        """The symbols whose values in all steps the plans need."""
+        return list(self._rows.values())
+
+    def _of_sums(self, symbol: Any) -> _Plan | None:
+        """By operators that have a better way to sum over rows."""
+        if symbol.node is None or not symbol.node.op.sums_rows():
+            return self._of_linear(symbol, self._of_sums)
+        op: Any = symbol.node.op
+        inputs: list[Any] = symbol.node.inputs
+        self._rows |= {id(s): s for s in inputs}
+        return lambda F, stacked: op.summed(F, *map(stacked, inputs))
+
+    def _of_rows(self, symbol: Any) -> _Plan | None:
+        """By the sums of rows that are needed anyhow."""
+        if id(symbol) in self._rows:
+            return lambda F, stacked: F.reshape_to(F.sum(stacked(symbol), axis=0, keepdims=True), shape=symbol.shape)
+        return self._of_linear(symbol, self._of_rows)
+
+    def _of_linear(self, symbol: Any, plan: Callable[[Any], _Plan | None]) -> _Plan | None:
+        if symbol.node is None or not symbol.node.op.LINEAR:
+            return None
+        op, before = symbol.node.op, dict(self._rows)
+        plans = [each for s in symbol.node.inputs if (each := plan(s)) is not None]
+        if len(plans) < len(symbol.node.inputs):
+            self._rows = before
+            return None
+        return lambda F, stacked: invoke_bound(op, *[each(F, stacked) for each in plans])
