@@ -15,6 +15,9 @@ from tests.ops.samples import OURS, each
 NO_SAMPLES: dict[str, str] = {
     "hybrid.uniform_sample": "random: tests/ops/test_dropout.py",
     "hybrid.boolean_mask": "its shape depends on values: tests/nd/test_ndarray.py",
+    "hybrid.loop": "traced control flow makes it: tests/gluon/test_loops.py",
+    "hybrid.while_loop": "traced control flow makes it: tests/gluon/test_loops.py",
+    "hybrid.cond": "traced control flow makes it: tests/gluon/test_loops.py",
     "hybrid.subgraph": "it is what a graph's part is: tests/subgraph",
     "hybrid.custom": "it is what the user's CustomOp is: tests/operator",
     "hybrid.stateful_backward": "it is what the user's operator is: tests/operator",
