@@ -43,7 +43,8 @@ class Body:
     """Operators in order, on numbered values: first the arguments, then each operator's outputs.
 
     It has no shapes: they follow from those of the arguments. A body of a symbol has no dtypes either: its constants
-    have the dtype None and take that of the array beside them. Bodies are immutable.
+    have the dtype None and take that of the array beside them. Bodies are immutable, and equal if they compute the same
+    in the same order, whatever the lines.
     """
 
     __slots__ = ("arguments", "open", "results", "steps")
@@ -53,6 +54,14 @@ class Body:
         self.steps = tuple(steps)
         self.results = tuple(results)
         self.open = any(_is_open(step) for step in self.steps)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Body) or (self.arguments, self.results) != (other.arguments, other.results):
+            return False
+        return len(self.steps) == len(other.steps) and all(map(_same, self.steps, other.steps))
+
+    def __hash__(self) -> int:
+        return hash((self.arguments, self.results, len(self.steps)))
 
     def __repr__(self) -> str:
         return f"Body({', '.join(step.op.title() for step in self.operators())})"
@@ -215,6 +224,10 @@ class Body:
         trace.outputs = [known[i] for i in self.results]
         trace.structure = [0] * len(self.results) if len(self.results) != 1 else 0
         return trace
+
+
+def _same(a: BodyStep, b: BodyStep) -> bool:
+    return a.inputs == b.inputs and type(a.op) is type(b.op) and a.op.key[1:] == b.op.key[1:]
 
 
 def _changed(value: Any, change: Callable[[Any], Any]) -> Any:
