@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -213,12 +213,22 @@ class Body:
         grads = pull_back(F, steps, values, heads, {i for i, n in enumerate(needed) if n})
         return [grads.get(i) if n else None for i, n in enumerate(needed)]
 
-    def trace(self, names: Sequence[str], shapes: Sequence[Shape], dtypes: Sequence[DType], training: bool) -> Any:
-        """The body as a trace of its own, for arguments of these shapes and dtypes."""
+    def trace(
+        self,
+        names: Sequence[str],
+        shapes: Sequence[Shape],
+        dtypes: Sequence[DType],
+        training: bool,
+        fixed: Collection[int] = (),
+    ) -> Any:
+        """The body as a trace of its own, for arguments of these shapes and dtypes.
+
+        The ``fixed`` ones are the same in many calls: what follows from them alone need not be computed in each.
+        """
         trace = HOOKS.new_trace(training)
         trace.track_locations = False
-        for name, shape, dtype in zip(names, shapes, dtypes, strict=True):
-            trace.leaf(name, shape, dtype, "data")
+        for number, (name, shape, dtype) in enumerate(zip(names, shapes, dtypes, strict=True)):
+            trace.leaf(name, shape, dtype, "parameter" if number in fixed else "data")
         with trace.active():
             known = self.values(trace.leaves)
         trace.outputs = [known[i] for i in self.results]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
@@ -76,11 +76,13 @@ class InnerGraphs(Opaque):
         self.eager_out(outs, *arrays)
         return tuple(outs) if len(outs) != 1 else outs[0]
 
-    def compiled(self, body: Body, shapes: Sequence[Shape], dtypes: Sequence[DType]) -> Any:
-        """The executable of a body, for arrays of these shapes and dtypes."""
+    def compiled(
+        self, body: Body, shapes: Sequence[Shape], dtypes: Sequence[DType], fixed: Collection[int] = ()
+    ) -> Any:
+        """The executable of a body, for arrays of these shapes and dtypes; see :meth:`Body.trace`."""
         kinds = id(body), *shapes, *dtypes
         if kinds not in self.graphs:
-            self.graphs[kinds] = HOOKS.compile(body.trace(self.input_names(), shapes, dtypes, False))
+            self.graphs[kinds] = HOOKS.compile(body.trace(self.input_names(), shapes, dtypes, False, fixed))
         return self.graphs[kinds].forward
 
     def key_at(self, key: Any, step: int) -> Any:

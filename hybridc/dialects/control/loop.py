@@ -85,6 +85,10 @@ class _Steps(InnerGraphs):
         ins, outs = self.body.infer_type(dtypes)
         return ins, [*outs, *[d for d in ins[self.rows_inside() :][: self.states] if self.saves]]
 
+    def fixed(self) -> range:
+        """The inputs that every step reads."""
+        return range(self.rows_inside() + self.states, self.body.arguments - bool(self.counters))
+
     # --- running -------------------------------------------------------------------------------------------
 
     def run(self, outs: Sequence[Any], arrays: Sequence[Any], count: int, condition: Any = None) -> int:
@@ -99,7 +103,8 @@ class _Steps(InnerGraphs):
         )  # fmt: skip
         if keys:
             steps = replace(steps, key=self.key_at(keys[0], 0))
-        step = self.compiled(self.body, self.row_shapes([x.shape for x in arrays]), [x.dtype for x in arrays])
+        shapes, dtypes = [x.shape for x in arrays], [x.dtype for x in arrays]
+        step = self.compiled(self.body, self.row_shapes(shapes), dtypes, self.fixed())
         ran = step.run_steps(steps)
         return _run(step, steps) if ran is None else ran
 
@@ -190,7 +195,7 @@ class WhileLoop(_Steps):
 
     def eager_out(self, outs: Sequence[Any], *arrays: Any) -> None:
         """Run the step while the condition holds."""
-        ask = self.compiled(self.condition, [x.shape for x in arrays], [x.dtype for x in arrays])
+        ask = self.compiled(self.condition, [x.shape for x in arrays], [x.dtype for x in arrays], self.fixed())
         ran = self.run(outs, arrays, self.most, ask)
         self.filled(outs, ran)
         outs[-1][...] = ran

@@ -163,8 +163,9 @@ class Rnn(Composite):
             shape = (self.num_layers - 1, *data.shape[:2], self.width * self.directions)
             drawn = F.uniform_sample(key, shape=shape, dtype=dtype, draw=self.draw)
             factors = F.cast(F.greater_equal(drawn, self.p), data.dtype) * (1 / (1 - self.p) if self.p < 1 else 0.0)
-        found = self._layers(F, given, factors)
-        return (*found, factors) if self.drops else found if len(found) > 1 else found[0]
+        found = self._from_vector(F, given, factors)
+        results = [*found, factors] if self.drops else list(found)
+        return tuple(results) if len(results) > 1 else results[0]
 
     def gradient_of(self, needed: Sequence[bool], F: Any, *values: Any) -> Any:
         """By the layers' operators; what was dropped is dropped again."""
@@ -174,29 +175,36 @@ class Rnn(Composite):
         trace = new_trace()
         leaves = [trace.leaf(f"x{i}", x.shape, x.dtype, "value") for i, x in enumerate([*inputs, *more])]
         with trace.active():
-            results = self._layers(HOOKS.symbols(), leaves[:count], leaves[-1] if self.drops else None)
+            results = self._from_vector(HOOKS.symbols(), leaves[:count], leaves[-1] if self.drops else None)
         body = trace.body(leaves, results)
         return body.gradients(F, ograds, [*inputs, *more], [*needed[:count], *[False] * len(more)])[:count]
 
-    def _layers(self, F: Any, inputs: Sequence[Any], factors: Any) -> tuple[Any, ...]:
-        """The visible results."""
+    def _from_vector(self, F: Any, inputs: Sequence[Any], factors: Any) -> tuple[Any, ...]:
+        """The visible results, given the inputs."""
         data, parameters, state, *more = inputs
         lengths = more.pop() if self.use_sequence_length else None
-        cells = more[0] if more else None
-        outs: list[Any] = []
-        taken, last, last_cells = _Taken(F, parameters), list[Any](), list[Any]()
+        taken = _Taken(F, parameters)
         shapes = list(self.weights(data.shape[2]))
         weights = [[taken(shape) for shape in each if shape is not None] for each in shapes]
         biases = [[taken((each[0][0],)) for _ in range(2)] for each in shapes]
+        return self.layers(F, data, weights, biases, [state, *more], lengths, factors)
+
+    def layers(
+        self, F: Any, data: Any, weights: Sequence[list[Any]], biases: Sequence[list[Any]], states: Sequence[Any],
+        lengths: Any = None, factors: Any = None,
+    ) -> tuple[Any, ...]:  # fmt: skip
+        """The visible results, given the weights by layer and direction, and the factors of dropout."""
+        outs: list[Any] = []
+        last: list[Any] = []
+        last_cells: list[Any] = []
         for number, (weight, bias) in enumerate(zip(weights, biases, strict=True)):
             layer, backwards = divmod(number, self.directions)
             if layer and not backwards and factors is not None:
                 factor = F.slice_axis(factors, axis=0, begin=layer - 1, end=layer)
                 data = data * F.reshape_to(factor, shape=factor.shape[1:])
-            before = [_row(F, x, number) for x in (state, cells) if x is not None]
-            out, after = self._direction(
-                F, _turned(F, data, lengths) if backwards else data, weight, bias, before, lengths
-            )
+            before = [_row(F, x, number) for x in states]
+            given = _turned(F, data, lengths) if backwards else data
+            out, after = self._direction(F, given, weight, bias, before, lengths)
             last.append(after[0])
             last_cells += after[1:]
             outs = [*outs, _turned(F, out, lengths)] if backwards else [out]

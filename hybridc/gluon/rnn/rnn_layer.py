@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from hybridc import nd, symbol
 from hybridc.array.ndarray import NDArray
-from hybridc.dialects.control.rnn import GATES
+from hybridc.dialects.control.rnn import GATES, Rnn
 from hybridc.errors import AttributeValueError, ShapeError
 from hybridc.gluon.block import HybridBlock
 from hybridc.gluon.parameter import Parameter
@@ -173,14 +173,34 @@ class _RNNLayer(HybridBlock):
             for direction in "lr"[: self._dir]
             for gate in gates
         ]
-        flat = [F.reshape(params[name], shape=(-1,)) for name in names if name in params]
-        found = F.RNN(
-            data, F.concat(*flat, dim=0), *states, *lengths, state_size=self._hidden_size, num_layers=self._num_layers,
-            bidirectional=self._dir == 2, p=self._dropout, state_outputs=True, mode=self._mode,
-            use_sequence_length=self._use_sequence_length, **self._options,
-        )  # fmt: skip
+        attributes: dict[str, Any] = {
+            "state_size": self._hidden_size, "num_layers": self._num_layers, "bidirectional": self._dir == 2,
+            "p": self._dropout, "state_outputs": True, "mode": self._mode,
+            "use_sequence_length": self._use_sequence_length, **self._options,
+        }  # fmt: skip
+        if isinstance(data, TracedSymbol):  # the graph may save what it computes for its backward
+            found = self._recorded(F, data, states, lengths, params, Rnn.bind(**attributes))
+        else:
+            flat = [F.reshape(params[name], shape=(-1,)) for name in names if name in params]
+            found = F.RNN(data, F.concat(*flat, dim=0), *states, *lengths, **attributes)
         outputs, after = found[0], [found[i] for i in range(1, 1 + self.STATES)]
         return F.swapaxes(outputs, 0, 1) if self._layout == "NTC" else outputs, after
+
+    def _recorded(
+        self, F: Any, data: Any, states: Any, lengths: Sequence[Any], params: dict[str, Any], op: Any
+    ) -> Sequence[Any]:
+        """The results, by the operators that ``RNN`` consists of."""
+        each = [f"{d}{layer}_" for layer in range(self._num_layers) for d in "lr"[: self._dir]]
+        weights, biases = (
+            [[params[f"{p}{g}_{kind}"] for g in ("i2h", "h2h", "h2r") if f"{p}{g}_{kind}" in params] for p in each]
+            for kind in ("weight", "bias")
+        )
+        factors: Any = None
+        if self._dropout and self._num_layers > 1:
+            width = op.width * self._dir
+            ones = F.ones(shape=(self._num_layers - 1, *data.shape[:2], width), dtype=data.dtype)
+            factors = F.Dropout(ones, p=self._dropout)
+        return op.layers(F, data, weights, biases, states, lengths[0] if lengths else None, factors)
 
     def _check(self, inputs: Any, states: Sequence[Any]) -> None:
         if len(inputs.shape) != 3:

@@ -22,7 +22,12 @@ def emit_steps(module: TextModule, run: TextFunction) -> None:
     loop = f.record(f.arguments[0], LoopRecord)
     slots, program, condition = loop.slots, loop.program, loop.condition
     zero = f.constant("i64", 0)
-    end = f.record(program, NativeTable).step_count
+    table = f.record(program, NativeTable)
+    begin, end = table.first, table.step_count
+    # What follows from inputs that are the same in all steps.
+    f.call("void", run, program, slots, zero, begin)
+    with f.when(condition.differs(0)):
+        f.call("void", run, condition, loop.condition_slots, zero, f.record(condition, NativeTable).first)
     ran = f.variable("i64", 0)
     with f.loop() as each:
         each.leave_if(ran.get() >= loop.count)
@@ -32,11 +37,12 @@ def emit_steps(module: TextModule, run: TextFunction) -> None:
             with f.count(loop.link_count) as i:
                 link = f.record(loop.links, PositionRecord, i)
                 f.store("ptr", _slot(f, slots, link.offset), f.at(others, link.slot * POINTER))
-            f.call("void", run, condition, others, zero, f.record(condition, NativeTable).step_count)
+            asked = f.record(condition, NativeTable)
+            f.call("void", run, condition, others, asked.first, asked.step_count)
             go_on.set(f.load("i32", loop.answer))
         each.leave_if(go_on.get().equals(0))
         f.call("void", copy, slots, loop.before, loop.before_count)
-        f.call("void", run, program, slots, zero, end)
+        f.call("void", run, program, slots, begin, end)
         f.call("void", copy, slots, loop.after, loop.after_count)
         with f.count(loop.swap_count) as i:
             swap = f.record(loop.swaps, PositionRecord, i)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hybridc.dialects.control.steps import Steps
+from hybridc.ground.buffers import ALIGNMENT
 from hybridc.ir.planned import HostCall, PlainArray, SlotView
 from hybridc.runtime.native.native_library import library
 from hybridc.runtime.native.structures import CopyRecord, LoopRecord, PositionRecord
@@ -40,8 +41,7 @@ def run_steps(executable: NativeExecutable, steps: Steps) -> int | None:
 def _is_native(executable: Any) -> bool:
     program = executable.program
     return (
-        not program.kept
-        and not program.donated
+        not program.donated
         and not any(isinstance(s, HostCall) for s in program.steps)
         and all(isinstance(v, SlotView) and v.is_plain for v in program.outputs)
     )
@@ -70,13 +70,13 @@ class _Run:
         """Point slots to the arrays; False if some array is not as the program wants it."""
         steps, program, tables = self.steps, self.executable.program, self.executable.native.tables
         first = steps.count - 1 if steps.backwards else 0
-        data, states = len(steps.data), len(steps.states)
+        data = len(steps.data)
         self.buffers = [(np.array(s, order="C"), np.empty(s.shape, s.dtype)) for s in steps.states]
         if steps.key is not None:
             seed, counter = (int(n) for n in steps.key)
             self._key = np.array([seed, (counter + first * steps.key_step) % 2**64], np.uint64)
         given = [*steps.data, *[b for b, _ in self.buffers], *steps.read, *([] if steps.key is None else [self._key])]
-        plain = [np.ascontiguousarray(x) for x in given]
+        plain = [np.asarray(x, order="C") for x in given]
         for i, (x, spec) in enumerate(zip(plain, program.inputs, strict=True)):
             if not _is(x, spec, i < data):
                 return False
@@ -87,7 +87,7 @@ class _Run:
             self._advance(1 + i, x)
         begin = len(self._slots)
         self._slots += [0] * len(program.fresh)
-        self._slots += [c.ctypes.data for c in program.constants] + [0]
+        self._slots += [*[c.ctypes.data for c in program.constants], self._memory(program.kept)]
         before: list[CopyRecord] = []
         after: list[CopyRecord] = []
         swaps: list[PositionRecord] = []
@@ -129,7 +129,6 @@ class _Run:
         if self._key is not None:
             record.counter = self._key.ctypes.data + self._key.itemsize
             record.counter_step = -steps.key_step if steps.backwards else steps.key_step
-        assert len(self._slots) > 1 + data + states, "the last slot is that of kept memory"
         return True
 
     def bind_condition(self) -> bool:
@@ -144,7 +143,7 @@ class _Run:
         inputs = [x.ctypes.data for x in given[: len(program.inputs)]]
         slots = [self._arena(executable), *inputs]
         slots += [self._memory(spec.nbytes) for spec in program.fresh]
-        slots += [c.ctypes.data for c in program.constants] + [0]
+        slots += [*[c.ctypes.data for c in program.constants], self._memory(program.kept)]
         if 1 <= view.slot <= states or view.dtype != np.float32:
             return False  # a state moves
         links = [PositionRecord(1 + i, 1 + len(steps.data) + i) for i in range(states)]
@@ -180,9 +179,9 @@ class _Run:
 
     def _memory(self, size: int) -> int:
         """The address of so many bytes."""
-        made = np.empty(max(size, 1), np.uint8)
+        made = np.empty(size + ALIGNMENT, np.uint8)
         self._keep.append(made)
-        return made.ctypes.data
+        return -(-made.ctypes.data // ALIGNMENT) * ALIGNMENT
 
     def _table(self, kind: Any, items: Sequence[Any]) -> int:
         """The address of a C array."""
