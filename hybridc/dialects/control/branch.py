@@ -18,9 +18,9 @@ from hybridc.errors import DTypeError, ShapeError
 
 @register("hybrid.cond")
 class Branch(InnerGraphs):
-    """The results of the graph ``then`` if the first input is not zero, else those of ``otherwise``; one of them runs
+    """The results of the graph ``then`` if the first input is not zero, else those of ``otherwise``
 
-    Both graphs have all inputs as arguments, and results of the same shapes and dtypes.
+    Only one of them runs. Both graphs have all inputs as arguments, and results of the same shapes and dtypes.
     """
 
     then: Body = attribute(doc="the graph for a number other than zero")
