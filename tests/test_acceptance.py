@@ -21,7 +21,7 @@ ABSENT = [
     (mx.nd, "sgd_mom_update", "optimizers as operators; use mx.optimizer"),
     (mx.nd, "sofmax", "did you mean .*softmax"),
     (mx.nd.linalg, "potrf", "linear algebra; mx.nd.linalg.gemm2 is here"),
-    (mx.nd.contrib, "foreach", "control flow in graphs; Python's for"),
+    (mx.nd.contrib, "quantize", "quantization"),
     (mx.gluon, "rnn", "recurrent layers"),
     (nn, "Dens", "did you mean Dense"),
     (mx.gluon.loss, "SDMLLoss", "this loss"),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -43,7 +43,8 @@ class Body:
     """Operators in order, on numbered values: first the arguments, then each operator's outputs.
 
     It has no shapes: they follow from those of the arguments. A body of a symbol has no dtypes either: its constants
-    have the dtype None and take that of the array beside them. Bodies are immutable.
+    have the dtype None and take that of the array beside them. Bodies are immutable, and equal if they compute the same
+    in the same order, whatever the lines.
     """
 
     __slots__ = ("arguments", "open", "results", "steps")
@@ -53,6 +54,14 @@ class Body:
         self.steps = tuple(steps)
         self.results = tuple(results)
         self.open = any(_is_open(step) for step in self.steps)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Body) or (self.arguments, self.results) != (other.arguments, other.results):
+            return False
+        return len(self.steps) == len(other.steps) and all(map(_same, self.steps, other.steps))
+
+    def __hash__(self) -> int:
+        return hash((self.arguments, self.results, len(self.steps)))
 
     def __repr__(self) -> str:
         return f"Body({', '.join(step.op.title() for step in self.operators())})"
@@ -80,6 +89,20 @@ class Body:
             op = step.op.bind(**{**step.op.attrs, "dtype": dtype_of(step)}) if _is_number(step) else step.op
             steps.append(BodyStep(op, step.inputs, step.first, step.location, step.name))
         return Body(self.arguments, steps, self.results)
+
+    def with_attributes(self, change: Callable[[Any], Any]) -> Body:
+        """The same body with other values of the operators' attributes, but for those that are tuples: of their items.
+
+        It is this body, if none changes.
+        """
+        steps: list[BodyStep] = []
+        for step in self.steps:
+            values = tuple([_changed(value, change) for value in step.op.key[1:]])
+            same = all(a is b for a, b in zip(values, step.op.key[1:], strict=True))
+            op = step.op if same else step.op.bind_values(values)
+            steps.append(step if same else BodyStep(op, step.inputs, step.first, step.location, step.name))
+        same = all(a is b for a, b in zip(steps, self.steps, strict=True))
+        return self if same else Body(self.arguments, steps, self.results)
 
     def typed(self, dtypes: Sequence[DType]) -> Body:
         """The same body for arguments of these dtypes, with typed constants."""
@@ -177,26 +200,54 @@ class Body:
         return self.typed([np.dtype(x.dtype) for x in inputs])
 
     def gradients(self, F: Any, ograds: Sequence[Any], inputs: Sequence[Any], needed: Sequence[bool]) -> list[Any]:
-        """Gradients of the arguments by the operators' rules, eager or recorded; ``ograds`` may lack the last ones."""
+        """Gradients of the arguments by the operators' rules, eager or recorded.
+
+        ``ograds`` may lack the last ones; None where no gradient starts.
+        """
         values = dict(enumerate(self.values(inputs)))
         heads: dict[int, Any] = {}
         for i, grad in zip(self.results, ograds, strict=False):
-            heads[i] = heads[i] + grad if i in heads else grad
+            if grad is not None:
+                heads[i] = heads[i] + grad if i in heads else grad
         steps = [(step.op, step.inputs, step.outputs) for step in self.steps]
         grads = pull_back(F, steps, values, heads, {i for i, n in enumerate(needed) if n})
         return [grads.get(i) if n else None for i, n in enumerate(needed)]
 
-    def trace(self, names: Sequence[str], shapes: Sequence[Shape], dtypes: Sequence[DType], training: bool) -> Any:
-        """The body as a trace of its own, for arguments of these shapes and dtypes."""
+    def trace(
+        self,
+        names: Sequence[str],
+        shapes: Sequence[Shape],
+        dtypes: Sequence[DType],
+        training: bool,
+        fixed: Collection[int] = (),
+    ) -> Any:
+        """The body as a trace of its own, for arguments of these shapes and dtypes.
+
+        The ``fixed`` ones are the same in many calls: what follows from them alone need not be computed in each.
+        """
         trace = HOOKS.new_trace(training)
         trace.track_locations = False
-        for name, shape, dtype in zip(names, shapes, dtypes, strict=True):
-            trace.leaf(name, shape, dtype, "data")
+        for number, (name, shape, dtype) in enumerate(zip(names, shapes, dtypes, strict=True)):
+            trace.leaf(name, shape, dtype, "parameter" if number in fixed else "data")
         with trace.active():
             known = self.values(trace.leaves)
         trace.outputs = [known[i] for i in self.results]
         trace.structure = [0] * len(self.results) if len(self.results) != 1 else 0
         return trace
+
+
+def _same(a: BodyStep, b: BodyStep) -> bool:
+    return a.inputs == b.inputs and type(a.op) is type(b.op) and a.op.key[1:] == b.op.key[1:]
+
+
+def _changed(value: Any, change: Callable[[Any], Any]) -> Any:
+    if isinstance(value, Body):
+        return value.with_attributes(change)
+    if not isinstance(value, tuple):
+        return change(value)
+    items = cast("tuple[Any, ...]", value)
+    made = tuple([_changed(item, change) for item in items])
+    return items if all(a is b for a, b in zip(made, items, strict=True)) else made
 
 
 def _is_number(step: BodyStep) -> bool:

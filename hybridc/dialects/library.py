@@ -16,6 +16,9 @@ from hybridc.dialects.array import shape as shape
 from hybridc.dialects.array import slicing as slicing
 from hybridc.dialects.array import sorting as sorting
 from hybridc.dialects.array import windows as windows
+from hybridc.dialects.control import branch as branch
+from hybridc.dialects.control import loop as loop
+from hybridc.dialects.control import rnn as rnn
 from hybridc.dialects.math import affine_contraction as affine_contraction
 from hybridc.dialects.math import contraction as contraction
 from hybridc.dialects.math import elementwise as elementwise

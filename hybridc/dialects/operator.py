@@ -100,8 +100,9 @@ class Operator(Interchange):
     ``PURE`` (a function of its inputs without side effects), ``DRAWS`` (it uses random samples: a key is
     passed as the last input and ``draw`` numbers the uses in one graph), ``TRAIN_MODE`` (its attribute ``train``
     follows ``autograd.is_training()``), ``INPLACE`` (pairs of input and output that may share memory), ``MUTATES``
-    (indices of the inputs that it updates: its last outputs, hidden ones, are their new values), ``INFERS_PARTLY``
-    (``infer_shape`` takes unknown sizes, -1: what it raises is wrong whatever they are).
+    (indices of the inputs that it updates: its last outputs, hidden ones, are their new values), ``LINEAR`` (of sums
+    of its inputs it gives the sum of its results), ``INFERS_PARTLY`` (``infer_shape`` takes unknown sizes, -1: what it
+    raises is wrong whatever they are).
     """
 
     NAME: ClassVar[str] = ""
@@ -116,6 +117,7 @@ class Operator(Interchange):
     TRAIN_MODE: ClassVar[bool] = False
     INPLACE: ClassVar[tuple[tuple[int, int], ...]] = ()
     MUTATES: ClassVar[tuple[int, ...]] = ()
+    LINEAR: ClassVar[bool] = False
     INFERS_PARTLY: ClassVar[bool] = False
     SAME_DTYPE: ClassVar[bool] = True
     CONVERTS: ClassVar[bool] = False  # its caller casts ``eager``'s results to the inferred dtype
@@ -222,6 +224,10 @@ class Operator(Interchange):
     def input_names(self) -> tuple[str, ...]:
         """Names of the inputs for these attributes (a variadic operator has one name for all)."""
         return self.INPUTS
+
+    def rows_inside(self) -> int:
+        """Of so many inputs, the first ones, a graph inside the operator has a row, not the whole."""
+        return 0
 
     def num_samples(self) -> int:
         """Number of counters of a random key that it takes."""
@@ -355,6 +361,14 @@ class Operator(Interchange):
             f"operator {self.NAME} has no gradient: give it a rule, gradient(self, F, …), or say gradient = "
             "mx.op.no_gradient if none is to flow"
         )
+
+    def summed(self, F: Any, *rows: Any) -> Any:
+        """The sum of the results for all rows, along the first axis, of the inputs, at once; see ``sums_rows``."""
+        raise MXNetError(f"{self.title()} has no sum over rows")
+
+    def sums_rows(self) -> bool:
+        """Whether ``summed`` is better than adding up the results for each row."""
+        return False
 
     def gradient_of(self, needed: Sequence[bool], F: Any, *values: Any) -> Any:
         """As :meth:`gradient`, given which inputs need a gradient."""

@@ -11,7 +11,6 @@ _FAMILIES = [
     (r"BatchNorm_v1", "this kind of batch normalization", "; BatchNorm is here"),
     (r"RNN|rnn|FusedRNN|LSTM|GRU", "recurrent layers",
      "; a cell of FullyConnected and split, called once for each step, compiles"),
-    (r"foreach|while_loop|cond", "control flow in graphs", "; Python's for over a fixed number of steps compiles"),
     (r"mod|module|Module|BucketingModule", "the Module API",
      "; sym.bind(…) gives an executor, gluon.SymbolBlock(sym, inputs) a block"),
     (r"monitor|mon|Monitor", "monitors", "; executor.set_monitor_callback and mx.viz.print_summary are here"),

@@ -274,6 +274,17 @@ def _read_array(reader: _Reader, given: Any) -> Any:
 # --- attribute values -----------------------------------------------------------------------------------------
 
 
+# Of types registered by other modules: their names in JSON, and their codecs.
+_OWN_VALUES: dict[type, tuple[str, Callable[[Any], Any]]] = {}
+_READERS: dict[str, Callable[[Any], Any]] = {}
+
+
+def register_value(kind: type[T], name: str, write: Callable[[T], Any], read: Callable[[Any], T]) -> None:
+    """Register a codec of attribute values of a type, to and from JSON values."""
+    _OWN_VALUES[kind] = name, write
+    _READERS[name] = read
+
+
 def written(value: Any) -> Any:
     """An attribute's value as JSON, from which :func:`read` makes an equal one of the same type."""
     if value is None or type(value) in (bool, int, str, Size):
@@ -289,6 +300,9 @@ def written(value: Any) -> Any:
     if isinstance(value, np.generic):
         number = cast(Any, value)
         return {"number": [dtype_name(number.dtype), number.tobytes().hex()]}
+    if type(value) in _OWN_VALUES:
+        name, write = _OWN_VALUES[type(value)]
+        return {name: write(value)}
     raise NotWritable(f"a {type(value).__name__}")
 
 
@@ -307,6 +321,8 @@ def read(value: Any) -> Any:
         return np.dtype(content)
     if kind == "number":
         return np.frombuffer(bytes.fromhex(content[1]), np.dtype(content[0]))[0]
+    if kind in _READERS:
+        return _READERS[kind](content)
     raise ValueError(f"unknown kind of value {kind!r}")
 
 

@@ -18,9 +18,10 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from hybridc.dialects import operator_registry
+from hybridc.dialects.body import Body, BodyStep
 from hybridc.dialects.operator import Operator
 from hybridc.ground.buffers import ALIGNMENT
-from hybridc.ground.serialize import NOT_SERIALISED, read, register_form, written
+from hybridc.ground.serialize import NOT_SERIALISED, NotWritable, read, register_form, register_value, written
 from hybridc.ground.sizes import row_major
 
 # --- tables of native steps -------------------------------------------------------------------------------------------
@@ -357,4 +358,20 @@ def _operator_read(given: Any) -> Operator:
     return operator_registry.operator(name).bind(**{key: read(value) for key, value in attributes.items()})
 
 
+def _body_written(body: Body) -> list[Any]:
+    """A graph inside an operator, without lines of source."""
+    steps: list[Any] = []
+    for step in body.steps:
+        if not type(step.op).__module__.startswith("hybridc."):
+            raise NotWritable(f"{step.op.NAME}, a user's operator, in a graph inside another")
+        steps.append([operator_written(step.op), list(step.inputs), step.first])
+    return [body.arguments, steps, list(body.results)]
+
+
+def _body_read(given: Any) -> Body:
+    arguments, steps, results = given
+    return Body(arguments, [BodyStep(_operator_read(op), inputs, first) for op, inputs, first in steps], results)
+
+
 register_form(Operator, operator_written, _operator_read)
+register_value(Body, "body", _body_written, _body_read)

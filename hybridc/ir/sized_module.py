@@ -26,6 +26,8 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, ParametrizedAttribute, SSAValue
 from xdsl.ir.affine import AffineBinaryOpExpr, AffineConstantExpr, AffineExpr, AffineMap
 
+from hybridc.dialects.body import Body
+from hybridc.dialects.mlir.hybrid import HandleAttr
 from hybridc.dialects.mlir.integer_array import integer_array, integers_of
 from hybridc.ground.sizes import Sizes, is_size
 from hybridc.ir.structured import give_type, kernels
@@ -186,6 +188,12 @@ class _Recipes:
                 )
             case ArrayAttr():
                 return self._of(cast("Sequence[Attribute]", attribute.data), ArrayAttr)
+            case HandleAttr() if isinstance(attribute.data, Body):
+                body = attribute.data
+                found = body.with_attributes(lambda n: 0 if is_size(n) else n)
+                if found is body:
+                    return None
+                return lambda _, values: HandleAttr(body.with_attributes(lambda n: _value(n, values)))
             case ParametrizedAttribute():
                 return self._of(attribute.parameters, type(attribute).new)
             case _:

@@ -1,7 +1,14 @@
-"""``mx.nd.contrib``: the operators of this namespace."""
+"""``mx.nd.contrib``: the operators of this namespace, loops and branches."""
 
 from __future__ import annotations
 
+from hybridc.nd.control_flow import cond, foreach, while_loop
 from hybridc.nd.namespace import lookup
 
-__getattr__, __dir__ = lookup("contrib", "_contrib_")
+__all__ = ["cond", "foreach", "while_loop"]
+
+__getattr__, _names = lookup("contrib", "_contrib_")
+
+
+def __dir__() -> list[str]:
+    return sorted([*_names(), *__all__])

@@ -18,6 +18,7 @@ from hybridc.array.dispatch import as_scalar
 from hybridc.array.ndarray import NDArray
 from hybridc.context import Context, cpu
 from hybridc.dialects import operator_registry
+from hybridc.dialects.body import Body, BodyStep
 from hybridc.dialects.error_context import located, pair, raise_in_context, raise_located
 from hybridc.dialects.operator import Operator
 from hybridc.dtypes import is_float
@@ -164,6 +165,14 @@ class Trace:
         found = _statement(error)
         return user_location(self.path()) if found is None else Location(*found, self.path())
 
+    def blocks(self) -> Sequence[str]:
+        """The names of the blocks being traced, the innermost last."""
+        return self._blocks
+
+    def update(self, symbol: TracedSymbol, new: TracedSymbol) -> None:
+        """Note the new value of a mutated one."""
+        self._latest[id(symbol)] = new
+
     def path(self) -> str:
         """The name of the block being traced."""
         return self._blocks[-1] if self._blocks else ""
@@ -206,9 +215,26 @@ class Trace:
         self.updates = [i for i, leaf in enumerate(self.leaves) if self.latest(leaf) is not leaf]
         self.outputs += [self.latest(self.leaves[i]) for i in self.updates]
 
+    def body(self, arguments: Sequence[TracedSymbol], results: Sequence[TracedSymbol]) -> Body:
+        """What was recorded as a graph inside an operator."""
+        numbers = {id(s): i for i, s in enumerate(arguments)}
+        steps: list[BodyStep] = []
+        for node in self.nodes:
+            steps.append(BodyStep(node.op, [numbers[id(s)] for s in node.inputs], len(numbers), node.location))
+            for symbol in node.outputs:
+                numbers[id(symbol)] = len(numbers)
+        return Body(len(arguments), steps, [numbers[id(s)] for s in results])
+
+    def _foreign(self, x: TracedSymbol) -> TracedSymbol | None:
+        """What a value of another trace is here; None if it cannot be used."""
+        return None
+
     def _symbol(self, op: Operator, x: Any, dtype: Any, location: Location | None) -> TracedSymbol:
         if isinstance(x, TracedSymbol):
             if x.trace is not self:
+                inside = self._foreign(x)
+                if inside is not None:
+                    return inside
                 raise TraceError(
                     f"{location}: {op.title()} got a value of another trace; return it from its block instead"
                 )

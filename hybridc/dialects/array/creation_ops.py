@@ -78,6 +78,12 @@ class Zeros(_Filled):
         return [((), {"shape": (2, -1)}, "zeros: shape=(2, -1) must not have negative sizes")]
 
 
+def is_zeros(x: Any) -> bool:
+    """Whether a value of a trace was made by ``F.zeros``."""
+    node = getattr(x, "node", None)
+    return node is not None and isinstance(node.op, Zeros)
+
+
 @register("hybrid.ones", "_ones")
 class Ones(_Filled):
     """1 everywhere."""

@@ -205,6 +205,8 @@ class Reshape(RowMajor):
 class ReshapeTo(RowMajor):
     """The same elements, in row-major order, in exactly this shape: no number is special."""
 
+    LINEAR = True
+
     shape: Shape = attribute(doc="the new shape")
 
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:

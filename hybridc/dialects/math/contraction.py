@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from hybridc.dialects.operator import Bad, Composite, Contraction, Operator, Sample, attribute, register
+from hybridc.dialects.operator import Bad, Composite, Contraction, Operator, Sample, attribute, invoke_bound, register
 from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.dtypes import HALVES, is_float
 from hybridc.errors import DTypeError, ShapeError
@@ -117,6 +117,22 @@ class Matmul(Transposable, Contraction):
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, a, b, _ = values
         return product_gradients(F, dy, a, b, self.transpose_a, self.transpose_b)
+
+    def sums_rows(self) -> bool:
+        """One matmul of matrices that are longer along the contracted axis."""
+        return True
+
+    def summed(self, F: Any, *rows: Any) -> Any:
+        a, b = rows
+        if len(a.shape) != 3:
+            return F.sum(invoke_bound(self, *rows), axis=0)
+        ta, tb = self.transpose_a, not self.transpose_b
+        a, b = (x if first else F.transpose(x, axes=(1, 0, 2)) for x, first in ((a, ta), (b, tb)))
+        a, b = (
+            reshaped(F, x, (math.prod(x.shape[:2]), x.shape[2]) if first else (x.shape[0], math.prod(x.shape[1:])))
+            for x, first in ((a, ta), (b, tb))
+        )
+        return F.matmul(a, b, ta, not tb)
 
     @classmethod
     def samples(cls) -> list[Sample]:

@@ -65,6 +65,8 @@ class Binary(Elementwise):
 class Add(Binary):
     """lhs + rhs"""
 
+    LINEAR = True
+
     NNVM = "broadcast_add"
     NNVM_SCALAR = ("_plus_scalar", "_plus_scalar")
     REFERENCE = meaning(lambda x, y: x + y)

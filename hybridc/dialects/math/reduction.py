@@ -156,6 +156,7 @@ class Primitive(OverAxes, Reduction):
 class Sum(Primitive):
     """The sum of the elements along axes"""
 
+    LINEAR = True
     COMBINE = "add"
     REFERENCE = meaning(np.sum)
 

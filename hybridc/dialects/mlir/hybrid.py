@@ -256,7 +256,7 @@ class HybridOp(IRDLOperation):
             for (name, declared), value in zip(operator.ATTRIBUTES.items(), operator.key[1:], strict=True)
             if declared.kind != "Body" and (value != declared.default or type(value) is not type(declared.default))
         }
-        types = [v.type for v in operands]
+        types = _argument_types(operator, operands)
         op = new_op(
             operation(type(operator)),
             operands,
@@ -270,9 +270,10 @@ class HybridOp(IRDLOperation):
 
     def verify_(self) -> None:
         """Verify that the result types are as inferred from the operands, where shapes are known."""
-        self._verify_regions()
+        self._verify_count()
         try:
             operator = self.operator
+            self._verify_regions(operator)
             self._verify_inputs(operator)
             if any(is_open(v) for v in self.operands):
                 return
@@ -287,16 +288,19 @@ class HybridOp(IRDLOperation):
                 f"{self.name}: result types are {', '.join(map(str, got))}, inferred {', '.join(map(str, expected))}"
             )
 
-    def _verify_regions(self) -> None:
+    def _verify_count(self) -> None:
         names = _body_names(self.OPERATOR)
         if len(self.regions) != len(names):
             raise VerifyException(f"{self.name} has {len(self.regions)} regions, expected {len(names)}")
+
+    def _verify_regions(self, operator: Operator) -> None:
+        expected = _argument_types(operator, self.operands)
         for region in self.regions:
             got = [arg.type for arg in region.block.args]
-            if got != [v.type for v in self.operands]:
+            if got != expected:
                 raise VerifyException(
                     f"{self.name}: the arguments of its region are {', '.join(map(str, got))}, but its operands are "
-                    f"{', '.join(str(v.type) for v in self.operands)}"
+                    f"{', '.join(map(str, expected))}"
                 )
 
     def _verify_inputs(self, operator: Operator) -> None:
@@ -348,6 +352,15 @@ class YieldOp(IRDLOperation):
 def _body_names(cls: type[Operator]) -> tuple[str, ...]:
     """The attributes of an operator that are nested graphs, which its operations have as regions."""
     return tuple(name for name, declared in cls.ATTRIBUTES.items() if declared.kind == "Body")
+
+
+def _argument_types(operator: Operator, operands: Sequence[SSAValue]) -> list[Attribute]:
+    """The types of the arguments of an operator's regions: those of the operands, or of a row of them."""
+    types = [v.type for v in operands]
+    return [
+        tensor_type(shape_of(v)[1:], dtype_of(v)) if i < operator.rows_inside() and isinstance(t, TensorType) else t
+        for i, (v, t) in enumerate(zip(operands, types, strict=True))
+    ]
 
 
 def body_to_region(body: Body, types: Sequence[Attribute]) -> Region:

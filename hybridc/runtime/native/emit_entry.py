@@ -26,14 +26,13 @@ from hybridc.runtime.native.structures import (
 _BYTE_ORDER = ord("<" if sys.byteorder == "little" else ">")  # the byte order in dtypes read from some files
 
 
-def emit_entry(module: TextModule, share: TextFunction) -> TextFunction:
-    """Emit all functions; returns the one that Python calls. ``share`` runs a parallel region on several threads."""
-    run = _run(module, share)
+def emit_entry(module: TextModule, run: TextFunction) -> TextFunction:
+    """Emit all functions; returns the one that Python calls. ``run`` runs the regions of a program."""
     fits = _fits(module)
     return _entry(module, fits, _fresh(module), _execute(module, run))
 
 
-def _run(module: TextModule, share: TextFunction) -> TextFunction:
+def emit_run(module: TextModule, share: TextFunction) -> TextFunction:
     """void run(Program *program, void **slots, int64 first, int64 last): the regions [first, last), in order."""
     f = module.function("run", "void", ("ptr", "ptr", "i64", "i64"), exported=True)
     address, slots, first, last = f.arguments

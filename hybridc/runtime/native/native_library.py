@@ -14,8 +14,9 @@ import numpy as np
 from hybridc.ground.buffers import take
 from hybridc.ground.store import keep, kept
 from hybridc.lower.llvm.codegen import native_function as codegen
-from hybridc.runtime.native.emit_entry import emit_entry
+from hybridc.runtime.native.emit_entry import emit_entry, emit_run
 from hybridc.runtime.native.emit_pool import emit_grid, emit_pool
+from hybridc.runtime.native.emit_steps import emit_steps
 from hybridc.runtime.native.emit_wrapper_call import emit_wrapper_call
 from hybridc.runtime.native.ir_text import TextModule
 from hybridc.runtime.native.structures import Outside
@@ -41,6 +42,7 @@ class NativeRuntime:
         self.run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(
             engine.address("run")
         )
+        self.steps = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(engine.address("steps"))
         self.outside = _outside()
         stop = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)(engine.address("stop"))
         self.threads = Threads(self.outside, stop)
@@ -73,8 +75,10 @@ def ir_text() -> str:
     # A cache hit emits nothing.
 
     module = TextModule(_PAUSE.get(platform.machine(), ""))
-    emit_wrapper_call(module, emit_entry(module, emit_pool(module)))
+    run = emit_run(module, emit_pool(module))
+    emit_wrapper_call(module, emit_entry(module, run))
     emit_grid(module)
+    emit_steps(module, run)
     return str(module)
 
 

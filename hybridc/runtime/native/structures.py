@@ -158,6 +158,38 @@ class PositionRecord(ctypes.Structure):
     _fields_ = (("slot", c_int64), ("offset", c_int64))
 
 
+class CopyRecord(ctypes.Structure):
+    """Bytes that are copied between slots."""
+
+    _fields_ = (("source", c_int64), ("offset", c_int64), ("target", c_int64), ("size", c_int64))
+
+
+class LoopRecord(ctypes.Structure):
+    """A loop over the program of a step. Its slots are those of the program, and more."""
+
+    _fields_ = (
+        ("program", c_void_p),
+        ("slots", c_void_p),
+        ("count", c_int64),  # steps, at most
+        ("before", c_void_p),  # CopyRecord[before_count]: copies before each step
+        ("before_count", c_int64),
+        ("after", c_void_p),  # CopyRecord[after_count]: copies after it
+        ("after_count", c_int64),
+        ("swaps", c_void_p),  # PositionRecord[swap_count]: pairs of slots that change places after it
+        ("swap_count", c_int64),
+        ("advances", c_void_p),  # PositionRecord[advance_count]: slots, and by how many bytes they move after it
+        ("advance_count", c_int64),
+        ("counter", c_void_p),  # null, or an integer to which the next is added after it
+        ("counter_step", c_int64),
+        ("condition", c_void_p),  # null, or the program that is asked before each step
+        ("condition_slots", c_void_p),
+        ("links", c_void_p),  # PositionRecord[link_count]: slots of it, and the slots that they are as
+        ("link_count", c_int64),
+        ("answer", c_void_p),  # int32, not zero to go on
+        ("ran", c_int64),  # steps that were run
+    )
+
+
 class StepRecord(ctypes.Structure):
     """A plan's parallel region, or, where ``host`` is not null, a host call."""
 

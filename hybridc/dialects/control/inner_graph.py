@@ -1,0 +1,120 @@
+"""What operators with graphs inside have in common: these are compiled when they first run, and differentiated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+
+from hybridc.dialects.body import Body
+from hybridc.dialects.operator import Opaque, Operator
+from hybridc.dialects.operator_attribute import DType, Shape
+from hybridc.errors import MXNetError
+from hybridc.ground.hooks import HOOKS
+
+KEY = np.dtype(np.uint64)
+
+
+def _refuse(*args: Any, **kwargs: Any) -> NoReturn:  # noqa: ARG001
+    """Raises: only traced control flow makes these operators."""
+    raise MXNetError(
+        "an operator with graphs inside cannot be made directly; use contrib.foreach, while_loop or cond in a "
+        "hybridized block"
+    )
+
+
+class InnerGraphs(Opaque):
+    """A host call that runs graphs: its attributes that are bodies, whose arguments are its inputs, or rows of them.
+
+    ``counters``, an attribute, says how many numbers of a random key are taken at a time; if some are, the key is the
+    last input, and the last argument of each body. ``draw`` is the first of these numbers.
+    """
+
+    INPUTS = ("data",)
+    VARIADIC = True
+    SAME_DTYPE = False
+
+    counters: int
+    draw: int
+
+    @classmethod
+    def function(cls) -> Callable[..., Any]:
+        """``nd.loop`` says what to use instead."""
+        return _refuse
+
+    @classmethod
+    def bind_values(cls, values: tuple[Any, ...]) -> Operator:
+        """Not cached, which would keep the graph of every use alive."""
+        return cls._parse(values)
+
+    def bodies(self) -> list[Body]:
+        """The graphs inside."""
+        return [value for value in self.key[1:] if isinstance(value, Body)]
+
+    def check(self) -> None:
+        """Only tracing makes these operators."""
+        if len(self.bodies()) != sum(a.kind == "Body" for a in self.ATTRIBUTES.values()):
+            _refuse()
+        self.graphs: dict[Any, Any] = {}  # compiled, by body, shapes and dtypes
+        if self.counters:  # of these attributes, not of the class
+            self.__dict__["DRAWS"] = True
+
+    def __repr__(self) -> str:
+        inside = (", ".join(step.op.title() for step in body.operators()) for body in self.bodies())
+        return f"{self.NAME}({'; '.join(inside)})"
+
+    def input_names(self) -> tuple[str, ...]:
+        """Numbers: the inputs have names in the traces of the bodies only."""
+        return tuple(f"input{i}" for i in range(self.bodies()[0].arguments))
+
+    def eager(self, *arrays: Any) -> Any:
+        """The results in new arrays."""
+        shapes = self.infer_shape([x.shape for x in arrays])[1]
+        dtypes = self.infer_type([x.dtype for x in arrays])[1]
+        outs = [np.empty(shape, dtype) for shape, dtype in zip(shapes, dtypes, strict=True)]
+        self.eager_out(outs, *arrays)
+        return tuple(outs) if len(outs) != 1 else outs[0]
+
+    def compiled(
+        self, body: Body, shapes: Sequence[Shape], dtypes: Sequence[DType], fixed: Collection[int] = ()
+    ) -> Any:
+        """The executable of a body, for arrays of these shapes and dtypes; see :meth:`Body.trace`."""
+        kinds = id(body), *shapes, *dtypes
+        if kinds not in self.graphs:
+            self.graphs[kinds] = HOOKS.compile(body.trace(self.input_names(), shapes, dtypes, False, fixed))
+        return self.graphs[kinds].forward
+
+    def key_at(self, key: Any, step: int) -> Any:
+        """The random key of a step."""
+        seed, counter = (int(n) for n in key)
+        return np.array([seed, (counter + self.draw + step * self.counters) % 2**64], KEY)
+
+
+def split_key(op: InnerGraphs, values: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    """The inputs of an operator without its random key; and that, if there is one."""
+    end = len(values) - bool(op.counters)
+    return list(values[:end]), list(values[end:])
+
+
+def recorded_gradients(
+    trace: Any, body: Body, ograds: Sequence[Any], arguments: Sequence[Any], needed: Sequence[bool]
+) -> list[Any]:
+    """The gradients of the needed arguments of a body, recorded in a trace; None for the others.
+
+    ``ograds`` are those of the results, None where no gradient starts.
+    """
+    F = HOOKS.symbols()
+    with trace.active():
+        found = body.gradients(F, ograds, arguments, needed)
+        return [
+            F.zeros(shape=x.shape, dtype=x.dtype) if n and g is None else g
+            for g, x, n in zip(found, arguments, needed, strict=True)
+        ]
+
+
+def new_trace() -> Any:
+    """The trace of a body."""
+    trace = HOOKS.new_trace(False)
+    trace.track_locations = False
+    return trace
