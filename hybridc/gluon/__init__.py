@@ -14,7 +14,7 @@ from hybridc.gluon.train_step import TrainStep
 from hybridc.gluon.trainer import Trainer
 from hybridc.ground.absent import absent as _absent
 
-_SUBMODULES = ("contrib", "data", "loss", "model_zoo", "nn")
+_SUBMODULES = ("contrib", "data", "loss", "model_zoo", "nn", "rnn")
 
 __all__ = [
     "Block",

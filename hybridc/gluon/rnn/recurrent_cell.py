@@ -1,0 +1,236 @@
+"""The base of all cells: what one step does is called, and unrolled over the steps of a sequence."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Generator, Iterable, Sequence
+from typing import Any, cast
+
+import numpy as np
+
+from hybridc import nd
+from hybridc.context import Context
+from hybridc.dtypes import is_float
+from hybridc.errors import ArgumentTypeError, CheckError, ShapeError
+from hybridc.gluon.block import Block, HybridBlock
+from hybridc.gluon.nn.activations import LeakyReLU
+from hybridc.gluon.rnn.sequences import Steps, brief, is_array, shape_of
+from hybridc.symbol.composed import ComposedSymbol, composing
+from hybridc.symbol.variables import var
+from hybridc.trace.traced import TracedSymbol
+
+_FUNCTIONS = ("tanh", "relu", "sigmoid", "softsign")  # of F, by which these activations are computed
+
+
+class RecurrentCell(Block):
+    """A step of a recurrent network: ``output, states = cell(inputs, states)``
+
+    ``unroll`` calls it for every step of a sequence, ``begin_state`` makes the states before the first. Override
+    ``forward``, which takes both, and ``state_info``.
+    """
+
+    def __init__(self, prefix: str | None = None, params: Any = None) -> None:
+        super().__init__(prefix=prefix, params=params)
+        self._modified = False
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget what was kept of the steps before: a new sequence begins."""
+        # Counters give names and decide nothing: compiled graphs need not notice them.
+        vars(self).update(_counter=-1, _init_counter=-1)
+        for cell in self._children.values():
+            if isinstance(cell, RecurrentCell):  # and not the block of an activation
+                cell.reset()
+
+    # --- states --------------------------------------------------------------------------------------------
+
+    def state_info(self, batch_size: int = 0) -> list[Any]:
+        """The shape and the layout of each state, as dicts."""
+        raise NotImplementedError(f"{type(self).__name__} must override state_info(self, batch_size=0)")
+
+    def begin_state(self, batch_size: int = 0, func: Any = nd.zeros, **kwargs: Any) -> list[Any]:
+        """The states before the first step: ``func(name=, shape=, **kwargs)`` for each.
+
+        Functions of ``mx.nd`` need a batch size; for symbols it follows from the inputs, and is left at 0.
+        """
+        self._check_unmodified()
+        states: list[Any] = []
+        for info in self.state_info(batch_size):
+            number = vars(self)["_init_counter"] = vars(self)["_init_counter"] + 1
+            options = {**(info or {}), **kwargs}
+            if _is_ours(func) and not _composes(func):  # these take no names and no layouts
+                options = {k: v for k, v in options.items() if not k.startswith("__")}
+            else:
+                options["name"] = f"{self._prefix}begin_state_{number}"
+            states.append(func(**options))
+        return states
+
+    def _check_unmodified(self) -> None:
+        if self._modified:
+            raise CheckError(
+                f"{self.name}: After applying modifier cells (e.g. ZoneoutCell) the base cell cannot be called "
+                "directly. Call the modifier cell instead."
+            )
+
+    def _states(self, inputs: Any, states: Any) -> list[Any]:
+        """The states of a step, checked; those made without a batch size get that of the inputs."""
+        found = self._listed(states)
+        shape = None if not is_array(inputs) else shape_of(inputs)
+        if not shape:
+            return found
+        infos = self.state_info(shape[0])
+        found = [_sized(state, shape[0]) for state in found]
+        for number, (state, info) in enumerate(zip(found, infos, strict=True)):
+            wanted, got = info["shape"], shape_of(state)
+            if got is not None and (len(got) != len(wanted) or any(n not in (0, m) for n, m in zip(wanted, got))):
+                raise ShapeError(
+                    f"{self.name}: state {number} must have shape {wanted} for inputs {shape}, got {got}; "
+                    f"begin_state(batch_size={shape[0]}) makes such states"
+                )
+        return found
+
+    def _listed(self, states: Any) -> list[Any]:
+        """A list of as many states as the cell has."""
+        count = len(self.state_info())
+        if isinstance(states, ComposedSymbol) and states.num_outputs == count > 1:
+            return list(states)
+        if not isinstance(states, list | tuple):
+            raise ArgumentTypeError(
+                f"{self.name}: states must be a list of {count}, got {brief(states)}; make it with begin_state(…)"
+            )
+        found: list[Any] = list(cast("Sequence[Any]", states))
+        if len(found) != count:
+            raise CheckError(f"{self.name}: {type(self).__name__} has {_states(count)}, got {len(found)}")
+        for number, state in enumerate(found):
+            if not is_array(state):
+                raise ArgumentTypeError(f"{self.name}: state {number} must be an array or a symbol, got {brief(state)}")
+        return found
+
+    # --- steps ---------------------------------------------------------------------------------------------
+
+    def forward(self, *args: Any) -> Any:
+        """One step: ``(inputs, states)`` → ``(output, states)``."""
+        self._step(args)
+        return super().forward(*args)
+
+    def _parameter(self, name: str, shape: tuple[int, ...], init: Any) -> None:
+        """Make a parameter, whose shape may follow from the first inputs."""
+        setattr(self, name, self.params.get(name, shape=shape, init=init, allow_deferred_init=True))
+
+    def _step(self, args: Sequence[Any]) -> None:
+        """Count a step, which takes its inputs and the states."""
+        vars(self)["_counter"] += 1
+        if len(args) != 2:
+            raise TypeError(
+                f"{self.name}: a cell takes its inputs and its states, got {len(args)} arguments; call "
+                "cell(inputs, cell.begin_state(batch_size=…))"
+            )
+
+    def unroll(
+        self,
+        length: int,
+        inputs: Any,
+        begin_state: Any = None,
+        layout: str = "NTC",
+        merge_outputs: bool | None = None,
+        valid_length: Any = None,
+    ) -> tuple[Any, list[Any]]:
+        """The outputs of all steps, and the states after the last: the cell is called ``length`` times.
+
+        ``inputs`` are an array with its axes in the order of ``layout``, or a list with an array for each step. The
+        outputs are one such array with ``merge_outputs=True``, a list with False, and with None a list unless lengths
+        are given. With ``valid_length``, an array with the length of each row, the outputs after it are zeros, and the
+        states are those of each row's last step.
+        """
+        self.reset()
+        steps = self._begin(length, inputs, layout, valid_length)
+        states = self._begin_states(steps, begin_state)
+        outputs: list[Any] = []
+        kept: list[Any] = []
+        for x in steps.split(inputs):
+            output, states = self(x, states)
+            outputs.append(output)
+            kept.append(states)
+        if valid_length is None:
+            return steps.formed(outputs, merge_outputs), states
+        states = [steps.last(each, valid_length) for each in zip(*kept, strict=True)]
+        return steps.formed(steps.masked(outputs, valid_length), merge_outputs), states
+
+    def _begin(self, length: int, inputs: Any, layout: str, valid_length: Any) -> Steps:
+        """How to unroll these inputs."""
+        steps = Steps(self.name, length, inputs, layout)
+        steps.check_lengths(self.name, valid_length)
+        return steps
+
+    def _begin_states(self, steps: Steps, begin_state: Any) -> Any:
+        """The states given, or else zeros."""
+        if begin_state is not None:
+            return begin_state
+        options: dict[str, Any] = {"func": steps.F.zeros, "batch_size": steps.batch_size}
+        if steps.dtype not in (None, np.float32) and is_float(np.dtype(steps.dtype)):
+            # COMPAT(mxnet): there they are float32 even if the inputs are not.
+            options["dtype"] = steps.dtype
+        with contextlib.nullcontext() if steps.context is None else Context(steps.context):
+            return self.begin_state(**options)
+
+    def _get_activation(self, F: Any, inputs: Any, activation: Any, **kwargs: Any) -> Any:
+        """An activation by its name, a function, or a block."""
+        if activation in _FUNCTIONS:
+            return getattr(F, activation)(inputs, **kwargs)
+        if isinstance(activation, str):
+            return F.Activation(inputs, act_type=activation, **kwargs)
+        if isinstance(activation, LeakyReLU):
+            return F.LeakyReLU(inputs, act_type="leaky", slope=activation._alpha, **kwargs)
+        # COMPAT(mxnet): there it is called with name=, which no block takes.
+        return activation(inputs)
+
+
+class HybridRecurrentCell(RecurrentCell, HybridBlock):
+    """A cell that can be compiled: override ``hybrid_forward(self, F, inputs, states, **params)``."""
+
+
+@contextlib.contextmanager
+def unmodified(cell: RecurrentCell) -> Generator[None]:
+    """Inside the ``with`` block a modifier may do with its cell what others may not."""
+    vars(cell)["_modified"] = False
+    try:
+        yield
+    finally:
+        vars(cell)["_modified"] = True
+
+
+def state_infos(cells: Iterable[Any], batch_size: int) -> list[Any]:
+    """What the states of several cells are."""
+    return [info for cell in cells for info in cell.state_info(batch_size)]
+
+
+def shares(cells: Iterable[Any], states: Sequence[Any]) -> Generator[tuple[Any, list[Any]]]:
+    """The cells, each with its own of the states of all."""
+    start = 0
+    for cell in cells:
+        count = len(cell.state_info())
+        yield cell, list(states[start : start + count])
+        start += count
+
+
+def _states(count: int) -> str:
+    return "one state" if count == 1 else f"{count or 'no'} states"
+
+
+def _is_ours(func: Any) -> bool:
+    return getattr(func, "__module__", "").startswith("hybridc.")
+
+
+def _composes(func: Any) -> bool:
+    """Whether a function of ours makes symbols that have names."""
+    return func is var or (composing() and hasattr(func, "__wrapped__"))
+
+
+def _sized(state: Any, batch_size: int) -> Any:
+    """A state of a traced block that was made with a batch size of 0, which means that it follows."""
+    if not isinstance(state, TracedSymbol) or state.node is None or state.shape[:1] != (0,):
+        return state
+    op = state.node.op
+    if len(state.node.inputs) > op.DRAWS or "shape" not in op.attrs:
+        return state
+    return state.trace.invoke(op.bind(**{**op.attrs, "shape": (batch_size, *state.shape[1:])}), [])
