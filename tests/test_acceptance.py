@@ -22,7 +22,7 @@ ABSENT = [
     (mx.nd, "sofmax", "did you mean .*softmax"),
     (mx.nd.linalg, "potrf", "linear algebra; mx.nd.linalg.gemm2 is here"),
     (mx.nd.contrib, "foreach", "control flow in graphs; Python's for"),
-    (mx.gluon, "rnn", "recurrent layers"),
+    (mx.gluon.rnn, "LSTM", "fused recurrent layers; gluon.rnn has their cells"),
     (nn, "Dens", "did you mean Dense"),
     (mx.gluon.loss, "CTCLoss", "this loss"),
     (mx.gluon.utils, "download", "downloading"),

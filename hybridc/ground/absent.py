@@ -9,9 +9,11 @@ from collections.abc import Iterable
 # What hybridc lacks of MXNet: a pattern of names, what they are, and the way out.
 _FAMILIES = [
     (r"BatchNorm_v1", "this kind of batch normalization", "; BatchNorm is here"),
-    (r"RNN|rnn|FusedRNN|LSTM|GRU", "recurrent layers",
-     "; a cell of FullyConnected and split, called once for each step, compiles"),
-    (r"foreach|while_loop|cond", "control flow in graphs", "; Python's for over a fixed number of steps compiles"),
+    (r"RNN|FusedRNN|LSTM|GRU|rnn_layer", "fused recurrent layers",
+     "; gluon.rnn has their cells, as LSTMCell(hidden_size).unroll(length, inputs)"),
+    (r"rnn", "the symbols' mx.rnn", "; use mx.gluon.rnn"),
+    (r"foreach|while_loop|cond|dynamic_unroll", "control flow in graphs",
+     "; Python's for over a fixed number of steps compiles"),
     (r"mod|module|Module|BucketingModule", "the Module API",
      "; sym.bind(…) gives an executor, gluon.SymbolBlock(sym, inputs) a block"),
     (r"monitor|mon|Monitor", "monitors", "; executor.set_monitor_callback and mx.viz.print_summary are here"),

@@ -102,11 +102,11 @@ class Shapes(_Inferred):
                 shape = shape if exact else _unknown_as_none(shape)
                 self.put((node, 0), declared_shape(node) if shape is None else shape)
             if is_open(node):
-                self.put((node, 0), _unknown_as_none(node.op.attrs["shape"]))
+                self.put((node, 0), _unknown_as_none(made_shape(node)))
         self._spread_all()
         for node in self.nodes:
             if is_open(node) and not is_known(self.get((node, 0))):  # nothing says more: there are no elements
-                self.values[id(node), 0] = node.op.attrs["shape"]
+                self.values[id(node), 0] = made_shape(node)
                 self._spread_all()
 
     def _spread_all(self) -> None:
@@ -199,7 +199,12 @@ def _unknown_as_none(shape: Sequence[int] | None) -> Shape | None:
 
 def is_open(node: SymbolNode) -> bool:
     """Whether a node makes an array of which some sizes are 0, which means that they follow: ``sym.zeros((0, 3))``."""
-    return node.op is not None and not node.inputs and 0 in (node.op.attrs.get("shape") or ())
+    return 0 in made_shape(node)
+
+
+def made_shape(node: SymbolNode) -> Shape:
+    """The shape that a node without inputs was given, or ()."""
+    return () if node.op is None or node.inputs else node.op.attrs.get("shape") or ()
 
 
 def is_known(shape: Shape | None) -> bool:

@@ -93,7 +93,7 @@ class RNNCell(GatedCell):
     def _alias(self) -> str:
         return "rnn"
 
-    def hybrid_forward(self, F: Any, inputs: Any, states: Any, **params: Any) -> Any:  # pyright: ignore
+    def hybrid_forward(self, F: Any, inputs: Any, states: Any, **params: Any) -> Any:
         """The output, which is also the state."""
         (output,) = self._states(inputs, states)
         i2h, h2h, prefix = self._transforms(F, inputs, output, **params)
@@ -147,7 +147,7 @@ class LSTMCell(GatedCell):
     def _alias(self) -> str:
         return "lstm"
 
-    def hybrid_forward(self, F: Any, inputs: Any, states: Any, **params: Any) -> Any:  # pyright: ignore
+    def hybrid_forward(self, F: Any, inputs: Any, states: Any, **params: Any) -> Any:
         """The output, and the states: it and the memory."""
         output, memory = self._states(inputs, states)
         i2h, h2h, prefix = self._transforms(F, inputs, output, **params)
@@ -163,7 +163,11 @@ class LSTMCell(GatedCell):
             name=prefix + "state",
         )
         # COMPAT(mxnet): there the activation of the memory must be a name.
-        shown = self._get_activation(F, memory, self._activation, name=prefix + "activation0")
+        activation = self._activation
+        if isinstance(activation, str):
+            shown = F.Activation(memory, act_type=activation, name=prefix + "activation0")
+        else:
+            shown = self._get_activation(F, memory, activation)
         output = F.elemwise_mul(o, shown, name=prefix + "out")
         return output, [output, memory]
 
@@ -201,22 +205,16 @@ class GRUCell(GatedCell):
     def _alias(self) -> str:
         return "gru"
 
-    def hybrid_forward(self, F: Any, inputs: Any, states: Any, **params: Any) -> Any:  # pyright: ignore
+    def hybrid_forward(self, F: Any, inputs: Any, states: Any, **params: Any) -> Any:
         """The output, which is also the state."""
         (output,) = self._states(inputs, states)
         i2h, h2h, prefix = self._transforms(F, inputs, output, **params)
         i2h_r, i2h_z, i2h_n = F.SliceChannel(i2h, num_outputs=3, name=prefix + "i2h_slice")
         h2h_r, h2h_z, h2h_n = F.SliceChannel(h2h, num_outputs=3, name=prefix + "h2h_slice")
-        r = F.Activation(
-            F.elemwise_add(i2h_r, h2h_r, name=prefix + "plus0"), act_type="sigmoid", name=prefix + "r_act"
-        )
-        z = F.Activation(
-            F.elemwise_add(i2h_z, h2h_z, name=prefix + "plus1"), act_type="sigmoid", name=prefix + "z_act"
-        )
+        r = F.Activation(F.elemwise_add(i2h_r, h2h_r, name=prefix + "plus0"), act_type="sigmoid", name=prefix + "r_act")
+        z = F.Activation(F.elemwise_add(i2h_z, h2h_z, name=prefix + "plus1"), act_type="sigmoid", name=prefix + "z_act")
         reset = F.elemwise_mul(r, h2h_n, name=prefix + "mul0")
-        n = F.Activation(
-            F.elemwise_add(i2h_n, reset, name=prefix + "plus2"), act_type="tanh", name=prefix + "h_act"
-        )
+        n = F.Activation(F.elemwise_add(i2h_n, reset, name=prefix + "plus2"), act_type="tanh", name=prefix + "h_act")
         ones = F.ones_like(z, name=prefix + "ones_like0")
         output = F.elemwise_add(
             F.elemwise_mul(F.elemwise_sub(ones, z, name=prefix + "minus0"), n, name=prefix + "mul1"),

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from hybridc import autograd, nd
 from hybridc.array.ndarray import NDArray
-from hybridc.errors import CheckError, TraceError
+from hybridc.errors import CheckError, ShapeError, TraceError
 from hybridc.gluon.rnn.recurrent_cell import HybridRecurrentCell, RecurrentCell, unmodified
-from hybridc.gluon.rnn.sequences import is_array
+from hybridc.gluon.rnn.sequences import is_array, shape_of
 from hybridc.gluon.rnn.stacks import has_bidirectional
+from hybridc.ground.state import STATE
 from hybridc.symbol.composed import ComposedSymbol
+from hybridc.trace.traced import TracedSymbol
 
 
 class DropoutCell(HybridRecurrentCell):
@@ -19,9 +21,7 @@ class DropoutCell(HybridRecurrentCell):
     The elements along ``axes`` share their fate: axes of a step, but of the whole sequence where one array is unrolled.
     """
 
-    def __init__(
-        self, rate: float, axes: tuple[int, ...] = (), prefix: str | None = None, params: Any = None
-    ) -> None:
+    def __init__(self, rate: float, axes: tuple[int, ...] = (), prefix: str | None = None, params: Any = None) -> None:
         super().__init__(prefix, params)
         if not isinstance(rate, int | float):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise CheckError(f"{self.name}: rate must be a number, got {rate!r}")
@@ -35,7 +35,7 @@ class DropoutCell(HybridRecurrentCell):
     def _alias(self) -> str:
         return "dropout"
 
-    def hybrid_forward(self, F: Any, inputs: Any, states: Any) -> Any:  # pyright: ignore
+    def hybrid_forward(self, F: Any, inputs: Any, states: Any) -> Any:
         """The inputs with dropout, and the states as they are."""
         self._listed(states)
         if self._rate > 0:
@@ -70,6 +70,8 @@ class ModifierCell(HybridRecurrentCell):
     ``self.base_cell``.
     """
 
+    KEPT: ClassVar[tuple[str, ...]] = ()  # the attributes that are kept from step to step
+
     def __init__(self, base_cell: Any) -> None:
         if not isinstance(base_cell, RecurrentCell):
             raise CheckError(f"{type(self).__name__}: base_cell must be a cell, got {type(base_cell).__name__}")
@@ -89,15 +91,13 @@ class ModifierCell(HybridRecurrentCell):
         return self.base_cell.state_info(batch_size)
 
     # COMPAT(mxnet): there func is mx.sym.zeros unless it is given, and arrays cannot be used with it.
-    def begin_state(self, func: Any = nd.zeros, **kwargs: Any) -> list[Any]:  # pyright: ignore
+    def begin_state(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, func: Any = nd.zeros, **kwargs: Any
+    ) -> list[Any]:
         """The states of the cell that it changes before the first step."""
         self._check_unmodified()
         with unmodified(self.base_cell):
             return self.base_cell.begin_state(func=func, **kwargs)
-
-    def hybrid_forward(self, F: Any, inputs: Any, states: Any) -> Any:  # pyright: ignore
-        """Override to compute the output and the states."""
-        raise NotImplementedError(f"{type(self).__name__} must override hybrid_forward(self, F, inputs, states)")
 
     def _base_unrolled(self, length: int, inputs: Any, states: Any, layout: str, merge: Any, lengths: Any) -> Any:
         """The cell that it changes, unrolled."""
@@ -111,8 +111,24 @@ class ModifierCell(HybridRecurrentCell):
                 valid_length=lengths,
             )
 
+    def reset(self) -> None:
+        """Forget what was kept of the steps before."""
+        super().reset()
+        for name in self.KEPT:
+            setattr(self, name, None)
+        vars(self)["_began_in"] = id(STATE.trace)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Everything but what was kept of the steps before."""
+        return {**super().__getstate__(), **dict.fromkeys(self.KEPT)}
+
     def _kept(self, name: str, like: Any) -> Any:
         """What an attribute keeps from the steps before, or None; it must be of the same sequence as ``like``."""
+        if isinstance(like, TracedSymbol) and vars(self)["_began_in"] != id(like.trace):
+            raise TraceError(
+                f"{self.name}: {type(self).__name__} keeps values from step to step, which a step that is compiled "
+                "alone cannot; unroll it, or call its reset() and all its steps inside the block that is compiled"
+            )
         value = getattr(self, name)
         if value is None:
             return None
@@ -123,7 +139,7 @@ class ModifierCell(HybridRecurrentCell):
         if not fits:
             raise TraceError(
                 f"{self.name}: {name} is kept from a step of another batch, or of a compiled call; call reset() before "
-                "the first step of every sequence, inside the block that is compiled, as unroll does"
+                "the first step of every sequence, as unroll does"
             )
         return value
 
@@ -142,20 +158,16 @@ class ZoneoutCell(ModifierCell):
     ``zoneout_outputs`` and ``zoneout_states`` are the probabilities.
     """
 
+    KEPT = ("_prev_output",)
+
     def __init__(self, base_cell: Any, zoneout_outputs: float = 0.0, zoneout_states: float = 0.0) -> None:
         check_steps(base_cell, "zoneout", type(self).__name__)
         super().__init__(base_cell)
         self.zoneout_outputs = zoneout_outputs
         self.zoneout_states = zoneout_states
-        self._prev_output: Any = None
 
     def _alias(self) -> str:
         return "zoneout"
-
-    def reset(self) -> None:
-        """Forget the last output."""
-        super().reset()
-        self._prev_output = None
 
     def hybrid_forward(self, F: Any, inputs: Any, states: Any) -> Any:
         """The output and the states, with elements of before."""
@@ -176,9 +188,7 @@ class ZoneoutCell(ModifierCell):
         return F.where(F.Dropout(F.ones_like(new), p=rate), new, old)
 
     def __repr__(self) -> str:
-        return (
-            f"{type(self).__name__}(p_out={self.zoneout_outputs}, p_state={self.zoneout_states}, {self.base_cell!r})"
-        )
+        return f"{type(self).__name__}(p_out={self.zoneout_outputs}, p_state={self.zoneout_states}, {self.base_cell!r})"
 
 
 def check_steps(cell: Any, what: str, name: str) -> None:
@@ -197,7 +207,7 @@ class ResidualCell(ModifierCell):
     def hybrid_forward(self, F: Any, inputs: Any, states: Any) -> Any:
         """The output plus the inputs, and the states."""
         output, states = self.base_cell(inputs, states)
-        return F.elemwise_add(output, inputs, name=f"t{vars(self)['_counter']}_fwd"), states
+        return self._sum(F, output, inputs, name=f"t{vars(self)['_counter']}_fwd"), states
 
     def unroll(
         self,
@@ -215,5 +225,14 @@ class ResidualCell(ModifierCell):
         merge = is_array(outputs)
         inputs = steps.formed(inputs, merge) if valid_length is None else steps.masked(inputs, valid_length, merge)
         if merge:
-            return steps.F.elemwise_add(outputs, inputs), states
-        return [steps.F.elemwise_add(a, b) for a, b in zip(outputs, inputs, strict=True)], states
+            return self._sum(steps.F, outputs, inputs), states
+        return [self._sum(steps.F, a, b) for a, b in zip(outputs, inputs, strict=True)], states
+
+    def _sum(self, F: Any, output: Any, inputs: Any, **options: Any) -> Any:
+        wanted, got = shape_of(inputs), shape_of(output)
+        if None not in (wanted, got) and wanted != got:
+            raise ShapeError(
+                f"{self.name}: the output of {self.base_cell.name}, to which inputs {wanted} are added, must have "
+                f"their shape, got {got}; give the cell as many units as the inputs have"
+            )
+        return F.elemwise_add(output, inputs, **options)

@@ -14,7 +14,7 @@ from hybridc.dtypes import is_float
 from hybridc.errors import ArgumentTypeError, CheckError, ShapeError
 from hybridc.gluon.block import Block, HybridBlock
 from hybridc.gluon.nn.activations import LeakyReLU
-from hybridc.gluon.rnn.sequences import Steps, brief, is_array, shape_of
+from hybridc.gluon.rnn.sequences import Steps, brief, is_array, label, shape_of
 from hybridc.symbol.composed import ComposedSymbol, composing
 from hybridc.symbol.variables import var
 from hybridc.trace.traced import TracedSymbol
@@ -57,7 +57,7 @@ class RecurrentCell(Block):
         states: list[Any] = []
         for info in self.state_info(batch_size):
             number = vars(self)["_init_counter"] = vars(self)["_init_counter"] + 1
-            options = {**(info or {}), **kwargs}
+            options: dict[str, Any] = {**(info or {}), **kwargs}
             if _is_ours(func) and not _composes(func):  # these take no names and no layouts
                 options = {k: v for k, v in options.items() if not k.startswith("__")}
             else:
@@ -68,7 +68,7 @@ class RecurrentCell(Block):
     def _check_unmodified(self) -> None:
         if self._modified:
             raise CheckError(
-                f"{self.name}: After applying modifier cells (e.g. ZoneoutCell) the base cell cannot be called "
+                f"{label(self)}: After applying modifier cells (e.g. ZoneoutCell) the base cell cannot be called "
                 "directly. Call the modifier cell instead."
             )
 
@@ -84,7 +84,7 @@ class RecurrentCell(Block):
             wanted, got = info["shape"], shape_of(state)
             if got is not None and (len(got) != len(wanted) or any(n not in (0, m) for n, m in zip(wanted, got))):
                 raise ShapeError(
-                    f"{self.name}: state {number} must have shape {wanted} for inputs {shape}, got {got}; "
+                    f"{label(self)}: state {number} must have shape {wanted} for inputs {shape}, got {got}; "
                     f"begin_state(batch_size={shape[0]}) makes such states"
                 )
         return found
@@ -96,14 +96,16 @@ class RecurrentCell(Block):
             return list(states)
         if not isinstance(states, list | tuple):
             raise ArgumentTypeError(
-                f"{self.name}: states must be a list of {count}, got {brief(states)}; make it with begin_state(…)"
+                f"{label(self)}: states must be a list of {count}, got {brief(states)}; make it with begin_state(…)"
             )
         found: list[Any] = list(cast("Sequence[Any]", states))
         if len(found) != count:
-            raise CheckError(f"{self.name}: {type(self).__name__} has {_states(count)}, got {len(found)}")
+            raise CheckError(f"{label(self)}: {type(self).__name__} has {_states(count)}, got {len(found)}")
         for number, state in enumerate(found):
             if not is_array(state):
-                raise ArgumentTypeError(f"{self.name}: state {number} must be an array or a symbol, got {brief(state)}")
+                raise ArgumentTypeError(
+                    f"{label(self)}: state {number} must be an array or a symbol, got {brief(state)}"
+                )
         return found
 
     # --- steps ---------------------------------------------------------------------------------------------
@@ -122,7 +124,7 @@ class RecurrentCell(Block):
         vars(self)["_counter"] += 1
         if len(args) != 2:
             raise TypeError(
-                f"{self.name}: a cell takes its inputs and its states, got {len(args)} arguments; call "
+                f"{label(self)}: a cell takes its inputs and its states, got {len(args)} arguments; call "
                 "cell(inputs, cell.begin_state(batch_size=…))"
             )
 
@@ -158,8 +160,8 @@ class RecurrentCell(Block):
 
     def _begin(self, length: int, inputs: Any, layout: str, valid_length: Any) -> Steps:
         """How to unroll these inputs."""
-        steps = Steps(self.name, length, inputs, layout)
-        steps.check_lengths(self.name, valid_length)
+        steps = Steps(label(self), length, inputs, layout)
+        steps.check_lengths(label(self), valid_length)
         return steps
 
     def _begin_states(self, steps: Steps, begin_state: Any) -> Any:
@@ -187,6 +189,12 @@ class RecurrentCell(Block):
 
 class HybridRecurrentCell(RecurrentCell, HybridBlock):
     """A cell that can be compiled: override ``hybrid_forward(self, F, inputs, states, **params)``."""
+
+    def hybrid_forward(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, F: Any, inputs: Any, *args: Any, **kwargs: Any
+    ) -> Any:
+        """Override to compute the output and the states with the functions of ``F``."""
+        raise NotImplementedError(f"{type(self).__name__} must override hybrid_forward(self, F, inputs, states)")
 
 
 @contextlib.contextmanager

@@ -28,11 +28,18 @@ def namespace(x: Any) -> Any:
     return symbol if isinstance(x, Symbol) else nd
 
 
+def label(cell: Any) -> str:
+    """How errors call a cell: by its name, or by its class if it has none."""
+    return cell.name or type(cell).__name__
+
+
 def brief(x: Any) -> str:
     """What an argument is, for an error."""
     if isinstance(x, list | tuple):
-        return f"a {type(x).__name__} of {len(cast('Any', x))}"
-    return f"{type(x).__name__} of shape {shape_of(x)}" if is_array(x) and shape_of(x) else type(x).__name__
+        parts = cast("Sequence[Any]", x)
+        return f"a {type(parts).__name__} of {len(parts)}"
+    shape = shape_of(x) if is_array(x) else None
+    return type(x).__name__ if shape is None else f"an array of shape {shape}"
 
 
 class Steps:
@@ -148,7 +155,7 @@ def _time_axis(cell: str, layout: Any) -> int:
 
 
 def _listed(cell: str, inputs: Any, length: int) -> list[Any]:
-    steps: list[Any] = list(inputs) if isinstance(inputs, list | tuple) else []
+    steps: list[Any] = list(cast("Sequence[Any]", inputs)) if isinstance(inputs, list | tuple) else []
     if not steps or not all(map(is_array, steps)):
         raise CheckError(
             f"{cell}: the inputs of unroll must be an array or a symbol, or a list with one for each step, got "

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 from hybridc import nd
 from hybridc.errors import CheckError
 from hybridc.gluon.block import Block
 from hybridc.gluon.rnn.recurrent_cell import HybridRecurrentCell, RecurrentCell, shares, state_infos
-from hybridc.gluon.rnn.sequences import is_array
+from hybridc.gluon.rnn.sequences import is_array, label
 from hybridc.gluon.utils import indent
 
 
@@ -23,8 +23,10 @@ class _Several(RecurrentCell):
     def begin_state(self, batch_size: int = 0, func: Any = nd.zeros, **kwargs: Any) -> list[Any]:
         """The states of all cells before the first step."""
         self._check_unmodified()
-        cells = self._children.values()
-        return [s for cell in cells for s in cell.begin_state(batch_size=batch_size, func=func, **kwargs)]
+        states: list[Any] = []
+        for cell in self._children.values():
+            states += cast("Any", cell).begin_state(batch_size=batch_size, func=func, **kwargs)
+        return states
 
 
 class _InOrder(_Several):
@@ -73,7 +75,7 @@ class _InOrder(_Several):
         return inputs, after
 
     def __getitem__(self, key: Any) -> Any:
-        return list(self._children.values())[key]
+        return cast("Any", list(self._children.values())[key])
 
     def __len__(self) -> int:
         return len(self._children)
@@ -98,7 +100,7 @@ class SequentialRNNCell(_InOrder):
 class HybridSequentialRNNCell(_InOrder, HybridRecurrentCell):
     """Cells one after the other, each on the outputs of the one below; a step is compiled as one graph."""
 
-    def hybrid_forward(self, F: Any, inputs: Any, states: Any) -> Any:  # pyright: ignore
+    def hybrid_forward(self, F: Any, inputs: Any, states: Any) -> Any:
         """One step of every cell."""
         return self._in_order(inputs, states)
 
@@ -120,7 +122,7 @@ class BidirectionalCell(_Several, HybridRecurrentCell):
 
     def refuse_step(self) -> None:
         """Raise: it has to see the whole sequence."""
-        raise NotImplementedError(f"{self!r}: Bidirectional cannot be stepped. Please use unroll")
+        raise NotImplementedError(f"{label(self)}: Bidirectional cannot be stepped. Please use unroll")
 
     def unroll(
         self,

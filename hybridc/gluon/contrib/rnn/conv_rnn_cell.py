@@ -140,11 +140,11 @@ class _ConvRNNCell(_ConvCell):
     def _alias(self) -> str:
         return "conv_rnn"
 
-    def hybrid_forward(self, F: Any, inputs: Any, states: Any, **params: Any) -> Any:  # pyright: ignore
+    def hybrid_forward(self, F: Any, inputs: Any, states: Any, **params: Any) -> Any:
         """The output, which is also the state."""
         (output,) = self._states(inputs, states)
         i2h, h2h, prefix = self._transforms(F, inputs, output, **params)
-        output = self._get_activation(F, i2h + h2h, self._activation, name=prefix + "out")
+        output = self._get_activation(F, F.elemwise_add(i2h, h2h), self._activation, name=prefix + "out")
         return output, [output]
 
 
@@ -157,16 +157,17 @@ class _ConvLSTMCell(_ConvCell):
     def _alias(self) -> str:
         return "conv_lstm"
 
-    def hybrid_forward(self, F: Any, inputs: Any, states: Any, **params: Any) -> Any:  # pyright: ignore
+    def hybrid_forward(self, F: Any, inputs: Any, states: Any, **params: Any) -> Any:
         """The output, and the states: it and the memory."""
         output, memory = self._states(inputs, states)
         i2h, h2h, prefix = self._transforms(F, inputs, output, **params)
-        gates = F.SliceChannel(i2h + h2h, num_outputs=4, name=prefix + "slice", axis=self._channel_axis)
+        total = F.elemwise_add(i2h, h2h)
+        gates = F.SliceChannel(total, num_outputs=4, name=prefix + "slice", axis=self._channel_axis)
         i = F.Activation(gates[0], act_type="sigmoid", name=prefix + "i")
         f = F.Activation(gates[1], act_type="sigmoid", name=prefix + "f")
         g = self._get_activation(F, gates[2], self._activation, name=prefix + "c")
         o = F.Activation(gates[3], act_type="sigmoid", name=prefix + "o")
-        memory = F.elemwise_add(f * memory, i * g, name=prefix + "state")
+        memory = F.elemwise_add(F.elemwise_mul(f, memory), F.elemwise_mul(i, g), name=prefix + "state")
         output = F.elemwise_mul(o, self._get_activation(F, memory, self._activation), name=prefix + "out")
         return output, [output, memory]
 
@@ -179,17 +180,18 @@ class _ConvGRUCell(_ConvCell):
     def _alias(self) -> str:
         return "conv_gru"
 
-    def hybrid_forward(self, F: Any, inputs: Any, states: Any, **params: Any) -> Any:  # pyright: ignore
+    def hybrid_forward(self, F: Any, inputs: Any, states: Any, **params: Any) -> Any:
         """The output, which is also the state."""
         (output,) = self._states(inputs, states)
         i2h, h2h, prefix = self._transforms(F, inputs, output, **params)
         axis = self._channel_axis
         i2h_r, i2h_z, i2h_n = F.SliceChannel(i2h, num_outputs=3, name=prefix + "i2h_slice", axis=axis)
         h2h_r, h2h_z, h2h_n = F.SliceChannel(h2h, num_outputs=3, name=prefix + "h2h_slice", axis=axis)
-        r = F.Activation(i2h_r + h2h_r, act_type="sigmoid", name=prefix + "r_act")
-        z = F.Activation(i2h_z + h2h_z, act_type="sigmoid", name=prefix + "z_act")
-        n = self._get_activation(F, i2h_n + r * h2h_n, self._activation, name=prefix + "h_act")
-        output = F.elemwise_add((1.0 - z) * n, z * output, name=prefix + "out")
+        r = F.Activation(F.elemwise_add(i2h_r, h2h_r), act_type="sigmoid", name=prefix + "r_act")
+        z = F.Activation(F.elemwise_add(i2h_z, h2h_z), act_type="sigmoid", name=prefix + "z_act")
+        total = F.elemwise_add(i2h_n, F.elemwise_mul(r, h2h_n))
+        n = self._get_activation(F, total, self._activation, name=prefix + "h_act")
+        output = F.elemwise_add(F.elemwise_mul(1.0 - z, n), F.elemwise_mul(z, output), name=prefix + "out")
         return output, [output]
 
 

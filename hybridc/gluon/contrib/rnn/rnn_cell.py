@@ -52,16 +52,16 @@ class LSTMPCell(GatedCell):
     def _alias(self) -> str:
         return "lstmp"
 
-    def hybrid_forward(self, F: Any, inputs: Any, states: Any, h2r_weight: Any, **params: Any) -> Any:  # pyright: ignore
+    def hybrid_forward(self, F: Any, inputs: Any, states: Any, h2r_weight: Any, **params: Any) -> Any:
         """The output, and the states: it and the memory."""
         output, memory = self._states(inputs, states)
         i2h, h2h, prefix = self._transforms(F, inputs, output, **params)
-        gates = F.SliceChannel(i2h + h2h, num_outputs=4, name=prefix + "slice")
+        gates = F.SliceChannel(F.elemwise_add(i2h, h2h), num_outputs=4, name=prefix + "slice")
         i = F.Activation(gates[0], act_type="sigmoid", name=prefix + "i")
         f = F.Activation(gates[1], act_type="sigmoid", name=prefix + "f")
         g = F.Activation(gates[2], act_type="tanh", name=prefix + "c")
         o = F.Activation(gates[3], act_type="sigmoid", name=prefix + "o")
-        memory = F.elemwise_add(f * memory, i * g, name=prefix + "state")
+        memory = F.elemwise_add(F.elemwise_mul(f, memory), F.elemwise_mul(i, g), name=prefix + "state")
         hidden = F.elemwise_mul(o, F.Activation(memory, act_type="tanh"), name=prefix + "hidden")
         output = F.FullyConnected(
             hidden, h2r_weight, num_hidden=self._projection_size, no_bias=True, name=prefix + "out"
@@ -79,6 +79,8 @@ class VariationalDropoutCell(ModifierCell):
     step after ``reset()``, which ``unroll`` calls.
     """
 
+    KEPT = ("drop_inputs_mask", "drop_states_mask", "drop_outputs_mask")
+
     def __init__(
         self, base_cell: Any, drop_inputs: float = 0.0, drop_states: float = 0.0, drop_outputs: float = 0.0
     ) -> None:
@@ -88,17 +90,9 @@ class VariationalDropoutCell(ModifierCell):
         self.drop_inputs = drop_inputs
         self.drop_states = drop_states
         self.drop_outputs = drop_outputs
-        self.reset()
 
     def _alias(self) -> str:
         return "vardrop"
-
-    def reset(self) -> None:
-        """Forget the masks."""
-        super().reset()
-        self.drop_inputs_mask: Any = None
-        self.drop_states_mask: Any = None
-        self.drop_outputs_mask: Any = None
 
     def _masked(self, F: Any, x: Any, rate: float, name: str) -> Any:
         """An array with a mask, which is drawn if there is none."""
