@@ -133,18 +133,50 @@ def test_dropout_of_cells_may_share_axes():
     assert (dropped == dropped[:, :1]).all()
 
 
-def test_compiled_steps_must_not_keep_values():
-    cell = rnn.ZoneoutCell(rnn.RNNCell(3, prefix="own_"), 0.5)
-    cell.initialize()
-    cell.hybridize()
-    x, states = mx.nd.ones((2, 3)), cell.begin_state(batch_size=2)
-    cell(x, states)  # in predict mode nothing is kept
-    with mx.autograd.train_mode(), pytest.raises(mx.MXNetError, match=r"own_zoneout: ZoneoutCell keeps .*unroll it"):
-        cell(x, states)
-    cell.hybridize(False)
-    with mx.autograd.train_mode():
+def kept():
+    """A cell that keeps its output from step to step."""
+    cell = rnn.ZoneoutCell(rnn.RNNCell(3, "relu", prefix="own_"), 0.5)
+    cell.initialize(mx.init.One())
+    return cell
+
+
+def test_steps_that_keep_values_are_not_compiled_alone():
+    x = [mx.nd.array(random(20, 3, seed=i)) for i in range(3)]
+
+    def steps(cell):
+        mx.random.seed(3)
         cell.reset()
-        cell(x, states)
+        states = cell.begin_state(batch_size=20)
+        return [cell(step, states)[0].asnumpy() for step in x]
+
+    eager, compiled = rnn.HybridSequentialRNNCell(), rnn.HybridSequentialRNNCell()
+    for stack in (eager, compiled):
+        stack.add(kept())
+    compiled.hybridize()
+    with mx.autograd.train_mode():
+        np.testing.assert_allclose(steps(compiled), steps(eager), rtol=1e-6)
+        assert len({(y == 0).tobytes() for y in steps(compiled)}) == 3
+    steps(compiled)  # in predict mode nothing is kept
+    assert "traced once" in str(compiled.explain())
+
+
+def test_values_are_kept_within_a_sequence():
+    class Step(mx.gluon.HybridBlock):
+        def __init__(self, cell):
+            super().__init__()
+            self.cell = cell
+
+        def hybrid_forward(self, F, x):
+            return self.cell(x, [x])[0]
+
+    cell = kept()
+    net = Step(cell)
+    net.hybridize()
+    with mx.autograd.train_mode():
+        with pytest.raises(mx.MXNetError, match=r"own_zoneout: ZoneoutCell keeps .*unroll it"):
+            net(mx.nd.ones((2, 3)))
+        cell.reset()
+        cell(mx.nd.ones((2, 3)), cell.begin_state(batch_size=2))
         with pytest.raises(mx.MXNetError, match=r"own_zoneout: _prev_output is kept from .*call reset\(\)"):
             cell(mx.nd.ones((4, 3)), cell.begin_state(batch_size=4))
         cell.reset()

@@ -166,6 +166,9 @@ class ZoneoutCell(ModifierCell):
         self.zoneout_outputs = zoneout_outputs
         self.zoneout_states = zoneout_states
 
+    def _keeps(self) -> bool:
+        return (STATE.training and self.zoneout_outputs != 0.0) or super()._keeps()
+
     def _alias(self) -> str:
         return "zoneout"
 

@@ -9,12 +9,14 @@ from typing import Any, cast
 import numpy as np
 
 from hybridc import nd
+from hybridc.array.ndarray import NDArray
 from hybridc.context import Context
 from hybridc.dtypes import is_float
 from hybridc.errors import ArgumentTypeError, CheckError, ShapeError
 from hybridc.gluon.block import Block, HybridBlock
 from hybridc.gluon.nn.activations import LeakyReLU
 from hybridc.gluon.rnn.sequences import Steps, brief, is_array, label, shape_of
+from hybridc.ground.state import STATE
 from hybridc.symbol.composed import ComposedSymbol, composing
 from hybridc.symbol.variables import var
 from hybridc.trace.traced import TracedSymbol
@@ -108,6 +110,12 @@ class RecurrentCell(Block):
                 )
         return found
 
+    def _keeps(self) -> bool:
+        """Whether a step now leaves values for the next that are no states, in this cell or in one below."""
+        return STATE.training and any(
+            cell._keeps() for cell in self._children.values() if isinstance(cell, RecurrentCell)
+        )
+
     # --- steps ---------------------------------------------------------------------------------------------
 
     def forward(self, *args: Any) -> Any:
@@ -189,6 +197,13 @@ class RecurrentCell(Block):
 
 class HybridRecurrentCell(RecurrentCell, HybridBlock):
     """A cell that can be compiled: override ``hybrid_forward(self, F, inputs, states, **params)``."""
+
+    def __call__(self, *args: Any) -> Any:
+        """One step, which is compiled if the cell is hybridized and keeps nothing for the next."""
+        if self._active and args and isinstance(args[0], NDArray) and STATE.trace is None and self._keeps():
+            # COMPAT(mxnet): there what it keeps is lost, and the masks of every step are others.
+            return Block.__call__(self, *args)
+        return super().__call__(*args)
 
     def hybrid_forward(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, F: Any, inputs: Any, *args: Any, **kwargs: Any

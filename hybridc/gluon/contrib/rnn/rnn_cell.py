@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from hybridc import autograd
 from hybridc.gluon.rnn.basic_cells import GatedCell
 from hybridc.gluon.rnn.modifiers import ModifierCell, check_steps, drops
 
@@ -93,6 +94,10 @@ class VariationalDropoutCell(ModifierCell):
 
     def _alias(self) -> str:
         return "vardrop"
+
+    def _keeps(self) -> bool:
+        rates = (self.drop_inputs, self.drop_states, self.drop_outputs)
+        return (autograd.is_training() and any(rates)) or super()._keeps()
 
     def _masked(self, F: Any, x: Any, rate: float, name: str) -> Any:
         """An array with a mask, which is drawn if there is none."""
