@@ -12,6 +12,7 @@ import pytest
 import hybridc as mx
 from hybridc.gluon import rnn
 from hybridc.gluon.contrib import rnn as contrib
+from hybridc.gluon.rnn.rnn_cell import _format_sequence, _get_begin_state, _mask_sequence_variable_length
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 sys.path.insert(0, str(GOLDEN))
@@ -282,6 +283,45 @@ def test_channels_may_be_last(name):
     y = first(mx.nd.array(x), first.begin_state(batch_size=2))[0].asnumpy()
     z = last(mx.nd.array(np.moveaxis(x, 1, -1)), last.begin_state(batch_size=2))[0].asnumpy()
     np.testing.assert_allclose(np.moveaxis(z, -1, 1), y, rtol=1e-5, atol=1e-6)
+
+
+def test_cells_of_users():
+    """They build on functions of this module, and their modifiers may have states of their own."""
+
+    class Raw(rnn.ModifierCell):
+        def state_info(self, batch_size=0):
+            return [*self.base_cell.state_info(batch_size), {"shape": (batch_size, 2), "__layout__": "NC"}]
+
+        def begin_state(self, func=mx.sym.zeros, **kwargs):
+            self.base_cell._modified = False
+            begin = self.base_cell.begin_state(func=func, **kwargs)
+            self.base_cell._modified = True
+            return [*begin, None]
+
+        def hybrid_forward(self, F, inputs, states):
+            output, states = self.base_cell(inputs, states)
+            return output, [*states, output]
+
+        def unroll(self, length, inputs, begin_state=None, layout="NTC", merge_outputs=None, valid_length=None):
+            self.reset()
+            inputs, axis, F, batch_size = _format_sequence(length, inputs, layout, False)
+            states, outputs = _get_begin_state(self, F, begin_state, inputs, batch_size), []
+            for x in inputs:
+                output, states = self(x, states)
+                outputs.append(output)
+            outputs = _mask_sequence_variable_length(F, outputs, length, valid_length, axis, True)
+            return _format_sequence(length, outputs, layout, merge_outputs)[0], states
+
+    plain, raw = rnn.LSTMCell(2), Raw(rnn.LSTMCell(2))
+    for cell in (plain, raw):
+        cell.initialize(mx.init.One())
+    stack = stacked(raw)
+    x, lengths = mx.nd.array(random(2, 3, 4)), mx.nd.array([3, 2])
+    wanted = plain.unroll(3, x, valid_length=lengths)[0].asnumpy()
+    for cell in (raw, stack):
+        outputs, states = cell.unroll(3, x, merge_outputs=True, valid_length=lengths)
+        np.testing.assert_allclose(outputs.asnumpy(), wanted, rtol=1e-6)
+        assert len(states) == 3
 
 
 # --- files --------------------------------------------------------------------------------------------------------

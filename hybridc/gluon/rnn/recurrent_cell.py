@@ -77,6 +77,11 @@ class RecurrentCell(Block):
     def _states(self, inputs: Any, states: Any) -> list[Any]:
         """The states of a step, checked; those made without a batch size get that of the inputs."""
         found = self._listed(states)
+        for number, state in enumerate(found):
+            if not is_array(state):
+                raise ArgumentTypeError(
+                    f"{label(self)}: state {number} must be an array or a symbol, got {brief(state)}"
+                )
         shape = None if not is_array(inputs) else shape_of(inputs)
         if not shape:
             return found
@@ -101,13 +106,10 @@ class RecurrentCell(Block):
                 f"{label(self)}: states must be a list of {count}, got {brief(states)}; make it with begin_state(…)"
             )
         found: list[Any] = list(cast("Sequence[Any]", states))
+        if self._modified and len(found) > count:  # a user's modifier may have states of its own behind these
+            return found[:count]
         if len(found) != count:
             raise CheckError(f"{label(self)}: {type(self).__name__} has {_states(count)}, got {len(found)}")
-        for number, state in enumerate(found):
-            if not is_array(state):
-                raise ArgumentTypeError(
-                    f"{label(self)}: state {number} must be an array or a symbol, got {brief(state)}"
-                )
         return found
 
     def _keeps(self) -> bool:
@@ -173,15 +175,7 @@ class RecurrentCell(Block):
         return steps
 
     def _begin_states(self, steps: Steps, begin_state: Any) -> Any:
-        """The states given, or else zeros."""
-        if begin_state is not None:
-            return begin_state
-        options: dict[str, Any] = {"func": steps.F.zeros, "batch_size": steps.batch_size}
-        if steps.dtype not in (None, np.float32) and is_float(np.dtype(steps.dtype)):
-            # COMPAT(mxnet): there they are float32 even if the inputs are not.
-            options["dtype"] = steps.dtype
-        with contextlib.nullcontext() if steps.context is None else Context(steps.context):
-            return self.begin_state(**options)
+        return begin_states(self, steps.F, begin_state, steps.first, steps.batch_size)
 
     def _get_activation(self, F: Any, inputs: Any, activation: Any, **kwargs: Any) -> Any:
         """An activation by its name, a function, or a block."""
@@ -210,6 +204,19 @@ class HybridRecurrentCell(RecurrentCell, HybridBlock):
     ) -> Any:
         """Override to compute the output and the states with the functions of ``F``."""
         raise NotImplementedError(f"{type(self).__name__} must override hybrid_forward(self, F, inputs, states)")
+
+
+def begin_states(cell: Any, F: Any, begin_state: Any, inputs: Any, batch_size: int) -> Any:
+    """The states given, or else zeros like these inputs."""
+    if begin_state is not None:
+        return begin_state
+    options: dict[str, Any] = {"func": F.zeros, "batch_size": batch_size}
+    dtype = np.float32 if isinstance(inputs, ComposedSymbol) else inputs.dtype
+    if dtype is not np.float32 and is_float(np.dtype(dtype)):
+        # COMPAT(mxnet): there they are float32 even if the inputs are not.
+        options["dtype"] = dtype
+    with Context(inputs.context) if isinstance(inputs, NDArray) else contextlib.nullcontext():
+        return cell.begin_state(**options)
 
 
 @contextlib.contextmanager

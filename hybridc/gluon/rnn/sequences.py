@@ -50,12 +50,12 @@ class Steps:
         self.axis = _time_axis(cell, layout)
         if not is_array(inputs):
             inputs = _listed(cell, inputs, self.length)
-            self._first = inputs[0]
+            self.first = inputs[0]
         else:
-            self._first = inputs
+            self.first = inputs
             self._check(cell, inputs, layout)
-        self.F = namespace(self._first)
-        shape = shape_of(self._first)
+        self.F = namespace(self.first)
+        shape = shape_of(self.first)
         self.batch_size = 0 if shape is None else shape[0 if not is_array(inputs) or self.axis else 1]
 
     def _check(self, cell: str, inputs: Any, layout: str) -> None:
@@ -74,16 +74,6 @@ class Steps:
                 f"{cell}: cannot unroll {self.length} steps of inputs {shape}, whose layout {layout!r} says that they "
                 f"have {shape[self.axis]}; give unroll this length, or slice the inputs"
             )
-
-    @property
-    def context(self) -> Any:
-        """The device of an array, or None."""
-        return self._first.context if isinstance(self._first, NDArray) else None
-
-    @property
-    def dtype(self) -> Any:
-        """The dtype of the inputs; None if it is not known."""
-        return None if isinstance(self._first, ComposedSymbol) else self._first.dtype
 
     def split(self, sequence: Any) -> list[Any]:
         """The steps of a sequence."""
@@ -133,7 +123,7 @@ class Steps:
                 "one with mx.nd.array(…)"
             )
         shape, rows = shape_of(valid_length), self.batch_size
-        if shape is not None and shape_of(self._first) is not None and shape != (rows,):
+        if shape is not None and shape_of(self.first) is not None and shape != (rows,):
             raise ShapeError(f"{cell}: valid_length must have shape ({rows},), a length for each row, got {shape}")
 
 
