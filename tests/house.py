@@ -104,8 +104,9 @@ LAYERS_AND_OPERATORS = {
     *("DeformableConvolution", "GroupNorm", "InstanceNorm", "LeakyReLU", "Loss", "ModulatedDeformableConvolution"),
     *("Pad", "Parameter", "Stack", "SyncBatchNorm"),
 }
-# Files whose names are MXNet's (``mx.op`` and ``mx.nd.op``, ``mx.random`` and ``mx.nd.random``) or Python's.
-MODULES_OF_MXNET = {"__init__.py", "__main__.py", "op.py", "random.py"}
+# Files whose names are MXNet's, such as ``mx.op`` and ``mx.nd.op``, ``gluon.rnn.rnn_cell`` and that in contrib, or
+# Python's.
+MODULES_OF_MXNET = {"__init__.py", "__main__.py", "op.py", "random.py", "rnn_cell.py"}
 # Folders whose names are MXNet's, or whose files have one idea each that nothing groups better.
 MOST_FILES = {"hybridc": 22}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from hybridc.array.ndarray import NDArray
 from hybridc.errors import DeferredInitializationError
 from hybridc.gluon import block, parameter, trainer, utils
 from hybridc.gluon.block import Block, HybridBlock
@@ -13,6 +14,9 @@ from hybridc.gluon.symbol_block import SymbolBlock
 from hybridc.gluon.train_step import TrainStep
 from hybridc.gluon.trainer import Trainer
 from hybridc.ground.absent import absent as _absent
+from hybridc.trace.traced import Symbol
+
+tensor_types = (Symbol, NDArray)
 
 _SUBMODULES = ("contrib", "data", "loss", "model_zoo", "nn", "rnn")
 
@@ -28,6 +32,7 @@ __all__ = [
     "Trainer",
     "block",
     "parameter",
+    "tensor_types",
     "trainer",
     "utils",
 ]

@@ -13,6 +13,7 @@ from hybridc.ground.nesting import as_list
 from hybridc.ground.state import STATE
 from hybridc.symbol import graph
 from hybridc.symbol.graph import Entry, SymbolNode
+from hybridc.symbol.infer import Shapes, is_open
 from hybridc.trace.tracer import Trace
 
 _NUMBER = itertools.count()
@@ -21,8 +22,14 @@ _NUMBER = itertools.count()
 def evaluate(entries: Sequence[Entry], values: Mapping[str, Any]) -> list[Any]:
     """The results for values of the variables, by name: NDArrays run at once, traced Symbols are recorded."""
     found: dict[int, list[Any]] = {}
-    for node in graph.topological(entries):
-        if node.op is None:
+    nodes = graph.topological(entries)
+    shapes = None
+    if any(map(is_open, nodes)):
+        shapes = Shapes(entries, {name: x.shape for name, x in values.items()}, "evaluation", exact=True)
+    for node in nodes:
+        if shapes is not None and is_open(node):
+            found[id(node)] = _apply(node, [], shapes.get((node, 0)))
+        elif node.op is None:
             found[id(node)] = [values[node.name]]
         elif node.number is not None:
             found[id(node)] = [node.number]
@@ -31,11 +38,12 @@ def evaluate(entries: Sequence[Entry], values: Mapping[str, Any]) -> list[Any]:
     return [found[id(node)][i] if node.number is None else _apply(node, [])[0] for node, i in entries]
 
 
-def _apply(node: SymbolNode, inputs: list[Any]) -> list[Any]:
+def _apply(node: SymbolNode, inputs: list[Any], shape: Shape | None = None) -> list[Any]:
     assert node.op is not None
+    op = node.op if shape is None else node.op.bind(**{**node.op.attrs, "shape": shape})
     if isinstance(STATE.trace, Trace):
-        return as_list(STATE.trace.invoke(node.op, inputs, None, node.location))
-    return as_list(invoke(node.op, inputs))
+        return as_list(STATE.trace.invoke(op, inputs, None, node.location))
+    return as_list(invoke(op, inputs))
 
 
 def to_trace(

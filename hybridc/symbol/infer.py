@@ -101,6 +101,15 @@ class Shapes(_Inferred):
                 shape = self.given.get(node.name)
                 shape = shape if exact else _unknown_as_none(shape)
                 self.put((node, 0), declared_shape(node) if shape is None else shape)
+            if is_open(node):
+                self.put((node, 0), _unknown_as_none(made_shape(node)))
+        self._spread_all()
+        for node in self.nodes:
+            if is_open(node) and not is_known(self.get((node, 0))):  # nothing says more: there are no elements
+                self.values[id(node), 0] = made_shape(node)
+                self._spread_all()
+
+    def _spread_all(self) -> None:
         self.spread(self._step)
         while any(self._guess(node) for node in self.nodes):
             self.spread(self._step)
@@ -119,7 +128,7 @@ class Shapes(_Inferred):
 
     def _step(self, node: SymbolNode, guess: bool = False) -> None:
         assert node.op is not None
-        if self._broadcasts(node) and not guess:
+        if is_open(node) or (self._broadcasts(node) and not guess):
             return
         op = ready(node.op)
         numbers = [entry[0].number is not None for entry in node.inputs]
@@ -186,6 +195,16 @@ def _alike(first: Sequence[Shape], second: Sequence[Shape]) -> list[Shape | None
 def _unknown_as_none(shape: Sequence[int] | None) -> Shape | None:
     """A shape as users give it: 0 is an unknown size, () an unknown shape."""
     return tuple(-1 if n in (0, -1) else int(n) for n in shape) if shape else None
+
+
+def is_open(node: SymbolNode) -> bool:
+    """Whether a node makes an array of which some sizes are 0, which means that they follow: ``sym.zeros((0, 3))``."""
+    return 0 in made_shape(node)
+
+
+def made_shape(node: SymbolNode) -> Shape:
+    """The shape that a node without inputs was given, or ()."""
+    return () if node.op is None or node.inputs else node.op.attrs.get("shape") or ()
 
 
 def is_known(shape: Shape | None) -> bool:

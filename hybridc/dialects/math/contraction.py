@@ -328,11 +328,14 @@ class FullyConnected(Product, Composite):
         return math.prod(data[:split]), math.prod(data[split:])
 
     def complete_shapes(self, shapes: list[Shape | None], outputs: list[Shape | None]) -> list[Shape | None]:
-        """Beside data, the weight has the columns that the data needs."""
+        """Beside data, the weight has the columns that the data needs; the data has the rows of the result."""
         wanted: list[Shape] = [(self.num_hidden, -1), (self.num_hidden,)]
-        if shapes[0] is None:
+        data, result = shapes[0], outputs[0]
+        if data is None:
             return shapes
-        return [shapes[0], *[w if s is None else s for s, w in zip(shapes[1:], wanted, strict=False)]]
+        if self.flatten and result and data[:1] == (-1,):
+            data = (result[0], *data[1:])
+        return [data, *[w if s is None else s for s, w in zip(shapes[1:], wanted, strict=False)]]
 
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         data = shapes[0]

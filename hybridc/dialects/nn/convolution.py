@@ -322,12 +322,15 @@ class WithBias(Convolutional):
         raise NotImplementedError
 
     def complete_shapes(self, shapes: list[Shape | None], outputs: list[Shape | None]) -> list[Shape | None]:
-        """Beside data, the weight has the channels that the data needs."""
-        if shapes[0] is None:
+        """Beside data, the weight has the channels that the data needs; data and result have the same batch size."""
+        data, result = shapes[0], outputs[0]
+        if data is None:
             return shapes
-        self.require_rank("data", shapes[0])
-        wanted: list[Shape] = [self.weight_shape(self.split(shapes[0])[0]), (self.num_filter,)]
-        return [shapes[0], *[w if s is None else s for s, w in zip(shapes[1:], wanted, strict=False)]]
+        self.require_rank("data", data)
+        if result and data[0] == -1:
+            data = (result[0], *data[1:])
+        wanted: list[Shape] = [self.weight_shape(self.split(data)[0]), (self.num_filter,)]
+        return [data, *[w if s is None else s for s, w in zip(shapes[1:], wanted, strict=False)]]
 
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         data = shapes[0]

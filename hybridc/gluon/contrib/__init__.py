@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from hybridc.gluon.contrib import cnn, nn
+from hybridc.gluon.contrib import cnn, nn, rnn
 
-__all__ = ["cnn", "nn"]
+__all__ = ["cnn", "nn", "rnn"]

@@ -1,13 +1,36 @@
-"""``mx.gluon.rnn``: recurrent layers."""
+"""``mx.gluon.rnn``: recurrent layers, and cells of recurrent networks."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from hybridc.gluon.rnn import rnn_cell, rnn_layer
+from hybridc.gluon.rnn.basic_cells import GRUCell, LSTMCell, RNNCell
+from hybridc.gluon.rnn.modifiers import DropoutCell, ModifierCell, ResidualCell, ZoneoutCell
+from hybridc.gluon.rnn.recurrent_cell import HybridRecurrentCell, RecurrentCell
 from hybridc.gluon.rnn.rnn_layer import GRU, LSTM, RNN
+from hybridc.gluon.rnn.stacks import BidirectionalCell, HybridSequentialRNNCell, SequentialRNNCell
 from hybridc.ground.absent import absent as _absent
 
-__all__ = ["GRU", "LSTM", "RNN"]
+__all__ = [
+    "BidirectionalCell",
+    "DropoutCell",
+    "GRU",
+    "GRUCell",
+    "HybridRecurrentCell",
+    "HybridSequentialRNNCell",
+    "LSTM",
+    "LSTMCell",
+    "RNN",
+    "ModifierCell",
+    "RNNCell",
+    "RecurrentCell",
+    "ResidualCell",
+    "SequentialRNNCell",
+    "ZoneoutCell",
+    "rnn_cell",
+    "rnn_layer",
+]
 
 
 def __getattr__(name: str) -> Any:

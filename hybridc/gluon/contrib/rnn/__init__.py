@@ -1,0 +1,40 @@
+"""``mx.gluon.contrib.rnn``: cells that MXNet keeps there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hybridc.gluon.contrib.rnn import conv_rnn_cell, rnn_cell
+from hybridc.gluon.contrib.rnn.conv_rnn_cell import (
+    Conv1DGRUCell,
+    Conv1DLSTMCell,
+    Conv1DRNNCell,
+    Conv2DGRUCell,
+    Conv2DLSTMCell,
+    Conv2DRNNCell,
+    Conv3DGRUCell,
+    Conv3DLSTMCell,
+    Conv3DRNNCell,
+)
+from hybridc.gluon.contrib.rnn.rnn_cell import LSTMPCell, VariationalDropoutCell
+from hybridc.ground.absent import absent as _absent
+
+__all__ = [
+    "Conv1DGRUCell",
+    "Conv1DLSTMCell",
+    "Conv1DRNNCell",
+    "Conv2DGRUCell",
+    "Conv2DLSTMCell",
+    "Conv2DRNNCell",
+    "Conv3DGRUCell",
+    "Conv3DLSTMCell",
+    "Conv3DRNNCell",
+    "LSTMPCell",
+    "VariationalDropoutCell",
+    "conv_rnn_cell",
+    "rnn_cell",
+]
+
+
+def __getattr__(name: str) -> Any:
+    raise _absent("mx.gluon.contrib.rnn", name, "cell", globals())

@@ -1,0 +1,149 @@
+"""LSTMs whose output is projected, and dropout that is the same at every step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hybridc import autograd
+from hybridc.gluon.rnn.basic_cells import GatedCell
+from hybridc.gluon.rnn.modifiers import ModifierCell, check_steps, drops
+
+__all__ = ["LSTMPCell", "VariationalDropoutCell"]
+
+
+class LSTMPCell(GatedCell):
+    """The step of an LSTM whose output is projected: output' = (o * tanh(memory')) · h2r_weightᵀ (Sak et al. 2014)
+
+    The rest is as in :class:`hybridc.gluon.rnn.LSTMCell`. Two states: the output (N, projection_size), and the memory
+    (N, hidden_size).
+    """
+
+    GATES = 4
+    h2r_weight: Any
+
+    def __init__(
+        self,
+        hidden_size: int,
+        projection_size: int,
+        i2h_weight_initializer: Any = None,
+        h2h_weight_initializer: Any = None,
+        h2r_weight_initializer: Any = None,
+        i2h_bias_initializer: Any = "zeros",
+        h2h_bias_initializer: Any = "zeros",
+        input_size: int = 0,
+        prefix: str | None = None,
+        params: Any = None,
+    ) -> None:
+        super().__init__(prefix=prefix, params=params)
+        self._projection_size = projection_size
+        self._hidden_size = hidden_size
+        self._input_size = input_size
+        rows = self.GATES * hidden_size
+        self._parameter("i2h_weight", (rows, input_size), i2h_weight_initializer)
+        self._parameter("h2h_weight", (rows, projection_size), h2h_weight_initializer)
+        self._parameter("h2r_weight", (projection_size, hidden_size), h2r_weight_initializer)
+        self._parameter("i2h_bias", (rows,), i2h_bias_initializer)
+        self._parameter("h2h_bias", (rows,), h2h_bias_initializer)
+
+    def state_info(self, batch_size: int = 0) -> list[Any]:
+        """Two states, the output of the last step and the memory."""
+        sizes = (self._projection_size, self._hidden_size)
+        return [{"shape": (batch_size, size), "__layout__": "NC"} for size in sizes]
+
+    def _alias(self) -> str:
+        return "lstmp"
+
+    def hybrid_forward(self, F: Any, inputs: Any, states: Any, h2r_weight: Any, **params: Any) -> Any:
+        """The output, and the states: it and the memory."""
+        output, memory = self._states(inputs, states)
+        i2h, h2h, prefix = self._transforms(F, inputs, output, **params)
+        gates = F.SliceChannel(F.elemwise_add(i2h, h2h), num_outputs=4, name=prefix + "slice")
+        i = F.Activation(gates[0], act_type="sigmoid", name=prefix + "i")
+        f = F.Activation(gates[1], act_type="sigmoid", name=prefix + "f")
+        g = F.Activation(gates[2], act_type="tanh", name=prefix + "c")
+        o = F.Activation(gates[3], act_type="sigmoid", name=prefix + "o")
+        memory = F.elemwise_add(F.elemwise_mul(f, memory), F.elemwise_mul(i, g), name=prefix + "state")
+        hidden = F.elemwise_mul(o, F.Activation(memory, act_type="tanh"), name=prefix + "hidden")
+        output = F.FullyConnected(
+            hidden, h2r_weight, num_hidden=self._projection_size, no_bias=True, name=prefix + "out"
+        )
+        return output, [output, memory]
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._sizes()} -> {self._projection_size})"
+
+
+class VariationalDropoutCell(ModifierCell):
+    """In train mode, dropout of what goes into and out of a cell, the same at every step (Gal and Ghahramani 2015)
+
+    The probabilities are those of its inputs, of its first state, and of its output. The masks are drawn at the first
+    step after ``reset()``, which ``unroll`` calls.
+    """
+
+    KEPT = ("drop_inputs_mask", "drop_states_mask", "drop_outputs_mask")
+
+    def __init__(
+        self, base_cell: Any, drop_inputs: float = 0.0, drop_states: float = 0.0, drop_outputs: float = 0.0
+    ) -> None:
+        if drop_states:
+            check_steps(base_cell, "variational state dropout", type(self).__name__)
+        super().__init__(base_cell)
+        self.drop_inputs = drop_inputs
+        self.drop_states = drop_states
+        self.drop_outputs = drop_outputs
+
+    def _alias(self) -> str:
+        return "vardrop"
+
+    def _keeps(self) -> bool:
+        rates = (self.drop_inputs, self.drop_states, self.drop_outputs)
+        return (autograd.is_training() and any(rates)) or super()._keeps()
+
+    def _masked(self, F: Any, x: Any, rate: float, name: str) -> Any:
+        """An array with a mask, which is drawn if there is none."""
+        # COMPAT(mxnet): there predict mode makes masks of ones, which stay when training begins without reset().
+        if not rate or not drops(x):
+            return x
+        mask = self._kept(name, x)
+        if mask is None:
+            mask = F.Dropout(F.ones_like(x), p=rate)
+            setattr(self, name, mask)
+        return x * mask
+
+    def hybrid_forward(self, F: Any, inputs: Any, states: Any) -> Any:
+        """The output and the states, with dropout."""
+        states = self._states(inputs, states)
+        if self.drop_states:
+            states[0] = self._masked(F, states[0], self.drop_states, "drop_states_mask")
+        inputs = self._masked(F, inputs, self.drop_inputs, "drop_inputs_mask")
+        output, states = self.base_cell(inputs, states)
+        return self._masked(F, output, self.drop_outputs, "drop_outputs_mask"), states
+
+    def unroll(
+        self,
+        length: int,
+        inputs: Any,
+        begin_state: Any = None,
+        layout: str = "NTC",
+        merge_outputs: bool | None = None,
+        valid_length: Any = None,
+    ) -> tuple[Any, list[Any]]:
+        """As of any cell; without dropout of states, that of inputs and outputs is of whole sequences."""
+        if self.drop_states:
+            return super().unroll(length, inputs, begin_state, layout, merge_outputs, valid_length)
+        self.reset()
+        steps = self._begin(length, inputs, layout, valid_length)
+        states = self._begin_states(steps, begin_state)
+        inputs = steps.merge(inputs)
+        if self.drop_inputs:
+            inputs = steps.F.Dropout(inputs, p=self.drop_inputs, axes=(steps.axis,))
+        outputs, states = self._base_unrolled(length, inputs, states, layout, True, valid_length)
+        if self.drop_outputs:
+            outputs = steps.F.Dropout(outputs, p=self.drop_outputs, axes=(steps.axis,))
+        merge = merge_outputs is None or merge_outputs
+        if valid_length is None:
+            return steps.formed(outputs, merge), states
+        return steps.masked(outputs, valid_length, merge), states
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(p_out = {self.drop_outputs}, p_state = {self.drop_states})"
