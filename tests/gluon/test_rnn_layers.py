@@ -103,6 +103,41 @@ def test_symbols_are_one_node_which_files_have():
     np.testing.assert_allclose(block(x).asnumpy(), wanted.asnumpy(), rtol=1e-5)
 
 
+@pytest.mark.parametrize("hybridize", [False, True])
+def test_dynamic_unroll_is_unroll(hybridize):
+    class Net(gluon.HybridBlock):
+        def __init__(self, dynamic):
+            super().__init__()
+            self.dynamic, self.cell = dynamic, gluon.rnn.LSTMCell(3, input_size=2, prefix="cell_")
+
+        def hybrid_forward(self, F, x, h, c, lengths):
+            if self.dynamic:
+                unroll = gluon.contrib.rnn.rnn_cell.dynamic_unroll
+                out, states = unroll(self.cell, x, [h, c], layout="NTC", valid_length=lengths)
+            else:
+                out, states = self.cell.unroll(4, x, [h, c], layout="NTC", merge_outputs=True, valid_length=lengths)
+            return [out, *states]
+
+    args = [mx.nd.random.normal(shape=s) for s in [(2, 4, 2), (2, 3), (2, 3)]] + [mx.nd.array([4, 2])]
+    nets = [Net(dynamic) for dynamic in (True, False)]
+    nets[0].initialize(mx.init.Normal(0.5))
+    nets[1].initialize()
+    for p, q in zip(*[net.collect_params().values() for net in nets], strict=True):
+        q.set_data(p.data())
+    if hybridize:
+        nets[0].hybridize()
+    for found, wanted in zip(*[net(*args) for net in nets], strict=True):
+        np.testing.assert_allclose(found.asnumpy(), wanted.asnumpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_unfused_cells_share_the_parameters():
+    layer = gluon.rnn.GRU(3, num_layers=2, bidirectional=True, input_size=2)
+    layer.initialize(mx.init.Normal(0.5))
+    x = mx.nd.random.normal(shape=(4, 2, 2))
+    outputs, _ = layer.unfuse().unroll(4, x, layout="TNC", merge_outputs=True)
+    np.testing.assert_allclose(outputs.asnumpy(), layer(x).asnumpy(), rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize(
     ("call", "text"),
     [

@@ -9,9 +9,12 @@ from typing import Any, ClassVar
 from hybridc import nd, symbol
 from hybridc.array.ndarray import NDArray
 from hybridc.dialects.control.rnn import GATES, Rnn
-from hybridc.errors import AttributeValueError, ShapeError
+from hybridc.errors import AttributeValueError, ShapeError, UnsupportedError
 from hybridc.gluon.block import HybridBlock
 from hybridc.gluon.parameter import Parameter
+from hybridc.gluon.rnn.basic_cells import GRUCell, LSTMCell, RNNCell
+from hybridc.gluon.rnn.modifiers import DropoutCell
+from hybridc.gluon.rnn.stacks import BidirectionalCell, HybridSequentialRNNCell
 from hybridc.gluon.utils import shape_is_known
 from hybridc.trace.traced import Symbol, TracedSymbol
 
@@ -123,6 +126,32 @@ class _RNNLayer(HybridBlock):
             made["ctx"] = inputs.context
         func = nd.zeros if isinstance(inputs, NDArray) else symbol.zeros
         return self.begin_state(inputs.shape[self._layout.index("N")], func, **made)
+
+    def _unfuse(self) -> HybridSequentialRNNCell:
+        """A stack of cells with the same parameters; see ``unfuse``."""
+        if self._options.get("projection_size") or self._options.get("lstm_state_clip_min") is not None:
+            raise UnsupportedError(f"{self.name}: cells have no projection and no bounds; unfuse layers without these")
+        makes: dict[str, Any] = {"lstm": LSTMCell, "gru": GRUCell}
+        activation = {} if self._mode in makes else {"activation": self._mode.removeprefix("rnn_")}
+        stack = HybridSequentialRNNCell(prefix=self.prefix, params=self.params)
+        with stack.name_scope():
+            size = self._input_size
+            for layer in range(self._num_layers):
+                cells = [
+                    makes.get(self._mode, RNNCell)(
+                        self._hidden_size, input_size=size, prefix=f"{d}{layer}_", **activation
+                    )
+                    for d in "lr"[: self._dir]
+                ]
+                stack.add(BidirectionalCell(*cells) if self._dir == 2 else cells[0])
+                if self._dropout and layer + 1 < self._num_layers:
+                    stack.add(DropoutCell(self._dropout))
+                size = self._hidden_size * self._dir
+        return stack
+
+    def unfuse(self) -> HybridSequentialRNNCell:
+        """The layers as a stack of cells that share the parameters, which can be stepped."""
+        return self._unfuse()
 
     # --- forward -------------------------------------------------------------------------------------------
 

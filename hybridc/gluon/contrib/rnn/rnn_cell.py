@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from hybridc import autograd
+from hybridc.errors import AttributeValueError
 from hybridc.gluon.rnn.basic_cells import GatedCell
 from hybridc.gluon.rnn.modifiers import ModifierCell, check_steps, drops
+from hybridc.gluon.rnn.sequences import namespace
+from hybridc.ground.nesting import as_list
 
-__all__ = ["LSTMPCell", "VariationalDropoutCell"]
+__all__ = ["LSTMPCell", "VariationalDropoutCell", "dynamic_unroll"]
 
 
 class LSTMPCell(GatedCell):
@@ -147,3 +150,51 @@ class VariationalDropoutCell(ModifierCell):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(p_out = {self.drop_outputs}, p_state = {self.drop_states})"
+
+
+def dynamic_unroll(
+    cell: Any,
+    inputs: Any,
+    begin_state: Any,
+    drop_inputs: float = 0,
+    drop_outputs: float = 0,
+    layout: str = "TNC",
+    valid_length: Any = None,
+) -> tuple[Any, Any]:
+    """Step a cell over a sequence by ``contrib.foreach``: outputs of all steps in the inputs' layout, and last states.
+
+    A hybridized block has one loop for sequences of all lengths. Dropout is the same at all steps.
+    With a ``valid_length`` ``(N,)``, outputs beyond it are 0, and states are those of the last step within.
+    """
+    if layout not in ("TNC", "NTC"):
+        raise AttributeValueError(f"dynamic_unroll: layout must be 'TNC' or 'NTC', got {layout!r}")
+    F, axis = namespace(inputs), layout.index("T")
+    if axis:
+        inputs = F.swapaxes(inputs, 0, 1)
+    if drop_inputs:
+        inputs = F.Dropout(inputs, p=drop_inputs, axes=(0,))
+    if valid_length is None:
+        outputs, states = F.contrib.foreach(cell, inputs, begin_state)
+    else:
+        cells = as_list(begin_state)
+
+        def step(each: Any, states: Any) -> tuple[Any, Any]:
+            *before, number = states
+            out, after = cell(each, before)
+            is_inside = F.broadcast_greater(F.cast(valid_length, "float32"), number)
+            chosen = [_chosen(F, is_inside, a, b) for a, b in zip(as_list(after), before, strict=True)]
+            return out, [*chosen, number + 1]
+
+        outputs, states = F.contrib.foreach(step, inputs, [*cells, F.zeros(shape=(1,))])
+        states = states[:-1]
+    if drop_outputs:
+        outputs = F.Dropout(outputs, p=drop_outputs, axes=(0,))
+    if valid_length is not None:
+        outputs = F.SequenceMask(outputs, valid_length, use_sequence_length=True)
+    return F.swapaxes(outputs, 0, 1) if axis else outputs, states
+
+
+def _chosen(F: Any, is_inside: Any, after: Any, before: Any) -> Any:
+    """By row, the state after a step within a sequence, else that before it."""
+    shape = (before.shape[0], *[1] * (len(before.shape) - 1))
+    return F.where(F.broadcast_to(F.reshape(is_inside, shape=shape), shape=before.shape), after, before)
