@@ -14,9 +14,10 @@ from typing import Any, ParamSpec, TypeVar, cast
 
 import numpy as np
 
+from hybridc.array.functions import function
 from hybridc.array.ndarray import NDArray
 from hybridc.dialects.control.branch import Branch
-from hybridc.dialects.control.loop import Loop, WhileLoop
+from hybridc.dialects.control.loop import ForLoop, WhileLoop
 from hybridc.dialects.error_context import raise_located
 from hybridc.dialects.operator import invoke_bound
 from hybridc.errors import (
@@ -42,13 +43,13 @@ R = TypeVar("R")
 _VALUES = (NDArray, Symbol)
 
 
-def _at_users_line(function: Callable[P, R]) -> Callable[P, R]:
+def _at_users_line(loop: Callable[P, R]) -> Callable[P, R]:
     """A function whose errors name the user's line."""
 
-    @functools.wraps(function)
+    @functools.wraps(loop)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
-            return function(*args, **kwargs)
+            return loop(*args, **kwargs)
         except MXNetError as error:
             raise_located(error, user_location())
 
@@ -168,7 +169,7 @@ def _recorded_foreach(
     outputs = _nested(out, f"{name}: an output of body")
     inner.finish([*outputs.arrays, *_next_states(name, "body", 0, held, after)])
     shared = _Shared([inner])
-    op = Loop.bind(
+    op = ForLoop.bind(
         body=inner.body([*each, *held, *shared.arguments(inner)], inner.outputs),
         data=len(each),
         states=len(held) + len(shared.mutated),
@@ -217,13 +218,11 @@ def _recorded_while(
 
 def _answer(value: Any, name: str) -> Any:
     """What a condition returns, as a symbol of float32: 1 to go on, else 0."""
-    from hybridc import nd
-
     if not isinstance(value, _VALUES):
-        return nd.ones(shape=()) * float(bool(_number(value, f"{name}: what cond returns", "a number")))
+        return function("ones")(shape=()) * float(bool(_number(value, f"{name}: what cond returns", "a number")))
     if math.prod(value.shape) != 1:
         raise OneElementError(f"{name}: what cond returns must be a number, got an array of shape {value.shape}")
-    return nd.cast(value != 0, dtype="float32")
+    return function("cast")(value != 0, dtype="float32")
 
 
 def _recorded_cond(
@@ -234,9 +233,9 @@ def _recorded_cond(
         raise OneElementError(f"{name}: pred must be a number, got an array of shape {pred.shape}")
     inner = [NestedTrace(trace), NestedTrace(trace)]
     made: list[_Nested] = []
-    for each, function in zip(inner, (then_func, else_func), strict=True):
+    for each, branch in zip(inner, (then_func, else_func), strict=True):
         with each.active():
-            made.append(_nested(function(), f"{name}: what {'then' if each is inner[0] else 'else'}_func returns"))
+            made.append(_nested(branch(), f"{name}: what {'then' if each is inner[0] else 'else'}_func returns"))
         each.finish(made[-1].arrays)
     if made[0].structure != made[1].structure:
         raise MXNetError(
@@ -347,18 +346,18 @@ def _pair(value: Any, what: str, wanted: str) -> tuple[Any, Any]:
     return parts[0], parts[1]
 
 
-def _next_states(name: str, function: str, step: int, before: list[Any], after: Any) -> list[Any]:
+def _next_states(name: str, called: str, step: int, before: list[Any], after: Any) -> list[Any]:
     """The next states, which must be as those before."""
     # COMPAT(mxnet): imperatively it lets states change, in graphs it fails on them.
-    values = _nested(after, f"{name}: a state that {function} returns").arrays
+    values = _nested(after, f"{name}: a state that {called} returns").arrays
     if len(values) != len(before):
         raise MXNetError(
-            f"{name}: {function} must return {len(before)} states, as many as it is given, got {len(values)}"
+            f"{name}: {called} must return {len(before)} states, as many as it is given, got {len(values)}"
         )
     for i, (x, y) in enumerate(zip(before, values, strict=True)):
         if (x.shape, np.dtype(x.dtype)) != (y.shape, np.dtype(y.dtype)):
             raise ShapeError(
-                f"{name}: state {i} must stay {np.dtype(x.dtype)}{list(x.shape)}, {function} returned "
+                f"{name}: state {i} must stay {np.dtype(x.dtype)}{list(x.shape)}, {called} returned "
                 f"{np.dtype(y.dtype)}{list(y.shape)} in step {step}"
             )
     return values
@@ -368,20 +367,16 @@ def _next_states(name: str, function: str, step: int, before: list[Any], after: 
 
 
 def _zeros_like_row(x: Any) -> Any:
-    from hybridc import nd
-
-    return nd.zeros(shape=x.shape[1:], dtype=x.dtype)
+    return function("zeros")(shape=x.shape[1:], dtype=x.dtype)
 
 
 def _stack(name: str, rows: list[Any], left: int = 0) -> Any:
     """Rows along a new first axis, then as many rows of zeros as are left."""
-    from hybridc import nd
-
     shapes = {x.shape for x in rows}
     if len(shapes) > 1:
         at = next(i for i, x in enumerate(rows) if x.shape != rows[0].shape)
         raise ShapeError(f"{name}: an output has shape {rows[0].shape} in step 0 but {rows[at].shape} in step {at}")
-    stacked = nd.stack(*rows, axis=0)
+    stacked = function("stack")(*rows, axis=0)
     if not left:
         return stacked
-    return nd.concat(stacked, nd.zeros(shape=(left, *rows[0].shape), dtype=rows[0].dtype), dim=0)
+    return function("concat")(stacked, function("zeros")(shape=(left, *rows[0].shape), dtype=rows[0].dtype), dim=0)

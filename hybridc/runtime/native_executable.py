@@ -9,8 +9,8 @@ from hybridc.ir.planned import HostCall
 from hybridc.lower.llvm.codegen.native_function import LoadedCode
 from hybridc.lower.llvm.native_source import NativeSource
 from hybridc.runtime.executable import KEPT
+from hybridc.runtime.native.native_loop import run_steps
 from hybridc.runtime.native.native_program import NativeProgram
-from hybridc.runtime.native.native_steps import run_steps
 from hybridc.runtime.native.wrapper_call import wrapper_entry
 from hybridc.runtime.planned_executable import PlannedExecutable
 from hybridc.runtime.workspace import Workspace, fits

@@ -17,7 +17,7 @@ import numpy as np
 from hybridc.dialects.array.creation_ops import is_zeros
 from hybridc.dialects.body import Body
 from hybridc.dialects.control.inner_graph import InnerGraphs, new_trace, recorded_gradients, split_key
-from hybridc.dialects.control.steps import Steps
+from hybridc.dialects.control.loop_steps import LoopSteps
 from hybridc.dialects.derived import outputs_of
 from hybridc.dialects.operator import invoke_bound, register
 from hybridc.dialects.operator_attribute import DType, Shape, attribute
@@ -27,7 +27,7 @@ from hybridc.errors import ShapeError
 _COUNT = np.dtype(np.int64)
 
 
-class _Steps(InnerGraphs):
+class _Iterated(InnerGraphs):
     """Steps of the graph ``body``.
 
     Inputs are ``data``, with a row for each step, states, and what every step reads; of these, the arguments of the
@@ -96,7 +96,7 @@ class _Steps(InnerGraphs):
         data = self.rows_inside()
         states, rest = list(arrays[data:][: self.states]), arrays[data + self.states :]
         read, keys = split_key(self, rest)
-        steps = Steps(
+        steps = LoopSteps(
             count, self.backwards, arrays[:data], states, read, keys[0] if keys else None, self.counters,
             outs[: self.outputs], outs[self.outputs :][: self.states],
             outs[self.outputs + self.states :][: self.states * self.saves], condition,
@@ -125,10 +125,10 @@ class _Steps(InnerGraphs):
 
 
 @register("hybrid.loop")
-class Loop(_Steps):
+class ForLoop(_Iterated):
     """The graph ``body``, once for each index of the first axis of the data
 
-    See :class:`_Steps`. If it is ``counted``, then the last of what every step reads is the number of steps, a scalar
+    See :class:`_Iterated`. If it is ``counted``, then the last of what every step reads is the number of steps, a scalar
     of int64; the other rows of outputs are zeros.
     """
 
@@ -163,10 +163,10 @@ class Loop(_Steps):
 
 
 @register("hybrid.while_loop")
-class WhileLoop(_Steps):
+class WhileLoop(_Iterated):
     """The graph ``body``, as long as the result of the graph ``condition`` is not zero, at most ``most`` times
 
-    See :class:`_Steps`; there is no data. The condition has the same arguments as the body. Rows of outputs of steps
+    See :class:`_Iterated`; there is no data. The condition has the same arguments as the body. Rows of outputs of steps
     that were not run are zeros. The last hidden result is the number of steps.
     """
 
@@ -201,7 +201,7 @@ class WhileLoop(_Steps):
         outs[-1][...] = ran
 
 
-def _run(step: Any, steps: Steps) -> int:
+def _run(step: Any, steps: LoopSteps) -> int:
     """Run a step for each row, called from Python."""
     states, ran = list(steps.states), 0
     for i in reversed(range(steps.count)) if steps.backwards else range(steps.count):
@@ -227,7 +227,7 @@ def _run(step: Any, steps: Steps) -> int:
 
 
 def _gradient(
-    loop: _Steps, needed: Sequence[bool], F: Any, ograds: Sequence[Any], inputs: Sequence[Any], saved: Sequence[Any]
+    loop: _Iterated, needed: Sequence[bool], F: Any, ograds: Sequence[Any], inputs: Sequence[Any], saved: Sequence[Any]
 ) -> list[Any]:
     """The gradients of the inputs of a loop, None where none is needed, by another loop.
 
@@ -275,7 +275,7 @@ def _gradient(
     factors = [s for s in later.rows if all(s is not leaf for leaf in each_leaf)]
     results = [*[grads[i] for i in rows], *factors, *[grads[data + i] for i in kept], *added]
     carried = [*grads_after, *[F.zeros_like(given[i]) for i in adding]]
-    made = Loop.bind(
+    made = ForLoop.bind(
         body=trace.body([*each_leaf, *after_leaf, *totals, *read_leaf, *key_leaf], results),
         data=len(each), states=len(carried), steps=() if each else (loop.count([x.shape for x in given]),),
         backwards=not loop.backwards, counted=loop.counted or bool(count), counters=loop.counters, draw=loop.draw,

@@ -183,7 +183,7 @@ class Rnn(Composite):
         """The visible results, given the inputs."""
         data, parameters, state, *more = inputs
         lengths = more.pop() if self.use_sequence_length else None
-        taken = _Taken(F, parameters)
+        taken = _Vector(F, parameters)
         shapes = list(self.weights(data.shape[2]))
         weights = [[taken(shape) for shape in each if shape is not None] for each in shapes]
         biases = [[taken((each[0][0],)) for _ in range(2)] for each in shapes]
@@ -298,7 +298,7 @@ class Rnn(Composite):
         ]  # fmt: skip
 
 
-class _Taken:
+class _Vector:
     """Takes arrays of given shapes out of a vector, one after the other."""
 
     def __init__(self, F: Any, vector: Any) -> None:

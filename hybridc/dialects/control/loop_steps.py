@@ -8,7 +8,7 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class Steps:
+class LoopSteps:
     """Arrays of a loop, whose step is a program.
 
     The inputs of the program are a row of each of ``data``, the ``states``, what every step reads (``read``), and, if

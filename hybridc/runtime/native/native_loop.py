@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hybridc.dialects.control.steps import Steps
+from hybridc.dialects.control.loop_steps import LoopSteps
 from hybridc.ground.buffers import ALIGNMENT
 from hybridc.ir.planned import HostCall, PlainArray, SlotView
 from hybridc.runtime.native.native_library import library
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from hybridc.runtime.native_executable import NativeExecutable
 
 
-def run_steps(executable: NativeExecutable, steps: Steps) -> int | None:
+def run_steps(executable: NativeExecutable, steps: LoopSteps) -> int | None:
     """Run the program of a step for each row; the number of steps, or None, without effect, if it cannot be done here.
 
     The program has to consist of native steps alone, and to give views in C order.
@@ -50,7 +50,7 @@ def _is_native(executable: Any) -> bool:
 class _Run:
     """One run of a loop: its record, and the memory that this points to."""
 
-    def __init__(self, executable: NativeExecutable, steps: Steps) -> None:
+    def __init__(self, executable: NativeExecutable, steps: LoopSteps) -> None:
         self.executable = executable
         self.steps = steps
         self.record = LoopRecord()
