@@ -128,8 +128,8 @@ class _Iterated(InnerGraphs):
 class ForLoop(_Iterated):
     """The graph ``body``, once for each index of the first axis of the data
 
-    See :class:`_Iterated`. If it is ``counted``, then the last of what every step reads is the number of steps, a scalar
-    of int64; the other rows of outputs are zeros.
+    See :class:`_Iterated`. If it is ``counted``, then the last of what every step reads is the number of steps, a
+    scalar of int64; the other rows of outputs are zeros.
     """
 
     data: int = attribute(doc="so many inputs, the first, have a row for each step", low=0)
