@@ -100,7 +100,18 @@ LATE: dict[str, dict[str, str]] = {
 
 # MXNet's own names for two things each: a layer and its operator, an initializer and a parameter, and the like.
 LAYERS_AND_OPERATORS = {
-    *("Activation", "BatchNorm", "Cast", "Constant", "Dropout", "Embedding", "Flatten", "Identity", "LayerNorm"),
+    *(
+        "Activation",
+        "BatchNorm",
+        "CTCLoss",
+        "Cast",
+        "Constant",
+        "Dropout",
+        "Embedding",
+        "Flatten",
+        "Identity",
+        "LayerNorm",
+    ),
     *("DeformableConvolution", "GroupNorm", "InstanceNorm", "LeakyReLU", "Loss", "ModulatedDeformableConvolution"),
     *("Pad", "Parameter", "Stack", "SyncBatchNorm"),
 }

@@ -156,7 +156,7 @@ def _last_steps(lengths: Any, steps: int) -> Any:
     """The index of the last step of each sequence."""
     wrong = np.flatnonzero(~((lengths >= 1) & (np.trunc(lengths) <= steps)))
     if wrong.size:
-        # COMPAT(mxnet): there the result is what lies in memory.
+        # COMPAT(mxnet): for other lengths the result there is what lies in memory.
         n = int(wrong[0])
         raise IndexRangeError(
             f"SequenceLast: sequence_length[{n}] is {lengths[n].item():g}; it must be from 1 to {steps}, the steps of "
