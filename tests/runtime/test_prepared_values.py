@@ -11,7 +11,10 @@ import pytest
 import hybridc as mx
 from hybridc.gluon import nn
 from hybridc.ground import watches
+from hybridc.ir.structured import shape_of
+from hybridc.ir.values import functions
 from hybridc.runtime.native import native_program, wrapper_call
+from hybridc.transforms.memory.hoist_preparation import prepared_values
 
 
 def network(seed=3, ctx=None):
@@ -390,6 +393,22 @@ def test_a_training_step_prepares_nothing(x):
     with mx.autograd.record():
         net(x)
     assert "preparation: " not in str(net.explain())
+
+
+def test_what_reads_data_at_indices_of_a_parameter_is_not_prepared():
+    class Net(mx.gluon.HybridBlock):
+        def __init__(self):
+            super().__init__()
+            self.w = self.params.get("w", shape=(3,), init="ones")
+
+        def hybrid_forward(self, F, x, w):
+            return F.take(x, w), F.exp(w)
+
+    net = Net()
+    net.initialize()
+    (function,) = functions(net.trace(mx.nd.ones((4, 2))).optimize().structure().module)
+    known = {shape_of(v) for v in prepared_values(function)}
+    assert known == {(3,)}, "w and exp(w) follow from the parameter alone, what is taken of the data does not"
 
 
 def test_nothing_is_watched_when_the_network_is_gone(x):
