@@ -68,7 +68,9 @@ LABELS = {"SoftmaxCrossEntropyLoss": np.array([0, 2, 1, 0]), "CosineEmbeddingLos
 MORE = {"TripletLoss": [normal(4, 3, seed=2)], "CosineEmbeddingLoss": [np.array([1.0, -1, 1, -1])]}
 
 
-@pytest.mark.parametrize("name", [n for n in mx.gluon.loss.__all__ if n.endswith("Loss") and n != "Loss"])
+@pytest.mark.parametrize(
+    "name", [n for n in mx.gluon.loss.__all__ if n.endswith("Loss") and n not in ("Loss", "CTCLoss")]
+)
 def test_a_loss_called_on_variables_computes_the_same(name):
     loss = getattr(mx.gluon.loss, name)()
     arrays = [

@@ -104,6 +104,15 @@ class _OfLattice(Opaque):
     SAME_DTYPE = False
     blank: int = 0
 
+    def require_shapes(self, shapes: Sequence[Shape]) -> tuple[Shape, Shape]:
+        """The shapes of logarithms and labels; raise unless those of all inputs go together."""
+        logs, label, *lengths = shapes
+        if len(logs) != 3 or len(label) != 2 or any(shape != logs[1:2] for shape in (label[:1], *lengths)):
+            raise ShapeError(f"{self.title()}: logs {logs}, label {label} and lengths {lengths} do not go together")
+        if not 0 <= self.blank < max(logs[2], 1):
+            raise ShapeError(f"{self.title()}: blank={self.blank} is none of {logs[2]} classes")
+        return logs, label
+
 
 @register("hybrid._ctc_paths")
 class CTCPaths(_OfLattice):
@@ -120,7 +129,7 @@ class CTCPaths(_OfLattice):
         return 3
 
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
-        logs, label = shapes[:2]
+        logs, label = self.require_shapes(shapes)
         return shapes, [logs[1:2], *[_rows(logs, label)] * 2]
 
     def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
@@ -181,7 +190,9 @@ class CTCOccupancy(_OfLattice):
         return 1
 
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
-        logs, label = shapes[1:3]
+        logs, label = self.require_shapes(shapes[1:5])
+        if shapes[0] != logs[1:2] or any(shape != _rows(logs, label) for shape in shapes[5:]):
+            raise ShapeError(f"{self.title()}: shapes {shapes} do not go together")
         return shapes, [logs, (logs[1], 4, kernels.padded(label[1]))]
 
     def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:

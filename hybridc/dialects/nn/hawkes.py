@@ -75,6 +75,20 @@ class _OfProcess(Opaque):
     SAME_DTYPE = False
 
 
+def require_shapes(shapes: Sequence[Shape]) -> Shape:
+    """The shape of lda; raise unless those of the others go with it."""
+    lda, lags = shapes[0], shapes[4]
+    if len(lda) != 2 or len(lags) != 2 or lda[0] != lags[0]:
+        raise ShapeError(
+            f"hawkesll: lda must have shape (N, K) and lags (N, T), N sequences of both, got {lda} and {lags}"
+        )
+    wanted = [lda, lda[1:], lda[1:], lda, lags, lags, lda[:1], lda[:1]]
+    for name, shape, want in zip(NAMES, shapes, wanted, strict=True):
+        if shape != want:
+            raise ShapeError(f"hawkesll: {name} must have shape {want} for lda {lda} and lags {lags}, got {shape}")
+    return lda
+
+
 @register("hybrid._hawkes_likelihood")
 class HawkesLikelihood(_OfProcess):
     """``hawkesll``, given marks and numbers of points as int32; hidden: the times of the last points"""
@@ -86,7 +100,7 @@ class HawkesLikelihood(_OfProcess):
         return 2
 
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
-        lda = shapes[0]
+        lda = require_shapes(shapes)
         return shapes, [lda[:1], lda, lda]
 
     def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
@@ -128,7 +142,7 @@ class HawkesSlopes(_OfProcess):
         return 6
 
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
-        return shapes, [shapes[0]] * 8
+        return shapes, [require_shapes(shapes)] * 8
 
     def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
         return dtypes, [*[dtypes[0]] * 6, FLOAT64, FLOAT64]
@@ -215,15 +229,7 @@ class HawkesLL(Composite):
         return [(INT32 if i == 5 else known) if d is None else d for i, d in enumerate(dtypes)]
 
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
-        lda, lags = shapes[0], shapes[4]
-        if len(lda) != 2 or len(lags) != 2 or lda[0] != lags[0]:
-            raise ShapeError(
-                f"hawkesll: lda must have shape (N, K) and lags (N, T), N sequences of both, got {lda} and {lags}"
-            )
-        wanted = [lda, lda[1:], lda[1:], lda, lags, lags, lda[:1], lda[:1]]
-        for name, shape, want in zip(NAMES, shapes, wanted, strict=True):
-            if shape != want:
-                raise ShapeError(f"hawkesll: {name} must have shape {want} for lda {lda} and lags {lags}, got {shape}")
+        lda = require_shapes(shapes)
         return shapes, [lda[:1], lda]
 
     def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:

@@ -109,9 +109,10 @@ class Steps:
 
     def last(self, steps: Sequence[Any], valid_length: Any) -> Any:
         """Of each row the step with which it ends."""
-        return self.F.SequenceLast(
-            self.F.stack(*steps, axis=0), sequence_length=valid_length, use_sequence_length=True, axis=0
-        )
+        # Of no step there is no state: that of the first stands for it. A symbol is as MXNet's.
+        lengths = valid_length if isinstance(valid_length, ComposedSymbol) else self.F.maximum(valid_length, 1)
+        stacked = self.F.stack(*steps, axis=0)
+        return self.F.SequenceLast(stacked, sequence_length=lengths, use_sequence_length=True, axis=0)
 
     def check_lengths(self, cell: str, valid_length: Any) -> None:
         """Refuse lengths that are no array with one for each row."""
