@@ -38,10 +38,8 @@ class NestedTrace(Trace):
 
     def leaf_of(self, value: TracedSymbol) -> TracedSymbol:
         """The input that a value of the outer trace is, as it was before this trace."""
-        for index, given in self.given.items():
-            if given is value:
-                return self.leaves[index]
-        return self.inside(value)
+        known = self._known.get(id(value))
+        return self.inside(value) if known is None else known
 
     def _foreign(self, x: TracedSymbol) -> TracedSymbol | None:
         outer = self.outer

@@ -55,7 +55,7 @@ class Branch(InnerGraphs):
         chosen = self.then if arrays[0].any() else self.otherwise
         given, keys = split_key(self, arrays)
         run = self.compiled(chosen, [x.shape for x in arrays], [x.dtype for x in arrays])
-        for to, result in zip(outs, run(*given, *[self.key_at(key, 0) for key in keys]), strict=True):
+        for to, result in zip(outs, run(*given, *[self.first_key(key) for key in keys]), strict=True):
             np.copyto(to, result)
 
     def gradient_of(self, needed: Sequence[bool], F: Any, *values: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What operators with graphs inside have in common: these are compiled when they first run, and differentiated."""
+"""The base of operators with graphs in their regions, which are compiled at the first run, and differentiated."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ from typing import Any, NoReturn
 import numpy as np
 
 from hybridc.dialects.body import Body
+from hybridc.dialects.control.loop_steps import advanced
 from hybridc.dialects.operator import Opaque, Operator
 from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.errors import MXNetError
 from hybridc.ground.hooks import HOOKS
-
-KEY = np.dtype(np.uint64)
 
 
 def _refuse(*args: Any, **kwargs: Any) -> NoReturn:  # noqa: ARG001
@@ -85,10 +84,9 @@ class InnerGraphs(Opaque):
             self.graphs[kinds] = HOOKS.compile(body.trace(self.input_names(), shapes, dtypes, False, fixed))
         return self.graphs[kinds].forward
 
-    def key_at(self, key: Any, step: int) -> Any:
-        """The random key of a step."""
-        seed, counter = (int(n) for n in key)
-        return np.array([seed, (counter + self.draw + step * self.counters) % 2**64], KEY)
+    def first_key(self, key: Any) -> Any:
+        """The random key of the first step, given that of the call."""
+        return advanced(key, self.draw)
 
 
 def split_key(op: InnerGraphs, values: Sequence[Any]) -> tuple[list[Any], list[Any]]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -96,13 +95,12 @@ class _Iterated(InnerGraphs):
         data = self.rows_inside()
         states, rest = list(arrays[data:][: self.states]), arrays[data + self.states :]
         read, keys = split_key(self, rest)
+        key = self.first_key(keys[0]) if keys else None
         steps = LoopSteps(
-            count, self.backwards, arrays[:data], states, read, keys[0] if keys else None, self.counters,
+            count, self.backwards, arrays[:data], states, read, key, self.counters,
             outs[: self.outputs], outs[self.outputs :][: self.states],
             outs[self.outputs + self.states :][: self.states * self.saves], condition,
         )  # fmt: skip
-        if keys:
-            steps = replace(steps, key=self.key_at(keys[0], 0))
         shapes, dtypes = [x.shape for x in arrays], [x.dtype for x in arrays]
         step = self.compiled(self.body, self.row_shapes(shapes), dtypes, self.fixed())
         ran = step.run_steps(steps)
@@ -174,7 +172,7 @@ class WhileLoop(_Iterated):
     most: int = attribute(doc="the most steps", low=0)
 
     def count(self, shapes: Sequence[Shape]) -> int:
-        """At most."""
+        """The most steps: so many rows the outputs have."""
         return self.most
 
     def num_samples(self) -> int:
@@ -205,10 +203,7 @@ def _run(step: Any, steps: LoopSteps) -> int:
     """Run a step for each row, called from Python."""
     states, ran = list(steps.states), 0
     for i in reversed(range(steps.count)) if steps.backwards else range(steps.count):
-        keys: list[Any] = []
-        if steps.key is not None:
-            seed, counter = (int(n) for n in steps.key)
-            keys = [np.array([seed, (counter + i * steps.key_step) % 2**64], np.uint64)]
+        keys = steps.keys(i)
         if steps.condition is not None and not steps.condition(*states, *steps.read, *keys)[0].any():
             break
         for to, state in zip(steps.saved, states, strict=False):

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 
 @dataclass(frozen=True)
 class LoopSteps:
@@ -29,3 +31,13 @@ class LoopSteps:
     last: Sequence[Any]
     saved: Sequence[Any]
     condition: Any = None
+
+    def keys(self, index: int) -> list[Any]:
+        """The random key of a step, if there is one, as a list."""
+        return [] if self.key is None else [advanced(self.key, index * self.key_step)]
+
+
+def advanced(key: Any, by: int) -> Any:
+    """A random key, a seed and a counter, with a counter that is so much more."""
+    seed, counter = (int(n) for n in key)
+    return np.array([seed, (counter + by) % 2**64], np.uint64)

@@ -13,9 +13,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from hybridc.dialects.control.inner_graph import new_trace
+from hybridc.dialects.nn.dropout import Dropout
 from hybridc.dialects.operator import Bad, Composite, Sample, attribute, register
 from hybridc.dialects.operator_attribute import DType, Shape
-from hybridc.dtypes import computed, is_float
+from hybridc.dtypes import is_float
 from hybridc.errors import AttributeValueError, DTypeError, ShapeError
 from hybridc.ground.hooks import HOOKS
 from hybridc.ground.nesting import as_list
@@ -131,7 +132,7 @@ class Rnn(Composite):
         return [data, (count,) if features != -1 else parameters, *wanted, *shapes[len(self.input_names()) :]], outs
 
     def complete_shapes(self, shapes: list[Shape | None], outputs: list[Shape | None]) -> list[Shape | None]:
-        """What data does not say: all but it."""
+        """Infer the other inputs from the shape of ``data``."""
         data = shapes[0]
         if data is None or len(data) != 3:
             return shapes
@@ -159,10 +160,9 @@ class Rnn(Composite):
         given = inputs[: len(self.input_names())]
         if self.drops:
             data, key = inputs[0], inputs[-1]
-            dtype = computed(np.dtype(data.dtype))
             shape = (self.num_layers - 1, *data.shape[:2], self.width * self.directions)
-            drawn = F.uniform_sample(key, shape=shape, dtype=dtype, draw=self.draw)
-            factors = F.cast(F.greater_equal(drawn, self.p), data.dtype) * (1 / (1 - self.p) if self.p < 1 else 0.0)
+            dropout = Dropout.bind(p=self.p, mode="always", draw=self.draw)
+            _, factors = dropout.decompose(F, F.ones(shape=shape, dtype=data.dtype), key)
         found = self._from_vector(F, given, factors)
         results = [*found, factors] if self.drops else list(found)
         return tuple(results) if len(results) > 1 else results[0]

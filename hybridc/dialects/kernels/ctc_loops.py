@@ -59,7 +59,7 @@ def _kernel(target: str, body: PathsLoops | OccupancyLoops, logs: ArraySpec, rou
 
 @dataclass(frozen=True)
 class _CTCLoops:
-    """What both directions share."""
+    """The base of the kernels of the loss and of its gradient."""
 
     most: int
     classes: int
@@ -71,7 +71,7 @@ class _CTCLoops:
         return padded(self.most)
 
     def sequence(self, b: Any, n: Any, label: Any, data_length: Any, label_length: Any, steps: Any) -> Any:
-        """How many steps and labels of a sequence count, and whether its lengths or labels are out of range.
+        """The valid steps and labels of a sequence, and whether its lengths or labels are out of range.
 
         No step counts where the labels do not fit.
         """
@@ -96,7 +96,7 @@ class _CTCLoops:
         return b.select(fits, length, 0), b.select(wrong, 0, labels), wrong
 
     def repeated(self, b: Any, label: Any, place: Any) -> Any:
-        """Whether the label at an index is the one before it."""
+        """Whether the label at an index equals the previous one."""
         return b.eq(b.load(label, place), b.load(label, b.sub(place, 1)))
 
 

@@ -37,12 +37,12 @@ def _kernel(target: str, body: LikelihoodLoops | SlopesLoops, lda: ArraySpec, la
 
 @dataclass(frozen=True)
 class _HawkesLoops:
-    """What both kernels share."""
+    """The base of the kernels of the likelihood and of its derivatives."""
 
     marks: int
 
     def points(self, b: Any, n: Any, marks: Any, count: Any, most: Any) -> Any:
-        """How many points of a sequence count, and whether that or a mark is out of range; then no point counts."""
+        """The number of valid points of a sequence, and whether it or a mark is out of range; it is 0 then."""
         given = b.cast(b.load(count, n), INT64)
         wrong = b.logical_or(b.lt(given, 0), b.gt(given, most))
         limited = b.min(b.max(given, 0), most)

@@ -99,7 +99,7 @@ def _rows(data: Shape, label: Shape) -> Shape:
 
 
 class _OfLattice(Opaque):
-    """What the loss and its gradient are computed by."""
+    """The base of the operators that compute the loss and its gradient."""
 
     SAME_DTYPE = False
     blank: int = 0

@@ -59,7 +59,6 @@ class _Run:
         self._taken: list[tuple[Any, Any]] = []  # executables and their workspaces
         self._slots: list[int] = []
         self._advances: list[tuple[int, int]] = []
-        self._key: Any = None
 
     def release(self) -> None:
         """Return the workspaces."""
@@ -72,10 +71,8 @@ class _Run:
         first = steps.count - 1 if steps.backwards else 0
         data = len(steps.data)
         self.buffers = [(np.array(s, order="C"), np.empty(s.shape, s.dtype)) for s in steps.states]
-        if steps.key is not None:
-            seed, counter = (int(n) for n in steps.key)
-            self._key = np.array([seed, (counter + first * steps.key_step) % 2**64], np.uint64)
-        given = [*steps.data, *[b for b, _ in self.buffers], *steps.read, *([] if steps.key is None else [self._key])]
+        keys = steps.keys(first)
+        given = [*steps.data, *[b for b, _ in self.buffers], *steps.read, *keys]
         plain = [np.asarray(x, order="C") for x in given]
         for i, (x, spec) in enumerate(zip(plain, program.inputs, strict=True)):
             if not _is(x, spec, i < data):
@@ -126,8 +123,8 @@ class _Run:
         record.swaps, record.swap_count = self._table(PositionRecord, swaps), len(swaps)
         moves = [PositionRecord(*each) for each in self._advances]
         record.advances, record.advance_count = self._table(PositionRecord, moves), len(moves)
-        if self._key is not None:
-            record.counter = self._key.ctypes.data + self._key.itemsize
+        for key in keys:
+            record.counter = key.ctypes.data + key.itemsize
             record.counter_step = -steps.key_step if steps.backwards else steps.key_step
         return True
 
