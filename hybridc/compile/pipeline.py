@@ -40,6 +40,7 @@ from hybridc.transforms.structured.fold_scales import FoldScales
 from hybridc.transforms.structured.fold_views import FoldViews
 from hybridc.transforms.structured.fuse_attention import FuseAttention
 from hybridc.transforms.structured.fuse_kernels import FuseKernels
+from hybridc.transforms.structured.hoist_slices import HoistSlices
 from hybridc.transforms.structured.hybrid_to_linalg import HybridToLinalg
 from hybridc.transforms.structured.widen_contractions import WidenContractions
 from hybridc.transforms.structured.winograd import Winograd
@@ -79,7 +80,7 @@ def structured(target: str = "") -> tuple[ModulePass, ...]:
     return (MarkKernels(target), HybridToLinalg(), CommonSubexpressionElimination(), DeadCodeElimination())
 
 
-LOOPS: tuple[ModulePass, ...] = (FoldViews(), CommonSubexpressionElimination(), DeadCodeElimination())
+LOOPS: tuple[ModulePass, ...] = (HoistSlices(), FoldViews(), CommonSubexpressionElimination(), DeadCodeElimination())
 
 
 def fusion(attention: FuseAttention, *rewrites: ModulePass, prepares: bool = False) -> tuple[ModulePass, ...]:

@@ -370,6 +370,10 @@ class Operator(Interchange):
         """Whether ``summed`` is better than adding up the results for each row."""
         return False
 
+    def placed(self) -> tuple[int, ...] | None:
+        """Where the input begins in the result, if that is zeros around the input; else None."""
+        return None
+
     def gradient_of(self, needed: Sequence[bool], F: Any, *values: Any) -> Any:
         """As :meth:`gradient`, given which inputs need a gradient."""
         return self.gradient(F, *values)
@@ -531,9 +535,11 @@ class Movement(Operator):
     ``is_view``: NumPy's ``eager`` returns a view, so that no copy is planned.
     ``LAYOUT`` of a view: ``strided`` (any strides), ``same`` (row-major if the input is), or ``row-major`` (as
     ``same``, and a view of row-major inputs only: a reshape copies a transposed array).
+    ``REARRANGES``: the result has each element of the inputs once, so the gradient, given it, gives the inputs.
     """
 
     LAYOUT: ClassVar[str] = "strided"
+    REARRANGES: ClassVar[bool] = False
 
     def evaluate(self, *arrays: Any) -> Any:
         """As :meth:`eager`: nothing is computed."""

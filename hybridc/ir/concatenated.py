@@ -1,7 +1,8 @@
-"""Concatenation without copies: which values are operands of a concatenation alone, and where they lie in it.
+"""Concatenation without copies: which values are operands of a concatenation, and where they lie in it.
 
 The producer of such a value writes it into the memory of the result; ``tensor.concat`` itself is then a no-op. So such
-results of kernels are strided, as views are that kernels are given (:func:`strided_arrays`).
+results of kernels are strided, for their other readers, too, as views are that kernels are given
+(:func:`strided_arrays`).
 """
 
 from __future__ import annotations
@@ -45,19 +46,18 @@ class PartOf:
 
 
 def part_of(value: SSAValue) -> PartOf | None:
-    """The slice that a value becomes, if that is its only use."""
-    views: list[Operation] = []
-    while (use := value.get_user_of_unique_use()) is not None:
-        if isinstance(use, tensor.ConcatOp):
-            axis = use.dim.value.data
-            before = use.inputs[: list(use.inputs).index(value)]
+    """The slice that a value becomes, if it is an operand of a concatenation; it may have other readers, too.
+
+    A value is an operand of one concatenation at most (``fuse-kernels`` copies it for others).
+    """
+    for use in value.uses:
+        if isinstance(op := use.operation, tensor.ConcatOp):
+            axis = op.dim.value.data
             begin = [0] * len(shape_of(value))
-            begin[axis] = sum(shape_of(v)[axis] for v in before)
-            return PartOf(use, tuple(begin), shape_of(value), tuple(views))
-        if not isinstance(use, RESHAPES):
-            return None
-        views.append(use)
-        value = use.results[0]
+            begin[axis] = sum(shape_of(v)[axis] for v in op.inputs[: use.index])
+            return PartOf(op, tuple(begin), shape_of(value), ())
+        if isinstance(op, RESHAPES) and (part := part_of(op.results[0])) is not None:
+            return PartOf(part.whole, part.begin, part.shape, (op, *part.views))
     return None
 
 
@@ -155,34 +155,28 @@ def strided_arrays(
         if function not in known:
             known[function] = MovedArrays.of(function)
         for name, views, parts in known[function].calls:
-            placed = [(i, value, _strides(value)) for i, value in views]
-            placed += [(i, value, _part_strides(value)) for i, value in parts]
+            placed = [(i, value, _strides(value)) for i, value in (*views, *parts)]
             strides = {i: given for i, value, given in placed if given != row_major(shape_of(value))}
             found.setdefault(name, []).append(strides)
     return {name: calls for name, calls in found.items() if any(calls)}
 
 
-def _part_strides(value: SSAValue) -> Shape:
-    """The strides of a part of a greater array."""
-    found = strides_in_whole(value)
-    assert found is not None, "a part is made where it is"
-    return found
-
-
 def _is_moved(value: SSAValue) -> bool:
-    """Whether a value is a view other than the whole array in its order."""
+    """Whether a value is a part of an array, or a view other than the whole array in its order."""
     while isinstance(value.owner, VIEWS):
-        if not isinstance(value.owner, tensor.CollapseShapeOp | tensor.ExpandShapeOp):
+        if not isinstance(value.owner, RESHAPES):
             return True
         value = value.owner.operands[0]
-    return False
+    return part_of(value) is not None
 
 
 def _strides(value: SSAValue) -> Shape:
     """The strides of a value, in elements: of a view, those of its root array under the view's operations."""
     op = value.owner
     if not isinstance(op, VIEWS):
-        return row_major(shape_of(value))
+        found = strides_in_whole(value)
+        assert found is not None, "a part is made where it is"
+        return found
     inner = _strides(op.operands[0])
     match op:
         case linalg.TransposeOp():

@@ -388,13 +388,14 @@ def check_launch(name: str, given: int, needed: int, over: Pairs, allowed: Calla
 
 
 def written_over(ins: Sequence[SSAValue], outs: Sequence[SSAValue]) -> list[tuple[int, int]]:
-    """Pairs of an argument and a result with the same address."""
-    addresses = [_address(value) for value in ins]
+    """Pairs of an argument and a result with the same address; two parts of an array are apart."""
     return [
         (i, j)
         for j, value in enumerate(outs)
-        for i, address in enumerate(addresses)
-        if address == _address(value) and volume(shape_of(value))
+        for i, read in enumerate(ins)
+        if _address(read) == _address(value)
+        and not (isinstance(value.owner, AliasOp) and aliased(read) is aliased(value))
+        and volume(shape_of(value))
     ]
 
 

@@ -25,6 +25,7 @@ def box(axis: int, begin: int, end: int) -> dict[str, Any]:
 class Concat(Movement):
     """The inputs one after the other along an axis."""
 
+    REARRANGES = True
     NNVM_COUNT = "num_args"
     VARIADIC = True
     # COMPAT(mxnet): negative axes count from the end; MXNet 1.9.1 fails on them.
@@ -89,6 +90,7 @@ class Concat(Movement):
 class Stack(Movement):
     """The inputs, which have one shape, along a new axis."""
 
+    REARRANGES = True
     NNVM_COUNT = "num_args"
     VARIADIC = True
     axis: int = attribute(0, "position of the new axis")

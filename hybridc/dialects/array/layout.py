@@ -18,6 +18,7 @@ from hybridc.errors import AttributeValueError, BroadcastError, ShapeError
 class Transpose(View):
     """The axes in another order; reversed if none is given."""
 
+    REARRANGES = True
     axes: Axes = attribute((), "the input's axes in their new order")
 
     def order(self, rank: int) -> tuple[int, ...]:
@@ -73,6 +74,7 @@ class Transpose(View):
 class SwapAxes(View):
     """Two axes exchanged."""
 
+    REARRANGES = True
     dim1: int = attribute(0, "the first axis")
     dim2: int = attribute(0, "the second axis")
 

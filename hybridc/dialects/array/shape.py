@@ -132,6 +132,7 @@ class View(Movement):
 class RowMajor(View):
     """A view whose elements follow each other as those of the input do: only the shape is another."""
 
+    REARRANGES = True
     LAYOUT = "row-major"
 
     def move(self, m: Any, *xs: Any) -> Any:

@@ -253,6 +253,10 @@ class SliceScatter(Movement):
         outs[0][...] = 0
         outs[0][slice_key(self.begin, self.end, self.step)] = arrays[0]
 
+    def placed(self) -> tuple[int, ...] | None:
+        begin, step, _ = box_of(self.shape, slice_key(self.begin, self.end, self.step))
+        return begin if all(n == 1 for n in step) else None
+
     def gradient(self, F: Any, *values: Any) -> Any:
         return F.slice(values[0], begin=self.begin, end=self.end, step=self.step)
 

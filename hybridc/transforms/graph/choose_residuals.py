@@ -12,14 +12,14 @@ order and rematerialises a value in the backward, instead of saving it, if it ca
 A backward from some results only (``hybrid.heads``) uses what the forward saves for the one from all, and
 rematerialises the rest at any cost.
 
-So a choice never saves more bytes, and what is expensive (contractions, reductions, ``exp``), random or operator state
-is never computed twice. The operators are copied to the first use in the backward, so that lifetimes stay
-short.
+A part of a concatenation that is there or saved (the steps that a loop of Python stacks) is a slice of it. So a choice
+never saves more bytes, and what is expensive (contractions, reductions, ``exp``), random or operator state is never
+computed twice. The operators are copied to the first use in the backward, so that lifetimes stay short.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -29,12 +29,15 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from hybridc.dialects.mlir.hybrid import HybridOp
+from hybridc.dialects.mlir.hybrid import HybridOp, dtype_of, shape_of
 from hybridc.dialects.operator import Elementwise, Movement
 from hybridc.dialects.scalar import record
+from hybridc.ground.hooks import HOOKS
+from hybridc.ground.nesting import as_list
 from hybridc.ir.costs import REMATERIALIZED
 from hybridc.ir.values import byte_size, functions, is_constant, result_count
 from hybridc.transforms.graph.differentiate import OF_HEADS
+from hybridc.transforms.graph.splice import Splicer
 
 # Costs of scalar steps, in additions; steps not listed are not rematerialised. Measured with NumPy
 # on arrays in the second-level cache: an addition takes 0.16 ns, a division 0.24, a root 0.28, a cast 0.35, an
@@ -95,11 +98,16 @@ class _Choice:
         self.residuals: dict[SSAValue, None] = {}
         # Values of the forward in the backward: arguments, and rematerialised ones.
         self.there: dict[SSAValue, SSAValue] = {}
+        self.held: dict[SSAValue, HybridOp] = {}  # what puts a value into a concatenation that is there
+        self.splicer = Splicer("hybrid.training" in forward.attributes)
+        self.held: dict[SSAValue, HybridOp] = {}  # the operations whose results, which are there, have these values
+        self.splicer = Splicer("hybrid.training" in forward.attributes)
 
     def apply(self) -> func.ReturnOp:
         """Choose, and rewrite both functions; the forward's new return."""
         order = {op: number for number, op in enumerate(self.forward.body.block.ops)}
         residuals = _undivided(dict.fromkeys(v for v in self.saved.values() if v not in self.free))
+        self._find_held(residuals)
         self._choose(sorted(residuals, key=lambda v: order[_maker(v)] if v not in self.free else -1))
         self._share()
         self._make_again(order)
@@ -110,8 +118,27 @@ class _Choice:
         residuals = end.arguments[self.results :]
         self.end = end
         self.residuals = dict.fromkeys(residuals)
+        self._find_held([*self.saved.values()])
         self._make_again({op: number for number, op in enumerate(self.forward.body.block.ops)})
         self._note(residuals)
+
+    def _find_held(self, values: Collection[SSAValue]) -> None:
+        """Note the operations that put values into concatenations that are there, or that are among the values."""
+        for value in values:
+            if not self._is_there(value):
+                self._is_held(value, {*values, *self.free})
+
+    def _is_held(self, value: SSAValue, kept: Collection[SSAValue]) -> bool:
+        for use in value.uses:
+            op = use.operation
+            if value in self.held or not isinstance(op, HybridOp):
+                continue
+            operator, result = op.operator, op.results[0]
+            if isinstance(operator, Movement) and operator.REARRANGES:
+                joins = not shows(op)
+                if (joins and result in kept) or self._is_held(result, kept):
+                    self.held[value] = op
+        return value in self.held
 
     def _choose(self, values: Iterable[SSAValue]) -> None:
         """Save those values, in program order, that cannot be rematerialised from available or small ones."""
@@ -140,7 +167,7 @@ class _Choice:
                 self.residuals = before
 
     def _is_there(self, value: SSAValue) -> bool:
-        return value in self.free or value in self.residuals
+        return value in self.free or value in self.residuals or value in self.held
 
     def _needed(self, value: SSAValue, again: bool = False) -> list[SSAValue]:
         """The values that must be saved to rematerialise ``value``; ``[value]`` if that costs too much."""
@@ -169,7 +196,7 @@ class _Choice:
         users = list(self.backward.ops)
         later: list[tuple[int, int, BlockArgument]] = []
         for arg, value in self.saved.items():
-            if self._is_there(value):
+            if self._is_there(value) and value not in self.held:
                 self.there.setdefault(value, arg)
             elif arg.first_use is not None:
                 later.append((min(at[use.operation] for use in arg.uses), order[_maker(value)], arg))
@@ -185,6 +212,9 @@ class _Choice:
         """A forward value inside the backward: an argument, or rematerialised before the operation that uses it."""
         if value in self.there:
             return self.there[value]
+        if value in self.held:
+            self.there[value] = self._taken_out(value, self.held[value], before)
+            return self.there[value]
         if self._is_there(value):
             arg = self.backward.insert_arg(value.type, 0)
             arg.name_hint = value.name_hint
@@ -196,6 +226,16 @@ class _Choice:
         Rewriter.insert_op(copy, InsertPoint.before(before))
         self.there.update(zip(maker.results, copy.results, strict=True))
         return self.there[value]
+
+    def _taken_out(self, value: SSAValue, joined: HybridOp, before: Operation) -> SSAValue:
+        """An operand of an operation that rearranges its operands, from the result: as its gradient would be."""
+        F, trace = HOOKS.symbols(), self.splicer.trace
+        whole = self.splicer.symbol(self._again(joined.results[0], before))
+        inputs = [trace.leaf("input", shape_of(v), dtype_of(v), "value") for v in joined.operands]
+        with trace.active():
+            parts = as_list(joined.operator.gradient(F, whole, *inputs, whole))
+        self.splicer.splice(before)
+        return self.splicer.value(parts[list(joined.operands).index(value)])
 
     def _of_backward(self) -> list[SSAValue]:
         """The forward value of each argument of the backward, in order."""
@@ -262,6 +302,8 @@ def cost_again(value: SSAValue) -> int | None:
     if is_constant(op) or shows(op):
         return 0
     operator = op.operator
+    if isinstance(operator, Movement) and operator.REARRANGES:
+        return STEPS["cast"]  # a concatenation copies
     if not op.operands and operator.PURE and not operator.DRAWS and not operator.mutated:
         return 0  # computed from attributes alone
     if not isinstance(operator, Elementwise) or not operator.PURE or operator.DRAWS or operator.mutated:

@@ -34,6 +34,7 @@ from hybridc.trace.trace_to_graph import operations
 from hybridc.trace.traced import TracedSymbol
 from hybridc.trace.tracer import TraceNode
 from hybridc.transforms.graph.splice import Splicer
+from hybridc.transforms.graph.sum_gradients import sum_gradients
 
 # Name of the backward from some results only, beside that from all.
 OF_HEADS = "backward_of_heads"
@@ -80,7 +81,7 @@ class _Backward:
         self.chosen = list(chosen)
         self.splicer = Splicer("hybrid.training" in forward.attributes)
         self.trace = self.splicer.trace
-        self.grads: dict[SSAValue, TracedSymbol] = {}
+        self.grads: dict[SSAValue, list[TracedSymbol]] = {}  # of each value, to be added up
         self.locations: dict[int, Any] = {}
         wanted = forward.attributes["hybrid.grads"]
         assert isinstance(wanted, DenseArrayBase)
@@ -102,11 +103,7 @@ class _Backward:
             for op in reversed(hybrid_ops(self.forward)):
                 if any(r in self.grads for r in op.results) and any(v in active for v in op.operands):
                     self._differentiate(F, op, active)
-            found = [self.grads.get(x) for x in self.wanted]
-            return [
-                F.zeros(shape=shape_of(x), dtype=dtype_of(x)) if g is None else g
-                for g, x in zip(found, self.wanted, strict=True)
-            ]
+            return [self._sum(F, x) for x in self.wanted]
 
     def _active(self) -> set[SSAValue]:
         """The values that depend on an input to differentiate."""
@@ -117,16 +114,22 @@ class _Backward:
         return active
 
     def _add(self, value: SSAValue, grad: TracedSymbol) -> None:
-        known = self.grads.get(value)
-        self.grads[value] = grad if known is None else known + grad
+        self.grads.setdefault(value, []).append(grad)
+
+    def _sum(self, F: Any, value: SSAValue) -> TracedSymbol:
+        """The gradient of a value."""
+        if value not in self.grads:
+            return F.zeros(shape=shape_of(value), dtype=dtype_of(value))
+        self.grads[value] = [sum_gradients(F, self.grads[value])]
+        return self.grads[value][0]
 
     def _differentiate(self, F: Any, op: HybridOp, active: set[SSAValue]) -> None:
         operator = op.operator
         visible = op.results[: operator.num_visible_outputs()]
-        ograds = [self.grads[r] if r in self.grads else F.zeros(shape=shape_of(r), dtype=dtype_of(r)) for r in visible]
+        start = len(self.trace.nodes)
+        ograds = [self._sum(F, r) for r in visible]
         inputs = [self.splicer.symbol(v) for v in op.operands]
         outputs = [self.splicer.symbol(r) for r in op.results]
-        start = len(self.trace.nodes)
         try:
             grads = vjp(operator, F, ograds, inputs, outputs, [v in active for v in op.operands])
         except MXNetError as error:

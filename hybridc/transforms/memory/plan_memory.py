@@ -215,7 +215,8 @@ class _Planner:
         last: dict[SSAValue, int] = {}
         for number, op in enumerate(self.ops):
             for value in op.operands:
-                last[root(value)] = number
+                base = root(value)
+                last[base] = last[whole_of(base)] = number
         return last
 
     def _place(self, number: int, call: func.CallOp) -> None:
@@ -416,6 +417,7 @@ class _Planner:
         self._always(lambda: slice_.attributes.update(_box(value)))
         made.append(slice_)
         for view in reversed(part.views):
+            values[view.results[0]] = made[-1].results[0]
             shown = AliasOp("reshape", made[-1].results[0], {}, kind)
             self._like(shown.result, view.operands[0], dtype_of(value))
             made.append(shown)

@@ -189,7 +189,7 @@ class _Checker:
     def _check_read(self, op: Operation, value: SSAValue) -> None:
         """Check that all bytes of ``value`` were last written as ``value``."""
         array = aliased(value)
-        if array in self.parts and not self.parts[array].all():
+        if array in self.parts and not self._elements(value).all():
             _fail(op, f"reads {_name(array)}, of which parts are not written")
         span = self._span(op, array)
         held = 0
@@ -308,6 +308,8 @@ class _Checker:
         for number, read in enumerate(op.ins):
             if not span.meets(self._span(op, read)):
                 continue
+            if isinstance(value.owner, AliasOp) and aliased(value) is aliased(read):
+                continue  # another part: what is read is written, what is written was not (_write_part)
             over = f"writes {_name(value)} over its argument {_name(read)}"
             if (number, index) not in pairs:
                 _fail(op, f"{over}, which @{kernel.sym_name.data} does not declare")

@@ -42,7 +42,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from hybridc.dialects.mlir.hybrid import fused_location
 from hybridc.dialects.mlir.integer_array import integer_array
 from hybridc.ground.sizes import row_major
-from hybridc.ir.concatenated import RESHAPES, part_of, strides_in_whole, whole_of
+from hybridc.ir.concatenated import RESHAPES, reshaped_strides, strides_in_whole, unshaped, whole_of
 from hybridc.ir.costs import MANY, SMALL
 from hybridc.ir.kernel import number_of
 from hybridc.ir.structured import (
@@ -118,22 +118,40 @@ def _own_results(function: func.FuncOp) -> None:
 
 
 def own_parts(function: func.FuncOp) -> None:
-    """Every part of a concatenation is made for it alone, by loops that can write there: copy the others."""
-    for op in [op for op in function.body.block.ops if isinstance(op, tensor.ConcatOp)]:
+    """Every part of a concatenation lies in it, made by loops that can write there: copy the others.
+
+    Its other readers read it where it lies.
+    """
+    whole = [op for op in function.body.block.ops if isinstance(op, tensor.ConcatOp)]
+    taken: set[SSAValue] = set()
+    for op in whole:  # a part of several lies in the first
         for i, value in enumerate(op.inputs):
-            base, views = value, list[Operation]()
-            while isinstance(base.owner, RESHAPES):
-                views.append(base.owner)
-                base = base.owner.operands[0]
-            if part_of(base) is not None and _may_lie(base, strides_in_whole(base)):
-                continue
-            op.operands[i] = copy = _copy(base, op)
-            for view in reversed(views):
-                seen = view.clone({view.operands[0]: op.operands[i]})
-                Rewriter.insert_op(seen, InsertPoint.before(op))
-                op.operands[i] = seen.results[0]
-            if strides_in_whole(copy) is None:
-                op.operands[i] = _copy(value, op)
+            base = unshaped(value)
+            if base in taken:
+                _copy_part(op, i)
+            taken.add(base)
+    for op in reversed(whole):  # the outer one of two first: it may have a copy of the other
+        for i, value in enumerate(op.inputs):
+            base = unshaped(value)
+            strides = strides_in_whole(base)
+            if not _may_lie(base, strides) or (len(list(base.uses)) > 1 and not _may_be_read(base, strides)):
+                _copy_part(op, i)
+
+
+def _copy_part(op: tensor.ConcatOp, number: int) -> None:
+    """Let an operand of a concatenation be a copy, made under its reshapes if its strides fit that."""
+    base, views = op.inputs[number], list[Operation]()
+    value = base
+    while isinstance(base.owner, RESHAPES):
+        views.append(base.owner)
+        base = base.owner.operands[0]
+    op.operands[number] = copy = _copy(base, op)
+    for view in reversed(views):
+        seen = view.clone({view.operands[0]: op.operands[number]})
+        Rewriter.insert_op(seen, InsertPoint.before(op))
+        op.operands[number] = seen.results[0]
+    if strides_in_whole(copy) is None:
+        op.operands[number] = _copy(value, op)
 
 
 def _may_lie(value: SSAValue, strides: Shape | None) -> bool:
@@ -147,6 +165,29 @@ def _may_lie(value: SSAValue, strides: Shape | None) -> bool:
         return True
     loops = loops_of(op)
     return loops is not None and not loops.reduced
+
+
+def _may_be_read(value: SSAValue, strides: Shape | None) -> bool:
+    """Whether all readers of a value take it with these strides, and find elements of its last axis side by side."""
+    shape = shape_of(value)
+    last = max((i for i, n in enumerate(shape) if n != 1), default=-1)
+    if strides is None or (last >= 0 and strides[last] != 1):
+        return False
+    for use in value.uses:
+        match op := use.operation:
+            case func.ReturnOp():
+                return False
+            case func.CallOp() if is_host(function_called(op)):
+                return False
+            case tensor.CollapseShapeOp() | tensor.ExpandShapeOp():
+                seen = reshaped_strides(shape, strides, shape_of(op.results[0]))
+                if seen is None or not _may_be_read(op.results[0], seen):
+                    return False
+            case tensor.ExtractSliceOp() | linalg.TransposeOp():
+                return False
+            case _:
+                pass
+    return True
 
 
 def _copy(value: SSAValue, before: Operation) -> SSAValue:

@@ -8,8 +8,9 @@ domain is a single tile and has no such limit.
 
 The target of an indirect access must be complete before: its producer is in another group.
 
-Two groups merge where a value flows from one to the other, or where a column reduction reads what the other reads,
-unless a path between them leads through a third (the merged kernel would have to run before and after it).
+Two groups merge where a value flows from one to the other, where a column reduction reads what the other reads, or
+where both make parts of one concatenation, unless a path between them leads through a third (the merged kernel would
+have to run before and after it).
 """
 
 from __future__ import annotations
@@ -17,12 +18,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
-from xdsl.dialects import func
+from xdsl.dialects import func, tensor
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
+from hybridc.ir.concatenated import unshaped
 from hybridc.ir.costs import ONE_TILE
 from hybridc.ir.structured import Shape, affine_operands, indirect_operands, is_scaffold, loop_sizes, places_of
 
@@ -221,6 +224,16 @@ def _match_rest(source: LoopGroup, group: LoopGroup, bound: dict[int, int]) -> N
             left.remove(match)
 
 
+def _same_sizes(a: Shape, b: Shape) -> bool:
+    """Whether two domains have the same sizes, in any order; symbolic ones are asked for equality alone."""
+    left = list(b)
+    for size in a:
+        if size not in left:
+            return False
+        left.remove(size)
+    return not left
+
+
 class Partition:
     """The groups of a function, while its operations are added and groups merge, in order."""
 
@@ -236,6 +249,9 @@ class Partition:
         for op in self.ops:
             if op in self.group[op].across:
                 self._join_readers(op, reductions=False)
+        for op in self.ops:
+            if isinstance(op, tensor.ConcatOp):
+                self._join_parts(op)
         for op in self.ops:
             self._attach_epilogue(self.group[op])
         for group in dict.fromkeys(self.group[op] for op in self.ops):
@@ -273,6 +289,14 @@ class Partition:
                 other = self.group.get(use.operation)
                 if other is not None and (other.across or not reductions):
                     self._try(other, self.group[op])
+
+    def _join_parts(self, op: tensor.ConcatOp) -> None:
+        """Merge groups of equal domains that make parts of one concatenation."""
+        owners = [owner for part in op.inputs if isinstance(owner := unshaped(part).owner, Operation)]
+        for first, second in pairwise(owner for owner in owners if owner in self.group):
+            a, b = self.group[first], self.group[second]
+            if a.domain == b.domain and not a.reduces and not b.reduces:
+                self._try(a, b)
 
     def _try(self, source: LoopGroup, group: LoopGroup) -> None:
         """Merge two groups if that is allowed."""
@@ -312,7 +336,7 @@ class Partition:
             if other is None or other is group or other.domain is None or other.contraction is not None:
                 continue
             merged = None if other.reduces else merge(group, other)
-            if merged is None or sorted(merged.domain) != sorted(group.domain or ()):
+            if merged is None or not _same_sizes(merged.domain, group.domain or ()):
                 continue
             if all(len(axes) == len(merged.domain) for axes in other.axes.values()) and not self._crossed(group, other):
                 self._join(group, other, merged)

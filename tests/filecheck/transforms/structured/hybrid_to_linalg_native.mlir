@@ -41,10 +41,9 @@ func.func @insert(%x: tensor<1x1x2x2xf32>) -> tensor<1x1x4x2xf32> {
   func.return %y : tensor<1x1x4x2xf32>
 }
 
-// Parts are results of kernels that are made for nothing else; an argument is copied.
+// Parts are results of kernels; an argument is copied.
 // KERNELS-LABEL: func.func @parts
-// KERNELS-NEXT:    %e = func.call @k_exp(%x)
-// KERNELS-NEXT:    [[C:%.*]] = func.call @k_copy(%x)
+// KERNELS-NEXT:    %e, [[C:%.*]] = func.call @fused_exp_copy(%x)
 // KERNELS-NEXT:    %y = tensor.concat dim(1) %e, [[C]]
 // KERNELS-NEXT:    func.return %y
 func.func @parts(%x: tensor<2x3xf32>) -> tensor<2x6xf32> {

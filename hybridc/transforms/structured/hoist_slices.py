@@ -1,0 +1,256 @@
+"""Hoist slices and concatenations through elementwise operations, so that loops read and write parts of arrays.
+
+The slices of an elementwise result become the operation on slices of its operands, if that computes no element twice:
+the halves of a gated layer, the gates of a recurrent cell. An elementwise operation on a concatenation becomes the
+concatenation of the operation on its parts: a rotation of halves, the gradient of such slices. Then each part belongs
+to the loops around it, and no kernel is needed for the whole.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from xdsl.context import Context
+from xdsl.dialects import tensor
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, TensorType, i64
+from xdsl.dialects.linalg import ops as linalg
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import Rewriter
+
+from hybridc.dialects.mlir.integer_array import integers_of
+from hybridc.dialects.mlir.new_op import new_op
+from hybridc.ir.concatenated import RESHAPES, unshaped
+from hybridc.ir.structured import affine_operands, shape_of
+from hybridc.ir.structured_builder import slice_properties
+from hybridc.ir.values import functions, volume
+from hybridc.transforms.structured.loop_groups import OperationLoops, loops_of
+from hybridc.transforms.structured.result_orders import KNOW_PLACES
+
+MOST = 4  # parts that an operation is divided into: each is another loop nest
+
+
+@dataclass(frozen=True)
+class HoistSlices(ModulePass):
+    """See the module's docstring."""
+
+    name = "hoist-slices"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for function in functions(op):
+            if function.body.blocks:
+                for each in list(function.body.block.ops):
+                    _hoist_concatenation(each)
+                for each in reversed(list(function.body.block.ops)):
+                    _hoist_slices(each)
+
+
+@dataclass(frozen=True)
+class _Extent:
+    """A part of an array: first index, size and step along each axis."""
+
+    begin: tuple[int, ...]
+    sizes: tuple[int, ...]
+    steps: tuple[int, ...]
+
+    @classmethod
+    def of(cls, op: tensor.ExtractSliceOp) -> _Extent:
+        """The part that a slice shows."""
+        return cls(integers_of(op.static_offsets), shape_of(op.result), integers_of(op.static_strides))
+
+
+def _elementwise(op: Operation) -> OperationLoops | None:
+    """The loops of an elementwise operation whose body does not know its place; None for other operations."""
+    if not isinstance(op, linalg.GenericOp) or affine_operands(op):
+        return None
+    loops = loops_of(op)
+    if loops is None or loops.reduced or loops.result != tuple(range(len(loops.sizes))):
+        return None
+    return None if any(inner.name in KNOW_PLACES for inner in op.body.block.ops) else loops
+
+
+# --- slices of results ------------------------------------------------------------------------------------------------
+
+
+def _hoist_slices(op: Operation) -> None:
+    """Replace an elementwise operation, of which slices are read, by operations that compute these."""
+    loops = _elementwise(op)
+    if loops is None:
+        return
+    value = op.results[0]
+    boxes: dict[_Extent, list[tensor.ExtractSliceOp]] = {}
+    whole = False  # whether something reads more than slices
+    for user in [use.operation for use in value.uses]:
+        if isinstance(user, tensor.ExtractSliceOp) and user.result.type.get_num_dims() == len(loops.sizes):
+            boxes.setdefault(_Extent.of(user), []).append(user)
+        else:
+            whole = True
+    slices = list(itertools.chain.from_iterable(boxes.values()))
+    if not 0 < len(boxes) <= MOST or not all(_is_read_by_loops(each.result) for each in slices):
+        return
+    if _follows_contraction(op):
+        return
+    if sum(volume(box.sizes) for box in boxes) > volume(loops.sizes):
+        return
+    axis = _divided(list(boxes), loops.sizes) if whole else -1
+    if axis is None:
+        return
+    made = {box: _part(op, loops, box) for box in sorted(boxes, key=lambda box: box.begin)}
+    for box, views in boxes.items():
+        for view in views:
+            Rewriter.replace_op(view, [], [made[box]])
+    if whole:
+        _join(op, list(made.values()), axis)
+    else:
+        Rewriter.erase_op(op)
+
+
+def _is_read_by_loops(value: SSAValue) -> bool:
+    """Whether all readers of a value are loops other than contractions, or concatenations."""
+    for use in value.uses:
+        user = use.operation
+        if isinstance(user, RESHAPES):
+            if not _is_read_by_loops(user.results[0]):
+                return False
+        elif not isinstance(user, tensor.ConcatOp):
+            loops = loops_of(user)
+            if loops is None or loops.is_contraction:
+                return False
+    return True
+
+
+def _follows_contraction(op: Operation) -> bool:
+    """Whether elementwise operations up to this one can be done with the sums of a contraction, in registers."""
+    for value in op.operands[:-1]:
+        owner = value.owner
+        if not isinstance(owner, Operation) or not value.has_one_use():
+            continue
+        loops = loops_of(owner)
+        if loops is not None and (loops.is_contraction or (not loops.reduced and _follows_contraction(owner))):
+            return True
+    return False
+
+
+def _divided(boxes: Sequence[_Extent], shape: Sequence[int]) -> int | None:
+    """The axis along which boxes divide an array; None if they leave out some of it."""
+    for axis, size in enumerate(shape):
+        end = 0
+        for box in sorted(boxes, key=lambda box: box.begin[axis]):
+            others = [i for i in range(len(shape)) if i != axis]
+            if box.begin[axis] != end or box.steps[axis] != 1 or any(box.sizes[i] != shape[i] for i in others):
+                break
+            end += box.sizes[axis]
+        else:
+            if end == size:
+                return axis
+    return None
+
+
+# --- operations on concatenations -------------------------------------------------------------------------------------
+
+
+def _hoist_concatenation(op: Operation) -> None:
+    """Replace an elementwise operation on a concatenation by the concatenation of operations on its parts."""
+    loops = _elementwise(op)
+    if loops is None:
+        return
+    joined = [
+        (value, place[whole.dim.value.data])
+        for value, place in loops.reads
+        if isinstance(whole := value.owner, tensor.ConcatOp) and _is_of_loops(whole)
+    ]
+    if not joined:
+        return
+    loop = joined[0][1]
+    wholes: dict[SSAValue, tensor.ConcatOp] = {}
+    sizes: list[int] = []
+    for value, each in joined:
+        whole = value.owner
+        assert isinstance(whole, tensor.ConcatOp)
+        lengths = [shape_of(part)[whole.dim.value.data] for part in whole.inputs]
+        if each == loop and (not sizes or sizes == lengths):
+            wholes[value], sizes = whole, lengths
+    made: list[SSAValue] = []
+    begin = 0
+    for number, size in enumerate(sizes):
+        box = _Extent(
+            tuple(begin if i == loop else 0 for i in range(len(loops.sizes))),
+            tuple(size if i == loop else n for i, n in enumerate(loops.sizes)),
+            (1,) * len(loops.sizes),
+        )
+        made.append(_part(op, loops, box, {value: whole.inputs[number] for value, whole in wholes.items()}))
+        begin += size
+    _join(op, made, loop)
+    for whole in wholes.values():
+        if whole.result.first_use is None:
+            Rewriter.erase_op(whole)
+
+
+def _is_of_loops(whole: tensor.ConcatOp) -> bool:
+    """Whether a concatenation has few parts, of which loops can compute each again or read it where it is."""
+    if not 1 < len(whole.inputs) <= MOST:
+        return False
+    for part in whole.inputs:
+        owner = unshaped(part).owner
+        if not isinstance(owner, tensor.ExtractSliceOp) and (
+            not isinstance(owner, Operation) or not _elementwise(owner)
+        ):
+            return False
+    return True
+
+
+# --- both -------------------------------------------------------------------------------------------------------------
+
+
+def _part(
+    op: Operation, loops: OperationLoops, box: _Extent, parts: dict[SSAValue, SSAValue] | None = None
+) -> SSAValue:
+    """An elementwise operation for a part of its result alone; ``parts`` are known parts of its operands."""
+    known = {} if parts is None else parts
+    operands = [known[v] if v in known else _slice(op, v, place, box) for v, place in loops.reads]
+    kind = _typed(op.results[0].type, box.sizes)
+    empty = new_op(tensor.EmptyOp, (), [kind])
+    made = op.clone()
+    made.operands = [*operands, empty.results[0]]
+    Rewriter.replace_value_with_new_type(made.results[0], kind)
+    empty.location = made.location = op.location
+    _insert(op, empty, made)
+    return made.results[0]
+
+
+def _slice(op: Operation, value: SSAValue, places: Sequence[int], box: _Extent) -> SSAValue:
+    """The part of an operand that loops read for a part of the result."""
+    begin, sizes, steps = (tuple(each[loop] for loop in places) for each in (box.begin, box.sizes, box.steps))
+    if sizes == shape_of(value):
+        return value
+    made = new_op(tensor.ExtractSliceOp, [value], [_typed(value.type, sizes)], slice_properties(1, begin, sizes, steps))
+    made.location = op.location
+    made.attributes["hybrid.operator"] = op.attributes["hybrid.operator"]
+    _insert(op, made)
+    return made.results[0]
+
+
+def _join(op: Operation, parts: Sequence[SSAValue], axis: int) -> None:
+    """Replace an operation by the concatenation of its parts."""
+    properties: dict[str, Attribute] = {"dim": IntegerAttr(axis, i64)}
+    made = new_op(tensor.ConcatOp, parts, [op.results[0].type], properties)
+    made.location = op.location
+    for name in ("hybrid.operator", "hybrid.dtype"):
+        if name in op.attributes:
+            made.attributes[name] = op.attributes[name]
+    _insert(op, made)
+    Rewriter.replace_op(op, [], [made.result])
+
+
+def _insert(before: Operation, *ops: Operation) -> None:
+    block = before.parent
+    assert block is not None
+    block.insert_ops_before(ops, before)
+
+
+def _typed(kind: Any, shape: Sequence[int]) -> TensorType[Any]:
+    """A tensor type with another shape."""
+    return TensorType(kind.get_element_type(), shape)
