@@ -39,6 +39,7 @@ from hybridc.transforms.memory.verify_plan import VerifyPlan
 from hybridc.transforms.structured.fold_scales import FoldScales
 from hybridc.transforms.structured.fold_views import FoldViews
 from hybridc.transforms.structured.fuse_attention import FuseAttention
+from hybridc.transforms.structured.fuse_indexed_reads import FuseIndexedReads
 from hybridc.transforms.structured.fuse_kernels import FuseKernels
 from hybridc.transforms.structured.hoist_slices import HoistSlices
 from hybridc.transforms.structured.hybrid_to_linalg import HybridToLinalg
@@ -80,7 +81,13 @@ def structured(target: str = "") -> tuple[ModulePass, ...]:
     return (MarkKernels(target), HybridToLinalg(), CommonSubexpressionElimination(), DeadCodeElimination())
 
 
-LOOPS: tuple[ModulePass, ...] = (HoistSlices(), FoldViews(), CommonSubexpressionElimination(), DeadCodeElimination())
+LOOPS: tuple[ModulePass, ...] = (
+    FuseIndexedReads(),
+    HoistSlices(),
+    FoldViews(),
+    CommonSubexpressionElimination(),
+    DeadCodeElimination(),
+)
 
 
 def fusion(attention: FuseAttention, *rewrites: ModulePass, prepares: bool = False) -> tuple[ModulePass, ...]:

@@ -6,8 +6,8 @@ order and rematerialises a value in the backward, instead of saving it, if it ca
 * from what is available anyway: the forward's arguments, its visible results, constants, and saved values; or also from
   values of an eighth of its size or less, which are saved instead (a mean of each row for a whole array), or from one
   value that is saved instead of several;
-* by elementwise operators that together cost at most the cost model's ``REMATERIALIZED`` additions an element, and by
-  views.
+* by elementwise operators that together cost at most the cost model's ``REMATERIALIZED`` additions an element of it,
+  and by views and concatenations.
 
 A backward from some results only (``hybrid.heads``) uses what the forward saves for the one from all, and
 rematerialises the rest at any cost.
@@ -35,7 +35,7 @@ from hybridc.dialects.scalar import record
 from hybridc.ground.hooks import HOOKS
 from hybridc.ground.nesting import as_list
 from hybridc.ir.costs import REMATERIALIZED
-from hybridc.ir.values import byte_size, functions, is_constant, result_count
+from hybridc.ir.values import byte_size, functions, is_constant, result_count, volume
 from hybridc.transforms.graph.differentiate import OF_HEADS
 from hybridc.transforms.graph.splice import Splicer
 
@@ -171,7 +171,7 @@ class _Choice:
 
     def _needed(self, value: SSAValue, again: bool = False) -> list[SSAValue]:
         """The values that must be saved to rematerialise ``value``; ``[value]`` if that costs too much."""
-        cost = 0
+        cost, size = 0, volume(shape_of(value))
         made: set[Operation] = set()
         needed: dict[SSAValue, None] = {}
         work = [value]
@@ -185,8 +185,8 @@ class _Choice:
                 continue
             made.add(_maker(found))
             work += _maker(found).operands
-            cost += steps
-            if cost > REMATERIALIZED:
+            cost += steps * min(volume(shape_of(found)), size)
+            if cost > REMATERIALIZED * size:
                 return [value]
         return list(needed)
 

@@ -16,7 +16,6 @@ from typing import Any
 from xdsl.context import Context
 from xdsl.dialects import tensor
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, TensorType, i64
-from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
@@ -24,11 +23,10 @@ from xdsl.rewriter import Rewriter
 from hybridc.dialects.mlir.integer_array import integers_of
 from hybridc.dialects.mlir.new_op import new_op
 from hybridc.ir.concatenated import RESHAPES, unshaped
-from hybridc.ir.structured import affine_operands, shape_of
+from hybridc.ir.structured import shape_of
 from hybridc.ir.structured_builder import slice_properties
 from hybridc.ir.values import functions, volume
-from hybridc.transforms.structured.loop_groups import OperationLoops, loops_of
-from hybridc.transforms.structured.result_orders import KNOW_PLACES
+from hybridc.transforms.structured.loop_groups import OperationLoops, elementwise_loops, loops_of
 
 MOST = 4  # parts that an operation is divided into: each is another loop nest
 
@@ -62,22 +60,12 @@ class _Extent:
         return cls(integers_of(op.static_offsets), shape_of(op.result), integers_of(op.static_strides))
 
 
-def _elementwise(op: Operation) -> OperationLoops | None:
-    """The loops of an elementwise operation whose body does not know its place; None for other operations."""
-    if not isinstance(op, linalg.GenericOp) or affine_operands(op):
-        return None
-    loops = loops_of(op)
-    if loops is None or loops.reduced or loops.result != tuple(range(len(loops.sizes))):
-        return None
-    return None if any(inner.name in KNOW_PLACES for inner in op.body.block.ops) else loops
-
-
 # --- slices of results ------------------------------------------------------------------------------------------------
 
 
 def _hoist_slices(op: Operation) -> None:
     """Replace an elementwise operation, of which slices are read, by operations that compute these."""
-    loops = _elementwise(op)
+    loops = elementwise_loops(op)
     if loops is None:
         return
     value = op.results[0]
@@ -154,7 +142,7 @@ def _divided(boxes: Sequence[_Extent], shape: Sequence[int]) -> int | None:
 
 def _hoist_concatenation(op: Operation) -> None:
     """Replace an elementwise operation on a concatenation by the concatenation of operations on its parts."""
-    loops = _elementwise(op)
+    loops = elementwise_loops(op)
     if loops is None:
         return
     joined = [
@@ -196,7 +184,7 @@ def _is_of_loops(whole: tensor.ConcatOp) -> bool:
     for part in whole.inputs:
         owner = unshaped(part).owner
         if not isinstance(owner, tensor.ExtractSliceOp) and (
-            not isinstance(owner, Operation) or not _elementwise(owner)
+            not isinstance(owner, Operation) or not elementwise_loops(owner)
         ):
             return False
     return True

@@ -28,6 +28,7 @@ from xdsl.rewriter import Rewriter
 from hybridc.ir.concatenated import unshaped
 from hybridc.ir.costs import ONE_TILE
 from hybridc.ir.structured import Shape, affine_operands, indirect_operands, is_scaffold, loop_sizes, places_of
+from hybridc.transforms.structured.result_orders import KNOW_PLACES
 
 # The most contractions whose results one group may read: of a longer sum of contractions each gets its own addition as
 # epilogue, instead of all of them being live for one walk in the end.
@@ -75,6 +76,16 @@ def loops_of(op: Operation) -> OperationLoops | None:
     places, affine = places_of(op), affine_operands(op)
     reads = [(v, p) for i, (v, p) in enumerate(zip(op.operands[:-1], places[:-1], strict=True)) if i not in affine]
     return OperationLoops(op, tuple(reads), places[-1], loop_sizes(op, places), len(op.operands) > 2)
+
+
+def elementwise_loops(op: Operation) -> OperationLoops | None:
+    """The loops of an elementwise operation whose body does not know its place; None for other operations."""
+    if not isinstance(op, linalg.GenericOp) or affine_operands(op):
+        return None
+    loops = loops_of(op)
+    if loops is None or loops.reduced or loops.result != tuple(range(len(loops.sizes))):
+        return None
+    return None if any(inner.name in KNOW_PLACES for inner in op.body.block.ops) else loops
 
 
 def is_contraction(op: Operation) -> bool:
