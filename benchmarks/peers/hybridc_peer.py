@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import hybridc as mx
-from benchmarks.peers.peer import Peer, Program, Task
+from benchmarks.peers.peer import Counts, Peer, Program, Task
 from hybridc.options import OPTIONS
 
 
@@ -40,6 +40,9 @@ class Hybridc(Peer):
             return own
         made = self.images.EVERY[task.name].network(arrays_of(task), True)
         return Program(made.call, made.fetch)
+
+    def counts(self, task: Task) -> Counts:
+        return importlib.import_module("benchmarks.peers.hybridc_counts").counted(task)[0]
 
     def image_training(self, task: Task) -> Program:
         arrays, images = arrays_of(task), self.images

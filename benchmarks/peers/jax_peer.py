@@ -11,7 +11,7 @@ import numpy as np
 from jax import numpy as jnp  # pyright: ignore[reportMissingImports]
 
 from benchmarks.image_networks import EPSILON, NETWORKS, Conv, trained
-from benchmarks.peers.peer import Peer, Program, Task, as_list
+from benchmarks.peers.peer import Counts, Peer, Program, Task, as_list
 
 LAYERS = ("w1", "b1", "w2", "b2")
 
@@ -203,6 +203,11 @@ class Jax(Peer):
         jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
         jax.devices()  # starts the backend: part of the import, not of the first call
         self.version = jax.__version__
+
+    def counts(self, task: Task) -> Counts:
+        from benchmarks.peers.jax_counts import counted
+
+        return counted(task)
 
     def tiny_mlp(self, task: Task) -> Program:
         return network(task, lambda d: perceptron(d, d["x"]))

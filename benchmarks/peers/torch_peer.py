@@ -10,7 +10,7 @@ import torch  # pyright: ignore[reportMissingImports]
 from torch.nn import functional as F  # pyright: ignore[reportMissingImports]
 
 from benchmarks.image_networks import EPSILON, NETWORKS, Conv, trained
-from benchmarks.peers.peer import Peer, Program, Task, as_list
+from benchmarks.peers.peer import Counts, Peer, Program, Task, as_list
 
 LAYERS = ("w1", "b1", "w2", "b2")
 
@@ -207,6 +207,11 @@ class Torch(Peer):
 
     def program(self, task: Task) -> Program | None:
         return None if self.mode == "last" and task.name not in NETWORKS else super().program(task)
+
+    def counts(self, task: Task) -> Counts:
+        from benchmarks.peers.torch_counts import counted
+
+        return counted(task)
 
     def laid_out(self, task: Task) -> dict[str, Any]:
         """The arrays as tensors, in the layout of the mode."""
