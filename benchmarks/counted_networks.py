@@ -1,7 +1,8 @@
 """Networks whose kernels are counted, written once for all frameworks: see ``kernel_counts.py``.
 
-A network is a function of a builder and of its arrays by name; arrays of one shape are added and multiplied by Python's
-operators, others by the builder's methods. Builders: ``peers/hybridc_counts.py``, ``torch_counts.py``, ``jax_counts.py``.
+A network is a function of a builder and of its arrays by name. Arrays of one shape are added and multiplied by Python's
+operators, others by the builder's methods. Builders are in ``peers/hybridc_counts.py``, ``torch_counts.py`` and
+``jax_counts.py``.
 """
 
 from __future__ import annotations
@@ -96,7 +97,7 @@ def recurrent(gates: int, steps: int, *states: str) -> Callable[[Maker], None]:
 
 def gru(b: Any, d: Any) -> Any:
     """Gates are reset, update, new."""
-    h, states = d["h0"], []
+    h, states = d["h0"], list[Any]()
     for t in range(STEPS):
         given, kept = dense(b, d, "x", b.row(d["x"], t)), dense(b, d, "h", h)
         (r, z, n), (hr, hz, hn) = (b.parts(a, 3, 1) for a in (given, kept))
@@ -108,7 +109,7 @@ def gru(b: Any, d: Any) -> Any:
 
 def lstm_of(rows: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     def lstm(b: Any, d: Any) -> Any:
-        h, c, states = d["h0"], d["c0"], []
+        h, c, states = d["h0"], d["c0"], list[Any]()
         for x in rows(b, d["x"]):
             i, f, g, o = b.parts(dense(b, d, "x", x) + dense(b, d, "h", h), 4, 1)
             c = b.sigmoid(f) * c + b.sigmoid(i) * b.tanh(g)

@@ -9,9 +9,10 @@ gradients of the result to those of all parameters and inputs; and a call withou
 * XLA: the instructions of the entry computation, those of a loop's body once, for ``jax.jit`` of a forward with what
   ``jax.vjp`` needs as results, and of the backward. Inputs among them are not passed through.
 
-Saved bytes are of arrays that the forward makes for the backward: neither inputs, parameters nor the result. Results and
-gradients are first compared with PyTorch's eager ones in float64. ``peers/run.py --setup`` makes the peers'
-environments; a peer that is not there is left out.
+Saved bytes are of arrays that the forward makes for the backward: neither inputs, parameters nor the result. Each
+compiles for one thread, with which Inductor's kernels are fewest. Results and gradients are first compared with
+PyTorch's eager ones in float64. ``peers/run.py --setup`` makes the peers' environments; a peer that is not there is
+left out.
 """
 
 from __future__ import annotations
@@ -88,12 +89,13 @@ class Counting:
             except PeerError as error:
                 self.failed(network, name, str(error))
         exact = found.get(EXACT)
-        for name in [*found] if exact is not None else []:
-            error = wrong(found[name].outputs, exact.outputs)
+        if exact is None:
+            return found
+        errors = {name: wrong(counts.outputs, exact.outputs) for name, counts in found.items()}
+        for name, error in errors.items():
             if error:
                 self.failed(network, name, error)
-                del found[name]
-        return found
+        return {name: counts for name, counts in found.items() if not errors[name]}
 
     def failed(self, network: str, name: str, error: str) -> None:
         self.problems.append(f"{network}, {PEERS[name]}: {error}")
@@ -116,7 +118,7 @@ def marks(found: dict[str, Counts]) -> str:
 
 def row(network: str, columns: list[str], found: dict[str, Counts]) -> str:
     """A line of the table."""
-    launches, inference, saved = [], [], []
+    launches, inference, saved = list[str](), list[str](), list[str]()
     for name in columns:
         counts = found.get(name)
         if counts is None:

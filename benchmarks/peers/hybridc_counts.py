@@ -125,10 +125,12 @@ def counted(task: Task) -> tuple[Counts, list[CompiledGraph]]:
     y.backward(head)
     outputs = {"result": y.asnumpy()}
     for name in network.differentiated(task.arrays):
-        outputs[name] = (arrays[name].grad if name in network.inputs else getattr(net, name).grad()).asnumpy()
+        grad: Any = arrays[name].grad if name in network.inputs else getattr(net, name).grad()
+        outputs[name] = grad.asnumpy()
     graphs: list[CompiledGraph] = net._cached_graph.graphs()
     (plain,) = [graph for graph in graphs if graph.backward is None]
     (recorded,) = [graph for graph in graphs if graph.backward is not None]
+    assert recorded.backward is not None
     programs = [recorded.forward.program, recorded.backward.program, plain.forward.program]
     host = sum(len(program.host_calls) for program in programs)
     forward, backward, inference = (steps(program) for program in programs)

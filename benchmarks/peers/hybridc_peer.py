@@ -26,13 +26,13 @@ class Hybridc(Peer):
             importlib.import_module(
                 "hybridc.lower.llvm.codegen.llvm_c"
             ).version()  # other frameworks load LLVM at import, too
-        from benchmarks import encoder_train, images, workloads
+        from benchmarks import encoder_train, images, loop_workloads, workloads
 
         if target != OPTIONS.target:
             raise RuntimeError(f"this hybridc compiles for {OPTIONS.target}, not for {target}")
         self.version = mx.__version__
         self.networks, self.images = workloads, images
-        self.distance = encoder_train.TokenDistance
+        self.distance, self.language = encoder_train.TokenDistance, loop_workloads.LanguageModel
 
     def program(self, task: Task) -> Program | None:
         own = super().program(task)
@@ -60,6 +60,11 @@ class Hybridc(Peer):
         x, y = arrays.pop("x"), arrays.pop("y")
         net = self.networks.Encoder(arrays)
         return training(task, net, self.distance(), x, y, [getattr(net, name) for name in arrays])
+
+    def language_model(self, task: Task) -> Program:
+        arrays = arrays_of(task)
+        net = self.language(arrays)
+        return training(task, net, mx.gluon.loss.SoftmaxCrossEntropyLoss(), arrays["x"], arrays["y"], net.trained())
 
 
 def arrays_of(task: Task) -> dict[str, Any]:

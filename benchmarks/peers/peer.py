@@ -14,6 +14,7 @@ import numpy as np
 from benchmarks.image_networks import NETWORKS
 
 Arrays = dict[str, np.ndarray]
+COUNTED_STEPS = 1000  # of the workload while_loop
 
 
 @dataclass(frozen=True)

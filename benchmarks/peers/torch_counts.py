@@ -14,7 +14,7 @@ from torch.nn import functional as F  # pyright: ignore[reportMissingImports]
 from benchmarks.counted_networks import COUNTED, EPSILON, HEAD
 from benchmarks.peers.peer import Counts, Task
 
-# A call of a kernel in the code of Inductor's wrapper: its own functions, libraries, and operators that it has no code of.
+# A call of a kernel in the code of Inductor's wrapper: its own functions, libraries, operators that it has no code of.
 CALL = re.compile(r"^\s*(?:\w+ = )?(cpp_fused\w*|extern_kernels\.\w+|torch\.ops\.[\w.]+|aten\.[\w.]+)\(", re.MULTILINE)
 TOLERANCE = 1e-4  # of the norm of each result of compiled code, beside the eager one in float64
 
