@@ -12,6 +12,7 @@ from benchmarks import image_networks
 from benchmarks.encoder_train import ENCODER_TRAIN
 from benchmarks.image_builders import GluonBuilder, NumPyBuilder, Value
 from benchmarks.image_networks import NETWORKS, ImageNetwork, trained
+from benchmarks.loop_workloads import LOOPS
 from benchmarks.workloads import (
     LEARNING_RATE,
     WORKLOADS,
@@ -111,9 +112,10 @@ def _workload(name: str, network: ImageNetwork) -> Workload:
 
 
 IMAGES = {name: _workload(name, network) for name, network in NETWORKS.items()}
-EVERY = {**WORKLOADS, ENCODER_TRAIN.name: ENCODER_TRAIN, **IMAGES}
+EVERY = {**WORKLOADS, ENCODER_TRAIN.name: ENCODER_TRAIN, **LOOPS, **IMAGES}
 GROUPS = {  # names that ``--only`` knows for several workloads
     "dense": [*WORKLOADS],
+    "loops": [*LOOPS],
     "images": [*image_networks.PREDICTIONS, *image_networks.TRAININGS],
     "layers": [*image_networks.LAYERS],
     "resnet18_layers": [*image_networks.RESNET18_LAYERS],

@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
@@ -16,6 +17,7 @@ import numpy as np
 from benchmarks import workloads
 from benchmarks.images import EVERY
 from benchmarks.peers.environments import Column, python
+from benchmarks.peers.peer import Arrays, Counts
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 600.0  # seconds for one answer, unless others are given: torch.compile may take minutes
@@ -115,11 +117,11 @@ class Client:
         self._process.stdout.close()
 
 
-def task_of(name: str, folder: Path) -> dict[str, Any]:
-    """What ``prepare`` is told of a workload; its inputs are written into the folder."""
+def task_of(name: str, arrays: Callable[[], Arrays], folder: Path) -> dict[str, Any]:
+    """What a peer is told of a workload; its inputs are written into the folder."""
     path = folder / f"{name}.npz"
     if not path.exists():
-        np.savez(path, **EVERY[name].inputs())  # pyright: ignore[reportArgumentType]
+        np.savez(path, **arrays())  # pyright: ignore[reportArgumentType]
     return {
         "inputs": str(path),
         "name": name,
@@ -132,14 +134,26 @@ def task_of(name: str, folder: Path) -> dict[str, Any]:
 
 def first_call(client: Client, name: str, folder: Path) -> dict[str, Any] | None:
     """The program made and called once, its outputs checked against float64; None if the peer has no such workload."""
-    if not client.ask("prepare", **task_of(name, folder))["made"]:
+    if not client.ask("prepare", **task_of(name, EVERY[name].inputs, folder))["made"]:
         return None
-    path = folder / f"{client.column.peer}-{client.column.mode}-out.npz"
-    answer = client.ask("first", outputs=str(path))
-    with np.load(path) as file:
-        outputs = [file[f"arr_{i}"] for i in range(len(file.files))]
-    path.unlink()
+    answer, outputs = _written(client, folder, "first")
     try:
-        return {**answer, "error of magnitude": EVERY[name].error(outputs)}
+        return {**answer, "error of magnitude": EVERY[name].error([*outputs.values()])}
     except AssertionError as wrong:
         raise InexactError(str(wrong)) from None
+
+
+def counts_of(client: Client, name: str, arrays: Callable[[], Arrays], folder: Path) -> Counts:
+    """What a peer counts of a network of ``counted_networks.py``, and the results that it computes."""
+    answer, outputs = _written(client, folder, "count", **task_of(name, arrays, folder))
+    return Counts(**answer, outputs=outputs)
+
+
+def _written(client: Client, folder: Path, do: str, **given: Any) -> tuple[dict[str, Any], Arrays]:
+    """The answer to a request that writes arrays, and these, by name."""
+    path = folder / f"{client.column.peer}-{client.column.mode}-out.npz"
+    answer = client.ask(do, outputs=str(path), **given)
+    with np.load(path) as file:
+        outputs = {name: file[name] for name in file.files}
+    path.unlink()
+    return answer, outputs

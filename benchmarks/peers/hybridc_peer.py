@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import hybridc as mx
-from benchmarks.peers.peer import Peer, Program, Task
+from benchmarks.peers.peer import Counts, Peer, Program, Task
 from hybridc.options import OPTIONS
 
 
@@ -26,13 +26,13 @@ class Hybridc(Peer):
             importlib.import_module(
                 "hybridc.lower.llvm.codegen.llvm_c"
             ).version()  # other frameworks load LLVM at import, too
-        from benchmarks import encoder_train, images, workloads
+        from benchmarks import encoder_train, images, loop_workloads, workloads
 
         if target != OPTIONS.target:
             raise RuntimeError(f"this hybridc compiles for {OPTIONS.target}, not for {target}")
         self.version = mx.__version__
         self.networks, self.images = workloads, images
-        self.distance = encoder_train.TokenDistance
+        self.distance, self.language = encoder_train.TokenDistance, loop_workloads.LanguageModel
 
     def program(self, task: Task) -> Program | None:
         own = super().program(task)
@@ -40,6 +40,9 @@ class Hybridc(Peer):
             return own
         made = self.images.EVERY[task.name].network(arrays_of(task), True)
         return Program(made.call, made.fetch)
+
+    def counts(self, task: Task) -> Counts:
+        return importlib.import_module("benchmarks.peers.hybridc_counts").counted(task)[0]
 
     def image_training(self, task: Task) -> Program:
         arrays, images = arrays_of(task), self.images
@@ -57,6 +60,11 @@ class Hybridc(Peer):
         x, y = arrays.pop("x"), arrays.pop("y")
         net = self.networks.Encoder(arrays)
         return training(task, net, self.distance(), x, y, [getattr(net, name) for name in arrays])
+
+    def language_model(self, task: Task) -> Program:
+        arrays = arrays_of(task)
+        net = self.language(arrays)
+        return training(task, net, mx.gluon.loss.SoftmaxCrossEntropyLoss(), arrays["x"], arrays["y"], net.trained())
 
 
 def arrays_of(task: Task) -> dict[str, Any]:

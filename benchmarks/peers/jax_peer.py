@@ -11,7 +11,7 @@ import numpy as np
 from jax import numpy as jnp  # pyright: ignore[reportMissingImports]
 
 from benchmarks.image_networks import EPSILON, NETWORKS, Conv, trained
-from benchmarks.peers.peer import Peer, Program, Task, as_list
+from benchmarks.peers.peer import COUNTED_STEPS, Counts, Peer, Program, Task, as_list
 
 LAYERS = ("w1", "b1", "w2", "b2")
 
@@ -130,6 +130,39 @@ def encoder_of(task: Task) -> Callable[[Any], Any]:
     return forward
 
 
+def lstm_states(d: Any, tag: str, x: Any) -> Any:
+    """The states of an LSTM layer; all inputs are multiplied at once."""
+
+    def step(state: Any, row: Any) -> Any:
+        h, c = state
+        i, f, g, o = jnp.split(row + linear(h, d[f"{tag}_h2h_weight"], d[f"{tag}_h2h_bias"]), 4, axis=-1)
+        c = jax.nn.sigmoid(f) * c + jax.nn.sigmoid(i) * jnp.tanh(g)
+        h = jax.nn.sigmoid(o) * jnp.tanh(c)
+        return (h, c), h
+
+    zeros = jnp.zeros((x.shape[1], d[f"{tag}_h2h_weight"].shape[1]))
+    return jax.lax.scan(step, (zeros, zeros), linear(x, d[f"{tag}_i2h_weight"], d[f"{tag}_i2h_bias"]))[1]
+
+
+def gru_step(given: Any, kept: Any, h: Any) -> Any:
+    """The state after the projections of the input and of the state."""
+    (r, z, n), (hr, hz, hn) = (jnp.split(a, 3, axis=-1) for a in (given, kept))
+    update = jax.nn.sigmoid(z + hz)
+    return (1 - update) * jnp.tanh(n + jax.nn.sigmoid(r + hr) * hn) + update * h
+
+
+def gru_states(d: Any, tag: str, x: Any, reverse: bool = False) -> Any:
+    """The states of a GRU layer in one direction."""
+
+    def step(h: Any, row: Any) -> Any:
+        h = gru_step(row, linear(h, d[f"{tag}_h2h_weight"], d[f"{tag}_h2h_bias"]), h)
+        return h, h
+
+    zeros = jnp.zeros((x.shape[1], d[f"{tag}_h2h_weight"].shape[1]))
+    given = linear(x, d[f"{tag}_i2h_weight"], d[f"{tag}_i2h_bias"])
+    return jax.lax.scan(step, zeros, given, reverse=reverse)[1]
+
+
 class Builder:
     """Layers of image networks; ``moved`` are the running means and variances after a step of training."""
 
@@ -204,6 +237,11 @@ class Jax(Peer):
         jax.devices()  # starts the backend: part of the import, not of the first call
         self.version = jax.__version__
 
+    def counts(self, task: Task) -> Counts:
+        from benchmarks.peers.jax_counts import counted
+
+        return counted(task)
+
     def tiny_mlp(self, task: Task) -> Program:
         return network(task, lambda d: perceptron(d, d["x"]))
 
@@ -277,6 +315,50 @@ class Jax(Peer):
             return jnp.stack(states), c
 
         return network(task, forward)
+
+    def lstm_layer(self, task: Task) -> Program:
+        return network(task, lambda d: lstm_states(d, "l0", d["x"]))
+
+    def bigru(self, task: Task) -> Program:
+        def forward(d: Any) -> Any:
+            x = d["x"]
+            for layer in "01":
+                x = jnp.concatenate((gru_states(d, f"l{layer}", x), gru_states(d, f"r{layer}", x, True)), axis=-1)
+            return x
+
+        return network(task, forward)
+
+    def decoder(self, task: Task) -> Program:
+        def forward(d: Any) -> Any:
+            memory = d["memory"]
+
+            def step(h: Any, row: Any) -> Any:
+                scores = jax.nn.softmax(jnp.einsum("npm,nm->np", memory, h), axis=-1)
+                context = jnp.einsum("np,npm->nm", scores, memory)
+                given = linear(jnp.concatenate((row, context), axis=-1), d["l0_i2h_weight"], d["l0_i2h_bias"])
+                h = gru_step(given, linear(h, d["l0_h2h_weight"], d["l0_h2h_bias"]), h)
+                return h, h
+
+            return jax.lax.scan(step, d["h0"], d["x"])[1]
+
+        return network(task, forward)
+
+    def language_model(self, task: Task) -> Program:
+        def loss_of(p: Any, x: Any, y: Any) -> Any:
+            h = lstm_states(p, "l1", lstm_states(p, "l0", p["table"][x]))
+            scores = linear(h, p["wz"], p["bz"])
+            return cross_entropy(scores.reshape(-1, scores.shape[-1]), y.reshape(-1)), {}
+
+        return training(task, loss_of)
+
+    def while_loop(self, task: Task) -> Program:
+        def forward(i: Any, s: Any) -> Any:
+            def goes_on(state: Any) -> Any:
+                return state[0][0] < COUNTED_STEPS
+
+            return jax.lax.while_loop(goes_on, lambda state: (state[0] + 1, state[1] * 0.99 + 1), (i, s))[1]
+
+        return inference(task, forward)
 
     def custom_op(self, task: Task) -> Program:
         def step(d: Any) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 import numba  # pyright: ignore[reportMissingImports]
 import numpy as np
 
-from benchmarks.peers.peer import Peer, Program, Task, as_list
+from benchmarks.peers.peer import COUNTED_STEPS, Peer, Program, Task, as_list
 
 jit: Any = numba.njit(parallel=True, fastmath=True, cache=True)
 rows: Any = numba.prange
@@ -49,6 +49,16 @@ def spread(x: Any, out: Any) -> None:
             out[i, j] = (x[i, j] - start) * scale
 
 
+@numba.njit(fastmath=True, cache=True)
+def counted(i: Any, s: Any, limit: Any, out: Any) -> None:
+    count = i[0]
+    out[:] = s
+    while count < limit:
+        count += np.float32(1)
+        for j in range(len(out)):
+            out[j] = out[j] * np.float32(0.99) + np.float32(1)
+
+
 def into_fresh(loop: Callable[..., None], x: np.ndarray, *others: Any) -> Program:
     """A loop that writes into a new array."""
 
@@ -73,6 +83,16 @@ class Numba(Peer):
 
     def norm_layer(self, task: Task) -> Program:
         return into_fresh(spread, *task.arrays.values())
+
+    def while_loop(self, task: Task) -> Program:
+        i, s = task.arrays.values()
+
+        def call() -> np.ndarray:
+            out = np.empty_like(s)
+            counted(i, s, np.float32(COUNTED_STEPS), out)
+            return out
+
+        return Program(call, as_list)
 
 
 def open_peer(mode: str, threads: int) -> Peer:

@@ -10,7 +10,7 @@ import numpy as np
 from onnx import TensorProto, helper, numpy_helper  # pyright: ignore[reportMissingImports]
 
 from benchmarks.image_networks import EPSILON, NETWORKS, Conv
-from benchmarks.peers.peer import Arrays, Peer, Program, Task
+from benchmarks.peers.peer import COUNTED_STEPS, Arrays, Peer, Program, Task
 
 OPSET, IR_VERSION = 20, 10
 
@@ -76,6 +76,19 @@ class Graph:
         """Scaled dot-product attention."""
         scores = self.op("Mul", self.op("MatMul", q, k_transposed), self.number(1 / math.sqrt(size)))
         return self.op("MatMul", self.op("Softmax", scores, axis=-1), v)
+
+    def recurrent(self, kind: str, x: str, *tags: str, **attributes: Any) -> str:
+        """A recurrent layer of one or two directions, (steps, directions, batch, states), from zeros."""
+        order = {"LSTM": (0, 3, 1, 2), "GRU": (1, 0, 2)}[kind]  # of ONNX's gates among Gluon's
+
+        def gates(tag: str, name: str) -> np.ndarray:
+            parts = np.split(self.arrays[f"{tag}_{name}"], len(order))
+            return np.concatenate([parts[i] for i in order])
+
+        given, kept = (np.stack([gates(t, f"{n}_weight") for t in tags]) for n in ("i2h", "h2h"))
+        biases = np.stack([np.concatenate([gates(t, f"{n}_bias") for n in ("i2h", "h2h")]) for t in tags])
+        operands = [self.constant(a) for a in (given, kept, biases)]
+        return self.op(kind, x, *operands, hidden_size=kept.shape[2], **attributes)
 
 
 class Builder:
@@ -226,3 +239,71 @@ class OnnxPeer(Peer):
             h = g.op("Mul", g.op("Sigmoid", o), g.op("Tanh", c))
             states.append(g.op("Unsqueeze", h, g.constant(np.array([0]))))
         return self.session(g, g.op("Concat", *states, axis=0), c)
+
+    def lstm_layer(self, task: Task) -> Program:
+        g = Graph(task, "x")
+        return self.session(g, g.op("Squeeze", g.recurrent("LSTM", "x", "l0"), g.constant(np.array([1]))))
+
+    def bigru(self, task: Task) -> Program:
+        g = Graph(task, "x")
+        steps, batch, _ = task.arrays["x"].shape
+        x = "x"
+        for layer in "01":
+            made = g.recurrent("GRU", x, f"l{layer}", f"r{layer}", linear_before_reset=1, direction="bidirectional")
+            made = g.op("Transpose", made, perm=[0, 2, 1, 3])
+            x = g.op("Reshape", made, g.constant(np.array([steps, batch, -1])))
+        return self.session(g, x)
+
+    def decoder(self, task: Task) -> Program:
+        g = Graph(task, "x h0 memory")
+        one = g.constant(np.array([1]))
+        given, kept = (g.constant(task.arrays[f"l0_{name}_weight"].T) for name in ("i2h", "h2h"))
+        bias, kept_bias = g.weight("l0_i2h_bias"), g.weight("l0_h2h_bias")
+        turned = g.op("Transpose", "memory", perm=[0, 2, 1])
+        h, states = "h0", list[str]()
+        for step in range(len(task.arrays["x"])):
+            row = g.op("Gather", "x", g.constant(np.int64(step)), axis=0)
+            scores = g.op("Softmax", g.op("MatMul", g.op("Unsqueeze", h, one), turned), axis=2)
+            context = g.op("Squeeze", g.op("MatMul", scores, "memory"), one)
+            rows = g.op("Add", g.op("MatMul", g.op("Concat", row, context, axis=1), given), bias)
+            r, z, n = g.op("Split", rows, outputs=3, axis=1, num_outputs=3)
+            rows = g.op("Add", g.op("MatMul", h, kept), kept_bias)
+            hr, hz, hn = g.op("Split", rows, outputs=3, axis=1, num_outputs=3)
+            update = g.op("Sigmoid", g.op("Add", z, hz))
+            new = g.op("Tanh", g.op("Add", n, g.op("Mul", g.op("Sigmoid", g.op("Add", r, hr)), hn)))
+            # (1 - z) n + z h
+            h = g.op("Add", new, g.op("Mul", update, g.op("Sub", h, new)))
+            states.append(g.op("Unsqueeze", h, g.constant(np.array([0]))))
+        return self.session(g, g.op("Concat", *states, axis=0))
+
+    def while_loop(self, task: Task) -> Program:
+        g = Graph(task, "i s")
+        limit = g.number(COUNTED_STEPS)
+        goes_on = g.op("Squeeze", g.op("Less", "i", limit))
+        numbers = {"one": np.float32(1), "factor": np.float32(0.99), "limit": np.float32(COUNTED_STEPS)}
+        floats, truth = TensorProto.FLOAT, TensorProto.BOOL
+        shapes = {name: x.shape for name, x in g.feeds.items()}
+        body = helper.make_graph(
+            [
+                helper.make_node("Add", ["i_in", "one"], ["i_out"]),
+                helper.make_node("Mul", ["s_in", "factor"], ["scaled"]),
+                helper.make_node("Add", ["scaled", "one"], ["s_out"]),
+                helper.make_node("Less", ["i_out", "limit"], ["less"]),
+                helper.make_node("Squeeze", ["less"], ["again"]),
+            ],
+            "step",
+            [
+                helper.make_tensor_value_info("number", TensorProto.INT64, []),
+                helper.make_tensor_value_info("before", truth, []),
+                helper.make_tensor_value_info("i_in", floats, shapes["i"]),
+                helper.make_tensor_value_info("s_in", floats, shapes["s"]),
+            ],
+            [
+                helper.make_tensor_value_info("again", truth, []),
+                helper.make_tensor_value_info("i_out", floats, shapes["i"]),
+                helper.make_tensor_value_info("s_out", floats, shapes["s"]),
+            ],
+            [numpy_helper.from_array(np.array(x), name) for name, x in numbers.items()],
+        )
+        _, s = g.op("Loop", "", goes_on, "i", "s", outputs=2, body=body)
+        return self.session(g, s)

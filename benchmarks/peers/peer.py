@@ -14,6 +14,7 @@ import numpy as np
 from benchmarks.image_networks import NETWORKS
 
 Arrays = dict[str, np.ndarray]
+COUNTED_STEPS = 1000  # of the workload while_loop
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,21 @@ class Program:
     fetch: Callable[[Any], list[np.ndarray]]
 
 
+@dataclass(frozen=True)
+class Counts:
+    """Kernel launches of a counted network, and bytes that its forward saves for the backward.
+
+    Inputs, parameters and the result are not among the saved. ``outputs`` are the result and the gradients, by name.
+    """
+
+    forward: int
+    backward: int
+    inference: int
+    saved: int
+    outputs: Arrays
+    note: str = ""
+
+
 class Peer:
     """A framework in one of its modes. Each method that is named as a workload makes the program of it.
 
@@ -53,6 +69,10 @@ class Peer:
         name = NETWORKS[task.name].kind if task.name in NETWORKS else task.name
         make: Callable[[Task], Program] | None = getattr(self, name, None)
         return None if make is None else make(task)
+
+    def counts(self, task: Task) -> Counts:
+        """What is counted of a network of ``counted_networks.py``."""
+        raise NotImplementedError
 
 
 def as_list(result: Any) -> list[Any]:

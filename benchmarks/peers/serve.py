@@ -9,6 +9,7 @@
 | first | calls it for the first time, writes the outputs with ``numpy.savez`` | seconds, peak MiB |
 | block | calls it for about so many seconds | the median seconds of a call, and how many there were |
 | memory | calls it ten times | peak MiB |
+| count | counts kernels of a network of ``counted_networks.py``, writes its results by name | what ``Counts`` has |
 
 Peaks are of the resident memory above its level after the import. An exception is answered by its text.
 """
@@ -25,7 +26,7 @@ import traceback
 from typing import Any
 
 from benchmarks import memory, timing
-from benchmarks.peers.peer import Peer, Program, Task
+from benchmarks.peers.peer import Arrays, Peer, Program, Task
 
 
 class Session:
@@ -44,11 +45,7 @@ class Session:
         return {"version": self.peer.version, "import": self.imported}
 
     def prepare(self, inputs: str, **settings: Any) -> dict[str, Any]:
-        import numpy as np
-
-        with np.load(inputs) as file:
-            arrays = {name: file[name] for name in file.files}
-        self.made = self.peer.program(Task(arrays=arrays, **settings))
+        self.made = self.peer.program(Task(arrays=read(inputs), **settings))
         return {"made": self.made is not None}
 
     @property
@@ -84,6 +81,21 @@ class Session:
         for _ in range(memory.STEPS):
             self.program.call()
         return {"peak": memory.peak() - self.level}
+
+    def count(self, inputs: str, outputs: str, **settings: Any) -> dict[str, Any]:
+        import numpy as np
+
+        counts = self.peer.counts(Task(arrays=read(inputs), **settings))
+        np.savez(outputs, **counts.outputs)  # pyright: ignore[reportArgumentType]
+        return {name: value for name, value in vars(counts).items() if name != "outputs"}
+
+
+def read(inputs: str) -> Arrays:
+    """Arrays that were written by name."""
+    import numpy as np
+
+    with np.load(inputs) as file:
+        return {name: file[name] for name in file.files}
 
 
 def pin(threads: int) -> None:

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 import torch  # pyright: ignore[reportMissingImports]
+from torch._higher_order_ops import while_loop  # pyright: ignore[reportMissingImports]
 from torch.nn import functional as F  # pyright: ignore[reportMissingImports]
 
 from benchmarks.image_networks import EPSILON, NETWORKS, Conv, trained
-from benchmarks.peers.peer import Peer, Program, Task, as_list
+from benchmarks.peers.peer import COUNTED_STEPS, Counts, Peer, Program, Task, as_list
 
 LAYERS = ("w1", "b1", "w2", "b2")
 
@@ -71,6 +72,12 @@ def encoder_of(task: Task) -> Callable[..., Any]:
         return x + F.linear(F.gelu(F.linear(h, p["wup"], p["bup"])), p["wdn"], p["bdn"])
 
     return forward
+
+
+def layers(p: Any, *tags: str) -> list[Any]:
+    """The parameters of recurrent layers and directions in PyTorch's order."""
+    kinds = ("i2h_weight", "h2h_weight", "i2h_bias", "h2h_bias")
+    return [p[f"{tag}_{kind}"] for tag in tags for kind in kinds]
 
 
 class Builder:
@@ -208,6 +215,11 @@ class Torch(Peer):
     def program(self, task: Task) -> Program | None:
         return None if self.mode == "last" and task.name not in NETWORKS else super().program(task)
 
+    def counts(self, task: Task) -> Counts:
+        from benchmarks.peers.torch_counts import counted
+
+        return counted(task)
+
     def laid_out(self, task: Task) -> dict[str, Any]:
         """The arrays as tensors, in the layout of the mode."""
         arrays = {k: torch.from_numpy(v) for k, v in task.arrays.items()}
@@ -252,6 +264,56 @@ class Torch(Peer):
             return torch.stack(states), c
 
         return self.network(task, "x h0 c0", forward)
+
+    def lstm_layer(self, task: Task) -> Program:
+        def forward(p: Any, x: Any) -> Any:
+            states = [x.new_zeros(1, x.shape[1], p["l0_h2h_weight"].shape[1])] * 2
+            return torch.lstm(x, states, layers(p, "l0"), True, 1, 0.0, False, False, False)[0]
+
+        return self.network(task, "x", forward)
+
+    def bigru(self, task: Task) -> Program:
+        def forward(p: Any, x: Any) -> Any:
+            state = x.new_zeros(4, x.shape[1], p["l0_h2h_weight"].shape[1])
+            return torch.gru(x, state, layers(p, "l0", "r0", "l1", "r1"), True, 2, 0.0, False, True, False)[0]
+
+        return self.network(task, "x", forward)
+
+    def language_model(self, task: Task) -> Program:
+        def loss_of(p: Any, x: Any, y: Any) -> Any:
+            h = F.embedding(x, p["table"])
+            states = [h.new_zeros(2, h.shape[1], h.shape[2])] * 2
+            h = torch.lstm(h, states, layers(p, "l0", "l1"), True, 2, 0.0, True, False, False)[0]
+            return F.cross_entropy(F.linear(h, p["wz"], p["bz"]).flatten(0, 1), y.flatten())
+
+        return self.training(task, loss_of)
+
+    def decoder(self, task: Task) -> Program:
+        def forward(p: Any, rows: Any, h: Any, memory: Any) -> Any:
+            states: list[Any] = []
+            for row in rows.unbind(0):
+                scores = torch.softmax(torch.bmm(memory, h[:, :, None]), 1)
+                context = torch.bmm(scores.transpose(1, 2), memory)[:, 0]
+                given = F.linear(torch.cat((row, context), 1), p["l0_i2h_weight"], p["l0_i2h_bias"])
+                kept = F.linear(h, p["l0_h2h_weight"], p["l0_h2h_bias"])
+                (r, z, n), (hr, hz, hn) = given.chunk(3, 1), kept.chunk(3, 1)
+                update = torch.sigmoid(z + hz)
+                h = (1 - update) * torch.tanh(n + torch.sigmoid(r + hr) * hn) + update * h
+                states.append(h)
+            return torch.stack(states)
+
+        return self.network(task, "x h0 memory", forward)
+
+    def while_loop(self, task: Task) -> Program:
+        def steps(i: Any, s: Any) -> Any:
+            while i < COUNTED_STEPS:
+                i, s = i + 1, s * 0.99 + 1
+            return s
+
+        def one_operator(i: Any, s: Any) -> Any:
+            return while_loop(lambda i, _: i[0] < COUNTED_STEPS, lambda i, s: (i + 1, s * 0.99 + 1), (i, s))[1]
+
+        return self.inference(one_operator if self.mode == "compile" else steps, task.arrays["i"], task.arrays["s"])
 
     def custom_op(self, task: Task) -> Program:
         torch.set_grad_enabled(True)
