@@ -9,7 +9,7 @@ import hybridc as mx
 from hybridc import autograd, gluon
 from hybridc.gluon import nn
 from hybridc.ir.values import functions, result_count
-from tests.test_kernel_counts import launches, lowered
+from tests.test_kernel_counts import contractions, launches, lowered
 
 
 class Function(gluon.HybridBlock):
@@ -240,3 +240,61 @@ def test_steps_that_are_stacked_are_not_saved_once_more():
 
     made = lowered(Function(forward), mx.nd.ones((5, 4, 8)), mx.nd.ones((8, 8)), grads=())
     assert saved(made) == 0
+
+
+def gru(F, x, h, wx, wh, bx, bh):
+    states = []
+    for t in range(4):
+        gates = F.FullyConnected(x[t], wx, bx, num_hidden=192)
+        own = F.FullyConnected(h, wh, bh, num_hidden=192)
+        r = F.sigmoid(gates[:, :64] + own[:, :64])
+        z = F.sigmoid(gates[:, 64:128] + own[:, 64:128])
+        n = F.tanh(gates[:, 128:] + r * own[:, 128:])
+        h = (1 - z) * n + z * h
+        states.append(h)
+    return F.stack(*states, axis=0)
+
+
+def lstm(F, x, h, c, wx, wh, b):
+    states = []
+    for t in range(4):
+        gates = F.FullyConnected(x[t], wx, b, num_hidden=128) + F.dot(h, wh, transpose_b=True)
+        i, f, g, o = F.split(gates, num_outputs=4, axis=1)
+        c = F.sigmoid(f) * c + F.sigmoid(i) * F.tanh(g)
+        h = F.sigmoid(o) * F.tanh(c)
+        states.append(h)
+    return F.stack(*states, axis=0)
+
+
+RECURRENT = {
+    "gru": (gru, [(4, 16, 32), (16, 64), (192, 32), (192, 64), (192,), (192,)]),
+    "lstm": (lstm, [(4, 16, 32), (16, 32), (16, 32), (128, 32), (128, 32), (128,)]),
+}
+
+
+@pytest.mark.parametrize("name", RECURRENT)
+def test_recurrent_cells_by_slices(name):
+    """In single precision, whose products keep what follows in registers, against the operators one by one."""
+    function, shapes = RECURRENT[name]
+    found = []
+    for hybridized in (False, True):
+        inputs = [mx.nd.array(random(*shape, seed=i) / 4, dtype="float32") for i, shape in enumerate(shapes)]
+        net = Function(function)
+        net.hybridize(hybridized)
+        for x in inputs:
+            x.attach_grad()
+        with autograd.record():
+            y = net(*inputs)
+        y.backward(mx.nd.array(random(*y.shape, seed=7), dtype="float32"))
+        found.append([y.asnumpy(), *(x.grad.asnumpy() for x in inputs)])
+    for plain, compiled in zip(*found, strict=True):
+        np.testing.assert_allclose(compiled, plain, rtol=0, atol=2e-6 * np.abs(plain).max())
+
+
+@pytest.mark.parametrize("name", RECURRENT)
+def test_gradients_of_weights_at_all_steps_are_one_product(name):
+    function, shapes = RECURRENT[name]
+    arrays = [mx.nd.ones(shape) for shape in shapes]
+    made = lowered(Function(function), *arrays, grads=())
+    # Two weights, and at each of four steps the input and the state before.
+    assert contractions(made, "backward") == 2 + 4 + 4

@@ -6,6 +6,7 @@ that are quadratic in their number; one concatenation has all of them, whose par
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -14,6 +15,10 @@ from typing import Any
 
 from hybridc.dialects.operator_attribute import Shape
 from hybridc.trace.traced import TracedSymbol
+
+# The elements of what products read, as a multiple of those of their results, up to which they are joined: adding up
+# the results moves three times these, and joining moves what is not written in its place anyway.
+JOINED = 3
 
 
 @dataclass(frozen=True)
@@ -48,9 +53,32 @@ def sum_gradients(F: Any, grads: Sequence[TracedSymbol]) -> TracedSymbol:
         found = _PlacedGradient(begin, grad.node.inputs[0])
         same = boxes.get((found.begin, found.sizes))
         boxes[found.begin, found.sizes] = found if same is None else _PlacedGradient(begin, same.value + found.value)
+    rest = _summed(F, rest)
     shape = grads[0].shape
     rest += [_in_zeros(F, each, shape) for each in _joined(F, list(boxes.values()))]
     return reduce(add, rest)
+
+
+def _summed(F: Any, grads: Sequence[TracedSymbol]) -> list[TracedSymbol]:
+    """Fewer gradients with the same sum: one product of joined matrices for several, as a weight's at all steps."""
+    alike: dict[Any, list[TracedSymbol]] = {}
+    for grad in grads:
+        node = grad.node
+        key: Any = id(grad)
+        if node is not None and node.op.sums_rows():
+            read = sum(math.prod(x.shape) for x in node.inputs)
+            if read <= JOINED * math.prod(grad.shape):
+                key = (node.op.NAME, node.op.key, *((x.shape, x.dtype) for x in node.inputs))
+        alike.setdefault(key, []).append(grad)
+    found: list[TracedSymbol] = []
+    for several in alike.values():
+        node = several[0].node
+        if len(several) == 1 or node is None:
+            found += several
+            continue
+        rows = zip(*(each.node.inputs for each in several if each.node is not None), strict=True)
+        found.append(node.op.summed(F, *(F.stack(*reversed(row), axis=0) for row in rows)))
+    return found
 
 
 def _joined(F: Any, boxes: list[_PlacedGradient]) -> list[_PlacedGradient]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from xdsl.context import Context
-from xdsl.dialects import tensor
+from xdsl.dialects import func, tensor
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, TensorType, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
@@ -41,7 +41,10 @@ class HoistSlices(ModulePass):
         for function in functions(op):
             if function.body.blocks:
                 for each in list(function.body.block.ops):
-                    _hoist_concatenation(each)
+                    if isinstance(each, tensor.ConcatOp):
+                        _join_slices(each)
+                    else:
+                        _hoist_concatenation(each)
                 for each in reversed(list(function.body.block.ops)):
                     _hoist_slices(each)
 
@@ -59,6 +62,48 @@ class _Extent:
         """The part that a slice shows."""
         return cls(integers_of(op.static_offsets), shape_of(op.result), integers_of(op.static_strides))
 
+    def then(self, other: _Extent, axis: int) -> _Extent | None:
+        """Both parts as one, if the other one follows along an axis; else None."""
+        ends = [b + (n if i == axis else 0) for i, (b, n) in enumerate(zip(self.begin, self.sizes, strict=True))]
+        apart = [i for i, n in enumerate(self.sizes) if i != axis and n != other.sizes[i]]
+        if list(other.begin) != ends or apart or self.steps[axis] != 1 or self.steps != other.steps:
+            return None
+        sizes = [n + (other.sizes[axis] if i == axis else 0) for i, n in enumerate(self.sizes)]
+        return _Extent(self.begin, tuple(sizes), self.steps)
+
+
+# --- concatenations of slices -----------------------------------------------------------------------------------------
+
+
+def _join_slices(op: tensor.ConcatOp) -> None:
+    """Replace operands that are slices of one array, one after the other, by one slice; or all by the array."""
+    axis = op.dim.value.data
+    parts: list[SSAValue] = []
+    last: tuple[SSAValue, _Extent] | None = None  # the array and the part of it that the last operand is
+    for value in op.inputs:
+        found = _slice_of(value)
+        joined = None if last is None or found is None or found[0] is not last[0] else last[1].then(found[1], axis)
+        if found is None or joined is None:
+            parts.append(value)
+            last = found
+            continue
+        last = (found[0], joined)
+        parts[-1] = _slice(op, found[0], range(len(joined.sizes)), joined)
+    if len(parts) == len(op.inputs):
+        return
+    if len(parts) > 1:
+        op.operands = parts
+    else:
+        Rewriter.replace_op(op, [], parts)
+
+
+def _slice_of(value: SSAValue) -> tuple[SSAValue, _Extent] | None:
+    """The array of which a value is a slice, in the same shape, and the part."""
+    base = unshaped(value)
+    if not isinstance(op := base.owner, tensor.ExtractSliceOp) or shape_of(base) != shape_of(value):
+        return None
+    return op.source, _Extent.of(op)
+
 
 # --- slices of results ------------------------------------------------------------------------------------------------
 
@@ -70,12 +115,14 @@ def _hoist_slices(op: Operation) -> None:
         return
     value = op.results[0]
     boxes: dict[_Extent, list[tensor.ExtractSliceOp]] = {}
-    whole = False  # whether something reads more than slices
+    whole = False  # whether it is returned
     for user in [use.operation for use in value.uses]:
         if isinstance(user, tensor.ExtractSliceOp) and user.result.type.get_num_dims() == len(loops.sizes):
             boxes.setdefault(_Extent.of(user), []).append(user)
-        else:
+        elif isinstance(user, func.ReturnOp):
             whole = True
+        else:
+            return
     slices = list(itertools.chain.from_iterable(boxes.values()))
     if not 0 < len(boxes) <= MOST or not all(_is_read_by_loops(each.result) for each in slices):
         return
@@ -111,14 +158,32 @@ def _is_read_by_loops(value: SSAValue) -> bool:
 
 
 def _follows_contraction(op: Operation) -> bool:
-    """Whether elementwise operations up to this one can be done with the sums of a contraction, in registers."""
+    """Whether elementwise operations up to this one can be done with the sums of a contraction, in registers.
+
+    Not if the contraction is done for several slices of an array at once: then they come after all of it.
+    """
     for value in op.operands[:-1]:
         owner = value.owner
         if not isinstance(owner, Operation) or not value.has_one_use():
             continue
         loops = loops_of(owner)
-        if loops is not None and (loops.is_contraction or (not loops.reduced and _follows_contraction(owner))):
+        if loops is None:
+            continue
+        if (loops.is_contraction and not _is_of_slices(owner)) or (not loops.reduced and _follows_contraction(owner)):
             return True
+    return False
+
+
+def _is_of_slices(contraction: Operation) -> bool:
+    """Whether there is another contraction of the same array with another slice of the other one's array."""
+    for i, value in enumerate(contraction.operands[:2]):
+        if not isinstance(mine := unshaped(contraction.operands[1 - i]).owner, tensor.ExtractSliceOp):
+            continue
+        for use in value.uses:
+            if use.operation is not contraction and use.index == i and len(use.operation.operands) > 2:
+                other = unshaped(use.operation.operands[1 - i]).owner
+                if isinstance(other, tensor.ExtractSliceOp) and other.source is mine.source:
+                    return True
     return False
 
 

@@ -8,9 +8,9 @@ domain is a single tile and has no such limit.
 
 The target of an indirect access must be complete before: its producer is in another group.
 
-Two groups merge where a value flows from one to the other, where a column reduction reads what the other reads, or
-where both make parts of one concatenation, unless a path between them leads through a third (the merged kernel would
-have to run before and after it).
+Two groups merge where a value flows from one to the other, where a column reduction reads what the other reads, where
+one reads nothing but what the other reads, or where both make parts of one concatenation; unless a path between them
+leads through a third (the merged kernel would have to run before and after it).
 """
 
 from __future__ import annotations
@@ -263,6 +263,8 @@ class Partition:
         for op in self.ops:
             if isinstance(op, tensor.ConcatOp):
                 self._join_parts(op)
+            else:
+                self._join_reader_of_all(self.group[op])
         for op in self.ops:
             self._attach_epilogue(self.group[op])
         for group in dict.fromkeys(self.group[op] for op in self.ops):
@@ -300,6 +302,18 @@ class Partition:
                 other = self.group.get(use.operation)
                 if other is not None and (other.across or not reductions):
                     self._try(other, self.group[op])
+
+    def _join_reader_of_all(self, group: LoopGroup) -> None:
+        """Merge an elementwise group with one of the same domain that reads all that it reads."""
+        if group.domain is None or group.reduces or group.contraction is not None or not group.read:
+            return
+        for use in list(next(iter(group.read)).uses):
+            other = self.group.get(use.operation)
+            if other is None or other is group or other.domain != group.domain:
+                continue
+            if all(value in other.read for value in group.read):
+                self._try(other, group)
+                return
 
     def _join_parts(self, op: tensor.ConcatOp) -> None:
         """Merge groups of equal domains that make parts of one concatenation."""

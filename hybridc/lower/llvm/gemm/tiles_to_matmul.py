@@ -266,8 +266,10 @@ class _MatmulEmitter:
 
     def _statements(self, sweep: TileSweep) -> None:
         loads = {s.name: s.address for s in sweep.statements if isinstance(s, TileLoad)}
-        copies = [s for s in sweep.statements if isinstance(s, TileStore) and s.value in loads]
         number = next((i for i, s in enumerate(sweep.statements) if isinstance(s, TileContract)), None)
+        copies = [s for s in sweep.statements if isinstance(s, TileStore) and s.value in loads]
+        if number is not None:  # an epilogue that passes on what it reads is no copy
+            copies = [s for s in copies if {s.address.buffer, loads[s.value].buffer} & {*self.scratch}]
         if number is not None:
             contract, copied = sweep.statements[number], {s.value for s in copies}
             assert isinstance(contract, TileContract)
