@@ -67,7 +67,7 @@ LATE: dict[str, dict[str, str]] = {
     "namespaces, when they are first used": {
         "hybridc": "hybridc.*",
         "hybridc.connect": "hybridc.compile.stages hybridc.library hybridc.nd.on_device hybridc.symbol "
-        "hybridc.runtime.devices.choose",
+        "hybridc.symbol.infer hybridc.runtime.devices.choose",
     },
     "the cache on the disk: what is only called eagerly does without it, and hashlib, json and tempfile take 15 ms": {
         "hybridc.ground.machine": "hybridc.ground.store",
