@@ -30,10 +30,10 @@ def leaves(given):
     return [x for each in given for x in leaves(each)] if isinstance(given, (list, tuple)) else [given]
 
 
-def results(mx, symbol, gradients=True):
+def results(mx, symbol, gradients=True, known=SHAPES):
     """The names of a symbol, its shapes, results in both modes and gradients; parameters have fixed values."""
     names = symbol.list_arguments()
-    shapes = {name: SHAPES[name] for name in names if name in SHAPES}
+    shapes = {name: known[name] for name in names if name in known}
     if len(shapes) < len(names):  # MXNet infers no shapes of a while_loop and a cond before they are bound
         shapes = dict(zip(names, symbol.infer_shape(**shapes)[0]))
     found = {
