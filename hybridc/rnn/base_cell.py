@@ -91,7 +91,7 @@ class BaseRNNCell:
         states: list[Any] = []
         for info in self.state_info:
             self._init_counter += 1
-            options = {**kwargs, **(info or {})}
+            options: dict[str, Any] = {**kwargs, **(info or {})}
             states.append(func(name=f"{self._prefix}begin_state_{self._init_counter}", **options))
         return states
 

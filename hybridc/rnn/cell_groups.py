@@ -38,7 +38,9 @@ class _Group(BaseRNNCell):
         """Those of all cells."""
         return [info for cell in self._cells for info in cell.state_info]
 
-    def begin_state(self, **kwargs: Any) -> list[Any]:
+    def begin_state(  # pyright: ignore[reportIncompatibleMethodOverride] - keywords only, as in MXNet
+        self, **kwargs: Any
+    ) -> list[Any]:
         """Those of all cells."""
         self._check_unmodified()
         return [state for cell in self._cells for state in cell.begin_state(**kwargs)]
@@ -130,7 +132,7 @@ class BidirectionalCell(_Group):
         self.reset()
         steps, axis = normalized(length, inputs, layout, merge=False)
         divided = self._divided(self.begin_state() if begin_state is None else begin_state)
-        options = {"layout": layout, "merge_outputs": merge_outputs}
+        options: dict[str, Any] = {"layout": layout, "merge_outputs": merge_outputs}
         left, right = self._cells
         forward, states = left.unroll(length, steps, begin_state=divided[0], **options)
         backward, others = right.unroll(length, steps[::-1], begin_state=divided[1], **options)

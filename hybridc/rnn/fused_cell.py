@@ -97,9 +97,7 @@ class FusedRNNCell(BaseRNNCell):
         self.reset()
         sequence, axis = normalized(length, inputs, layout, merge=True)
         if axis == 1:
-            warnings.warn(
-                "NTC layout detected. Consider using TNC for FusedRNNCell for faster speed", stacklevel=2
-            )
+            warnings.warn("NTC layout detected. Consider using TNC for FusedRNNCell for faster speed", stacklevel=2)
             sequence = symbol.swapaxes(sequence, dim1=0, dim2=1)
         states = self.begin_state() if begin_state is None else begin_state
         made = symbol.RNN(
@@ -121,8 +119,8 @@ class FusedRNNCell(BaseRNNCell):
         stack = SequentialRNNCell()
         for i in range(self._num_layers):
             if self._bidirectional:
-                both = [self._cell(f"{self._prefix}{side}{i}_") for side in "lr"]
-                stack.add(BidirectionalCell(*both, output_prefix=f"{self._prefix}bi_l{i}_"))
+                left, right = [self._cell(f"{self._prefix}{side}{i}_") for side in "lr"]
+                stack.add(BidirectionalCell(left, right, output_prefix=f"{self._prefix}bi_l{i}_"))
             else:
                 stack.add(self._cell(f"{self._prefix}l{i}_"))
             if self._dropout > 0 and i != self._num_layers - 1:

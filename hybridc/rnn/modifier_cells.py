@@ -32,7 +32,9 @@ class ModifierCell(BaseRNNCell):
         """That of the base cell."""
         return self.base_cell.state_info
 
-    def begin_state(self, init_sym: Callable[..., Any] = symbol.zeros, **kwargs: Any) -> list[Any]:
+    def begin_state(  # pyright: ignore[reportIncompatibleMethodOverride] - MXNet's other name
+        self, init_sym: Callable[..., Any] = symbol.zeros, **kwargs: Any
+    ) -> list[Any]:
         """Those of the base cell."""
         self._check_unmodified()
         # COMPAT(mxnet): there a group of cells that has this one cannot pass it a function.

@@ -13,9 +13,13 @@ Cells = BaseRNNCell | Sequence[BaseRNNCell]
 
 
 def rnn_unroll(
-    cell: BaseRNNCell, length: int, inputs: Any = None, begin_state: Any = None, input_prefix: str = "",
+    cell: BaseRNNCell,
+    length: int,
+    inputs: Any = None,
+    begin_state: Any = None,
+    input_prefix: str = "",  # noqa: ARG001 - MXNet's, of inputs that it made
     layout: str = "NTC",
-) -> Any:  # fmt: skip
+) -> Any:
     """``cell.unroll``; deprecated."""
     # COMPAT(mxnet): there it always fails, for it passes input_prefix on.
     warnings.warn("rnn_unroll is deprecated; call cell.unroll", stacklevel=2)

@@ -80,7 +80,11 @@ class LSTMCell(_Connected):
         name = self._step()
         i2h, h2h = self._transforms(inputs, states[0], name)
         gates = symbol.SliceChannel(i2h + h2h, num_outputs=4, name=f"{name}slice")
-        return lstm_step(gates, states[1], name, lambda x, **kwargs: self._get_activation(x, "tanh", **kwargs))
+        return lstm_step(gates, states[1], name, _tanh)
+
+
+def _tanh(x: Any, **kwargs: Any) -> Any:
+    return symbol.Activation(x, act_type="tanh", **kwargs)
 
 
 def lstm_step(gates: Any, cell: Any, name: str, activation: Any) -> tuple[Any, list[Any]]:
@@ -107,9 +111,7 @@ class GRUCell(_Connected):
     def __call__(self, inputs: Any, states: Any) -> tuple[Any, list[Any]]:
         name = self._step()
         transforms = self._transforms(inputs, states[0], f"{name}_")
-        return gru_step(
-            transforms, states[0], name, lambda x, **kwargs: self._get_activation(x, "tanh", **kwargs)
-        )
+        return gru_step(transforms, states[0], name, _tanh)
 
 
 def gru_step(
