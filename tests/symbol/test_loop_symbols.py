@@ -12,6 +12,7 @@ import pytest
 import hybridc as mx
 from hybridc import autograd, gluon
 from hybridc.errors import MXNetError, ShapeError
+from hybridc.symbol import infer
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 sys.path.insert(0, str(GOLDEN))
@@ -205,11 +206,63 @@ def test_inference_goes_through_loops():
     assert rows.infer_shape(x=(4, 2, 3))[1] == [(4, 2, 5)]
 
 
+def test_inference_of_loops_in_loops_asks_each_graph_a_few_times(monkeypatch):
+    """Its work is of the order of the size of the graph: a loop in a loop is not walked once more for each walk."""
+    asked = []
+    graph_shapes = infer.graph_shapes
+    monkeypatch.setattr(infer, "graph_shapes", lambda *args: asked.append(args) or graph_shapes(*args))
+
+    def nested(depth):
+        def step(row, state):
+            if depth == 1:
+                return row + state, state
+            rows, state = mx.sym.contrib.foreach(nested(depth - 1), row, state)
+            return mx.sym.sum(rows, axis=0), state
+
+        return step
+
+    counts = []
+    for depth in (2, 4):
+        rows, _ = mx.sym.contrib.foreach(nested(depth), mx.sym.var("x"), mx.sym.var("h"))
+        assert rows.infer_shape(x=(2,) * depth + (3,), h=(3,))[1] == [(2, 3)]
+        counts.append(len(asked))
+        asked.clear()
+    assert 0 < counts[1] < 3 * counts[0]
+
+
 def test_symbol_that_was_composed_before():
     part = mx.sym.FullyConnected(mx.sym.var("input"), num_hidden=2, name="fc") * 2
     rows, _ = mx.sym.contrib.foreach(lambda a, s: (part(input=a + s), s), mx.sym.var("x"), mx.sym.var("h"))
     assert rows.list_arguments() == ["x", "h", "fc_weight", "fc_bias"]
     assert [n for n in rows.get_internals().list_outputs() if n.startswith("fc")] == ["fc_weight", "fc_bias"]
+
+
+def test_backend_takes_what_is_around_a_loop():
+    taken = []
+
+    class Everything(mx.subgraph.Partitioner):
+        ops = frozenset({"exp", "add", "hybrid.while_loop"})
+
+        def run(self, part, *inputs):
+            taken.append([op.title() for op in part.operators])
+            return part(*inputs)
+
+    mx.subgraph.register_partitioner("takes_loops")(Everything)
+    i, h, w = map(mx.sym.var, "ihw")
+    rows, _ = mx.sym.contrib.while_loop(
+        lambda s, i: mx.sym.sum(i) < 2, lambda s, i: (mx.sym.Dropout(s * w), [s + 1, i + 1]), [mx.sym.exp(h), i], 3
+    )
+    symbol = mx.sym.exp(rows)
+    arrays = {"h": np.ones((2, 3)), "w": np.full((2, 3), 0.1), "i": np.zeros((1,))}
+    found = []
+    for each in (symbol, symbol.optimize_for("takes_loops")):
+        assert each.list_arguments() == ["i", "h", "w"]
+        executor = each.simple_bind(mx.cpu(), **{k: x.shape for k, x in arrays.items()})
+        for name, x in arrays.items():
+            executor.arg_dict[name][:] = x
+        found.append(executor.forward()[0].asnumpy())
+    np.testing.assert_allclose(*found, rtol=1e-6)
+    assert taken == [["exp"], ["exp"]]
 
 
 ERRORS = [

@@ -16,7 +16,6 @@ from hybridc.dialects.operator_attribute import DType, Shape, attribute
 from hybridc.dialects.operator_registry import operator
 from hybridc.dtypes import is_float
 from hybridc.errors import DTypeError, ShapeError
-from hybridc.ground.hooks import HOOKS
 
 
 @register("hybrid.cond")
@@ -59,7 +58,7 @@ class Branch(InnerGraphs):
     def complete_arguments(self, shapes: list[Shape | None], outputs: list[Shape | None]) -> list[Shape | None]:
         """By inference of the graphs, whose results have the same shapes."""
         for body in (self.then, self.otherwise, self.then):
-            shapes, outputs = HOOKS.graph_shapes(body, shapes, outputs)
+            shapes, outputs = self.body_shapes(body, shapes, outputs)
         return shapes
 
     # --- in composed symbols -------------------------------------------------------------------------------

@@ -15,6 +15,8 @@ from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.errors import MXNetError
 from hybridc.ground.hooks import HOOKS
 
+_KEPT = 256  # results of inference: those of one graph are far fewer, those of all shapes may be many
+
 
 def _refuse(*args: Any, **kwargs: Any) -> NoReturn:  # noqa: ARG001
     """Raises: only traced control flow makes these operators."""
@@ -61,6 +63,7 @@ class InnerGraphs(Opaque):
             _refuse()
         self.graphs: dict[Any, Any] = {}  # compiled, by body, shapes and dtypes
         self.trained: dict[int, Body] = {}  # bodies that have no train mode yet, with one
+        self.known_shapes: dict[Any, Any] = {}  # what inference of a body gave: of nested loops it is asked often
         if self.counters:  # of these attributes, not of the class
             self.__dict__["DRAWS"] = True
 
@@ -89,6 +92,18 @@ class InnerGraphs(Opaque):
     @abstractmethod
     def complete_arguments(self, shapes: list[Shape | None], outputs: list[Shape | None]) -> list[Shape | None]:
         """As :meth:`complete_shapes`, with the key."""
+
+    def body_shapes(
+        self, body: Body, arguments: Sequence[Shape | None], results: Sequence[Shape | None]
+    ) -> tuple[list[Shape | None], list[Shape | None]]:
+        """Shapes of a body's arguments and results that follow from those known."""
+        given = id(body), tuple(arguments), tuple(results)
+        if len(self.known_shapes) > _KEPT:
+            self.known_shapes.clear()
+        if given not in self.known_shapes:
+            self.known_shapes[given] = HOOKS.graph_shapes(body, arguments, results)
+        inside, after = self.known_shapes[given]
+        return list(inside), list(after)
 
     def complete_types(self, dtypes: list[DType | None]) -> list[DType | None]:
         """By inference of the graphs."""

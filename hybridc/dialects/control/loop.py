@@ -23,7 +23,6 @@ from hybridc.dialects.operator import Operator, invoke_bound, register
 from hybridc.dialects.operator_attribute import DType, Shape, attribute
 from hybridc.dtypes import is_float
 from hybridc.errors import ShapeError
-from hybridc.ground.hooks import HOOKS
 
 _COUNT = np.dtype(np.int64)
 
@@ -102,7 +101,7 @@ class _Iterated(InnerGraphs):
         for body in (self.body, *[body for body in self.bodies() if body is not self.body], self.body):
             for i, place in enumerate(places, self.outputs):
                 known[place] = after[i] = _more_known(known[place], after[i])
-            known, results = HOOKS.graph_shapes(body, known, after if body is self.body else [None])
+            known, results = self.body_shapes(body, known, after if body is self.body else [None])
             after = results if body is self.body else after
         for i, place in enumerate(places, self.outputs):
             known[place] = _more_known(known[place], after[i])
