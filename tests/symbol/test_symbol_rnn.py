@@ -75,7 +75,6 @@ def test_fused_and_unfused_cells_are_equal(mode, bidirectional):
 def test_zoneout_keeps_states_in_training():
     cell = mx.rnn.ZoneoutCell(mx.rnn.RNNCell(400, prefix="a_"), zoneout_outputs=0.75, zoneout_states=0.5)
     outputs, states = cell.unroll(2, mx.sym.var("data"), begin_state=[mx.sym.var("h")])
-    base, _ = mx.rnn.RNNCell(400, prefix="a_")(mx.sym.split(mx.sym.var("data"), num_outputs=2)[0], [mx.sym.var("h")])
     x, h = np.ones((1, 2, 3), np.float32), np.full((1, 400), 0.9, np.float32)
     executor = bound(mx.sym.Group([*outputs, *states]), data=x, h=h)
     new = np.tanh(
@@ -84,18 +83,19 @@ def test_zoneout_keeps_states_in_training():
         + executor.arg_dict["a_h2h_weight"].asnumpy() @ h[0]
         + executor.arg_dict["a_h2h_bias"].asnumpy()
     )
+    mx.random.seed(1)
     first, second, _ = [y.asnumpy()[0] for y in executor.forward(is_train=True)]
     kept = first == 0  # there was no output before
     assert 0.65 < kept.mean() < 0.85
-    np.testing.assert_allclose(first[~kept], new[~kept], rtol=1e-5)
+    np.testing.assert_allclose(first[~kept], new[~kept], rtol=1e-4, atol=1e-5)
     assert 0.65 < (second == first).mean() < 0.85
-    assert len(base.list_outputs()) == 1
 
 
 def test_dropout_of_all_steps():
     outputs, states = mx.rnn.DropoutCell(0.5).unroll(3, mx.sym.var("data"), merge_outputs=True)
     assert states == []
     executor = bound(outputs, data=np.ones((2, 3, 50), np.float32))
+    mx.random.seed(1)
     assert set(np.unique(executor.forward(is_train=True)[0].asnumpy())) == {0, 2}
     np.testing.assert_array_equal(executor.forward()[0].asnumpy(), np.ones((2, 3, 50)))
 
