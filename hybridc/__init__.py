@@ -48,6 +48,7 @@ _NAMESPACES = {
     "optimizer": "hybridc.optimizer",
     "recordio": "hybridc.recordio",
     "registry": "hybridc.registry",
+    "rnn": "hybridc.rnn",
     "subgraph": "hybridc.subgraph",
     "sym": "hybridc.symbol",
     "symbol": "hybridc.symbol",

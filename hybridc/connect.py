@@ -20,10 +20,15 @@ def _when_called(module: str) -> Callable[[], Any]:
 
 
 _stages = _when_called("hybridc.compile.stages")
+_infer = _when_called("hybridc.symbol.infer")
 
 
 def _compile(trace: Trace) -> Callable[..., Any]:
     return _stages().Traced(trace).graph()
+
+
+def _graph_shapes(*args: Any) -> Any:
+    return _infer().graph_shapes(*args)
 
 
 def connect() -> None:
@@ -33,6 +38,7 @@ def connect() -> None:
         autograd=lambda: autograd,
         new_trace=Trace,
         compile=_compile,
+        graph_shapes=_graph_shapes,
         symbols=_when_called("hybridc.symbol"),
         on_device=_when_called("hybridc.nd.on_device"),
         devices=_when_called("hybridc.runtime.devices.choose"),

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hybridc import nd, random
+from hybridc.dialects.control.rnn import Rnn
 from hybridc.errors import MXNetError
 from hybridc.registry import get_alias_func, get_create_func, get_register_func
 
@@ -340,6 +341,46 @@ class LSTMBias(Initializer):
         arr[:] = values
 
 
+@register
+class FusedRNN(Initializer):
+    """The parts of the ``parameters`` of an ``RNN`` by ``init``, the global initializer if that is None.
+
+    Biases of the forget gates of an LSTM are ``forget_bias``.
+    """
+
+    def __init__(
+        self,
+        init: Any,
+        num_hidden: int,
+        num_layers: int,
+        mode: str,
+        bidirectional: bool = False,
+        forget_bias: float = 1.0,
+    ) -> None:
+        self._init = create(init) if isinstance(init, str) else init
+        super().__init__(
+            init=None if self._init is None else self._init.dumps(), num_hidden=num_hidden, num_layers=num_layers,
+            mode=mode, bidirectional=bidirectional, forget_bias=forget_bias,
+        )  # fmt: skip
+        self._op: Any = Rnn.bind(state_size=num_hidden, num_layers=num_layers, mode=mode, bidirectional=bidirectional)
+        self._forget_bias = forget_bias
+
+    def _init_weight(self, name: str, arr: Any) -> None:
+        whole = name.global_init if isinstance(name, InitDesc) else None
+        chosen = whole if self._init is None else self._init
+        if chosen is None:
+            raise MXNetError(f"FusedRNN has no initializer for {name!r}: give it one, or a global one")
+        values = np.zeros(arr.shape)
+        for part, begin, shape in self._op.named_parts(self._op.features_of(arr.size)):
+            made = nd.zeros(shape, dtype=arr.dtype)
+            if self._op.mode == "lstm" and part.endswith("_f_bias"):
+                made[:] = self._forget_bias
+            else:
+                chosen(InitDesc(part, global_init=whole), made)
+            values[begin : begin + made.size] = made.asnumpy().reshape(-1)
+        arr[:] = values
+
+
 class Mixed:
     """The initializer of the first regular expression that matches the start of the parameter's name."""
 
@@ -400,6 +441,6 @@ class Load:
 
 
 __all__ = [
-    "Bilinear", "Constant", "InitDesc", "Initializer", "LSTMBias", "Load", "MSRAPrelu", "Mixed", "Normal",
+    "Bilinear", "Constant", "FusedRNN", "InitDesc", "Initializer", "LSTMBias", "Load", "MSRAPrelu", "Mixed", "Normal",
     "One", "Orthogonal", "Uniform", "Xavier", "Zero", "alias", "create", "register",
 ]  # fmt: skip

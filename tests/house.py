@@ -36,7 +36,7 @@ LAYERS: tuple[tuple[str, str], ...] = (
     ("front end: libraries", "library libinfo"),
     ("front end: training", "initializer lr_scheduler optimizer metric"),
     ("front end: data", "recordio io image"),
-    ("front end: networks", "gluon model"),
+    ("front end: networks", "gluon model rnn"),
     ("tools", "tools test_utils connect"),
     ("the package", ""),
 )
@@ -67,7 +67,7 @@ LATE: dict[str, dict[str, str]] = {
     "namespaces, when they are first used": {
         "hybridc": "hybridc.*",
         "hybridc.connect": "hybridc.compile.stages hybridc.library hybridc.nd.on_device hybridc.symbol "
-        "hybridc.runtime.devices.choose",
+        "hybridc.symbol.infer hybridc.runtime.devices.choose",
     },
     "the cache on the disk: what is only called eagerly does without it, and hashlib, json and tempfile take 15 ms": {
         "hybridc.ground.machine": "hybridc.ground.store",
@@ -114,10 +114,13 @@ LAYERS_AND_OPERATORS = {
     ),
     *("DeformableConvolution", "GroupNorm", "InstanceNorm", "LeakyReLU", "Loss", "ModulatedDeformableConvolution"),
     *("Pad", "Parameter", "Stack", "SyncBatchNorm"),
+    # Cells of symbols and of arrays.
+    *("BidirectionalCell", "ConvGRUCell", "ConvLSTMCell", "ConvRNNCell", "DropoutCell", "GRUCell", "LSTMCell"),
+    *("ModifierCell", "RNNCell", "ResidualCell", "SequentialRNNCell", "ZoneoutCell"),
 }
 # Files whose names are MXNet's, such as ``mx.op`` and ``mx.nd.op``, ``gluon.rnn.rnn_cell`` and that in contrib, or
 # Python's.
-MODULES_OF_MXNET = {"__init__.py", "__main__.py", "op.py", "random.py", "rnn_cell.py"}
+MODULES_OF_MXNET = {"__init__.py", "__main__.py", "op.py", "random.py", "rnn.py", "rnn_cell.py"}
 # Folders whose names are MXNet's, or whose files have one idea each that nothing groups better.
 MOST_FILES = {"hybridc": 22}
 

@@ -22,7 +22,6 @@ ABSENT = [
     (mx.nd, "sofmax", "did you mean .*softmax"),
     (mx.nd.linalg, "potrf", "linear algebra; mx.nd.linalg.gemm2 is here"),
     (mx.nd.contrib, "quantize", "quantization"),
-    (mx, "rnn", "the symbols' mx.rnn; use mx.gluon.rnn"),
     (nn, "Dens", "did you mean Dense"),
     (mx.gluon.loss, "SDMLLoss", "this loss"),
     (mx.gluon.utils, "download", "downloading"),

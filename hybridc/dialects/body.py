@@ -47,13 +47,14 @@ class Body:
     in the same order, whatever the lines.
     """
 
-    __slots__ = ("arguments", "open", "results", "steps")
+    __slots__ = ("arguments", "open", "results", "steps", "undecided")
 
     def __init__(self, arguments: int, steps: Sequence[BodyStep], results: Sequence[int]) -> None:
         self.arguments = arguments
         self.steps = tuple(steps)
         self.results = tuple(results)
         self.open = any(_is_open(step) for step in self.steps)
+        self.undecided = any(step.op.TRAIN_MODE and step.op.attrs["train"] is None for step in self.steps)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Body) or (self.arguments, self.results) != (other.arguments, other.results):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -20,6 +21,21 @@ def text(value: Any) -> str:
 def equal(value: Any, default: Any) -> bool:
     """Whether an attribute has its default value; NumPy's float64 equals None."""
     return value is default if value is None or default is None else bool(value == default)
+
+
+@dataclass(frozen=True)
+class NestedGraph:
+    """A graph inside an operator, as a file has it: a body, the names of its arguments, and how many results count.
+
+    ``used`` are the arguments that must be inputs of the graph, whether or not its results depend on them. The results
+    of an ``apart`` graph are none of its inputs, and no value twice.
+    """
+
+    body: Any
+    arguments: Sequence[str]
+    results: int
+    used: Sequence[int] = ()
+    apart: bool = False
 
 
 class Interchange:
@@ -102,9 +118,13 @@ class Interchange:
         """Its name there, if that depends on the attributes."""
         return self.nnvm_name()
 
-    def nnvm_graphs(self) -> list[tuple[Any, Sequence[str], int]]:
-        """Its nested graphs: of each the body, the names of its arguments, and how many of its results count."""
+    def nnvm_graphs(self, inputs: Sequence[str]) -> list[NestedGraph]:
+        """Its nested graphs, given the names of its inputs."""
         return []
+
+    def nnvm_places(self, orders: Sequence[Sequence[int]]) -> dict[str, Any]:
+        """Attributes that depend on the order in which the file lists the arguments of each nested graph."""
+        return {}
 
     def for_nnvm(self, F: Any, *inputs: Any) -> Any:
         """An equal expression of operators that MXNet has; None if MXNet has this one, or nothing equal.

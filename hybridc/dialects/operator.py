@@ -296,6 +296,10 @@ class Operator(Interchange):
         """The operator's value, if it is a scalar constant, which kernels hold as a literal; else None."""
         return None
 
+    def undecided(self) -> Operator:
+        """The operator as a symbol has it: without a train mode, which is that of the call."""
+        return self.bind(**{**self.attrs, "train": None}) if self.TRAIN_MODE else self
+
     def owned(self) -> Operator:
         """The operator as one executor uses it: with a state of its own, if it is stateful."""
         return self

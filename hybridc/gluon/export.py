@@ -111,10 +111,8 @@ def _of_trace(block: Any, trace: Trace) -> tuple[ComposedSymbol, dict[str, NDArr
 
 def _add(node: Any, entries: dict[int, Entry]) -> None:
     """The node of a graph for one of a trace."""
-    op = node.op
-    inputs: Sequence[Symbol] = node.inputs[:-1] if op.DRAWS else node.inputs
-    if op.TRAIN_MODE:  # set by whoever loads it
-        op = op.bind(**{**op.attrs, "train": None})
+    inputs: Sequence[Symbol] = node.inputs[:-1] if node.op.DRAWS else node.inputs
+    op = node.op.undecided()
     made = SymbolNode(op, naming.current().get(None, op.title().lower()), [entries[id(s)] for s in inputs])
     new = len(node.outputs) - len(op.mutated)
     for i, symbol in enumerate(node.outputs):

@@ -9,7 +9,6 @@ from collections.abc import Iterable
 # What hybridc lacks of MXNet: a pattern of names, what they are, and the way out.
 _FAMILIES = [
     (r"BatchNorm_v1", "this kind of batch normalization", "; BatchNorm is here"),
-    (r"FusedRNN|FusedRNNCell|rnn", "the symbols' mx.rnn", "; use mx.gluon.rnn"),
     (r"mod|module|Module|BucketingModule", "the Module API",
      "; sym.bind(…) gives an executor, gluon.SymbolBlock(sym, inputs) a block"),
     (r"monitor|mon|Monitor", "monitors", "; executor.set_monitor_callback and mx.viz.print_summary are here"),

@@ -29,6 +29,8 @@ class Hooks:
     symbols: Callable[[], Any]
     #: ``new_trace(training)`` is an empty trace.
     new_trace: Callable[[bool], Any]
+    #: ``graph_shapes(body, arguments, results)`` infers the shapes of arguments and results of a nested graph.
+    graph_shapes: Callable[..., Any]
     #: ``compile(trace)`` is the compiled graph of a trace.
     compile: Callable[[Any], Callable[..., Any]]
     #: The module of arrays on GPUs, :mod:`hybridc.nd.on_device`.

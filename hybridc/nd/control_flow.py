@@ -43,7 +43,7 @@ R = TypeVar("R")
 _VALUES = (NDArray, Symbol)
 
 
-def _at_users_line(loop: Callable[P, R]) -> Callable[P, R]:
+def at_users_line(loop: Callable[P, R]) -> Callable[P, R]:
     """A function whose errors name the user's line."""
 
     @functools.wraps(loop)
@@ -56,7 +56,7 @@ def _at_users_line(loop: Callable[P, R]) -> Callable[P, R]:
     return call
 
 
-@_at_users_line
+@at_users_line
 def foreach(body: Callable[[Any, Any], tuple[Any, Any]], data: Any, init_states: Any, name: str = "foreach") -> Any:
     """Call ``body(data[i], states)`` for each index of the first axis; it returns an output and the next states.
 
@@ -75,7 +75,7 @@ def foreach(body: Callable[[Any, Any], tuple[Any, Any]], data: Any, init_states:
     # No step says what an output is like; one on zeros does.
     for i in range(max(steps, 1)):
         each = [x[i] for x in given.arrays] if steps else [_zeros_like_row(x) for x in given.arrays]
-        out, after = _pair(body(given.of(each), states.of(now)), f"{name}: body", "(outputs, states)")
+        out, after = pair(body(given.of(each), states.of(now)), f"{name}: body", "(outputs, states)")
         row = _nested(out, f"{name}: an output of body")
         if made is not None and row.structure != made.structure:
             raise MXNetError(
@@ -90,7 +90,7 @@ def foreach(body: Callable[[Any, Any], tuple[Any, Any]], data: Any, init_states:
     return made.of(stacked if steps else [x[:0] for x in stacked]), states.of(now)
 
 
-@_at_users_line
+@at_users_line
 def while_loop(
     cond: Callable[..., Any],
     func: Callable[..., tuple[Any, Any]],
@@ -105,11 +105,7 @@ def while_loop(
     and dtypes stay the same.
     """
     # COMPAT(mxnet): rows of steps that were not run contain whatever the memory did.
-    if max_iterations is None:
-        raise AttributeValueError(f"{name}: max_iterations must be given, the most steps that it may run")
-    most = int(_number(max_iterations, f"{name}: max_iterations", "an integer"))
-    if most < 0:
-        raise AttributeValueError(f"{name}: max_iterations must be at least 0, got {most}")
+    most = most_steps(max_iterations, name)
     alone = isinstance(loop_vars, _VALUES)
     states = as_list(loop_vars)
     if not states:
@@ -123,7 +119,7 @@ def while_loop(
     rows: list[list[Any]] = []
     made = _Nested([], [])
     while len(rows) < most and _number(cond(*given.of(now)), f"{name}: what cond returns", "a number"):
-        out, after = _pair(func(*given.of(now)), f"{name}: func", "(outputs, loop_vars)")
+        out, after = pair(func(*given.of(now)), f"{name}: func", "(outputs, loop_vars)")
         made = _nested([] if out is None else out, f"{name}: an output of func")
         if rows and len(made.arrays) != len(rows[0]):
             raise MXNetError(
@@ -136,7 +132,7 @@ def while_loop(
     return made.of(stacked), last[0] if alone else last
 
 
-@_at_users_line
+@at_users_line
 def cond(pred: Any, then_func: Callable[[], Any], else_func: Callable[[], Any], name: str = "cond") -> Any:
     """What ``then_func()`` returns if a number is not zero, else what ``else_func()`` does; the other is not called."""
     trace = _trace()
@@ -165,7 +161,7 @@ def _recorded_foreach(
     held = _leaves(inner, states.arrays)
     with inner.active():
         result = body(data.of(each), states.of(held))
-    out, after = _pair(result, f"{name}: body", "(outputs, states)")
+    out, after = pair(result, f"{name}: body", "(outputs, states)")
     outputs = _nested(out, f"{name}: an output of body")
     inner.finish([*outputs.arrays, *_next_states(name, "body", 0, held, after)])
     shared = _Shared([inner])
@@ -196,7 +192,7 @@ def _recorded_while(
     inner.draws = asking.draws
     with inner.active():
         result = func(*states.of(held))
-    out, after = _pair(result, f"{name}: func", "(outputs, loop_vars)")
+    out, after = pair(result, f"{name}: func", "(outputs, loop_vars)")
     outputs = _nested([] if out is None else out, f"{name}: an output of func")
     inner.finish([*outputs.arrays, *_next_states(name, "func", 0, held, as_list(after) if after is not None else [])])
     shared = _Shared([inner, asking])
@@ -339,7 +335,17 @@ def _steps(name: str, arrays: Sequence[Any]) -> int:
     return shapes[0][0]
 
 
-def _pair(value: Any, what: str, wanted: str) -> tuple[Any, Any]:
+def most_steps(max_iterations: Any, name: str) -> int:
+    """The most steps of a while loop."""
+    if max_iterations is None:
+        raise AttributeValueError(f"{name}: max_iterations must be given, the most steps that it may run")
+    most = int(_number(max_iterations, f"{name}: max_iterations", "an integer"))
+    if most < 0:
+        raise AttributeValueError(f"{name}: max_iterations must be at least 0, got {most}")
+    return most
+
+
+def pair(value: Any, what: str, wanted: str) -> tuple[Any, Any]:
     parts = as_list(value)
     if len(parts) != 2:
         raise MXNetError(f"{what} must return {wanted}, got {len(parts)} values")

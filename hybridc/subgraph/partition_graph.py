@@ -24,6 +24,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import VerifyException
 
 from hybridc.dialects.body import Body, BodyStep
+from hybridc.dialects.control.inner_graph import InnerGraphs
 from hybridc.dialects.error_context import user_code
 from hybridc.dialects.mlir.hybrid import HybridOp, dtype_of, location_of, shape_of, tensor_type
 from hybridc.dialects.stateful import CELL
@@ -110,7 +111,9 @@ class _Growth:
     def __init__(self, function: func.FuncOp, runner: Partitioner, who: str) -> None:
         self.runner = runner
         self.who = who
-        self.ops = [op for op in hybrid_ops(function) if not is_constant(op)]
+        # Loops of a symbol have no train mode before they run: a part, which has graphs of its own, cannot run them.
+        undecided = InnerGraphs if "hybrid.symbol" in function.attributes else ()
+        self.ops = [op for op in hybrid_ops(function) if not is_constant(op) and not isinstance(op.operator, undecided)]
         self.order: dict[Operation, int] = {op: i for i, op in enumerate(self.ops)}
         self.part: dict[Operation, list[HybridOp]] = {}
         self.spans: list[tuple[int, int]] = []  # the first and last position of each part so far
@@ -157,7 +160,7 @@ class _Growth:
 
     def _users(self, op: HybridOp) -> list[HybridOp]:
         users = dict.fromkeys(u.operation for r in op.results for u in r.uses)
-        return sorted((u for u in users if isinstance(u, HybridOp)), key=self.order.__getitem__)
+        return sorted((u for u in users if isinstance(u, HybridOp) and u in self.order), key=self.order.__getitem__)
 
     def _convex(self, ops: Sequence[HybridOp]) -> list[HybridOp]:
         """The connected operations around the first that form a convex part."""

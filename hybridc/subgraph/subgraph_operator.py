@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from hybridc.dialects.body import Body
+from hybridc.dialects.interchange import NestedGraph
 from hybridc.dialects.operator import Operator, register
 from hybridc.dialects.operator_attribute import DType, Shape, attribute
 from hybridc.dialects.stateful import Stateful
@@ -127,8 +128,8 @@ class Subgraph(Stateful):
         pairs = {name: repr(dict(getattr(self, name))) for name in ("options", "properties") if getattr(self, name)}
         return {"backend": self.backend, "partitioner": self.partitioner, **pairs}
 
-    def nnvm_graphs(self) -> list[Any]:
-        return [(self.body, as_list(self.arguments), self.num_visible_outputs())]
+    def nnvm_graphs(self, inputs: Sequence[str]) -> list[NestedGraph]:
+        return [NestedGraph(self.body, as_list(self.arguments), self.num_visible_outputs())]
 
     def nnvm_outputs(self) -> int:
         """The results; files do not have the state."""

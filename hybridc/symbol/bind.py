@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from hybridc import nd
 from hybridc.array.dispatch import invoke
+from hybridc.dialects.body import Body
+from hybridc.dialects.control.inner_graph import InnerGraphs
 from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.ground.nesting import as_list
 from hybridc.ground.state import STATE
 from hybridc.symbol import graph
 from hybridc.symbol.graph import Entry, SymbolNode
 from hybridc.symbol.infer import Shapes, is_open
+from hybridc.symbol.subgraph_nodes import body_to_nodes
 from hybridc.trace.tracer import Trace
 
 _NUMBER = itertools.count()
@@ -40,10 +44,23 @@ def evaluate(entries: Sequence[Entry], values: Mapping[str, Any]) -> list[Any]:
 
 def _apply(node: SymbolNode, inputs: list[Any], shape: Shape | None = None) -> list[Any]:
     assert node.op is not None
+    if isinstance(node.op, InnerGraphs):
+        return _apply_graphs(node.op, inputs)
     op = node.op if shape is None else node.op.bind(**{**node.op.attrs, "shape": shape})
     if isinstance(STATE.trace, Trace):
         return as_list(STATE.trace.invoke(op, inputs, None, node.location))
     return as_list(invoke(op, inputs))
+
+
+def _apply_graphs(op: InnerGraphs, inputs: list[Any]) -> list[Any]:
+    """The results of an operator with graphs inside, which are evaluated as this graph is."""
+
+    def evaluated(body: Body) -> Callable[..., list[Any]]:
+        variables = [SymbolNode(None, str(i)) for i in range(len(inputs))]
+        entries = body_to_nodes(body, variables, len(body.results))
+        return lambda *values: evaluate(entries, {v.name: x for v, x in zip(variables, values, strict=True)})
+
+    return op.call(nd, [evaluated(body) for body in op.bodies()], *inputs)
 
 
 def to_trace(

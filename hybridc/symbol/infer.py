@@ -12,12 +12,14 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from hybridc.dialects.body import Body
 from hybridc.dialects.operator import Elementwise, Operator
 from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.errors import MXNetError, ShapeError
 from hybridc.symbol import graph
 from hybridc.symbol.graph import Entry, SymbolNode
 from hybridc.symbol.node_attributes import declared_dtype, declared_shape
+from hybridc.symbol.subgraph_nodes import body_to_nodes
 
 T = TypeVar("T")
 _KEY_SHAPE: Shape = (2,)  # of a key of the random generator
@@ -83,7 +85,8 @@ def ready(op: Operator) -> Operator:
 class Shapes(_Inferred):
     """Shapes of all values that follow from the given shapes of variables, by name.
 
-    Users give 0 for an unknown size and () for an unknown shape; ``exact`` shapes are those of arrays.
+    Users give 0 for an unknown size and () for an unknown shape; ``exact`` shapes are those of arrays. Shapes of
+    ``results`` may be known, too.
     """
 
     def __init__(
@@ -92,6 +95,7 @@ class Shapes(_Inferred):
         given: Mapping[str, Shape | None],
         what: str = "infer_shape",
         exact: bool = False,
+        results: Sequence[Shape | None] = (),
     ) -> None:
         super().__init__(entries, what, {k: v for k, v in given.items() if v is not None})
         for node in self.nodes:
@@ -103,6 +107,9 @@ class Shapes(_Inferred):
                 self.put((node, 0), declared_shape(node) if shape is None else shape)
             if is_open(node):
                 self.put((node, 0), _unknown_as_none(made_shape(node)))
+        for entry, shape in zip(entries, results, strict=False):
+            if entry[0].number is None:
+                self._merge(entry, shape)
         self._spread_all()
         for node in self.nodes:
             if is_open(node) and not is_known(self.get((node, 0))):  # nothing says more: there are no elements
@@ -142,14 +149,14 @@ class Shapes(_Inferred):
         found_ins, found_outs = _ask(op, shapes)
         self._put_inputs(node, found_ins)
         for i, shape in enumerate(found_outs):
-            self._merge((node, i), shape, node)
+            self._merge((node, i), shape)
 
     def _put_inputs(self, node: SymbolNode, shapes: Sequence[Shape | None]) -> None:
         for entry, shape in zip(node.inputs, shapes, strict=False):
             if entry[0].number is None:
-                self._merge(entry, shape, node)
+                self._merge(entry, shape)
 
-    def _merge(self, entry: Entry, shape: Shape | None, node: SymbolNode) -> None:
+    def _merge(self, entry: Entry, shape: Shape | None) -> None:
         """Add what an operator says of a shape to what is known of it."""
         known = self.get(entry)
         if shape is None or known is None:
@@ -233,6 +240,19 @@ def listed_shapes(entries: Sequence[Entry], args: Sequence[Any], kwargs: Mapping
 
 def _shown(shape: Shape | None) -> Shape:
     return () if shape is None else tuple(0 if n == -1 else n for n in shape)
+
+
+def graph_shapes(
+    body: Body, arguments: Sequence[Shape | None], results: Sequence[Shape | None]
+) -> tuple[list[Shape | None], list[Shape | None]]:
+    """Shapes of the arguments and the results of a nested graph that follow from those known of them."""
+    variables = [SymbolNode(None, f"argument{i}") for i in range(body.arguments)]
+    entries = body_to_nodes(body, variables, len(results))
+    given = {node.name: shape for node, shape in zip(variables, arguments, strict=True)}
+    found = Shapes(entries, given, "a graph inside", exact=True, results=results)
+    used = {id(node) for node in found.nodes}
+    inside = [found.get((v, 0)) if id(v) in used else shape for v, shape in zip(variables, arguments, strict=True)]
+    return inside, [found.get(entry) for entry in entries]
 
 
 # --- dtypes --------------------------------------------------------------------------------------------------

@@ -22,8 +22,9 @@ from hybridc.ground import MXNET_VERSION
 from hybridc.ground.hooks import HOOKS
 from hybridc.ground.nesting import as_list
 from hybridc.symbol.graph import Entry, SymbolNode, topological
+from hybridc.symbol.loop_files import LOOPS, read_loop
 from hybridc.symbol.node_attributes import HIDDEN
-from hybridc.symbol.subgraph_nodes import body_to_nodes, read_subgraph
+from hybridc.symbol.subgraph_nodes import graph_to_nodes, read_subgraph
 
 # --- writing ---------------------------------------------------------------------------------------------------
 
@@ -31,13 +32,11 @@ from hybridc.symbol.subgraph_nodes import body_to_nodes, read_subgraph
 def to_json(entries: Sequence[Entry], remove_amp_cast: bool = True) -> str:
     """The graph of some values as text."""
     version = _object({"mxnet_version": f'["int", {MXNET_VERSION}]'}, 2)
-    return _object({**_graph(entries, remove_amp_cast, 0), "attrs": version}, 0, lines=True)
+    return _object({**_members(_GraphWriter(entries, remove_amp_cast), 0), "attrs": version}, 0, lines=True)
 
 
-def _graph(entries: Sequence[Entry], remove_amp_cast: bool, indent: int) -> dict[str, str]:
+def _members(writer: _GraphWriter, indent: int) -> dict[str, str]:
     """The members of a graph's JSON object."""
-    writer = _GraphWriter(remove_amp_cast)
-    heads = writer.add(entries)
     starts = [0]
     for node in writer.nodes:
         starts.append(starts[-1] + node.outputs)
@@ -48,7 +47,7 @@ def _graph(entries: Sequence[Entry], remove_amp_cast: bool, indent: int) -> dict
         "nodes": f"[\n{nodes}\n{space}  ]",
         "arg_nodes": _list(numbers, indent + 2),
         "node_row_ptr": _list(starts, indent + 2),
-        "heads": _list([[*head, 0] for head in heads], indent + 2),
+        "heads": _list([[*head, 0] for head in writer.heads], indent + 2),
     }
 
 
@@ -84,7 +83,7 @@ class _Written:
     inputs: list[tuple[int, int]]
     outputs: int = 1
     states: frozenset[int] = field(default_factory=frozenset[int])
-    graphs: list[list[Entry]] = field(default_factory=list[list[Entry]])
+    graphs: list[_GraphWriter] = field(default_factory=list["_GraphWriter"])
 
     def members(self, indent: int) -> dict[str, str]:
         """The members of the node's JSON object, in order."""
@@ -94,7 +93,7 @@ class _Written:
         members = {"op": _string(self.op), "name": _string(self.name), **shown, "inputs": _list(inputs, indent)}
         if self.graphs:
             space = " " * indent
-            inside = [_object(_graph(g, False, indent + 2), indent + 2, lines=True) for g in self.graphs]
+            inside = [_object(_members(g, indent + 2), indent + 2, lines=True) for g in self.graphs]
             members["subgraphs"] = f"[\n{space}  " + f", \n{space}  ".join(inside) + f"\n{space}]"
         return members
 
@@ -102,11 +101,12 @@ class _Written:
 class _GraphWriter:
     """Makes the nodes of a file from those of a graph."""
 
-    def __init__(self, remove_amp_cast: bool) -> None:
+    def __init__(self, entries: Sequence[Entry], remove_amp_cast: bool) -> None:
         self.nodes: list[_Written] = []
         self.remove_amp_cast = remove_amp_cast
         self._places: dict[int, list[tuple[int, int]]] = {}
         self._alive: list[SymbolNode] = []  # what _places knows by identity
+        self.heads = self.add(entries)
 
     def add(self, entries: Sequence[Entry]) -> list[tuple[int, int]]:
         """Write what is not yet written; where each entry is in the file."""
@@ -166,14 +166,42 @@ class _GraphWriter:
         like = None if array is None else self._place(array, None, "")
         inputs = [self._place(e, like, f"{node.name}_number{i}") for i, e in enumerate(node.inputs)]
         attrs = {key: text(value) for key, value in op.to_nnvm().items()}
-        if op.NNVM_COUNT:
-            attrs[op.NNVM_COUNT] = str(len(inputs))
         outputs = op.nnvm_outputs()
         states = frozenset(op.auxiliary())
-        graphs = [body_to_nodes(*graph) for graph in op.nnvm_graphs()]
+        graphs, orders = self._graphs_inside(node, op)
+        if op.NNVM_COUNT:
+            attrs[op.NNVM_COUNT] = str(len(inputs) + len(graphs))
+        attrs.update({key: text(value) for key, value in op.nnvm_places(orders).items()})
         attrs.update(node.attrs)
         self.nodes.append(_Written(op.nnvm_title(), node.name, attrs, inputs, outputs, states, graphs))
         return [(len(self.nodes) - 1, i) for i in range(outputs)]
+
+    def _graphs_inside(self, node: SymbolNode, op: Operator) -> tuple[list[_GraphWriter], list[list[int]]]:
+        """The nested graphs of an operator, and the order in which each has its arguments."""
+        names = [n.name if n.is_variable else n.output_names()[i] for n, i in node.inputs]
+        graphs: list[_GraphWriter] = []
+        orders: list[list[int]] = []
+        for graph in op.nnvm_graphs(names):
+            entries, variables = graph_to_nodes(graph)
+            graphs.append(_GraphWriter(entries, False))
+            numbers = {variable.name: i for i, variable in enumerate(variables)}
+            orders.append([numbers[name] for name in graphs[-1].arguments()])
+        return graphs, orders
+
+    def arguments(self) -> list[str]:
+        """Names of the variables, in the order in which MXNet finds them from the results."""
+        found: list[str] = []
+        seen: set[int] = set()
+        stack = [i for i, _ in reversed(self.heads)]
+        while stack:
+            i = stack.pop()
+            if i in seen:
+                continue
+            seen.add(i)
+            node = self.nodes[i]
+            found += [node.name] * (node.op == "null")
+            stack += [n for n, _ in reversed(node.inputs)]
+        return found
 
 
 # --- reading ---------------------------------------------------------------------------------------------------
@@ -300,7 +328,7 @@ class _GraphReader:
                 return self.of_scalar(what, label, scalar, own, users, inputs)
             if given.get("subgraphs"):
                 graphs = [self.graph(what, part) for part in _list_of(given["subgraphs"]) or []]
-                made = SymbolNode(read_subgraph(op, label, attrs, graphs, len(inputs)), label, inputs)
+                made = self.with_graphs(op, label, attrs, graphs, inputs)
             else:
                 made = self.operator(what, op, label, own, inputs, version)
         except MXNetError as error:
@@ -314,6 +342,16 @@ class _GraphReader:
         for name, (source, _) in zip(_input_names(made.op), made.inputs, strict=False):
             source.attrs.update(of_inputs.get(name, {}))
         return made
+
+    def with_graphs(
+        self, op: str, label: str, attrs: Mapping[str, str], graphs: Sequence[Any], inputs: list[Entry]
+    ) -> SymbolNode:
+        """An operator with graphs inside."""
+        cls = _operator_class(op)
+        if cls in LOOPS:
+            loop, inputs = read_loop(cls, attrs, [entries for entries, _ in graphs], inputs)
+            return SymbolNode(loop, label, inputs)
+        return SymbolNode(read_subgraph(op, label, attrs, graphs, len(inputs)), label, inputs)
 
     def attributes(self, what: str, given: dict[str, Any]) -> dict[str, str]:
         """All attributes of a node: early versions kept the operator's (``param``) apart from the user's."""

@@ -7,22 +7,25 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from hybridc import name as naming
 from hybridc import subgraph
 from hybridc.dialects import operator_registry
 from hybridc.dialects.body import Body, BodyStep
+from hybridc.dialects.interchange import NestedGraph
 from hybridc.dialects.operator import Operator
 from hybridc.errors import MXNetError
+from hybridc.ground.hooks import HOOKS
 from hybridc.symbol.graph import Entry, SymbolNode, topological
 
 _NAMES = ("backend", "partitioner")
 _PAIRS = ("options", "properties")
 
 
-def body_to_nodes(body: Body, arguments: Sequence[str], count: int) -> list[Entry]:
-    """The first ``count`` results of a body, on variables with these names; random keys are left out."""
-    values: list[Any] = [(SymbolNode(None, name), 0) for name in arguments]
-    values += [None] * (body.arguments - len(arguments))
-    taken = set(arguments)
+def body_to_nodes(body: Body, variables: Sequence[SymbolNode], count: int) -> list[Entry]:
+    """The first ``count`` results of a body, of which these are the arguments; random keys are left out."""
+    values: list[Any] = [(node, 0) for node in variables]
+    values += [None] * (body.arguments - len(variables))
+    taken = {node.name for node in variables}
     for step in body.steps:
         op = step.op
         inputs = [values[i] for i in step.inputs[: len(step.inputs) - op.DRAWS]]
@@ -33,6 +36,33 @@ def body_to_nodes(body: Body, arguments: Sequence[str], count: int) -> list[Entr
             node = SymbolNode(op, _unique(step.name or f"{op.title().lower()}0", taken), inputs, {}, step.location)
         values += [(node, i) for i in range(len(step.outputs))]
     return [values[i] for i in body.results[:count]]
+
+
+def graph_to_nodes(graph: NestedGraph) -> tuple[list[Entry], list[SymbolNode]]:
+    """The results of a nested graph of a file, and the variables that its arguments are."""
+    taken: set[str] = set()
+    variables = [SymbolNode(None, _unique(name, taken)) for name in graph.arguments]
+    entries = body_to_nodes(graph.body, variables, graph.results)
+    unused = [variables[i] for i in graph.used if variables[i] not in topological(entries)]
+    for variable in unused:
+        entries[0] = _also_using(entries[0], variable)
+    if graph.apart:
+        seen: set[tuple[int, int]] = set()
+        for i, (node, index) in enumerate(entries):
+            if node.is_variable or (id(node), index) in seen:
+                copy = operator_registry.operator("hybrid.identity").bind()
+                entries[i] = SymbolNode(copy, _unique(f"identity{i}", taken), [(node, index)]), 0
+            seen.add((id(node), index))
+    return entries, variables
+
+
+def _also_using(entry: Entry, variable: SymbolNode) -> Entry:
+    """An equal value that depends on a variable, too: the element of an axis of one at the sum of its zeros."""
+    F = HOOKS.symbols()
+    value, other = F.ComposedSymbol([entry]), F.ComposedSymbol([(variable, 0)])
+    with naming.Prefix(f"{variable.name}_unused_"):
+        zero = F.sum(F.zeros_like(other))
+        return F.squeeze(F.take(F.expand_dims(value, axis=0), F.reshape(zero, shape=(1,)), axis=0), axis=0).entries[0]
 
 
 def _unique(name: str, taken: set[str]) -> str:
@@ -98,3 +128,32 @@ def _pairs(name: str, text: str) -> tuple[tuple[str, Any], ...]:
         return tuple(ast.literal_eval(text).items())
     except (ValueError, SyntaxError, AttributeError):
         raise MXNetError(f"attribute {name} takes a dict, got {text!r}") from None
+
+
+def nodes_to_step(entries: Sequence[Entry], variables: Sequence[SymbolNode]) -> tuple[Body, bool]:
+    """As :func:`nodes_to_body`, for a graph whose inputs are updated where it runs, each time; whether it has a key."""
+    body, _, keyed = nodes_to_body(entries, variables)
+    return Body(body.arguments, body.steps, body.results[: len(entries)]), keyed
+
+
+def graph_operator(cls: Any, bodies: Sequence[tuple[Body, bool]], **attrs: Any) -> Operator:
+    """A loop or branch of the bodies of :func:`nodes_to_step`; all get a key if one needs it."""
+    keyed = any(needs for _, needs in bodies)
+    counters = [sum(step.op.num_samples() for step in body.steps) for body, _ in bodies]
+    names = [name for name, declared in cls.ATTRIBUTES.items() if declared.kind == "Body"]
+    made = {
+        name: Body(body.arguments, body.steps, body.results) if needs or not keyed else _with_key(body)
+        for name, (body, needs) in zip(names, bodies, strict=True)
+    }
+    return cls.bind(**made, counters=sum(counters), **attrs)
+
+
+def _with_key(body: Body) -> Body:
+    """The body with one more argument, a random key that it does not use."""
+    count = body.arguments
+
+    def moved(values: Sequence[int]) -> list[int]:
+        return [i + (i >= count) for i in values]
+
+    steps = [BodyStep(s.op, moved(s.inputs), s.first + 1, s.location, s.name) for s in body.steps]
+    return Body(count + 1, steps, moved(body.results))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from types import ModuleType
 from typing import Any
 
 from hybridc import nd
 from hybridc.symbol.composed import composing, symbolic
+from hybridc.symbol.composed_loops import COMPOSED
 
 # How MXNet calls the nodes of functions that are not named as they are: of symbols, with a number, reflected.
 _HINTS = {
@@ -40,6 +42,8 @@ class Namespace:
         if self._name == "random":
             kinds = (symbolic(self._module, name, f"_{kind}_{name}") for kind in ("random", "sample"))
             made = _draws(*kinds)
+        elif found in COMPOSED:
+            made = _of_functions(found, COMPOSED[found])
         else:
             made = symbolic(self._module, name, name.lower())
         vars(self)[name] = made  # one function, whose calls look up what it means
@@ -47,6 +51,16 @@ class Namespace:
 
     def __dir__(self) -> list[str]:
         return dir(self._module)
+
+
+def _of_functions(traced: Any, composed: Any) -> Any:
+    """A function of ``mx.sym`` that takes functions."""
+
+    @functools.wraps(traced)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return (composed if composing() else traced)(*args, **kwargs)
+
+    return call
 
 
 def _draws(of_numbers: Any, of_symbols: Any) -> Any:

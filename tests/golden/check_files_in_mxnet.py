@@ -5,8 +5,8 @@ Run it with both interpreters, one after the other:
     .venv/bin/python tests/golden/check_files_in_mxnet.py write FOLDER
     path/to/mxnet-venv/bin/python tests/golden/check_files_in_mxnet.py check FOLDER
 
-The second prints a table and each file that fails, and keeps the symbols that pass in `symbols_checked.json.gz`: the
-tests compare what hybridc writes with these.
+The second prints a table and each file that fails, and keeps the symbols that pass in `symbols_checked.json.gz` and
+`loop_symbols_checked.json`: the tests compare what hybridc writes with these.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ sys.path[:0] = [str(here.parents[1]), str(here)]
 
 import numpy as np  # noqa: E402
 from network_cases import flat, input_names, networks, outputs  # noqa: E402
+from programs import Recorded  # noqa: E402
 
+from tests.golden import loop_symbol_cases as loops  # noqa: E402
 from tests.golden.file_cases import CASES, NUMPY_SHAPES  # noqa: E402
 from tests.golden.image_cases import FILES, NAMES, RECORD_DATA, noise  # noqa: E402
 from tests.golden.store import Reader  # noqa: E402
@@ -50,6 +52,8 @@ def write(folder):
     for name, net, inputs in networks(mx):
         outputs(mx, net, inputs)
         net.export(str(folder / name))
+    texts = {name: make(mx).tojson() for name, make in loops.CASES.items()}
+    (folder / "loop_symbols.json").write_text(json.dumps(texts), encoding="utf-8")
     print(len(texts), "symbols")
 
 
@@ -87,6 +91,7 @@ def check(folder):
     print(len(CASES) + len(NUMPY_SHAPES), "files of arrays are equal")
     check_records(mx, folder)
     check_networks(mx, folder)
+    check_loops(mx, json.loads((folder / "loop_symbols.json").read_text(encoding="utf-8")))
     check_symbols(mx, json.loads((folder / "symbols.json").read_text(encoding="utf-8")))
 
 
@@ -120,6 +125,16 @@ def check_networks(mx, folder):
                 assert np.allclose(x, y, 2e-5, 2e-6), name
             passed += 1
     print(passed, "networks give MXNet's results")
+
+
+def check_loops(mx, texts):
+    """Run every symbol with loops and compare with what its program gave."""
+    recorded = Recorded("loop_symbols")
+    for name, text in texts.items():
+        found = loops.results(mx, mx.sym.load_json(text), name not in loops.NO_GRADIENT)
+        recorded.assert_same(name, found)
+    (here / "loop_symbols_checked.json").write_text(json.dumps(texts, indent=1) + "\n", encoding="utf-8")
+    print(len(texts), "symbols with loops give MXNet's results")
 
 
 def assert_same(found, data):

@@ -297,6 +297,13 @@ def where(condition: Any, x: Any, y: Any, out: Any = None, name: str | None = No
     return invoke(Where.bind(), (condition, x, y), out)
 
 
+def _with_sizes(shape: Shape | None, other: Shape | None) -> Shape | None:
+    """A shape with its unknown sizes taken from another one."""
+    if shape is None or other is None or len(shape) != len(other):
+        return shape
+    return tuple(m if n == -1 else n for n, m in zip(shape, other, strict=True))
+
+
 @register("hybrid.where_by_shapes")
 class WhereByShapes(Composite):
     """where, for inputs whose shapes are not known where it is called: they say whether the condition selects rows"""
@@ -312,8 +319,10 @@ class WhereByShapes(Composite):
 
     def complete_shapes(self, shapes: list[Shape | None], outputs: list[Shape | None]) -> list[Shape | None]:
         """All have one shape, unless it is known that they do not."""
-        known = next((s for s in (*outputs, *shapes[1:]) if s is not None), None)
-        return [known if s is None else s for s in shapes]
+        given = [s for s in (*outputs, *shapes[1:]) if s is not None]
+        known = next((s for s in given if -1 not in s), given[0] if given else None)
+        condition, x, y = [known if s is None else s for s in shapes]
+        return [condition, _with_sizes(x, known), _with_sizes(y, known)]
 
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         condition, x, y = shapes

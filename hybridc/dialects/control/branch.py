@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from hybridc.dialects.body import Body
+from hybridc.dialects.body import Body, BodyStep
 from hybridc.dialects.control.inner_graph import InnerGraphs, new_trace, recorded_gradients, split_key
 from hybridc.dialects.derived import outputs_of
+from hybridc.dialects.interchange import NestedGraph
 from hybridc.dialects.operator import register
 from hybridc.dialects.operator_attribute import DType, Shape, attribute
+from hybridc.dialects.operator_registry import operator
 from hybridc.dtypes import is_float
 from hybridc.errors import DTypeError, ShapeError
 
@@ -22,6 +24,9 @@ class Branch(InnerGraphs):
 
     Only one of them runs. Both graphs have all inputs as arguments, and results of the same shapes and dtypes.
     """
+
+    NNVM = "_cond"
+    NNVM_COUNT = "num_args"
 
     then: Body = attribute(doc="the graph for a number other than zero")
     otherwise: Body = attribute(doc="the graph for zero")
@@ -36,19 +41,48 @@ class Branch(InnerGraphs):
 
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         """By inference of the graphs."""
-        ins, outs = self.then.infer_shape(shapes)
-        ins, others = self.otherwise.infer_shape(ins)
+        ins, outs = self.inferring(self.then).infer_shape(shapes)
+        ins, others = self.inferring(self.otherwise).infer_shape(ins)
         if outs != others:
             raise ShapeError(f"cond: both branches must give the same shapes, got {outs} and {others}")
         return ins, outs
 
     def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
         """By inference of the graphs."""
-        ins, outs = self.then.infer_type(dtypes)
-        others = self.otherwise.infer_type(dtypes)[1]
+        ins, outs = self.inferring(self.then).infer_type(dtypes)
+        others = self.inferring(self.otherwise).infer_type(dtypes)[1]
         if outs != others:
             raise DTypeError(f"cond: both branches must give the same dtypes, got {outs} and {others}")
         return ins, outs
+
+    def complete_arguments(self, shapes: list[Shape | None], outputs: list[Shape | None]) -> list[Shape | None]:
+        """By inference of the graphs, whose results have the same shapes."""
+        for body in (self.then, self.otherwise, self.then):
+            shapes, outputs = self.body_shapes(body, shapes, outputs)
+        return shapes
+
+    # --- in composed symbols -------------------------------------------------------------------------------
+
+    def call(self, F: Any, graphs: Sequence[Callable[..., list[Any]]], *inputs: Any) -> list[Any]:
+        """``F.contrib.cond``."""
+        then, otherwise = graphs
+        return F.contrib.cond(inputs[0], lambda: then(*inputs), lambda: otherwise(*inputs))
+
+    def to_nnvm(self) -> dict[str, Any]:
+        return {"num_outputs": self.num_outputs()}
+
+    def nnvm_graphs(self, inputs: Sequence[str]) -> list[NestedGraph]:
+        """The graph of the condition, which is computed before, and those of the branches."""
+        asked = Body(1, [BodyStep(operator("hybrid.identity").bind(), [0], 1, name=f"{inputs[0]}_copy")], [1])
+        count = self.num_outputs()
+        branches = [NestedGraph(body, inputs, count, apart=True) for body in self.bodies()]
+        return [NestedGraph(asked, inputs[:1], 1), *branches]
+
+    def nnvm_places(self, orders: Sequence[Sequence[int]]) -> dict[str, Any]:
+        asked, then, otherwise = map(list, orders)
+        return {"cond_input_locs": asked, "then_input_locs": then, "else_input_locs": otherwise}
+
+    # --- running -------------------------------------------------------------------------------------------
 
     def eager_out(self, outs: Sequence[Any], *arrays: Any) -> None:
         """Run the chosen graph."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, NoReturn
 
@@ -13,6 +14,8 @@ from hybridc.dialects.operator import Opaque, Operator
 from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.errors import MXNetError
 from hybridc.ground.hooks import HOOKS
+
+_KEPT = 256  # results of inference: those of one graph are far fewer, those of all shapes may be many
 
 
 def _refuse(*args: Any, **kwargs: Any) -> NoReturn:  # noqa: ARG001
@@ -28,6 +31,9 @@ class InnerGraphs(Opaque):
 
     ``counters``, an attribute, says how many numbers of a random key are taken at a time; if some are, the key is the
     last input, and the last argument of each body. ``draw`` is the first of these numbers.
+
+    In a composed symbol the bodies have neither a train mode nor numbers of their draws yet, and ``call`` says what
+    the operator does on values: it becomes the same operator of closed bodies where these are traced.
     """
 
     INPUTS = ("data",)
@@ -56,6 +62,8 @@ class InnerGraphs(Opaque):
         if len(self.bodies()) != sum(a.kind == "Body" for a in self.ATTRIBUTES.values()):
             _refuse()
         self.graphs: dict[Any, Any] = {}  # compiled, by body, shapes and dtypes
+        self.trained: dict[int, Body] = {}  # bodies that have no train mode yet, with one
+        self.known_shapes: dict[Any, Any] = {}  # what inference of a body gave: of nested loops it is asked often
         if self.counters:  # of these attributes, not of the class
             self.__dict__["DRAWS"] = True
 
@@ -65,7 +73,55 @@ class InnerGraphs(Opaque):
 
     def input_names(self) -> tuple[str, ...]:
         """Numbers: the inputs have names in the traces of the bodies only."""
-        return tuple(f"input{i}" for i in range(self.bodies()[0].arguments))
+        keyed = bool(self.counters)
+        return (*(f"input{i}" for i in range(self.bodies()[0].arguments - keyed)), *["key"] * keyed)
+
+    # --- inference -----------------------------------------------------------------------------------------
+
+    def inferring(self, body: Body) -> Body:
+        """A body for inference: in training mode, if it has no mode yet."""
+        if not body.undecided:
+            return body
+        return self.trained.setdefault(id(body), body.bound(True, None))
+
+    def complete_shapes(self, shapes: list[Shape | None], outputs: list[Shape | None]) -> list[Shape | None]:
+        """By inference of the graphs, forward and backward."""
+        keys: list[Shape | None] = [(2,)] * (self.bodies()[0].arguments - len(shapes))
+        return self.complete_arguments([*shapes, *keys], outputs)[: len(shapes)]
+
+    @abstractmethod
+    def complete_arguments(self, shapes: list[Shape | None], outputs: list[Shape | None]) -> list[Shape | None]:
+        """As :meth:`complete_shapes`, with the key."""
+
+    def body_shapes(
+        self, body: Body, arguments: Sequence[Shape | None], results: Sequence[Shape | None]
+    ) -> tuple[list[Shape | None], list[Shape | None]]:
+        """Shapes of a body's arguments and results that follow from those known."""
+        given = id(body), tuple(arguments), tuple(results)
+        if len(self.known_shapes) > _KEPT:
+            self.known_shapes.clear()
+        if given not in self.known_shapes:
+            self.known_shapes[given] = HOOKS.graph_shapes(body, arguments, results)
+        inside, after = self.known_shapes[given]
+        return list(inside), list(after)
+
+    def complete_types(self, dtypes: list[DType | None]) -> list[DType | None]:
+        """By inference of the graphs."""
+        keys: list[DType | None] = [np.dtype(np.uint64)] * (self.bodies()[0].arguments - len(dtypes))
+        known = [*dtypes, *keys]
+        for body in self.bodies():
+            known = self.inferring(body).complete_types(known)
+        return known[: len(dtypes)]
+
+    # --- in composed symbols -------------------------------------------------------------------------------
+
+    @abstractmethod
+    def call(self, F: Any, graphs: Sequence[Callable[..., list[Any]]], *inputs: Any) -> list[Any]:
+        """The results for inputs without a key, by the functions of ``F``; ``graphs`` are the bodies as functions."""
+
+    def nnvm_outputs(self) -> int:
+        """The results."""
+        return self.num_visible_outputs()
 
     def eager(self, *arrays: Any) -> Any:
         """The results in new arrays."""

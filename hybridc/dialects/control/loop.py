@@ -18,7 +18,8 @@ from hybridc.dialects.body import Body
 from hybridc.dialects.control.inner_graph import InnerGraphs, new_trace, recorded_gradients, split_key
 from hybridc.dialects.control.loop_steps import LoopSteps
 from hybridc.dialects.derived import outputs_of
-from hybridc.dialects.operator import invoke_bound, register
+from hybridc.dialects.interchange import NestedGraph
+from hybridc.dialects.operator import Operator, invoke_bound, register
 from hybridc.dialects.operator_attribute import DType, Shape, attribute
 from hybridc.dtypes import is_float
 from hybridc.errors import ShapeError
@@ -68,8 +69,8 @@ class _Iterated(InnerGraphs):
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         """By inference of the body."""
         data, n = self.rows_inside(), self.count(shapes)
-        ins, outs = self.body.infer_shape(self.row_shapes(shapes))
-        before, after = ins[data:][: self.states], outs[self.outputs :]
+        ins, outs = self.inferring(self.body).infer_shape(self.row_shapes(shapes))
+        before, after = [ins[i] for i in self.state_inputs()], outs[self.outputs :]
         if before != after:
             raise ShapeError(f"loop: the states must keep their shapes, {before} before a step and {after} after it")
         stacked = [(n, *s) for s in outs[: self.outputs]]
@@ -81,8 +82,38 @@ class _Iterated(InnerGraphs):
 
     def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
         """By inference of the body."""
-        ins, outs = self.body.infer_type(dtypes)
-        return ins, [*outs, *[d for d in ins[self.rows_inside() :][: self.states] if self.saves]]
+        ins, outs = self.inferring(self.body).infer_type(dtypes)
+        return ins, [*outs, *[ins[i] for i in self.state_inputs() if self.saves]]
+
+    def state_inputs(self) -> Sequence[int]:
+        """Which inputs are the states."""
+        return range(self.rows_inside(), self.rows_inside() + self.states)
+
+    def complete_arguments(self, shapes: list[Shape | None], outputs: list[Shape | None]) -> list[Shape | None]:
+        """By inference of the graphs; states have one shape before and after a step."""
+        data, places = self.rows_inside(), self.state_inputs()
+        stacked = [*shapes[:data], *outputs[: self.outputs]]
+        rows = [shape[1:] if shape else None for shape in stacked]
+        count = next((shape[0] for shape in stacked if shape and shape[0] != -1), -1)
+        last = outputs[self.outputs :][: self.states]
+        known = [*rows[:data], *shapes[data:]]
+        after = [*rows[data:], *[None] * (self.outputs - len(rows[data:])), *last, *[None] * (self.states - len(last))]
+        for body in (self.body, *[body for body in self.bodies() if body is not self.body], self.body):
+            for i, place in enumerate(places, self.outputs):
+                known[place] = after[i] = _more_known(known[place], after[i])
+            known, results = self.body_shapes(body, known, after if body is self.body else [None])
+            after = results if body is self.body else after
+        for i, place in enumerate(places, self.outputs):
+            known[place] = _more_known(known[place], after[i])
+        return [*[None if shape is None else (count, *shape) for shape in known[:data]], *known[data:]]
+
+    # --- in composed symbols -------------------------------------------------------------------------------
+
+    def undecided(self) -> Operator:
+        return self.bind(**{**self.attrs, "saves": False})
+
+    def to_nnvm(self) -> dict[str, Any]:
+        return {"num_out_data": self.outputs, "num_outputs": self.outputs + self.states}
 
     def fixed(self) -> range:
         """The inputs that every step reads."""
@@ -130,6 +161,9 @@ class ForLoop(_Iterated):
     scalar of int64; the other rows of outputs are zeros.
     """
 
+    NNVM = "_foreach"
+    NNVM_COUNT = "num_args"
+
     data: int = attribute(doc="so many inputs, the first, have a row for each step", low=0)
     steps: Shape = attribute((), "the number of steps, where no data says it")
     backwards: bool = attribute(False, "begin with the last row")
@@ -151,6 +185,32 @@ class ForLoop(_Iterated):
             raise ShapeError(f"loop: the first axes of data must have one size, got shapes {shapes[: self.data]}")
         return counts[0]
 
+    def call(self, F: Any, graphs: Sequence[Callable[..., list[Any]]], *inputs: Any) -> list[Any]:
+        """``F.contrib.foreach``."""
+        first = self.data + self.states
+
+        def step(row: list[Any], states: list[Any]) -> tuple[list[Any], list[Any]]:
+            found = graphs[0](*row, *states, *inputs[first:])
+            return found[: self.outputs], found[self.outputs :]
+
+        outputs, last = F.contrib.foreach(step, [*inputs[: self.data]], [*inputs[self.data : first]])
+        return [*outputs, *last]
+
+    def nnvm_graphs(self, inputs: Sequence[str]) -> list[NestedGraph]:
+        """The graph of a step; its arguments are named as MXNet does."""
+        first = self.data + self.states
+        names = [*[f"{name}-0" for name in inputs[:first]], *inputs[first:]]
+        return [NestedGraph(self.body, names, self.outputs + self.states, range(len(names)), apart=True)]
+
+    def nnvm_places(self, orders: Sequence[Sequence[int]]) -> dict[str, Any]:
+        places = [list(orders[0]).index(i) for i in range(len(orders[0]))]
+        first = self.data + self.states
+        return {
+            "in_data_locs": places[: self.data],
+            "in_state_locs": places[self.data : first],
+            "remain_locs": places[first:],
+        }
+
     def eager_out(self, outs: Sequence[Any], *arrays: Any) -> None:
         """Run the step once for each row."""
         count = self.count([x.shape for x in arrays])
@@ -168,8 +228,12 @@ class WhileLoop(_Iterated):
     that were not run are zeros. The last hidden result is the number of steps.
     """
 
+    NNVM = "_while_loop"
+    NNVM_COUNT = "num_args"
+
     condition: Body = attribute(doc="the graph whose result decides")
     most: int = attribute(doc="the most steps", low=0)
+    places: Shape = attribute((), "which inputs are the states, in a composed symbol; () for the first ones")
 
     def count(self, shapes: Sequence[Shape]) -> int:
         """The most steps: so many rows the outputs have."""
@@ -177,6 +241,55 @@ class WhileLoop(_Iterated):
 
     def num_samples(self) -> int:
         return self.counters * self.most
+
+    def state_inputs(self) -> Sequence[int]:
+        """MXNet lists inputs in the order in which the graphs use them, which need not be states first."""
+        return self.places or super().state_inputs()
+
+    def call(self, F: Any, graphs: Sequence[Callable[..., list[Any]]], *inputs: Any) -> list[Any]:
+        """``F.contrib.while_loop``; outputs are zeros if no step is run."""
+        step, condition = graphs
+        places = self.state_inputs()
+
+        def given(*states: Any) -> list[Any]:
+            values = list(inputs)
+            for place, state in zip(places, states, strict=True):
+                values[place] = state
+            return values
+
+        def asked(*states: Any) -> Any:
+            return condition(*given(*states))[0]
+
+        def func(*states: Any) -> tuple[list[Any], list[Any]]:
+            found = step(*given(*states))
+            return found[: self.outputs], found[self.outputs :]
+
+        outputs, last = F.contrib.while_loop(asked, func, [inputs[i] for i in places], self.most)
+        if not outputs:
+            keys = self.body.arguments - len(inputs)
+            shapes = self.infer_shape([*[x.shape for x in inputs], *[(2,)] * keys])[1]
+            dtypes = self.infer_type([*[np.dtype(x.dtype) for x in inputs], *[np.dtype(np.uint64)] * keys])[1]
+            found = zip(shapes[: self.outputs], dtypes, strict=False)
+            outputs = [F.zeros(shape=shape, dtype=dtype) for shape, dtype in found]
+        return [*outputs, *last]
+
+    def to_nnvm(self) -> dict[str, Any]:
+        return {**super().to_nnvm(), "max_iterations": self.most}
+
+    def nnvm_graphs(self, inputs: Sequence[str]) -> list[NestedGraph]:
+        """The graph of the condition and that of a step."""
+        states = set(self.state_inputs())
+        names = [f"{name}-0" if i in states else name for i, name in enumerate(inputs)]
+        step = NestedGraph(self.body, names, self.outputs + self.states, sorted(states), apart=True)
+        return [NestedGraph(self.condition, names, 1, apart=True), step]
+
+    def nnvm_places(self, orders: Sequence[Sequence[int]]) -> dict[str, Any]:
+        condition, step = map(list, orders)
+        return {
+            "cond_input_locs": condition,
+            "func_input_locs": step,
+            "func_var_locs": [step.index(i) for i in self.state_inputs()],
+        }
 
     def num_outputs(self) -> int:
         return super().num_outputs() + 1
@@ -216,6 +329,13 @@ def _run(step: Any, steps: LoopSteps) -> int:
     for to, state in zip(steps.last, states, strict=True):
         np.copyto(to, state)
     return ran
+
+
+def _more_known(shape: Shape | None, other: Shape | None) -> Shape | None:
+    """What is known of one shape from two places; where these differ, inference says so."""
+    if shape is None or other is None or len(shape) != len(other):
+        return other if shape is None else shape
+    return tuple(m if n == -1 else n for n, m in zip(shape, other, strict=True))
 
 
 # --- gradients --------------------------------------------------------------------------------------------------------

@@ -23,6 +23,8 @@ from hybridc.ground.nesting import as_list
 
 # Gates of each kind of cell: so many times the state's size are the rows of weights.
 GATES = {"rnn_relu": 1, "rnn_tanh": 1, "lstm": 4, "gru": 3}
+# Their names in those of weights that are apart.
+GATE_NAMES = {"rnn_relu": ("",), "rnn_tanh": ("",), "lstm": ("_i", "_f", "_c", "_o"), "gru": ("_r", "_z", "_o")}
 
 
 @register("hybrid.rnn", "RNN")
@@ -89,6 +91,9 @@ class Rnn(Composite):
         """And the factors of dropout."""
         return self.num_visible_outputs() + self.drops
 
+    def output_names(self) -> tuple[str, ...]:
+        return ("output", "state_output", "statecell_output")[: self.num_visible_outputs()]
+
     def nnvm_outputs(self) -> int:
         """In files as here."""
         return self.num_visible_outputs()
@@ -108,6 +113,31 @@ class Rnn(Composite):
         for x, h, r in self.weights(features):
             count += x[0] * x[1] + h[0] * h[1] + (0 if r is None else r[0] * r[1]) + 2 * x[0]
         return count
+
+    def features_of(self, count: int) -> int:
+        """The number of features for which ``parameters`` has this size."""
+        each = GATES[self.mode] * self.state_size * self.directions
+        features, rest = divmod(count - self.parameter_count(0), each)
+        if rest or features < 1:
+            raise ShapeError(
+                f"RNN: no number of features has {count} parameters, for {self.num_layers} layers of {self.mode}, "
+                f"state_size={self.state_size}, bidirectional={self.bidirectional}"
+            )
+        return features
+
+    def named_parts(self, features: int) -> Iterator[tuple[str, int, Shape]]:
+        """The parts of ``parameters``, without projection: name (``l0_i2h_f_weight``), index and shape of each."""
+        begin, biases = 0, list[str]()
+        for i, (x, h, _) in enumerate(self.weights(features)):
+            layer = f"{'lr'[i % self.directions]}{i // self.directions}"
+            for group, (_, columns) in (("i2h", x), ("h2h", h)):
+                for gate in GATE_NAMES[self.mode]:
+                    yield f"{layer}_{group}{gate}_weight", begin, (self.state_size, columns)
+                    biases.append(f"{layer}_{group}{gate}_bias")
+                    begin += self.state_size * columns
+        for name in biases:
+            yield name, begin, (self.state_size,)
+            begin += self.state_size
 
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         data, parameters, state, *more = shapes[: len(self.input_names())]
