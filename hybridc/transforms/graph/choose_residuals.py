@@ -48,8 +48,8 @@ _CHEAP = (
     *("lt", "le", "gt", "ge", "eq", "ne", "isnan", "isinf", "isfinite"),
     *("logical_and", "logical_or", "logical_xor", "logical_not"),
 )
-STEPS = dict.fromkeys(_CHEAP, 1) | dict.fromkeys(("cast", "div", "quotient", "reciprocal", "sqrt"), 2)
-STEPS |= {"exp": 4, "like": 0}
+_DEARER = dict.fromkeys(("cast", "div", "quotient", "reciprocal", "sqrt"), 2)
+STEPS = dict.fromkeys(_CHEAP, 1) | _DEARER | {"exp": 4, "like": 0}
 
 # How much smaller than a value those must be that are saved instead of it.
 SMALLER = 8
