@@ -68,7 +68,7 @@ class Session:
         np.savez(outputs, *self.program.fetch(result))
         return {"seconds": seconds, "peak": peak}
 
-    def block(self, seconds: float, least: bool) -> dict[str, Any]:
+    def block(self, seconds: float, least: bool = False) -> dict[str, Any]:
         gc.collect()
         gc.disable()
         try:
