@@ -311,8 +311,8 @@ class ShapeBuilder:
 
 
 def trained(name: str) -> bool:
-    """Whether an input of a network is a parameter that a training step changes."""
-    return name[0] in "wbgh"
+    """Whether an input of a network is a parameter that a training step changes: no data, no mean, no variance."""
+    return name[0] not in "xydmv"
 
 
 def _shapes(network: ImageNetwork) -> tuple[ShapeBuilder, tuple[int, ...]]:

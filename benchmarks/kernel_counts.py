@@ -3,7 +3,8 @@
 Each network of ``counted_networks.py`` makes a training step: a forward that is recorded, and a backward from given
 gradients of the result to those of all parameters and inputs; and a call without gradients. What is counted:
 
-* hybridc: the launches of the compiled plan, copies included;
+* hybridc: the launches of the compiled plan, copies included; in brackets without those that pack operands of matmuls,
+  which the others' libraries do inside;
 * torch.compile: the calls in Inductor's code, of its own functions and of libraries. On a CPU it puts loops that it did
   not fuse one after the other into one function; in brackets are its kernels after fusion, as many as a GPU would run;
 * XLA: the instructions of the entry computation, those of a loop's body once, for ``jax.jit`` of a forward with what
@@ -110,7 +111,8 @@ def marks(found: dict[str, Counts]) -> str:
     peers = [counts for name, counts in found.items() if name != "hybridc"]
     more: list[str] = []
     if torch is not None and ours.forward + ours.backward > torch.forward + torch.backward:
-        more.append("launches")
+        unpacked = sum(map(int, ours.otherwise.split("+")))
+        more.append("launches" if unpacked > torch.forward + torch.backward else "packing")
     if peers and ours.saved > MORE_BYTES * min(counts.saved for counts in peers):
         more.append("bytes")
     return ", ".join([*more, *([ours.note] if ours.note else [])])
@@ -124,8 +126,8 @@ def row(network: str, columns: list[str], found: dict[str, Counts]) -> str:
         if counts is None:
             cells = ("-", "-", "-")
         else:
-            loops = f" [{counts.note}]" if name == "torch-compile" else ""
-            cells = f"{counts.forward}+{counts.backward}{loops}", str(counts.inference), f"{counts.saved / 1024:.1f}"
+            other = f" [{counts.otherwise}]" if counts.otherwise else ""
+            cells = f"{counts.forward}+{counts.backward}{other}", str(counts.inference), f"{counts.saved / 1024:.1f}"
         for cells_of, cell in zip((launches, inference, saved), cells, strict=True):
             cells_of.append(cell)
     return "| " + " | ".join([network, COUNTED[network].about, *launches, *inference, *saved, marks(found)]) + " |"

@@ -9,7 +9,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 
-def block(call: Callable[[], Any], seconds: float, at_least: int = 3) -> float:
+def block(
+    call: Callable[[], Any],
+    seconds: float,
+    at_least: int = 3,
+    reduce: Callable[[list[float]], float] = statistics.median,
+) -> float:
     """The median time of a call, in seconds, over calls that take about ``seconds`` together."""
     clock = time.perf_counter
     times: list[float] = []
@@ -20,7 +25,7 @@ def block(call: Callable[[], Any], seconds: float, at_least: int = 3) -> float:
         stop = clock()
         times.append(stop - start)
         if stop >= end and len(times) >= at_least:
-            return statistics.median(times)
+            return reduce(times)
 
 
 def compare(calls: Sequence[Callable[[], Any]], blocks: int, seconds: float) -> list[float]:

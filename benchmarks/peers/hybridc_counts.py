@@ -131,16 +131,21 @@ def counted(task: Task) -> tuple[Counts, list[CompiledGraph]]:
     (plain,) = [graph for graph in graphs if graph.backward is None]
     (recorded,) = [graph for graph in graphs if graph.backward is not None]
     assert recorded.backward is not None
-    programs = [recorded.forward.program, recorded.backward.program, plain.forward.program]
+    programs = recorded.forward.program, recorded.backward.program, plain.forward.program
+    forward, backward, inference = (len(steps(program)) for program in programs)
     host = sum(len(program.host_calls) for program in programs)
-    forward, backward, inference = (steps(program) for program in programs)
     note = f"{host} host calls" if host else ""
-    return Counts(forward, backward, inference, recorded.saved_bytes, outputs, note), graphs
+    others = "+".join(str(sum(PACKING not in name for name in steps(program))) for program in programs[:2])
+    return Counts(forward, backward, inference, recorded.saved_bytes, outputs, others, note), graphs
 
 
-def steps(program: Any) -> int:
-    """Launches, and copies of whole arrays."""
-    return len(program.launches) + program.source.splitlines().count("copy")
+PACKING = "k_panels"  # kernels that write an operand of a matmul in the order in which it is read
+
+
+def steps(program: Any) -> list[str]:
+    """What each call runs: launches, and copies of whole arrays. Inference prepares weights once, before all calls."""
+    copies = [line for line in program.source.splitlines() if line == "copy"]
+    return [*(name for name in program.launches if not program.preparation or PACKING not in name), *copies]
 
 
 def explained(graphs: Sequence[CompiledGraph]) -> Iterator[str]:

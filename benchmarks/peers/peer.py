@@ -45,7 +45,8 @@ class Program:
 class Counts:
     """Kernel launches of a counted network, and bytes that its forward saves for the backward.
 
-    Inputs, parameters and the result are not among the saved. ``outputs`` are the result and the gradients, by name.
+    Inputs, parameters and the result are not among the saved. ``outputs`` are the result and the gradients, by name;
+    ``otherwise`` is another count of the launches of forward and backward, ``note`` what else is to be known.
     """
 
     forward: int
@@ -53,6 +54,7 @@ class Counts:
     inference: int
     saved: int
     outputs: Arrays
+    otherwise: str = ""
     note: str = ""
 
 

@@ -65,6 +65,7 @@ class Measurement:
     columns: Mapping[str, Column]
     reuse: bool
     quick: bool
+    least: bool = False
     patience: float = PATIENCE
     together: contextlib.ExitStack | None = None  # closes the processes where each peer has one for all workloads
     running: dict[int, dict[str, Client]] = field(default_factory=dict[int, dict[str, Client]])  # by threads and column
@@ -95,13 +96,13 @@ class Measurement:
             for number in range(rounds + 1):  # the first warms up
                 for name in list(ready):
                     try:
-                        found = ready[name].ask("block", seconds=seconds)["seconds"]
+                        found = ready[name].ask("block", seconds=seconds, least=self.least)["seconds"]
                     except PeerError as error:
                         row[name] = self.failed(workload, name, error)
                         del ready[name]
                     else:
                         blocks[name] += [found] if number else []
-        return row | {name: statistics.median(blocks[name]) for name in ready}
+        return row | {name: (min if self.least else statistics.median)(blocks[name]) for name in ready}
 
     def _ready(self, workload: str, threads: int, row: Row, stack: contextlib.ExitStack) -> dict[str, Client]:
         """The peers that have the workload, with checked first calls behind them."""
@@ -246,6 +247,7 @@ def main() -> int:
     parser.add_argument("--setup", action="store_true", help="make the environments that are missing, and end")
     parser.add_argument("--reuse", action="store_true", help="let every peer's malloc keep and reuse freed memory")
     parser.add_argument("--quick", action="store_true", help="fewer and shorter blocks")
+    parser.add_argument("--least", action="store_true", help="the least time of all calls: on a busy machine")
     parser.add_argument("--together", action="store_true", help="one process of a peer for all workloads")
     parser.add_argument("--patience", type=float, help="seconds that a peer has for one answer", default=PATIENCE)
     parser.add_argument("--json", type=Path, help="also write what was found to this file")
@@ -270,7 +272,7 @@ def main() -> int:
         log = stack.enter_context((options.env / "log.txt").open("w"))
         together = stack if options.together else None
         measurement = Measurement(
-            options.env, scratch, log, columns, options.reuse, options.quick, options.patience, together
+            options.env, scratch, log, columns, options.reuse, options.quick, options.least, options.patience, together
         )
         found = tables(measurement, names, [int(t) for t in options.threads.split(",")], modes)
     print("\n" + ", ".join(f"{title} {version}" for title, version in measurement.versions.items()))

@@ -7,7 +7,7 @@
 | (the start) | imports the framework | version, seconds of the import |
 | prepare | makes the program of a task that was written with ``numpy.savez`` | whether the peer has this workload |
 | first | calls it for the first time, writes the outputs with ``numpy.savez`` | seconds, peak MiB |
-| block | calls it for about so many seconds | the median seconds of a call, and how many there were |
+| block | calls it for about so many seconds | the median seconds of a call, or the least |
 | memory | calls it ten times | peak MiB |
 | count | counts kernels of a network of ``counted_networks.py``, writes its results by name | what ``Counts`` has |
 
@@ -20,6 +20,7 @@ import gc
 import importlib
 import json
 import os
+import statistics
 import sys
 import time
 import traceback
@@ -67,11 +68,11 @@ class Session:
         np.savez(outputs, *self.program.fetch(result))
         return {"seconds": seconds, "peak": peak}
 
-    def block(self, seconds: float) -> dict[str, Any]:
+    def block(self, seconds: float, least: bool = False) -> dict[str, Any]:
         gc.collect()
         gc.disable()
         try:
-            return {"seconds": timing.block(self.program.call, seconds)}
+            return {"seconds": timing.block(self.program.call, seconds, reduce=min if least else statistics.median)}
         finally:
             gc.enable()
 

@@ -162,4 +162,4 @@ def counted(task: Task) -> Counts:
     storages = {x.untyped_storage().data_ptr(): x.untyped_storage().nbytes() for x in saved}
     kept = sum(size for place, size in storages.items() if place not in own)
     forward, backward, inference = map(calls, (*codes, *more))
-    return Counts(forward, backward, inference, kept, wanted, "+".join(map(str, nodes.found[:2])))
+    return Counts(forward, backward, inference, kept, wanted, otherwise="+".join(map(str, nodes.found[:2])))
