@@ -20,6 +20,7 @@ Bytes are a number, or one with a unit: ``512M``, ``1.5 GiB``; units are powers 
 | ``HYBRIDC_CACHE_DIR`` | the platform's | folder for what is compiled once and used by later processes |
 | ``HYBRIDC_CACHE_BYTES`` | 1 GiB | how large that folder may grow; what was not used for the longest time goes |
 | ``HYBRIDC_WINOGRAD`` | 1 | native convolutions with 3x3 kernels may multiply less and round more; 0: they do not |
+| ``HYBRIDC_ROLL`` | 1 | many equal steps of a Python loop in a forward become one loop; 0: they stay as they are |
 | ``HYBRIDC_CPU`` | host | native code for any processor of a level: ``generic``, ``x86-64-v2``, ``-v3`` or ``-v4`` |
 | ``HYBRIDC_MACHINE`` | measured | what threads share follows from costs measured once, or ``nominal`` ones |
 | ``HYBRIDC_GPU`` | auto | GPU arrays are of ``torch``, ``cupy`` or ``cuda``, whichever is there; or ``interpreter`` |
@@ -68,6 +69,7 @@ class Options:
     cache: str = ""
     cache_bytes: int = 1 << 30
     winograd: bool = True
+    roll: bool = True
     cpu: str = "host"
     machine: str = "measured"
     gpu: str = "auto"
@@ -220,6 +222,7 @@ def read(env: Mapping[str, str]) -> Options:
         cache=_cache(reader),
         cache_bytes=reader.bytes("HYBRIDC_CACHE_BYTES", 1 << 30),
         winograd=reader.flag("HYBRIDC_WINOGRAD", default=True),
+        roll=reader.flag("HYBRIDC_ROLL", default=True),
         cpu=reader.choice("HYBRIDC_CPU", _cpus()),
         machine=reader.choice("HYBRIDC_MACHINE", ("measured", "nominal")),
         gpu=reader.choice("HYBRIDC_GPU", ("auto", "torch", "cupy", "cuda", "interpreter")),

@@ -97,7 +97,7 @@ class CompiledGraph:
 
     def summary(self) -> list[str]:
         """Lines for ``net.explain()``: origin, kernels, memory and host calls."""
-        lines = [self.origin] if self.origin else []
+        lines = [line for line in (self.origin, self.trace.rolled) if line]
         kept = "" if self.backward is None else f", {self.saved_bytes} of them for the backward"
         lines += _described(self.forward, "forward", kept)
         if self.backward is not None:

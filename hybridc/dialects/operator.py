@@ -553,6 +553,14 @@ class Movement(Operator):
         """As :meth:`eager`: no arithmetic."""
         return False
 
+    def row(self, shape: Shape, output: int) -> tuple[int, int] | None:
+        """The axis and the index at which a result lies in the one input, without that axis; None if it is no row."""
+        return None
+
+    def stacked_axis(self, rank: int) -> int | None:
+        """The axis of a result of that rank along which the inputs, which lack it, follow each other; or None."""
+        return None
+
 
 class Composite(Operator):
     """An operator that the compiler expands: ``decompose`` is written like a forward function.

@@ -70,6 +70,7 @@ class Trace:
         self.draws = 0
         self.is_symbolic = False  # whether sizes of shapes are symbolic
         self.track_locations = True
+        self.rolled = ""  # what was rolled up, in words
         self._known: dict[int, TracedSymbol] = {}
         self._latest: dict[int, TracedSymbol] = {}  # by identity of a mutated value: its new value
         self.constants: dict[tuple[str, Any], TracedSymbol] = {}

@@ -114,6 +114,9 @@ class Stack(Movement):
     def eager_out(self, outs: Sequence[Any], *arrays: Any) -> None:
         np.stack(arrays, axis=self.axis, out=outs[0])
 
+    def stacked_axis(self, rank: int) -> int | None:
+        return self.axis % rank
+
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, *xs = values[:-1]
         axis = self.axis % len(dy.shape)
@@ -182,6 +185,10 @@ class _SplitOperator(Movement):
             return tuple(pieces)
         shapes = self.infer_shape([x.shape])[1]  # of a vector's pieces (), which squeeze does not give
         return tuple(F.reshape_to(p, shape=s) for p, s in zip(pieces, shapes, strict=True))
+
+    def row(self, shape: Shape, output: int) -> tuple[int, int] | None:
+        axis = self.axis % len(shape)
+        return (axis, self.bounds(shape[axis])[output]) if self.squeeze_axis and len(shape) > 1 else None
 
     def gradient(self, F: Any, *values: Any) -> Any:
         n = self.num_outputs()

@@ -188,6 +188,14 @@ class BasicIndex(_Slicing):
             dy = F.reshape_to(dy, shape=sliced)
         return F.slice_scatter(dy, shape=x.shape, begin=self.begin, end=self.end, step=self.step)
 
+    def row(self, shape: Shape, output: int) -> tuple[int, int] | None:
+        begin, _, sizes = box_of(shape, self.key_of())
+        if len(self.squeeze) != 1 or self.newaxis or len(shape) < 2:
+            return None
+        (axis,) = self.squeeze
+        whole = all(n == m for i, (n, m) in enumerate(zip(sizes, shape, strict=True)) if i != axis)
+        return (axis, begin[axis]) if whole and not any(b for i, b in enumerate(begin) if i != axis) else None
+
     def for_nnvm(self, F: Any, *inputs: Any) -> Any:
         (x,) = inputs
         y = F.slice(x, begin=self.begin, end=self.end, step=self.step) if self.begin else x

@@ -14,6 +14,7 @@ from hybridc.context import Context, cpu
 from hybridc.errors import MXNetError, TraceError
 from hybridc.gluon.epoch import ATTRIBUTE_EPOCH
 from hybridc.gluon.hybridize.guards import Guard, Guards
+from hybridc.gluon.hybridize.roll_steps import roll_steps
 from hybridc.gluon.hybridize.watched_attributes import watching
 from hybridc.ground.debug import compiling, timed
 from hybridc.ground.locks import ForkLock
@@ -150,6 +151,7 @@ def traced_with_guards(
             "calls, so give the value back as a result and pass it in as an argument"
         )
     inputs = zip(trace.sources, trace.roles, strict=True)
+    roll_steps(trace)
     reading.finish([source.asnative() for source, role in inputs if role == "capture" and type(source) is NDArray])
     return trace, reading.guards
 

@@ -1,0 +1,196 @@
+"""Long Python loops become loops of the graph: the results and gradients of the operators one by one."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import hybridc as mx
+from hybridc import autograd, gluon
+from hybridc.gluon.hybridize import roll_steps
+from hybridc.trace.tracer import trace_call
+
+STEPS = 60
+
+
+class Net(gluon.HybridBlock):
+    """A function of F and arrays, with layers."""
+
+    def __init__(self, function, *layers):
+        super().__init__()
+        self.function, self.layers = function, layers
+        for layer in layers:
+            self.register_child(layer)
+
+    def hybrid_forward(self, F, *arrays):
+        return self.function(F, *arrays, *self.layers)
+
+
+def arrays(*shapes):
+    rng = np.random.default_rng(len(shapes))
+    return [mx.nd.array(rng.standard_normal(shape) / 2, dtype="float64") for shape in shapes]
+
+
+def results(net, inputs, hybridized):
+    """Results and gradients."""
+    net.hybridize(hybridized)
+    for x in inputs:
+        x.attach_grad()
+    with autograd.record():
+        found = net(*inputs)
+        outputs = list(found) if isinstance(found, (list, tuple)) else [found]
+        total = sum(((i + 1) * y * y.sin()).sum() for i, y in enumerate(outputs))
+    total.backward()
+    grads = [p.grad() for p in net.collect_params().values() if p.grad_req != "null"]
+    return [x.asnumpy() for x in (*outputs, *(x.grad for x in inputs), *grads)]
+
+
+def agrees(net, inputs):
+    """Check the compiled results and gradients against the eager ones; what ``explain`` says of loops."""
+    for plain, compiled in zip(results(net, inputs, False), results(net, inputs, True), strict=True):
+        np.testing.assert_allclose(compiled, plain, rtol=1e-10, atol=1e-12)
+    return [line.strip() for line in net.explain().splitlines() if "equal steps" in line]
+
+
+def recurrent(F, x, h, w):
+    rows = []
+    for t in range(STEPS):
+        h = F.tanh(F.dot(h, w) + x[t])
+        rows.append(h)
+    return F.stack(*rows, axis=0), h
+
+
+def last_only(F, x, h, w):
+    for row in F.split(x, num_outputs=STEPS, axis=0, squeeze_axis=True):
+        h = F.tanh(F.dot(h, w) + row)
+    return h
+
+
+def along_the_second_axis(F, x, h, w):
+    rows = []
+    x = F.swapaxes(x, dim1=0, dim2=1)
+    for t in range(STEPS):
+        h = F.tanh(F.dot(h, w) + x[:, t])
+        rows.append(h)
+    return F.stack(*rows, axis=1)
+
+
+def backwards(F, x, h, w):
+    rows = []
+    for t in reversed(range(STEPS)):
+        h = F.tanh(F.dot(h, w) + x[t])
+        rows.append(h)
+    return F.concat(*(F.expand_dims(r, axis=0) for r in rows[::-1]), dim=0)
+
+
+def two_states(F, x, h, w):
+    c, rows = F.zeros_like(h), []
+    for t in range(STEPS):
+        g = F.dot(h, w)
+        c = F.sigmoid(g) * c + F.tanh(x[t])
+        h = F.sigmoid(g + c) * F.tanh(c)
+        rows.append(h)
+    return rows[3] + rows[STEPS - 2], F.stack(*rows, axis=0), c
+
+
+def without_data(F, x, h, w):
+    for _ in range(STEPS):
+        h = F.tanh(F.dot(h, w)) + x[0]
+    return h
+
+
+def first_step_apart(F, x, h, w):
+    h = F.sin(h + x[0])
+    rows = [h]
+    for t in range(1, STEPS):
+        h = F.tanh(F.dot(h, w) + x[t])
+        rows.append(h)
+    return F.stack(*rows, axis=0)
+
+
+ROLLED = [recurrent, last_only, along_the_second_axis, backwards, two_states, without_data, first_step_apart]
+
+
+@pytest.mark.parametrize("forward", ROLLED)
+def test_equal_steps_are_a_loop(forward):
+    found = agrees(Net(forward), arrays((STEPS, 2, 3), (2, 3), (3, 3)))
+    assert len(found) == 1, found
+
+
+def elementwise(F, x, h, w):
+    for t in range(STEPS):
+        h = F.tanh(h * w[0] + x[t])
+    return h
+
+
+def two_steps_back(F, x, h, w):
+    before, rows = h, []
+    for t in range(STEPS):
+        before, h = h, F.tanh(F.dot(h, w) + before + x[t])
+        rows.append(h + (rows[-3] if t > 3 else 0))
+    return F.stack(*rows, axis=0)
+
+
+def other_numbers(F, x, h, w):
+    for t in range(STEPS):
+        h = F.tanh(F.dot(h, w) * (t + 1) / STEPS + x[t])
+    return h
+
+
+def few(F, x, h, w):
+    for t in range(STEPS // 2):
+        h = F.tanh(F.dot(h, w) + x[t])
+    return h
+
+
+def dropped(F, x, h, w):
+    for t in range(STEPS):
+        h = F.Dropout(F.tanh(F.dot(h, w) + x[t]), p=0.5)
+    return h
+
+
+@pytest.mark.parametrize("forward", [elementwise, two_steps_back, other_numbers, few, dropped])
+def test_other_steps_stay(forward):
+    trace = trace_call(Net(forward), arrays((STEPS, 2, 3), (2, 3), (3, 3)), True)
+    before = list(trace.nodes)
+    roll_steps.roll_steps(trace)
+    assert trace.nodes == before
+    assert trace.rolled == ""
+
+
+@pytest.mark.parametrize("cell", [gluon.rnn.RNNCell, gluon.rnn.LSTMCell, gluon.rnn.GRUCell])
+def test_unrolled_cells(cell):
+    def forward(F, x, layer):
+        return layer.unroll(STEPS, x, layout="NTC", merge_outputs=True)[0]
+
+    net = Net(forward, cell(4, input_size=3))
+    net.initialize(mx.init.Normal(0.5))
+    net.cast("float64")
+    assert len(agrees(net, arrays((2, STEPS, 3)))) == 1
+
+
+def test_a_loop_is_compiled_once():
+    """Twice as many steps: as many operators in the graph."""
+    counts = []
+    for steps in (STEPS, 2 * STEPS):
+
+        def forward(F, x, h, w, steps=steps):
+            rows = []
+            for t in range(steps):
+                h = F.tanh(F.dot(h, w) + x[t])
+                rows.append(h)
+            return F.stack(*rows, axis=0)
+
+        trace = trace_call(Net(forward), arrays((steps, 2, 3), (2, 3), (3, 3)), True)
+        roll_steps.roll_steps(trace)
+        counts.append(len(trace.nodes))
+    assert counts[0] == counts[1] < STEPS
+
+
+def test_loops_stay_if_they_are_to(monkeypatch):
+    monkeypatch.setattr(roll_steps, "OPTIONS", dataclasses.replace(roll_steps.OPTIONS, roll=False))
+    trace = trace_call(Net(recurrent), arrays((STEPS, 2, 3), (2, 3), (3, 3)), True)
+    roll_steps.roll_steps(trace)
+    assert len(trace.nodes) > STEPS
