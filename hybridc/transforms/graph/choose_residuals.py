@@ -97,6 +97,7 @@ class _Choice:
         self.free = {value: number for number, value in reversed([*enumerate(own)])}
         self.saved = {arg: given[i] for i, arg in zip(saved.get_values(), self.backward.args, strict=False)}
         self.residuals: dict[SSAValue, None] = {}
+        self.again: set[Operation] = set()  # what is computed again in any case
         # Values of the forward in the backward: arguments, and rematerialised ones.
         self.there: dict[SSAValue, SSAValue] = {}
         self.held: dict[SSAValue, HybridOp] = {}  # what puts a value into a concatenation that is there
@@ -146,9 +147,12 @@ class _Choice:
         for value in values:
             if self._is_there(value):
                 continue
-            needed = self._needed(value)
+            made: set[Operation] = set()
+            needed = self._needed(value, made=made)
             if SMALLER * _bytes(needed) > byte_size(value):
                 needed = [value]
+            else:
+                self.again |= made
             self.residuals |= dict.fromkeys(needed)
 
     def _share(self) -> None:
@@ -170,10 +174,13 @@ class _Choice:
     def _is_there(self, value: SSAValue) -> bool:
         return value in self.free or value in self.residuals or value in self.held
 
-    def _needed(self, value: SSAValue, again: bool = False) -> list[SSAValue]:
-        """The values that must be saved to rematerialise ``value``; ``[value]`` if that costs too much."""
+    def _needed(self, value: SSAValue, again: bool = False, made: set[Operation] | None = None) -> list[SSAValue]:
+        """The values that must be saved to rematerialise ``value``; ``[value]`` if that costs too much.
+
+        The operators that are then computed again are added to ``made``.
+        """
         cost, size = 0, volume(shape_of(value))
-        made: set[Operation] = set()
+        made = set() if made is None else made
         needed: dict[SSAValue, None] = {}
         work = [value]
         while work:
@@ -186,8 +193,10 @@ class _Choice:
                 continue
             made.add(_maker(found))
             work += _maker(found).operands
-            cost += steps * min(volume(shape_of(found)), size)
+            if _maker(found) not in self.again:
+                cost += steps * min(volume(shape_of(found)), size)
             if cost > REMATERIALIZED * size:
+                made.clear()
                 return [value]
         return list(needed)
 

@@ -120,16 +120,19 @@ class _Backward:
         """The gradient of a value."""
         if value not in self.grads:
             return F.zeros(shape=shape_of(value), dtype=dtype_of(value))
-        self.grads[value] = [sum_gradients(F, self.grads[value])]
+        grads, start = self.grads[value], len(self.trace.nodes)
+        self.grads[value] = [sum_gradients(F, grads)]
+        for node in self.trace.nodes[start:]:  # where the last one comes from
+            self.locations[id(node)] = self.locations.get(id(grads[-1].node))
         return self.grads[value][0]
 
     def _differentiate(self, F: Any, op: HybridOp, active: set[SSAValue]) -> None:
         operator = op.operator
         visible = op.results[: operator.num_visible_outputs()]
-        start = len(self.trace.nodes)
         ograds = [self._sum(F, r) for r in visible]
         inputs = [self.splicer.symbol(v) for v in op.operands]
         outputs = [self.splicer.symbol(r) for r in op.results]
+        start = len(self.trace.nodes)
         try:
             grads = vjp(operator, F, ograds, inputs, outputs, [v in active for v in op.operands])
         except MXNetError as error:
@@ -159,7 +162,7 @@ class _Backward:
         for value in wanted:
             values[id(self.splicer.symbols[value])] = _again(value, known, block)
         for node, op in zip(nodes, operations(nodes, values), strict=True):
-            op.location = self.locations.get(id(node), op.location)
+            op.location = self.locations.get(id(node)) or op.location
             block.add_op(op)
         outs = [values[id(s)] for s in self.results]
         block.add_op(func.ReturnOp(*outs))
