@@ -26,6 +26,19 @@ def test_claims_of_the_demo_hold(tmp_path: Path) -> None:
     assert (tmp_path / "digits.png").stat().st_size > 10_000
 
 
+@pytest.mark.demo
+@pytest.mark.long
+def test_claims_of_the_language_model_hold(tmp_path: Path) -> None:
+    claims_hold("language_model.py", "--small", tmp_path)
+
+
+@pytest.mark.forecast
+@pytest.mark.long
+def test_claims_of_the_forecast_hold(tmp_path: Path) -> None:
+    claims_hold("forecasting.py", "--epochs 4 --better 0.95", tmp_path)
+    assert (tmp_path / "forecasting.png").stat().st_size > 50_000
+
+
 @pytest.mark.mnist
 def test_claims_of_the_example_with_images_hold(tmp_path: Path) -> None:
     claims_hold("images.py", "--images 1000 --epochs 2 --accuracy 0.6", tmp_path)
