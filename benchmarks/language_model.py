@@ -29,15 +29,15 @@ PEER = Path(__file__).parent / "peers" / "language_model_torch.py"
 TOLERANCE = 0.02  # of the perplexity after the last epoch: rounding errors grow with the steps
 
 
-def stacked(text: np.ndarray, batch: int, name: str) -> dict[str, np.ndarray]:
+def stacked(text: np.ndarray, size: example.Size, name: str) -> dict[str, np.ndarray]:
     """All segments of a text, and what follows, as two arrays (segments, T, N)."""
-    inputs, targets = zip(*example.segments(text, batch))
+    inputs, targets = zip(*example.segments(text, size))
     return {f"{name}_inputs": np.stack(inputs), f"{name}_targets": np.stack(targets)}
 
 
 def task(net: example.CharacterModel, size: example.Size, text: np.ndarray, held_out: np.ndarray) -> dict[str, Any]:
     """What PyTorch is given: weights, batches, the rate of each step."""
-    arrays = stacked(text, size.batch, "train") | stacked(held_out, example.READ_AT_ONCE, "test")
+    arrays = stacked(text, size, "train") | stacked(held_out, size, "test")
     steps = size.epochs * len(arrays["train_inputs"])
     schedule = CosineScheduler(steps, base_lr=size.rate)
     parameters = net.collect_params().items()
@@ -64,7 +64,7 @@ def main() -> int:
         np.savez(file, **task(net, size, text, held_out))
         command = [str(environments.python(environments.FOLDER, column)), str(PEER), str(file)]
         theirs = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
-    ours = example.train(net, text, size, lambda net: example.perplexity(net, held_out))
+    ours = example.train(net, text, size, lambda net: example.perplexity(net, held_out, size))
     print(f"{'epoch':>5} {'hybridc':>8} {'PyTorch':>8} {'ratio':>7}")
     for epoch, (a, b) in enumerate(zip(ours, theirs, strict=True), 1):
         print(f"{epoch:5} {a:8.4f} {b:8.4f} {a / b:7.4f}")
