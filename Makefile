@@ -25,10 +25,10 @@ empty :=
 space := $(empty) $(empty)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo images test test-all test-numpy test-levels test-pythons lint format faults bench peers gpu-bundle gpu-check clean
+.PHONY: help demo images language-model forecasting test test-all test-numpy test-levels test-pythons lint format faults bench peers gpu-bundle gpu-check clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(STAMPS)-demo ## train a classifier on handwritten digits, eagerly and compiled
 	$(BIN)/python examples/digits.py
@@ -36,12 +36,18 @@ demo: $(STAMPS)-demo ## train a classifier on handwritten digits, eagerly and co
 images: $(STAMPS)-mnist ## train a small ResNet on real images, look at what it learned, export it and serve it
 	$(BIN)/python examples/images.py
 
+language-model: $(STAMPS)-demo ## train a language model of LSTM layers on Python's documentation, and let it write
+	$(BIN)/python examples/language_model.py
+
+forecasting: $(STAMPS)-forecast ## forecast the carbon dioxide in the air by quantiles, beside a simple forecast
+	$(BIN)/python examples/forecasting.py
+
 PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
 EVERY := HYBRIDC_TEST_EXAMPLES=$${HYBRIDC_TEST_EXAMPLES:-100}
 
-# What the chosen files need, by their marks: the extra `test`, and `demo`, `mnist` and `triton` where a test is marked so.
+# What the chosen files need, by their marks: the extra `test`, and `demo`, `mnist`, `forecast`, `triton` where a test is so marked.
 CHOSEN := $(or $(wildcard $(foreach word,$(PYTEST_ARGS),$(firstword $(subst ::, ,$(word))))),tests)
-MARKED := $(foreach extra,demo mnist triton,$(if $(shell grep -rl --include=*.py 'mark\.$(extra)\b' $(CHOSEN)),$(extra)))
+MARKED := $(foreach extra,demo mnist forecast triton,$(if $(shell grep -rl --include=*.py 'mark\.$(extra)\b' $(CHOSEN)),$(extra)))
 NEEDED := $(STAMPS)-$(subst $(space),$(comma),$(strip test $(MARKED)))
 
 test: $(NEEDED) ## run the tests (two processes), and a part of them again for the numpy target
