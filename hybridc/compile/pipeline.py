@@ -37,14 +37,14 @@ from hybridc.transforms.memory.hoist_preparation import HoistPreparation
 from hybridc.transforms.memory.plan_memory import PlanMemory
 from hybridc.transforms.memory.verify_plan import VerifyPlan
 from hybridc.transforms.structured.fold_scales import FoldScales
-from hybridc.transforms.structured.fold_views import FoldViews
 from hybridc.transforms.structured.fuse_attention import FuseAttention
-from hybridc.transforms.structured.fuse_indexed_reads import FuseIndexedReads
 from hybridc.transforms.structured.fuse_kernels import FuseKernels
-from hybridc.transforms.structured.hoist_slices import HoistSlices
 from hybridc.transforms.structured.hybrid_to_linalg import HybridToLinalg
 from hybridc.transforms.structured.widen_contractions import WidenContractions
 from hybridc.transforms.structured.winograd import Winograd
+from hybridc.transforms.views.fold_views import FoldViews
+from hybridc.transforms.views.fuse_indexed_reads import FuseIndexedReads
+from hybridc.transforms.views.hoist_slices import HoistSlices
 
 if TYPE_CHECKING:
     from hybridc.ir.spec import Verifier

@@ -53,6 +53,7 @@ DType = np.dtype[Any]
 Shape = tuple[int, ...]
 
 # Views: operations that show their first operand's memory in another shape or order.
+KNOW_PLACES = (linalg.IndexOp.name, tensor.ExtractOp.name)  # loops of a body with one of these are not split
 VIEWS = (tensor.CollapseShapeOp, tensor.ExpandShapeOp, tensor.ExtractSliceOp, linalg.TransposeOp)
 
 

@@ -21,8 +21,8 @@ from hybridc.runtime.executable import PythonExecutable
 from hybridc.tools.check_op.check_compiled import _EXTRA
 from hybridc.transforms.memory.plan_memory import PlanMemory
 from hybridc.transforms.memory.verify_plan import VerifyPlan
-from hybridc.transforms.structured.fold_views import FoldViews
 from hybridc.transforms.structured.hybrid_to_linalg import HybridToLinalg
+from hybridc.transforms.views.fold_views import FoldViews
 from tests.lower.outline import outline
 
 CLEANUP = (CommonSubexpressionElimination(), DeadCodeElimination())

@@ -27,9 +27,9 @@ from hybridc.tools.check_op.case import (
     ndarrays,
 )
 from hybridc.trace.tracer import trace_call
-from hybridc.transforms.structured.fold_views import Cuts, FoldViews
 from hybridc.transforms.structured.hybrid_to_linalg import HybridToLinalg
-from hybridc.transforms.structured.result_orders import by_axis, in_memory, merged, row_major, split
+from hybridc.transforms.views.fold_views import Cuts, FoldViews
+from hybridc.transforms.views.result_orders import by_axis, in_memory, merged, row_major, split
 from tests.lower.evaluate import Evaluator
 from tests.lower.levels import check_folded, saved
 from tests.slices import one_in

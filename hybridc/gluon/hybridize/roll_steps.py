@@ -32,7 +32,7 @@ def roll_steps(trace: Trace) -> None:
         return
     first, nodes = _apart(trace)
     for begin, period, steps in _repeated(nodes):
-        tried = (_Steps.of(nodes, begin + shift, period, steps - bool(shift)) for shift in range(period))
+        tried = (_EqualSteps.of(nodes, begin + shift, period, steps - bool(shift)) for shift in range(period))
         rolled = min((each for each in tried if each is not None), key=lambda each: len(each.states), default=None)
         if rolled is not None:
             _replace(trace, first, nodes, rolled)
@@ -75,7 +75,7 @@ def _repeated(nodes: Sequence[TraceNode]) -> Iterator[tuple[int, int, int]]:
 
 
 @dataclass
-class _Steps:
+class _EqualSteps:
     """Equal steps: ``steps`` times ``period`` nodes from ``begin``, and where their inputs come from."""
 
     begin: int
@@ -87,7 +87,7 @@ class _Steps:
     rows: list[list[TracedSymbol]] = field(default_factory=lambda: list[list[TracedSymbol]]())
 
     @classmethod
-    def of(cls, nodes: list[TraceNode], begin: int, period: int, steps: int) -> _Steps | None:
+    def of(cls, nodes: list[TraceNode], begin: int, period: int, steps: int) -> _EqualSteps | None:
         """The steps that begin there; None if they do not read what a loop can give them."""
         made = cls(begin, period, steps, nodes)
         if steps < STEPS:
@@ -131,7 +131,7 @@ class _Steps:
         return [self.nodes[self.begin + k * self.period + number].outputs[result] for k in range(self.steps)]
 
 
-def _replace(trace: Trace, first: list[TraceNode], nodes: list[TraceNode], found: _Steps) -> None:
+def _replace(trace: Trace, first: list[TraceNode], nodes: list[TraceNode], found: _EqualSteps) -> None:
     """Record the loop, and let what follows read its results."""
     end = found.begin + found.steps * found.period
     places = [(j, i) for j in range(found.period) for i in range(len(nodes[found.begin + j].outputs))]
@@ -171,7 +171,7 @@ def _replace(trace: Trace, first: list[TraceNode], nodes: list[TraceNode], found
     trace.rolled = f"{found.steps} equal steps of {found.period} operators are one loop"
 
 
-def _body(found: _Steps, stacked: Sequence[Place]) -> Callable[[list[Any], list[Any]], tuple[list[Any], list[Any]]]:
+def _body(found: _EqualSteps, stacked: Sequence[Place]) -> Callable[[list[Any], list[Any]], tuple[list[Any], list[Any]]]:
     """A step as the function of a loop: of its rows and the states before to its outputs and the states after."""
 
     def body(rows: list[Any], states: list[Any]) -> tuple[list[Any], list[Any]]:

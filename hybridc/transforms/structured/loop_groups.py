@@ -27,8 +27,15 @@ from xdsl.rewriter import Rewriter
 
 from hybridc.ir.concatenated import unshaped
 from hybridc.ir.costs import ONE_TILE
-from hybridc.ir.structured import Shape, affine_operands, indirect_operands, is_scaffold, loop_sizes, places_of
-from hybridc.transforms.structured.result_orders import KNOW_PLACES
+from hybridc.ir.structured import (
+    KNOW_PLACES,
+    Shape,
+    affine_operands,
+    indirect_operands,
+    is_scaffold,
+    loop_sizes,
+    places_of,
+)
 
 # The most contractions whose results one group may read: of a longer sum of contractions each gets its own addition as
 # epilogue, instead of all of them being live for one walk in the end.

@@ -22,6 +22,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from hybridc.dialects.mlir.integer_array import integers_of
 from hybridc.ground.sizes import AffineIndex
 from hybridc.ir.structured import (
+    KNOW_PLACES,
     VIEWS,
     affine_operands,
     is_scaffold,
@@ -30,8 +31,6 @@ from hybridc.ir.structured import (
     places_of,
     shape_of,
 )
-
-KNOW_PLACES = (linalg.IndexOp.name, tensor.ExtractOp.name)  # loops of a body with one of these are not split
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,7 @@ from hybridc.ir.structured_builder import (
     string,
 )
 from hybridc.ir.values import functions, result_count
-from hybridc.transforms.structured.result_orders import (
+from hybridc.transforms.views.result_orders import (
     OperandLoops,
     Order,
     Piece,

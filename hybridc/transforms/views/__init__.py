@@ -1,0 +1,1 @@
+"""Passes that move views into the loops around them: reads and writes of parts, in any order."""
