@@ -298,3 +298,49 @@ def test_gradients_of_weights_at_all_steps_are_one_product(name):
     made = lowered(Function(function), *arrays, grads=())
     # Two weights, and at each of four steps the input and the state before.
     assert contractions(made, "backward") == 2 + 4 + 4
+
+
+@pytest.mark.parametrize("head", [0, 1])
+def test_gradients_of_one_result_take_states_out_of_another(head):
+    """A backward from some results only finds the states that a loop stacked in what the forward returns anyway."""
+
+    def forward(F, x, w):
+        h, states = F.zeros_like(x[0]), []
+        for i in range(4):
+            h = F.tanh(F.dot(h, w) + x[i])
+            states.append(h)
+        whole = F.stack(*states, axis=0)
+        return whole, F.sum(whole * whole)
+
+    found = []
+    for hybridized in (False, True):
+        inputs = [mx.nd.array(random(*shape), dtype="float64") for shape in ((4, 2, 3), (3, 3))]
+        net = Function(forward)
+        net.hybridize(hybridized)
+        for x in inputs:
+            x.attach_grad()
+        with autograd.record():
+            y = net(*inputs)
+        y[head].backward()
+        found.append([x.grad.asnumpy() for x in inputs])
+    for plain, compiled in zip(*found, strict=True):
+        np.testing.assert_allclose(compiled, plain, rtol=1e-10)
+
+
+def test_a_concatenation_that_is_needed_with_its_parts_is_saved():
+    def forward(F, x, w):
+        parts = [F.tanh(F.dot(x, w)), F.sigmoid(F.dot(x, w))]
+        whole = F.concat(*parts, dim=1)
+        return F.sum(F.sin(whole) * F.exp(whole))
+
+    x = random(3, 4)
+    w = random(4, 2)
+    y, (dx, dw) = gradients(Function(forward), x, w)
+    inner = x @ w
+    a, b = np.tanh(inner), 1 / (1 + np.exp(-inner))
+    whole = np.hstack([a, b])
+    np.testing.assert_allclose(y, (np.sin(whole) * np.exp(whole)).sum(), rtol=1e-12)
+    slope = np.exp(whole) * (np.sin(whole) + np.cos(whole))
+    own = slope[:, :2] * (1 - a * a) + slope[:, 2:] * b * (1 - b)
+    np.testing.assert_allclose(dx, own @ w.T, rtol=1e-10)
+    np.testing.assert_allclose(dw, x.T @ own, rtol=1e-10)

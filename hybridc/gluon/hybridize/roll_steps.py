@@ -171,7 +171,9 @@ def _replace(trace: Trace, first: list[TraceNode], nodes: list[TraceNode], found
     trace.rolled = f"{found.steps} equal steps of {found.period} operators are one loop"
 
 
-def _body(found: _EqualSteps, stacked: Sequence[Place]) -> Callable[[list[Any], list[Any]], tuple[list[Any], list[Any]]]:
+def _body(
+    found: _EqualSteps, stacked: Sequence[Place]
+) -> Callable[[list[Any], list[Any]], tuple[list[Any], list[Any]]]:
     """A step as the function of a loop: of its rows and the states before to its outputs and the states after."""
 
     def body(rows: list[Any], states: list[Any]) -> tuple[list[Any], list[Any]]:

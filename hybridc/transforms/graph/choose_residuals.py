@@ -109,7 +109,7 @@ class _Choice:
         """Choose, and rewrite both functions; the forward's new return."""
         order = {op: number for number, op in enumerate(self.forward.body.block.ops)}
         residuals = _undivided(dict.fromkeys(v for v in self.saved.values() if v not in self.free))
-        self._find_held(residuals)
+        self._find_held(residuals, {*residuals, *self.free})
         self._choose(sorted(residuals, key=lambda v: order[_maker(v)] if v not in self.free else -1))
         self._share()
         self._make_again(order)
@@ -124,11 +124,11 @@ class _Choice:
         self._make_again({op: number for number, op in enumerate(self.forward.body.block.ops)})
         self._note(residuals)
 
-    def _find_held(self, values: Collection[SSAValue]) -> None:
-        """Note the operations that put values into concatenations that are there, or that are among the values."""
+    def _find_held(self, values: Iterable[SSAValue], kept: Collection[SSAValue]) -> None:
+        """Note the operations that put values into concatenations that may be kept, which are saved for that then."""
         for value in values:
             if not self._is_there(value):
-                self._is_held(value, {*values, *self.free})
+                self._is_held(value, kept)
 
     def _is_held(self, value: SSAValue, kept: Collection[SSAValue]) -> bool:
         for use in value.uses:
@@ -137,9 +137,11 @@ class _Choice:
                 continue
             operator, result = op.operator, op.results[0]
             if isinstance(operator, Movement) and operator.REARRANGES:
-                joins = not shows(op)
-                if (joins and result in kept) or self._is_held(result, kept):
+                joined = not shows(op) and result in kept
+                if joined or self._is_held(result, kept):
                     self.held[value] = op
+                    if joined and not self._is_there(result):
+                        self.residuals[result] = None
         return value in self.held
 
     def _choose(self, values: Iterable[SSAValue]) -> None:

@@ -62,9 +62,9 @@ def sum_gradients(F: Any, grads: Sequence[TracedSymbol]) -> TracedSymbol:
 def _summed(F: Any, grads: Sequence[TracedSymbol]) -> list[TracedSymbol]:
     """Fewer gradients with the same sum: one product of joined matrices for several, as a weight's at all steps."""
     alike: dict[Any, list[TracedSymbol]] = {}
-    for grad in grads:
+    for number, grad in enumerate(grads):
         node = grad.node
-        key: Any = id(grad)
+        key: Any = number  # one may be there twice
         if node is not None and node.op.sums_rows():
             read = sum(math.prod(x.shape) for x in node.inputs)
             if read <= JOINED * math.prod(grad.shape):
