@@ -177,6 +177,8 @@ def alone() -> tuple[type[ModulePass], ...]:
         Differentiate,
         FoldScales,
         FoldViews,
+        FuseIndexedReads,
+        HoistSlices,
         FuseAttention,
         FuseKernels,
         HoistPreparation,

@@ -120,7 +120,7 @@ class _Choice:
         residuals = end.arguments[self.results :]
         self.end = end
         self.residuals = dict.fromkeys(residuals)
-        self._find_held([*self.saved.values()])
+        self._find_held(self.saved.values(), {*residuals, *self.free})
         self._make_again({op: number for number, op in enumerate(self.forward.body.block.ops)})
         self._note(residuals)
 
