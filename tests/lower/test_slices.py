@@ -344,3 +344,28 @@ def test_a_concatenation_that_is_needed_with_its_parts_is_saved():
     own = slope[:, :2] * (1 - a * a) + slope[:, 2:] * b * (1 - b)
     np.testing.assert_allclose(dx, own @ w.T, rtol=1e-10)
     np.testing.assert_allclose(dw, x.T @ own, rtol=1e-10)
+
+
+def test_a_part_is_read_after_the_whole():
+    """The memory of a concatenation stays while any part of it is to be read."""
+    x = random(8, 8)
+
+    def forward(F, x):
+        part = F.exp(x)
+        y = F.sort(F.concat(part, F.sin(x), dim=0), axis=1)
+        for _ in range(3):
+            y = F.sort(F.cos(y) * 3, axis=0)
+        return F.broadcast_mul(part, F.sum(y, axis=0))
+
+    net = Function(forward)
+    net.hybridize()
+    y = np.sort(np.concatenate([np.exp(x), np.sin(x)]), axis=1)
+    for _ in range(3):
+        y = np.sort(np.cos(y) * 3, axis=0)
+    np.testing.assert_allclose(net(mx.nd.array(x, dtype="float64")).asnumpy(), np.exp(x) * y.sum(axis=0), rtol=1e-10)
+
+
+def test_slices_in_another_order_are_not_their_array():
+    x = random(6, 4)
+    halves = Function(lambda F, x: F.concat(x[3:], x[:3], dim=0) + 1)
+    np.testing.assert_allclose(gradients(halves, x)[0], np.concatenate([x[3:], x[:3]]) + 1, rtol=1e-12)
