@@ -369,3 +369,14 @@ def test_slices_in_another_order_are_not_their_array():
     x = random(6, 4)
     halves = Function(lambda F, x: F.concat(x[3:], x[:3], dim=0) + 1)
     np.testing.assert_allclose(gradients(halves, x)[0], np.concatenate([x[3:], x[:3]]) + 1, rtol=1e-12)
+
+
+def test_a_concatenation_that_is_read_along_two_loops():
+    x = random(3)
+
+    def forward(F, x):
+        whole = F.concat(F.exp(x), F.sin(x), dim=0)
+        return F.broadcast_add(F.reshape(whole, shape=(-1, 1)), F.reshape(whole, shape=(1, -1))) * 2
+
+    whole = np.concatenate([np.exp(x), np.sin(x)])
+    np.testing.assert_allclose(gradients(Function(forward), x)[0], (whole[:, None] + whole) * 2, rtol=1e-12)

@@ -9,8 +9,9 @@ to the loops around it, and no kernel is needed for the whole.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from xdsl.context import Context
@@ -27,6 +28,8 @@ from hybridc.ir.structured import shape_of
 from hybridc.ir.structured_builder import slice_properties
 from hybridc.ir.values import functions, volume
 from hybridc.transforms.structured.loop_groups import OperationLoops, elementwise_loops, loops_of
+
+Read = tuple[SSAValue, tuple[int, ...]]  # an operand, and the loops along its axes
 
 MOST = 4  # parts that an operation is divided into: each is another loop nest
 
@@ -210,22 +213,20 @@ def _hoist_concatenation(op: Operation) -> None:
     loops = elementwise_loops(op)
     if loops is None:
         return
-    joined = [
-        (value, place[whole.dim.value.data])
-        for value, place in loops.reads
-        if isinstance(whole := value.owner, tensor.ConcatOp) and _is_of_loops(whole)
-    ]
-    if not joined:
-        return
-    loop = joined[0][1]
-    wholes: dict[SSAValue, tensor.ConcatOp] = {}
+    loop = -1
+    wholes: dict[Read, tensor.ConcatOp] = {}  # read along the divided loop; one may be read along another, too
     sizes: list[int] = []
-    for value, each in joined:
+    for value, place in loops.reads:
         whole = value.owner
-        assert isinstance(whole, tensor.ConcatOp)
-        lengths = [shape_of(part)[whole.dim.value.data] for part in whole.inputs]
-        if each == loop and (not sizes or sizes == lengths):
-            wholes[value], sizes = whole, lengths
+        if not isinstance(whole, tensor.ConcatOp) or not _is_of_loops(whole):
+            continue
+        axis = whole.dim.value.data
+        lengths = [shape_of(part)[axis] for part in whole.inputs]
+        if not wholes or (place[axis] == loop and sizes == lengths):
+            loop, sizes = place[axis], lengths
+            wholes[value, place] = whole
+    if not wholes:
+        return
     made: list[SSAValue] = []
     begin = 0
     for number, size in enumerate(sizes):
@@ -234,7 +235,7 @@ def _hoist_concatenation(op: Operation) -> None:
             tuple(size if i == loop else n for i, n in enumerate(loops.sizes)),
             (1,) * len(loops.sizes),
         )
-        made.append(_part(op, loops, box, {value: whole.inputs[number] for value, whole in wholes.items()}))
+        made.append(_part(op, loops, box, {read: whole.inputs[number] for read, whole in wholes.items()}))
         begin += size
     _join(op, made, loop)
     for whole in wholes.values():
@@ -259,11 +260,10 @@ def _is_of_loops(whole: tensor.ConcatOp) -> bool:
 
 
 def _part(
-    op: Operation, loops: OperationLoops, box: _Extent, parts: dict[SSAValue, SSAValue] | None = None
+    op: Operation, loops: OperationLoops, box: _Extent, parts: Mapping[Read, SSAValue] = MappingProxyType({})
 ) -> SSAValue:
-    """An elementwise operation for a part of its result alone; ``parts`` are known parts of its operands."""
-    known = {} if parts is None else parts
-    operands = [known[v] if v in known else _slice(op, v, place, box) for v, place in loops.reads]
+    """An elementwise operation for a part of its result alone; ``parts`` are known parts of what it reads."""
+    operands = [parts[read] if read in parts else _slice(op, *read, box) for read in loops.reads]
     kind = _typed(op.results[0].type, box.sizes)
     empty = new_op(tensor.EmptyOp, (), [kind])
     made = op.clone()
