@@ -363,6 +363,17 @@ def trace_call(block: Any, args: Sequence[Any], training: bool) -> Trace:
     return trace
 
 
+def live_nodes(nodes: Sequence[TraceNode], results: Sequence[TracedSymbol]) -> list[TraceNode]:
+    """The nodes on which the results depend, in order."""
+    needed = {id(s) for s in results}
+    kept: list[TraceNode] = []
+    for node in reversed(nodes):
+        if any(id(s) in needed for s in node.outputs):
+            kept.append(node)
+            needed |= {id(s) for s in node.inputs}
+    return kept[::-1]
+
+
 def _is_closed(shape: Any) -> bool:
     """Whether all sizes are known; sizes computed from unknown ones may be any negative number, as -2 twice -1."""
     return known(shape) and min(shape, default=0) >= 0

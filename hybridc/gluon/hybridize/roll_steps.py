@@ -18,7 +18,7 @@ from hybridc.ground.nesting import as_list
 from hybridc.nd.control_flow import foreach
 from hybridc.options import OPTIONS
 from hybridc.trace.traced import TracedSymbol
-from hybridc.trace.tracer import Trace, TraceNode
+from hybridc.trace.tracer import Trace, TraceNode, live_nodes
 
 STEPS, PERIOD = 50, 256  # the fewest steps that are rolled up, and the most operators of one
 
@@ -167,7 +167,7 @@ def _replace(trace: Trace, first: list[TraceNode], nodes: list[TraceNode], found
     for node in after:
         node.inputs = [new.get(id(x), x) for x in node.inputs]
     trace.outputs = [new.get(id(x), x) for x in trace.outputs]
-    trace.nodes = _live([*first, *nodes[: found.begin], *made, *after], trace.outputs)
+    trace.nodes = live_nodes([*first, *nodes[: found.begin], *made, *after], trace.outputs)
     trace.rolled = f"{found.steps} equal steps of {found.period} operators are one loop"
 
 
@@ -233,14 +233,3 @@ def _moved(rank: int, axis: int, to: int) -> tuple[int, ...]:
     order = [i for i in range(rank) if i != axis]
     order.insert(to, axis)
     return tuple(order)
-
-
-def _live(nodes: Sequence[TraceNode], outputs: Sequence[TracedSymbol]) -> list[TraceNode]:
-    """The nodes on which results depend."""
-    needed = {id(x) for x in outputs}
-    kept: list[TraceNode] = []
-    for node in reversed(nodes):
-        if any(id(x) in needed for x in node.outputs):
-            kept.append(node)
-            needed.update(map(id, node.inputs))
-    return kept[::-1]

@@ -32,7 +32,7 @@ from hybridc.ground.hooks import HOOKS
 from hybridc.ir.values import constant_value, functions, hybrid_ops, result_count, root
 from hybridc.trace.trace_to_graph import operations
 from hybridc.trace.traced import TracedSymbol
-from hybridc.trace.tracer import TraceNode
+from hybridc.trace.tracer import live_nodes
 from hybridc.transforms.graph.splice import Splicer
 from hybridc.transforms.graph.sum_gradients import sum_gradients
 
@@ -146,7 +146,7 @@ class _Backward:
     def build(self, name: str) -> func.FuncOp:
         """The backward function; the forward returns what it needs."""
         visible = result_count(self.forward)
-        nodes = _live(self.trace.nodes, self.results)
+        nodes = live_nodes(self.trace.nodes, self.results)
         used = {id(s) for n in nodes for s in n.inputs} | {id(s) for s in self.results}
         wanted = [v for v, s in self.splicer.symbols.items() if id(s) in used]
         saved = list(dict.fromkeys(r for v in wanted if constant_value(r := root(v)) is None))
@@ -206,14 +206,3 @@ def _again(value: SSAValue, known: dict[SSAValue, SSAValue], block: Block) -> SS
         block.add_op(copy)
         known[value] = copy.results[0]
     return known[value]
-
-
-def _live(nodes: list[TraceNode], results: list[TracedSymbol]) -> list[TraceNode]:
-    """The nodes on which the results depend, in order."""
-    needed = {id(s) for s in results}
-    kept: list[TraceNode] = []
-    for node in reversed(nodes):
-        if any(id(s) in needed for s in node.outputs):
-            kept.append(node)
-            needed |= {id(s) for s in node.inputs}
-    return kept[::-1]
