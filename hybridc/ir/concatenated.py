@@ -162,7 +162,7 @@ def strided_arrays(
 
 
 def _is_moved(value: SSAValue) -> bool:
-    """Whether a value is a part of an array, or a view other than the whole array in its order."""
+    """Whether a value may be strided: a part of a concatenation, or a transposed or sliced view."""
     while isinstance(value.owner, VIEWS):
         if not isinstance(value.owner, RESHAPES):
             return True

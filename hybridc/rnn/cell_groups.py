@@ -46,13 +46,13 @@ class _Group(BaseRNNCell):
         return [state for cell in self._cells for state in cell.begin_state(**kwargs)]
 
     def unpack_weights(self, args: Arrays) -> dict[str, Any]:
-        """Of all cells."""
+        """The weights of every cell, unpacked."""
         for cell in self._cells:
             args = cell.unpack_weights(args)
         return dict(args)
 
     def pack_weights(self, args: Arrays) -> dict[str, Any]:
-        """Of all cells."""
+        """The weights of every cell, packed."""
         for cell in self._cells:
             args = cell.pack_weights(args)
         return dict(args)

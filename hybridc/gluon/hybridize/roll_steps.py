@@ -53,7 +53,7 @@ def _apart(trace: Trace) -> tuple[list[TraceNode], list[TraceNode]]:
 
 
 def _kind(node: TraceNode) -> Any:
-    """What equal nodes have in common."""
+    """The key by which nodes are compared: the operator, its attributes, and the types of its inputs."""
     if node.op.DRAWS or node.op.mutated or not node.op.PURE:
         return node
     return (node.op.NAME, node.op.key, *((x.shape, x.dtype) for x in node.inputs))
@@ -106,7 +106,7 @@ class _EqualSteps:
         return made
 
     def _source(self, j: int, symbols: Sequence[TracedSymbol], where: dict[int, tuple[int, int]]) -> Any:
-        """What an input is in the body: a value of the step, ``("state" or "row", …)``, or one of all steps."""
+        """Where the body reads an input: ``("own" or "state", place)``, ``("row", number)``, or a captured value."""
         places = [where.get(id(x), (-1, 0)) for x in symbols]
         end = self.steps * self.period
         if all(n < 0 or n >= end for n, _ in places):
