@@ -201,6 +201,7 @@ class Matrices:
             around=tuple(loop.swapped for loop in self.around),
             over=tuple(loop.swapped for loop in self.over),
             swapped=not self.swapped,
+            more=tuple([(column, row) for row, column in self.more]),
         )
 
     def in_blocks(self, count: int, least: int) -> Matrices:
@@ -213,7 +214,7 @@ class Matrices:
         if blocks == 1:
             return self
         rows = self.m // blocks
-        loop = Loop(blocks, rows * self.a[0], 0, rows * self.c[0])
+        loop = Loop(blocks, rows * self.a[0], 0, rows * self.c[0], tuple([rows * row for row, _ in self.more]))
         return replace(self, m=rows, around=(*self.around, loop))
 
 

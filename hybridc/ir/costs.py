@@ -23,6 +23,9 @@ _SINGLE = 4  # bytes of an element in single precision, for which thresholds are
 RECOMPUTED = int(_SINGLE * NOMINAL.costs.byte / NOMINAL.costs.operation)
 # Operations that take no longer than to write an element and to read it again: a backward rather computes these.
 REMATERIALIZED = int(2 * _SINGLE * NOMINAL.costs.byte / NOMINAL.costs.operation)
+# Multiply-adds of a matmul that take no longer than to write an element and to read it again; than to begin a region.
+WALKED = int(2 * _SINGLE * NOMINAL.costs.byte / (2 * NOMINAL.costs.flop))
+BEGUN = int(NOMINAL.costs.region / (2 * NOMINAL.costs.flop))
 # Elements along both axes of a square tile whose rows follow memory in one array, and columns in another: two tiles of
 # double precision fill half of the first cache. With shorter rows, stores to lines that are a page apart are waited for
 # (2048 x 2048: 16x8 12.9 ms, 32x32 2.7 ms, 64x64 3.5 ms).

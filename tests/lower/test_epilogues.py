@@ -76,7 +76,7 @@ def image(kind, batch=2, size=16, dtype="float32"):
 def kernels(net):
     """The kernels that run in every call, without those that fill borders and change the layout."""
     lines = str(net.explain()).splitlines()
-    start = next(i for i, line in enumerate(lines) if "kernels, " in line)
+    start = next(i for i, line in enumerate(lines) if " kernels, " in line or " kernel, " in line)
     names = [line.split()[1] for line in lines[start:] if line.startswith("    kernel ")]
     prepared = next((line for line in lines if line.startswith("      ")), "")
     return [name for name in names if name not in prepared and not name.startswith(("k_copy", "k_pad"))]
@@ -192,3 +192,90 @@ def test_numbers_that_are_none_pass_through():
     np.testing.assert_array_equal(found[1, 1, 1], np.where(weight > 0, np.inf, 0))
     found[0, 2, 2], found[1, 1, 1] = 0, 0
     assert np.isfinite(found).all()
+
+
+class Product(gluon.HybridBlock):
+    """A matmul of two arrays, neither of which is a parameter, and what follows it."""
+
+    def __init__(self, after, transposed):
+        super().__init__()
+        self.after, self.transposed = after, transposed
+
+    def hybrid_forward(self, F, x, y, *more):
+        return self.after(F, F.dot(x, y, transpose_b=self.transposed), *more)
+
+
+# Rows, columns, terms: whole tiles; tiles beyond the last row and column; exchanged; few columns; few terms; narrow.
+PRODUCTS = [(64, 64, 64), (37, 50, 33), (64, 784, 64), (40, 1000, 72), (128, 10, 64), (128, 64, 10), (64, 17, 40)]
+
+
+def operands(m, n, k, transposed, dtype="float32"):
+    rng = np.random.default_rng(m + n + k)
+    arrays = [
+        rng.standard_normal(s) for s in ((m, k), (n, k) if transposed else (k, n), (n,), (m, 1), (m, n))
+    ]
+    return [mx.nd.array(a, dtype=dtype) for a in arrays], [a.astype(dtype).astype(np.float64) for a in arrays]
+
+
+def results(F, y, bias, scale, residual):
+    total = F.broadcast_mul(F.broadcast_add(y, bias), scale)
+    return F.relu(total), total - residual, F.cast(total, "int32")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("shape", "transposed"), crossed(2, PRODUCTS, [False, True]))
+def test_a_matmul_that_is_not_prepacked_and_what_follows_are_one_kernel(shape, transposed, dtype):
+    net = Product(results, transposed)
+    net.hybridize()
+    given, (x, y, bias, scale, residual) = operands(*shape, transposed, dtype)
+    found = net(*given)
+    total = (x @ (y.T if transposed else y) + bias) * scale
+    rtol = 2e-5 if dtype == "float32" else 1e-13
+    close(found[0], np.maximum(total, 0), rtol, total)
+    close(found[1], total - residual, rtol, total)
+    sure = abs(total - np.round(total)) > 1e-3
+    np.testing.assert_array_equal(found[2].asnumpy()[sure], np.trunc(total)[sure])
+    assert len(kernels(net)) == 1, kernels(net)
+
+
+@pytest.mark.parametrize("shape", PRODUCTS)
+def test_a_matmul_with_an_epilogue_does_not_depend_on_threads_and_passes_nan_on(shape):
+    net = Product(results, True)
+    net.hybridize()
+    given, _ = operands(*shape, True)
+    given[0][2, 3] = np.nan
+    before = [each.asnumpy() for each in net(*given)[:2]]
+    assert np.isnan(before[0][2]).all()
+    assert not np.isnan(np.delete(before[0], 2, 0)).any()
+    set_num_threads(1)
+    try:
+        for found, expected in zip(net(*given), before, strict=False):
+            np.testing.assert_array_equal(found.asnumpy(), expected)
+    finally:
+        set_num_threads(mx.options.OPTIONS.num_threads)
+
+
+def test_a_batch_of_matmuls_with_what_follows():
+    class Net(gluon.HybridBlock):
+        def hybrid_forward(self, F, x, y, bias, residual):
+            return F.broadcast_add(F.batch_dot(x, y), bias) * residual
+
+    net = Net()
+    net.hybridize()
+    rng = np.random.default_rng(0)
+    for batch, m, n, k in ((6, 24, 40, 32), (5, 33, 18, 20), (0, 24, 40, 32)):
+        shapes = (batch, m, k), (batch, k, n), (batch, 1, n), (batch, m, n)
+        x, y, bias, residual = arrays = [rng.standard_normal(s) for s in shapes]
+        close(net(*map(mx.nd.array, arrays)), (x @ y + bias) * residual)
+
+
+def test_a_result_that_is_a_part_of_a_concatenation_is_written_there():
+    class Net(gluon.HybridBlock):
+        def hybrid_forward(self, F, x, y):
+            return F.concat(x, F.relu(F.dot(x, y)), dim=1)
+
+    net = Net()
+    net.hybridize()
+    (x, y, *_), (data, weight, *_) = operands(48, 40, 24, False)
+    close(net(x, y), np.concatenate([data, np.maximum(data @ weight, 0)], 1))
+    assert not [name for name in kernels(net) if "relu" in name and "matmul" not in name], kernels(net)

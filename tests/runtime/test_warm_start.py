@@ -173,7 +173,7 @@ def later(forward, tmp_path):
 
 
 # Each by itself, and, which takes less time, one after the other.
-TEXTS = [(STEP, DROPOUT, HOST), (FORWARD,), (GRADIENTS,), (STEP,), (UPDATE,), (DROPOUT,), (HOST,)]
+TEXTS = [[STEP, DROPOUT, HOST], [FORWARD], [GRADIENTS], [STEP], [UPDATE], [DROPOUT], [HOST]]
 
 
 @pytest.mark.parametrize("texts", but(TEXTS[1:], TEXTS), ids=range(len(TEXTS)))

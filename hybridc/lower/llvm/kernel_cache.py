@@ -14,7 +14,7 @@ from hybridc.ir.grid_kernel import TileKernel, tile_kernels
 from hybridc.ir.kernel import AnalysedKernels, Kernel, LoopNest, constants_of
 from hybridc.ir.structured import Shape, dtype_of, shape_of
 from hybridc.lower.llvm.codegen.native_function import compile_ahead
-from hybridc.lower.llvm.gemm.choose_gemm import is_contraction, is_of_panels, regions_of_matmul
+from hybridc.lower.llvm.gemm.choose_gemm import is_contraction, regions_of_matmul
 from hybridc.lower.llvm.gemm.lane_regions import lane_regions
 from hybridc.lower.llvm.gemm.partial_sums import partial_sum_regions
 from hybridc.lower.llvm.grid_regions import grid_regions
@@ -101,12 +101,13 @@ class KernelCache(AnalysedKernels):
         lanes = lane_regions(kernel, given)
         if lanes is not None:
             return lanes
-        if len(kernel.ops) > 1 and not is_of_panels(kernel):
-            return grid_regions(kernel.as_one_tile(), strides, self)
         pieces = partial_sum_regions(kernel, self.threads, given) if len(kernel.ops) == 1 else None
         if pieces is not None:
             return pieces
-        return ParallelRegions([*regions_of_matmul(kernel, self.threads, given, printer=self._printer)])
+        regions = regions_of_matmul(kernel, self.threads, given, printer=self._printer)
+        if len(kernel.ops) > 1 and not regions:
+            return grid_regions(kernel.as_one_tile(), strides, self)
+        return ParallelRegions(regions)
 
     def _loops_of(self, kernel: Kernel, strided: frozenset[int], inplace: tuple[tuple[int, int], ...]) -> KernelLoops:
         """The functions of a kernel without contractions."""

@@ -7,13 +7,15 @@ order and rematerialises a value in the backward, instead of saving it, if it ca
   values of an eighth of its size or less, which are saved instead (a mean of each row for a whole array), or from one
   value that is saved instead of several;
 * by elementwise operators that together cost at most the cost model's ``REMATERIALIZED`` additions an element of it,
-  and by views and concatenations.
+  and by views and concatenations;
+* unless a kernel of its own would do that: for contractions alone, from what nothing else reads. So small values are
+  saved, which fit the second-level cache.
 
 A backward from some results only (``hybrid.heads``) uses what the forward saves for the one from all, and
 rematerialises the rest at any cost.
 
 A part of a concatenation that is there or saved (the steps that a loop of Python stacks) is a slice of it. So a choice
-never saves more bytes, and what is expensive (contractions, reductions, ``exp``), random or operator state is never
+saves few bytes, and what is expensive (contractions, reductions, ``exp``), random or operator state is never
 computed twice. The operators are copied to the first use in the backward, so that lifetimes stay short.
 """
 
@@ -30,9 +32,10 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from hybridc.dialects.mlir.hybrid import HybridOp, dtype_of, shape_of
-from hybridc.dialects.operator import Elementwise, Movement
+from hybridc.dialects.operator import Contraction, Elementwise, Movement
 from hybridc.dialects.scalar import record
 from hybridc.ground.hooks import HOOKS
+from hybridc.ground.machine import NOMINAL
 from hybridc.ground.nesting import as_list
 from hybridc.ir.costs import REMATERIALIZED
 from hybridc.ir.values import byte_size, functions, is_constant, result_count, volume
@@ -100,8 +103,6 @@ class _Choice:
         self.again: set[Operation] = set()  # what is computed again in any case
         # Values of the forward in the backward: arguments, and rematerialised ones.
         self.there: dict[SSAValue, SSAValue] = {}
-        self.held: dict[SSAValue, HybridOp] = {}  # what puts a value into a concatenation that is there
-        self.splicer = Splicer("hybrid.training" in forward.attributes)
         self.held: dict[SSAValue, HybridOp] = {}  # the operations whose results, which are there, have these values
         self.splicer = Splicer("hybrid.training" in forward.attributes)
 
@@ -144,18 +145,42 @@ class _Choice:
                         self.residuals[result] = None
         return value in self.held
 
-    def _choose(self, values: Iterable[SSAValue]) -> None:
-        """Save those values, in program order, that cannot be rematerialised from available or small ones."""
+    def _choose(self, values: Iterable[SSAValue], shared: bool = False) -> None:
+        """Save those values, in program order, that cannot be rematerialised from available or small ones.
+
+        ``shared``: from one that is saved in their place.
+        """
         for value in values:
             if self._is_there(value):
                 continue
             made: set[Operation] = set()
             needed = self._needed(value, made=made)
-            if SMALLER * _bytes(needed) > byte_size(value):
+            if SMALLER * _bytes(needed) > byte_size(value) or (not shared and self._is_apart(value, made)):
                 needed = [value]
             else:
                 self.again |= made
             self.residuals |= dict.fromkeys(needed)
+
+    def _is_apart(self, value: SSAValue, made: Collection[Operation]) -> bool:
+        """Whether a small value would be computed again by a kernel of its own.
+
+        It is if in the backward only contractions read it, and what it is computed of.
+        """
+        if not made or byte_size(value) > NOMINAL.second:
+            return False
+        sources = {v for op in made for v in op.operands if v.owner not in made and byte_size(v) >= byte_size(value)}
+        return all(self._is_multiplied(v) for v in (value, *sources))
+
+    def _is_multiplied(self, value: SSAValue) -> bool:
+        """Whether only contractions read a value in the backward."""
+        work: list[SSAValue] = [arg for arg, saved in self.saved.items() if saved is value]
+        while work:
+            for use in work.pop().uses:
+                op = use.operation
+                if not isinstance(op, HybridOp) or not (shows(op) or isinstance(op.operator, Contraction)):
+                    return False
+                work += op.results if shows(op) else ()
+        return True
 
     def _share(self) -> None:
         """Save one value instead of several that follow from it, if it is smaller, or these would be copied."""
@@ -168,7 +193,7 @@ class _Choice:
             if source in before or len(values) < 2:
                 continue
             self.residuals = {value: None for value in (*before, source) if value not in values}
-            self._choose(values)
+            self._choose(values, shared=True)
             more = _bytes(self.residuals) - _bytes(before)
             if more > 0 or (more == 0 and not any(isinstance(v.owner, HybridOp) and shows(v.owner) for v in values)):
                 self.residuals = before

@@ -104,7 +104,7 @@ class RegisterTile:
 
     def padded(self, columns: int) -> int:
         """The columns of all panels, with those that fill the last one."""
-        return math.ceil(columns / self.width) * self.width
+        return -(-columns // self.width) * self.width
 
     @property
     def heights(self) -> tuple[int, int]:
@@ -137,16 +137,22 @@ class MatmulSchedule:
     exchanged: bool = False
 
 
-def schedule_tiles(given: Matrices, tile: RegisterTile, threads: int) -> MatmulSchedule | None:
+def schedule_tiles(
+    given: Matrices, tile: RegisterTile, threads: int, epilogue: Epilogue | None = None
+) -> MatmulSchedule | None:
     """The schedule in register tiles; None if these do not support the arrays."""
-    if given.over or given.k == 0 or given.m < LOW:
+    tile = tile.fitting(given.n) if epilogue is not None and given.n < tile.width else tile
+    if given.over or given.k == 0 or given.m < LOW or (epilogue is not None and given.n < tile.width):
         return None
     given = _in_blocks(given, tile.width, tile.dtype, threads, ROWS)
     around = few_forms(given.around or ONCE)
-    return _of_columns(tile_program(tile, len(around)), given, around, tile, tile.width)
+    placed = _placed(epilogue, matmul_loops(given, around), len(around) + 1)
+    return _of_columns(tile_program(tile, len(around), placed), given, around, tile, tile.width)
 
 
-def schedule_exchanged(given: Matrices, tile: RegisterTile, threads: int) -> MatmulSchedule | None:
+def schedule_exchanged(
+    given: Matrices, tile: RegisterTile, threads: int, epilogue: Epilogue | None = None
+) -> MatmulSchedule | None:
     """The schedule in register tiles with exchanged operands; None if these do not support the arrays.
 
     The left matrix is packed into panels, and the right one is read in place, if its columns are contiguous.
@@ -157,7 +163,8 @@ def schedule_exchanged(given: Matrices, tile: RegisterTile, threads: int) -> Mat
     parts = _parts(given, tile, threads)
     rows = math.ceil(given.m / parts / tile.lanes) * tile.lanes
     around = few_forms(given.around or ONCE)
-    return _of_columns(exchanged_program(tile, len(around)), given, around, tile, tile.width, rows)
+    placed = _placed(epilogue, matmul_loops(given, around), len(around))
+    return _of_columns(exchanged_program(tile, len(around), placed), given, around, tile, tile.width, rows)
 
 
 def schedule_dots(given: Matrices, tile: RegisterTile, threads: int) -> MatmulSchedule | None:
@@ -229,13 +236,13 @@ def _of_lines(
     return MatmulSchedule(made, made.numbers(loops, block), loops, extent, grain)
 
 
-def _placed(epilogue: Epilogue | None, loops: Sequence[Loop], columns: int) -> PlacedEpilogue | None:
-    """An epilogue with the axes that its arrays follow, of the loops of a program whose columns have this number."""
+def _placed(epilogue: Epilogue | None, loops: Sequence[Loop], along: int) -> PlacedEpilogue | None:
+    """An epilogue with the axes that its arrays follow, of a program's loops; this one is contiguous in them."""
     if epilogue is None:
         return None
     arrays = range(2, 2 + len(epilogue.kinds))
-    if any(loops[columns].step(i) not in (0, 1) for i in arrays):
-        raise ValueError(f"an epilogue whose arrays have other columns than contiguous ones: {loops[columns]}")
+    if any(loops[along].step(i) not in (0, 1) for i in arrays):
+        raise ValueError(f"an epilogue whose arrays have other columns than contiguous ones: {loops[along]}")
     kept = [a for a, loop in enumerate(loops) if loop.c is not None]
     follows = tuple([frozenset([a for a in kept if loops[a].step(i)]) for i in arrays])
     return PlacedEpilogue(epilogue, follows)
@@ -307,7 +314,7 @@ class MatmulProgram:
 
 @dataclass(frozen=True)
 class PlacedEpilogue:
-    """An epilogue with the axes of a program that each of its arrays follows; along columns these are contiguous."""
+    """An epilogue with the axes of a program that each of its arrays follows; along one these are contiguous."""
 
     epilogue: Epilogue
     follows: tuple[frozenset[int], ...]
@@ -323,21 +330,24 @@ def matmul_loops(given: Matrices, around: Sequence[Loop]) -> tuple[Loop, ...]:
     return (*around, rows, columns, Loop(given.k, given.a[1], given.b[0], None))
 
 
-@functools.cache
-def tile_program(tile: RegisterTile, batches: int) -> MatmulProgram:
-    """Tiles of registers; each tile of the grid is a panel, which it packs in scratch."""
+@functools.lru_cache(256)
+def tile_program(tile: RegisterTile, batches: int, epilogue: PlacedEpilogue | None = None) -> MatmulProgram:
+    """Tiles of registers; each tile of the grid is a panel, which it packs in scratch.
+
+    With an epilogue the last one ends with the last column, and computes some again.
+    """
     b = _MatmulBuilder(tile, batches)
     b.dim(b.rows, f"n{b.rows}", "whole", (tile.heights,))
-    b.dim(b.columns, tile.width, "grid", ((tile.lanes,),), masked=True)
+    b.dim(b.columns, tile.width, "grid", ((tile.lanes,),), masked=epilogue is None)
     b.dim(b.terms, f"n{b.terms}", "whole", ((1,),))
     panel = b.hold(b.terms, b.columns)
     b.sweep(b.copy(b.address(1), panel))
-    b.sweep(b.store(b.contract(b.address(0), panel), b.address(2, contiguous=b.columns)))
+    b.sweep(b.finish(b.contract(b.address(0), panel), epilogue))
     return b.made(b.batch, b.columns)
 
 
-@functools.cache
-def exchanged_program(tile: RegisterTile, batches: int) -> MatmulProgram:
+@functools.lru_cache(256)
+def exchanged_program(tile: RegisterTile, batches: int, epilogue: PlacedEpilogue | None = None) -> MatmulProgram:
     """Tiles of registers with the operands exchanged, whose transposed result is transposed in scratch.
 
     The grid has panels, and blocks of rows, each with its own copy of the panel.
@@ -348,8 +358,8 @@ def exchanged_program(tile: RegisterTile, batches: int) -> MatmulProgram:
     b.dim(b.terms, f"n{b.terms}", "whole", ((1,),))
     sums, panel = b.hold(b.rows, b.columns), b.hold(b.terms, b.columns)
     b.sweep(b.copy(b.address(1), panel))
-    total = b.contract(b.address(0, contiguous=b.terms), panel)
-    b.sweep([*b.store(total, sums), *b.copy(sums, b.address(2, contiguous=b.rows))])
+    products = b.contract(b.address(0, contiguous=b.terms), panel, "products")
+    b.sweep([*b.store(products, sums), *b.finish([TileLoad(TOTAL, sums, b.kind)], epilogue, along=b.rows)])
     return b.made(b.batch, b.rows, b.columns)
 
 
@@ -469,22 +479,26 @@ class _MatmulBuilder:
         """A load and a store."""
         return self.store([self.load(source)], target)
 
-    def contract(self, left: Address, right: Address) -> list[Statement]:
+    def contract(self, left: Address, right: Address, name: str = TOTAL) -> list[Statement]:
         """Loads of both operands, and the contraction."""
         x, y = self.load(left), self.load(right)
-        return [x, y, TileContract(TOTAL, x.name, y.name, (*self.segments, self.terms), self.kind)]
+        return [x, y, TileContract(name, x.name, y.name, (*self.segments, self.terms), self.kind)]
 
-    def finish(self, contraction: list[Statement], placed: PlacedEpilogue | None) -> list[Statement]:
-        """A contraction, and the store of its result, or an epilogue."""
+    def finish(
+        self, total: list[Statement], placed: PlacedEpilogue | None, along: int | None = None
+    ) -> list[Statement]:
+        """Statements that end with ``TOTAL``, and its store, or an epilogue; arrays are contiguous along columns,
+        or another axis."""
+        along = self.columns if along is None else along
         if placed is None:
-            return self.store(contraction, self.address(2, contiguous=self.columns))
+            return self.store(total, self.address(2, contiguous=along))
         kept = {*self.batch, self.rows, self.columns}
         addresses = [
-            self.address(array, contiguous=self.columns if self.columns in follows else -1, without=kept - follows)
+            self.address(array, contiguous=along if along in follows else -1, without=kept - follows)
             for array, follows in enumerate(placed.follows, 2)
         ]
         self.kinds[2:] = placed.epilogue.kinds
-        return [*contraction, *placed.epilogue.at(addresses)]
+        return [*total, *placed.epilogue.at(addresses)]
 
     def store(self, statements: Sequence[Statement], target: Address) -> list[Statement]:
         """The statements, and a store of the last one's value."""

@@ -615,7 +615,7 @@ def _identity(kind: TensorType[Any]) -> Region:
 # An axis of 1024 that one operation indexes as 8 x 128 has a cut at 128. Axes that several operations share have the
 # same cuts: a loop and the axes of what it reads and writes, an axis before and after a transpose. A reshape ties the
 # axis to the axes it collapses to. Contiguous memory (an argument, a call's result) can be reshaped at will, so
-# it ties nothing; and the reduction loops of contractions are never split.
+# it ties nothing but operations that read the same view; and the reduction loops of contractions are never split.
 
 
 class Cuts:
@@ -776,6 +776,8 @@ class Cutting:
                 collapse = isinstance(op, tensor.CollapseShapeOp)
                 if collapse or result in self.read:
                     self._reshape(groups_of(op), *((new, axes) if collapse else (axes, new)))
+            case _ if sum(use.operation in self.loops for use in result.uses) > 1:  # they may become one kernel
+                self.axes[result] = self._new(result)
             case _:  # a reshape of contiguous memory
                 pass
 

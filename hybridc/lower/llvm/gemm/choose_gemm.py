@@ -22,7 +22,7 @@ from hybridc.ir.contraction_shape import (
     contraction_of,
     matrices_of,
 )
-from hybridc.ir.costs import OF_CORE, SAME_SET, grain_of, matmul_time
+from hybridc.ir.costs import BEGUN, OF_CORE, SAME_SET, WALKED, grain_of, matmul_time
 from hybridc.ir.kernel import Axes, Kernel, Read
 from hybridc.ir.structured import Shape, dtype_of, shape_of
 from hybridc.lower.llvm.codegen.native_function import NativeFunction
@@ -78,6 +78,27 @@ def is_of_panels(kernel: Kernel) -> bool:
 def is_contraction(kernel: Kernel) -> bool:
     """Whether a kernel is a single contraction, with or without an epilogue."""
     return len(kernel.nests) == 1 and kernel.nests[0].contraction is not None
+
+
+def takes_epilogue(kernel: Kernel) -> bool:
+    """Whether what follows a matmul, of operands that are not prepacked, is best computed of sums in registers."""
+    contraction = contraction_of(kernel)
+    matrices = matrices_of(contraction)
+    dtypes = {dtype_of(v) for v in (*kernel.arguments, *kernel.results)}
+    vectors = registers()
+    if matrices is None or vectors is None or len(dtypes) > 1 or dtypes.isdisjoint(native_blas.GEMM):
+        return False
+    (dtype,) = dtypes
+    tile = RegisterTile(dtype, vectors)
+    if matrices.over or matrices.n < tile.lanes or matrices.m < FEWEST_ROWS or not 0 < matrices.k <= MOST_TERMS:
+        return False
+    if not _is_cached(matrices, dtype):
+        return False
+    # Not if the fastest of the others with a walk over its result is faster. (In whole numbers, as sizes may be free.)
+    size, tenths = matrices.m * matrices.n, int(10 * EFFORT_OF_DOTS)
+    efforts = [(matrices, tile.fitting(matrices.n)), (matrices.exchanged(), tile)]
+    walked = 10 * (WALKED * size + BEGUN)
+    return any((10 * _effort_of_tiles(*each) - tenths * size) * matrices.k <= walked for each in efforts)
 
 
 @dataclass(frozen=True)
@@ -208,7 +229,7 @@ def regions_of_matmul(
     algorithms: Sequence[str] = (),
     printer: Printer = print_loops,
 ) -> list[ParallelRegion]:
-    """The parallel regions of a contraction, in order; none if the result is empty.
+    """The parallel regions of a contraction, in order; none if the result is empty, or no algorithm has its epilogue.
 
     ``strides``, in elements, are those of the kernel's arguments and then its results; by default all are contiguous.
     The first possible one of ``algorithms`` is taken; by default the one that is expected to be fastest. ``printer``
@@ -225,14 +246,15 @@ def regions_of_matmul(
     matrices = matrices_of(contraction)
     epilogue = epilogue_of(kernel)
     if epilogue is not None:
-        assert matrices is not None, "an epilogue of what is no matmul"
+        if matrices is None or len(dtypes) > 1 or any(column not in (0, 1) for _, column in matrices.more):
+            return []
         buffers = (right, left, result, *more) if matrices.swapped else (left, right, result, *more)
         (dtype,) = dtypes
-        for algorithm in _of_panels(matrices):
+        for algorithm in _before_epilogues(matrices, dtype):
             made = _tiled_region(algorithm, matrices, dtype, buffers, threads, epilogue)
             if made is not None:
                 return [made]
-        raise ValueError("an epilogue of a matmul that is not prepacked")
+        return []
     if len(dtypes) == 1 and matrices is not None:
         buffers = (right, left, result) if matrices.swapped else (left, right, result)
         made = matrices_region(matrices, dtypes.pop(), buffers, threads, algorithms)
@@ -275,16 +297,13 @@ def matrices_region(
     return None
 
 
-# The schedules in vector registers, by the algorithm.
-_SCHEDULES: Mapping[str, Callable[[Matrices, RegisterTile, int], MatmulSchedule | None]] = {
+# The schedules in vector registers whose sums are there when an epilogue needs them, by the algorithm.
+_WITH_EPILOGUE: Mapping[str, Callable[[Matrices, RegisterTile, int, Epilogue | None], MatmulSchedule | None]] = {
     "tiles": schedule_tiles,
     "turned": schedule_exchanged,
-    "dots": schedule_dots,
+    "rows": schedule_prepacked,
+    "in place": schedule_in_place,
 }
-
-
-# Those whose sums are in registers when an epilogue needs them.
-_WITH_EPILOGUE = {"rows": schedule_prepacked, "in place": schedule_in_place}
 
 
 def _tiled_region(
@@ -303,7 +322,8 @@ def _tiled_region(
     if algorithm in _WITH_EPILOGUE:
         made = _WITH_EPILOGUE[algorithm](given, tile, threads, epilogue)
     else:
-        made = _SCHEDULES[algorithm](given, tile, threads)
+        assert algorithm == "dots" and epilogue is None, algorithm
+        made = schedule_dots(given, tile, threads)
     if made is None:
         return None
     left, right, *rest = buffers
@@ -351,6 +371,19 @@ def _preferred(given: Matrices, dtype: DType) -> Sequence[str]:
     if turned:
         return ("turned", "tiles", "blas")
     return ("tiles", "blas") if tiles else ("blas", "tiles")
+
+
+def _before_epilogues(given: Matrices, dtype: DType) -> tuple[str, ...]:
+    """The algorithms for a matmul with an epilogue, the fastest first."""
+    vectors = registers()
+    if vectors is None:
+        return ()
+    tile = RegisterTile(dtype, vectors)
+    if is_prepacked(given, tile.fitting(given.n).width):
+        return _of_panels(given)
+    if _effort_of_tiles(given.exchanged(), tile) < WORTH_TURNING * _effort_of_tiles(given, tile):
+        return ("turned", "tiles")
+    return ("tiles", "turned")
 
 
 def _of_panels(given: Matrices) -> tuple[str, ...]:

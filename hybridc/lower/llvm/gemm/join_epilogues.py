@@ -28,7 +28,7 @@ from hybridc.ir.kernel import Axes, Kernel, KernelOp, analyse
 from hybridc.ir.structured import VIEWS, Shape, dtype_of, is_host, kernels, note_dtypes, shape_of
 from hybridc.ir.structured_builder import Builder, iterators, maps, segments, structured_type
 from hybridc.ir.values import functions, new_name
-from hybridc.lower.llvm.gemm.choose_gemm import is_contraction, is_of_panels
+from hybridc.lower.llvm.gemm.choose_gemm import is_contraction, is_of_panels, takes_epilogue
 from hybridc.lower.llvm.gemm.lane_regions import keeps_sums_in_registers
 from hybridc.lower.llvm.gemm.prepack_operands import insert_before
 from hybridc.lower.mathlib import FORMULAS
@@ -201,7 +201,7 @@ def _takes_epilogue(kernel: Kernel) -> bool:
         return not attention and last.contraction is not None and kernel.results == [last.ops[-1].result]
     if not is_contraction(kernel) or len(kernel.ops) > 1 or len(kernel.arguments) != 2:
         return False
-    return is_of_panels(kernel) or keeps_sums_in_registers(kernel)
+    return is_of_panels(kernel) or keeps_sums_in_registers(kernel) or takes_epilogue(kernel)
 
 
 def _parts(domain: Shape, shape: Shape) -> list[tuple[int, ...]] | None:

@@ -3,11 +3,12 @@
 Its statements are about tiles of rows, columns and terms (:mod:`~hybridc.transforms.kernels.schedule_register_tiles`):
 
 * a load that is stored to scratch packs an operand: by rows, by squares that are transposed in registers, or element by
-  element, whichever its strides allow; one that is stored from scratch transposes a result;
+  element, whichever its strides allow;
 * a contraction is computed part by part, each in registers: outer products, or dot products if terms are taken by the
   vector;
 * lines of rows are worked on one by one; terms in segments, of which each carries the sums on;
-* what follows a contraction is computed of its sums, vector by vector;
+* what follows a contraction is computed of its sums, vector by vector; if these are stored to scratch and loaded again,
+  of columns, which are transposed in registers;
 * of a tile of the grid that reaches beyond the last column, results go through scratch (*spill*).
 """
 
@@ -32,7 +33,6 @@ from hybridc.ir.tile_program import (
     TileProgram,
     TileStore,
     TileSweep,
-    TileUpdate,
     axes_of_values,
 )
 from hybridc.lower.llvm.gemm.gemm_region import Arguments, Index, Vectors, region
@@ -53,11 +53,6 @@ def scratch_bytes(program: TileProgram, sizes: Sequence[int]) -> int:
     shape = _Shape(program)
     elements = [math.prod(shape.held(axis, sizes) for axis in {*each.axes}) for each in program.scratch]
     return (shape.spill + sum(elements)) * byte_width(program.buffers[0].kind)
-
-
-def _name_of(statement: Statement) -> str | None:
-    """The value that a statement defines, if it does."""
-    return None if isinstance(statement, TileStore | TileUpdate) else statement.name
 
 
 def _element(program: TileProgram) -> AnyFloat:
@@ -267,21 +262,19 @@ class _MatmulEmitter:
     def _statements(self, sweep: TileSweep) -> None:
         loads = {s.name: s.address for s in sweep.statements if isinstance(s, TileLoad)}
         number = next((i for i, s in enumerate(sweep.statements) if isinstance(s, TileContract)), None)
-        copies = [s for s in sweep.statements if isinstance(s, TileStore) and s.value in loads]
-        if number is not None:  # an epilogue that passes on what it reads is no copy
-            copies = [s for s in copies if {s.address.buffer, loads[s.value].buffer} & {*self.scratch}]
         if number is not None:
-            contract, copied = sweep.statements[number], {s.value for s in copies}
+            contract, after = sweep.statements[number], sweep.statements[number + 1 :]
             assert isinstance(contract, TileContract)
-            after = [s for s in sweep.statements[number + 1 :] if s not in copies and _name_of(s) not in copied]
-            self._contract(loads[contract.left], loads[contract.right], after)
-        for s in copies:
-            if s.address.buffer not in self.scratch:
-                self._turn(loads[s.value], s.address)
-            elif s.address.axes[0] == self.shape.terms:
-                self._pack(loads[s.value], s.address)
-            else:
-                self._interleave(loads[s.value], s.address)
+            first = after[0]
+            in_scratch = isinstance(first, TileStore) and first.address.buffer in self.scratch
+            self._contract(contract, loads, after[:1] if in_scratch else after)
+            if in_scratch:
+                self._turn(after[1:])
+            return
+        for s in sweep.statements:
+            if isinstance(s, TileStore):
+                copy = self._pack if s.address.axes[0] == self.shape.terms else self._interleave
+                copy(loads[s.value], s.address)
 
     # --- copies --------------------------------------------------------------------------------------------
 
@@ -360,21 +353,27 @@ class _MatmulEmitter:
                 kept = v.shuffle(numbers, numbers, range(len(rows))) if len(rows) < SQUARE else numbers
                 v.store(kept, block, to + (term + i) * len(starts) + group)
 
-    def _turn(self, source: Address, target: Address) -> None:
-        """Store rows from scratch, transposed in squares; columns beyond the last repeat it, at its address."""
+    def _turn(self, statements: Sequence[Statement]) -> None:
+        """Statements about sums in scratch, transposed in squares; columns beyond the last repeat it, at its address."""
         shape, v, lanes, width = self.shape, self.v, self.shape.lanes, self.shape.width
-        sums, result, start = self.arrays[source.buffer], self.arrays[target.buffer], self.at(target, {})
+        load, *after = statements
+        assert isinstance(load, TileLoad)
+        sums, single = self.arrays[load.address.buffer], VectorStatements(self.b, 1)
         count, columns = self.count[shape.rows], self.count[shape.columns]
-        step, done = self.stride(target, shape.columns), count // lanes * lanes
+        done = count // lanes * lanes
+
+        def where(row: Index, column: Index, address: Address) -> Where:
+            place = {shape.rows: row, shape.columns: column}
+            return self.arrays[address.buffer], self.at(address, place), shape.rows in address.axes
 
         def square(row: Index, lane: Index) -> None:
             rows = [v.load(sums, (row + i) * width + lane) for i in range(lanes)]
             for i, column in enumerate(v.transposed(rows)):
-                v.store(column, result, start + row + (lane + i).least(columns - 1) * step)
+                self.vectors.write(after, column, functools.partial(where, row, (lane + i).least(columns - 1)))
 
         def element(row: Index, column: Index) -> None:
             value = self.b.load(sums, (row * width + column).value, level=self.b.depth)
-            self.b.store(value, result, (start + row + column * step).value)
+            single.write(after, single.everywhere(value, load.kind), functools.partial(where, row, column))
 
         self.loop(0, done, lambda row: self.loop(0, columns, functools.partial(square, row), lanes), lanes)
         self.loop(done, count, lambda row: self.loop(0, columns, functools.partial(element, row)))
@@ -411,9 +410,10 @@ class _MatmulEmitter:
             return rows
         return [r.least(self.count[self.shape.rows] - 1) for r in rows]
 
-    def _contract(self, left: Address, right: Address, after: Sequence[Statement]) -> None:
+    def _contract(self, contract: TileContract, loads: Mapping[str, Address], after: Sequence[Statement]) -> None:
         """All rows of the tile: the sums, and the statements that are about them."""
         shape, last = self.shape, after[-1]
+        left, right = loads[contract.left], loads[contract.right]
         assert isinstance(last, TileStore)
 
         def rows(row: Index, height: int) -> None:
@@ -424,7 +424,7 @@ class _MatmulEmitter:
             if shape.dims[shape.columns].masked and last.address.buffer not in self.scratch:
                 self._store_columns(sums, last.address, row)
             else:
-                self._finish(sums, after, row, height)
+                self._finish(contract.name, sums, after, row, height)
 
         self._by_tiles(rows)
 
@@ -465,8 +465,10 @@ class _MatmulEmitter:
 
         return segment(shape.segments, [v.zero] * (abreast * height))
 
-    def _finish(self, sums: Sequence[SSAValue], after: Sequence[Statement], row: Index, height: int) -> None:
-        """Statements about the sums, which end with stores of whole columns."""
+    def _finish(
+        self, name: str, sums: Sequence[SSAValue], after: Sequence[Statement], row: Index, height: int
+    ) -> None:
+        """Statements about the sums of this name, which end with stores of whole columns."""
         shape = self.shape
         abreast, rows = shape.width // shape.lanes, self._below(row, height)
         for number, value in enumerate(sums):
@@ -479,7 +481,7 @@ class _MatmulEmitter:
                     return array, row * shape.width + number * shape.lanes, True
                 return array, self.at(address, place), shape.columns in address.axes
 
-            self.vectors.write(after, value, where)
+            self.vectors.write(after, value, where, name)
 
     def _store_columns(self, sums: Sequence[SSAValue], target: Address, row: Index) -> None:
         """Store a tile; one that reaches beyond the last column goes to scratch, and its first columns are copied."""

@@ -29,9 +29,11 @@ class VectorStatements:
         self.b, self.lanes = b, lanes
         self._loaded: dict[tuple[SSAValue, SSAValue], SSAValue] = {}
 
-    def write(self, statements: Sequence[Statement], total: SSAValue, where: Callable[[Address], Where]) -> None:
-        """The statements about a vector of sums."""
-        b, known = self.b, {TOTAL: total}
+    def write(
+        self, statements: Sequence[Statement], total: SSAValue, where: Callable[[Address], Where], name: str = TOTAL
+    ) -> None:
+        """The statements about a vector of sums, which they call ``name``."""
+        b, known = self.b, {name: total}
         for s in statements:
             match s:
                 case TileMap():
@@ -39,7 +41,7 @@ class VectorStatements:
                     kind = _vector_of(s.kind, self.lanes)
                     known[s.name] = b.pure(operation_class(s.op), operands, kind, properties_of(s.op))
                 case TileConstant():
-                    known[s.name] = self._everywhere(constant(b, s.number, s.kind), s.kind)
+                    known[s.name] = self.everywhere(constant(b, s.number, s.kind), s.kind)
                 case TileLoad():
                     known[s.name] = self._load(s.kind, *where(s.address))
                 case TileStore():
@@ -48,7 +50,8 @@ class VectorStatements:
                 case _:
                     raise UnsupportedError(f"an epilogue in registers: {type(s).__name__} is about no vector")
 
-    def _everywhere(self, scalar: SSAValue, kind: str) -> SSAValue:
+    def everywhere(self, scalar: SSAValue, kind: str) -> SSAValue:
+        """A vector with a scalar in all lanes."""
         return self.b.pure(vector.BroadcastOp, [scalar], _vector_of(kind, self.lanes))
 
     def _load(self, kind: str, array: SSAValue, at: Index, follows: bool) -> SSAValue:
@@ -57,7 +60,7 @@ class VectorStatements:
             if follows:
                 found = self.b.add(vector.LoadOp, [*key], [_vector_of(kind, self.lanes)]).results[0]
             else:
-                found = self._everywhere(self.b.load(*key), kind)
+                found = self.everywhere(self.b.load(*key), kind)
             self._loaded[key] = found
         return self._loaded[key]
 

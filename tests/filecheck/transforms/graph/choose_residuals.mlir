@@ -183,3 +183,35 @@ func.func @forward(%x: tensor<3xf32>) -> tensor<3xf32> {
   %y = hybrid.sin %x : (tensor<3xf32>) -> tensor<3xf32>
   func.return %y : tensor<3xf32>
 }
+
+// -----
+// What only a contraction reads, and is computed from what nothing else reads, is saved: a kernel would write it again.
+// CHECK-LABEL: func.func @forward
+// CHECK:         func.return %y, %s : tensor<2x2xf32>, tensor<2x2xf32>
+// CHECK:       func.func @backward(%s: tensor<2x2xf32>, %g: tensor<2x2xf32>)
+func.func @forward(%x: tensor<2x2xf32>) -> (tensor<2x2xf32>, tensor<2x2xf32>) attributes {hybrid.outputs = array<i64: 1>} {
+  %s = hybrid.square %x : (tensor<2x2xf32>) -> tensor<2x2xf32>
+  %y = hybrid.matmul %s, %s : (tensor<2x2xf32>, tensor<2x2xf32>) -> tensor<2x2xf32>
+  func.return %y, %s : tensor<2x2xf32>, tensor<2x2xf32>
+}
+func.func @backward(%s: tensor<2x2xf32>, %g: tensor<2x2xf32>) -> tensor<2x2xf32> attributes {hybrid.saved = array<i64: 2>} {
+  %d = hybrid.matmul %g, %s : (tensor<2x2xf32>, tensor<2x2xf32>) -> tensor<2x2xf32>
+  func.return %d : tensor<2x2xf32>
+}
+
+// -----
+// It is computed again where something else reads the same array: one kernel does both.
+// CHECK-LABEL: func.func @forward
+// CHECK:         func.return %y : tensor<2x2xf32>
+// CHECK:       func.func @backward(%x: tensor<2x2xf32>, %g: tensor<2x2xf32>)
+// CHECK:         hybrid.square %x
+func.func @forward(%x: tensor<2x2xf32>) -> (tensor<2x2xf32>, tensor<2x2xf32>) attributes {hybrid.outputs = array<i64: 1>} {
+  %s = hybrid.square %x : (tensor<2x2xf32>) -> tensor<2x2xf32>
+  %y = hybrid.matmul %s, %s : (tensor<2x2xf32>, tensor<2x2xf32>) -> tensor<2x2xf32>
+  func.return %y, %s : tensor<2x2xf32>, tensor<2x2xf32>
+}
+func.func @backward(%s: tensor<2x2xf32>, %x: tensor<2x2xf32>, %g: tensor<2x2xf32>) -> tensor<2x2xf32> attributes {hybrid.saved = array<i64: 2, 0>} {
+  %d = hybrid.matmul %g, %s : (tensor<2x2xf32>, tensor<2x2xf32>) -> tensor<2x2xf32>
+  %e = hybrid.multiply %d, %x : (tensor<2x2xf32>, tensor<2x2xf32>) -> tensor<2x2xf32>
+  func.return %e : tensor<2x2xf32>
+}
