@@ -218,6 +218,7 @@ def _described(executable: Executable, name: str, more: str = "") -> list[str]:
         f"arena {program.arena} bytes ({program.live} at once){more}",
         *([f"  {program.layout}"] if program.layout else []),
         *[f"  kernel {kernel}" for kernel in program.launches],
+        *[f"  {loop}" for loop in program.loops],
         *[f"  host call {call}" for call in program.host_calls],
         *[f"  {note}" for note in executable.notes()],
     ]

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from hybridc.dialects import checked, operator_registry
 from hybridc.dialects.array.shape_rules import broadcast_shapes, filled_shapes, reduced_axes, reduced_shape
+from hybridc.dialects.control.loop_steps import CompiledLoop
 from hybridc.dialects.derived import evaluate_decomposed, inferred_shapes
 from hybridc.dialects.handwritten import ArraySpec, Kernel
 from hybridc.dialects.interchange import Interchange
@@ -332,6 +333,10 @@ class Operator(Interchange):
     def call_out(self, outs: Sequence[Array], *arrays: Any) -> None:
         """``eager_out`` as compiled graphs call it: users' methods get read-only inputs."""
         self.eager_out(outs, *(map(checked.readonly, arrays) if self.foreign else arrays))
+
+    def compiled_loops(self, _ins: Sequence[ArraySpec]) -> list[CompiledLoop]:
+        """The loops that a call on these arrays runs, for targets that run all steps at once; none if it is no loop."""
+        return []
 
     def run_kernel(self, function: Callable[..., Any], outs: Sequence[Array], *arrays: Any) -> None:
         """Run a NumPy kernel that :meth:`kernel` returned."""

@@ -236,12 +236,17 @@ def _dictionary(form: _ByteForm) -> _ByteForm:
 def _dataclass(kind: Any) -> _ByteForm:
     """A codec of the stored fields, in order; a frozen dataclass is written as the index of a shared value."""
     names = [f.name for f in dataclasses.fields(kind) if f.metadata.get("serialised", True)]
-    row = _row(
-        [_form(x) for x in _annotations(kind, names)], lambda given: kind(**dict(zip(names, given, strict=True)))
-    )
+
+    @functools.cache
+    def row() -> _ByteForm:  # made when it is needed: a dataclass may hold others of its kind
+        forms = [_form(x) for x in _annotations(kind, names)]
+        return _row(forms, lambda given: kind(**dict(zip(names, given, strict=True))))
 
     def write(writer: _ValueWriter, value: Any) -> Any:
-        return row.write(writer, [getattr(value, name) for name in names])
+        return row().write(writer, [getattr(value, name) for name in names])
+
+    def read_(reader: _Reader, given: Any) -> Any:
+        return row().read(reader, given)
 
     def write_once(writer: _ValueWriter, value: Any) -> int:
         number = writer.numbers.get(value)
@@ -254,11 +259,11 @@ def _dataclass(kind: Any) -> _ByteForm:
     def read_once(reader: _Reader, number: int) -> Any:
         found = reader.read.get(number)
         if found is None:
-            found = reader.read[number] = row.read(reader, reader.values[number])
+            found = reader.read[number] = read_(reader, reader.values[number])
         return found
 
     settings: Any = kind.__dataclass_params__
-    return _ByteForm(write_once, read_once) if settings.frozen and settings.eq else _ByteForm(write, row.read)
+    return _ByteForm(write_once, read_once) if settings.frozen and settings.eq else _ByteForm(write, read_)
 
 
 def _write_array(writer: _ValueWriter, value: Any) -> Any:

@@ -7,10 +7,11 @@ plans. So making a plan runs no code generator. Nothing here needs the compiler.
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, NamedTuple, Protocol
 
@@ -84,13 +85,110 @@ class Grid:
 
 
 @dataclass(frozen=True)
+class InnerSteps:
+    """The steps of a program that another one runs: ``regions`` over these ``slots``, at most so many ``threads`` each.
+
+    The first ``preparation`` of the regions run once.
+    """
+
+    slots: tuple[Position, ...] = ()
+    regions: tuple[NativeRegion, ...] = ()
+    preparation: int = 0
+    threads: int = 1
+
+    def loaded(self, codes: Iterator[NativeCode]) -> InnerSteps:
+        """The steps with the next ones of loaded code."""
+        regions = [r.loaded(list(itertools.islice(codes, r.code_count))) for r in self.regions]
+        return replace(self, regions=tuple(regions))
+
+    @property
+    def code_count(self) -> int:
+        """The native functions of all regions."""
+        return sum(r.code_count for r in self.regions)
+
+
+class SlotCopy(NamedTuple):
+    """So many bytes that are copied, from ``offset`` on, from slot to slot."""
+
+    source: int
+    offset: int
+    target: int
+    size: int
+
+
+class MovingKey(NamedTuple):
+    """A random key in a slot, a seed and a counter, made from that in another.
+
+    The counter begins with ``draw`` more, and is ``step`` more at the next index.
+    """
+
+    slot: int
+    source: int
+    draw: int
+    step: int
+
+
+class ZeroTest(NamedTuple):
+    """Whether the number at a slot, of so many bytes, is zero; a ``signed`` float's zero has two signs."""
+
+    slot: int
+    size: int
+    signed: bool
+    zero: bool
+
+
+@dataclass(frozen=True)
+class StepLoop:
+    """A loop over the regions of ``step``, at most ``count`` times, or so often as the integer at a slot says.
+
+    Slots of both programs, and more of ``step``, begin at positions in the buffers of the region that has the loop,
+    then in the ``constants``. Bytes are copied at the ``begin``, ``before`` and ``after`` each step, and at the
+    ``end``. After a step slots change places (``swaps``) or move on by so many bytes (``advances``); ``backwards``,
+    they begin at the last row. Before it the ``condition`` is asked, whose slots in ``links`` are set to those of the
+    step: the float32 at ``answer`` says whether to go on. Of the rows at the slots in ``zeros``, of so many bytes each,
+    those of steps that did not run are zeros; their number is written to the slot ``ran``. There are no steps if the
+    ``choice`` does not hold.
+    """
+
+    step: InnerSteps = field(default_factory=InnerSteps)
+    condition: InnerSteps | None = None
+    constants: tuple[bytes, ...] = ()
+    count: int = 0
+    counted: int | None = None
+    backwards: bool = False
+    begin: tuple[SlotCopy, ...] = ()
+    before: tuple[SlotCopy, ...] = ()
+    after: tuple[SlotCopy, ...] = ()
+    end: tuple[SlotCopy, ...] = ()
+    swaps: tuple[tuple[int, int], ...] = ()
+    advances: tuple[tuple[int, int], ...] = ()
+    key: MovingKey | None = None
+    links: tuple[tuple[int, int], ...] = ()
+    answer: Position | None = None
+    zeros: tuple[tuple[int, int], ...] = ()
+    ran: int | None = None
+    choice: ZeroTest | None = None
+
+    @property
+    def programs(self) -> list[InnerSteps]:
+        """Those of the step and of the condition."""
+        return [self.step, *([] if self.condition is None else [self.condition])]
+
+    def loaded(self, codes: Sequence[NativeCode]) -> StepLoop:
+        """The loop with loaded code."""
+        given = iter(codes)
+        step, *others = [program.loaded(given) for program in self.programs]
+        return replace(self, step=step, condition=others[0] if others else None)
+
+
+@dataclass(frozen=True)
 class NativeRegion:
     """A parallel region: a native function over the iterations [0, extent), which threads may share.
 
     The executor cuts the range at multiples of ``grain``. A range of one grain, or of fewer than ``least`` iterations,
     runs on the calling thread: sharing must pay, and small chunks balance the load better. The thread of index t gets
-    the scratch memory at ``scratch + t * scratch_stride``. The iterations of a region with a ``grid`` are its points;
-    the executor has the code for these.
+    the scratch memory at ``scratch + t * scratch_stride``. The iterations of a region with a ``grid`` are its points,
+    and a ``loop`` is a region of one iteration, whose steps may be shared; the executor has the code for these.
     """
 
     code: NativeCode = field(default=NOT_LOADED, metadata=NOT_SERIALISED)
@@ -103,9 +201,19 @@ class NativeRegion:
     name: str = ""
     least: int = 0
     grid: Grid | None = None
+    loop: StepLoop | None = None
+
+    @property
+    def code_count(self) -> int:
+        """The native functions that it calls."""
+        if self.loop is not None:
+            return sum(program.code_count for program in self.loop.programs)
+        return 1 if self.grid is None else len(self.grid.parts)
 
     def loaded(self, codes: Sequence[NativeCode]) -> NativeRegion:
-        """The region with loaded code, its own or that of the parts of its grid."""
+        """The region with loaded code, its own or that of the parts of its grid or loop."""
+        if self.loop is not None:
+            return replace(self, loop=self.loop.loaded(codes))
         if self.grid is None:
             return replace(self, code=codes[0])
         parts = tuple([replace(part, code=code) for part, code in zip(self.grid.parts, codes, strict=True)])
@@ -190,6 +298,7 @@ class Program(ABC):
     launches: list[str] = field(default_factory=lambda: list[str]())
     host_calls: list[str] = field(default_factory=lambda: list[str]())
     host_launches: list[int] = field(default_factory=lambda: list[int]())  # which of the launches those are
+    loops: list[str] = field(default_factory=lambda: list[str]())  # a line on each launch that is a loop
     layout: str = ""  # a line on the layouts of images, if it has some
 
     def is_like(self, other: Program) -> bool:

@@ -84,6 +84,10 @@ class ProgramEmitter(ABC):
     def by_hand(self, op: LaunchOp, name: str, operator: Operator, where: Location | None) -> None:
         """Write the launch of a kernel that is written by hand."""
 
+    def loop(self, _op: LaunchOp, _name: str, _operator: Operator, _where: Location | None) -> bool:
+        """Write all steps of a loop as one launch, if the operator is a loop, and the target can."""
+        return False
+
     @abstractmethod
     def poisoned(self, place: Bytes) -> None:
         """Write that ones are put into the bits of some memory of the arena."""
@@ -109,6 +113,8 @@ class ProgramEmitter(ABC):
         where = location_of(op) or location_of(declaration)
         if has_kernel(declaration):
             self.by_hand(op, name, operator, where)
+            return
+        if self.loop(op, name, operator, where):
             return
         self.host(op, name, operator, where)
         if isinstance(operator, Opaque):
@@ -213,7 +219,7 @@ class PlanEmitter(ProgramEmitter):
                 self.views[op.array] = self.views[op.argument]
                 self.planned.donated.add(self.views[op.argument].slot - 1)
             case CopyOp():
-                self._copied(self.views[op.source], self.views[op.target])
+                self.copied(self.views[op.source], self.views[op.target])
             case func.ReturnOp():
                 self._results(list(op.arguments))
             case _:
@@ -243,15 +249,24 @@ class PlanEmitter(ProgramEmitter):
         self.views[result] = moved
 
     def _plain_copy(self, view: SlotView) -> SlotView:
-        """A plain array with the elements of a view, in memory behind the planned arena."""
-        offset = aligned(self.planned.arena)
-        size = volume(view.shape) * view.dtype.itemsize
-        self.planned.arena = offset + aligned(size)
-        target = SlotView(ARENA, offset, view.dtype, view.shape, row_major(view.shape))
-        self._copied(view, target)
+        """A plain array with the elements of a view."""
+        target = self.plain_like(view)
+        self.copied(view, target)
         return target
 
-    def _copied(self, source: SlotView, target: SlotView) -> None:
+    def plain_like(self, view: SlotView) -> SlotView:
+        """A plain array for the elements of a view, in memory behind the planned arena."""
+        place = self.memory(volume(view.shape) * view.dtype.itemsize)
+        return SlotView(*place, view.dtype, view.shape, row_major(view.shape))
+
+    def memory(self, size: int) -> Position:
+        """So many bytes behind the planned arena."""
+        offset = aligned(self.planned.arena)
+        self.planned.arena = offset + aligned(size)
+        return Position(ARENA, offset)
+
+    def copied(self, source: SlotView, target: SlotView) -> None:
+        """Write a copy."""
         self.lines.append("copy")
         self.run(self.copy(source), [place_of(source), place_of(target)], None, "copy")
 
@@ -305,10 +320,13 @@ class PlanEmitter(ProgramEmitter):
     def by_hand(self, op: LaunchOp, name: str, operator: Operator, where: Location | None) -> None:
         line, step = len(self.lines), len(self.planned.steps)
         self.lines.append(f"{name}{comment(where)}")
-        given = [view if view.is_plain else self._plain_copy(view) for view in (self.views[v] for v in op.ins)]
-        places = [place_of(v) for v in (*given, *(self.views[v] for v in op.outs))]
+        places = [place_of(v) for v in (*self.plain(op.ins), *(self.views[v] for v in op.outs))]
         self.run(self._described(op, operator, where), places, None, name)
         self.launched(line, step)
+
+    def plain(self, values: Sequence[SSAValue]) -> list[SlotView]:
+        """Values as plain arrays, which are copies of other views."""
+        return [view if view.is_plain else self._plain_copy(view) for view in (self.views[v] for v in values)]
 
     def _described(self, op: LaunchOp, operator: Operator, where: Location | None) -> Any:
         """The parallel regions or launches of a handwritten kernel; its faults are errors of the operator's author."""

@@ -56,10 +56,6 @@ class Executable(ABC):
         """Expect many similar calls (``static_alloc``); returns whether they will be recorded and replayed."""
         return False
 
-    def run_steps(self, _steps: Any) -> int | None:
-        """Run the program, that of a step of a loop, for all of its rows natively; None if there is no such way."""
-        return None
-
     def notes(self) -> list[str]:
         """Further lines for ``net.explain()``."""
         return []

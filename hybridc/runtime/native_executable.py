@@ -9,7 +9,6 @@ from hybridc.ir.planned import HostCall
 from hybridc.lower.llvm.codegen.native_function import LoadedCode
 from hybridc.lower.llvm.native_source import NativeSource
 from hybridc.runtime.executable import KEPT
-from hybridc.runtime.native.native_loop import run_steps
 from hybridc.runtime.native.native_program import NativeProgram
 from hybridc.runtime.native.wrapper_call import wrapper_entry
 from hybridc.runtime.planned_executable import PlannedExecutable
@@ -48,10 +47,6 @@ class NativeExecutable(PlannedExecutable):
         finally:
             if len(self._own) < KEPT:
                 self._own.append(own)
-
-    def run_steps(self, steps: Any) -> int | None:
-        """Without Python between the steps, if all that a step does is native."""
-        return run_steps(self, steps)
 
     def notes(self) -> list[str]:
         """The kernels whose results are kept from call to call, and how often they ran."""

@@ -9,6 +9,7 @@ import hybridc as mx
 from hybridc import autograd, gluon
 from hybridc.errors import MXNetError
 from hybridc.gluon import nn
+from hybridc.options import OPTIONS
 
 FLOATS = (np.float16, np.float32, np.float64)
 
@@ -124,6 +125,50 @@ def test_hybridized_is_eager(function, order):
     for found, wanted in zip(*[results_of(function, arrays, h, order) for h in (True, False)], strict=True):
         assert found.shape == wanted.shape
         np.testing.assert_allclose(found, wanted, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.skipif(OPTIONS.target != "llvm", reason="other targets run the steps of loops one by one")
+@pytest.mark.parametrize("function", CASES, ids=[f.__name__ for f in CASES])
+def test_loops_and_branches_in_each_other_call_no_host(function):
+    net = Of(function)
+    net.hybridize()
+    given = [mx.nd.array(a, dtype=a.dtype) for a in inputs()]
+    given[0].attach_grad()
+    with autograd.record():
+        found = net(*given)
+    autograd.backward([y for y in found if y.dtype in FLOATS] if isinstance(found, list | tuple) else [found])
+    text = net.explain()
+    assert "backward: " in text
+    assert "host call " not in text
+
+
+def test_views_go_into_loops_and_results_into_parts_of_concatenations():
+    def function(F, x, h, w):
+        rows = F.transpose(x, axes=(1, 0, 2))
+        out, last = F.contrib.foreach(
+            lambda a, s: (a * 2 + s, F.tanh(s) + a), rows, F.slice(x, (0, 0, 0), (4, 1, 3)).reshape((4, 3))
+        )
+        picked = F.contrib.cond(F.sum(w) > 0, lambda: F.dot(h, w), lambda: h * 2)
+        return (
+            F.concat(F.flip(rows, axis=0), out, dim=2),
+            F.concat(last, F.exp(last), dim=1),
+            F.concat(h, picked, dim=1),
+        )
+
+    arrays = inputs()
+    for found, wanted in zip(*[results_of(function, arrays, h) for h in (True, False)], strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_negative_zero_is_zero_for_conditions(dtype):
+    def function(F, x):
+        steps, _ = F.contrib.while_loop(lambda s: s * 0, lambda s: (s, s + 1), x, max_iterations=2)
+        return steps, F.contrib.cond(x * 0, lambda: x + 1, lambda: x - 1)
+
+    steps, chosen, *_ = results_of(function, [np.array([-3], dtype)], True)
+    np.testing.assert_array_equal(steps, np.zeros((2, 1)))
+    np.testing.assert_array_equal(chosen, [-4])
 
 
 def test_float16_and_int_states():

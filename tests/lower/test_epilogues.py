@@ -211,9 +211,7 @@ PRODUCTS = [(64, 64, 64), (37, 50, 33), (64, 784, 64), (40, 1000, 72), (128, 10,
 
 def operands(m, n, k, transposed, dtype="float32"):
     rng = np.random.default_rng(m + n + k)
-    arrays = [
-        rng.standard_normal(s) for s in ((m, k), (n, k) if transposed else (k, n), (n,), (m, 1), (m, n))
-    ]
+    arrays = [rng.standard_normal(s) for s in ((m, k), (n, k) if transposed else (k, n), (n,), (m, 1), (m, n))]
     return [mx.nd.array(a, dtype=dtype) for a in arrays], [a.astype(dtype).astype(np.float64) for a in arrays]
 
 

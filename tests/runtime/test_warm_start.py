@@ -98,6 +98,28 @@ what(net(x))
 for p in net.collect_params().values():
     what(p.data())
 """
+LOOPS = """
+class Steps(mx.gluon.HybridBlock):
+    def hybrid_forward(self, F, x, s):
+        def step(row, s):
+            s = F.contrib.cond(F.sum(s) > 1, lambda: s * 0.5, lambda: s + row)
+            return F.contrib.while_loop(lambda t: F.sum(t) < 5, lambda t: ([], t + 1), s, max_iterations=9)[1], s
+        return F.contrib.foreach(step, x, s)
+net = Steps()
+net.hybridize()
+x = mx.nd.array(np.linspace(-1, 1, 20, dtype="f4").reshape(5, 4))
+for y in net(x, x[0]):
+    what(y)
+layer = mx.gluon.rnn.GRU(3)
+layer.initialize(mx.init.One())
+layer.hybridize()
+with mx.autograd.record():
+    y = layer(x.reshape((5, 1, 4)))
+y.backward()
+what(y)
+for p in layer.collect_params().values():
+    what(p.grad())
+"""
 # Sorting is a call of the host.
 HOST = """
 class Ranks(mx.gluon.HybridBlock):
@@ -173,7 +195,7 @@ def later(forward, tmp_path):
 
 
 # Each by itself, and, which takes less time, one after the other.
-TEXTS = [[STEP, DROPOUT, HOST], [FORWARD], [GRADIENTS], [STEP], [UPDATE], [DROPOUT], [HOST]]
+TEXTS = [[STEP, DROPOUT, HOST, LOOPS], [FORWARD], [GRADIENTS], [STEP], [UPDATE], [DROPOUT], [HOST], [LOOPS]]
 
 
 @pytest.mark.parametrize("texts", but(TEXTS[1:], TEXTS), ids=range(len(TEXTS)))

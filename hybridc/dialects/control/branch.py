@@ -9,7 +9,9 @@ import numpy as np
 
 from hybridc.dialects.body import Body, BodyStep
 from hybridc.dialects.control.inner_graph import InnerGraphs, new_trace, recorded_gradients, split_key
+from hybridc.dialects.control.loop_steps import CompiledLoop
 from hybridc.dialects.derived import outputs_of
+from hybridc.dialects.handwritten import ArraySpec
 from hybridc.dialects.interchange import NestedGraph
 from hybridc.dialects.operator import register
 from hybridc.dialects.operator_attribute import DType, Shape, attribute
@@ -91,6 +93,17 @@ class Branch(InnerGraphs):
         run = self.compiled(chosen, [x.shape for x in arrays], [x.dtype for x in arrays])
         for to, result in zip(outs, run(*given, *[self.first_key(key) for key in keys]), strict=True):
             np.copyto(to, result)
+
+    def compiled_loops(self, ins: Sequence[ArraySpec]) -> list[CompiledLoop]:
+        """Two loops, one of which has a step."""
+        shapes, dtypes = [x.shape for x in ins], [x.dtype for x in ins]
+        return [
+            CompiledLoop(
+                self.compiled(body, shapes, dtypes), None, 1, False, False, 0, 0, self.num_outputs(), 0, False,
+                bool(self.counters), self.draw, 0, chosen,
+            )
+            for body, chosen in ((self.then, True), (self.otherwise, False))
+        ]  # fmt: skip
 
     def gradient_of(self, needed: Sequence[bool], F: Any, *values: Any) -> Any:
         """The branch of the gradients of both graphs."""

@@ -1,7 +1,8 @@
 """Loops: a graph that runs several times, with states carried from step to step.
 
-A host call runs the compiled graph of one step, which is the same for every number of steps. The gradient is a loop in
-the other direction, over the saved states, which sums up the gradients of what all steps read.
+The graph of one step is compiled, and is the same for every number of steps. A target may run all steps at once, or a
+host call runs one after the other. The gradient is a loop in the other direction, over the saved states, which sums up
+the gradients of what all steps read.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ import numpy as np
 from hybridc.dialects.array.creation_ops import is_zeros
 from hybridc.dialects.body import Body
 from hybridc.dialects.control.inner_graph import InnerGraphs, new_trace, recorded_gradients, split_key
-from hybridc.dialects.control.loop_steps import LoopSteps
+from hybridc.dialects.control.loop_steps import CompiledLoop, LoopSteps
 from hybridc.dialects.derived import outputs_of
+from hybridc.dialects.handwritten import ArraySpec
 from hybridc.dialects.interchange import NestedGraph
 from hybridc.dialects.operator import Operator, invoke_bound, register
 from hybridc.dialects.operator_attribute import DType, Shape, attribute
@@ -134,8 +136,21 @@ class _Iterated(InnerGraphs):
         )  # fmt: skip
         shapes, dtypes = [x.shape for x in arrays], [x.dtype for x in arrays]
         step = self.compiled(self.body, self.row_shapes(shapes), dtypes, self.fixed())
-        ran = step.run_steps(steps)
-        return _run(step, steps) if ran is None else ran
+        return _run(step, steps)
+
+    def compiled_loops(self, ins: Sequence[ArraySpec]) -> list[CompiledLoop]:
+        shapes, dtypes = [x.shape for x in ins], [x.dtype for x in ins]
+        step = self.compiled(self.body, self.row_shapes(shapes), dtypes, self.fixed())
+        made = CompiledLoop(
+            step, self.compiled_condition(shapes, dtypes), self.count(shapes), self.counted, self.backwards,
+            self.rows_inside(), self.states, self.outputs, self.states * self.saves,
+            self.num_outputs() > self.num_visible_outputs(), bool(self.counters), self.draw, self.counters,
+        )  # fmt: skip
+        return [made]
+
+    def compiled_condition(self, shapes: Sequence[Shape], dtypes: Sequence[DType]) -> Any:
+        """The executable of the graph that is asked before each step; None if there is none."""
+        return None
 
     def filled(self, outs: Sequence[Any], begin: int) -> None:
         """Write zeros into rows of steps that do not run."""
@@ -304,9 +319,13 @@ class WhileLoop(_Iterated):
         ins, outs = super().infer_type(dtypes)
         return ins, [*outs, _COUNT]
 
+    def compiled_condition(self, shapes: Sequence[Shape], dtypes: Sequence[DType]) -> Any:
+        """The graph ``condition``."""
+        return self.compiled(self.condition, shapes, dtypes, self.fixed())
+
     def eager_out(self, outs: Sequence[Any], *arrays: Any) -> None:
         """Run the step while the condition holds."""
-        ask = self.compiled(self.condition, [x.shape for x in arrays], [x.dtype for x in arrays], self.fixed())
+        ask = self.compiled_condition([x.shape for x in arrays], [x.dtype for x in arrays])
         ran = self.run(outs, arrays, self.most, ask)
         self.filled(outs, ran)
         outs[-1][...] = ran

@@ -37,6 +37,44 @@ class LoopSteps:
         return [] if self.key is None else [advanced(self.key, index * self.key_step)]
 
 
+@dataclass(frozen=True)
+class CompiledLoop:
+    """A loop for targets that run all steps at once: executables of a step and, perhaps, of a condition.
+
+    Inputs are ``data`` with a row for each step, ``states``, what every step reads, and a random key if it is
+    ``keyed``: a step begins ``draw`` numbers later in it, and ``key_step`` more for each index. The inputs of the step
+    are the same with a row of the data; those of the condition too. Results are ``outputs`` with a row for each step,
+    the last states, ``saved`` ones before each step, and, if it ``counts``, the number of steps. There are ``count``
+    rows; if it is ``counted``, the last of what every step reads says how many steps there are. If it is ``chosen``,
+    there is one step if the first input is (True) or is not (False) another number than zero, else none.
+    """
+
+    step: Any
+    condition: Any
+    count: int
+    counted: bool
+    backwards: bool
+    data: int
+    states: int
+    outputs: int
+    saved: int
+    counts: bool
+    keyed: bool
+    draw: int
+    key_step: int
+    chosen: bool | None = None
+
+    @property
+    def executables(self) -> list[Any]:
+        """Those of the step and of the condition."""
+        return [self.step, *([] if self.condition is None else [self.condition])]
+
+    @property
+    def stops_early(self) -> bool:
+        """Whether there may be fewer steps than rows."""
+        return self.counted or self.condition is not None
+
+
 def advanced(key: Any, by: int) -> Any:
     """A random key, a seed and a counter, with a counter that is so much more."""
     seed, counter = (int(n) for n in key)

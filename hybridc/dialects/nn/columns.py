@@ -10,9 +10,8 @@ import numpy as np
 
 from hybridc.dialects.array.windows import windows_in
 from hybridc.dialects.operator import Bad, Composite, Sample, attribute, register
-from hybridc.dialects.operator_attribute import Axes, DType, Shape
-from hybridc.dtypes import is_float
-from hybridc.errors import AttributeValueError, DTypeError, ShapeError
+from hybridc.dialects.operator_attribute import Axes, Shape
+from hybridc.errors import AttributeValueError, ShapeError
 
 
 class _Columns(Composite):
@@ -33,11 +32,6 @@ class _Columns(Composite):
                 raise AttributeValueError(
                     f"{self.title()}: {name}={values} must have {n} numbers of at least {low}, one for each axis"
                 )
-
-    def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
-        if not is_float(dtypes[0]):
-            raise DTypeError(f"{self.title()}: data must be floating-point, got {dtypes[0]}; use .astype('float32')")
-        return dtypes, list(dtypes)
 
     def windows(self, image: Shape) -> dict[str, Any]:
         """The attributes of ``windows`` for an image of this size."""

@@ -5,14 +5,17 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
 from hybridc.dialects.handwritten import ArraySpec, LoopKernel
-from hybridc.dialects.mlir.hybrid_rt import aligned
-from hybridc.ir.planned import NOT_LOADED, Grid, GridPart, NativeRegion, Position, SlotView
-from hybridc.lower.emit_planned import PlanEmitter
+from hybridc.dialects.mlir.hybrid_rt import LaunchOp, aligned
+from hybridc.dialects.operator import Operator
+from hybridc.ir.planned import ARENA, NOT_LOADED, Grid, GridPart, NativeRegion, PlainArray, Position, SlotView
+from hybridc.ir.structured import arrays_of
+from hybridc.lower.emit_planned import PlanEmitter, comment, place_of
 from hybridc.lower.llvm.kernel_cache import KernelCache
 from hybridc.lower.llvm.loops.kernel_builder import loop_kernel_region
 from hybridc.lower.llvm.loops.parallel_regions import (
@@ -22,8 +25,12 @@ from hybridc.lower.llvm.loops.parallel_regions import (
     copy_region,
     fill_region,
 )
+from hybridc.lower.llvm.native_loops import NativeLoop, is_native
 from hybridc.lower.llvm.native_source import NativeSource
 from hybridc.options import OPTIONS
+
+if TYPE_CHECKING:
+    from hybridc.ground.location import Location
 
 
 def emit(
@@ -43,6 +50,7 @@ class _StepEmitter(PlanEmitter):
 
     def __init__(self, module: ModuleOp, name: str, kernel_cache: KernelCache, poison: bool) -> None:
         self.program = NativeSource(name, "", 0, threads=kernel_cache.threads)
+        self._of_loops = (0, 0)  # the memory of loops, which run one after the other: where it begins and ends
         super().__init__(module, self.program, kernel_cache, poison)
 
     def launched(self, lines: int, steps: int) -> None:
@@ -78,6 +86,42 @@ class _StepEmitter(PlanEmitter):
         for part in region.parts:
             given = ", ".join(map(str, part.region.numbers))
             self.lines.append(f"        [0, {part.region.extent}), numbers ({given})")
+
+    def loop(self, op: LaunchOp, name: str, operator: Operator, where: Location | None) -> bool:
+        ins, outs = arrays_of(op.ins), arrays_of(op.outs)
+        loops = operator.compiled_loops(ins)
+        if not loops or not all(map(is_native, loops)):
+            return False
+        name = self.program.launches[-1] = name.removeprefix("host_")
+        line, step = len(self.lines), len(self.program.steps)
+        given, results = self.plain(op.ins), [self.views[v] for v in op.outs]
+        written = [view if view.is_plain else self.plain_like(view) for view in results]
+        arrays = [PlainArray(x.shape, x.dtype) for x in (*ins, *outs)]
+        for loop in loops:
+            made = NativeLoop(loop, arrays[: len(ins)], arrays[len(ins) :])
+            places = [self._memory_of_loops(made.size), *map(place_of, given), *map(place_of, written)]
+            region = NativeRegion(NOT_LOADED, tuple(places), name=name, loop=made.loop)
+            self.program.steps.append((tuple(made.functions), region))
+            self.program.work += made.work
+            buffers = ", ".join(f"{b.slot}+{b.offset}" for b in places)
+            self.lines.append(f"{name}: {made.about}, buffers ({buffers}){comment(where)}")
+            self.lines += [f"    {text}" for source in made.sources for text in source.splitlines()]
+            steps = ", then ".join(", ".join(each.program.launches) for each in reversed(loop.executables))
+            self.program.loops.append(f"{name}, {made.about}: {steps}")
+        self.launched(line, step)
+        for view, plain in zip(results, written, strict=True):
+            if view is not plain:
+                self.copied(plain, view)
+        return True
+
+    def _memory_of_loops(self, size: int) -> Position:
+        """So many bytes; what the loops before had, unless there is something behind it now."""
+        begin, end = self._of_loops
+        if end != self.program.arena:
+            begin = end = self.program.arena = aligned(self.program.arena)
+        self.program.arena = max(end, begin + aligned(size))
+        self._of_loops = (begin, self.program.arena)
+        return Position(ARENA, begin)
 
     def described(self, kernel: LoopKernel, arrays: Sequence[ArraySpec]) -> ParallelRegions:
         return ParallelRegions([loop_kernel_region(kernel, arrays, self.program.threads)])

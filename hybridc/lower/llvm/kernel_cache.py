@@ -107,7 +107,7 @@ class KernelCache(AnalysedKernels):
         regions = regions_of_matmul(kernel, self.threads, given, printer=self._printer)
         if len(kernel.ops) > 1 and not regions:
             return grid_regions(kernel.as_one_tile(), strides, self)
-        return ParallelRegions(regions)
+        return ParallelRegions([*regions])
 
     def _loops_of(self, kernel: Kernel, strided: frozenset[int], inplace: tuple[tuple[int, int], ...]) -> KernelLoops:
         """The functions of a kernel without contractions."""

@@ -5,60 +5,127 @@ Each function here writes one native function; its docstring says what that does
 
 from __future__ import annotations
 
-from hybridc.runtime.native.ir_text import TextFunction, TextModule, TextValue
+from hybridc.runtime.native.ir_text import Record, TextFunction, TextModule, TextValue
 from hybridc.runtime.native.structures import (
     POINTER,
     CopyRecord,
-    LoopRecord,
+    InnerCell,
+    LoopCell,
     NativeTable,
     PositionRecord,
 )
 
+# The bits of a float32 but for its sign.
+_MAGNITUDE = 0x7FFFFFFF
 
-def emit_steps(module: TextModule, run: TextFunction) -> None:
-    """void steps(LoopRecord *loop): run the program of a step until the condition fails, at most ``count`` times."""
-    copy = _copies(module)
-    f = module.function("steps", "void", ("ptr",), exported=True)
-    loop = f.record(f.arguments[0], LoopRecord)
-    slots, program, condition = loop.slots, loop.program, loop.condition
-    zero = f.constant("i64", 0)
-    table = f.record(program, NativeTable)
-    begin, end = table.first, table.step_count
-    # What follows from inputs that are the same in all steps.
-    f.call("void", run, program, slots, zero, begin)
-    with f.when(condition.differs(0)):
-        f.call("void", run, condition, loop.condition_slots, zero, f.record(condition, NativeTable).first)
+
+def emit_loop(module: TextModule, run: TextFunction) -> None:
+    """void loop(void **buffers, LoopCell *loop, int64 lo, int64 hi, void *scratch): the region of a `StepLoop`."""
+    copy, zeros, slots_of = _copies(module), _zeros(module), _slots(module)
+    f = module.function("loop", "void", ("ptr", "ptr", "i64", "i64", "ptr"), exported=True)
+    buffers, address = f.arguments[:2]
+    loop = f.record(address, LoopCell)
+    known = f.stack(loop.buffer_count + loop.constant_count)
+    step, condition = loop.record("step"), loop.record("condition")
+    slots, others = f.stack(step.slot_count), f.stack(condition.slot_count)
+    with f.count(loop.buffer_count) as i:
+        f.store("ptr", f.load("ptr", f.at(buffers, i * POINTER)), f.at(known, i * POINTER))
+    with f.count(loop.constant_count) as i:
+        constant = f.load("ptr", f.at(loop.constants, i * POINTER))
+        f.store("ptr", constant, f.at(known, (loop.buffer_count + i) * POINTER))
+    f.call("void", slots_of, step.here, known, slots)
+    f.call("void", slots_of, condition.here, known, others)
+
+    count = f.variable("i64", loop.count)
+    with f.when(loop.counted >= 0):
+        count.set(f.load("i64", _slot(f, slots, loop.counted)))
+    with f.when(loop.choice >= 0):
+        number, last = _slot(f, slots, loop.choice), loop.choice_size - 1
+        found = f.variable("i64", f.widen(f.load("i8", f.at(number, last))) & loop.choice_bits)
+        with f.count(last) as byte:
+            found.set(found.get() | f.widen(f.load("i8", f.at(number, byte))))
+        is_zero = f.select(found.get().equals(0), 1, f.constant("i64", 0))
+        with f.when(is_zero.differs(loop.choice_zero)):
+            count.set(0)
+    f.call("void", copy, slots, loop.begin, loop.begin_count)
+    last = count.get() - 1
+    with f.when(loop.backwards.differs(0)), f.count(loop.advance_count) as i:
+        advance = f.record(loop.advances, PositionRecord, i)
+        _move(f, f.at(slots, advance.slot * POINTER), advance.offset * last * -1)
+    key_step = f.variable("i64", loop.key_step)
+    with f.when(loop.key >= 0):
+        key, source = _slot(f, slots, loop.key), _slot(f, slots, loop.key_source)
+        begin = f.variable("i64", f.load("i64", f.at(source, 8)) + loop.draw)
+        with f.when(loop.backwards.differs(0)):
+            begin.set(begin.get() + last * loop.key_step)
+            key_step.set(loop.key_step * -1)
+        f.store("i64", f.load("i64", source), key)
+        f.store("i64", begin.get(), f.at(key, 8))
+
+    first, end = _begin(f, run, step, slots)
+    asks = condition.program.differs(0)
+    asked, answered = f.variable("i64", 0), f.variable("i64", 0)
+    with f.when(asks):
+        begins, ends = _begin(f, run, condition, others)
+        asked.set(begins)
+        answered.set(ends)
     ran = f.variable("i64", 0)
     with f.loop() as each:
-        each.leave_if(ran.get() >= loop.count)
+        each.leave_if(ran.get() >= count.get())
         go_on = f.variable("i32", 1)
-        with f.when(condition.differs(0)):
-            others = loop.condition_slots
+        with f.when(asks):
             with f.count(loop.link_count) as i:
                 link = f.record(loop.links, PositionRecord, i)
                 f.store("ptr", _slot(f, slots, link.offset), f.at(others, link.slot * POINTER))
-            asked = f.record(condition, NativeTable)
-            f.call("void", run, condition, others, asked.first, asked.step_count)
-            go_on.set(f.load("i32", loop.answer))
+            f.call("void", run, condition.program, others, asked.get(), answered.get())
+            answer = loop.record("answer")
+            go_on.set(f.load("i32", f.at(_slot(f, others, answer.slot), answer.offset)) & _MAGNITUDE)
         each.leave_if(go_on.get().equals(0))
         f.call("void", copy, slots, loop.before, loop.before_count)
-        f.call("void", run, program, slots, begin, end)
+        f.call("void", run, step.program, slots, first, end)
         f.call("void", copy, slots, loop.after, loop.after_count)
         with f.count(loop.swap_count) as i:
             swap = f.record(loop.swaps, PositionRecord, i)
-            first, second = f.at(slots, swap.slot * POINTER), f.at(slots, swap.offset * POINTER)
-            kept = f.load("ptr", first)
-            f.store("ptr", f.load("ptr", second), first)
-            f.store("ptr", kept, second)
+            one, other = f.at(slots, swap.slot * POINTER), f.at(slots, swap.offset * POINTER)
+            kept = f.load("ptr", one)
+            f.store("ptr", f.load("ptr", other), one)
+            f.store("ptr", kept, other)
         with f.count(loop.advance_count) as i:
             advance = f.record(loop.advances, PositionRecord, i)
-            here = f.at(slots, advance.slot * POINTER)
-            f.store("ptr", f.at(f.load("ptr", here), advance.offset), here)
-        with f.when(loop.counter.differs(0)):
-            f.store("i64", f.load("i64", loop.counter) + loop.counter_step, loop.counter)
+            _move(f, f.at(slots, advance.slot * POINTER), advance.offset)
+        with f.when(loop.key >= 0):
+            counter = f.at(_slot(f, slots, loop.key), 8)
+            f.store("i64", f.load("i64", counter) + key_step.get(), counter)
         ran.set(ran.get() + 1)
-    loop.set(ran=ran.get())
+    f.call("void", copy, slots, loop.end, loop.end_count)
+    with f.count(loop.zero_count) as i:
+        rows = f.record(loop.zeros, PositionRecord, i)
+        size = rows.offset
+        f.call("void", zeros, f.at(_slot(f, slots, rows.slot), ran.get() * size), (loop.count - ran.get()) * size)
+    with f.when(loop.ran >= 0):
+        f.store("i64", ran.get(), _slot(f, slots, loop.ran))
     f.ret()
+
+
+def _begin(f: TextFunction, run: TextFunction, inner: Record, slots: TextValue) -> tuple[TextValue, TextValue]:
+    """Run what follows from inputs that are the same in all steps; the first of the other regions, and their end."""
+    program = inner.program
+    table = f.record(program, NativeTable)
+    first, end = table.first, table.step_count
+    f.call("void", run, program, slots, f.constant("i64", 0), first)
+    return first, end
+
+
+def _slots(module: TextModule) -> TextFunction:
+    """void slots_of(InnerCell *inner, void **known, void **slots): fill the slots of a program."""
+    f = module.function("slots_of", "void", ("ptr", "ptr", "ptr"))
+    inner = f.record(f.arguments[0], InnerCell)
+    known, slots = f.arguments[1:]
+    with f.count(inner.slot_count) as i:
+        place = f.record(inner.slots, PositionRecord, i)
+        f.store("ptr", f.at(_slot(f, known, place.slot), place.offset), f.at(slots, i * POINTER))
+    f.ret()
+    return f
 
 
 def _copies(module: TextModule) -> TextFunction:
@@ -74,5 +141,20 @@ def _copies(module: TextModule) -> TextFunction:
     return f
 
 
+def _zeros(module: TextModule) -> TextFunction:
+    """void zeros(void *target, int64 size): write so many bytes."""
+    f = module.function("zeros", "void", ("ptr", "i64"))
+    target, size = f.arguments
+    with f.count(size) as byte:
+        f.store("i8", 0, f.at(target, byte))
+    f.ret()
+    return f
+
+
 def _slot(f: TextFunction, slots: TextValue, index: TextValue) -> TextValue:
     return f.load("ptr", f.at(slots, index * POINTER))
+
+
+def _move(f: TextFunction, slot: TextValue, offset: TextValue) -> None:
+    """Add bytes to the address in a slot."""
+    f.store("ptr", f.at(f.load("ptr", slot), offset), slot)

@@ -124,7 +124,8 @@ class TextFunction:
     def __str__(self) -> str:
         arguments = ", ".join(f"{a.type} {a.name}" for a in self.arguments)
         linkage = "" if self._exported else "internal "
-        head = f"define {linkage}{self.result} @{self.name}({arguments}) nounwind uwtable {{"
+        # A loop that fills memory does not become a call of memset: there are no symbols to resolve.
+        head = f'define {linkage}{self.result} @{self.name}({arguments}) nounwind uwtable "no-builtins" {{'
         return "\n".join([head, "entry:", *self._cells, *self._lines, "  unreachable", "}"])
 
     # Values

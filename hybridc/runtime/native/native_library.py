@@ -15,7 +15,7 @@ from hybridc.ground.buffers import take
 from hybridc.ground.store import keep, kept
 from hybridc.lower.llvm.codegen import native_function as codegen
 from hybridc.runtime.native.emit_entry import emit_entry, emit_run
-from hybridc.runtime.native.emit_loop import emit_steps
+from hybridc.runtime.native.emit_loop import emit_loop
 from hybridc.runtime.native.emit_pool import emit_grid, emit_pool
 from hybridc.runtime.native.emit_wrapper_call import emit_wrapper_call
 from hybridc.runtime.native.ir_text import TextModule
@@ -42,7 +42,7 @@ class NativeRuntime:
         self.run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(
             engine.address("run")
         )
-        self.steps = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(engine.address("steps"))
+        self.loop = engine.address("loop")
         self.outside = _outside()
         stop = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)(engine.address("stop"))
         self.threads = Threads(self.outside, stop)
@@ -78,7 +78,7 @@ def ir_text() -> str:
     run = emit_run(module, emit_pool(module))
     emit_wrapper_call(module, emit_entry(module, run))
     emit_grid(module)
-    emit_steps(module, run)
+    emit_loop(module, run)
     return str(module)
 
 

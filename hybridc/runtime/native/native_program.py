@@ -9,17 +9,20 @@ from typing import Any, cast
 
 import numpy as np
 
-from hybridc.ground.buffers import SMALLEST
+from hybridc.ground.buffers import ALIGNMENT, SMALLEST
 from hybridc.ground.machine import machine
-from hybridc.ir.planned import Grid, Host, NativePlan, NativeRegion, PlainArray, Position
+from hybridc.ir.planned import Grid, Host, InnerSteps, NativePlan, NativeRegion, PlainArray, Position, StepLoop
 from hybridc.runtime.native.fallback import python_entry
 from hybridc.runtime.native.native_library import library
 from hybridc.runtime.native.prepared_values import PreparedValues
 from hybridc.runtime.native.probe import objects_are_as_declared
 from hybridc.runtime.native.structures import (
     ArrayRecord,
+    CopyRecord,
     GridCell,
     GridPartCell,
+    InnerCell,
+    LoopCell,
     NativeTable,
     PositionRecord,
     StepRecord,
@@ -117,13 +120,18 @@ class Tables:
         return self._table(StepRecord, states[::-1])
 
     def _region(self, region: NativeRegion, next_host: int) -> StepRecord:
-        grid = region.grid
+        if region.loop is not None:
+            code, numbers = library().loop, self._loop(region.loop, len(region.buffers))
+        elif region.grid is not None:
+            code, numbers = library().grid, self._grid(region.grid)
+        else:
+            code, numbers = region.code.address, self._words(array("q", region.numbers))
         return StepRecord(
             next_host=next_host,
-            code=region.code.address if grid is None else library().grid,
+            code=code,
             buffers=self._table(PositionRecord, [_place(p) for p in region.buffers]),
             buffer_count=len(region.buffers),
-            numbers=self._words(array("q", region.numbers)) if grid is None else self._grid(grid),
+            numbers=numbers,
             extent=region.extent,
             grain=region.grain,
             alone=max(region.grain, region.least - 1),
@@ -153,6 +161,57 @@ class Tables:
             widest=max(part.buffer_count for part in parts),
         )
         return self._table(GridCell, [cell])
+
+    def _loop(self, loop: StepLoop, buffers: int) -> int:
+        constants = [self._constant(each) for each in loop.constants]
+        copies = {name: getattr(loop, name) for name in ("begin", "before", "after", "end")}
+        pairs = {"swap": loop.swaps, "advance": loop.advances, "link": loop.links, "zero": loop.zeros}
+        key, choice = loop.key, loop.choice
+        cell = LoopCell(
+            step=self._inner(loop.step),
+            buffer_count=buffers,
+            constants=self._table(ctypes.c_void_p, constants),
+            constant_count=len(constants),
+            count=loop.count,
+            counted=_slot(loop.counted),
+            backwards=loop.backwards,
+            key=-1 if key is None else key.slot,
+            answer=_place(loop.answer or Position(0)),
+            ran=_slot(loop.ran),
+            choice=-1 if choice is None else choice.slot,
+            **{name: self._table(CopyRecord, [CopyRecord(*c) for c in given]) for name, given in copies.items()},
+            **{f"{name}_count": len(given) for name, given in copies.items()},
+            **{f"{n}s": self._table(PositionRecord, [PositionRecord(*p) for p in given]) for n, given in pairs.items()},
+            **{f"{name}_count": len(given) for name, given in pairs.items()},
+        )
+        if key is not None:
+            cell.key_source, cell.draw, cell.key_step = key.source, key.draw, key.step
+        if choice is not None:
+            cell.choice_size, cell.choice_bits = choice.size, 0x7F if choice.signed else 0xFF
+            cell.choice_zero = choice.zero
+        if loop.condition is not None:
+            cell.condition = self._inner(loop.condition)
+        return self._table(LoopCell, [cell])
+
+    def _inner(self, inner: InnerSteps) -> InnerCell:
+        table = NativeTable(
+            outside=ctypes.addressof(library().outside),
+            step_count=len(inner.regions),
+            buffer_count=max((len(r.buffers) for r in inner.regions), default=0),
+            steps=self._steps(inner.regions),
+            first=inner.preparation,
+            threads=inner.threads,
+        )
+        slots = self._table(PositionRecord, [_place(p) for p in inner.slots])
+        return InnerCell(self._table(NativeTable, [table]), len(inner.slots), slots)
+
+    def _constant(self, given: bytes) -> int:
+        """The address of a constant."""
+        memory = np.empty(len(given) + ALIGNMENT, np.uint8)
+        self._keep.append(memory)
+        begin = -memory.ctypes.data % ALIGNMENT
+        memory[begin : begin + len(given)] = np.frombuffer(given, np.uint8)
+        return memory.ctypes.data + begin
 
     def _arrays(self, arrays: Sequence[PlainArray]) -> int:
         states: list[ArrayRecord] = []
@@ -214,6 +273,10 @@ def builtin(address: int, self: Any) -> Callable[..., Any]:
     """The builtin function at a code address."""
     definition = _METHODS.setdefault(address, _MethodDef(b"entry", address, _METH_FASTCALL, None))
     return cast("Callable[..., Any]", _NEW_FUNCTION(ctypes.addressof(definition), self, None))
+
+
+def _slot(number: int | None) -> int:
+    return -1 if number is None else number
 
 
 def _place(place: Position) -> PositionRecord:

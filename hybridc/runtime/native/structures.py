@@ -164,32 +164,6 @@ class CopyRecord(ctypes.Structure):
     _fields_ = (("source", c_int64), ("offset", c_int64), ("target", c_int64), ("size", c_int64))
 
 
-class LoopRecord(ctypes.Structure):
-    """A loop over the program of a step. Its slots are those of the program, and more."""
-
-    _fields_ = (
-        ("program", c_void_p),
-        ("slots", c_void_p),
-        ("count", c_int64),  # steps, at most
-        ("before", c_void_p),  # CopyRecord[before_count]: copies before each step
-        ("before_count", c_int64),
-        ("after", c_void_p),  # CopyRecord[after_count]: copies after it
-        ("after_count", c_int64),
-        ("swaps", c_void_p),  # PositionRecord[swap_count]: pairs of slots that change places after it
-        ("swap_count", c_int64),
-        ("advances", c_void_p),  # PositionRecord[advance_count]: slots, and by how many bytes they move after it
-        ("advance_count", c_int64),
-        ("counter", c_void_p),  # null, or an integer to which the next is added after it
-        ("counter_step", c_int64),
-        ("condition", c_void_p),  # null, or the program that is asked before each step
-        ("condition_slots", c_void_p),
-        ("links", c_void_p),  # PositionRecord[link_count]: slots of it, and the slots that they are as
-        ("link_count", c_int64),
-        ("answer", c_void_p),  # int32, not zero to go on
-        ("ran", c_int64),  # steps that were run
-    )
-
-
 class StepRecord(ctypes.Structure):
     """A plan's parallel region, or, where ``host`` is not null, a host call."""
 
@@ -244,6 +218,57 @@ class ArrayRecord(ctypes.Structure):
         ("descr", c_void_p),
         ("shape", c_void_p),  # int64[rank]
         ("size", c_void_p),  # if not null, Outside.take(size) allocates a result
+    )
+
+
+class InnerCell(ctypes.Structure):
+    """A plan's `InnerSteps`."""
+
+    _fields_ = (
+        ("program", c_void_p),  # NativeTable, of which only the steps count
+        ("slot_count", c_int64),
+        ("slots", c_void_p),  # PositionRecord[slot_count]
+    )
+
+
+class LoopCell(ctypes.Structure):
+    """A plan's `StepLoop`, as the scalars of its region. A slot that there is not is -1."""
+
+    _fields_ = (
+        ("step", InnerCell),
+        ("condition", InnerCell),  # of no program if there is none
+        ("buffer_count", c_int64),
+        ("constants", c_void_p),  # void *[constant_count]
+        ("constant_count", c_int64),
+        ("count", c_int64),
+        ("counted", c_int64),
+        ("backwards", c_int64),
+        ("begin", c_void_p),  # CopyRecord[begin_count]
+        ("begin_count", c_int64),
+        ("before", c_void_p),
+        ("before_count", c_int64),
+        ("after", c_void_p),
+        ("after_count", c_int64),
+        ("end", c_void_p),
+        ("end_count", c_int64),
+        ("swaps", c_void_p),  # PositionRecord[swap_count]: pairs of slots
+        ("swap_count", c_int64),
+        ("advances", c_void_p),  # PositionRecord[advance_count]
+        ("advance_count", c_int64),
+        ("key", c_int64),
+        ("key_source", c_int64),
+        ("draw", c_int64),
+        ("key_step", c_int64),
+        ("links", c_void_p),  # PositionRecord[link_count]: a slot of the condition, and one of the step
+        ("link_count", c_int64),
+        ("answer", PositionRecord),
+        ("choice", c_int64),
+        ("choice_size", c_int64),  # its bytes, and the bits of the last one that count
+        ("choice_bits", c_int64),
+        ("choice_zero", c_int64),
+        ("zeros", c_void_p),  # PositionRecord[zero_count]
+        ("zero_count", c_int64),
+        ("ran", c_int64),
     )
 
 

@@ -487,8 +487,10 @@ class _MatmulBuilder:
     def finish(
         self, total: list[Statement], placed: PlacedEpilogue | None, along: int | None = None
     ) -> list[Statement]:
-        """Statements that end with ``TOTAL``, and its store, or an epilogue; arrays are contiguous along columns,
-        or another axis."""
+        """Statements that end with ``TOTAL``, and its store, or an epilogue.
+
+        Arrays are contiguous along columns, or another axis.
+        """
         along = self.columns if along is None else along
         if placed is None:
             return self.store(total, self.address(2, contiguous=along))

@@ -322,7 +322,7 @@ def _tiled_region(
     if algorithm in _WITH_EPILOGUE:
         made = _WITH_EPILOGUE[algorithm](given, tile, threads, epilogue)
     else:
-        assert algorithm == "dots" and epilogue is None, algorithm
+        assert epilogue is None, f"{algorithm} has no epilogue"
         made = schedule_dots(given, tile, threads)
     if made is None:
         return None

@@ -354,7 +354,7 @@ class _MatmulEmitter:
                 v.store(kept, block, to + (term + i) * len(starts) + group)
 
     def _turn(self, statements: Sequence[Statement]) -> None:
-        """Statements about sums in scratch, transposed in squares; columns beyond the last repeat it, at its address."""
+        """Statements about sums in scratch, in squares that are transposed; columns beyond the last repeat it there."""
         shape, v, lanes, width = self.shape, self.v, self.shape.lanes, self.shape.width
         load, *after = statements
         assert isinstance(load, TileLoad)
@@ -465,9 +465,7 @@ class _MatmulEmitter:
 
         return segment(shape.segments, [v.zero] * (abreast * height))
 
-    def _finish(
-        self, name: str, sums: Sequence[SSAValue], after: Sequence[Statement], row: Index, height: int
-    ) -> None:
+    def _finish(self, name: str, sums: Sequence[SSAValue], after: Sequence[Statement], row: Index, height: int) -> None:
         """Statements about the sums of this name, which end with stores of whole columns."""
         shape = self.shape
         abreast, rows = shape.width // shape.lanes, self._below(row, height)

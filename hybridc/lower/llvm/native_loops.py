@@ -1,0 +1,183 @@
+"""Loops as native regions: where the slots of the program of a step are, from step to step."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from hybridc.dialects.control.loop_steps import CompiledLoop
+from hybridc.dialects.mlir.hybrid_rt import aligned
+from hybridc.dialects.operator_attribute import DType
+from hybridc.dtypes import is_float
+from hybridc.ir.planned import (
+    HostCall,
+    InnerSteps,
+    MovingKey,
+    PlainArray,
+    PlannedProgram,
+    Position,
+    SlotCopy,
+    SlotView,
+    StepLoop,
+    ZeroTest,
+)
+from hybridc.lower.llvm.native_source import NativeSource
+
+# The bytes of a random key: a seed and a counter.
+_KEY = 16
+
+
+def is_native(loop: CompiledLoop) -> bool:
+    """Whether a loop can be run without Python: all steps are native, and give views in C order."""
+    programs = [executable.program for executable in loop.executables]
+    if not all(isinstance(program, NativeSource) and _is_native(program) for program in programs):
+        return False
+    (_, *condition) = programs
+    return not condition or condition[0].outputs[0].dtype == np.float32
+
+
+def _is_native(program: PlannedProgram) -> bool:
+    return (
+        not program.donated
+        and not any(isinstance(s, HostCall) for s in program.steps)
+        and all(isinstance(v, SlotView) and v.is_plain for v in program.outputs)
+    )
+
+
+class NativeLoop:
+    """The region of a loop whose steps are native, over buffers: memory of ``size`` bytes, the inputs, the results."""
+
+    def __init__(self, loop: CompiledLoop, ins: Sequence[PlainArray], outs: Sequence[PlainArray]) -> None:
+        self._loop, self._ins, self._outs = loop, ins, outs
+        self.size = 0
+        programs: list[NativeSource] = [executable.program for executable in loop.executables]
+        self.functions = [function for program in programs for function in program.functions_called()]
+        self.about = f"{loop.count} steps" if loop.chosen is None else f"if {'not ' * (not loop.chosen)}chosen"
+        self.sources = [program.source for program in programs]  # for people
+        self.work = loop.count * sum(program.work for program in programs)
+        self._slots: list[Position] = []
+        self._constants: list[bytes] = []
+        self._buffers = 1 + len(ins) + len(outs)
+        self.loop = self._made()
+
+    def _made(self) -> StepLoop:
+        given, program = self._loop, self._loop.step.program
+        data, states, rows = given.data, given.states, given.outputs
+        first = data + states
+        ins = len(self._ins) - given.keyed
+        before = [self._memory(x.nbytes) for x in self._ins[data:first]]
+        key = self._memory(_KEY if given.keyed else 0)
+        starts = [self._input(i) for i in range(data)] + before + [self._input(i) for i in range(first, ins)]
+        self._slots = [self._memory(program.arena), *starts, *[key] * given.keyed]
+        begin = len(self._slots)
+        fresh: list[Position | None] = [None] * len(program.fresh)
+        self._slots += [Position(0)] * len(fresh)
+        self._slots += [*self._of_constants(program), self._memory(program.kept)]
+        after: list[SlotCopy] = []
+        swaps: list[tuple[int, int]] = []
+        advances = [(1 + i, _row(x)) for i, x in enumerate(self._ins[:data])]
+        for number, view in enumerate(program.outputs):
+            is_state = number >= rows
+            to = self._memory(self._ins[data + number - rows].nbytes) if is_state else self._result(number)
+            at = view.slot - begin
+            if 0 <= at < len(fresh) and view.is_whole(program.fresh[at]) and fresh[at] is None:
+                place, fresh[at] = view.slot, to
+            else:
+                place = self._slot(to)
+                after.append(SlotCopy(view.slot, view.offset, place, _size(view)))
+            if is_state:
+                swaps.append((1 + data + number - rows, place))
+            else:
+                advances.append((place, _row(self._outs[number])))
+        copied: list[SlotCopy] = []
+        for state, number in enumerate(range(rows + states, rows + states + given.saved)):
+            place = self._slot(self._result(number))
+            advances.append((place, _row(self._outs[number])))
+            copied.append(SlotCopy(1 + data + state, 0, place, self._ins[data + state].nbytes))
+        for at, (spec, to) in enumerate(zip(program.fresh, fresh, strict=True)):  # the rest are no whole results
+            self._slots[begin + at] = self._memory(spec.nbytes) if to is None else to
+        numbers = range(states)
+        starting = [self._slot(self._input(data + i)) for i in numbers]
+        ending = [self._slot(self._result(rows + i)) for i in numbers]
+        sizes = [self._ins[data + i].nbytes for i in numbers]
+        sign = -1 if given.backwards else 1
+        links, answer, condition = self._condition()
+        stacked = [*range(rows), *range(rows + states, rows + states + given.saved)] if given.stops_early else []
+        return StepLoop(
+            count=given.count,
+            counted=ins if given.counted else None,
+            backwards=given.backwards,
+            begin=tuple([SlotCopy(starting[i], 0, 1 + data + i, sizes[i]) for i in numbers]),
+            before=tuple(copied),
+            after=tuple(after),
+            end=tuple([SlotCopy(1 + data + i, 0, ending[i], sizes[i]) for i in numbers]),
+            swaps=tuple(swaps),
+            advances=tuple([(slot, sign * size) for slot, size in advances]),
+            key=MovingKey(1 + ins, self._slot(self._input(ins)), given.draw, given.key_step) if given.keyed else None,
+            links=links,
+            answer=answer,
+            zeros=tuple([(self._slot(self._result(i)), _row(self._outs[i])) for i in stacked]),
+            ran=self._slot(self._result(len(self._outs) - 1)) if given.counts else None,
+            choice=None if given.chosen is None else _choice(1, self._ins[0].dtype, not given.chosen),
+            step=self._inner(program, self._slots),  # now there are all slots
+            condition=condition,
+            constants=tuple(self._constants),
+        )
+
+    def _condition(self) -> tuple[tuple[tuple[int, int], ...], Position | None, InnerSteps | None]:
+        """The slots of the condition that follow those of the step, its answer, and its steps."""
+        if self._loop.condition is None:
+            return (), None, None
+        program: NativeSource = self._loop.condition.program
+        first = 1 + self._loop.data
+        slots = [self._memory(program.arena), *self._slots[first:][: len(program.inputs)]]
+        slots += [self._memory(spec.nbytes) for spec in program.fresh]
+        slots += [*self._of_constants(program), self._memory(program.kept)]
+        (view,) = program.outputs
+        assert isinstance(view, SlotView), "a condition without a result in memory"
+        links = tuple([(1 + i, first + i) for i in range(self._loop.states)])
+        return links, Position(view.slot, view.offset), self._inner(program, slots)
+
+    def _inner(self, program: NativeSource, slots: Sequence[Position]) -> InnerSteps:
+        regions = [step[1] for step in program.steps if isinstance(step, tuple)]
+        return InnerSteps(tuple(slots), tuple(regions), program.preparation, program.threads)
+
+    # --- places --------------------------------------------------------------------------------------------
+
+    def _input(self, number: int) -> Position:
+        return Position(1 + number)
+
+    def _result(self, number: int) -> Position:
+        return Position(1 + len(self._ins) + number)
+
+    def _memory(self, size: int) -> Position:
+        """So many bytes of memory."""
+        begin = self.size
+        self.size += aligned(size)
+        return Position(0, begin)
+
+    def _slot(self, place: Position) -> int:
+        """One more slot."""
+        self._slots.append(place)
+        return len(self._slots) - 1
+
+    def _of_constants(self, program: PlannedProgram) -> list[Position]:
+        first = self._buffers + len(self._constants)
+        self._constants += [c.tobytes() for c in program.constants]
+        return [Position(i) for i in range(first, self._buffers + len(self._constants))]
+
+
+def _choice(slot: int, dtype: DType, zero: bool) -> ZeroTest:
+    return ZeroTest(slot, dtype.itemsize, is_float(dtype), zero)
+
+
+def _row(array: PlainArray) -> int:
+    """The bytes of a row."""
+    return PlainArray(array.shape[1:], array.dtype).nbytes
+
+
+def _size(view: Any) -> int:
+    return math.prod(view.shape) * view.dtype.itemsize
