@@ -380,3 +380,36 @@ def test_a_concatenation_that_is_read_along_two_loops():
 
     whole = np.concatenate([np.exp(x), np.sin(x)])
     np.testing.assert_allclose(gradients(Function(forward), x)[0], (whole[:, None] + whole) * 2, rtol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_what_is_broadcast_into_a_batch_of_matmuls_is_not_written(side, dtype):
+    class Net(gluon.HybridBlock):
+        def hybrid_forward(self, F, x, w):
+            w = F.broadcast_to(w, (6, 8, 12))
+            return F.batch_dot(w, x) if side == "left" else F.batch_dot(x, w)
+
+    net = Net()
+    net.hybridize()
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((6, 12, 5) if side == "left" else (6, 5, 8)).astype(dtype)
+    w = rng.standard_normal((1, 8, 12)).astype(dtype)
+    given = [mx.nd.array(a, dtype=dtype) for a in (x, w)]
+    for a in given:
+        a.attach_grad()
+    with autograd.record():
+        y = net(*given)
+    y.backward()
+    x, w = x.astype(np.float64), w[0].astype(np.float64)
+    rtol = {"float32": 2e-5, "float64": 1e-12, "float16": 2e-2}[dtype]
+    expected = w @ x if side == "left" else x @ w
+    ones = np.ones_like(expected)
+    grads = (
+        (w.T @ ones, (ones @ x.transpose(0, 2, 1)).sum(0))
+        if side == "left"
+        else (ones @ w.T, (x.transpose(0, 2, 1) @ ones).sum(0))
+    )
+    for found, wanted in zip((y, given[0].grad, given[1].grad[0]), (expected, *grads), strict=True):
+        np.testing.assert_allclose(found.asnumpy(), wanted, rtol=rtol, atol=rtol * abs(wanted).max())
+    assert "broadcast_to" not in net.explain().split("backward")[0]

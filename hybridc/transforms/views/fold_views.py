@@ -9,7 +9,7 @@ memory. So
 * a result that is needed in another order is written in that order;
 * reshapes and transposes that undo each other leave nothing, a slice of a transposed array is a transposed slice, and
   one in a part of a concatenation is a slice of that part;
-* a fill is a constant in the bodies that read it;
+* a fill is a constant in the bodies that read it, and what is broadcast is read by contractions before it is;
 * what a forward with convolutions saves for its backward is passed on in the order of memory.
 
 The views that stay show arguments, results of calls and of loops, or slices of them. A copy is left where contiguous
@@ -44,6 +44,7 @@ from hybridc.ir.structured import (
     groups_of,
     is_scaffold,
     numbers_of,
+    places_of,
     shape_of,
 )
 from hybridc.ir.structured_builder import (
@@ -86,6 +87,7 @@ class FoldViews(ModulePass):
         saved = _Saved.of(named.get("forward"), named.get("backward"))
         for function in named.values():
             _slice_parts(function.body.block)
+            _read_before_broadcasts(function.body.block)
             folding = _Folding(function.body.block, saved.results if function is saved.forward else ())
             folding.run()
             if function is saved.forward:
@@ -168,6 +170,38 @@ def _slice_parts(block: Block) -> None:
                 op.detach()
                 op.erase()
                 break
+
+
+def _read_before_broadcasts(block: Block) -> None:
+    """Let contractions read what is broadcast to their operands: with a stride of 0 along loops that are not summed."""
+    for op in [each for each in block.ops if isinstance(each, linalg.GenericOp)]:
+        loops = None if op.parent is None else loops_of(op)
+        if loops is None or not loops.contraction or loops.affine:
+            continue
+        places = list(loops.places)
+        for i, value in enumerate(op.inputs):
+            given = _broadcast(value.owner)
+            if given is None:
+                continue
+            source, result = places_of(given)
+            along = dict(zip(result, places[i], strict=True))
+            read = tuple([along[loop] for loop in source])
+            others = {loop for place in (*places[:i], *places[i + 1 : -1]) for loop in place}
+            if set(loops.summed) <= {*read} and {*places[i]} - {*read} <= others:
+                op.operands[i], places[i] = given.inputs[0], read
+                if given.results[0].first_use is None:
+                    Rewriter.erase_op(given)
+        op.properties["indexing_maps"] = maps(len(loops.sizes), tuple(places))
+
+
+def _broadcast(op: Operation | Block) -> linalg.GenericOp | None:
+    """The operation, if it copies its input along more axes."""
+    loops = loops_of(op) if isinstance(op, linalg.GenericOp) else None
+    if not isinstance(op, linalg.GenericOp) or loops is None or loops.affine or loops.summed or len(op.inputs) != 1:
+        return None
+    body = op.body.block
+    copies = len(body.ops) == 1 and body.last_op is not None and body.last_op.operands[0] is body.args[0]
+    return op if copies and len(loops.places[0]) < len(loops.places[-1]) else None
 
 
 @dataclass(eq=False)
