@@ -99,7 +99,7 @@ class Branch(InnerGraphs):
         shapes, dtypes = [x.shape for x in ins], [x.dtype for x in ins]
         return [
             CompiledLoop(
-                self.compiled(body, shapes, dtypes), None, 1, False, False, 0, 0, self.num_outputs(), 0, False,
+                self.compiled_graph(body, shapes, dtypes), None, 1, False, False, 0, 0, self.num_outputs(), 0, False,
                 bool(self.counters), self.draw, 0, chosen,
             )
             for body, chosen in ((self.then, True), (self.otherwise, False))

@@ -135,10 +135,16 @@ class InnerGraphs(Opaque):
         self, body: Body, shapes: Sequence[Shape], dtypes: Sequence[DType], fixed: Collection[int] = ()
     ) -> Any:
         """The executable of a body, for arrays of these shapes and dtypes; see :meth:`Body.trace`."""
+        return self.compiled_graph(body, shapes, dtypes, fixed).forward
+
+    def compiled_graph(
+        self, body: Body, shapes: Sequence[Shape], dtypes: Sequence[DType], fixed: Collection[int] = ()
+    ) -> Any:
+        """As :meth:`compiled`, with all that is known of it."""
         kinds = id(body), *shapes, *dtypes
         if kinds not in self.graphs:
             self.graphs[kinds] = HOOKS.compile(body.trace(self.input_names(), shapes, dtypes, False, fixed))
-        return self.graphs[kinds].forward
+        return self.graphs[kinds]
 
     def first_key(self, key: Any) -> Any:
         """The random key of the first step, given that of the call."""

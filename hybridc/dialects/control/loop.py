@@ -140,7 +140,7 @@ class _Iterated(InnerGraphs):
 
     def compiled_loops(self, ins: Sequence[ArraySpec]) -> list[CompiledLoop]:
         shapes, dtypes = [x.shape for x in ins], [x.dtype for x in ins]
-        step = self.compiled(self.body, self.row_shapes(shapes), dtypes, self.fixed())
+        step = self.compiled_graph(self.body, self.row_shapes(shapes), dtypes, self.fixed())
         made = CompiledLoop(
             step, self.compiled_condition(shapes, dtypes), self.count(shapes), self.counted, self.backwards,
             self.rows_inside(), self.states, self.outputs, self.states * self.saves,
@@ -149,7 +149,7 @@ class _Iterated(InnerGraphs):
         return [made]
 
     def compiled_condition(self, shapes: Sequence[Shape], dtypes: Sequence[DType]) -> Any:
-        """The executable of the graph that is asked before each step; None if there is none."""
+        """The compiled graph that is asked before each step; None if there is none."""
         return None
 
     def filled(self, outs: Sequence[Any], begin: int) -> None:
@@ -321,12 +321,12 @@ class WhileLoop(_Iterated):
 
     def compiled_condition(self, shapes: Sequence[Shape], dtypes: Sequence[DType]) -> Any:
         """The graph ``condition``."""
-        return self.compiled(self.condition, shapes, dtypes, self.fixed())
+        return self.compiled_graph(self.condition, shapes, dtypes, self.fixed())
 
     def eager_out(self, outs: Sequence[Any], *arrays: Any) -> None:
         """Run the step while the condition holds."""
         ask = self.compiled_condition([x.shape for x in arrays], [x.dtype for x in arrays])
-        ran = self.run(outs, arrays, self.most, ask)
+        ran = self.run(outs, arrays, self.most, ask.forward)
         self.filled(outs, ran)
         outs[-1][...] = ran
 

@@ -39,7 +39,7 @@ class LoopSteps:
 
 @dataclass(frozen=True)
 class CompiledLoop:
-    """A loop for targets that run all steps at once: executables of a step and, perhaps, of a condition.
+    """A loop for targets that run all steps at once: compiled graphs of a step and, perhaps, of a condition.
 
     Inputs are ``data`` with a row for each step, ``states``, what every step reads, and a random key if it is
     ``keyed``: a step begins ``draw`` numbers later in it, and ``key_step`` more for each index. The inputs of the step
@@ -65,9 +65,14 @@ class CompiledLoop:
     chosen: bool | None = None
 
     @property
-    def executables(self) -> list[Any]:
+    def graphs(self) -> list[Any]:
         """Those of the step and of the condition."""
         return [self.step, *([] if self.condition is None else [self.condition])]
+
+    @property
+    def programs(self) -> list[Any]:
+        """Their programs."""
+        return [graph.forward.program for graph in self.graphs]
 
     @property
     def stops_early(self) -> bool:

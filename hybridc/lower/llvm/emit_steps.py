@@ -106,7 +106,7 @@ class _StepEmitter(PlanEmitter):
             buffers = ", ".join(f"{b.slot}+{b.offset}" for b in places)
             self.lines.append(f"{name}: {made.about}, buffers ({buffers}){comment(where)}")
             self.lines += [f"    {text}" for source in made.sources for text in source.splitlines()]
-            steps = ", then ".join(", ".join(each.program.launches) for each in reversed(loop.executables))
+            steps = ", then ".join(", ".join(each.launches) for each in reversed(loop.programs))
             self.program.loops.append(f"{name}, {made.about}: {steps}")
         self.launched(line, step)
         for view, plain in zip(results, written, strict=True):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from xdsl.dialects.builtin import ModuleOp
 
 from hybridc.dialects.control.loop_steps import CompiledLoop
 from hybridc.dialects.mlir.hybrid_rt import aligned
@@ -24,6 +26,7 @@ from hybridc.ir.planned import (
     StepLoop,
     ZeroTest,
 )
+from hybridc.lower.llvm.codegen.native_function import NativeFunction
 from hybridc.lower.llvm.native_source import NativeSource
 
 # The bytes of a random key: a seed and a counter.
@@ -32,10 +35,9 @@ _KEY = 16
 
 def is_native(loop: CompiledLoop) -> bool:
     """Whether a loop can be run without Python: all steps are native, and give views in C order."""
-    programs = [executable.program for executable in loop.executables]
-    if not all(isinstance(program, NativeSource) and _is_native(program) for program in programs):
+    if not all(isinstance(program, NativeSource) and _is_native(program) for program in loop.programs):
         return False
-    (_, *condition) = programs
+    (_, *condition) = loop.programs
     return not condition or condition[0].outputs[0].dtype == np.float32
 
 
@@ -53,8 +55,8 @@ class NativeLoop:
     def __init__(self, loop: CompiledLoop, ins: Sequence[PlainArray], outs: Sequence[PlainArray]) -> None:
         self._loop, self._ins, self._outs = loop, ins, outs
         self.size = 0
-        programs: list[NativeSource] = [executable.program for executable in loop.executables]
-        self.functions = [function for program in programs for function in program.functions_called()]
+        programs: list[NativeSource] = loop.programs
+        self.functions = [function for graph in loop.graphs for function in _functions(graph)]
         self.about = f"{loop.count} steps" if loop.chosen is None else f"if {'not ' * (not loop.chosen)}chosen"
         self.sources = [program.source for program in programs]  # for people
         self.work = loop.count * sum(program.work for program in programs)
@@ -64,7 +66,7 @@ class NativeLoop:
         self.loop = self._made()
 
     def _made(self) -> StepLoop:
-        given, program = self._loop, self._loop.step.program
+        given, program = self._loop, self._loop.programs[0]
         data, states, rows = given.data, given.states, given.outputs
         first = data + states
         ins = len(self._ins) - given.keyed
@@ -131,7 +133,7 @@ class NativeLoop:
         """The slots of the condition that follow those of the step, its answer, and its steps."""
         if self._loop.condition is None:
             return (), None, None
-        program: NativeSource = self._loop.condition.program
+        program: NativeSource = self._loop.programs[1]
         first = 1 + self._loop.data
         slots = [self._memory(program.arena), *self._slots[first:][: len(program.inputs)]]
         slots += [self._memory(spec.nbytes) for spec in program.fresh]
@@ -168,6 +170,22 @@ class NativeLoop:
         first = self._buffers + len(self._constants)
         self._constants += [c.tobytes() for c in program.constants]
         return [Position(i) for i in range(first, self._buffers + len(self._constants))]
+
+
+def _functions(graph: Any) -> list[NativeFunction]:
+    """The native functions of a compiled graph, whose IR, if somebody wants it, is built again."""
+
+    @functools.cache
+    def again() -> dict[str, NativeFunction]:
+        lowered = graph.traced.optimize().form(in_place=True).lower()
+        return {f.key: f for f in lowered.programs["forward"].functions_called()}
+
+    def build(key: str) -> ModuleOp:
+        if key not in again():
+            raise LookupError("the IR of a function in a loop is not known: it serves several sizes")
+        return again()[key].build()
+
+    return [NativeFunction(f.key, functools.partial(build, f.key)) for f in graph.forward.program.functions_called()]
 
 
 def _choice(slot: int, dtype: DType, zero: bool) -> ZeroTest:
