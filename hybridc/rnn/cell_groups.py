@@ -68,13 +68,13 @@ class _Group(BaseRNNCell):
 
 
 class SequentialRNNCell(_Group):
-    """Cells of which each takes the outputs of the one before."""
+    """A stack of cells: the outputs of each are the inputs of the next."""
 
     def __init__(self, params: RNNParams | None = None) -> None:
         super().__init__(params)
 
     def add(self, cell: BaseRNNCell) -> None:
-        """Append a cell."""
+        """Add a cell on top of the stack."""
         self._join(cell)
 
     def __call__(self, inputs: Any, states: Any) -> tuple[Any, list[Any]]:

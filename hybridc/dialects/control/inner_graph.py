@@ -120,7 +120,7 @@ class InnerGraphs(Opaque):
         """The results for inputs without a key, by the functions of ``F``; ``graphs`` are the bodies as functions."""
 
     def nnvm_outputs(self) -> int:
-        """The results."""
+        """The number of results that an MXNet graph lists: the visible ones."""
         return self.num_visible_outputs()
 
     def eager(self, *arrays: Any) -> Any:

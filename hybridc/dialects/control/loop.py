@@ -351,7 +351,7 @@ def _run(step: Any, steps: LoopSteps) -> int:
 
 
 def _more_known(shape: Shape | None, other: Shape | None) -> Shape | None:
-    """What is known of one shape from two places; where these differ, inference says so."""
+    """A shape with the sizes that either of two partly known ones has, else -1; conflicts are left to inference."""
     if shape is None or other is None or len(shape) != len(other):
         return other if shape is None else shape
     return tuple(m if n == -1 else n for n, m in zip(shape, other, strict=True))

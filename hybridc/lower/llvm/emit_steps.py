@@ -16,6 +16,7 @@ from hybridc.dialects.operator import Operator
 from hybridc.ir.planned import ARENA, NOT_LOADED, Grid, GridPart, NativeRegion, PlainArray, Position, SlotView
 from hybridc.ir.structured import arrays_of
 from hybridc.lower.emit_planned import PlanEmitter, comment, place_of
+from hybridc.lower.llvm.joined_loop import joined, joins, numbers_of
 from hybridc.lower.llvm.kernel_cache import KernelCache
 from hybridc.lower.llvm.loops.kernel_builder import loop_kernel_region
 from hybridc.lower.llvm.loops.parallel_regions import (
@@ -100,14 +101,20 @@ class _StepEmitter(PlanEmitter):
         for loop in loops:
             made = NativeLoop(loop, arrays[: len(ins)], arrays[len(ins) :])
             places = [self._memory_of_loops(made.size), *map(place_of, given), *map(place_of, written)]
-            region = NativeRegion(NOT_LOADED, tuple(places), name=name, loop=made.loop)
-            self.program.steps.append((tuple(made.functions), region))
+            if joins(made.loop, made.work):
+                about = f"{made.about} in one function"
+                functions = [joined(made.loop, len(places), made.functions)]
+                region = NativeRegion(NOT_LOADED, tuple(places), numbers_of(made.loop), name=name)
+            else:
+                about, functions = made.about, made.functions
+                region = NativeRegion(NOT_LOADED, tuple(places), name=name, loop=made.loop)
+            self.program.steps.append((tuple(functions), region))
             self.program.work += made.work
             buffers = ", ".join(f"{b.slot}+{b.offset}" for b in places)
-            self.lines.append(f"{name}: {made.about}, buffers ({buffers}){comment(where)}")
+            self.lines.append(f"{name}: {about}, buffers ({buffers}){comment(where)}")
             self.lines += [f"    {text}" for source in made.sources for text in source.splitlines()]
             steps = ", then ".join(", ".join(each.launches) for each in reversed(loop.programs))
-            self.program.loops.append(f"{name}, {made.about}: {steps}")
+            self.program.loops.append(f"{name}, {about}: {steps}")
         self.launched(line, step)
         for view, plain in zip(results, written, strict=True):
             if view is not plain:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 
 from hybridc.ground.buffers import ALIGNMENT
-from hybridc.runtime.native.ir_text import Record, TextFunction, TextModule, TextValue
+from hybridc.lower.llvm.codegen.ir_text import Record, TextFunction, TextModule, TextValue
 from hybridc.runtime.native.structures import (
     ALIGNED,
     C_CONTIGUOUS,

@@ -5,7 +5,7 @@ Each function here writes one native function; its docstring says what that does
 
 from __future__ import annotations
 
-from hybridc.runtime.native.ir_text import Record, TextFunction, TextModule, TextValue
+from hybridc.lower.llvm.codegen.ir_text import Record, TextFunction, TextModule, TextValue
 from hybridc.runtime.native.structures import POINTER, ArrayObject, NativeTable, Outside, WrapperCall
 
 

@@ -14,11 +14,11 @@ import numpy as np
 from hybridc.ground.buffers import take
 from hybridc.ground.store import keep, kept
 from hybridc.lower.llvm.codegen import native_function as codegen
+from hybridc.lower.llvm.codegen.ir_text import TextModule
 from hybridc.runtime.native.emit_entry import emit_entry, emit_run
 from hybridc.runtime.native.emit_loop import emit_loop
 from hybridc.runtime.native.emit_pool import emit_grid, emit_pool
 from hybridc.runtime.native.emit_wrapper_call import emit_wrapper_call
-from hybridc.runtime.native.ir_text import TextModule
 from hybridc.runtime.native.structures import Outside
 from hybridc.runtime.native.threads import Threads, system_functions
 from hybridc.runtime.workspace import Workspace

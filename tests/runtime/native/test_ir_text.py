@@ -7,7 +7,7 @@ import ctypes
 import pytest
 
 from hybridc.lower.llvm.codegen import native_function as codegen
-from hybridc.runtime.native.ir_text import TextModule
+from hybridc.lower.llvm.codegen.ir_text import TextModule
 
 
 class Pair(ctypes.Structure):

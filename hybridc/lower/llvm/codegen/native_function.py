@@ -62,7 +62,7 @@ class NativeFunction:
     def compiler(self) -> Callable[[], ObjectCode]:
         """A function that compiles its object on another thread; IR is built before."""
         ir = text([self])
-        return lambda: _object(ir)
+        return lambda: object_of(ir)
 
     def explain(self, stage: str) -> str:
         """Its text at a stage: ``"tiles"``, ``"loops"``, ``"llvm"``, ``"optimised"`` or ``"assembly"``."""
@@ -70,11 +70,7 @@ class NativeFunction:
             return "// no tile program" if self.program is None else str(self.program)
         if stage == "loops":
             return str(self.build())
-        ir = text([self])
-        if stage == "llvm":
-            return ir
-        module = optimised(ir)
-        return str(module) if stage == "optimised" else machine().assembly(module)
+        return explained(text([self]), stage)
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,6 +194,14 @@ def text(functions: Sequence[NativeFunction]) -> str:
     return llvm_ir(modules, processor.vector_bits()) + ("" if processor.converts_halves() else half_functions())
 
 
+def explained(ir: str, stage: str) -> str:
+    """LLVM IR at a stage: ``"llvm"``, ``"optimised"`` or ``"assembly"``."""
+    if stage == "llvm":
+        return ir
+    module = optimised(ir)
+    return str(module) if stage == "optimised" else machine().assembly(module)
+
+
 def optimised(ir: str) -> llvm_c.LLVMModule:
     """The module of LLVM IR after LLVM's passes."""
     return _optimised(ir, machine())
@@ -268,7 +272,7 @@ _SLOTS = _Slots()
 _AHEAD: weakref.WeakValueDictionary[str, _CompilerThread] = weakref.WeakValueDictionary()
 
 
-def _object(ir: str) -> ObjectCode:
+def object_of(ir: str) -> ObjectCode:
     """Compile LLVM IR to an object."""
     target = machine()
     return ObjectCode.of(target.object(_optimised(ir, target)))

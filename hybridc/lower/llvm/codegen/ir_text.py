@@ -187,6 +187,16 @@ class TextFunction:
         """Stack memory of this call for ``count`` elements of ``size`` bytes."""
         return self.emit("ptr", f"alloca [{size} x i8], i64 {count.name}, align 16")
 
+    def array(self, count: int) -> TextValue:
+        """Stack memory of this call for so many pointers, which are registers where all accesses are known."""
+        name = self._name()
+        self._cells.append(f"  {name} = alloca [{count} x ptr], align 16")
+        return TextValue(self, "ptr", name)
+
+    def forget_memory(self) -> None:
+        """Let no load after this be answered by a store before it."""
+        self._line('call void asm sideeffect "", "~{memory}"()')
+
     def record(self, pointer: TextValue, struct: type[ctypes.Structure], index: TextValue | int = 0) -> Record:
         """The structure at index ``index`` of an array at ``pointer``."""
         return Record(self.at(pointer, index * ctypes.sizeof(struct)), struct)
@@ -319,6 +329,13 @@ class TextModule:
             return "define internal void @pause() alwaysinline { ret void }"
         declaration = f"declare void @{self._pause.replace('i32 1', 'i32')}"
         return f"{declaration}\n\ndefine internal void @pause() alwaysinline {{ call void @{self._pause} ret void }}"
+
+    def bytes(self, function: TextFunction, data: bytes) -> TextValue:
+        """The address of a constant, aligned to a cache line."""
+        name = f"@bytes{len(self._texts)}"
+        written = "".join(f"\\{byte:02x}" for byte in data)
+        self._texts.append(f'{name} = internal constant [{len(data)} x i8] c"{written}", align 64')
+        return TextValue(function, "ptr", name)
 
     def text(self, function: TextFunction, text: str) -> TextValue:
         """The address of a C string constant (ASCII)."""
