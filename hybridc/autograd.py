@@ -316,6 +316,15 @@ def _run_backward(
                 "compute it inside autograd.record()"
             )
     given = [None] * len(heads) if head_grads is None else head_grads
+    if len(given) != len(heads):
+        raise MXNetError(
+            f"backward: got {len(given)} head gradients for {len(heads)} heads; give None for those of ones"
+        )
+    for head, grad in zip(heads, given, strict=True):
+        if grad is not None and grad.shape != head.shape:
+            raise ShapeError(
+                f"backward: a head of shape {head.shape} has a gradient of shape {grad.shape}; it must be of the same"
+            )
     keep = {(id(n), i) for n, i in wanted}
     kept: dict[tuple[int, int], NDArray] = {}
     with _Scope(create_graph, train_mode):

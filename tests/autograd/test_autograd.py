@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import re
 import threading
 import weakref
 
@@ -11,7 +12,7 @@ import pytest
 
 import hybridc as mx
 from hybridc import autograd
-from hybridc.errors import MXNetError, TraceError
+from hybridc.errors import MXNetError, ShapeError, TraceError
 
 
 def variable(values, req="write", dtype="float64"):
@@ -518,6 +519,26 @@ def test_backward_of_what_was_not_recorded():
         with pytest.raises(MXNetError) as error:
             y.backward()
         assert str(error.value) == NOT_RECORDED
+
+
+@pytest.mark.parametrize("hybridize", [False, True])
+def test_head_gradients_of_other_shapes_and_numbers(hybridize):
+    net = mx.gluon.nn.HybridLambda(lambda F, x: F.sum(x * x, axis=1))
+    net.hybridize(hybridize)
+    x = mx.nd.ones((4, 3))
+    x.attach_grad()
+    with autograd.record():
+        y = net(x)
+    for shape in ((4, 1), (3,), (1,), ()):
+        text = (
+            rf"backward: a head of shape \(4,\) has a gradient of shape {re.escape(str(shape))}; it must be of the same"
+        )
+        with pytest.raises(ShapeError, match=text):
+            y.backward(mx.nd.ones(shape))
+    with pytest.raises(MXNetError, match="backward: got 2 head gradients for 1 heads"):
+        autograd.backward([y], [y, y])
+    y.backward(mx.nd.array([1, 2, 3, 4]))
+    np.testing.assert_array_equal(x.grad.asnumpy(), 2 * np.arange(1, 5)[:, None] * np.ones((4, 3)))
 
 
 def test_backward_twice():
