@@ -32,7 +32,8 @@ def joins(loop: StepLoop, work: float) -> bool:
     regions = [region for program in loop.programs for region in program.regions]
     plain = all(r.loop is None and r.grid is None and r.extent <= max(r.grain, r.least - 1) for r in regions)
     cheap = len(regions) <= REGIONS and work <= WORK * loop.count
-    return loop.count >= STEPS and plain and cheap and not any(p.preparation for p in loop.programs)
+    prepared = any(program.preparation for program in loop.programs)
+    return loop.count >= STEPS and loop.choice is None and plain and cheap and not prepared
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,7 @@ class _JoinedLoopWriter:
 
     def _write(self) -> None:
         f, loop = self.f, self.loop
-        buffers, numbers, _, _, self.scratch = f.arguments
+        buffers, numbers = f.arguments[:2]
         known = [f.load("ptr", f.at(buffers, 8 * i)) for i in range(self.count)]
         known += [self.module.bytes(f, constant) for constant in loop.constants]
         self.slots = [f.variable("ptr", self._at(known, place)) for place in loop.step.slots]
