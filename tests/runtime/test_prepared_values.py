@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import re
 import threading
 
 import numpy as np
@@ -385,6 +386,22 @@ def test_inputs_that_are_not_contiguous(net, x):
     check(net, x)
     weight(net)[1] = 2.0
     check(net, x)
+
+
+def test_weights_of_loops_are_packed_once_and_after_a_write():
+    layer, eager = [mx.gluon.rnn.LSTM(64, num_layers=2, input_size=32) for _ in range(2)]
+    x = mx.nd.array(np.random.default_rng(0).standard_normal((7, 8, 32)))
+    for each in (layer, eager):
+        mx.random.seed(2)
+        each.initialize(mx.init.Normal(0.1))
+    layer.hybridize()
+    for done in (1, 2, 3):
+        for _ in range(3):
+            np.testing.assert_allclose(layer(x).asnumpy(), eager(x).asnumpy(), rtol=1e-4, atol=1e-5)
+        assert re.search(rf"preparation: 4 steps, done {done} times?, ", layer.explain())
+        for each in (layer, eager):
+            (weight,) = [p for name, p in each.collect_params().items() if name.endswith("l1_h2h_weight")]
+            weight.set_data(weight.data() * -2)
 
 
 def test_a_training_step_prepares_nothing(x):

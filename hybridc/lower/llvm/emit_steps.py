@@ -15,6 +15,7 @@ from hybridc.dialects.mlir.hybrid_rt import LaunchOp, aligned
 from hybridc.dialects.operator import Operator
 from hybridc.ir.planned import ARENA, NOT_LOADED, Grid, GridPart, NativeRegion, PlainArray, Position, SlotView
 from hybridc.ir.structured import arrays_of
+from hybridc.ir.values import functions
 from hybridc.lower.emit_planned import PlanEmitter, comment, place_of
 from hybridc.lower.llvm.joined_loop import joined, joins, numbers_of
 from hybridc.lower.llvm.kernel_cache import KernelCache
@@ -29,6 +30,7 @@ from hybridc.lower.llvm.loops.parallel_regions import (
 from hybridc.lower.llvm.native_loops import NativeLoop, is_native
 from hybridc.lower.llvm.native_source import NativeSource
 from hybridc.options import OPTIONS
+from hybridc.transforms.memory.hoist_preparation import lasting_parameters
 
 if TYPE_CHECKING:
     from hybridc.ground.location import Location
@@ -53,6 +55,9 @@ class _StepEmitter(PlanEmitter):
         self.program = NativeSource(name, "", 0, threads=kernel_cache.threads)
         self._of_loops = (0, 0)  # the memory of loops, which run one after the other: where it begins and ends
         super().__init__(module, self.program, kernel_cache, poison)
+        alone = sum(f.sym_visibility is None for f in functions(module)) == 1  # without a backward
+        lasting = lasting_parameters(self.function) if alone else ()
+        self._lasting = {1 + i for i, a in enumerate(self.function.body.block.args) if a in lasting}
 
     def launched(self, lines: int, steps: int) -> None:
         functions = [f for s in self.program.steps[steps:] if isinstance(s, tuple) for f in s[0]]
@@ -94,32 +99,45 @@ class _StepEmitter(PlanEmitter):
         if not loops or not all(map(is_native, loops)):
             return False
         name = self.program.launches[-1] = name.removeprefix("host_")
-        line, step = len(self.lines), len(self.program.steps)
+        line, step = len(self.lines), len(self.program.steps) - self.program.preparation
         given, results = self.plain(op.ins), [self.views[v] for v in op.outs]
         written = [view if view.is_plain else self.plain_like(view) for view in results]
         arrays = [PlainArray(x.shape, x.dtype) for x in (*ins, *outs)]
         for loop in loops:
             made = NativeLoop(loop, arrays[: len(ins)], arrays[len(ins) :])
-            places = [self._memory_of_loops(made.size), *map(place_of, given), *map(place_of, written)]
+            memory = self._memory_of_loops(made.size + aligned(made.kept))
+            places = [memory, *map(place_of, given), *map(place_of, written)]
+            places.append(self._prepared(made, places) or Position(ARENA, memory.offset + made.size))
             if joins(made.loop, made.work):
                 about = f"{made.about} in one function"
-                functions = [joined(made.loop, len(places), made.functions)]
+                called = [joined(made.loop, len(places), made.functions)]
                 region = NativeRegion(NOT_LOADED, tuple(places), numbers_of(made.loop), name=name)
             else:
-                about, functions = made.about, made.functions
+                about, called = made.about, made.functions
                 region = NativeRegion(NOT_LOADED, tuple(places), name=name, loop=made.loop)
-            self.program.steps.append((tuple(functions), region))
+            self.program.steps.append((tuple(called), region))
             self.program.work += made.work
             buffers = ", ".join(f"{b.slot}+{b.offset}" for b in places)
             self.lines.append(f"{name}: {about}, buffers ({buffers}){comment(where)}")
             self.lines += [f"    {text}" for source in made.sources for text in source.splitlines()]
             steps = ", then ".join(", ".join(each.launches) for each in reversed(loop.programs))
             self.program.loops.append(f"{name}, {about}: {steps}")
-        self.launched(line, step)
+        self.launched(line, step + self.program.preparation)
         for view, plain in zip(results, written, strict=True):
             if view is not plain:
                 self.copied(plain, view)
         return True
+
+    def _prepared(self, made: NativeLoop, places: Sequence[Position]) -> Position | None:
+        """Prepare what a loop prepares of parameters with what this program does; where it is kept."""
+        kept = Position(self.kept_slot, aligned(self.program.kept))
+        hoisted = made.hoist([*places, kept], self._lasting)
+        if not hoisted:
+            return None
+        self.program.kept = kept.offset + aligned(made.kept)
+        self.program.steps[self.program.preparation : self.program.preparation] = hoisted
+        self.program.preparation += len(hoisted)
+        return kept
 
     def _memory_of_loops(self, size: int) -> Position:
         """So many bytes; what the loops before had, unless there is something behind it now."""

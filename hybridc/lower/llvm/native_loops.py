@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,7 @@ from hybridc.ir.planned import (
     HostCall,
     InnerSteps,
     MovingKey,
+    NativeRegion,
     PlainArray,
     PlannedProgram,
     Position,
@@ -50,7 +53,11 @@ def _is_native(program: PlannedProgram) -> bool:
 
 
 class NativeLoop:
-    """The region of a loop whose steps are native, over buffers: memory of ``size`` bytes, the inputs, the results."""
+    """The region of a loop whose steps are native.
+
+    It is over these buffers: memory of ``size`` bytes, the inputs, the results, and ``kept`` bytes that the preparation
+    of a step writes.
+    """
 
     def __init__(self, loop: CompiledLoop, ins: Sequence[PlainArray], outs: Sequence[PlainArray]) -> None:
         self._loop, self._ins, self._outs = loop, ins, outs
@@ -62,7 +69,8 @@ class NativeLoop:
         self.work = loop.count * sum(program.work for program in programs)
         self._slots: list[Position] = []
         self._constants: list[bytes] = []
-        self._buffers = 1 + len(ins) + len(outs)
+        self.kept = programs[0].kept
+        self._buffers = 2 + len(ins) + len(outs)
         self.loop = self._made()
 
     def _made(self) -> StepLoop:
@@ -77,7 +85,7 @@ class NativeLoop:
         begin = len(self._slots)
         fresh: list[Position | None] = [None] * len(program.fresh)
         self._slots += [Position(0)] * len(fresh)
-        self._slots += [*self._of_constants(program), self._memory(program.kept)]
+        self._slots += [*self._of_constants(program), Position(self._buffers - 1)]
         after: list[SlotCopy] = []
         swaps: list[tuple[int, int]] = []
         advances = [(1 + i, _row(x)) for i, x in enumerate(self._ins[:data])]
@@ -147,6 +155,23 @@ class NativeLoop:
         regions = [step[1] for step in program.steps if isinstance(step, tuple)]
         return InnerSteps(tuple(slots), tuple(regions), program.preparation, program.threads)
 
+    def hoist(self, places: Sequence[Position], lasting: Container[int]) -> list[tuple[tuple[Any, ...], NativeRegion]]:
+        """Take out the preparation of a step, if it follows from slots that last from call to call; its steps.
+
+        ``places`` are those of the buffers, in the program around the loop.
+        """
+        step, count = self.loop.step, self.loop.step.preparation
+        regions = [_moved(region, step.slots, places) for region in step.regions[:count]]
+        used = {step.slots[p.slot].slot for region in step.regions[:count] for p in region.buffers}
+        own = {0, self._buffers - 1}
+        if not count or not all(i in own or (i < self._buffers and places[i].slot in lasting) for i in used):
+            return []
+        self.loop = replace(self.loop, step=replace(step, regions=step.regions[count:], preparation=0))
+        given = iter(self.functions)
+        made = [(tuple(itertools.islice(given, region.code_count)), region) for region in regions]
+        self.functions = [*given]
+        return made
+
     # --- places --------------------------------------------------------------------------------------------
 
     def _input(self, number: int) -> Position:
@@ -186,6 +211,18 @@ def _functions(graph: Any) -> list[NativeFunction]:
         return again()[key].build()
 
     return [NativeFunction(f.key, functools.partial(build, f.key)) for f in graph.forward.program.functions_called()]
+
+
+def _moved(region: NativeRegion, slots: Sequence[Position], places: Sequence[Position]) -> NativeRegion:
+    """A region over the slots of a step in the program around the loop; constants have no place there."""
+
+    def place(inside: Position) -> Position:
+        at = slots[inside.slot]
+        slot, offset = places[at.slot] if at.slot < len(places) else Position(0)
+        return Position(slot, offset + at.offset + inside.offset)
+
+    scratch = None if region.scratch is None else place(region.scratch)
+    return replace(region, buffers=tuple(map(place, region.buffers)), scratch=scratch)
 
 
 def _choice(slot: int, dtype: DType, zero: bool) -> ZeroTest:

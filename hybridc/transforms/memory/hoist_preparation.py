@@ -53,16 +53,18 @@ def prepared_values(function: func.FuncOp) -> set[SSAValue]:
 
     Views have the place of their roots.
     """
-    if _changes_parameters(function):
-        return set()
-    block = function.body.block
-    known: set[SSAValue] = {a for a, role in zip(block.args, _roles(function), strict=False) if role == "parameter"}
-    for op in block.ops if known else ():
+    known: set[SSAValue] = {*lasting_parameters(function)}
+    for op in function.body.block.ops if known else ():
         read = [root(v) for v in (*op.operands, *indirect_operands(op))]
         read = [v for v in read if not (isinstance(v.owner, Operation) and is_scaffold(v.owner))]
         if read and all(v in known for v in read):
             known.update(op.results)
     return known
+
+
+def lasting_parameters(function: func.FuncOp) -> list[SSAValue]:
+    """The arguments that are parameters, if they are likely to be the same in the next call."""
+    return [] if _changes_parameters(function) else _parameters(function)
 
 
 def calls_of(value: SSAValue) -> Iterator[Operation]:
@@ -84,7 +86,7 @@ def _hoist(function: func.FuncOp, hosts: set[str]) -> None:
     end = block.last_op
     assert end is not None
     returned = {root(v) for v in end.operands}
-    known: set[SSAValue] = {a for a, role in zip(block.args, _roles(function), strict=False) if role == "parameter"}
+    known: set[SSAValue] = {*_parameters(function)}
     found: list[Operation] = []
     for op in block.ops:
         match op:
@@ -137,7 +139,7 @@ def _erase_unused(value: SSAValue) -> None:
         op.erase()
 
 
-def _roles(function: func.FuncOp) -> list[str]:
-    """The roles of a function's arguments, as the trace has them; none if it is not said."""
-    roles: Any = function.attributes.get("hybrid.roles")
-    return [] if roles is None else [role.data for role in roles]
+def _parameters(function: func.FuncOp) -> list[SSAValue]:
+    """The arguments that are parameters, as the trace has it; none if it is not said."""
+    roles: Any = function.attributes.get("hybrid.roles", ())
+    return [a for a, role in zip(function.body.block.args, roles, strict=False) if role.data == "parameter"]
