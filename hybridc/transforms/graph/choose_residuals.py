@@ -164,12 +164,13 @@ class _Choice:
     def _is_apart(self, value: SSAValue, made: Collection[Operation]) -> bool:
         """Whether a small value would be computed again by a kernel of its own.
 
-        It is if in the backward only contractions read it, and what it is computed of.
+        It is if in the backward only contractions read it, and what it is computed from.
         """
         if not made or byte_size(value) > NOMINAL.second:
             return False
-        sources = {v for op in made for v in op.operands if v.owner not in made and byte_size(v) >= byte_size(value)}
-        return all(self._is_multiplied(v) for v in (value, *sources))
+        size = volume(shape_of(value))
+        read = {v for op in made for v in (*op.operands, *op.results) if volume(shape_of(v)) >= size}
+        return all(map(self._is_multiplied, read))
 
     def _is_multiplied(self, value: SSAValue) -> bool:
         """Whether only contractions read a value in the backward."""
