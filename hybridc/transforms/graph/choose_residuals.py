@@ -153,7 +153,7 @@ class _Choice:
         for value in values:
             if self._is_there(value):
                 continue
-            made: set[Operation] = set()
+            made: set[HybridOp] = set()
             needed = self._needed(value, made=made)
             if SMALLER * _bytes(needed) > byte_size(value) or (not shared and self._is_apart(value, made)):
                 needed = [value]
@@ -161,12 +161,12 @@ class _Choice:
                 self.again |= made
             self.residuals |= dict.fromkeys(needed)
 
-    def _is_apart(self, value: SSAValue, made: Collection[Operation]) -> bool:
+    def _is_apart(self, value: SSAValue, made: Collection[HybridOp]) -> bool:
         """Whether a small value would be computed again by a kernel of its own.
 
         It is if in the backward only contractions read it, and what it is computed from.
         """
-        if not made or byte_size(value) > NOMINAL.second:
+        if all(map(shows, made)) or byte_size(value) > NOMINAL.second:
             return False
         size = volume(shape_of(value))
         read = {v for op in made for v in (*op.operands, *op.results) if volume(shape_of(v)) >= size}
@@ -202,7 +202,7 @@ class _Choice:
     def _is_there(self, value: SSAValue) -> bool:
         return value in self.free or value in self.residuals or value in self.held
 
-    def _needed(self, value: SSAValue, again: bool = False, made: set[Operation] | None = None) -> list[SSAValue]:
+    def _needed(self, value: SSAValue, again: bool = False, made: set[HybridOp] | None = None) -> list[SSAValue]:
         """The values that must be saved to rematerialise ``value``; ``[value]`` if that costs too much.
 
         The operators that are then computed again are added to ``made``.

@@ -215,3 +215,18 @@ func.func @backward(%s: tensor<2x2xf32>, %x: tensor<2x2xf32>, %g: tensor<2x2xf32
   %e = hybrid.multiply %d, %x : (tensor<2x2xf32>, tensor<2x2xf32>) -> tensor<2x2xf32>
   func.return %e : tensor<2x2xf32>
 }
+
+// -----
+// A view that a contraction reads is none: it is read where it lies.
+// CHECK-LABEL: func.func @forward
+// CHECK:         func.return %y : tensor<3x3xf32>
+// CHECK:       func.func @backward(%x: tensor<2x3xf32>, %g: tensor<3x3xf32>)
+func.func @forward(%x: tensor<2x3xf32>) -> (tensor<3x3xf32>, tensor<3x2xf32>) attributes {hybrid.outputs = array<i64: 1>} {
+  %t = hybrid.transpose %x : (tensor<2x3xf32>) -> tensor<3x2xf32>
+  %y = hybrid.matmul %t, %x : (tensor<3x2xf32>, tensor<2x3xf32>) -> tensor<3x3xf32>
+  func.return %y, %t : tensor<3x3xf32>, tensor<3x2xf32>
+}
+func.func @backward(%t: tensor<3x2xf32>, %g: tensor<3x3xf32>) -> tensor<3x2xf32> attributes {hybrid.saved = array<i64: 2>} {
+  %d = hybrid.matmul %g, %t : (tensor<3x3xf32>, tensor<3x2xf32>) -> tensor<3x2xf32>
+  func.return %d : tensor<3x2xf32>
+}
