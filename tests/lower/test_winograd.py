@@ -21,7 +21,10 @@ from tests.lower.test_convolutions import convolved
 
 # Largest errors, as parts of the largest result: what users are told.
 ERROR = {"float32": 1e-5, "float64": 2e-14}
-pytestmark = pytest.mark.skipif(registers() is None, reason="Winograd needs vector registers with multiply-add")
+pytestmark = [
+    pytest.mark.skipif(OPTIONS.target != "llvm", reason="the llvm target has Winograd's algorithm"),
+    pytest.mark.skipif(registers() is None, reason="Winograd needs vector registers with multiply-add"),
+]
 
 
 def network(weight, pad):

@@ -14,8 +14,11 @@ from hybridc.gluon import nn
 from hybridc.ground import watches
 from hybridc.ir.structured import shape_of
 from hybridc.ir.values import functions
+from hybridc.options import OPTIONS
 from hybridc.runtime.native import native_program, wrapper_call
 from hybridc.transforms.memory.hoist_preparation import prepared_values
+
+pytestmark = pytest.mark.skipif(OPTIONS.target != "llvm", reason="the llvm target keeps prepared values")
 
 
 def network(seed=3, ctx=None):

@@ -10,6 +10,7 @@ from hybridc.compile.stages import Traced
 from hybridc.gluon import nn
 from hybridc.lower.llvm.codegen import native_function as codegen
 from hybridc.lower.llvm.codegen.native_function import NativeFunction
+from hybridc.options import OPTIONS
 from hybridc.trace.tracer import trace_call
 from tests.lower.llvm.native import parse
 from tests.lower.llvm.test_code_memory import DOUBLE
@@ -95,6 +96,7 @@ def compiled(blocks, monkeypatch):
     return graph, {f.key for f in called}, made
 
 
+@pytest.mark.skipif(OPTIONS.target != "llvm", reason="the llvm target compiles kernels ahead")
 def test_equal_blocks_share_kernels(monkeypatch):
     graph, functions, made = compiled(4, monkeypatch)
     assert len(made) == len({*made}) > 5
