@@ -438,6 +438,7 @@ def dense(F, x, w, b):
     return F.LeakyReLU(F.FullyConnected(x, w, b, num_hidden=w.shape[0]), act_type="gelu")
 
 
+@pytest.mark.long
 def test_tensor_cores_multiply():
     """Products and attention of bfloat16, compiled for cards: no operand is made single, nothing spills."""
     module = HybridLambda(dense).trace(*map(array, (np.ones((512, 256)), np.ones((512, 256)), np.ones(512))))

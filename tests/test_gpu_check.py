@@ -73,6 +73,7 @@ def test_gpu_graphs_need_neither_scipy_nor_llvmlite_nor_ml_dtypes():
 # --- the command ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_part_of_the_matrix_on_the_interpreter(tmp_path):
     report = tmp_path / "report.md"
     only = [*("--only", "transpose, float16, 3"), *("--only", "layernorm, b"), *("--only", "rsqrt-0")]

@@ -76,6 +76,7 @@ def test_a_result_that_cannot_be_differentiated_is_an_error_where_a_gradient_sta
                 autograd.backward(heads, retain_graph=True)
 
 
+@pytest.mark.long
 def test_what_is_kept_on_the_disk_says_which_results_have_a_gradient(tmp_path):
     """A later process starts from the same results."""
     script = tmp_path / "partly.py"

@@ -59,6 +59,7 @@ def test_exception_text():
         made("lib_custom_op", "gemm_lib").ops["state_gemm"].state([(1, 1), (1, 1)], [0, 0], test_kw="zz")
 
 
+@pytest.mark.long
 def test_random():
     op = made("lib_custom_op", "relu_lib").ops["my_noisy_relu"]
     x = np.zeros((40, 1000), "f4")
@@ -70,6 +71,7 @@ def test_random():
     assert_allclose(dx, 3 * (y > 0))
 
 
+@pytest.mark.long
 def test_updated_input():
     op = made("lib_custom_op", "center_lib").ops["my_center"]
     x, mean = rng.normal(size=(5, 3)).astype("f4"), np.ones(3, "f4")
@@ -98,6 +100,7 @@ def test_libraries_are_apart():
     assert list(made("lib_pass", "pass_lib").passes()) == ["my_simplify", "my_shift"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["by_value", "by_reference", "proposal"])
 def test_spellings(spellings, name):
     op = spellings.ops[name]

@@ -83,6 +83,7 @@ def test_pass_error():
         made("lib_pass", "pass_lib").run_pass("my_shift", CHAIN, {})
 
 
+@pytest.mark.long
 def test_supported():
     library = made("lib_subgraph", "subgraph_lib")
     op, supported, selector, review = library.partitioners()["my_partitioner", "by_name"]
@@ -117,6 +118,7 @@ def test_subgraph_operator():
         library.ops["my_subgraph_op"].state([(3, 2)], [0])
 
 
+@pytest.mark.long
 def test_graph_is_kept(graphs):
     """What a pass does not touch comes back: attributes, outputs by number, subgraphs, texts with any character."""
     inner = json.loads(_graph(("null", "x", []), ("exp", "y", [0]), heads=[1]))

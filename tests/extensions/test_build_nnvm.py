@@ -73,6 +73,7 @@ def test_nan_passes():
         assert np.isnan(op.forward([nan], [np.zeros(2)], act_type=act_type)[0]).tolist() == [True, False]
 
 
+@pytest.mark.long
 def test_what_is_exported(nnvm):
     assert list(made("nnvm_ops", "abs").ops) == ["abs", "my_activation", "scalar_op"]
     assert "_backward_mul_div" not in nnvm

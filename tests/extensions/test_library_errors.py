@@ -318,6 +318,7 @@ def test_damaged_cache(tmp_path):
         made.write_bytes(made.read_bytes()[:100])
 
 
+@pytest.mark.long
 def test_cached_file_that_others_may_write(tmp_path):
     """It is not loaded, but made anew."""
     python(FOREIGN, compiled("library_foreign.cc"), HYBRIDC_CACHE_DIR=str(tmp_path))

@@ -201,6 +201,7 @@ print("extension.relu" in net.explain())
 """
 
 
+@pytest.mark.long
 def test_operator_in_the_place_of_another():
     done = python(OVERRIDE, compiled("library_foreign.cc", "-DNAME=relu"))
     assert done.stderr == ""

@@ -83,7 +83,7 @@ def test_dtypes_that_cannot_be_compiled():
 
 # --- whole networks ------------------------------------------------------------------------------------------
 
-LONG = ("encoder", "lstm", "gelu_bias", "layernorm", "softmax", "attention")
+LONG = ("encoder", "lstm", "gelu_bias", "layernorm", "softmax", "attention", "norm_layer", "tiny_mlp")
 LEVELS = ("differentiate", "choose-residuals", "hybrid-to-linalg", "fold-views", "tile-kernels", "plan-memory")
 
 

@@ -20,6 +20,7 @@ import pytest
 import hybridc as mx
 from hybridc.gluon.data import ArrayDataset, DataLoader, Dataset, SimpleDataset, batchify
 from hybridc.gluon.data.dataloader import _MultiWorkerIter
+from tests.slices import crossed
 
 MODES = {
     "here": {},
@@ -330,8 +331,14 @@ def is_running(pid):
         return False
 
 
-@pytest.mark.parametrize("kwargs", ["num_workers=2", "num_workers=2, thread_pool=True"])
-@pytest.mark.parametrize("end", ["pass", "raise SystemExit(0)", "import os, signal; os.kill(os.getpid(), 9)"])
+@pytest.mark.parametrize(
+    ("kwargs", "end"),
+    crossed(
+        2,
+        ["num_workers=2", "num_workers=2, thread_pool=True"],
+        ["pass", "raise SystemExit(0)", "import os, signal; os.kill(os.getpid(), 9)"],
+    ),
+)
 def test_the_interpreter_ends_amid_an_iteration(kwargs, end):
     code = f"""
         import os, time

@@ -120,7 +120,7 @@ def test_steps_of_a_perceptron_are_those_of_float64():
     assert [p.data().asnative().ctypes.data for p in params] == places
 
 
-@pytest.mark.parametrize("optimizer", one_in(3, list(OPTIMIZERS)))
+@pytest.mark.parametrize("optimizer", one_in(5, list(OPTIMIZERS)))
 def test_a_step_is_the_loop_for_every_optimizer(optimizer):
     compare(optimizer, OPTIMIZERS[optimizer], [batch(i) for i in range(4)])
 
@@ -245,6 +245,7 @@ def test_multi_precision_updates_the_copy_and_the_weight():
     np.testing.assert_array_equal(nets[1][1].astype(np.float16), nets[1][0].weight.data().asnumpy())
 
 
+@pytest.mark.long
 def test_a_transformer_trains_as_in_the_loop():
     nets = []
     for compiled in (False, True):
@@ -299,6 +300,7 @@ def test_gradients_are_kept_on_request():
     assert not plain[3].weight.grad().asnumpy().any()
 
 
+@pytest.mark.long
 def test_steps_leave_nothing_behind():
     net = network()
     step = TrainStep(net, cross_entropy(), trainer_of(net))

@@ -174,6 +174,7 @@ def test_gradients_of_the_same_iteration_are_the_same_to_the_bit():
             assert a.tobytes() == b.tobytes()
 
 
+@pytest.mark.long
 def test_a_transformer():
     losses = []
     for compiled in (True, False):

@@ -74,7 +74,7 @@ def applied(passes, module):
 
 @pytest.mark.parametrize(
     ("net", "shape"),
-    [(Block, (2, 4, 8)), (lambda: nn.HybridLambda(steps), (2, 3, 5))],
+    [pytest.param(Block, (2, 4, 8), marks=pytest.mark.long), (lambda: nn.HybridLambda(steps), (2, 3, 5))],
     ids=["block", "steps"],
 )
 def test_networks(net, shape):

@@ -75,6 +75,7 @@ def check_nest(domain, ops, small):
             assert 0 in axes or (cheap and inside and not reduced), "computed again in every tile"
 
 
+@pytest.mark.long
 @settings(max_examples=tries(60), deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(program=programs(), small=st.sampled_from([0, 20, 65536]))
 def test_kernels_compute_what_the_graph_does(program, small):

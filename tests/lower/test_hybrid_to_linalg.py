@@ -79,6 +79,7 @@ def calls_of_the_host(library=""):
     return host_calls()[library]
 
 
+@pytest.mark.long
 def test_native_code_moves_everything_itself():
     """What it leaves to the host is what upstream cannot say."""
     assert calls_of_the_host("llvm") == calls_of_the_host()

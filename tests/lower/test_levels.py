@@ -38,10 +38,10 @@ def small_tiles(monkeypatch):
 
 
 # Operators that are hundreds of steps.
-LARGE = ("modulated_deformable_convolution", "deformable_psroi_pooling")
+LARGE = ("modulated_deformable_convolution", "deformable_psroi_pooling", "spatial_transformer")
 
 
-@operators(forward_parts, of_each_dtype, every=5, long=LARGE)
+@operators(forward_parts, of_each_dtype, every=10, long=LARGE)
 def test_forward(parts):
     each_group(parts, forward)
 
@@ -74,7 +74,7 @@ def forward(parts):
         compare("planned", each(*inputs()))
 
 
-@operators(backward_parts, of_every_third, every=5, long=LARGE)
+@operators(backward_parts, of_every_third, every=10, long=LARGE)
 def test_backward(parts):
     each_group(parts, backward)
 

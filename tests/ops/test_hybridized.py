@@ -83,7 +83,7 @@ def forward(parts):
         require(kernels <= len(parts) and calls == 0, f"one kernel each, without host calls:\n{said.group()}")
 
 
-@operators(backward_parts, of_every_third)
+@operators(backward_parts, of_every_third, every=2)
 def test_backward(parts):
     """The compiled backward gives what the eager tape gives."""
     each_group(parts, lambda group: backward(group, training=False))
@@ -94,7 +94,7 @@ def training_parts(cls):
     return [Part(label, case, case.arrays("float64"), 100) for label, case in compiled.each_training(cls)]
 
 
-@operators(training_parts)
+@operators(training_parts, long=("rnn",))
 def test_training(parts):
     each_group(parts, lambda group: backward(group, training=True))
 

@@ -116,6 +116,7 @@ def printed(text):
     return {name: np.array(values, float) for name, *values in map(str.split, text.splitlines())}
 
 
+@pytest.mark.long
 def test_whatever_an_operator_reaches_for(tmp_path):
     session = Session(tmp_path)
     cases = {f"reach_{name}": files for name, files in CASES.items()}

@@ -235,12 +235,14 @@ def test_who_watches_the_compiler_sees_it(monkeypatch, change):
     assert not warm_start._enabled(change.get("target", "llvm"))
 
 
+@pytest.mark.long
 def test_a_dump_has_every_stage(later):
     session, *_ = later
     session.run(FORWARD, HYBRIDC_DUMP=str(session.folder / "dump"))
     assert len(list((session.folder / "dump").iterdir())) > 10
 
 
+@pytest.mark.long
 def test_python_operators_are_compiled_always(session):
     text = """
 @mx.operator.register("twice")
@@ -273,6 +275,7 @@ def test_damaged_files_are_made_anew(later, damage):
     assert session.run(FORWARD, "warm") == expected
 
 
+@pytest.mark.long
 def test_a_graph_without_its_kernels_is_made_anew(later):
     session, expected, _ = later
     for path, data in session.entries().items():
@@ -330,6 +333,7 @@ print(net.explain())
     assert after == before.replace(f"script.py:{number} ", f"script.py:{number + 2} ")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("count", one_in(2, [3, 8]))
 def test_processes_at_once(session, count):
     script = session.folder / "script.py"

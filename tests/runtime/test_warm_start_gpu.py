@@ -60,6 +60,7 @@ def test_a_later_process_does_not_compile(session, name) -> None:
     close(cold, session.run(text))  # on the CPU
 
 
+@pytest.mark.long
 def test_what_is_from_the_disk_and_what_is_not(session) -> None:
     text = on_gpu(DENSE + "what(net(x))\nprint(net.explain())\n")
     told = "from the cache on the disk"

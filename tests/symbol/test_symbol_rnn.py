@@ -199,6 +199,7 @@ def test_sentences_that_are_left_out():
         mx.rnn.BucketSentenceIter([[1, 2]], 1, layout="NTC")
 
 
+@pytest.mark.long
 def test_language_model_is_trained_in_buckets():
     """Executors of two lengths share their parameters; the loss of a sequence that repeats goes down."""
     sentences = [[1, 2, 3, 1, 2, 3]] * 8 + [[2, 3, 1, 2]] * 8

@@ -68,6 +68,7 @@ def test_command():
     assert f"{NAMES['WrongGradient']}-1 (inputs float64[2, 3]; beta=2)\n" in wrong
 
 
+@pytest.mark.long
 def test_command_with_a_package(tmp_path):
     package = tmp_path / "my_package"
     package.mkdir()

@@ -286,6 +286,7 @@ def test_the_nests_one_after_the_other(monkeypatch):
             np.testing.assert_allclose(got, want, rtol=0, atol=4e-6)
 
 
+@pytest.mark.long
 def test_an_encoder(monkeypatch):
     """Heads are strides of one array, and of its gradient; the result is kept as another matmul wants it."""
     sizes = {"WIDTH": 32, "HEADS": 2, "HIDDEN": 48, "ENCODER_BATCH": 2, "SEQUENCE": 20}

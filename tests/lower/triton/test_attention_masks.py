@@ -10,6 +10,7 @@ from tests.lower.llvm.guarded import native_kernels
 from tests.lower.triton.attentions import backward_of, forward_of
 from tests.lower.triton.guarded import Interpreted
 from tests.lower.triton.test_attention_backward import TOLERANCE, attend, call, lowered
+from tests.slices import one_in
 
 pytestmark = pytest.mark.triton
 
@@ -89,18 +90,21 @@ def compared(F, q, k, v, length):
 
 @pytest.mark.parametrize(
     ("function", "shape", "dtype"),
-    [
-        (added, (ROWS, KEYS), "float32"),
-        (added_small, (BATCH, KEYS), "float16"),
-        (chosen, (BATCH, ROWS, KEYS), "float32"),
-        (chosen, (BATCH, ROWS, KEYS), "float16"),
-        (chosen_infinite, (1, ROWS, KEYS), "float32"),
-        (chosen_infinite, (BATCH, 1, KEYS), "float16"),
-        (chosen_and_multiplied, (BATCH, ROWS, KEYS), "float32"),
-        (sequence, (BATCH,), "float32"),
-        (compared, (BATCH,), "float32"),
-        (compared, (BATCH,), "float16"),
-    ],
+    one_in(
+        2,
+        [
+            (added, (ROWS, KEYS), "float32"),
+            (added_small, (BATCH, KEYS), "float16"),
+            (chosen, (BATCH, ROWS, KEYS), "float32"),
+            (chosen, (BATCH, ROWS, KEYS), "float16"),
+            (chosen_infinite, (1, ROWS, KEYS), "float32"),
+            (chosen_infinite, (BATCH, 1, KEYS), "float16"),
+            (chosen_and_multiplied, (BATCH, ROWS, KEYS), "float32"),
+            (sequence, (BATCH,), "float32"),
+            (compared, (BATCH,), "float32"),
+            (compared, (BATCH,), "float16"),
+        ],
+    ),
 )
 def test_masks_that_are_given(function, shape, dtype):
     arrays = [normal(BATCH, n, SIZE, dtype=dtype) for n in (ROWS, KEYS, KEYS)]

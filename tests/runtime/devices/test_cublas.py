@@ -195,6 +195,7 @@ def test_without_a_library_nothing_is_tried(stub: SimulatedCuda, card: Cuda, mon
     assert type(run._steps[0]).__name__ == "DeviceStep"
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("kept")
 @pytest.mark.parametrize(("takes", "by_library"), [(-0.5, True), (0.5, False)])
 def test_a_library_with_a_function_behind_it_against_one_function(

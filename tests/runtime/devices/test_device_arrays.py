@@ -261,6 +261,7 @@ def trained(context: mx.Context, hybridize: bool) -> tuple[list[float], list[np.
     return losses, [p.data().asnumpy() for p in net.collect_params().values()]
 
 
+@pytest.mark.long
 def test_training_there_is_training_here() -> None:
     losses, weights = trained(mx.cpu(), True)
     there, moved = trained(GPU, True)

@@ -17,6 +17,7 @@ import train_on
 pytestmark = [pytest.mark.demo, pytest.mark.triton]
 
 
+@pytest.mark.long
 def test_losses_are_those_of_the_cpu():
     losses = train_on.train(mx.cpu(), 3)
     assert losses[0] > 2

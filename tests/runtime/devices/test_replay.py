@@ -344,6 +344,7 @@ def test_a_network_is_replayed_and_says_so(stub: SimulatedCuda) -> None:
     assert len(stub.replays) == count
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("card")
 def test_gradients_of_replayed_networks(stub: SimulatedCuda) -> None:
     found = []
@@ -367,6 +368,7 @@ def test_gradients_of_replayed_networks(stub: SimulatedCuda) -> None:
     assert len(stub.replays) >= 4
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("card")
 def test_a_training_step_is_one_recording(stub: SimulatedCuda) -> None:
     found = []

@@ -266,6 +266,7 @@ def test_forks_while_threads_are_busy():
     assert python(BUSY + program) == "done\n"
 
 
+@pytest.mark.long
 def test_a_process_ends_whatever_the_pool_does():
     assert python(BUSY + "    work(10); print('done')") == "done\n"
     daemons = """

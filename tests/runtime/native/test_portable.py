@@ -72,7 +72,7 @@ def entry(request, monkeypatch):
     return request.param
 
 
-@pytest.mark.parametrize("dtype", but(("float64",), TOLERANCE))
+@pytest.mark.parametrize("dtype", but(("float64", "float16"), TOLERANCE))
 def test_results_are_those_of_the_eager_network(entry, dtype):
     expected = results(network(dtype), dtype)
     net = network(dtype)
