@@ -130,7 +130,7 @@ def _slots(module: TextModule) -> TextFunction:
 
 def _copies(module: TextModule) -> TextFunction:
     """void copies(void **slots, CopyRecord *copies, int64 count): copy bytes from slots to slots."""
-    f = module.function("copies", "void", ("ptr", "ptr", "i64"))
+    f = module.function("copies", "void", ("ptr", "ptr", "i64"), moves=True)
     slots, copies, count = f.arguments
     with f.count(count) as i:
         copy = f.record(copies, CopyRecord, i)
@@ -143,7 +143,7 @@ def _copies(module: TextModule) -> TextFunction:
 
 def _zeros(module: TextModule) -> TextFunction:
     """void zeros(void *target, int64 size): write so many bytes."""
-    f = module.function("zeros", "void", ("ptr", "i64"))
+    f = module.function("zeros", "void", ("ptr", "i64"), moves=True)
     target, size = f.arguments
     with f.count(size) as byte:
         f.store("i8", 0, f.at(target, byte))
