@@ -27,19 +27,20 @@ def each(
     every: int = 1,
     apart: bool = False,
     first: int = 1,
+    long: Sequence[str] = (),
 ) -> Any:
     """A decorator: one test for each file of operators, which takes the cases of the check one after the other.
 
     With ``apart`` there is one for each operator, for checks that take long. With ``every`` the first case of an
     operator (with ``first``, of one operator in so many), and of its others one in so many, which differ from operator
-    to operator, are run by ``make test``; the rest is long.
+    to operator, are run by ``make test``; the rest is long, as are the tests of the names in ``long``.
     """
     groups: dict[str, dict[str, Any]] = {}
-    for long, cases in enumerate(divided(of, keep, every, first)):
+    for more, cases in enumerate(divided(of, keep, every, first)):
         for cls, label, case in cases:
             name = short(cls) if apart else cls.__module__.rpartition(".")[2]
-            groups.setdefault(name + MORE * long, {})[label] = case
-    return each_in("case", groups, [name for name in groups if name.endswith(MORE)])
+            groups.setdefault(name + MORE * more, {})[label] = case
+    return each_in("case", groups, [name for name in groups if name.endswith(MORE) or name in long])
 
 
 def divided(

@@ -73,12 +73,12 @@ def test_empty_arrays_and_broadcasting(case):
     meaning.empty_arrays_and_broadcasting(case)
 
 
-@each(derivative.gradient)
+@each(derivative.gradient, long=("rnn", "deformable"))
 def test_gradient(case):
     derivative.gradient(case)
 
 
-@each(derivative.second_gradient)
+@each(derivative.second_gradient, long=("rnn",))
 def test_second_gradient(case):
     remark = derivative.second_gradient(case)
     assert remark is None or case.call.rpartition("-")[0] in ONCE

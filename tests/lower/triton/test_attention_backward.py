@@ -22,7 +22,7 @@ from tests.lower.triton.guarded import Interpreted
 from tests.lower.triton.test_attention import causal, masked, plain
 from tests.slices import one_in
 
-pytestmark = pytest.mark.triton
+pytestmark = [pytest.mark.triton, pytest.mark.long]
 
 
 RNG = np.random.default_rng(23)

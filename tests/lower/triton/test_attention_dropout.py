@@ -19,7 +19,7 @@ from tests.lower.triton.test_attention import lowered as predicted
 from tests.lower.triton.test_attention_backward import SMALL, TOLERANCE, call, fused, lowered
 from tests.slices import one_in
 
-pytestmark = pytest.mark.triton
+pytestmark = [pytest.mark.triton, pytest.mark.long]
 
 
 RNG = np.random.default_rng(31)

@@ -125,8 +125,8 @@ class TextFunction:
     def __str__(self) -> str:
         arguments = ", ".join(f"{a.type} {a.name}" for a in self.arguments)
         linkage = "" if self._exported else "internal "
-        # To make small code takes LLVM half of the time. A loop over memory is worth vectors, once; and it does not become
-        # a call of memset, as there are no symbols to resolve.
+        # To make small code takes LLVM half of the time. Loops over memory are worth vectors, once; none becomes a call
+        # of memset, as there are no symbols to resolve.
         size = "noinline" if self._moves else "optsize"
         head = f'define {linkage}{self.result} @{self.name}({arguments}) nounwind uwtable {size} "no-builtins" {{'
         return "\n".join([head, "entry:", *self._cells, *self._lines, "  unreachable", "}"])
