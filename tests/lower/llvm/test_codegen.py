@@ -92,7 +92,7 @@ def used():
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * resource.getpagesize()
 from hybridc.lower.llvm.codegen import native_function as codegen
-made = codegen._object(codegen.text([f := function(DOUBLE)]))
+made = codegen.object_of(codegen.text([f := function(DOUBLE)]))
 for i in range(300):
     codegen._place([made], [f])
     if i == 100:

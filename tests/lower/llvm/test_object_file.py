@@ -57,7 +57,7 @@ def test_other_bytes_are_an_error():
 def test_what_code_generation_calls_is_asked_for_before_code_is_loaded():
     """A float of 128 bits takes a function of the compiler's library, which no process need have."""
     text = "define fp128 @f(fp128 %x, fp128 %y) { %z = fdiv fp128 %x, %y ret fp128 %z }"
-    made = codegen._object(text)
+    made = codegen.object_of(text)
     assert made.needs == ("__divtf3",)
     if not llvm_c.has_symbol("__divtf3"):
         with pytest.raises(LookupError, match="undefined symbols __divtf3 in native functions"):
@@ -85,5 +85,5 @@ def test_short_floats_call_nothing(monkeypatch, level, dtype):
     called: set[str] = set()
     for program in made.programs.values():
         for function in dict.fromkeys(program.functions_called()):
-            called |= {*codegen._object(codegen.text([function])).needs}
+            called |= {*codegen.object_of(codegen.text([function])).needs}
     assert called <= {"memset", "memcpy", "fmaf", "fma"}
