@@ -142,8 +142,8 @@ class StepLoop:
     """A loop over the regions of ``step``, at most ``count`` times, or so often as the integer at a slot says.
 
     Slots of both programs, and more of ``step``, begin at positions in the buffers of the region that has the loop,
-    then in the ``constants``. Bytes are copied at the ``begin``, ``before`` and ``after`` each step, and at the
-    ``end``. After a step slots change places (``swaps``) or move on by so many bytes (``advances``); ``backwards``,
+    then in the ``constants``. Bytes are copied at the ``begin``, ``before`` each step, and at the ``end``.
+    After a step slots change places (``swaps``) or move on by so many bytes (``advances``); ``backwards``,
     they begin at the last row. Before it the ``condition`` is asked, whose slots in ``links`` are set to those of the
     step: the float32 at ``answer`` says whether to go on. Of the rows at the slots in ``zeros``, of so many bytes each,
     those of steps that did not run are zeros; their number is written to the slot ``ran``. There are no steps if the
@@ -158,7 +158,6 @@ class StepLoop:
     backwards: bool = False
     begin: tuple[SlotCopy, ...] = ()
     before: tuple[SlotCopy, ...] = ()
-    after: tuple[SlotCopy, ...] = ()
     end: tuple[SlotCopy, ...] = ()
     swaps: tuple[tuple[int, int], ...] = ()
     advances: tuple[tuple[int, int], ...] = ()

@@ -115,7 +115,6 @@ class _JoinedLoopWriter:
                 each.leave_if((f.load("i32", answer) & _MAGNITUDE).equals(0))
             self._copy(loop.before)
             self._run(loop.step, self.slots, codes[0])
-            self._copy(loop.after)
             for one, other in loop.swaps:
                 kept = self.slots[one].get()
                 self.slots[one].set(self.slots[other].get())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import math
 from collections.abc import Container, Sequence
 from dataclasses import replace
 from typing import Any
@@ -37,7 +36,7 @@ _KEY = 16
 
 
 def is_native(loop: CompiledLoop) -> bool:
-    """Whether a loop can be run without Python: all steps are native, and give views in C order."""
+    """Whether a loop can be run without Python: all steps are native, and give whole arrays."""
     if not all(isinstance(program, NativeSource) and _is_native(program) for program in loop.programs):
         return False
     (_, *condition) = loop.programs
@@ -45,11 +44,10 @@ def is_native(loop: CompiledLoop) -> bool:
 
 
 def _is_native(program: PlannedProgram) -> bool:
-    return (
-        not program.donated
-        and not any(isinstance(s, HostCall) for s in program.steps)
-        and all(isinstance(v, SlotView) and v.is_plain for v in program.outputs)
-    )
+    fresh = dict(enumerate(program.fresh, 1 + len(program.inputs)))
+    views = [v for v in program.outputs if isinstance(v, SlotView) and v.slot in fresh and v.is_whole(fresh[v.slot])]
+    distinct = len({v.slot for v in views}) == len(program.outputs)
+    return distinct and not program.donated and not any(isinstance(s, HostCall) for s in program.steps)
 
 
 class NativeLoop:
@@ -82,33 +80,23 @@ class NativeLoop:
         key = self._memory(_KEY if given.keyed else 0)
         starts = [self._input(i) for i in range(data)] + before + [self._input(i) for i in range(first, ins)]
         self._slots = [self._memory(program.arena), *starts, *[key] * given.keyed]
-        begin = len(self._slots)
-        fresh: list[Position | None] = [None] * len(program.fresh)
-        self._slots += [Position(0)] * len(fresh)
+        results = {view.slot: number for number, view in enumerate(program.outputs) if isinstance(view, SlotView)}
+        for spec in program.fresh:
+            number = results.get(len(self._slots), rows)
+            self._slots.append(self._result(number) if number < rows else self._memory(spec.nbytes))
         self._slots += [*self._of_constants(program), Position(self._buffers - 1)]
-        after: list[SlotCopy] = []
         swaps: list[tuple[int, int]] = []
         advances = [(1 + i, _row(x)) for i, x in enumerate(self._ins[:data])]
-        for number, view in enumerate(program.outputs):
-            is_state = number >= rows
-            to = self._memory(self._ins[data + number - rows].nbytes) if is_state else self._result(number)
-            at = view.slot - begin
-            if 0 <= at < len(fresh) and view.is_whole(program.fresh[at]) and fresh[at] is None:
-                place, fresh[at] = view.slot, to
+        for slot, number in results.items():
+            if number < rows:
+                advances.append((slot, _row(self._outs[number])))
             else:
-                place = self._slot(to)
-                after.append(SlotCopy(view.slot, view.offset, place, _size(view)))
-            if is_state:
-                swaps.append((1 + data + number - rows, place))
-            else:
-                advances.append((place, _row(self._outs[number])))
+                swaps.append((1 + data + number - rows, slot))
         copied: list[SlotCopy] = []
         for state, number in enumerate(range(rows + states, rows + states + given.saved)):
             place = self._slot(self._result(number))
             advances.append((place, _row(self._outs[number])))
             copied.append(SlotCopy(1 + data + state, 0, place, self._ins[data + state].nbytes))
-        for at, (spec, to) in enumerate(zip(program.fresh, fresh, strict=True)):  # the rest are no whole results
-            self._slots[begin + at] = self._memory(spec.nbytes) if to is None else to
         numbers = range(states)
         starting = [self._slot(self._input(data + i)) for i in numbers]
         ending = [self._slot(self._result(rows + i)) for i in numbers]
@@ -122,7 +110,6 @@ class NativeLoop:
             backwards=given.backwards,
             begin=tuple([SlotCopy(starting[i], 0, 1 + data + i, sizes[i]) for i in numbers]),
             before=tuple(copied),
-            after=tuple(after),
             end=tuple([SlotCopy(1 + data + i, 0, ending[i], sizes[i]) for i in numbers]),
             swaps=tuple(swaps),
             advances=tuple([(slot, sign * size) for slot, size in advances]),
@@ -232,7 +219,3 @@ def _choice(slot: int, dtype: DType, zero: bool) -> ZeroTest:
 def _row(array: PlainArray) -> int:
     """The bytes of a row."""
     return PlainArray(array.shape[1:], array.dtype).nbytes
-
-
-def _size(view: Any) -> int:
-    return math.prod(view.shape) * view.dtype.itemsize

@@ -83,7 +83,6 @@ def emit_loop(module: TextModule, run: TextFunction) -> None:
         each.leave_if(go_on.get().equals(0))
         f.call("void", copy, slots, loop.before, loop.before_count)
         f.call("void", run, step.program, slots, first, end)
-        f.call("void", copy, slots, loop.after, loop.after_count)
         with f.count(loop.swap_count) as i:
             swap = f.record(loop.swaps, PositionRecord, i)
             one, other = f.at(slots, swap.slot * POINTER), f.at(slots, swap.offset * POINTER)

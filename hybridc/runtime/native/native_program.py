@@ -164,7 +164,7 @@ class Tables:
 
     def _loop(self, loop: StepLoop, buffers: int) -> int:
         constants = [self._constant(each) for each in loop.constants]
-        copies = {name: getattr(loop, name) for name in ("begin", "before", "after", "end")}
+        copies = {name: getattr(loop, name) for name in ("begin", "before", "end")}
         pairs = {"swap": loop.swaps, "advance": loop.advances, "link": loop.links, "zero": loop.zeros}
         key, choice = loop.key, loop.choice
         cell = LoopCell(

@@ -247,8 +247,6 @@ class LoopCell(ctypes.Structure):
         ("begin_count", c_int64),
         ("before", c_void_p),
         ("before_count", c_int64),
-        ("after", c_void_p),
-        ("after_count", c_int64),
         ("end", c_void_p),
         ("end_count", c_int64),
         ("swaps", c_void_p),  # PositionRecord[swap_count]: pairs of slots
