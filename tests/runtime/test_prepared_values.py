@@ -14,6 +14,7 @@ from hybridc.gluon import nn
 from hybridc.ground import watches
 from hybridc.ir.structured import shape_of
 from hybridc.ir.values import functions
+from hybridc.lower.llvm.gemm.gemm_region import registers
 from hybridc.options import OPTIONS
 from hybridc.runtime.native import native_program, wrapper_call
 from hybridc.transforms.memory.hoist_preparation import prepared_values
@@ -391,6 +392,7 @@ def test_inputs_that_are_not_contiguous(net, x):
     check(net, x)
 
 
+@pytest.mark.skipif(registers() is None, reason="without tiles in registers nothing is packed")
 def test_weights_of_loops_are_packed_once_and_after_a_write():
     layer, eager = [mx.gluon.rnn.LSTM(64, num_layers=2, input_size=32) for _ in range(2)]
     x = mx.nd.array(np.random.default_rng(0).standard_normal((7, 8, 32)))
