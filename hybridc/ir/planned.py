@@ -129,7 +129,10 @@ class MovingKey(NamedTuple):
 
 
 class ZeroTest(NamedTuple):
-    """Whether the number at a slot, of so many bytes, is zero; a ``signed`` float's zero has two signs."""
+    """A test of the number in a slot, of ``size`` bytes: that it is ``zero``, or is not.
+
+    The sign bit of a ``signed`` number, a float, does not count.
+    """
 
     slot: int
     size: int

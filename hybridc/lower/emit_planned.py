@@ -266,7 +266,7 @@ class PlanEmitter(ProgramEmitter):
         return Position(ARENA, offset)
 
     def copied(self, source: SlotView, target: SlotView) -> None:
-        """Write a copy."""
+        """Add the step that copies a view into another."""
         self.lines.append("copy")
         self.run(self.copy(source), [place_of(source), place_of(target)], None, "copy")
 

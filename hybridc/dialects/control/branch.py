@@ -95,7 +95,7 @@ class Branch(InnerGraphs):
             np.copyto(to, result)
 
     def compiled_loops(self, ins: Sequence[ArraySpec]) -> list[CompiledLoop]:
-        """Two loops, one of which has a step."""
+        """A loop of at most one step for each branch; the predicate chooses the one that runs."""
         shapes, dtypes = [x.shape for x in ins], [x.dtype for x in ins]
         return [
             CompiledLoop(

@@ -17,7 +17,7 @@ import numpy as np
 from hybridc.dialects.array.creation_ops import is_zeros
 from hybridc.dialects.body import Body
 from hybridc.dialects.control.inner_graph import InnerGraphs, new_trace, recorded_gradients, split_key
-from hybridc.dialects.control.loop_steps import CompiledLoop, LoopSteps
+from hybridc.dialects.control.loop_steps import CompiledLoop, advanced
 from hybridc.dialects.derived import outputs_of
 from hybridc.dialects.handwritten import ArraySpec
 from hybridc.dialects.interchange import NestedGraph
@@ -125,18 +125,29 @@ class _Iterated(InnerGraphs):
 
     def run(self, outs: Sequence[Any], arrays: Sequence[Any], count: int, condition: Any = None) -> int:
         """Run at most so many steps, while the condition holds, and write outputs and states; the number of steps."""
-        data = self.rows_inside()
-        states, rest = list(arrays[data:][: self.states]), arrays[data + self.states :]
-        read, keys = split_key(self, rest)
-        key = self.first_key(keys[0]) if keys else None
-        steps = LoopSteps(
-            count, self.backwards, arrays[:data], states, read, key, self.counters,
-            outs[: self.outputs], outs[self.outputs :][: self.states],
-            outs[self.outputs + self.states :][: self.states * self.saves], condition,
-        )  # fmt: skip
+        first = self.rows_inside() + self.states
+        data, states = arrays[: self.rows_inside()], list(arrays[self.rows_inside() : first])
+        read, keys = split_key(self, arrays[first:])
+        begin = [self.first_key(key) for key in keys]
+        stacked, last = outs[: self.outputs], outs[self.outputs :][: self.states]
+        saved = outs[self.outputs + self.states :][: self.states * self.saves]
         shapes, dtypes = [x.shape for x in arrays], [x.dtype for x in arrays]
         step = self.compiled(self.body, self.row_shapes(shapes), dtypes, self.fixed())
-        return _run(step, steps)
+        ran = 0
+        for i in reversed(range(count)) if self.backwards else range(count):
+            now = [advanced(key, i * self.counters) for key in begin]
+            if condition is not None and not condition(*states, *read, *now)[0].any():
+                break
+            for to, state in zip(saved, states, strict=False):
+                to[i] = state
+            results = step(*[x[i, ...] for x in data], *states, *read, *now)
+            for to, row in zip(stacked, results, strict=False):
+                to[i] = row
+            states = results[self.outputs :]
+            ran += 1
+        for to, state in zip(last, states, strict=True):
+            np.copyto(to, state)
+        return ran
 
     def compiled_loops(self, ins: Sequence[ArraySpec]) -> list[CompiledLoop]:
         shapes, dtypes = [x.shape for x in ins], [x.dtype for x in ins]
@@ -329,25 +340,6 @@ class WhileLoop(_Iterated):
         ran = self.run(outs, arrays, self.most, ask.forward)
         self.filled(outs, ran)
         outs[-1][...] = ran
-
-
-def _run(step: Any, steps: LoopSteps) -> int:
-    """Run a step for each row, called from Python."""
-    states, ran = list(steps.states), 0
-    for i in reversed(range(steps.count)) if steps.backwards else range(steps.count):
-        keys = steps.keys(i)
-        if steps.condition is not None and not steps.condition(*states, *steps.read, *keys)[0].any():
-            break
-        for to, state in zip(steps.saved, states, strict=False):
-            to[i] = state
-        results = step(*[x[i, ...] for x in steps.data], *states, *steps.read, *keys)
-        for to, row in zip(steps.outputs, results, strict=False):
-            to[i] = row
-        states = results[len(steps.outputs) :]
-        ran += 1
-    for to, state in zip(steps.last, states, strict=True):
-        np.copyto(to, state)
-    return ran
 
 
 def _more_known(shape: Shape | None, other: Shape | None) -> Shape | None:

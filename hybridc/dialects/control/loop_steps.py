@@ -1,40 +1,11 @@
-"""The steps of a loop, as a target's executable runs them."""
+"""A loop as targets see it that run all of its steps, and the random key of a step."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-
-
-@dataclass(frozen=True)
-class LoopSteps:
-    """Arrays of a loop, whose step is a program.
-
-    The inputs of the program are a row of each of ``data``, the ``states``, what every step reads (``read``), and, if
-    there is one, the random key: a seed and a counter, which is ``key_step`` more at the next index. Its results are a
-    row of each of ``outputs``, and the next states; those of the end go to ``last``. A row of ``saved`` is a state
-    before a step. Indices are those from 0 to ``count``, or the same ``backwards``. ``condition`` is the executable of
-    a program of states, ``read`` and key, whose result, a float32, says whether to go on.
-    """
-
-    count: int
-    backwards: bool
-    data: Sequence[Any]
-    states: Sequence[Any]
-    read: Sequence[Any]
-    key: Any
-    key_step: int
-    outputs: Sequence[Any]
-    last: Sequence[Any]
-    saved: Sequence[Any]
-    condition: Any = None
-
-    def keys(self, index: int) -> list[Any]:
-        """The random key of a step, if there is one, as a list."""
-        return [] if self.key is None else [advanced(self.key, index * self.key_step)]
 
 
 @dataclass(frozen=True)
@@ -76,7 +47,7 @@ class CompiledLoop:
 
     @property
     def stops_early(self) -> bool:
-        """Whether there may be fewer steps than rows."""
+        """Whether fewer steps may run than the outputs have rows."""
         return self.counted or self.condition is not None
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import SSAValue
 
 from hybridc.dialects.handwritten import ArraySpec, LoopKernel
 from hybridc.dialects.mlir.hybrid_rt import LaunchOp, aligned
@@ -56,7 +57,7 @@ class _StepEmitter(PlanEmitter):
         self._of_loops = (0, 0)  # the memory of loops, which run one after the other: where it begins and ends
         super().__init__(module, self.program, kernel_cache, poison)
         alone = sum(f.sym_visibility is None for f in functions(module)) == 1  # without a backward
-        lasting = lasting_parameters(self.function) if alone else ()
+        lasting = {*lasting_parameters(self.function)} if alone else set[SSAValue]()
         self._lasting = {1 + i for i, a in enumerate(self.function.body.block.args) if a in lasting}
 
     def launched(self, lines: int, steps: int) -> None:

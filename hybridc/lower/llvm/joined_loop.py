@@ -23,12 +23,10 @@ from hybridc.lower.llvm.codegen.native_function import NativeFunction
 REGIONS, WORK = 8, 400.0
 # The fewest steps for which a function of their own pays.
 STEPS = 64
-# The bits of a float32 but for its sign.
-_MAGNITUDE = 0x7FFFFFFF
 
 
 def joins(loop: StepLoop, work: float) -> bool:
-    """Whether the steps of a loop, of ``work`` nanoseconds in all, are so cheap that they are joined."""
+    """Whether a loop becomes one function: its steps take ``work`` nanoseconds in all, less than calls of kernels."""
     regions = [region for program in loop.programs for region in program.regions]
     plain = all(r.loop is None and r.grid is None and r.extent <= max(r.grain, r.least - 1) for r in regions)
     cheap = len(regions) <= REGIONS and work <= WORK * loop.count
@@ -53,8 +51,8 @@ class JoinedFunction(NativeFunction):
 
 def joined(loop: StepLoop, buffers: int, functions: Sequence[NativeFunction]) -> JoinedFunction:
     """The native function of a loop over so many buffers, whose regions call these functions, in order."""
-    parts = [(repr(_as_key(loop))), buffers, [f.key for f in functions]]
-    key = hashlib.sha256(repr(["joined loop", *parts]).encode()).hexdigest()
+    parts = ["joined loop", _as_key(loop), buffers, [f.key for f in functions]]
+    key = hashlib.sha256(repr(parts).encode()).hexdigest()
     named = JoinedFunction(key)
     return JoinedFunction(key, make=lambda: _JoinedLoopWriter(loop, buffers, functions).text(named.symbol))
 
@@ -112,7 +110,7 @@ class _JoinedLoopWriter:
                     self.others[slot].set(self.slots[of_step].get())
                 self._run(others, self.others, codes[1])
                 answer = f.at(self.others[loop.answer.slot].get(), loop.answer.offset)
-                each.leave_if((f.load("i32", answer) & _MAGNITUDE).equals(0))
+                each.leave_if(f.is_zero(answer))
             self._copy(loop.before)
             self._run(loop.step, self.slots, codes[0])
             for one, other in loop.swaps:

@@ -36,7 +36,7 @@ _KEY = 16
 
 
 def is_native(loop: CompiledLoop) -> bool:
-    """Whether a loop can be run without Python: all steps are native, and give whole arrays."""
+    """Whether a loop can run without Python: its steps are native, and their results are whole arrays."""
     if not all(isinstance(program, NativeSource) and _is_native(program) for program in loop.programs):
         return False
     (_, *condition) = loop.programs
@@ -174,7 +174,7 @@ class NativeLoop:
         return Position(0, begin)
 
     def _slot(self, place: Position) -> int:
-        """One more slot."""
+        """Append a slot; its index."""
         self._slots.append(place)
         return len(self._slots) - 1
 
@@ -185,7 +185,7 @@ class NativeLoop:
 
 
 def _functions(graph: Any) -> list[NativeFunction]:
-    """The native functions of a compiled graph, whose IR, if somebody wants it, is built again."""
+    """The native functions of a compiled graph; listings build their IR again."""
 
     @functools.cache
     def again() -> dict[str, NativeFunction]:

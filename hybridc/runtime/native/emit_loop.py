@@ -15,9 +15,6 @@ from hybridc.runtime.native.structures import (
     PositionRecord,
 )
 
-# The bits of a float32 but for its sign.
-_MAGNITUDE = 0x7FFFFFFF
-
 
 def emit_loop(module: TextModule, run: TextFunction) -> None:
     """void loop(void **buffers, LoopCell *loop, int64 lo, int64 hi, void *scratch): the region of a `StepLoop`."""
@@ -72,15 +69,13 @@ def emit_loop(module: TextModule, run: TextFunction) -> None:
     ran = f.variable("i64", 0)
     with f.loop() as each:
         each.leave_if(ran.get() >= count.get())
-        go_on = f.variable("i32", 1)
         with f.when(asks):
             with f.count(loop.link_count) as i:
                 link = f.record(loop.links, PositionRecord, i)
                 f.store("ptr", _slot(f, slots, link.offset), f.at(others, link.slot * POINTER))
             f.call("void", run, condition.program, others, asked.get(), answered.get())
             answer = loop.record("answer")
-            go_on.set(f.load("i32", f.at(_slot(f, others, answer.slot), answer.offset)) & _MAGNITUDE)
-        each.leave_if(go_on.get().equals(0))
+            each.leave_if(f.is_zero(f.at(_slot(f, others, answer.slot), answer.offset)))
         f.call("void", copy, slots, loop.before, loop.before_count)
         f.call("void", run, step.program, slots, first, end)
         with f.count(loop.swap_count) as i:

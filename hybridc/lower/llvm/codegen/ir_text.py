@@ -204,6 +204,10 @@ class TextFunction:
         """The structure at index ``index`` of an array at ``pointer``."""
         return Record(self.at(pointer, index * ctypes.sizeof(struct)), struct)
 
+    def is_zero(self, pointer: TextValue) -> TextValue:
+        """Whether the float32 at an address is zero, of either sign."""
+        return (self.load("i32", pointer) & 0x7FFFFFFF).equals(0)
+
     # Memory that threads share
 
     def load_atomic(self, type_: str, pointer: TextValue) -> TextValue:

@@ -81,7 +81,7 @@ def is_contraction(kernel: Kernel) -> bool:
 
 
 def takes_epilogue(kernel: Kernel) -> bool:
-    """Whether what follows a matmul, of operands that are not prepacked, is best computed of sums in registers."""
+    """Whether a matmul without prepacked operands is faster with what follows it as an epilogue than before it."""
     contraction = contraction_of(kernel)
     matrices = matrices_of(contraction)
     dtypes = {dtype_of(v) for v in (*kernel.arguments, *kernel.results)}
