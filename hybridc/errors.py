@@ -28,6 +28,10 @@ class ShapeError(MXNetError):
     """The shapes of an operator's inputs do not fit together; reshape or transpose them as the text says."""
 
 
+class OpenShapeError(ShapeError):
+    """An array is made with a size 0, which in a graph means that the size follows from its use."""
+
+
 class DTypeError(MXNetError):
     """The dtypes of an operator's inputs do not fit together; use ``x.astype(…)`` on one of them."""
 

@@ -27,6 +27,8 @@ _KEY_DTYPE = np.dtype(np.uint64)
 _FLOAT32 = np.dtype(np.float32)
 # Two sizes with many divisors, substituted for unknown ones: what is equal for both does not depend on them.
 _PROBES = (5040, 10080)
+# Two dtypes that every operator on numbers takes, substituted for unknown ones.
+_PROBED_DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
 
 
 class _Inferred:
@@ -178,6 +180,9 @@ def _ask(op: Operator, shapes: list[Shape]) -> tuple[list[Shape | None], list[Sh
         return [*ins], [*outs]
     try:
         filled, _ = op.infer_shape(list(shapes))
+    except MXNetError:  # it takes no unknown sizes: nothing to fill in
+        filled = shapes
+    try:
         first, second = (op.infer_shape(_probed(shapes, filled, p)) for p in _PROBES)
     except MXNetError:  # it needs to know more
         return [*shapes], []
@@ -292,10 +297,32 @@ class Types(_Inferred):
         first = next((d for d, e in zip(ins, node.inputs, strict=True) if e[0].number is None), _FLOAT32)
         dtypes = [first if e[0].number is not None else d for d, e in zip(ins, node.inputs, strict=True)]
         if any(d is None for d in dtypes):
+            self._probe(node, op, dtypes)
             return
         _, outs = op.infer_type([*[d for d in dtypes if d is not None], *[_KEY_DTYPE] * op.DRAWS])
         for i, dtype in enumerate(outs):
             self.put((node, i), dtype)
+
+    def _probe(self, node: SymbolNode, op: Operator, dtypes: Sequence[DType | None]) -> None:
+        """Substitute two dtypes for the unknown ones of the inputs.
+
+        A result that has the same dtype for both has it always; of a result that takes the dtype of the unknown inputs,
+        they take the dtype.
+        """
+        asked = [[p if d is None else d for d in dtypes] + [_KEY_DTYPE] * op.DRAWS for p in _PROBED_DTYPES]
+        try:
+            first, second = (op.infer_type(each)[1] for each in asked)
+        except MXNetError:  # no such dtypes, or not both beside what is known
+            return
+        for i, found in enumerate(zip(first, second, strict=True)):
+            known = self.get((node, i))
+            if found[0] == found[1]:
+                self.put((node, i), found[0])
+            elif found == _PROBED_DTYPES and known is not None:
+                for entry, dtype in zip(node.inputs, dtypes, strict=True):
+                    if dtype is None:
+                        self.put(entry, known)
+                return
 
 
 def listed_types(entries: Sequence[Entry], args: Sequence[Any], kwargs: Mapping[str, Any], partial: bool) -> Any:

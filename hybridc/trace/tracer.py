@@ -22,7 +22,7 @@ from hybridc.dialects.body import Body, BodyStep
 from hybridc.dialects.error_context import located, pair, raise_in_context, raise_located
 from hybridc.dialects.operator import Operator
 from hybridc.dtypes import is_float
-from hybridc.errors import ArgumentTypeError, MXNetError, ParameterShapeError, ShapeError, TraceError
+from hybridc.errors import ArgumentTypeError, MXNetError, OpenShapeError, ParameterShapeError, ShapeError, TraceError
 from hybridc.ground.location import Location, is_users, user_location
 from hybridc.ground.nesting import as_list, flatten
 from hybridc.ground.state import STATE
@@ -70,6 +70,7 @@ class Trace:
         self.draws = 0
         self.is_symbolic = False  # whether sizes of shapes are symbolic
         self.track_locations = True
+        self.refuses_open_shapes = False  # whether making an array with a size 0 is an OpenShapeError
         self.rolled = ""  # what was rolled up, in words
         self._known: dict[int, TracedSymbol] = {}
         self._latest: dict[int, TracedSymbol] = {}  # by identity of a mutated value: its new value
@@ -184,6 +185,8 @@ class Trace:
             location = user_location(self.path())
         if out is not None:
             raise TraceError(f"{location}: out= cannot be used while tracing; use the returned value")
+        if self.refuses_open_shapes and not inputs and 0 in (op.attrs.get("shape") or ()):
+            raise OpenShapeError(f"{op.title()}: the shape {op.attrs['shape']} has sizes that follow from its use")
         dtype = next((x.dtype for x in inputs if hasattr(x, "dtype")), np.float32)
         symbols = [self._symbol(op, x, dtype, location) for x in inputs]
         if op.TRAIN_MODE and op.attrs["train"] is None:
@@ -345,9 +348,10 @@ def _stand_in(trace: Trace, value: Any) -> Any:
     return value
 
 
-def trace_call(block: Any, args: Sequence[Any], training: bool) -> Trace:
+def trace_call(block: Any, args: Sequence[Any], training: bool, refuses_open_shapes: bool = False) -> Trace:
     """The trace of ``block(*args)``; only shapes and dtypes of the arguments matter."""
     trace = Trace(training)
+    trace.refuses_open_shapes = refuses_open_shapes
     trace.name = f"{block.name}-{next(_NUMBER)}"
     trace.takes_numbers = True
 

@@ -135,6 +135,16 @@ class RowMajor(View):
     REARRANGES = True
     LAYOUT = "row-major"
 
+    def complete_shapes(self, shapes: list[Shape | None], outputs: list[Shape | None]) -> list[Shape | None]:
+        """One unknown size of the input follows from the number of elements of the result."""
+        (shape,), (out,) = shapes, outputs
+        if shape is None or out is None or -1 in out or shape.count(-1) != 1:
+            return shapes
+        others, elements = -math.prod(shape), math.prod(out)
+        if not others or elements % others:
+            return shapes
+        return [tuple(elements // others if n == -1 else n for n in shape)]
+
     def move(self, m: Any, *xs: Any) -> Any:
         return m.reshape(xs[0], self.infer_shape([xs[0].shape])[1][0])
 
@@ -310,6 +320,13 @@ class ExpandDims(RowMajor):
             )
         axis = self.axis % rank
         return shapes, [(*shape[:axis], 1, *shape[axis:])]
+
+    def complete_shapes(self, shapes: list[Shape | None], outputs: list[Shape | None]) -> list[Shape | None]:
+        (shape,), (out,) = shapes, outputs
+        if shape is not None or not out or not -len(out) <= self.axis < len(out):
+            return super().complete_shapes(shapes, outputs)
+        axis = self.axis % len(out)
+        return [(*out[:axis], *out[axis + 1 :])]
 
     def eager(self, *arrays: Any) -> Any:
         return np.expand_dims(arrays[0], self.axis)

@@ -5,20 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from hybridc.array.ndarray import NDArray
 from hybridc.errors import MXNetError, ShapeError
-from hybridc.ground.nesting import flatten
+from hybridc.gluon.hybridize.composed_forward import ComposedForward
 from hybridc.ground.state import STATE
-from hybridc.symbol.composed import ComposedSymbol
 from hybridc.symbol.infer import Shapes
-from hybridc.symbol.variables import var
 from hybridc.trace.tracer import known, trace_call
 
 
 def infer_parameter_shapes(block: Any, args: Sequence[Any]) -> None:
     """Give every parameter that ``block(*args)`` uses the shape that follows from the arguments' shapes."""
     try:
-        trace = trace_call(block, args, STATE.training)
+        trace = trace_call(block, args, STATE.training, refuses_open_shapes=True)
     except ShapeError:
         if not _infer_backwards(block, args):
             raise
@@ -30,14 +27,10 @@ def infer_parameter_shapes(block: Any, args: Sequence[Any]) -> None:
 
 def _infer_backwards(block: Any, args: Sequence[Any]) -> bool:
     """Infer shapes backwards, too, from the outputs of the block's graph; whether all parameters got theirs."""
-    if not all(isinstance(a, NDArray) for a in args):
-        return False
-    given = {f"data{i}": a.shape for i, a in enumerate(args)}
     try:
-        outputs, _ = flatten(block(*map(var, given)), (ComposedSymbol,), f"the result of {block.name}")
-        entries = [entry for output in outputs for entry in output.entries]
-        found = Shapes(entries, given, exact=True)
-    except MXNetError:  # unknown or wrong shapes: the trace has the better error
+        composed = ComposedForward(block, args)
+        found = Shapes(composed.entries, composed.shapes, exact=True)
+    except (MXNetError, TypeError):  # unknown or wrong shapes, or no symbols: the trace has the better error
         return False
     shapes = {node.name: found.get((node, 0)) for node in found.nodes if node.is_variable}
     params = [p for p in block.collect_params().values() if p.is_deferred]
