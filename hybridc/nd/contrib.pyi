@@ -1,0 +1,588 @@
+# Written by python -m hybridc.tools.stubs; do not edit.
+from collections.abc import Sequence
+from typing import Any, Literal, TypeVar
+
+from numpy.typing import DTypeLike
+
+from hybridc.array.fluent import Fluent
+from hybridc.context import Context
+
+_A = TypeVar("_A", bound=Fluent)
+
+from hybridc.nd.control_flow import cond as cond
+from hybridc.nd.control_flow import foreach as foreach
+from hybridc.nd.control_flow import while_loop as while_loop
+from hybridc.nd.namespace import lookup as lookup
+
+def AdaptiveAvgPooling2D(
+    data: _A,
+    output_size: int | Sequence[int] | None = (),
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> _A:
+    """The means of parts of images, as many as ``output_size`` says: (height, width), or one number for both"""
+    ...
+
+def BatchNormWithReLU(
+    data: _A,
+    gamma: _A | None = None,
+    beta: _A | None = None,
+    moving_mean: _A | None = None,
+    moving_var: _A | None = None,
+    eps: float = 0.001,
+    momentum: float = 0.9,
+    fix_gamma: bool = True,
+    use_global_stats: bool = False,
+    output_mean_var: bool = False,
+    axis: int = 1,
+    cudnn_off: bool = False,
+    min_calib_range: float | None = None,
+    max_calib_range: float | None = None,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> Any:
+    """BatchNorm, and 0 instead of what is negative"""
+    ...
+
+def BilinearResize2D(
+    data: _A,
+    like: _A | None = None,
+    height: int = 1,
+    width: int = 1,
+    scale_height: float | None = None,
+    scale_width: float | None = None,
+    mode: Literal['like', 'odd_scale', 'size', 'to_even_down', 'to_even_up', 'to_odd_down', 'to_odd_up'] = 'size',
+    align_corners: bool = True,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> _A:
+    """Images in another size, interpolated linearly along both axes"""
+    ...
+
+def CTCLoss(
+    data: _A,
+    label: _A | None = None,
+    data_lengths: _A | None = None,
+    label_lengths: _A | None = None,
+    use_data_lengths: bool = False,
+    use_label_lengths: bool = False,
+    blank_label: Literal['first', 'last'] = 'first',
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> Any:
+    """-log of the probability of all alignments of ``label`` to the steps of ``data``, one number for each sequence"""
+    ...
+
+def DeformableConvolution(
+    data: _A,
+    offset: _A | None = None,
+    weight: _A | None = None,
+    bias: _A | None = None,
+    kernel: int | Sequence[int] = ...,
+    stride: int | Sequence[int] = (),
+    dilate: int | Sequence[int] = (),
+    pad: int | Sequence[int] = (),
+    num_filter: int = ...,
+    num_group: int = 1,
+    num_deformable_group: int = 1,
+    workspace: int = 1024,
+    no_bias: bool = False,
+    layout: Literal['NCHW', 'NCW', 'NCDHW'] | None = None,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> _A:
+    """A convolution whose taps are moved by offsets, which the data may decide; 0 outside of the image"""
+    ...
+
+def DeformablePSROIPooling(
+    data: _A,
+    rois: _A | None = None,
+    trans: _A | None = None,
+    spatial_scale: float = ...,
+    output_dim: int = ...,
+    group_size: int = ...,
+    pooled_size: int = ...,
+    part_size: int = 0,
+    sample_per_part: int = 1,
+    trans_std: float = 0.0,
+    no_trans: bool = False,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> _A:
+    """The average of points of each bin of each region, moved by ``trans``, of channels of the bin's place"""
+    ...
+
+def ModulatedDeformableConvolution(
+    data: _A,
+    offset: _A | None = None,
+    mask: _A | None = None,
+    weight: _A | None = None,
+    bias: _A | None = None,
+    kernel: int | Sequence[int] = ...,
+    stride: int | Sequence[int] = (),
+    dilate: int | Sequence[int] = (),
+    pad: int | Sequence[int] = (),
+    num_filter: int = ...,
+    num_group: int = 1,
+    num_deformable_group: int = 1,
+    workspace: int = 1024,
+    no_bias: bool = False,
+    layout: Literal['NCHW', 'NCW', 'NCDHW'] | None = None,
+    im2col_step: int = 64,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> _A:
+    """A convolution whose taps are moved by offsets and multiplied by a mask, which the data may decide"""
+    ...
+
+def MultiBoxDetection(
+    cls_prob: _A,
+    loc_pred: _A | None = None,
+    anchor: _A | None = None,
+    clip: bool = True,
+    threshold: float = 0.01,
+    background_id: int = 0,
+    nms_threshold: float = 0.5,
+    force_suppress: bool = False,
+    variances: float | Sequence[float] = ...,
+    nms_topk: int = -1,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> _A:
+    """Rows (class, score, left, top, right, bottom) of what was detected, the best first; no gradient flows"""
+    ...
+
+def MultiBoxPrior(
+    data: _A,
+    sizes: float | Sequence[float] = ...,
+    ratios: float | Sequence[float] = ...,
+    clip: bool = False,
+    steps: float | Sequence[float] = ...,
+    offsets: float | Sequence[float] = ...,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> _A:
+    """Anchor boxes of every pixel of a feature map, as corners in an image of width 1 and height 1"""
+    ...
+
+def MultiBoxTarget(
+    anchor: _A,
+    label: _A | None = None,
+    cls_pred: _A | None = None,
+    overlap_threshold: float = 0.5,
+    ignore_label: float = -1.0,
+    negative_mining_ratio: float = -1.0,
+    negative_mining_thresh: float = 0.5,
+    minimum_negative_samples: int = 0,
+    variances: float | Sequence[float] = ...,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> Any:
+    """What a single-shot detector is to predict for each anchor: offsets, their mask, and classes; no gradient flows"""
+    ...
+
+def MultiProposal(
+    cls_prob: _A,
+    bbox_pred: _A | None = None,
+    im_info: _A | None = None,
+    rpn_pre_nms_top_n: int = 6000,
+    rpn_post_nms_top_n: int = 300,
+    threshold: float = 0.7,
+    rpn_min_size: int = 16,
+    scales: float | Sequence[float] = ...,
+    ratios: float | Sequence[float] = ...,
+    feature_stride: int = 16,
+    output_score: bool = False,
+    iou_loss: bool = False,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> Any:
+    """The best regions of each image: rows (image, left, top, right, bottom), and their scores; no gradient flows"""
+    ...
+
+def PSROIPooling(
+    data: _A,
+    rois: _A | None = None,
+    spatial_scale: float = ...,
+    output_dim: int = ...,
+    pooled_size: int = ...,
+    group_size: int = 0,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> _A:
+    """The average of each bin of each region, of channels that belong to the bin's place; 0 for an empty bin"""
+    ...
+
+def Proposal(
+    cls_prob: _A,
+    bbox_pred: _A | None = None,
+    im_info: _A | None = None,
+    rpn_pre_nms_top_n: int = 6000,
+    rpn_post_nms_top_n: int = 300,
+    threshold: float = 0.7,
+    rpn_min_size: int = 16,
+    scales: float | Sequence[float] = ...,
+    ratios: float | Sequence[float] = ...,
+    feature_stride: int = 16,
+    output_score: bool = False,
+    iou_loss: bool = False,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> Any:
+    """The best regions of one image: rows (0, left, top, right, bottom), and their scores; no gradient flows"""
+    ...
+
+def ROIAlign(
+    data: _A,
+    rois: _A | None = None,
+    pooled_size: int | Sequence[int] = ...,
+    spatial_scale: float = ...,
+    sample_ratio: int = -1,
+    position_sensitive: bool = False,
+    aligned: bool = False,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> _A:
+    """The average of each bin of each region, by bilinear interpolation at points of a grid in the bin"""
+    ...
+
+def RROIAlign(
+    data: _A,
+    rois: _A | None = None,
+    pooled_size: int | Sequence[int] = ...,
+    spatial_scale: float = ...,
+    sampling_ratio: int = -1,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> _A:
+    """The average of each bin of each rotated region, by bilinear interpolation at points of a grid in the bin"""
+    ...
+
+def SyncBatchNorm(
+    data: _A,
+    gamma: _A | None = None,
+    beta: _A | None = None,
+    moving_mean: _A | None = None,
+    moving_var: _A | None = None,
+    eps: float = 0.001,
+    momentum: float = 0.9,
+    fix_gamma: bool = True,
+    use_global_stats: bool = False,
+    output_mean_var: bool = False,
+    ndev: int = 1,
+    key: str = ...,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> Any:
+    """BatchNorm along axis 1, with the variance instead of 1 / sqrt(variance + eps) as the third output"""
+    ...
+
+def allclose(
+    a: _A,
+    b: _A | None = None,
+    rtol: float = 1e-05,
+    atol: float = 1e-08,
+    equal_nan: bool = True,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> _A:
+    """1 if all |a - b| <= atol + rtol * |b|, else 0: a scalar of uint8"""
+    ...
+
+def arange_like(
+    data: _A,
+    start: float = 0.0,
+    step: float = 1.0,
+    repeat: int = 1,
+    axis: int | None = None,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> _A:
+    """start, start + step, … in the shape of the input, or as long as one of its axes."""
+    ...
+
+def bipartite_matching(
+    data: _A,
+    is_ascend: bool = False,
+    threshold: float = ...,
+    topk: int = -1,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> Any:
+    """The column that each row is matched to, and the row of each column, or -1: the best pairs first"""
+    ...
+
+def boolean_mask(
+    data: _A,
+    index: _A | None = None,
+    axis: int = 0,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> _A:
+    """The slices of data along ``axis`` for which ``index`` is not 0."""
+    ...
+
+def box_decode(
+    data: _A,
+    anchors: _A | None = None,
+    std0: float = 1.0,
+    std1: float = 1.0,
+    std2: float = 1.0,
+    std3: float = 1.0,
+    clip: float = -1.0,
+    format: Literal['center', 'corner'] = 'center',
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> _A:
+    """Corners of the boxes that offsets from anchors stand for: the inverse of ``box_encode``; no gradient flows"""
+    ...
+
+def box_encode(
+    samples: _A,
+    matches: _A | None = None,
+    anchors: _A | None = None,
+    refs: _A | None = None,
+    means: _A | None = None,
+    stds: _A | None = None,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> Any:
+    """Offsets of matched boxes from anchors, normalized, and a mask of the positive samples; no gradient flows"""
+    ...
+
+def box_iou(
+    lhs: _A,
+    rhs: _A | None = None,
+    format: Literal['center', 'corner'] = 'corner',
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> _A:
+    """Intersection over union of each box of ``lhs`` with each of ``rhs``; no gradient flows"""
+    ...
+
+def box_nms(
+    data: _A,
+    overlap_thresh: float = 0.5,
+    valid_thresh: float = 0.0,
+    topk: int = -1,
+    coord_start: int = 2,
+    score_index: int = 1,
+    id_index: int = -1,
+    background_id: int = -1,
+    force_suppress: bool = False,
+    in_format: Literal['center', 'corner'] = 'corner',
+    out_format: Literal['center', 'corner'] = 'corner',
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> Any:
+    """The boxes that overlap with no box of a higher score, the best first; the other rows are -1"""
+    ...
+
+def box_non_maximum_suppression(
+    data: _A,
+    overlap_thresh: float = 0.5,
+    valid_thresh: float = 0.0,
+    topk: int = -1,
+    coord_start: int = 2,
+    score_index: int = 1,
+    id_index: int = -1,
+    background_id: int = -1,
+    force_suppress: bool = False,
+    in_format: Literal['center', 'corner'] = 'corner',
+    out_format: Literal['center', 'corner'] = 'corner',
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> Any:
+    """The boxes that overlap with no box of a higher score, the best first; the other rows are -1"""
+    ...
+
+def ctc_loss(
+    data: _A,
+    label: _A | None = None,
+    data_lengths: _A | None = None,
+    label_lengths: _A | None = None,
+    use_data_lengths: bool = False,
+    use_label_lengths: bool = False,
+    blank_label: Literal['first', 'last'] = 'first',
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> Any:
+    """-log of the probability of all alignments of ``label`` to the steps of ``data``, one number for each sequence"""
+    ...
+
+def div_sqrt_dim(
+    data: _A,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> _A:
+    """data divided by the square root of the size of its last axis"""
+    ...
+
+def gradientmultiplier(
+    data: _A,
+    scalar: float = 1.0,
+    is_int: bool = True,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> _A:
+    """A copy of x; the gradient is multiplied by ``scalar``"""
+    ...
+
+def hawkesll(
+    lda: _A,
+    alpha: _A | None = None,
+    beta: _A | None = None,
+    state: _A | None = None,
+    lags: _A | None = None,
+    marks: _A | None = None,
+    valid_length: _A | None = None,
+    max_time: _A | None = None,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> Any:
+    """The log likelihoods of sequences of marked points, and the states of the marks at the sequences' ends"""
+    ...
+
+def index_array(
+    data: _A,
+    axes: int | Sequence[int] | None = None,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> _A:
+    """For each element of data its own coordinates, along a new last axis, in int64."""
+    ...
+
+def index_copy(
+    old_tensor: _A,
+    index_vector: _A | None = None,
+    new_tensor: _A | None = None,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> _A:
+    """old_tensor with the rows of new_tensor at index_vector; of duplicates, the last."""
+    ...
+
+def isfinite(
+    data: _A,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> _A:
+    """1 where x is neither infinite nor nan, else 0"""
+    ...
+
+def isinf(
+    data: _A,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> _A:
+    """1 where x is infinite, else 0"""
+    ...
+
+def isnan(
+    data: _A,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> _A:
+    """1 where x is not a number, else 0"""
+    ...
+
+def quadratic(
+    data: _A,
+    a: float = 0.0,
+    b: float = 0.0,
+    c: float = 0.0,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> _A:
+    """a * x**2 + b * x + c"""
+    ...
+
+def round_ste(
+    data: _A,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> _A:
+    """The whole number nearest to x; the gradient passes straight through"""
+    ...
+
+def sign_ste(
+    data: _A,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> _A:
+    """The sign of x; the gradient passes straight through"""
+    ...

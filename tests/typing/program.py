@@ -1,0 +1,55 @@
+"""A user's program for the type checker: each mistake in it must be found (an ignored rule that is unneeded is an error).
+
+Pyright reads it with the package; nothing runs it.
+"""
+# pyright: strict, reportUnnecessaryTypeIgnoreComment=true
+
+from __future__ import annotations
+
+import hybridc as mx
+import hybridc.ndarray as nd
+from hybridc import autograd, gluon
+from hybridc.gluon import nn
+
+
+def operators(x: mx.nd.NDArray) -> mx.nd.NDArray:
+    """Operators of arrays: names, keywords and values."""
+    y = mx.nd.relu(x) + nd.softmax(x, axis=-1)
+    z = mx.nd.FullyConnected(y, num_hidden=3, no_bias=True)
+    mx.nd.rellu(x)  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+    mx.nd.softmax(x, axes=-1)  # pyright: ignore[reportCallIssue]
+    mx.nd.Activation(x, act_type="rleu")  # pyright: ignore[reportArgumentType]
+    mx.nd.linalg.gemm3(x, x)  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+    nd.contrib.box_ious(x, x)  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+    return z
+
+
+def methods(x: mx.nd.NDArray) -> mx.nd.NDArray:
+    """Methods of arrays."""
+    y = x.sum(axis=1).sqrt() * 2 - x.mean()
+    y.sqroot()  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+    y.sum(axs=1)  # pyright: ignore[reportCallIssue]
+    return y.relu()
+
+
+def symbols() -> list[str]:
+    """Symbols, of which missing inputs become variables."""
+    x = mx.sym.Variable("x")
+    y = mx.sym.Activation(mx.sym.FullyConnected(x, num_hidden=4, name="fc"), act_type="relu")
+    mx.sym.FullyConected(x)  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+    return y.list_arguments()
+
+
+def layers() -> gluon.Trainer:
+    """Layers, initializers, optimizers and metrics."""
+    net = nn.HybridSequential()
+    net.add(nn.Dense(4, activation="relu"), nn.Dropout(0.5))
+    net.initialize(mx.init.Xavier(magnitude=2.0))
+    nn.Dense(4, activaton="relu")  # pyright: ignore[reportCallIssue]
+    nn.Dens(4)  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+    mx.init.Xavier(magnitud=2.0)  # pyright: ignore[reportCallIssue]
+    mx.optimizer.SGD(momentun=0.9)  # pyright: ignore[reportCallIssue]
+    mx.metric.TopKAccuracy(top=5)  # pyright: ignore[reportCallIssue]
+    with autograd.record():
+        pass
+    return gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1})
