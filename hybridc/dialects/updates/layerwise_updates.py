@@ -381,9 +381,9 @@ class MultiLars(Composite):
         def reference(lr: Any, w: Any, g: Any, wd: Any) -> Any:
             length: Any = np.sqrt(w)
             slope: Any = 2 * np.sqrt(g)
-            scaled: Any = lr * 0.5 * length / (slope + wd * length + 0.01)
-            found: Any = np.where(w * g > 0, scaled, lr)
-            return found
+            scaled: Any = 0.5 * length / (slope + wd * length + 0.01)
+            scaled[w * g == 0] = 1
+            return lr * scaled
 
         attrs: dict[str, Any] = {"eta": 0.5, "eps": 0.01, "rescale_grad": 2.0, "grad": False, "low": 0.1}
         zero = np.array([4.0, 0.0, 9.0])
