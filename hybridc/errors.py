@@ -63,6 +63,14 @@ class CheckError(MXNetError, AssertionError):
     """
 
 
+class CheckValueError(CheckError, ValueError):
+    """A value is out of range where MXNet checks with ``assert``, as in ``mx.metric.TopKAccuracy(top_k=1)``."""
+
+
+class NotOverriddenError(MXNetError, NotImplementedError):
+    """A class lacks a method that it must define, as a subclass of ``mx.init.Initializer`` without ``_init_weight``."""
+
+
 class NestedArraysError(MXNetError, ValueError):
     """A hybridized block got or returned something that is neither an array nor nested lists of arrays, as ``"a"``.
 

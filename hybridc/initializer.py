@@ -7,17 +7,22 @@ import logging
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from hybridc import nd, random
+from hybridc import nd, random, registry
+from hybridc import nd as ndarray
+from hybridc.array.ndarray import NDArray
+from hybridc.base import string_types
 from hybridc.dialects.control.rnn import Rnn
-from hybridc.errors import MXNetError
+from hybridc.errors import CheckError, CheckValueError, MXNetError, NotOverriddenError
+from hybridc.nd import load
 from hybridc.registry import get_alias_func, get_create_func, get_register_func
 
 Array = npt.NDArray[Any]
+C = TypeVar("C", bound=type[Any])
 
 
 class InitDesc(str):
@@ -68,23 +73,42 @@ class Initializer:
         override = desc.attrs.get("__init__", "") if isinstance(desc, InitDesc) else ""
         if override:
             create(override)._init_weight(desc, arr)
-            self._log(desc, override, arr)
+            self._verbose_print(desc, override, arr)
             return
+        if not isinstance(desc, InitDesc):
+            self._legacy_init(desc, arr)
+        elif not self._by_suffix(desc, arr):
+            self._init_default(desc, arr)
+
+    def _by_suffix(self, desc: str, arr: Any) -> bool:
+        """Initialize by what the name ends with; False where no rule is for it."""
         for suffix, method in _SUFFIXES:
             if desc.endswith(suffix):
                 getattr(self, method)(desc, arr)
-                self._log(desc, suffix, arr)
-                return
-        self._init_default(desc, arr)
+                self._verbose_print(desc, suffix, arr)
+                return True
+        return False
 
-    def _log(self, desc: str, rule: str, arr: Any) -> None:
+    def _legacy_init(self, name: str, arr: Any) -> None:
+        """Initialize an array that has a plain name: as MXNet does, some names have a rule by what they begin with."""
+        if name.startswith("upsampling") and len(arr.shape) == 4:
+            self._init_bilinear(name, arr)
+        elif name.startswith("stn_loc") and name.endswith("weight"):
+            self._init_zero(name, arr)
+        elif name.startswith("stn_loc") and name.endswith("bias"):
+            self._init_loc_bias(name, arr)
+        elif not self._by_suffix(name, arr):
+            self._init_default(name, arr)
+
+    def _verbose_print(self, desc: str, init: str, arr: Any) -> None:
+        """Log what was initialized by which rule, if :meth:`set_verbosity` says so."""
         if self._verbose:
-            logging.info("Initialized %s as %s: %s", desc, rule, self._print_func(arr))
+            logging.info("Initialized %s as %s: %s", desc, init, self._print_func(arr))
 
     # The rules, as methods under MXNet's names because users' subclasses override them.
 
     def _init_weight(self, name: str, arr: Any) -> None:
-        raise MXNetError(
+        raise NotOverriddenError(
             f"{type(self).__name__} cannot initialize {name!r}: it does not define _init_weight(self, name, arr)"
         )
 
@@ -102,6 +126,21 @@ class Initializer:
 
     def _init_one(self, name: str, arr: Any) -> None:
         arr[:] = 1
+
+    def _init_bilinear(self, name: str, arr: Any) -> None:
+        Bilinear()._init_weight(name, arr)
+
+    def _init_loc_bias(self, name: str, arr: Any) -> None:
+        if arr.shape[0] != 6:
+            raise CheckError(f"{name} has shape {arr.shape}, expected (6,): an affine map of the plane")
+        arr[:] = np.array([1, 0, 0, 0, 1, 0])
+
+    def _init_quantized_weight(self, name: str, arr: Any) -> None:
+        # COMPAT(mxnet): each element has a number of its own; there all have the same one.
+        arr[:] = random.generator(random.next_key()).integers(-127, 127, arr.shape)
+
+    def _init_quantized_bias(self, name: str, arr: Any) -> None:
+        arr[:] = 0
 
     def _init_default(self, name: str, arr: Any) -> None:
         known = ", ".join(f'"{suffix}"' for suffix, _ in _SUFFIXES)
@@ -137,11 +176,18 @@ _SUFFIXES = (
     ("moving_var", "_init_one"),
     ("min", "_init_zero"),
     ("max", "_init_one"),
+    ("weight_quantize", "_init_quantized_weight"),
+    ("bias_quantize", "_init_quantized_bias"),
 )
 
-register = get_register_func(Initializer, "initializer")
+_register = get_register_func(Initializer, "initializer")
 alias = get_alias_func(Initializer, "initializer")
 create = get_create_func(Initializer, "initializer")
+
+
+def register(klass: C) -> C:
+    """Make an initializer class known to :func:`create` by its lower-case name; a decorator."""
+    return _register(klass)
 
 
 def _root_mean_square(arr: Any) -> str:
@@ -386,7 +432,7 @@ class Mixed:
 
     def __init__(self, patterns: Sequence[str], initializers: Sequence[Any]) -> None:
         if len(patterns) != len(initializers):
-            raise ValueError(
+            raise CheckValueError(
                 f"Mixed needs one initializer for each pattern, got {len(patterns)} patterns and "
                 f"{len(initializers)} initializers"
             )
@@ -414,9 +460,9 @@ class Load:
 
     def __init__(self, param: Any, default_init: Any = None, verbose: bool = False) -> None:
         if isinstance(param, str):
-            param = nd.load(param)
+            param = load(param)
         if not hasattr(param, "items"):
-            raise TypeError(f"Load needs a file name or a dict of name to NDArray, got {type(param).__name__}")
+            raise CheckError(f"Load needs a file name or a dict of name to NDArray, got {type(param).__name__}")
         named: Mapping[str, Any] = param
         self.param = {re.sub("^(arg|aux):", "", name): arr for name, arr in named.items()}
         self.default_init = default_init
@@ -426,14 +472,14 @@ class Load:
         """Initialize ``arr``, named ``name``, in place."""
         loaded = self.param.get(name)
         if loaded is None and self.default_init is None:
-            raise MXNetError(
+            raise CheckError(
                 f"Load: cannot initialize {name}: it is not among the loaded parameters "
                 f"({', '.join(sorted(self.param)) or 'none'}) and there is no default_init"
             )
         if loaded is None:
             self.default_init(name, arr)
         elif tuple(loaded.shape) != tuple(arr.shape):
-            raise MXNetError(f"Load: {name} has shape {arr.shape}, but shape {loaded.shape} in what was loaded")
+            raise CheckError(f"Load: {name} has shape {arr.shape}, but shape {loaded.shape} in what was loaded")
         else:
             arr[:] = loaded
         if self.verbose:
@@ -441,6 +487,7 @@ class Load:
 
 
 __all__ = [
-    "Bilinear", "Constant", "FusedRNN", "InitDesc", "Initializer", "LSTMBias", "Load", "MSRAPrelu", "Mixed", "Normal",
-    "One", "Orthogonal", "Uniform", "Xavier", "Zero", "alias", "create", "register",
+    "Bilinear", "Constant", "FusedRNN", "InitDesc", "Initializer", "LSTMBias", "Load", "MSRAPrelu", "Mixed", "NDArray",
+    "Normal", "One", "Orthogonal", "Uniform", "Xavier", "Zero", "alias", "create", "load", "ndarray", "register",
+    "registry", "string_types",
 ]  # fmt: skip

@@ -6,6 +6,10 @@ import logging
 import math
 from collections.abc import Sequence
 from itertools import pairwise
+from math import cos as cos
+from math import pi as pi
+
+from hybridc.errors import CheckValueError
 
 
 class LRScheduler:
@@ -23,7 +27,7 @@ class LRScheduler:
         warmup_mode: str = "linear",
     ) -> None:
         if not isinstance(warmup_steps, int):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ValueError(f"warmup_steps must be an integer, got {warmup_steps!r}")
+            raise CheckValueError(f"warmup_steps must be an integer, got {warmup_steps!r}")
         if warmup_steps < 0:
             raise ValueError(f"warmup_steps must be positive or 0, got {warmup_steps}")
         if warmup_begin_lr > base_lr:
@@ -101,7 +105,7 @@ class MultiFactorScheduler(LRScheduler):
         # COMPAT(mxnet): a tuple of steps is as good as a list.
         steps = list(step)
         if not steps or steps[0] < 1 or any(b <= a for a, b in pairwise(steps)):
-            raise ValueError(f"step must be an increasing list of integers from 1, got {steps}")
+            raise CheckValueError(f"step must be an increasing list of integers from 1, got {steps}")
         _check_factor(factor)
         self.step = steps
         self.cur_step_ind = 0
@@ -131,7 +135,7 @@ class _Decay(LRScheduler):
     ) -> None:
         super().__init__(base_lr, warmup_steps, warmup_begin_lr, warmup_mode)
         if not isinstance(max_update, int) or max_update < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ValueError(f"max_update must be a strictly positive integer, got {max_update!r}")
+            raise CheckValueError(f"max_update must be a strictly positive integer, got {max_update!r}")
         if max_update <= warmup_steps:
             # COMPAT(mxnet): there a ZeroDivisionError, or a rate that is never used, during training.
             raise ValueError(f"max_update must exceed warmup_steps, got {max_update} and {warmup_steps}")

@@ -122,7 +122,7 @@ LAYERS_AND_OPERATORS = {
 }
 # Files whose names are MXNet's, such as ``mx.op`` and ``mx.nd.op``, ``gluon.rnn.rnn_cell`` and that in contrib, or
 # Python's.
-MODULES_OF_MXNET = {"__init__.py", "__main__.py", "op.py", "random.py", "rnn.py", "rnn_cell.py"}
+MODULES_OF_MXNET = {"__init__.py", "__main__.py", "contrib.py", "op.py", "random.py", "rnn.py", "rnn_cell.py"}
 # Folders whose names are MXNet's, or whose files have one idea each that nothing groups better.
 MOST_FILES = {"hybridc": 34}
 

@@ -14,6 +14,8 @@ import hybridc as mx
 from hybridc.compile import pipeline
 from hybridc.compile.stages import Traced
 from hybridc.dialects import operator_registry
+from hybridc.dialects.updates.layerwise_updates import LambUpdatePhase2
+from hybridc.dialects.updates.update import MultiUpdate, Update
 from hybridc.dtypes import BFLOAT16
 from hybridc.errors import DTypeError, MXNetError
 from hybridc.gluon import nn
@@ -122,6 +124,12 @@ def samples():
             )
 
 
+def types_of_update(op, count):
+    """The dtypes of an update operator's inputs for weights of bfloat16."""
+    step, weights = (op.stride(), op.count()) if isinstance(op, MultiUpdate) else (count, 1)
+    return op.complete_types([BFLOAT16 if i % step == 0 and i < step * weights else None for i in range(count)])
+
+
 def test_every_operator_against_its_reference():
     """float64 of the same rounded inputs, and the dtypes that were promised."""
     seen = 0
@@ -129,6 +137,8 @@ def test_every_operator_against_its_reference():
         op, arrays = case.operator(), case.arrays()
         if call.startswith(("batch_norm", "sync_batch_norm")):  # everything but the data is float32
             arrays = [arrays[0], *(x.astype(np.float32) for x in arrays[1:])]
+        if isinstance(op, Update | MultiUpdate | LambUpdatePhase2):  # float32 copies, their states, some scalars
+            arrays = [x.astype(t) for x, t in zip(arrays, types_of_update(op, len(arrays)), strict=True)]
         if call == "amp_cast-1":  # of integers
             continue
         got = check.eager(op, arrays)

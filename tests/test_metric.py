@@ -159,7 +159,7 @@ ERRORS = [
     (lambda: mx.metric.Accuracy().update([np.ones(2)], []), ValueError, "does not match"),
     (lambda: mx.metric.Accuracy().update([np.ones(2)], [np.ones((3, 2))]), ValueError, "does not match"),
     (lambda: mx.metric.F1().update([np.arange(3)], [np.ones((3, 2))]), ValueError, "binary"),
-    (lambda: mx.metric.EvalMetric("x").update([np.ones(2)], [np.ones(2)]), TypeError, "defines neither"),
+    (lambda: mx.metric.EvalMetric("x").update([np.ones(2)], [np.ones(2)]), NotImplementedError, "defines neither"),
     (lambda: mx.metric.CrossEntropy().update([np.ones(2)], [np.ones((3, 2))]), ValueError, "do not match"),
     (
         lambda: mx.metric.PearsonCorrelation().update([np.ones((2, 1))], [np.ones((2, 2))]),
@@ -173,3 +173,37 @@ ERRORS = [
 def test_errors(call, error, text):
     with pytest.raises(error, match=text):
         call()
+
+
+def test_a_metric_without_global_results_gives_its_results_for_both():
+    class Own(mx.metric.EvalMetric):
+        def update(self, labels, preds):
+            self.sum_metric += 3
+            self.num_inst += 2
+
+    class Global(Own):
+        def __init__(self):
+            super().__init__("global", has_global_stats=True)
+
+        def update(self, labels, preds):
+            super().update(labels, preds)
+            self.global_sum_metric += 5
+            self.global_num_inst += 2
+
+    own, whole = Own("own"), Global()
+    both = mx.metric.CompositeEvalMetric([own, whole])
+    both.update(None, None)
+    assert own.get_global_name_value() == own.get_name_value() == [("own", 1.5)]
+    assert both.get_global() == (["own", "global"], [1.5, 2.5])
+    both.reset_local()
+    assert np.isnan(own.get_global()[1])
+    assert whole.get_global()[1] == 2.5
+
+
+def test_names_that_programs_import_from_here():
+    assert mx.metric.ndarray.zeros((2,)).shape == (2,)
+    assert isinstance("x", mx.metric.string_types)
+    assert isinstance(1.0, mx.metric.numeric_types)
+    assert mx.metric.registry.get_registry(mx.metric.EvalMetric)["acc"] is mx.metric.Accuracy
+    assert mx.init.load is mx.nd.load
+    assert (mx.lr_scheduler.pi, mx.lr_scheduler.cos(0)) == (np.pi, 1)

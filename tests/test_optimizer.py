@@ -104,9 +104,9 @@ def test_float16_gradients_are_converted_tile_by_tile(size):
 def test_infinities_and_nan_pass_without_warning(kind):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        w = mx.nd.ones((5 * TILE,))
-        grad = np.zeros(5 * TILE, "float32")
-        grad[:3] = np.nan, np.inf, 1e38
+        w = mx.nd.ones((5 * TILE, 1))
+        grad = np.zeros((5 * TILE, 1), "float32")
+        grad[:3, 0] = np.nan, np.inf, 1e38
         opt = mx.optimizer.create(kind)
         state = opt.create_state(0, w)
         for _ in range(2):

@@ -117,6 +117,8 @@ def run(op: Operator, inputs: Sequence[Any], arrays: list[Any], mixed: bool, out
         op, inputs, keys = in_context(op, inputs)
         arrays = [*arrays, *keys]
     if op.mutated:
+        if len(arrays) <= op.mutated[-1]:
+            op.infer_shape([a.shape for a in arrays])  # which says how many inputs are missing
         with UPDATES.held([arrays[i] for i in op.mutated]):
             return _run(op, inputs, arrays, mixed, out)
     return _run(op, inputs, arrays, mixed, out)

@@ -42,6 +42,10 @@ from hybridc.dialects.nn import loss_ops as loss_ops
 from hybridc.dialects.nn import normalization as normalization
 from hybridc.dialects.nn import pooling as pooling
 from hybridc.dialects.nn import softmax as softmax
+from hybridc.dialects.updates import adamw_updates as adamw_updates
+from hybridc.dialects.updates import adaptive_updates as adaptive_updates
+from hybridc.dialects.updates import descent_updates as descent_updates
+from hybridc.dialects.updates import layerwise_updates as layerwise_updates
 from hybridc.dialects.vision import bilinear as bilinear
 from hybridc.dialects.vision import box_nms as box_nms
 from hybridc.dialects.vision import boxes as boxes

@@ -18,8 +18,6 @@ _FAMILIES = [
     (r"np|npx|numpy|numpy_extension|is_np_array|is_np_shape|set_np|reset_np|use_np\w*|np_array|np_shape|set_np_shape",
      "the mx.np interface", "; use mx.nd"),
     (r"rtc", "CUDA code compiled at run time", "; mx.library, mx.operator.CustomOp and mx.op are here"),
-    (r"(multi_|mp_|preloaded_)*\w+_update(_phase[12])?|multi_lars", "optimizers as operators", "; use mx.optimizer"),
-    (r"LBSGD|FTML|DCASGD|SGLD", "this optimizer", ""),
     (r"det|slogdet|inverse|potrf|potri|trmm|trsm|gelqf|syevd|sumlogdiag|(extract|make)(diag|trian)|linalg_\w+",
      "this part of linear algebra", "; mx.nd.linalg.gemm2 is here"),
     (r"random_pdf_\w+", "densities of distributions", ""),

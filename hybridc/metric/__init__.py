@@ -1,5 +1,12 @@
 """Evaluation metrics: ``mx.metric``. Each takes labels and predictions batch by batch, and keeps a result."""
 
+import math as math
+
+import numpy as numpy
+
+from hybridc import nd as ndarray
+from hybridc import registry
+from hybridc.base import numeric_types, string_types
 from hybridc.metric.classification import (
     F1,
     MCC,
@@ -28,5 +35,6 @@ from hybridc.metric.regression import MAE, MSE, RMSE, PearsonCorrelation
 __all__ = [
     "Accuracy", "Caffe", "CompositeEvalMetric", "CrossEntropy", "CustomMetric", "EvalMetric", "F1", "Loss",
     "MAE", "MCC", "MSE", "NegativeLogLikelihood", "PCC", "PearsonCorrelation", "Perplexity", "RMSE",
-    "TopKAccuracy", "Torch", "alias", "check_label_shapes", "create", "np", "register",
+    "TopKAccuracy", "Torch", "alias", "check_label_shapes", "create", "ndarray", "np", "numeric_types", "register",
+    "registry", "string_types",
 ]  # fmt: skip

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from hybridc.array.ndarray import NDArray, values_of
 from hybridc.dtypes import computed
+from hybridc.errors import NotOverriddenError
 from hybridc.registry import get_alias_func, get_create_func, get_register_func
 
 Array = npt.NDArray[Any]
@@ -40,7 +41,8 @@ def values(x: Any) -> Array:
 class EvalMetric:
     """A metric: the sum ``sum_metric`` over ``num_inst`` items, since the last reset.
 
-    A second pair, ``global_…``, runs on when :meth:`reset_local` starts the first over.
+    A second pair, ``global_…``, runs on when :meth:`reset_local` starts the first over; a metric that updates it says
+    ``has_global_stats=True``, and one that defines :meth:`measure` has it. Of others the first pair serves for both.
     ``output_names`` and ``label_names`` choose what :meth:`update_dict` uses; None means everything.
     """
 
@@ -48,7 +50,8 @@ class EvalMetric:
         self.name = str(name)
         self.output_names = output_names
         self.label_names = label_names
-        kwargs.pop("has_global_stats", None)
+        adds_up = type(self).update is EvalMetric.update
+        self._has_global_stats = bool(kwargs.pop("has_global_stats", adds_up))
         self._kwargs = kwargs
         self.num_inst: Any = 0
         self.sum_metric: Any = 0.0
@@ -64,7 +67,9 @@ class EvalMetric:
 
     def measure(self, label: Array, pred: Array) -> tuple[Any, Any]:
         """The sum and the count of one pair of arrays: what most subclasses define."""
-        raise TypeError(f"{type(self).__name__} defines neither update(labels, preds) nor measure(label, pred)")
+        raise NotOverriddenError(
+            f"{type(self).__name__} defines neither update(labels, preds) nor measure(label, pred)"
+        )
 
     def add_up(self, total: Any, count: Any) -> None:
         """Add to both running results."""
@@ -96,6 +101,8 @@ class EvalMetric:
 
     def get_global(self) -> tuple[Any, Any]:
         """The name and the result since :meth:`reset`."""
+        if not self._has_global_stats:
+            return self.get()
         return self.name, self.result(self.global_sum_metric, self.global_num_inst)
 
     def result(self, total: Any, count: Any) -> float:
@@ -108,7 +115,7 @@ class EvalMetric:
 
     def get_global_name_value(self) -> list[tuple[str, float]]:
         """The result since :meth:`reset` as pairs of name and value."""
-        return _pairs(*self.get_global())
+        return _pairs(*self.get_global()) if self._has_global_stats else self.get_name_value()
 
     def get_config(self) -> dict[str, Any]:
         """The arguments that recreate the metric: ``create(**config)``."""
@@ -133,7 +140,7 @@ alias = get_alias_func(EvalMetric, "metric")
 _create = get_create_func(EvalMetric, "metric")
 
 
-def create(metric: Any = None, *args: Any, **kwargs: Any) -> EvalMetric:
+def create(metric: Any, *args: Any, **kwargs: Any) -> EvalMetric:
     """A metric from its name, a function ``f(label, pred)`` of NumPy arrays, a list, or a config."""
     # COMPAT(mxnet): a metric's class is taken too; there it counts as a function.
     if isinstance(metric, type) and issubclass(cast("type[Any]", metric), EvalMetric):
@@ -161,7 +168,7 @@ class CompositeEvalMetric(EvalMetric):
         label_names: Names = None,
     ) -> None:
         self.metrics = [create(m) for m in metrics or ()]
-        super().__init__(name, output_names, label_names)
+        super().__init__(name, output_names, label_names, has_global_stats=True)
 
     def add(self, metric: Any) -> None:
         """Add a metric, given as :func:`create` takes it."""
@@ -174,13 +181,16 @@ class CompositeEvalMetric(EvalMetric):
             raise ValueError(f"Metric index {index} is out of range 0 and {len(self.metrics)}")
         return self.metrics[index]
 
-    def update_dict(self, label: Mapping[str, Any], pred: Mapping[str, Any]) -> None:
+    # The parameters' names are MXNet's, which differ from those of the base class.
+    def update_dict(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, labels: Mapping[str, Any], preds: Mapping[str, Any]
+    ) -> None:
         if self.label_names is not None:
-            label = {k: v for k, v in label.items() if k in self.label_names}
+            labels = {k: v for k, v in labels.items() if k in self.label_names}
         if self.output_names is not None:
-            pred = {k: v for k, v in pred.items() if k in self.output_names}
+            preds = {k: v for k, v in preds.items() if k in self.output_names}
         for metric in self.metrics:
-            metric.update_dict(label, pred)
+            metric.update_dict(labels, preds)
 
     def update(self, labels: Any, preds: Any) -> None:
         for metric in self.metrics:
@@ -211,9 +221,9 @@ class Loss(EvalMetric):
     """The mean of the outputs themselves, which are a loss; labels do not matter."""
 
     def __init__(self, name: str = "loss", output_names: Names = None, label_names: Names = None) -> None:
-        super().__init__(name, output_names, label_names)
+        super().__init__(name, output_names, label_names, has_global_stats=True)
 
-    def update(self, labels: Any, preds: Any) -> None:
+    def update(self, _: Any, preds: Any) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         single = isinstance(preds, (NDArray, numpy.ndarray))
         for pred in cast("list[Any]", [preds] if single else preds):
             loss = values(pred)
@@ -255,7 +265,12 @@ class CustomMetric(EvalMetric):
         own = getattr(feval, "__name__", type(feval).__name__)
         default = f"custom({own})" if "<" in own else own
         super().__init__(
-            name or default, output_names, label_names, feval=feval, allow_extra_outputs=allow_extra_outputs
+            name or default,
+            output_names,
+            label_names,
+            feval=feval,
+            allow_extra_outputs=allow_extra_outputs,
+            has_global_stats=True,
         )
         self._feval = feval
         self._allow_extra_outputs = allow_extra_outputs

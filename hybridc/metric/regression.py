@@ -68,7 +68,7 @@ class PearsonCorrelation(EvalMetric):
         if average not in ("macro", "micro"):
             raise ValueError(f"average must be 'macro' or 'micro', got {average!r}")
         self.average = average
-        super().__init__(name, output_names, label_names, average=average)
+        super().__init__(name, output_names, label_names, average=average, has_global_stats=True)
 
     def update(self, labels: Any, preds: Any) -> None:
         labels, preds = check_label_shapes(labels, preds, True)

@@ -5,15 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from hybridc.ground.absent import absent as _absent
-from hybridc.optimizer.adaptive import AdaDelta, AdaGrad, Adam, Adamax, AdamW, Ftrl, Nadam, RMSProp
+from hybridc.optimizer import contrib
+from hybridc.optimizer.adaptive import FTML, AdaDelta, AdaGrad, Adam, Adamax, AdamW, Ftrl, Nadam, RMSProp
 from hybridc.optimizer.layerwise import LAMB, LARS
 from hybridc.optimizer.optimizer import Optimizer, create, register
 from hybridc.optimizer.sgd import NAG, SGD, Signum, ccSGD
+from hybridc.optimizer.special_descent import DCASGD, LBSGD, SGLD, Test
 from hybridc.optimizer.updater import Updater, get_updater
 
 __all__ = [
-    "AdaDelta", "AdaGrad", "Adam", "AdamW", "Adamax", "Ftrl", "LAMB", "LARS", "NAG", "Nadam", "Optimizer", "RMSProp",
-    "SGD", "Signum", "Updater", "ccSGD", "create", "get_updater", "register",
+    "AdaDelta", "AdaGrad", "Adam", "AdamW", "Adamax", "DCASGD", "FTML", "Ftrl", "LAMB", "LARS", "LBSGD", "NAG", "Nadam",
+    "Optimizer", "RMSProp", "SGD", "SGLD", "Signum", "Test", "Updater", "ccSGD", "contrib", "create", "get_updater",
+    "register",
 ]  # fmt: skip
 
 

@@ -5,6 +5,14 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from hybridc.dialects.updates.adamw_updates import AdamWStep
+from hybridc.dialects.updates.adaptive_updates import (
+    AdamUpdate,
+    FTMLUpdate,
+    FtrlUpdate,
+    RMSPropAlexUpdate,
+    RMSPropUpdate,
+)
 from hybridc.optimizer.binding import states_of
 from hybridc.optimizer.formula import limited
 from hybridc.optimizer.optimizer import Optimizer, register
@@ -13,7 +21,7 @@ from hybridc.optimizer.optimizer import Optimizer, register
 class AdamFamily(Optimizer):
     """Base of the Adam family: two states, their decay rates, and the count of updates."""
 
-    def __init__(self, learning_rate: float, beta1: float, beta2: float, **kwargs: Any) -> None:
+    def __init__(self, learning_rate: float | None, beta1: float, beta2: float, **kwargs: Any) -> None:
         super().__init__(learning_rate=learning_rate, **kwargs)
         self.beta1 = beta1
         self.beta2 = beta2
@@ -57,11 +65,7 @@ class Adam(AdamFamily):
         return {**super().numbers(index), "lr": lr, "epsilon": self.epsilon}
 
     def formula(self, F: Any, w: Any, g: Any, state: tuple[Any, ...], h: Any) -> tuple[Any, ...]:
-        m, v = state
-        g = limited(F, h.rescale * g + h.wd * w, h.clip)
-        m = h.beta1 * m + (1 - h.beta1) * g
-        v = h.beta2 * v + (1 - h.beta2) * F.square(g)
-        return w - h.lr * m / (F.sqrt(v) + h.epsilon), m, v
+        return AdamUpdate.formula(F, w, g, state, h)
 
 
 @register
@@ -94,11 +98,7 @@ class AdamW(AdamFamily):
         return {**super().numbers(index), "scale": root / first, "epsilon": root * self.epsilon}
 
     def formula(self, F: Any, w: Any, g: Any, state: tuple[Any, ...], h: Any) -> tuple[Any, ...]:
-        m, v = state
-        g = limited(F, h.rescale * g, h.clip)
-        m = h.beta1 * m + (1 - h.beta1) * g
-        v = h.beta2 * v + (1 - h.beta2) * F.square(g)
-        return w - (h.lr * h.scale * m / (F.sqrt(v) + h.epsilon) + h.lr * h.wd * w), m, v
+        return AdamWStep.formula(F, w, g, state, h)
 
 
 @register
@@ -217,13 +217,7 @@ class RMSProp(Optimizer):
         }
 
     def formula(self, F: Any, w: Any, g: Any, state: tuple[Any, ...], h: Any) -> tuple[Any, ...]:
-        g = limited(F, h.rescale * g + h.wd * w, h.clip)
-        n = h.gamma1 * state[0] + (1 - h.gamma1) * F.square(g)
-        if not self.centered:
-            return limited(F, w - h.lr * g / F.sqrt(n + h.epsilon), h.clip_weights), n
-        m = h.gamma1 * state[1] + (1 - h.gamma1) * g
-        d = h.gamma2 * state[2] - h.lr * g / F.sqrt(n - F.square(m) + h.epsilon)
-        return limited(F, w + d, h.clip_weights), n, m, d
+        return (RMSPropAlexUpdate if self.centered else RMSPropUpdate).formula(F, w, g, state, h)
 
 
 @register
@@ -298,9 +292,28 @@ class Ftrl(Optimizer):
         return {**super().numbers(index), "lamda1": self.lamda1, "beta": self.beta}
 
     def formula(self, F: Any, w: Any, g: Any, state: tuple[Any, ...], h: Any) -> tuple[Any, ...]:
-        z, n = state
-        g = limited(F, h.rescale * g, h.clip)
-        grown = n + F.square(g)
-        z = z + g - (F.sqrt(grown) - F.sqrt(n)) * w / h.lr
-        kept = F.greater(F.abs(z), h.lamda1)
-        return (F.sign(z) * h.lamda1 - z) / ((h.beta + F.sqrt(grown)) / h.lr + h.wd) * kept, z, grown
+        return FtrlUpdate.formula(F, w, g, state, h)
+
+
+@register
+class FTML(AdamFamily):
+    """Follow the moving leader: ``w = -z / d`` with ``z = beta1*z + (1-beta1)*g - (d - beta1*d0) * w``.
+
+    ``d = (1 - beta1**t) / lr * (sqrt(v / (1 - beta2**t)) + epsilon)``, of which ``d0`` is the last, and
+    ``v = beta2*v + (1-beta2)*g**2`` with ``g = clip(rescale_grad * grad + wd * w)``. The states are d, v, z.
+    From Zheng and Kwok, http://proceedings.mlr.press/v70/zheng17a/zheng17a.pdf.
+    """
+
+    def __init__(self, beta1: float = 0.6, beta2: float = 0.999, epsilon: float = 1e-8, **kwargs: Any) -> None:
+        super().__init__(kwargs.pop("learning_rate", None), beta1, beta2, **kwargs)
+        self.epsilon = epsilon
+
+    def state_count(self) -> int:
+        return 3
+
+    def numbers(self, index: Any) -> dict[str, float | None]:
+        first, second = self.unbiased(index)
+        return {**super().numbers(index), "epsilon": self.epsilon, "first": first, "second": second}
+
+    def formula(self, F: Any, w: Any, g: Any, state: tuple[Any, ...], h: Any) -> tuple[Any, ...]:
+        return FTMLUpdate.formula(F, w, g, state, h)

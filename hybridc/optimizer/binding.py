@@ -19,8 +19,10 @@ Row = tuple[Any, Any, Any, Any, Any]
 
 
 def states_of(state: Any) -> tuple[Any, ...]:
-    """The states of a weight as a tuple."""
-    return () if state is None else cast("tuple[Any, ...]", state) if isinstance(state, tuple) else (state,)
+    """The states of a weight as a tuple, without those that are None."""
+    if not isinstance(state, tuple):
+        return () if state is None else (state,)
+    return tuple([s for s in cast("tuple[Any, ...]", state) if s is not None])
 
 
 def kind_of(row: Row, values: Values, varying: Collection[str] = ("lr",)) -> Kind:

@@ -10,7 +10,8 @@ An optimizer states its mathematics once, with ``+ - * /`` and the functions of 
 
 The weight, its gradient and its states are Symbols, as in a hybridized forward; the numbers in ``h`` are
 :class:`FormulaNumber`: what depends on numbers only is computed in Python, in double precision, at each step, and the
-graph takes it as an input. So a new learning rate compiles nothing.
+graph takes it as an input. So a new learning rate compiles nothing. Where MXNet has an update operator, the optimizer's
+formula is that of the operator, in :mod:`hybridc.dialects.updates`.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ import numpy as np
 
 from hybridc.array.functions import function
 from hybridc.context import Context, cpu
+from hybridc.dialects.updates.update import limited as limited
 from hybridc.trace.traced import TracedSymbol
 from hybridc.trace.tracer import Trace
 
@@ -61,11 +63,6 @@ class Kind:
     half: np.dtype[Any] | None
     numbers: tuple[tuple[str, Any], ...]
     context: Context = _CPU
-
-
-def limited(F: Any, x: Any, bound: Any) -> Any:
-    """``x`` limited to ``[-bound, bound]``; all of ``x`` if the bound is None. NaN stays."""
-    return x if bound is None else F.maximum(F.minimum(x, bound), -bound)
 
 
 def is_trivial(value: float | None) -> bool:

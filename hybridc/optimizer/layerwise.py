@@ -6,14 +6,10 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from hybridc.dialects.updates.layerwise_updates import LambStep, lars_ratio, norm
 from hybridc.optimizer.adaptive import AdamFamily
 from hybridc.optimizer.formula import limited
 from hybridc.optimizer.optimizer import Optimizer, register
-
-
-def _norm(F: Any, x: Any) -> Any:
-    """``sqrt(sum(x**2))``, with as many dimensions as ``x``."""
-    return F.sqrt(F.sum(F.square(x), keepdims=True))
 
 
 @register
@@ -59,16 +55,7 @@ class LAMB(AdamFamily):
         }
 
     def formula(self, F: Any, w: Any, g: Any, state: tuple[Any, ...], h: Any) -> tuple[Any, ...]:
-        m, v = state
-        g = limited(F, h.rescale * g, h.clip)
-        m = h.beta1 * m + (1 - h.beta1) * g
-        v = h.beta2 * v + (1 - h.beta2) * F.square(g)
-        u = h.scale * m / (F.sqrt(v) + h.epsilon) + h.wd * w
-        length, step = _norm(F, w), _norm(F, u)
-        length = length if h.lower is None else F.maximum(length, h.lower)
-        length = length if h.upper is None else F.minimum(length, h.upper)
-        ratio = F.where(F.equal(F.minimum(length, step), 0), F.ones_like(step), length / step)
-        return w - h.lr * ratio * u, m, v
+        return LambStep.formula(F, w, g, state, h)
 
 
 @register
@@ -89,7 +76,7 @@ class LARS(Optimizer):
         momentum: float = 0.0,
         lazy_update: bool = True,
         eta: float = 0.001,
-        eps: float = 0.0,
+        eps: float = 0,
         momentum_correction: bool = True,
         **kwargs: Any,
     ) -> None:
@@ -133,6 +120,4 @@ class LARS(Optimizer):
         return w + mom, mom
 
     def _ratio(self, F: Any, w: Any, g: Any, h: Any) -> Any:
-        length, slope = _norm(F, w), _norm(F, g)
-        ratio = h.eta * length / (slope + h.wd * length + h.eps)
-        return F.where(F.greater(F.minimum(length, slope), 0), ratio, F.ones_like(ratio))
+        return lars_ratio(F, norm(F, w), norm(F, g), h.wd, h)

@@ -174,6 +174,10 @@ class Optimizer:
             )
         self.lr = lr
 
+    def set_lr_scale(self, args_lrscale: Any) -> None:
+        """As in MXNet, it raises: use :meth:`set_lr_mult`."""
+        raise DeprecationWarning("Use set_lr_mult instead.")
+
     def set_lr_mult(self, args_lr_mult: Mapping[Any, float]) -> None:
         """Set learning rate multipliers by parameter name or index; replaces those set before."""
         self.lr_mult = {**self._symbol_multipliers("__lr_mult__"), **args_lr_mult}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hybridc.optimizer.formula import limited
+from hybridc.dialects.updates.descent_updates import NAGMomUpdate, SGDMomUpdate, SGDUpdate, SignSGDUpdate, SignumUpdate
 from hybridc.optimizer.optimizer import Optimizer, register
 
 
@@ -29,16 +29,15 @@ class SGD(Optimizer):
         return {**super().numbers(index), "momentum": self.momentum}
 
     def formula(self, F: Any, w: Any, g: Any, state: tuple[Any, ...], h: Any) -> tuple[Any, ...]:
-        g = limited(F, h.rescale * g, h.clip) + h.wd * w
-        if not state:
-            return (w - h.lr * g,)
-        mom = h.momentum * state[0] - h.lr * g
-        return w + mom, mom
+        return (SGDMomUpdate if state else SGDUpdate).formula(F, w, g, state, h)
 
 
 @register
 class ccSGD(SGD):
     """The same as :class:`SGD`."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
 
 
 @register
@@ -62,13 +61,7 @@ class NAG(Optimizer):
         return {**super().numbers(index), "momentum": self.momentum}
 
     def formula(self, F: Any, w: Any, g: Any, state: tuple[Any, ...], h: Any) -> tuple[Any, ...]:
-        g = limited(F, h.rescale * g, h.clip)
-        step = h.lr * (g + h.wd * w)
-        if not state:
-            return (w - step,)
-        decayed = h.momentum * state[0]
-        w = w + (h.momentum * (decayed - step) - step)
-        return w, decayed - h.lr * (g + h.wd * w)
+        return (NAGMomUpdate if state else SGDUpdate).formula(F, w, g, state, h)
 
 
 @register
@@ -92,9 +85,8 @@ class Signum(Optimizer):
         return {**super().numbers(index), "momentum": self.momentum, "wd_lh": self.wd_lh}
 
     def formula(self, F: Any, w: Any, g: Any, state: tuple[Any, ...], h: Any) -> tuple[Any, ...]:
-        g = limited(F, h.rescale * g, h.clip)
-        if not state:
-            # COMPAT(mxnet): there wd_lh without momentum is an error.
-            return ((1 - h.lr * (h.wd + h.wd_lh)) * w - h.lr * F.sign(g),)
-        mom = h.momentum * state[0] - (1 - h.momentum) * (g + h.wd * w)
-        return (1 - h.lr * h.wd_lh) * w + h.lr * F.sign(mom), mom
+        if state:
+            return SignumUpdate.formula(F, w, g, state, h)
+        # COMPAT(mxnet): there wd_lh without momentum is an error.
+        h.wd = h.wd + h.wd_lh
+        return SignSGDUpdate.formula(F, w, g, state, h)

@@ -132,9 +132,19 @@ INITIALIZERS = {
     "mixed_bias": (mixed, "bias_x_weight", (3,)),
     "mixed_gate": (mixed, "gate_weight", (3,)),
     "mixed_rest": (mixed, "other_weight", (3,)),
+    "quantized_bias": (lambda mx: mx.init.One(), "a_bias_quantize", (3,)),
     "created": (lambda mx: mx.init.create("zeros"), "a_weight", (3,)),
     "created_json": (lambda mx: mx.init.create('["constant", {"value": 3}]'), "a_weight", (3,)),
     "created_kwargs": (lambda mx: mx.init.create("constant", value=4), "a_weight", (3,)),
+}
+# As above, but called with a plain name, for which there are further rules.
+PLAIN_NAMES = {
+    "plain_weight": (lambda mx: mx.init.One(), "a_weight", (2, 3)),
+    "plain_mean": (lambda mx: mx.init.One(), "a_moving_mean", (3,)),
+    "plain_var": (lambda mx: mx.init.Zero(), "a_moving_var", (3,)),
+    "plain_upsampling": (lambda mx: mx.init.One(), "upsampling_weight", (1, 2, 4, 4)),
+    "plain_stn_weight": (lambda mx: mx.init.One(), "stn_loc_fc_weight", (2, 3)),
+    "plain_stn_bias": (lambda mx: mx.init.One(), "stn_loc_fc_bias", (6,)),
 }
 DUMPS = {
     "normal": (lambda mx: mx.init.Normal(0.5), '["normal", {"sigma": 0.5}]'),
@@ -218,6 +228,11 @@ METRICS = {
     "loss": (lambda mx: mx.metric.Loss(), _values((4, 3))),
     "custom": (lambda mx: mx.metric.np(_spread), _values((4, 3))),
     "custom_pair": (lambda mx: mx.metric.CustomMetric(_total), _values((4, 3))),
+    "pearson_micro": (lambda mx: mx.metric.PearsonCorrelation(average="micro"), _values((4, 3))),
+    "torch": (lambda mx: mx.metric.create("torch"), _values((4, 3))),
+    "top2_two": (lambda mx: mx.metric.create("top_k_acc", top_k=2), _two_outputs()),
+    "f1_two": (lambda mx: mx.metric.F1(), [(x * 2, y * 2) for x, y in _classified(2)]),
+    "nested": (lambda mx: mx.metric.create(["acc", mx.metric.CompositeEvalMetric(["mcc", "f1"])]), _classified(2)),
     "composite": (lambda mx: mx.metric.create(["acc", "ce", "f1"]), _classified(2)),
 }
 

@@ -59,6 +59,10 @@ def initializers():
         arr = mx.nd.full(shape, 7)
         make(mx)(mx.init.InitDesc(parameter), arr)
         OUT[f"init/{name}"] = arr.asnumpy()
+    for name, (make, parameter, shape) in cases.PLAIN_NAMES.items():
+        arr = mx.nd.full(shape, 7)
+        make(mx)(parameter, arr)
+        OUT[f"init/{name}"] = arr.asnumpy()
     for name, (make, text) in cases.DUMPS.items():
         assert make(mx).dumps() == text, (name, make(mx).dumps())
 

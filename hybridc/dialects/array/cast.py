@@ -229,7 +229,7 @@ class FullLike(Unary):
 # --- tests ------------------------------------------------------------------------------------------------
 
 
-class Test(Unary):
+class Predicate(Unary):
     """1 where something holds and 0 elsewhere, in the input's dtype."""
 
     STEPS = True
@@ -243,7 +243,7 @@ class Test(Unary):
 
 
 @register("hybrid.isnan", "contrib.isnan")
-class IsNan(Test):
+class IsNan(Predicate):
     """1 where x is not a number, else 0"""
 
     REFERENCE = meaning(lambda x: x != x)
@@ -257,7 +257,7 @@ class IsNan(Test):
 
 
 @register("hybrid.isinf", "contrib.isinf")
-class IsInf(Test):
+class IsInf(Predicate):
     """1 where x is infinite, else 0"""
 
     REFERENCE = meaning(lambda x: np.abs(x) == np.inf)
@@ -271,7 +271,7 @@ class IsInf(Test):
 
 
 @register("hybrid.isfinite", "contrib.isfinite")
-class IsFinite(Test):
+class IsFinite(Predicate):
     """1 where x is neither infinite nor nan, else 0"""
 
     REFERENCE = meaning(lambda x: np.abs(x) < np.inf)
@@ -285,7 +285,7 @@ class IsFinite(Test):
 
 
 @register("hybrid.logical_not")
-class LogicalNot(Test):
+class LogicalNot(Predicate):
     """1 where x is 0, else 0"""
 
     REFERENCE = meaning(lambda x: x == 0)

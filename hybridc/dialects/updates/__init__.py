@@ -1,0 +1,1 @@
+"""Updates of weights from gradients: the formulas of optimizers, and MXNet's operators of them."""
