@@ -17,6 +17,11 @@ from hybridc.dialects.operator import Bad, Opaque, Sample, register
 from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.errors import MXNetError, ShapeError
 
+# NumPy's types know no result of these.
+_INVERSE: Any = np.linalg.inv
+_CHOLESKY: Any = np.linalg.cholesky
+_SOLVE: Any = np.linalg.solve
+
 
 class _OfMatrices(Opaque):
     """An operator on square matrices; the results are matrices like these."""
@@ -106,9 +111,9 @@ def _cholesky(a: Any) -> Any:
     """NumPy's; what is not a number has factors that are none."""
     unknown: Any = np.isnan(np.sum(np.tril(a), axis=(-2, -1)))
     if not np.any(unknown):
-        return np.linalg.cholesky(a)
+        return _CHOLESKY(a)
     eye = np.eye(a.shape[-1], dtype=a.dtype)
-    factors = np.linalg.cholesky(np.where(unknown[..., None, None], eye, a))
+    factors = _CHOLESKY(np.where(unknown[..., None, None], eye, a))
     factors[unknown] = np.tril(np.full_like(eye, np.nan))
     return factors
 
@@ -134,7 +139,7 @@ class Potri(_OfMatrices):
         a = self.checked(arrays)
         if np.any(np.einsum("...ii->...i", a) == 0):
             raise MXNetError("linalg_potri: A has a zero on its diagonal, so it is no factor of linalg_potrf")
-        inverse = np.linalg.inv(np.tril(a))
+        inverse = _INVERSE(np.tril(a))
         return inverse.swapaxes(-1, -2) @ inverse
 
     def gradient(self, F: Any, *values: Any) -> Any:
@@ -145,7 +150,7 @@ class Potri(_OfMatrices):
     @classmethod
     def samples(cls) -> list[Sample]:
         def inverse(a: Any) -> Any:
-            return np.linalg.inv(np.tril(a) @ np.tril(a).swapaxes(-1, -2))
+            return _INVERSE(np.tril(a) @ np.tril(a).swapaxes(-1, -2))
 
         return [Sample([_matrices(3, 3)], inverse), Sample([_matrices(2, 2, 3, 3)], inverse)]
 
@@ -291,7 +296,7 @@ class Inverse(_Inverse):
     """The inverse of each square matrix"""
 
     def eager(self, *arrays: Any) -> Any:
-        return self.factored(np.linalg.inv, self.checked(arrays), "is singular, so it has no inverse")
+        return self.factored(_INVERSE, self.checked(arrays), "is singular, so it has no inverse")
 
     @classmethod
     def samples(cls) -> list[Sample]:
@@ -302,7 +307,7 @@ class Inverse(_Inverse):
         return [
             Sample([_matrices(2, 2)], by_adjugate),
             Sample([_matrices(4, 2, 2)], by_adjugate),
-            Sample([_matrices(3, 3)], lambda a: np.linalg.solve(a, np.eye(3))),
+            Sample([_matrices(3, 3)], lambda a: _SOLVE(a, np.eye(3))),
             Sample([(2, 0, 0)], lambda a: a),
         ]
 
@@ -319,14 +324,15 @@ class InverseOrZero(_Inverse):
     def eager(self, *arrays: Any) -> Any:
         a = self.checked(arrays)
         singular: Any = np.linalg.slogdet(a)[0] == 0
-        inverse = np.linalg.inv(np.where(singular[..., None, None], np.eye(a.shape[-1], dtype=a.dtype), a))
-        return np.where(singular[..., None, None], a.dtype.type(0), inverse)
+        inverse = _INVERSE(np.where(singular[..., None, None], np.eye(a.shape[-1], dtype=a.dtype), a))
+        inverse[singular] = 0
+        return inverse
 
     @classmethod
     def samples(cls) -> list[Sample]:
         singular = np.stack([np.eye(2) * 2, np.ones((2, 2))])
         return [
-            Sample([_matrices(3, 3)], lambda a: np.linalg.solve(a, np.eye(3))),
+            Sample([_matrices(3, 3)], lambda a: _SOLVE(a, np.eye(3))),
             Sample([singular], lambda _: np.stack([np.eye(2) / 2, np.zeros((2, 2))]), grad=False),
         ]
 

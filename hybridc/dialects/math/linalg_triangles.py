@@ -84,39 +84,33 @@ class Triangle(Movement):
 
 
 class _Packing(Movement):
-    """Base of maketrian and extracttrian: the elements of a triangle in a row, line by line."""
+    """Base of maketrian and extracttrian: the elements of a lower triangle row by row, of an upper one by columns."""
 
     offset: Any = 0
     lower: Any = True
 
+    def is_below(self) -> bool:
+        """Whether it is a lower triangle."""
+        return self.offset < 0 or (self.offset == 0 and self.lower)
+
     def places(self, n: int) -> tuple[Any, Any]:
         """The rows and columns of the triangle's elements, in order, in an n by n matrix."""
-        below = self.offset < 0 or (self.offset == 0 and self.lower)
-        return np.tril_indices(n, self.offset) if below else np.triu_indices(n, self.offset)
+        rows, columns = np.tril_indices(n, -abs(self.offset))
+        return (rows, columns) if self.is_below() else (columns, rows)
 
-    def sizes(self, n: int) -> int:
-        """The number of elements of the triangle in an n by n matrix."""
-        inner = n - abs(self.offset)
-        return inner * (inner + 1) // 2
-
-    def line(self, b: Any, i: Any, j: Any, n: int) -> tuple[Any, Any]:
-        """Whether element (i, j) of an n by n matrix is in the triangle, and its index in the row."""
-        size = n - abs(self.offset)
-        if self.offset < 0 or (self.offset == 0 and self.lower):
-            i = b.add(i, self.offset)  # the row of the triangle
-            index = b.add(b.quotient(b.mul(i, b.add(i, 1)), 2), j)
-            return b.le(j, i), index
-        j = b.sub(j, self.offset)
-        before = b.quotient(b.mul(i, b.sub(2 * size + 1, i)), 2)  # size + (size - 1) + … of the rows above
-        return b.le(i, j), b.add(before, b.sub(j, i))
+    def index(self, b: Any, i: Any, j: Any) -> tuple[Any, Any]:
+        """Whether element (i, j) of a matrix is in the triangle, and its number there."""
+        row, column = (i, j) if self.is_below() else (j, i)
+        row = b.sub(row, abs(self.offset))
+        return b.le(column, row), b.add(b.quotient(b.mul(row, b.add(row, 1)), 2), column)
 
 
 @register("hybrid.linalg_maketrian", "linalg.maketrian", "_linalg_maketrian")
 class MakeTrian(_Packing):
-    """Square matrices with the elements of the last axis, row by row, as a triangle; 0 elsewhere.
+    """Square matrices with the elements of the last axis as a triangle; 0 elsewhere.
 
-    The triangle is the lower one, or, with ``lower=False``, the upper one. An offset adds so many diagonals of zeros:
-    a negative one makes the matrix strictly lower triangular, a positive one strictly upper triangular.
+    The triangle is the lower one, row by row, or, with ``lower=False``, the upper one, column by column. An offset adds
+    so many diagonals of zeros: a negative one makes the matrix strictly lower triangular, a positive one upper.
     """
 
     INPUTS = ("A",)
@@ -144,9 +138,8 @@ class MakeTrian(_Packing):
             return m.full(shape, x.dtype, 0)
 
         def element(b: Any, *i: Any) -> Any:
-            inside, index = self.line(b, i[-2], i[-1], shape[-1])
-            safe = b.min(b.max(b.select(inside, index, 0), 0), x.shape[-1] - 1)
-            return b.select(inside, b.load(x, *i[:-2], safe), b.cast(0, x.dtype))
+            inside, index = self.index(b, i[-2], i[-1])
+            return b.select(inside, b.load(x, *i[:-2], b.select(inside, index, 0)), b.cast(0, x.dtype))
 
         return m.generate(shape, x.dtype, element)
 
@@ -172,7 +165,7 @@ class MakeTrian(_Packing):
 
         return [
             Sample([(6,)], placed((0, 1, 1, 2, 2, 2), (0, 0, 1, 0, 1, 2))),
-            Sample([(2, 6)], placed((0, 0, 0, 1, 1, 2), (0, 1, 2, 1, 2, 2)), lower=False),
+            Sample([(2, 6)], placed((0, 0, 1, 0, 1, 2), (0, 1, 1, 2, 2, 2)), lower=False),
             Sample([(3,)], placed((0, 0, 1), (1, 2, 2)), offset=1),
             Sample([(2, 3)], placed((1, 2, 2), (0, 0, 1)), offset=-1, lower=False),
             Sample([(0, 3)], placed((1, 2, 2), (0, 0, 1)), offset=-1),
@@ -186,10 +179,10 @@ class MakeTrian(_Packing):
 
 @register("hybrid.linalg_extracttrian", "linalg.extracttrian", "_linalg_extracttrian")
 class ExtractTrian(_Packing):
-    """The elements of a triangle of each square matrix, row by row, along the last axis.
+    """The elements of a triangle of each square matrix along the last axis.
 
-    It is the lower triangle, or, with ``lower=False``, the upper one; with a negative offset what is on and below that
-    diagonal, with a positive one what is on and above it.
+    It is the lower triangle, row by row, or, with ``lower=False``, the upper one, column by column; with a negative
+    offset what is on and below that diagonal, with a positive one what is on and above it.
     """
 
     INPUTS = ("A",)
@@ -202,7 +195,8 @@ class ExtractTrian(_Packing):
         if n == -1:
             return shapes, [(*shape[:-2], -1)]
         _require_offset("linalg_extracttrian", self.offset, n)
-        return shapes, [(*shape[:-2], self.sizes(n))]
+        inner = n - abs(self.offset)
+        return shapes, [(*shape[:-2], inner * (inner + 1) // 2)]
 
     def move(self, m: Any, *xs: Any) -> Any:
         (x,) = xs
@@ -226,11 +220,14 @@ class ExtractTrian(_Packing):
     @classmethod
     def samples(cls) -> list[Sample]:
         def taken(*places: tuple[int, int]) -> Any:
-            return lambda x: np.stack([x[..., i, j] for i, j in places], -1)
+            def reference(x: Any) -> Any:
+                return np.stack([x[..., i, j] for i, j in places], -1)
+
+            return reference
 
         return [
             Sample([(3, 3)], taken((0, 0), (1, 0), (1, 1), (2, 0), (2, 1), (2, 2))),
-            Sample([(2, 3, 3)], taken((0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2)), lower=False),
+            Sample([(2, 3, 3)], taken((0, 0), (0, 1), (1, 1), (0, 2), (1, 2), (2, 2)), lower=False),
             Sample([(3, 3)], taken((0, 1), (0, 2), (1, 2)), offset=1),
             Sample([(2, 3, 3)], taken((1, 0), (2, 0), (2, 1)), offset=-1, lower=False),
             Sample([(0, 3, 3)], taken((1, 0), (2, 0), (2, 1)), offset=-1),
@@ -478,7 +475,7 @@ class Trsm(_Triangular, Opaque):
         # A dominant diagonal: the solutions stay small.
         a = rng.uniform(-1, 1, (3, 3)) + 3 * np.eye(3)
         batch = rng.uniform(-1, 1, (2, 3, 3)) - 3 * np.eye(3)
-        solve = np.linalg.solve
+        solve: Any = np.linalg.solve
         return [
             Sample([a, (3, 2)], lambda a, b: solve(np.tril(a), b)),
             Sample([batch, (2, 3, 2)], lambda a, b: solve(np.tril(a).swapaxes(1, 2), 2 * b), transpose=True, alpha=2),
@@ -493,6 +490,7 @@ class Trsm(_Triangular, Opaque):
 @functools.cache
 def _blas_trsm(dtype: Any) -> Any:
     """BLAS's routine for an equation with a triangular matrix."""
-    from scipy.linalg import blas
+    from scipy import linalg
 
-    return blas.strsm if dtype == np.float32 else blas.dtrsm
+    library: Any = linalg
+    return library.get_blas_funcs("trsm", dtype=dtype)
