@@ -8,12 +8,11 @@ from collections.abc import Iterable
 
 # What hybridc lacks of MXNet: a pattern of names, what they are, and the way out.
 _FAMILIES = [
-    (r"BatchNorm_v1", "this kind of batch normalization", "; BatchNorm is here"),
     (r"mod|module|Module|BucketingModule", "the Module API",
      "; sym.bind(…) gives an executor, gluon.SymbolBlock(sym, inputs) a block"),
     (r"monitor|mon|Monitor", "monitors", "; executor.set_monitor_callback and mx.viz.print_summary are here"),
     (r"rtc", "kernels in CUDA", "; mx.op and mx.library.load are here"),
-    (r"sparse|cast_storage|csr_matrix|row_sparse_array|list_row_sparse_data|row_sparse_data",
+    (r"sparse|csr_matrix|row_sparse_array|list_row_sparse_data|row_sparse_data",
      "sparse storage", "; use dense arrays"),
     (r"np|npx|numpy|numpy_extension|is_np_array|is_np_shape|set_np|reset_np|use_np\w*|np_array|np_shape|set_np_shape",
      "the mx.np interface", "; use mx.nd"),
