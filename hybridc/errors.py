@@ -37,7 +37,7 @@ class DTypeError(MXNetError):
 
 
 class ArgumentTypeError(MXNetError, TypeError):
-    """An operator got something that is neither an array nor a number, as ``x + "a"``."""
+    """An operator got what is neither an array nor a number, as ``x + "a"``, or a keyword that it does not know."""
 
 
 class IndexRangeError(MXNetError, IndexError):

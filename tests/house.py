@@ -80,6 +80,7 @@ LATE: dict[str, dict[str, str]] = {
         "hybridc.recordio": "hybridc.image.codec",
     },
     "heavy modules of others": {
+        "hybridc.dialects.math.linalg_triangles": "scipy",
         "hybridc.dialects.operator_registry": "importlib.metadata",
         "hybridc.dialects.special": "scipy",
         "hybridc.dtypes": "ml_dtypes",

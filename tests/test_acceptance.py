@@ -20,7 +20,7 @@ ABSENT = [
     (mx.nd, "sparse", "sparse storage; use dense arrays"),
     (mx.nd, "sgd_mom_update", "optimizers as operators; use mx.optimizer"),
     (mx.nd, "sofmax", "did you mean .*softmax"),
-    (mx.nd.linalg, "potrf", "linear algebra; mx.nd.linalg.gemm2 is here"),
+    (mx.nd.linalg, "portf", "did you mean potrf"),
     (mx.nd.contrib, "quantize", "quantization"),
     (nn, "Dens", "did you mean Dense"),
     (mx.gluon.loss, "SDMLLoss", "this loss"),

@@ -116,6 +116,10 @@ def test_casts(dtype):
 # --- operators ----------------------------------------------------------------------------------------------
 
 
+# LAPACK has no half precision, as MXNet says too.
+LAPACK = {"trsm", "potrf", "potri", "gelqf", "syevd", "inverse", "det", "slogdet"}
+
+
 def samples():
     for name, cls in sorted(operator_registry.OPERATORS.items()):
         if name.startswith("hybrid.") and not cls.DRAWS:
@@ -140,6 +144,10 @@ def test_every_operator_against_its_reference():
         if isinstance(op, Update | MultiUpdate | LambUpdatePhase2):  # float32 copies, their states, some scalars
             arrays = [x.astype(t) for x, t in zip(arrays, types_of_update(op, len(arrays)), strict=True)]
         if call == "amp_cast-1":  # of integers
+            continue
+        if op.title().removeprefix("linalg_") in LAPACK or call.startswith("_inverse"):
+            with pytest.raises(mx.MXNetError, match="inputs must be float32 or float64, got bfloat16"):
+                check.eager(op, arrays)
             continue
         got = check.eager(op, arrays)
         assert [y.dtype for y in got] == op.infer_type([x.dtype for x in arrays])[1], call

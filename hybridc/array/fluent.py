@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 import numpy as np
 
 from hybridc.dialects.operator_registry import FUNCTIONS, LISTENERS
+from hybridc.errors import UnsupportedError
 from hybridc.ground.hooks import HOOKS
 
 if TYPE_CHECKING:
@@ -144,6 +145,24 @@ class Fluent(OperatorMethods):
     def copy(self) -> Any:
         """A copy."""
         return _call("identity", self)
+
+    def as_nd_ndarray(self) -> Self:
+        """This array."""
+        return self
+
+    def as_np_ndarray(self) -> NoReturn:
+        """Raises: there is no interface ``mx.np``."""
+        raise UnsupportedError(
+            "as_np_ndarray: this version of hybridc does not have the mx.np interface; use the array as it is, or its "
+            "values, asnumpy()"
+        )
+
+    @property
+    def handle(self) -> NoReturn:
+        """Raises: there is no library of C functions to which it could be given."""
+        raise AttributeError(
+            f"{type(self).__name__} has no handle: hybridc has no C library; use DLPack or asnumpy() to pass values on"
+        )
 
 
 class _Late:

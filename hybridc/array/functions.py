@@ -5,7 +5,8 @@ They serve ``mx.nd``, ``mx.sym`` and ``F`` alike: they run on arrays and record 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import difflib
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from hybridc.dialects.operator import Elementwise, Movement, Operator
 from hybridc.dialects.operator_attribute import REQUIRED
 from hybridc.dialects.scalar import NUMPY, record
 from hybridc.dtypes import STORED
-from hybridc.errors import MXNetError
+from hybridc.errors import ArgumentTypeError, MXNetError
 from hybridc.ground.hooks import HOOKS
 from hybridc.ground.state import STATE
 
@@ -49,6 +50,7 @@ def _build(name: str, cls: type[Operator]) -> Callable[..., Any]:
         "_bound": cls._BOUND,
         "_invoke": invoke,
         "_check_inputs": _check_inputs,
+        "_require_hidden": require_hidden,
         "_flat": _flat,
         "_state": STATE,
         "_NDArray": NDArray,
@@ -91,10 +93,11 @@ def _source(safe: str, cls: type[Operator]) -> str:
     attrs = [k for k, a in cls.ATTRIBUTES.items() if not a.doc.startswith("internal")]
     names = [n for n in cls.INPUTS if not (cls.DRAWS and n == "key")]
     parameters = [f"*{names[0]}"] if cls.VARIADIC else [f"{n}=None" for n in names]
-    parameters += [f"{n}=_default_{n}" for n in attrs] + ["out=None", "name=None", "ctx=None"]
+    parameters += [f"{n}=_default_{n}" for n in attrs] + ["out=None", "name=None", "ctx=None", "**kwargs"]
     values = "".join((n if n in attrs else f"_default_{n}") + ", " for n in cls.ATTRIBUTES)
     inputs = f"_flat({names[0]})" if cls.VARIADIC else "(" + "".join(f"{n}, " for n in names) + ")"
     lines = [f"def {safe}({', '.join(parameters)}):"]
+    lines += ["    if kwargs:", f"        _require_hidden({safe!r}, kwargs, {(*names, *attrs)!r})"]
     if cls.ATTRIBUTES:
         bind = [f"_op = _bind(({values}))"]
         if cls.bind_values.__func__ is Operator.bind_values.__func__:  # look among the bound ones without a call
@@ -196,6 +199,18 @@ def _run(cls: type[Operator], eager: str, inputs: str) -> list[str]:
         f"    return {result}",
         f"return _finish(_op, {inputs}, _arrays, _r)",
     ]
+
+
+def require_hidden(function: str, given: Mapping[str, Any], known: Iterable[str] = ()) -> None:
+    """Raise unless the keywords that a function does not know are attributes of nodes, such as ``__layout__``.
+
+    These are for symbols, and mean nothing for arrays.
+    """
+    for key in given:
+        if not (key.startswith("__") and key.endswith("__")):
+            near = difflib.get_close_matches(key, list(known), n=1)
+            meant = f"; did you mean {near[0]}?" if near else ""
+            raise ArgumentTypeError(f"{function}() got an unexpected keyword argument {key!r}{meant}")
 
 
 def _check_inputs(op: Operator, given: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -217,10 +217,6 @@ class NDArray(Fluent):
         shared(self._data)
         return self._data
 
-    def as_nd_ndarray(self) -> NDArray:
-        """This array."""
-        return self
-
     def tostype(self, stype: str) -> NDArray:
         """This array; only ``'default'`` storage exists."""
         if stype != "default":

@@ -22,8 +22,11 @@ from hybridc.dialects.control import rnn as rnn
 from hybridc.dialects.math import affine_contraction as affine_contraction
 from hybridc.dialects.math import contraction as contraction
 from hybridc.dialects.math import elementwise as elementwise
+from hybridc.dialects.math import linalg_factors as linalg_factors
 from hybridc.dialects.math import linalg_ops as linalg_ops
+from hybridc.dialects.math import linalg_triangles as linalg_triangles
 from hybridc.dialects.math import random_choice as random_choice
+from hybridc.dialects.math import random_densities as random_densities
 from hybridc.dialects.math import random_ops as random_ops
 from hybridc.dialects.math import reduction as reduction
 from hybridc.dialects.math import statistics as statistics

@@ -8,19 +8,15 @@ from collections.abc import Iterable
 
 # What hybridc lacks of MXNet: a pattern of names, what they are, and the way out.
 _FAMILIES = [
-    (r"BatchNorm_v1", "this kind of batch normalization", "; BatchNorm is here"),
     (r"mod|module|Module|BucketingModule", "the Module API",
      "; sym.bind(…) gives an executor, gluon.SymbolBlock(sym, inputs) a block"),
     (r"monitor|mon|Monitor", "monitors", "; executor.set_monitor_callback and mx.viz.print_summary are here"),
     (r"rtc", "kernels in CUDA", "; mx.op and mx.library.load are here"),
-    (r"sparse|cast_storage|csr_matrix|row_sparse_array|list_row_sparse_data|row_sparse_data",
+    (r"sparse|csr_matrix|row_sparse_array|list_row_sparse_data|row_sparse_data",
      "sparse storage", "; use dense arrays"),
     (r"np|npx|numpy|numpy_extension|is_np_array|is_np_shape|set_np|reset_np|use_np\w*|np_array|np_shape|set_np_shape",
      "the mx.np interface", "; use mx.nd"),
     (r"rtc", "CUDA code compiled at run time", "; mx.library, mx.operator.CustomOp and mx.op are here"),
-    (r"det|slogdet|inverse|potrf|potri|trmm|trsm|gelqf|syevd|sumlogdiag|(extract|make)(diag|trian)|linalg_\w+",
-     "this part of linear algebra", "; mx.nd.linalg.gemm2 is here"),
-    (r"random_pdf_\w+", "densities of distributions", ""),
     (r"quantize\w*|quantized_\w+|dequantize|requantize", "quantization", ""),
     (r"SDMLLoss", "this loss", ""),
     (r"(CSV|LibSVM|MNIST|ImageDetRecord)\w*Iter(_v1)?|MXDataIter", "this iterator",

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hybridc.array.functions import function
+from hybridc.array.functions import function, require_hidden
 from hybridc.array.ndarray import NDArray
 from hybridc.context import Context, check_device, current_context
 from hybridc.errors import ArgumentTypeError, MXNetError
@@ -163,8 +163,10 @@ def zeros(
     stype: str | None = None,
     out: NDArray | None = None,
     name: str | None = None,
+    **kwargs: Any,
 ) -> Any:
     """0 everywhere."""
+    require_hidden("zeros", kwargs)
     _check_stype(stype)
     return _finish(function("_zeros")(_dimensions(shape), _element_type(ctx, dtype), name=name), out, ctx)
 
@@ -175,8 +177,10 @@ def ones(
     dtype: Any = None,
     out: NDArray | None = None,
     name: str | None = None,
+    **kwargs: Any,
 ) -> Any:
     """1 everywhere."""
+    require_hidden("ones", kwargs)
     return _finish(function("_ones")(_dimensions(shape), _element_type(ctx, dtype), name=name), out, ctx)
 
 
@@ -227,8 +231,10 @@ def eye(
     dtype: Any = None,
     out: NDArray | None = None,
     name: str | None = None,
+    **kwargs: Any,
 ) -> Any:
     """1 on the k-th diagonal of an N by M matrix, 0 elsewhere."""
+    require_hidden("eye", kwargs)
     return _finish(function("_eye")(N, M, k, _element_type(ctx, dtype), name=name), out, ctx)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hybridc.array.fluent import Fluent
-from hybridc.array.functions import function
+from hybridc.array.functions import function, require_hidden
 from hybridc.context import Context, check_device
 from hybridc.errors import CheckError
 from hybridc.nd.creation import placed
@@ -56,8 +56,10 @@ def uniform(
     dtype: Any = None,
     ctx: Context | None = None,
     out: Any = None,
+    **kwargs: Any,
 ) -> Any:
     """Samples of a uniform distribution on [low, high)."""
+    require_hidden("uniform", kwargs)
     return _draw("uniform", (low, high), shape, dtype, ctx, out)
 
 
@@ -68,8 +70,10 @@ def normal(
     dtype: Any = None,
     ctx: Context | None = None,
     out: Any = None,
+    **kwargs: Any,
 ) -> Any:
     """Numbers from the normal distribution with that mean and standard deviation."""
+    require_hidden("normal", kwargs)
     return _draw("normal", (loc, scale), shape, dtype, ctx, out)
 
 
@@ -80,15 +84,18 @@ def randn(
     dtype: Any = None,
     ctx: Context | None = None,
     out: Any = None,
+    **kwargs: Any,
 ) -> Any:
     """Numbers from the normal distribution, in the shape that the arguments give."""
+    require_hidden("randn", kwargs)
     return _draw("normal", (loc, scale), shape or None, dtype, ctx, out)
 
 
 def exponential(
-    scale: Any = 1.0, shape: Shape = None, dtype: Any = None, ctx: Context | None = None, out: Any = None
+    scale: Any = 1.0, shape: Shape = None, dtype: Any = None, ctx: Context | None = None, out: Any = None, **kwargs: Any
 ) -> Any:
     """Numbers from the exponential distribution with the mean ``scale``."""
+    require_hidden("exponential", kwargs)
     return _draw("exponential", (1.0 / scale,), shape, dtype, ctx, out)
 
 
@@ -99,13 +106,18 @@ def gamma(
     dtype: Any = None,
     ctx: Context | None = None,
     out: Any = None,
+    **kwargs: Any,
 ) -> Any:
     """Numbers from the gamma distribution with the shape alpha and the scale beta; the mean is alpha beta."""
+    require_hidden("gamma", kwargs)
     return _draw("gamma", (alpha, beta), shape, dtype, ctx, out)
 
 
-def poisson(lam: Any = 1.0, shape: Shape = None, dtype: Any = None, ctx: Context | None = None, out: Any = None) -> Any:
+def poisson(
+    lam: Any = 1.0, shape: Shape = None, dtype: Any = None, ctx: Context | None = None, out: Any = None, **kwargs: Any
+) -> Any:
     """Counts from the Poisson distribution with the mean lam."""
+    require_hidden("poisson", kwargs)
     return _draw("poisson", (lam,), shape, dtype, ctx, out)
 
 
@@ -116,8 +128,10 @@ def negative_binomial(
     dtype: Any = None,
     ctx: Context | None = None,
     out: Any = None,
+    **kwargs: Any,
 ) -> Any:
     """How many failures come before the k-th success of probability p."""
+    require_hidden("negative_binomial", kwargs)
     return _draw("negative_binomial", (k, p), shape, dtype, ctx, out)
 
 
@@ -128,23 +142,36 @@ def generalized_negative_binomial(
     dtype: Any = None,
     ctx: Context | None = None,
     out: Any = None,
+    **kwargs: Any,
 ) -> Any:
     """Counts with the mean mu and the variance mu + alpha mu^2."""
+    require_hidden("generalized_negative_binomial", kwargs)
     return _draw("generalized_negative_binomial", (mu, alpha), shape, dtype, ctx, out)
 
 
 def randint(
-    low: int, high: int, shape: Shape = None, dtype: Any = None, ctx: Context | None = None, out: Any = None
+    low: int,
+    high: int,
+    shape: Shape = None,
+    dtype: Any = None,
+    ctx: Context | None = None,
+    out: Any = None,
+    **kwargs: Any,
 ) -> Any:
     """Integers that are equally likely from low up to but without high."""
+    require_hidden("randint", kwargs)
     return _draw("randint", (low, high), shape, dtype, ctx, out)
 
 
-def multinomial(data: Any, shape: Shape = None, get_prob: bool = False, out: Any = None, dtype: Any = "int32") -> Any:
+def multinomial(
+    data: Any, shape: Shape = None, get_prob: bool = False, out: Any = None, dtype: Any = "int32", **kwargs: Any
+) -> Any:
     """Indices drawn by the probabilities in each row of data; with ``get_prob``, also their logarithms."""
+    require_hidden("multinomial", kwargs)
     return function("sample_multinomial")(data, () if shape is None else shape, get_prob, dtype, out=out)
 
 
-def shuffle(data: Any, out: Any = None) -> Any:
+def shuffle(data: Any, out: Any = None, **kwargs: Any) -> Any:
     """The slices along the first axis in random order."""
+    require_hidden("shuffle", kwargs)
     return function("shuffle")(data, out=out)

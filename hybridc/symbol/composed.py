@@ -176,6 +176,7 @@ def symbolic(owner: Any, function: str, hint: str, scalar_hint: str = "", reflec
     def call(*args: Any, **kwargs: Any) -> Any:
         meaning = getattr(owner, function)  # looked up at each call: operators may be overridden
         if not composing():
+            kwargs.pop("attr", None)  # of a node, which a trace does not have
             return meaning(*args, **kwargs)
         chosen = hint
         if scalar_hint and len(args) > 1:
@@ -482,13 +483,6 @@ class ComposedSymbol(AttributesOfNodes, Symbol):
             "is bound; use eval(…) or an executor, and F.where instead of Python control flow"
         )
 
-    def as_in_context(self, context: Any) -> ComposedSymbol:
-        """This symbol: the device is chosen when it is bound."""
-        return self
-
-    as_in_ctx = as_in_context
-    to_device = as_in_context
-
     def backward(self, *args: Any, **kwargs: Any) -> NoReturn:
         """Raises: an executor has gradients."""
         self._no_value("backward()")
@@ -562,8 +556,32 @@ def _negative(self: Any) -> Any:
     return self * -1.0  # as MXNet writes it
 
 
+class _OfGraph:
+    """A method of composed symbols as the class ``mx.sym.Symbol`` shows it; a value of a trace does not have it."""
+
+    __slots__ = ("_name",)
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, instance: Any, owner: Any) -> Any:
+        if instance is None:
+            return getattr(ComposedSymbol, self._name)
+        raise AttributeError(
+            f"{user_location()}: {instance!r} has no {self._name!r}: it is a value of a traced block, not a graph "
+            "that mx.sym composed of variables; call the block with mx.sym.var(name) for its graph"
+        )
+
+
+# What a composed symbol has beside MXNet's interface.
+_OWN = {"choose", "ctx", "context", "declared_dtype", "dtype", "entries", "module", "ndim", "shape", "size", "trace"}
+
+
 def _install() -> None:
-    """Give composed symbols the operators as methods that know how nodes are called."""
+    """Give composed symbols the operators as methods that know how nodes are called; show all methods on Symbol."""
+    for method in set(dir(ComposedSymbol)) - set(dir(Symbol)) - _OWN:
+        if not method.startswith("_"):
+            setattr(Symbol, method, _OfGraph(method))
     for method in fluent.METHODS.split():
         setattr(ComposedSymbol, method, symbolic(nd, method, method))
     for method in ("reshape", "transpose", "broadcast_like", "expand_dims", "flatten", "squeeze", "astype", "copy"):

@@ -139,7 +139,7 @@ def _parameters(cls: type[Operator]) -> Iterator[str]:
         yield f"*{inputs[0]}: _A"
     else:
         for i, name in enumerate(inputs):
-            required = i == 0 and cls.OPTIONAL < len(inputs)  # symbols make variables of the others that are missing
+            required = i == 0 and len(inputs) > cls.OPTIONAL  # symbols make variables of the others that are missing
             yield f"{name}: {taken}" if required else f"{name}: {taken} | None = None"
     for name, declared in cls.ATTRIBUTES.items():
         if declared.doc.startswith("internal"):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 import numpy as np
 
@@ -43,6 +43,13 @@ class Symbol(Fluent):
 
     def __hash__(self) -> int:
         return id(self) >> 4
+
+    def as_in_context(self, context: Any) -> Self:
+        """This symbol: a graph runs on one device, which is chosen when it is called or bound."""
+        return self
+
+    as_in_ctx = as_in_context
+    to_device = as_in_context
 
     def detach(self) -> Any:
         """The same value, without gradient."""
@@ -147,13 +154,6 @@ class TracedSymbol(Symbol):
         raise TraceError(
             f"{user_location()}: a traced array cannot be assigned to; use F.where, F.concat or F.slice_assign"
         )
-
-    def as_in_context(self, context: Any) -> TracedSymbol:
-        """The same value: a graph runs on one device."""
-        return self
-
-    as_in_ctx = as_in_context
-    to_device = as_in_context
 
     def _no_value(self, what: str) -> NoReturn:
         where = user_location(self.trace.path())

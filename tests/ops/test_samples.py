@@ -9,6 +9,10 @@ from tests.ops.samples import each
 ONCE = {
     "gamma": "needs the derivative of digamma",
     "gammaln": "needs the derivative of digamma",
+    **{
+        f"random_pdf_{of}": "is an expression of gammaln"
+        for of in ("gamma", "negative_binomial", "generalized_negative_binomial", "dirichlet")
+    },
     "ctc_loss": "needs sums over pairs of steps",
 }
 

@@ -120,7 +120,7 @@ def gradients(group):
                 cases.close(executor.grad_dict[name].asnumpy(), wanted, "float64", 10, what=f"{case.call}: {name}")
 
 
-@each(cases.each_sample)
+@each(cases.each_sample, lambda cls: cls.NAME != "hybrid.reset_arrays")  # which has no result
 def test_inferred_from_all_and_from_some(case):
     symbol, _, arrays = composed([case])
     outputs = cases.run(case.unbound(), cases.ndarrays(arrays.values()))

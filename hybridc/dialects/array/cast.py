@@ -10,10 +10,12 @@ import numpy as np
 
 from hybridc.dialects.math.elementwise import meaning
 from hybridc.dialects.math.unary import Unary
-from hybridc.dialects.operator import Composite, Elementwise, Sample, attribute, register
+from hybridc.dialects.operator import Bad, Composite, Elementwise, Sample, attribute, register
 from hybridc.dialects.operator_attribute import DType, Shape
-from hybridc.dtypes import is_float, kind_of
-from hybridc.errors import AttributeValueError
+from hybridc.dtypes import is_float, is_half, kind_of
+from hybridc.errors import AttributeValueError, MXNetError, UnsupportedError
+
+_SINGLE = np.dtype("float32")
 
 
 @register("hybrid.clip")
@@ -117,6 +119,61 @@ class AmpCast(Composite):
         ]
 
 
+@register("hybrid.amp_multicast")
+class AmpMulticast(Composite):
+    """All inputs in the widest floating-point dtype among them, or the narrowest with ``cast_narrow``
+
+    This is about half precision and float32: inputs of other dtypes stay as they are.
+    """
+
+    AMP = True
+    VARIADIC = True
+    SAME_DTYPE = False
+    num_outputs_: int = attribute(doc="how many inputs there are", low=1)
+    cast_narrow: bool = attribute(False, "cast to the narrowest dtype")
+
+    def num_outputs(self) -> int:
+        return self.num_outputs_
+
+    def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
+        if len(shapes) != self.num_outputs_:
+            raise MXNetError(f"amp_multicast: num_outputs={self.num_outputs_}, but it got {len(shapes)} inputs")
+        return shapes, list(shapes)
+
+    def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
+        scale = {d for d in dtypes if d == _SINGLE or is_half(d)}
+        halves = scale - {_SINGLE}
+        narrow = self.cast_narrow or _SINGLE not in scale
+        common = next(iter(halves)) if narrow and len(halves) == 1 else _SINGLE
+        return dtypes, [common if d in scale else d for d in dtypes]
+
+    def decompose(self, F: Any, *inputs: Any) -> Any:
+        self.infer_shape([x.shape for x in inputs])
+        dtypes = self.infer_type([np.dtype(x.dtype) for x in inputs])[1]
+        return tuple(F.cast(x, dtype) for x, dtype in zip(inputs, dtypes, strict=True))
+
+    def eager(self, *arrays: Any) -> Any:
+        self.infer_shape([x.shape for x in arrays])
+        return tuple(
+            x.astype(dtype) for x, dtype in zip(arrays, self.infer_type([x.dtype for x in arrays])[1], strict=True)
+        )
+
+    def gradient(self, F: Any, *values: Any) -> Any:
+        return values[: self.num_outputs_]
+
+    @classmethod
+    def samples(cls) -> list[Sample]:
+        counts = np.array([1, 2])
+        return [
+            Sample([(2, 3), (4,), counts], lambda x, y, n: (x, y, n), num_outputs=3),
+            Sample([(2, 3)], lambda x: x, num_outputs=1, cast_narrow=True),
+        ]
+
+    @classmethod
+    def bad_samples(cls) -> list[Bad]:
+        return [(((2,), (2,)), {"num_outputs": 3}, "amp_multicast: num_outputs=3, but it got 2 inputs")]
+
+
 # --- copies -----------------------------------------------------------------------------------------------
 
 
@@ -143,6 +200,31 @@ class Identity(Copy):
 
     def simplify(self, F: Any, inputs: Sequence[Any]) -> Any:
         return inputs[0]
+
+
+@register("hybrid.cast_storage")
+class CastStorage(Copy):
+    """A copy of x in another storage: only ``'default'``, which is dense, exists"""
+
+    stype: str = attribute(doc="the storage of the result", enum=("csr", "default", "row_sparse"))
+
+    def check(self) -> None:
+        if self.stype != "default":
+            raise UnsupportedError(
+                f"cast_storage: stype={self.stype!r} is not supported; arrays are dense, which 'default' says"
+            )
+
+    def gradient(self, F: Any, *values: Any) -> Any:
+        return values[0]
+
+    @classmethod
+    def samples(cls) -> list[Sample]:
+        return [Sample([(3, 5)], lambda x: x, stype="default")]
+
+    @classmethod
+    def bad_samples(cls) -> list[Bad]:
+        text = "cast_storage: stype='csr' is not supported; arrays are dense, which 'default' says"
+        return [(((2, 3),), {"stype": "csr"}, text)]
 
 
 @register("hybrid.block_grad", "BlockGrad", "stop_gradient")

@@ -270,6 +270,49 @@ class BatchNormWithReLU(BatchNorm):
         return [(((4, 3), (2,), (3,), (3,), (3,)), {}, text)]
 
 
+@register("hybrid.batch_norm_v1", "BatchNorm_v1")
+class BatchNormV1(BatchNormalization):
+    """BatchNorm along axis 1, with the variance instead of 1 / sqrt(variance + eps) as the third output: an old form"""
+
+    # COMPAT(mxnet): data of any number of axes and any float dtype; there two or four of float32.
+    train: bool | None = attribute(None, "internal: whether this is for training")
+
+    def spread_of(self, variance: Any, scale: Any) -> Any:
+        return variance
+
+    @classmethod
+    def samples(cls) -> list[Sample]:
+        return along_axis_1()
+
+    @classmethod
+    def bad_samples(cls) -> list[Bad]:
+        text = "BatchNorm_v1: gamma has shape (2,), expected (3,) for data of shape (4, 3)"
+        return [(((4, 3), (2,), (3,), (3,), (3,)), {}, text)]
+
+
+def along_axis_1(**attrs: Any) -> list[Sample]:
+    """Samples of operators that return the variance."""
+
+    def all_three(x: Any, g: Any, b: Any, *_: Any) -> Any:
+        mean, variance = x.mean((0, 2)), x.var((0, 2))
+        y = (x - mean[:, None]) / np.sqrt(variance[:, None] + 0.1) * g[:, None] + b[:, None]
+        return y, mean, variance
+
+    def first(*xs: Any) -> Any:
+        return all_three(*xs)[0]
+
+    def predicted(x: Any, _: Any, b: Any, m: Any, v: Any) -> Any:
+        return (x - m) / np.sqrt(v + 1e-3) + b, m, v
+
+    moving = [np.array([0.0, 1.0, -2.0]), np.array([1.0, 2.0, 3.0])]
+    training: dict[str, Any] = {"fix_gamma": False, "eps": 0.1, "train": True, **attrs}
+    return [
+        Sample([(4, 3, 2), (3,), (3,), *moving], first, **training),
+        Sample([(4, 3, 2), (3,), (3,), *moving], all_three, output_mean_var=True, grad=False, **training),
+        Sample([(4, 3), (3,), (3,), *moving], predicted, grad=False, output_mean_var=True, **attrs),
+    ]
+
+
 @register("hybrid.sync_batch_norm", "contrib.SyncBatchNorm")
 class SyncBatchNorm(BatchNormalization):
     """BatchNorm along axis 1, with the variance instead of 1 / sqrt(variance + eps) as the third output
@@ -286,24 +329,7 @@ class SyncBatchNorm(BatchNormalization):
 
     @classmethod
     def samples(cls) -> list[Sample]:
-        def all_three(x: Any, g: Any, b: Any, *_: Any) -> Any:
-            mean, variance = x.mean((0, 2)), x.var((0, 2))
-            y = (x - mean[:, None]) / np.sqrt(variance[:, None] + 0.1) * g[:, None] + b[:, None]
-            return y, mean, variance
-
-        def first(*xs: Any) -> Any:
-            return all_three(*xs)[0]
-
-        def predicted(x: Any, _: Any, b: Any, m: Any, v: Any) -> Any:
-            return (x - m) / np.sqrt(v + 1e-3) + b, m, v
-
-        moving = [np.array([0.0, 1.0, -2.0]), np.array([1.0, 2.0, 3.0])]
-        training: dict[str, Any] = {"key": "n", "fix_gamma": False, "eps": 0.1, "train": True}
-        return [
-            Sample([(4, 3, 2), (3,), (3,), *moving], first, **training),
-            Sample([(4, 3, 2), (3,), (3,), *moving], all_three, output_mean_var=True, grad=False, **training),
-            Sample([(4, 3), (3,), (3,), *moving], predicted, grad=False, key="n", output_mean_var=True),
-        ]
+        return along_axis_1(key="n")
 
     @classmethod
     def bad_samples(cls) -> list[Bad]:

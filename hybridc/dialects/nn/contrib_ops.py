@@ -9,10 +9,10 @@ import numpy as np
 from hybridc.dialects.array.cast import Copy
 from hybridc.dialects.math.reduction import reduce
 from hybridc.dialects.math.unary import Rint, Sign, Unary
-from hybridc.dialects.operator import Bad, Composite, Sample, attribute, register
+from hybridc.dialects.operator import Bad, Composite, Sample, attribute, no_gradient, register
 from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.dtypes import is_float, wide
-from hybridc.errors import ShapeError
+from hybridc.errors import MXNetError, ShapeError
 
 
 @register("hybrid.quadratic", "contrib.quadratic")
@@ -34,6 +34,123 @@ class Quadratic(Unary):
     @classmethod
     def samples(cls) -> list[Sample]:
         return [Sample([(3, 5)], lambda x: 2 * x**2 - 3 * x + 0.5, a=2, b=-3, c=0.5)]
+
+
+@register("hybrid.identity_attach_kl_sparse_reg", "IdentityAttachKLSparseReg")
+class IdentityAttachKLSparseReg(Composite):
+    """A copy of data, results of a sigmoid, whose gradient pulls each unit's mean towards ``sparseness_target``
+
+    The penalty is the Kullback-Leibler divergence of the target rho from the moving average a of the unit (axis 1) over
+    the batch; ``penalty * ((1 - rho) / (1 - a) - rho / a)`` is added to the gradient of each element. In training
+    ``moving_avg = moving_avg * momentum + mean * (1 - momentum)``.
+    """
+
+    INPUTS = ("data", "moving_avg")
+    TRAIN_MODE = True
+    sparseness_target: float = attribute(0.1, "the wanted mean", low=0, high=1)
+    penalty: float = attribute(1e-3, "factor of the penalty")
+    momentum: float = attribute(0.9, "how much of the moving average stays", low=0, high=1)
+    train: bool | None = attribute(None, "internal: whether this is for training")
+
+    # COMPAT(mxnet): the moving average changes in the forward; there in the backward, each time.
+    def mutates(self) -> tuple[int, ...]:
+        return (1,) if self.train is not False else ()
+
+    def auxiliary(self) -> tuple[int, ...]:
+        return (1,)
+
+    def num_outputs(self) -> int:
+        return 1 + len(self.mutated)
+
+    def num_visible_outputs(self) -> int:
+        return 1
+
+    def complete_shapes(self, shapes: list[Shape | None], outputs: list[Shape | None]) -> list[Shape | None]:
+        """There is one average for each unit."""
+        data, average = shapes[0] if shapes[0] is not None else outputs[0], shapes[1]
+        return [data, data[1:2] if average is None and data is not None and len(data) > 1 else average]
+
+    def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
+        data, average = shapes
+        if len(data) < 2 or average not in (data[1:2], (-1,)):
+            raise ShapeError(
+                f"{self.title()}: data must have shape (N, C, …) and moving_avg (C,), got {data} and {average}"
+            )
+        return [data, data[1:2]], [data, *[data[1:2]] * len(self.mutated)]
+
+    def _average(self, F: Any, data: Any, moving: Any) -> Any:
+        """The moving average after this batch."""
+        if not self.mutated:
+            return moving
+        axes = tuple(i for i in range(len(data.shape)) if i != 1)
+        return moving * self.momentum + F.mean(data, axis=axes) * (1 - self.momentum)
+
+    def decompose(self, F: Any, *inputs: Any) -> Any:
+        data, moving = inputs
+        self.infer_shape([data.shape, moving.shape])
+        y = F.identity(data)
+        return (y, self._average(F, data, moving)) if self.mutated else y
+
+    def gradient(self, F: Any, *values: Any) -> Any:
+        dy, data, moving, *_ = values
+        average = F.BlockGrad(self._average(F, data, moving))
+        rho = self.sparseness_target
+        pull = ((1 - rho) / (1 - average) - rho / average) * self.penalty
+        return dy + F.reshape_to(pull, shape=(1, data.shape[1], *(1,) * (len(data.shape) - 2))), None
+
+    @classmethod
+    def samples(cls) -> list[Sample]:
+        average = np.array([0.25, 0.5, 0.75])
+        return [
+            Sample([(4, 3), average], lambda x, _: x, grad=False, train=False),
+            Sample([(4, 3, 2), average], lambda x, _: x, grad=False, train=True, low=0.1, high=0.9),
+        ]
+
+    @classmethod
+    def bad_samples(cls) -> list[Bad]:
+        text = "IdentityAttachKLSparseReg: data must have shape (N, C, …) and moving_avg (C,), got (4, 3) and (2,)"
+        return [(((4, 3), (2,)), {}, text)]
+
+
+@register("hybrid.reset_arrays")
+class ResetArrays(Composite):
+    """Set all elements of all inputs to 0; there is no result"""
+
+    VARIADIC = True
+    SAME_DTYPE = False
+    gradient = no_gradient
+
+    num_arrays: int = attribute(doc="how many inputs there are", low=1)
+
+    def mutates(self) -> tuple[int, ...]:
+        return tuple(range(self.num_arrays))
+
+    def num_outputs(self) -> int:
+        return self.num_arrays
+
+    def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
+        if len(shapes) != self.num_arrays:
+            raise MXNetError(f"reset_arrays: num_arrays={self.num_arrays}, but it got {len(shapes)} arrays")
+        return shapes, list(shapes)
+
+    def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
+        return dtypes, list(dtypes)
+
+    def decompose(self, F: Any, *inputs: Any) -> Any:
+        self.infer_shape([x.shape for x in inputs])
+        return tuple(F.zeros_like(x) for x in inputs)
+
+    def eager(self, *arrays: Any) -> Any:
+        self.infer_shape([x.shape for x in arrays])
+        return tuple(np.zeros_like(x) for x in arrays)
+
+    @classmethod
+    def samples(cls) -> list[Sample]:
+        return [Sample([(2, 3), (4,)], lambda _, __: (), grad=False, num_arrays=2)]
+
+    @classmethod
+    def bad_samples(cls) -> list[Bad]:
+        return [(((2,), (2,)), {"num_arrays": 1}, "reset_arrays: num_arrays=1, but it got 2 arrays")]
 
 
 @register("hybrid.gradientmultiplier", "contrib.gradientmultiplier")

@@ -1,0 +1,329 @@
+"""Densities of distributions at samples, and their logarithms.
+
+The parameters have one shape, with which that of the samples begins: each element is one distribution, and what
+follows in the samples' shape are its samples. Samples count as lying where the distribution is not 0. Counts
+(Poisson and the negative binomials) have no gradient, nor have the samples of a uniform distribution.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from hybridc.dialects.operator import Bad, Composite, Sample, attribute, register
+from hybridc.dialects.operator_attribute import DType, Shape
+from hybridc.dtypes import is_float, is_half
+from hybridc.errors import DTypeError, ShapeError
+
+
+class _Density(Composite):
+    """A density; ``logarithm`` is the one thing that differs."""
+
+    INFERS_PARTLY = True
+    INPUTS = ("sample",)
+    is_log: Any = False
+
+    def logarithm(self, F: Any, x: Any, *parameters: Any) -> Any:
+        """The logarithm of the density, by operators, of values that broadcast."""
+        raise ShapeError(f"{self.title()} has no density: {x}")
+
+    def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
+        self.require_same_dtype(dtypes)
+        if not is_float(dtypes[0]):
+            raise DTypeError(f"{self.title()}: inputs must be floating-point, got {dtypes[0]}; use .astype('float32')")
+        return dtypes, [dtypes[0]]
+
+    def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
+        sample, *parameters = shapes
+        for name, shape in zip(self.INPUTS[1:], parameters, strict=True):
+            self._require_lead(name, shape, sample)
+            if len(shape) != len(parameters[0]):
+                self._raise_unfit(name, shape, sample)
+        return shapes, [sample]
+
+    def _require_lead(self, name: str, shape: Shape, sample: Shape) -> None:
+        lead = sample[: len(shape)]
+        if len(lead) < len(shape) or any(n != m and -1 not in (n, m) for n, m in zip(shape, lead, strict=True)):
+            self._raise_unfit(name, shape, sample)
+
+    def _raise_unfit(self, name: str, shape: Shape, sample: Shape) -> None:
+        raise ShapeError(
+            f"{self.title()}: the shape of sample, {sample}, must begin with the shape that all parameters have; "
+            f"{name} has shape {shape}"
+        )
+
+    def spread(self, F: Any, parameter: Any, sample: Any) -> Any:
+        """A parameter in a shape that broadcasts to the samples."""
+        lead = parameter.shape
+        return F.reshape_to(parameter, shape=(*lead, *(1,) * (len(sample.shape) - len(lead))))
+
+    def decompose(self, F: Any, *inputs: Any) -> Any:
+        self.infer_shape([x.shape for x in inputs])
+        dtype = np.dtype(inputs[0].dtype)
+        if is_half(dtype):
+            inputs = tuple(F.cast(x, "float32") for x in inputs)
+        sample, *parameters = inputs
+        y = self.logarithm(F, sample, *[self.spread(F, p, sample) for p in parameters])
+        y = y if self.is_log else F.exp(y)
+        return F.cast(y, dtype) if is_half(dtype) else y
+
+    @classmethod
+    def bad_samples(cls) -> list[Bad]:
+        name = cls.INPUTS[1]
+        text = (
+            f"{cls.title()}: the shape of sample, (2, 3), must begin with the shape that all parameters have; "
+            f"{name} has shape (3,)"
+        )
+        others = ((3,),) * (len(cls.INPUTS) - 1)
+        return [(((2, 3), *others), {}, text)]
+
+
+def _composed(outer: Any, inner: Any) -> Any:
+    """A function of what another function gives: a reference of the samples."""
+
+    def call(*xs: Any) -> Any:
+        return outer(inner(*xs))
+
+    return call
+
+
+def _lgamma(x: Any) -> Any:
+    """The logarithm of the gamma function in Python: a reference of the samples."""
+    return np.vectorize(math.lgamma, otypes=[float])(x)
+
+
+@register("hybrid.random_pdf_uniform", "_random_pdf_uniform")
+class PdfUniform(_Density):
+    """1 / (high - low): the density of uniform distributions between low and high"""
+
+    NNVM = "_random_pdf_uniform"
+    INPUTS = ("sample", "low", "high")
+    is_log: bool = attribute(False, "the logarithm of the density")
+
+    def logarithm(self, F: Any, x: Any, *parameters: Any) -> Any:
+        low, high = parameters
+        return F.zeros_like(x) - F.log(high - low)
+
+    @classmethod
+    def samples(cls) -> list[Sample]:
+        high = np.array([2.25, 3.5])
+        return [
+            Sample([(2, 3), (2,), high], lambda x, a, b: np.ones_like(x) / (b - a)[:, None], low=0.1, high=1),
+            Sample([(2,), (2,), high], lambda _, a, b: -np.log(b - a), low=0.1, high=1, is_log=True),
+        ]
+
+
+@register("hybrid.random_pdf_normal", "_random_pdf_normal")
+class PdfNormal(_Density):
+    """The density of normal distributions with the mean mu and the standard deviation sigma"""
+
+    NNVM = "_random_pdf_normal"
+    INPUTS = ("sample", "mu", "sigma")
+    is_log: bool = attribute(False, "the logarithm of the density")
+
+    def logarithm(self, F: Any, x: Any, *parameters: Any) -> Any:
+        mu, sigma = parameters
+        return F.square((x - mu) / sigma) * -0.5 - (F.log(sigma) + 0.5 * math.log(2 * math.pi))
+
+    @classmethod
+    def samples(cls) -> list[Sample]:
+        def density(x: Any, mu: Any, sigma: Any) -> Any:
+            mu, sigma = mu[..., None, None], sigma[..., None, None]
+            return np.exp(-((x - mu) ** 2) / (2 * sigma**2)) / np.sqrt(2 * np.pi * sigma**2)
+
+        sigma = np.array([0.75, 1.5])
+        return [
+            Sample([(2, 3, 2), (2,), sigma], density),
+            Sample([(2, 3, 2), (2,), sigma], _composed(np.log, density), is_log=True),
+            Sample([(0, 3, 2), (0,), (0,)], lambda x, _, __: x),
+        ]
+
+
+@register("hybrid.random_pdf_gamma", "_random_pdf_gamma")
+class PdfGamma(_Density):
+    """The density of gamma distributions with the shape alpha and the rate beta: their mean is alpha / beta"""
+
+    NNVM = "_random_pdf_gamma"
+    INPUTS = ("sample", "alpha", "beta")
+    is_log: bool = attribute(False, "the logarithm of the density")
+
+    def logarithm(self, F: Any, x: Any, *parameters: Any) -> Any:
+        alpha, beta = parameters
+        return alpha * F.log(beta) + (alpha - 1) * F.log(x) - beta * x - F.gammaln(alpha)
+
+    @classmethod
+    def samples(cls) -> list[Sample]:
+        def density(x: Any, a: Any, b: Any) -> Any:
+            a, b = a[:, None], b[:, None]
+            return b**a * x ** (a - 1) * np.exp(-b * x) / np.exp(_lgamma(a))
+
+        return [
+            Sample([(2, 3), (2,), (2,)], density, low=0.5),
+            Sample([(2, 3), (2,), (2,)], _composed(np.log, density), low=0.5, is_log=True),
+        ]
+
+
+@register("hybrid.random_pdf_exponential", "_random_pdf_exponential")
+class PdfExponential(_Density):
+    """lam exp(-lam sample): the density of exponential distributions with the rate lam"""
+
+    NNVM = "_random_pdf_exponential"
+    INPUTS = ("sample", "lam")
+    is_log: bool = attribute(False, "the logarithm of the density")
+
+    def logarithm(self, F: Any, x: Any, *parameters: Any) -> Any:
+        (lam,) = parameters
+        return F.log(lam) - lam * x
+
+    @classmethod
+    def samples(cls) -> list[Sample]:
+        def density(x: Any, lam: Any) -> Any:
+            return lam[:, None] * np.exp(-lam[:, None] * x)
+
+        return [
+            Sample([(2, 3), (2,)], density, low=0.5),
+            Sample([(2, 3), (2,)], _composed(np.log, density), low=0.5, is_log=True),
+        ]
+
+
+def _counts() -> Any:
+    """Fixed counts."""
+    return np.array([[0.0, 1.0, 4.0], [2.0, 0.0, 7.0]])
+
+
+@register("hybrid.random_pdf_poisson", "_random_pdf_poisson")
+class PdfPoisson(_Density):
+    """lam**sample exp(-lam) / sample!: the probability of counts with the mean lam"""
+
+    NNVM = "_random_pdf_poisson"
+    INPUTS = ("sample", "lam")
+    is_log: bool = attribute(False, "the logarithm of the probability")
+
+    def logarithm(self, F: Any, x: Any, *parameters: Any) -> Any:
+        (lam,) = parameters
+        x = F.BlockGrad(x)
+        return x * F.log(lam) - F.gammaln(x + 1) - lam
+
+    @classmethod
+    def samples(cls) -> list[Sample]:
+        def probability(x: Any, lam: Any) -> Any:
+            return lam[:, None] ** x * np.exp(-lam[:, None]) / np.exp(_lgamma(x + 1))
+
+        return [
+            Sample([_counts(), (2,)], probability, low=0.5),
+            Sample([_counts(), (2,)], _composed(np.log, probability), low=0.5, is_log=True),
+        ]
+
+
+class _Binomial(_Density):
+    """Counts of failures before the k-th success of probability p; k need not be an integer."""
+
+    def failures(self, F: Any, x: Any, k: Any, p: Any) -> Any:
+        """The logarithm of their probability."""
+        x = F.BlockGrad(x)
+        ways = F.gammaln(x + k) - F.gammaln(x + 1) - F.gammaln(k)
+        return ways + k * F.log(p) + x * F.log(1 - p)
+
+
+def _of_failures(x: Any, k: Any, p: Any) -> Any:
+    """The probability of failures: a reference of the samples."""
+    k, p = k[:, None], p[:, None]
+    return np.exp(_lgamma(x + k) - _lgamma(x + 1) - _lgamma(k)) * p**k * (1 - p) ** x
+
+
+@register("hybrid.random_pdf_negative_binomial", "_random_pdf_negative_binomial")
+class PdfNegativeBinomial(_Binomial):
+    """The probability of so many failures before the k-th success of probability p; k may be fractional"""
+
+    NNVM = "_random_pdf_negative_binomial"
+    INPUTS = ("sample", "k", "p")
+    is_log: bool = attribute(False, "the logarithm of the probability")
+
+    def logarithm(self, F: Any, x: Any, *parameters: Any) -> Any:
+        return self.failures(F, x, *parameters)
+
+    @classmethod
+    def samples(cls) -> list[Sample]:
+        p = np.array([0.3, 0.6])
+        return [
+            Sample([_counts(), (2,), p], _of_failures, low=0.5),
+            Sample([_counts(), (2,), p], _composed(np.log, _of_failures), low=0.5, is_log=True),
+        ]
+
+
+@register("hybrid.random_pdf_generalized_negative_binomial", "_random_pdf_generalized_negative_binomial")
+class PdfGeneralizedNegativeBinomial(_Binomial):
+    """The probability of counts with the mean mu and the variance mu + alpha mu^2"""
+
+    NNVM = "_random_pdf_generalized_negative_binomial"
+    INPUTS = ("sample", "mu", "alpha")
+    is_log: bool = attribute(False, "the logarithm of the probability")
+
+    def logarithm(self, F: Any, x: Any, *parameters: Any) -> Any:
+        mu, alpha = parameters
+        return self.failures(F, x, 1 / alpha, 1 / (mu * alpha + 1))
+
+    @classmethod
+    def samples(cls) -> list[Sample]:
+        def probability(x: Any, mu: Any, alpha: Any) -> Any:
+            return _of_failures(x, 1 / alpha, 1 / (mu * alpha + 1))
+
+        return [
+            Sample([_counts(), (2,), (2,)], probability, low=0.5),
+            Sample([_counts(), (2,), (2,)], _composed(np.log, probability), low=0.5, is_log=True),
+        ]
+
+
+@register("hybrid.random_pdf_dirichlet", "_random_pdf_dirichlet")
+class PdfDirichlet(_Density):
+    """The density of Dirichlet distributions with the concentrations along alpha's last axis
+
+    The last axis of the samples is one sample; alpha's other axes are those with which the samples' shape begins.
+    """
+
+    NNVM = "_random_pdf_dirichlet"
+    INPUTS = ("sample", "alpha")
+    is_log: bool = attribute(False, "the logarithm of the density")
+
+    def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
+        sample, alpha = shapes
+        if not sample or not alpha or (alpha[-1] != sample[-1] and -1 not in (alpha[-1], sample[-1])):
+            raise ShapeError(
+                f"{self.title()}: alpha must have as many elements along its last axis as sample, of shape {sample}, "
+                f"has; it has shape {alpha}"
+            )
+        self._require_lead("alpha", alpha[:-1], sample[:-1])
+        return shapes, [sample[:-1] or (1,)]
+
+    def spread(self, F: Any, parameter: Any, sample: Any) -> Any:
+        *lead, size = parameter.shape
+        return F.reshape_to(parameter, shape=(*lead, *(1,) * (len(sample.shape) - len(lead) - 1), size))
+
+    def logarithm(self, F: Any, x: Any, *parameters: Any) -> Any:
+        (alpha,) = parameters
+        weights = F.sum((alpha - 1) * F.log(x), axis=-1)
+        # Reduced last, so that what is summed has the shape of the samples.
+        whole = F.gammaln(F.sum(alpha, axis=-1, keepdims=True)) - F.sum(F.gammaln(alpha), axis=-1, keepdims=True)
+        shape = whole.shape[:-1] or (1,)
+        return weights + F.reshape_to(whole, shape=shape)
+
+    @classmethod
+    def samples(cls) -> list[Sample]:
+        def logarithm(x: Any, a: Any) -> Any:
+            a = a.reshape(*a.shape[:-1], *(1,) * (x.ndim - a.ndim), a.shape[-1])
+            return ((a - 1) * np.log(x)).sum(-1) + _lgamma(a.sum(-1)) - _lgamma(a).sum(-1)
+
+        shapes: list[Any] = [(2, 3, 4), (2, 4)]
+        return [
+            Sample(shapes, _composed(np.exp, logarithm), low=0.5, high=1.5),
+            Sample(shapes, logarithm, low=0.5, is_log=True),
+            Sample([(3, 4), (4,)], logarithm, low=0.5, is_log=True),
+            Sample([(4,), (4,)], _composed(np.atleast_1d, logarithm), low=0.5, is_log=True),
+        ]
+
+    @classmethod
+    def bad_samples(cls) -> list[Bad]:
+        text = "random_pdf_dirichlet: alpha must have as many elements along its last axis as sample, of shape (2, 3), "
+        return [(((2, 3), (2,)), {}, text + "has; it has shape (2,)")]
