@@ -38,6 +38,7 @@ from hybridc.dialects.nn import ctc as ctc
 from hybridc.dialects.nn import dropout as dropout
 from hybridc.dialects.nn import hawkes as hawkes
 from hybridc.dialects.nn import image_sizes as image_sizes
+from hybridc.dialects.nn import interleaved as interleaved
 from hybridc.dialects.nn import loss_ops as loss_ops
 from hybridc.dialects.nn import normalization as normalization
 from hybridc.dialects.nn import pooling as pooling
