@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from hybridc.contrib import autograd, io, ndarray, symbol, tensorboard, text
+from hybridc.contrib import amp, autograd, io, ndarray, symbol, tensorboard, text
 from hybridc.contrib import ndarray as nd
 from hybridc.contrib import symbol as sym
 from hybridc.ground.absent import absent as _absent
 
-__all__ = ["autograd", "io", "nd", "ndarray", "sym", "symbol", "tensorboard", "text"]
+__all__ = ["amp", "autograd", "io", "nd", "ndarray", "sym", "symbol", "tensorboard", "text"]
 
 
 def __getattr__(name: str) -> Any:

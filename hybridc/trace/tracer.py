@@ -69,6 +69,7 @@ class Trace:
         self.structure: Any = None
         self.draws = 0
         self.is_symbolic = False  # whether sizes of shapes are symbolic
+        self.casts = False  # whether mixed precision casts: what a user calls is recorded
         self.track_locations = True
         self.rolled = ""  # what was rolled up, in words
         self._known: dict[int, TracedSymbol] = {}
@@ -349,7 +350,7 @@ def trace_call(block: Any, args: Sequence[Any], training: bool) -> Trace:
     """The trace of ``block(*args)``; only shapes and dtypes of the arguments matter."""
     trace = Trace(training)
     trace.name = f"{block.name}-{next(_NUMBER)}"
-    trace.takes_numbers = True
+    trace.takes_numbers = trace.casts = True
 
     with trace.active():
         result = block(*[_stand_in(trace, a) for a in args])

@@ -127,3 +127,59 @@ def batches(mx):
             found.append([batch.data[0].asnumpy()[:kept].tolist(), batch.label[0].asnumpy()[:kept].tolist(), batch.pad])
         iterator.reset()
     return found
+
+
+def network(mx):
+    """A symbol with operators of every list."""
+    sym = mx.sym
+    y = sym.BatchNorm(sym.Convolution(sym.var("data"), kernel=(3, 3), num_filter=4, name="conv"), name="bn")
+    y = sym.broadcast_add(sym.Activation(y, act_type="relu", name="relu"), sym.var("other"), name="add")
+    y = sym.Activation(sym.exp(y, name="exp"), act_type="softrelu", name="softplus")
+    y = sym.concat(y, sym.Dropout(sym.relu(y, name="again"), name="drop"), name="both")
+    y = sym.FullyConnected(y, sym.var("weight"), num_hidden=3, name="dense")
+    return sym.SoftmaxOutput(sym.LeakyReLU(y, act_type="elu", name="elu"), name="softmax")
+
+
+def mixed(mx):
+    """The operators of converted symbols, and the dtypes to which their inputs are cast."""
+    import json
+
+    amp = __import__(f"{mx.__name__}.contrib.amp", fromlist=["amp"])
+    data = ["data", "softmax_label"]
+    cases = {
+        "float16": {"data_names": data},
+        "optional": {"data_names": data, "cast_optional_params": True},
+        "excluded": {"excluded_sym_names": ["conv", "exp"]},
+        "other lists": {"target_dtype_ops": ["FullyConnected", "relu"], "fp32_ops": ["Convolution", "exp"]},
+        "bfloat16": {"data_names": data, "target_dtype": "bfloat16"},
+    }
+    found = {}
+    for name, given in cases.items():
+        symbol = amp.convert_symbol(network(mx), **given)
+        nodes = json.loads(symbol.tojson(remove_amp_cast=False))["nodes"]
+        rows = []
+        for node in nodes:
+            attrs = node.get("attrs", {})
+            if node["op"] == "null":
+                rows.append([node["name"], attrs.get("__dtype__")])
+            elif not node["op"].startswith("amp_"):
+                sources = [nodes[i] for i, *_ in node["inputs"]]
+                casts = [s["attrs"]["dtype"] if s["op"] == "amp_cast" else s["op"] == "amp_multicast" for s in sources]
+                rows.append([node["name"], casts])
+        found[name] = sorted(rows)
+    return found
+
+
+def lists(mx):
+    """For each dtype, the list in which an operator is."""
+    amp = __import__(f"{mx.__name__}.contrib.amp", fromlist=["amp"])
+    found = {}
+    for dtype in ("float16", "bfloat16"):
+        for name in ("lp16", "fp32", "lp16_fp32"):
+            found[f"{dtype}.{name}"] = list(getattr(amp, f"list_{name}_ops")(getattr(amp.amp, dtype, dtype)))
+        target = getattr(amp.amp, dtype, dtype)
+        found[f"{dtype}.widest"] = list(amp.list_widest_type_cast(target))
+        found[f"{dtype}.conditional"] = [list(each) for each in amp.list_conditional_fp32_ops(target)]
+        found[f"{dtype}.losses"] = list(amp.list_loss_output_functions(target))
+        found[f"{dtype}.kept"] = amp.list_lp16_use_fp32_params(target)
+    return found

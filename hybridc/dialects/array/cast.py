@@ -10,10 +10,10 @@ import numpy as np
 
 from hybridc.dialects.math.elementwise import meaning
 from hybridc.dialects.math.unary import Unary
-from hybridc.dialects.operator import Composite, Elementwise, Sample, attribute, register
+from hybridc.dialects.operator import Bad, Composite, Elementwise, Sample, attribute, register
 from hybridc.dialects.operator_attribute import DType, Shape
-from hybridc.dtypes import is_float, kind_of
-from hybridc.errors import AttributeValueError
+from hybridc.dtypes import FLOAT32, is_float, is_half, kind_of
+from hybridc.errors import AttributeValueError, ShapeError
 
 
 @register("hybrid.clip")
@@ -115,6 +115,70 @@ class AmpCast(Composite):
             Sample([(3, 5)], lambda x: x, dtype="float64"),
             Sample([(3, 5)], lambda x: np.trunc(x), dtypes=("int32", "int64"), grad=False, dtype="float16"),
         ]
+
+
+@register("hybrid.amp_multicast")
+class AmpMulticast(Composite):
+    """The inputs of 16 and 32 bits in one floating-point dtype, the widest of theirs; others stay as they are"""
+
+    AMP = True
+    VARIADIC = True
+    SAME_DTYPE = False
+
+    num_outputs_: int = attribute(doc="how many inputs there are", low=1)
+    cast_narrow: bool = attribute(False, "take the narrowest dtype instead")
+
+    def num_outputs(self) -> int:
+        return self.num_outputs_
+
+    def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
+        if len(shapes) != self.num_outputs_:
+            raise ShapeError(f"amp_multicast: num_outputs={self.num_outputs_}, but there are {len(shapes)} inputs")
+        return shapes, list(shapes)
+
+    def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
+        narrow = {d for d in dtypes if is_half(d)}
+        wide = FLOAT32 in dtypes or len(narrow) > 1  # of two dtypes of 16 bits neither has all numbers of the other
+        chosen = FLOAT32 if wide and not (self.cast_narrow and len(narrow) == 1) else next(iter(narrow), FLOAT32)
+        return dtypes, [chosen if d == FLOAT32 or is_half(d) else d for d in dtypes]
+
+    def decompose(self, F: Any, *inputs: Any) -> Any:
+        wanted = self.infer_type([np.dtype(x.dtype) for x in inputs])[1]
+        made = [F.identity(x) if x.dtype == d else F.cast(x, d) for x, d in zip(inputs, wanted, strict=True)]
+        return made[0] if len(made) == 1 else tuple(made)
+
+    def eager(self, *arrays: Any) -> Any:
+        self.infer_shape([x.shape for x in arrays])
+        wanted = self.infer_type([x.dtype for x in arrays])[1]
+        made = [x.astype(d) for x, d in zip(arrays, wanted, strict=True)]
+        return made[0] if len(made) == 1 else tuple(made)
+
+    def evaluate(self, *arrays: Any) -> Any:
+        """As :meth:`eager`: a cast of every dtype is exact or rounds once."""
+        return self.eager(*arrays)
+
+    def gradient(self, F: Any, *values: Any) -> Any:
+        return list(values[: self.num_outputs_])
+
+    @classmethod
+    def samples(cls) -> list[Sample]:
+        half, whole = np.array([1.5, -2], np.float16), np.array([3, 4], np.int32)
+        return [
+            Sample([(3, 5), (2,)], lambda x, y: (x, y), num_outputs=2),
+            Sample([half, (0, 2), whole], lambda x, y, z: (x, y, z), grad=False, num_outputs=3),
+            Sample([half], lambda x: x, grad=False, num_outputs=1),
+            Sample(
+                [half, np.array([2], np.float32), np.ones((1,), np.float64)],
+                lambda x, y, z: (x, y, z),
+                grad=False,
+                num_outputs=3,
+            ),
+            Sample([half, np.array([2], np.float32)], lambda x, y: (x, y), grad=False, num_outputs=2, cast_narrow=True),
+        ]
+
+    @classmethod
+    def bad_samples(cls) -> list[Bad]:
+        return [(((2,), (2,)), {"num_outputs": 3}, "amp_multicast: num_outputs=3, but there are 2 inputs")]
 
 
 # --- copies -----------------------------------------------------------------------------------------------
