@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hybridc import random
+from hybridc.array.autocast import AUTOCAST
 from hybridc.array.fluent import Fluent
 from hybridc.array.ndarray import NDArray
 from hybridc.autograd import record_operator
@@ -30,6 +31,8 @@ def invoke(op: Operator, inputs: Sequence[Any], out: Any = None) -> Any:
     Python numbers take the dtype of the first array. Returns one value, or a list for several visible
     outputs.
     """
+    if AUTOCAST.rules:
+        op, inputs = AUTOCAST.applied(op, inputs)
     if STATE.trace is not None:
         return STATE.trace.invoke(op, inputs, out)
     arrays: list[Any] = []

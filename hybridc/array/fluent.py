@@ -37,6 +37,7 @@ OPERATORS = {
     "pow": "power",
 }
 COMPARISONS = {"lt": "lesser", "le": "lesser_equal", "gt": "greater", "ge": "greater_equal"}
+_SYMBOLS = {**OPERATORS, **COMPARISONS, "neg": "negative"}
 
 
 def _call(name: str, *args: Any, **kwargs: Any) -> Any:
@@ -188,8 +189,7 @@ def install() -> None:
     of = HOOKS.function
     for name in METHODS.split():
         setattr(Fluent, name, _Late(name, partial(of, name)) if name in FUNCTIONS else _make_method(name))
-    symbols = {**OPERATORS, **COMPARISONS, "neg": "negative"}
-    methods = {f"__{symbol}__": partial(of, name) for symbol, name in symbols.items()}
+    methods = {f"__{symbol}__": partial(of, name) for symbol, name in _SYMBOLS.items()}
     methods |= {f"__r{symbol}__": partial(_reflected_of, name) for symbol, name in OPERATORS.items()}
     for attribute, make in methods.items():
         setattr(Fluent, attribute, _Late(attribute, make))
@@ -201,3 +201,7 @@ def _replace(name: str) -> None:
     function = HOOKS.function
     if name in METHODS.split():
         setattr(Fluent, name, function(name))
+    for symbol in [s for s, called in _SYMBOLS.items() if called == name]:
+        setattr(Fluent, f"__{symbol}__", function(name))
+        if symbol in OPERATORS:
+            setattr(Fluent, f"__r{symbol}__", _reflected_of(name))

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from hybridc.array.autocast import AUTOCAST
 from hybridc.array.dispatch import as_scalar, explain, finish, invoke
 from hybridc.array.ndarray import NDArray
 from hybridc.dialects import operator_registry
@@ -106,7 +107,7 @@ def _source(safe: str, cls: type[Operator]) -> str:
         lines += ["    " + line for line in bind]
     exact = not cls.OPTIONAL and not cls.VARIADIC
     mutates = cls.MUTATES or cls.mutates is not Operator.mutates  # updates take turns, see dispatch.run
-    plain = not cls.VARIADIC and not cls.DRAWS and not cls.TRAIN_MODE and not mutates
+    plain = not (cls.VARIADIC or cls.DRAWS or cls.TRAIN_MODE or mutates or AUTOCAST.concerns(cls))
     if plain and names and not on_arrays(cls):  # what a user wrote is checked by dispatch.run
         if exact and len(names) <= 2:
             lines += _direct(cls, names)

@@ -131,15 +131,15 @@ def _written_out(op: Operator, inputs: Sequence[Any], write: Callable[..., Any])
 
 def evaluate_decomposed(op: Composite, arrays: Sequence[Any]) -> Any:
     """A composite's results on NumPy arrays, by its decomposition."""
-    before = STATE.recording, STATE.trace
-    STATE.recording, STATE.trace = False, None
+    before = STATE.recording, STATE.trace, STATE.in_rule
+    STATE.recording, STATE.trace, STATE.in_rule = False, None, True
     try:
         made = as_list(op.decompose(HOOKS.arrays(), *[HOOKS.wrap(a) for a in arrays]))
     except MXNetError:
         op.infer_shape([a.shape for a in arrays])  # whose error is clearer, if the shapes are wrong
         raise
     finally:
-        STATE.recording, STATE.trace = before
+        STATE.recording, STATE.trace, STATE.in_rule = before
     dtype = arrays[0].dtype if arrays else np.dtype(np.float32)
     values = [np.asarray(y, dtype) if isinstance(y, int | float | np.generic) else y._data for y in made]
     results = [v.copy() if any(np.may_share_memory(v, a) for a in arrays) else v for v in values]

@@ -16,6 +16,7 @@ from hybridc.dialects.operator import Composite, Elementwise, Operator
 from hybridc.dialects.scalar import PREDICATES, Scalar, record
 from hybridc.errors import MXNetError, ShapeError, UnsupportedError
 from hybridc.ground.nesting import as_list
+from hybridc.ground.state import STATE
 
 # Steps whose derivative is 0 almost everywhere.
 _FLAT = PREDICATES | {"like", "sign", "floor", "ceil", "trunc", "rint"}
@@ -37,6 +38,21 @@ def vjp(
     """
     if True not in needed:
         return [None] * len(inputs)
+    before, STATE.in_rule = STATE.in_rule, True
+    try:
+        return _vjp(op, F, ograds, inputs, outputs, needed)
+    finally:
+        STATE.in_rule = before
+
+
+def _vjp(
+    op: Operator,
+    F: Any,
+    ograds: Sequence[Any],
+    inputs: Sequence[Any],
+    outputs: Sequence[Any],
+    needed: Sequence[bool],
+) -> list[Any]:
     values = (*ograds, *inputs, *outputs)
     try:
         rule: Any = (

@@ -25,6 +25,7 @@ from hybridc.dialects.math import elementwise as elementwise
 from hybridc.dialects.math import linalg_factors as linalg_factors
 from hybridc.dialects.math import linalg_ops as linalg_ops
 from hybridc.dialects.math import linalg_triangles as linalg_triangles
+from hybridc.dialects.math import linear_maps as linear_maps
 from hybridc.dialects.math import random_choice as random_choice
 from hybridc.dialects.math import random_densities as random_densities
 from hybridc.dialects.math import random_ops as random_ops
@@ -41,6 +42,7 @@ from hybridc.dialects.nn import ctc as ctc
 from hybridc.dialects.nn import dropout as dropout
 from hybridc.dialects.nn import hawkes as hawkes
 from hybridc.dialects.nn import image_sizes as image_sizes
+from hybridc.dialects.nn import interleaved as interleaved
 from hybridc.dialects.nn import loss_ops as loss_ops
 from hybridc.dialects.nn import normalization as normalization
 from hybridc.dialects.nn import pooling as pooling

@@ -22,12 +22,18 @@ from hybridc.trace.tracer import Trace
 
 def export(block: Any, path: str, epoch: int, remove_amp_cast: bool) -> None:
     """Write ``path-symbol.json`` and ``path-0000.params`` from what the block last ran compiled."""
+    symbol, arguments, states, _ = symbol_of(block, "export")
+    save_checkpoint(path, epoch, symbol, arguments, states, remove_amp_cast)
+
+
+def symbol_of(block: Any, caller: str) -> tuple[ComposedSymbol, dict[str, NDArray], dict[str, NDArray], list[str]]:
+    """What the block last ran compiled: the symbol, its arguments and auxiliary states, the names of its inputs."""
     graph = block.__dict__.get("_cached_graph")
     latest = None if graph is None else graph.latest()
     if not block.is_active or latest is None:
         raise MXNetError(
-            f"{block.name}.export: Please first call block.hybridize() and then run forward with this block at least "
-            "once before calling export."
+            f"{block.name}.{caller}: Please first call block.hybridize() and then run forward with this block at least "
+            f"once before calling {caller}."
         )
     trace, structure = latest
     captured: dict[str, NDArray] = {}
@@ -39,7 +45,7 @@ def export(block: Any, path: str, epoch: int, remove_amp_cast: bool) -> None:
     states = {name: _value(values[name]) for name in symbol.list_auxiliary_states() if name in values}
     if block._backends:
         symbol = _partitioned(block, symbol, trace, arguments, states)
-    save_checkpoint(path, epoch, symbol, arguments, states, remove_amp_cast)
+    return symbol, arguments, states, _inputs(trace.roles.count("data"))
 
 
 def _partitioned(

@@ -60,6 +60,8 @@ class TrainStep:
 
     def _run(self, entry: StepEntry, arrays: Sequence[NDArray], args: tuple[Any, ...], batch_size: float) -> Any:
         trainer = self._block.trainer
+        if trainer._amp_loss_scaler is not None:
+            raise UnsupportedError(f"TrainStep does not scale losses, for which amp.init_trainer asks. {REMEDY}")
         trainer.rescale(batch_size)
         optimizer, bound = trainer.optimizer, entry.bound
         if bound is not None and not bound.holds(optimizer, trainer.updater.states):

@@ -41,6 +41,9 @@ class Trainer:
         self._updaters: list[Any] = [opt.get_updater(self._optimizer)]  # one for each device
         self._checked = False
         self._scale: float = self._optimizer.rescale_grad
+        # Of mixed precision, which mx.contrib.amp sets: the scaler of the losses, and what _scale was before.
+        self._amp_loss_scaler: Any = None
+        self._amp_original_scale = self._scale
 
     def _make_optimizer(self, optimizer: Any, options: dict[str, Any]) -> Any:
         # The optimizer reads lr_mult and wd_mult from the parameters at every step.
@@ -91,8 +94,10 @@ class Trainer:
         self._check_initialized()
 
     def update(self, batch_size: float, ignore_stale_grad: bool = False) -> None:
-        """The part of :meth:`step` after :meth:`allreduce_grads`."""
+        """The part of :meth:`step` after :meth:`allreduce_grads`; nothing, if mixed precision finds an overflow."""
         self.rescale(batch_size)
+        if self._amp_loss_scaler is not None and self._amp_loss_scaler.has_overflow(self._params):
+            return
         indices: list[int] = []
         grads: list[NDArray] = []
         weights: list[NDArray] = []

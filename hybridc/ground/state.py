@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
+from collections.abc import Generator
 from typing import Any
 
 
@@ -16,6 +18,18 @@ class State(threading.local):
     #: Records the attributes that a trace reads.
     reading: Any = None
     compiled_only: bool = False
+    #: An operator's rule is running, its decomposition or gradient: what it calls is not what the user called.
+    in_rule: bool = False
 
 
 STATE = State()
+
+
+@contextlib.contextmanager
+def inside_rule() -> Generator[None]:
+    """Within the ``with`` block operators are called by a rule, or by a graph, that says all of them."""
+    before, STATE.in_rule = STATE.in_rule, True
+    try:
+        yield
+    finally:
+        STATE.in_rule = before

@@ -13,7 +13,7 @@ from hybridc.dialects.body import Body
 from hybridc.dialects.control.inner_graph import InnerGraphs
 from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.ground.nesting import as_list
-from hybridc.ground.state import STATE
+from hybridc.ground.state import STATE, inside_rule
 from hybridc.symbol import graph
 from hybridc.symbol.graph import Entry, SymbolNode
 from hybridc.symbol.infer import Shapes, is_open
@@ -30,16 +30,17 @@ def evaluate(entries: Sequence[Entry], values: Mapping[str, Any]) -> list[Any]:
     shapes = None
     if any(map(is_open, nodes)):
         shapes = Shapes(entries, {name: x.shape for name, x in values.items()}, "evaluation", exact=True)
-    for node in nodes:
-        if shapes is not None and is_open(node):
-            found[id(node)] = _apply(node, [], shapes.get((node, 0)))
-        elif node.op is None:
-            found[id(node)] = [values[node.name]]
-        elif node.number is not None:
-            found[id(node)] = [node.number]
-        else:
-            found[id(node)] = _apply(node, [found[id(n)][i] for n, i in node.inputs])
-    return [found[id(node)][i] if node.number is None else _apply(node, [])[0] for node, i in entries]
+    with inside_rule():
+        for node in nodes:
+            if shapes is not None and is_open(node):
+                found[id(node)] = _apply(node, [], shapes.get((node, 0)))
+            elif node.op is None:
+                found[id(node)] = [values[node.name]]
+            elif node.number is not None:
+                found[id(node)] = [node.number]
+            else:
+                found[id(node)] = _apply(node, [found[id(n)][i] for n, i in node.inputs])
+        return [found[id(node)][i] if node.number is None else _apply(node, [])[0] for node, i in entries]
 
 
 def _apply(node: SymbolNode, inputs: list[Any], shape: Shape | None = None) -> list[Any]:

@@ -18,6 +18,7 @@ import numpy as np
 
 from hybridc import attribute, executor, name, nd
 from hybridc.array import fluent
+from hybridc.array.autocast import AUTOCAST
 from hybridc.array.dispatch import invoke
 from hybridc.array.functions import function
 from hybridc.array.ndarray import NDArray
@@ -37,6 +38,7 @@ from hybridc.nd import storage
 from hybridc.symbol import graph, json
 from hybridc.symbol.graph import Entry, SymbolNode
 from hybridc.symbol.infer import listed_shapes, listed_types
+from hybridc.symbol.mixed_precision import cast_entries
 from hybridc.symbol.node_attributes import HIDDEN, AttributesOfNodes, checked, inherited, is_hidden
 from hybridc.trace.traced import Symbol
 
@@ -45,6 +47,7 @@ class Composer(threading.local):
     """Makes nodes; one state for each thread: the name of the next node and the blocks being called."""
 
     creates_inputs = True
+    casts = False  # mixed precision casts when a node has its inputs, see cast_entries
 
     def __init__(self) -> None:
         self._next: tuple[str | None, str, dict[str, str]] | None = None
@@ -120,6 +123,8 @@ class Composer(threading.local):
                 entries.append((SymbolNode(None, f"{label}_{key}", (), inherited(attrs), location), 0))
             else:
                 entries.append(self._entry(op, key, value, location))
+        if AUTOCAST.rules and not STATE.in_rule:
+            entries = cast_entries(op, entries, AUTOCAST)
         node = SymbolNode(op, label, entries, checked(attrs), location)
         return ComposedSymbol([(node, i) for i in range(node.num_outputs())])
 

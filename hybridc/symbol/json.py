@@ -21,6 +21,7 @@ from hybridc.errors import MXNetError
 from hybridc.ground import MXNET_VERSION
 from hybridc.ground.hooks import HOOKS
 from hybridc.ground.nesting import as_list
+from hybridc.ground.state import inside_rule
 from hybridc.symbol.graph import Entry, SymbolNode, topological
 from hybridc.symbol.loop_files import LOOPS, read_loop
 from hybridc.symbol.node_attributes import HIDDEN
@@ -152,7 +153,7 @@ class _GraphWriter:
         """The results by operators that MXNet has, if it lacks this one."""
         F = HOOKS.symbols()
         inputs = [n.number if n.number is not None else F.ComposedSymbol([(n, i)]) for n, i in node.inputs]
-        with naming.Prefix(f"{node.name}_"):
+        with naming.Prefix(f"{node.name}_"), inside_rule():
             made = op.for_nnvm(F, *inputs)
         if made is None:
             return None
@@ -220,7 +221,7 @@ def _list_of(value: Any) -> list[Any] | None:
     return cast("list[Any]", value) if isinstance(value, list) else None
 
 
-def _operator_class(name: str) -> type[Operator] | None:
+def operator_class(name: str) -> type[Operator] | None:
     """The operator that MXNet calls so: by a function's name, or as ``_contrib_quadratic`` is contrib.quadratic."""
     if operator_registry.has_function(name):
         return operator_registry.FUNCTIONS[name]
@@ -347,7 +348,7 @@ class _GraphReader:
         self, op: str, label: str, attrs: Mapping[str, str], graphs: Sequence[Any], inputs: list[Entry]
     ) -> SymbolNode:
         """An operator with graphs inside."""
-        cls = _operator_class(op)
+        cls = operator_class(op)
         if cls in LOOPS:
             loop, inputs = read_loop(cls, attrs, [entries for entries, _ in graphs], inputs)
             return SymbolNode(loop, label, inputs)
@@ -411,7 +412,7 @@ class _GraphReader:
         self, what: str, op: str, label: str, own: dict[str, str], inputs: list[Entry], version: int
     ) -> SymbolNode:
         """An operator whose inputs are all arrays."""
-        cls = _operator_class(op)
+        cls = operator_class(op)
         if cls is None:
             raise MXNetError(
                 f"{self.where}: {what}: no operator {op!r} is registered. If it is of a library of operators, "

@@ -15,6 +15,7 @@ from hybridc.dialects.interchange import NestedGraph
 from hybridc.dialects.operator import Operator
 from hybridc.errors import MXNetError
 from hybridc.ground.hooks import HOOKS
+from hybridc.ground.state import inside_rule
 from hybridc.symbol.graph import Entry, SymbolNode, topological
 
 _NAMES = ("backend", "partitioner")
@@ -60,7 +61,7 @@ def _also_using(entry: Entry, variable: SymbolNode) -> Entry:
     """An equal value that depends on a variable, too: the element of an axis of one at the sum of its zeros."""
     F = HOOKS.symbols()
     value, other = F.ComposedSymbol([entry]), F.ComposedSymbol([(variable, 0)])
-    with naming.Prefix(f"{variable.name}_unused_"):
+    with naming.Prefix(f"{variable.name}_unused_"), inside_rule():
         zero = F.sum(F.zeros_like(other))
         return F.squeeze(F.take(F.expand_dims(value, axis=0), F.reshape(zero, shape=(1,)), axis=0), axis=0).entries[0]
 

@@ -20,6 +20,7 @@ class NestedTrace(Trace):
         self.outer = outer
         self.context = outer.context
         self.track_locations = outer.track_locations
+        self.casts = outer.casts
         self.given: dict[int, TracedSymbol] = {}
         self._blocks = list(outer.blocks())
 

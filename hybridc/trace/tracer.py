@@ -69,6 +69,7 @@ class Trace:
         self.structure: Any = None
         self.draws = 0
         self.is_symbolic = False  # whether sizes of shapes are symbolic
+        self.casts = False  # whether mixed precision casts: what a user calls is recorded
         self.track_locations = True
         self.refuses_open_shapes = False  # whether making an array with a size 0 is an OpenShapeError
         self.rolled = ""  # what was rolled up, in words
@@ -353,7 +354,7 @@ def trace_call(block: Any, args: Sequence[Any], training: bool, refuses_open_sha
     trace = Trace(training)
     trace.refuses_open_shapes = refuses_open_shapes
     trace.name = f"{block.name}-{next(_NUMBER)}"
-    trace.takes_numbers = True
+    trace.takes_numbers = trace.casts = True
 
     with trace.active():
         result = block(*[_stand_in(trace, a) for a in args])
