@@ -12,7 +12,7 @@ from hybridc.array.ndarray import NDArray
 from hybridc.errors import MXNetError
 from hybridc.ground.nesting import flatten, regroup
 from hybridc.ground.state import STATE
-from hybridc.model import save_checkpoint
+from hybridc.symbol.checkpoint import save_checkpoint
 from hybridc.symbol.composed import COMPOSER, ComposedSymbol, load
 from hybridc.symbol.graph import Entry, SymbolNode
 from hybridc.symbol.variables import var
