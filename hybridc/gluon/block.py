@@ -11,6 +11,7 @@ from typing import Any, ClassVar, cast
 from hybridc import nd, symbol
 from hybridc.array.ndarray import NDArray
 from hybridc.compile.stages import trace_block
+from hybridc.context import CPU, Context, current_context
 from hybridc.errors import (
     AttributeValueError,
     CheckError,
@@ -31,7 +32,7 @@ from hybridc.gluon.hybridize.report import Report
 from hybridc.gluon.naming import BlockScope
 from hybridc.gluon.parameter import Parameter, ParameterDict
 from hybridc.gluon.summary import summary
-from hybridc.gluon.utils import BlockHooks, HookHandle, has_arrays, indent, same, shape_is_known, traces
+from hybridc.gluon.utils import BlockHooks, HookHandle, device_of, indent, same, shape_is_known, traces
 from hybridc.ground.locks import ForkLock
 from hybridc.ground.state import STATE
 
@@ -410,18 +411,22 @@ class HybridBlock(Block):
         if trace is not None:
             symbols = {name: trace.parameter(p) for name, p in self._reg_params.items()}
             return self.hybrid_forward(symbol, *args, **symbols)
-        try:
-            arrays = {name: p.data() for name, p in self._reg_params.items()}
-        except DeferredInitializationError:
-            self._finish_deferred(self._reg_params, args)
-            arrays = {name: p.data() for name, p in self._reg_params.items()}
-        if not args or (type(args[0]) is not NDArray and not has_arrays(args)):
+        ctx = CPU if args and type(args[0]) is NDArray else device_of(args)
+        if ctx is None:
             raise ValueError(
                 "In HybridBlock, there must be one NDArray or one Symbol in the input; "
                 f"{type(self).__name__} got {', '.join(type(a).__name__ for a in args) or 'nothing'}. "
                 "Convert it with mx.nd.array(…)"
             )
-        return self.hybrid_forward(nd, *args, **arrays)
+        try:
+            arrays = {name: p.data(ctx) for name, p in self._reg_params.items()}
+        except DeferredInitializationError:
+            self._finish_deferred(self._reg_params, args)
+            arrays = {name: p.data(ctx) for name, p in self._reg_params.items()}
+        if ctx is (current := current_context()) or ctx == current:
+            return self.hybrid_forward(nd, *args, **arrays)
+        with Context(ctx):
+            return self.hybrid_forward(nd, *args, **arrays)
 
     def hybrid_forward(self, F: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
         """Override to compute the outputs with the functions of ``F``; own parameters come as keywords."""

@@ -163,9 +163,13 @@ def traces(args: Any) -> Iterator[Any]:
             yield arg.trace
 
 
-def has_arrays(args: Any) -> bool:
-    """Whether there is an NDArray among nested arguments."""
-    return any(has_arrays(a) if isinstance(a, list | tuple) else isinstance(a, NDArray) for a in args)
+def device_of(args: Any) -> Context | None:
+    """The device of the first NDArray among nested arguments; None if there is none."""
+    for arg in args:
+        found = device_of(arg) if isinstance(arg, list | tuple) else arg.context if isinstance(arg, NDArray) else None
+        if found is not None:
+            return found
+    return None
 
 
 def __getattr__(name: str) -> Any:
