@@ -22,24 +22,38 @@ from hybridc.trace.tracer import Trace
 
 def export(block: Any, path: str, epoch: int, remove_amp_cast: bool) -> None:
     """Write ``path-symbol.json`` and ``path-0000.params`` from what the block last ran compiled."""
-    graph = block.__dict__.get("_cached_graph")
-    latest = None if graph is None else graph.latest()
-    if not block.is_active or latest is None:
+    latest = _latest(block)
+    if latest is None:
         raise MXNetError(
             f"{block.name}.export: Please first call block.hybridize() and then run forward with this block at least "
             "once before calling export."
         )
-    trace, structure = latest
-    captured: dict[str, NDArray] = {}
-    symbol = _composed(block, trace, structure)
-    if symbol is None:
-        symbol, captured = _of_trace(block, trace)
+    symbol, captured = _symbol(block, *latest)
+    trace = latest[0]
     values = {**{p.name: p for p in block.collect_params().values()}, **captured}
     arguments = {name: _value(values[name]) for name in symbol.list_arguments() if name in values}
     states = {name: _value(values[name]) for name in symbol.list_auxiliary_states() if name in values}
     if block._backends:
         symbol = _partitioned(block, symbol, trace, arguments, states)
     save_checkpoint(path, epoch, symbol, arguments, states, remove_amp_cast)
+
+
+def symbol_of(block: Any) -> ComposedSymbol | None:
+    """The symbol of what a block last ran compiled; None if it is not hybridized, or did not run since."""
+    latest = _latest(block)
+    return None if latest is None else _symbol(block, *latest)[0]
+
+
+def _latest(block: Any) -> tuple[Trace, Any] | None:
+    """The trace that a hybridized block ran last, and the nesting of its arguments."""
+    graph = block.__dict__.get("_cached_graph")
+    return graph.latest() if graph is not None and block.is_active else None
+
+
+def _symbol(block: Any, trace: Trace, structure: Any) -> tuple[ComposedSymbol, dict[str, NDArray]]:
+    """The symbol of a trace, and the arrays from outside that it uses."""
+    symbol = _composed(block, trace, structure)
+    return _of_trace(block, trace) if symbol is None else (symbol, {})
 
 
 def _partitioned(

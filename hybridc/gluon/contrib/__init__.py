@@ -1,4 +1,4 @@
-"""``mx.gluon.contrib``: layers that MXNet keeps there."""
+"""``mx.gluon.contrib``: layers, data sets and the Estimator, which MXNet keeps there."""
 
 from __future__ import annotations
 
