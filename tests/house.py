@@ -86,6 +86,8 @@ LATE: dict[str, dict[str, str]] = {
         "hybridc.gluon.data.vision.datasets": "tarfile",
     },
     "modules of others that may be missing, or are no matter of ours until they are used": {
+        "hybridc.gluon.download": "hashlib ssl urllib.request",
+        "hybridc.ground.progress": "tqdm",
         "hybridc.image.codec": "PIL.Image cv2",
         "hybridc.image.detection": "PIL.* cv2",
         "hybridc.lower.llvm.codegen.llvm_c": "llvmlite llvmlite.utils",

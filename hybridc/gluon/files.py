@@ -10,7 +10,7 @@ from hybridc.gluon.utils import brief
 from hybridc.nd import storage
 
 if TYPE_CHECKING:
-    from hybridc.gluon.block import Block
+    from hybridc.gluon.hybrid_block import Block
     from hybridc.gluon.parameter import Parameter
 
 

@@ -19,8 +19,12 @@ from hybridc.ground.watches import written
 from hybridc.nd import storage
 from hybridc.nd.creation import placed
 from hybridc.symbol.variables import parameter_variable
+from hybridc.trace.traced import Symbol
 
-__all__ = ["Constant", "DeferredInitializationError", "Parameter", "ParameterDict"]
+__all__ = ["Constant", "DeferredInitializationError", "Parameter", "ParameterDict", "tensor_types"]
+
+#: What a layer may be called with: arrays, and symbols of each kind.
+tensor_types = (Symbol, NDArray)
 
 _REQS = ("write", "add", "null")
 _STYPES = ("default", "row_sparse", "csr")

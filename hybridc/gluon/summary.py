@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hybridc.gluon.block import Block
+    from hybridc.gluon.hybrid_block import Block
 
 _LINE = "{:>20}  {:>42} {:>15}"
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from hybridc import initializer
 from hybridc.errors import CheckError, DTypeError, MXNetError, ShapeError
-from hybridc.gluon.block import HybridBlock
+from hybridc.gluon.hybrid_block import HybridBlock
 from hybridc.gluon.export import imports
 from hybridc.gluon.parameter import ParameterDict
 from hybridc.gluon.utils import device_of, shape_is_known

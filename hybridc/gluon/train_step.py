@@ -8,7 +8,7 @@ from typing import Any
 from hybridc import autograd
 from hybridc.array.ndarray import NDArray, wrap
 from hybridc.errors import MXNetError, TraceError, UnsupportedError
-from hybridc.gluon.block import Block, HybridBlock
+from hybridc.gluon.hybrid_block import Block, HybridBlock
 from hybridc.gluon.hybridize.report import Report
 from hybridc.gluon.hybridize.step_graph import REMEDY, Bound, StepEntry, StepGraphs
 from hybridc.gluon.trainer import Trainer

@@ -24,10 +24,8 @@ _FAMILIES = [
      "this part of linear algebra", "; mx.nd.linalg.gemm2 is here"),
     (r"random_pdf_\w+", "densities of distributions", ""),
     (r"quantize\w*|quantized_\w+|dequantize|requantize", "quantization", ""),
-    (r"SDMLLoss", "this loss", ""),
     (r"(CSV|LibSVM|MNIST|ImageDetRecord)\w*Iter(_v1)?|MXDataIter", "this iterator",
      "; mx.io.ImageRecordIter, mx.io.NDArrayIter, mx.image.ImageDetIter and gluon.data are here"),
-    (r"download", "downloading of data and models", ""),
     (r"kv|kvstore|KVStore|profiler|engine|contrib|callback|runtime|onnx", "this namespace of MXNet", ""),
     (r"imdecode|imresize", "this operator", "; mx.image has functions of this name"),
 ]  # fmt: skip
