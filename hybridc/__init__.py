@@ -30,6 +30,7 @@ _NAMESPACES = {
     "attribute": "hybridc.attribute",
     "base": "hybridc.base",
     "context": "hybridc.context",
+    "contrib": "hybridc.contrib",
     "errors": "hybridc.errors",
     "executor": "hybridc.executor",
     "gluon": "hybridc.gluon",

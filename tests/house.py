@@ -36,7 +36,7 @@ LAYERS: tuple[tuple[str, str], ...] = (
     ("front end: libraries", "library libinfo"),
     ("front end: training", "initializer lr_scheduler optimizer metric"),
     ("front end: data", "recordio io image"),
-    ("front end: networks", "gluon model rnn"),
+    ("front end: networks", "gluon model rnn contrib"),
     ("tools", "tools test_utils connect"),
     ("names of the package", "aliases"),
     ("the package", ""),
@@ -125,6 +125,8 @@ LAYERS_AND_OPERATORS = {
 # Files whose names are MXNet's, such as ``mx.op`` and ``mx.nd.op``, ``gluon.rnn.rnn_cell`` and that in contrib, or
 # Python's.
 MODULES_OF_MXNET = {"__init__.py", "__main__.py", "op.py", "random.py", "rnn.py", "rnn_cell.py"}
+# Of mx.contrib.
+MODULES_OF_MXNET |= {"autograd.py", "io.py", "ndarray.py", "utils.py"}
 # Folders whose names are MXNet's, or whose files have one idea each that nothing groups better.
 MOST_FILES = {"hybridc": 34}
 

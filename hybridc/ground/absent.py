@@ -26,7 +26,8 @@ _FAMILIES = [
     (r"quantize\w*|quantized_\w+|dequantize|requantize", "quantization", ""),
     (r"(CSV|LibSVM|MNIST|ImageDetRecord)\w*Iter(_v1)?|MXDataIter", "this iterator",
      "; mx.io.ImageRecordIter, mx.io.NDArrayIter, mx.image.ImageDetIter and gluon.data are here"),
-    (r"kv|kvstore|KVStore|profiler|engine|contrib|callback|runtime|onnx", "this namespace of MXNet", ""),
+    (r"kv|kvstore|KVStore|profiler|engine|callback|runtime|onnx", "this namespace of MXNet", ""),
+    (r"getnnz|edge_id|dgl_\w+|SparseEmbedding", "sparse storage", "; use dense arrays, and Embedding"),
     (r"imdecode|imresize", "this operator", "; mx.image has functions of this name"),
 ]  # fmt: skip
 
