@@ -420,6 +420,11 @@ def grad(
     return [at(x.context, g) for x, g in zip(wanted, separate, strict=True)]
 
 
+def get_symbol(x: NDArray) -> Any:
+    """The Symbol of the operators from which an array was computed while recording, with variables var0, var1, …"""
+    return HOOKS.symbol_of_tape(x)
+
+
 def _separate(results: Sequence[NDArray], heads: Iterable[NDArray | None]) -> list[NDArray]:
     """The results; copies, where they share memory with a head gradient or each other, as for ``x + y``."""
     taken = {_memory(h._data) for h in heads if h is not None}

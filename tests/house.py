@@ -69,7 +69,7 @@ LATE: dict[str, dict[str, str]] = {
     "namespaces, when they are first used": {
         "hybridc": "hybridc.*",
         "hybridc.connect": "hybridc.compile.stages hybridc.library hybridc.nd.on_device hybridc.symbol "
-        "hybridc.symbol.infer hybridc.runtime.devices.choose",
+        "hybridc.symbol.infer hybridc.symbol.recorded hybridc.runtime.devices.choose",
     },
     "the cache on the disk: what is only called eagerly does without it, and hashlib, json and tempfile take 15 ms": {
         "hybridc.ground.machine": "hybridc.ground.store",
@@ -87,7 +87,7 @@ LATE: dict[str, dict[str, str]] = {
     },
     "modules of others that may be missing, or are no matter of ours until they are used": {
         "hybridc.gluon.download": "hashlib ssl urllib.request",
-        "hybridc.ground.progress": "tqdm",
+        "hybridc.io.progress": "tqdm",
         "hybridc.image.codec": "PIL.Image cv2",
         "hybridc.image.detection": "PIL.* cv2",
         "hybridc.lower.llvm.codegen.llvm_c": "llvmlite llvmlite.utils",
@@ -124,7 +124,7 @@ LAYERS_AND_OPERATORS = {
 }
 # Files whose names are MXNet's, such as ``mx.op`` and ``mx.nd.op``, ``gluon.rnn.rnn_cell`` and that in contrib, or
 # Python's.
-MODULES_OF_MXNET = {"__init__.py", "__main__.py", "op.py", "random.py", "rnn.py", "rnn_cell.py"}
+MODULES_OF_MXNET = {"__init__.py", "__main__.py", "op.py", "random.py", "rnn.py", "rnn_cell.py", "sampler.py"}
 # Of mx.contrib.
 MODULES_OF_MXNET |= {"autograd.py", "io.py", "ndarray.py", "utils.py"}
 # Folders whose names are MXNet's, or whose files have one idea each that nothing groups better.

@@ -46,8 +46,8 @@ def _flatten(args: Any, inout_str: str) -> tuple[list[Any], Any]:
         return [None], -1
     if not isinstance(args, list | tuple):
         raise AttributeValueError(
-            f"When hybridized, the input of HybridBlock {inout_str} must be (nested) list of Symbol or NDArray, but got "
-            f"{args} of type {type(args)}"
+            f"When hybridized, the input of HybridBlock {inout_str} must be (nested) list of Symbol or NDArray, but "
+            f"got {args} of type {type(args)}"
         )
     flat: list[Any] = []
     nesting: list[Any] = []

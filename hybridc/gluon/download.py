@@ -87,9 +87,9 @@ def _fetch(url: str, target: Path, sha1_hash: str | None, verify_ssl: bool) -> N
     import ssl
     from urllib.request import urlopen
 
-    context = None if verify_ssl else ssl._create_unverified_context()  # noqa: S323  # as the user wants
+    context = None if verify_ssl else ssl._create_unverified_context()  # as the user wants
     digest = hashlib.sha1(usedforsecurity=False)
-    with urlopen(url, context=context) as source, replacing(target) as file:  # noqa: S310  # the scheme was checked
+    with urlopen(url, context=context) as source, replacing(target) as file:  # the scheme was checked
         while chunk := source.read(_CHUNK):
             digest.update(chunk)
             file.write(chunk)

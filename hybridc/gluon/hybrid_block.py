@@ -27,7 +27,8 @@ from hybridc.gluon.epoch import ATTRIBUTE_EPOCH
 from hybridc.gluon.export import export
 from hybridc.gluon.hybridize.cached_graph import CachedGraph
 from hybridc.gluon.hybridize.flags import backends_of, check_flags
-from hybridc.gluon.hybridize.parameter_shapes import infer_parameter_shapes
+from hybridc.gluon.hybridize.monitored_graph import MonitoredGraph
+from hybridc.gluon.hybridize.parameter_shapes import infer_parameter_shapes, infer_parameter_types
 from hybridc.gluon.hybridize.report import Report
 from hybridc.gluon.naming import BlockScope
 from hybridc.gluon.parameter import Parameter, ParameterDict
@@ -233,6 +234,17 @@ class Block(BlockRoot):
             dtype_source,
         )
 
+    def save(self, prefix: str) -> None:
+        """Write ``prefix-model.json``, the names of all blocks and whether they are hybridized, and ``-model.params``.
+
+        :meth:`load` of a block that is built in the same way takes them.
+        """
+        files.save_model(self, prefix)
+
+    def load(self, prefix: str) -> None:
+        """Take parameters from what :meth:`save` wrote, and hybridize the blocks that were."""
+        files.load_model(self, prefix)
+
     def save_params(self, filename: str) -> None:
         """Save parameters by their names without this block's prefix, as :meth:`ParameterDict.save` does."""
         warnings.warn("save_params is deprecated. Please use save_parameters.", stacklevel=2)
@@ -278,6 +290,11 @@ class Block(BlockRoot):
         handle.attach(self._forward_hooks, hook)
         return handle
 
+    def register_op_hook(self, callback: Callable[[str, str, NDArray], Any], monitor_all: bool = False) -> None:
+        """Let every HybridBlock below this one call the hook, see :meth:`HybridBlock.register_op_hook`."""
+        for child in self._children.values():
+            child.register_op_hook(callback, monitor_all)
+
     def apply(self, fn: Callable[[Block], Any]) -> Block:
         """Call ``fn`` with every block below this one and then with this one."""
         for child in self._children.values():
@@ -322,6 +339,7 @@ class HybridBlock(Block):
         self._active = False
         self._backends: tuple[Any, ...] = ()
         self._is_static = False
+        self._op_hook: tuple[Callable[..., Any], bool] | None = None
 
     @property
     def is_active(self) -> bool:
@@ -337,15 +355,29 @@ class HybridBlock(Block):
             )
         super().register_child(block, name)
 
-    def hybridize(self, active: bool = True, **kwargs: Any) -> None:
+    def hybridize(
+        self,
+        active: bool = True,
+        backend: str | None = None,
+        clear: bool = True,
+        static_alloc: bool = False,
+        static_shape: bool = False,
+        inline_limit: int = 2,
+        forward_bulk_size: int | None = None,
+        backward_bulk_size: int | None = None,
+        **kwargs: Any,
+    ) -> None:
         """Compile this block at its next call, and likewise its children where they are called alone.
 
-        Keywords: ``static_alloc`` (on a GPU, launches are recorded once and replayed together, see ``docs/gpu.md``),
-        ``static_shape``, ``inline_limit``, ``forward_bulk_size``, ``backward_bulk_size`` (memory is always planned,
-        shapes always specialised: these change nothing), ``clear``, which with False keeps what was compiled before
-        and the backends of before, ``backend``, which takes its parts of the graph (see :mod:`hybridc.subgraph`), and
-        ``backend_opts``, its options, to which further keywords belong too.
+        With ``static_alloc`` launches on a GPU are recorded once and replayed together, see ``docs/gpu.md``.
+        ``static_shape``, ``inline_limit``, ``forward_bulk_size`` and ``backward_bulk_size`` change nothing: memory is
+        always planned, shapes are always specialised. ``clear=False`` keeps what was compiled before and the backends
+        of before. ``backend`` takes its parts of the graph (see :mod:`hybridc.subgraph`); further keywords are its
+        options, or together ``backend_opts``.
         """
+        kwargs |= {"backend": backend, "clear": clear, "static_alloc": static_alloc, "static_shape": static_shape}
+        kwargs |= {"inline_limit": inline_limit, "forward_bulk_size": forward_bulk_size}
+        kwargs["backward_bulk_size"] = backward_bulk_size
         check_flags(kwargs)
         if active and (self._forward_hooks or self._forward_pre_hooks):
             warnings.warn(
@@ -355,9 +387,9 @@ class HybridBlock(Block):
             )
         self._active = bool(active)
         vars(self)["_backends"] = backends_of(self._backends, kwargs)
-        if "static_alloc" in kwargs or kwargs.get("clear", True):
-            vars(self)["_is_static"] = bool(kwargs.get("static_alloc", False))
-        if kwargs.get("clear", True) or kwargs.get("backend") is not None:
+        if static_alloc or clear:
+            vars(self)["_is_static"] = bool(static_alloc)
+        if clear or backend is not None:
             self._drop_graphs()
         super().hybridize(active, **kwargs)
 
@@ -403,7 +435,11 @@ class HybridBlock(Block):
         params = self.collect_params()
         if any(p.is_deferred for p in params.values()):
             self._finish_deferred(params, args)
-        return vars(self).setdefault("_cached_graph", CachedGraph(self, self._backends, self._is_static))
+        if self._op_hook is None:
+            graph = CachedGraph(self, self._backends, self._is_static)
+        else:
+            graph = MonitoredGraph(self, *self._op_hook)
+        return vars(self).setdefault("_cached_graph", graph)
 
     def forward(self, *args: Any) -> Any:
         """Call ``hybrid_forward`` with ``F`` and the parameters; override this where ``F`` is not wanted."""
@@ -432,7 +468,20 @@ class HybridBlock(Block):
         """Override to compute the outputs with the functions of ``F``; own parameters come as keywords."""
         raise MXNetError(f"{type(self).__name__} must override hybrid_forward(self, F, x, …) or forward(self, x, …)")
 
+    def register_op_hook(self, callback: Callable[[str, str, NDArray], Any], monitor_all: bool = False) -> None:
+        """Call ``callback(name, operator, array)`` with the result of every operator of a call when hybridized.
+
+        ``name`` is ``dense0_fwd_output``, ``operator`` its name, ``FullyConnected``. With ``monitor_all`` it is called
+        with the operators' inputs, too. From now on the operators run one by one.
+        """
+        vars(self)["_op_hook"] = callback, monitor_all
+        self._drop_graphs()
+
     # --- shapes --------------------------------------------------------------------------------------------
+
+    def infer_type(self, *args: Any) -> None:
+        """Give parameters the dtype that follows from the inputs; it is an error if they were made with another."""
+        infer_parameter_types(self, args)
 
     def infer_shape(self, *args: Any) -> None:
         """Give parameters of unknown shape the shape that follows from the inputs."""
@@ -471,11 +520,33 @@ class HybridBlock(Block):
             return Report(f"{self.name} is hybridized, but nothing is compiled yet: call it")
         return Report(graph.explain(), graph.compilations())
 
-    def optimize_for(self, x: Any, *args: Any, backend: str | None = None, clear: bool = False, **kwargs: Any) -> None:
+    def optimize_for(
+        self,
+        x: Any,
+        *args: Any,
+        backend: str | None = None,
+        clear: bool = False,
+        static_alloc: bool = False,
+        static_shape: bool = False,
+        inline_limit: int = 2,
+        forward_bulk_size: int | None = None,
+        backward_bulk_size: int | None = None,
+        **kwargs: Any,
+    ) -> None:
         """Hybridize and compile for these inputs, without running; after the backends before, unless cleared."""
         if not backend:
             raise AttributeValueError('Must specify "backend" to optimize_for; to compile without, call hybridize()')
-        self.hybridize(True, backend=backend, clear=clear, **kwargs)
+        self.hybridize(
+            True,
+            backend,
+            clear,
+            static_alloc,
+            static_shape,
+            inline_limit,
+            forward_bulk_size,
+            backward_bulk_size,
+            **kwargs,
+        )
         graph = self.__dict__.get("_cached_graph")
         (self._compile((x, *args)) if graph is None else graph).prepare(x, *args)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import math
 import warnings
@@ -150,6 +151,16 @@ def brief(lst: Iterable[str], limit: int = 7) -> str:
     if len(quoted) > limit:
         quoted = [*quoted[: limit // 2], "...", *quoted[-limit // 2 :]]
     return ", ".join(quoted)
+
+
+def show_defaults(cls: type[Any], **defaults: Any) -> None:
+    """Let ``inspect.signature`` of a class show what an argument that is None becomes."""
+    own = inspect.signature(cls.__init__)
+    shown = [
+        p.replace(default=defaults[p.name]) if p.name in defaults and p.default is None else p
+        for p in own.parameters.values()
+    ]
+    cls.__signature__ = own.replace(parameters=shown[1:])
 
 
 def same(old: Any, new: Any) -> bool:

@@ -34,7 +34,7 @@ from hybridc.gluon.contrib.estimator.utils import (
 from hybridc.gluon.data import DataLoader
 from hybridc.gluon.loss import Loss
 from hybridc.gluon.trainer import Trainer
-from hybridc.ground.progress import progress
+from hybridc.io.progress import progress
 from hybridc.metric import Loss as LossMetric
 
 __all__ = ["Estimator"]
@@ -258,7 +258,8 @@ class Estimator:
                 done = [h.batch_end(self, batch=batch, pred=pred, label=label, loss=loss) for h in batch_end]
                 if any(done):
                     break
-            stops = any([handler.epoch_end(self) for handler in epoch_end])  # all of them are called
+            asked = [handler.epoch_end(self) for handler in epoch_end]
+            stops = any(asked)
             epoch += 1
         for handler in train_end:
             handler.train_end(self)

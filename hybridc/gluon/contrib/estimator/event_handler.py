@@ -1,7 +1,7 @@
 """Handlers of an estimator's events: begin and end of training, of an epoch, of a batch.
 
-A handler derives from the classes of the events that it handles. ``epoch_end`` and ``batch_end`` return whether to stop.
-Handlers of a smaller ``priority`` are called first.
+A handler derives from the classes of the events that it handles; ``epoch_end`` and ``batch_end`` return whether to
+stop. Handlers of a smaller ``priority`` are called first.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from hybridc.errors import CheckError
-from hybridc.gluon.nn.conv_layers import check_layout, per_axis
+from hybridc.gluon.nn.conv_layers import HasLayouts, check_layout, per_axis
 from hybridc.gluon.rnn.recurrent_cell import HybridRecurrentCell
 
 __all__ = [
@@ -21,14 +21,13 @@ __all__ = [
 ]
 
 
-class _ConvCell(HybridRecurrentCell):
+class _ConvCell(HasLayouts, HybridRecurrentCell):
     """The base of all: ``GATES`` convolutions of the inputs, and as many of the last output
 
     ``input_shape`` is that of one row's step, with its axes in the order of ``conv_layout`` without N. Convolutions of
     the output keep its sizes: their kernels have odd sizes.
     """
 
-    LAYOUTS: ClassVar[tuple[str, ...]] = ()  # those that the cell has, the default first
     GATES: ClassVar[int] = 1
     STATES: ClassVar[int] = 1
     i2h_weight: Any
