@@ -9,12 +9,26 @@ from multiprocessing.reduction import ForkingPickler
 from typing import Any, Protocol, cast
 
 from hybridc import random
-from hybridc.array.ndarray import NDArray
-from hybridc.context import Context
 from hybridc.gluon.data.batchify import default_batchify_fn
 from hybridc.gluon.data.dataset import ArrayDataset
+from hybridc.gluon.data.queues import ConnectionWrapper, Queue, SimpleQueue, fetcher_loop_v1, worker_loop_v1
+from hybridc.gluon.data.queues import as_in_context as _as_in_context
 from hybridc.gluon.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
 from hybridc.gluon.data.workers import WorkerPool, too_slow
+
+__all__ = [
+    "ConnectionWrapper",
+    "DataLoader",
+    "DataLoaderV1",
+    "ForkingPickler",
+    "Queue",
+    "SimpleQueue",
+    "_as_in_context",
+    "default_batchify_fn",
+    "default_mp_batchify_fn",
+    "fetcher_loop_v1",
+    "worker_loop_v1",
+]
 
 # MXNet's default for worker processes puts the batch into shared memory; here the pipe takes care of it.
 default_mp_batchify_fn = default_batchify_fn
@@ -283,15 +297,6 @@ class DataLoaderV1(DataLoader):
             pin_memory,
             pin_device_id,
         )
-
-
-def _as_in_context(data: Any, ctx: Context) -> Any:  # pyright: ignore[reportUnusedFunction]
-    """Arrays in nested lists on a device."""
-    if isinstance(data, NDArray):
-        return data.as_in_context(ctx)
-    if isinstance(data, list | tuple):
-        return [_as_in_context(part, ctx) for part in cast("list[Any]", data)]
-    return data
 
 
 class _MultiWorkerIter:  # pyright: ignore[reportUnusedClass]

@@ -139,10 +139,12 @@ class _ConvRNNCell(_ConvCell):
     def _alias(self) -> str:
         return "conv_rnn"
 
-    def hybrid_forward(self, F: Any, inputs: Any, states: Any, **params: Any) -> Any:
+    def hybrid_forward(
+        self, F: Any, inputs: Any, states: Any, i2h_weight: Any, h2h_weight: Any, i2h_bias: Any, h2h_bias: Any
+    ) -> Any:
         """The output, which is also the state."""
         (output,) = self._states(inputs, states)
-        i2h, h2h, prefix = self._transforms(F, inputs, output, **params)
+        i2h, h2h, prefix = self._transforms(F, inputs, output, i2h_weight, h2h_weight, i2h_bias, h2h_bias)
         output = self._get_activation(F, F.elemwise_add(i2h, h2h), self._activation, name=prefix + "out")
         return output, [output]
 
@@ -156,10 +158,12 @@ class _ConvLSTMCell(_ConvCell):
     def _alias(self) -> str:
         return "conv_lstm"
 
-    def hybrid_forward(self, F: Any, inputs: Any, states: Any, **params: Any) -> Any:
+    def hybrid_forward(
+        self, F: Any, inputs: Any, states: Any, i2h_weight: Any, h2h_weight: Any, i2h_bias: Any, h2h_bias: Any
+    ) -> Any:
         """The output, and the states: it and the memory."""
         output, memory = self._states(inputs, states)
-        i2h, h2h, prefix = self._transforms(F, inputs, output, **params)
+        i2h, h2h, prefix = self._transforms(F, inputs, output, i2h_weight, h2h_weight, i2h_bias, h2h_bias)
         total = F.elemwise_add(i2h, h2h)
         gates = F.SliceChannel(total, num_outputs=4, name=prefix + "slice", axis=self._channel_axis)
         i = F.Activation(gates[0], act_type="sigmoid", name=prefix + "i")
@@ -179,10 +183,12 @@ class _ConvGRUCell(_ConvCell):
     def _alias(self) -> str:
         return "conv_gru"
 
-    def hybrid_forward(self, F: Any, inputs: Any, states: Any, **params: Any) -> Any:
+    def hybrid_forward(
+        self, F: Any, inputs: Any, states: Any, i2h_weight: Any, h2h_weight: Any, i2h_bias: Any, h2h_bias: Any
+    ) -> Any:
         """The output, which is also the state."""
         (output,) = self._states(inputs, states)
-        i2h, h2h, prefix = self._transforms(F, inputs, output, **params)
+        i2h, h2h, prefix = self._transforms(F, inputs, output, i2h_weight, h2h_weight, i2h_bias, h2h_bias)
         axis = self._channel_axis
         i2h_r, i2h_z, i2h_n = F.SliceChannel(i2h, num_outputs=3, name=prefix + "i2h_slice", axis=axis)
         h2h_r, h2h_z, h2h_n = F.SliceChannel(h2h, num_outputs=3, name=prefix + "h2h_slice", axis=axis)
