@@ -1,6 +1,6 @@
 """Write the parts of the documentation that follow from the code; ``--check`` only compares.
 
-They stand between ``<!-- generated: name -->`` and ``<!-- end -->``.
+They stand between ``<!-- generated: name -->`` and ``<!-- end -->``; compatibility.md is made as a whole.
 """
 
 from __future__ import annotations
@@ -13,7 +13,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+sys.path[:0] = [str(ROOT), str(ROOT / "docs")]
+
+import compatibility  # noqa: E402
+
 PART = re.compile(r"(<!-- generated: (?P<name>[\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 COMPAT = "# COMPAT(mxnet):"
 
@@ -121,9 +124,10 @@ PARTS = {"passes": passes, "compat": compat, "options": options}
 def main(check: bool) -> int:
     """Write, or compare, the parts of every page."""
     stale: list[str] = []
-    for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
-        old = path.read_text()
-        new = PART.sub(lambda m: f"{m[1]}{PARTS[m['name']]()}{m[3]}", old)
+    pages = {compatibility.PAGE: compatibility.page()}
+    for path in [ROOT / "README.md", *sorted({*(ROOT / "docs").glob("*.md"), *pages})]:
+        old = path.read_text() if path.exists() else ""
+        new = pages.get(path) or PART.sub(lambda m: f"{m[1]}{PARTS[m['name']]()}{m[3]}", old)
         if new == old:
             continue
         stale.append(str(path.relative_to(ROOT)))

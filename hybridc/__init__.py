@@ -9,16 +9,18 @@ import importlib
 import warnings
 from typing import Any
 
-from hybridc import autograd, nd, random
+from hybridc import aliases, autograd, nd, random
 from hybridc.attribute import AttrScope
 from hybridc.connect import connect
 from hybridc.context import Context, cpu, cpu_pinned, current_context, gpu, num_gpus
 from hybridc.errors import MXNetError
 from hybridc.ground import __version__ as __version__
+from hybridc.ground import mxnet_version
 from hybridc.ground.absent import absent as _absent
 from hybridc.ground.debug import no_recompile
 
 connect()
+aliases.install()
 
 # NumPy's warnings (overflow, 0 / 0, …) from our own calls: inf and nan are results here, as in MXNet.
 warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"hybridc\.")
@@ -29,6 +31,7 @@ _NAMESPACES = {
     "base": "hybridc.base",
     "callback": "hybridc.callback",
     "context": "hybridc.context",
+    "contrib": "hybridc.contrib",
     "engine": "hybridc.engine",
     "errors": "hybridc.errors",
     "executor": "hybridc.executor",
@@ -78,6 +81,7 @@ __all__ = [
     "cpu_pinned",
     "current_context",
     "gpu",
+    "mxnet_version",
     "nd",
     "no_recompile",
     "num_gpus",

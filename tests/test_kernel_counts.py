@@ -100,6 +100,17 @@ def test_attention_on_arrays_of_four_dimensions():
     assert len(launches(kernel_op)["forward"]) == 1, launches(kernel_op)
 
 
+def test_attention_on_interleaved_projections():
+    class Attention(nn.HybridBlock):
+        def hybrid_forward(self, F, x):
+            scores = F.contrib.interleaved_matmul_selfatt_qk(x, heads=4)
+            return F.contrib.interleaved_matmul_selfatt_valatt(x, F.softmax(scores, axis=-1), heads=4)
+
+    kernel_op = lowered(Attention(), mx.nd.random.normal(shape=(64, 2, 4 * 3 * 16)))
+    assert len(launches(kernel_op)["forward"]) == 1, launches(kernel_op)
+    assert contractions(kernel_op, "forward") == 2
+
+
 def test_an_encoder_layer_with_eight_products():
     """As most write it: normalization after each half, queries, keys and values projected on their own, masked."""
 

@@ -23,6 +23,7 @@ from hybridc.dialects.math import affine_contraction as affine_contraction
 from hybridc.dialects.math import contraction as contraction
 from hybridc.dialects.math import elementwise as elementwise
 from hybridc.dialects.math import linalg_ops as linalg_ops
+from hybridc.dialects.math import linear_maps as linear_maps
 from hybridc.dialects.math import random_choice as random_choice
 from hybridc.dialects.math import random_ops as random_ops
 from hybridc.dialects.math import reduction as reduction
@@ -38,6 +39,7 @@ from hybridc.dialects.nn import ctc as ctc
 from hybridc.dialects.nn import dropout as dropout
 from hybridc.dialects.nn import hawkes as hawkes
 from hybridc.dialects.nn import image_sizes as image_sizes
+from hybridc.dialects.nn import interleaved as interleaved
 from hybridc.dialects.nn import loss_ops as loss_ops
 from hybridc.dialects.nn import normalization as normalization
 from hybridc.dialects.nn import pooling as pooling

@@ -4,3 +4,4 @@
 __version__ = "0.1.0"
 # The version of MXNet whose interfaces these are, as its files and libraries write it: 1.9.1.
 MXNET_VERSION = 10901
+mxnet_version = "1.9.1"

@@ -19,9 +19,8 @@ _FAMILIES = [
      "this part of linear algebra", "; mx.nd.linalg.gemm2 is here"),
     (r"random_pdf_\w+", "densities of distributions", ""),
     (r"quantize\w*|quantized_\w+|dequantize|requantize", "quantization", ""),
-    (r"SDMLLoss", "this loss", ""),
-    (r"download", "downloading of data and models", ""),
-    (r"profiler|contrib|runtime|onnx", "this namespace of MXNet", ""),
+    (r"profiler|runtime|onnx", "this namespace of MXNet", ""),
+    (r"getnnz|edge_id|dgl_\w+|SparseEmbedding", "sparse storage", "; use dense arrays, and Embedding"),
     (r"imdecode|imresize", "this operator", "; mx.image has functions of this name"),
 ]  # fmt: skip
 

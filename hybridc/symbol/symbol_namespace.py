@@ -28,10 +28,11 @@ def function(name: str, found: Any) -> Any:
     return symbolic(nd, name, *_HINTS.get(name, (name.lower(),)))
 
 
-class Namespace:
+class Namespace(ModuleType):
     """A namespace of ``mx.nd``, of which the functions also compose symbols."""
 
     def __init__(self, module: ModuleType, name: str) -> None:
+        super().__init__(f"hybridc.symbol.{name}", module.__doc__)
         self._module = module
         self._name = name
 

@@ -1,0 +1,36 @@
+"""``python -m hybridc run program.py [arguments]``: a program that imports MXNet, with hybridc in its place.
+
+``import mxnet`` and every module below it are hybridc's, in that process and in those that it starts. What follows
+``run`` is what follows ``python``: a file, ``-m module`` or ``-c code``, with its arguments.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+import hybridc.alias
+
+_USAGE = "usage: python -m hybridc run (program.py | -m module | -c code) [arguments]"
+
+
+def main(arguments: list[str]) -> NoReturn:
+    """Become Python with the program; the package ``mxnet`` is on its path, before an installed one."""
+    if arguments[:1] in (["-h"], ["--help"]):
+        sys.exit(f"{__doc__}\n{_USAGE}")
+    if len(arguments) < 2 or arguments[0] != "run":
+        sys.exit(_USAGE)
+    if sys.flags.ignore_environment:
+        sys.exit("python -m hybridc run: started with -E or -I, Python does not look for mxnet where hybridc has it")
+    path = [str(Path(hybridc.alias.__file__).parent), os.environ.get("PYTHONPATH", "")]
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, path))
+    # What Python was started with, such as -W and -X, holds for the program, too.
+    flags: list[str] = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
+    os.execv(sys.executable, [sys.executable, *flags, *arguments[1:]])
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

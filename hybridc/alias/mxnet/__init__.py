@@ -1,0 +1,31 @@
+"""``import mxnet`` in programs that ``python -m hybridc run`` runs: hybridc, under MXNet's name and version.
+
+Modules below it, such as ``mxnet.gluon``, are hybridc's own: ``mxnet.nd is hybridc.nd``.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+try:
+    import hybridc
+except ModuleNotFoundError:  # a program elsewhere, run by a hybridc that is not installed
+    sys.path.append(str(Path(__file__).resolve().parents[3]))
+    import hybridc
+
+from hybridc.alias import numpy_names
+from hybridc.ground import mxnet_version as __version__
+
+__all__ = ["__version__"]
+
+numpy_names.add()
+
+
+def __getattr__(name: str) -> Any:
+    return getattr(hybridc, name)
+
+
+def __dir__() -> list[str]:
+    return dir(hybridc)

@@ -1,0 +1,106 @@
+"""Other names of our modules: ``hybridc.sym`` for ``hybridc.symbol``, and the modules that only MXNet has.
+
+``import hybridc.ndarray as nd`` gives the module ``hybridc.nd``, the same object. Under ``python -m hybridc run`` the
+modules of ``mxnet`` are those of hybridc likewise.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.abc
+import importlib.machinery
+import sys
+from collections.abc import Callable, Sequence
+from types import ModuleType
+
+_PACKAGE = __name__.partition(".")[0]
+
+# Names of modules below the package, and the modules that have what MXNet's modules of these names have.
+OTHER_NAMES = {
+    "img": "image",
+    "init": "initializer",
+    "kv": "kvstore",
+    "mod": "module",
+    "mon": "monitor",
+    "ndarray": "nd",
+    "rnd": "random",
+    "sym": "symbol",
+    "viz": "visualization",
+    # Files of MXNet, and the packages of ours that have their names.
+    "gluon.contrib.cnn.conv_layers": "gluon.contrib.cnn",
+    "gluon.contrib.nn.basic_layers": "gluon.contrib.nn",
+    "image.image": "image",
+    "nd.ndarray": "nd",
+    "nd.utils": "nd",
+    "symbol.symbol": "symbol",
+    "rnn.rnn_cell": "rnn",
+}
+
+
+def real_name(name: str) -> str:
+    """The name of the module that a name stands for; the name itself if it is no other's."""
+    package, *parts = name.split(".")
+    real = ""
+    for part in parts:
+        real = f"{real}.{part}" if real else part
+        while real in OTHER_NAMES:
+            real = OTHER_NAMES[real]
+    return ".".join(filter(None, (_PACKAGE if package == "mxnet" else package, real)))
+
+
+class AliasFinder(importlib.abc.MetaPathFinder):
+    """Finds modules by their other names."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if not fullname.startswith((f"{_PACKAGE}.", "mxnet.")):
+            return None
+        real = real_name(fullname)
+        if real == fullname:
+            return None
+        return importlib.machinery.ModuleSpec(fullname, _Existing(lambda: importlib.import_module(real)))
+
+
+class NamespaceFinder(importlib.abc.MetaPathFinder):
+    """Finds what no file holds: namespaces that a module makes, such as ``hybridc.symbol.linalg``.
+
+    For what there is not, the error is the one of the attribute, which names a way out.
+    """
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        parent, _, name = fullname.rpartition(".")
+        if not parent.startswith(_PACKAGE) or name.startswith("_"):
+            return None
+        try:
+            found = getattr(sys.modules[parent], name)
+        except AttributeError as error:
+            # Without the module's name: Python would go on with a text of its own.
+            raise ModuleNotFoundError(str(error)) from None
+        if not isinstance(found, ModuleType):
+            return None
+        return importlib.machinery.ModuleSpec(fullname, _Existing(lambda: found))
+
+
+class _Existing(importlib.abc.Loader):
+    """Loads a module that there is already; it keeps the description that it has under its own name."""
+
+    def __init__(self, module: Callable[[], ModuleType]) -> None:
+        self._module = module
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
+        module = self._module()
+        self._own = module.__spec__, module.__loader__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__spec__, module.__loader__ = self._own
+
+
+def install() -> None:
+    """Let ``import`` find modules by their other names."""
+    if not any(isinstance(finder, AliasFinder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, AliasFinder())
+        sys.meta_path.append(NamespaceFinder())

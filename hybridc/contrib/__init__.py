@@ -1,0 +1,19 @@
+"""``mx.contrib``: what MXNet keeps apart as experimental.
+
+Operators, the older interface of gradients, texts, mixed precision, and callbacks for TensorBoard.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hybridc.contrib import autograd, io, ndarray, symbol, tensorboard, text
+from hybridc.contrib import ndarray as nd
+from hybridc.contrib import symbol as sym
+from hybridc.ground.absent import absent as _absent
+
+__all__ = ["autograd", "io", "nd", "ndarray", "sym", "symbol", "tensorboard", "text"]
+
+
+def __getattr__(name: str) -> Any:
+    raise _absent("mx.contrib", name, "attribute", __all__)
