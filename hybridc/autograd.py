@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from hybridc.array.ndarray import NDArray, wrap
+from hybridc.array.ndarray import NDArray, at, wrap
 from hybridc.array.takeover import WORTH_TAKING, taken_over
 from hybridc.dialects.gradient import vjp
 from hybridc.dialects.operator import Operator
@@ -416,7 +416,13 @@ def grad(
     )
     found = [gradients.get(*e) for e in entries if e is not None]
     results = [wrap(np.zeros_like(x._data)) if g is None else g for x, g in zip(wanted, found, strict=True)]
-    return _separate(results, () if head_grads is None else head_grads)
+    separate = _separate(results, () if head_grads is None else head_grads)
+    return [at(x.context, g) for x, g in zip(wanted, separate, strict=True)]
+
+
+def get_symbol(x: NDArray) -> Any:
+    """The Symbol of the operators from which an array was computed while recording, with variables var0, var1, …"""
+    return HOOKS.symbol_of_tape(x)
 
 
 def _separate(results: Sequence[NDArray], heads: Iterable[NDArray | None]) -> list[NDArray]:
@@ -485,7 +491,7 @@ class Function:
         with _Scope(False, None):
             outputs = self.forward(*inputs)
         single = isinstance(outputs, NDArray)
-        results = [wrap(y._data) for y in ([outputs] if single else outputs)]
+        results = [y._like(y._data) for y in ([outputs] if single else outputs)]
         if STATE.recording:
             record_operator(_FunctionRule(self), inputs, [x._data for x in inputs], results)
         return results[0] if single else tuple(results)

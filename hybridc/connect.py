@@ -21,6 +21,7 @@ def _when_called(module: str) -> Callable[[], Any]:
 
 _stages = _when_called("hybridc.compile.stages")
 _infer = _when_called("hybridc.symbol.infer")
+_recorded = _when_called("hybridc.symbol.recorded")
 
 
 def _compile(trace: Trace) -> Callable[..., Any]:
@@ -29,6 +30,10 @@ def _compile(trace: Trace) -> Callable[..., Any]:
 
 def _graph_shapes(*args: Any) -> Any:
     return _infer().graph_shapes(*args)
+
+
+def _symbol_of_tape(x: Any) -> Any:
+    return _recorded().symbol_of_tape(x)
 
 
 def connect() -> None:
@@ -40,6 +45,7 @@ def connect() -> None:
         compile=_compile,
         graph_shapes=_graph_shapes,
         symbols=_when_called("hybridc.symbol"),
+        symbol_of_tape=_symbol_of_tape,
         on_device=_when_called("hybridc.nd.on_device"),
         devices=_when_called("hybridc.runtime.devices.choose"),
         library=_when_called("hybridc.library"),

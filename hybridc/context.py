@@ -58,8 +58,12 @@ class Context:
         """Nothing to free on the CPU; there for MXNet's API."""
 
 
+#: The device of arrays that were given none; contexts of arrays and defaults are this very object.
+CPU = Context("cpu", 0)
+
+
 class _CurrentDevice(threading.local):
-    context = Context("cpu", 0)
+    context = CPU
 
 
 _LOCAL = _CurrentDevice()

@@ -238,8 +238,10 @@ class Executor:
         groups = (arg_params, self.arg_dict, "arguments"), (aux_params or {}, self.aux_dict, "auxiliary states")
         for given, own, what in groups:
             for name, value in given.items():
+                if name in own and own[name].shape != value.shape:
+                    raise ShapeError(f"copy_params_from: {name} has shape {own[name].shape}, got {value.shape}")
                 if name in own:
-                    own[name][:] = value.astype(own[name].dtype)
+                    value.copyto(own[name])
                 elif not allow_extra_params:
                     raise ValueError(f'Find name "{name}" that is not in the {what}: {", ".join(own) or "none"}')
 
@@ -274,7 +276,9 @@ class Executor:
         args = [fitted(n, x) for n, x in self.arg_dict.items()]
         grads = [None if g is None else fitted(n, g) for n, g in self.grad_dict.items()]
         aux = [fitted(n, x) for n, x in self.aux_dict.items()]
-        return Executor(self._symbol, self._ctx, args, grads, self._reqs, aux)
+        made = Executor(self._symbol, self._ctx, args, grads, self._reqs, aux)
+        made._monitor = self._monitor
+        return made
 
 
 # --- making one ----------------------------------------------------------------------------------------------

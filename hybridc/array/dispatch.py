@@ -10,7 +10,7 @@ import numpy as np
 from hybridc import random
 from hybridc.array.autocast import AUTOCAST
 from hybridc.array.fluent import Fluent
-from hybridc.array.ndarray import NDArray
+from hybridc.array.ndarray import NDArray, NumberedNDArray, at, plain
 from hybridc.autograd import record_operator
 from hybridc.dialects.checked import evaluated, wrong_results
 from hybridc.dialects.error_context import raise_in_context
@@ -54,8 +54,13 @@ def _invoke_converted(op: Operator, inputs: Sequence[Any], out: Any) -> Any:
     for x in inputs:
         if hasattr(x, "trace") and not isinstance(x, np.ndarray | np.generic):
             return x.trace.invoke(op, inputs, out)
-    if any(isinstance(x, NDArray) and type(x) is not NDArray for x in inputs):
+    kinds = {type(x) for x in inputs if isinstance(x, NDArray)}
+    if kinds - {NDArray, NumberedNDArray}:
         return HOOKS.on_device().invoke(op, inputs, out)
+    if NumberedNDArray in kinds:
+        context = next(x.context for x in inputs if isinstance(x, NDArray))
+        made = invoke(op, [plain(x) for x in inputs], out)
+        return made if out is not None else at(context, made)
     first = next((x for x in inputs if isinstance(x, NDArray)), None)
     if first is None and len(inputs) == 2 and all(isinstance(x, int | float) for x in inputs):
         return _of_numbers(op, inputs)
@@ -223,7 +228,9 @@ def explain(op: Operator, arrays: Sequence[Any], error: Exception) -> None:
 def execute(op: Operator, inputs: Sequence[NDArray]) -> list[NDArray]:
     """Run a bound operator (train mode, counter, key); all outputs, hidden ones included."""
     if any(type(x) is not NDArray for x in inputs):
-        return HOOKS.on_device().executed(op, inputs)
+        if any(type(x) not in (NDArray, NumberedNDArray) for x in inputs):
+            return HOOKS.on_device().executed(op, inputs)
+        return at(inputs[0].context, execute(op, [plain(x) for x in inputs]))
     arrays = [x._data for x in inputs]
     result: Any = evaluated(op, arrays) if op.foreign else op.evaluate(*arrays)
     results: tuple[Any, ...] = result if result.__class__ is tuple else (result,)

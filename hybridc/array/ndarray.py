@@ -8,15 +8,13 @@ import numpy as np
 import numpy.typing as npt
 
 from hybridc.array.fluent import Fluent
-from hybridc.context import Context, check_device, cpu
+from hybridc.context import CPU, Context, check_device
 from hybridc.dialects.array.shape import resolve_shape
 from hybridc.dtypes import STORED
 from hybridc.errors import ArgumentTypeError, CheckError, MXNetError, OneElementError
 from hybridc.ground.hooks import HOOKS
 from hybridc.ground.state import STATE
 from hybridc.ground.watches import shared, written
-
-_CPU = cpu()
 
 
 class NDArray(Fluent):
@@ -60,7 +58,7 @@ class NDArray(Fluent):
     @property
     def context(self) -> Context:
         """The device that holds the array."""
-        return _CPU
+        return CPU
 
     ctx = context
     device = context
@@ -96,9 +94,13 @@ class NDArray(Fluent):
             shape = tuple(shape[0])
         elif not shape:
             shape = _as_shape(kwargs.get("shape"))
-        return type(self)(
+        return self._like(
             self._data.reshape(resolve_shape(self._data.shape, shape, bool(kwargs.get("reverse", False))))
         )
+
+    def _like(self, data: Any) -> NDArray:
+        """An array of this buffer on the device of this one."""
+        return type(self)(data)
 
     def _recorded_reshape(self, shape: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         y = super().reshape(*shape, **kwargs)
@@ -207,7 +209,7 @@ class NDArray(Fluent):
 
     def as_in_context(self, context: Context) -> NDArray:
         """This array if it is on that device, else a copy there."""
-        return self if check_device(context).device_type != "gpu" else self.copyto(context)
+        return self if check_device(context) == self.context else self.copyto(context)
 
     as_in_ctx = as_in_context
     to_device = as_in_context
@@ -227,7 +229,7 @@ class NDArray(Fluent):
 
     def attach_grad(self, grad_req: str = "write", stype: str | None = None) -> None:
         """Allocate a gradient buffer, so that ``backward`` computes this array's gradient."""
-        HOOKS.autograd().mark_variables([self], [type(self)(np.zeros_like(self._data))], grad_req)
+        HOOKS.autograd().mark_variables([self], [self._like(np.zeros_like(self._data))], grad_req)
 
     def drop_grad(self) -> None:
         """Free the gradient buffer."""
@@ -236,7 +238,7 @@ class NDArray(Fluent):
 
     def detach(self) -> NDArray:
         """The same values, unknown to autograd."""
-        return type(self)(self._data)
+        return self._like(self._data)
 
     def backward(self, out_grad: NDArray | None = None, retain_graph: bool = False, train_mode: bool = True) -> None:
         """Compute the gradients of this array with respect to the marked variables."""
@@ -297,10 +299,60 @@ class NDArray(Fluent):
         return NDArray, (self._data.copy(),)
 
     def __copy__(self) -> NDArray:
-        return type(self)(self._data.copy())
+        return self._like(self._data.copy())
 
     def __deepcopy__(self, memo: Any) -> NDArray:
-        return type(self)(self._data.copy())
+        return self._like(self._data.copy())
+
+
+class NumberedNDArray(NDArray):
+    """An array on a CPU device with a number or a name, such as ``cpu(1)`` and ``cpu_pinned(0)``.
+
+    All CPU devices are the host's memory and its threads: operators compute as on ``cpu(0)``, and their results are on
+    the device of the first input.
+    """
+
+    __slots__ = ("_context",)
+
+    def __init__(self, data: npt.NDArray[Any], context: Context) -> None:
+        super().__init__(data)
+        self._context = context
+
+    @property
+    def context(self) -> Context:
+        """The device that holds the array."""
+        return self._context
+
+    ctx = context
+    device = context
+
+    def _like(self, data: Any) -> NDArray:
+        return NumberedNDArray(data, self._context)
+
+    def __getitem__(self, key: Any) -> Any:
+        if STATE.trace is not None:
+            return super().__getitem__(key)
+        return at(self._context, plain(self)[key])
+
+
+def at(context: Context, x: Any) -> Any:
+    """An array on ``cpu(0)``, or a list of them, as one on this CPU device, sharing memory and gradients."""
+    if x.__class__ is list:
+        return [at(context, part) for part in x]
+    if context is CPU or context == CPU or context.device_type == "gpu":
+        return x
+    y = NumberedNDArray(x._data, context)
+    y._entry, y._leaf = x._entry, x._leaf
+    return y
+
+
+def plain(x: Any) -> Any:
+    """An array of any CPU device as one on ``cpu(0)``, sharing memory and gradients; anything else as it is."""
+    if type(x) is not NumberedNDArray:
+        return x
+    y = NDArray(x._data)
+    y._entry, y._leaf = x._entry, x._leaf
+    return y
 
 
 def wrap(data: Any) -> NDArray:
@@ -318,7 +370,7 @@ def values_of(x: NDArray) -> npt.NDArray[Any]:
 def _copied(x: NDArray, context: Context) -> NDArray:
     """A copy on a device."""
     if context.device_type != "gpu":
-        return NDArray(x.asnumpy())
+        return at(context, NDArray(x.asnumpy()))
     return HOOKS.on_device().to_device(x.asnumpy(), context.device_id)
 
 

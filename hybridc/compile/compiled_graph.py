@@ -10,7 +10,7 @@ import numpy as np
 
 from hybridc import autograd
 from hybridc.array.dispatch import execute
-from hybridc.array.ndarray import NDArray, wrap
+from hybridc.array.ndarray import NDArray, at, wrap
 from hybridc.autograd import record_operator
 from hybridc.ground.cached import cached_property
 from hybridc.ground.debug import compiling
@@ -46,6 +46,7 @@ class CompiledGraph:
         heads: tuple[int, ...] | None = None,
     ) -> None:
         self.trace = trace
+        self._context = trace.context
         self.forward = forward
         self.backward = backward
         self.saved = saved
@@ -179,8 +180,9 @@ class CompiledGraph:
         finally:
             forward.release(workspace)
         if self.single:
-            return wrap(results[0])
-        return regroup([wrap(r) for r in results[: self.visible]], self.trace.structure)
+            return at(self._context, wrap(results[0]))
+        outputs = at(self._context, [wrap(r) for r in results[: self.visible]])
+        return regroup(outputs, self.trace.structure)
 
     def _recorded(self, inputs: Sequence[NDArray], arrays: list[Any]) -> Any:
         workspace = self.forward.acquire()
@@ -189,7 +191,7 @@ class CompiledGraph:
         except Exception:
             self.forward.release(workspace)
             raise
-        outputs = [wrap(r) for r in results[: self.visible]]
+        outputs = at(self._context, [wrap(r) for r in results[: self.visible]])
         if self.updates:
             before = [a.copy() if i in self.updates else a for i, a in enumerate(arrays)]  # before the forward
             self._write_back(arrays, results)

@@ -5,18 +5,14 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from hybridc.array.ndarray import NDArray
 from hybridc.errors import DeferredInitializationError
 from hybridc.gluon import block, parameter, trainer, utils
 from hybridc.gluon.block import Block, HybridBlock
-from hybridc.gluon.parameter import Constant, Parameter, ParameterDict
+from hybridc.gluon.parameter import Constant, Parameter, ParameterDict, tensor_types
 from hybridc.gluon.symbol_block import SymbolBlock
 from hybridc.gluon.train_step import TrainStep
 from hybridc.gluon.trainer import Trainer
 from hybridc.ground.absent import absent as _absent
-from hybridc.trace.traced import Symbol
-
-tensor_types = (Symbol, NDArray)
 
 _SUBMODULES = ("contrib", "data", "loss", "model_zoo", "nn", "rnn")
 

@@ -1,489 +1,79 @@
-"""Block and HybridBlock: networks as trees of Python objects, hybridized or not."""
+"""``mx.gluon.block``: blocks, and what code in the wild takes from MXNet's module of this name."""
+
+# pyright: reportUnusedFunction=false
 
 from __future__ import annotations
 
-import re
-import warnings
-import weakref
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, ClassVar, cast
+from collections.abc import Sequence
+from typing import Any, cast
 
-from hybridc import nd, symbol
 from hybridc.array.ndarray import NDArray
-from hybridc.compile.stages import trace_block
-from hybridc.errors import (
-    AttributeValueError,
-    CheckError,
-    DeferredInitializationError,
-    DTypeError,
-    MXNetError,
-    ParameterShapeError,
-    ShapeError,
-)
-from hybridc.gluon import files
-from hybridc.gluon.children import BlockRoot, Children
-from hybridc.gluon.epoch import ATTRIBUTE_EPOCH
-from hybridc.gluon.export import export
-from hybridc.gluon.hybridize.cached_graph import CachedGraph
-from hybridc.gluon.hybridize.flags import backends_of, check_flags
-from hybridc.gluon.hybridize.parameter_shapes import infer_parameter_shapes
-from hybridc.gluon.hybridize.report import Report
-from hybridc.gluon.naming import BlockScope
-from hybridc.gluon.parameter import Parameter, ParameterDict
-from hybridc.gluon.summary import summary
-from hybridc.gluon.utils import BlockHooks, HookHandle, has_arrays, indent, same, shape_is_known, traces
-from hybridc.ground.locks import ForkLock
-from hybridc.ground.state import STATE
+from hybridc.errors import AttributeValueError
+from hybridc.gluon.hybrid_block import ATTRIBUTE_EPOCH, Block, HybridBlock
+from hybridc.gluon.naming import BlockScope as _BlockScope
+from hybridc.gluon.parameter import DeferredInitializationError, Parameter, ParameterDict
+from hybridc.gluon.symbol_block import SymbolBlock
+from hybridc.gluon.utils import HookHandle
+from hybridc.gluon.utils import brief as _brief_print_list
+from hybridc.gluon.utils import indent as _indent
+from hybridc.symbol.composed import ComposedSymbol
+from hybridc.trace.traced import Symbol
 
-__all__ = ["ATTRIBUTE_EPOCH", "Block", "HybridBlock"]
-
-
-_INITIALIZING = ForkLock()
-_MISSING = object()
+__all__ = [
+    "ATTRIBUTE_EPOCH",
+    "Block",
+    "DeferredInitializationError",
+    "HookHandle",
+    "HybridBlock",
+    "NDArray",
+    "Parameter",
+    "ParameterDict",
+    "Symbol",
+    "SymbolBlock",
+    "_BlockScope",
+    "_brief_print_list",
+    "_indent",
+]
 
 
-class Block(BlockRoot):
-    """A layer or network: its children and parameters are what is assigned to its attributes.
-
-    Override ``forward(self, *args)``. Make children and parameters inside ``with self.name_scope():`` to give
-    them names that begin with this block's. ``params`` shares the parameters of another block:
-    ``nn.Dense(20, params=other.collect_params())``.
-    """
-
-    IN_SUMMARY: ClassVar[bool] = True  # whether it is a line of the table that summary prints
-
-    def __init__(self, prefix: str | None = None, params: ParameterDict | None = None) -> None:
-        self._prefix, self._params = BlockScope.create(prefix, params, self._alias())
-        self._name = self._prefix.removesuffix("_")
-        self._scope = BlockScope(self, prefix == "")
-        self._children: dict[str, Block] = Children()
-        self._reg_params: dict[str, Parameter] = {}
-        self._forward_hooks = BlockHooks()
-        self._forward_pre_hooks = BlockHooks()
-        self._parents: list[weakref.ref[Block]] = []
-
-    # --- attributes ----------------------------------------------------------------------------------------
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        """Register parameters and children; any other change is noted for the compiled graphs."""
-        existing = self.__dict__.get(name, _MISSING)
-        if isinstance(existing, Parameter | Block) and not isinstance(value, type(existing)):
-            raise TypeError(
-                f"Changing attribute type for {name} from {type(existing)} to {type(value)} is not allowed."
-            )
-        if isinstance(value, Block):
-            self.register_child(value, name)
-        elif isinstance(value, Parameter):
-            self._register_parameter(name, value)
-        elif not same(existing, value):
-            ATTRIBUTE_EPOCH.value += 1
-        object.__setattr__(self, name, value)
-
-    def __delattr__(self, name: str) -> None:
-        ATTRIBUTE_EPOCH.value += 1
-        if self._children.pop(name, None) is not None or self._reg_params.pop(name, None) is not None:
-            self._drop_graphs()
-        object.__delattr__(self, name)
-
-    def _register_parameter(self, name: str, param: Parameter) -> None:
-        # COMPAT(mxnet): assigning the same parameter again is fine.
-        if self._reg_params.get(name, param) is not param:
-            raise CheckError(
-                f"Overriding Parameter attribute {name} is not allowed. To share parameters between blocks, "
-                "pass params=other.params where the block is made."
-            )
-        self._reg_params[name] = param
-        self._drop_graphs()
-
-    def register_child(self, block: Block, name: str | None = None) -> None:
-        """Make a block a child, as assigning it to an attribute does; without a name it gets a number."""
-        if "_parents" not in self.__dict__:
-            raise MXNetError(
-                f"{type(self).__name__}: call super().__init__(**kwargs) before making children of a block"
-            )
-        self._children[str(len(self._children)) if name is None else name] = block
-        block._add_parent(self)
-        self._drop_graphs()
-
-    def _add_parent(self, parent: Block) -> None:
-        alive = [ref for ref in self._parents if ref() is not None]
-        vars(self)["_parents"] = [*alive, weakref.ref(parent)]
-
-    def _drop_graphs(self) -> None:
-        """Drop the compiled graphs of this block and of every block around it."""
-        stack: list[Block] = [self]
-        seen: set[int] = set()
-        while stack:
-            block = stack.pop()
-            if id(block) in seen:
-                continue
-            seen.add(id(block))
-            vars(block).pop("_cached_graph", None)
-            stack += [parent for parent in (ref() for ref in block._parents) if parent is not None]
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Everything but compiled graphs and the links to parents."""
-        return {k: v for k, v in self.__dict__.items() if k not in ("_cached_graph", "_parents")}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        vars(self)["_parents"] = []
-        for child in self._children.values():
-            child._add_parent(self)
-
-    # --- names and parameters ------------------------------------------------------------------------------
-
-    def _alias(self) -> str:
-        return type(self).__name__.lower()
-
-    @property
-    def prefix(self) -> str:
-        """The prefix of the names of its parameters."""
-        return self._prefix
-
-    @property
-    def name(self) -> str:
-        """The prefix without the last underscore."""
-        return self._name
-
-    @property
-    def params(self) -> ParameterDict:
-        """Its own parameters, without those of its children."""
-        return self._params
-
-    def name_scope(self) -> BlockScope:
-        """Blocks and parameters made ``with self.name_scope():`` get names that begin with this block's."""
-        return self._scope
-
-    def collect_params(self, select: str | None = None) -> ParameterDict:
-        """The parameters of this block and all below it; of these, with ``select``, the names that match.
-
-        ``collect_params('.*weight|.*bias')``.
-        """
-        self._warn_about_containers()
-        found = ParameterDict(self._params.prefix)
-        pattern = re.compile(select or "")
-        found.update({name: param for name, param in self.params.items() if pattern.match(name)})
-        for child in self._children.values():
-            found.update(child.collect_params(select))
-        return found
-
-    def _warn_about_containers(self) -> None:
-        children = {id(child) for child in self._children.values()}
-        for name, value in list(self.__dict__.items()):  # another thread may add what it compiled
-            if name == "_children" or not isinstance(value, list | tuple | dict):
-                continue
-            if any(id(block) not in children for block in _blocks_in(value)):
-                warnings.warn(
-                    f'"{type(self).__name__}.{name}" is an unregistered container with Blocks: lists, tuples '
-                    "and dicts do not make them children. Use register_child(), nn.Sequential or "
-                    "nn.HybridSequential.",
-                    stacklevel=3,
-                )
-
-    def _collect_params_with_prefix(self, prefix: str = "") -> dict[str, Parameter]:
-        """Parameters by the path of attributes that leads to them: ``features.0.weight``."""
-        prefix = prefix + "." if prefix else ""
-        found = {prefix + name: param for name, param in self._reg_params.items()}
-        for name, child in self._children.items():
-            found.update(child._collect_params_with_prefix(prefix + name))
-        return found
-
-    def initialize(self, init: Any = None, ctx: Any = None, verbose: bool = False, force_reinit: bool = False) -> None:
-        """Initialize all parameters; ``init`` (default Uniform) serves those without one of their own."""
-        self.collect_params().initialize(init, ctx, verbose, force_reinit)
-
-    def zero_grad(self) -> None:
-        """Set all gradients to 0."""
-        self.collect_params().zero_grad()
-
-    def cast(self, dtype: Any) -> None:
-        """Change the dtype of all parameters."""
-        for child in self._children.values():
-            child.cast(dtype)
-        for param in self.params.values():
-            param.cast(dtype)
-        self._drop_graphs()
-
-    # --- files ---------------------------------------------------------------------------------------------
-
-    def save_parameters(self, filename: str, deduplicate: bool = False) -> None:
-        """Save all parameters, named by the path of attributes; shared ones once with ``deduplicate``."""
-        files.save_parameters(self._collect_params_with_prefix(), filename, deduplicate)
-
-    def load_parameters(
-        self,
-        filename: str,
-        ctx: Any = None,
-        allow_missing: bool = False,
-        ignore_extra: bool = False,
-        cast_dtype: bool = False,
-        dtype_source: str = "current",
-    ) -> None:
-        """Load what :meth:`save_parameters` wrote; files of :meth:`ParameterDict.save` are recognised."""
-        files.load_parameters(
-            self,
-            self._collect_params_with_prefix(),
-            filename,
-            ctx,
-            allow_missing,
-            ignore_extra,
-            cast_dtype,
-            dtype_source,
+def _flatten(args: Any, inout_str: str) -> tuple[list[Any], Any]:
+    """All arrays in nested lists, and their nesting: 0 for an array, -1 for None, n for n outputs."""
+    if isinstance(args, ComposedSymbol):
+        return [args], args.num_outputs if args.num_outputs > 1 else 0
+    if isinstance(args, NDArray | Symbol):
+        return [args], 0
+    if args is None:
+        return [None], -1
+    if not isinstance(args, list | tuple):
+        raise AttributeValueError(
+            f"When hybridized, the input of HybridBlock {inout_str} must be (nested) list of Symbol or NDArray, but "
+            f"got {args} of type {type(args)}"
         )
-
-    def save_params(self, filename: str) -> None:
-        """Save parameters by their names without this block's prefix, as :meth:`ParameterDict.save` does."""
-        warnings.warn("save_params is deprecated. Please use save_parameters.", stacklevel=2)
-        self.collect_params().save(filename, strip_prefix=self.prefix)
-
-    def load_params(
-        self, filename: str, ctx: Any = None, allow_missing: bool = False, ignore_extra: bool = False
-    ) -> None:
-        """The old name of :meth:`load_parameters`."""
-        warnings.warn("load_params is deprecated. Please use load_parameters.", stacklevel=2)
-        self.load_parameters(filename, ctx, allow_missing, ignore_extra)
-
-    # --- calls ---------------------------------------------------------------------------------------------
-
-    def __call__(self, *args: Any) -> Any:
-        """Run ``forward`` between the hooks; positional arguments only."""
-        trace = STATE.trace
-        if trace is not None:
-            with trace.scope(self):
-                return self.forward(*args)
-        if self._forward_pre_hooks:
-            for hook in list(self._forward_pre_hooks.values()):
-                hook(self, args)
-        out = self.forward(*args)
-        if self._forward_hooks:
-            for hook in list(self._forward_hooks.values()):
-                hook(self, args, out)
-        return out
-
-    def forward(self, *args: Any) -> Any:
-        """Override to compute the outputs from the inputs."""
-        raise MXNetError(f"{type(self).__name__} must override forward(self, *args)")
-
-    def register_forward_pre_hook(self, hook: Callable[..., Any]) -> HookHandle:
-        """Call ``hook(block, inputs)`` before every forward; ``detach()`` of the result ends that."""
-        handle = HookHandle()
-        handle.attach(self._forward_pre_hooks, hook)
-        return handle
-
-    def register_forward_hook(self, hook: Callable[..., Any]) -> HookHandle:
-        """Call ``hook(block, inputs, outputs)`` after every forward; ``detach()`` of the result ends that."""
-        handle = HookHandle()
-        handle.attach(self._forward_hooks, hook)
-        return handle
-
-    def apply(self, fn: Callable[[Block], Any]) -> Block:
-        """Call ``fn`` with every block below this one and then with this one."""
-        for child in self._children.values():
-            child.apply(fn)
-        fn(self)
-        return self
-
-    def hybridize(self, active: bool = True, **kwargs: Any) -> None:
-        """Hybridize every HybridBlock below this one; keywords as in :meth:`HybridBlock.hybridize`."""
-        check_flags(kwargs)
-        for child in self._children.values():
-            child.hybridize(active, **kwargs)
-
-    def summary(self, *inputs: Any) -> None:
-        """Print the layers with output shapes and parameter counts; the network must not be hybridized."""
-        for block in self._tree():
-            if isinstance(block, HybridBlock) and block.is_active:
-                raise CheckError(f'"{block.name}" must not be hybridized to print summary.')
-        print(summary(self, inputs))  # noqa: T201
-
-    def _tree(self) -> Iterator[Block]:
-        yield self
-        for child in self._children.values():
-            yield from child._tree()
-
-    def __repr__(self) -> str:
-        return self._repr({k: v for k, v in self.__dict__.items() if isinstance(v, Block)})
-
-    def _repr(self, children: Mapping[str, Block]) -> str:
-        lines = "\n".join(f"  ({name}): {indent(repr(block), 2)}" for name, block in children.items())
-        return f"{type(self).__name__}(\n{lines}\n)"
+    flat: list[Any] = []
+    nesting: list[Any] = []
+    for part in cast("Sequence[Any]", args):
+        found, inner = _flatten(part, inout_str)
+        flat += found
+        nesting.append(inner)
+    return flat, nesting
 
 
-class HybridBlock(Block):
-    """A block that can be compiled: override ``hybrid_forward(self, F, x, …)`` or ``forward(self, x, …)``.
+def _regroup(args: Sequence[Any], fmt: Any) -> Any:
+    """The nested lists that :func:`_flatten` took apart."""
+    return _merged(list(args), fmt)[0]
 
-    ``hybrid_forward`` gets ``F`` (``mx.nd``, or ``mx.sym`` while traced) and its own parameters as keywords.
-    """
 
-    def __init__(self, prefix: str | None = None, params: ParameterDict | None = None) -> None:
-        super().__init__(prefix=prefix, params=params)
-        self._active = False
-        self._backends: tuple[Any, ...] = ()
-        self._is_static = False
-
-    @property
-    def is_active(self) -> bool:
-        """Whether it is hybridized."""
-        return self._active
-
-    def register_child(self, block: Block, name: str | None = None) -> None:
-        """Make a HybridBlock a child; other blocks cannot be compiled."""
-        if not isinstance(block, HybridBlock):
-            raise ValueError(
-                f"Children of HybridBlock must also be HybridBlock, but {block} has type {type(block)}. If "
-                "you are using Sequential, please try HybridSequential instead."
+def _merged(args: list[Any], fmt: Any) -> tuple[Any, list[Any]]:
+    """The nested lists of the first arrays, and the arrays that are left over."""
+    if isinstance(fmt, int):
+        if fmt == -1 and args[0] is not None:
+            raise AttributeValueError(
+                "We do not support passing types that are not None when the initial HybridBlock has received NoneType "
+                f"and has been hybridized. Received arg = {args[0]}, fmt = {fmt}."
             )
-        super().register_child(block, name)
-
-    def hybridize(self, active: bool = True, **kwargs: Any) -> None:
-        """Compile this block at its next call, and likewise its children where they are called alone.
-
-        Keywords: ``static_alloc`` (on a GPU, launches are recorded once and replayed together, see ``docs/gpu.md``),
-        ``static_shape``, ``inline_limit``, ``forward_bulk_size``, ``backward_bulk_size`` (memory is always planned,
-        shapes always specialised: these change nothing), ``clear``, which with False keeps what was compiled before
-        and the backends of before, ``backend``, which takes its parts of the graph (see :mod:`hybridc.subgraph`), and
-        ``backend_opts``, its options, to which further keywords belong too.
-        """
-        check_flags(kwargs)
-        if active and (self._forward_hooks or self._forward_pre_hooks):
-            warnings.warn(
-                f'"{self}" is being hybridized while still having forward hook/pre-hook. If "{self}" is a '
-                "child of HybridBlock, the hooks will not take effect.",
-                stacklevel=2,
-            )
-        self._active = bool(active)
-        vars(self)["_backends"] = backends_of(self._backends, kwargs)
-        if "static_alloc" in kwargs or kwargs.get("clear", True):
-            vars(self)["_is_static"] = bool(kwargs.get("static_alloc", False))
-        if kwargs.get("clear", True) or kwargs.get("backend") is not None:
-            self._drop_graphs()
-        super().hybridize(active, **kwargs)
-
-    def __call__(self, *args: Any) -> Any:
-        """Run the compiled graph if it is hybridized, else ``forward``, between the hooks."""
-        if STATE.trace is not None:
-            return super().__call__(*args)
-        if not args or type(args[0]) is not NDArray:
-            owner = next(traces(args), None)
-            if owner is not None:  # Symbols: record into their trace
-                with owner.active():
-                    return super().__call__(*args)
-        if self._forward_pre_hooks:
-            for hook in list(self._forward_pre_hooks.values()):
-                hook(self, args)
-        if self._active:
-            graph = self.__dict__.get("_cached_graph")
-            out = (self._compile(args) if graph is None else graph)(*args)
-        else:
-            out = self._forward_eagerly(args)
-        if self._forward_hooks:
-            for hook in list(self._forward_hooks.values()):
-                hook(self, args, out)
-        return out
-
-    def _forward_eagerly(self, args: tuple[Any, ...]) -> Any:
-        try:
-            return self.forward(*args)
-        except (ShapeError, DTypeError, AttributeValueError) as error:
-            text = str(error)
-            if "(in " not in text:  # else a block inside this one said where
-                error.args = (f"{text} (in {self.name})",)
-            raise
-        except DeferredInitializationError:
-            # A forward(x) that reads its own parameters; hybrid_forward gets them from HybridBlock.forward.
-            if not any(p.is_deferred for p in self._reg_params.values()):
-                raise
-            self._finish_deferred(self._reg_params, args)
-            return self.forward(*args)
-
-    def _compile(self, args: tuple[Any, ...]) -> Any:
-        """The graph cache of this block, made at the first hybridized call."""
-        params = self.collect_params()
-        if any(p.is_deferred for p in params.values()):
-            self._finish_deferred(params, args)
-        return vars(self).setdefault("_cached_graph", CachedGraph(self, self._backends, self._is_static))
-
-    def forward(self, *args: Any) -> Any:
-        """Call ``hybrid_forward`` with ``F`` and the parameters; override this where ``F`` is not wanted."""
-        trace = STATE.trace
-        if trace is not None:
-            symbols = {name: trace.parameter(p) for name, p in self._reg_params.items()}
-            return self.hybrid_forward(symbol, *args, **symbols)
-        try:
-            arrays = {name: p.data() for name, p in self._reg_params.items()}
-        except DeferredInitializationError:
-            self._finish_deferred(self._reg_params, args)
-            arrays = {name: p.data() for name, p in self._reg_params.items()}
-        if not args or (type(args[0]) is not NDArray and not has_arrays(args)):
-            raise ValueError(
-                "In HybridBlock, there must be one NDArray or one Symbol in the input; "
-                f"{type(self).__name__} got {', '.join(type(a).__name__ for a in args) or 'nothing'}. "
-                "Convert it with mx.nd.array(…)"
-            )
-        return self.hybrid_forward(nd, *args, **arrays)
-
-    def hybrid_forward(self, F: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
-        """Override to compute the outputs with the functions of ``F``; own parameters come as keywords."""
-        raise MXNetError(f"{type(self).__name__} must override hybrid_forward(self, F, x, …) or forward(self, x, …)")
-
-    # --- shapes --------------------------------------------------------------------------------------------
-
-    def infer_shape(self, *args: Any) -> None:
-        """Give parameters of unknown shape the shape that follows from the inputs."""
-        infer_parameter_shapes(self, args)
-
-    def _finish_deferred(self, params: Mapping[str, Parameter] | ParameterDict, args: tuple[Any, ...]) -> None:
-        """Infer the shapes of parameters and initialize those that waited for it."""
-        try:
-            self.infer_shape(*args)
-        except ParameterShapeError as error:
-            raise ParameterShapeError(
-                f"Deferred initialization failed because shape cannot be inferred. {error}"
-            ) from error
-        except ShapeError as error:  # all shapes are known, and do not fit
-            raise ParameterShapeError(str(error)) from error
-        with _INITIALIZING.current:  # and not while a user's code runs, which may wait for other threads
-            for param in params.values():
-                if param.is_deferred and shape_is_known(param.shape):
-                    param.finish_deferred_init()
-
-    # --- the compiled graph --------------------------------------------------------------------------------
-
-    def trace(self, *args: Any) -> Any:
-        """The first stage of the compiler for these inputs: ``net.trace(x).optimize().lower().compile()``."""
-        params = self.collect_params()
-        if any(p.is_deferred for p in params.values()):
-            self._finish_deferred(params, args)
-        return trace_block(self, args, STATE.training)
-
-    def explain(self) -> Report:
-        """A report of what was compiled and why: signatures, kernels, host calls; ``.html()`` shows all levels."""
-        graph = self.__dict__.get("_cached_graph")
-        if not self._active:
-            return Report(f"{self.name} is not hybridized: call hybridize(), then the block")
-        if graph is None:
-            return Report(f"{self.name} is hybridized, but nothing is compiled yet: call it")
-        return Report(graph.explain(), graph.compilations())
-
-    def optimize_for(self, x: Any, *args: Any, backend: str | None = None, clear: bool = False, **kwargs: Any) -> None:
-        """Hybridize and compile for these inputs, without running; after the backends before, unless cleared."""
-        if not backend:
-            raise AttributeValueError('Must specify "backend" to optimize_for; to compile without, call hybridize()')
-        self.hybridize(True, backend=backend, clear=clear, **kwargs)
-        graph = self.__dict__.get("_cached_graph")
-        (self._compile((x, *args)) if graph is None else graph).prepare(x, *args)
-
-    def export(self, path: str, epoch: int = 0, remove_amp_cast: bool = True) -> None:
-        """Write ``path-symbol.json`` and ``path-0000.params`` for MXNet or ``SymbolBlock.imports``; call it first."""
-        export(self, path, epoch, remove_amp_cast)
-
-
-def _blocks_in(value: Any) -> Iterator[Block]:
-    """All blocks in nested lists, tuples and dicts."""
-    if isinstance(value, Block):
-        yield value
-    elif isinstance(value, list | tuple | dict):
-        nested = cast("Any", value)
-        for part in nested.values() if isinstance(value, dict) else nested:
-            yield from _blocks_in(part)
+        return (args[0], args[1:]) if fmt <= 0 else (args[:fmt], args[fmt:])
+    nested: list[Any] = []
+    for inner in fmt:
+        found, args = _merged(args, inner)
+        nested.append(found)
+    return nested, args

@@ -12,11 +12,11 @@ from hybridc.array.ndarray import NDArray
 from hybridc.errors import MXNetError
 from hybridc.ground.nesting import flatten, regroup
 from hybridc.ground.state import STATE
-from hybridc.model import save_checkpoint
+from hybridc.symbol.checkpoint import save_checkpoint
 from hybridc.symbol.composed import COMPOSER, ComposedSymbol, load
 from hybridc.symbol.graph import Entry, SymbolNode
+from hybridc.symbol.recorded import add_recorded
 from hybridc.symbol.variables import var
-from hybridc.trace.traced import Symbol
 from hybridc.trace.tracer import Trace
 
 
@@ -28,24 +28,70 @@ def export(block: Any, path: str, epoch: int, remove_amp_cast: bool) -> None:
 
 def symbol_of(block: Any, caller: str) -> tuple[ComposedSymbol, dict[str, NDArray], dict[str, NDArray], list[str]]:
     """What the block last ran compiled: the symbol, its arguments and auxiliary states, the names of its inputs."""
-    graph = block.__dict__.get("_cached_graph")
-    latest = None if graph is None else graph.latest()
-    if not block.is_active or latest is None:
+    latest = _latest(block)
+    if latest is None:
         raise MXNetError(
             f"{block.name}.{caller}: Please first call block.hybridize() and then run forward with this block at least "
             f"once before calling {caller}."
         )
-    trace, structure = latest
-    captured: dict[str, NDArray] = {}
-    symbol = _composed(block, trace, structure)
-    if symbol is None:
-        symbol, captured = _of_trace(block, trace)
+    symbol, captured = _symbol(block, *latest)
+    trace = latest[0]
     values = {**{p.name: p for p in block.collect_params().values()}, **captured}
     arguments = {name: _value(values[name]) for name in symbol.list_arguments() if name in values}
     states = {name: _value(values[name]) for name in symbol.list_auxiliary_states() if name in values}
     if block._backends:
         symbol = _partitioned(block, symbol, trace, arguments, states)
     return symbol, arguments, states, _inputs(trace.roles.count("data"))
+
+
+def symbol_of(block: Any) -> ComposedSymbol | None:
+    """The symbol of what a block last ran compiled; None if it is not hybridized, or did not run since."""
+    latest = _latest(block)
+    return None if latest is None else _symbol(block, *latest)[0]
+
+
+def symbol_with_values(
+    block: Any, trace: Trace, structure: Any, arguments: Sequence[NDArray]
+) -> tuple[ComposedSymbol, dict[str, NDArray]]:
+    """The symbol of a trace of a block, and the arrays of its variables, of which these are the arguments."""
+    symbol, values = _symbol(block, trace, structure)
+    values |= zip(_inputs(len(arguments)), arguments, strict=True)
+    known = {p.name: p for p in block.collect_params().values()}
+    values |= {name: known[name].data(trace.context) for name in symbol.list_inputs() if name in known}
+    return symbol, values
+
+
+def described_graph(block: Any) -> dict[str, Any]:
+    """What a block last ran compiled, as MXNet describes it: symbols, and the nesting of arguments and results."""
+    latest = _latest(block)
+    if latest is None:
+        return {}
+    trace, structure = latest
+    return {
+        "in_format": _format(structure),
+        "out_format": _format(trace.structure),
+        "inputs": [var(name).tojson() for name in _inputs(trace.roles.count("data"))],
+        "symbol": _symbol(block, trace, structure)[0].tojson(),
+    }
+
+
+def _format(structure: Any) -> Any:
+    """A nesting as MXNet writes it: 0 for an array, -1 for None."""
+    if structure is None:
+        return -1
+    return [_format(part) for part in structure] if isinstance(structure, list | tuple) else 0
+
+
+def _latest(block: Any) -> tuple[Trace, Any] | None:
+    """The trace that a hybridized block ran last, and the nesting of its arguments."""
+    graph = block.__dict__.get("_cached_graph")
+    return graph.latest() if graph is not None and block.is_active else None
+
+
+def _symbol(block: Any, trace: Trace, structure: Any) -> tuple[ComposedSymbol, dict[str, NDArray]]:
+    """The symbol of a trace, and the arrays from outside that it uses."""
+    symbol = _composed(block, trace, structure)
+    return _of_trace(block, trace) if symbol is None else (symbol, {})
 
 
 def _partitioned(
@@ -110,19 +156,9 @@ def _of_trace(block: Any, trace: Trace) -> tuple[ComposedSymbol, dict[str, NDArr
             entries[id(leaf)] = (SymbolNode(None, name), 0)
     with naming.Prefix(block.prefix):
         for node in trace.nodes:
-            _add(node, entries)
+            add_recorded(node.op, node.inputs, node.outputs, entries)
     results = trace.outputs[: len(trace.outputs) - len(trace.updates)]
     return ComposedSymbol([entries[id(s)] for s in results]), captured
-
-
-def _add(node: Any, entries: dict[int, Entry]) -> None:
-    """The node of a graph for one of a trace."""
-    inputs: Sequence[Symbol] = node.inputs[:-1] if node.op.DRAWS else node.inputs
-    op = node.op.undecided()
-    made = SymbolNode(op, naming.current().get(None, op.title().lower()), [entries[id(s)] for s in inputs])
-    new = len(node.outputs) - len(op.mutated)
-    for i, symbol in enumerate(node.outputs):
-        entries[id(symbol)] = (made, i) if i < new else made.inputs[op.mutated[i - new]]
 
 
 def imports(

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
 
-from hybridc.errors import CheckError
+from hybridc.errors import CheckError, MXNetError
+from hybridc.gluon.export import described_graph
 from hybridc.gluon.utils import brief
 from hybridc.nd import storage
 
 if TYPE_CHECKING:
-    from hybridc.gluon.block import Block
+    from hybridc.gluon.hybrid_block import Block
     from hybridc.gluon.parameter import Parameter
+
+
+class ModelMismatch(MXNetError, KeyError):
+    """A saved model is not of the block that is to load it: its children have other names."""
+
+    __str__ = MXNetError.__str__
 
 
 def save_parameters(params: Mapping[str, Parameter], filename: str, deduplicate: bool) -> None:
@@ -54,3 +63,47 @@ def load_parameters(
                 f"Parameter '{name}' loaded from file '{filename}' is not present in ParameterDict, which "
                 f"contains parameters {brief(params)}. Set ignore_extra=True to ignore. "
             )
+
+
+def save_model(block: Block, prefix: str) -> None:
+    """Write the tree of blocks and all parameters: ``prefix-model.json`` and ``prefix-model.params``."""
+    tree = {block.name: _described(block, iter(range(1, 1 << 30)))}
+    with storage.replacing(f"{prefix}-model.json") as file:
+        file.write(json.dumps(tree).encode())
+    block.save_parameters(f"{prefix}-model.params")
+
+
+def _described(block: Any, numbers: Iterator[int]) -> dict[str, Any]:
+    """A block as MXNet describes it: its name, its children's names with their attributes, and these, numbered."""
+    found: dict[str, Any] = {"orig_name": block.name}
+    if hasattr(block, "is_active"):
+        graph = described_graph(block)
+        found |= {**graph, "hybridized": bool(graph)}
+    found["children"] = {child.name: attribute for attribute, child in block._children.items()}
+    for child in block._children.values():
+        key = f"{type(child).__name__.lower()}{next(numbers)}"
+        found[key] = _described(child, numbers)
+    return found
+
+
+def load_model(block: Block, prefix: str) -> None:
+    """Take what :func:`save_model`, or MXNet, wrote for a block of the same structure."""
+    path = Path(f"{prefix}-model.json")
+    tree: Any = json.loads(path.read_text())
+    _restore(block, next(iter(tree.values())), str(path))
+    block.load_parameters(f"{prefix}-model.params")
+
+
+def _restore(block: Any, saved: Mapping[str, Any], path: str) -> None:
+    """Hybridize the blocks that were hybridized, having checked that they are those that were saved."""
+    wanted = list(cast("dict[str, str]", saved.get("children", {})).values())
+    if wanted != list(block._children):
+        raise ModelMismatch(
+            f"{path} describes a block with the children {brief(wanted) or 'none'}, but {block.name} has "
+            f"{brief(block._children) or 'none'}; build the block as the saved one was built"
+        )
+    parts = [part for part in saved.values() if isinstance(part, dict) and "orig_name" in part]
+    for child, part in zip(block._children.values(), cast("list[dict[str, Any]]", parts), strict=True):
+        _restore(child, part, path)
+    if saved.get("hybridized") and not block.is_active:
+        block.hybridize()

@@ -24,6 +24,7 @@ __all__ = [
     "LogisticLoss",
     "Loss",
     "PoissonNLLLoss",
+    "SDMLLoss",
     "SigmoidBCELoss",
     "SigmoidBinaryCrossEntropyLoss",
     "SoftmaxCELoss",
@@ -365,6 +366,37 @@ class CosineEmbeddingLoss(Loss):
         y_norm = F.norm(y, axis=-1).reshape((-1, 1))
         product = F.sum(x * y, axis=-1).reshape((-1, 1))
         return product / F.broadcast_maximum(x_norm * y_norm, 1e-12)
+
+
+class SDMLLoss(Loss):
+    """Row i of x1 must be nearer to row i of x2 than to its other rows: smoothed deep metric learning (Bonadiman 2019)
+
+    The KL divergence of softmax(-‖x1[i] - x2[j]‖²) along j, from 1 - ``smoothing_parameter`` at j = i and the rest of 1
+    in equal parts elsewhere, for each i; x1 and x2 have the shape (N, D) with N > 1.
+    """
+
+    def __init__(
+        self, smoothing_parameter: float = 0.3, weight: float | None = 1.0, batch_axis: int = 0, **kwargs: Any
+    ) -> None:
+        super().__init__(weight, batch_axis, **kwargs)
+        self.kl_loss = KLDivLoss(from_logits=True)
+        self.smoothing_parameter = smoothing_parameter
+
+    def hybrid_forward(self, F: Any, x1: Any, x2: Any) -> Any:
+        """The loss of each row, shape (N,)."""
+        if x1.shape != x2.shape or len(x1.shape) != 2 or x1.shape[0] < 2:
+            raise CheckError(
+                "SDMLLoss: x1 and x2 must have one shape (N, D) with N > 1, "
+                f"got {tuple(x1.shape)} and {tuple(x2.shape)}"
+            )
+        count = x1.shape[0]
+        same = F.eye(count, dtype=x1.dtype)
+        labels = same * (1 - self.smoothing_parameter) + (1 - same) * (self.smoothing_parameter / (count - 1))
+        differences = F.broadcast_sub(F.expand_dims(x1, axis=1), F.expand_dims(x2, axis=0))
+        distances = F.sum(F.square(differences), axis=2)
+        loss = self.kl_loss(F.log_softmax(-distances, axis=1), labels)
+        # COMPAT(mxnet): there the weight is not used.
+        return _apply_weighting(F, loss, self._weight)
 
 
 def __getattr__(name: str) -> Any:

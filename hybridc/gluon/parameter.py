@@ -9,17 +9,22 @@ from typing import Any, cast
 import numpy as np
 
 from hybridc import autograd, initializer, random
-from hybridc.array.ndarray import NDArray, wrap
-from hybridc.context import Context, check_device, cpu
-from hybridc.errors import CheckError, DeferredInitializationError, UnsupportedError
+from hybridc.array.ndarray import NDArray
+from hybridc.context import CPU, Context, check_device, current_context
+from hybridc.errors import AttributeValueError, CheckError, DeferredInitializationError, UnsupportedError
 from hybridc.gluon.epoch import ATTRIBUTE_EPOCH
 from hybridc.gluon.utils import brief, indent, shape_is_known
 from hybridc.ground.state import STATE
 from hybridc.ground.watches import written
 from hybridc.nd import storage
+from hybridc.nd.creation import placed
 from hybridc.symbol.variables import parameter_variable
+from hybridc.trace.traced import Symbol
 
-__all__ = ["Constant", "DeferredInitializationError", "Parameter", "ParameterDict"]
+__all__ = ["Constant", "DeferredInitializationError", "Parameter", "ParameterDict", "tensor_types"]
+
+#: What a layer may be called with: arrays, and symbols of each kind.
+tensor_types = (Symbol, NDArray)
 
 _REQS = ("write", "add", "null")
 _STYPES = ("default", "row_sparse", "csr")
@@ -54,9 +59,10 @@ class Parameter:
             # COMPAT(mxnet): sparse parameters are refused at once; a sparse gradient is computed densely.
             if kind == "stype" and value != "default":
                 raise UnsupportedError(f"Parameter '{name}': stype {value!r} is not supported; use 'default'")
-        self._data: NDArray | None = None
-        self._grad: NDArray | None = None
-        self._ctx: Context | None = None
+        # Its arrays and gradients on the devices of _ctx_list, in that order.
+        self._data: list[NDArray] | None = None
+        self._grad: list[NDArray] | None = None
+        self._ctx_list: list[Context] = []
         self._trainer: Any = None
         self._var: Any = None
         # (initializer, devices, default initializer, data to use instead): what initialisation will do.
@@ -98,7 +104,7 @@ class Parameter:
             return
         if req == "null":
             self._grad = None
-            self._data = self._data.detach()
+            self._data = [x.detach() for x in self._data]
         else:
             self._init_grad(self._data)
 
@@ -131,32 +137,48 @@ class Parameter:
     # --- its arrays ----------------------------------------------------------------------------------------
 
     def data(self, ctx: Context | None = None) -> Any:
-        """The array itself; while a block is traced, the Symbol that stands for it."""
+        """The array on a device, by default the only one or the current one; while a block is traced, its Symbol."""
         if STATE.trace is not None:
             return STATE.trace.parameter(self)
         data = self._data
         if data is None:
             data = self._initialized()
-        if ctx is not None:
-            self._check_context(ctx)
-        return data
+        if ctx is self._ctx_list[0] or (ctx is None and len(data) == 1):
+            return data[0]
+        return data[self._place(ctx)]
 
     def list_data(self) -> list[NDArray]:
-        """The arrays on all devices: one."""
-        return [self._initialized()]
+        """The arrays on all devices, in the order of :meth:`list_ctx`."""
+        return list(self._initialized())
 
     def grad(self, ctx: Context | None = None) -> NDArray:
-        """The gradient buffer."""
+        """The gradient buffer on a device, by default the only one or the current one."""
+        grads = self._gradients()
+        return grads[0] if ctx is None and len(grads) == 1 else grads[self._place(ctx)]
+
+    def list_grad(self) -> list[NDArray]:
+        """The gradient buffers on all devices, in the order of :meth:`list_ctx`."""
+        return list(self._gradients())
+
+    def _gradients(self) -> list[NDArray]:
         self._initialized()
         if self._grad is None:
             raise RuntimeError(f"Cannot get gradient array for Parameter '{self.name}' because grad_req='null'")
-        if ctx is not None:
-            self._check_context(ctx)
         return self._grad
 
-    def list_grad(self) -> list[NDArray]:
-        """The gradient buffers on all devices: one."""
-        return [self.grad()]
+    def row_sparse_data(self, row_id: NDArray) -> NDArray:
+        """Not possible: there are no sparse parameters; :meth:`data` has all rows."""
+        raise self._not_sparse("row_sparse_data")
+
+    def list_row_sparse_data(self, row_id: NDArray) -> list[NDArray]:
+        """Not possible: there are no sparse parameters; :meth:`list_data` has all rows."""
+        raise self._not_sparse("list_row_sparse_data")
+
+    def _not_sparse(self, name: str) -> Exception:
+        return RuntimeError(
+            f"Cannot return a copy of Parameter {self.name} via {name}() because its storage type is {self._stype}. "
+            f"Please use {'list_data' if name.startswith('list') else 'data'}() instead."
+        )
 
     @property
     def is_deferred(self) -> bool:
@@ -169,8 +191,8 @@ class Parameter:
 
     def list_ctx(self) -> list[Context]:
         """The devices on which it is, or will be."""
-        if self._data is not None and self._ctx is not None:
-            return [self._ctx]
+        if self._data is not None:
+            return list(self._ctx_list)
         if self._deferred_init:
             return list(self._deferred_init[1])
         raise RuntimeError(f"Parameter '{self.name}' has not been initialized")
@@ -180,8 +202,9 @@ class Parameter:
         array = data if isinstance(data, NDArray) else NDArray(np.asarray(data))
         self.shape = array.shape
         if self._data is not None:
-            np.copyto(self._data._data, array._data, casting="unsafe")
-            written(self._data._data)
+            for x in self._data:
+                np.copyto(x._data, array._data, casting="unsafe")
+                written(x._data)
             return
         if not self._deferred_init:
             raise CheckError(f"Parameter '{self.name}' has not been initialized; call initialize() first")
@@ -189,9 +212,9 @@ class Parameter:
 
     def zero_grad(self) -> None:
         """Set the gradient to 0, if there is one."""
-        if self._grad is not None:
-            self._grad._data.fill(0)
-            written(self._grad._data)
+        for grad in self._grad or ():
+            grad._data.fill(0)
+            written(grad._data)
 
     def var(self) -> Any:
         """The Symbol that stands for this parameter: in the graph being traced, or else a variable of its name."""
@@ -206,12 +229,12 @@ class Parameter:
         ATTRIBUTE_EPOCH.value += 1
         if self._data is None:
             return
-        self._data = _as_dtype(self._data, dtype)
+        self._data = [_as_dtype(x, dtype) for x in self._data]
         if self._grad is not None:
-            self._grad = _as_dtype(self._grad, dtype)
-            autograd.mark_variables([self._data], [self._grad], self.grad_req)
+            self._grad = [_as_dtype(x, dtype) for x in self._grad]
+            autograd.mark_variables(self._data, self._grad, self.grad_req)
 
-    def _initialized(self) -> NDArray:
+    def _initialized(self) -> list[NDArray]:
         waiting = bool(self._deferred_init)
         data = self._data  # asked after: another thread may end the waiting between the two
         if data is not None:
@@ -228,14 +251,16 @@ class Parameter:
             "Trainer with Block.collect_params(), because Block.params lacks the Parameters of child Blocks"
         )
 
-    def _check_context(self, ctx: Context) -> None:
-        # COMPAT(mxnet): all CPU numbers are one device.
-        known = self._ctx if self._ctx is not None else cpu()
-        if ctx != known and "gpu" in (ctx.device_type, known.device_type):
-            raise RuntimeError(
-                f"Parameter '{self.name}' was not initialized on context {ctx}. It was only initialized on "
-                f"{self.list_ctx()}"
-            )
+    def _place(self, ctx: Context | None) -> int:
+        """The index of a device, by default the current one; ``cpu_pinned(0)`` stands for ``cpu(0)``."""
+        ctx = current_context() if ctx is None else ctx
+        for i, known in enumerate(self._ctx_list):
+            if ctx.device_id == known.device_id and (ctx.device_type == "gpu") == (known.device_type == "gpu"):
+                return i
+        raise RuntimeError(
+            f"Parameter '{self.name}' was not initialized on context {ctx}. It was only initialized on "
+            f"{self._ctx_list}."
+        )
 
     # --- initialisation ------------------------------------------------------------------------------------
 
@@ -285,35 +310,29 @@ class Parameter:
 
     def _init_impl(self, data: NDArray, devices: Sequence[Context]) -> None:
         ATTRIBUTE_EPOCH.value += 1
-        self._ctx = devices[0]
-        array = NDArray(np.array(data.asnumpy(), dtype=self.dtype, order="C")).as_in_context(devices[0])
-        self._init_grad(array)
-        self._data = array  # last: other threads use it from now on
+        self._ctx_list = [CPU if device == CPU else device for device in devices]
+        values = data.asnumpy()
+        arrays = [placed(NDArray(np.array(values, dtype=self.dtype, order="C")), device) for device in self._ctx_list]
+        self._init_grad(arrays)
+        self._data = arrays  # last: other threads use it from now on
 
-    def _init_grad(self, data: NDArray) -> None:
+    def _init_grad(self, data: list[NDArray]) -> None:
         if self.grad_req == "null":
             self._grad = None
             return
-        self._grad = wrap(np.zeros_like(data._data))
-        autograd.mark_variables([data], [self._grad], self.grad_req)
+        self._grad = [x._like(np.zeros_like(x._data)) for x in data]
+        autograd.mark_variables(data, self._grad, self.grad_req)
 
     def reset_ctx(self, ctx: Any) -> None:
-        """Move to another device."""
+        """Move to other devices."""
         devices = _devices(ctx, self.name)
         if self._data is not None:
-            self._move(self._data, devices[0])
+            if devices != self._ctx_list:
+                self._init_impl(self.reduce(), devices)
         elif self._deferred_init:
             self._deferred_init = (self._deferred_init[0], devices, *self._deferred_init[2:])
         else:
             raise ValueError(f"Cannot reset context for Parameter '{self.name}' because it has not been initialized.")
-
-    def _move(self, data: NDArray, device: Context) -> None:
-        if device != data.context and "gpu" in (device.device_type, data.context.device_type):
-            moved = data.copyto(device)
-            self._init_grad(moved)
-            self._data = moved
-            ATTRIBUTE_EPOCH.value += 1
-        self._ctx = device
 
     def load_init(self, data: NDArray, ctx: Any, cast_dtype: bool = False, dtype_source: str = "current") -> None:
         """Take values that were saved, checking shape and dtype."""
@@ -355,8 +374,12 @@ class Parameter:
             )
 
     def reduce(self) -> NDArray:
-        """A copy of the values on the CPU."""
-        return NDArray(self._initialized().asnumpy())
+        """The mean of the values on all devices, on ``cpu(0)``."""
+        first, *others = [x.asnumpy() for x in self._initialized()]
+        # COMPAT(mxnet): copies that are equal give themselves, also where a sum of them would be rounded.
+        if all(np.array_equal(first, x) for x in others):
+            return NDArray(first)
+        return NDArray((sum(others, first) / (1 + len(others))).astype(first.dtype))
 
     # MXNet's internal names, which code in the wild uses.
     _finish_deferred_init = finish_deferred_init
@@ -369,18 +392,20 @@ class Parameter:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         if self._data is not None and self._grad is not None:  # copies of arrays do not know their gradients
-            autograd.mark_variables([self._data], [self._grad], self.grad_req)
+            autograd.mark_variables(self._data, self._grad, self.grad_req)
 
 
 def _devices(ctx: Any, name: str) -> list[Context]:
-    """The requested devices, of which there must be one."""
+    """The requested devices: several of the CPU, each with a copy of its own, or one GPU."""
     given: list[Any] = [ctx] if ctx is None or isinstance(ctx, Context | str) else list(ctx)
-    devices = [check_device(each) for each in given]
-    if len(set(devices)) != 1:
+    devices = list({check_device(each): None for each in given})
+    if not devices:
+        raise AttributeValueError(f"Parameter '{name}': ctx is an empty list; give a device such as mx.cpu()")
+    if len(devices) > 1 and any(device.device_type == "gpu" for device in devices):
         raise UnsupportedError(
-            f"Parameter '{name}': one device is supported, got {devices}; use ctx=mx.cpu(), it uses all cores"
+            f"Parameter '{name}': several devices are supported on the CPU only, got {devices}; use one GPU"
         )
-    return devices[:1]
+    return devices
 
 
 def _as_dtype(array: NDArray, dtype: Any) -> NDArray:

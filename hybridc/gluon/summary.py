@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hybridc.gluon.block import Block
+    from hybridc.gluon.hybrid_block import Block
 
 _LINE = "{:>20}  {:>42} {:>15}"
 
@@ -31,7 +31,7 @@ def summary(block: Block, inputs: tuple[Any, ...]) -> str:
     def note(layer: Block, _: Any, outputs: Any) -> None:
         row = _Row(f"{type(layer).__name__}-{len(rows)}", _shapes(outputs))
         for param in layer.params.values():
-            size = param.data().size
+            size = param.list_data()[0].size
             row.total += size
             row.trainable += 0 if param.grad_req == "null" else size
             row.shared += size if id(param) in seen else 0

@@ -9,10 +9,10 @@ import numpy as np
 
 from hybridc import initializer
 from hybridc.errors import CheckError, DTypeError, MXNetError, ShapeError
-from hybridc.gluon.block import HybridBlock
 from hybridc.gluon.export import imports
+from hybridc.gluon.hybrid_block import HybridBlock
 from hybridc.gluon.parameter import ParameterDict
-from hybridc.gluon.utils import shape_is_known
+from hybridc.gluon.utils import device_of, shape_is_known
 from hybridc.ground.nesting import as_list
 from hybridc.ground.state import STATE
 from hybridc.symbol import graph
@@ -74,9 +74,13 @@ class SymbolBlock(HybridBlock):
             return composed if composed.num_outputs == 1 else list(composed)
         if trace is not None and not all(shape_is_known(p.shape) for p in self._params.values()):
             self.infer_shape(*args)
-        parameters = {name: p.data() for name, p in self._params.items()}
+        parameters = {name: p.data(device_of(args)) for name, p in self._params.items()}
         results = evaluate(self.symbol.entries, {**parameters, **given})
         return results[0] if len(results) == 1 else results
+
+    def reset_ctx(self, ctx: Any) -> None:
+        """Move all parameters to other devices."""
+        self._params.reset_ctx(ctx)
 
     def infer_shape(self, *args: Any) -> None:
         """Give parameters of unknown shape the shape that follows from the inputs."""

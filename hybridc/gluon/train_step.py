@@ -8,7 +8,7 @@ from typing import Any
 from hybridc import autograd
 from hybridc.array.ndarray import NDArray, wrap
 from hybridc.errors import MXNetError, TraceError, UnsupportedError
-from hybridc.gluon.block import Block, HybridBlock
+from hybridc.gluon.hybrid_block import Block, HybridBlock
 from hybridc.gluon.hybridize.report import Report
 from hybridc.gluon.hybridize.step_graph import REMEDY, Bound, StepEntry, StepGraphs
 from hybridc.gluon.trainer import Trainer
@@ -119,6 +119,11 @@ class _Step(HybridBlock):
         if made is not None:
             return made
         _check_optimizer(self.trainer.optimizer)
+        if len(self.trainer.contexts) > 1:
+            raise UnsupportedError(
+                f"TrainStep: the parameters are on {len(self.trainer.contexts)} devices; initialize them on one, which "
+                f"uses all cores. {REMEDY}"
+            )
         backends = [name for block in (self.net, self.loss) for name, _ in getattr(block, "_backends", ())]
         if backends:
             raise UnsupportedError(

@@ -6,9 +6,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from hybridc import autograd
 from hybridc import optimizer as opt
 from hybridc.array.ndarray import NDArray
+from hybridc.context import Context, cpu
 from hybridc.errors import CheckError, UnsupportedError
 from hybridc.gluon.parameter import Parameter, ParameterDict
 
@@ -18,7 +21,10 @@ __all__ = ["Trainer"]
 class Trainer:
     """``Trainer(net.collect_params(), 'sgd', {'learning_rate': 0.1})``; then ``step(batch_size)``.
 
-    ``kvstore`` and ``compression_params`` are accepted; with one process there is nothing to communicate.
+    Parameters on several devices have an array on each. A step sums their gradients over the devices. By default it
+    then updates the first array and copies it to the others, and gradients stay what each device computed; with
+    ``update_on_kvstore=False`` the sums are written into all gradients, and each device updates its own array;
+    ``kvstore=None`` sums nothing. With one device ``kvstore`` and ``compression_params`` have nothing to do.
     """
 
     def __init__(
@@ -34,11 +40,16 @@ class Trainer:
             raise UnsupportedError(f"kvstore={kvstore!r}: training on several machines is not supported; use 'device'")
         self._params = _as_list(params)
         self._names = {param.name: i for i, param in enumerate(self._params)}
+        self._contexts = _contexts(self._params)
         for param in self._params:
-            param.list_ctx()  # raises if it is not initialized
             param.set_trainer(self)
+        is_several = len(self._contexts) > 1
+        if is_several and compression_params:
+            raise UnsupportedError("compression_params: gradients are not compressed; leave it out")
+        self._sums = is_several and kvstore is not None
+        self._update_on_kvstore = self._sums and update_on_kvstore is not False
         self._optimizer = self._make_optimizer(optimizer, dict(optimizer_params or {}))
-        self._updaters: list[Any] = [opt.get_updater(self._optimizer)]  # one for each device
+        self._updaters: list[Any] = [opt.get_updater(self._optimizer) for _ in self._contexts]
         self._checked = False
         self._scale: float = self._optimizer.rescale_grad
         # Of mixed precision, which mx.contrib.amp sets: the scaler of the losses, and what _scale was before.
@@ -71,6 +82,11 @@ class Trainer:
         return self._params
 
     @property
+    def contexts(self) -> list[Context]:
+        """The devices of the parameters."""
+        return self._contexts
+
+    @property
     def learning_rate(self) -> float:
         """The learning rate of the next step."""
         return self._optimizer.learning_rate
@@ -87,35 +103,93 @@ class Trainer:
         A gradient that ``backward`` did not write since the last step raises; with ``ignore_stale_grad`` the
         parameter is left as it is.
         """
-        self.update(batch_size, ignore_stale_grad)
+        self.rescale(batch_size)
+        if self._update_on_kvstore:
+            self._update_once(ignore_stale_grad)
+            return
+        if self._sums:
+            self._sum_gradients()
+        for place in range(len(self._contexts)):
+            self._update_on(place, ignore_stale_grad)
 
     def allreduce_grads(self) -> None:
-        """Sum the gradients of all devices: with one device they are that already."""
+        """Write the sum of the gradients of all devices into each of them; with one device they are that already."""
+        self._check_apart("allreduce_grads")
         self._check_initialized()
+        if self._sums:
+            self._sum_gradients()
 
     def update(self, batch_size: float, ignore_stale_grad: bool = False) -> None:
         """The part of :meth:`step` after :meth:`allreduce_grads`; nothing, if mixed precision finds an overflow."""
+        self._check_apart("update")
         self.rescale(batch_size)
         if self._amp_loss_scaler is not None and self._amp_loss_scaler.has_overflow(self._params):
             return
+        for place in range(len(self._contexts)):
+            self._update_on(place, ignore_stale_grad)
+
+    def _check_apart(self, name: str) -> None:
+        if self._update_on_kvstore:
+            raise CheckError(
+                f"{name}() when parameters are updated on kvstore is not supported. Try setting `update_on_kvstore` to "
+                "False when creating trainer."
+            )
+
+    def _update_on(self, place: int, ignore_stale_grad: bool) -> None:
+        """Update the arrays on one of the devices."""
         indices: list[int] = []
         grads: list[NDArray] = []
         weights: list[NDArray] = []
         for i, param in enumerate(self._params):
             if param.grad_req == "null":
                 continue
-            weight = param.data()
+            weight = param.list_data()[place]
             if not autograd.has_fresh_grad(weight):
                 if ignore_stale_grad:
                     continue
-                raise_stale(param)
+                raise_stale(param, self._contexts[place])
             indices.append(i)
-            grads.append(param.grad())
+            grads.append(param.list_grad()[place])
             weights.append(weight)
         if indices:
-            self._updaters[0](indices, grads, weights)
+            if len(self._contexts) > 1:  # each device counts its updates
+                self._optimizer._set_current_context(place)
+            self._updaters[place](indices, grads, weights)
         for weight in weights:
             autograd.mark_used(weight)
+
+    def _update_once(self, ignore_stale_grad: bool) -> None:
+        """Update the arrays on the first device with the sums of gradients, and copy them to the others."""
+        # COMPAT(mxnet): a gradient that was used already is stale here too; there the second step uses it again.
+        indices: list[int] = []
+        grads: list[NDArray] = []
+        params: list[Parameter] = []
+        for i, param in enumerate(self._params):
+            if param.grad_req == "null":
+                continue
+            stale = [not autograd.has_fresh_grad(weight) for weight in param.list_data()]
+            if any(stale) and not ignore_stale_grad:
+                raise_stale(param, self._contexts[stale.index(True)])
+            if not all(stale):
+                indices.append(i)
+                grads.append(NDArray(_sum(param.list_grad())))
+                params.append(param)
+        if indices:
+            self._updaters[0](indices, grads, [param.list_data()[0] for param in params])
+        for param in params:
+            first, *others = param.list_data()
+            for weight in others:
+                first.copyto(weight)
+            for weight in (first, *others):
+                autograd.mark_used(weight)
+
+    def _sum_gradients(self) -> None:
+        for param in self._params:
+            if param.grad_req != "null":
+                grads = param.list_grad()
+                total = NDArray(_sum(grads))
+                for grad in grads:
+                    total.copyto(grad)
 
     def rescale(self, batch_size: float) -> None:
         """Let the next update divide gradients by ``batch_size``; raises if a parameter waits for its shape."""
@@ -131,7 +205,7 @@ class Trainer:
         if self._checked:
             return
         for param in self._params:
-            param.data()
+            param.list_data()
         self._checked = True
 
     # --- files ---------------------------------------------------------------------------------------------
@@ -142,7 +216,9 @@ class Trainer:
 
     def load_states(self, fname: str) -> None:
         """Load what :meth:`save_states` wrote."""
-        self._updaters[0].set_states(Path(fname).read_bytes())
+        for updater in self._updaters:
+            updater.set_states(Path(fname).read_bytes())
+            updater.optimizer = self._updaters[0].optimizer
         self._optimizer = self._updaters[0].optimizer
         self._optimizer.param_dict = dict(enumerate(self._params))
 
@@ -164,10 +240,33 @@ def _as_list(params: Any) -> list[Parameter]:
     return found
 
 
-def raise_stale(param: Parameter) -> None:
+def _contexts(params: Sequence[Parameter]) -> list[Context]:
+    """The devices of all parameters, which must be the same ones; raises if one is not initialized."""
+    found: list[Context] | None = None
+    for param in params:
+        devices = param.list_ctx()
+        if found is not None and devices != found:
+            raise CheckError(
+                f"All Parameters must be initialized on the same set of contexts, but Parameter {param.name} is "
+                f"initialized on {devices} while previous Parameters are initialized on {found}."
+            )
+        found = devices
+    return [cpu()] if found is None else found
+
+
+def _sum(grads: Sequence[NDArray]) -> Any:
+    """The sum of the gradients of several devices, a new array."""
+    first, *others = [grad._data for grad in grads]
+    total = first.copy()
+    for each in others:
+        np.add(total, each, out=total)
+    return total
+
+
+def raise_stale(param: Parameter, ctx: Context) -> None:
     """Raise: the parameter is to be updated, but has no gradient of this step."""
     raise UserWarning(
-        f"Gradient of Parameter `{param.name}` on context {param.list_ctx()[0]} has not been updated by "
+        f"Gradient of Parameter `{param.name}` on context {ctx} has not been updated by "
         "backward since the last step: the network may have used only some of its parameters this time. If "
         "that is meant, step(batch_size, ignore_stale_grad=True) leaves the others as they are"
     )

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
+import inspect
 import itertools
 import math
 import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -17,9 +16,19 @@ from hybridc.array.dispatch import is_symbol
 from hybridc.array.ndarray import NDArray, values_of
 from hybridc.context import Context, check_device
 from hybridc.errors import CheckError
+from hybridc.gluon.download import check_sha1, download, get_repo_file_url, get_repo_url, replace_file
 from hybridc.ground.absent import absent as _absent
 
-__all__ = ["HookHandle", "check_sha1", "clip_global_norm", "shape_is_known", "split_and_load", "split_data"]
+__all__ = [
+    "HookHandle",
+    "check_sha1",
+    "clip_global_norm",
+    "download",
+    "replace_file",
+    "shape_is_known",
+    "split_and_load",
+    "split_data",
+]
 
 
 def split_data(data: Any, num_slice: int, batch_axis: int = 0, even_split: bool = True) -> list[Any]:
@@ -85,11 +94,6 @@ def _sum_of_squares(a: Any) -> float:
     return float(np.dot(wide, wide))
 
 
-def check_sha1(filename: str, sha1_hash: str) -> bool:
-    """Whether the file's SHA-1 hash is the expected one."""
-    return hashlib.sha1(Path(filename).read_bytes(), usedforsecurity=False).hexdigest() == sha1_hash
-
-
 class HookHandle:
     """The handle that ``register_forward_hook`` returns; ``detach`` (or leaving a ``with`` block) removes the hook."""
 
@@ -97,19 +101,26 @@ class HookHandle:
         self._hooks: weakref.ref[BlockHooks] | None = None
         self._key = 0
 
-    def attach(self, hooks: BlockHooks, hook: Callable[..., Any]) -> None:
+    def attach(self, hooks_dict: BlockHooks, hook: Callable[..., Any]) -> None:
         """Put a hook into the table of a block; a handle serves one hook."""
         if self._hooks is not None:
             raise ValueError("the same handle cannot be attached twice")
         self._key = id(hook)
-        hooks[self._key] = hook
-        self._hooks = weakref.ref(hooks)
+        hooks_dict[self._key] = hook
+        self._hooks = weakref.ref(hooks_dict)
 
     def detach(self) -> None:
         """Remove the hook, if it is still there."""
         hooks = None if self._hooks is None else self._hooks()
         if hooks is not None:
             hooks.pop(self._key, None)
+
+    def __getstate__(self) -> tuple[BlockHooks | None, int]:
+        return (None if self._hooks is None else self._hooks()), self._key
+
+    def __setstate__(self, state: tuple[BlockHooks | None, int]) -> None:
+        hooks, self._key = state
+        self._hooks = None if hooks is None else weakref.ref(hooks)
 
     def __enter__(self) -> HookHandle:
         return self
@@ -129,17 +140,27 @@ def shape_is_known(shape: Sequence[int] | None) -> bool:
     return shape is not None and len(shape) > 0 and all(n > 0 for n in shape)
 
 
-def indent(text: str, spaces: int) -> str:
+def indent(s_: str, numSpaces: int) -> str:
     """The text with all lines but the first moved to the right."""
-    return text.replace("\n", "\n" + " " * spaces)
+    return s_.replace("\n", "\n" + " " * numSpaces)
 
 
-def brief(names: Iterable[str], limit: int = 7) -> str:
+def brief(lst: Iterable[str], limit: int = 7) -> str:
     """Names in quotes, the middle left out if there are many."""
-    quoted = [f"'{name}'" for name in names]
+    quoted = [f"'{name}'" for name in lst]
     if len(quoted) > limit:
-        quoted = [*quoted[: limit // 2], "...", *quoted[-(limit // 2) :]]
+        quoted = [*quoted[: limit // 2], "...", *quoted[-limit // 2 :]]
     return ", ".join(quoted)
+
+
+def show_defaults(cls: type[Any], **defaults: Any) -> None:
+    """Let ``inspect.signature`` of a class show what an argument that is None becomes."""
+    own = inspect.signature(cls.__init__)
+    shown = [
+        p.replace(default=defaults[p.name]) if p.name in defaults and p.default is None else p
+        for p in own.parameters.values()
+    ]
+    cls.__signature__ = own.replace(parameters=shown[1:])
 
 
 def same(old: Any, new: Any) -> bool:
@@ -163,9 +184,20 @@ def traces(args: Any) -> Iterator[Any]:
             yield arg.trace
 
 
-def has_arrays(args: Any) -> bool:
-    """Whether there is an NDArray among nested arguments."""
-    return any(has_arrays(a) if isinstance(a, list | tuple) else isinstance(a, NDArray) for a in args)
+def device_of(args: Any) -> Context | None:
+    """The device of the first NDArray among nested arguments; None if there is none."""
+    for arg in args:
+        found = device_of(arg) if isinstance(arg, list | tuple) else arg.context if isinstance(arg, NDArray) else None
+        if found is not None:
+            return found
+    return None
+
+
+# MXNet's internal names, which code in the wild uses.
+_indent = indent
+_brief_print_list = brief
+_get_repo_url = get_repo_url
+_get_repo_file_url = get_repo_file_url
 
 
 def __getattr__(name: str) -> Any:

@@ -8,21 +8,12 @@ from collections.abc import Iterable
 
 # What hybridc lacks of MXNet: a pattern of names, what they are, and the way out.
 _FAMILIES = [
-    (r"mod|module|Module|BucketingModule", "the Module API",
-     "; sym.bind(…) gives an executor, gluon.SymbolBlock(sym, inputs) a block"),
-    (r"monitor|mon|Monitor", "monitors", "; executor.set_monitor_callback and mx.viz.print_summary are here"),
-    (r"rtc", "kernels in CUDA", "; mx.op and mx.library.load are here"),
     (r"sparse|csr_matrix|row_sparse_array|list_row_sparse_data|row_sparse_data",
      "sparse storage", "; use dense arrays"),
     (r"np|npx|numpy|numpy_extension|is_np_array|is_np_shape|set_np|reset_np|use_np\w*|np_array|np_shape|set_np_shape",
      "the mx.np interface", "; use mx.nd"),
-    (r"rtc", "CUDA code compiled at run time", "; mx.library, mx.operator.CustomOp and mx.op are here"),
     (r"quantize\w*|quantized_\w+|dequantize|requantize", "quantization", ""),
-    (r"SDMLLoss", "this loss", ""),
-    (r"(CSV|LibSVM|MNIST|ImageDetRecord)\w*Iter(_v1)?|MXDataIter", "this iterator",
-     "; mx.io.ImageRecordIter, mx.io.NDArrayIter, mx.image.ImageDetIter and gluon.data are here"),
-    (r"download", "downloading of data and models", ""),
-    (r"kv|kvstore|KVStore|profiler|engine|callback|runtime|onnx", "this namespace of MXNet", ""),
+    (r"profiler|runtime|onnx", "this namespace of MXNet", ""),
     (r"getnnz|edge_id|dgl_\w+|SparseEmbedding", "sparse storage", "; use dense arrays, and Embedding"),
     (r"imdecode|imresize", "this operator", "; mx.image has functions of this name"),
 ]  # fmt: skip

@@ -37,6 +37,8 @@ class Hooks:
     on_device: Callable[[], Any]
     #: The module of the tape, :mod:`hybridc.autograd`.
     autograd: Callable[[], Any]
+    #: ``symbol_of_tape(x)`` is the symbol of what autograd recorded for an array.
+    symbol_of_tape: Callable[[Any], Any]
     #: The module of loaded libraries, :mod:`hybridc.library`.
     library: Callable[[], Any]
     #: The module that finds devices, :mod:`hybridc.runtime.devices.choose`.

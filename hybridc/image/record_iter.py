@@ -19,7 +19,12 @@ from hybridc.image import codec
 from hybridc.image.augmenters import BRIGHTNESS
 from hybridc.image.image_iter import read_list
 from hybridc.image.resizing import center_part, copyMakeBorder, random_part, random_sized_part, resized
-from hybridc.io.data_iter import DataBatch, DataDesc, DataIter
+from hybridc.io.data_iter import DataBatch, DataDesc
+from hybridc.io.file_iters import MXDataIter
+
+__all__ = [
+    "ImageRecordInt8Iter", "ImageRecordIter", "ImageRecordIter_v1", "ImageRecordUInt8Iter", "ImageRecordUInt8Iter_v1",
+]  # fmt: skip
 
 Array = npt.NDArray[Any]
 
@@ -34,7 +39,7 @@ _OTHERS = {
 _IGNORED = {"verbose", "device_id", "ctx", "shuffle_chunk_size", "shuffle_chunk_seed"}
 
 
-class ImageRecordIter(DataIter):
+class ImageRecordIter(MXDataIter):
     """Batches of images NCHW and their labels; each image has random numbers of its own, whatever the threads do.
 
     Parameters
@@ -197,10 +202,10 @@ class ImageRecordIter(DataIter):
         ended = not self._under_way and self._next >= len(self._places) and self._shuffle is None
         self._begin(self._over % len(self._places) if ended else 0)
 
-    def next(self) -> DataBatch:
-        """The next batch; StopIteration at the end."""
+    def read(self) -> DataBatch | None:
+        """The next batch, or None at the end."""
         if not self._under_way:
-            raise StopIteration
+            return None
         images, pad = self._under_way.popleft()
         self._fill()
         data = np.zeros((self.batch_size, *self.data_shape), self.dtype)
@@ -266,6 +271,28 @@ class ImageRecordIter(DataIter):
         if noise and coloured:
             image = image + (EIGENVECTORS * EIGENVALUES) @ np.array([rng.gauss(0, noise) for _ in range(3)])
         return np.clip(image, 0, 255).astype(np.float32)
+
+
+class ImageRecordUInt8Iter(ImageRecordIter):
+    """``ImageRecordIter(dtype="uint8", …)``; deprecated."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **{**kwargs, "dtype": "uint8"})
+
+
+class ImageRecordInt8Iter(ImageRecordIter):
+    """``ImageRecordIter(dtype="int8", …)``; deprecated."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **{**kwargs, "dtype": "int8"})
+
+
+class ImageRecordIter_v1(ImageRecordIter):
+    """The same as :class:`ImageRecordIter`, under MXNet's old name."""
+
+
+class ImageRecordUInt8Iter_v1(ImageRecordUInt8Iter):
+    """The same as :class:`ImageRecordUInt8Iter`, under MXNet's old name."""
 
 
 def _enlarged(width: int, height: int, w: int, h: int) -> tuple[int, int]:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from hybridc.ground.absent import absent as _absent
+from hybridc.io import io, utils
 from hybridc.io.data_iter import DataBatch, DataDesc, DataIter, NDArrayIter, PrefetchingIter, ResizeIter
+from hybridc.io.file_iters import CSVIter, LibSVMIter, MNISTIter, MXDataIter
 
-__all__ = ["DataBatch", "DataDesc", "DataIter", "NDArrayIter", "PrefetchingIter", "ResizeIter"]
+__all__ = [
+    "CSVIter", "DataBatch", "DataDesc", "DataIter", "LibSVMIter", "MNISTIter", "MXDataIter", "NDArrayIter",
+    "PrefetchingIter", "ResizeIter", "io", "utils",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
-    if name == "ImageRecordIter":
-        from hybridc.image import record_iter
-
-        return record_iter.ImageRecordIter
-    raise _absent("mx.io", name, "iterator", globals())
+    return getattr(io, name)

@@ -296,8 +296,8 @@ class NDArrayIter(DataIter):
             raise ValueError(f"layout must have an N for the samples, got {layout!r}")
         self.layout = layout
         self._axis = layout.find("N")
-        self.data = _named_arrays(data, data_name, False)
-        self.label = _named_arrays(label, label_name, True)
+        self.data = named_arrays(data, False, data_name)
+        self.label = named_arrays(label, True, label_name)
         counts = {name: x.shape[self._axis] for name, x in (*self.data, *self.label)}
         if len(set(counts.values())) > 1:
             raise MXNetError(f"NDArrayIter: the arrays have different numbers of samples: {counts}")
@@ -391,18 +391,30 @@ class NDArrayIter(DataIter):
         return max(0, -self.cursor) if self.last_batch_handle == "roll_over" else 0
 
 
-def _named_arrays(data: Any, name: str, may_lack: bool) -> list[tuple[str, NDArray]]:
-    """Names and arrays, sorted by name."""
-    if data is None and may_lack:
+def named_arrays(data: Any, allow_empty: bool, default_name: str) -> list[tuple[str, NDArray]]:
+    """Names and arrays, sorted by name: of an array, a list of arrays, or a dict of them."""
+    if data is None and allow_empty:
         return []
     if isinstance(data, NDArray | np.ndarray):
         data = [data]
     if isinstance(data, list):
         given = cast("Sequence[Any]", data)
-        data = {name: given[0]} if len(given) == 1 else {f"_{i}_{name}": x for i, x in enumerate(given)}
-    named = cast("Mapping[str, Any]", data)
-    if not isinstance(data, Mapping) or not (named or may_lack):
+        data = {default_name: given[0]} if len(given) == 1 else {f"_{i}_{default_name}": x for i, x in enumerate(given)}
+    if not isinstance(data, Mapping) or not (data or allow_empty):
         raise ArgumentTypeError(
-            f"NDArrayIter: {name} must be an array, a list of arrays, or a dict of them, got {type(named).__name__}"
+            f"NDArrayIter: {default_name} must be an array, a list of arrays, or a dict of them, got "
+            f"{type(cast('Any', data)).__name__}"
         )
-    return sorted(((k, x if isinstance(x, NDArray) else array(x)) for k, x in named.items()), key=lambda pair: pair[0])
+    named = cast("Mapping[str, Any]", data)
+    return sorted(((k, _as_array(k, x)) for k, x in named.items()), key=lambda pair: pair[0])
+
+
+def _as_array(name: str, x: Any) -> NDArray:
+    if isinstance(x, NDArray):
+        return x
+    try:
+        return array(x)
+    except (TypeError, ValueError, MXNetError) as error:
+        raise ArgumentTypeError(
+            f"NDArrayIter: Invalid type '{type(x).__name__}' for {name}, should be NDArray, numpy.ndarray: {error}"
+        ) from error

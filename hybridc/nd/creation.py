@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from hybridc.array.functions import function, require_hidden
-from hybridc.array.ndarray import NDArray
-from hybridc.context import Context, check_device, current_context
+from hybridc.array.ndarray import NDArray, at
+from hybridc.context import CPU, Context, check_device, current_context
 from hybridc.errors import ArgumentTypeError, MXNetError
 from hybridc.ground.hooks import HOOKS
 from hybridc.ground.watches import shared
@@ -43,7 +43,9 @@ def _finish(made: Any, out: NDArray | None, ctx: Any) -> Any:
 def placed(made: Any, ctx: Any) -> Any:
     """An array moved from the CPU to the requested or default device."""
     ctx = ctx if isinstance(ctx, Context) else current_context()
-    return made.as_in_context(ctx) if ctx.device_type == "gpu" and isinstance(made, NDArray) else made
+    if ctx is CPU or not isinstance(made, NDArray):
+        return made
+    return made.as_in_context(ctx) if ctx.device_type == "gpu" else at(ctx, made)
 
 
 def _dimensions(shape: Any) -> tuple[int, ...]:

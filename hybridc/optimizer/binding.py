@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib.array_utils import byte_bounds
 
+from hybridc.context import CPU
 from hybridc.dtypes import is_float
 from hybridc.errors import MXNetError
 from hybridc.optimizer.formula import UNKNOWN, Kind, Values, is_trivial
@@ -35,7 +36,8 @@ def kind_of(row: Row, values: Values, varying: Collection[str] = ("lr",)) -> Kin
     states = tuple([(s.shape, s._data.dtype) for s in states_of(state)])
     numbers = tuple([(n, v if n not in varying and is_trivial(v) else UNKNOWN) for n, v in values.items()])
     dtype = None if half is None else half._data.dtype
-    return Kind(w.shape, w.dtype, grad._data.dtype, states, dtype, numbers, weight.context)
+    context = weight.context if weight.context.device_type == "gpu" else CPU
+    return Kind(w.shape, w.dtype, grad._data.dtype, states, dtype, numbers, context)
 
 
 def check_row(name: str, row: Row) -> None:

@@ -6,8 +6,8 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from hybridc import model
 from hybridc.rnn.base_cell import Arrays, BaseRNNCell
+from hybridc.symbol import checkpoint
 
 Cells = BaseRNNCell | Sequence[BaseRNNCell]
 
@@ -32,12 +32,12 @@ def save_rnn_checkpoint(
     """``mx.model.save_checkpoint`` of the weights unpacked by the cells."""
     for cell in _listed(cells):
         arg_params = cell.unpack_weights(arg_params)
-    model.save_checkpoint(prefix, epoch, symbol, arg_params, aux_params)
+    checkpoint.save_checkpoint(prefix, epoch, symbol, arg_params, aux_params)
 
 
 def load_rnn_checkpoint(cells: Cells, prefix: str, epoch: int) -> tuple[Any, dict[str, Any], dict[str, Any]]:
     """The symbol, the arguments, packed by the cells, and the auxiliary states of a checkpoint."""
-    symbol, arguments, states = model.load_checkpoint(prefix, epoch)
+    symbol, arguments, states = checkpoint.load_checkpoint(prefix, epoch)
     for cell in _listed(cells):
         arguments = cell.pack_weights(arguments)
     return symbol, arguments, states

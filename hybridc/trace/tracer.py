@@ -16,7 +16,7 @@ import numpy as np
 from hybridc import random
 from hybridc.array.dispatch import as_scalar
 from hybridc.array.ndarray import NDArray
-from hybridc.context import Context, cpu
+from hybridc.context import CPU, Context
 from hybridc.dialects import operator_registry
 from hybridc.dialects.body import Body, BodyStep
 from hybridc.dialects.error_context import located, pair, raise_in_context, raise_located
@@ -30,7 +30,6 @@ from hybridc.trace.traced import Shape, TracedSymbol
 from hybridc.trace.varying import Varying, VaryingInput
 
 _NUMBER = itertools.count()
-_CPU = cpu()
 
 
 class TraceNode:
@@ -59,7 +58,7 @@ class Trace:
     def __init__(self, training: bool = False) -> None:
         self.training = training
         self.name = "graph"
-        self.context = _CPU  # the device of its arrays
+        self.context = CPU  # the device of its arrays
         self.nodes: list[TraceNode] = []
         self.leaves: list[TracedSymbol] = []
         self.roles: list[str] = []
@@ -80,8 +79,8 @@ class Trace:
         self._blocks: list[str] = []
 
     def meet(self, context: Context) -> None:
-        """Check that an argument is on the trace's device; CPUs of all numbers are one device."""
-        if not any(role == "data" for role in self.roles) and context.device_type == "gpu":
+        """Check that an argument is on the device of the first one; CPU devices share memory and may be mixed."""
+        if not any(role == "data" for role in self.roles):
             self.context = context
         if context != self.context and "gpu" in (context.device_type, self.context.device_type):
             raise MXNetError(

@@ -222,6 +222,7 @@ def by_cast(net):
 
 def by_reset_ctx(net):
     net.collect_params().reset_ctx(mx.cpu(1))
+    net.collect_params().reset_ctx(mx.cpu(0))
     weight(net)[1] = 2.0
 
 
@@ -349,7 +350,7 @@ def test_threads_call_while_one_writes(net, x):
     for number in range(60):
         value = (0.0, 0.5)[number % 2]
         # One element after the other would show half-written weights, which is the writer's race: exchange the array.
-        net[0].weight._data._data = np.full((32, 32, 3, 3), value, "float32")
+        net[0].weight.data()._data = np.full((32, 32, 3, 3), value, "float32")
         assert np.array_equal(net(x).asnumpy(), expected[value])
     stop.set()
     for thread in threads:
@@ -385,7 +386,7 @@ def test_inputs_that_are_not_contiguous(net, x):
     before = times(net)
     np.testing.assert_array_equal(net(turned).asnumpy(), net(x).asnumpy())
     assert times(net) == before
-    net[0].weight._data = mx.nd.NDArray(np.asfortranarray(weight(net).asnumpy()))
+    net[0].weight._data[0] = mx.nd.NDArray(np.asfortranarray(weight(net).asnumpy()))
     mx.gluon.epoch.ATTRIBUTE_EPOCH.value += 1
     check(net, x)
     weight(net)[1] = 2.0

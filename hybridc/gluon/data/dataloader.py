@@ -11,8 +11,24 @@ from typing import Any, Protocol, cast
 from hybridc import random
 from hybridc.gluon.data.batchify import default_batchify_fn
 from hybridc.gluon.data.dataset import ArrayDataset
+from hybridc.gluon.data.queues import ConnectionWrapper, Queue, SimpleQueue, fetcher_loop_v1, worker_loop_v1
+from hybridc.gluon.data.queues import as_in_context as _as_in_context
 from hybridc.gluon.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
 from hybridc.gluon.data.workers import WorkerPool, too_slow
+
+__all__ = [
+    "ConnectionWrapper",
+    "DataLoader",
+    "DataLoaderV1",
+    "ForkingPickler",
+    "Queue",
+    "SimpleQueue",
+    "_as_in_context",
+    "default_batchify_fn",
+    "default_mp_batchify_fn",
+    "fetcher_loop_v1",
+    "worker_loop_v1",
+]
 
 # MXNet's default for worker processes puts the batch into shared memory; here the pipe takes care of it.
 default_mp_batchify_fn = default_batchify_fn
@@ -61,7 +77,9 @@ class DataLoader:
         How many batches are prefetched: twice the number of workers by default.
     timeout:
         Seconds to wait for one batch of a worker.
-    pin_memory, pin_device_id, auto_reload:
+    auto_reload:
+        Start to prefetch the next pass when one ends, and the first at once.
+    pin_memory, pin_device_id:
         Accepted for MXNet's API, without effect.
     """
 
@@ -106,9 +124,32 @@ class DataLoader:
         else:
             self._pool = WorkerPool(load, workers, timeout)
 
+        self.auto_reload = auto_reload
+        self._iter: _Batches | None = None
+        if auto_reload:
+            self.refresh()
+
     def __iter__(self) -> Iterator[Any]:
+        started, self._iter = self._iter, None
+        batches = self._start() if started is None else started
+        return self._reloading(batches) if self.auto_reload else batches
+
+    def _start(self) -> _Batches:
         seed, counter = (int(part) for part in random.next_key())
         return _Batches(self._pool, iter(self._batch_sampler), self._prefetch, seed, counter)
+
+    def _reloading(self, batches: _Batches) -> Iterator[Any]:
+        yield from batches
+        if self._iter is None:
+            self.refresh()
+
+    def refresh(self) -> None:
+        """Start the next pass anew: prefetch its batches now."""
+        self._iter = self._start()
+
+    def clean(self) -> None:
+        """Forget what was prefetched for the next pass."""
+        self._iter = None
 
     def __len__(self) -> int:
         return len(self._batch_sampler)
@@ -228,6 +269,36 @@ class _Batches:
         self._pool.forget(self._under_way)
 
 
+class DataLoaderV1(DataLoader):
+    """The loader of MXNet before 1.5: :class:`DataLoader` without ``thread_pool`` and ``timeout``."""
+
+    def __init__(
+        self,
+        dataset: Any,
+        batch_size: int | None = None,
+        shuffle: bool = False,
+        sampler: Any = None,
+        last_batch: str | None = None,
+        batch_sampler: Any = None,
+        batchify_fn: Callable[[Sequence[Any]], Any] | None = None,
+        num_workers: int = 0,
+        pin_memory: bool = False,
+        pin_device_id: int = 0,
+    ) -> None:
+        super().__init__(
+            dataset,
+            batch_size,
+            shuffle,
+            sampler,
+            last_batch,
+            batch_sampler,
+            batchify_fn,
+            num_workers,
+            pin_memory,
+            pin_device_id,
+        )
+
+
 class _MultiWorkerIter:  # pyright: ignore[reportUnusedClass]
     """One pass over batches that a pool of ``multiprocessing`` makes: the base of iterators derived from MXNet's.
 
@@ -273,6 +344,10 @@ class _MultiWorkerIter:  # pyright: ignore[reportUnusedClass]
 
     def __iter__(self) -> _MultiWorkerIter:
         return self
+
+    def next(self) -> Any:
+        """The next batch."""
+        return self.__next__()
 
     def __next__(self) -> Any:
         self._push_next()

@@ -29,7 +29,7 @@ class Dataset:
 
     def filter(self, fn: Callable[[Any], Any]) -> Dataset:
         """The items for which ``fn(item)`` is true; every item is looked at once, now."""
-        return _Chosen(self, [i for i, item in enumerate(self) if fn(item)])
+        return _SampledDataset(self, [i for i, item in enumerate(self) if fn(item)])
 
     def shard(self, num_shards: int, index: int) -> Dataset:
         """The part ``index`` of ``num_shards`` parts of adjacent items; the first ones may have one more."""
@@ -48,16 +48,16 @@ class Dataset:
         """The items a sampler gives, in its order."""
         if not isinstance(sampler, Sampler):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError(f"Invalid sampler type: {type(sampler).__name__}. Expected gluon.data.Sampler instead.")
-        return _Chosen(self, list(sampler))
+        return _SampledDataset(self, list(sampler))
 
     def transform(self, fn: Callable[..., Any], lazy: bool = True) -> Dataset:
         """``fn(item)`` at each access, ``fn(*item)`` for items that are tuples; not ``lazy``: once, now."""
-        mapped = _Mapped(self, fn)
+        mapped = _LazyTransformDataset(self, fn)
         return mapped if lazy else SimpleDataset(list(mapped))
 
     def transform_first(self, fn: Callable[[Any], Any], lazy: bool = True) -> Dataset:
         """As :meth:`transform`, but only of the first element of each item: the data, not the label."""
-        return self.transform(_First(fn), lazy)
+        return self.transform(_TransformFirstClosure(fn), lazy)
 
 
 class SimpleDataset(Dataset):
@@ -127,7 +127,29 @@ class RecordFileDataset(Dataset):
         return len(self._record.keys)
 
 
-class _Chosen(Dataset):
+class _DownloadedDataset(Dataset):  # pyright: ignore[reportUnusedClass]
+    """Data and labels in memory: ``_get_data`` of a derived class reads ``_data`` and ``_label`` from ``_root``."""
+
+    def __init__(self, root: str | os.PathLike[str], transform: Callable[[Any, Any], Any] | None) -> None:
+        self._transform = transform
+        self._data: Any = None
+        self._label: Any = None
+        self._root: Any = os.path.expanduser(root)
+        os.makedirs(self._root, exist_ok=True)
+        self._get_data()
+
+    def __getitem__(self, idx: int) -> Any:
+        data, label = self._data[idx], self._label[idx]
+        return (data, label) if self._transform is None else self._transform(data, label)
+
+    def __len__(self) -> int:
+        return len(self._label)
+
+    def _get_data(self) -> Any:
+        raise NotImplementedError(f"{type(self).__name__} must define _get_data, which sets _data and _label")
+
+
+class _SampledDataset(Dataset):
     """Some items of another data set."""
 
     def __init__(self, dataset: Dataset, indices: Sequence[int]) -> None:
@@ -141,7 +163,7 @@ class _Chosen(Dataset):
         return self._dataset[self._indices[idx]]
 
 
-class _Mapped(Dataset):
+class _LazyTransformDataset(Dataset):
     """A function of each item of another data set."""
 
     def __init__(self, dataset: Dataset, fn: Callable[..., Any]) -> None:
@@ -158,7 +180,7 @@ class _Mapped(Dataset):
         return self._fn(item)
 
 
-class _First:
+class _TransformFirstClosure:
     """Applies a function to the first of its arguments; a class, so that data sets can be pickled."""
 
     def __init__(self, fn: Callable[[Any], Any]) -> None:

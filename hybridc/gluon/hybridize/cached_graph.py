@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 from hybridc.array.ndarray import NDArray
 from hybridc.compile.compiled_graph import CompiledGraph
 from hybridc.compile.stages import Traced
-from hybridc.context import Context, cpu
-from hybridc.errors import MXNetError, TraceError
+from hybridc.context import CPU, Context
+from hybridc.errors import AttributeValueError, MXNetError, TraceError
 from hybridc.gluon.epoch import ATTRIBUTE_EPOCH
 from hybridc.gluon.hybridize.composed_forward import trace_forward
 from hybridc.gluon.hybridize.guards import Guard, Guards
@@ -32,7 +32,7 @@ _REASONS = 100
 
 
 class _Nesting(NamedTuple):
-    """The nesting of arguments, and the index of their GPU, if any: a part of a signature."""
+    """The nesting of arguments, and their device, if not ``cpu(0)``: a part of a signature."""
 
     structure: Any
     context: Context | None = None
@@ -363,22 +363,33 @@ def _signature(args: tuple[Any, ...]) -> tuple[Signature, tuple[NDArray, ...]]:
     """The signature of arguments that may be lists or tuples of arrays, or None; and the arrays."""
     arrays: list[NDArray] = []
     nesting = frozen(list(args), NDArray, "the arguments of a hybridized block", arrays)
-    context = None  # the GPU on which an argument is, if one is
+    context = None  # the device of the arguments, if one is not on cpu(0)
     key: list[Any] = [STATE.training]
     for x in arrays:
         data = x._data
         key += (data.shape, data.dtype)
         if context is None and type(x) is not NDArray:
-            context = x.context
+            context = _same_context(arrays)
     if context is not None or nesting != ("l", *[0] * len(args)):
         key.insert(1, _Nesting(nesting, context))
     return tuple(key), tuple(arrays)
 
 
+def _same_context(arrays: Sequence[NDArray]) -> Context:
+    """The one device of arrays."""
+    found = list({x.context: None for x in arrays})
+    if len(found) > 1:
+        raise AttributeValueError(
+            "a hybridized block takes arguments of one device, but these are on "
+            f"{' and '.join(map(str, found))}; copy them to one device with x.as_in_context(…)"
+        )
+    return found[0]
+
+
 def _context_of(key: Signature) -> Context:
     """The device of the arguments."""
     context = key[1].context if len(key) > 1 and isinstance(key[1], _Nesting) else None
-    return cpu() if context is None else context
+    return CPU if context is None else context
 
 
 def _nesting(key: Signature) -> Any:
@@ -394,7 +405,9 @@ def _arrays(key: Signature) -> list[tuple[Any, Any]]:
 
 def _describe(key: Signature) -> str:
     parts = [f"{dtype}{list(shape)}" for shape, dtype in _arrays(key)]
-    return f"({', '.join(parts)}), {'train' if key[0] else 'predict'} mode"
+    context = _context_of(key)
+    where = "" if context == CPU else f" on {context}"
+    return f"({', '.join(parts)}){where}, {'train' if key[0] else 'predict'} mode"
 
 
 def _times(number: int) -> str:

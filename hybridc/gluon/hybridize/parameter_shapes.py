@@ -25,6 +25,14 @@ def infer_parameter_shapes(block: Any, args: Sequence[Any]) -> None:
             parameter.shape = leaf.shape
 
 
+def infer_parameter_types(block: Any, args: Sequence[Any]) -> None:
+    """Give every parameter that ``block(*args)`` uses the dtype that follows from the arguments' dtypes."""
+    trace = trace_call(block, args, STATE.training)
+    for leaf, role, parameter in zip(trace.leaves, trace.roles, trace.sources, strict=True):
+        if role == "parameter" and leaf.dtype != parameter.dtype:
+            parameter.dtype = leaf.dtype
+
+
 def _infer_backwards(block: Any, args: Sequence[Any]) -> bool:
     """Infer shapes backwards, too, from the outputs of the block's graph; whether all parameters got theirs."""
     try:

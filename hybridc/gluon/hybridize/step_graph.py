@@ -350,7 +350,7 @@ def _trained(block: Any, trace: Trace) -> list[Weight]:
         if id(parameter) in used:
             weights.append(Weight(index, parameter))
         elif not block.ignore_stale_grad:
-            raise_stale(parameter)
+            raise_stale(parameter, parameter.list_ctx()[0])
     if not weights:
         raise MXNetError(f"{block.name}: the loss depends on no parameter that the trainer updates")
     return weights

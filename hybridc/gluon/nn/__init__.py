@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hybridc.gluon.block import Block, HybridBlock
+from hybridc.gluon.block import Block, HybridBlock, SymbolBlock
 from hybridc.gluon.nn.activations import ELU, GELU, SELU, Activation, LeakyReLU, PReLU, Swish
 from hybridc.gluon.nn.basic_layers import (
     Dense,
@@ -46,6 +46,7 @@ from hybridc.ground.absent import absent as _absent
 __all__ = [
     "Block",
     "HybridBlock",
+    "SymbolBlock",
     "Sequential",
     "HybridSequential",
     "Dense",

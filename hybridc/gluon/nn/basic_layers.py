@@ -10,6 +10,24 @@ from hybridc import nd
 from hybridc.errors import CheckError
 from hybridc.gluon.block import Block, HybridBlock
 from hybridc.gluon.nn.activations import Activation
+from hybridc.gluon.nn.batch_norm_layer import BatchNorm, BatchNormReLU
+from hybridc.gluon.nn.group_norm_layers import GroupNorm, InstanceNorm
+
+__all__ = [
+    "BatchNorm",
+    "BatchNormReLU",
+    "Dense",
+    "Dropout",
+    "Embedding",
+    "Flatten",
+    "GroupNorm",
+    "HybridLambda",
+    "HybridSequential",
+    "InstanceNorm",
+    "Lambda",
+    "LayerNorm",
+    "Sequential",
+]
 
 
 class _Stack(Block):

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, cast
 from hybridc.errors import CheckError
 from hybridc.gluon.block import HybridBlock
 from hybridc.gluon.nn.activations import Activation
+from hybridc.gluon.utils import show_defaults
 
 __all__ = [
     "Conv1D",
@@ -47,7 +48,18 @@ def check_layout(layer: str, layout: str, layouts: tuple[str, ...]) -> None:
         raise CheckError(f"{layer}: layout must be {' or '.join(map(repr, layouts))}, got {layout!r}")
 
 
-class Convolving(HybridBlock):
+class HasLayouts:
+    """Layers with a choice of layouts: their signatures show the default, the first of them."""
+
+    LAYOUTS: ClassVar[tuple[str, ...]] = ()
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if cls.LAYOUTS:
+            show_defaults(cls, layout=cls.LAYOUTS[0], conv_layout=cls.LAYOUTS[0])
+
+
+class Convolving(HasLayouts, HybridBlock):
     """activation(convolution(x, weight) + bias): the base of all convolution layers
 
     ``op_name`` is the operator of the convolution, ``options`` its attributes. The weight has the axes of ``layout``,
@@ -55,7 +67,6 @@ class Convolving(HybridBlock):
     channels are at N, the output channels of a group at C. ``in_channels=0`` is inferred from the first input.
     """
 
-    LAYOUTS: ClassVar[tuple[str, ...]] = ()  # those that the layer has, the default first
     OPERATOR: ClassVar[str] = "Convolution"
     IS_TRANSPOSED: ClassVar[bool] = False
 
@@ -282,10 +293,8 @@ class Conv3DTranspose(_ConvTranspose):
     LAYOUTS = ("NCDHW", "NDHWC")
 
 
-class _Pooling(HybridBlock):
+class _Pooling(HasLayouts, HybridBlock):
     """``F.Pooling`` with these options: the base of all pooling layers."""
-
-    LAYOUTS: ClassVar[tuple[str, ...]] = ()  # those that the layer has, the default first
 
     def __init__(
         self,

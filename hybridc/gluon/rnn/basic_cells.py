@@ -93,10 +93,12 @@ class RNNCell(GatedCell):
     def _alias(self) -> str:
         return "rnn"
 
-    def hybrid_forward(self, F: Any, inputs: Any, states: Any, **params: Any) -> Any:
+    def hybrid_forward(
+        self, F: Any, inputs: Any, states: Any, i2h_weight: Any, h2h_weight: Any, i2h_bias: Any, h2h_bias: Any
+    ) -> Any:
         """The output, which is also the state."""
         (output,) = self._states(inputs, states)
-        i2h, h2h, prefix = self._transforms(F, inputs, output, **params)
+        i2h, h2h, prefix = self._transforms(F, inputs, output, i2h_weight, h2h_weight, i2h_bias, h2h_bias)
         total = F.elemwise_add(i2h, h2h, name=prefix + "plus0")
         output = self._get_activation(F, total, self._activation, name=prefix + "out")
         return output, [output]
@@ -147,10 +149,12 @@ class LSTMCell(GatedCell):
     def _alias(self) -> str:
         return "lstm"
 
-    def hybrid_forward(self, F: Any, inputs: Any, states: Any, **params: Any) -> Any:
+    def hybrid_forward(
+        self, F: Any, inputs: Any, states: Any, i2h_weight: Any, h2h_weight: Any, i2h_bias: Any, h2h_bias: Any
+    ) -> Any:
         """The output, and the states: it and the memory."""
         output, memory = self._states(inputs, states)
-        i2h, h2h, prefix = self._transforms(F, inputs, output, **params)
+        i2h, h2h, prefix = self._transforms(F, inputs, output, i2h_weight, h2h_weight, i2h_bias, h2h_bias)
         gates = F.SliceChannel(F.elemwise_add(i2h, h2h, name=prefix + "plus0"), num_outputs=4, name=prefix + "slice")
         recurrent = self._recurrent_activation
         i = self._get_activation(F, gates[0], recurrent, name=prefix + "i")
@@ -205,10 +209,12 @@ class GRUCell(GatedCell):
     def _alias(self) -> str:
         return "gru"
 
-    def hybrid_forward(self, F: Any, inputs: Any, states: Any, **params: Any) -> Any:
+    def hybrid_forward(
+        self, F: Any, inputs: Any, states: Any, i2h_weight: Any, h2h_weight: Any, i2h_bias: Any, h2h_bias: Any
+    ) -> Any:
         """The output, which is also the state."""
         (output,) = self._states(inputs, states)
-        i2h, h2h, prefix = self._transforms(F, inputs, output, **params)
+        i2h, h2h, prefix = self._transforms(F, inputs, output, i2h_weight, h2h_weight, i2h_bias, h2h_bias)
         i2h_r, i2h_z, i2h_n = F.SliceChannel(i2h, num_outputs=3, name=prefix + "i2h_slice")
         h2h_r, h2h_z, h2h_n = F.SliceChannel(h2h, num_outputs=3, name=prefix + "h2h_slice")
         r = F.Activation(F.elemwise_add(i2h_r, h2h_r, name=prefix + "plus0"), act_type="sigmoid", name=prefix + "r_act")

@@ -4,14 +4,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+from hybridc import nd, symbol
+from hybridc.gluon.parameter import tensor_types
 from hybridc.gluon.rnn.basic_cells import GRUCell, LSTMCell, RNNCell
 from hybridc.gluon.rnn.modifiers import DropoutCell, ModifierCell, ResidualCell, ZoneoutCell
 from hybridc.gluon.rnn.recurrent_cell import HybridRecurrentCell, RecurrentCell, begin_states, state_infos
 from hybridc.gluon.rnn.sequences import Steps, is_array
 from hybridc.gluon.rnn.stacks import BidirectionalCell, HybridSequentialRNNCell, SequentialRNNCell
+from hybridc.trace.traced import Symbol
 
 __all__ = [
     "RecurrentCell",
@@ -26,6 +29,7 @@ __all__ = [
     "ZoneoutCell",
     "ResidualCell",
     "BidirectionalCell",
+    "tensor_types",
 ]
 
 
@@ -57,6 +61,18 @@ def _mask_sequence_variable_length(
 def _get_begin_state(cell: Any, F: Any, begin_state: Any, inputs: Any, batch_size: int) -> Any:
     """The states given, or else zeros."""
     return begin_states(cell, F, begin_state, inputs if is_array(inputs) else inputs[0], batch_size)
+
+
+def _reverse_sequences(sequences: Sequence[Any], unroll_step: int, valid_length: Any = None) -> list[Any]:
+    """The steps in reverse order; with ``valid_length`` those of each row up to its end."""
+    if valid_length is None:
+        return list(reversed(sequences))
+    F = symbol if isinstance(sequences[0], Symbol) else nd
+    stacked = F.stack(*sequences, axis=0)
+    turned = F.SequenceReverse(stacked, sequence_length=valid_length, use_sequence_length=True)
+    if unroll_step == 1:
+        return [F.squeeze(turned, axis=0)]
+    return list(F.split(turned, axis=0, num_outputs=unroll_step, squeeze_axis=True))
 
 
 def _cells_state_info(cells: Iterable[Any], batch_size: int) -> list[Any]:

@@ -96,6 +96,10 @@ class SequentialRNNCell(_InOrder):
         self._step(args)
         return self._in_order(*args)
 
+    def hybrid_forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Not possible: its cells may be of any kind; :class:`HybridSequentialRNNCell` is compiled."""
+        raise NotImplementedError("SequentialRNNCell has no hybrid_forward; use HybridSequentialRNNCell")
+
 
 class HybridSequentialRNNCell(_InOrder, HybridRecurrentCell):
     """Cells one after the other, each on the outputs of the one below; a step is compiled as one graph."""

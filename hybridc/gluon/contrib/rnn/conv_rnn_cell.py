@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from hybridc.errors import CheckError
-from hybridc.gluon.nn.conv_layers import check_layout, per_axis
+from hybridc.gluon.nn.conv_layers import HasLayouts, check_layout, per_axis
 from hybridc.gluon.rnn.recurrent_cell import HybridRecurrentCell
 
 __all__ = [
@@ -21,14 +21,13 @@ __all__ = [
 ]
 
 
-class _ConvCell(HybridRecurrentCell):
+class _ConvCell(HasLayouts, HybridRecurrentCell):
     """The base of all: ``GATES`` convolutions of the inputs, and as many of the last output
 
     ``input_shape`` is that of one row's step, with its axes in the order of ``conv_layout`` without N. Convolutions of
     the output keep its sizes: their kernels have odd sizes.
     """
 
-    LAYOUTS: ClassVar[tuple[str, ...]] = ()  # those that the cell has, the default first
     GATES: ClassVar[int] = 1
     STATES: ClassVar[int] = 1
     i2h_weight: Any
@@ -140,10 +139,12 @@ class _ConvRNNCell(_ConvCell):
     def _alias(self) -> str:
         return "conv_rnn"
 
-    def hybrid_forward(self, F: Any, inputs: Any, states: Any, **params: Any) -> Any:
+    def hybrid_forward(
+        self, F: Any, inputs: Any, states: Any, i2h_weight: Any, h2h_weight: Any, i2h_bias: Any, h2h_bias: Any
+    ) -> Any:
         """The output, which is also the state."""
         (output,) = self._states(inputs, states)
-        i2h, h2h, prefix = self._transforms(F, inputs, output, **params)
+        i2h, h2h, prefix = self._transforms(F, inputs, output, i2h_weight, h2h_weight, i2h_bias, h2h_bias)
         output = self._get_activation(F, F.elemwise_add(i2h, h2h), self._activation, name=prefix + "out")
         return output, [output]
 
@@ -157,10 +158,12 @@ class _ConvLSTMCell(_ConvCell):
     def _alias(self) -> str:
         return "conv_lstm"
 
-    def hybrid_forward(self, F: Any, inputs: Any, states: Any, **params: Any) -> Any:
+    def hybrid_forward(
+        self, F: Any, inputs: Any, states: Any, i2h_weight: Any, h2h_weight: Any, i2h_bias: Any, h2h_bias: Any
+    ) -> Any:
         """The output, and the states: it and the memory."""
         output, memory = self._states(inputs, states)
-        i2h, h2h, prefix = self._transforms(F, inputs, output, **params)
+        i2h, h2h, prefix = self._transforms(F, inputs, output, i2h_weight, h2h_weight, i2h_bias, h2h_bias)
         total = F.elemwise_add(i2h, h2h)
         gates = F.SliceChannel(total, num_outputs=4, name=prefix + "slice", axis=self._channel_axis)
         i = F.Activation(gates[0], act_type="sigmoid", name=prefix + "i")
@@ -180,10 +183,12 @@ class _ConvGRUCell(_ConvCell):
     def _alias(self) -> str:
         return "conv_gru"
 
-    def hybrid_forward(self, F: Any, inputs: Any, states: Any, **params: Any) -> Any:
+    def hybrid_forward(
+        self, F: Any, inputs: Any, states: Any, i2h_weight: Any, h2h_weight: Any, i2h_bias: Any, h2h_bias: Any
+    ) -> Any:
         """The output, which is also the state."""
         (output,) = self._states(inputs, states)
-        i2h, h2h, prefix = self._transforms(F, inputs, output, **params)
+        i2h, h2h, prefix = self._transforms(F, inputs, output, i2h_weight, h2h_weight, i2h_bias, h2h_bias)
         axis = self._channel_axis
         i2h_r, i2h_z, i2h_n = F.SliceChannel(i2h, num_outputs=3, name=prefix + "i2h_slice", axis=axis)
         h2h_r, h2h_z, h2h_n = F.SliceChannel(h2h, num_outputs=3, name=prefix + "h2h_slice", axis=axis)

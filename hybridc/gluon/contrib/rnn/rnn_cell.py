@@ -56,10 +56,20 @@ class LSTMPCell(GatedCell):
     def _alias(self) -> str:
         return "lstmp"
 
-    def hybrid_forward(self, F: Any, inputs: Any, states: Any, h2r_weight: Any, **params: Any) -> Any:
+    def hybrid_forward(
+        self,
+        F: Any,
+        inputs: Any,
+        states: Any,
+        i2h_weight: Any,
+        h2h_weight: Any,
+        h2r_weight: Any,
+        i2h_bias: Any,
+        h2h_bias: Any,
+    ) -> Any:
         """The output, and the states: it and the memory."""
         output, memory = self._states(inputs, states)
-        i2h, h2h, prefix = self._transforms(F, inputs, output, **params)
+        i2h, h2h, prefix = self._transforms(F, inputs, output, i2h_weight, h2h_weight, i2h_bias, h2h_bias)
         gates = F.SliceChannel(F.elemwise_add(i2h, h2h), num_outputs=4, name=prefix + "slice")
         i = F.Activation(gates[0], act_type="sigmoid", name=prefix + "i")
         f = F.Activation(gates[1], act_type="sigmoid", name=prefix + "f")

@@ -18,7 +18,11 @@ from hybridc import recordio
 from hybridc.array.ndarray import NDArray
 from hybridc.base import data_dir
 from hybridc.errors import ArgumentTypeError, MXNetError
-from hybridc.gluon.data.dataset import Dataset, RecordFileDataset
+from hybridc.gluon.data.dataset import (
+    Dataset,
+    RecordFileDataset,
+    _DownloadedDataset,  # pyright: ignore[reportPrivateUsage]
+)
 from hybridc.image import codec
 from hybridc.image.image_iter import listed, read_list
 from hybridc.image.reading import imread
@@ -44,7 +48,7 @@ _IMAGES, _LABELS = 0x803, 0x801  # with which MNIST's files begin: uint8, of 3 d
 _CIFAR_SIDE = 32  # of its images, in pixels
 
 
-class _StoredDataset(Dataset):
+class _StoredDataset(_DownloadedDataset):
     """Images and labels in memory, read from files in the folder ``root``."""
 
     def __init__(self, root: str | os.PathLike[str], transform: Transform | None) -> None:
@@ -57,13 +61,6 @@ class _StoredDataset(Dataset):
     def _get_data(self) -> tuple[Array, Array]:
         """All images, NHWC of uint8, and their labels."""
         raise NotImplementedError
-
-    def __getitem__(self, idx: int) -> Any:
-        image, label = self._data[idx], self._label[idx]
-        return (image, label) if self._transform is None else self._transform(image, label)
-
-    def __len__(self) -> int:
-        return len(self._label)
 
     def _lacks(self, names: str) -> MXNetError:
         return MXNetError(

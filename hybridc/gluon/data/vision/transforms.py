@@ -14,6 +14,7 @@ from hybridc.array.ndarray import NDArray, values_of
 from hybridc.errors import MXNetError
 from hybridc.gluon.block import Block, HybridBlock
 from hybridc.gluon.nn import HybridSequential
+from hybridc.gluon.nn import Sequential as Sequential
 from hybridc.ground.absent import absent as _absent
 from hybridc.image import resizing
 

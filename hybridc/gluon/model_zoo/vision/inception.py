@@ -7,10 +7,10 @@ from typing import Any
 
 from hybridc.gluon.block import HybridBlock
 from hybridc.gluon.model_zoo.classifier import ImageClassifier, add_conv, made
-from hybridc.gluon.nn import AvgPool2D, Dense, Dropout, HybridSequential, MaxPool2D
+from hybridc.gluon.nn import AvgPool2D, Dense, Dropout, Flatten, HybridSequential, MaxPool2D
 from hybridc.gluon.nn.concurrent import HybridConcurrent
 
-__all__ = ["Inception3", "inception_v3"]
+__all__ = ["Inception3", "inception_v3", "make_aux"]
 
 # A convolution: its channels, its kernel (1, 3, 5, 7 or a pair), and whether it halves the size.
 _Conv = tuple[int, Any] | tuple[int, Any, bool]
@@ -63,6 +63,16 @@ def _branch(convs: Sequence[_Conv], pool: HybridBlock | None = None) -> HybridSe
         kernel = (kernel, kernel) if isinstance(kernel, int) else kernel
         same = {"padding": tuple(n // 2 for n in kernel)}
         out.add(_conv(channels, kernel_size=kernel, **({"strides": 2} if halves else same)))
+    return out
+
+
+def make_aux(classes: int) -> HybridSequential:
+    """The classifier in the midst of the network that only its training uses."""
+    out = HybridSequential(prefix="")
+    out.add(AvgPool2D(pool_size=5, strides=3))
+    out.add(_conv(128, kernel_size=1))
+    out.add(_conv(768, kernel_size=5))
+    out.add(Flatten(), Dense(classes))
     return out
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any, ClassVar
 
 from hybridc.errors import CheckError
 from hybridc.gluon.block import HybridBlock
 from hybridc.gluon.nn.activations import Activation
 from hybridc.gluon.nn.conv_layers import check_layout, per_axis
+from hybridc.gluon.utils import show_defaults
 from hybridc.ground.absent import absent as _absent
 
 __all__ = ["DeformableConvolution", "ModulatedDeformableConvolution"]
@@ -20,6 +22,10 @@ class _DeformableConv(HybridBlock):
     """
 
     OFFSETS: ClassVar[int] = 2
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        show_defaults(cls, op_name=cls.__name__)
 
     def __init__(
         self,
@@ -158,4 +164,6 @@ class ModulatedDeformableConvolution(_DeformableConv):
 
 
 def __getattr__(name: str) -> Any:
+    if name == "conv_layers":  # MXNet's file of these layers
+        return sys.modules[__name__]
     raise _absent("mx.gluon.contrib.cnn", name, "layer", globals())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from hybridc.errors import UnsupportedError
@@ -41,4 +42,6 @@ class SparseEmbedding(Block):
 
 
 def __getattr__(name: str) -> Any:
+    if name == "basic_layers":  # MXNet's file of these layers
+        return sys.modules[__name__]
     raise _absent("mx.gluon.contrib.nn", name, "layer", globals())

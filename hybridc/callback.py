@@ -1,0 +1,143 @@
+"""Functions that training calls after batches and epochs: ``mx.callback``."""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from hybridc.symbol.checkpoint import save_checkpoint
+
+__all__ = [
+    "LogValidationMetricsCallback", "ProgressBar", "Speedometer", "do_checkpoint", "log_train_metric",
+    "module_checkpoint", "save_checkpoint",
+]  # fmt: skip
+
+
+class BatchEndParam(NamedTuple):
+    """What a callback gets after a batch: numbers from 0, the metric so far, and the variables of the loop."""
+
+    epoch: int
+    nbatch: int
+    eval_metric: Any
+    locals: dict[str, Any] | None
+
+
+def call_all(callbacks: Any, *args: Any) -> None:
+    """Call a function, or several in a list, or none."""
+    for each in callbacks if isinstance(callbacks, list | tuple) else [callbacks] if callbacks is not None else ():  # pyright: ignore[reportUnknownVariableType]
+        each(*args)
+
+
+def module_checkpoint(
+    mod: Any, prefix: str, period: int = 1, save_optimizer_states: bool = False
+) -> Callable[..., None]:
+    """A function for ``epoch_end_callback`` that has a module save a checkpoint every ``period`` epochs."""
+    period = int(max(1, period))
+
+    def save(iter_no: int, sym: Any = None, arg: Any = None, aux: Any = None) -> None:
+        del sym, arg, aux  # the module has them
+        if (iter_no + 1) % period == 0:
+            mod.save_checkpoint(prefix, iter_no + 1, save_optimizer_states)
+
+    return save
+
+
+def do_checkpoint(prefix: str, period: int = 1) -> Callable[..., None]:
+    """A function for ``epoch_end_callback`` that saves symbol and parameters every ``period`` epochs.
+
+    The files are ``prefix-symbol.json`` and ``prefix-0001.params``, whose number is that of epochs done.
+    """
+    period = int(max(1, period))
+
+    def save(iter_no: int, sym: Any, arg: Any, aux: Any) -> None:
+        if (iter_no + 1) % period == 0:
+            save_checkpoint(prefix, iter_no + 1, sym, arg, aux)
+
+    return save
+
+
+def log_train_metric(period: int, auto_reset: bool = False) -> Callable[[Any], None]:
+    """A function for ``batch_end_callback`` that logs the metric every ``period`` batches.
+
+    With ``auto_reset`` the metric then starts over.
+    """
+
+    def log(param: Any) -> None:
+        if param.nbatch % period == 0 and param.eval_metric is not None:
+            for name, value in param.eval_metric.get_name_value():
+                logging.info("Iter[%d] Batch[%d] Train-%s=%f", param.epoch, param.nbatch, name, value)
+            if auto_reset:
+                param.eval_metric.reset_local()
+
+    return log
+
+
+class Speedometer:
+    """Logs samples per second and the metric every ``frequent`` batches; with ``auto_reset`` that of these batches.
+
+    The first line says::
+
+        Epoch[0] Batch [0-50]	Speed: 1910.41 samples/sec	accuracy=0.200000
+    """
+
+    def __init__(self, batch_size: int, frequent: int = 50, auto_reset: bool = True) -> None:
+        self.batch_size = batch_size
+        self.frequent = frequent
+        self.init = False
+        self.tic = 0.0
+        self.last_count = 0
+        self.auto_reset = auto_reset
+
+    def __call__(self, param: Any) -> None:
+        """Count a batch."""
+        count = param.nbatch
+        if self.last_count > count:
+            self.init = False
+        self.last_count = count
+        if not self.init:
+            self.init = True
+            self.tic = time.time()
+        elif count % self.frequent == 0:
+            self._log(param, count)
+            self.tic = time.time()
+
+    def _log(self, param: Any, count: int) -> None:
+        seconds = time.time() - self.tic
+        speed = self.frequent * self.batch_size / seconds if seconds > 0 else math.inf
+        if param.eval_metric is None:
+            logging.info("Iter[%d] Batch [%d]\tSpeed: %.2f samples/sec", param.epoch, count, speed)
+            return
+        values = param.eval_metric.get_name_value()
+        first = count - self.frequent if self.auto_reset else 0
+        if self.auto_reset:
+            param.eval_metric.reset_local()
+        text = "Epoch[%d] Batch [%d-%d]\tSpeed: %.2f samples/sec" + "\t%s=%f" * len(values)
+        logging.info(text, param.epoch, first, count, speed, *[x for pair in values for x in pair])
+
+
+class ProgressBar:
+    """Logs after each batch how much of an epoch of ``total`` batches is done, as a bar of ``length`` characters."""
+
+    def __init__(self, total: int, length: int = 80) -> None:
+        self.bar_len = length
+        self.total = total
+
+    def __call__(self, param: Any) -> None:
+        """Count a batch."""
+        filled = round(self.bar_len * param.nbatch / float(self.total))
+        bar = "=" * filled + "-" * (self.bar_len - filled)
+        logging.info("[%s] %s%s\r", bar, math.ceil(100.0 * param.nbatch / float(self.total)), "%")
+
+
+class LogValidationMetricsCallback:
+    """Logs the metric of a validation, as ``Epoch[0] Validation-accuracy=0.900000``; for ``eval_end_callback``."""
+
+    def __call__(self, param: Any) -> None:
+        """Log it."""
+        if not param.eval_metric:
+            return
+        for name, value in param.eval_metric.get_name_value():
+            logging.info("Epoch[%d] Validation-%s=%f", param.epoch, name, value)

@@ -1,0 +1,205 @@
+"""The key-value store of one process: sums of the gradients of its devices, and an optimizer on them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NoReturn, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from hybridc import optimizer as opt
+from hybridc.array.ndarray import NDArray, values_of
+from hybridc.errors import AttributeValueError, CheckError, MXNetError, ShapeError, UnsupportedError
+from hybridc.kvstore.base import KVStoreBase, check_capability, listed
+
+__all__ = ["KVStore"]
+
+Array = npt.NDArray[Any]
+_DEFAULT_THRESHOLD = 0.5  # of gradient compression; MXNet's
+
+
+@KVStoreBase.register
+class KVStore(KVStoreBase):
+    """Arrays by key, which is an int or a string; :func:`create` makes one.
+
+    ``push`` sums the arrays of a key (one for each device) and puts the sum in the place of the value, or gives it to
+    the optimizer that updates the value. ``pull`` copies the value into arrays. All methods take one key, or a list of
+    keys with a list of values; ``priority`` has no meaning here.
+    """
+
+    def __init__(self, kind: str = "local") -> None:
+        self._type = kind
+        self._values: dict[Any, NDArray] = {}
+        self._updater: Callable[[Any, NDArray, NDArray], Any] | None = None
+        self._threshold: float | None = None  # of gradient compression
+        self._residuals: dict[tuple[Any, int], Array] = {}  # what compression has left out so far
+
+    @property
+    def type(self) -> str:
+        """The name that :func:`create` was given."""
+        return self._type
+
+    @property
+    def rank(self) -> int:
+        """The number of this worker: 0."""
+        return 0
+
+    @property
+    def num_workers(self) -> int:
+        """How many workers there are: 1."""
+        return 1
+
+    def is_capable(self, capability: str) -> bool:
+        """Whether the store can do something; it can run an optimizer."""
+        check_capability(capability)
+        return True
+
+    # --- values --------------------------------------------------------------------------------------------
+
+    def init(self, key: Any, value: Any) -> None:
+        """Keep copies of values under new keys."""
+        for each, arrays in self._pairs("init", key, value):
+            if each in self._values:
+                raise MXNetError(
+                    f"init: duplicate init of key {each!r}; it has a value since kv.init or kv.broadcast: push another"
+                )
+            other = next((k for k in self._values if isinstance(k, str) != isinstance(each, str)), None)
+            if other is not None:
+                raise MXNetError(f"init: Mixed key types are not allowed: got {each!r}, but there is {other!r}")
+            self._values[each] = arrays[0].copy()
+
+    def push(self, key: Any, value: Any, priority: int = 0) -> None:
+        """Give a key the sum of arrays: it becomes the value, or the gradient of an update of the value."""
+        groups: dict[Any, list[Any]] = {}
+        for each, arrays in self._pairs("push", key, value):
+            groups.setdefault(each, []).extend(arrays)
+        for each, arrays in groups.items():
+            stored = self._value("push", each)
+            total = self._sum(each, stored, arrays)
+            if self._updater is not None:
+                self._updater(each, total, stored)
+            else:
+                total.copyto(stored)
+
+    def pull(self, key: Any, out: Any = None, priority: int = 0, ignore_sparse: bool = True) -> None:
+        """Copy the value of a key into each array of ``out``, in their dtypes."""
+        if out is None:
+            raise CheckError("pull: out is missing; give the array, or the list of arrays, that the value goes into")
+        for each, arrays in self._pairs("pull", key, out):
+            stored = self._value("pull", each)
+            for array in arrays:
+                self._check_shape("pull", each, stored, array)
+                stored.copyto(array)
+
+    def pushpull(self, key: Any, value: Any, out: Any = None, priority: int = 0) -> None:
+        """:meth:`push`, then :meth:`pull` into ``out``, or into ``value`` if that is None."""
+        self.push(key, value, priority)
+        self.pull(key, value if out is None else out, priority)
+
+    def broadcast(self, key: Any, value: Any, out: Any, priority: int = 0) -> None:
+        """:meth:`init`, then :meth:`pull` into ``out``."""
+        self.init(key, value)
+        self.pull(key, out, priority)
+
+    def row_sparse_pull(self, key: Any, out: Any = None, priority: int = 0, row_ids: Any = None) -> NoReturn:
+        """Raises: there are no row-sparse arrays."""
+        raise UnsupportedError(
+            "row_sparse_pull: this version of hybridc does not have sparse storage; use pull, which copies all rows"
+        )
+
+    def _value(self, what: str, key: Any) -> NDArray:
+        if key not in self._values:
+            some = ", ".join(map(repr, list(self._values)[:5])) or "none"
+            raise MXNetError(f"{what}: key {key!r} has not been inited; call kv.init before. Keys: {some}")
+        return self._values[key]
+
+    def _check_shape(self, what: str, key: Any, stored: NDArray, array: NDArray) -> None:
+        # COMPAT(mxnet): there a pushed array of another shape replaces the value.
+        if array.shape != stored.shape:
+            raise ShapeError(f"{what}: key {key!r} has shape {stored.shape}, the array {array.shape}")
+
+    def _sum(self, key: Any, stored: NDArray, arrays: list[NDArray]) -> NDArray:
+        """The sum of arrays, as a new one."""
+        for array in arrays:
+            self._check_shape("push", key, stored, array)
+        if self._threshold is not None:
+            arrays = [self._compressed((key, i), array, self._threshold) for i, array in enumerate(arrays)]
+        total = arrays[0].copy()
+        for array in arrays[1:]:
+            total += array.as_in_context(total.context)
+        return total
+
+    def _pairs(self, what: str, key: Any, value: Any) -> Iterator[tuple[Any, list[NDArray]]]:
+        """Each key, and its arrays."""
+        if isinstance(key, list | tuple):
+            keys = cast("list[Any]", key)
+            values: list[Any] = list(value) if isinstance(value, list | tuple) else [value]  # pyright: ignore[reportUnknownArgumentType]
+            if len(keys) != len(values):
+                raise CheckError(f"{what}: {len(keys)} keys, but {len(values)} values")
+            if len({isinstance(k, str) for k in keys}) > 1:
+                raise CheckError(f"{what}: inconsistent types of keys detected: {keys}; use ints or strings only")
+            for k, v in zip(keys, values, strict=True):
+                yield from self._pairs(what, k, v)
+            return
+        if not isinstance(key, int | str):
+            raise CheckError(f"{what}: unexpected type for keys: {type(key).__name__}; a key is an int or a string")
+        arrays = listed(value) if isinstance(value, NDArray | list | tuple) else [value]
+        if not arrays or not all(isinstance(x, NDArray) for x in arrays):
+            kinds = ", ".join(type(x).__name__ for x in arrays) or "none"
+            raise TypeError(f"{what}: the value of key {key!r} must be an NDArray or a list of NDArrays, got {kinds}")
+        yield key, arrays
+
+    # --- the optimizer -------------------------------------------------------------------------------------
+
+    def set_optimizer(self, optimizer: Any) -> None:
+        """Let the optimizer update the values from now on; it knows them by their keys."""
+        self._set_updater(opt.get_updater(optimizer))
+
+    def _set_updater(self, updater: Callable[[Any, NDArray, NDArray], Any]) -> None:
+        """Call ``updater(key, gradient, value)`` at each push, which changes the value in place."""
+        self._updater = updater
+
+    def save_optimizer_states(self, fname: str, dump_optimizer: bool = False) -> None:
+        """Save the optimizer's states, and with ``dump_optimizer`` its settings."""
+        Path(fname).write_bytes(self._states("save").get_states(dump_optimizer))
+
+    def load_optimizer_states(self, fname: str) -> None:
+        """Load what :meth:`save_optimizer_states` saved."""
+        self._states("load").set_states(Path(fname).read_bytes())
+
+    def _states(self, what: str) -> opt.Updater:
+        if not isinstance(self._updater, opt.Updater):
+            raise CheckError(f"{what}_optimizer_states: the store has no optimizer; call set_optimizer before")
+        return self._updater
+
+    # --- compression ---------------------------------------------------------------------------------------
+
+    def set_gradient_compression(self, compression_params: Mapping[str, Any]) -> None:
+        """Round each pushed array to -threshold, 0 and threshold; what is left is added to the next one.
+
+        ``{"type": "2bit", "threshold": 0.5}``; as in MXNet only for a store ``"device"``.
+        """
+        if "device" not in self._type:
+            raise UnsupportedError(f"Gradient compression is not supported for this type of kvstore: {self._type!r}")
+        options = dict(compression_params)
+        kind, threshold = options.pop("type", None), float(options.pop("threshold", _DEFAULT_THRESHOLD))
+        if kind != "2bit" or options or not threshold > 0:
+            raise AttributeValueError(
+                f"set_gradient_compression: expected {{'type': '2bit', 'threshold': a positive number}}, "
+                f"got {dict(compression_params)}"
+            )
+        self._threshold = threshold
+
+    def _compressed(self, place: tuple[Any, int], array: NDArray, threshold: float) -> NDArray:
+        values = values_of(array)
+        left = self._residuals.setdefault(place, np.zeros_like(values))
+        left += values
+        rounded = np.where(left >= threshold, threshold, np.where(left <= -threshold, -threshold, 0))
+        rounded = rounded.astype(values.dtype)
+        left -= rounded
+        return NDArray(rounded)
+
+    def _barrier(self) -> None:
+        """Wait for all workers: there is one."""

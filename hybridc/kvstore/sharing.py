@@ -1,0 +1,83 @@
+"""How parameters on several devices share a store: what Module, FeedForward and gluon's Trainer do at a step."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hybridc.array.ndarray import NDArray
+from hybridc.kvstore.base import KVStoreBase, create
+
+# Parameters of one device after the other: the arrays of each parameter.
+Arrays = Sequence[Sequence[NDArray | None]]
+
+# Elements of an array from which on a store of type "local" leaves updates to the devices; MXNet's.
+_LARGE = 1024 * 1024 * 16
+
+
+def create_kvstore(kvstore: Any, num_device: int, arg_params: Mapping[str, NDArray]) -> tuple[Any, bool]:
+    """The store, or None where one device needs none, and whether it runs the optimizer.
+
+    ``kvstore`` is None, a name as :func:`create` takes it, or a store.
+    """
+    on_store = os.environ.get("MXNET_UPDATE_ON_KVSTORE", "1") not in ("0", "")
+    store = kvstore
+    if isinstance(kvstore, str):
+        store = create(kvstore) if num_device > 1 or "dist" in kvstore else None
+        if kvstore == "local" and any(x.size > _LARGE for x in arg_params.values()):
+            on_store = False
+    elif kvstore is not None and not isinstance(kvstore, KVStoreBase):
+        raise TypeError(f"kvstore must be KVStore, str or None, got {kvstore!r}")
+    return store, store is not None and on_store and store.is_capable(KVStoreBase.OPTIMIZER)
+
+
+def initialize_kvstore(
+    kvstore: Any,
+    param_arrays: Arrays,
+    arg_params: Mapping[str, NDArray],
+    param_names: Sequence[str],
+    update_on_kvstore: bool,
+) -> None:
+    """Put the parameters into a store; where it updates them, also from there onto the devices."""
+    for name, arrays in zip(param_names, param_arrays, strict=True):
+        # A store that only sums keeps nothing, so it may have no init.
+        if update_on_kvstore or not hasattr(kvstore, "init"):
+            kvstore.broadcast(name, arg_params[name], out=list(arrays))
+        else:
+            kvstore.init(name, arg_params[name])
+
+
+def update_params_on_kvstore(
+    param_arrays: Arrays, grad_arrays: Arrays, kvstore: Any, param_names: Sequence[str]
+) -> None:
+    """Give the store the gradients, and the devices the parameters that it updated."""
+    for index, (name, params, grads) in enumerate(zip(param_names, param_arrays, grad_arrays, strict=True)):
+        if grads[0] is not None:
+            kvstore.pushpull(name, list(grads), out=list(params), priority=-index)
+
+
+def update_params(
+    param_arrays: Arrays,
+    grad_arrays: Arrays,
+    updater: Any,
+    num_device: int,
+    kvstore: Any = None,
+    param_names: Sequence[str] | None = None,
+) -> None:
+    """Update the parameters of each device with gradients that a store, if there is one, has summed.
+
+    The updater knows array ``k`` of parameter ``i`` by the number ``i * num_device + k``.
+    """
+    rows: list[list[tuple[int, Any, Any]]] = [[] for _ in range(num_device)]
+    for index, (params, grads) in enumerate(zip(param_arrays, grad_arrays, strict=True)):
+        if grads[0] is None:
+            continue
+        if kvstore is not None:
+            assert param_names is not None
+            kvstore.pushpull(param_names[index], list(grads), priority=-index)
+        for k, (param, grad) in enumerate(zip(params, grads, strict=True)):
+            rows[k].append((index * num_device + k, grad, param))
+    for each in rows:
+        if each:
+            updater(*map(list, zip(*each, strict=True)))
