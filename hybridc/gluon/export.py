@@ -44,7 +44,7 @@ def symbol_of(block: Any, caller: str) -> tuple[ComposedSymbol, dict[str, NDArra
     return symbol, arguments, states, _inputs(trace.roles.count("data"))
 
 
-def symbol_of(block: Any) -> ComposedSymbol | None:
+def latest_symbol(block: Any) -> ComposedSymbol | None:
     """The symbol of what a block last ran compiled; None if it is not hybridized, or did not run since."""
     latest = _latest(block)
     return None if latest is None else _symbol(block, *latest)[0]

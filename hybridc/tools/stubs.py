@@ -247,8 +247,8 @@ def _of_symbols() -> str:
     module = importlib.import_module("hybridc.symbol")
     made = ("ComposedSymbol", "Symbol", "Group", "Variable", "load", "load_json", "var")
     places = {name: getattr(module, name).__module__ for name in made}
-    lines = ["from collections.abc import Sequence", "from typing import Any", "", "from numpy.typing import DTypeLike", ""]
-    lines += ["from hybridc.array.operator_functions import *"]
+    lines = ["from collections.abc import Sequence", "from typing import Any", ""]
+    lines += ["from numpy.typing import DTypeLike", "", "from hybridc.array.operator_functions import *"]
     lines += [f"from {place} import {name} as {name}" for name, place in sorted(places.items(), key=lambda p: p[1])]
     lines += [f"from hybridc.symbol import {name} as {name}" for name in ("contrib", "image", "linalg", "op", "random")]
     return "\n".join(lines) + "\n" + _SYMBOLS

@@ -18,7 +18,7 @@ import numpy as np
 
 from hybridc.errors import AttributeValueError, CheckError
 from hybridc.gluon.contrib.estimator.utils import _check_metrics  # pyright: ignore[reportPrivateUsage]
-from hybridc.gluon.export import symbol_of
+from hybridc.gluon.export import latest_symbol
 from hybridc.metric import CompositeEvalMetric, EvalMetric
 from hybridc.metric import Loss as LossMetric
 
@@ -373,7 +373,7 @@ class CheckpointHandler(TrainBegin, BatchEnd, EpochEnd):
         return Path(self.model_dir) / name
 
     def _save_symbol(self, estimator: Any) -> None:
-        symbol, file = symbol_of(estimator.net), self._file(f"{self.model_prefix}-symbol.json")
+        symbol, file = latest_symbol(estimator.net), self._file(f"{self.model_prefix}-symbol.json")
         if symbol is not None:
             symbol.save(str(file))
             return
