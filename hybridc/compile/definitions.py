@@ -8,10 +8,8 @@ and is not recorded here is :class:`~hybridc.ground.serialize.NotWritable`.
 
 from __future__ import annotations
 
-import operator
 import sys
 import types
-import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
@@ -20,6 +18,7 @@ import numpy as np
 from hybridc.dialects import operator_registry
 from hybridc.dialects.gradient import vjp
 from hybridc.dialects.operator import Contraction, Elementwise, Movement, Operator, Reduction
+from hybridc.dialects.operator_registry import Attached, Revision
 from hybridc.dialects.scalar import Recorder, Scalar, record
 from hybridc.ground.hooks import HOOKS
 from hybridc.ground.nesting import as_list
@@ -79,8 +78,16 @@ _CALLED_LATER = frozenset(
 _APART = frozenset({"ALIASES", "ATTRIBUTES", "INPUT_DOCS", "NAME"})
 
 Array = tuple[tuple[int, ...], Any]
-# The attributes of hybridc's own classes when this process first looked.
-_FIELDS: weakref.WeakKeyDictionary[type, Sequence[Any]] = weakref.WeakKeyDictionary()
+
+
+class _Latest:
+    """What was found when this process last looked for changes, and the state of the registry then."""
+
+    state: tuple[Any, ...] = ()
+    changed: tuple[Any, ...] = ()
+
+
+_LATEST = _Latest()
 
 
 # --- hybridc's own operators and users' -------------------------------------------------------------------------
@@ -100,6 +107,14 @@ def changed_operators() -> tuple[Any, ...]:
 
     Operators decompose into others, so that a change of one may show in the graph of any.
     """
+    state = Revision.number, Attached.changes, operator_registry.OPERATORS, operator_registry.FUNCTIONS
+    if _LATEST.state != state:
+        _LATEST.state = (*state[:2], dict(state[2]), dict(state[3]))
+        _LATEST.changed = _look_for_changes()
+    return _LATEST.changed
+
+
+def _look_for_changes() -> tuple[Any, ...]:
     found: list[Any] = []
     for name, cls in operator_registry.OPERATORS.items():
         if not is_own(cls):
@@ -115,15 +130,8 @@ def changed_operators() -> tuple[Any, ...]:
 
 def _changes(cls: type) -> list[Any]:
     """The methods that were replaced in one of hybridc's own classes, and how many attributes were attached to it."""
-    fields = [*vars(cls).values()]
-    known = _FIELDS.get(cls, ())
-    if len(fields) == len(known) and all(map(operator.is_, fields, known)):
-        return []
-    attached: Any = cls.__dict__.get(operator_registry.Attached.FIELD, {})
-    methods = [v for v in fields if type(v) is types.FunctionType and not _is_ours(v.__module__)]
-    if not methods and not attached:
-        _FIELDS[cls] = fields
-        return []
+    attached: Any = cls.__dict__.get(Attached.FIELD, {})
+    methods = [v for v in vars(cls).values() if type(v) is types.FunctionType and not _is_ours(v.__module__)]
     return [*methods, *[(key, id(value)) for key, value in attached.items()]]
 
 

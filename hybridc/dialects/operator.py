@@ -93,7 +93,19 @@ class Sample:
 # --- operators --------------------------------------------------------------------------------------------------------
 
 
-class Operator(Interchange):
+class OperatorType(type):
+    """The class of operator classes: counts changes of their attributes, as a method replaced by a user."""
+
+    def __setattr__(cls, name: str, value: Any) -> None:
+        operator_registry.Revision.number += 1
+        super().__setattr__(name, value)
+
+    def __delattr__(cls, name: str) -> None:
+        operator_registry.Revision.number += 1
+        super().__delattr__(name)
+
+
+class Operator(Interchange, metaclass=OperatorType):
     """An operator with its attributes bound.
 
     Class fields that a subclass may set: ``INPUTS`` (names of the inputs), ``INPUT_DOCS`` (what they are),

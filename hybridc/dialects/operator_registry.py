@@ -85,6 +85,12 @@ def load_entry_points() -> None:
             )
 
 
+class Revision:
+    """``number`` counts changes of operator classes, which invalidate what was computed from them."""
+
+    number: ClassVar[int] = 0
+
+
 class Attached:
     """Attributes set on one class; subclasses do not inherit them.
 
