@@ -27,18 +27,26 @@ def set_num_threads(count: int) -> None:
     ...
 from hybridc import attribute as attribute
 from hybridc import base as base
+from hybridc import callback as callback
 from hybridc import context as context
+from hybridc import contrib as contrib
+from hybridc import engine as engine
 from hybridc import errors as errors
 from hybridc import executor as executor
+from hybridc import executor_manager as executor_manager
 from hybridc import gluon as gluon
 from hybridc import image as image
 from hybridc import initializer as initializer
 from hybridc import io as io
+from hybridc import kvstore as kvstore
 from hybridc import libinfo as libinfo
 from hybridc import library as library
+from hybridc import log as log
 from hybridc import lr_scheduler as lr_scheduler
 from hybridc import metric as metric
 from hybridc import model as model
+from hybridc import module as module
+from hybridc import monitor as monitor
 from hybridc import name as name
 from hybridc import nd as nd
 from hybridc import op as op
@@ -47,6 +55,7 @@ from hybridc import optimizer as optimizer
 from hybridc import recordio as recordio
 from hybridc import registry as registry
 from hybridc import rnn as rnn
+from hybridc import rtc as rtc
 from hybridc import subgraph as subgraph
 from hybridc import symbol as symbol
 from hybridc import test_utils as test_utils
@@ -54,6 +63,9 @@ from hybridc import util as util
 from hybridc import visualization as visualization
 img = image
 init = initializer
+kv = kvstore
+mod = module
+mon = monitor
 ndarray = nd
 sym = symbol
 viz = visualization

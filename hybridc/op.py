@@ -37,6 +37,7 @@ from hybridc.dialects.operator import (
     register,
 )
 from hybridc.dialects.stateful import Stateful
+from hybridc.operator.scalar_steps import Steps, Value
 
 __all__ = [
     "Composite",
@@ -48,6 +49,8 @@ __all__ = [
     "Reduction",
     "Sample",
     "Stateful",
+    "Steps",
+    "Value",
     "attribute",
     "no_gradient",
     "register",

@@ -43,6 +43,25 @@ def BatchNorm(
     """(data - mean) / sqrt(variance + eps) * gamma + beta, for each channel: each index of ``axis``"""
     ...
 
+def BatchNorm_v1(
+    data: _A,
+    gamma: _A | None = None,
+    beta: _A | None = None,
+    moving_mean: _A | None = None,
+    moving_var: _A | None = None,
+    eps: float = 0.001,
+    momentum: float = 0.9,
+    fix_gamma: bool = True,
+    use_global_stats: bool = False,
+    output_mean_var: bool = False,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> Any:
+    """BatchNorm along axis 1, with the variance instead of 1 / sqrt(variance + eps) as the third output: an old form"""
+    ...
+
 def BilinearSampler(
     data: _A,
     grid: _A | None = None,
@@ -299,6 +318,20 @@ def GroupNorm(
     attr: dict[str, str] | None = None,
 ) -> Any:
     """(data - mean) / sqrt(variance + eps) * gamma + beta, for each example and group of channels alone"""
+    ...
+
+def IdentityAttachKLSparseReg(
+    data: _A,
+    moving_avg: _A | None = None,
+    sparseness_target: float = 0.1,
+    penalty: float = 0.001,
+    momentum: float = 0.9,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> Any:
+    """A copy of data, results of a sigmoid, whose gradient pulls each unit's mean towards ``sparseness_target``"""
     ...
 
 def InstanceNorm(
@@ -702,6 +735,31 @@ def activation(
     """The activation function that ``act_type`` names"""
     ...
 
+def adam_update(
+    weight: _A,
+    grad: _A | None = None,
+    mean: _A | None = None,
+    var: _A | None = None,
+    lr: float = ...,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    epsilon: float = 1e-08,
+    wd: float = 0.0,
+    rescale_grad: float = 1.0,
+    clip_gradient: float = -1.0,
+    lazy_update: bool = True,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> Any:
+    """weight - lr * mean / (sqrt(var) + epsilon), where the mean and the variance are updated in place"""
+    ...
+
+def adamw_update(weight: Any, grad: Any, mean: Any, var: Any, rescale_grad: Any, lr: Any, eta: Any, beta1: Any = ..., beta2: Any = ..., epsilon: Any = ..., wd: Any = ..., clip_gradient: Any = ..., out: Any = ..., name: Any = ...) -> Any:
+    """AdamW's step; nothing changes if ``rescale_grad`` is 0, infinite or NaN."""
+    ...
+
 def adaptive_avg_pooling2d(
     data: _A,
     output_size: int | Sequence[int] | None = (),
@@ -768,6 +826,18 @@ def amp_cast(
     attr: dict[str, str] | None = None,
 ) -> _A:
     """x in another floating-point dtype; what is not floating-point stays as it is"""
+    ...
+
+def amp_multicast(
+    *data: _A,
+    num_outputs: int,
+    cast_narrow: bool = False,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> Any:
+    """All inputs in the widest floating-point dtype among them, or the narrowest with ``cast_narrow``"""
     ...
 
 def arange(
@@ -995,6 +1065,25 @@ def batch_norm(
     attr: dict[str, str] | None = None,
 ) -> Any:
     """(data - mean) / sqrt(variance + eps) * gamma + beta, for each channel: each index of ``axis``"""
+    ...
+
+def batch_norm_v1(
+    data: _A,
+    gamma: _A | None = None,
+    beta: _A | None = None,
+    moving_mean: _A | None = None,
+    moving_var: _A | None = None,
+    eps: float = 0.001,
+    momentum: float = 0.9,
+    fix_gamma: bool = True,
+    use_global_stats: bool = False,
+    output_mean_var: bool = False,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> Any:
+    """BatchNorm along axis 1, with the variance instead of 1 / sqrt(variance + eps) as the third output: an old form"""
     ...
 
 def batch_norm_with_relu(
@@ -1450,6 +1539,17 @@ def cast(
     """x in another dtype; floats are cut towards zero on their way to integers"""
     ...
 
+def cast_storage(
+    data: _A,
+    stype: Literal['csr', 'default', 'row_sparse'],
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> _A:
+    """A copy of x in another storage: only ``'default'``, which is dense, exists"""
+    ...
+
 def cbrt(
     data: _A,
     out: Any = None,
@@ -1647,6 +1747,20 @@ def cosh(
     attr: dict[str, str] | None = None,
 ) -> _A:
     """The hyperbolic cosine of x"""
+    ...
+
+def count_sketch(
+    data: _A,
+    h: _A | None = None,
+    s: _A | None = None,
+    out_dim: int = ...,
+    processing_batch_size: int = 32,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> _A:
+    """``out[…, h[i]] += data[…, i] * s[i]``: each feature, with its sign, is added to one of ``out_dim`` buckets"""
     ...
 
 def crop(
@@ -2040,6 +2154,17 @@ def eye(
     """1 on the k-th diagonal of an N by M matrix, 0 elsewhere."""
     ...
 
+def fft(
+    data: _A,
+    compute_size: int = 128,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> _A:
+    """The discrete Fourier transform of each row, as pairs [real0, imag0, real1, imag1, …]"""
+    ...
+
 def fill_element_0index(
     lhs: _A,
     mhs: _A | None = None,
@@ -2091,6 +2216,47 @@ def floor(
     attr: dict[str, str] | None = None,
 ) -> _A:
     """The greatest whole number that is at most x"""
+    ...
+
+def ftml_update(
+    weight: _A,
+    grad: _A | None = None,
+    d: _A | None = None,
+    v: _A | None = None,
+    z: _A | None = None,
+    lr: float = ...,
+    beta1: float = 0.6,
+    beta2: float = 0.999,
+    epsilon: float = 1e-08,
+    t: int = ...,
+    wd: float = 0.0,
+    rescale_grad: float = 1.0,
+    clip_grad: float = -1.0,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> Any:
+    """-z / d at update ``t``, where d, v and z are updated in place"""
+    ...
+
+def ftrl_update(
+    weight: _A,
+    grad: _A | None = None,
+    z: _A | None = None,
+    n: _A | None = None,
+    lr: float = ...,
+    lamda1: float = 0.01,
+    beta: float = 1.0,
+    wd: float = 0.0,
+    rescale_grad: float = 1.0,
+    clip_gradient: float = -1.0,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> Any:
+    """(sign(z) * lamda1 - z) / ((beta + sqrt(n)) / lr + wd) where abs(z) > lamda1, else 0; z and n change in place"""
     ...
 
 def full(
@@ -2231,6 +2397,22 @@ def grid_generator(
     """The positions that a sampler reads at: those of an affine map, or each pixel's moved by a flow"""
     ...
 
+def group_adagrad_update(
+    weight: _A,
+    grad: _A | None = None,
+    history: _A | None = None,
+    lr: float = ...,
+    rescale_grad: float = 1.0,
+    clip_gradient: float = -1.0,
+    epsilon: float = 1e-05,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> Any:
+    """weight - lr * g / sqrt(history + epsilon), where history, a number for each row, is updated in place"""
+    ...
+
 def group_norm(
     data: _A,
     gamma: _A | None = None,
@@ -2294,6 +2476,31 @@ def identity(
     attr: dict[str, str] | None = None,
 ) -> _A:
     """A copy of x"""
+    ...
+
+def identity_attach_kl_sparse_reg(
+    data: _A,
+    moving_avg: _A | None = None,
+    sparseness_target: float = 0.1,
+    penalty: float = 0.001,
+    momentum: float = 0.9,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> Any:
+    """A copy of data, results of a sigmoid, whose gradient pulls each unit's mean towards ``sparseness_target``"""
+    ...
+
+def ifft(
+    data: _A,
+    compute_size: int = 128,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> _A:
+    """The real part of the sum over the frequencies in each row, given as pairs: the inverse of fft times the length"""
     ...
 
 def im2col(
@@ -2550,6 +2757,53 @@ def instance_norm(
     """(data - mean) / sqrt(variance + eps) * gamma + beta, for each example and channel alone"""
     ...
 
+def interleaved_matmul_encdec_qk(
+    queries: _A,
+    keys_values: _A | None = None,
+    heads: int = ...,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> _A:
+    """Products of a decoder's queries and an encoder's keys, divided by the square root of the size of a head"""
+    ...
+
+def interleaved_matmul_encdec_valatt(
+    keys_values: _A,
+    attention: _A | None = None,
+    heads: int = ...,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> _A:
+    """The values of an encoder, weighted by a decoder's attention"""
+    ...
+
+def interleaved_matmul_selfatt_qk(
+    queries_keys_values: _A,
+    heads: int,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> _A:
+    """Products of the queries and the keys of self-attention, divided by the square root of the size of a head"""
+    ...
+
+def interleaved_matmul_selfatt_valatt(
+    queries_keys_values: _A,
+    attention: _A | None = None,
+    heads: int = ...,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> _A:
+    """The values of self-attention, weighted by the attention"""
+    ...
+
 def isfinite(
     data: _A,
     out: Any = None,
@@ -2600,6 +2854,43 @@ def l2_normalization(
     attr: dict[str, str] | None = None,
 ) -> _A:
     """data / sqrt(sum of squares + eps)"""
+    ...
+
+def lamb_update_phase1(
+    weight: _A,
+    grad: _A | None = None,
+    mean: _A | None = None,
+    var: _A | None = None,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    epsilon: float = 1e-06,
+    t: int = ...,
+    bias_correction: bool = True,
+    wd: float = ...,
+    rescale_grad: float = 1.0,
+    clip_gradient: float = -1.0,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> Any:
+    """mean1 / (sqrt(var1) + epsilon) + wd * weight, where the mean and the variance are updated in place"""
+    ...
+
+def lamb_update_phase2(
+    weight: _A,
+    g: _A | None = None,
+    r1: _A | None = None,
+    r2: _A | None = None,
+    lr: float = ...,
+    lower_bound: float = -1.0,
+    upper_bound: float = -1.0,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> _A:
+    """weight - lr * r1 / r2 * g, where r1 and r2 are the lengths of the weight and of g"""
     ...
 
 def layer_norm(
@@ -2665,6 +2956,49 @@ def lesser_equal(
     """1 where lhs <= rhs, else 0"""
     ...
 
+def linalg_det(
+    A: _A,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> _A:
+    """The determinant of each square matrix; the gradient of a singular one is 0"""
+    ...
+
+def linalg_extractdiag(
+    A: _A,
+    offset: int = 0,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> _A:
+    """A diagonal of each square matrix, along the last axis."""
+    ...
+
+def linalg_extracttrian(
+    A: _A,
+    offset: int = 0,
+    lower: bool = True,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> _A:
+    """The elements of a triangle of each square matrix along the last axis."""
+    ...
+
+def linalg_gelqf(
+    A: _A,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> Any:
+    """The LQ factorization of each matrix with at least as many columns as rows: Q and L, where A = L Q"""
+    ...
+
 def linalg_gemm(
     A: _A,
     B: _A | None = None,
@@ -2697,6 +3031,89 @@ def linalg_gemm2(
     """alpha * op(A) @ op(B), where op transposes or not"""
     ...
 
+def linalg_inverse(
+    A: _A,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> _A:
+    """The inverse of each square matrix"""
+    ...
+
+def linalg_makediag(
+    A: _A,
+    offset: int = 0,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> _A:
+    """Square matrices with the elements of the last axis on a diagonal; 0 elsewhere."""
+    ...
+
+def linalg_maketrian(
+    A: _A,
+    offset: int = 0,
+    lower: bool = True,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> _A:
+    """Square matrices with the elements of the last axis as a triangle; 0 elsewhere."""
+    ...
+
+def linalg_potrf(
+    A: _A,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> _A:
+    """The Cholesky factor of each symmetric positive definite matrix: the lower triangular L with A = L Lᵀ"""
+    ...
+
+def linalg_potri(
+    A: _A,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> _A:
+    """The inverse of L Lᵀ, given its Cholesky factor, the lower triangular L"""
+    ...
+
+def linalg_slogdet(
+    A: _A,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> Any:
+    """The sign of each square matrix's determinant, and the logarithm of its absolute value"""
+    ...
+
+def linalg_sumlogdiag(
+    A: _A,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> _A:
+    """The sum of the logarithms of each square matrix's diagonal: half the log-determinant of L Lᵀ, given L."""
+    ...
+
+def linalg_syevd(
+    A: _A,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> Any:
+    """The eigenvectors of each symmetric matrix, as the rows of U, and its eigenvalues, in ascending order"""
+    ...
+
 def linalg_syrk(
     A: _A,
     transpose: bool = False,
@@ -2707,6 +3124,36 @@ def linalg_syrk(
     attr: dict[str, str] | None = None,
 ) -> _A:
     """alpha * A @ A.T, or alpha * A.T @ A with ``transpose``"""
+    ...
+
+def linalg_trmm(
+    A: _A,
+    B: _A | None = None,
+    transpose: bool = False,
+    rightside: bool = False,
+    lower: bool = True,
+    alpha: float = 1.0,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> _A:
+    """alpha * op(A) @ B, or alpha * B @ op(A) with ``rightside``, where A is triangular and op transposes or not"""
+    ...
+
+def linalg_trsm(
+    A: _A,
+    B: _A | None = None,
+    transpose: bool = False,
+    rightside: bool = False,
+    lower: bool = True,
+    alpha: float = 1.0,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> _A:
+    """The solution X of op(A) @ X = alpha * B, or of X @ op(A) = alpha * B with ``rightside``, by BLAS"""
     ...
 
 def linear_regression_output(
@@ -3055,6 +3502,107 @@ def moments(
     """The mean and the variance of the elements along axes"""
     ...
 
+def mp_adamw_update(weight: Any, grad: Any, mean: Any, var: Any, weight32: Any, rescale_grad: Any, lr: Any, eta: Any, beta1: Any = ..., beta2: Any = ..., epsilon: Any = ..., wd: Any = ..., clip_gradient: Any = ..., out: Any = ..., name: Any = ...) -> Any:
+    """AdamW's step, of a float32 copy; nothing changes if ``rescale_grad`` is 0, infinite or NaN."""
+    ...
+
+def mp_lamb_update_phase1(
+    weight: _A,
+    grad: _A | None = None,
+    mean: _A | None = None,
+    var: _A | None = None,
+    weight32: _A | None = None,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    epsilon: float = 1e-06,
+    t: int = ...,
+    bias_correction: bool = True,
+    wd: float = ...,
+    rescale_grad: float = 1.0,
+    clip_gradient: float = -1.0,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> Any:
+    """``lamb_update_phase1`` of the float32 copy ``weight32``, which stays as it is; the result has float32"""
+    ...
+
+def mp_lamb_update_phase2(
+    weight: _A,
+    g: _A | None = None,
+    r1: _A | None = None,
+    r2: _A | None = None,
+    weight32: _A | None = None,
+    lr: float = ...,
+    lower_bound: float = -1.0,
+    upper_bound: float = -1.0,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> Any:
+    """``lamb_update_phase2`` of the float32 copy ``weight32``, in place; the result is the copy, rounded"""
+    ...
+
+def mp_nag_mom_update(
+    weight: _A,
+    grad: _A | None = None,
+    mom: _A | None = None,
+    weight32: _A | None = None,
+    lr: float = ...,
+    momentum: float = 0.0,
+    wd: float = 0.0,
+    rescale_grad: float = 1.0,
+    clip_gradient: float = -1.0,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> Any:
+    """``nag_mom_update`` of the float32 copy ``weight32``, in place; the result is the copy in the weight's dtype"""
+    ...
+
+def mp_sgd_mom_update(
+    weight: _A,
+    grad: _A | None = None,
+    mom: _A | None = None,
+    weight32: _A | None = None,
+    lr: float = ...,
+    momentum: float = 0.0,
+    wd: float = 0.0,
+    rescale_grad: float = 1.0,
+    clip_gradient: float = -1.0,
+    lazy_update: bool = True,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> Any:
+    """``sgd_mom_update`` of the float32 copy ``weight32``, in place; the result is the copy in the weight's dtype"""
+    ...
+
+def mp_sgd_update(
+    weight: _A,
+    grad: _A | None = None,
+    weight32: _A | None = None,
+    lr: float = ...,
+    wd: float = 0.0,
+    rescale_grad: float = 1.0,
+    clip_gradient: float = -1.0,
+    lazy_update: bool = True,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> Any:
+    """``sgd_update`` of the float32 copy ``weight32``, in place; the result is the copy in the weight's dtype"""
+    ...
+
+def multi_adamw_update(weights: Any, grads: Any, mean: Any, var: Any, rescale_grad: Any, lrs: Any, wds: Any, etas: Any, out: Any = ..., name: Any = ..., size: Any = ..., **kwargs: Any) -> Any:
+    """AdamW's step of several weights; nothing changes if ``rescale_grad`` is 0, infinite or NaN."""
+    ...
+
 def multi_all_finite(
     *data: _A,
     num_arrays: int = 1,
@@ -3119,6 +3667,65 @@ def multi_box_target(
     """What a single-shot detector is to predict for each anchor: offsets, their mask, and classes; no gradient flows"""
     ...
 
+def multi_lamb_update(weights: Any, grads: Any, mean: Any, var: Any, step_count: Any, lrs: Any, wds: Any, out: Any = ..., num_tensors: Any = ..., **kwargs: Any) -> Any:
+    """LAMB's step of several weights."""
+    ...
+
+def multi_lars(
+    lrs: _A,
+    weights_sum_sq: _A | None = None,
+    grads_sum_sq: _A | None = None,
+    wds: _A | None = None,
+    eta: float = ...,
+    eps: float = ...,
+    rescale_grad: float = 1.0,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> _A:
+    """lrs * eta * w / (g + wds * w + eps), where w = sqrt(weights_sum_sq) and g = rescale_grad * sqrt(grads_sum_sq)"""
+    ...
+
+def multi_mp_adamw_update(weights: Any, grads: Any, mean: Any, var: Any, weights32: Any, rescale_grad: Any, lrs: Any, wds: Any, etas: Any, out: Any = ..., name: Any = ..., size: Any = ..., **kwargs: Any) -> Any:
+    """AdamW's step of several weights, of float32 copies; nothing changes if ``rescale_grad`` is 0, infinite or NaN."""
+    ...
+
+def multi_mp_lamb_update(weights: Any, grads: Any, mean: Any, var: Any, weights32: Any, step_count: Any, lrs: Any, wds: Any, out: Any = ..., num_tensors: Any = ..., **kwargs: Any) -> Any:
+    """LAMB's step of several weights, of float32 copies."""
+    ...
+
+def multi_mp_sgd_mom_update(
+    *data: _A,
+    lrs: float | Sequence[float],
+    wds: float | Sequence[float],
+    momentum: float = 0.0,
+    rescale_grad: float = 1.0,
+    clip_gradient: float = -1.0,
+    num_weights: int = 1,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> Any:
+    """``mp_sgd_mom_update`` of several weights: the inputs are weight, grad, mom, weight32 of the first, …"""
+    ...
+
+def multi_mp_sgd_update(
+    *data: _A,
+    lrs: float | Sequence[float],
+    wds: float | Sequence[float],
+    rescale_grad: float = 1.0,
+    clip_gradient: float = -1.0,
+    num_weights: int = 1,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> Any:
+    """``mp_sgd_update`` of several weights: the inputs are weight, grad, weight32 of the first, of the second, …"""
+    ...
+
 def multi_proposal(
     cls_prob: _A,
     bbox_pred: _A | None = None,
@@ -3138,6 +3745,37 @@ def multi_proposal(
     attr: dict[str, str] | None = None,
 ) -> Any:
     """The best regions of each image: rows (image, left, top, right, bottom), and their scores; no gradient flows"""
+    ...
+
+def multi_sgd_mom_update(
+    *data: _A,
+    lrs: float | Sequence[float],
+    wds: float | Sequence[float],
+    momentum: float = 0.0,
+    rescale_grad: float = 1.0,
+    clip_gradient: float = -1.0,
+    num_weights: int = 1,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> Any:
+    """``sgd_mom_update`` of several weights: the inputs are weight, grad, mom of the first, of the second, …"""
+    ...
+
+def multi_sgd_update(
+    *data: _A,
+    lrs: float | Sequence[float],
+    wds: float | Sequence[float],
+    rescale_grad: float = 1.0,
+    clip_gradient: float = -1.0,
+    num_weights: int = 1,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> Any:
+    """``sgd_update`` of several weights: the inputs are weight, grad of the first, of the second, …"""
     ...
 
 def multi_sum_sq(
@@ -3160,6 +3798,23 @@ def multiply(
     attr: dict[str, str] | None = None,
 ) -> _A:
     """lhs * rhs"""
+    ...
+
+def nag_mom_update(
+    weight: _A,
+    grad: _A | None = None,
+    mom: _A | None = None,
+    lr: float = ...,
+    momentum: float = 0.0,
+    wd: float = 0.0,
+    rescale_grad: float = 1.0,
+    clip_gradient: float = -1.0,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> Any:
+    """weight + momentum * mom - lr * g, where mom = momentum * mom - lr * g is updated in place"""
     ...
 
 def nan_to(
@@ -3412,6 +4067,60 @@ def power(
     """lhs ** rhs; of integers modulo their range, and cut towards zero where rhs is negative"""
     ...
 
+def preloaded_multi_mp_sgd_mom_update(
+    *data: _A,
+    momentum: float = 0.0,
+    rescale_grad: float = 1.0,
+    clip_gradient: float = -1.0,
+    num_weights: int = 1,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> Any:
+    """``multi_mp_sgd_mom_update`` with the learning rates and the weight decays as the last two inputs, of float32"""
+    ...
+
+def preloaded_multi_mp_sgd_update(
+    *data: _A,
+    rescale_grad: float = 1.0,
+    clip_gradient: float = -1.0,
+    num_weights: int = 1,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> Any:
+    """``multi_mp_sgd_update`` with the learning rates and the weight decays as the last two inputs, of float32"""
+    ...
+
+def preloaded_multi_sgd_mom_update(
+    *data: _A,
+    momentum: float = 0.0,
+    rescale_grad: float = 1.0,
+    clip_gradient: float = -1.0,
+    num_weights: int = 1,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> Any:
+    """``multi_sgd_mom_update`` with the learning rates and the weight decays as the last two inputs, of float32"""
+    ...
+
+def preloaded_multi_sgd_update(
+    *data: _A,
+    rescale_grad: float = 1.0,
+    clip_gradient: float = -1.0,
+    num_weights: int = 1,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> Any:
+    """``multi_sgd_update`` with the learning rates and the weight decays as the last two inputs, of float32"""
+    ...
+
 def prelu(
     data: _A,
     gamma: _A | None = None,
@@ -3630,6 +4339,107 @@ def random_normal_like(
     """Numbers from the normal distribution, in the shape of data"""
     ...
 
+def random_pdf_dirichlet(
+    sample: _A,
+    alpha: _A | None = None,
+    is_log: bool = False,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> _A:
+    """The density of Dirichlet distributions with the concentrations along alpha's last axis"""
+    ...
+
+def random_pdf_exponential(
+    sample: _A,
+    lam: _A | None = None,
+    is_log: bool = False,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> _A:
+    """lam exp(-lam sample): the density of exponential distributions with the rate lam"""
+    ...
+
+def random_pdf_gamma(
+    sample: _A,
+    alpha: _A | None = None,
+    beta: _A | None = None,
+    is_log: bool = False,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> _A:
+    """The density of gamma distributions with the shape alpha and the rate beta: their mean is alpha / beta"""
+    ...
+
+def random_pdf_generalized_negative_binomial(
+    sample: _A,
+    mu: _A | None = None,
+    alpha: _A | None = None,
+    is_log: bool = False,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> _A:
+    """The probability of counts with the mean mu and the variance mu + alpha mu^2"""
+    ...
+
+def random_pdf_negative_binomial(
+    sample: _A,
+    k: _A | None = None,
+    p: _A | None = None,
+    is_log: bool = False,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> _A:
+    """The probability of so many failures before the k-th success of probability p; k may be fractional"""
+    ...
+
+def random_pdf_normal(
+    sample: _A,
+    mu: _A | None = None,
+    sigma: _A | None = None,
+    is_log: bool = False,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> _A:
+    """The density of normal distributions with the mean mu and the standard deviation sigma"""
+    ...
+
+def random_pdf_poisson(
+    sample: _A,
+    lam: _A | None = None,
+    is_log: bool = False,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> _A:
+    """lam**sample exp(-lam) / sample!: the probability of counts with the mean lam"""
+    ...
+
+def random_pdf_uniform(
+    sample: _A,
+    low: _A | None = None,
+    high: _A | None = None,
+    is_log: bool = False,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> _A:
+    """1 / (high - low): the density of uniform distributions between low and high"""
+    ...
+
 def random_poisson(
     lam: float = 1.0,
     shape: int | Sequence[int] = ...,
@@ -3759,6 +4569,17 @@ def resample(
     """The axes in other sizes: by interpolation between centers or corners of pixels, or by means of parts"""
     ...
 
+def reset_arrays(
+    *data: _A,
+    num_arrays: int,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> Any:
+    """Set all elements of all inputs to 0; there is no result"""
+    ...
+
 def reshape(
     data: _A,
     shape: int | Sequence[int],
@@ -3816,6 +4637,47 @@ def rint(
     attr: dict[str, str] | None = None,
 ) -> _A:
     """The whole number nearest to x, a half towards minus infinity"""
+    ...
+
+def rmsprop_update(
+    weight: _A,
+    grad: _A | None = None,
+    n: _A | None = None,
+    lr: float = ...,
+    gamma1: float = 0.95,
+    epsilon: float = 1e-08,
+    wd: float = 0.0,
+    rescale_grad: float = 1.0,
+    clip_gradient: float = -1.0,
+    clip_weights: float = -1.0,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> Any:
+    """clip(weight - lr * g / sqrt(n + epsilon)), where n = gamma1 * n + (1 - gamma1) * g**2 is updated in place"""
+    ...
+
+def rmspropalex_update(
+    weight: _A,
+    grad: _A | None = None,
+    n: _A | None = None,
+    g: _A | None = None,
+    delta: _A | None = None,
+    lr: float = ...,
+    gamma1: float = 0.95,
+    gamma2: float = 0.9,
+    epsilon: float = 1e-08,
+    wd: float = 0.0,
+    rescale_grad: float = 1.0,
+    clip_gradient: float = -1.0,
+    clip_weights: float = -1.0,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> Any:
+    """clip(weight + delta), where n, g and delta are updated in place"""
     ...
 
 def rnn(
@@ -4117,6 +4979,40 @@ def sequence_reverse(
     """The steps of each sequence in reverse order; those after its end stay where they are"""
     ...
 
+def sgd_mom_update(
+    weight: _A,
+    grad: _A | None = None,
+    mom: _A | None = None,
+    lr: float = ...,
+    momentum: float = 0.0,
+    wd: float = 0.0,
+    rescale_grad: float = 1.0,
+    clip_gradient: float = -1.0,
+    lazy_update: bool = True,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> Any:
+    """weight + mom, where mom = momentum * mom - lr * (clip(rescale_grad * grad) + wd * weight) is updated in place"""
+    ...
+
+def sgd_update(
+    weight: _A,
+    grad: _A | None = None,
+    lr: float = ...,
+    wd: float = 0.0,
+    rescale_grad: float = 1.0,
+    clip_gradient: float = -1.0,
+    lazy_update: bool = True,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> Any:
+    """weight - lr * (clip(rescale_grad * grad) + wd * weight)"""
+    ...
+
 def shape_array(
     data: _A,
     out: Any = None,
@@ -4165,6 +5061,39 @@ def sign_ste(
     attr: dict[str, str] | None = None,
 ) -> _A:
     """The sign of x; the gradient passes straight through"""
+    ...
+
+def signsgd_update(
+    weight: _A,
+    grad: _A | None = None,
+    lr: float = ...,
+    wd: float = 0.0,
+    rescale_grad: float = 1.0,
+    clip_gradient: float = -1.0,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> Any:
+    """(1 - lr * wd) * weight - lr * sign(grad)"""
+    ...
+
+def signum_update(
+    weight: _A,
+    grad: _A | None = None,
+    mom: _A | None = None,
+    lr: float = ...,
+    momentum: float = 0.0,
+    wd: float = 0.0,
+    rescale_grad: float = 1.0,
+    clip_gradient: float = -1.0,
+    wd_lh: float = 0.0,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> Any:
+    """(1 - lr * wd_lh) * weight + lr * sign(mom), where mom is updated in place"""
     ...
 
 def silu(

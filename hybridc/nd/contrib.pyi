@@ -9,10 +9,18 @@ from hybridc.context import Context
 
 _A = TypeVar("_A", bound=Fluent)
 
+import math
+from typing import Any as Any
+from hybridc.array.functions import function as function
+from hybridc.context import Context as Context
+from hybridc.nd import random as random
 from hybridc.nd.control_flow import cond as cond
 from hybridc.nd.control_flow import foreach as foreach
 from hybridc.nd.control_flow import while_loop as while_loop
 from hybridc.nd.namespace import lookup as lookup
+def rand_zipfian(true_classes: Any, num_sampled: int, range_max: int, ctx: Context | None=None) -> tuple[Any, ...]:
+    """Classes drawn, with replacement, from a distribution that is about log-uniform, as that of words."""
+    ...
 
 def AdaptiveAvgPooling2D(
     data: _A,
@@ -309,6 +317,10 @@ def SyncBatchNorm(
     """BatchNorm along axis 1, with the variance instead of 1 / sqrt(variance + eps) as the third output"""
     ...
 
+def adamw_update(weight: Any, grad: Any, mean: Any, var: Any, rescale_grad: Any, lr: Any, eta: Any, beta1: Any = ..., beta2: Any = ..., epsilon: Any = ..., wd: Any = ..., clip_gradient: Any = ..., out: Any = ..., name: Any = ...) -> Any:
+    """AdamW's step; nothing changes if ``rescale_grad`` is 0, infinite or NaN."""
+    ...
+
 def allclose(
     a: _A,
     b: _A | None = None,
@@ -446,6 +458,20 @@ def box_non_maximum_suppression(
     """The boxes that overlap with no box of a higher score, the best first; the other rows are -1"""
     ...
 
+def count_sketch(
+    data: _A,
+    h: _A | None = None,
+    s: _A | None = None,
+    out_dim: int = ...,
+    processing_batch_size: int = 32,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> _A:
+    """``out[…, h[i]] += data[…, i] * s[i]``: each feature, with its sign, is added to one of ``out_dim`` buckets"""
+    ...
+
 def ctc_loss(
     data: _A,
     label: _A | None = None,
@@ -472,6 +498,17 @@ def div_sqrt_dim(
     """data divided by the square root of the size of its last axis"""
     ...
 
+def fft(
+    data: _A,
+    compute_size: int = 128,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> _A:
+    """The discrete Fourier transform of each row, as pairs [real0, imag0, real1, imag1, …]"""
+    ...
+
 def gradientmultiplier(
     data: _A,
     scalar: float = 1.0,
@@ -482,6 +519,22 @@ def gradientmultiplier(
     attr: dict[str, str] | None = None,
 ) -> _A:
     """A copy of x; the gradient is multiplied by ``scalar``"""
+    ...
+
+def group_adagrad_update(
+    weight: _A,
+    grad: _A | None = None,
+    history: _A | None = None,
+    lr: float = ...,
+    rescale_grad: float = 1.0,
+    clip_gradient: float = -1.0,
+    epsilon: float = 1e-05,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> Any:
+    """weight - lr * g / sqrt(history + epsilon), where history, a number for each row, is updated in place"""
     ...
 
 def hawkesll(
@@ -499,6 +552,17 @@ def hawkesll(
     attr: dict[str, str] | None = None,
 ) -> Any:
     """The log likelihoods of sequences of marked points, and the states of the marks at the sequences' ends"""
+    ...
+
+def ifft(
+    data: _A,
+    compute_size: int = 128,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> _A:
+    """The real part of the sum over the frequencies in each row, given as pairs: the inverse of fft times the length"""
     ...
 
 def index_array(
@@ -522,6 +586,53 @@ def index_copy(
     attr: dict[str, str] | None = None,
 ) -> _A:
     """old_tensor with the rows of new_tensor at index_vector; of duplicates, the last."""
+    ...
+
+def interleaved_matmul_encdec_qk(
+    queries: _A,
+    keys_values: _A | None = None,
+    heads: int = ...,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> _A:
+    """Products of a decoder's queries and an encoder's keys, divided by the square root of the size of a head"""
+    ...
+
+def interleaved_matmul_encdec_valatt(
+    keys_values: _A,
+    attention: _A | None = None,
+    heads: int = ...,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> _A:
+    """The values of an encoder, weighted by a decoder's attention"""
+    ...
+
+def interleaved_matmul_selfatt_qk(
+    queries_keys_values: _A,
+    heads: int,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> _A:
+    """Products of the queries and the keys of self-attention, divided by the square root of the size of a head"""
+    ...
+
+def interleaved_matmul_selfatt_valatt(
+    queries_keys_values: _A,
+    attention: _A | None = None,
+    heads: int = ...,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> _A:
+    """The values of self-attention, weighted by the attention"""
     ...
 
 def isfinite(
@@ -552,6 +663,26 @@ def isnan(
     attr: dict[str, str] | None = None,
 ) -> _A:
     """1 where x is not a number, else 0"""
+    ...
+
+def mp_adamw_update(weight: Any, grad: Any, mean: Any, var: Any, weight32: Any, rescale_grad: Any, lr: Any, eta: Any, beta1: Any = ..., beta2: Any = ..., epsilon: Any = ..., wd: Any = ..., clip_gradient: Any = ..., out: Any = ..., name: Any = ...) -> Any:
+    """AdamW's step, of a float32 copy; nothing changes if ``rescale_grad`` is 0, infinite or NaN."""
+    ...
+
+def multi_adamw_update(weights: Any, grads: Any, mean: Any, var: Any, rescale_grad: Any, lrs: Any, wds: Any, etas: Any, out: Any = ..., name: Any = ..., size: Any = ..., **kwargs: Any) -> Any:
+    """AdamW's step of several weights; nothing changes if ``rescale_grad`` is 0, infinite or NaN."""
+    ...
+
+def multi_lamb_update(weights: Any, grads: Any, mean: Any, var: Any, step_count: Any, lrs: Any, wds: Any, out: Any = ..., num_tensors: Any = ..., **kwargs: Any) -> Any:
+    """LAMB's step of several weights."""
+    ...
+
+def multi_mp_adamw_update(weights: Any, grads: Any, mean: Any, var: Any, weights32: Any, rescale_grad: Any, lrs: Any, wds: Any, etas: Any, out: Any = ..., name: Any = ..., size: Any = ..., **kwargs: Any) -> Any:
+    """AdamW's step of several weights, of float32 copies; nothing changes if ``rescale_grad`` is 0, infinite or NaN."""
+    ...
+
+def multi_mp_lamb_update(weights: Any, grads: Any, mean: Any, var: Any, weights32: Any, step_count: Any, lrs: Any, wds: Any, out: Any = ..., num_tensors: Any = ..., **kwargs: Any) -> Any:
+    """LAMB's step of several weights, of float32 copies."""
     ...
 
 def quadratic(

@@ -11,6 +11,49 @@ _A = TypeVar("_A", bound=Fluent)
 
 from hybridc.nd.namespace import lookup as lookup
 
+def det(
+    A: _A,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> _A:
+    """The determinant of each square matrix; the gradient of a singular one is 0"""
+    ...
+
+def extractdiag(
+    A: _A,
+    offset: int = 0,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> _A:
+    """A diagonal of each square matrix, along the last axis."""
+    ...
+
+def extracttrian(
+    A: _A,
+    offset: int = 0,
+    lower: bool = True,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> _A:
+    """The elements of a triangle of each square matrix along the last axis."""
+    ...
+
+def gelqf(
+    A: _A,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> Any:
+    """The LQ factorization of each matrix with at least as many columns as rows: Q and L, where A = L Q"""
+    ...
+
 def gemm(
     A: _A,
     B: _A | None = None,
@@ -43,6 +86,89 @@ def gemm2(
     """alpha * op(A) @ op(B), where op transposes or not"""
     ...
 
+def inverse(
+    A: _A,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> _A:
+    """The inverse of each square matrix"""
+    ...
+
+def makediag(
+    A: _A,
+    offset: int = 0,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> _A:
+    """Square matrices with the elements of the last axis on a diagonal; 0 elsewhere."""
+    ...
+
+def maketrian(
+    A: _A,
+    offset: int = 0,
+    lower: bool = True,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> _A:
+    """Square matrices with the elements of the last axis as a triangle; 0 elsewhere."""
+    ...
+
+def potrf(
+    A: _A,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> _A:
+    """The Cholesky factor of each symmetric positive definite matrix: the lower triangular L with A = L Lᵀ"""
+    ...
+
+def potri(
+    A: _A,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> _A:
+    """The inverse of L Lᵀ, given its Cholesky factor, the lower triangular L"""
+    ...
+
+def slogdet(
+    A: _A,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> Any:
+    """The sign of each square matrix's determinant, and the logarithm of its absolute value"""
+    ...
+
+def sumlogdiag(
+    A: _A,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> _A:
+    """The sum of the logarithms of each square matrix's diagonal: half the log-determinant of L Lᵀ, given L."""
+    ...
+
+def syevd(
+    A: _A,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> Any:
+    """The eigenvectors of each symmetric matrix, as the rows of U, and its eigenvalues, in ascending order"""
+    ...
+
 def syrk(
     A: _A,
     transpose: bool = False,
@@ -53,4 +179,34 @@ def syrk(
     attr: dict[str, str] | None = None,
 ) -> _A:
     """alpha * A @ A.T, or alpha * A.T @ A with ``transpose``"""
+    ...
+
+def trmm(
+    A: _A,
+    B: _A | None = None,
+    transpose: bool = False,
+    rightside: bool = False,
+    lower: bool = True,
+    alpha: float = 1.0,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> _A:
+    """alpha * op(A) @ B, or alpha * B @ op(A) with ``rightside``, where A is triangular and op transposes or not"""
+    ...
+
+def trsm(
+    A: _A,
+    B: _A | None = None,
+    transpose: bool = False,
+    rightside: bool = False,
+    lower: bool = True,
+    alpha: float = 1.0,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> _A:
+    """The solution X of op(A) @ X = alpha * B, or of X @ op(A) = alpha * B with ``rightside``, by BLAS"""
     ...

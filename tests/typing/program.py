@@ -53,3 +53,16 @@ def layers() -> gluon.Trainer:
     with autograd.record():
         pass
     return gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1})
+
+
+@mx.op.register("example.typed_square")
+class TypedSquare(mx.op.Elementwise):
+    """A scalar body: its steps are typed, too."""
+
+    factor: float = mx.op.attribute(1.0, "what it is multiplied with")
+
+    def scalar(self, b: mx.op.Steps, x: mx.op.Value) -> mx.op.Value:
+        """The square of x, times the factor."""
+        b.ad(x, 1.0)  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+        b.add(x)  # pyright: ignore[reportCallIssue]
+        return b.mul(b.square(x), self.factor)

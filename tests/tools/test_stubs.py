@@ -1,0 +1,40 @@
+"""The types of what has no source: the stubs are those of the operators that there are."""
+
+from __future__ import annotations
+
+import ast
+
+from hybridc.dialects.scalar import NumPyScalar
+from hybridc.operator.scalar_steps import Steps
+from hybridc.tools import stubs
+
+
+def test_the_stubs_are_current(capsys):
+    assert stubs.main(["--check"]) == 0, capsys.readouterr().err + "run python -m hybridc.tools.stubs"
+
+
+def test_a_stub_that_is_out_of_date_is_found(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(stubs, "PACKAGE", tmp_path / "hybridc")
+    monkeypatch.setattr(stubs, "stubs", lambda: {tmp_path / "hybridc/nd/op.pyi": "x: int\n"})
+    (tmp_path / "hybridc" / "nd").mkdir(parents=True)
+    (tmp_path / "hybridc" / "old.pyi").write_text("")
+    assert stubs.main(["--check"]) == 1
+    assert capsys.readouterr().err.splitlines() == ["out of date: hybridc/nd/op.pyi", "out of date: hybridc/old.pyi"]
+    assert stubs.main([]) == 0
+    assert stubs.main(["--check"]) == 0
+
+
+def test_stubs_have_the_parameters_of_operators():
+    tree = ast.parse((stubs.PACKAGE / "array" / "operator_functions.pyi").read_text())
+    found = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
+    softmax = found["softmax"].args
+    assert [a.arg for a in softmax.args][:3] == ["data", "length", "axis"]
+    assert "name" in [a.arg for a in softmax.args]
+    assert found["FullyConnected"].returns is not None
+    assert ast.unparse(found["FullyConnected"].returns) == "_A"
+    assert ast.unparse(found["split"].returns) == "Any"
+
+
+def test_every_step_of_scalar_bodies_is_typed():
+    typed = {name for name in vars(Steps) if not name.startswith("_")}
+    assert typed == {name for name in dir(NumPyScalar) if not name.startswith("_")}
