@@ -112,6 +112,21 @@ def test_gaussian_process_hybridized():
         net(mx.nd.array(S * np.array([1.0, -1.0])[:, None, None], dtype="float64"), data)
 
 
+def test_triangles_of_larger_matrices_hybridized():
+    x = mx.nd.array(np.random.default_rng(4).normal(size=(2, 45, 45)))
+
+    def there_and_back(F, x):
+        packed = F.linalg.extracttrian(x, offset=2)
+        return packed, F.linalg.maketrian(packed, offset=2)
+
+    net = nn.HybridLambda(there_and_back)
+    net.hybridize()
+    packed, upper = (y.asnumpy() for y in net(x))
+    rows, columns = np.tril_indices(45, -2)
+    np.testing.assert_array_equal(packed, x.asnumpy()[:, columns, rows])
+    np.testing.assert_array_equal(upper, np.triu(x.asnumpy(), 2))
+
+
 def test_symbols():
     a, b = mx.sym.var("a"), mx.sym.var("b")
     factors = mx.sym.linalg.slogdet(a, name="s")

@@ -98,6 +98,15 @@ class _Packing(Movement):
         rows, columns = np.tril_indices(n, -abs(self.offset))
         return (rows, columns) if self.is_below() else (columns, rows)
 
+    def place(self, b: Any, index: Any) -> tuple[Any, Any]:
+        """The row and the column of an element, by its number in the triangle."""
+        # Row r begins at r (r + 1) / 2. The root is exact where a row begins, and clearly less before.
+        root = b.sqrt(b.cast(b.add(b.mul(index, 8), 1), np.dtype("float64")))
+        row = b.cast(b.floor(b.mul(b.sub(root, 1.0), 0.5)), np.dtype("int64"))
+        column = b.sub(index, b.quotient(b.mul(row, b.add(row, 1)), 2))
+        row = b.add(row, abs(self.offset))
+        return (row, column) if self.is_below() else (column, row)
+
     def index(self, b: Any, i: Any, j: Any) -> tuple[Any, Any]:
         """Whether element (i, j) of a matrix is in the triangle, and its number there."""
         row, column = (i, j) if self.is_below() else (j, i)
@@ -201,13 +210,11 @@ class ExtractTrian(_Packing):
     def move(self, m: Any, *xs: Any) -> Any:
         (x,) = xs
         (shape,) = self.infer_shape([x.shape])[1]
-        n = x.shape[-1]
-        flat = m.reshape(x, (*x.shape[:-2], n * n))
-        rows, columns = self.places(n)
-        runs = np.split(rows * n + columns, np.flatnonzero(np.diff(rows)) + 1)  # one for each row of the matrix
-        lead = len(shape) - 1
-        parts = [m.slice(flat, (*(0,) * lead, int(run[0])), (1,) * (lead + 1), (*shape[:-1], len(run))) for run in runs]
-        return m.concat(parts, lead) if len(parts) > 1 else parts[0]
+
+        def element(b: Any, *i: Any) -> Any:
+            return b.load(x, *i[:-1], *self.place(b, i[-1]))
+
+        return m.generate(shape, x.dtype, element)
 
     def eager(self, *arrays: Any) -> Any:
         (x,) = arrays
