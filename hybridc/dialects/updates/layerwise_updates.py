@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any, ClassVar
@@ -25,6 +24,7 @@ from hybridc.dialects.updates.update import (
     limited,
     require_types,
     same_shape,
+    unbiased,
     unequal_shapes,
 )
 from hybridc.errors import ShapeError
@@ -47,9 +47,10 @@ def corrected(h: SimpleNamespace) -> SimpleNamespace:
 
     ``m1 / (sqrt(v1) + e) = (root / first) * m / (sqrt(v) + root * e)``: no further pass over the arrays.
     """
-    first, second = (1 - h.beta1**h.t, 1 - h.beta2**h.t) if h.bias_correction else (1.0, 1.0)
-    root = math.sqrt(second)
-    h.scale, h.epsilon = root / first, root * h.epsilon
+    first, second = unbiased(h.beta1, h.beta2, h.t) if h.bias_correction else (1.0, 1.0)
+    with np.errstate(all="ignore"):  # of decay rates of 1, or more
+        root = np.sqrt(np.float64(second))
+        h.scale, h.epsilon = float(root / first), float(root * h.epsilon)
     return h
 
 

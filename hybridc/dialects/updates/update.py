@@ -117,6 +117,13 @@ def scalars(attrs: dict[str, Any]) -> SimpleNamespace:
     return SimpleNamespace(**{**attrs, "rescale": attrs.get("rescale_grad", 1.0), "clip": bound(clip)})
 
 
+def unbiased(beta1: float, beta2: float, t: int) -> tuple[float, float]:
+    """``1 - beta1**t`` and ``1 - beta2**t``: what the averages at update ``t`` are too small by."""
+    with np.errstate(all="ignore"):
+        first, second = (1 - np.power(np.float64(beta), float(t)) for beta in (beta1, beta2))
+    return float(first), float(second)
+
+
 def same_shape(title: str, names: Sequence[str], shapes: Sequence[Shape]) -> Shape:
     """The one shape that all inputs have; unknown sizes are those of the others."""
     known = next((s for s in shapes if -1 not in s), shapes[0])
