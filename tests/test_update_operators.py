@@ -177,6 +177,15 @@ def test_nan_stays_and_warns_not(recwarn):
     assert not recwarn.list
 
 
+def test_no_gradient_flows_through_an_update():
+    w, g, _ = three()
+    w.attach_grad()
+    with mx.autograd.record():
+        loss = mx.nd.sgd_update(w, g, lr=0.1).sum()
+    with pytest.raises(mx.MXNetError, match="sgd_update is not differentiable"):
+        loss.backward()
+
+
 @pytest.mark.parametrize(
     ("call", "text"),
     [

@@ -22,6 +22,7 @@ from hybridc.dialects.updates.update import (
     Update,
     bound,
     limited,
+    not_differentiable,
     require_types,
     same_shape,
     unbiased,
@@ -173,8 +174,16 @@ class LambUpdatePhase2(Composite):
         h = SimpleNamespace(lr=self.lr, lower=bound(self.lower_bound), upper=bound(self.upper_bound))
         return lamb_step(F, w, g, F.reshape_to(r1, shape=()), F.reshape_to(r2, shape=()), h)
 
+    gradient = not_differentiable
+
     def decompose(self, F: Any, *inputs: Any) -> Any:
         return self.stepped(F, *inputs)
+
+    def eager(self, *arrays: Any) -> Any:
+        self.infer_shape([x.shape for x in arrays])
+        self.infer_type([x.dtype for x in arrays])
+        with np.errstate(all="ignore"):
+            return super().eager(*arrays)
 
     @classmethod
     def samples(cls) -> list[Sample]:
@@ -372,6 +381,8 @@ class MultiLars(Composite):
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         shape = same_shape(self.title(), self.INPUTS, shapes)
         return [shape] * 4, [shape]
+
+    gradient = not_differentiable
 
     def decompose(self, F: Any, *inputs: Any) -> Any:
         lrs, weights, grads, wds = inputs
