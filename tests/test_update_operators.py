@@ -68,7 +68,7 @@ def test_trajectory_is_that_of_mxnet(name):
     np.testing.assert_allclose(got, want, rtol=tolerance, atol=tolerance)
 
 
-@pytest.mark.parametrize("trained", [True, False], ids=["with the optimizer", "alone"])
+@pytest.mark.parametrize("trained", [True, pytest.param(False, marks=pytest.mark.long)])
 @pytest.mark.parametrize("name", cases.SAVED)
 def test_states_that_mxnet_saved_continue(name, trained):
     kind, options, setup = cases.SAVED[name]
