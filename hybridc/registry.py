@@ -9,6 +9,8 @@ from typing import Any, Protocol, TypeVar, cast
 
 from hybridc.errors import CheckError
 
+string_types = (str,)  # as programs import it from here, too
+
 T = TypeVar("T")
 C = TypeVar("C", bound=type[Any])
 

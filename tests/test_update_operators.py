@@ -1,5 +1,6 @@
 """Update operators and further optimizers against MXNet 1.9.1, and what they do with bad input, symbols and blocks."""
 
+import json
 import pathlib
 import sys
 
@@ -12,6 +13,7 @@ HERE = pathlib.Path(__file__).parent
 sys.path.insert(0, str(HERE / "golden"))
 import frontend_cases  # noqa: E402
 import update_cases as cases  # noqa: E402
+from signature_cases import parameters  # noqa: E402
 from store import Reader  # noqa: E402
 
 GOLDEN = Reader(HERE / "golden" / "updates.npz")
@@ -64,6 +66,22 @@ def test_trajectory_is_that_of_mxnet(name):
     want = GOLDEN.get(GOLDEN.index[f"optimizer/{name}"])
     tolerance = TOLERANCE[want.dtype.name]
     np.testing.assert_allclose(got, want, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("trained", [True, pytest.param(False, marks=pytest.mark.long)])
+@pytest.mark.parametrize("name", cases.SAVED)
+def test_states_that_mxnet_saved_continue(name, trained):
+    kind, options, setup = cases.SAVED[name]
+    dtype = setup.get("dtype", "float32")
+    before, *texts, after = (GOLDEN.get(x) for x in GOLDEN.index[f"saved/{name}"])
+    if trained:
+        updater = mx.optimizer.get_updater(mx.optimizer.create("sgd"))
+    else:  # so that only the counts are lost
+        updater = mx.optimizer.get_updater(cases.made(mx, kind, options))
+        cases.continued(mx, updater, mx.nd.array(frontend_cases.problem(dtype)[0], dtype=dtype), range(3), dtype)
+    updater.set_states(texts[0 if trained else 1].tobytes())
+    got = cases.continued(mx, updater, mx.nd.array(before[-1], dtype=dtype), range(3, 6), dtype)
+    np.testing.assert_allclose(got, after, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype])
 
 
 @pytest.mark.filterwarnings("ignore:accumulating")
@@ -159,6 +177,15 @@ def test_nan_stays_and_warns_not(recwarn):
     assert not recwarn.list
 
 
+def test_no_gradient_flows_through_an_update():
+    w, g, _ = three()
+    w.attach_grad()
+    with mx.autograd.record():
+        loss = mx.nd.sgd_update(w, g, lr=0.1).sum()
+    with pytest.raises(mx.MXNetError, match="sgd_update is not differentiable"):
+        loss.backward()
+
+
 @pytest.mark.parametrize(
     ("call", "text"),
     [
@@ -249,3 +276,23 @@ def test_what_optimizers_refuse():
         opt.create_state(0, mx.nd.ones((3,)))
     with pytest.raises(ValueError, match="warmup_strategy"):
         mx.optimizer.LBSGD(warmup_strategy="cubic")
+
+
+# Not in hybridc: how MXNet computes Pearson's correlation, and helpers that it imports from elsewhere.
+ABSENT = {
+    *(f"metric.PearsonCorrelation.{name}" for name in ("reset_micro", "update_cov", "update_variance")),
+    *("optimizer.is_np_array", "optimizer.py_str", "init.is_np_array"),
+}
+
+
+def test_parameters_are_those_of_mxnet():
+    wanted = json.loads((HERE / "golden" / "signatures.json").read_text())
+    wrong = []
+    for path in wanted.keys() - ABSENT:
+        found = mx
+        for name in path.split("."):
+            found = getattr(found, name)
+        if parameters(found) != wanted[path]:
+            wrong.append((path, parameters(found), wanted[path]))
+    assert not wrong
+    assert len(wanted) > 400

@@ -23,6 +23,9 @@ class SGLD(Optimizer):
     posterior. From Welling and Teh, "Bayesian Learning via Stochastic Gradient Langevin Dynamics".
     """
 
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+
     def update(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
         """Update one weight in place."""
         self._update_count(index)
@@ -105,8 +108,8 @@ class LBSGD(Optimizer):
         self.updates_per_epoch = updates_per_epoch
         self.init_updates = begin_epoch * updates_per_epoch
         self.num_epochs = num_epochs
-        # By index: the sum of the gradients since the last step, or None, and how many there were from the beginning.
-        self.cumgrads: dict[Any, tuple[Any, int]] = {}
+        # By index: the sum of the gradients since the last step, or 0, and how many there were from the beginning.
+        self.cumgrads: dict[Any, dict[str, Any]] = {}
 
     def state_count(self) -> int:
         return 1 if self.momentum != 0 else 0
@@ -122,11 +125,11 @@ class LBSGD(Optimizer):
         """Add a gradient, and update one weight in place if it is time."""
         lr, wd = self._get_lr(index), self._get_wd(index)
         self._update_count(index)
-        total, count = self.cumgrads.get(index, (None, self.init_updates))
+        before = self.cumgrads.get(index, {"cum_grad": 0, "num_cums": self.init_updates})
         # COMPAT(mxnet): a copy; there a gradient that backward overwrites before the step counts several times.
-        total, count = grad.copy() if total is None else total + grad, count + 1
+        total, count = grad + before["cum_grad"], before["num_cums"] + 1
         due = count % self.batch_scale == 0
-        self.cumgrads[index] = None if due else total, count
+        self.cumgrads[index] = {"cum_grad": 0 if due else total, "num_cums": count}
         if due:
             mean = total / self.batch_scale
             self._step(weight, mean, state, lr * self._factor(weight, mean, wd, count), wd)
@@ -157,6 +160,9 @@ class LBSGD(Optimizer):
 @register
 class Test(Optimizer):
     """``w += rescale_grad * grad``; the state is the new weight. For tests of what calls optimizers."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
 
     def state_count(self) -> int:
         return 1

@@ -14,8 +14,9 @@ from hybridc import lr_scheduler
 from hybridc.array.ndarray import NDArray
 from hybridc.errors import MXNetError
 from hybridc.optimizer.optimizer import Optimizer
+from hybridc.optimizer.pickled_states import read_pickled
 
-_FORMAT, _FIRST_FORMAT = "hybridc.updater.2", "hybridc.updater.1"
+_FORMAT, _FIRST_FORMAT, _PICKLED = "hybridc.updater.2", "hybridc.updater.1", "pickled by MXNet"
 # What belongs to the process rather than to a saved optimizer.
 _NOT_SAVED = frozenset({"param_dict", "sym_info", "lr_scheduler", "_runner", "_index_update_count"})
 
@@ -27,7 +28,7 @@ class Updater:
         self.optimizer: Optimizer = optimizer
         self.states: dict[Any, Any] = {}
         self.states_synced: dict[Any, bool] = {}
-        self.aggregate_updates = False
+        self.aggregate_updates = optimizer.aggregate_num > 0
 
     def __call__(self, index: Any, grad: Any, weight: Any) -> None:
         """Update one weight, or several given as lists."""
@@ -46,15 +47,24 @@ class Updater:
         for i, w in zip(indices, weights, strict=True):
             if i not in self.states:
                 self.states[i] = self.optimizer.create_state_multi_precision(i, w)
-                self.states_synced[i] = True
+            elif not self.states_synced.get(i, True):
+                self.states[i] = self.sync_state_context(self.states[i], w.context)
+            self.states_synced[i] = True
         return [self.states[i] for i in indices]
+
+    def sync_state_context(self, state: Any, context: Any) -> Any:
+        """A state, or a list or tuple of states, in the context of its weight."""
+        if isinstance(state, list | tuple):
+            moved = [self.sync_state_context(s, context) for s in cast("list[Any]", state)]
+            return moved if isinstance(state, list) else tuple(moved)
+        return state.as_in_context(context) if isinstance(state, NDArray) else state
 
     def get_states(self, dump_optimizer: bool = False) -> bytes:
         """The states as bytes: an npz file with a JSON description, which can hold no code.
 
         ``dump_optimizer`` adds the optimizer's settings and counts, and its schedule.
         """
-        # COMPAT(mxnet): there it is a pickle.
+        # COMPAT(mxnet): there it is a pickle, which set_states reads without running anything.
         arrays: list[npt.NDArray[Any]] = []
         content: dict[str, Any] = {"format": _FORMAT, "states": _encode(self.states, arrays)}
         if dump_optimizer:
@@ -67,13 +77,16 @@ class Updater:
         return file.getvalue()
 
     def set_states(self, states: bytes) -> None:
-        """Take over what :meth:`get_states` gave, with the optimizer's settings if they are in it."""
+        """Take over what :meth:`get_states` gave, with the optimizer's settings if they are in it.
+
+        What MXNet saved is read, too: of the optimizer's settings those that this library's optimizer has.
+        """
         content = _read(states)
         found: dict[Any, Any] = content["states"]
         if "optimizer" in content:
             self._take_settings(content)
         self.states = self._turned(found) if content.get("format") == _FIRST_FORMAT else found
-        self.states_synced = dict.fromkeys(self.states, True)
+        self.states_synced = dict.fromkeys(self.states, False)
 
     def _take_settings(self, content: dict[str, Any]) -> None:
         """Make the optimizer what the saved one was."""
@@ -83,15 +96,17 @@ class Updater:
             self.optimizer = Optimizer.create_optimizer(saved["class"])
             self.optimizer.param_dict = parameters
         present: dict[str, Any] = vars(self.optimizer)
-        for name, value in saved["attributes"].items():
+        attributes: dict[str, Any] = saved["attributes"]
+        if content.get("format") == _PICKLED:
+            attributes = {k: v for k, v in attributes.items() if k in present and _alike(present[k], v)}
+        for name, value in attributes.items():
             like = present.get(name)
-            both: Any = (int, float) if isinstance(like, (int, float)) else like.__class__
-            if like is not None and value is not None and not isinstance(value, both):
+            if not _alike(like, value):
                 raise MXNetError(
                     f"these optimizer states are damaged: {name} is a {type(value).__name__}, expected a "
                     f"{type(like).__name__}"
                 )
-        present.update(saved["attributes"])
+        present.update(attributes)
         self.optimizer._set_current_context(0)  # pyright: ignore[reportPrivateUsage]
         self.optimizer.lr_scheduler = _scheduler(self.optimizer.lr_scheduler, content.get("lr_scheduler"))
 
@@ -109,12 +124,9 @@ def get_updater(optimizer: Optimizer) -> Updater:
 
 def _read(data: bytes) -> dict[str, Any]:
     """The states that :meth:`Updater.get_states` wrote, decoded: nothing is taken over of damaged ones."""
-    if data[:1] == b"\x80":
-        raise MXNetError(
-            "these optimizer states are a pickle, as MXNet writes them; pickles are not loaded because they "
-            "can run code. Save them with hybridc, or convert them to arrays where you trust them"
-        )
     try:
+        if data[:1] == b"\x80":
+            return {"format": _PICKLED, **read_pickled(data)}
         with np.load(io.BytesIO(data), allow_pickle=False) as file:
             content = _expect(dict, json.loads(file["json"].tobytes()))
             arrays = [file[f"a{i}"] for i in range(len(file.files) - 1)]
@@ -127,9 +139,15 @@ def _read(data: bytes) -> dict[str, Any]:
                 found[part] = {"class": name, "attributes": {_expect(str, k): v for k, v in attributes.items()}}
     except Exception as error:  # zipfile, zlib, json and NumPy raise all kinds for damaged bytes
         raise MXNetError(
-            f"these are not optimizer states as hybridc saves them, or they are damaged: {error}"
+            f"these are not optimizer states as hybridc or MXNet saves them, or they are damaged: {error}"
         ) from error
     return found
+
+
+def _alike(like: Any, value: Any) -> bool:
+    """Whether a value may take the place of another: it is of its class, or one of them is None."""
+    both: Any = (int, float) if isinstance(like, (int, float)) else like.__class__
+    return like is None or value is None or isinstance(value, both)
 
 
 def _expect(kind: Any, value: Any) -> Any:

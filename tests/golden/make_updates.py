@@ -12,11 +12,12 @@ import sys
 import warnings
 
 import mxnet as mx  # noqa: TID251
+import numpy as np
 
 HERE = pathlib.Path(__file__).parent
 sys.path.insert(0, str(HERE))
 import update_cases as cases  # noqa: E402
-from frontend_cases import trajectory  # noqa: E402
+from frontend_cases import problem, trajectory  # noqa: E402
 from store import Writer  # noqa: E402
 
 warnings.simplefilter("ignore")
@@ -32,4 +33,14 @@ for name, (kind, options, setup) in cases.OPTIMIZERS.items():
         options["lr_scheduler"] = getattr(mx.lr_scheduler, klass)(**args)
     OUT.index[f"optimizer/{name}"] = OUT.put(trajectory(mx, kind, options, setup))
 OUT.index["states"] = {case: cases.states_of(mx, case) for case in cases.STATES}
+for name, (kind, options, setup) in cases.SAVED.items():
+    dtype = setup.get("dtype", "float32")
+    updater, weight = (
+        mx.optimizer.get_updater(cases.made(mx, kind, options)),
+        mx.nd.array(problem(dtype)[0], dtype=dtype),
+    )
+    before = cases.continued(mx, updater, weight, range(3), dtype)
+    texts = [np.frombuffer(updater.get_states(dump_optimizer=dump), np.uint8) for dump in (True, False)]
+    after = cases.continued(mx, updater, weight, range(3, 6), dtype)
+    OUT.index[f"saved/{name}"] = [OUT.put(x) for x in (before, *texts, after)]
 OUT.save(HERE / "updates.npz")

@@ -1,7 +1,7 @@
 """The cases of updates.npz: update operators, and optimizers; for MXNet and for hybridc, which is passed as ``mx``."""
 
 import numpy as np
-from frontend_cases import ALL, FACTOR, HALF
+from frontend_cases import ALL, FACTOR, HALF, problem
 
 STEPS = 3
 LIMITED = {"rescale_grad": 0.5, "clip_gradient": 0.7}
@@ -257,6 +257,21 @@ OPTIMIZERS = {
     ),
 }
 
+# name: optimizer and arguments, of states that MXNet saved after three of six updates.
+SAVED = {
+    "sgd": ("sgd", {"learning_rate": 0.1, "momentum": 0.9, **ALL}, {}),
+    "sgd_float16": ("sgd", {"learning_rate": 0.1, "momentum": 0.9, "multi_precision": True}, HALF),
+    "sgd_plain_float16": ("sgd", {"learning_rate": 0.1, "multi_precision": True}, HALF),
+    "adam": ("adam", {"lr_scheduler": FACTOR, "learning_rate": 0.2, **ALL}, {}),
+    "adam_float16": ("adam", {"learning_rate": 0.1, "multi_precision": True}, HALF),
+    "nag": ("nag", {"learning_rate": np.float64(0.1), "momentum": 0.9}, {}),
+    "rmsprop": ("rmsprop", {"learning_rate": 0.1, "centered": True}, {}),
+    "lars": ("lars", {"learning_rate": 0.1, "momentum": 0.9}, {}),
+    "lbsgd": ("lbsgd", {**_LARGE, "momentum": 0.9}, {}),
+    "nadam": ("nadam", {"learning_rate": 0.1}, {}),
+    "dcasgd": ("dcasgd", {"learning_rate": 0.1}, {}),
+}
+
 KINDS = (
     *("sgd", "ccsgd", "nag", "signum", "ftml", "lars", "lbsgd", "lamb", "dcasgd", "sgld", "adam", "adagrad"),
     *("rmsprop", "adadelta", "ftrl", "adamax", "nadam", "test", "groupadagrad"),
@@ -290,3 +305,22 @@ def described(state):
     if state is None:
         return "None"
     return f"{np.dtype(state.dtype).name}{list(state.shape)} of {float(state.asnumpy().sum()):g}"
+
+
+def made(mx, kind, options):
+    """The optimizer, with its schedule."""
+    options = dict(options)
+    if "lr_scheduler" in options:
+        klass, args = options.pop("lr_scheduler")
+        options["lr_scheduler"] = getattr(mx.lr_scheduler, klass)(**args)
+    return mx.optimizer.create(kind, **options)
+
+
+def continued(mx, updater, weight, steps, dtype):
+    """The weights after these of the six updates."""
+    _, grads = problem(dtype)
+    found = []
+    for i in steps:
+        updater(0, mx.nd.array(grads[i], dtype=dtype), weight)
+        found.append(weight.asnumpy())
+    return np.stack(found)

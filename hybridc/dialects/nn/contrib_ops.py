@@ -346,6 +346,54 @@ class AllFiniteMany(AllFinite):
     init_output: bool = attribute(True, "accepted for MXNet's API, without effect")
 
 
+def _nothing(*_: Any) -> Any:
+    return ()
+
+
+@register("hybrid.reset_arrays")
+class ResetArrays(Composite):
+    """Sets every element of each input to zero, in place; there is no result"""
+
+    NNVM_COUNT = "num_arrays"
+    INPUTS = ("data",)
+    VARIADIC = True
+    SAME_DTYPE = False
+    PURE = False  # it has an effect alone
+
+    num_arrays: int = attribute(doc="number of arrays", low=1)
+
+    def mutates(self) -> tuple[int, ...]:
+        return tuple(range(self.num_arrays))
+
+    def num_outputs(self) -> int:
+        return self.num_arrays
+
+    def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
+        if len(shapes) != self.num_arrays:
+            raise ShapeError(f"reset_arrays: got {len(shapes)} arrays, expected num_arrays={self.num_arrays}")
+        return shapes, list(shapes)
+
+    def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
+        return dtypes, list(dtypes)
+
+    def decompose(self, F: Any, *inputs: Any) -> Any:
+        return tuple(F.zeros_like(x) for x in inputs)
+
+    def eager(self, *arrays: Any) -> Any:
+        self.infer_shape([x.shape for x in arrays])
+        return tuple(np.zeros_like(x) for x in arrays)
+
+    gradient = no_gradient
+
+    @classmethod
+    def samples(cls) -> list[Sample]:
+        return [Sample([(2, 3), (4,)], _nothing, grad=False, num_arrays=2)]
+
+    @classmethod
+    def bad_samples(cls) -> list[Bad]:
+        return [(((2, 3), (4,)), {"num_arrays": 3}, "reset_arrays: got 2 arrays, expected num_arrays=3")]
+
+
 @register("hybrid.multi_sum_sq")
 class MultiSumSq(Composite):
     """The sum of squares of each input, in one array"""

@@ -22,6 +22,7 @@ from hybridc.dialects.updates.update import (
     bound,
     limited,
     same_shape,
+    unbiased,
     unequal_shapes,
 )
 from hybridc.errors import ShapeError
@@ -231,7 +232,7 @@ class FTMLUpdate(Update):
 
     def numbers(self) -> SimpleNamespace:
         h = super().numbers()
-        h.first, h.second = 1 - self.beta1**self.t, 1 - self.beta2**self.t
+        h.first, h.second = unbiased(self.beta1, self.beta2, self.t)
         return h
 
     @staticmethod
@@ -239,7 +240,7 @@ class FTMLUpdate(Update):
         d, v, z = state
         g = limited(F, h.rescale * g + h.wd * w, h.clip)
         v = h.beta2 * v + (1 - h.beta2) * F.square(g)
-        new = h.first / h.lr * (F.sqrt(v / h.second) + h.epsilon)
+        new = (F.sqrt(v / h.second) + h.epsilon) * h.first / h.lr
         z = h.beta1 * z + (1 - h.beta1) * g - (new - h.beta1 * d) * w
         return -z / new, new, v, z
 

@@ -58,8 +58,8 @@ class SGDUpdate(Update):
     @classmethod
     def samples(cls) -> list[Sample]:
         return [
-            Sample([(3, 5), (3, 5)], lambda w, g: w - 0.1 * (_clipped(g) + 0.01 * w), **_ALL),
-            Sample([(0, 2), (0, 2)], lambda w, g: w - g, lr=1.0),
+            Sample([(3, 5), (3, 5)], lambda w, g: w - 0.1 * (_clipped(g) + 0.01 * w), grad=False, **_ALL),
+            Sample([(0, 2), (0, 2)], lambda w, g: w - g, grad=False, lr=1.0),
         ]
 
     @classmethod
@@ -195,7 +195,7 @@ class SignSGDUpdate(Update):
 
     @classmethod
     def samples(cls) -> list[Sample]:
-        return [Sample([(3, 5)] * 2, lambda w, g: (1 - 0.1 * 0.01) * w - 0.1 * np.sign(g), **_ALL)]
+        return [Sample([(3, 5)] * 2, lambda w, g: (1 - 0.1 * 0.01) * w - 0.1 * np.sign(g), grad=False, **_ALL)]
 
     @classmethod
     def bad_samples(cls) -> list[Bad]:

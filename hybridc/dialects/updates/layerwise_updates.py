@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any, ClassVar
@@ -23,8 +22,10 @@ from hybridc.dialects.updates.update import (
     Update,
     bound,
     limited,
+    not_differentiable,
     require_types,
     same_shape,
+    unbiased,
     unequal_shapes,
 )
 from hybridc.errors import ShapeError
@@ -47,9 +48,10 @@ def corrected(h: SimpleNamespace) -> SimpleNamespace:
 
     ``m1 / (sqrt(v1) + e) = (root / first) * m / (sqrt(v) + root * e)``: no further pass over the arrays.
     """
-    first, second = (1 - h.beta1**h.t, 1 - h.beta2**h.t) if h.bias_correction else (1.0, 1.0)
-    root = math.sqrt(second)
-    h.scale, h.epsilon = root / first, root * h.epsilon
+    first, second = unbiased(h.beta1, h.beta2, h.t) if h.bias_correction else (1.0, 1.0)
+    with np.errstate(all="ignore"):  # of decay rates of 1, or more
+        root = np.sqrt(np.float64(second))
+        h.scale, h.epsilon = float(root / first), float(root * h.epsilon)
     return h
 
 
@@ -172,8 +174,16 @@ class LambUpdatePhase2(Composite):
         h = SimpleNamespace(lr=self.lr, lower=bound(self.lower_bound), upper=bound(self.upper_bound))
         return lamb_step(F, w, g, F.reshape_to(r1, shape=()), F.reshape_to(r2, shape=()), h)
 
+    gradient = not_differentiable
+
     def decompose(self, F: Any, *inputs: Any) -> Any:
         return self.stepped(F, *inputs)
+
+    def eager(self, *arrays: Any) -> Any:
+        self.infer_shape([x.shape for x in arrays])
+        self.infer_type([x.dtype for x in arrays])
+        with np.errstate(all="ignore"):
+            return super().eager(*arrays)
 
     @classmethod
     def samples(cls) -> list[Sample]:
@@ -371,6 +381,8 @@ class MultiLars(Composite):
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         shape = same_shape(self.title(), self.INPUTS, shapes)
         return [shape] * 4, [shape]
+
+    gradient = not_differentiable
 
     def decompose(self, F: Any, *inputs: Any) -> Any:
         lrs, weights, grads, wds = inputs

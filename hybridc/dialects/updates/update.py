@@ -15,7 +15,7 @@ import numpy as np
 from hybridc.dialects.operator import Bad, Composite, Sample, attribute
 from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.dtypes import is_float
-from hybridc.errors import AttributeValueError, DTypeError, MXNetError, ShapeError
+from hybridc.errors import AttributeValueError, DTypeError, MXNetError, ShapeError, UnsupportedError
 
 FLOAT32 = np.dtype(np.float32)
 
@@ -40,6 +40,14 @@ def limited(F: Any, x: Any, bound: Any) -> Any:
 def bound(value: float) -> float | None:
     """A bound of an update operator: none if it is negative."""
     return value if value >= 0 else None
+
+
+def not_differentiable(self: Composite, F: Any, *values: Any) -> Any:  # noqa: ARG001 - a method
+    """A gradient rule: it raises, as in MXNet."""
+    raise UnsupportedError(
+        f"{self.title()} is not differentiable: it is a step of training, no part of a loss; write it with arithmetic "
+        "to differentiate through it"
+    )
 
 
 class Update(Composite):
@@ -91,6 +99,8 @@ class Update(Composite):
         require_types(self.title(), self.INPUTS, dtypes, 2 if self.MASTER else len(dtypes))
         return dtypes, [dtypes[0], *dtypes[2:]]
 
+    gradient = not_differentiable
+
     def decompose(self, F: Any, *inputs: Any) -> Any:
         return updated(self, F, inputs, self.numbers())
 
@@ -115,6 +125,13 @@ def scalars(attrs: dict[str, Any]) -> SimpleNamespace:
     """The attributes as a formula wants them."""
     clip = attrs.get("clip_gradient", attrs.get("clip_grad", -1.0))
     return SimpleNamespace(**{**attrs, "rescale": attrs.get("rescale_grad", 1.0), "clip": bound(clip)})
+
+
+def unbiased(beta1: float, beta2: float, t: int) -> tuple[float, float]:
+    """``1 - beta1**t`` and ``1 - beta2**t``: what the averages at update ``t`` are too small by."""
+    with np.errstate(all="ignore"):
+        first, second = (1 - np.power(np.float64(beta), float(t)) for beta in (beta1, beta2))
+    return float(first), float(second)
 
 
 def same_shape(title: str, names: Sequence[str], shapes: Sequence[Shape]) -> Shape:
@@ -240,6 +257,8 @@ class MultiUpdate(Composite):
     def updated(self, F: Any, group: Sequence[Any], h: Any) -> tuple[Any, ...]:
         """The results for one weight."""
         return updated(self.UPDATE, F, group, h)
+
+    gradient = not_differentiable
 
     def decompose(self, F: Any, *inputs: Any) -> Any:
         groups, last = self._groups(inputs), inputs[self.count() * self.stride() :]
