@@ -182,7 +182,7 @@ def test_trainers_refuse_what_they_cannot_do():
     for call in (trainer.allreduce_grads, lambda: trainer.update(1)):
         with pytest.raises(AssertionError, match="Try setting `update_on_kvstore` to False"):
             call()
-    with pytest.raises(mx.errors.AttributeValueError, match="expected {'type': '2bit'.* got {'type': '3bit'}"):
+    with pytest.raises(mx.errors.AttributeValueError, match=r"expected .*2bit.* got .*3bit"):
         gluon.Trainer([a], "sgd", compression_params={"type": "3bit"})
     net = gluon.nn.Dense(1, in_units=2)
     net.initialize(ctx=TWO)
