@@ -32,7 +32,7 @@ _OTHERS = {
 _IGNORED = {"verbose", "ctx", "shuffle_chunk_size", "shuffle_chunk_seed", "device_id"}
 
 
-class _Sampler(NamedTuple):
+class _CropSampler(NamedTuple):
     """What a random part of an image must be: side, shape, and what it has of a box. Ranges are pairs."""
 
     scales: tuple[float, float]
@@ -158,7 +158,7 @@ class ImageDetRecordIter(RecordBatches):
         columns = [_for_each(low, num_crop_sampler) for pair in ranges for low in pair]
         trials = _for_each(max_crop_trials, num_crop_sampler)
         self._samplers = [
-            _Sampler._make([*_pairs([column[i] for column in columns]), int(trials[i])])
+            _CropSampler._make([*_pairs([column[i] for column in columns]), int(trials[i])])
             for i in range(num_crop_sampler)
         ]
         self._resize, self._mode, self._method, self._fill_value = resize, resize_mode, inter_method, fill_value
@@ -251,7 +251,7 @@ class ImageDetRecordIter(RecordBatches):
                     return np.ascontiguousarray(image[top:bottom, left:right]), kept
         return image, objects
 
-    def _kept(self, sampler: _Sampler, part: Array, objects: Array) -> Array | None:
+    def _kept(self, sampler: _CropSampler, part: Array, objects: Array) -> Array | None:
         """The objects of a part, as shares of it; None if it shares too little with all of them."""
         boxes = objects[:, _LEFT : _BOTTOM + 1]
         inside = np.concatenate([np.maximum(boxes[:, :2], part[:2]), np.minimum(boxes[:, 2:], part[2:])], axis=1)
@@ -277,7 +277,7 @@ class ImageDetRecordIter(RecordBatches):
         return found
 
 
-def _random_part(sampler: _Sampler, w: int, h: int, rng: random.Random) -> Array | None:
+def _random_part(sampler: _CropSampler, w: int, h: int, rng: random.Random) -> Array | None:
     """Left, top, right and bottom of a part of an image of this width and height, in pixels."""
     scale = rng.uniform(*sampler.scales)
     if scale <= 0:
