@@ -76,7 +76,7 @@ LATE: dict[str, dict[str, str]] = {
         "hybridc.options": "tempfile",
     },
     "images: record files of other things do without them": {
-        "hybridc.io.io": "hybridc.image.record_iter",
+        "hybridc.io.io": "hybridc.image.record_iter hybridc.image.det_record_iter",
         "hybridc.recordio": "hybridc.image.codec",
     },
     "heavy modules of others": {

@@ -13,9 +13,8 @@ from hybridc.gluon import nn
 
 ABSENT = [
     (mx, "np", "mx.np interface; use mx.nd"),
-    (mx, "rtc", "kernels in CUDA; mx.op and mx.library.load are here"),
     (mx, "profiler", "namespace"),
-    (mx, "mod", "the Module API; sym.bind"),
+    (mx.mod, "Modul", "did you mean Module"),
     (mx.sym, "Activatoin", "did you mean Activation"),
     (mx.nd, "sparse", "sparse storage; use dense arrays"),
     (mx.nd, "sgd_mom_update", "optimizers as operators; use mx.optimizer"),
@@ -23,11 +22,9 @@ ABSENT = [
     (mx.nd.linalg, "portf", "did you mean potrf"),
     (mx.nd.contrib, "quantize", "quantization"),
     (nn, "Dens", "did you mean Dense"),
-    (mx.gluon.loss, "SDMLLoss", "this loss"),
-    (mx.gluon.utils, "download", "downloading"),
     (mx.gluon.data.vision.transforms, "RandomHu", "did you mean RandomHue"),
     (mx.image, "imreed", "did you mean imread"),
-    (mx.io, "CSVIter", "this iterator; mx.io.ImageRecordIter"),
+    (mx.io, "NDArayIter", "did you mean NDArrayIter"),
     (mx.optimizer, "FTML", "this optimizer"),
 ]
 

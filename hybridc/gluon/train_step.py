@@ -119,6 +119,8 @@ class _Step(HybridBlock):
         if made is not None:
             return made
         _check_optimizer(self.trainer.optimizer)
+        if self.trainer.store is not None:
+            raise UnsupportedError(f"TrainStep: a kvstore takes part in the step; make the trainer without. {REMEDY}")
         if len(self.trainer.contexts) > 1:
             raise UnsupportedError(
                 f"TrainStep: the parameters are on {len(self.trainer.contexts)} devices; initialize them on one, which "

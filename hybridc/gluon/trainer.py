@@ -14,6 +14,7 @@ from hybridc.array.ndarray import NDArray
 from hybridc.context import Context, cpu
 from hybridc.errors import CheckError, UnsupportedError
 from hybridc.gluon.parameter import Parameter, ParameterDict
+from hybridc.kvstore import KVStoreBase, create, sharing
 
 __all__ = ["Trainer"]
 
@@ -24,7 +25,8 @@ class Trainer:
     Parameters on several devices have an array on each. A step sums their gradients over the devices. By default it
     then updates the first array and copies it to the others, and gradients stay what each device computed; with
     ``update_on_kvstore=False`` the sums are written into all gradients, and each device updates its own array;
-    ``kvstore=None`` sums nothing. With one device ``kvstore`` and ``compression_params`` have nothing to do.
+    ``kvstore=None`` sums nothing. With one device a name of a kvstore and ``compression_params`` have nothing to do.
+    A kvstore that is given as an object does the sums, and where it can the updates, in the place of all this.
     """
 
     def __init__(
@@ -44,10 +46,15 @@ class Trainer:
         for param in self._params:
             param.set_trainer(self)
         is_several = len(self._contexts) > 1
-        if is_several and compression_params:
-            raise UnsupportedError("compression_params: gradients are not compressed; leave it out")
+        self._store = self._given_store(kvstore, compression_params)
+        self._store_ready = False
         self._sums = is_several and kvstore is not None
         self._update_on_kvstore = self._sums and update_on_kvstore is not False
+        if self._store is not None:
+            capable = self._store.is_capable(KVStoreBase.OPTIMIZER)
+            if update_on_kvstore and not capable:
+                raise ValueError(f"Please set update_on_kvstore=False when training with {type(self._store).__name__}")
+            self._update_on_kvstore = capable if update_on_kvstore is None else update_on_kvstore
         self._optimizer = self._make_optimizer(optimizer, dict(optimizer_params or {}))
         self._updaters: list[Any] = [opt.get_updater(self._optimizer) for _ in self._contexts]
         self._checked = False
@@ -55,6 +62,18 @@ class Trainer:
         # Of mixed precision, which mx.contrib.amp sets: the scaler of the losses, and what _scale was before.
         self._amp_loss_scaler: Any = None
         self._amp_original_scale = self._scale
+
+    def _given_store(self, kvstore: Any, compression_params: Mapping[str, Any] | None) -> Any:
+        """The store that the user gave, as an object or by the name of a class of his, or that compresses gradients."""
+        store = kvstore
+        if isinstance(kvstore, str):
+            own = kvstore.lower() in KVStoreBase.kv_registry or bool(compression_params)
+            store = create(kvstore) if own and len(self._contexts) > 1 else None
+        elif kvstore is not None and not isinstance(kvstore, KVStoreBase):
+            raise TypeError(f"kvstore must be KVStore, str or None, got {kvstore!r}")
+        if store is not None and compression_params:
+            store.set_gradient_compression(compression_params)
+        return store
 
     def _make_optimizer(self, optimizer: Any, options: dict[str, Any]) -> Any:
         # The optimizer reads lr_mult and wd_mult from the parameters at every step.
@@ -82,6 +101,11 @@ class Trainer:
         return self._params
 
     @property
+    def store(self) -> Any:
+        """The kvstore that sums gradients or updates parameters in the place of the trainer, or None."""
+        return self._store
+
+    @property
     def contexts(self) -> list[Context]:
         """The devices of the parameters."""
         return self._contexts
@@ -105,10 +129,9 @@ class Trainer:
         """
         self.rescale(batch_size)
         if self._update_on_kvstore:
-            self._update_once(ignore_stale_grad)
+            (self._update_once if self._store is None else self._update_by_store)(ignore_stale_grad)
             return
-        if self._sums:
-            self._sum_gradients()
+        self._sum_gradients()
         for place in range(len(self._contexts)):
             self._update_on(place, ignore_stale_grad)
 
@@ -116,8 +139,7 @@ class Trainer:
         """Write the sum of the gradients of all devices into each of them; with one device they are that already."""
         self._check_apart("allreduce_grads")
         self._check_initialized()
-        if self._sums:
-            self._sum_gradients()
+        self._sum_gradients()
 
     def update(self, batch_size: float, ignore_stale_grad: bool = False) -> None:
         """The part of :meth:`step` after :meth:`allreduce_grads`; nothing, if mixed precision finds an overflow."""
@@ -183,9 +205,43 @@ class Trainer:
             for weight in (first, *others):
                 autograd.mark_used(weight)
 
+    def _update_by_store(self, ignore_stale_grad: bool) -> None:
+        """Give the store all gradients, and take the arrays that it updated."""
+        self._prepare_store()
+        rows: list[tuple[int, list[NDArray], list[NDArray] | None]] = []
+        weights: list[NDArray] = []
+        for i, param in enumerate(self._params):
+            if param.grad_req == "null":
+                continue
+            arrays = param.list_data()
+            stale = [not autograd.has_fresh_grad(weight) for weight in arrays]
+            if any(stale) and not ignore_stale_grad:
+                raise_stale(param, self._contexts[stale.index(True)])
+            if not all(stale):
+                rows.append((i, param.list_grad(), arrays))
+                weights += arrays
+        sharing.pushpull_all(self._store, rows)
+        for weight in weights:
+            autograd.mark_used(weight)
+
+    def _prepare_store(self) -> None:
+        """Before the first step: the store gets the optimizer, if it updates, and the parameters."""
+        if self._store_ready:
+            return
+        self._store_ready = True
+        if self._update_on_kvstore:
+            self._store.set_optimizer(self._optimizer)
+        for i, param in enumerate(self._params):
+            arrays = param.list_data()
+            self._store.broadcast(i, arrays[0], arrays)
+
     def _sum_gradients(self) -> None:
-        for param in self._params:
-            if param.grad_req != "null":
+        trained = [(i, param) for i, param in enumerate(self._params) if param.grad_req != "null"]
+        if self._store is not None:
+            self._prepare_store()
+            sharing.pushpull_all(self._store, [(i, param.list_grad(), None) for i, param in trained])
+        elif self._sums:
+            for _, param in trained:
                 grads = param.list_grad()
                 total = NDArray(_sum(grads))
                 for grad in grads:
@@ -212,10 +268,21 @@ class Trainer:
 
     def save_states(self, fname: str) -> None:
         """Save the optimizer's states and settings; multipliers stay with the parameters."""
+        if self._store is not None and self._update_on_kvstore:
+            self._prepare_store()
+            self._store.save_optimizer_states(fname, dump_optimizer=True)
+            return
         Path(fname).write_bytes(self._updaters[0].get_states(dump_optimizer=True))
 
     def load_states(self, fname: str) -> None:
         """Load what :meth:`save_states` wrote."""
+        if self._store is not None and self._update_on_kvstore:
+            self._prepare_store()
+            self._store.load_optimizer_states(fname)
+            updater: Any = getattr(self._store, "_updater", None)
+            self._optimizer = self._optimizer if updater is None else updater.optimizer
+            self._optimizer.param_dict = dict(enumerate(self._params))
+            return
         for updater in self._updaters:
             updater.set_states(Path(fname).read_bytes())
             updater.optimizer = self._updaters[0].optimizer

@@ -39,7 +39,134 @@ _OTHERS = {
 _IGNORED = {"verbose", "device_id", "ctx", "shuffle_chunk_size", "shuffle_chunk_seed"}
 
 
-class ImageRecordIter(MXDataIter):
+class RecordBatches(MXDataIter):
+    """Batches of images NCHW from a record file, decoded by threads ahead of their use.
+
+    A subclass defines :meth:`image_of`; its constructor describes the batches, and calls :meth:`begin` at its end.
+    """
+
+    def __init__(
+        self,
+        path_imgrec: str,
+        path_imgidx: str,
+        path_imglist: str,
+        data_shape: Sequence[int],
+        batch_size: int,
+        dtype: Any,
+        num_parts: int,
+        part_index: int,
+        shuffle: bool,
+        seed: int,
+        round_batch: bool,
+        preprocess_threads: int,
+        prefetch_buffer: int,
+    ) -> None:
+        super().__init__(batch_size)
+        name = type(self).__name__
+        if len(data_shape) != 3 or data_shape[0] not in (1, 3) or batch_size < 1:
+            raise ShapeError(
+                f"{name}: data_shape must be (3 or 1, height, width) and batch_size positive, got "
+                f"{tuple(data_shape)} and {batch_size}"
+            )
+        if dtype not in (None, *_KINDS):
+            raise MXNetError(f"{name}: dtype must be one of {', '.join(_KINDS)}, got {dtype!r}")
+        if not 0 <= part_index < num_parts:
+            raise MXNetError(f"{name}: part_index must be from 0 to {num_parts - 1}, got {part_index}")
+        self.data_shape = tuple(data_shape)
+        self.dtype = np.dtype(dtype or "float32")
+        self._file = recordio.MXRecordIO(path_imgrec, "r")
+        self._labels = read_list(path_imglist, "float32") if path_imglist else None
+        places = recordio.places(path_imgrec, path_imgidx)
+        size = -(-len(places) // num_parts)
+        self._places = places[part_index * size : (part_index + 1) * size]
+        if not self._places:
+            raise MXNetError(f"{name}: {path_imgrec} has no records for part {part_index} of {num_parts}")
+        self._round = round_batch
+        self._shuffle = np.random.RandomState(seed) if shuffle else None
+        self._count = 0  # of images that were asked for
+        self._threads = ThreadPoolExecutor(max(1, preprocess_threads), thread_name_prefix=name)
+        self._ahead = max(1, prefetch_buffer)
+        self._next = 0  # the place of the next image
+        self._over = 0  # images of the next epoch that the last batch has
+        self._under_way: deque[tuple[list[Future[Any]], int]] = deque()
+        self.provide_data: list[DataDesc] = []
+        self.provide_label: list[DataDesc] = []
+
+    def __del__(self) -> None:
+        threads = getattr(self, "_threads", None)
+        if threads is not None:
+            threads.shutdown(wait=False, cancel_futures=True)
+
+    def image_of(self, place: int, number: int) -> tuple[Array, Array]:
+        """The image CHW of a record, and its labels; ``number`` counts the images that were asked for."""
+        raise NotImplementedError(f"{type(self).__name__} does not define image_of")
+
+    def record(self, place: int) -> tuple[str, Array, Array]:
+        """What to call a record in errors, its labels, those of the list if there is one, and its image HWC."""
+        where = f"{type(self).__name__}: {self._file.uri}, record at byte {place}"
+        header, data = recordio.unpack(self._file.read_at(place))
+        label: Array = np.ravel(header.label)
+        if self._labels is not None:
+            if header.id not in self._labels:
+                raise MXNetError(f"{where}: the list has no line for its id {header.id}")
+            label = self._labels[header.id][0].ravel()
+        flag = codec.COLOUR if self.data_shape[0] == 3 else codec.GRAY
+        return where, label, codec.decode(data, flag, where)
+
+    def as_data(self, image: Array) -> Array:
+        """An image HWC as CHW in the dtype of batches."""
+        if self.dtype.kind in "iu":
+            info = np.iinfo(self.dtype)
+            image = np.clip(np.rint(image), info.min, info.max)
+        return image.astype(self.dtype).transpose(2, 0, 1)
+
+    def begin(self, start: int) -> None:
+        """Begin an epoch with the image ``start``."""
+        self._forget()
+        if self._shuffle is not None:
+            self._shuffle.shuffle(self._places)
+        self._next = start
+        self._fill()
+
+    def _forget(self) -> None:
+        for images, _ in self._under_way:
+            for image in images:
+                image.cancel()
+        self._under_way.clear()
+
+    def _fill(self) -> None:
+        while len(self._under_way) < self._ahead and self._next < len(self._places):
+            places = self._places[self._next : self._next + self.batch_size]
+            self._next += len(places)
+            pad = self.batch_size - len(places)
+            if pad and self._round:
+                places += [self._places[i % len(self._places)] for i in range(pad)]
+            images = [self._threads.submit(self.image_of, place, self._count + i) for i, place in enumerate(places)]
+            self._count += len(places)
+            self._under_way.append((images, pad))
+            self._over = pad if self._round else 0
+
+    def reset(self) -> None:
+        """Begin the next epoch: after the images that filled up the last one, if the order is the same."""
+        # COMPAT(mxnet): there a shuffled epoch leaves as many images out, and `pad` may be that of another batch.
+        ended = not self._under_way and self._next >= len(self._places) and self._shuffle is None
+        self.begin(self._over % len(self._places) if ended else 0)
+
+    def read(self) -> DataBatch | None:
+        """The next batch, or None at the end."""
+        if not self._under_way:
+            return None
+        images, pad = self._under_way.popleft()
+        self._fill()
+        data = np.zeros((self.batch_size, *self.data_shape), self.dtype)
+        shape = self.provide_label[0].shape
+        labels = np.zeros((*shape, 1) if len(shape) == 1 else shape, np.float32)
+        for i, each in enumerate(images):
+            data[i], labels[i] = each.result()
+        return DataBatch([NDArray(data)], [NDArray(labels.reshape(shape))], pad=pad)
+
+
+class ImageRecordIter(RecordBatches):
     """Batches of images NCHW and their labels; each image has random numbers of its own, whatever the threads do.
 
     Parameters
@@ -118,31 +245,15 @@ class ImageRecordIter(MXDataIter):
         label_name: str = "softmax_label",
         **others: Any,
     ) -> None:
-        super().__init__(batch_size)
         _check_options(others)
-        if len(data_shape) != 3 or data_shape[0] not in (1, 3) or batch_size < 1:
-            raise ShapeError(
-                f"ImageRecordIter: data_shape must be (3 or 1, height, width) and batch_size positive, got "
-                f"{tuple(data_shape)} and {batch_size}"
-            )
-        if dtype not in (None, *_KINDS):
-            raise MXNetError(f"ImageRecordIter: dtype must be one of {', '.join(_KINDS)}, got {dtype!r}")
-        if not 0 <= part_index < num_parts:
-            raise MXNetError(f"ImageRecordIter: part_index must be from 0 to {num_parts - 1}, got {part_index}")
-        self.data_shape = tuple(data_shape)
-        self.dtype = np.dtype(dtype or "float32")
+        super().__init__(
+            path_imgrec, path_imgidx, path_imglist, data_shape, batch_size, dtype, num_parts, part_index, shuffle, seed,
+            round_batch, preprocess_threads, prefetch_buffer,
+        )  # fmt: skip
         self.label_width = label_width
         labels = (batch_size, label_width) if label_width > 1 else (batch_size,)
         self.provide_data = [DataDesc(data_name, (batch_size, *data_shape), self.dtype.type)]
         self.provide_label = [DataDesc(label_name, labels)]
-        self._file = recordio.MXRecordIO(path_imgrec, "r")
-        self._labels = read_list(path_imglist, "float32") if path_imglist else None
-        places = recordio.places(path_imgrec, path_imgidx)
-        size = -(-len(places) // num_parts)
-        self._places = places[part_index * size : (part_index + 1) * size]
-        if not self._places:
-            raise MXNetError(f"ImageRecordIter: {path_imgrec} has no records for part {part_index} of {num_parts}")
-        self._round = round_batch
         self._size = (self.data_shape[2], self.data_shape[1])
         self._resize = resize
         self._margin = (pad, fill_value)
@@ -156,82 +267,15 @@ class ImageRecordIter(MXDataIter):
         self._mean = np.array([mean_r, mean_g, mean_b][: data_shape[0]], np.float32)
         self._factor = np.array([scale / std for std in (std_r, std_g, std_b)][: data_shape[0]], np.float32)
         self._light = (max_random_contrast, max_random_illumination)
-        self._shuffle = np.random.RandomState(seed) if shuffle else None
         self._seed = seed if seed_aug is None else seed_aug
-        self._count = 0  # of images that were asked for
-        self._threads = ThreadPoolExecutor(max(1, preprocess_threads), thread_name_prefix="ImageRecordIter")
-        self._ahead = max(1, prefetch_buffer)
-        self._next = 0  # the place of the next image
-        self._under_way: deque[tuple[list[Future[Any]], int]] = deque()
-        self._begin(0)
+        self.begin(0)
 
-    def __del__(self) -> None:
-        threads = getattr(self, "_threads", None)
-        if threads is not None:
-            threads.shutdown(wait=False, cancel_futures=True)
-
-    def _begin(self, start: int) -> None:
-        """Begin an epoch with the image ``start``."""
-        self._forget()
-        if self._shuffle is not None:
-            self._shuffle.shuffle(self._places)
-        self._next = start
-        self._fill()
-
-    def _forget(self) -> None:
-        for images, _ in self._under_way:
-            for image in images:
-                image.cancel()
-        self._under_way.clear()
-
-    def _fill(self) -> None:
-        while len(self._under_way) < self._ahead and self._next < len(self._places):
-            places = self._places[self._next : self._next + self.batch_size]
-            self._next += len(places)
-            pad = self.batch_size - len(places)
-            if pad and self._round:
-                places += [self._places[i % len(self._places)] for i in range(pad)]
-            images = [self._threads.submit(self._image, place, self._count + i) for i, place in enumerate(places)]
-            self._count += len(places)
-            self._under_way.append((images, pad))
-            self._over = pad if self._round else 0
-
-    def reset(self) -> None:
-        """Begin the next epoch: after the images that filled up the last one, if the order is the same."""
-        # COMPAT(mxnet): there a shuffled epoch leaves as many images out, and `pad` may be that of another batch.
-        ended = not self._under_way and self._next >= len(self._places) and self._shuffle is None
-        self._begin(self._over % len(self._places) if ended else 0)
-
-    def read(self) -> DataBatch | None:
-        """The next batch, or None at the end."""
-        if not self._under_way:
-            return None
-        images, pad = self._under_way.popleft()
-        self._fill()
-        data = np.zeros((self.batch_size, *self.data_shape), self.dtype)
-        labels = np.zeros((self.batch_size, self.label_width), np.float32)
-        for i, each in enumerate(images):
-            data[i], labels[i] = each.result()
-        label = labels if self.label_width > 1 else labels[:, 0]
-        return DataBatch([NDArray(data)], [NDArray(np.ascontiguousarray(label))], pad=pad)
-
-    def _image(self, place: int, number: int) -> tuple[Array, Array]:
-        """One image CHW, and its labels."""
-        where = f"ImageRecordIter: {self._file.uri}, record at byte {place}"
-        header, data = recordio.unpack(self._file.read_at(place))
-        label: Array = np.ravel(header.label)
-        if self._labels is not None:
-            if header.id not in self._labels:
-                raise MXNetError(f"{where}: the list has no line for its id {header.id}")
-            label = self._labels[header.id][0].ravel()
+    def image_of(self, place: int, number: int) -> tuple[Array, Array]:
+        """The image CHW of a record, augmented, and its labels."""
+        where, label, image = self.record(place)
         if label.size != self.label_width:
             raise ShapeError(f"{where}: it has {label.size} labels, but label_width is {self.label_width}")
-        flag = codec.COLOUR if self.data_shape[0] == 3 else codec.GRAY
-        image = self._augmented(codec.decode(data, flag, where), random.Random(self._seed << 64 | number))
-        if self.dtype.kind in "iu":
-            info = np.iinfo(self.dtype)
-            image = np.clip(np.rint(image), info.min, info.max)
-        return image.astype(self.dtype).transpose(2, 0, 1), label
+        return self.as_data(self._augmented(image, random.Random(self._seed << 64 | number))), label
 
     def _augmented(self, image: Array, rng: random.Random) -> Array:
         if self._resize > 0:

@@ -16,8 +16,9 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name.startswith("Image"):
-        from hybridc.image import record_iter
+        from hybridc.image import det_record_iter, record_iter
 
-        if name in record_iter.__all__:
-            return getattr(record_iter, name)
+        for module in (record_iter, det_record_iter):
+            if name in module.__all__:
+                return getattr(module, name)
     raise _absent("mx.io", name, "iterator", globals())

@@ -75,13 +75,16 @@ class KVStore(KVStoreBase):
         groups: dict[Any, list[Any]] = {}
         for each, arrays in self._pairs("push", key, value):
             groups.setdefault(each, []).extend(arrays)
-        for each, arrays in groups.items():
-            stored = self._value("push", each)
-            total = self._sum(each, stored, arrays)
+        stored = [self._value("push", each) for each in groups]
+        totals = [self._sum(each, x, groups[each]) for each, x in zip(groups, stored, strict=True)]
+        if isinstance(self._updater, opt.Updater):
+            self._updater(list(groups), totals, stored)
+            return
+        for each, total, x in zip(groups, totals, stored, strict=True):
             if self._updater is not None:
-                self._updater(each, total, stored)
+                self._updater(each, total, x)
             else:
-                total.copyto(stored)
+                total.copyto(x)
 
     def pull(self, key: Any, out: Any = None, priority: int = 0, ignore_sparse: bool = True) -> None:
         """Copy the value of a key into each array of ``out``, in their dtypes."""

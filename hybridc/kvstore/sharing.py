@@ -8,6 +8,7 @@ from typing import Any
 
 from hybridc.array.ndarray import NDArray
 from hybridc.kvstore.base import KVStoreBase, create
+from hybridc.kvstore.kvstore import KVStore
 
 # Parameters of one device after the other: the arrays of each parameter.
 Arrays = Sequence[Sequence[NDArray | None]]
@@ -52,9 +53,23 @@ def update_params_on_kvstore(
     param_arrays: Arrays, grad_arrays: Arrays, kvstore: Any, param_names: Sequence[str]
 ) -> None:
     """Give the store the gradients, and the devices the parameters that it updated."""
-    for index, (name, params, grads) in enumerate(zip(param_names, param_arrays, grad_arrays, strict=True)):
-        if grads[0] is not None:
-            kvstore.pushpull(name, list(grads), out=list(params), priority=-index)
+    rows = [
+        (name, list(grads), list(params))
+        for name, params, grads in zip(param_names, param_arrays, grad_arrays, strict=True)
+        if grads[0] is not None
+    ]
+    pushpull_all(kvstore, rows)
+
+
+def pushpull_all(kvstore: Any, rows: Sequence[tuple[Any, list[Any], list[Any] | None]]) -> None:
+    """Call ``pushpull`` for keys with what goes in and out: of our own store all at once, so that updates are one."""
+    if isinstance(kvstore, KVStore):
+        keys, values, outs = ([row[i] for row in rows] for i in range(3))
+        if keys:
+            kvstore.pushpull(keys, values, None if outs[0] is None else outs)
+        return
+    for i, (key, value, out) in enumerate(rows):
+        kvstore.pushpull(key, value, out=out, priority=-i)
 
 
 def update_params(
@@ -69,13 +84,14 @@ def update_params(
 
     The updater knows array ``k`` of parameter ``i`` by the number ``i * num_device + k``.
     """
+    if kvstore is not None:
+        assert param_names is not None
+        named = zip(param_names, grad_arrays, strict=True)
+        pushpull_all(kvstore, [(name, list(grads), None) for name, grads in named if grads[0] is not None])
     rows: list[list[tuple[int, Any, Any]]] = [[] for _ in range(num_device)]
     for index, (params, grads) in enumerate(zip(param_arrays, grad_arrays, strict=True)):
         if grads[0] is None:
             continue
-        if kvstore is not None:
-            assert param_names is not None
-            kvstore.pushpull(param_names[index], list(grads), priority=-index)
         for k, (param, grad) in enumerate(zip(params, grads, strict=True)):
             rows[k].append((index * num_device + k, grad, param))
     for each in rows:

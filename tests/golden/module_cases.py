@@ -10,6 +10,7 @@ import re
 import warnings
 
 import numpy as np
+from image_cases import box_label, image_records
 
 CASES = {}
 ALIVE = []  # MXNet's iterators of files: it dies if they are deleted while they read ahead
@@ -668,4 +669,26 @@ def file_iterators(mx, folder):
     made["by hand"] = iterator.getdata().asnumpy()
     made["values by hand"] = [iterator.getpad(), isinstance(iterator, mx.io.MXDataIter)]
     list(iterator)
+    return made
+
+
+@case
+def box_iterators(mx, folder):
+    made = {}
+    image_records(mx, folder, box_label)
+    where = {"path_imgrec": str(folder / "i.rec"), "preprocess_threads": 1, "verbose": False}
+    kinds = {
+        "plain": {},
+        "wide": {"label_pad_width": 30, "mean_r": 10, "std_r": 2, "std_g": 3, "std_b": 4},
+        "shrink": {"label_pad_width": 20, "label_pad_value": -7, "resize_mode": "shrink"},
+        "fit": {"resize_mode": "fit"},
+        "fit large": {"resize_mode": "fit", "data_shape": (3, 30, 50)},
+        "shrink large": {"resize_mode": "shrink", "data_shape": (3, 30, 50)},
+        "mirror": {"rand_mirror_prob": 1, "resize": 10, "scale": 0.5},
+    }
+    for kind, options in kinds.items():
+        iterator = mx.io.ImageDetRecordIter(**where, **{"data_shape": (3, 6, 8), "batch_size": 2, **options})
+        found = epochs(iterator, 2)
+        found["pads"] = [pad for pad, _ in found["pads"]]
+        made.update(under(kind, found))
     return made

@@ -139,3 +139,89 @@ def test_damaged_images_are_named(tmp_path):
     assert iterator.next().data[0].shape == (1, 3, 4, 4)
     with pytest.raises(mx.MXNetError, match=r"b\.rec, record at byte \d+ is no image that .* can decode"):
         iterator.next()
+
+
+# --- boxes -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def boxes(tmp_path):
+    """The arguments that name a record file of black images with a white box, which the label says."""
+    paths = str(tmp_path / "b.idx"), str(tmp_path / "b.rec")
+    writer = mx.recordio.MXIndexedRecordIO(*paths, "w")
+    for i in range(6):
+        image = np.zeros((60, 80, 3), np.uint8)
+        left, top, right, bottom = 16 + 4 * i, 12, 40 + 4 * i, 42
+        image[top:bottom, left:right] = 255
+        label = np.array([2, 5, i, left / 80, top / 60, right / 80, bottom / 60], np.float32)
+        writer.write_idx(i, mx.recordio.pack_img((0, label, i, 0), image, 3, ".png"))
+    writer.close()
+    return {"path_imgrec": paths[1], "data_shape": (3, 90, 120), "batch_size": 6, "inter_method": 0, "seed": 5}
+
+
+CHANGES = {
+    "crop": {"rand_crop_prob": 1, "min_crop_scales": 0.5, "max_crop_scales": 0.9, "min_crop_object_coverages": 0.3},
+    "pad": {"rand_pad_prob": 1, "max_pad_scale": 3, "fill_value": 0},
+    "all": {
+        "rand_crop_prob": 0.7, "num_crop_sampler": 2, "min_crop_scales": (0.4, 0.7), "max_crop_scales": (0.7, 1.0),
+        "min_crop_aspect_ratios": (0.7, 0.5), "max_crop_aspect_ratios": (1.4, 2.0), "max_crop_trials": 9,
+        "crop_emit_mode": "overlap", "rand_pad_prob": 0.5, "max_pad_scale": 2, "rand_mirror_prob": 0.5, "fill_value": 0,
+        "random_contrast_prob": 0.5, "max_random_contrast": 0.2, "resize": 50, "resize_mode": "fit",
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_boxes_stay_around_their_objects(boxes, name):
+    made = []
+    for threads in (1, 4):
+        batches = []
+        iterator = mx.io.ImageDetRecordIter(**boxes, **CHANGES[name], preprocess_threads=threads)
+        for _ in range(3):
+            batches += [(b.data[0].asnumpy(), b.label[0].asnumpy()) for b in iterator]
+            iterator.reset()
+        images, rows = (np.concatenate(parts) for parts in zip(*batches, strict=True))
+        made.append(rows)
+    assert np.array_equal(*made)  # whatever the threads do
+    for image, row in zip(images, rows, strict=True):
+        assert row[:6].tolist()[4:] == [2, 5]
+        assert row[3] == 7  # one object is left of each image
+        height, width = int(row[1]), int(row[2])
+        white = image[0, :height, :width] > 120
+        ys, xs = np.nonzero(white)
+        found = [xs.min() / width, ys.min() / height, (xs.max() + 1) / width, (ys.max() + 1) / height]
+        np.testing.assert_allclose(row[7:11], found, atol=0.04)
+    assert len(np.unique(rows[:, 7:].round(3), axis=0)) > 12  # not all the same
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"label_pad_width": 3}, "label_pad_width: 3 smaller than estimated width: 7"),
+        ({"label_width": 5}, "rec file provide 7-dimensional label but label_width is set to 5"),
+        ({"resize_mode": "fill"}, r"resize_mode must be one of \('force', 'shrink', 'fit'\), got 'fill'"),
+        ({"min_crop_scales": (0, 1, 2)}, "3 values for num_crop_sampler=1"),
+        ({"max_random_hue": 3}, "max_random_hue=3 is not offered; use mx.image.ImageDetIter"),
+        ({"mirrors": 3}, "has no option 'mirrors'"),
+    ],
+)
+def test_wrong_options_of_boxes(boxes, options, message):
+    with pytest.raises(mx.MXNetError, match=message):
+        mx.io.ImageDetRecordIter(**boxes, **options)
+
+
+def test_labels_without_boxes_are_named(files):
+    with pytest.raises(
+        mx.MXNetError, match=r"record at byte 0: a label begins with the count .*got 1 numbers: \[0\.0\]"
+    ):
+        next(mx.io.ImageDetRecordIter(**{k: v for k, v in files.items() if k != "path_imgidx"}))
+
+
+def test_older_names(files):
+    assert next(mx.io.ImageRecordUInt8Iter(**files)).data[0].dtype is np.uint8
+    assert next(mx.io.ImageRecordInt8Iter(**files)).data[0].dtype is np.int8
+    plain, older = mx.io.ImageRecordIter(**files), mx.io.ImageRecordIter_v1(**files)
+    assert isinstance(plain, mx.io.MXDataIter)
+    assert older.iter_next()
+    assert np.array_equal(next(plain).data[0].asnumpy(), older.getdata().asnumpy())
+    assert (older.getpad(), older.getlabel().shape) == (0, (5,))
