@@ -44,6 +44,8 @@ from hybridc.dialects.nn import loss_ops as loss_ops
 from hybridc.dialects.nn import normalization as normalization
 from hybridc.dialects.nn import pooling as pooling
 from hybridc.dialects.nn import softmax as softmax
+from hybridc.dialects.quantized import layers as layers
+from hybridc.dialects.quantized import quantize as quantize
 from hybridc.dialects.vision import bilinear as bilinear
 from hybridc.dialects.vision import box_nms as box_nms
 from hybridc.dialects.vision import boxes as boxes

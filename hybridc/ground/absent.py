@@ -23,7 +23,7 @@ _FAMILIES = [
     (r"det|slogdet|inverse|potrf|potri|trmm|trsm|gelqf|syevd|sumlogdiag|(extract|make)(diag|trian)|linalg_\w+",
      "this part of linear algebra", "; mx.nd.linalg.gemm2 is here"),
     (r"random_pdf_\w+", "densities of distributions", ""),
-    (r"quantize\w*|quantized_\w+|dequantize|requantize", "quantization", ""),
+    (r"quantized_rnn", "this quantized operator", "; RNN on real numbers is here"),
     (r"SDMLLoss", "this loss", ""),
     (r"(CSV|LibSVM|MNIST|ImageDetRecord)\w*Iter(_v1)?|MXDataIter", "this iterator",
      "; mx.io.ImageRecordIter, mx.io.NDArrayIter, mx.image.ImageDetIter and gluon.data are here"),
