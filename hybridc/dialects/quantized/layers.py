@@ -171,7 +171,7 @@ class QuantizedConv(Layer):
             seen = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (2, 3))[:, :, ::2, ::2]
             return np.einsum("nchwij,ocij->nohw", seen, w.astype(float)), *_product_range(127)
 
-        attrs = {"kernel": (3, 3), "num_filter": 3, "stride": (2, 2), "pad": (1, 1), "no_bias": True}
+        attrs: dict[str, Any] = {"kernel": (3, 3), "num_filter": 3, "stride": (2, 2), "pad": (1, 1), "no_bias": True}
         return [Sample([_IMAGES, _KERNEL, *_RANGES[:4]], reference, grad=False, **attrs)]
 
 
@@ -231,7 +231,7 @@ class QuantizedPooling(SameRange):
         def windows(x: Any) -> Any:
             return x[:, :, :4, :4].astype(float).reshape(2, 4, 2, 2, 2, 2)
 
-        attrs = {"kernel": (2, 2), "stride": (2, 2)}
+        attrs: dict[str, Any] = {"kernel": (2, 2), "stride": (2, 2)}
         return [
             Sample([_IMAGES, *_RANGES[:2]], lambda x, a, b: (windows(x).max((3, 5)), a, b), grad=False, **attrs),
             Sample(
@@ -278,7 +278,7 @@ class QuantizedFlatten(SameRange):
     """All axes but the first as one"""
 
     def shape(self, data: Shape) -> Shape:
-        return data[0] if not data else (data[0], int(np.prod(data[1:], dtype=int)))
+        return data[0], int(np.prod(data[1:], dtype=int))
 
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         if not shapes[0]:
@@ -489,9 +489,9 @@ class QuantizedElemwiseMul(TwoRanges):
         return dtypes, [np.dtype("float32")] if self.enable_float_output else outs
 
     def decompose(self, F: Any, *inputs: Any) -> Any:
-        x, y, *given = inputs
+        x, y, low, high, other_low, other_high = inputs
         product = F.cast(x, "int32") * F.cast(y, "int32")
-        one = unit(F, *given[:2], x.dtype) * unit(F, *given[2:], y.dtype)
+        one = unit(F, low, high, x.dtype) * unit(F, other_low, other_high, y.dtype)
         if self.enable_float_output:
             return times(F, F.cast(product, "float32"), one)
         dtype = self.result([x.dtype, y.dtype])
@@ -507,11 +507,14 @@ class QuantizedElemwiseMul(TwoRanges):
         def plain(x: Any, y: Any, *_: Any) -> Any:
             return x.astype(float) * y.astype(float), np.array([-reach]), np.array([reach])
 
+        def floats(x: Any, y: Any, *_: Any) -> Any:
+            return x.astype(float) * y.astype(float) * (3 / 127 / 127)
+
         return [
             Sample([_DATA, _DATA, *ranges], plain, grad=False),
             Sample(
                 [_DATA, _DATA, *ranges],
-                lambda x, y, *_: x.astype(float) * y.astype(float) * (3 / 127 / 127),
+                floats,
                 grad=False,
                 enable_float_output=True,
             ),
@@ -574,13 +577,13 @@ class QuantizedBatchNorm(Calibrated):
         statistics = [np.array(v, np.float32) for v in ([1, 2, 0.5, 1], [0.1, 0, -0.2, 0.3], [0.1, 0.2, 0.3, 0.4])]
         inputs = [_IMAGES, *statistics, np.array([1, 2, 3, 0.5], np.float32), *_scalars(-1, 2)]
 
-        def reference(x: Any, gamma: Any, beta: Any, mean: Any, variance: Any) -> Any:
+        def reference(x: Any, gamma: Any, beta: Any, mean: Any, variance: Any, *_: Any) -> Any:
             g, b, m, v = (a.reshape(-1, 1, 1) for a in (gamma, beta, mean, variance))
             y = (x * (2 / 127) - m) / np.sqrt(v + 0.001) * g + b
             return np.clip(np.rint(y * 127 / 3), -128, 127), np.array([-3.0]), np.array([3.0])
 
-        attrs = {"fix_gamma": False, "min_calib_range": -2.0, "max_calib_range": 3.0}
-        return [Sample(inputs, lambda *given: reference(*given[:5]), grad=False, **attrs)]
+        attrs: dict[str, Any] = {"fix_gamma": False, "min_calib_range": -2.0, "max_calib_range": 3.0}
+        return [Sample(inputs, reference, grad=False, **attrs)]
 
     @classmethod
     def bad_samples(cls) -> list[Bad]:

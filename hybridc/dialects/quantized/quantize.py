@@ -216,9 +216,9 @@ class Dequantize(Quantized):
     def samples(cls) -> list[Sample]:
         low, high = np.array([-4.0], np.float32), np.array([2.0], np.float32)
         return [
-            Sample([np.array([[-127, -5, 0, 100]], np.int8), low, high], lambda q, *_: q * (4 / 127), grad=False),
-            Sample([np.array([0, 5, 255], np.uint8), low, high], lambda q, *_: q * (4 / 255), grad=False),
-            Sample([np.array([2**30, -5], np.int32), low, high], lambda q, *_: q * (4 / (2**31 - 1)), grad=False),
+            Sample([np.array([[-127, -5, 0, 100]], np.int8), low, high], lambda q, _, __: q * (4 / 127), grad=False),
+            Sample([np.array([0, 5, 255], np.uint8), low, high], lambda q, _, __: q * (4 / 255), grad=False),
+            Sample([np.array([2**30, -5], np.int32), low, high], lambda q, _, __: q * (4 / (2**31 - 1)), grad=False),
         ]
 
     @classmethod
@@ -257,19 +257,19 @@ class Requantize(Calibrated):
         return [
             Sample(
                 [q, low, high],
-                lambda q, *_: (np.rint(q / one * 127 / 4), np.array([-4.0]), np.array([4.0])),
+                lambda q, _, __: (np.rint(q / one * 127 / 4), np.array([-4.0]), np.array([4.0])),
                 grad=False,
             ),
             Sample(
                 [q, low, high],
-                lambda q, *_: (np.clip(np.rint(q / one * 127 / 1.5), -128, 127), np.array([-1.5]), np.array([1.5])),
+                lambda q, _, __: (np.clip(np.rint(q / one * 127 / 1.5), -128, 127), np.array([-1.5]), np.array([1.5])),
                 grad=False,
                 min_calib_range=-1.0,
                 max_calib_range=1.5,
             ),
             Sample(
                 [q, low, high],
-                lambda q, *_: (np.clip(np.rint(q / one * 255 / 3), 0, 255), np.array([0.0]), np.array([3.0])),
+                lambda q, _, __: (np.clip(np.rint(q / one * 255 / 3), 0, 255), np.array([0.0]), np.array([3.0])),
                 grad=False,
                 out_type="auto",
                 min_calib_range=0.0,
@@ -377,7 +377,9 @@ class CalibrateEntropy(Opaque):
     def samples(cls) -> list[Sample]:
         hist = np.array([0, 0, 1, 4, 9, 4, 1, 0, 0], np.float32)
         edges = np.array([-4.5, -3.5, -2.5, -1.5, -0.5, 0.5, 1.5, 2.5, 3.5, 4.5], np.float32)
-        return [Sample([hist, edges], lambda *_: (np.array([2.5]), np.array([0.0])), grad=False, num_quantized_bins=5)]
+        return [
+            Sample([hist, edges], lambda _, __: (np.array([2.5]), np.array([0.0])), grad=False, num_quantized_bins=5)
+        ]
 
     @classmethod
     def bad_samples(cls) -> list[Bad]:
