@@ -28,7 +28,10 @@ _FAMILIES = [
     (r"(CSV|LibSVM|MNIST|ImageDetRecord)\w*Iter(_v1)?|MXDataIter", "this iterator",
      "; mx.io.ImageRecordIter, mx.io.NDArrayIter, mx.image.ImageDetIter and gluon.data are here"),
     (r"download", "downloading of data and models", ""),
-    (r"kv|kvstore|KVStore|profiler|engine|callback|runtime|onnx", "this namespace of MXNet", ""),
+    (r"kv|kvstore|KVStore|profiler|engine|callback|runtime", "this namespace of MXNet", ""),
+    (r"import_model|import_to_gluon|get_model_metadata|export_model|onnx2mx|mx2onnx|import_model_|export_model_",
+     "files of ONNX", "; export() of a block writes MXNet's files, SymbolBlock.imports reads them"),
+    (r"svrg_optimization|SVRG\w*", "this optimization", ""),
     (r"getnnz|edge_id|dgl_\w+|SparseEmbedding", "sparse storage", "; use dense arrays, and Embedding"),
     (r"imdecode|imresize", "this operator", "; mx.image has functions of this name"),
 ]  # fmt: skip

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from hybridc.nd.control_flow import cond, foreach, while_loop
 from hybridc.nd.namespace import lookup
+from hybridc.nd.random import uniform
 
-__all__ = ["cond", "foreach", "while_loop"]
+__all__ = ["cond", "foreach", "uniform", "while_loop"]
 
 __getattr__, _names = lookup("contrib", "_contrib_")
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from hybridc.dialects.array.shape_rules import broadcast_shapes
 from hybridc.dialects.math.contraction import FullyConnected
 from hybridc.dialects.nn.convolution import Convolution
 from hybridc.dialects.nn.pooling import Pooling
@@ -15,7 +16,6 @@ from hybridc.dialects.quantized.quantize import Calibrated
 from hybridc.dialects.quantized.ranges import (
     LEVELS,
     Quantized,
-    constant_ends,
     ends,
     magnitude,
     quantized,
@@ -407,14 +407,12 @@ class QuantizedConcat(Quantized):
 
 
 class TwoRanges(Calibrated):
-    """Base of operators on two arrays of one shape, with the ends of both ranges."""
+    """Base of operators on two arrays, which broadcast, with the ends of both ranges."""
 
     INPUTS = ("lhs", "rhs", "lhs_min", "lhs_max", "rhs_min", "rhs_max")
 
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
-        if shapes[0] != shapes[1]:
-            raise ShapeError(f"{self.title()}: lhs and rhs must have one shape, got {shapes[0]} and {shapes[1]}")
-        return self.with_range(shapes, shapes[0], 4)
+        return self.with_range(shapes, broadcast_shapes(self.title(), self.INPUTS[:2], shapes[:2]), 4)
 
     def result(self, dtypes: list[Any]) -> str:
         """The dtype of the results."""
@@ -426,12 +424,6 @@ class TwoRanges(Calibrated):
         for name, dtype in zip(self.INPUTS, dtypes[:2], strict=False):
             self.require_integers(name, dtype)
         return dtypes, ranged(self.result(dtypes))
-
-    def calibrate(self, F: Any, y: Any, dtype: str) -> Any:
-        """Real numbers as integers in the known range."""
-        low, high = self.calibrated() or (0.0, 0.0)
-        reach = F.full(shape=(1,), val=max(abs(low), abs(high)), dtype="float32")
-        return (quantized(F, y, reach, dtype), *constant_ends(F, low, high))
 
 
 @register("hybrid.quantized_elemwise_add", "contrib.quantized_elemwise_add", "_contrib_quantized_elemwise_add")
@@ -465,8 +457,8 @@ class QuantizedElemwiseAdd(TwoRanges):
 
     @classmethod
     def bad_samples(cls) -> list[Bad]:
-        text = "quantized_elemwise_add: lhs and rhs must have one shape, got (2, 5) and (3, 5)"
-        return [((_DATA, _WEIGHT, *_RANGES[:4]), {}, text)]
+        text = "quantized_elemwise_add: shapes do not broadcast: lhs (2, 5), rhs (3, 5); axis 0 has sizes [2, 3], "
+        return [((_DATA, _WEIGHT, *_RANGES[:4]), {}, text + "which must be equal or 1")]
 
 
 @register("hybrid.quantized_elemwise_mul", "contrib.quantized_elemwise_mul", "_contrib_quantized_elemwise_mul")
@@ -570,7 +562,7 @@ class QuantizedBatchNorm(Calibrated):
         factor = factor if self.fix_gamma else factor * gamma
         factor, offset = (F.reshape_to(v, shape=shape) for v in (factor, beta - mean * factor))
         y = F.broadcast_add(F.broadcast_mul(x, factor), offset)
-        return self.to_integers(F, y, "int8")
+        return self.calibrate(F, y, "int8")
 
     @classmethod
     def samples(cls) -> list[Sample]:
@@ -580,7 +572,7 @@ class QuantizedBatchNorm(Calibrated):
         def reference(x: Any, gamma: Any, beta: Any, mean: Any, variance: Any, *_: Any) -> Any:
             g, b, m, v = (a.reshape(-1, 1, 1) for a in (gamma, beta, mean, variance))
             y = (x * (2 / 127) - m) / np.sqrt(v + 0.001) * g + b
-            return np.clip(np.rint(y * 127 / 3), -128, 127), np.array([-3.0]), np.array([3.0])
+            return np.clip(np.rint(y * 127 / 3), -128, 127), np.array([-2.0]), np.array([3.0])
 
         attrs: dict[str, Any] = {"fix_gamma": False, "min_calib_range": -2.0, "max_calib_range": 3.0}
         return [Sample(inputs, reference, grad=False, **attrs)]

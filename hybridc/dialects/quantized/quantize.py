@@ -92,6 +92,12 @@ class Calibrated(Quantized):
             return out_type
         return "uint8" if self.min_calib_range is not None and self.min_calib_range >= 0 else "int8"
 
+    def calibrate(self, F: Any, x: Any, dtype: str) -> Any:
+        """Real numbers as integers with the range of calibration, as it was given."""
+        low, high = self.calibrated() or (0.0, 0.0)
+        reach = F.full(shape=(1,), val=max(abs(low), abs(high)), dtype="float32")
+        return (quantized(F, x, reach, dtype), *constant_ends(F, low, high))
+
     def to_integers(self, F: Any, x: Any, out_type: str) -> Any:
         """Real numbers as integers with their range: that of calibration, or of the numbers."""
         dtype, known = self.chosen(out_type), self.calibrated()
@@ -394,16 +400,23 @@ def _divergence(hist: Any, begin: int, end: int, bins: int) -> float:
     p[0] += hist[:begin].sum()
     p[-1] += hist[end:].sum()
     merged = inside.size // bins
-    group = np.minimum(np.array(range(inside.size)) // merged, bins - 1)
-    sums = np.bincount(group, inside, bins)
     filled = p != 0
-    counts = np.bincount(group, filled, bins)
-    q = np.where(filled, sums[group] / np.maximum(counts, 1)[group], 0)
-    p, q = _smooth(p), _smooth(q)
+    each = _grouped(inside, bins, merged) / np.maximum(_grouped(filled, bins, merged), 1)
+    q = np.empty(inside.size)
+    q[: merged * bins] = np.repeat(each, merged)
+    q[merged * bins :] = each[-1]
+    p, q = _smooth(p), _smooth(q * filled)
     if p is None or q is None:
         return float("inf")
     p, q = p / p.sum(), q / q.sum()
     return float(np.sum(p * np.log(p / q)))
+
+
+def _grouped(x: Any, bins: int, merged: int) -> Any:
+    """The sums of so many bins at a time; what remains is the last one's."""
+    sums = x[: merged * bins].reshape(bins, merged).sum(1, dtype=np.float64)
+    sums[-1] += x[merged * bins :].sum()
+    return sums
 
 
 def _smooth(x: Any, least: float = 1e-4) -> Any:
