@@ -1,18 +1,32 @@
 """``mx.contrib``: what MXNet keeps apart as experimental.
 
-Operators, the older interface of gradients, texts, mixed precision, and callbacks for TensorBoard.
+Operators, the older interface of gradients, texts, mixed precision, quantization, and callbacks for TensorBoard.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from hybridc.contrib import amp, autograd, io, ndarray, symbol, tensorboard, text
+from hybridc.contrib import amp, autograd, io, ndarray, onnx, quantization, symbol, tensorboard, text
 from hybridc.contrib import ndarray as nd
+from hybridc.contrib import quantization as quant
 from hybridc.contrib import symbol as sym
 from hybridc.ground.absent import absent as _absent
 
-__all__ = ["amp", "autograd", "io", "nd", "ndarray", "sym", "symbol", "tensorboard", "text"]
+__all__ = [
+    "amp",
+    "autograd",
+    "io",
+    "nd",
+    "ndarray",
+    "onnx",
+    "quant",
+    "quantization",
+    "sym",
+    "symbol",
+    "tensorboard",
+    "text",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -47,6 +47,8 @@ from hybridc.dialects.nn import loss_ops as loss_ops
 from hybridc.dialects.nn import normalization as normalization
 from hybridc.dialects.nn import pooling as pooling
 from hybridc.dialects.nn import softmax as softmax
+from hybridc.dialects.quantized import layers as layers
+from hybridc.dialects.quantized import quantize as quantize
 from hybridc.dialects.updates import adamw_updates as adamw_updates
 from hybridc.dialects.updates import adaptive_updates as adaptive_updates
 from hybridc.dialects.updates import descent_updates as descent_updates

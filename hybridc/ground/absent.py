@@ -12,8 +12,11 @@ _FAMILIES = [
      "sparse storage", "; use dense arrays"),
     (r"np|npx|numpy|numpy_extension|is_np_array|is_np_shape|set_np|reset_np|use_np\w*|np_array|np_shape|set_np_shape",
      "the mx.np interface", "; use mx.nd"),
-    (r"quantize\w*|quantized_\w+|dequantize|requantize", "quantization", ""),
-    (r"profiler|runtime|onnx", "this namespace of MXNet", ""),
+    (r"quantized_rnn", "this quantized operator", "; RNN on real numbers is here"),
+    (r"profiler|runtime", "this namespace of MXNet", ""),
+    (r"import_model|import_to_gluon|get_model_metadata|export_model|onnx2mx|mx2onnx|import_model_|export_model_",
+     "files of ONNX", "; export() of a block writes MXNet's files, SymbolBlock.imports reads them"),
+    (r"svrg_optimization|SVRG\w*", "this optimization", ""),
     (r"getnnz|edge_id|dgl_\w+|SparseEmbedding", "sparse storage", "; use dense arrays, and Embedding"),
     (r"imdecode|imresize", "this operator", "; mx.image has functions of this name"),
 ]  # fmt: skip

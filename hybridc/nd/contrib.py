@@ -10,8 +10,9 @@ from hybridc.context import Context
 from hybridc.nd import random
 from hybridc.nd.control_flow import cond, foreach, while_loop
 from hybridc.nd.namespace import lookup
+from hybridc.nd.random import uniform
 
-__all__ = ["cond", "foreach", "rand_zipfian", "while_loop"]
+__all__ = ["cond", "foreach", "rand_zipfian", "uniform", "while_loop"]
 
 __getattr__, _names = lookup("contrib", "_contrib_")
 

@@ -18,6 +18,7 @@ from hybridc.nd.control_flow import cond as cond
 from hybridc.nd.control_flow import foreach as foreach
 from hybridc.nd.control_flow import while_loop as while_loop
 from hybridc.nd.namespace import lookup as lookup
+from hybridc.nd.random import uniform as uniform
 def rand_zipfian(true_classes: Any, num_sampled: int, range_max: int, ctx: Context | None=None) -> tuple[Any, ...]:
     """Classes drawn, with replacement, from a distribution that is about log-uniform, as that of words."""
     ...
@@ -458,6 +459,18 @@ def box_non_maximum_suppression(
     """The boxes that overlap with no box of a higher score, the best first; the other rows are -1"""
     ...
 
+def calibrate_entropy(
+    hist: _A,
+    hist_edges: _A | None = None,
+    num_quantized_bins: int = 255,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> Any:
+    """The reach for which the integers differ least from a histogram of numbers, and their divergence"""
+    ...
+
 def count_sketch(
     data: _A,
     h: _A | None = None,
@@ -486,6 +499,19 @@ def ctc_loss(
     attr: dict[str, str] | None = None,
 ) -> Any:
     """-log of the probability of all alignments of ``label`` to the steps of ``data``, one number for each sequence"""
+    ...
+
+def dequantize(
+    data: _A,
+    min_range: _A | None = None,
+    max_range: _A | None = None,
+    out_type: Literal['float32'] = 'float32',
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> Any:
+    """The real numbers for which integers stand, ``data * max(|min_range|, |max_range|) / n``"""
     ...
 
 def div_sqrt_dim(
@@ -696,6 +722,257 @@ def quadratic(
     attr: dict[str, str] | None = None,
 ) -> _A:
     """a * x**2 + b * x + c"""
+    ...
+
+def quantize(
+    data: _A,
+    min_range: _A | None = None,
+    max_range: _A | None = None,
+    out_type: Literal['int8', 'uint8'] = 'uint8',
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> Any:
+    """Real numbers as integers, for a range that is given; the range of the integers follows"""
+    ...
+
+def quantize_asym(
+    data: _A,
+    min_calib_range: float | None = None,
+    max_calib_range: float | None = None,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> Any:
+    """Real numbers as integers from 0 to 255 that span the range, ``data * scale + shift``, and scale and shift"""
+    ...
+
+def quantize_v2(
+    data: _A,
+    out_type: Literal['auto', 'int8', 'uint8'] = 'int8',
+    min_calib_range: float | None = None,
+    max_calib_range: float | None = None,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> Any:
+    """Real numbers as integers, for the range of calibration, or else that of the numbers; integers stay as they are"""
+    ...
+
+def quantized_Concat(
+    *data: _A,
+    num_args: int = 0,
+    dim: int = 1,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> Any:
+    """Integers one after the other along an axis, in the widest range; signed if some are"""
+    ...
+
+def quantized_act(
+    data: _A,
+    min_data: _A | None = None,
+    max_data: _A | None = None,
+    act_type: Literal['relu', 'sigmoid', 'softrelu', 'softsign', 'tanh'] = ...,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> Any:
+    """max(q, 0) of integers"""
+    ...
+
+def quantized_batch_norm(
+    data: _A,
+    gamma: _A | None = None,
+    beta: _A | None = None,
+    moving_mean: _A | None = None,
+    moving_var: _A | None = None,
+    min_data: _A | None = None,
+    max_data: _A | None = None,
+    eps: float = 0.001,
+    momentum: float = 0.9,
+    fix_gamma: bool = True,
+    use_global_stats: bool = False,
+    output_mean_var: bool = False,
+    axis: int = 1,
+    cudnn_off: bool = False,
+    min_calib_range: float | None = None,
+    max_calib_range: float | None = None,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> Any:
+    """Batch normalization of integers with running statistics, as signed integers in the range of calibration"""
+    ...
+
+def quantized_concat(
+    *data: _A,
+    num_args: int = 0,
+    dim: int = 1,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> Any:
+    """Integers one after the other along an axis, in the widest range; signed if some are"""
+    ...
+
+def quantized_conv(
+    data: _A,
+    weight: _A | None = None,
+    bias: _A | None = None,
+    min_data: _A | None = None,
+    max_data: _A | None = None,
+    min_weight: _A | None = None,
+    max_weight: _A | None = None,
+    min_bias: _A | None = None,
+    max_bias: _A | None = None,
+    kernel: int | Sequence[int] = ...,
+    stride: int | Sequence[int] = (),
+    dilate: int | Sequence[int] = (),
+    pad: int | Sequence[int] = (),
+    num_filter: int = ...,
+    num_group: int = 1,
+    workspace: int = 1024,
+    no_bias: bool = False,
+    cudnn_tune: str | None = None,
+    cudnn_off: bool = False,
+    layout: str | None = None,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> Any:
+    """The convolution of integers of 8 bits, as integers of 32 and their range"""
+    ...
+
+def quantized_elemwise_add(
+    lhs: _A,
+    rhs: _A | None = None,
+    lhs_min: _A | None = None,
+    lhs_max: _A | None = None,
+    rhs_min: _A | None = None,
+    rhs_max: _A | None = None,
+    min_calib_range: float | None = None,
+    max_calib_range: float | None = None,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> Any:
+    """lhs + rhs of integers: of 8 bits for a range that is known, else of 32"""
+    ...
+
+def quantized_elemwise_mul(
+    lhs: _A,
+    rhs: _A | None = None,
+    lhs_min: _A | None = None,
+    lhs_max: _A | None = None,
+    rhs_min: _A | None = None,
+    rhs_max: _A | None = None,
+    min_calib_range: float | None = None,
+    max_calib_range: float | None = None,
+    enable_float_output: bool = False,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> Any:
+    """lhs * rhs of integers: of 8 bits for a range that is known, else of 32; or the real numbers"""
+    ...
+
+def quantized_embedding(
+    data: _A,
+    weight: _A | None = None,
+    min_weight: _A | None = None,
+    max_weight: _A | None = None,
+    input_dim: int = ...,
+    output_dim: int = ...,
+    dtype: DTypeLike = 'float32',
+    sparse_grad: bool = False,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> Any:
+    """Rows of a matrix of integers, by their indices"""
+    ...
+
+def quantized_flatten(
+    data: _A,
+    min_data: _A | None = None,
+    max_data: _A | None = None,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> Any:
+    """All axes but the first as one"""
+    ...
+
+def quantized_fully_connected(
+    data: _A,
+    weight: _A | None = None,
+    bias: _A | None = None,
+    min_data: _A | None = None,
+    max_data: _A | None = None,
+    min_weight: _A | None = None,
+    max_weight: _A | None = None,
+    min_bias: _A | None = None,
+    max_bias: _A | None = None,
+    num_hidden: int = ...,
+    no_bias: bool = False,
+    flatten: bool = True,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> Any:
+    """data @ weight.T + bias on integers of 8 bits, as integers of 32 and their range"""
+    ...
+
+def quantized_pooling(
+    data: _A,
+    min_data: _A | None = None,
+    max_data: _A | None = None,
+    kernel: int | Sequence[int] = (),
+    pool_type: Literal['avg', 'lp', 'max', 'sum'] = 'max',
+    global_pool: bool = False,
+    cudnn_off: bool = False,
+    pooling_convention: Literal['full', 'same', 'valid'] = 'valid',
+    stride: int | Sequence[int] = (),
+    pad: int | Sequence[int] = (),
+    p_value: int | None = None,
+    count_include_pad: bool | None = None,
+    layout: str | None = None,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> Any:
+    """The greatest, or the mean, of integers in windows; means are rounded"""
+    ...
+
+def requantize(
+    data: _A,
+    min_range: _A | None = None,
+    max_range: _A | None = None,
+    out_type: Literal['auto', 'int8', 'uint8'] = 'int8',
+    min_calib_range: float | None = None,
+    max_calib_range: float | None = None,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> Any:
+    """Integers of 32 bits as integers of 8, for the range of calibration, or else that of the numbers"""
     ...
 
 def round_ste(

@@ -183,3 +183,70 @@ def lists(mx):
         found[f"{dtype}.losses"] = list(amp.list_loss_output_functions(target))
         found[f"{dtype}.kept"] = amp.list_lp16_use_fp32_params(target)
     return found
+
+
+WHOLE = np.random.default_rng(5)
+SIGNED = WHOLE.integers(-127, 128, (2, 4, 5, 5)).astype(np.int8)
+UNSIGNED = WHOLE.integers(0, 256, (2, 4, 5, 5)).astype(np.uint8)
+FILTERS = WHOLE.integers(-127, 128, (3, 4, 3, 3)).astype(np.int8)
+ROWS = WHOLE.integers(-60, 61, (3, 100)).astype(np.int8)  # of larger ones oneDNN's sums overflow without VNNI
+BIAS = np.array([100, -50, 7], np.int8)
+FLOATS = (WHOLE.normal(size=(3, 7)) * 2).astype(np.float32)
+COUNTED = np.histogram(WHOLE.normal(size=20000), bins=801, range=(-4.2, 4.2))
+
+
+def quantized(mx):
+    """The integers and the ranges of quantized operators, and how far their parts are from the real numbers."""
+    c = mx.nd.contrib
+
+    def array(x):
+        return mx.nd.array(x, dtype=x.dtype)
+
+    def ends(*values):
+        return [mx.nd.array([v]) for v in values]
+
+    x, u, w, rows, b, floats = map(array, (SIGNED, UNSIGNED, FILTERS, ROWS, BIAS, FLOATS))
+    whole = mx.nd.array(WHOLE_NUMBERS, dtype="int32")
+    data, weight, bias = ends(-1, 2), ends(-0.5, 0.25), ends(-0.1, 0.3)
+    known = {"min_calib_range": -1.0, "max_calib_range": 3.0}
+    calls = {
+        "quantize.int8": lambda: c.quantize(floats, *ends(-2, 4), out_type="int8"),
+        "quantize_v2": lambda: c.quantize_v2(floats),
+        "quantize_v2.known": lambda: c.quantize_v2(floats, **known),
+        "quantize_v2.unsigned": lambda: c.quantize_v2(floats, "auto", 0.0, 3.0),
+        "dequantize": lambda: c.dequantize(x, *data),
+        "dequantize.unsigned": lambda: c.dequantize(u, *ends(0, 2)),
+        "requantize.known": lambda: c.requantize(whole, *ends(-2, 2), **known),
+        "fully_connected": lambda: c.quantized_fully_connected(x, rows, b, *data, *weight, *bias, num_hidden=3),
+        "fully_connected.unsigned": lambda: c.quantized_fully_connected(
+            data=u, weight=rows, min_data=data[0], max_data=data[1], min_weight=weight[0], max_weight=weight[1],
+            num_hidden=3, no_bias=True,
+        ),
+        "conv.unsigned": lambda: c.quantized_conv(
+            data=u, weight=w, min_data=data[0], max_data=data[1], min_weight=weight[0], max_weight=weight[1],
+            kernel=(3, 3), stride=(2, 2), pad=(1, 1), num_filter=3, no_bias=True,
+        ),
+        "pooling.max": lambda: c.quantized_pooling(x, *data, kernel=(2, 2), stride=(2, 2)),
+        "pooling.avg": lambda: c.quantized_pooling(u, *data, kernel=(2, 2), pool_type="avg"),
+        "act": lambda: c.quantized_act(x, *data, act_type="relu"),
+        "flatten": lambda: c.quantized_flatten(x, *data),
+        "add": lambda: c.quantized_elemwise_add(x, x, *data, *weight),
+        "add.known": lambda: c.quantized_elemwise_add(x, x, *data, *weight, **known),
+        "embedding": lambda: c.quantized_embedding(
+            mx.nd.array([0, 2, 1]), rows, *weight, input_dim=3, output_dim=100, dtype="int8"
+        ),
+        "batch_norm": lambda: c.quantized_batch_norm(
+            x, *(mx.nd.array(v) for v in STATISTICS), *data, fix_gamma=False, min_calib_range=-2.0, max_calib_range=3.0
+        ),
+        "entropy": lambda: c.calibrate_entropy(*(mx.nd.array(v) for v in COUNTED), num_quantized_bins=63),
+    }  # fmt: skip
+    found = {}
+    for name, call in calls.items():
+        made = call()
+        for i, y in enumerate(made if isinstance(made, (list, tuple)) else [made]):
+            found[f"quantized.{name}.{i}"] = y.asnumpy()
+    return found
+
+
+WHOLE_NUMBERS = np.array([-(2**31) + 1, -(2**28), 0, 2**20, 2**29 + 12345], np.int64)
+STATISTICS = ([1, 2, 0.5, 1.0], [0.1, 0, -0.2, 0.3], [0.1, 0.2, 0.3, 0.4], [1, 2, 3, 0.5])

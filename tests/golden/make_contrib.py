@@ -18,6 +18,6 @@ HERE = pathlib.Path(__file__).parent
 sys.path.insert(0, str(HERE))
 import contrib_cases as cases  # noqa: E402
 
-np.savez_compressed(HERE / "contrib.npz", **cases.attention(mx))
+np.savez_compressed(HERE / "contrib.npz", **cases.attention(mx), **cases.quantized(mx))
 texts = {name: getattr(cases, name)(mx) for name in ("texts", "gradients", "batches", "mixed", "lists")}
 (HERE / "contrib.json").write_text(json.dumps(texts, separators=(",", ":")) + "\n")

@@ -1,0 +1,11 @@
+"""``mx.contrib.onnx``: what MXNet has here is not offered; every name says so."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hybridc.ground.absent import absent as _absent
+
+
+def __getattr__(name: str) -> Any:
+    raise _absent("mx.contrib.onnx", name, "attribute", ())

@@ -1,0 +1,1 @@
+"""Operators on integers that stand for real numbers."""
