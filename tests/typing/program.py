@@ -1,4 +1,4 @@
-"""A user's program for the type checker: each mistake in it must be found (an ignored rule that is unneeded is an error).
+"""A user's program with mistakes that the type checker must find: ignoring what it does not find is an error.
 
 Pyright reads it with the package; nothing runs it.
 """

@@ -12,7 +12,7 @@ from hybridc.dialects.math.unary import Rint, Sign, Unary
 from hybridc.dialects.operator import Bad, Composite, Sample, attribute, no_gradient, register
 from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.dtypes import is_float, wide
-from hybridc.errors import MXNetError, ShapeError
+from hybridc.errors import ShapeError
 
 
 @register("hybrid.quadratic", "contrib.quadratic")
@@ -111,46 +111,6 @@ class IdentityAttachKLSparseReg(Composite):
         text = "IdentityAttachKLSparseReg: data must have shape (N, C, …) and moving_avg (C,), got (4, 3) and (2,)"
         return [(((4, 3), (2,)), {}, text)]
 
-
-@register("hybrid.reset_arrays")
-class ResetArrays(Composite):
-    """Set all elements of all inputs to 0; there is no result"""
-
-    VARIADIC = True
-    SAME_DTYPE = False
-    gradient = no_gradient
-
-    num_arrays: int = attribute(doc="how many inputs there are", low=1)
-
-    def mutates(self) -> tuple[int, ...]:
-        return tuple(range(self.num_arrays))
-
-    def num_outputs(self) -> int:
-        return self.num_arrays
-
-    def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
-        if len(shapes) != self.num_arrays:
-            raise MXNetError(f"reset_arrays: num_arrays={self.num_arrays}, but it got {len(shapes)} arrays")
-        return shapes, list(shapes)
-
-    def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
-        return dtypes, list(dtypes)
-
-    def decompose(self, F: Any, *inputs: Any) -> Any:
-        self.infer_shape([x.shape for x in inputs])
-        return tuple(F.zeros_like(x) for x in inputs)
-
-    def eager(self, *arrays: Any) -> Any:
-        self.infer_shape([x.shape for x in arrays])
-        return tuple(np.zeros_like(x) for x in arrays)
-
-    @classmethod
-    def samples(cls) -> list[Sample]:
-        return [Sample([(2, 3), (4,)], lambda _, __: (), grad=False, num_arrays=2)]
-
-    @classmethod
-    def bad_samples(cls) -> list[Bad]:
-        return [(((2,), (2,)), {"num_arrays": 1}, "reset_arrays: num_arrays=1, but it got 2 arrays")]
 
 
 @register("hybrid.gradientmultiplier", "contrib.gradientmultiplier")
