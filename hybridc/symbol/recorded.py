@@ -55,8 +55,8 @@ class _Tape:
             return SymbolNode(operator_registry.operator("hybrid.constant").bind(value=value), str(value)), 0
         if entry is None:
             return self._variable(array)
-        source, index = entry
-        return self._variable(source) if isinstance(source, Leaf) else self._results[id(source)][index]
+        source: Any = entry[0]
+        return self._variable(source) if isinstance(source, Leaf) else self._results[id(source)][int(entry[1])]
 
     def _variable(self, owner: Any) -> Entry:
         if id(owner) not in self._variables:
