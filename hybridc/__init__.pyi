@@ -1,4 +1,4 @@
-# Written by python -m hybridc.tools.stubs; do not edit.
+# Written by python -m hybridc.stubs; do not edit.
 import importlib
 import warnings
 from typing import Any as Any

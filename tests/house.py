@@ -40,7 +40,7 @@ LAYERS: tuple[tuple[str, str], ...] = (
     ("tools", "tools test_utils connect"),
     ("names of the package", "aliases"),
     ("the package", ""),
-    ("programs that import MXNet", "alias __main__"),
+    ("programs that import MXNet, and types of the package", "alias __main__ stubs"),
 )
 
 # By the reason: the modules that import others when a function is called, and which (a pattern may stand for several).
@@ -67,6 +67,7 @@ LATE: dict[str, dict[str, str]] = {
         "hybridc.compile.warm_start": "hybridc.runtime.device_executable",
     },
     "namespaces, when they are first used": {
+        "hybridc.stubs": "hybridc hybridc.nd hybridc.symbol",
         "hybridc": "hybridc.*",
         "hybridc.connect": "hybridc.compile.stages hybridc.library hybridc.nd.on_device hybridc.symbol "
         "hybridc.symbol.infer hybridc.symbol.recorded hybridc.runtime.devices.choose",
@@ -118,7 +119,7 @@ LAYERS_AND_OPERATORS = {
         "LayerNorm",
     ),
     *("DeformableConvolution", "GroupNorm", "InstanceNorm", "LeakyReLU", "Loss", "ModulatedDeformableConvolution"),
-    *("Pad", "Parameter", "Stack", "SyncBatchNorm"),
+    *("Pad", "Parameter", "Stack", "Steps", "SyncBatchNorm"),
     # Cells of symbols and of arrays.
     *("BidirectionalCell", "ConvGRUCell", "ConvLSTMCell", "ConvRNNCell", "DropoutCell", "GRUCell", "LSTMCell"),
     *("ModifierCell", "RNNCell", "ResidualCell", "SequentialRNNCell", "ZoneoutCell"),

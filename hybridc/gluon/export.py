@@ -10,7 +10,7 @@ from typing import Any
 from hybridc import name as naming
 from hybridc.array.ndarray import NDArray
 from hybridc.errors import MXNetError
-from hybridc.ground.nesting import flatten, regroup
+from hybridc.ground.nesting import as_list, flatten, regroup
 from hybridc.ground.state import STATE
 from hybridc.symbol.checkpoint import save_checkpoint
 from hybridc.symbol.composed import COMPOSER, ComposedSymbol, load
@@ -79,7 +79,7 @@ def _format(structure: Any) -> Any:
     """A nesting as MXNet writes it: 0 for an array, -1 for None."""
     if structure is None:
         return -1
-    return [_format(part) for part in structure] if isinstance(structure, list | tuple) else 0
+    return [_format(part) for part in as_list(structure)] if isinstance(structure, list | tuple) else 0
 
 
 def _latest(block: Any) -> tuple[Trace, Any] | None:

@@ -102,8 +102,8 @@ def _restore(block: Any, saved: Mapping[str, Any], path: str) -> None:
             f"{path} describes a block with the children {brief(wanted) or 'none'}, but {block.name} has "
             f"{brief(block._children) or 'none'}; build the block as the saved one was built"
         )
-    parts = [part for part in saved.values() if isinstance(part, dict) and "orig_name" in part]
-    for child, part in zip(block._children.values(), cast("list[dict[str, Any]]", parts), strict=True):
+    parts = [cast("dict[str, Any]", part) for part in saved.values() if isinstance(part, dict) and "orig_name" in part]
+    for child, part in zip(block._children.values(), parts, strict=True):
         _restore(child, part, path)
     if saved.get("hybridized") and not block.is_active:
         block.hybridize()

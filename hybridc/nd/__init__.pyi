@@ -1,4 +1,4 @@
-# Written by python -m hybridc.tools.stubs; do not edit.
+# Written by python -m hybridc.stubs; do not edit.
 from typing import Any as Any
 from hybridc.array import fluent as fluent
 from hybridc.array import indexing as indexing

@@ -1,2 +1,2 @@
-# Written by python -m hybridc.tools.stubs; do not edit.
+# Written by python -m hybridc.stubs; do not edit.
 from hybridc.array.operator_functions import *

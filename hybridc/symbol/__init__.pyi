@@ -1,4 +1,4 @@
-# Written by python -m hybridc.tools.stubs; do not edit.
+# Written by python -m hybridc.stubs; do not edit.
 from collections.abc import Sequence
 from typing import Any
 

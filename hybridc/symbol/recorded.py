@@ -7,6 +7,7 @@ from typing import Any
 
 from hybridc import name as naming
 from hybridc.autograd import Leaf, TapeNode
+from hybridc.dialects import operator_registry
 from hybridc.dialects.operator import Operator
 from hybridc.errors import MXNetError
 from hybridc.symbol.composed import ComposedSymbol
@@ -49,10 +50,13 @@ class _Tape:
 
     def _of(self, array: Any, entry: Any) -> Entry:
         """The value of an array with its entry on the tape; a variable where it was not computed while recording."""
+        if entry is None and not array.shape:  # a number, which became an array for the operator
+            value = array.item()
+            return SymbolNode(operator_registry.operator("hybrid.constant").bind(value=value), str(value)), 0
         if entry is None:
             return self._variable(array)
-        source, index = entry
-        return self._variable(source) if isinstance(source, Leaf) else self._results[id(source)][index]
+        source: Any = entry[0]
+        return self._variable(source) if isinstance(source, Leaf) else self._results[id(source)][int(entry[1])]
 
     def _variable(self, owner: Any) -> Entry:
         if id(owner) not in self._variables:

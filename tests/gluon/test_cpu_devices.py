@@ -137,7 +137,7 @@ def test_a_network_runs_where_its_input_is(tmp_path):
             net(nd.array(x, ctx=mx.cpu(2)))
     both = gluon.nn.HybridLambda(lambda F, a, b: F.broadcast_add(a, b))
     both.hybridize()
-    with pytest.raises(ValueError, match=r"one device, but these are on cpu\(0\) and cpu\(1\)"):
+    with pytest.raises(ValueError, match=r"the arguments are on cpu\(0\) and cpu\(1\)"):
         both(nd.array(x), nd.array(x, ctx=TWO[1]))
     file = str(tmp_path / "net.params")
     net.save_parameters(file)

@@ -8,14 +8,14 @@ import sys
 
 from hybridc.dialects.scalar import NumPyScalar
 from hybridc.operator.scalar_steps import Steps
-from hybridc.tools import stubs
+from hybridc import stubs
 
 
 def test_the_stubs_are_current():
     """In a process of its own: tests register operators."""
-    command = [sys.executable, "-m", "hybridc.tools.stubs", "--check"]
+    command = [sys.executable, "-m", "hybridc.stubs", "--check"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=stubs.PACKAGE.parent, check=False)
-    assert done.returncode == 0, f"{done.stderr}run python -m hybridc.tools.stubs"
+    assert done.returncode == 0, f"{done.stderr}run python -m hybridc.stubs"
 
 
 def test_a_stub_that_is_out_of_date_is_found(tmp_path, monkeypatch, capsys):

@@ -380,8 +380,8 @@ def _same_context(arrays: Sequence[NDArray]) -> Context:
     found = list({x.context: None for x in arrays})
     if len(found) > 1:
         raise AttributeValueError(
-            "a hybridized block takes arguments of one device, but these are on "
-            f"{' and '.join(map(str, found))}; copy them to one device with x.as_in_context(…)"
+            f"the arguments are on {' and '.join(map(str, found))}, and a hybridized block takes those of one device; "
+            "copy them to one with x.as_in_context(…)"
         )
     return found[0]
 

@@ -102,19 +102,20 @@ class Estimator:
                     stacklevel=3,
                 )
             return [gpu(0) if count else cpu()]
-        given = cast("list[Any]", [context] if isinstance(context, Context) else context)
-        if not isinstance(given, list) or not all(isinstance(each, Context) for each in given):
+        given: Any = [context] if isinstance(context, Context) else context
+        if not isinstance(given, list) or not all(isinstance(each, Context) for each in cast("list[Any]", given)):
             raise AttributeValueError(
                 "context must be a Context or a list of Context, for example mx.cpu() or [mx.cpu(0), mx.cpu(1)], "
                 f"refer to mxnet.Context:{context}"
             )
-        for each in given:
+        devices = cast("list[Context]", given)
+        for each in devices:
             if each.device_type == "gpu" and each.device_id >= num_gpus():
                 raise CheckError(
                     f"{each} is not available, please make sure your context is in one of: mx.cpu(), "
                     + ", ".join(str(gpu(i)) for i in range(num_gpus()))
                 )
-        return given
+        return devices
 
     def _check_batch_processor(self, batch_processor: Any) -> Any:
         if batch_processor is None:

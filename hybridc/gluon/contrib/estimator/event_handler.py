@@ -404,7 +404,7 @@ class CheckpointHandler(TrainBegin, BatchEnd, EpochEnd):
             self._save_if_best(estimator)
 
     def _save_if_best(self, estimator: Any) -> None:
-        name, value = cast("Any", self.monitor).get()
+        name, value = self.monitor.get()
         if np.isnan(value):
             warnings.warn(
                 f"Skipping save best because {name} is not updated, make sure you pass one of the metric objects "

@@ -1,4 +1,4 @@
-"""Write the types of what has no source: ``python -m hybridc.tools.stubs``; ``--check`` only compares.
+"""Write the types of what has no source: ``python -m hybridc.stubs``; ``--check`` only compares.
 
 Functions and methods of operators are made when they are first used, and namespaces are imported then; type checkers
 and editors see neither. The files ``*.pyi`` say what there is, written from the operator classes and the modules.
@@ -25,7 +25,7 @@ from hybridc.dialects.operator_attribute import REQUIRED, Attribute
 from hybridc.dialects.operator_registry import FUNCTIONS
 
 PACKAGE = Path(hybridc.__file__).parent
-_HEADER = "# Written by python -m hybridc.tools.stubs; do not edit.\n"
+_HEADER = "# Written by python -m hybridc.stubs; do not edit.\n"
 _TYPES = """\
 from collections.abc import Sequence
 from typing import Any, Literal, TypeVar
