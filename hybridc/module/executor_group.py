@@ -7,10 +7,12 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
+import numpy as np
+
 from hybridc import nd
 from hybridc.array.ndarray import NDArray
 from hybridc.context import Context
-from hybridc.errors import AttributeValueError, CheckError, UnknownNameError
+from hybridc.errors import AttributeValueError, CheckError, ShapeError, UnknownNameError
 from hybridc.executor import Executor
 from hybridc.io import DataDesc
 
@@ -113,13 +115,20 @@ class DataParallelExecutorGroup:
         for i in range(len(self.contexts)):
             self.execs.append(self._bound(i, None if shared_group is None else shared_group.first_execs[i]))
         self.first_execs = self.execs
+        # Arguments that are no parameters, which groups with the same parameters share where the shapes are the same.
+        self.shared_data_arrays: list[dict[str, NDArray]] = (
+            [{} for _ in self.contexts] if shared_group is None else shared_group.shared_data_arrays
+        )
+        for known, each in zip(self.shared_data_arrays, self.execs, strict=False):
+            for name, array in each.arg_dict.items():
+                if name not in self.param_names:
+                    known.setdefault(name, array)
         # Those of each device; executors of all shapes share them.
         named = [{**each.arg_dict, **each.aux_dict} for each in self.execs]
         grads = [each.grad_dict for each in self.execs]
         self.param_arrays = [[arrays[name] for arrays in named] for name in self.param_names]
         self.grad_arrays = [[arrays[name] for arrays in grads] for name in self.param_names]
         self.aux_arrays = [[arrays[name] for arrays in named] for name in self.aux_names]
-        self.state_arrays = [[arrays[name] for arrays in named] for name in self.state_names]
         self._by_shapes: OrderedDict[Shapes, list[Executor]] = OrderedDict()
 
     def _grad_req(self, given: Any, data_names: Sequence[str]) -> dict[str, str]:
@@ -136,6 +145,12 @@ class DataParallelExecutorGroup:
             trained.update(data_names)
         reqs = {name: usual if name in trained else "null" for name in self.arg_names}
         return reqs if isinstance(given, str) else {**reqs, **cast("Mapping[str, str]", given)}
+
+    @property
+    def total_exec_bytes(self) -> int:
+        """Bytes of the arrays of all executors: arguments, gradients and auxiliary states."""
+        made = {id(x): x for each in self.execs for x in (*each.arg_arrays, *each.grad_arrays, *each.aux_arrays)}
+        return sum(x.size * np.dtype(x.dtype).itemsize for x in made.values() if x is not None)
 
     # --- shapes --------------------------------------------------------------------------------------------
 
@@ -205,22 +220,42 @@ class DataParallelExecutorGroup:
         labels = None if label_shapes is None else as_descriptions(label_shapes)
         if data == self.data_shapes and labels == self.label_shapes:
             return
+        before = self.data_shapes, self.label_shapes
         self._by_shapes[self._key()] = self.execs
         self._by_shapes.move_to_end(self._key())
-        self._set_shapes(data, labels)
-        known = self._by_shapes.get(self._key())
-        if known is None:
-            known = [
-                each.reshape(False, True, **cast("dict[str, Any]", {x.name: x.shape for x in self._sliced(i)}))
-                for i, each in enumerate(self.first_execs)
-            ]
+        try:
+            self._set_shapes(data, labels)
+            known = self._by_shapes.get(self._key())
+            if known is None:
+                known = [self._reshaped(i, each) for i, each in enumerate(self.first_execs)]
+        except Exception:
+            self._set_shapes(*before)
+            raise
         self.execs = known
         while len(self._by_shapes) > _MOST_SHAPES:
             self._by_shapes.popitem(last=False)
 
+    def _reshaped(self, i: int, executor: Executor) -> Executor:
+        """The executor of a device for the present shapes. Labels that batches do not have take the shape they must."""
+        # COMPAT(mxnet): there a batch without labels, of another size than those with labels, is an error.
+        made = executor.reshape(True, True, **cast("dict[str, Any]", {x.name: x.shape for x in self._sliced(i)}))
+        arrays, others = executor.arg_dict, made.arg_dict
+        for name in self.param_names:
+            if arrays[name] is not others[name]:
+                raise ShapeError(
+                    f"reshape: for batches of {', '.join(f'{x.name}: {x.shape}' for x in self.data_shapes)} the "
+                    f"parameter {name} would need the shape {others[name].shape} instead of {arrays[name].shape}"
+                )
+        return made
+
     def _key(self) -> Shapes:
         described = [*self.data_shapes, *(self.label_shapes or [])]
         return tuple((x.name, tuple(x.shape)) for x in described)
+
+    @property
+    def state_arrays(self) -> list[list[NDArray]]:
+        """The states: for each, the array of each device."""
+        return [[each.arg_dict[name] for each in self.execs] for name in self.state_names]
 
     # --- parameters and states -----------------------------------------------------------------------------
 
@@ -260,7 +295,7 @@ class DataParallelExecutorGroup:
         """Compute the outputs of a batch, or of a list with a batch for each device."""
         first = cast("Any", data_batch)[0] if isinstance(data_batch, list) else data_batch
         self._load(data_batch, "data", self.data_names, self.data_layouts)
-        if self.label_names and first.label:
+        if self.label_names and getattr(first, "label", None):
             self._load(data_batch, "label", self.label_names, self.label_layouts)
         training = self.for_training if is_train is None else is_train
         for each in self.execs:

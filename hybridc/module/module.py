@@ -173,6 +173,11 @@ class Module(BaseModule):
         if not self.binded:
             raise CheckError(f"{what}: call bind before")
 
+    @property
+    def _total_exec_bytes(self) -> int:
+        """Bytes of the arrays of all executors."""
+        return self._exec_group.total_exec_bytes if self.binded else 0
+
     # --- parameters ----------------------------------------------------------------------------------------
 
     def get_params(self) -> tuple[dict[str, NDArray], dict[str, NDArray]]:
@@ -313,10 +318,9 @@ class Module(BaseModule):
     def reshape(self, data_shapes: Any, label_shapes: Any = None) -> None:
         """Go on with batches of other shapes; :meth:`forward` does it by itself."""
         self._check_bound("reshape")
-        self._data_shapes, self._label_shapes = parse_data_desc(
-            self._data_names, self._label_names, data_shapes, label_shapes
-        )
-        self._exec_group.reshape(self._data_shapes, self._label_shapes)
+        found = parse_data_desc(self._data_names, self._label_names, data_shapes, label_shapes)
+        self._exec_group.reshape(*found)
+        self._data_shapes, self._label_shapes = found
 
     def install_monitor(self, mon: Any) -> None:
         """Let a monitor look at all executors."""

@@ -65,6 +65,19 @@ def test_batches_of_known_sizes_compile_nothing():
             np.testing.assert_allclose(module.get_outputs()[0].asnumpy(), wanted, rtol=1e-5)
 
 
+@pytest.mark.filterwarnings("ignore:Data provided by label_shapes")
+def test_batches_without_labels_may_have_another_size():
+    module = bound()
+    assert module.predict(np.ones((2, 2), np.float32)).shape == (2, 3)
+    assert module.predict(mx.io.NDArrayIter(np.ones((9, 2), np.float32), None, 5)).shape == (9, 3)
+    module.forward_backward(batch())
+    assert module.get_outputs()[0].shape == (4, 3)
+    with pytest.raises(MXNetError, match=r"fc_weight would need the shape \(3, 5\) instead of \(3, 2\)"):
+        module.predict(np.ones((4, 5), np.float32))
+    assert module.predict(np.ones((2, 2), np.float32)).shape == (2, 3)
+
+
+@pytest.mark.filterwarnings("ignore:Data provided by label_shapes")
 def test_parameters_stay_when_it_is_bound_again():
     module = bound()
     module.init_optimizer(optimizer_params={"learning_rate": 0.5})
