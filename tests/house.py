@@ -119,7 +119,7 @@ LAYERS_AND_OPERATORS = {
         "LayerNorm",
     ),
     *("DeformableConvolution", "GroupNorm", "InstanceNorm", "LeakyReLU", "Loss", "ModulatedDeformableConvolution"),
-    *("Pad", "Parameter", "Stack", "Steps", "SyncBatchNorm"),
+    *("Pad", "Parameter", "Stack", "SyncBatchNorm"),
     # Cells of symbols and of arrays.
     *("BidirectionalCell", "ConvGRUCell", "ConvLSTMCell", "ConvRNNCell", "DropoutCell", "GRUCell", "LSTMCell"),
     *("ModifierCell", "RNNCell", "ResidualCell", "SequentialRNNCell", "ZoneoutCell"),

@@ -6,9 +6,9 @@ import ast
 import subprocess
 import sys
 
+from hybridc import stubs
 from hybridc.dialects.scalar import NumPyScalar
 from hybridc.operator.scalar_steps import Steps
-from hybridc import stubs
 
 
 def test_the_stubs_are_current():

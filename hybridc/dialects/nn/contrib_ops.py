@@ -112,7 +112,6 @@ class IdentityAttachKLSparseReg(Composite):
         return [(((4, 3), (2,)), {}, text)]
 
 
-
 @register("hybrid.gradientmultiplier", "contrib.gradientmultiplier")
 class GradientMultiplier(Copy):
     """A copy of x; the gradient is multiplied by ``scalar``"""
