@@ -15,7 +15,7 @@ from hybridc.dtypes import is_float
 from hybridc.errors import ArgumentTypeError, CheckError, ShapeError
 from hybridc.gluon.block import Block, HybridBlock
 from hybridc.gluon.nn.activations import LeakyReLU
-from hybridc.gluon.rnn.sequences import Unrolled, brief, is_array, label, shape_of
+from hybridc.gluon.rnn.sequences import UnrolledSteps, brief, is_array, label, shape_of
 from hybridc.ground.state import STATE
 from hybridc.symbol.composed import ComposedSymbol, composing
 from hybridc.symbol.variables import var
@@ -168,13 +168,13 @@ class RecurrentCell(Block):
         states = [steps.last(each, valid_length) for each in zip(*kept, strict=True)]
         return steps.formed(steps.masked(outputs, valid_length), merge_outputs), states
 
-    def _begin(self, length: int, inputs: Any, layout: str, valid_length: Any) -> Unrolled:
+    def _begin(self, length: int, inputs: Any, layout: str, valid_length: Any) -> UnrolledSteps:
         """How to unroll these inputs."""
-        steps = Unrolled(label(self), length, inputs, layout)
+        steps = UnrolledSteps(label(self), length, inputs, layout)
         steps.check_lengths(label(self), valid_length)
         return steps
 
-    def _begin_states(self, steps: Unrolled, begin_state: Any) -> Any:
+    def _begin_states(self, steps: UnrolledSteps, begin_state: Any) -> Any:
         return begin_states(self, steps.F, begin_state, steps.first, steps.batch_size)
 
     def _get_activation(self, F: Any, inputs: Any, activation: Any, **kwargs: Any) -> Any:

@@ -12,7 +12,7 @@ from hybridc.gluon.parameter import tensor_types
 from hybridc.gluon.rnn.basic_cells import GRUCell, LSTMCell, RNNCell
 from hybridc.gluon.rnn.modifiers import DropoutCell, ModifierCell, ResidualCell, ZoneoutCell
 from hybridc.gluon.rnn.recurrent_cell import HybridRecurrentCell, RecurrentCell, begin_states, state_infos
-from hybridc.gluon.rnn.sequences import Unrolled, is_array
+from hybridc.gluon.rnn.sequences import UnrolledSteps, is_array
 from hybridc.gluon.rnn.stacks import BidirectionalCell, HybridSequentialRNNCell, SequentialRNNCell
 from hybridc.trace.traced import Symbol
 
@@ -39,7 +39,7 @@ def _format_sequence(
     """A sequence as one array, as a list, or as it is; its time axis, ``F``, and the batch size, 0 of symbols."""
     if not length:  # as long as it is
         length = inputs.shape[(in_layout or layout).index("T")] if is_array(inputs) else len(inputs)
-    steps = Unrolled("unroll", length, inputs, in_layout or layout)
+    steps = UnrolledSteps("unroll", length, inputs, in_layout or layout)
     formed, axis = steps.formed(inputs, merge), layout.index("T")
     if is_array(formed) and steps.axis != axis:
         formed = steps.F.swapaxes(formed, dim1=axis, dim2=steps.axis)
@@ -55,7 +55,7 @@ def _mask_sequence_variable_length(
     merge: bool | None,
 ) -> Any:
     """A sequence with zeros after the end of each row."""
-    return Unrolled("unroll", length, data, "TNC" if time_axis == 0 else "NTC").masked(data, valid_length, merge)
+    return UnrolledSteps("unroll", length, data, "TNC" if time_axis == 0 else "NTC").masked(data, valid_length, merge)
 
 
 def _get_begin_state(cell: Any, F: Any, begin_state: Any, inputs: Any, batch_size: int) -> Any:

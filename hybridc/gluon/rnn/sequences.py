@@ -42,7 +42,7 @@ def brief(x: Any) -> str:
     return type(x).__name__ if shape is None else f"an array of shape {shape}"
 
 
-class Unrolled:
+class UnrolledSteps:
     """How a cell unrolls: the number of steps, the time axis of whole sequences, and the first input's namespace."""
 
     def __init__(self, cell: str, length: Any, inputs: Any, layout: Any) -> None:
