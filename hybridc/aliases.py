@@ -33,6 +33,7 @@ OTHER_NAMES = {
     "nd.ndarray": "nd",
     "nd.utils": "nd",
     "symbol.symbol": "symbol",
+    "optimizer.optimizer": "optimizer",
     "rnn.rnn_cell": "rnn",
 }
 

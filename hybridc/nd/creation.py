@@ -190,7 +190,7 @@ def full(
     shape: Shape,
     val: float,
     ctx: Context | None = None,
-    dtype: Any = None,
+    dtype: Any = np.float32,
     out: NDArray | None = None,
     name: str | None = None,
 ) -> Any:
@@ -205,7 +205,7 @@ def arange(
     repeat: int = 1,
     infer_range: bool | None = None,  # noqa: ARG001  (in MXNet's signature; ranges are always known here)
     ctx: Context | None = None,
-    dtype: Any = None,
+    dtype: Any = np.float32,
     name: str | None = None,
 ) -> Any:
     """start, start + step, … up to but without stop, each ``repeat`` times; with one number, it is stop."""
@@ -218,7 +218,7 @@ def linspace(
     num: int,
     endpoint: bool = True,
     ctx: Context | None = None,
-    dtype: Any = None,
+    dtype: Any = np.float32,
     name: str | None = None,
 ) -> Any:
     """``num`` numbers at equal distances from start to stop."""

@@ -7,8 +7,8 @@ from typing import Any
 from hybridc.ground.absent import absent as _absent
 from hybridc.optimizer import contrib
 from hybridc.optimizer.adaptive import FTML, AdaDelta, AdaGrad, Adam, Adamax, AdamW, Ftrl, Nadam, RMSProp
+from hybridc.optimizer.base_optimizer import Optimizer, create, register
 from hybridc.optimizer.layerwise import LAMB, LARS
-from hybridc.optimizer.optimizer import Optimizer, create, register
 from hybridc.optimizer.sgd import NAG, SGD, Signum, ccSGD
 from hybridc.optimizer.special_descent import DCASGD, LBSGD, SGLD, Test
 from hybridc.optimizer.updater import Updater, get_updater

@@ -13,9 +13,9 @@ from hybridc.dialects.updates.adaptive_updates import (
     RMSPropAlexUpdate,
     RMSPropUpdate,
 )
+from hybridc.optimizer.base_optimizer import Optimizer, register
 from hybridc.optimizer.binding import states_of
 from hybridc.optimizer.formula import limited
-from hybridc.optimizer.optimizer import Optimizer, register
 
 
 class AdamFamily(Optimizer):

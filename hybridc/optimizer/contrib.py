@@ -7,7 +7,7 @@ from typing import Any
 from hybridc import nd
 from hybridc.dialects.updates.adaptive_updates import GroupAdaGradUpdate
 from hybridc.errors import CheckError
-from hybridc.optimizer.optimizer import Optimizer, register
+from hybridc.optimizer.base_optimizer import Optimizer, register
 
 __all__ = ["GroupAdaGrad"]
 

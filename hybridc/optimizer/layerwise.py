@@ -8,8 +8,8 @@ from typing import Any
 
 from hybridc.dialects.updates.layerwise_updates import LambStep, lars_ratio, norm
 from hybridc.optimizer.adaptive import AdamFamily
+from hybridc.optimizer.base_optimizer import Optimizer, register
 from hybridc.optimizer.formula import limited
-from hybridc.optimizer.optimizer import Optimizer, register
 
 
 @register

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hybridc.dialects.updates.descent_updates import NAGMomUpdate, SGDMomUpdate, SGDUpdate, SignSGDUpdate, SignumUpdate
-from hybridc.optimizer.optimizer import Optimizer, register
+from hybridc.optimizer.base_optimizer import Optimizer, register
 
 
 @register

@@ -10,9 +10,9 @@ import numpy as np
 from hybridc import nd
 from hybridc.dtypes import is_half
 from hybridc.errors import AttributeValueError
+from hybridc.optimizer.base_optimizer import Optimizer, register
 from hybridc.optimizer.binding import states_of
 from hybridc.optimizer.formula import limited
-from hybridc.optimizer.optimizer import Optimizer, register
 
 
 @register
