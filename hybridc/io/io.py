@@ -14,11 +14,19 @@ __all__ = [
 ]  # fmt: skip
 
 
+_OF_IMAGES = {
+    "ImageDetRecordIter", "ImageRecordInt8Iter", "ImageRecordIter", "ImageRecordIter_v1", "ImageRecordUInt8Iter",
+    "ImageRecordUInt8Iter_v1",
+}  # fmt: skip
+
+
 def __getattr__(name: str) -> Any:
-    if name.startswith("Image"):
+    if name in _OF_IMAGES:
         from hybridc.image import det_record_iter, record_iter
 
-        for module in (record_iter, det_record_iter):
-            if name in module.__all__:
-                return getattr(module, name)
-    raise _absent("mx.io", name, "iterator", globals())
+        return getattr(det_record_iter if name in det_record_iter.__all__ else record_iter, name)
+    raise _absent("mx.io", name, "iterator", __dir__())
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_OF_IMAGES})

@@ -178,12 +178,12 @@ def test_names_of_submodules():
 
     assert mx.mod is mx.module
     assert mx.mod.base_module.BaseModule is mx.mod.BaseModule is BaseModule
-    assert mx.executor_manager.DataParallelExecutorGroup is mx.mod.executor_group.DataParallelExecutorGroup
     assert mx.mod.executor_group.DataParallelExecutorGroup is DataParallelExecutorGroup
     assert mx.executor_manager._split_input_slice(10, [1, 1, 3]) == [slice(0, 2), slice(2, 4), slice(4, 10)]
     assert mx.kv is mx.kvstore
     assert mx.mon is mx.monitor
     assert mx.io.io.NDArrayIter is mx.io.NDArrayIter
+    assert {"CSVIter", "ImageRecordIter", "ImageDetRecordIter", "MXDataIter", "utils"} <= {*dir(mx.io)}
     with pytest.raises(AttributeError, match="did you mean Module"):
         mx.mod.Modul  # noqa: B018
 
