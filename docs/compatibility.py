@@ -147,8 +147,9 @@ def _of_operator(theirs: list[list[str | None]], ours: Any) -> Iterator[str]:
 
 
 def _decides(default: str, mine: inspect.Parameter) -> bool:
-    """Whether MXNet leaves a default to the operator, of which ours says what it is."""
-    return default in ("None", "'None'", "''") and repr(mine.default) != "<required>"
+    """Whether MXNet leaves a default to the operator, of which ours says what it is or that it must be given."""
+    required = repr(mine.default) == "<required>"  # there it must be given, too, although it has a default
+    return default in ("None", "'None'", "''") or (required and default == "[]")
 
 
 def _of_function(theirs: list[list[str]] | None, ours: Any) -> Iterator[str]:
@@ -174,7 +175,7 @@ def _of_function(theirs: list[list[str]] | None, ours: Any) -> Iterator[str]:
         ):
             yield f"`{name}` is not number {place + 1}"
         place += 1
-        if default and default != "<_Null>" and not _equal(_function_default(default), has[name].default):
+        if default and "_Null" not in default and not _equal(_function_default(default), has[name].default):
             yield f"`{name}` is {_shown(has[name].default)}, in MXNet {default}"
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import importlib
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hybridc import aliases, autograd, nd, random
 from hybridc.attribute import AttrScope
@@ -103,11 +103,13 @@ def set_num_threads(count: int) -> None:
     native.set_num_threads(count)
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _NAMESPACES:
-        raise _absent("module 'hybridc'", name, "attribute", __dir__())
-    found = globals()[name] = importlib.import_module(_NAMESPACES[name])
-    return found
+if not TYPE_CHECKING:  # what there is not is an error of the type checker
+
+    def __getattr__(name: str) -> Any:
+        if name not in _NAMESPACES:
+            raise _absent("module 'hybridc'", name, "attribute", __dir__())
+        found = globals()[name] = importlib.import_module(_NAMESPACES[name])
+        return found
 
 
 def __dir__() -> list[str]:

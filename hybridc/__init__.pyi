@@ -1,6 +1,7 @@
 # Written by python -m hybridc.stubs; do not edit.
 import importlib
 import warnings
+from typing import TYPE_CHECKING as TYPE_CHECKING
 from typing import Any as Any
 from hybridc import aliases as aliases
 from hybridc import autograd as autograd

@@ -58,10 +58,10 @@ _NAMESPACES = {
 }
 # What mx.sym makes without an input: MXNet's parameters are others than those of mx.nd.
 _SYMBOLS = """
-def zeros(shape: int | Sequence[int], dtype: DTypeLike = None, **kwargs: Any) -> ComposedSymbol: ...
-def ones(shape: int | Sequence[int], dtype: DTypeLike = None, **kwargs: Any) -> ComposedSymbol: ...
-def full(shape: int | Sequence[int], val: float, dtype: DTypeLike = None, **kwargs: Any) -> ComposedSymbol: ...
-def eye(N: int, M: int = 0, k: int = 0, dtype: DTypeLike = None, **kwargs: Any) -> ComposedSymbol: ...
+def zeros(shape: int | Sequence[int], dtype: DTypeLike | None = None, **kwargs: Any) -> ComposedSymbol: ...
+def ones(shape: int | Sequence[int], dtype: DTypeLike | None = None, **kwargs: Any) -> ComposedSymbol: ...
+def full(shape: int | Sequence[int], val: float, dtype: DTypeLike | None = None, **kwargs: Any) -> ComposedSymbol: ...
+def eye(N: int, M: int = 0, k: int = 0, dtype: DTypeLike | None = None, **kwargs: Any) -> ComposedSymbol: ...
 def arange(
     start: float,
     stop: float | None = None,
@@ -69,10 +69,10 @@ def arange(
     repeat: int = 1,
     infer_range: bool = False,
     name: str | None = None,
-    dtype: DTypeLike = None,
+    dtype: DTypeLike | None = None,
 ) -> ComposedSymbol: ...
 def linspace(
-    start: float, stop: float, num: int, endpoint: bool = True, name: str | None = None, dtype: DTypeLike = None
+    start: float, stop: float, num: int, endpoint: bool = True, name: str | None = None, dtype: DTypeLike | None = None
 ) -> ComposedSymbol: ...
 """
 
@@ -155,7 +155,7 @@ def _type(declared: Attribute) -> str:
     text = _KINDS.get(declared.kind, "Any")
     if declared.enum is not None and declared.kind == "str":
         text = f"Literal[{', '.join(map(repr, declared.enum))}]"
-    nothing = (declared.optional or declared.default is None) and text not in ("Any", "DTypeLike")
+    nothing = (declared.optional or declared.default is None) and text != "Any"
     return f"{text} | None" if nothing else text
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hybridc.ground.absent import absent as _absent
 
+if not TYPE_CHECKING:  # what there is not is an error of the type checker
 
-def __getattr__(name: str) -> Any:
-    raise _absent("mx.contrib.onnx", name, "attribute", ())
+    def __getattr__(name: str) -> Any:
+        raise _absent("mx.contrib.onnx", name, "attribute", ())

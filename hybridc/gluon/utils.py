@@ -8,7 +8,7 @@ import math
 import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -200,5 +200,7 @@ _get_repo_url = get_repo_url
 _get_repo_file_url = get_repo_file_url
 
 
-def __getattr__(name: str) -> Any:
-    raise _absent("mx.gluon.utils", name, "function", globals())
+if not TYPE_CHECKING:  # what there is not is an error of the type checker
+
+    def __getattr__(name: str) -> Any:
+        raise _absent("mx.gluon.utils", name, "function", globals())

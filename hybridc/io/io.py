@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hybridc.ground.absent import absent as _absent
 from hybridc.io.data_iter import DataBatch, DataDesc, DataIter, NDArrayIter, PrefetchingIter, ResizeIter
@@ -20,12 +20,14 @@ _OF_IMAGES = {
 }  # fmt: skip
 
 
-def __getattr__(name: str) -> Any:
-    if name in _OF_IMAGES:
-        from hybridc.image import det_record_iter, record_iter
+if not TYPE_CHECKING:  # what there is not is an error of the type checker
 
-        return getattr(det_record_iter if name in det_record_iter.__all__ else record_iter, name)
-    raise _absent("mx.io", name, "iterator", __dir__())
+    def __getattr__(name: str) -> Any:
+        if name in _OF_IMAGES:
+            from hybridc.image import det_record_iter, record_iter
+
+            return getattr(det_record_iter if name in det_record_iter.__all__ else record_iter, name)
+        raise _absent("mx.io", name, "iterator", __dir__())
 
 
 def __dir__() -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hybridc.array import fluent
 from hybridc.array import indexing as indexing
@@ -81,11 +81,13 @@ def _forget(name: str) -> None:
 _registry.LISTENERS.append(_forget)
 
 
-def __getattr__(name: str) -> Any:
-    if _registry.has_function(name):
-        made = globals()[name] = _function(name)
-        return made
-    raise _absent("mx.nd", name, "operator", __dir__())
+if not TYPE_CHECKING:  # what there is not is an error of the type checker
+
+    def __getattr__(name: str) -> Any:
+        if _registry.has_function(name):
+            made = globals()[name] = _function(name)
+            return made
+        raise _absent("mx.nd", name, "operator", __dir__())
 
 
 def __dir__() -> list[str]:

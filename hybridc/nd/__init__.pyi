@@ -1,4 +1,5 @@
 # Written by python -m hybridc.stubs; do not edit.
+from typing import TYPE_CHECKING as TYPE_CHECKING
 from typing import Any as Any
 from hybridc.array import fluent as fluent
 from hybridc.array import indexing as indexing

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, Unpack, cast
 
 from hybridc.errors import CheckError
 from hybridc.gluon.block import HybridBlock
+from hybridc.gluon.naming import BlockOptions
 from hybridc.gluon.nn.activations import Activation
 from hybridc.gluon.utils import show_defaults
 
@@ -172,7 +173,7 @@ class _Conv(Convolving):
         weight_initializer: Any = None,
         bias_initializer: Any = "zeros",
         in_channels: int = 0,
-        **kwargs: Any,
+        **kwargs: Unpack[BlockOptions],
     ) -> None:
         super().__init__(
             channels,
@@ -212,7 +213,7 @@ class _ConvTranspose(Convolving):
         weight_initializer: Any = None,
         bias_initializer: Any = "zeros",
         in_channels: int = 0,
-        **kwargs: Any,
+        **kwargs: Unpack[BlockOptions],
     ) -> None:
         super().__init__(
             channels,
@@ -306,7 +307,7 @@ class _Pooling(HasLayouts, HybridBlock):
         pool_type: str,
         layout: str,
         count_include_pad: bool | None = None,
-        **kwargs: Any,
+        **kwargs: Unpack[BlockOptions],
     ) -> None:
         super().__init__(**kwargs)
         layer = type(self).__name__
@@ -349,7 +350,7 @@ class _MaxPool(_Pooling):
         padding: Any = 0,
         layout: str | None = None,
         ceil_mode: bool = False,
-        **kwargs: Any,
+        **kwargs: Unpack[BlockOptions],
     ) -> None:
         layout = self.LAYOUTS[0] if layout is None else layout
         super().__init__(pool_size, strides, padding, ceil_mode, False, "max", layout, **kwargs)
@@ -366,7 +367,7 @@ class _AvgPool(_Pooling):
         ceil_mode: bool = False,
         layout: str | None = None,
         count_include_pad: bool = True,
-        **kwargs: Any,
+        **kwargs: Unpack[BlockOptions],
     ) -> None:
         layout = self.LAYOUTS[0] if layout is None else layout
         super().__init__(pool_size, strides, padding, ceil_mode, False, "avg", layout, count_include_pad, **kwargs)
@@ -377,7 +378,7 @@ class _GlobalPool(_Pooling):
 
     POOL_TYPE: ClassVar[str] = ""
 
-    def __init__(self, layout: str | None = None, **kwargs: Any) -> None:
+    def __init__(self, layout: str | None = None, **kwargs: Unpack[BlockOptions]) -> None:
         layout = self.LAYOUTS[0] if layout is None else layout
         super().__init__(1, None, 0, True, True, self.POOL_TYPE, layout, **kwargs)
 
@@ -418,7 +419,7 @@ class MaxPool3D(_Pooling):
         padding: Any = 0,
         ceil_mode: bool = False,
         layout: str = "NCDHW",
-        **kwargs: Any,
+        **kwargs: Unpack[BlockOptions],
     ) -> None:
         super().__init__(pool_size, strides, padding, ceil_mode, False, "max", layout, **kwargs)
 
@@ -439,7 +440,7 @@ class AvgPool1D(_Pooling):
         layout: str = "NCW",
         ceil_mode: bool = False,
         count_include_pad: bool = True,
-        **kwargs: Any,
+        **kwargs: Unpack[BlockOptions],
     ) -> None:
         super().__init__(pool_size, strides, padding, ceil_mode, False, "avg", layout, count_include_pad, **kwargs)
 
@@ -510,7 +511,7 @@ class ReflectionPad2D(HybridBlock):
     ``padding`` is a number, or ``pad_width`` of ``F.pad``: eight numbers of which the first four are 0.
     """
 
-    def __init__(self, padding: Any = 0, **kwargs: Any) -> None:
+    def __init__(self, padding: Any = 0, **kwargs: Unpack[BlockOptions]) -> None:
         super().__init__(**kwargs)
         widths = (0, 0, 0, 0, padding, padding, padding, padding) if isinstance(padding, int) else tuple(padding)
         if len(widths) != 8:

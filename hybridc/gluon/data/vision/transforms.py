@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random as python_random
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -441,5 +441,7 @@ def _check_image(x: Array, name: str) -> None:
         raise MXNetError(f"{name}: expected an image, HWC or NHWC, got shape {x.shape}")
 
 
-def __getattr__(name: str) -> Any:
-    raise _absent("mx.gluon.data.vision.transforms", name, "transform", globals())
+if not TYPE_CHECKING:  # what there is not is an error of the type checker
+
+    def __getattr__(name: str) -> Any:
+        raise _absent("mx.gluon.data.vision.transforms", name, "transform", globals())
