@@ -1,4 +1,5 @@
 # Written by python -m hybridc.stubs; do not edit.
+# pyright: reportUnusedImport=false
 import importlib
 import warnings
 from typing import TYPE_CHECKING as TYPE_CHECKING

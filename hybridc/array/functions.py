@@ -219,7 +219,7 @@ def _check_inputs(op: Operator, given: tuple[Any, ...]) -> tuple[Any, ...]:
     names: tuple[str, ...] | None = op.__dict__.get("_given_names")
     if names is None:  # computed once per operator: every eager call passes here
         names = tuple(n for n in op.input_names() if not (op.DRAWS and n == "key"))
-        op.__dict__["_given_names"] = names
+        vars(op)["_given_names"] = names
     inputs = given[: len(names)] if op.OPTIONAL <= 1 else _by_name(op, names, given)
     if len(inputs) < len(given) and sum(x is not None for x in given) > sum(x is not None for x in inputs):
         raise _unused(op, names, given)

@@ -104,7 +104,7 @@ def _is_own(op: Operator) -> bool:
 
 
 def _kept(op: Operator, body: str, inputs: Sequence[Any], write: Callable[..., Any]) -> Graph:
-    kept: dict[Any, Graph] = op.__dict__.setdefault("_written_out", {})
+    kept: dict[Any, Graph] = vars(op).setdefault("_written_out", {})
     key = (STATE.training, body, *((x.shape, x.dtype) for x in inputs))
     if key in kept:
         return kept[key]

@@ -274,7 +274,8 @@ class Block(BlockRoot):
                 hook(self, args, out)
         return out
 
-    def forward(self, *args: Any) -> Any:
+    # A user's block may name its inputs, as ``def forward(self, x, y)``: ``**_`` tells type checkers so.
+    def forward(self, *args: Any, **_: Any) -> Any:
         """Override to compute the outputs from the inputs."""
         raise MXNetError(f"{type(self).__name__} must override forward(self, *args)")
 
@@ -441,7 +442,7 @@ class HybridBlock(Block):
             graph = MonitoredGraph(self, *self._op_hook)
         return vars(self).setdefault("_cached_graph", graph)
 
-    def forward(self, *args: Any) -> Any:
+    def forward(self, *args: Any, **_: Any) -> Any:
         """Call ``hybrid_forward`` with ``F`` and the parameters; override this where ``F`` is not wanted."""
         trace = STATE.trace
         if trace is not None:

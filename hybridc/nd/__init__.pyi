@@ -1,4 +1,5 @@
 # Written by python -m hybridc.stubs; do not edit.
+# pyright: reportUnusedImport=false
 from typing import TYPE_CHECKING as TYPE_CHECKING
 from typing import Any as Any
 from hybridc.array import fluent as fluent

@@ -1,4 +1,5 @@
 # Written by python -m hybridc.stubs; do not edit.
+# pyright: reportUnusedImport=false
 from collections.abc import Sequence
 from typing import Any, Literal, TypeVar
 
@@ -132,7 +133,7 @@ def normal_like(
 def pdf_dirichlet(
     sample: _A,
     alpha: _A | None = None,
-    is_log: bool = False,
+    is_log: bool | int = False,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -144,7 +145,7 @@ def pdf_dirichlet(
 def pdf_exponential(
     sample: _A,
     lam: _A | None = None,
-    is_log: bool = False,
+    is_log: bool | int = False,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -157,7 +158,7 @@ def pdf_gamma(
     sample: _A,
     alpha: _A | None = None,
     beta: _A | None = None,
-    is_log: bool = False,
+    is_log: bool | int = False,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -170,7 +171,7 @@ def pdf_generalized_negative_binomial(
     sample: _A,
     mu: _A | None = None,
     alpha: _A | None = None,
-    is_log: bool = False,
+    is_log: bool | int = False,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -183,7 +184,7 @@ def pdf_negative_binomial(
     sample: _A,
     k: _A | None = None,
     p: _A | None = None,
-    is_log: bool = False,
+    is_log: bool | int = False,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -196,7 +197,7 @@ def pdf_normal(
     sample: _A,
     mu: _A | None = None,
     sigma: _A | None = None,
-    is_log: bool = False,
+    is_log: bool | int = False,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -208,7 +209,7 @@ def pdf_normal(
 def pdf_poisson(
     sample: _A,
     lam: _A | None = None,
-    is_log: bool = False,
+    is_log: bool | int = False,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -221,7 +222,7 @@ def pdf_uniform(
     sample: _A,
     low: _A | None = None,
     high: _A | None = None,
-    is_log: bool = False,
+    is_log: bool | int = False,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,

@@ -47,8 +47,8 @@ class BaseConvRNNCell(BaseRNNCell):
         self._conv_layout = conv_layout
         self._activation = activation
         pad = tuple(d * (k - 1) // 2 for d, k in zip(h2h_dilate, h2h_kernel, strict=True))
-        self._h2h = {"kernel": h2h_kernel, "dilate": h2h_dilate, "pad": pad, "stride": (1, 1)}
-        self._i2h = {"kernel": i2h_kernel, "stride": i2h_stride, "pad": i2h_pad, "dilate": i2h_dilate}
+        self._h2h: dict[str, Any] = {"kernel": h2h_kernel, "dilate": h2h_dilate, "pad": pad, "stride": (1, 1)}
+        self._i2h: dict[str, Any] = {"kernel": i2h_kernel, "stride": i2h_stride, "pad": i2h_pad, "dilate": i2h_dilate}
         probe = symbol.Convolution(symbol.var("data"), num_filter=num_hidden, layout=conv_layout, **self._i2h)
         found = probe.infer_shape(data=tuple(input_shape))[1]
         if found is None:

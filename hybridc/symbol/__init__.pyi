@@ -1,4 +1,5 @@
 # Written by python -m hybridc.stubs; do not edit.
+# pyright: reportUnusedImport=false
 from collections.abc import Sequence
 from typing import Any
 
