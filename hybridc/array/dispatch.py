@@ -11,6 +11,7 @@ from hybridc import random
 from hybridc.array.fluent import Fluent
 from hybridc.array.ndarray import NDArray
 from hybridc.autograd import record_operator
+from hybridc.context import Context, current_context
 from hybridc.dialects.checked import evaluated, wrong_results
 from hybridc.dialects.error_context import raise_in_context
 from hybridc.dialects.operator import Elementwise, Movement
@@ -225,7 +226,13 @@ def execute(op: Operator, inputs: Sequence[NDArray]) -> list[NDArray]:
     ys = [NDArray(np.asarray(r)) for r in results]
     if STATE.recording:
         record_operator(op, inputs, arrays, ys)
-    return ys
+    return ys if inputs else [placed(y, None) for y in ys]
+
+
+def placed(made: Any, ctx: Any) -> Any:
+    """An array moved from the CPU to the requested or default device."""
+    ctx = ctx if isinstance(ctx, Context) else current_context()
+    return made.as_in_context(ctx) if ctx.device_type == "gpu" and isinstance(made, NDArray) else made
 
 
 HOOKS.register(invoke=invoke, execute=execute)
