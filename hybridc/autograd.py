@@ -11,6 +11,7 @@ import numpy as np
 
 from hybridc.array.ndarray import NDArray, at, wrap
 from hybridc.array.takeover import WORTH_TAKING, taken_over
+from hybridc.context import working_on
 from hybridc.dialects.gradient import vjp
 from hybridc.dialects.operator import Operator
 from hybridc.errors import CheckError, MXNetError, ShapeError, TraceError, UnknownNameError
@@ -78,7 +79,9 @@ class TapeNode:
             return self.op.vjp(ograds, self, into)
         outputs = [_restore(a, (self, i)) for i, a in enumerate(self.outputs)]
         needed = [e is not None for e in self.entries]
-        return vjp(self.op, HOOKS.arrays(), _filled(ograds, self.outputs), self.inputs(), outputs, needed)
+        inputs = self.inputs()
+        with working_on(inputs[0].context):  # where rules make arrays of their own
+            return vjp(self.op, HOOKS.arrays(), _filled(ograds, self.outputs), inputs, outputs, needed)
 
     def inputs(self) -> list[NDArray]:
         """The inputs, with the tape entries that they had at the call."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from typing import ClassVar
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, ClassVar
 
 from hybridc.errors import ArgumentTypeError, UnknownNameError
 from hybridc.ground.hooks import HOOKS
@@ -97,6 +98,14 @@ def gpu_memory_info(device_id: int = 0) -> tuple[int, int]:
 def current_context() -> Context:
     """The device on which new arrays are made."""
     return _LOCAL.context
+
+
+_NOTHING = nullcontext()
+
+
+def working_on(context: Context) -> AbstractContextManager[Any]:
+    """A context manager that makes a device the current one, if it is not."""
+    return _NOTHING if context == _LOCAL.context else Context(context)
 
 
 def check_device(ctx: Context | None) -> Context:

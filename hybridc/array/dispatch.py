@@ -12,6 +12,7 @@ from hybridc.array.autocast import AUTOCAST
 from hybridc.array.fluent import Fluent
 from hybridc.array.ndarray import NDArray, NumberedNDArray, at, plain
 from hybridc.autograd import record_operator
+from hybridc.context import CPU, Context, current_context
 from hybridc.dialects.checked import evaluated, wrong_results
 from hybridc.dialects.error_context import raise_in_context
 from hybridc.dialects.operator import Elementwise, Movement
@@ -237,7 +238,15 @@ def execute(op: Operator, inputs: Sequence[NDArray]) -> list[NDArray]:
     ys = [NDArray(np.asarray(r)) for r in results]
     if STATE.recording:
         record_operator(op, inputs, arrays, ys)
-    return ys
+    return ys if inputs else [placed(y, None) for y in ys]
+
+
+def placed(made: Any, ctx: Any) -> Any:
+    """An array moved from the CPU to the requested or default device."""
+    ctx = ctx if isinstance(ctx, Context) else current_context()
+    if ctx is CPU or not isinstance(made, NDArray):
+        return made
+    return made.as_in_context(ctx) if ctx.device_type == "gpu" else at(ctx, made)
 
 
 HOOKS.register(invoke=invoke, execute=execute)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from hybridc.array.autocast import AUTOCAST
-from hybridc.array.dispatch import as_scalar, explain, finish, invoke
+from hybridc.array.dispatch import as_scalar, explain, finish, invoke, placed
 from hybridc.array.ndarray import NDArray
 from hybridc.dialects import operator_registry
 from hybridc.dialects.checked import on_arrays
@@ -50,6 +50,7 @@ def _build(name: str, cls: type[Operator]) -> Callable[..., Any]:
         "_bind": cls.bind_values,
         "_bound": cls._BOUND,
         "_invoke": invoke,
+        "_placed": placed,
         "_check_inputs": _check_inputs,
         "_require_hidden": require_hidden,
         "_flat": _flat,
@@ -119,7 +120,9 @@ def _source(safe: str, cls: type[Operator]) -> str:
         checked = f"{inputs} if {names[-1]} is not None else _check_inputs(_op, {inputs})"
     else:
         checked = f"_check_inputs(_op, {inputs})"
-    return "\n".join([*lines, f"    return _invoke(_op, {checked}, out)", ""])
+    made = f"_invoke(_op, {checked}, out)"
+    made = made if names else f"{made} if out is not None else _placed(_invoke(_op, {checked}), ctx)"
+    return "\n".join([*lines, f"    return {made}", ""])
 
 
 def _direct(cls: type[Operator], names: list[str]) -> list[str]:

@@ -133,6 +133,7 @@ class Operator(Interchange, metaclass=OperatorType):
     LINEAR: ClassVar[bool] = False
     INFERS_PARTLY: ClassVar[bool] = False
     SAME_DTYPE: ClassVar[bool] = True
+    SHAPES_ARE_KNOWN: ClassVar[bool] = True  # results' shapes follow from the inputs' shapes, whatever the values
     CONVERTS: ClassVar[bool] = False  # its caller casts ``eager``'s results to the inferred dtype
     _BOUND: ClassVar[dict[tuple[Any, ...], Any]] = {}
 

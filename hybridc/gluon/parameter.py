@@ -9,6 +9,7 @@ from typing import Any, cast
 import numpy as np
 
 from hybridc import autograd, initializer, random
+from hybridc.array.dispatch import placed
 from hybridc.array.ndarray import NDArray
 from hybridc.context import CPU, Context, check_device, current_context
 from hybridc.errors import AttributeValueError, CheckError, DeferredInitializationError, UnsupportedError
@@ -17,7 +18,6 @@ from hybridc.gluon.utils import brief, indent, shape_is_known
 from hybridc.ground.state import STATE
 from hybridc.ground.watches import written
 from hybridc.nd import storage
-from hybridc.nd.creation import placed
 from hybridc.symbol.variables import parameter_variable
 from hybridc.trace.traced import Symbol
 

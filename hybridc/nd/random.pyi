@@ -17,7 +17,6 @@ from hybridc.array.functions import require_hidden as require_hidden
 from hybridc.context import Context as Context
 from hybridc.context import check_device as check_device
 from hybridc.errors import CheckError as CheckError
-from hybridc.nd.creation import placed as placed
 from hybridc.nd.namespace import lookup as lookup
 Shape = int | tuple[int, ...] | None
 def _is_array(x: Any) -> bool:

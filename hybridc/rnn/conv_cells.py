@@ -70,7 +70,7 @@ class BaseConvRNNCell(BaseRNNCell):
 
     def _conv_forward(self, inputs: Any, states: Any, name: str) -> tuple[Any, Any]:
         """The transforms of the inputs and of the last output."""
-        shared = {"num_filter": self._num_hidden * self._num_gates, "layout": self._conv_layout}
+        shared: dict[str, Any] = {"num_filter": self._num_hidden * self._num_gates, "layout": self._conv_layout}
         i2h = symbol.Convolution(inputs, self._iW, self._iB, name=f"{name}i2h", **self._i2h, **shared)
         h2h = symbol.Convolution(states[0], self._hW, self._hB, name=f"{name}h2h", **self._h2h, **shared)
         return i2h, h2h
