@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class MXNetError(RuntimeError):
     """An operator or network was used in a way it cannot work: the base of all errors here.
@@ -22,6 +24,27 @@ class MXNetError(RuntimeError):
 
 class UnsupportedError(MXNetError):
     """A feature of MXNet that hybridc does not offer; the text says what to use instead."""
+
+
+class AbsentError(UnsupportedError, AttributeError):
+    """A name of MXNet was used that hybridc does not have, as ``mx.np.ones``; the text says what to use instead.
+
+    It is an AttributeError, so that ``hasattr`` finds nothing there.
+    """
+
+
+class AbsentImportError(UnsupportedError, ImportError):
+    """A name of MXNet was imported that hybridc does not have, as ``from hybridc.rtc import rtc``; see AbsentError."""
+
+
+class InternalError(MXNetError):
+    """``mx.error.InternalError``: a part of the library, not its user, is wrong. hybridc itself raises VerifyError."""
+
+    def __init__(self, msg: str) -> None:
+        hint = (
+            "" if "hint:" in msg else "\nMXNet hint: You hit an internal error. Please report it where hybridc is from."
+        )
+        super().__init__(msg + hint)
 
 
 class ShapeError(MXNetError):
@@ -137,11 +160,38 @@ class RecompileError(MXNetError):
     """
 
 
-class NotImplementedForSymbol(UnsupportedError):
+class _FunctionError(UnsupportedError):
+    """Errors that are made from a text, or as MXNet's are: from a function, its operator or None, its arguments."""
+
+    where = ""
+
+    def __init__(self, function: Any = "", alias: str | None = None, *args: Any) -> None:
+        if callable(function):
+            self.function = getattr(function, "__name__", repr(function))
+            self.alias = alias
+            operator = f' (namely operator "{alias}")' if alias else ""
+            kinds = f" with arguments ({', '.join(str(type(a)) for a in args)})" if args else ""
+            function = f"Function {self.function}{operator}{kinds} is not {self.where} and only available in NDArray."
+        super().__init__(function)
+
+
+class NotImplementedForSymbol(_FunctionError):
     """A method of arrays was called that a symbol of ``mx.sym`` cannot have, as ``mx.sym.var("data").asnumpy()``.
 
-    The symbol has values when it is bound: use ``eval`` or an executor, and ``F.where`` instead of ``if``.
+    The symbol has values when it is bound: use ``eval`` or an executor, and ``F.where`` instead of ``if``. A class of
+    yours may raise it as MXNet's do: ``raise NotImplementedForSymbol(self.asnumpy, None)``.
     """
+
+    where = "implemented for Symbol"
+
+
+class NotSupportedForSparseNDArray(_FunctionError):
+    """A method of dense arrays was called on a sparse one: ``raise NotSupportedForSparseNDArray(self.reshape, None)``.
+
+    Arrays of hybridc are dense, so it raises this nowhere itself.
+    """
+
+    where = "supported for SparseNDArray"
 
 
 class TraceError(NotImplementedForSymbol):

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import difflib
+import opcode
 import re
+import sys
 from collections.abc import Iterable
+
+from hybridc.errors import AbsentError, AbsentImportError
 
 # What hybridc lacks of MXNet: a pattern of names, what they are, and the way out.
 _FAMILIES = [
@@ -12,12 +16,13 @@ _FAMILIES = [
     (r"mod|module|Module|BucketingModule", "the Module API",
      "; sym.bind(…) gives an executor, gluon.SymbolBlock(sym, inputs) a block"),
     (r"monitor|mon|Monitor", "monitors", "; executor.set_monitor_callback and mx.viz.print_summary are here"),
-    (r"rtc", "kernels in CUDA", "; mx.op and mx.library.load are here"),
     (r"sparse|cast_storage|csr_matrix|row_sparse_array|list_row_sparse_data|row_sparse_data",
      "sparse storage", "; use dense arrays"),
-    (r"np|npx|numpy|numpy_extension|is_np_array|is_np_shape|set_np|reset_np|use_np\w*|np_array|np_shape|set_np_shape",
-     "the mx.np interface", "; use mx.nd"),
-    (r"rtc", "CUDA code compiled at run time", "; mx.library, mx.operator.CustomOp and mx.op are here"),
+    (r"np_symbol|numpy_\w+|set_np|reset_np", "the mx.np interface", "; use mx.nd"),
+    (r"th|torch", "functions of Torch for Lua", "; mx.nd.from_dlpack takes tensors of PyTorch"),
+    (r"tvmop|api", "MXNet's second interface to C", "; its functions are those of mx.nd"),
+    (r"notebook", "charts of training in notebooks", "; mx.callback has what is called after each batch and epoch"),
+    (r"executor_manager", "the executors of several devices for FeedForward", "; gluon.utils.split_and_load is here"),
     (r"(multi_|mp_|preloaded_)*\w+_update(_phase[12])?|multi_lars", "optimizers as operators", "; use mx.optimizer"),
     (r"LBSGD|FTML|DCASGD|SGLD", "this optimizer", ""),
     (r"det|slogdet|inverse|potrf|potri|trmm|trsm|gelqf|syevd|sumlogdiag|(extract|make)(diag|trian)|linalg_\w+",
@@ -33,13 +38,36 @@ _FAMILIES = [
 ]  # fmt: skip
 
 
-def absent(owner: str, name: str, kind: str, known: Iterable[str]) -> AttributeError:
-    """``owner has no <kind> 'name'``, with what it is in MXNet, or similar names out of ``known``."""
+def absent(
+    owner: str, name: str, kind: str, known: Iterable[str], family: tuple[str, str] | None = None
+) -> AttributeError | ImportError:
+    """``owner has no <kind> 'name'``, with what it is in MXNet, or similar names out of ``known``.
+
+    ``family`` is what all names of the owner are, and the way out. It is an ImportError if the module's
+    ``__getattr__``, which asks for it, runs in a statement ``from owner import name``: Python would drop the text of an
+    AttributeError.
+    """
     text = f"{owner} has no {kind} {name!r}"
-    if name.startswith("_"):
+    if name.startswith("__"):
         return AttributeError(text)
-    for pattern, family, remedy in _FAMILIES:
-        if re.fullmatch(pattern, name):
-            return AttributeError(f"{text}: this version of hybridc does not have {family}{remedy}")
+    if not name.startswith("_"):
+        text += _explanation(name, known, family)
+    return AbsentImportError(text) if _imported() else AbsentError(text)
+
+
+def _explanation(name: str, known: Iterable[str], family: tuple[str, str] | None) -> str:
+    """What the name is in MXNet, or similar names."""
+    found = next(((what, way) for pattern, what, way in _FAMILIES if re.fullmatch(pattern, name)), family)
+    if found is not None:
+        what, way = found
+        return f": this version of hybridc does not have {what}{way}"
     near = difflib.get_close_matches(name, [n for n in known if not n.startswith("_")], n=3)
-    return AttributeError(f"{text}; did you mean {', '.join(near)}?" if near else text)
+    return f"; did you mean {', '.join(near)}?" if near else ""
+
+
+def _imported() -> bool:
+    """Whether the code outside of hybridc that is running runs a statement ``from … import``."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "hybridc":
+        frame = frame.f_back
+    return frame.f_lasti >= 0 and frame.f_code.co_code[frame.f_lasti] == opcode.opmap["IMPORT_FROM"]

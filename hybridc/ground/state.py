@@ -16,6 +16,8 @@ class State(threading.local):
     #: Records the attributes that a trace reads.
     reading: Any = None
     compiled_only: bool = False
+    #: Whether 0 in the shapes that users give to symbols is a size, and not unknown.
+    np_shape: bool = False
 
 
 STATE = State()
