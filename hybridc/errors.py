@@ -153,6 +153,13 @@ class OptionError(MXNetError, ValueError):
     """
 
 
+class DownloadError(MXNetError, OSError):
+    """A file that is not here could not be downloaded, as by ``mx.test_utils.get_mnist()`` without a network.
+
+    The text says where to put the file by hand.
+    """
+
+
 class RecompileError(MXNetError):
     """A network would have to be compiled inside ``with hybridc.no_recompile():``; the text tells the reason.
 

@@ -97,6 +97,10 @@ class Executor:
             lines += ["train mode" if training else "predict mode", *["  " + line for line in compiled.summary()]]
         return "\n".join(lines) + "\n"
 
+    def get_optimized_symbol(self) -> Any:
+        """The symbol that is run: the one that was bound. The compiler's own steps are in ``symbol.module()``."""
+        return self._symbol
+
     # --- running -------------------------------------------------------------------------------------------
 
     def forward(self, is_train: bool = False, **kwargs: Any) -> list[NDArray]:
