@@ -47,7 +47,7 @@ class InternalError(MXNetError):
         super().__init__(msg + hint)
 
 
-class ShapeError(MXNetError):
+class ShapeError(MXNetError, ValueError):
     """The shapes of an operator's inputs do not fit together; reshape or transpose them as the text says."""
 
 
@@ -55,8 +55,8 @@ class DTypeError(MXNetError):
     """The dtypes of an operator's inputs do not fit together; use ``x.astype(…)`` on one of them."""
 
 
-class ArgumentTypeError(MXNetError, TypeError):
-    """An operator got something that is neither an array nor a number, as ``x + "a"``."""
+class ArgumentTypeError(MXNetError, TypeError, AssertionError):
+    """Something got an argument of another type than it takes, as ``x + "a"``, or one of a name that it has not."""
 
 
 class IndexRangeError(MXNetError, IndexError):
@@ -71,18 +71,26 @@ class DTypeNameError(AttributeValueError, TypeError):
     """An attribute that takes a dtype got something else, as ``x.astype("float33")``; NumPy's names are taken."""
 
 
-class BroadcastError(ShapeError, ValueError):
+class BroadcastError(ShapeError):
     """An array cannot be broadcast to a shape, as in ``mx.nd.ones((2, 3)).broadcast_to((4, 5))``."""
 
 
-class CheckError(MXNetError, AssertionError):
-    """A Gluon object is used against its rules; MXNet checks these with ``assert``, so it is an AssertionError too.
+class CheckError(MXNetError, AssertionError, ValueError):
+    """An object is used against its rules; MXNet checks these with ``assert``, so it is an AssertionError too.
 
     ``net.load_parameters(f)`` raises it if the file lacks a parameter; the text names the parameter and the way out.
     """
 
 
-class NestedArraysError(MXNetError, ValueError):
+class CheckedShapeError(ShapeError, CheckError):
+    """Shapes that a Gluon object checks do not fit, as where a cell is unrolled for more steps than its inputs have."""
+
+
+class NotOverriddenError(MXNetError, NotImplementedError):
+    """A class of yours lacks a method that it must have, as a ``Block`` without ``forward``."""
+
+
+class NestedArraysError(MXNetError, ValueError, TypeError):
     """A hybridized block got or returned something that is neither an array nor nested lists of arrays, as ``"a"``.
 
     Keep other values as attributes of the block.
@@ -114,7 +122,7 @@ class DeferredInitializationError(MXNetError):
     """
 
 
-class ParameterShapeError(ShapeError, ValueError):
+class ParameterShapeError(ShapeError):
     """Shapes do not fit, or do not say enough, while those of a network's parameters are inferred at its first call.
 
     ``net = nn.Dense(5)`` infers its weight from the first input. Give the shape where the parameter is made
@@ -158,6 +166,10 @@ class DownloadError(MXNetError, OSError):
 
     The text says where to put the file by hand.
     """
+
+
+class UnreadableFolderError(MXNetError, FileNotFoundError):
+    """A folder cannot be read, as by ``ImageFolderDataset("/nosuch")``; it is an OSError too."""
 
 
 class RecompileError(MXNetError):

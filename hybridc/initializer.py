@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from hybridc import nd, random
 from hybridc.dialects.control.rnn import Rnn
-from hybridc.errors import MXNetError
+from hybridc.errors import CheckError, MXNetError
 from hybridc.registry import get_alias_func, get_create_func, get_register_func
 
 Array = npt.NDArray[Any]
@@ -386,7 +386,7 @@ class Mixed:
 
     def __init__(self, patterns: Sequence[str], initializers: Sequence[Any]) -> None:
         if len(patterns) != len(initializers):
-            raise ValueError(
+            raise CheckError(
                 f"Mixed needs one initializer for each pattern, got {len(patterns)} patterns and "
                 f"{len(initializers)} initializers"
             )
@@ -426,14 +426,14 @@ class Load:
         """Initialize ``arr``, named ``name``, in place."""
         loaded = self.param.get(name)
         if loaded is None and self.default_init is None:
-            raise MXNetError(
+            raise CheckError(
                 f"Load: cannot initialize {name}: it is not among the loaded parameters "
                 f"({', '.join(sorted(self.param)) or 'none'}) and there is no default_init"
             )
         if loaded is None:
             self.default_init(name, arr)
         elif tuple(loaded.shape) != tuple(arr.shape):
-            raise MXNetError(f"Load: {name} has shape {arr.shape}, but shape {loaded.shape} in what was loaded")
+            raise CheckError(f"Load: {name} has shape {arr.shape}, but shape {loaded.shape} in what was loaded")
         else:
             arr[:] = loaded
         if self.verbose:

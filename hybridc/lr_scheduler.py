@@ -7,6 +7,8 @@ import math
 from collections.abc import Sequence
 from itertools import pairwise
 
+from hybridc.errors import CheckError
+
 
 class LRScheduler:
     """``lr(num_update)``: a warm-up, then whatever the subclass says.
@@ -99,9 +101,11 @@ class MultiFactorScheduler(LRScheduler):
     ) -> None:
         super().__init__(base_lr, warmup_steps, warmup_begin_lr, warmup_mode)
         # COMPAT(mxnet): a tuple of steps is as good as a list.
+        if not isinstance(step, list | tuple):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise CheckError(f"step must be an increasing list of integers from 1, got {step!r}")
         steps = list(step)
         if not steps or steps[0] < 1 or any(b <= a for a, b in pairwise(steps)):
-            raise ValueError(f"step must be an increasing list of integers from 1, got {steps}")
+            raise CheckError(f"step must be an increasing list of integers from 1, got {steps}")
         _check_factor(factor)
         self.step = steps
         self.cur_step_ind = 0
@@ -131,7 +135,7 @@ class _Decay(LRScheduler):
     ) -> None:
         super().__init__(base_lr, warmup_steps, warmup_begin_lr, warmup_mode)
         if not isinstance(max_update, int) or max_update < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ValueError(f"max_update must be a strictly positive integer, got {max_update!r}")
+            raise CheckError(f"max_update must be a strictly positive integer, got {max_update!r}")
         if max_update <= warmup_steps:
             # COMPAT(mxnet): there a ZeroDivisionError, or a rate that is never used, during training.
             raise ValueError(f"max_update must exceed warmup_steps, got {max_update} and {warmup_steps}")

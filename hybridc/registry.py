@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar, cast
 
-from hybridc.errors import CheckError, MXNetError
+from hybridc.errors import CheckError
 
 T = TypeVar("T")
 C = TypeVar("C", bound=type[Any])
@@ -43,7 +43,7 @@ def get_register_func(base_class: type[T], nickname: str) -> Register:
 
     def register(klass: C, name: str | None = None) -> C:
         if not issubclass(klass, base_class):
-            raise MXNetError(f"register: {klass.__name__} is not a {nickname}; derive it from {base_class.__name__}")
+            raise CheckError(f"register: {klass.__name__} is not a {nickname}; derive it from {base_class.__name__}")
         key = (name or klass.__name__).lower()
         known = registry.get(key)
         if known is not None and known is not klass:
@@ -84,18 +84,18 @@ def get_create_func(base_class: type[T], nickname: str) -> Callable[..., T]:
         spec, *rest = args if args else (kwargs.pop(nickname, None),)
         if isinstance(spec, base_class):
             if rest or kwargs:
-                raise MXNetError(f"{nickname} is an object already; it takes no further arguments here")
+                raise CheckError(f"{nickname} is an object already; it takes no further arguments here")
             return spec
         if isinstance(spec, dict):
             return create(**cast("dict[str, Any]", spec))
         if not isinstance(spec, str):
-            raise MXNetError(
+            raise CheckError(
                 f"cannot make a {nickname} from {spec!r}; expected an object, a name such as "
                 f"{next(iter(registry), 'x')!r}, or a JSON text"
             )
         if spec.startswith("["):
             if rest or kwargs:
-                raise MXNetError(f"{nickname} is given as JSON, which has its arguments; remove the others")
+                raise CheckError(f"{nickname} is given as JSON, which has its arguments; remove the others")
             name, options = json.loads(spec)
             return create(name, **options)
         if spec.startswith("{"):

@@ -5,7 +5,8 @@ They serve ``mx.nd``, ``mx.sym`` and ``F`` alike: they run on arrays and record 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import difflib
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from hybridc.dialects.operator import Elementwise, Movement, Operator
 from hybridc.dialects.operator_attribute import REQUIRED
 from hybridc.dialects.scalar import NUMPY, record
 from hybridc.dtypes import STORED
-from hybridc.errors import MXNetError
+from hybridc.errors import ArgumentTypeError, MXNetError
 from hybridc.ground.hooks import HOOKS
 from hybridc.ground.state import STATE
 
@@ -42,13 +43,15 @@ def function(name: str) -> Callable[..., Any]:
 
 
 def _build(name: str, cls: type[Operator]) -> Callable[..., Any]:
-    """Compile ``def softmax(data=None, axis=-1, …, out=None, name=None, ctx=None)``; see :func:`_source`."""
+    """Compile ``def softmax(data=None, axis=-1, …, out=None, name=None, ctx=None, **kwargs)``; see :func:`_source`."""
     scope: dict[str, Any] = {
         "__name__": "hybridc.nd.generated",  # NumPy's warnings about inf and nan name it, and are ignored
         "_bind": cls.bind_values,
         "_bound": cls._BOUND,
         "_invoke": invoke,
         "_check_inputs": _check_inputs,
+        "_unknown": _unknown,
+        "_cls": cls,
         "_flat": _flat,
         "_state": STATE,
         "_NDArray": NDArray,
@@ -91,10 +94,14 @@ def _source(safe: str, cls: type[Operator]) -> str:
     attrs = [k for k, a in cls.ATTRIBUTES.items() if not a.doc.startswith("internal")]
     names = [n for n in cls.INPUTS if not (cls.DRAWS and n == "key")]
     parameters = [f"*{names[0]}"] if cls.VARIADIC else [f"{n}=None" for n in names]
-    parameters += [f"{n}=_default_{n}" for n in attrs] + ["out=None", "name=None", "ctx=None"]
+    parameters += [f"{n}=_default_{n}" for n in attrs] + ["out=None", "name=None", "ctx=None", "**kwargs"]
     values = "".join((n if n in attrs else f"_default_{n}") + ", " for n in cls.ATTRIBUTES)
     inputs = f"_flat({names[0]})" if cls.VARIADIC else "(" + "".join(f"{n}, " for n in names) + ")"
-    lines = [f"def {safe}({', '.join(parameters)}):"]
+    lines = [
+        f"def {safe}({', '.join(parameters)}):",
+        "    if kwargs:",
+        f"        raise _unknown({safe!r}, _cls, kwargs)",
+    ]
     if cls.ATTRIBUTES:
         bind = [f"_op = _bind(({values}))"]
         if cls.bind_values.__func__ is Operator.bind_values.__func__:  # look among the bound ones without a call
@@ -209,7 +216,7 @@ def _check_inputs(op: Operator, given: tuple[Any, ...]) -> tuple[Any, ...]:
         raise _unused(op, names, given)
     for i, value in enumerate(inputs):
         if value is None and not (STATE.trace is not None and STATE.trace.creates_inputs):
-            raise MXNetError(f"{op.title()}: input {names[i]!r} is missing; it takes ({', '.join(names)})")
+            raise ArgumentTypeError(f"{op.title()}: input {names[i]!r} is missing; it takes ({', '.join(names)})")
     return inputs
 
 
@@ -218,6 +225,16 @@ def _by_name(op: Operator, names: tuple[str, ...], given: tuple[Any, ...]) -> tu
     inputs = tuple(value for name, value in zip(op.INPUTS, given, strict=True) if name in names)
     present = tuple(value for value in given if value is not None)
     return present if any(value is None for value in inputs) and len(present) == len(names) else inputs
+
+
+def _unknown(name: str, cls: type[Operator], given: Iterable[str]) -> MXNetError:
+    """The error for a keyword that an operator does not have."""
+    word = next(iter(given))
+    known = [k for k, a in cls.ATTRIBUTES.items() if not a.doc.startswith("internal")]
+    known = [*(n for n in cls.INPUTS if n != "key"), *known]
+    near = difflib.get_close_matches(word, known, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"it takes {', '.join(known)}"
+    return ArgumentTypeError(f"{name}() got an unexpected keyword argument {word!r}; {hint}")
 
 
 def _unused(op: Operator, names: tuple[str, ...], given: tuple[Any, ...]) -> MXNetError:

@@ -17,6 +17,8 @@ from hybridc.errors import (
     DeferredInitializationError,
     DTypeError,
     MXNetError,
+    NestedArraysError,
+    NotOverriddenError,
     ParameterShapeError,
     ShapeError,
 )
@@ -263,7 +265,7 @@ class Block(BlockRoot):
 
     def forward(self, *args: Any) -> Any:
         """Override to compute the outputs from the inputs."""
-        raise MXNetError(f"{type(self).__name__} must override forward(self, *args)")
+        raise NotOverriddenError(f"{type(self).__name__} must override forward(self, *args)")
 
     def register_forward_pre_hook(self, hook: Callable[..., Any]) -> HookHandle:
         """Call ``hook(block, inputs)`` before every forward; ``detach()`` of the result ends that."""
@@ -416,7 +418,7 @@ class HybridBlock(Block):
             self._finish_deferred(self._reg_params, args)
             arrays = {name: p.data() for name, p in self._reg_params.items()}
         if not args or (type(args[0]) is not NDArray and not has_arrays(args)):
-            raise ValueError(
+            raise NestedArraysError(
                 "In HybridBlock, there must be one NDArray or one Symbol in the input; "
                 f"{type(self).__name__} got {', '.join(type(a).__name__ for a in args) or 'nothing'}. "
                 "Convert it with mx.nd.array(…)"
@@ -425,7 +427,9 @@ class HybridBlock(Block):
 
     def hybrid_forward(self, F: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
         """Override to compute the outputs with the functions of ``F``; own parameters come as keywords."""
-        raise MXNetError(f"{type(self).__name__} must override hybrid_forward(self, F, x, …) or forward(self, x, …)")
+        raise NotOverriddenError(
+            f"{type(self).__name__} must override hybrid_forward(self, F, x, …) or forward(self, x, …)"
+        )
 
     # --- shapes --------------------------------------------------------------------------------------------
 

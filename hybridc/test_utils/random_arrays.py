@@ -11,7 +11,7 @@ import numpy.typing as npt
 from hybridc import nd
 from hybridc.array.ndarray import NDArray
 from hybridc.context import Context
-from hybridc.errors import UnsupportedError
+from hybridc.errors import CheckError, UnsupportedError
 from hybridc.test_utils.tolerances import default_context, default_dtype
 
 Array = npt.NDArray[Any]
@@ -112,6 +112,8 @@ def get_identity_mat_batch(size: int) -> NDArray:
 
 
 def _no_sparse(what: str, stype: str) -> NoReturn:
+    if stype not in ("csr", "row_sparse"):
+        raise CheckError(f"{what}: unknown storage type {stype!r}; there are 'default', 'csr' and 'row_sparse'")
     raise UnsupportedError(
         f"{what}: stype {stype!r}: this version of hybridc does not have sparse storage; use dense arrays, "
         "stype='default'"
