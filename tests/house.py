@@ -80,6 +80,7 @@ LATE: dict[str, dict[str, str]] = {
     "heavy modules of others": {
         "hybridc.dialects.operator_registry": "importlib.metadata",
         "hybridc.dialects.special": "scipy",
+        "hybridc.test_utils.distributions": "scipy",
         "hybridc.dtypes": "ml_dtypes",
         "hybridc.gluon.data.vision.datasets": "tarfile",
     },

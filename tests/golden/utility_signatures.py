@@ -2,10 +2,10 @@
 
 import inspect
 
-NAMESPACES = (
-    "base util error runtime libinfo operator library name attribute context visualization rtc registry test_utils "
-    "ndarray_doc symbol_doc executor"
-).split()
+NAMESPACES = [
+    *("base", "util", "error", "runtime", "libinfo", "operator", "library", "name", "attribute", "context"),
+    *("visualization", "rtc", "registry", "test_utils", "ndarray_doc", "symbol_doc", "executor"),
+]
 
 
 def shown(value):
