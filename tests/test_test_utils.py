@@ -76,7 +76,8 @@ def test_numeric_gradients():
     tu.check_numeric_gradient(
         norm, [x, np.ones(3), np.zeros(3)], [np.zeros(3), np.ones(3)], numeric_eps=1e-2, rtol=0.16, atol=1e-2
     )
-    wrong = mx.sym.BlockGrad(mx.sym.var("a")) * mx.sym.var("a")  # half of its gradient is missing
+    a = mx.sym.var("a")
+    wrong = mx.sym.BlockGrad(a) * a  # half of its gradient is missing
     with pytest.raises(AssertionError, match="NUMERICAL_a and BACKWARD_a differ"):
         tu.check_numeric_gradient(wrong, [A])
     tu.check_numeric_gradient(wrong + mx.sym.var("b"), [A, B], grad_nodes=["b"])
@@ -133,12 +134,12 @@ def test_comparisons():
         (np.ones(2), np.ones(2) + 1e-4, {}, "a and b differ: Error 9.*mismatch 100"),
         (np.array([1.0, 5.0]), np.array([1.0, 3.0]), {"names": ("x", "y")}, r"Location of maximum error: \(1,\), x=5"),
         (np.ones((3, 1)), np.ones((1, 3)), {"use_broadcast": False}, r"a.shape = \(3, 1\) and b.shape = \(1, 3\)"),
-        (np.ones(2), np.ones(3), {}, "do not broadcast|broadcast together"),
+        (np.ones(2), np.ones(3), {}, "do not broadcast"),
         (np.array([np.nan]), np.array([np.nan]), {}, "differ"),
         (np.array([True]), np.array([False]), {}, "differ"),
         (np.array([1], "int32"), np.array([2], "int32"), {}, "differ"),
     ]:
-        with pytest.raises((AssertionError, ValueError), match=text):
+        with pytest.raises(AssertionError, match=text):
             tu.assert_almost_equal(a, b, **options)
     assert tu.almost_equal(np.ones(2), np.ones(2) + 1e-6)
     assert not tu.almost_equal(np.ones(2), np.ones(2) + 1e-4)
@@ -149,10 +150,10 @@ def test_comparisons():
     tu.assert_almost_equal_ignore_nan(nan, np.array([1.0, 2.0]))
     with pytest.raises(AssertionError):
         tu.assert_almost_equal_ignore_nan(nan, np.array([2.0, 2.0]))
-    four = np.arange(4.0)
-    tu.assert_almost_equal_with_err(four, [*four, 0, 0, 0, 1], etol=0.25)
+    four, last = np.arange(4.0), np.array([0, 0, 0, 1])
+    tu.assert_almost_equal_with_err(four, four + last, etol=0.25)
     with pytest.raises(AssertionError):
-        tu.assert_almost_equal_with_err(four, [*four, 0, 0, 0, 1], etol=0.2)
+        tu.assert_almost_equal_with_err(four, four + last, etol=0.2)
 
 
 def test_tolerances_are_those_of_mxnet():

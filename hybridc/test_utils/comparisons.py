@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hybridc.dtypes import is_half
+from hybridc.errors import CheckError
 from hybridc.test_utils.tolerances import Tolerance, get_atol, get_etol, get_rtol, get_tols
 
 Array = npt.NDArray[Any]
@@ -83,16 +84,21 @@ def assert_almost_equal(
         checkShapes(a, b)
     rtol, atol = get_tols(a, b, rtol, atol)
     x, y = as_numpy(a), as_numpy(b)
+    _check_broadcast(x, y, names)
     if not np.allclose(x, y, rtol=rtol, atol=atol, equal_nan=equal_nan):
         raise AssertionError(_difference(x, y, rtol, atol, names, equal_nan, mismatches[0]))
 
 
+def _check_broadcast(a: Array, b: Array, names: Names) -> None:
+    try:
+        np.broadcast_shapes(a.shape, b.shape)
+    except ValueError:
+        raise CheckError(f"{names[0]} of shape {a.shape} and {names[1]} of shape {b.shape} do not broadcast") from None
+
+
 def _difference(a: Array, b: Array, rtol: float, atol: float, names: Names, equal_nan: bool, most: int) -> str:
     """How far apart two arrays are, and where."""
-    try:
-        a, b = (x.astype(np.float64) if x.dtype == np.bool_ else x for x in np.broadcast_arrays(a, b))
-    except ValueError:
-        return f"{names[0]} of shape {a.shape} and {names[1]} of shape {b.shape} do not broadcast"
+    a, b = (x.astype(np.float64) if x.dtype == np.bool_ else x for x in np.broadcast_arrays(a, b))
     wrong = ~np.isclose(a, b, rtol=rtol, atol=atol, equal_nan=equal_nan)
     with np.errstate(all="ignore"):
         times = np.where(wrong, np.abs(a - b) / (atol + rtol * np.abs(b) + _TINY), -1)
