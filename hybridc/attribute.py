@@ -38,7 +38,7 @@ class AttrScope(metaclass=HasClassProperties):
         _LOCAL.value = self._outer.pop()
 
     @classproperty
-    def current(cls) -> AttrScope:
+    def current(cls) -> AttrScope:  # pyright: ignore[reportRedeclaration]
         """Deprecated, as in MXNet: the scope of what is made now; use the ``with`` statement."""
         _warn_of_current(4)
         return _LOCAL.value

@@ -12,7 +12,7 @@ import os
 import platform
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -222,14 +222,14 @@ def ctypes2buffer(cptr: Any, length: int) -> bytearray:
     """A copy of so many bytes at a ``char *``."""
     if not isinstance(cptr, ctypes.POINTER(ctypes.c_char)):
         raise ArgumentTypeError(f"ctypes2buffer: expected char pointer, got {type(cptr).__name__}")
-    return bytearray(ctypes.string_at(cptr, length))
+    return bytearray(ctypes.string_at(cast("Any", cptr), length))
 
 
 def ctypes2numpy_shared(cptr: Any, shape: Sequence[int]) -> npt.NDArray[np.float32]:
     """The array of that shape in the memory at a ``float *``."""
     if not isinstance(cptr, mx_float_p):
         raise ArgumentTypeError(f"ctypes2numpy_shared: expected float pointer, got {type(cptr).__name__}")
-    return np.ctypeslib.as_array(cptr, tuple(shape))
+    return np.ctypeslib.as_array(cast("Any", cptr), tuple(shape))
 
 
 # --- classes and docstrings ------------------------------------------------------------------------------------
@@ -283,6 +283,7 @@ def _add_fileline(function: Callable[..., Any]) -> None:
         function.__doc__ += f"\n\nFrom:{code.co_filename}:{code.co_firstlineno}"
 
 
-def _as_list(obj: Any) -> Any:
+def _as_list(obj: Any) -> Any:  # pyright: ignore[reportUnusedFunction]  (programs import it)
     """A list or tuple as it is; anything else in a list."""
-    return obj if isinstance(obj, list | tuple) else [obj]
+    several: Any = obj
+    return several if isinstance(obj, list | tuple) else [obj]

@@ -59,7 +59,7 @@ class Context(metaclass=HasClassProperties):
         _LOCAL.value = self._previous.pop()
 
     @classproperty
-    def default_ctx(cls) -> Context:
+    def default_ctx(cls) -> Context:  # pyright: ignore[reportRedeclaration]
         """Deprecated, as in MXNet: :func:`current_context`; to set it, ``mx.test_utils.set_default_context``."""
         _warn_of_default_ctx(4)
         return current_context()

@@ -189,7 +189,8 @@ class _FunctionError(UnsupportedError):
             self.function = getattr(function, "__name__", repr(function))
             self.alias = alias
             operator = f' (namely operator "{alias}")' if alias else ""
-            kinds = f" with arguments ({', '.join(str(type(a)) for a in args)})" if args else ""
+            words = ", ".join(str(a.__class__) for a in args)
+            kinds = f" with arguments ({words})" if args else ""
             function = f"Function {self.function}{operator}{kinds} is not {self.where} and only available in NDArray."
         super().__init__(function)
 

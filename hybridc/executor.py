@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -354,10 +354,10 @@ def requests(names: Sequence[str], grad_req: Any) -> list[str]:
     elif isinstance(grad_req, Mapping):
         # COMPAT(mxnet): a name that is no argument is ignored there.
         reqs = by_name_checked("grad_req", "argument", names, grad_req, "null")
-    elif isinstance(grad_req, list | tuple):
-        reqs = list(grad_req)  # pyright: ignore[reportUnknownArgumentType]
-    else:
+    elif not isinstance(grad_req, list | tuple):
         raise ArgumentTypeError(f"grad_req must be a string, a list or a dict of them, got {grad_req!r}")
+    else:
+        reqs = list(cast("list[str]", grad_req))
     if len(reqs) != len(names):
         raise MXNetError(f"grad_req: {len(reqs)} entries for {len(names)} arguments: {', '.join(names)}")
     for req in reqs:

@@ -36,7 +36,7 @@ class NameManager(metaclass=HasClassProperties):
         _LOCAL.value = self._outer.pop()
 
     @classproperty
-    def current(cls) -> NameManager:
+    def current(cls) -> NameManager:  # pyright: ignore[reportRedeclaration]
         """Deprecated, as in MXNet: the manager that names what is made now; use the ``with`` statement."""
         warnings.warn(
             "NameManager.current has been deprecated: use the `with` statement with NameManager",

@@ -13,7 +13,7 @@ class NDArrayDoc:
     """The base of classes ``<operator>Doc``, whose docstrings are added to those that :func:`_build_doc` makes."""
 
 
-def _build_doc(
+def _build_doc(  # pyright: ignore[reportUnusedFunction]  (MXNet's name)
     func_name: str,
     desc: str,
     arg_names: Sequence[str],

@@ -20,7 +20,7 @@ class SymbolDoc:
         return dict(zip(sym.list_outputs(), shapes, strict=True))
 
 
-def _build_doc(
+def _build_doc(  # pyright: ignore[reportUnusedFunction]  (MXNet's name)
     func_name: str,
     desc: str,
     arg_names: Sequence[str],

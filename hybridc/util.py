@@ -97,7 +97,7 @@ def _within(scope: Callable[[], Any], decorator: Callable[[Any], Any], func: T) 
                 setattr(func, name, property(getter, found.fset, found.fdel, found.__doc__))
             elif inspect.isfunction(found) or inspect.ismethod(found):
                 setattr(func, name, _like(inspect.getattr_static(func, name), decorator(found)))
-        return func
+        return cast("T", func)
     if not callable(func):
         name = getattr(decorator, "__name__", "")
         raise ArgumentTypeError(f"{name} can only decorate classes and callable objects, got {type(func).__name__}")

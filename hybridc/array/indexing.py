@@ -275,7 +275,7 @@ def setitem(x: NDArray, key: Any, value: Any) -> None:
         value = value._data if value._data.size != 1 else value._data.reshape(())
     elif isinstance(value, bool | int | float | np.generic):
         value = as_scalar(value, data.dtype)
-    elif not isinstance(value, np.ndarray) or value.dtype.kind in "USO":
+    elif value.__class__ is not np.ndarray or value.dtype.kind in "USO":
         value = _numbers(value, data.dtype)
     _write(data, key, value)
     return None

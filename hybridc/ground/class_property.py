@@ -41,7 +41,8 @@ class HasClassProperties(type):
 
 
 def _of_class(func: Any) -> Any:
-    return func if isinstance(func, classmethod | staticmethod) else classmethod(func)
+    known: Any = func
+    return known if isinstance(func, classmethod | staticmethod) else classmethod(func)
 
 
 def classproperty(func: Callable[..., Any]) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -104,7 +104,7 @@ def _difference(a: Array, b: Array, rtol: float, atol: float, names: Names, equa
         times = np.where(wrong, np.abs(a - b) / (atol + rtol * np.abs(b) + _TINY), -1)
     times = np.where(np.isnan(times), np.inf, times)
     order = np.argsort(-times, axis=None, kind="stable")[: min(max(most, 1), np.count_nonzero(wrong))]
-    places = [tuple(int(i) for i in np.unravel_index(i, a.shape)) for i in order]
+    places: list[Any] = [tuple(map(int, np.unravel_index(int(i), a.shape))) for i in order]
     share = 100 * np.count_nonzero(wrong) / a.size
     lines = [
         f"{names[0]} and {names[1]} differ: Error {times[places[0]]:f} exceeds tolerance rtol={rtol:e}, atol={atol:e} "
@@ -163,7 +163,7 @@ def compare_ndarray_tuple(t1: Any, t2: Any, rtol: Tolerance = None, atol: Tolera
     if t1 is None or t2 is None:
         return
     if isinstance(t1, tuple):
-        for first, second in zip(t1, t2, strict=False):  # pyright: ignore[reportUnknownVariableType]
+        for first, second in zip(cast("tuple[Any, ...]", t1), t2, strict=False):
             compare_ndarray_tuple(first, second, rtol, atol)
         return
     assert_almost_equal(t1, t2, rtol=rtol, atol=atol)

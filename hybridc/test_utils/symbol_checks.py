@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -58,7 +58,8 @@ def _put(value: Any, ctx: Context, dtype: Any) -> Any:
     """An array of NumPy as an NDArray; others as they are."""
     if not isinstance(value, np.ndarray):
         return value
-    return nd.array(value, ctx=ctx, dtype=value.dtype if isinstance(dtype, str) else dtype)
+    array = cast("Array", value)
+    return nd.array(array, ctx=ctx, dtype=array.dtype if isinstance(dtype, str) else dtype)
 
 
 def _named(what: str, names: Sequence[str], given: Any, all_of_them: bool = True) -> dict[str, Any]:
@@ -67,7 +68,7 @@ def _named(what: str, names: Sequence[str], given: Any, all_of_them: bool = True
         if all_of_them and {*given} != {*names}:
             raise AttributeValueError(
                 f"Symbol {what} and keys of the given location do not match: the symbol has {', '.join(names)}, "
-                f"got {', '.join(given)}"
+                f"got {', '.join(cast('list[str]', given))}"
             )
         return dict(given)  # pyright: ignore[reportUnknownArgumentType]
     if not isinstance(given, list | tuple):
@@ -370,7 +371,8 @@ def _fill(
     executors: Sequence[Executor], arguments: Any, states: Any, scale: float, uniform: bool, kind: Any, grad_req: Any
 ) -> None:
     """The same random arguments for all executors, and states of 0, where they are not given; gradients of 0."""
-    given = {} if arguments is None else arguments
+    given: dict[str, Any] = {} if arguments is None else arguments
+    known: dict[str, Any] = states or {}
     for name, x in sorted(executors[0].arg_dict.items()):
         if name not in given:
             if uniform:
@@ -382,7 +384,7 @@ def _fill(
         for name, x in executor.arg_dict.items():
             x[:] = given[name]
         for name, x in executor.aux_dict.items():
-            x[:] = (states or {}).get(name, 0)
+            x[:] = known.get(name, 0)
         for x in executor.grad_arrays if grad_req == "add" else ():
             if x is not None:
                 x[:] = 0

@@ -416,7 +416,8 @@ def _numbers_of(values: Any) -> tuple[float, ...]:
 
 
 def _width_height(size: int | Sequence[int]) -> tuple[int, int]:
-    sizes = (size, size) if isinstance(size, int | np.integer) else tuple(size)
+    given: Any = size
+    sizes: Any = (given, given) if isinstance(given, int | np.integer) else tuple(given)
     if len(sizes) != 2 or not all(isinstance(n, int | np.integer) for n in sizes):
         raise AttributeValueError(f"size must be an integer, or two of them, got {size!r}")
     width, height = sizes
