@@ -16,6 +16,8 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
+from hybridc import nd
+from hybridc.array.ndarray import NDArray
 from hybridc.base import c_str, check_call, py_str
 from hybridc.context import Context, gpu_memory_info, num_gpus
 from hybridc.errors import ArgumentTypeError, UnsupportedError
@@ -27,6 +29,7 @@ T = TypeVar("T", bound=Callable[..., Any])
 __all__ = [
     "c_str",
     "check_call",
+    "default_array",
     "get_cuda_compute_capability",
     "get_gpu_count",
     "get_gpu_memory",
@@ -34,6 +37,7 @@ __all__ = [
     "is_np_array",
     "is_np_default_dtype",
     "is_np_shape",
+    "makedirs",
     "np_array",
     "np_shape",
     "np_ufunc_legal_option",
@@ -233,6 +237,11 @@ def wrap_np_binary_func(func: Callable[..., Any]) -> Callable[..., Any]:
     return wrapped
 
 
+def default_array(source_array: Any, ctx: Context | None = None, dtype: Any = None) -> NDArray:
+    """``mx.nd.array``: the kind of arrays that are the default."""
+    return nd.array(source_array, ctx, dtype)
+
+
 def set_module(module: str | None) -> Callable[[T], T]:
     """Decorator: say of which module a function or class is."""
 
@@ -244,7 +253,12 @@ def set_module(module: str | None) -> Callable[[T], T]:
     return decorator
 
 
-# --- the environment and GPUs ----------------------------------------------------------------------------------
+# --- the environment, folders, GPUs -----------------------------------------------------------------------------
+
+
+def makedirs(d: str) -> None:
+    """Make a folder and those around it, unless it is there."""
+    os.makedirs(os.path.expanduser(d), exist_ok=True)
 
 
 def getenv(name: str) -> str | None:

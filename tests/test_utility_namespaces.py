@@ -203,13 +203,17 @@ def test_np_arrays_raise_where_they_are_switched_on():
         mx.util.set_np(shape=False)
 
 
-def test_other_utilities(monkeypatch):
+def test_other_utilities(monkeypatch, tmp_path):
     monkeypatch.setenv("HYBRIDC_TEST_VARIABLE", "1")
     assert mx.util.getenv("HYBRIDC_TEST_VARIABLE") == "1"
     mx.util.setenv("HYBRIDC_TEST_VARIABLE", "2")
     assert os.environ["HYBRIDC_TEST_VARIABLE"] == "2"
     mx.util.setenv("HYBRIDC_TEST_VARIABLE", None)
     assert mx.util.getenv("HYBRIDC_TEST_VARIABLE") is None
+    mx.util.makedirs(str(tmp_path / "a" / "b"))
+    mx.util.makedirs(str(tmp_path / "a" / "b"))
+    assert (tmp_path / "a" / "b").is_dir()
+    assert mx.util.default_array([1, 2]).asnumpy().tolist() == [1, 2]
     assert mx.util.set_module("some.module")(lambda: 0).__module__ == "some.module"
     wrapped = mx.util.wrap_np_unary_func(lambda x, out=None: (x, out))
     assert wrapped(1, where=True, order="K") == (1, None)

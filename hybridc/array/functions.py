@@ -229,6 +229,7 @@ def _by_name(op: Operator, names: tuple[str, ...], given: tuple[Any, ...]) -> tu
 
 def _unknown(name: str, cls: type[Operator], given: Iterable[str]) -> MXNetError:
     """The error for a keyword that an operator does not have."""
+    # COMPAT(mxnet): there an operator without attributes takes any keyword, and does nothing with it.
     word = next(iter(given))
     known = [k for k, a in cls.ATTRIBUTES.items() if not a.doc.startswith("internal")]
     known = [*(n for n in cls.INPUTS if n != "key"), *known]

@@ -651,7 +651,7 @@ def test_help_and_signature(capsys):
         shown.rstrip()
         == f"""Help on function {name} in module hybridc.nd:
 
-{name}(data=None, slope=1.0, kind='one', out=None, name=None, ctx=None)
+{name}(data=None, slope=1.0, kind='one', out=None, name=None, ctx=None, **kwargs)
     x * slope
 
     Parameters
