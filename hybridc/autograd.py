@@ -309,17 +309,19 @@ def _run_backward(
     since: int = 0,
     in_place: bool = False,
 ) -> tuple[_Gradients, list[Leaf]]:
+    if not heads:
+        raise CheckError("backward: there must be at least one array to differentiate, got none")
+    given = [None] * len(heads) if head_grads is None else head_grads
+    if len(given) != len(heads):
+        raise CheckError(
+            f"backward: got {len(given)} head gradients for {len(heads)} heads; give None for those of ones"
+        )
     for head in heads:
         if head._entry is None:
             raise MXNetError(
                 "cannot differentiate: this array does not depend on a variable; call attach_grad() on the inputs and "
                 "compute it inside autograd.record()"
             )
-    given = [None] * len(heads) if head_grads is None else head_grads
-    if len(given) != len(heads):
-        raise MXNetError(
-            f"backward: got {len(given)} head gradients for {len(heads)} heads; give None for those of ones"
-        )
     for head, grad in zip(heads, given, strict=True):
         if grad is not None and grad.shape != head.shape:
             raise ShapeError(

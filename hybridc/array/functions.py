@@ -44,7 +44,7 @@ def function(name: str) -> Callable[..., Any]:
 
 
 def _build(name: str, cls: type[Operator]) -> Callable[..., Any]:
-    """Compile ``def softmax(data=None, axis=-1, …, out=None, name=None, ctx=None)``; see :func:`_source`."""
+    """Compile ``def softmax(data=None, axis=-1, …, out=None, name=None, ctx=None, **kwargs)``; see :func:`_source`."""
     scope: dict[str, Any] = {
         "__name__": "hybridc.nd.generated",  # NumPy's warnings about inf and nan name it, and are ignored
         "_bind": cls.bind_values,
@@ -205,12 +205,14 @@ def _run(cls: type[Operator], eager: str, inputs: str) -> list[str]:
 def require_hidden(function: str, given: Mapping[str, Any], known: Iterable[str] = ()) -> None:
     """Raise unless the keywords that a function does not know are attributes of nodes, such as ``__layout__``.
 
-    These are for symbols, and mean nothing for arrays.
+    These are for symbols, and mean nothing for arrays. ``known`` are the keywords that the function knows.
     """
+    # COMPAT(mxnet): there an operator without attributes takes any keyword, and does nothing with it.
+    names = list(known)
     for key in given:
         if not (key.startswith("__") and key.endswith("__")):
-            near = difflib.get_close_matches(key, list(known), n=1)
-            meant = f"; did you mean {near[0]}?" if near else ""
+            near = difflib.get_close_matches(key, names, n=1)
+            meant = f"; did you mean {near[0]}?" if near else f"; it takes {', '.join(names)}" if names else ""
             raise ArgumentTypeError(f"{function}() got an unexpected keyword argument {key!r}{meant}")
 
 
@@ -225,7 +227,7 @@ def _check_inputs(op: Operator, given: tuple[Any, ...]) -> tuple[Any, ...]:
         raise _unused(op, names, given)
     for i, value in enumerate(inputs):
         if value is None and not (STATE.trace is not None and STATE.trace.creates_inputs):
-            raise MXNetError(f"{op.title()}: input {names[i]!r} is missing; it takes ({', '.join(names)})")
+            raise ArgumentTypeError(f"{op.title()}: input {names[i]!r} is missing; it takes ({', '.join(names)})")
     return inputs
 
 

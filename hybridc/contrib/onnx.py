@@ -6,6 +6,9 @@ from typing import Any
 
 from hybridc.ground.absent import absent as _absent
 
+# ``from … import name`` asks for names as it asks a package, so that what there is not is told in our words.
+__path__: list[str] = []
+
 
 def __getattr__(name: str) -> Any:
     raise _absent("mx.contrib.onnx", name, "attribute", ())

@@ -18,6 +18,8 @@ from hybridc.errors import (
     DeferredInitializationError,
     DTypeError,
     MXNetError,
+    NestedArraysError,
+    NotOverriddenError,
     ParameterShapeError,
     ShapeError,
 )
@@ -276,7 +278,7 @@ class Block(BlockRoot):
 
     def forward(self, *args: Any) -> Any:
         """Override to compute the outputs from the inputs."""
-        raise MXNetError(f"{type(self).__name__} must override forward(self, *args)")
+        raise NotOverriddenError(f"{type(self).__name__} must override forward(self, *args)")
 
     def register_forward_pre_hook(self, hook: Callable[..., Any]) -> HookHandle:
         """Call ``hook(block, inputs)`` before every forward; ``detach()`` of the result ends that."""
@@ -449,7 +451,7 @@ class HybridBlock(Block):
             return self.hybrid_forward(symbol, *args, **symbols)
         ctx = CPU if args and type(args[0]) is NDArray else device_of(args)
         if ctx is None:
-            raise ValueError(
+            raise NestedArraysError(
                 "In HybridBlock, there must be one NDArray or one Symbol in the input; "
                 f"{type(self).__name__} got {', '.join(type(a).__name__ for a in args) or 'nothing'}. "
                 "Convert it with mx.nd.array(…)"
@@ -466,7 +468,9 @@ class HybridBlock(Block):
 
     def hybrid_forward(self, F: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
         """Override to compute the outputs with the functions of ``F``; own parameters come as keywords."""
-        raise MXNetError(f"{type(self).__name__} must override hybrid_forward(self, F, x, …) or forward(self, x, …)")
+        raise NotOverriddenError(
+            f"{type(self).__name__} must override hybrid_forward(self, F, x, …) or forward(self, x, …)"
+        )
 
     def register_op_hook(self, callback: Callable[[str, str, NDArray], Any], monitor_all: bool = False) -> None:
         """Call ``callback(name, operator, array)`` with the result of every operator of a call when hybridized.
