@@ -48,6 +48,9 @@ class CompiledGraph:
         self.trace = trace
         self.forward = forward
         self.backward = backward
+        for executable in (forward, backward):
+            if executable is not None:
+                executable.entitle(f"{trace.name}: {executable.program.name}")
         self.saved = saved
         self.grads = grads
         self.saved_bytes = saved_bytes

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 class StoredGraph:
     """The stored form of a compiled graph: its programs, and the arguments of CompiledGraph.
 
-    ``lines``: source lines that its host calls name, each with the indices of the trace's nodes from that line.
+    ``lines``: source lines that its host calls and notes name, each with the indices of the trace's nodes from that line.
     """
 
     programs: dict[str, NativeSource | TritonProgram]
@@ -122,14 +122,15 @@ def _keep(key: str, traced: Traced, made: CompiledGraph) -> None:
 
 
 def _lines(programs: Mapping[str, PlannedProgram], trace: Trace) -> dict[str, list[int]]:
-    """Each source line that a host call names, and the indices of the trace's nodes from it."""
+    """Each source line that a host call or a note names, and the indices of the trace's nodes from it."""
     nodes: dict[str, list[int]] = {}
     for number, node in enumerate(trace.nodes):
         nodes.setdefault(str(node.location), []).append(number)
     named = {call.where for program in programs.values() for call in program.host_calls_made() if call.where}
     if missing := named - nodes.keys():
         raise NotWritable(f"a host call at {min(missing)}, a line of no node of the trace")
-    return {line: nodes[line] for line in sorted(named)}
+    noted = {line for program in programs.values() for note in program.notes for line in note.lines}
+    return {line: nodes[line] for line in sorted(named | (noted & nodes.keys()))}
 
 
 def _move_lines(found: StoredGraph, trace: Trace) -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def python_entry(tables: Tables) -> Callable[..., Any]:
     """The native entry's interface, several times slower; only the steps between host steps are native."""
     plan = tables.plan
-    run = library().run
+    native = library()
     host_steps = [(index, step.call) for index, step in enumerate(plan.steps) if isinstance(step, Host)]
 
     def entry(workspace: Any, into: Any, *arrays: Any) -> Any:
@@ -43,10 +43,10 @@ def python_entry(tables: Tables) -> Callable[..., Any]:
         address = ctypes.addressof(tables.program)  # here, as the closure keeps the tables alive
         at = plan.preparation
         for index, call in host_steps:
-            run(address, slots, at, index)
+            native.run(address, slots, at, index)
             call(workspace, arrays, results)
             at = index + 1
-        run(address, slots, at, len(plan.steps))
+        native.run(address, slots, at, len(plan.steps))
         return results
 
     return entry
