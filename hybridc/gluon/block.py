@@ -32,6 +32,7 @@ from hybridc.gluon.naming import BlockScope
 from hybridc.gluon.parameter import Parameter, ParameterDict
 from hybridc.gluon.summary import summary
 from hybridc.gluon.utils import BlockHooks, HookHandle, has_arrays, indent, same, shape_is_known, traces
+from hybridc.ground.events import RECORDER, now
 from hybridc.ground.locks import ForkLock
 from hybridc.ground.state import STATE
 
@@ -252,6 +253,7 @@ class Block(BlockRoot):
         if trace is not None:
             with trace.scope(self):
                 return self.forward(*args)
+        begin = now() if RECORDER.calls else 0
         if self._forward_pre_hooks:
             for hook in list(self._forward_pre_hooks.values()):
                 hook(self, args)
@@ -259,6 +261,8 @@ class Block(BlockRoot):
         if self._forward_hooks:
             for hook in list(self._forward_hooks.values()):
                 hook(self, args, out)
+        if begin:
+            RECORDER.add("block", self.name, begin)
         return out
 
     def forward(self, *args: Any) -> Any:
@@ -369,6 +373,7 @@ class HybridBlock(Block):
             if owner is not None:  # Symbols: record into their trace
                 with owner.active():
                     return super().__call__(*args)
+        begin = now() if RECORDER.calls else 0
         if self._forward_pre_hooks:
             for hook in list(self._forward_pre_hooks.values()):
                 hook(self, args)
@@ -380,6 +385,8 @@ class HybridBlock(Block):
         if self._forward_hooks:
             for hook in list(self._forward_hooks.values()):
                 hook(self, args, out)
+        if begin:
+            RECORDER.add("block", self.name, begin)
         return out
 
     def _forward_eagerly(self, args: tuple[Any, ...]) -> Any:

@@ -11,6 +11,7 @@ from hybridc import optimizer as opt
 from hybridc.array.ndarray import NDArray
 from hybridc.errors import CheckError, UnsupportedError
 from hybridc.gluon.parameter import Parameter, ParameterDict
+from hybridc.ground.events import RECORDER, now
 
 __all__ = ["Trainer"]
 
@@ -84,7 +85,10 @@ class Trainer:
         A gradient that ``backward`` did not write since the last step raises; with ``ignore_stale_grad`` the
         parameter is left as it is.
         """
+        begin = now() if RECORDER.calls else 0
         self.update(batch_size, ignore_stale_grad)
+        if begin:
+            RECORDER.add("api", "Trainer.step", begin)
 
     def allreduce_grads(self) -> None:
         """Sum the gradients of all devices: with one device they are that already."""

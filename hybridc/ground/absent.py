@@ -28,7 +28,7 @@ _FAMILIES = [
     (r"(CSV|LibSVM|MNIST|ImageDetRecord)\w*Iter(_v1)?|MXDataIter", "this iterator",
      "; mx.io.ImageRecordIter, mx.io.NDArrayIter, mx.image.ImageDetIter and gluon.data are here"),
     (r"download", "downloading of data and models", ""),
-    (r"kv|kvstore|KVStore|profiler|engine|contrib|callback|runtime|onnx", "this namespace of MXNet", ""),
+    (r"kv|kvstore|KVStore|engine|contrib|callback|runtime|onnx", "this namespace of MXNet", ""),
     (r"imdecode|imresize", "this operator", "; mx.image has functions of this name"),
 ]  # fmt: skip
 

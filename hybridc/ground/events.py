@@ -11,7 +11,7 @@ import os
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from threading import get_ident
 from typing import Any, NamedTuple
 
@@ -21,7 +21,7 @@ now = time.perf_counter_ns
 Args = Mapping[str, Any]
 
 
-class Span(NamedTuple):
+class RecordedSpan(NamedTuple):
     """Work of a thread from ``begin`` to ``end``; spans of a thread nest, but for those that are not ``nested``."""
 
     category: str
@@ -33,7 +33,7 @@ class Span(NamedTuple):
     nested: bool = True
 
 
-class Sample(NamedTuple):
+class CounterValue(NamedTuple):
     """The value of a counter from a time on."""
 
     category: str
@@ -54,15 +54,15 @@ class Mark(NamedTuple):
 
 
 class EventSource(ABC):
-    """What records events by itself, such as native code, and hands them over when asked."""
+    """What is told when other events are to be recorded: as it has a variant for that, or events of its own."""
 
     @abstractmethod
-    def switch(self, on: bool) -> None:
-        """Begin or end to record."""
+    def switch(self, recorder: EventRecorder) -> None:
+        """Record what the recorder's flags say from now on."""
 
-    @abstractmethod
     def drain(self, recorder: EventRecorder) -> None:
-        """Add the events so far to the recorder's."""
+        """Add the events of its own, if it has some, to the recorder's."""
+        return
 
 
 class EventRecorder:
@@ -79,29 +79,29 @@ class EventRecorder:
         self.calls = False
         #: Names of threads by their identities.
         self.threads: dict[int, str] = {}
+        #: Functions that return the bytes in use of something, by its name.
+        self.gauges: dict[str, Callable[[], int]] = {}
         #: Events that were lost, as there was no room for them.
         self.lost = 0
         self._spans: list[tuple[Any, ...]] = []
-        self._samples: list[Sample] = []
+        self._samples: list[CounterValue] = []
         self._marks: list[Mark] = []
         self._sources: list[EventSource] = []
         self._lock = ForkLock()
 
     def attach(self, source: EventSource) -> None:
-        """Let a source record whenever graphs are recorded."""
+        """Tell a source from now on."""
         with self._lock.current:
             self._sources.append(source)
-            if self.graphs:
-                source.switch(True)
+            source.switch(self)
 
     def switch(self, operators: bool = False, graphs: bool = False, calls: bool = False, active: bool = False) -> None:
         """Record these kinds of events, and no others, from now on; ``active``: at least what users mark themselves."""
         with self._lock.current:
-            if graphs != self.graphs:
-                for source in self._sources:
-                    source.switch(graphs)
             self.operators, self.graphs, self.calls = operators, graphs, calls
             self.active = active or operators or graphs or calls
+            for source in self._sources:
+                source.switch(self)
 
     def add(self, category: str, name: str, begin: int, args: Args | None = None) -> None:
         """Record a span of this thread, from ``begin`` until now."""
@@ -109,7 +109,7 @@ class EventRecorder:
         self._spans.append((category, name, begin, end, self.thread(), args))
 
     def extend(self, spans: list[tuple[Any, ...]]) -> None:
-        """Record spans, which are the fields of :class:`Span` each."""
+        """Record spans, which are the fields of :class:`RecordedSpan` each."""
         self._spans += spans
 
     def thread(self) -> int:
@@ -119,26 +119,26 @@ class EventRecorder:
             self.threads[thread] = threading.current_thread().name
         return thread
 
-    def span(self, span: Span) -> None:
+    def span(self, span: RecordedSpan) -> None:
         """Record a span."""
         self._spans.append(span)
 
     def sample(self, category: str, name: str, value: float) -> None:
         """Record the value of a counter now."""
-        self._samples.append(Sample(category, name, now(), value))
+        self._samples.append(CounterValue(category, name, now(), value))
 
     def mark(self, category: str, name: str, scope: str = "process", args: Args | None = None) -> None:
         """Record an instant."""
         self._marks.append(Mark(category, name, now(), self.thread(), scope, args))
 
-    def take(self) -> tuple[list[Span], list[Sample], list[Mark]]:
+    def take(self) -> tuple[list[RecordedSpan], list[CounterValue], list[Mark]]:
         """The events since the last call, those of all sources included."""
         with self._lock.current:
             for source in self._sources:
                 source.drain(self)
             spans, samples, marks = self._spans, self._samples, self._marks
             self._spans, self._samples, self._marks = [], [], []
-        return [Span(*span) for span in spans], samples, marks
+        return [RecordedSpan(*span) for span in spans], samples, marks
 
     def forget(self) -> None:
         """Be off, without events: a forked child's are not its parent's."""

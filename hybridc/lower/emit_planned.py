@@ -108,7 +108,7 @@ class ProgramEmitter(ABC):
         for place in self.poison.before(op) if self.poison is not None else ():
             self.poisoned(place)
         name = op.kernel.string_value()
-        first = self.written() - self.hoisted
+        first = self.step_count() - self.hoisted
         self.noted.launches.append(name)
         function = self.kernels[name]
         if is_host(function):
@@ -119,7 +119,7 @@ class ProgramEmitter(ABC):
         for place in self.poison.after(op) if self.poison is not None else ():
             self.poisoned(place)
 
-    def written(self) -> int:
+    def step_count(self) -> int:
         """The number of steps, or of launches, so far."""
         return len(self.noted.launches)
 
@@ -137,7 +137,7 @@ class ProgramEmitter(ABC):
             tuple([PlainArray(a.shape, a.dtype) for a in arrays_of(values) if a.dtype.kind != "O"])
             for values in (op.ins, op.outs)
         ]
-        note = LaunchNote(first, self.written() - first, name, tuple(operators), tuple(lines), *arrays)
+        note = LaunchNote(first, self.step_count() - first, name, tuple(operators), tuple(lines), *arrays)
         self.noted.notes.append(note)
 
     def _host(self, op: LaunchOp, name: str, declaration: func.FuncOp) -> None:
@@ -193,7 +193,7 @@ class PlanEmitter(ProgramEmitter):
     def launched(self, lines: int, steps: int) -> None:
         """Note the lines and steps of a launch; there were so many before it."""
 
-    def written(self) -> int:
+    def step_count(self) -> int:
         return len(self.planned.steps)
 
     def operators(self, function: func.FuncOp) -> Sequence[str]:

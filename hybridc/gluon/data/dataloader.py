@@ -13,6 +13,7 @@ from hybridc.gluon.data.batchify import default_batchify_fn
 from hybridc.gluon.data.dataset import ArrayDataset
 from hybridc.gluon.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
 from hybridc.gluon.data.workers import WorkerPool, too_slow
+from hybridc.ground.events import recorded
 
 # MXNet's default for worker processes puts the batch into shared memory; here the pipe takes care of it.
 default_mp_batchify_fn = default_batchify_fn
@@ -213,7 +214,8 @@ class _Batches:
         self._fill(self._ahead + 1)
         if not self._under_way:
             raise StopIteration
-        return self._pool.result(self._under_way.popleft())
+        with recorded("data", "wait for a batch"):
+            return self._pool.result(self._under_way.popleft())
 
     def _fill(self, wanted: int) -> None:
         while len(self._under_way) < wanted:

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from hybridc.ground.events import RECORDER, EventRecorder, EventSource
 from hybridc.ground.locks import ForkLock
@@ -66,14 +67,15 @@ class NativeEvents(EventSource):
         if self._is_on:
             self._used.add(tables)
 
-    def switch(self, on: bool) -> None:
+    def switch(self, recorder: EventRecorder) -> None:
         """Send calls to the variant that records, or to the other one."""
         assert self._runtime is not None
+        on = recorder.graphs
+        if on == self._is_on:
+            return
         if on and self._events is None:
             self._events = np.zeros(_CAPACITY, EventRecord)  # pages that are not written take no memory
-            self._ring = EventRing(
-                half=_CAPACITY // 2, mask=_CAPACITY - 1, events=self._events.ctypes.data
-            )
+            self._ring = EventRing(half=_CAPACITY // 2, mask=_CAPACITY - 1, events=self._events.ctypes.data)
             self._runtime.outside.ring = ctypes.addressof(self._ring)
             self._runtime.outside.drain = id(_take)
         if on:
@@ -88,15 +90,15 @@ class NativeEvents(EventSource):
         try:
             begin, end = self._ring.taken, self._ring.next
             lost = max(0, end - begin - _CAPACITY)
-            numbers = np.arange(begin + lost, end)
-            found = self._events[numbers & (_CAPACITY - 1)]
-            ahead = found["sequence"] - 1 - numbers  # 0 of complete events, negative of those under way
-            under_way = np.flatnonzero(ahead < 0)
+            numbers = np.arange(begin + lost, end, dtype=np.int64)
+            found: Any = self._events[numbers & (_CAPACITY - 1)]
+            ahead: npt.NDArray[np.int64] = np.asarray(found["sequence"], np.int64) - 1 - numbers
+            under_way = np.flatnonzero(ahead < 0)  # positive: written over
             if under_way.size:
                 found, ahead = found[: under_way[0]], ahead[: under_way[0]]
             self._ring.taken = begin + lost + len(found)
-            overwritten = np.count_nonzero(ahead)
-            RECORDER.lost += lost + int(overwritten)
+            overwritten = int(np.count_nonzero(ahead))
+            RECORDER.lost += lost + overwritten
             if len(found):
                 self._taken.append(found[ahead == 0] if overwritten else found)
         finally:
