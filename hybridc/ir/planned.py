@@ -89,13 +89,21 @@ class Grid:
 class InnerSteps:
     """The steps of a program that another one runs: ``regions`` over these ``slots``, at most so many ``threads`` each.
 
-    The first ``preparation`` of the regions run once.
+    The first ``preparation`` of the regions run once. ``notes`` tell of them, but for their lines: a graph inside an
+    operator has none that a later process could correct.
     """
 
     slots: tuple[Position, ...] = ()
     regions: tuple[NativeRegion, ...] = ()
     preparation: int = 0
     threads: int = 1
+    notes: tuple[LaunchNote, ...] = ()
+
+    def hoisted(self) -> InnerSteps:
+        """The steps without their preparation, which is done elsewhere."""
+        count = self.preparation
+        notes = tuple([replace(n, first=n.first - count) for n in self.notes if n.first >= count])
+        return replace(self, regions=self.regions[count:], preparation=0, notes=notes)
 
     def loaded(self, codes: Iterator[NativeCode]) -> InnerSteps:
         """The steps with the next ones of loaded code."""

@@ -140,9 +140,9 @@ class PythonExecutable(Executable):
         """Run in a workspace; while graphs are recorded, each launch is."""
         if not RECORDER.graphs:
             return super().run_in(workspace, arrays)
-        begin = now()
+        run, begin = self._recorded, now()
         try:
-            results = self._recorded(workspace, *arrays)
+            results = run(workspace, *arrays)
         except Exception as error:
             self._raise_in_context(error)
             raise
@@ -175,7 +175,10 @@ class PythonExecutable(Executable):
         """Record a launch."""
         note = self.program.notes[number]
         facts = {"graph": self.title, "step": number, **note.facts()}
-        RECORDER.add("host" if number in self.program.host_launches else "kernel", note.name, begin, facts)
+        if number in self.program.host_launches:
+            RECORDER.add("host", note.operators[0], begin, facts)
+        else:
+            RECORDER.add("kernel", note.name, begin, facts)
 
     def line_of(self, error: BaseException) -> str:
         """The comment after the call in the generated source."""

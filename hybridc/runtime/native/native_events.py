@@ -11,7 +11,8 @@ import ctypes
 import itertools
 import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -149,12 +150,12 @@ class _Meanings:
             plan = tables.plan
             facts = {"steps": len(plan.steps), "arena bytes": plan.arena}
             self._calls[ctypes.addressof(tables.program)] = plan.title or "a program", facts
-            own = noted(plan.notes)
-            for address, steps in tables.steps.items():
+            lines = _lines_of_loops(plan.steps, noted(plan.notes))
+            for address, (steps, notes) in tables.steps.items():
+                known = noted([replace(n, lines=n.lines or lines.get(id(steps), ())) for n in notes])
                 for number, step in enumerate(steps):
-                    note = own.get(number) if steps is plan.steps else None
                     place = address + number * ctypes.sizeof(StepRecord)
-                    self._steps[place] = _described(step, number, note, plan.title)
+                    self._steps[place] = _described(step, number, known.get(number), plan.title)
 
     def span(self, what: int, begin: int, end: int, thread: int, low: int, high: int) -> tuple[Any, ...]:
         """The fields of a span."""
@@ -166,6 +167,18 @@ class _Meanings:
         if high != WHOLE:
             return "thread", name, begin, end, thread, {**facts, "iterations": [low, high]}
         return category, name, begin, end, thread, facts
+
+
+def _lines_of_loops(
+    steps: Sequence[NativeRegion | Host], notes: Mapping[int, LaunchNote]
+) -> dict[int, tuple[str, ...]]:
+    """The lines of loops, by the identities of the lists of their steps."""
+    return {
+        id(program.regions): notes[number].lines
+        for number, step in enumerate(steps)
+        if isinstance(step, NativeRegion) and step.loop is not None and number in notes
+        for program in step.loop.programs
+    }
 
 
 def _described(

@@ -11,7 +11,17 @@ import numpy as np
 
 from hybridc.ground.buffers import ALIGNMENT, SMALLEST
 from hybridc.ground.machine import machine
-from hybridc.ir.planned import Grid, Host, InnerSteps, NativePlan, NativeRegion, PlainArray, Position, StepLoop
+from hybridc.ir.planned import (
+    Grid,
+    Host,
+    InnerSteps,
+    LaunchNote,
+    NativePlan,
+    NativeRegion,
+    PlainArray,
+    Position,
+    StepLoop,
+)
 from hybridc.runtime.native.builtin_functions import builtin
 from hybridc.runtime.native.fallback import python_entry
 from hybridc.runtime.native.native_events import NATIVE_EVENTS
@@ -72,9 +82,9 @@ class Tables:
     def __init__(self, plan: NativePlan) -> None:
         self.plan = plan
         self._keep: list[Any] = []
-        #: The addresses of tables of steps, its own and those of its loops, with the steps.
-        self.steps: dict[int, Sequence[NativeRegion | Host]] = {}
-        steps = self._steps(plan.steps)
+        #: The steps at the addresses of tables, its own and those of its loops, with their notes.
+        self.steps: dict[int, tuple[Sequence[NativeRegion | Host], Sequence[LaunchNote]]] = {}
+        steps = self._steps(plan.steps, plan.notes)
         self.read = (ctypes.c_void_p * len(plan.inputs))()
         #: The memory of the prepared values while they are valid, and the identities of the arrays they follow from.
         self.prepared: tuple[Any, dict[int, int]] | None = None
@@ -110,7 +120,7 @@ class Tables:
             return None
         return found[:1]
 
-    def _steps(self, steps: Sequence[NativeRegion | Host]) -> int:
+    def _steps(self, steps: Sequence[NativeRegion | Host], notes: Sequence[LaunchNote]) -> int:
         states: list[StepRecord] = []
         next_host = len(steps)
         for index in reversed(range(len(steps))):
@@ -121,7 +131,7 @@ class Tables:
             else:
                 states.append(self._region(step, next_host))
         address = self._table(StepRecord, states[::-1])
-        self.steps[address] = steps
+        self.steps[address] = steps, notes
         return address
 
     def _region(self, region: NativeRegion, next_host: int) -> StepRecord:
@@ -203,7 +213,7 @@ class Tables:
             outside=ctypes.addressof(library().outside),
             step_count=len(inner.regions),
             buffer_count=max((len(r.buffers) for r in inner.regions), default=0),
-            steps=self._steps(inner.regions),
+            steps=self._steps(inner.regions, inner.notes),
             first=inner.preparation,
             threads=inner.threads,
         )
