@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
+from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -152,12 +152,7 @@ def evaluated(op: Operator, arrays: Sequence[Any]) -> Any:
 
 def ran(op: Operator, arrays: Sequence[Any], begin: int) -> None:
     """Record an operator that has just run."""
-    RECORDER.add("operator", _title(type(op)), begin, {"inputs": [(x.dtype, x.shape) for x in arrays]})
-
-
-@functools.cache
-def _title(operator: type[Operator]) -> str:
-    return operator.title()
+    RECORDER.append(("operator", type(op), begin, now(), get_ident(), [(x.dtype, x.shape) for x in arrays]))
 
 
 def finish(op: Operator, inputs: Sequence[Any], arrays: Sequence[Any], result: Any) -> Any:

@@ -13,7 +13,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Mapping
 from threading import get_ident
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from hybridc.ground.locks import ForkLock
 
@@ -84,6 +84,9 @@ class EventRecorder:
         #: Events that were lost, as there was no room for them.
         self.lost = 0
         self._spans: list[tuple[Any, ...]] = []
+        #: Record a span by its fields; a named tuple takes much longer to make. Instead of the name there may be
+        #: a class with a ``title``, instead of facts the dtypes and shapes of inputs.
+        self.append = self._spans.append
         self._samples: list[CounterValue] = []
         self._marks: list[Mark] = []
         self._sources: list[EventSource] = []
@@ -105,8 +108,10 @@ class EventRecorder:
 
     def add(self, category: str, name: str, begin: int, args: Args | None = None) -> None:
         """Record a span of this thread, from ``begin`` until now."""
-        end = now()
-        self._spans.append((category, name, begin, end, self.thread(), args))
+        end, thread = now(), get_ident()
+        if thread not in self.threads:
+            self.threads[thread] = threading.current_thread().name
+        self.append((category, name, begin, end, thread, args))
 
     def extend(self, spans: list[tuple[Any, ...]]) -> None:
         """Record spans, which are the fields of :class:`RecordedSpan` each."""
@@ -136,17 +141,30 @@ class EventRecorder:
         with self._lock.current:
             for source in self._sources:
                 source.drain(self)
-            spans, samples, marks = self._spans, self._samples, self._marks
-            self._spans, self._samples, self._marks = [], [], []
-        return [RecordedSpan(*span) for span in spans], samples, marks
+            spans = self._spans.copy()
+            del self._spans[: len(spans)]  # meanwhile others may have added some
+            samples, marks = self._samples, self._marks
+            self._samples, self._marks = [], []
+            for thread in threading.enumerate():
+                if thread.ident is not None:
+                    self.threads.setdefault(thread.ident, thread.name)
+        return [_span(*span) for span in spans], samples, marks
 
     def forget(self) -> None:
         """Be off, without events: a forked child's are not its parent's."""
         self.switch()
-        self._spans, self._samples, self._marks = [], [], []
         for source in self._sources:
             source.drain(self)
-        self._spans = []
+        self._spans.clear()
+        self._samples, self._marks = [], []
+
+
+def _span(category: str, name: Any, begin: int, end: int, thread: int, args: Any, nested: bool = True) -> RecordedSpan:
+    """A span of fields as they were recorded."""
+    name = name if isinstance(name, str) else name.title()
+    if isinstance(args, list):
+        args = {"inputs": [f"{dtype}{list(shape)}" for dtype, shape in cast("list[tuple[Any, Any]]", args)]}
+    return RecordedSpan(category, name, begin, end, thread, args, nested)
 
 
 RECORDER = EventRecorder()

@@ -35,7 +35,6 @@ class Session:
         self._aggregates = Aggregates()
         self._watcher: _Watcher | None = None
         self._lock = ForkLock()
-        atexit.register(self._at_exit)
 
     def configure(self, settings: Settings) -> None:
         """Use other settings from now on."""
@@ -119,7 +118,7 @@ class Session:
         self._samples += samples
         self._marks += marks
 
-    def _at_exit(self) -> None:
+    def at_exit(self) -> None:
         """Write what the program did not."""
         with contextlib.suppress(OSError), self._lock.current:
             self.stop()
@@ -162,3 +161,4 @@ class _Watcher:
 
 
 SESSION = Session()
+atexit.register(SESSION.at_exit)

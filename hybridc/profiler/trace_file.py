@@ -55,7 +55,8 @@ class TraceFile:
             file.write(lines.encode())
             self._end = file.tell()
             file.write(tail.encode())
-            file.truncate()
+            if file.seekable() and self._path.is_file():
+                file.truncate()
 
     def _time(self, at: int) -> float:
         return (at - self._origin) / _MICROSECOND
