@@ -14,6 +14,7 @@ import hybridc as mx
 from hybridc.ground.events import RECORDER
 from hybridc.runtime.native import num_threads, set_num_threads
 from hybridc.runtime.native.native_events import NATIVE_EVENTS
+from hybridc.runtime.native.native_library import ir_text
 from tests.profiler.traces import ROUNDING, check, inside, of
 
 nd, nn = mx.nd, mx.gluon.nn
@@ -365,3 +366,21 @@ def test_a_forked_child_records_nothing(net, profiler):
         os._exit(len(spans) + RECORDER.active)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert RECORDER.active
+
+
+def test_nothing_is_compiled_again(profiler, net):
+    """The variants that record are no other networks."""
+    x = nd.array(X)
+    net(x)
+    with mx.no_recompile():
+        profiler.set_state("run")
+        net(x)
+        profiler.set_state("stop")
+        net(x)
+
+
+def test_the_native_code_that_runs_otherwise_records_nothing():
+    plain, recording = ir_text(), ir_text(records=True)
+    for function in ("@record(", "@timed("):
+        assert function not in plain
+        assert function in recording
