@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import hybridc as mx
+from hybridc.compile import warm_start
 from hybridc.ground.events import RECORDER
 from hybridc.runtime.native import num_threads, set_num_threads
 from hybridc.runtime.native.native_events import NATIVE_EVENTS
@@ -384,3 +385,15 @@ def test_the_native_code_that_runs_otherwise_records_nothing():
     for function in ("@record(", "@timed("):
         assert function not in plain
         assert function in recording
+
+
+def test_lines_are_those_of_the_process(net):
+    """A graph from the disk has the lines of the process that stored it, until they are renamed."""
+    traced = net.trace(nd.array(X))
+    program = traced.optimize().lower("llvm").programs["forward"]
+    lines = warm_start._lines({"forward": program}, traced.trace)
+    own = {line for note in program.notes for line in note.lines if f":{_line()} (in net" in line}
+    assert own
+    assert own <= lines.keys()
+    program.rename_lines({min(own): "moved.py:1"})
+    assert "moved.py:1" in {line for note in program.notes for line in note.lines}
