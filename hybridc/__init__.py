@@ -18,9 +18,12 @@ from hybridc.ground import __version__ as __version__
 from hybridc.ground import mxnet_version
 from hybridc.ground.absent import absent as _absent
 from hybridc.ground.debug import no_recompile
+from hybridc.options import OPTIONS
 
 connect()
 aliases.install()
+if OPTIONS.profiler_autostart:
+    importlib.import_module("hybridc.profiler")
 
 # NumPy's warnings (overflow, 0 / 0, …) from our own calls: inf and nan are results here, as in MXNet.
 warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"hybridc\.")
@@ -65,6 +68,7 @@ _NAMESPACES = {
     "op": "hybridc.op",
     "operator": "hybridc.operator",
     "optimizer": "hybridc.optimizer",
+    "profiler": "hybridc.profiler",
     "recordio": "hybridc.recordio",
     "registry": "hybridc.registry",
     "rnd": "hybridc.random",

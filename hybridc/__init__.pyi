@@ -19,6 +19,7 @@ from hybridc.ground import __version__ as __version__
 from hybridc.ground import mxnet_version as mxnet_version
 from hybridc.ground.absent import absent as _absent
 from hybridc.ground.debug import no_recompile as no_recompile
+from hybridc.options import OPTIONS as OPTIONS
 def waitall() -> None:
     """Return when all work is done; on the CPU it always is."""
     ...
@@ -56,6 +57,7 @@ from hybridc import numpy_extension as numpy_extension
 from hybridc import op as op
 from hybridc import operator as operator
 from hybridc import optimizer as optimizer
+from hybridc import profiler as profiler
 from hybridc import random as random
 from hybridc import recordio as recordio
 from hybridc import registry as registry

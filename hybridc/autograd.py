@@ -14,6 +14,7 @@ from hybridc.array.takeover import WORTH_TAKING, taken_over
 from hybridc.dialects.gradient import vjp
 from hybridc.dialects.operator import Operator
 from hybridc.errors import CheckError, MXNetError, ShapeError, TraceError, UnknownNameError
+from hybridc.ground.events import RECORDER, now
 from hybridc.ground.hooks import HOOKS
 from hybridc.ground.location import user_location
 from hybridc.ground.state import STATE
@@ -373,6 +374,7 @@ def backward(
     train_mode: bool = True,
 ) -> None:
     """Compute gradients of the heads with respect to all marked variables and put them into their ``grad``."""
+    begin = now() if RECORDER.calls else 0
     heads = [heads] if isinstance(heads, NDArray) else heads
     head_grads = [head_grads] if isinstance(head_grads, NDArray) else head_grads
     gradients, leaves = _run_backward(heads, head_grads, retain_graph, False, train_mode, in_place=True)
@@ -387,6 +389,8 @@ def backward(
         elif grad._data is not leaf.grad._data and not taken_over(leaf.grad, grad):
             np.copyto(leaf.grad._data, grad._data)
         written(leaf.grad._data)
+    if begin:
+        RECORDER.add("api", "autograd.backward", begin)
 
 
 def grad(

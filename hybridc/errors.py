@@ -176,6 +176,13 @@ class UnreadableFolderError(MXNetError, FileNotFoundError):
     """A folder cannot be read, as by ``ImageFolderDataset("/nosuch")``; it is an OSError too."""
 
 
+class ProfilerObjectError(ArgumentTypeError, AttributeError):
+    """A task, frame, event, counter or marker of the profiler is made of something other than a name and a Domain.
+
+    ``mx.profiler.Task("domain", "name")`` raises it: use ``mx.profiler.Domain("domain").new_task("name")``.
+    """
+
+
 class RecompileError(MXNetError):
     """A network would have to be compiled inside ``with hybridc.no_recompile():``; the text tells the reason.
 

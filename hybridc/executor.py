@@ -14,6 +14,7 @@ from hybridc.compile.stages import Traced
 from hybridc.context import Context, check_device
 from hybridc.errors import ArgumentTypeError, AttributeValueError, MXNetError, ShapeError
 from hybridc.ground.debug import compiling
+from hybridc.ground.events import RECORDER, now
 from hybridc.symbol import graph
 from hybridc.symbol.bind import to_trace
 from hybridc.symbol.infer import Shapes, Types, by_name, is_known
@@ -105,6 +106,7 @@ class Executor:
 
     def forward(self, is_train: bool = False, **kwargs: Any) -> list[NDArray]:
         """Compute the outputs; arguments may be given by name, and are copied into the bound arrays."""
+        begin = now() if RECORDER.calls else 0
         arguments = self.arg_dict
         for name, value in kwargs.items():
             if not isinstance(value, NDArray) and value.__class__ is not np.ndarray:
@@ -119,6 +121,8 @@ class Executor:
             arguments[name][:] = value
         self._is_train = bool(is_train)
         self._run(bool(is_train), recorded=bool(is_train))
+        if begin:
+            RECORDER.add("api", "Executor.forward", begin)
         return self.outputs
 
     def _run(self, training: bool, recorded: bool) -> None:

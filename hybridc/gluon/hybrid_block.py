@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import warnings
 import weakref
@@ -36,6 +37,7 @@ from hybridc.gluon.naming import BlockScope
 from hybridc.gluon.parameter import Parameter, ParameterDict
 from hybridc.gluon.summary import summary
 from hybridc.gluon.utils import BlockHooks, HookHandle, device_of, indent, same, shape_is_known, traces
+from hybridc.ground.events import RECORDER, EventRecorder, EventSource, now
 from hybridc.ground.locks import ForkLock
 from hybridc.ground.state import STATE
 
@@ -567,3 +569,36 @@ def _blocks_in(value: Any) -> Iterator[Block]:
         nested = cast("Any", value)
         for part in nested.values() if isinstance(value, dict) else nested:
             yield from _blocks_in(part)
+
+
+class _RecordedCalls(EventSource):
+    """Calls of blocks, which have another ``__call__`` while they are recorded: no call asks a flag."""
+
+    def __init__(self) -> None:
+        self._plain = {cls: cls.__call__ for cls in (Block, HybridBlock)}
+        self._is_on = False
+
+    def switch(self, recorder: EventRecorder) -> None:
+        """Replace the methods."""
+        if recorder.calls == self._is_on:
+            return
+        self._is_on = recorder.calls
+        for cls, plain in self._plain.items():
+            made: Any = _recorded_call(plain) if self._is_on else plain
+            cls.__call__ = made
+
+
+def _recorded_call(plain: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(plain)
+    def call(self: Block, *args: Any) -> Any:
+        if STATE.trace is not None:  # symbols take no time that matters
+            return plain(self, *args)
+        begin = now()
+        out = plain(self, *args)
+        RECORDER.add("block", self.name, begin)
+        return out
+
+    return call
+
+
+RECORDER.attach(_RecordedCalls())
