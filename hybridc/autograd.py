@@ -15,6 +15,7 @@ from hybridc.context import working_on
 from hybridc.dialects.gradient import vjp
 from hybridc.dialects.operator import Operator
 from hybridc.errors import CheckError, MXNetError, ShapeError, TraceError, UnknownNameError
+from hybridc.ground.events import RECORDER, now
 from hybridc.ground.hooks import HOOKS
 from hybridc.ground.location import user_location
 from hybridc.ground.state import STATE
@@ -312,17 +313,19 @@ def _run_backward(
     since: int = 0,
     in_place: bool = False,
 ) -> tuple[_Gradients, list[Leaf]]:
+    if not heads:
+        raise CheckError("backward: there must be at least one array to differentiate, got none")
+    given = [None] * len(heads) if head_grads is None else head_grads
+    if len(given) != len(heads):
+        raise CheckError(
+            f"backward: got {len(given)} head gradients for {len(heads)} heads; give None for those of ones"
+        )
     for head in heads:
         if head._entry is None:
             raise MXNetError(
                 "cannot differentiate: this array does not depend on a variable; call attach_grad() on the inputs and "
                 "compute it inside autograd.record()"
             )
-    given = [None] * len(heads) if head_grads is None else head_grads
-    if len(given) != len(heads):
-        raise MXNetError(
-            f"backward: got {len(given)} head gradients for {len(heads)} heads; give None for those of ones"
-        )
     for head, grad in zip(heads, given, strict=True):
         if grad is not None and grad.shape != head.shape:
             raise ShapeError(
@@ -374,6 +377,7 @@ def backward(
     train_mode: bool = True,
 ) -> None:
     """Compute gradients of the heads with respect to all marked variables and put them into their ``grad``."""
+    begin = now() if RECORDER.calls else 0
     heads = [heads] if isinstance(heads, NDArray) else heads
     head_grads = [head_grads] if isinstance(head_grads, NDArray) else head_grads
     gradients, leaves = _run_backward(heads, head_grads, retain_graph, False, train_mode, in_place=True)
@@ -388,6 +392,8 @@ def backward(
         elif grad._data is not leaf.grad._data and not taken_over(leaf.grad, grad):
             np.copyto(leaf.grad._data, grad._data)
         written(leaf.grad._data)
+    if begin:
+        RECORDER.add("api", "autograd.backward", begin)
 
 
 def grad(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,10 +14,12 @@ from hybridc.array.fluent import Fluent
 from hybridc.array.ndarray import NDArray, NumberedNDArray, at, plain
 from hybridc.autograd import record_operator
 from hybridc.context import CPU, Context, current_context
-from hybridc.dialects.checked import evaluated, wrong_results
+from hybridc.dialects import checked
+from hybridc.dialects.checked import wrong_results
 from hybridc.dialects.error_context import raise_in_context
 from hybridc.dialects.operator import Elementwise, Movement
 from hybridc.errors import ArgumentTypeError, AttributeValueError, MXNetError
+from hybridc.ground.events import RECORDER, now
 from hybridc.ground.hooks import HOOKS
 from hybridc.ground.locks import UPDATES
 from hybridc.ground.state import STATE
@@ -137,7 +140,7 @@ def _run(op: Operator, inputs: Sequence[Any], arrays: list[Any], mixed: bool, ou
     try:
         if mixed and op.SAME_DTYPE:
             op.infer_type([a.dtype for a in arrays])
-        result: Any = evaluated(op, arrays) if op.foreign else op.evaluate(*arrays)
+        result: Any = evaluated(op, arrays) if op.foreign or RECORDER.operators else op.evaluate(*arrays)
     except Exception as error:
         explain(op, arrays, error)
         raise
@@ -146,6 +149,21 @@ def _run(op: Operator, inputs: Sequence[Any], arrays: list[Any], mixed: bool, ou
         write_back(op, arrays, results)
         return write_out(out, results[: op.num_visible_outputs()])
     return finish(op, inputs, arrays, result)
+
+
+def evaluated(op: Operator, arrays: Sequence[Any]) -> Any:
+    """The results of an operator that is a user's, or recorded."""
+    if not RECORDER.operators:
+        return checked.evaluated(op, arrays)
+    begin = now()
+    result: Any = checked.evaluated(op, arrays) if op.foreign else op.evaluate(*arrays)
+    ran(op, arrays, begin)
+    return result
+
+
+def ran(op: Operator, arrays: Sequence[Any], begin: int) -> None:
+    """Record an operator that has just run."""
+    RECORDER.append(("operator", type(op), begin, now(), get_ident(), [(x.dtype, x.shape) for x in arrays]))
 
 
 def finish(op: Operator, inputs: Sequence[Any], arrays: Sequence[Any], result: Any) -> Any:
@@ -233,7 +251,7 @@ def execute(op: Operator, inputs: Sequence[NDArray]) -> list[NDArray]:
             return HOOKS.on_device().executed(op, inputs)
         return at(inputs[0].context, execute(op, [plain(x) for x in inputs]))
     arrays = [x._data for x in inputs]
-    result: Any = evaluated(op, arrays) if op.foreign else op.evaluate(*arrays)
+    result: Any = evaluated(op, arrays) if op.foreign or RECORDER.operators else op.evaluate(*arrays)
     results: tuple[Any, ...] = result if result.__class__ is tuple else (result,)
     ys = [NDArray(np.asarray(r)) for r in results]
     if STATE.recording:

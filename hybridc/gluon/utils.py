@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from hybridc import nd
 from hybridc.array.dispatch import is_symbol
 from hybridc.array.ndarray import NDArray, values_of
 from hybridc.context import Context, check_device
@@ -51,7 +52,7 @@ def split_and_load(
     data: Any, ctx_list: Sequence[Context], batch_axis: int = 0, even_split: bool = True
 ) -> list[NDArray]:
     """One slice of the batch for each device, on that device."""
-    array = data if isinstance(data, NDArray) else NDArray(np.array(data, dtype=np.float32))
+    array = data if isinstance(data, NDArray) else nd.array(data)
     for ctx in ctx_list:
         check_device(ctx)
     if len(ctx_list) == 1:

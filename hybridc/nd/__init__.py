@@ -11,7 +11,7 @@ from hybridc.array.ndarray import NDArray
 from hybridc.dialects import library as library  # importing it registers the operators
 from hybridc.dialects import operator_registry as _registry
 from hybridc.ground.absent import absent as _absent
-from hybridc.nd import contrib, image, linalg, op, random
+from hybridc.nd import contrib, image, linalg, op, random, sparse
 from hybridc.nd.creation import (
     arange,
     array,
@@ -63,6 +63,7 @@ __all__ = [
     "power",
     "random",
     "save",
+    "sparse",
     "split_v2",
     "to_dlpack_for_read",
     "to_dlpack_for_write",

@@ -16,7 +16,7 @@ from hybridc.array.dispatch import placed
 from hybridc.array.functions import function, require_hidden
 from hybridc.array.ndarray import NDArray
 from hybridc.context import Context, check_device
-from hybridc.errors import ArgumentTypeError, MXNetError
+from hybridc.errors import ArgumentTypeError, CheckError, MXNetError
 from hybridc.ground.hooks import HOOKS
 from hybridc.ground.watches import shared
 
@@ -191,6 +191,8 @@ def full(
     name: str | None = None,
 ) -> Any:
     """One number everywhere."""
+    if not isinstance(val, int | float | np.generic | NDArray):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ArgumentTypeError(f"full: val must be a number, got {val!r}")
     return _finish(function("_full")(_dimensions(shape), _element_type(ctx, dtype), val, name=name, ctx=ctx), out)
 
 
@@ -238,6 +240,8 @@ def eye(
 
 def concatenate(arrays: Sequence[NDArray], axis: int = 0, always_copy: bool = True) -> NDArray:
     """The arrays one after the other along an axis."""
+    if not arrays:
+        raise CheckError("concatenate: there must be at least one array")
     if len(arrays) == 1 and not always_copy:
         return arrays[0]
     return function("concat")(*arrays, dim=axis)

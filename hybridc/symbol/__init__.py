@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from hybridc import nd as _nd
 from hybridc.ground.absent import absent as _absent
+from hybridc.symbol import sparse
 from hybridc.symbol.composed import ComposedSymbol, load, load_json
 from hybridc.symbol.symbol_namespace import Namespace as _Namespace
 from hybridc.symbol.symbol_namespace import function as _function
 from hybridc.symbol.variables import Group, Variable, var
 from hybridc.trace.traced import Symbol
 
-__all__ = ["ComposedSymbol", "Group", "Symbol", "Variable", "load", "load_json", "var"]
+__all__ = ["ComposedSymbol", "Group", "Symbol", "Variable", "load", "load_json", "sparse", "var"]
 
 # What mx.nd has for arrays only.
 _ARRAYS_ONLY = {"NDArray", "empty", "from_dlpack", "from_numpy", "load_frombuffer"}

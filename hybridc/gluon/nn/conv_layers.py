@@ -37,10 +37,9 @@ __all__ = [
 def per_axis(layer: str, name: str, value: Any, rank: int) -> tuple[int, ...]:
     """A size for each spatial axis: ``value`` itself, or a number for all of them."""
     given = cast("Sequence[Any]", value if isinstance(value, list | tuple) else (value,) * rank)
-    sizes = tuple(int(n) for n in given)
-    if len(sizes) != rank:
+    if len(given) != rank or any(isinstance(n, str) for n in given):
         raise CheckError(f"{layer}: {name} must be a number or a list of {rank} ints, got {value!r}")
-    return sizes
+    return tuple(int(n) for n in given)
 
 
 def check_layout(layer: str, layout: str, layouts: tuple[str, ...]) -> None:

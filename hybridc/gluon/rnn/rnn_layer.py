@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Unpack
 from hybridc import nd, symbol
 from hybridc.array.ndarray import NDArray
 from hybridc.dialects.control.rnn import GATES, Rnn
-from hybridc.errors import AttributeValueError, ShapeError, UnsupportedError
+from hybridc.errors import AttributeValueError, CheckError, ShapeError, UnsupportedError
 from hybridc.gluon.block import HybridBlock
 from hybridc.gluon.naming import BlockOptions
 from hybridc.gluon.parameter import Parameter
@@ -46,7 +46,7 @@ class _RNNLayer(HybridBlock):
     ) -> None:
         super().__init__(**kwargs)
         if layout not in ("TNC", "NTC"):
-            raise AttributeValueError(f"{type(self).__name__}: layout must be 'TNC' or 'NTC', got {layout!r}")
+            raise CheckError(f"{type(self).__name__}: layout must be 'TNC' or 'NTC', got {layout!r}")
         self._mode = mode
         self._hidden_size = hidden_size
         self._num_layers = num_layers

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from hybridc import random
 from hybridc.array.ndarray import NDArray, values_of
-from hybridc.errors import MXNetError
+from hybridc.errors import AttributeValueError, MXNetError
 from hybridc.gluon.block import Block, HybridBlock
 from hybridc.gluon.nn import HybridSequential
 from hybridc.gluon.nn import Sequential as Sequential
@@ -417,7 +417,11 @@ def _numbers_of(values: Any) -> tuple[float, ...]:
 
 
 def _width_height(size: int | Sequence[int]) -> tuple[int, int]:
-    width, height = (size, size) if isinstance(size, int) else size
+    given: Any = size
+    sizes: Any = (given, given) if isinstance(given, int | np.integer) else tuple(given)
+    if len(sizes) != 2 or not all(isinstance(n, int | np.integer) for n in sizes):
+        raise AttributeValueError(f"size must be an integer, or two of them, got {size!r}")
+    width, height = sizes
     if width < 1 or height < 1:
         raise ValueError(f"size must be positive, got {size}")
     return width, height
