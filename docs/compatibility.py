@@ -91,14 +91,14 @@ def compared(path: str, name: str, theirs: dict[str, Any]) -> Found:
     except (ImportError, AttributeError):
         return Found(full, "absent")
     if is_placeholder(ours):
-        return Found(full, "absent", "a class without instances, for isinstance")
+        return Found(full, "absent", "a class without instances")
     why = "; ".join(differences(theirs, ours))
     return Found(full, "differs" if why else "supported", why)
 
 
 def is_placeholder(ours: Any) -> bool:
-    """Whether it is a class that stands for something that hybridc does not have."""
-    return bool(getattr(ours, "__placeholder__", False)) and inspect.isclass(ours)
+    """Whether it is a class of which there are no instances: it is there for ``isinstance``."""
+    return inspect.isclass(ours) and getattr(ours.__new__, "__annotations__", {}).get("return") == "NoReturn"
 
 
 def differences(theirs: dict[str, Any], ours: Any) -> Iterator[str]:
