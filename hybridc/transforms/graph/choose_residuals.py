@@ -39,6 +39,7 @@ from hybridc.ground.machine import NOMINAL
 from hybridc.ground.nesting import as_list
 from hybridc.ir.costs import REMATERIALIZED
 from hybridc.ir.values import byte_size, functions, is_constant, result_count, volume
+from hybridc.trace.traced import TracedSymbol
 from hybridc.transforms.graph.differentiate import OF_HEADS
 from hybridc.transforms.graph.splice import Splicer
 
@@ -105,6 +106,7 @@ class _Choice:
         self.there: dict[SSAValue, SSAValue] = {}
         self.held: dict[SSAValue, HybridOp] = {}  # the operations whose results, which are there, have these values
         self.splicer = Splicer("hybrid.training" in forward.attributes)
+        self.taken: dict[HybridOp, dict[SSAValue, TracedSymbol]] = {}  # the operands of these, from their results
 
     def apply(self) -> func.ReturnOp:
         """Choose, and rewrite both functions; the forward's new return."""
@@ -267,13 +269,20 @@ class _Choice:
 
     def _taken_out(self, value: SSAValue, joined: HybridOp, before: Operation) -> SSAValue:
         """An operand of an operation that rearranges its operands, from the result: as its gradient would be."""
-        F, trace = HOOKS.symbols(), self.splicer.trace
         whole = self.splicer.symbol(self._again(joined.results[0], before))
+        if joined not in self.taken:
+            self.taken[joined] = self._parts(joined, whole)
+        part = self.taken[joined][value]
+        self.splicer.splice_for(part, before)
+        return self.splicer.value(part)
+
+    def _parts(self, joined: HybridOp, whole: TracedSymbol) -> dict[SSAValue, TracedSymbol]:
+        """Each operand of an operation that rearranges its operands, recorded from the result."""
+        F, trace = HOOKS.symbols(), self.splicer.trace
         inputs = [trace.leaf("input", shape_of(v), dtype_of(v), "value") for v in joined.operands]
         with trace.active():
             parts = as_list(joined.operator.gradient(F, whole, *inputs, whole))
-        self.splicer.splice(before)
-        return self.splicer.value(parts[list(joined.operands).index(value)])
+        return dict(reversed([*zip(joined.operands, parts, strict=True)]))  # of equal operands the first
 
     def _of_backward(self) -> list[SSAValue]:
         """The forward value of each argument of the backward, in order."""

@@ -15,7 +15,7 @@ from hybridc.ground.nesting import as_list
 from hybridc.ir.values import constant_value, functions, hybrid_ops
 from hybridc.trace.trace_to_graph import operations
 from hybridc.trace.traced import TracedSymbol
-from hybridc.trace.tracer import Trace
+from hybridc.trace.tracer import Trace, TraceNode
 
 
 def rewrite(module: ModuleOp, step: Callable[[Splicer, HybridOp], list[Operation] | None]) -> None:
@@ -58,6 +58,21 @@ class Splicer:
             op.location = before.location
         Rewriter.insert_op(made, InsertPoint.before(before))
         return made
+
+    def splice_for(self, symbol: TracedSymbol, before: Operation) -> None:
+        """Insert what a recorded symbol needs, as :meth:`splice` does; the rest may be inserted later."""
+        wanted = {id(symbol)}
+        needed: list[TraceNode] = []
+        rest: list[TraceNode] = []
+        for node in reversed(self.trace.nodes):
+            if any(id(s) in wanted for s in node.outputs):
+                wanted.update(id(s) for s in node.inputs)
+                needed.append(node)
+            else:
+                rest.append(node)
+        self.trace.nodes = needed[::-1]
+        self.splice(before)
+        self.trace.nodes = rest[::-1]
 
     def replace(self, op: HybridOp, build: Callable[[Any, Sequence[TracedSymbol]], Any]) -> list[Operation] | None:
         """Replace an operation by what ``build(F, inputs)`` records; None, and no change, if it returns None."""
