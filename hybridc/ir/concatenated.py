@@ -15,7 +15,7 @@ from itertools import pairwise
 from xdsl.dialects import func, tensor
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.linalg import ops as linalg
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Operation, SSAValue, Use
 
 from hybridc.ground.sizes import row_major
 from hybridc.ir.structured import VIEWS, Shape, groups_of, shape_of
@@ -50,21 +50,33 @@ def part_of(value: SSAValue) -> PartOf | None:
 
     A value is an operand of one concatenation at most (``fuse-kernels`` copies it for others).
     """
+    found = _joined_at(value)
+    if found is None:
+        return None
+    use, views = found
+    whole = use.operation
+    assert isinstance(whole, tensor.ConcatOp)
+    axis, inputs = whole.dim.value.data, whole.inputs
+    shape = shape_of(inputs[use.index])
+    begin = [0] * len(shape)
+    begin[axis] = sum(shape_of(v)[axis] for v in inputs[: use.index])
+    return PartOf(whole, tuple(begin), shape, views)
+
+
+def _joined_at(value: SSAValue) -> tuple[Use, tuple[Operation, ...]] | None:
+    """The use of a value by a concatenation, after some reshapes."""
     for use in value.uses:
         if isinstance(op := use.operation, tensor.ConcatOp):
-            axis = op.dim.value.data
-            begin = [0] * len(shape_of(value))
-            begin[axis] = sum(shape_of(v)[axis] for v in op.inputs[: use.index])
-            return PartOf(op, tuple(begin), shape_of(value), ())
-        if isinstance(op, RESHAPES) and (part := part_of(op.results[0])) is not None:
-            return PartOf(part.whole, part.begin, part.shape, (op, *part.views))
+            return use, ()
+        if isinstance(op, RESHAPES) and (found := _joined_at(op.results[0])) is not None:
+            return found[0], (op, *found[1])
     return None
 
 
 def whole_of(value: SSAValue) -> SSAValue:
     """The outermost concatenation that a value is a part of, or itself."""
-    while (part := part_of(value)) is not None:
-        value = part.whole.result
+    while (found := _joined_at(value)) is not None:
+        value = found[0].operation.results[0]
     return value
 
 
