@@ -420,32 +420,34 @@ def pairs_in(
     No value of ``needed`` is overwritten.
     """
     made = {kernel_op.result: kernel_op for kernel_op in order}
-    results = [(j, made[r]) for j, r in enumerate(kernel.results) if r in made and r not in strided]
-    return [
-        (i, j)
-        for i, argument in enumerate(kernel.arguments)
-        if argument not in strided and argument not in needed and argument not in kernel.results
-        for j, kernel_op in results
-        if _may_overwrite(nest, order, last, argument, kernel_op)
+    results = [
+        (j, made[r], shape_of(r), dtype_of(r))
+        for j, r in enumerate(kernel.results)
+        if r in made and r not in strided and _covers_domain(nest, made[r])
     ]
+    reads: dict[SSAValue, list[tuple[KernelOp, Any]]] = {}
+    for kernel_op in order if results else ():
+        for read in kernel_op.reads:
+            reads.setdefault(read.value, []).append((kernel_op, read.axes))
+    returned = set(kernel.results)
+    pairs: list[tuple[int, int]] = []
+    for i, argument in enumerate(kernel.arguments):
+        if argument not in reads or argument in strided or argument in needed or argument in returned:
+            continue
+        shape, dtype = shape_of(argument), dtype_of(argument)
+        for j, kernel_op, result_shape, result_dtype in results:
+            if (shape, dtype) == (result_shape, result_dtype) and all(
+                axes == kernel_op.axes and last(s) <= order[kernel_op] for s, axes in reads[argument]
+            ):
+                pairs.append((i, j))
+    return pairs
 
 
-def _may_overwrite(
-    nest: LoopNest,
-    order: Mapping[KernelOp, int],
-    last: Callable[[KernelOp], int],
-    argument: SSAValue,
-    kernel_op: KernelOp,
-) -> bool:
-    result = kernel_op.result
-    if kernel_op.combine is not None or number_of(result) is not None:
+def _covers_domain(nest: LoopNest, kernel_op: KernelOp) -> bool:
+    """Whether each point of a loop nest computes its own element of an op's result, which is in memory."""
+    if kernel_op.combine is not None or number_of(kernel_op.result) is not None:
         return False
-    if (shape_of(argument), dtype_of(argument)) != (shape_of(result), dtype_of(result)):
-        return False
-    if len(kernel_op.axes) != len(nest.domain) or set(kernel_op.axes) != set(range(len(nest.domain))):
-        return False
-    reads = [(s, read) for s in order for read in s.reads if read.value is argument]
-    return bool(reads) and all(read.axes == kernel_op.axes and last(s) <= order[kernel_op] for s, read in reads)
+    return len(kernel_op.axes) == len(nest.domain) and set(kernel_op.axes) == set(range(len(nest.domain)))
 
 
 def _walked_reads(kernel_op: KernelOp, value: SSAValue) -> bool:
