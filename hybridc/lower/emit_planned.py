@@ -36,6 +36,7 @@ from hybridc.dialects.operator import Opaque, Operator
 from hybridc.errors import CustomOpError, VerifyError
 from hybridc.ground.quoting import one_line
 from hybridc.ground.sizes import row_major
+from hybridc.ir.kernel import Kernel, analyse
 from hybridc.ir.planned import (
     ARENA,
     HostCall,
@@ -72,13 +73,15 @@ class ProgramEmitter(ABC):
     What all programs have is noted here: their launches, the operators that the host runs, and what is poisoned.
     """
 
-    def __init__(self, module: ModuleOp, program: Program, poison: bool) -> None:
+    def __init__(
+        self, module: ModuleOp, program: Program, poison: bool, analysed: Callable[[func.FuncOp], Kernel] = analyse
+    ) -> None:
         self.kernels = kernels(module)
         self.function = next(f for f in functions(module) if f.sym_name.data == program.name)
         self.noted = program
         live = self.function.attributes.get("hybrid.live")
         program.live = live.value.data if isinstance(live, IntegerAttr) else 0
-        program.layout = described_layouts(self.function, self.kernels)
+        program.layout = described_layouts(self.function, self.kernels, analysed)
         self.poison = Poison(self.function, self.kernels) if poison else None
         self._operators: dict[str, Operator] = {}
         self.hoisted = 0  # steps that were put before those that were there
@@ -162,7 +165,7 @@ class PlanEmitter(ProgramEmitter):
     def __init__(
         self, module: ModuleOp, program: PlannedProgram, kernel_cache: KernelCacheInterface, poison: bool
     ) -> None:
-        super().__init__(module, program, poison)
+        super().__init__(module, program, poison, kernel_cache.kernel)
         self.planned = program
         self._codes = kernel_cache
         self.views: dict[SSAValue, SlotView] = {}

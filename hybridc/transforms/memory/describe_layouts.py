@@ -8,7 +8,7 @@ between others transposes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -24,9 +24,15 @@ from hybridc.ir.structured import Shape, is_host, loops_of_extracts, shape_of
 LISTED = 3  # so many transposing kernels are named
 
 
-def described_layouts(function: func.FuncOp, kernels: Mapping[str, func.FuncOp]) -> str:
-    """A line on the layouts of a planned function's images; "" if no windows slide over any."""
-    return str(layouts_of(function, kernels) or "")
+Analysis = Callable[[func.FuncOp], Kernel]
+
+
+def described_layouts(function: func.FuncOp, kernels: Mapping[str, func.FuncOp], analysed: Analysis = analyse) -> str:
+    """A line on the layouts of a planned function's images; "" if no windows slide over any.
+
+    ``analysed`` gives the analysis of a kernel, where that is known.
+    """
+    return str(layouts_of(function, kernels, analysed) or "")
 
 
 @dataclass(frozen=True)
@@ -58,27 +64,37 @@ class _Visit(NamedTuple):
     axes: frozenset[int]
 
 
-def layouts_of(function: func.FuncOp, kernels: Mapping[str, func.FuncOp]) -> Layouts | None:
+def layouts_of(
+    function: func.FuncOp, kernels: Mapping[str, func.FuncOp], analysed: Analysis = analyse
+) -> Layouts | None:
     """The layouts of a planned function's images after its preparation; None if no windows slide over any."""
+    launches = [o for o in function.body.block.ops if isinstance(o, LaunchOp) and _is_listed(o, kernels)]
+    known = {name: analysed(kernels[name]) for name in dict.fromkeys(o.kernel.string_value() for o in launches)}
+    if not any(map(_has_windows, known.values())):
+        return None
     found = _Layouts(function.sym_name.data == "forward")
     strides: dict[SSAValue, Shape] = {}
-    analysed: dict[str, Kernel] = {}
     for number, op in enumerate(function.body.block.ops):
         if isinstance(op, AliasOp):
             shape = shape_of(op.array)
             seen = op.strides(shape, strides.get(op.array, row_major(shape)))
             strides[op.result] = row_major(shape_of(op.result)) if seen is None else seen
-        if not isinstance(op, LaunchOp) or "hybrid.preparation" in op.attributes:
+        if not isinstance(op, LaunchOp) or not _is_listed(op, kernels):
             continue
-        name = op.kernel.string_value()
-        if is_host(kernels[name]):
-            continue
-        if name not in analysed:
-            analysed[name] = analyse(kernels[name])
-        kernel = analysed[name]
+        kernel = known[op.kernel.string_value()]
         arrays = dict(zip((*kernel.arguments, *kernel.results), (*op.ins, *op.outs), strict=True))
         found.visit(number, kernel, arrays, strides)
     return found.settled()
+
+
+def _is_listed(op: LaunchOp, kernels: Mapping[str, func.FuncOp]) -> bool:
+    """Whether a launch is one of a kernel's loop nests, at each call."""
+    return "hybrid.preparation" not in op.attributes and not is_host(kernels[op.kernel.string_value()])
+
+
+def _has_windows(kernel: Kernel) -> bool:
+    """Whether windows slide over something that a kernel reads."""
+    return any(_sliding(place) for nest in kernel.nests for op in nest.ops for r in op.reads for place in r.index)
 
 
 @dataclass
