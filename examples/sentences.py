@@ -135,13 +135,17 @@ class SentenceEncoder(gluon.HybridBlock):
         return F.L2Normalization(F.broadcast_div(total, lengths))
 
 
+def name_in_file(name: str) -> str:
+    """What the file calls a parameter; those of layer normalization have other names in Gluon."""
+    return name.replace(".gamma", ".weight").replace(".beta", ".bias")
+
+
 def encoder(size: Size, weights: Mapping[str, np.ndarray]) -> SentenceEncoder:
-    """The hybridized network with weights by their names in the file; layer normalization has other names in Gluon."""
+    """The hybridized network with weights by their names in the file."""
     net = SentenceEncoder(size)
     net.initialize()
     for name, parameter in net.collect_params().items():
-        theirs = name.replace(".gamma", ".weight").replace(".beta", ".bias")
-        parameter.set_data(mx.nd.array(weights[theirs], dtype="float32"))
+        parameter.set_data(mx.nd.array(weights[name_in_file(name)], dtype="float32"))
     net.hybridize()
     return net
 
