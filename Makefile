@@ -49,12 +49,13 @@ PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
 EVERY := HYBRIDC_TEST_EXAMPLES=$${HYBRIDC_TEST_EXAMPLES:-100}
 
 # What the chosen files need, by their marks: the extra `test`, and `demo`, `mnist`, `forecast`, `sentences`, `triton`
-# where a test is so marked.
+# where a test is so marked. Tests of the examples on images, forecasts and sentences are all long.
 CHOSEN := $(or $(wildcard $(foreach word,$(PYTEST_ARGS),$(firstword $(subst ::, ,$(word))))),tests)
 MARKED := $(foreach extra,demo mnist forecast sentences triton,$(if $(shell grep -rl --include=*.py 'mark\.$(extra)\b' $(CHOSEN)),$(extra)))
 NEEDED := $(STAMPS)-$(subst $(space),$(comma),$(strip test $(MARKED)))
+NEEDED_SHORT := $(STAMPS)-$(subst $(space),$(comma),$(strip test $(filter-out mnist forecast sentences,$(MARKED))))
 
-test: $(NEEDED) ## run the tests (two processes), and a part of them again for the numpy target
+test: $(NEEDED_SHORT) ## run the tests (two processes), and a part of them again for the numpy target
 	$(PYTEST) -m "not long" $(PYTEST_ARGS)
 	$(if $(PYTEST_ARGS),,HYBRIDC_TARGET=numpy $(PYTEST) -m "not long" $(NUMPY_TESTS))
 
