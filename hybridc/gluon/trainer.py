@@ -126,7 +126,7 @@ class Trainer:
         """Update all parameters with their gradients, divided by ``batch_size``.
 
         A gradient that ``backward`` did not write since the last step raises; with ``ignore_stale_grad`` the
-        parameter is left as it is.
+        parameter is left as it is. If mixed precision finds an overflow, all are left as they are.
         """
         begin = now() if RECORDER.calls else 0
         self.rescale(batch_size)
@@ -134,8 +134,7 @@ class Trainer:
             (self._update_once if self._store is None else self._update_by_store)(ignore_stale_grad)
         else:
             self._sum_gradients()
-            for place in range(len(self._contexts)):
-                self._update_on(place, ignore_stale_grad)
+            self._update_all(ignore_stale_grad)
         if begin:
             RECORDER.add("api", "Trainer.step", begin)
 
@@ -149,6 +148,10 @@ class Trainer:
         """The part of :meth:`step` after :meth:`allreduce_grads`; nothing, if mixed precision finds an overflow."""
         self._check_apart("update")
         self.rescale(batch_size)
+        self._update_all(ignore_stale_grad)
+
+    def _update_all(self, ignore_stale_grad: bool) -> None:
+        """Update the arrays on all devices; nothing, if mixed precision finds an overflow."""
         if self._amp_loss_scaler is not None and self._amp_loss_scaler.has_overflow(self._params):
             return
         for place in range(len(self._contexts)):

@@ -75,8 +75,9 @@ fluent.install()
 
 
 def _forget(name: str) -> None:
-    """The name is bound to another operator: forget the cached function."""
-    globals().pop(name, None)
+    """The name is bound to another operator: forget the cached function, unless the function is one of this module."""
+    if name not in __all__:
+        globals().pop(name, None)
 
 
 _registry.LISTENERS.append(_forget)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import sys
 
 import numpy as np
 import pytest
@@ -386,3 +387,15 @@ def test_gzipped_and_shuffled_mnist(tmp_path):
     iterator.reset()
     iterator.debug_skip_load()
     assert next(iterator) is next(iterator)
+
+
+@pytest.mark.demo
+def test_fit_shows_a_bar_on_a_terminal(monkeypatch, capsys):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    data = mx.io.NDArrayIter(np.ones((8, 2), np.float32), np.zeros(8), 4, label_name="softmax_label")
+    module = mx.mod.Module(net())
+    module.fit(data, num_epoch=1)
+    assert "epoch 0" in capsys.readouterr().err
+    data.reset()
+    mx.mod.Module(net()).fit(data, num_epoch=1, batch_end_callback=lambda _: None)  # which shows progress itself
+    assert not capsys.readouterr().err
