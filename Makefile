@@ -45,9 +45,9 @@ forecasting: $(STAMPS)-forecast ## forecast the carbon dioxide in the air by qua
 PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
 EVERY := HYBRIDC_TEST_EXAMPLES=$${HYBRIDC_TEST_EXAMPLES:-100}
 
-# What the chosen files need, by their marks: the extra `test`, and `demo`, `mnist`, `forecast`, `triton` where a test is so marked.
+# What the chosen files need, by their marks: the extra `test`, and `demo`, `mnist`, `forecast`, `triton`, `wild` where a test is so marked.
 CHOSEN := $(or $(wildcard $(foreach word,$(PYTEST_ARGS),$(firstword $(subst ::, ,$(word))))),tests)
-MARKED := $(foreach extra,demo mnist forecast triton,$(if $(shell grep -rl --include=*.py 'mark\.$(extra)\b' $(CHOSEN)),$(extra)))
+MARKED := $(foreach extra,demo mnist forecast triton wild,$(if $(shell grep -rl --include=*.py 'mark\.$(extra)\b' $(CHOSEN)),$(extra)))
 NEEDED := $(STAMPS)-$(subst $(space),$(comma),$(strip test $(MARKED)))
 
 test: $(NEEDED) ## run the tests (two processes), and a part of them again for the numpy target

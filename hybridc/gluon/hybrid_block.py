@@ -274,6 +274,10 @@ class Block(BlockRoot):
                 hook(self, args, out)
         return out
 
+    def _clear_cached_op(self) -> None:
+        """Drop the compiled graphs, by the name that GluonCV calls when what a block computes has changed."""
+        self._drop_graphs()
+
     def forward(self, *args: Any) -> Any:
         """Override to compute the outputs from the inputs."""
         raise MXNetError(f"{type(self).__name__} must override forward(self, *args)")
