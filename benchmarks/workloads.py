@@ -143,10 +143,10 @@ def log_softmax(x: np.ndarray) -> np.ndarray:
     return z - np.log(np.exp(z).sum(axis=-1, keepdims=True))
 
 
-def layer_norm(x: np.ndarray, gamma: np.ndarray, beta: np.ndarray) -> np.ndarray:
+def layer_norm(x: np.ndarray, gamma: np.ndarray, beta: np.ndarray, epsilon: float = EPSILON) -> np.ndarray:
     d = x - x.mean(axis=-1, keepdims=True)
     variance = (d * d).mean(axis=-1, keepdims=True)
-    return d / np.sqrt(variance + EPSILON) * gamma + beta
+    return d / np.sqrt(variance + epsilon) * gamma + beta
 
 
 def linear(x: np.ndarray, w: np.ndarray, b: np.ndarray) -> np.ndarray:

@@ -91,14 +91,14 @@ def compared(path: str, name: str, theirs: dict[str, Any]) -> Found:
     except (ImportError, AttributeError):
         return Found(full, "absent")
     if is_placeholder(ours):
-        return Found(full, "absent", "a class without instances, for isinstance")
+        return Found(full, "absent", "a class without instances")
     why = "; ".join(differences(theirs, ours))
     return Found(full, "differs" if why else "supported", why)
 
 
 def is_placeholder(ours: Any) -> bool:
-    """Whether it is a class that stands for something that hybridc does not have."""
-    return bool(getattr(ours, "__placeholder__", False)) and inspect.isclass(ours)
+    """Whether it is a class of which there are no instances: it is there for ``isinstance``."""
+    return inspect.isclass(ours) and getattr(ours.__new__, "__annotations__", {}).get("return") == "NoReturn"
 
 
 def differences(theirs: dict[str, Any], ours: Any) -> Iterator[str]:
@@ -147,8 +147,9 @@ def _of_operator(theirs: list[list[str | None]], ours: Any) -> Iterator[str]:
 
 
 def _decides(default: str, mine: inspect.Parameter) -> bool:
-    """Whether MXNet leaves a default to the operator, of which ours says what it is."""
-    return default in ("None", "'None'", "''") and repr(mine.default) != "<required>"
+    """Whether MXNet leaves a default to the operator, of which ours says what it is or that it must be given."""
+    required = repr(mine.default) == "<required>"  # there it must be given, too, although it has a default
+    return default in ("None", "'None'", "''") or (required and default == "[]")
 
 
 def _of_function(theirs: list[list[str]] | None, ours: Any) -> Iterator[str]:
@@ -174,7 +175,7 @@ def _of_function(theirs: list[list[str]] | None, ours: Any) -> Iterator[str]:
         ):
             yield f"`{name}` is not number {place + 1}"
         place += 1
-        if default and default != "<_Null>" and not _equal(_function_default(default), has[name].default):
+        if default and "_Null" not in default and not _equal(_function_default(default), has[name].default):
             yield f"`{name}` is {_shown(has[name].default)}, in MXNet {default}"
 
 

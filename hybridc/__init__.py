@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import importlib
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hybridc import aliases, autograd, nd, random
 from hybridc.attribute import AttrScope
@@ -18,14 +18,17 @@ from hybridc.ground import __version__ as __version__
 from hybridc.ground import mxnet_version
 from hybridc.ground.absent import absent as _absent
 from hybridc.ground.debug import no_recompile
+from hybridc.options import OPTIONS
 
 connect()
 aliases.install()
+if OPTIONS.profiler_autostart:
+    importlib.import_module("hybridc.profiler")
 
 # NumPy's warnings (overflow, 0 / 0, …) from our own calls: inf and nan are results here, as in MXNet.
 warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"hybridc\.")
 
-# Names of MXNet, and the modules that hold what they stand for.
+# Modules of MXNet, and those that they are here.
 _NAMESPACES = {
     "attribute": "hybridc.attribute",
     "base": "hybridc.base",
@@ -33,6 +36,7 @@ _NAMESPACES = {
     "context": "hybridc.context",
     "contrib": "hybridc.contrib",
     "engine": "hybridc.engine",
+    "error": "hybridc.error",
     "errors": "hybridc.errors",
     "executor": "hybridc.executor",
     "executor_manager": "hybridc.executor_manager",
@@ -56,21 +60,35 @@ _NAMESPACES = {
     "monitor": "hybridc.monitor",
     "name": "hybridc.name",
     "ndarray": "hybridc.nd",
+    "ndarray_doc": "hybridc.ndarray_doc",
+    "np": "hybridc.numpy",
+    "npx": "hybridc.numpy_extension",
+    "numpy": "hybridc.numpy",
+    "numpy_extension": "hybridc.numpy_extension",
     "op": "hybridc.op",
     "operator": "hybridc.operator",
     "optimizer": "hybridc.optimizer",
+    "profiler": "hybridc.profiler",
     "recordio": "hybridc.recordio",
     "registry": "hybridc.registry",
+    "rnd": "hybridc.random",
     "rnn": "hybridc.rnn",
     "rtc": "hybridc.rtc",
+    "runtime": "hybridc.runtime",
     "subgraph": "hybridc.subgraph",
     "sym": "hybridc.symbol",
     "symbol": "hybridc.symbol",
+    "symbol_doc": "hybridc.symbol_doc",
     "test_utils": "hybridc.test_utils",
     "util": "hybridc.util",
     "visualization": "hybridc.visualization",
     "viz": "hybridc.visualization",
 }
+
+# Functions of MXNet's top level that a namespace holds.
+_UTILITIES = (
+    "is_np_array", "is_np_shape", "np_array", "np_shape", "set_np_shape", "use_np", "use_np_array", "use_np_shape",
+)  # fmt: skip
 
 __all__ = [
     "AttrScope",
@@ -103,12 +121,18 @@ def set_num_threads(count: int) -> None:
     native.set_num_threads(count)
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _NAMESPACES:
-        raise _absent("module 'hybridc'", name, "attribute", __dir__())
-    found = globals()[name] = importlib.import_module(_NAMESPACES[name])
-    return found
+if not TYPE_CHECKING:  # what there is not is an error of the type checker
+
+    def __getattr__(name: str) -> Any:
+        if name in _UTILITIES:
+            found = getattr(importlib.import_module("hybridc.util"), name)
+        elif name in _NAMESPACES:
+            found = importlib.import_module(_NAMESPACES[name])
+        else:
+            raise _absent("module 'hybridc'", name, "attribute", __dir__())
+        globals()[name] = found
+        return found
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_NAMESPACES})
+    return sorted({*globals(), *_NAMESPACES, *_UTILITIES})

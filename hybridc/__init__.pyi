@@ -1,6 +1,8 @@
 # Written by python -m hybridc.stubs; do not edit.
+# pyright: reportUnusedImport=false
 import importlib
 import warnings
+from typing import TYPE_CHECKING as TYPE_CHECKING
 from typing import Any as Any
 from hybridc import aliases as aliases
 from hybridc import autograd as autograd
@@ -19,6 +21,7 @@ from hybridc.ground import __version__ as __version__
 from hybridc.ground import mxnet_version as mxnet_version
 from hybridc.ground.absent import absent as _absent
 from hybridc.ground.debug import no_recompile as no_recompile
+from hybridc.options import OPTIONS as OPTIONS
 def waitall() -> None:
     """Return when all work is done; on the CPU it always is."""
     ...
@@ -31,6 +34,7 @@ from hybridc import callback as callback
 from hybridc import context as context
 from hybridc import contrib as contrib
 from hybridc import engine as engine
+from hybridc import error as error
 from hybridc import errors as errors
 from hybridc import executor as executor
 from hybridc import executor_manager as executor_manager
@@ -49,15 +53,22 @@ from hybridc import module as module
 from hybridc import monitor as monitor
 from hybridc import name as name
 from hybridc import nd as nd
+from hybridc import ndarray_doc as ndarray_doc
+from hybridc import numpy as numpy
+from hybridc import numpy_extension as numpy_extension
 from hybridc import op as op
 from hybridc import operator as operator
 from hybridc import optimizer as optimizer
+from hybridc import profiler as profiler
+from hybridc import random as random
 from hybridc import recordio as recordio
 from hybridc import registry as registry
 from hybridc import rnn as rnn
 from hybridc import rtc as rtc
+from hybridc import runtime as runtime
 from hybridc import subgraph as subgraph
 from hybridc import symbol as symbol
+from hybridc import symbol_doc as symbol_doc
 from hybridc import test_utils as test_utils
 from hybridc import util as util
 from hybridc import visualization as visualization
@@ -67,6 +78,9 @@ kv = kvstore
 mod = module
 mon = monitor
 ndarray = nd
+np = numpy
+npx = numpy_extension
+rnd = random
 sym = symbol
 viz = visualization
 __version__: str

@@ -13,6 +13,8 @@ import sys
 from collections.abc import Callable, Sequence
 from types import ModuleType
 
+from hybridc.errors import AbsentImportError
+
 _PACKAGE = __name__.partition(".")[0]
 
 # Names of modules below the package, and the modules that have what MXNet's modules of these names have.
@@ -33,6 +35,7 @@ OTHER_NAMES = {
     "nd.ndarray": "nd",
     "nd.utils": "nd",
     "symbol.symbol": "symbol",
+    "optimizer.optimizer": "optimizer",
     "rnn.rnn_cell": "rnn",
 }
 
@@ -78,7 +81,7 @@ class NamespaceFinder(importlib.abc.MetaPathFinder):
             found = getattr(sys.modules[parent], name)
         except AttributeError as error:
             # Without the module's name: Python would go on with a text of its own.
-            raise ModuleNotFoundError(str(error)) from None
+            raise AbsentImportError(str(error)) from None
         if not isinstance(found, ModuleType):
             return None
         return importlib.machinery.ModuleSpec(fullname, _Existing(lambda: found))

@@ -11,9 +11,11 @@ import numpy as np
 
 from hybridc.array.ndarray import NDArray, at, wrap
 from hybridc.array.takeover import WORTH_TAKING, taken_over
+from hybridc.context import working_on
 from hybridc.dialects.gradient import vjp
 from hybridc.dialects.operator import Operator
 from hybridc.errors import CheckError, MXNetError, ShapeError, TraceError, UnknownNameError
+from hybridc.ground.events import RECORDER, now
 from hybridc.ground.hooks import HOOKS
 from hybridc.ground.location import user_location
 from hybridc.ground.state import STATE
@@ -78,7 +80,9 @@ class TapeNode:
             return self.op.vjp(ograds, self, into)
         outputs = [_restore(a, (self, i)) for i, a in enumerate(self.outputs)]
         needed = [e is not None for e in self.entries]
-        return vjp(self.op, HOOKS.arrays(), _filled(ograds, self.outputs), self.inputs(), outputs, needed)
+        inputs = self.inputs()
+        with working_on(inputs[0].context):  # where rules make arrays of their own
+            return vjp(self.op, HOOKS.arrays(), _filled(ograds, self.outputs), inputs, outputs, needed)
 
     def inputs(self) -> list[NDArray]:
         """The inputs, with the tape entries that they had at the call."""
@@ -309,17 +313,19 @@ def _run_backward(
     since: int = 0,
     in_place: bool = False,
 ) -> tuple[_Gradients, list[Leaf]]:
+    if not heads:
+        raise CheckError("backward: there must be at least one array to differentiate, got none")
+    given = [None] * len(heads) if head_grads is None else head_grads
+    if len(given) != len(heads):
+        raise CheckError(
+            f"backward: got {len(given)} head gradients for {len(heads)} heads; give None for those of ones"
+        )
     for head in heads:
         if head._entry is None:
             raise MXNetError(
                 "cannot differentiate: this array does not depend on a variable; call attach_grad() on the inputs and "
                 "compute it inside autograd.record()"
             )
-    given = [None] * len(heads) if head_grads is None else head_grads
-    if len(given) != len(heads):
-        raise MXNetError(
-            f"backward: got {len(given)} head gradients for {len(heads)} heads; give None for those of ones"
-        )
     for head, grad in zip(heads, given, strict=True):
         if grad is not None and grad.shape != head.shape:
             raise ShapeError(
@@ -371,6 +377,7 @@ def backward(
     train_mode: bool = True,
 ) -> None:
     """Compute gradients of the heads with respect to all marked variables and put them into their ``grad``."""
+    begin = now() if RECORDER.calls else 0
     heads = [heads] if isinstance(heads, NDArray) else heads
     head_grads = [head_grads] if isinstance(head_grads, NDArray) else head_grads
     gradients, leaves = _run_backward(heads, head_grads, retain_graph, False, train_mode, in_place=True)
@@ -385,6 +392,8 @@ def backward(
         elif grad._data is not leaf.grad._data and not taken_over(leaf.grad, grad):
             np.copyto(leaf.grad._data, grad._data)
         written(leaf.grad._data)
+    if begin:
+        RECORDER.add("api", "autograd.backward", begin)
 
 
 def grad(

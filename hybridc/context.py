@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import threading
-from typing import ClassVar
+import warnings
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, ClassVar
 
 from hybridc.errors import ArgumentTypeError, UnknownNameError
+from hybridc.ground.class_property import HasClassProperties, classproperty
 from hybridc.ground.hooks import HOOKS
 
 
-class Context:
+class Context(metaclass=HasClassProperties):
     """A device, as ``cpu(0)``; also a context manager that makes it the default for new arrays."""
 
     devtype2str: ClassVar[dict[int, str]] = {1: "cpu", 2: "gpu", 3: "cpu_pinned", 5: "cpu_shared"}
     devstr2type: ClassVar[dict[str, int]] = {name: code for code, name in devtype2str.items()}
+    #: The default of each thread, as its ``value``.
+    _default_ctx: ClassVar[_CurrentDevice]
 
     __slots__ = ("_previous", "device_id", "device_type")
     device_type: str
@@ -48,11 +53,22 @@ class Context:
 
     def __enter__(self) -> Context:
         self._previous.append(current_context())
-        _LOCAL.context = self
+        _LOCAL.value = self
         return self
 
     def __exit__(self, *exc: object) -> None:
-        _LOCAL.context = self._previous.pop()
+        _LOCAL.value = self._previous.pop()
+
+    @classproperty
+    def default_ctx(cls) -> Context:  # pyright: ignore[reportRedeclaration]
+        """Deprecated, as in MXNet: :func:`current_context`; to set it, ``mx.test_utils.set_default_context``."""
+        _warn_of_default_ctx(4)
+        return current_context()
+
+    @default_ctx.setter
+    def default_ctx(cls, val: Context) -> None:
+        _warn_of_default_ctx(5)
+        _LOCAL.value = val
 
     def empty_cache(self) -> None:
         """Nothing to free on the CPU; there for MXNet's API."""
@@ -62,11 +78,20 @@ class Context:
 CPU = Context("cpu", 0)
 
 
+def _warn_of_default_ctx(frames: int) -> None:
+    warnings.warn(
+        "Context.default_ctx has been deprecated: use mx.current_context(), and mx.test_utils.set_default_context "
+        "to set a default context",
+        DeprecationWarning,
+        stacklevel=frames,
+    )
+
+
 class _CurrentDevice(threading.local):
-    context = CPU
+    value = CPU
 
 
-_LOCAL = _CurrentDevice()
+_LOCAL = Context._default_ctx = _CurrentDevice()
 
 
 def cpu(device_id: int = 0) -> Context:
@@ -96,7 +121,15 @@ def gpu_memory_info(device_id: int = 0) -> tuple[int, int]:
 
 def current_context() -> Context:
     """The device on which new arrays are made."""
-    return _LOCAL.context
+    return _LOCAL.value
+
+
+_NOTHING = nullcontext()
+
+
+def working_on(context: Context) -> AbstractContextManager[Any]:
+    """A context manager that makes a device the current one, if it is not."""
+    return _NOTHING if context == _LOCAL.value else Context(context)
 
 
 def check_device(ctx: Context | None) -> Context:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class MXNetError(RuntimeError):
     """An operator or network was used in a way it cannot work: the base of all errors here.
@@ -24,7 +26,28 @@ class UnsupportedError(MXNetError):
     """A feature of MXNet that hybridc does not offer; the text says what to use instead."""
 
 
-class ShapeError(MXNetError):
+class AbsentError(UnsupportedError, AttributeError):
+    """A name of MXNet was used that hybridc does not have, as ``mx.np.ones``; the text says what to use instead.
+
+    It is an AttributeError, so that ``hasattr`` finds nothing there.
+    """
+
+
+class AbsentImportError(UnsupportedError, ModuleNotFoundError):
+    """A name of MXNet was imported that hybridc does not have, as ``from hybridc.numpy import ones``."""
+
+
+class InternalError(MXNetError):
+    """``mx.error.InternalError``: a part of the library, not its user, is wrong. hybridc itself raises VerifyError."""
+
+    def __init__(self, msg: str) -> None:
+        hint = (
+            "" if "hint:" in msg else "\nMXNet hint: You hit an internal error. Please report it where hybridc is from."
+        )
+        super().__init__(msg + hint)
+
+
+class ShapeError(MXNetError, ValueError):
     """The shapes of an operator's inputs do not fit together; reshape or transpose them as the text says."""
 
 
@@ -36,8 +59,8 @@ class DTypeError(MXNetError):
     """The dtypes of an operator's inputs do not fit together; use ``x.astype(…)`` on one of them."""
 
 
-class ArgumentTypeError(MXNetError, TypeError):
-    """An operator got what is neither an array nor a number, as ``x + "a"``, or a keyword that it does not know."""
+class ArgumentTypeError(MXNetError, TypeError, AssertionError):
+    """Something got an argument of another type than it takes, as ``x + "a"``, or one of a name that it has not."""
 
 
 class IndexRangeError(MXNetError, IndexError):
@@ -52,26 +75,26 @@ class DTypeNameError(AttributeValueError, TypeError):
     """An attribute that takes a dtype got something else, as ``x.astype("float33")``; NumPy's names are taken."""
 
 
-class BroadcastError(ShapeError, ValueError):
+class BroadcastError(ShapeError):
     """An array cannot be broadcast to a shape, as in ``mx.nd.ones((2, 3)).broadcast_to((4, 5))``."""
 
 
-class CheckError(MXNetError, AssertionError):
-    """A Gluon object is used against its rules; MXNet checks these with ``assert``, so it is an AssertionError too.
+class CheckError(MXNetError, AssertionError, ValueError):
+    """An object is used against its rules; MXNet checks these with ``assert``, so it is an AssertionError too.
 
     ``net.load_parameters(f)`` raises it if the file lacks a parameter; the text names the parameter and the way out.
     """
 
 
-class CheckValueError(CheckError, ValueError):
-    """A value is out of range where MXNet checks with ``assert``, as in ``mx.metric.TopKAccuracy(top_k=1)``."""
+class CheckedShapeError(ShapeError, CheckError):
+    """Shapes that a Gluon object checks do not fit, as where a cell is unrolled for more steps than its inputs have."""
 
 
 class NotOverriddenError(MXNetError, NotImplementedError):
-    """A class lacks a method that it must define, as a subclass of ``mx.init.Initializer`` without ``_init_weight``."""
+    """A class of yours lacks a method that it must have, as a ``Block`` without ``forward``."""
 
 
-class NestedArraysError(MXNetError, ValueError):
+class NestedArraysError(MXNetError, ValueError, TypeError):
     """A hybridized block got or returned something that is neither an array nor nested lists of arrays, as ``"a"``.
 
     Keep other values as attributes of the block.
@@ -103,7 +126,7 @@ class DeferredInitializationError(MXNetError):
     """
 
 
-class ParameterShapeError(ShapeError, ValueError):
+class ParameterShapeError(ShapeError):
     """Shapes do not fit, or do not say enough, while those of a network's parameters are inferred at its first call.
 
     ``net = nn.Dense(5)`` infers its weight from the first input. Give the shape where the parameter is made
@@ -142,6 +165,24 @@ class OptionError(MXNetError, ValueError):
     """
 
 
+class DownloadError(MXNetError, OSError):
+    """A file that is not here could not be downloaded, as by ``mx.test_utils.get_mnist()`` without a network.
+
+    The text says where to put the file by hand.
+    """
+
+
+class UnreadableFolderError(MXNetError, FileNotFoundError):
+    """A folder cannot be read, as by ``ImageFolderDataset("/nosuch")``; it is an OSError too."""
+
+
+class ProfilerObjectError(ArgumentTypeError, AttributeError):
+    """A task, frame, event, counter or marker of the profiler is made of something other than a name and a Domain.
+
+    ``mx.profiler.Task("domain", "name")`` raises it: use ``mx.profiler.Domain("domain").new_task("name")``.
+    """
+
+
 class RecompileError(MXNetError):
     """A network would have to be compiled inside ``with hybridc.no_recompile():``; the text tells the reason.
 
@@ -149,11 +190,39 @@ class RecompileError(MXNetError):
     """
 
 
-class NotImplementedForSymbol(UnsupportedError):
+class _FunctionError(UnsupportedError):
+    """Errors that are made from a text, or as MXNet's are: from a function, its operator or None, its arguments."""
+
+    where = ""
+
+    def __init__(self, function: Any = "", alias: str | None = None, *args: Any) -> None:
+        if callable(function):
+            self.function = getattr(function, "__name__", repr(function))
+            self.alias = alias
+            operator = f' (namely operator "{alias}")' if alias else ""
+            words = ", ".join(str(a.__class__) for a in args)
+            kinds = f" with arguments ({words})" if args else ""
+            function = f"Function {self.function}{operator}{kinds} is not {self.where} and only available in NDArray."
+        super().__init__(function)
+
+
+class NotImplementedForSymbol(_FunctionError):
     """A method of arrays was called that a symbol of ``mx.sym`` cannot have, as ``mx.sym.var("data").asnumpy()``.
 
-    The symbol has values when it is bound: use ``eval`` or an executor, and ``F.where`` instead of ``if``.
+    The symbol has values when it is bound: use ``eval`` or an executor, and ``F.where`` instead of ``if``. A class of
+    yours may raise it as MXNet's do: ``raise NotImplementedForSymbol(self.asnumpy, None)``.
     """
+
+    where = "implemented for Symbol"
+
+
+class NotSupportedForSparseNDArray(_FunctionError):
+    """A method of dense arrays was called on a sparse one: ``raise NotSupportedForSparseNDArray(self.reshape, None)``.
+
+    Arrays of hybridc are dense, so it raises this nowhere itself.
+    """
+
+    where = "supported for SparseNDArray"
 
 
 class TraceError(NotImplementedForSymbol):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -12,8 +12,9 @@ from hybridc.array.ndarray import NDArray
 from hybridc.compile.compiled_graph import CompiledGraph
 from hybridc.compile.stages import Traced
 from hybridc.context import Context, check_device
-from hybridc.errors import MXNetError, ShapeError
+from hybridc.errors import ArgumentTypeError, AttributeValueError, MXNetError, ShapeError
 from hybridc.ground.debug import compiling
+from hybridc.ground.events import RECORDER, now
 from hybridc.symbol import graph
 from hybridc.symbol.bind import to_trace
 from hybridc.symbol.infer import Shapes, Types, by_name, is_known
@@ -98,13 +99,14 @@ class Executor:
         return "\n".join(lines) + "\n"
 
     def get_optimized_symbol(self) -> Any:
-        """The symbol that is run: the one that was bound, for the compiler's own graphs are no symbols."""
+        """The symbol that is run: the one that was bound. The compiler's own steps are in ``symbol.module()``."""
         return self._symbol
 
     # --- running -------------------------------------------------------------------------------------------
 
     def forward(self, is_train: bool = False, **kwargs: Any) -> list[NDArray]:
         """Compute the outputs; arguments may be given by name, and are copied into the bound arrays."""
+        begin = now() if RECORDER.calls else 0
         arguments = self.arg_dict
         for name, value in kwargs.items():
             if not isinstance(value, NDArray) and value.__class__ is not np.ndarray:
@@ -119,6 +121,8 @@ class Executor:
             arguments[name][:] = value
         self._is_train = bool(is_train)
         self._run(bool(is_train), recorded=bool(is_train))
+        if begin:
+            RECORDER.add("api", "Executor.forward", begin)
         return self.outputs
 
     def _run(self, training: bool, recorded: bool) -> None:
@@ -358,13 +362,15 @@ def requests(names: Sequence[str], grad_req: Any) -> list[str]:
     elif isinstance(grad_req, Mapping):
         # COMPAT(mxnet): a name that is no argument is ignored there.
         reqs = by_name_checked("grad_req", "argument", names, grad_req, "null")
+    elif not isinstance(grad_req, list | tuple):
+        raise ArgumentTypeError(f"grad_req must be a string, a list or a dict of them, got {grad_req!r}")
     else:
-        reqs = list(grad_req)
+        reqs = list(cast("list[str]", grad_req))
     if len(reqs) != len(names):
         raise MXNetError(f"grad_req: {len(reqs)} entries for {len(names)} arguments: {', '.join(names)}")
     for req in reqs:
         if req not in _REQS:
-            raise MXNetError(f"grad_req={req} is not valid; only 'null', 'write' and 'add' are supported")
+            raise AttributeValueError(f"grad_req={req} is not valid; only 'null', 'write' and 'add' are supported")
     return reqs
 
 
@@ -399,7 +405,9 @@ def _arrays(key: str, what: str, names: Sequence[str], given: Any, missing: bool
                 raise ValueError(f"key `{name}` is missing in `{key}`")
         arrays: list[Any] = [known.get(name) for name in names]
     else:
-        arrays = list(given)
+        if not isinstance(given, list | tuple):
+            raise ArgumentTypeError(f"bind: {key} must be a list or a dict of NDArrays, got {type(given).__name__}")
+        arrays = list(given)  # pyright: ignore[reportUnknownArgumentType]
         if len(arrays) != len(names):
             raise ValueError(
                 f"Length of {key} does not match the number of {what}: {len(arrays)} for {', '.join(names) or 'none'}"

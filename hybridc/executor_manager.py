@@ -12,7 +12,7 @@ from hybridc.errors import CheckError
 from hybridc.model import check_arguments
 from hybridc.module.executor_group import DataParallelExecutorGroup, split_input_slice
 
-__all__ = ["DataParallelExecutorGroup", "DataParallelExecutorManager"]
+__all__ = ["DataParallelExecutorManager"]
 
 # The names by which programs know them.
 _split_input_slice = split_input_slice

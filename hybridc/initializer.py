@@ -17,7 +17,7 @@ from hybridc import nd as ndarray
 from hybridc.array.ndarray import NDArray
 from hybridc.base import string_types
 from hybridc.dialects.control.rnn import Rnn
-from hybridc.errors import CheckError, CheckValueError, MXNetError, NotOverriddenError
+from hybridc.errors import CheckError, MXNetError, NotOverriddenError
 from hybridc.nd import load
 from hybridc.registry import get_alias_func, get_create_func, get_register_func
 
@@ -432,7 +432,7 @@ class Mixed:
 
     def __init__(self, patterns: Sequence[str], initializers: Sequence[Any]) -> None:
         if len(patterns) != len(initializers):
-            raise CheckValueError(
+            raise CheckError(
                 f"Mixed needs one initializer for each pattern, got {len(patterns)} patterns and "
                 f"{len(initializers)} initializers"
             )

@@ -1,11 +1,17 @@
-"""``mx.libinfo``: where the files of this package are."""
+"""``mx.libinfo``: where the files of this package are, and the version of MXNet whose interfaces it has."""
 
 from __future__ import annotations
 
+import os
+from typing import NoReturn
+
 from hybridc.errors import UnsupportedError
+from hybridc.ground import mxnet_version
 from hybridc.library import include_path
 
 __all__ = ["find_conf_path", "find_include_path", "find_lib_path"]
+
+__version__ = mxnet_version
 
 
 def find_include_path() -> str:
@@ -14,13 +20,22 @@ def find_include_path() -> str:
 
 
 def find_lib_path(prefix: str = "libmxnet") -> list[str]:
-    """Raises: there is no shared library to link against."""
-    raise UnsupportedError(
-        f"find_lib_path: hybridc has no library {prefix}.so; compiled operators need the headers in "
-        "find_include_path() only, and are loaded by mx.library.load"
-    )
+    """The path that ``MXNET_LIBRARY_PATH`` names, in a list; a RuntimeError without it: there is none."""
+    return _named_by("MXNET_LIBRARY_PATH", prefix)
 
 
 def find_conf_path(prefix: str = "tvmop") -> list[str]:
-    """Raises: there are no operators made with TVM."""
-    raise UnsupportedError(f"find_conf_path: hybridc has no operators made with TVM, so no {prefix}.conf")
+    """The path that ``MXNET_CONF_PATH`` names, in a list; a RuntimeError without it: there is none."""
+    return _named_by("MXNET_CONF_PATH", prefix)
+
+
+def _named_by(variable: str, prefix: str) -> list[str]:
+    path = os.environ.get(variable, "")
+    return [path] if os.path.isabs(path) and os.path.isfile(path) else _no_library(variable, prefix)
+
+
+def _no_library(variable: str, prefix: str) -> NoReturn:
+    raise UnsupportedError(
+        f"Cannot find {prefix}: hybridc has no library in C and no operators of TVM. Libraries of operators need the "
+        f"headers in mx.libinfo.find_include_path() only; {variable} may name a file of yours, by its absolute path"
+    )

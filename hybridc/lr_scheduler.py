@@ -9,7 +9,7 @@ from itertools import pairwise
 from math import cos as cos
 from math import pi as pi
 
-from hybridc.errors import CheckValueError
+from hybridc.errors import CheckError
 
 
 class LRScheduler:
@@ -27,7 +27,7 @@ class LRScheduler:
         warmup_mode: str = "linear",
     ) -> None:
         if not isinstance(warmup_steps, int):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise CheckValueError(f"warmup_steps must be an integer, got {warmup_steps!r}")
+            raise CheckError(f"warmup_steps must be an integer, got {warmup_steps!r}")
         if warmup_steps < 0:
             raise ValueError(f"warmup_steps must be positive or 0, got {warmup_steps}")
         if warmup_begin_lr > base_lr:
@@ -103,9 +103,11 @@ class MultiFactorScheduler(LRScheduler):
     ) -> None:
         super().__init__(base_lr, warmup_steps, warmup_begin_lr, warmup_mode)
         # COMPAT(mxnet): a tuple of steps is as good as a list.
+        if not isinstance(step, list | tuple):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise CheckError(f"step must be an increasing list of integers from 1, got {step!r}")
         steps = list(step)
         if not steps or steps[0] < 1 or any(b <= a for a, b in pairwise(steps)):
-            raise CheckValueError(f"step must be an increasing list of integers from 1, got {steps}")
+            raise CheckError(f"step must be an increasing list of integers from 1, got {steps}")
         _check_factor(factor)
         self.step = steps
         self.cur_step_ind = 0
@@ -135,7 +137,7 @@ class _Decay(LRScheduler):
     ) -> None:
         super().__init__(base_lr, warmup_steps, warmup_begin_lr, warmup_mode)
         if not isinstance(max_update, int) or max_update < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise CheckValueError(f"max_update must be a strictly positive integer, got {max_update!r}")
+            raise CheckError(f"max_update must be a strictly positive integer, got {max_update!r}")
         if max_update <= warmup_steps:
             # COMPAT(mxnet): there a ZeroDivisionError, or a rate that is never used, during training.
             raise ValueError(f"max_update must exceed warmup_steps, got {max_update} and {warmup_steps}")

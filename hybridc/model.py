@@ -6,7 +6,7 @@ import logging
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -367,5 +367,7 @@ def _joined(batches: Sequence[Sequence[Any]]) -> Any:
     return arrays[0] if len(arrays) == 1 else arrays
 
 
-def __getattr__(name: str) -> Any:
-    raise _absent("mx.model", name, "attribute", __all__)
+if not TYPE_CHECKING:  # what there is not is an error of the type checker
+
+    def __getattr__(name: str) -> Any:
+        raise _absent("mx.model", name, "attribute", __all__)

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
+import warnings
+from typing import Any, ClassVar
+
+from hybridc.ground.class_property import HasClassProperties, classproperty
 
 
-class NameManager:
+class NameManager(metaclass=HasClassProperties):
     """Gives every hint a number of its own; use as a context manager to start counting anew."""
+
+    #: The manager of each thread, as its ``value``.
+    _current: ClassVar[_NameScopes]
 
     def __init__(self) -> None:
         self._counter: dict[str, int] = {}
@@ -22,12 +28,26 @@ class NameManager:
         return f"{hint}{count}"
 
     def __enter__(self) -> NameManager:
-        self._outer.append(current())
-        _LOCAL.manager = self
+        self._outer.append(_LOCAL.value)
+        _LOCAL.value = self
         return self
 
     def __exit__(self, *exc: Any) -> None:
-        _LOCAL.manager = self._outer.pop()
+        _LOCAL.value = self._outer.pop()
+
+    @classproperty
+    def current(cls) -> NameManager:  # pyright: ignore[reportRedeclaration]
+        """Deprecated, as in MXNet: the manager that names what is made now; use the ``with`` statement."""
+        warnings.warn(
+            "NameManager.current has been deprecated: use the `with` statement with NameManager",
+            DeprecationWarning,
+            stacklevel=3,
+        )
+        return _LOCAL.value
+
+    @current.setter
+    def current(cls, val: NameManager) -> None:
+        _LOCAL.value = val
 
 
 class Prefix(NameManager):
@@ -46,12 +66,12 @@ class _NameScopes(threading.local):
     """Each thread counts for itself."""
 
     def __init__(self) -> None:
-        self.manager: NameManager = NameManager()
+        self.value: NameManager = NameManager()
 
 
-_LOCAL = _NameScopes()
+_LOCAL = NameManager._current = _NameScopes()
 
 
 def current() -> NameManager:
     """The manager that names what is made now on this thread."""
-    return _LOCAL.manager
+    return _LOCAL.value

@@ -1,30 +1,31 @@
-"""CUDA code compiled at run time, ``mx.rtc``: not offered; :mod:`hybridc.op` is the way to kernels of your own."""
+"""``mx.rtc``: kernels in CUDA, which this version cannot compile; operators of your own are written otherwise."""
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from collections.abc import Sequence
+from typing import Any
 
 from hybridc.errors import UnsupportedError
 
 __all__ = ["CudaKernel", "CudaModule"]
 
 
-def _refuse(name: str) -> NoReturn:
-    raise UnsupportedError(
-        f"mx.rtc.{name}: this version of hybridc does not compile CUDA code; write the operator once with mx.op (it is "
-        "compiled for CPUs and GPUs), load a compiled one with mx.library.load, or use mx.operator.CustomOp"
+def _unsupported(what: str) -> UnsupportedError:
+    return UnsupportedError(
+        f"mx.rtc.{what}: this version of hybridc does not compile kernels in CUDA; an operator of mx.op runs on GPUs, "
+        "mx.operator.CustomOp calls Python, and mx.library.load loads a compiled library"
     )
 
 
 class CudaModule:
-    """Raises: CUDA code is not compiled."""
+    """A module of kernels in CUDA; making one raises, and says what to use instead."""
 
-    def __init__(self, source: str, options: Any = (), exports: Any = ()) -> None:
-        _refuse("CudaModule")
+    def __init__(self, source: str, options: str | Sequence[str] = (), exports: str | Sequence[str] = ()) -> None:
+        raise _unsupported("CudaModule")
 
 
 class CudaKernel:
-    """Raises: CUDA code is not compiled."""
+    """A kernel of a :class:`CudaModule`; making one raises, and says what to use instead."""
 
-    def __init__(self, handle: Any, name: str, is_ndarray: Any, dtypes: Any) -> None:
-        _refuse("CudaKernel")
+    def __init__(self, handle: Any, name: str, is_ndarray: Sequence[bool], dtypes: Sequence[Any]) -> None:
+        raise _unsupported("CudaKernel")

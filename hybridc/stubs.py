@@ -25,7 +25,7 @@ from hybridc.dialects.operator_attribute import REQUIRED, Attribute
 from hybridc.dialects.operator_registry import FUNCTIONS
 
 PACKAGE = Path(hybridc.__file__).parent
-_HEADER = "# Written by python -m hybridc.stubs; do not edit.\n"
+_HEADER = "# Written by python -m hybridc.stubs; do not edit.\n# pyright: reportUnusedImport=false\n"
 _TYPES = """\
 from collections.abc import Sequence
 from typing import Any, Literal, TypeVar
@@ -42,7 +42,7 @@ _A = TypeVar("_A", bound=Fluent)
 _KINDS = {
     **dict.fromkeys(("int", "Index"), "int"),
     "float": "float",
-    "bool": "bool",
+    "bool": "bool | int",
     "str": "str",
     **dict.fromkeys(("Shape", "Axes", "Axis"), "int | Sequence[int]"),
     **dict.fromkeys(("Slice", "Steps"), "int | Sequence[int | None]"),
@@ -58,10 +58,10 @@ _NAMESPACES = {
 }
 # What mx.sym makes without an input: MXNet's parameters are others than those of mx.nd.
 _SYMBOLS = """
-def zeros(shape: int | Sequence[int], dtype: DTypeLike = None, **kwargs: Any) -> ComposedSymbol: ...
-def ones(shape: int | Sequence[int], dtype: DTypeLike = None, **kwargs: Any) -> ComposedSymbol: ...
-def full(shape: int | Sequence[int], val: float, dtype: DTypeLike = None, **kwargs: Any) -> ComposedSymbol: ...
-def eye(N: int, M: int = 0, k: int = 0, dtype: DTypeLike = None, **kwargs: Any) -> ComposedSymbol: ...
+def zeros(shape: int | Sequence[int], dtype: DTypeLike | None = None, **kwargs: Any) -> ComposedSymbol: ...
+def ones(shape: int | Sequence[int], dtype: DTypeLike | None = None, **kwargs: Any) -> ComposedSymbol: ...
+def full(shape: int | Sequence[int], val: float, dtype: DTypeLike | None = None, **kwargs: Any) -> ComposedSymbol: ...
+def eye(N: int, M: int = 0, k: int = 0, dtype: DTypeLike | None = None, **kwargs: Any) -> ComposedSymbol: ...
 def arange(
     start: float,
     stop: float | None = None,
@@ -69,10 +69,10 @@ def arange(
     repeat: int = 1,
     infer_range: bool = False,
     name: str | None = None,
-    dtype: DTypeLike = None,
+    dtype: DTypeLike | None = None,
 ) -> ComposedSymbol: ...
 def linspace(
-    start: float, stop: float, num: int, endpoint: bool = True, name: str | None = None, dtype: DTypeLike = None
+    start: float, stop: float, num: int, endpoint: bool = True, name: str | None = None, dtype: DTypeLike | None = None
 ) -> ComposedSymbol: ...
 """
 
@@ -102,7 +102,8 @@ def stubs() -> dict[Path, str]:
 
 
 def _functions() -> str:
-    names = sorted(n for n in FUNCTIONS if "." not in n and not n.startswith("_"))
+    by_hand = set(hybridc.nd.__all__)  # such as zeros, which has a device
+    names = sorted(n for n in FUNCTIONS if "." not in n and not n.startswith("_") and n not in by_hand)
     return _TYPES + "\n".join(_function(name, name) for name in names)
 
 
@@ -113,6 +114,8 @@ def _function(shown: str, name: str) -> str:
         return _by_hand(shown, function(name))
     lines = [f"def {shown}("]
     lines += [f"    {parameter}," for parameter in _parameters(cls)]
+    if _result(cls) == "Any":
+        lines = [line.replace("_A", "Fluent") for line in lines]
     lines += [f") -> {_result(cls)}:", f"    {_quoted(cls.__doc__ or cls.title())}", "    ...", ""]
     return "\n".join(lines)
 
@@ -154,8 +157,8 @@ def _parameters(cls: type[Operator]) -> Iterator[str]:
 def _type(declared: Attribute) -> str:
     text = _KINDS.get(declared.kind, "Any")
     if declared.enum is not None and declared.kind == "str":
-        text = f"Literal[{', '.join(map(repr, declared.enum))}]"
-    nothing = (declared.optional or declared.default is None) and text not in ("Any", "DTypeLike")
+        text = f"Literal[{', '.join(map(repr, declared.enum))}] | str"
+    nothing = (declared.optional or declared.default is None) and text != "Any"
     return f"{text} | None" if nothing else text
 
 

@@ -10,7 +10,7 @@ from hybridc.dialects.operator import Contraction, Elementwise, Movement, Opaque
 from hybridc.errors import MXNetError
 from hybridc.symbol import graph
 from hybridc.symbol.graph import SymbolNode
-from hybridc.symbol.infer import Shapes
+from hybridc.symbol.infer import Shapes, by_name
 from hybridc.trace.traced import Symbol
 
 __all__ = ["plot_network", "print_summary"]
@@ -63,7 +63,7 @@ def print_summary(
     """
     ends = [int(line_length * p) if positions[-1] <= 1 else int(p) for p in positions]
     entries = _entries(symbol)
-    shapes = Shapes(entries, {k: tuple(v) for k, v in (shape or {}).items()}, "print_summary")
+    shapes = Shapes(entries, by_name(entries, (), {k: tuple(v) for k, v in (shape or {}).items()}, "print_summary"))
     rows, total = _rows(entries, shapes, shape)
     lines = ["_" * line_length, _line(("Layer (type)", "Output Shape", "Param #", "Previous Layer"), ends)]
     for number, row in enumerate(rows):

@@ -12,20 +12,20 @@ import hybridc as mx
 from hybridc.gluon import nn
 
 ABSENT = [
-    (mx, "np", "mx.np interface; use mx.nd"),
-    (mx, "profiler", "namespace"),
+    (mx.np, "ones", "mx.np interface; use mx.nd.ones"),
+    (mx, "tvmop", "second interface"),
     (mx.mod, "Modul", "did you mean Module"),
     (mx.sym, "Activatoin", "did you mean Activation"),
-    (mx.nd, "sparse", "sparse storage; use dense arrays"),
-    (mx.nd, "sgd_mom_update", "optimizers as operators; use mx.optimizer"),
+    (mx.nd, "csr_matrix", "sparse storage; use dense arrays"),
+    (mx.nd.sparse, "dot", "sparse storage; use dense arrays and mx.nd.dot"),
     (mx.nd, "sofmax", "did you mean .*softmax"),
     (mx.nd.linalg, "portf", "did you mean potrf"),
-    (mx.nd.contrib, "quantize", "quantization"),
+    (mx.nd.contrib, "quantized_rnn", "this quantized operator"),
     (nn, "Dens", "did you mean Dense"),
     (mx.gluon.data.vision.transforms, "RandomHu", "did you mean RandomHue"),
     (mx.image, "imreed", "did you mean imread"),
     (mx.io, "NDArayIter", "did you mean NDArrayIter"),
-    (mx.optimizer, "FTML", "this optimizer"),
+    (mx.optimizer, "FTLM", "did you mean FTML"),
 ]
 
 

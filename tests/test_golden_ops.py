@@ -30,6 +30,19 @@ def test_eager(case):
     check([case], eager)
 
 
+# What tells its device, and copies where arrays of the CPU have views: docs/gpu.md.
+OF_THE_CPU = ("ctx", "context", "str(", "repr(", "y = x[::2]", "y = x[:, 1]")
+ANYWHERE = [case for case in CASES.values() if not any(text in case.code for text in OF_THE_CPU)]
+
+
+@pytest.mark.parametrize("cases", one_in(16, in_groups(ANYWHERE, 64)), ids=lambda cases: f"from {cases[0].name}")
+def test_eager_on_a_gpu(cases):
+    """The device is Triton's interpreter where the tests have no other; on it, too, an operator runs alone."""
+    for case in cases:
+        with mx.gpu(0):
+            check([case], eager)
+
+
 TRACED = [case for case in CASES.values() if case.trace]
 TOGETHER = in_groups([case for case in TRACED if not case.raises], 16)
 

@@ -151,7 +151,7 @@ def test_every_workload_of_an_installed_peer_agrees_with_float64(name, tmp_path)
             try:
                 made += [workload] * (first_call(client, workload, tmp_path) is not None)
             except InexactError:
-                assert name == "mnn"  # of networks with many of its Winograd convolutions
+                assert name == "mnn"  # of many of its Winograd convolutions, and of sentence encoders
                 made.append(workload)
     finally:
         client.close()
@@ -165,5 +165,9 @@ def has(name, workload):
         return workload in ("layernorm", "norm_layer")
     if name == "torch-last":
         return image is not None
-    trains = workload in ("mlp_train", "custom_op", "encoder_train") if image is None else image.kind != "image"
+    trains = (
+        workload in ("mlp_train", "custom_op", "encoder_train", "language_model")
+        if image is None
+        else image.kind != "image"
+    )
     return name not in ("onnx", "openvino", "mnn") or not trains

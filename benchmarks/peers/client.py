@@ -134,13 +134,23 @@ def task_of(name: str, arrays: Callable[[], Arrays], folder: Path) -> dict[str, 
 
 def first_call(client: Client, name: str, folder: Path) -> dict[str, Any] | None:
     """The program made and called once, its outputs checked against float64; None if the peer has no such workload."""
-    if not client.ask("prepare", **task_of(name, EVERY[name].inputs, folder))["made"]:
+    made = outputs_of(client, name, EVERY[name].inputs, folder)
+    if made is None:
         return None
-    answer, outputs = _written(client, folder, "first")
+    answer, outputs = made
     try:
         return {**answer, "error of magnitude": EVERY[name].error([*outputs.values()])}
     except AssertionError as wrong:
         raise InexactError(str(wrong)) from None
+
+
+def outputs_of(
+    client: Client, name: str, arrays: Callable[[], Arrays], folder: Path
+) -> tuple[dict[str, Any], Arrays] | None:
+    """What a peer tells of its first call of a workload's program with these inputs, and the outputs."""
+    if not client.ask("prepare", **task_of(name, arrays, folder))["made"]:
+        return None
+    return _written(client, folder, "first")
 
 
 def counts_of(client: Client, name: str, arrays: Callable[[], Arrays], folder: Path) -> Counts:

@@ -11,7 +11,17 @@ import numpy as np
 from jax import numpy as jnp  # pyright: ignore[reportMissingImports]
 
 from benchmarks.image_networks import EPSILON, NETWORKS, Conv, trained
-from benchmarks.peers.peer import COUNTED_STEPS, Counts, Peer, Program, Task, as_list
+from benchmarks.peers.peer import (
+    COUNTED_STEPS,
+    SENTENCE_EPSILON,
+    Counts,
+    Peer,
+    Program,
+    Task,
+    as_list,
+    encoder_layers,
+    heads_of,
+)
 
 LAYERS = ("w1", "b1", "w2", "b2")
 
@@ -39,9 +49,9 @@ def layer_norm(x: Any, gamma: Any, beta: Any, epsilon: float) -> Any:
     return d * jax.lax.rsqrt(jnp.mean(d * d, axis=-1, keepdims=True) + epsilon) * gamma + beta
 
 
-def attend(q: Any, k: Any, v: Any) -> Any:
-    """Scaled dot-product attention, (batch, heads, sequence, size)."""
-    scores = jnp.einsum("bhqd,bhkd->bhqk", q, k) * (1 / math.sqrt(q.shape[-1]))
+def attend(q: Any, k: Any, v: Any, hidden: Any = 0.0) -> Any:
+    """Scaled dot-product attention, (batch, heads, sequence, size); ``hidden`` is added to the scores."""
+    scores = jnp.einsum("bhqd,bhkd->bhqk", q, k) * (1 / math.sqrt(q.shape[-1])) + hidden
     return jnp.einsum("bhqk,bhkd->bhqd", jax.nn.softmax(scores, axis=-1), v)
 
 
@@ -275,6 +285,31 @@ class Jax(Peer):
 
     def encoder(self, task: Task) -> Program:
         return network(task, encoder_of(task))
+
+    def sentences(self, task: Task) -> Program:
+        layers, heads = encoder_layers(task.arrays), heads_of(task.arrays)
+
+        def forward(d: Any) -> Any:
+            n, tokens = d["x"].shape
+
+            def dense(x: Any, tag: str) -> Any:
+                return linear(x, d["w" + tag], d["b" + tag])
+
+            def norm(x: Any, tag: str) -> Any:
+                return layer_norm(x, d["g" + tag], d["h" + tag], SENTENCE_EPSILON)
+
+            shown = jnp.arange(tokens) < d["lengths"][:, None]
+            hidden = jnp.where(shown, 0.0, -jnp.inf)[:, None, None]
+            x = norm(d["words"][d["x"]] + d["places"][:tokens] + d["kinds"][0], "e")
+            for i in range(layers):
+                parts = (dense(x, f"{i}{k}").reshape(n, tokens, heads, -1).transpose(0, 2, 1, 3) for k in "qkv")
+                context = attend(*parts, hidden).transpose(0, 2, 1, 3).reshape(x.shape)
+                x = norm(x + dense(context, f"{i}o"), f"{i}a")
+                x = norm(x + dense(jax.nn.gelu(dense(x, f"{i}u"), approximate=False), f"{i}d"), f"{i}f")
+            mean = jnp.sum(x * shown[:, :, None], axis=1) / d["lengths"][:, None]
+            return mean / jnp.linalg.norm(mean, axis=1, keepdims=True)
+
+        return network(task, forward)
 
     def image(self, task: Task) -> Program:
         """A network of images."""

@@ -27,7 +27,12 @@ class Mnn(OnnxPeer):
         manager = nn.create_runtime_manager((settings,))
         shapes = {v.name: [d.dim_value for d in v.type.tensor_type.shape.dim] for v in graph.output}
         run = nn.load_module_from_file(str(converted(model)), list(feeds), list(shapes), runtime_manager=manager)
-        given = [expr.const(x, x.shape, expr.NCHW) for x in feeds.values()]
+        given = [
+            expr.const(x, x.shape, expr.NCHW)
+            if x.dtype == np.float32
+            else expr.const(x.astype(np.int32), x.shape, expr.NCHW, expr.int)
+            for x in feeds.values()
+        ]
 
         def call() -> list[np.ndarray]:  # a result of a convolution along one axis has one more axis
             made = [expr.convert(y, expr.NCHW).read() for y in run.forward(given)]

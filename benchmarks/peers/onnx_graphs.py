@@ -10,7 +10,7 @@ import numpy as np
 from onnx import TensorProto, helper, numpy_helper  # pyright: ignore[reportMissingImports]
 
 from benchmarks.image_networks import EPSILON, NETWORKS, Conv
-from benchmarks.peers.peer import COUNTED_STEPS, Arrays, Peer, Program, Task
+from benchmarks.peers.peer import COUNTED_STEPS, SENTENCE_EPSILON, Arrays, Peer, Program, Task, encoder_layers, heads_of
 
 OPSET, IR_VERSION = 20, 10
 
@@ -47,7 +47,10 @@ class Graph:
     def model(self, *outputs: str) -> bytes:
         """The graph in ONNX's format."""
         floats = TensorProto.FLOAT
-        given = [helper.make_tensor_value_info(name, floats, x.shape) for name, x in self.feeds.items()]
+        given = [
+            helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(x.dtype), x.shape)
+            for name, x in self.feeds.items()
+        ]
         made = [helper.make_tensor_value_info(name, floats, None) for name in outputs]
         graph = helper.make_graph(self.nodes, "benchmark", given, made, self.constants)
         opsets = [helper.make_opsetid("", OPSET)]
@@ -219,6 +222,36 @@ class OnnxPeer(Peer):
         x = g.op("Add", "x", g.linear(context, "o"))
         h = g.op("Gelu", g.linear(g.layer_norm(x, "g2", "h2", task.epsilon), "up"))
         return self.session(g, g.op("Add", x, g.linear(h, "dn")))
+
+    def sentences(self, task: Task) -> Program:
+        g = Graph(task, "x lengths")
+        n, tokens = task.arrays["x"].shape
+        heads, units = heads_of(task.arrays), task.arrays["words"].shape[1]
+        split, joined = (g.constant(np.array([n, tokens, *rest])) for rest in ((heads, units // heads), (units,)))
+        one, two = g.constant(np.array([1])), g.constant(np.array([2]))
+
+        def norm(x: str, tag: str) -> str:
+            return g.layer_norm(x, "g" + tag, "h" + tag, SENTENCE_EPSILON)
+
+        lengths = g.op("Unsqueeze", "lengths", one)
+        shown = g.op("Cast", g.op("Less", g.constant(np.arange(tokens)), lengths), to=TensorProto.FLOAT)
+        mask = g.op("Unsqueeze", g.op("Unsqueeze", shown, one), two)
+        mask = g.op("Mul", g.op("Sub", g.number(1), mask), g.number(-1e9))
+        tables = g.constant(task.arrays["places"][:tokens] + task.arrays["kinds"][0])
+        x = norm(g.op("Add", g.op("Gather", g.weight("words"), "x", axis=0), tables), "e")
+        for i in range(encoder_layers(task.arrays)):
+            q, k, v = (g.op("Reshape", g.linear(x, f"{i}{part}"), split) for part in "qkv")
+            q, k, v = (
+                g.op("Transpose", z, perm=axes) for z, axes in ((q, [0, 2, 1, 3]), (k, [0, 2, 3, 1]), (v, [0, 2, 1, 3]))
+            )
+            scores = g.op("Div", g.op("MatMul", q, k), g.number(math.sqrt(units // heads)))
+            context = g.op("MatMul", g.op("Softmax", g.op("Add", scores, mask), axis=-1), v)
+            context = g.op("Reshape", g.op("Transpose", context, perm=[0, 2, 1, 3]), joined)
+            x = norm(g.op("Add", g.linear(context, f"{i}o"), x), f"{i}a")
+            x = norm(g.op("Add", g.linear(g.op("Gelu", g.linear(x, f"{i}u")), f"{i}d"), x), f"{i}f")
+        total = g.op("ReduceSum", g.op("Mul", x, g.op("Unsqueeze", shown, two)), one, keepdims=0)
+        mean = g.op("Div", total, g.op("Cast", lengths, to=TensorProto.FLOAT))
+        return self.session(g, g.op("LpNormalization", mean, axis=1, p=2))
 
     def image(self, task: Task) -> Program:
         """A network of images."""

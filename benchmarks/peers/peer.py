@@ -5,7 +5,7 @@ Nothing here needs more than NumPy: it runs in the environments of all peers.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,19 @@ from benchmarks.image_networks import NETWORKS
 
 Arrays = dict[str, np.ndarray]
 COUNTED_STEPS = 1000  # of the workload while_loop
+# Workloads of one network, ``sentence_workloads.py``: texts and tokens.
+SENTENCES = {"sentences_1x16": (1, 16), "sentences_1x128": (1, 128), "sentences_32x32": (32, 32)}
+SENTENCE_HEAD, SENTENCE_EPSILON = 32, 1e-12  # units of a head; of layer normalization
+
+
+def encoder_layers(arrays: Mapping[str, Any]) -> int:
+    """How many layers a sentence encoder has."""
+    return sum(f"w{i}q" in arrays for i in range(len(arrays)))
+
+
+def heads_of(arrays: Mapping[str, Any]) -> int:
+    """How many heads its attention has."""
+    return arrays["w0q"].shape[0] // SENTENCE_HEAD
 
 
 @dataclass(frozen=True)
@@ -61,7 +74,8 @@ class Counts:
 class Peer:
     """A framework in one of its modes. Each method that is named as a workload makes the program of it.
 
-    Those of all networks of images are made by ``image``, ``image_training`` and ``image_gradient``.
+    Those of all networks of images are made by ``image``, ``image_training`` and ``image_gradient``, those of
+    ``SENTENCES`` by ``sentences``.
     """
 
     version: str
@@ -69,6 +83,7 @@ class Peer:
     def program(self, task: Task) -> Program | None:
         """The program of a task, if this peer has one."""
         name = NETWORKS[task.name].kind if task.name in NETWORKS else task.name
+        name = "sentences" if name in SENTENCES else name
         make: Callable[[Task], Program] | None = getattr(self, name, None)
         return None if make is None else make(task)
 

@@ -11,7 +11,17 @@ from torch._higher_order_ops import while_loop  # pyright: ignore[reportMissingI
 from torch.nn import functional as F  # pyright: ignore[reportMissingImports]
 
 from benchmarks.image_networks import EPSILON, NETWORKS, Conv, trained
-from benchmarks.peers.peer import COUNTED_STEPS, Counts, Peer, Program, Task, as_list
+from benchmarks.peers.peer import (
+    COUNTED_STEPS,
+    SENTENCE_EPSILON,
+    Counts,
+    Peer,
+    Program,
+    Task,
+    as_list,
+    encoder_layers,
+    heads_of,
+)
 
 LAYERS = ("w1", "b1", "w2", "b2")
 # As nn.LSTM and nn.GRU call them: torch.compile leaves these modules alone.
@@ -213,6 +223,28 @@ class Torch(Peer):
 
     def encoder(self, task: Task) -> Program:
         return self.network(task, "x", encoder_of(task))
+
+    def sentences(self, task: Task) -> Program:
+        layers, heads = encoder_layers(task.arrays), heads_of(task.arrays)
+
+        def norm(p: Any, x: Any, tag: str) -> Any:
+            return F.layer_norm(x, x.shape[-1:], p["g" + tag], p["h" + tag], SENTENCE_EPSILON)
+
+        def forward(p: Any, tokens: Any, lengths: Any) -> Any:
+            def dense(x: Any, tag: str) -> Any:
+                return F.linear(x, p["w" + tag], p["b" + tag])
+
+            shown = torch.arange(tokens.shape[1]) < lengths[:, None]
+            x = F.embedding(tokens, p["words"]) + p["places"][: tokens.shape[1]] + p["kinds"][0]
+            x = norm(p, x, "e")
+            for i in range(layers):
+                parts = (dense(x, f"{i}{part}").unflatten(-1, (heads, -1)).transpose(1, 2) for part in "qkv")
+                context = F.scaled_dot_product_attention(*parts, attn_mask=shown[:, None, None])
+                x = norm(p, x + dense(context.transpose(1, 2).flatten(2), f"{i}o"), f"{i}a")
+                x = norm(p, x + dense(F.gelu(dense(x, f"{i}u")), f"{i}d"), f"{i}f")
+            return F.normalize((x * shown[:, :, None]).sum(dim=1) / lengths[:, None])
+
+        return self.network(task, "x lengths", forward)
 
     def program(self, task: Task) -> Program | None:
         return None if self.mode == "last" and task.name not in NETWORKS else super().program(task)

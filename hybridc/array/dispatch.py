@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,10 +13,13 @@ from hybridc.array.autocast import AUTOCAST
 from hybridc.array.fluent import Fluent
 from hybridc.array.ndarray import NDArray, NumberedNDArray, at, plain
 from hybridc.autograd import record_operator
-from hybridc.dialects.checked import evaluated, wrong_results
+from hybridc.context import CPU, Context, current_context
+from hybridc.dialects import checked
+from hybridc.dialects.checked import wrong_results
 from hybridc.dialects.error_context import raise_in_context
 from hybridc.dialects.operator import Elementwise, Movement
 from hybridc.errors import ArgumentTypeError, AttributeValueError, MXNetError
+from hybridc.ground.events import RECORDER, now
 from hybridc.ground.hooks import HOOKS
 from hybridc.ground.locks import UPDATES
 from hybridc.ground.state import STATE
@@ -136,7 +140,7 @@ def _run(op: Operator, inputs: Sequence[Any], arrays: list[Any], mixed: bool, ou
     try:
         if mixed and op.SAME_DTYPE:
             op.infer_type([a.dtype for a in arrays])
-        result: Any = evaluated(op, arrays) if op.foreign else op.evaluate(*arrays)
+        result: Any = evaluated(op, arrays) if op.foreign or RECORDER.operators else op.evaluate(*arrays)
     except Exception as error:
         explain(op, arrays, error)
         raise
@@ -145,6 +149,21 @@ def _run(op: Operator, inputs: Sequence[Any], arrays: list[Any], mixed: bool, ou
         write_back(op, arrays, results)
         return write_out(out, results[: op.num_visible_outputs()])
     return finish(op, inputs, arrays, result)
+
+
+def evaluated(op: Operator, arrays: Sequence[Any]) -> Any:
+    """The results of an operator that is a user's, or recorded."""
+    if not RECORDER.operators:
+        return checked.evaluated(op, arrays)
+    begin = now()
+    result: Any = checked.evaluated(op, arrays) if op.foreign else op.evaluate(*arrays)
+    ran(op, arrays, begin)
+    return result
+
+
+def ran(op: Operator, arrays: Sequence[Any], begin: int) -> None:
+    """Record an operator that has just run."""
+    RECORDER.append(("operator", type(op), begin, now(), get_ident(), [(x.dtype, x.shape) for x in arrays]))
 
 
 def finish(op: Operator, inputs: Sequence[Any], arrays: Sequence[Any], result: Any) -> Any:
@@ -232,12 +251,20 @@ def execute(op: Operator, inputs: Sequence[NDArray]) -> list[NDArray]:
             return HOOKS.on_device().executed(op, inputs)
         return at(inputs[0].context, execute(op, [plain(x) for x in inputs]))
     arrays = [x._data for x in inputs]
-    result: Any = evaluated(op, arrays) if op.foreign else op.evaluate(*arrays)
+    result: Any = evaluated(op, arrays) if op.foreign or RECORDER.operators else op.evaluate(*arrays)
     results: tuple[Any, ...] = result if result.__class__ is tuple else (result,)
     ys = [NDArray(np.asarray(r)) for r in results]
     if STATE.recording:
         record_operator(op, inputs, arrays, ys)
-    return ys
+    return ys if inputs else [placed(y, None) for y in ys]
+
+
+def placed(made: Any, ctx: Any) -> Any:
+    """An array moved from the CPU to the requested or default device."""
+    ctx = ctx if isinstance(ctx, Context) else current_context()
+    if ctx is CPU or not isinstance(made, NDArray):
+        return made
+    return made.as_in_context(ctx) if ctx.device_type == "gpu" else at(ctx, made)
 
 
 HOOKS.register(invoke=invoke, execute=execute)

@@ -137,7 +137,7 @@ class Fluent(OperatorMethods):
         # In a shape given to reshape, 0 means "as before"; an empty array shares nothing anyway.
         return self.reshape(result.shape) if inplace and 0 not in result.shape else result
 
-    def astype(self, dtype: Any, copy: bool = True) -> Any:
+    def astype(self: Any, dtype: Any, copy: bool = True) -> Any:
         """The same values in another dtype; a copy, unless ``copy=False`` and the dtype is the same."""
         if not copy and np.dtype(self.dtype) == np.dtype(dtype):
             return self

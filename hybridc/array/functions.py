@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable, Mapping
+from types import CodeType
 from typing import Any
 
 import numpy as np
 
 from hybridc.array.autocast import AUTOCAST
-from hybridc.array.dispatch import as_scalar, explain, finish, invoke
+from hybridc.array.dispatch import as_scalar, explain, finish, invoke, placed, ran
 from hybridc.array.ndarray import NDArray
 from hybridc.dialects import operator_registry
 from hybridc.dialects.checked import on_arrays
@@ -21,6 +22,7 @@ from hybridc.dialects.operator_attribute import REQUIRED
 from hybridc.dialects.scalar import NUMPY, record
 from hybridc.dtypes import STORED
 from hybridc.errors import ArgumentTypeError, MXNetError
+from hybridc.ground.events import RECORDER, EventRecorder, EventSource, now
 from hybridc.ground.hooks import HOOKS
 from hybridc.ground.state import STATE
 
@@ -44,12 +46,13 @@ def function(name: str) -> Callable[..., Any]:
 
 
 def _build(name: str, cls: type[Operator]) -> Callable[..., Any]:
-    """Compile ``def softmax(data=None, axis=-1, …, out=None, name=None, ctx=None)``; see :func:`_source`."""
+    """Compile ``def softmax(data=None, axis=-1, …, out=None, name=None, ctx=None, **kwargs)``; see :func:`_source`."""
     scope: dict[str, Any] = {
         "__name__": "hybridc.nd.generated",  # NumPy's warnings about inf and nan name it, and are ignored
         "_bind": cls.bind_values,
         "_bound": cls._BOUND,
         "_invoke": invoke,
+        "_placed": placed,
         "_check_inputs": _check_inputs,
         "_require_hidden": require_hidden,
         "_flat": _flat,
@@ -61,6 +64,8 @@ def _build(name: str, cls: type[Operator]) -> Callable[..., Any]:
         "_as_scalar": as_scalar,
         "_stored": STORED,
         "_explain": explain,
+        "_now": now,
+        "_ran": ran,
         **{f"_default_{n}": a.default for n, a in cls.ATTRIBUTES.items()},
     }
     if not cls.ATTRIBUTES:
@@ -69,6 +74,7 @@ def _build(name: str, cls: type[Operator]) -> Callable[..., Any]:
     safe = name.rpartition(".")[2]
     exec(compile(_source(safe, cls), f"<function of {cls.NAME}>", "exec"), scope)
     made = scope[safe]
+    _VARIANTS.add(made, cls)
     made.__doc__ = _docstring(cls)
     made.__module__ = "hybridc.nd"
     return made
@@ -85,8 +91,10 @@ def _ufunc(op: Operator) -> Any:
     return found if isinstance(found, np.ufunc) else None
 
 
-def _source(safe: str, cls: type[Operator]) -> str:
+def _source(safe: str, cls: type[Operator], records: bool = False) -> str:
     """The text of an operator's function: bind the attributes, then run at once or ask ``invoke``.
+
+    The variant that ``records`` notes the time of the former; ``invoke`` does so itself.
 
     The branch that runs at once serves one or two NDArrays (or an NDArray and a number, if elementwise) while
     nothing is traced. It does what ``invoke`` does, at a quarter of the cost.
@@ -110,26 +118,60 @@ def _source(safe: str, cls: type[Operator]) -> str:
     plain = not (cls.VARIADIC or cls.DRAWS or cls.TRAIN_MODE or mutates or AUTOCAST.concerns(cls))
     if plain and names and not on_arrays(cls):  # what a user wrote is checked by dispatch.run
         if exact and len(names) <= 2:
-            lines += _direct(cls, names)
+            lines += _direct(cls, names, records)
         elif len(names) <= 4 and cls.OPTIONAL <= 1:  # the last input alone may be missing
-            lines += _direct_by_arity(cls, names)
+            lines += _direct_by_arity(cls, names, records)
     if cls.VARIADIC or not names:
         checked = inputs
     elif exact:
         checked = f"{inputs} if {names[-1]} is not None else _check_inputs(_op, {inputs})"
     else:
         checked = f"_check_inputs(_op, {inputs})"
-    return "\n".join([*lines, f"    return _invoke(_op, {checked}, out)", ""])
+    made = f"_invoke(_op, {checked}, out)"
+    made = made if names else f"{made} if out is not None else _placed(_invoke(_op, {checked}), ctx)"
+    return "\n".join([*lines, f"    return {made}", ""])
 
 
-def _direct(cls: type[Operator], names: list[str]) -> list[str]:
+class _Variants(EventSource):
+    """The functions, whose code is that of a variant while eager operators are recorded: no call asks a flag."""
+
+    def __init__(self) -> None:
+        self._plain: dict[Any, tuple[CodeType, type[Operator]]] = {}
+        self._is_on = False
+
+    def add(self, function: Any, cls: type[Operator]) -> None:
+        """Note a function."""
+        self._plain[function] = function.__code__, cls
+        if self._is_on:
+            function.__code__ = self._recording(function)
+
+    def switch(self, recorder: EventRecorder) -> None:
+        """Replace the code of all functions."""
+        if recorder.operators == self._is_on:
+            return
+        self._is_on = recorder.operators
+        for function, (plain, _) in list(self._plain.items()):
+            function.__code__ = self._recording(function) if self._is_on else plain
+
+    def _recording(self, function: Any) -> CodeType:
+        plain, cls = self._plain[function]
+        found = {**function.__globals__}
+        exec(compile(_source(function.__name__, cls, records=True), plain.co_filename, "exec"), found)
+        return found[function.__name__].__code__
+
+
+_VARIANTS = _Variants()
+RECORDER.attach(_VARIANTS)
+
+
+def _direct(cls: type[Operator], names: list[str], records: bool) -> list[str]:
     """The branch of :func:`_source` that runs at once."""
     eager = "_op.eager" if cls.ATTRIBUTES else "_eager"
     first, second = names[0], names[-1]
     same = " and _a.dtype is _b.dtype" if cls.SAME_DTYPE else ""
     idle = "out is None and _state.trace is None"
     native = _native(cls, names)
-    run = _run(cls, eager, "(" + ", ".join(names) + ",)")
+    run = _run(cls, eager, "(" + ", ".join(names) + ",)", records)
     if len(names) == 1:
         body = [f"if type({first}) is _NDArray and {idle}:", f"    _arrays = ({first}._data,)"]
         run = run if native == "True" else [f"if {native}:", *("    " + r for r in run)]
@@ -156,7 +198,7 @@ def _direct(cls: type[Operator], names: list[str]) -> list[str]:
     return ["    " + line for line in body]
 
 
-def _direct_by_arity(cls: type[Operator], names: list[str]) -> list[str]:
+def _direct_by_arity(cls: type[Operator], names: list[str], records: bool) -> list[str]:
     """As :func:`_direct`, for operators of up to four NDArrays of which the last may be missing."""
     body = ["if out is None and _state.trace is None:", "    _arrays = None"]
     for n in range(len(names) - cls.OPTIONAL, len(names) + 1):
@@ -168,7 +210,8 @@ def _direct_by_arity(cls: type[Operator], names: list[str]) -> list[str]:
         body.append(f"            _arrays = ({''.join(f'{x}._data, ' for x in names[:n])})")
     inputs = f"({', '.join(names)},)[: _op.arity]"
     native = _native(cls, names)
-    body += [f"    if _arrays is not None and {native}:", *("        " + r for r in _run(cls, "_op.eager", inputs))]
+    run = _run(cls, "_op.eager", inputs, records)
+    body += [f"    if _arrays is not None and {native}:", *("        " + r for r in run)]
     return ["    " + line for line in body]
 
 
@@ -181,7 +224,7 @@ def _native(cls: type[Operator], names: list[str]) -> str:
     return "_stored.isdisjoint([_x.dtype for _x in _arrays])"
 
 
-def _run(cls: type[Operator], eager: str, inputs: str) -> list[str]:
+def _run(cls: type[Operator], eager: str, inputs: str, records: bool) -> list[str]:
     """Run an operator on ``_arrays`` and return its result as an NDArray, by ``_finish`` if it is recorded."""
     plain, result = "type(_r) is _ndarray and not _state.recording", "_NDArray(_r)"
     if cls.num_outputs is not Operator.num_outputs:  # how many there are is checked by _finish
@@ -191,11 +234,13 @@ def _run(cls: type[Operator], eager: str, inputs: str) -> list[str]:
     elif issubclass(cls, Elementwise):
         plain += " and _r.dtype is _arrays[0].dtype"
     return [
+        *(["_begin = _now()"] if records else []),
         "try:",
         f"    _r = {eager}(*_arrays)",
         "except Exception as _error:",
         "    _explain(_op, _arrays, _error)",
         "    raise",
+        *(["_ran(_op, _arrays, _begin)"] if records else []),
         f"if {plain}:",
         f"    return {result}",
         f"return _finish(_op, {inputs}, _arrays, _r)",
@@ -205,12 +250,14 @@ def _run(cls: type[Operator], eager: str, inputs: str) -> list[str]:
 def require_hidden(function: str, given: Mapping[str, Any], known: Iterable[str] = ()) -> None:
     """Raise unless the keywords that a function does not know are attributes of nodes, such as ``__layout__``.
 
-    These are for symbols, and mean nothing for arrays.
+    These are for symbols, and mean nothing for arrays. ``known`` are the keywords that the function knows.
     """
+    # COMPAT(mxnet): there an operator without attributes takes any keyword, and does nothing with it.
+    names = list(known)
     for key in given:
         if not (key.startswith("__") and key.endswith("__")):
-            near = difflib.get_close_matches(key, list(known), n=1)
-            meant = f"; did you mean {near[0]}?" if near else ""
+            near = difflib.get_close_matches(key, names, n=1)
+            meant = f"; did you mean {near[0]}?" if near else f"; it takes {', '.join(names)}" if names else ""
             raise ArgumentTypeError(f"{function}() got an unexpected keyword argument {key!r}{meant}")
 
 
@@ -219,13 +266,13 @@ def _check_inputs(op: Operator, given: tuple[Any, ...]) -> tuple[Any, ...]:
     names: tuple[str, ...] | None = op.__dict__.get("_given_names")
     if names is None:  # computed once per operator: every eager call passes here
         names = tuple(n for n in op.input_names() if not (op.DRAWS and n == "key"))
-        op.__dict__["_given_names"] = names
+        vars(op)["_given_names"] = names
     inputs = given[: len(names)] if op.OPTIONAL <= 1 else _by_name(op, names, given)
     if len(inputs) < len(given) and sum(x is not None for x in given) > sum(x is not None for x in inputs):
         raise _unused(op, names, given)
     for i, value in enumerate(inputs):
         if value is None and not (STATE.trace is not None and STATE.trace.creates_inputs):
-            raise MXNetError(f"{op.title()}: input {names[i]!r} is missing; it takes ({', '.join(names)})")
+            raise ArgumentTypeError(f"{op.title()}: input {names[i]!r} is missing; it takes ({', '.join(names)})")
     return inputs
 
 

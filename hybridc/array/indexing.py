@@ -19,7 +19,7 @@ from hybridc.array.ndarray import NDArray
 from hybridc.dialects.array.slicing import BasicIndex
 from hybridc.dialects.operator_registry import FUNCTIONS
 from hybridc.dtypes import is_float
-from hybridc.errors import MXNetError
+from hybridc.errors import ArgumentTypeError, BroadcastError, MXNetError
 from hybridc.ground.hooks import HOOKS
 from hybridc.ground.state import STATE
 from hybridc.ground.watches import written
@@ -275,10 +275,18 @@ def setitem(x: NDArray, key: Any, value: Any) -> None:
         value = value._data if value._data.size != 1 else value._data.reshape(())
     elif isinstance(value, bool | int | float | np.generic):
         value = as_scalar(value, data.dtype)
-    elif not isinstance(value, np.ndarray):
-        value = np.array(value)
+    elif value.__class__ is not np.ndarray or value.dtype.kind in "USO":
+        value = _numbers(value, data.dtype)
     _write(data, key, value)
     return None
+
+
+def _numbers(value: Any, dtype: Any) -> Any:
+    """The numbers of lists; an error for what is none."""
+    try:
+        return np.array(value).astype(dtype)
+    except (ValueError, TypeError) as error:
+        raise ArgumentTypeError(f"cannot assign {value!r} to the selected elements: {error}") from error
 
 
 def _write(data: Any, key: Any, value: Any) -> None:
@@ -286,7 +294,7 @@ def _write(data: Any, key: Any, value: Any) -> None:
         data[key] = value
     except ValueError as error:
         target = data[key].shape
-        raise ValueError(
+        raise BroadcastError(
             f"cannot assign a value of shape {np.shape(value)} to the selected elements, of shape {target}: {error}"
         ) from error
     finally:

@@ -12,6 +12,7 @@ from hybridc.context import CPU, Context, check_device
 from hybridc.dialects.array.shape import resolve_shape
 from hybridc.dtypes import STORED
 from hybridc.errors import ArgumentTypeError, CheckError, MXNetError, OneElementError
+from hybridc.ground.events import RECORDER
 from hybridc.ground.hooks import HOOKS
 from hybridc.ground.state import STATE
 from hybridc.ground.watches import shared, written
@@ -266,7 +267,7 @@ class NDArray(Fluent):
                 "autograd is recording; write x = x + y"
             )
         data = self._data
-        if STATE.trace is None and data.dtype.kind == "f" and ufunc is not None:
+        if STATE.trace is None and data.dtype.kind == "f" and ufunc is not None and not RECORDER.operators:
             if type(other) is NDArray and other._data.dtype is data.dtype and other._data.shape == data.shape:
                 ufunc(data, other._data, out=data)
                 written(data)

@@ -1,4 +1,5 @@
 # Written by python -m hybridc.stubs; do not edit.
+# pyright: reportUnusedImport=false
 from collections.abc import Sequence
 from typing import Any, Literal, TypeVar
 
@@ -11,7 +12,7 @@ _A = TypeVar("_A", bound=Fluent)
 
 def Activation(
     data: _A,
-    act_type: Literal['relu', 'sigmoid', 'tanh', 'softrelu', 'softsign', 'log_sigmoid', 'silu', 'gelu'],
+    act_type: Literal['relu', 'sigmoid', 'tanh', 'softrelu', 'softsign', 'log_sigmoid', 'silu', 'gelu'] | str,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -21,18 +22,18 @@ def Activation(
     ...
 
 def BatchNorm(
-    data: _A,
-    gamma: _A | None = None,
-    beta: _A | None = None,
-    moving_mean: _A | None = None,
-    moving_var: _A | None = None,
+    data: Fluent,
+    gamma: Fluent | None = None,
+    beta: Fluent | None = None,
+    moving_mean: Fluent | None = None,
+    moving_var: Fluent | None = None,
     eps: float = 0.001,
     momentum: float = 0.9,
-    fix_gamma: bool = True,
-    use_global_stats: bool = False,
-    output_mean_var: bool = False,
+    fix_gamma: bool | int = True,
+    use_global_stats: bool | int = False,
+    output_mean_var: bool | int = False,
     axis: int = 1,
-    cudnn_off: bool = False,
+    cudnn_off: bool | int = False,
     min_calib_range: float | None = None,
     max_calib_range: float | None = None,
     out: Any = None,
@@ -44,16 +45,16 @@ def BatchNorm(
     ...
 
 def BatchNorm_v1(
-    data: _A,
-    gamma: _A | None = None,
-    beta: _A | None = None,
-    moving_mean: _A | None = None,
-    moving_var: _A | None = None,
+    data: Fluent,
+    gamma: Fluent | None = None,
+    beta: Fluent | None = None,
+    moving_mean: Fluent | None = None,
+    moving_var: Fluent | None = None,
     eps: float = 0.001,
     momentum: float = 0.9,
-    fix_gamma: bool = True,
-    use_global_stats: bool = False,
-    output_mean_var: bool = False,
+    fix_gamma: bool | int = True,
+    use_global_stats: bool | int = False,
+    output_mean_var: bool | int = False,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -65,7 +66,7 @@ def BatchNorm_v1(
 def BilinearSampler(
     data: _A,
     grid: _A | None = None,
-    cudnn_off: bool | None = None,
+    cudnn_off: bool | int | None = None,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -85,13 +86,13 @@ def BlockGrad(
     ...
 
 def CTCLoss(
-    data: _A,
-    label: _A | None = None,
-    data_lengths: _A | None = None,
-    label_lengths: _A | None = None,
-    use_data_lengths: bool = False,
-    use_label_lengths: bool = False,
-    blank_label: Literal['first', 'last'] = 'first',
+    data: Fluent,
+    label: Fluent | None = None,
+    data_lengths: Fluent | None = None,
+    label_lengths: Fluent | None = None,
+    use_data_lengths: bool | int = False,
+    use_label_lengths: bool | int = False,
+    blank_label: Literal['first', 'last'] | str = 'first',
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -134,9 +135,9 @@ def Convolution(
     num_filter: int = ...,
     num_group: int = 1,
     workspace: int = 1024,
-    no_bias: bool = False,
+    no_bias: bool | int = False,
     cudnn_tune: str | None = None,
-    cudnn_off: bool = False,
+    cudnn_off: bool | int = False,
     layout: str | None = None,
     out: Any = None,
     name: str | None = None,
@@ -157,9 +158,9 @@ def Convolution_v1(
     num_filter: int = ...,
     num_group: int = 1,
     workspace: int = 1024,
-    no_bias: bool = False,
+    no_bias: bool | int = False,
     cudnn_tune: str | None = None,
-    cudnn_off: bool = False,
+    cudnn_off: bool | int = False,
     layout: str | None = None,
     out: Any = None,
     name: str | None = None,
@@ -177,7 +178,7 @@ def Correlation(
     stride1: int = 1,
     stride2: int = 1,
     pad_size: int = 0,
-    is_multiply: bool = True,
+    is_multiply: bool | int = True,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -191,7 +192,7 @@ def Crop(
     offset: int | Sequence[int] = ...,
     h_w: int | Sequence[int] = ...,
     num_args: int | None = None,
-    center_crop: bool = False,
+    center_crop: bool | int = False,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -217,9 +218,9 @@ def Deconvolution(
     num_filter: int = ...,
     num_group: int = 1,
     workspace: int = 512,
-    no_bias: bool = True,
+    no_bias: bool | int = True,
     cudnn_tune: str | None = None,
-    cudnn_off: bool = False,
+    cudnn_off: bool | int = False,
     layout: str | None = None,
     out: Any = None,
     name: str | None = None,
@@ -230,11 +231,11 @@ def Deconvolution(
     ...
 
 def Dropout(
-    data: _A,
+    data: Fluent,
     p: float = 0.5,
-    mode: Literal['always', 'training'] = 'training',
+    mode: Literal['always', 'training'] | str = 'training',
     axes: int | Sequence[int] = (),
-    cudnn_off: bool | None = False,
+    cudnn_off: bool | int | None = False,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -259,7 +260,7 @@ def Embedding(
     input_dim: int = ...,
     output_dim: int = ...,
     dtype: DTypeLike = 'float32',
-    sparse_grad: bool = False,
+    sparse_grad: bool | int = False,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -283,8 +284,8 @@ def FullyConnected(
     weight: _A | None = None,
     bias: _A | None = None,
     num_hidden: int = ...,
-    no_bias: bool = False,
-    flatten: bool = True,
+    no_bias: bool | int = False,
+    flatten: bool | int = True,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -295,7 +296,7 @@ def FullyConnected(
 
 def GridGenerator(
     data: _A,
-    transform_type: Literal['affine', 'warp'],
+    transform_type: Literal['affine', 'warp'] | str,
     target_shape: int | Sequence[int] = ...,
     out: Any = None,
     name: str | None = None,
@@ -306,12 +307,12 @@ def GridGenerator(
     ...
 
 def GroupNorm(
-    data: _A,
-    gamma: _A | None = None,
-    beta: _A | None = None,
+    data: Fluent,
+    gamma: Fluent | None = None,
+    beta: Fluent | None = None,
     num_groups: int = 1,
     eps: float = 1e-05,
-    output_mean_var: bool = False,
+    output_mean_var: bool | int = False,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -321,8 +322,8 @@ def GroupNorm(
     ...
 
 def IdentityAttachKLSparseReg(
-    data: _A,
-    moving_avg: _A | None = None,
+    data: Fluent,
+    moving_avg: Fluent | None = None,
     sparseness_target: float = 0.1,
     penalty: float = 0.001,
     momentum: float = 0.9,
@@ -335,9 +336,9 @@ def IdentityAttachKLSparseReg(
     ...
 
 def InstanceNorm(
-    data: _A,
-    gamma: _A | None = None,
-    beta: _A | None = None,
+    data: Fluent,
+    gamma: Fluent | None = None,
+    beta: Fluent | None = None,
     eps: float = 0.001,
     out: Any = None,
     name: str | None = None,
@@ -350,7 +351,7 @@ def InstanceNorm(
 def L2Normalization(
     data: _A,
     eps: float = 1e-10,
-    mode: Literal['channel', 'instance', 'spatial'] = 'instance',
+    mode: Literal['channel', 'instance', 'spatial'] | str = 'instance',
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -374,12 +375,12 @@ def LRN(
     ...
 
 def LayerNorm(
-    data: _A,
-    gamma: _A | None = None,
-    beta: _A | None = None,
+    data: Fluent,
+    gamma: Fluent | None = None,
+    beta: Fluent | None = None,
     axis: int = -1,
     eps: float = 1e-05,
-    output_mean_var: bool = False,
+    output_mean_var: bool | int = False,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -391,7 +392,7 @@ def LayerNorm(
 def LeakyReLU(
     data: _A,
     gamma: _A | None = None,
-    act_type: Literal['elu', 'gelu', 'leaky', 'prelu', 'rrelu', 'selu'] = 'leaky',
+    act_type: Literal['elu', 'gelu', 'leaky', 'prelu', 'rrelu', 'selu'] | str = 'leaky',
     slope: float = 0.25,
     lower_bound: float = 0.125,
     upper_bound: float = 0.334,
@@ -443,7 +444,7 @@ def MakeLoss(
     data: _A,
     grad_scale: float = 1.0,
     valid_thresh: float = 0.0,
-    normalization: Literal['batch', 'null', 'valid'] = 'null',
+    normalization: Literal['batch', 'null', 'valid'] | str = 'null',
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -454,7 +455,7 @@ def MakeLoss(
 
 def Pad(
     data: _A,
-    mode: Literal['constant', 'edge', 'reflect'],
+    mode: Literal['constant', 'edge', 'reflect'] | str,
     pad_width: int | Sequence[int],
     constant_value: float = 0.0,
     out: Any = None,
@@ -468,15 +469,15 @@ def Pad(
 def Pooling(
     data: _A,
     kernel: int | Sequence[int] = (),
-    pool_type: Literal['avg', 'lp', 'max', 'sum'] = 'max',
-    global_pool: bool = False,
-    cudnn_off: bool = False,
-    pooling_convention: Literal['full', 'same', 'valid'] = 'valid',
+    pool_type: Literal['avg', 'lp', 'max', 'sum'] | str = 'max',
+    global_pool: bool | int = False,
+    cudnn_off: bool | int = False,
+    pooling_convention: Literal['full', 'same', 'valid'] | str = 'valid',
     stride: int | Sequence[int] = (),
     pad: int | Sequence[int] = (),
     p_value: int | None = None,
-    count_include_pad: bool | None = None,
-    layout: Literal['NCDHW', 'NCHW', 'NCW', 'NDHWC', 'NHWC', 'NWC'] | None = None,
+    count_include_pad: bool | int | None = None,
+    layout: Literal['NCDHW', 'NCHW', 'NCW', 'NDHWC', 'NHWC', 'NWC'] | str | None = None,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -488,15 +489,15 @@ def Pooling(
 def Pooling_v1(
     data: _A,
     kernel: int | Sequence[int] = (),
-    pool_type: Literal['avg', 'lp', 'max', 'sum'] = 'max',
-    global_pool: bool = False,
-    cudnn_off: bool = False,
-    pooling_convention: Literal['full', 'same', 'valid'] = 'valid',
+    pool_type: Literal['avg', 'lp', 'max', 'sum'] | str = 'max',
+    global_pool: bool | int = False,
+    cudnn_off: bool | int = False,
+    pooling_convention: Literal['full', 'same', 'valid'] | str = 'valid',
     stride: int | Sequence[int] = (),
     pad: int | Sequence[int] = (),
     p_value: int | None = None,
-    count_include_pad: bool | None = None,
-    layout: Literal['NCDHW', 'NCHW', 'NCW', 'NDHWC', 'NHWC', 'NWC'] | None = None,
+    count_include_pad: bool | int | None = None,
+    layout: Literal['NCDHW', 'NCHW', 'NCW', 'NDHWC', 'NHWC', 'NWC'] | str | None = None,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -506,22 +507,22 @@ def Pooling_v1(
     ...
 
 def RNN(
-    data: _A,
-    parameters: _A | None = None,
-    state: _A | None = None,
-    state_cell: _A | None = None,
-    sequence_length: _A | None = None,
+    data: Fluent,
+    parameters: Fluent | None = None,
+    state: Fluent | None = None,
+    state_cell: Fluent | None = None,
+    sequence_length: Fluent | None = None,
     state_size: int = ...,
     num_layers: int = ...,
-    bidirectional: bool = False,
-    mode: Literal['rnn_relu', 'rnn_tanh', 'lstm', 'gru'] = ...,
+    bidirectional: bool | int = False,
+    mode: Literal['rnn_relu', 'rnn_tanh', 'lstm', 'gru'] | str = ...,
     p: float = 0.0,
-    state_outputs: bool = False,
+    state_outputs: bool | int = False,
     projection_size: int | None = None,
     lstm_state_clip_min: float | None = None,
     lstm_state_clip_max: float | None = None,
-    lstm_state_clip_nan: bool = False,
-    use_sequence_length: bool = False,
+    lstm_state_clip_nan: bool | int = False,
+    use_sequence_length: bool | int = False,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -531,8 +532,8 @@ def RNN(
     ...
 
 def ROIPooling(
-    data: _A,
-    rois: _A | None = None,
+    data: Fluent,
+    rois: Fluent | None = None,
     pooled_size: int | Sequence[int] = ...,
     spatial_scale: float = ...,
     out: Any = None,
@@ -546,7 +547,7 @@ def ROIPooling(
 def Reshape(
     data: _A,
     shape: int | Sequence[int],
-    reverse: bool = False,
+    reverse: bool | int = False,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -560,7 +561,7 @@ def SVMOutput(
     label: _A | None = None,
     margin: float = 1.0,
     regularization_coefficient: float = 1.0,
-    use_linear: bool = False,
+    use_linear: bool | int = False,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -572,7 +573,7 @@ def SVMOutput(
 def SequenceLast(
     data: _A,
     sequence_length: _A | None = None,
-    use_sequence_length: bool = False,
+    use_sequence_length: bool | int = False,
     axis: int = 0,
     out: Any = None,
     name: str | None = None,
@@ -585,7 +586,7 @@ def SequenceLast(
 def SequenceMask(
     data: _A,
     sequence_length: _A | None = None,
-    use_sequence_length: bool = False,
+    use_sequence_length: bool | int = False,
     value: float = 0.0,
     axis: int = 0,
     out: Any = None,
@@ -599,7 +600,7 @@ def SequenceMask(
 def SequenceReverse(
     data: _A,
     sequence_length: _A | None = None,
-    use_sequence_length: bool = False,
+    use_sequence_length: bool | int = False,
     axis: int = 0,
     out: Any = None,
     name: str | None = None,
@@ -610,10 +611,10 @@ def SequenceReverse(
     ...
 
 def SliceChannel(
-    data: _A,
+    data: Fluent,
     num_outputs: int,
     axis: int = 1,
-    squeeze_axis: bool = False,
+    squeeze_axis: bool | int = False,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -627,11 +628,11 @@ def Softmax(
     label: _A | None = None,
     grad_scale: float = 1.0,
     ignore_label: float = -1.0,
-    multi_output: bool = False,
-    use_ignore: bool = False,
-    preserve_shape: bool = False,
-    normalization: Literal['batch', 'null', 'valid'] = 'null',
-    out_grad: bool = False,
+    multi_output: bool | int = False,
+    use_ignore: bool | int = False,
+    preserve_shape: bool | int = False,
+    normalization: Literal['batch', 'null', 'valid'] | str = 'null',
+    out_grad: bool | int = False,
     smooth_alpha: float = 0.0,
     out: Any = None,
     name: str | None = None,
@@ -643,7 +644,7 @@ def Softmax(
 
 def SoftmaxActivation(
     data: _A,
-    mode: Literal['channel', 'instance'] = 'instance',
+    mode: Literal['channel', 'instance'] | str = 'instance',
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -657,11 +658,11 @@ def SoftmaxOutput(
     label: _A | None = None,
     grad_scale: float = 1.0,
     ignore_label: float = -1.0,
-    multi_output: bool = False,
-    use_ignore: bool = False,
-    preserve_shape: bool = False,
-    normalization: Literal['batch', 'null', 'valid'] = 'null',
-    out_grad: bool = False,
+    multi_output: bool | int = False,
+    use_ignore: bool | int = False,
+    preserve_shape: bool | int = False,
+    normalization: Literal['batch', 'null', 'valid'] | str = 'null',
+    out_grad: bool | int = False,
     smooth_alpha: float = 0.0,
     out: Any = None,
     name: str | None = None,
@@ -675,9 +676,9 @@ def SpatialTransformer(
     data: _A,
     loc: _A | None = None,
     target_shape: int | Sequence[int] = ...,
-    transform_type: Literal['affine'] = ...,
-    sampler_type: Literal['bilinear'] = ...,
-    cudnn_off: bool | None = None,
+    transform_type: Literal['affine'] | str = ...,
+    sampler_type: Literal['bilinear'] | str = ...,
+    cudnn_off: bool | int | None = None,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -703,8 +704,8 @@ def UpSampling(
     num_args: int = 1,
     scale: int,
     num_filter: int = 0,
-    sample_type: Literal['bilinear', 'nearest'],
-    multi_input_mode: Literal['concat', 'sum'] = 'concat',
+    sample_type: Literal['bilinear', 'nearest'] | str,
+    multi_input_mode: Literal['concat', 'sum'] | str = 'concat',
     workspace: int = 512,
     out: Any = None,
     name: str | None = None,
@@ -726,7 +727,7 @@ def abs(
 
 def activation(
     data: _A,
-    act_type: Literal['relu', 'sigmoid', 'tanh', 'softrelu', 'softsign', 'log_sigmoid', 'silu', 'gelu'],
+    act_type: Literal['relu', 'sigmoid', 'tanh', 'softrelu', 'softsign', 'log_sigmoid', 'silu', 'gelu'] | str,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -736,10 +737,10 @@ def activation(
     ...
 
 def adam_update(
-    weight: _A,
-    grad: _A | None = None,
-    mean: _A | None = None,
-    var: _A | None = None,
+    weight: Fluent,
+    grad: Fluent | None = None,
+    mean: Fluent | None = None,
+    var: Fluent | None = None,
     lr: float = ...,
     beta1: float = 0.9,
     beta2: float = 0.999,
@@ -747,7 +748,7 @@ def adam_update(
     wd: float = 0.0,
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
-    lazy_update: bool = True,
+    lazy_update: bool | int = True,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -794,7 +795,7 @@ def add_n(
 
 def all_finite(
     data: _A,
-    init_output: bool = True,
+    init_output: bool | int = True,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -808,7 +809,7 @@ def allclose(
     b: _A | None = None,
     rtol: float = 1e-05,
     atol: float = 1e-08,
-    equal_nan: bool = True,
+    equal_nan: bool | int = True,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -829,29 +830,15 @@ def amp_cast(
     ...
 
 def amp_multicast(
-    *data: _A,
+    *data: Fluent,
     num_outputs: int,
-    cast_narrow: bool = False,
+    cast_narrow: bool | int = False,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
     attr: dict[str, str] | None = None,
 ) -> Any:
     """All inputs in the widest floating-point dtype among them, or the narrowest with ``cast_narrow``"""
-    ...
-
-def arange(
-    start: float = 0.0,
-    stop: float | None = None,
-    step: float = 1.0,
-    repeat: int = 1,
-    dtype: DTypeLike = ...,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> Any:
-    """start, start + step, … up to but without stop, each ``repeat`` times; with one number, it is stop."""
     ...
 
 def arange_like(
@@ -931,7 +918,7 @@ def arctanh(
 def argmax(
     data: _A,
     axis: int | None = None,
-    keepdims: bool = False,
+    keepdims: bool | int = False,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -953,7 +940,7 @@ def argmax_channel(
 def argmin(
     data: _A,
     axis: int | None = None,
-    keepdims: bool = False,
+    keepdims: bool | int = False,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -965,7 +952,7 @@ def argmin(
 def argsort(
     data: _A,
     axis: int | None = -1,
-    is_ascend: bool = True,
+    is_ascend: bool | int = True,
     dtype: DTypeLike = ...,
     out: Any = None,
     name: str | None = None,
@@ -976,10 +963,10 @@ def argsort(
     ...
 
 def band_first(
-    kind: Literal['centers', 'corners', 'means'],
+    kind: Literal['centers', 'corners', 'means'] | str,
     size: int,
     count: int,
-    transposed: bool = False,
+    transposed: bool | int = False,
     dtype: DTypeLike = ...,
     out: Any = None,
     name: str | None = None,
@@ -1002,10 +989,10 @@ def band_sum(
     ...
 
 def band_weight(
-    kind: Literal['centers', 'corners', 'means'],
+    kind: Literal['centers', 'corners', 'means'] | str,
     size: int,
     count: int,
-    transposed: bool = False,
+    transposed: bool | int = False,
     dtype: DTypeLike = ...,
     out: Any = None,
     name: str | None = None,
@@ -1033,8 +1020,8 @@ def basic_index(
 def batch_dot(
     lhs: _A,
     rhs: _A | None = None,
-    transpose_a: bool = False,
-    transpose_b: bool = False,
+    transpose_a: bool | int = False,
+    transpose_b: bool | int = False,
     forward_stype: str | None = None,
     out: Any = None,
     name: str | None = None,
@@ -1045,18 +1032,18 @@ def batch_dot(
     ...
 
 def batch_norm(
-    data: _A,
-    gamma: _A | None = None,
-    beta: _A | None = None,
-    moving_mean: _A | None = None,
-    moving_var: _A | None = None,
+    data: Fluent,
+    gamma: Fluent | None = None,
+    beta: Fluent | None = None,
+    moving_mean: Fluent | None = None,
+    moving_var: Fluent | None = None,
     eps: float = 0.001,
     momentum: float = 0.9,
-    fix_gamma: bool = True,
-    use_global_stats: bool = False,
-    output_mean_var: bool = False,
+    fix_gamma: bool | int = True,
+    use_global_stats: bool | int = False,
+    output_mean_var: bool | int = False,
     axis: int = 1,
-    cudnn_off: bool = False,
+    cudnn_off: bool | int = False,
     min_calib_range: float | None = None,
     max_calib_range: float | None = None,
     out: Any = None,
@@ -1068,16 +1055,16 @@ def batch_norm(
     ...
 
 def batch_norm_v1(
-    data: _A,
-    gamma: _A | None = None,
-    beta: _A | None = None,
-    moving_mean: _A | None = None,
-    moving_var: _A | None = None,
+    data: Fluent,
+    gamma: Fluent | None = None,
+    beta: Fluent | None = None,
+    moving_mean: Fluent | None = None,
+    moving_var: Fluent | None = None,
     eps: float = 0.001,
     momentum: float = 0.9,
-    fix_gamma: bool = True,
-    use_global_stats: bool = False,
-    output_mean_var: bool = False,
+    fix_gamma: bool | int = True,
+    use_global_stats: bool | int = False,
+    output_mean_var: bool | int = False,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -1087,18 +1074,18 @@ def batch_norm_v1(
     ...
 
 def batch_norm_with_relu(
-    data: _A,
-    gamma: _A | None = None,
-    beta: _A | None = None,
-    moving_mean: _A | None = None,
-    moving_var: _A | None = None,
+    data: Fluent,
+    gamma: Fluent | None = None,
+    beta: Fluent | None = None,
+    moving_mean: Fluent | None = None,
+    moving_var: Fluent | None = None,
     eps: float = 0.001,
     momentum: float = 0.9,
-    fix_gamma: bool = True,
-    use_global_stats: bool = False,
-    output_mean_var: bool = False,
+    fix_gamma: bool | int = True,
+    use_global_stats: bool | int = False,
+    output_mean_var: bool | int = False,
     axis: int = 1,
-    cudnn_off: bool = False,
+    cudnn_off: bool | int = False,
     min_calib_range: float | None = None,
     max_calib_range: float | None = None,
     out: Any = None,
@@ -1139,8 +1126,8 @@ def bilinear_resize2d(
     width: int = 1,
     scale_height: float | None = None,
     scale_width: float | None = None,
-    mode: Literal['like', 'odd_scale', 'size', 'to_even_down', 'to_even_up', 'to_odd_down', 'to_odd_up'] = 'size',
-    align_corners: bool = True,
+    mode: Literal['like', 'odd_scale', 'size', 'to_even_down', 'to_even_up', 'to_odd_down', 'to_odd_up'] | str = 'size',
+    align_corners: bool | int = True,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -1152,7 +1139,7 @@ def bilinear_resize2d(
 def bilinear_sampler(
     data: _A,
     grid: _A | None = None,
-    cudnn_off: bool | None = None,
+    cudnn_off: bool | int | None = None,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -1162,8 +1149,8 @@ def bilinear_sampler(
     ...
 
 def bipartite_matching(
-    data: _A,
-    is_ascend: bool = False,
+    data: Fluent,
+    is_ascend: bool | int = False,
     threshold: float = ...,
     topk: int = -1,
     out: Any = None,
@@ -1204,7 +1191,7 @@ def box_decode(
     std2: float = 1.0,
     std3: float = 1.0,
     clip: float = -1.0,
-    format: Literal['center', 'corner'] = 'center',
+    format: Literal['center', 'corner'] | str = 'center',
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -1214,12 +1201,12 @@ def box_decode(
     ...
 
 def box_encode(
-    samples: _A,
-    matches: _A | None = None,
-    anchors: _A | None = None,
-    refs: _A | None = None,
-    means: _A | None = None,
-    stds: _A | None = None,
+    samples: Fluent,
+    matches: Fluent | None = None,
+    anchors: Fluent | None = None,
+    refs: Fluent | None = None,
+    means: Fluent | None = None,
+    stds: Fluent | None = None,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -1231,7 +1218,7 @@ def box_encode(
 def box_iou(
     lhs: _A,
     rhs: _A | None = None,
-    format: Literal['center', 'corner'] = 'corner',
+    format: Literal['center', 'corner'] | str = 'corner',
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -1241,7 +1228,7 @@ def box_iou(
     ...
 
 def box_nms(
-    data: _A,
+    data: Fluent,
     overlap_thresh: float = 0.5,
     valid_thresh: float = 0.0,
     topk: int = -1,
@@ -1249,9 +1236,9 @@ def box_nms(
     score_index: int = 1,
     id_index: int = -1,
     background_id: int = -1,
-    force_suppress: bool = False,
-    in_format: Literal['center', 'corner'] = 'corner',
-    out_format: Literal['center', 'corner'] = 'corner',
+    force_suppress: bool | int = False,
+    in_format: Literal['center', 'corner'] | str = 'corner',
+    out_format: Literal['center', 'corner'] | str = 'corner',
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -1529,8 +1516,8 @@ def broadcast_to(
     ...
 
 def calibrate_entropy(
-    hist: _A,
-    hist_edges: _A | None = None,
+    hist: Fluent,
+    hist_edges: Fluent | None = None,
     num_quantized_bins: int = 255,
     out: Any = None,
     name: str | None = None,
@@ -1553,7 +1540,7 @@ def cast(
 
 def cast_storage(
     data: _A,
-    stype: Literal['csr', 'default', 'row_sparse'],
+    stype: Literal['csr', 'default', 'row_sparse'] | str,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -1586,9 +1573,9 @@ def choose_element_0index(
     data: _A,
     index: _A | None = None,
     axis: int = -1,
-    keepdims: bool = False,
-    mode: Literal['clip', 'wrap'] = 'clip',
-    made: bool = False,
+    keepdims: bool | int = False,
+    mode: Literal['clip', 'wrap'] | str = 'clip',
+    made: bool | int = False,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -1642,7 +1629,7 @@ def cond(*args: Any, **kwargs: Any) -> Any:
 
 def constant(
     value: Any,
-    dtype: DTypeLike = ...,
+    dtype: DTypeLike | None = ...,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -1675,9 +1662,9 @@ def convolution(
     num_filter: int = ...,
     num_group: int = 1,
     workspace: int = 1024,
-    no_bias: bool = False,
+    no_bias: bool | int = False,
     cudnn_tune: str | None = None,
-    cudnn_off: bool = False,
+    cudnn_off: bool | int = False,
     layout: str | None = None,
     out: Any = None,
     name: str | None = None,
@@ -1732,7 +1719,7 @@ def correlation(
     stride1: int = 1,
     stride2: int = 1,
     pad_size: int = 0,
-    is_multiply: bool = True,
+    is_multiply: bool | int = True,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -1793,7 +1780,7 @@ def crop_like(
     offset: int | Sequence[int] = ...,
     h_w: int | Sequence[int] = ...,
     num_args: int | None = None,
-    center_crop: bool = False,
+    center_crop: bool | int = False,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -1803,13 +1790,13 @@ def crop_like(
     ...
 
 def ctc_loss(
-    data: _A,
-    label: _A | None = None,
-    data_lengths: _A | None = None,
-    label_lengths: _A | None = None,
-    use_data_lengths: bool = False,
-    use_label_lengths: bool = False,
-    blank_label: Literal['first', 'last'] = 'first',
+    data: Fluent,
+    label: Fluent | None = None,
+    data_lengths: Fluent | None = None,
+    label_lengths: Fluent | None = None,
+    use_data_lengths: bool | int = False,
+    use_label_lengths: bool | int = False,
+    blank_label: Literal['first', 'last'] | str = 'first',
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -1821,7 +1808,7 @@ def ctc_loss(
 def cumsum(
     a: _A,
     axis: int | None = None,
-    dtype: DTypeLike = None,
+    dtype: DTypeLike | None = None,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -1847,9 +1834,9 @@ def deconvolution(
     num_filter: int = ...,
     num_group: int = 1,
     workspace: int = 512,
-    no_bias: bool = True,
+    no_bias: bool | int = True,
     cudnn_tune: str | None = None,
-    cudnn_off: bool = False,
+    cudnn_off: bool | int = False,
     layout: str | None = None,
     out: Any = None,
     name: str | None = None,
@@ -1872,8 +1859,8 @@ def deformable_convolution(
     num_group: int = 1,
     num_deformable_group: int = 1,
     workspace: int = 1024,
-    no_bias: bool = False,
-    layout: Literal['NCHW', 'NCW', 'NCDHW'] | None = None,
+    no_bias: bool | int = False,
+    layout: Literal['NCHW', 'NCW', 'NCDHW'] | str | None = None,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -1893,7 +1880,7 @@ def deformable_psroi_pooling(
     part_size: int = 0,
     sample_per_part: int = 1,
     trans_std: float = 0.0,
-    no_trans: bool = False,
+    no_trans: bool | int = False,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -1924,10 +1911,10 @@ def depth_to_space(
     ...
 
 def dequantize(
-    data: _A,
-    min_range: _A | None = None,
-    max_range: _A | None = None,
-    out_type: Literal['float32'] = 'float32',
+    data: Fluent,
+    min_range: Fluent | None = None,
+    max_range: Fluent | None = None,
+    out_type: Literal['float32'] | str = 'float32',
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -1997,8 +1984,8 @@ def divide(
 def dot(
     lhs: _A,
     rhs: _A | None = None,
-    transpose_a: bool = False,
-    transpose_b: bool = False,
+    transpose_a: bool | int = False,
+    transpose_b: bool | int = False,
     forward_stype: str | None = None,
     out: Any = None,
     name: str | None = None,
@@ -2009,11 +1996,11 @@ def dot(
     ...
 
 def dropout(
-    data: _A,
+    data: Fluent,
     p: float = 0.5,
-    mode: Literal['always', 'training'] = 'training',
+    mode: Literal['always', 'training'] | str = 'training',
     axes: int | Sequence[int] = (),
-    cudnn_off: bool | None = False,
+    cudnn_off: bool | int | None = False,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -2083,7 +2070,7 @@ def embedding(
     input_dim: int = ...,
     output_dim: int = ...,
     dtype: DTypeLike = 'float32',
-    sparse_grad: bool = False,
+    sparse_grad: bool | int = False,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -2166,19 +2153,6 @@ def exponential(
     """Numbers from the exponential distribution with the mean 1 / lam"""
     ...
 
-def eye(
-    N: int,
-    M: int = 0,
-    k: int = 0,
-    dtype: DTypeLike = ...,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> Any:
-    """1 on the k-th diagonal of an N by M matrix, 0 elsewhere."""
-    ...
-
 def fft(
     data: _A,
     compute_size: int = 128,
@@ -2244,11 +2218,11 @@ def floor(
     ...
 
 def ftml_update(
-    weight: _A,
-    grad: _A | None = None,
-    d: _A | None = None,
-    v: _A | None = None,
-    z: _A | None = None,
+    weight: Fluent,
+    grad: Fluent | None = None,
+    d: Fluent | None = None,
+    v: Fluent | None = None,
+    z: Fluent | None = None,
     lr: float = ...,
     beta1: float = 0.6,
     beta2: float = 0.999,
@@ -2266,10 +2240,10 @@ def ftml_update(
     ...
 
 def ftrl_update(
-    weight: _A,
-    grad: _A | None = None,
-    z: _A | None = None,
-    n: _A | None = None,
+    weight: Fluent,
+    grad: Fluent | None = None,
+    z: Fluent | None = None,
+    n: Fluent | None = None,
     lr: float = ...,
     lamda1: float = 0.01,
     beta: float = 1.0,
@@ -2282,18 +2256,6 @@ def ftrl_update(
     attr: dict[str, str] | None = None,
 ) -> Any:
     """(sign(z) * lamda1 - z) / ((beta + sqrt(n)) / lr + wd) where abs(z) > lamda1, else 0; z and n change in place"""
-    ...
-
-def full(
-    shape: int | Sequence[int] = (),
-    dtype: DTypeLike = ...,
-    val: float = 0.0,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> Any:
-    """One number everywhere."""
     ...
 
 def full_like(
@@ -2312,8 +2274,8 @@ def fully_connected(
     weight: _A | None = None,
     bias: _A | None = None,
     num_hidden: int = ...,
-    no_bias: bool = False,
-    flatten: bool = True,
+    no_bias: bool | int = False,
+    flatten: bool | int = True,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -2379,7 +2341,7 @@ def generalized_negative_binomial(
 def gradientmultiplier(
     data: _A,
     scalar: float = 1.0,
-    is_int: bool = True,
+    is_int: bool | int = True,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -2412,7 +2374,7 @@ def greater_equal(
 
 def grid_generator(
     data: _A,
-    transform_type: Literal['affine', 'warp'],
+    transform_type: Literal['affine', 'warp'] | str,
     target_shape: int | Sequence[int] = ...,
     out: Any = None,
     name: str | None = None,
@@ -2423,9 +2385,9 @@ def grid_generator(
     ...
 
 def group_adagrad_update(
-    weight: _A,
-    grad: _A | None = None,
-    history: _A | None = None,
+    weight: Fluent,
+    grad: Fluent | None = None,
+    history: Fluent | None = None,
     lr: float = ...,
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
@@ -2439,12 +2401,12 @@ def group_adagrad_update(
     ...
 
 def group_norm(
-    data: _A,
-    gamma: _A | None = None,
-    beta: _A | None = None,
+    data: Fluent,
+    gamma: Fluent | None = None,
+    beta: Fluent | None = None,
     num_groups: int = 1,
     eps: float = 1e-05,
-    output_mean_var: bool = False,
+    output_mean_var: bool | int = False,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -2466,14 +2428,14 @@ def hard_sigmoid(
     ...
 
 def hawkesll(
-    lda: _A,
-    alpha: _A | None = None,
-    beta: _A | None = None,
-    state: _A | None = None,
-    lags: _A | None = None,
-    marks: _A | None = None,
-    valid_length: _A | None = None,
-    max_time: _A | None = None,
+    lda: Fluent,
+    alpha: Fluent | None = None,
+    beta: Fluent | None = None,
+    state: Fluent | None = None,
+    lags: Fluent | None = None,
+    marks: Fluent | None = None,
+    valid_length: Fluent | None = None,
+    max_time: Fluent | None = None,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -2504,8 +2466,8 @@ def identity(
     ...
 
 def identity_attach_kl_sparse_reg(
-    data: _A,
-    moving_avg: _A | None = None,
+    data: Fluent,
+    moving_avg: Fluent | None = None,
     sparseness_target: float = 0.1,
     penalty: float = 0.001,
     momentum: float = 0.9,
@@ -2726,7 +2688,7 @@ def image_random_saturation(
 def image_resize(
     data: _A,
     size: int | Sequence[int] = (),
-    keep_ratio: bool = False,
+    keep_ratio: bool | int = False,
     interp: int = 1,
     out: Any = None,
     name: str | None = None,
@@ -2770,9 +2732,9 @@ def index_copy(
     ...
 
 def instance_norm(
-    data: _A,
-    gamma: _A | None = None,
-    beta: _A | None = None,
+    data: Fluent,
+    gamma: Fluent | None = None,
+    beta: Fluent | None = None,
     eps: float = 0.001,
     out: Any = None,
     name: str | None = None,
@@ -2872,7 +2834,7 @@ def khatri_rao(
 def l2_normalization(
     data: _A,
     eps: float = 1e-10,
-    mode: Literal['channel', 'instance', 'spatial'] = 'instance',
+    mode: Literal['channel', 'instance', 'spatial'] | str = 'instance',
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -2882,15 +2844,15 @@ def l2_normalization(
     ...
 
 def lamb_update_phase1(
-    weight: _A,
-    grad: _A | None = None,
-    mean: _A | None = None,
-    var: _A | None = None,
+    weight: Fluent,
+    grad: Fluent | None = None,
+    mean: Fluent | None = None,
+    var: Fluent | None = None,
     beta1: float = 0.9,
     beta2: float = 0.999,
     epsilon: float = 1e-06,
     t: int = ...,
-    bias_correction: bool = True,
+    bias_correction: bool | int = True,
     wd: float = ...,
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
@@ -2919,12 +2881,12 @@ def lamb_update_phase2(
     ...
 
 def layer_norm(
-    data: _A,
-    gamma: _A | None = None,
-    beta: _A | None = None,
+    data: Fluent,
+    gamma: Fluent | None = None,
+    beta: Fluent | None = None,
     axis: int = -1,
     eps: float = 1e-05,
-    output_mean_var: bool = False,
+    output_mean_var: bool | int = False,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -2947,7 +2909,7 @@ def leaky(
 def leaky_relu(
     data: _A,
     gamma: _A | None = None,
-    act_type: Literal['elu', 'gelu', 'leaky', 'prelu', 'rrelu', 'selu'] = 'leaky',
+    act_type: Literal['elu', 'gelu', 'leaky', 'prelu', 'rrelu', 'selu'] | str = 'leaky',
     slope: float = 0.25,
     lower_bound: float = 0.125,
     upper_bound: float = 0.334,
@@ -3005,7 +2967,7 @@ def linalg_extractdiag(
 def linalg_extracttrian(
     A: _A,
     offset: int = 0,
-    lower: bool = True,
+    lower: bool | int = True,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -3015,7 +2977,7 @@ def linalg_extracttrian(
     ...
 
 def linalg_gelqf(
-    A: _A,
+    A: Fluent,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -3028,8 +2990,8 @@ def linalg_gemm(
     A: _A,
     B: _A | None = None,
     C: _A | None = None,
-    transpose_a: bool = False,
-    transpose_b: bool = False,
+    transpose_a: bool | int = False,
+    transpose_b: bool | int = False,
     alpha: float = 1.0,
     beta: float = 1.0,
     axis: int = -2,
@@ -3044,8 +3006,8 @@ def linalg_gemm(
 def linalg_gemm2(
     A: _A,
     B: _A | None = None,
-    transpose_a: bool = False,
-    transpose_b: bool = False,
+    transpose_a: bool | int = False,
+    transpose_b: bool | int = False,
     alpha: float = 1.0,
     axis: int = -2,
     out: Any = None,
@@ -3080,7 +3042,7 @@ def linalg_makediag(
 def linalg_maketrian(
     A: _A,
     offset: int = 0,
-    lower: bool = True,
+    lower: bool | int = True,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -3110,7 +3072,7 @@ def linalg_potri(
     ...
 
 def linalg_slogdet(
-    A: _A,
+    A: Fluent,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -3130,7 +3092,7 @@ def linalg_sumlogdiag(
     ...
 
 def linalg_syevd(
-    A: _A,
+    A: Fluent,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -3141,7 +3103,7 @@ def linalg_syevd(
 
 def linalg_syrk(
     A: _A,
-    transpose: bool = False,
+    transpose: bool | int = False,
     alpha: float = 1.0,
     out: Any = None,
     name: str | None = None,
@@ -3154,9 +3116,9 @@ def linalg_syrk(
 def linalg_trmm(
     A: _A,
     B: _A | None = None,
-    transpose: bool = False,
-    rightside: bool = False,
-    lower: bool = True,
+    transpose: bool | int = False,
+    rightside: bool | int = False,
+    lower: bool | int = True,
     alpha: float = 1.0,
     out: Any = None,
     name: str | None = None,
@@ -3169,9 +3131,9 @@ def linalg_trmm(
 def linalg_trsm(
     A: _A,
     B: _A | None = None,
-    transpose: bool = False,
-    rightside: bool = False,
-    lower: bool = True,
+    transpose: bool | int = False,
+    rightside: bool | int = False,
+    lower: bool | int = True,
     alpha: float = 1.0,
     out: Any = None,
     name: str | None = None,
@@ -3191,20 +3153,6 @@ def linear_regression_output(
     attr: dict[str, str] | None = None,
 ) -> _A:
     """A copy of data; its gradient is that of half the squared difference to the label"""
-    ...
-
-def linspace(
-    start: float,
-    stop: float,
-    num: int,
-    endpoint: bool = True,
-    dtype: DTypeLike = ...,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> Any:
-    """``num`` numbers at equal distances from start to stop."""
     ...
 
 def log(
@@ -3261,8 +3209,8 @@ def log_softmax(
     data: _A,
     axis: int = -1,
     temperature: float | None = None,
-    dtype: DTypeLike = None,
-    use_length: bool = False,
+    dtype: DTypeLike | None = None,
+    use_length: bool | int = False,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -3334,7 +3282,7 @@ def loss_output(
     data: _A,
     grad_scale: float = 1.0,
     valid_thresh: float = 0.0,
-    normalization: Literal['batch', 'null', 'valid'] = 'null',
+    normalization: Literal['batch', 'null', 'valid'] | str = 'null',
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -3382,8 +3330,8 @@ def make_loss(
 def matmul(
     lhs: _A,
     rhs: _A | None = None,
-    transpose_a: bool = False,
-    transpose_b: bool = False,
+    transpose_a: bool | int = False,
+    transpose_b: bool | int = False,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -3395,8 +3343,8 @@ def matmul(
 def max(
     data: _A,
     axis: int | Sequence[int] | None = None,
-    keepdims: bool = False,
-    exclude: bool = False,
+    keepdims: bool | int = False,
+    exclude: bool | int = False,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -3408,8 +3356,8 @@ def max(
 def max_axis(
     data: _A,
     axis: int | Sequence[int] | None = None,
-    keepdims: bool = False,
-    exclude: bool = False,
+    keepdims: bool | int = False,
+    exclude: bool | int = False,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -3432,8 +3380,8 @@ def maximum(
 def mean(
     data: _A,
     axis: int | Sequence[int] | None = None,
-    keepdims: bool = False,
-    exclude: bool = False,
+    keepdims: bool | int = False,
+    exclude: bool | int = False,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -3445,8 +3393,8 @@ def mean(
 def min(
     data: _A,
     axis: int | Sequence[int] | None = None,
-    keepdims: bool = False,
-    exclude: bool = False,
+    keepdims: bool | int = False,
+    exclude: bool | int = False,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -3458,8 +3406,8 @@ def min(
 def min_axis(
     data: _A,
     axis: int | Sequence[int] | None = None,
-    keepdims: bool = False,
-    exclude: bool = False,
+    keepdims: bool | int = False,
+    exclude: bool | int = False,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -3493,8 +3441,8 @@ def modulated_deformable_convolution(
     num_group: int = 1,
     num_deformable_group: int = 1,
     workspace: int = 1024,
-    no_bias: bool = False,
-    layout: Literal['NCHW', 'NCW', 'NCDHW'] | None = None,
+    no_bias: bool | int = False,
+    layout: Literal['NCHW', 'NCW', 'NCDHW'] | str | None = None,
     im2col_step: int = 64,
     out: Any = None,
     name: str | None = None,
@@ -3516,9 +3464,9 @@ def modulo(
     ...
 
 def moments(
-    data: _A,
+    data: Fluent,
     axes: int | Sequence[int] | None = None,
-    keepdims: bool = False,
+    keepdims: bool | int = False,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -3532,16 +3480,16 @@ def mp_adamw_update(weight: Any, grad: Any, mean: Any, var: Any, weight32: Any, 
     ...
 
 def mp_lamb_update_phase1(
-    weight: _A,
-    grad: _A | None = None,
-    mean: _A | None = None,
-    var: _A | None = None,
-    weight32: _A | None = None,
+    weight: Fluent,
+    grad: Fluent | None = None,
+    mean: Fluent | None = None,
+    var: Fluent | None = None,
+    weight32: Fluent | None = None,
     beta1: float = 0.9,
     beta2: float = 0.999,
     epsilon: float = 1e-06,
     t: int = ...,
-    bias_correction: bool = True,
+    bias_correction: bool | int = True,
     wd: float = ...,
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
@@ -3554,11 +3502,11 @@ def mp_lamb_update_phase1(
     ...
 
 def mp_lamb_update_phase2(
-    weight: _A,
-    g: _A | None = None,
-    r1: _A | None = None,
-    r2: _A | None = None,
-    weight32: _A | None = None,
+    weight: Fluent,
+    g: Fluent | None = None,
+    r1: Fluent | None = None,
+    r2: Fluent | None = None,
+    weight32: Fluent | None = None,
     lr: float = ...,
     lower_bound: float = -1.0,
     upper_bound: float = -1.0,
@@ -3571,10 +3519,10 @@ def mp_lamb_update_phase2(
     ...
 
 def mp_nag_mom_update(
-    weight: _A,
-    grad: _A | None = None,
-    mom: _A | None = None,
-    weight32: _A | None = None,
+    weight: Fluent,
+    grad: Fluent | None = None,
+    mom: Fluent | None = None,
+    weight32: Fluent | None = None,
     lr: float = ...,
     momentum: float = 0.0,
     wd: float = 0.0,
@@ -3589,16 +3537,16 @@ def mp_nag_mom_update(
     ...
 
 def mp_sgd_mom_update(
-    weight: _A,
-    grad: _A | None = None,
-    mom: _A | None = None,
-    weight32: _A | None = None,
+    weight: Fluent,
+    grad: Fluent | None = None,
+    mom: Fluent | None = None,
+    weight32: Fluent | None = None,
     lr: float = ...,
     momentum: float = 0.0,
     wd: float = 0.0,
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
-    lazy_update: bool = True,
+    lazy_update: bool | int = True,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -3608,14 +3556,14 @@ def mp_sgd_mom_update(
     ...
 
 def mp_sgd_update(
-    weight: _A,
-    grad: _A | None = None,
-    weight32: _A | None = None,
+    weight: Fluent,
+    grad: Fluent | None = None,
+    weight32: Fluent | None = None,
     lr: float = ...,
     wd: float = 0.0,
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
-    lazy_update: bool = True,
+    lazy_update: bool | int = True,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -3631,7 +3579,7 @@ def multi_adamw_update(weights: Any, grads: Any, mean: Any, var: Any, rescale_gr
 def multi_all_finite(
     *data: _A,
     num_arrays: int = 1,
-    init_output: bool = True,
+    init_output: bool | int = True,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -3644,11 +3592,11 @@ def multi_box_detection(
     cls_prob: _A,
     loc_pred: _A | None = None,
     anchor: _A | None = None,
-    clip: bool = True,
+    clip: bool | int = True,
     threshold: float = 0.01,
     background_id: int = 0,
     nms_threshold: float = 0.5,
-    force_suppress: bool = False,
+    force_suppress: bool | int = False,
     variances: float | Sequence[float] = ...,
     nms_topk: int = -1,
     out: Any = None,
@@ -3663,7 +3611,7 @@ def multi_box_prior(
     data: _A,
     sizes: float | Sequence[float] = ...,
     ratios: float | Sequence[float] = ...,
-    clip: bool = False,
+    clip: bool | int = False,
     steps: float | Sequence[float] = ...,
     offsets: float | Sequence[float] = ...,
     out: Any = None,
@@ -3675,9 +3623,9 @@ def multi_box_prior(
     ...
 
 def multi_box_target(
-    anchor: _A,
-    label: _A | None = None,
-    cls_pred: _A | None = None,
+    anchor: Fluent,
+    label: Fluent | None = None,
+    cls_pred: Fluent | None = None,
     overlap_threshold: float = 0.5,
     ignore_label: float = -1.0,
     negative_mining_ratio: float = -1.0,
@@ -3721,7 +3669,7 @@ def multi_mp_lamb_update(weights: Any, grads: Any, mean: Any, var: Any, weights3
     ...
 
 def multi_mp_sgd_mom_update(
-    *data: _A,
+    *data: Fluent,
     lrs: float | Sequence[float],
     wds: float | Sequence[float],
     momentum: float = 0.0,
@@ -3737,7 +3685,7 @@ def multi_mp_sgd_mom_update(
     ...
 
 def multi_mp_sgd_update(
-    *data: _A,
+    *data: Fluent,
     lrs: float | Sequence[float],
     wds: float | Sequence[float],
     rescale_grad: float = 1.0,
@@ -3752,9 +3700,9 @@ def multi_mp_sgd_update(
     ...
 
 def multi_proposal(
-    cls_prob: _A,
-    bbox_pred: _A | None = None,
-    im_info: _A | None = None,
+    cls_prob: Fluent,
+    bbox_pred: Fluent | None = None,
+    im_info: Fluent | None = None,
     rpn_pre_nms_top_n: int = 6000,
     rpn_post_nms_top_n: int = 300,
     threshold: float = 0.7,
@@ -3762,8 +3710,8 @@ def multi_proposal(
     scales: float | Sequence[float] = ...,
     ratios: float | Sequence[float] = ...,
     feature_stride: int = 16,
-    output_score: bool = False,
-    iou_loss: bool = False,
+    output_score: bool | int = False,
+    iou_loss: bool | int = False,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -3773,7 +3721,7 @@ def multi_proposal(
     ...
 
 def multi_sgd_mom_update(
-    *data: _A,
+    *data: Fluent,
     lrs: float | Sequence[float],
     wds: float | Sequence[float],
     momentum: float = 0.0,
@@ -3789,7 +3737,7 @@ def multi_sgd_mom_update(
     ...
 
 def multi_sgd_update(
-    *data: _A,
+    *data: Fluent,
     lrs: float | Sequence[float],
     wds: float | Sequence[float],
     rescale_grad: float = 1.0,
@@ -3826,9 +3774,9 @@ def multiply(
     ...
 
 def nag_mom_update(
-    weight: _A,
-    grad: _A | None = None,
-    mom: _A | None = None,
+    weight: Fluent,
+    grad: Fluent | None = None,
+    mom: Fluent | None = None,
     lr: float = ...,
     momentum: float = 0.0,
     wd: float = 0.0,
@@ -3856,8 +3804,8 @@ def nan_to(
 def nanprod(
     data: _A,
     axis: int | Sequence[int] | None = None,
-    keepdims: bool = False,
-    exclude: bool = False,
+    keepdims: bool | int = False,
+    exclude: bool | int = False,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -3869,8 +3817,8 @@ def nanprod(
 def nansum(
     data: _A,
     axis: int | Sequence[int] | None = None,
-    keepdims: bool = False,
-    exclude: bool = False,
+    keepdims: bool | int = False,
+    exclude: bool | int = False,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -3906,8 +3854,8 @@ def norm(
     data: _A,
     ord: int = 2,
     axis: int | Sequence[int] | None = None,
-    out_dtype: DTypeLike = None,
-    keepdims: bool = False,
+    out_dtype: DTypeLike | None = None,
+    keepdims: bool | int = False,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -3954,20 +3902,9 @@ def one_hot(
     """``on_value`` at the place that the index names along a new last axis, ``off_value`` elsewhere."""
     ...
 
-def ones(
-    shape: int | Sequence[int] = (),
-    dtype: DTypeLike = ...,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> Any:
-    """1 everywhere."""
-    ...
-
 def ones_like(
     data: _A,
-    dtype: DTypeLike = None,
+    dtype: DTypeLike | None = None,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -3978,7 +3915,7 @@ def ones_like(
 
 def pad(
     data: _A,
-    mode: Literal['constant', 'edge', 'reflect'],
+    mode: Literal['constant', 'edge', 'reflect'] | str,
     pad_width: int | Sequence[int],
     constant_value: float = 0.0,
     out: Any = None,
@@ -3993,9 +3930,9 @@ def pick(
     data: _A,
     index: _A | None = None,
     axis: int = -1,
-    keepdims: bool = False,
-    mode: Literal['clip', 'wrap'] = 'clip',
-    made: bool = False,
+    keepdims: bool | int = False,
+    mode: Literal['clip', 'wrap'] | str = 'clip',
+    made: bool | int = False,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -4009,7 +3946,7 @@ def pick_scatter(
     index: _A | None = None,
     shape: int | Sequence[int] = ...,
     axis: int = -1,
-    mode: Literal['clip', 'wrap'] = 'clip',
+    mode: Literal['clip', 'wrap'] | str = 'clip',
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -4033,15 +3970,15 @@ def poisson(
 def pooling(
     data: _A,
     kernel: int | Sequence[int] = (),
-    pool_type: Literal['avg', 'lp', 'max', 'sum'] = 'max',
-    global_pool: bool = False,
-    cudnn_off: bool = False,
-    pooling_convention: Literal['full', 'same', 'valid'] = 'valid',
+    pool_type: Literal['avg', 'lp', 'max', 'sum'] | str = 'max',
+    global_pool: bool | int = False,
+    cudnn_off: bool | int = False,
+    pooling_convention: Literal['full', 'same', 'valid'] | str = 'valid',
     stride: int | Sequence[int] = (),
     pad: int | Sequence[int] = (),
     p_value: int | None = None,
-    count_include_pad: bool | None = None,
-    layout: Literal['NCDHW', 'NCHW', 'NCW', 'NDHWC', 'NHWC', 'NWC'] | None = None,
+    count_include_pad: bool | int | None = None,
+    layout: Literal['NCDHW', 'NCHW', 'NCW', 'NDHWC', 'NHWC', 'NWC'] | str | None = None,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -4053,15 +3990,15 @@ def pooling(
 def pooling_v1(
     data: _A,
     kernel: int | Sequence[int] = (),
-    pool_type: Literal['avg', 'lp', 'max', 'sum'] = 'max',
-    global_pool: bool = False,
-    cudnn_off: bool = False,
-    pooling_convention: Literal['full', 'same', 'valid'] = 'valid',
+    pool_type: Literal['avg', 'lp', 'max', 'sum'] | str = 'max',
+    global_pool: bool | int = False,
+    cudnn_off: bool | int = False,
+    pooling_convention: Literal['full', 'same', 'valid'] | str = 'valid',
     stride: int | Sequence[int] = (),
     pad: int | Sequence[int] = (),
     p_value: int | None = None,
-    count_include_pad: bool | None = None,
-    layout: Literal['NCDHW', 'NCHW', 'NCW', 'NDHWC', 'NHWC', 'NWC'] | None = None,
+    count_include_pad: bool | int | None = None,
+    layout: Literal['NCDHW', 'NCHW', 'NCW', 'NDHWC', 'NHWC', 'NWC'] | str | None = None,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -4081,19 +4018,8 @@ def pow(
     """lhs ** rhs; of integers modulo their range, and cut towards zero where rhs is negative"""
     ...
 
-def power(
-    lhs: _A | float,
-    rhs: _A | float | None = None,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> _A:
-    """lhs ** rhs; of integers modulo their range, and cut towards zero where rhs is negative"""
-    ...
-
 def preloaded_multi_mp_sgd_mom_update(
-    *data: _A,
+    *data: Fluent,
     momentum: float = 0.0,
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
@@ -4107,7 +4033,7 @@ def preloaded_multi_mp_sgd_mom_update(
     ...
 
 def preloaded_multi_mp_sgd_update(
-    *data: _A,
+    *data: Fluent,
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
     num_weights: int = 1,
@@ -4120,7 +4046,7 @@ def preloaded_multi_mp_sgd_update(
     ...
 
 def preloaded_multi_sgd_mom_update(
-    *data: _A,
+    *data: Fluent,
     momentum: float = 0.0,
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
@@ -4134,7 +4060,7 @@ def preloaded_multi_sgd_mom_update(
     ...
 
 def preloaded_multi_sgd_update(
-    *data: _A,
+    *data: Fluent,
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
     num_weights: int = 1,
@@ -4160,8 +4086,8 @@ def prelu(
 def prod(
     data: _A,
     axis: int | Sequence[int] | None = None,
-    keepdims: bool = False,
-    exclude: bool = False,
+    keepdims: bool | int = False,
+    exclude: bool | int = False,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -4171,9 +4097,9 @@ def prod(
     ...
 
 def proposal(
-    cls_prob: _A,
-    bbox_pred: _A | None = None,
-    im_info: _A | None = None,
+    cls_prob: Fluent,
+    bbox_pred: Fluent | None = None,
+    im_info: Fluent | None = None,
     rpn_pre_nms_top_n: int = 6000,
     rpn_post_nms_top_n: int = 300,
     threshold: float = 0.7,
@@ -4181,8 +4107,8 @@ def proposal(
     scales: float | Sequence[float] = ...,
     ratios: float | Sequence[float] = ...,
     feature_stride: int = 16,
-    output_score: bool = False,
-    iou_loss: bool = False,
+    output_score: bool | int = False,
+    iou_loss: bool | int = False,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -4220,10 +4146,10 @@ def quadratic(
     ...
 
 def quantize(
-    data: _A,
-    min_range: _A | None = None,
-    max_range: _A | None = None,
-    out_type: Literal['int8', 'uint8'] = 'uint8',
+    data: Fluent,
+    min_range: Fluent | None = None,
+    max_range: Fluent | None = None,
+    out_type: Literal['int8', 'uint8'] | str = 'uint8',
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -4233,7 +4159,7 @@ def quantize(
     ...
 
 def quantize_asym(
-    data: _A,
+    data: Fluent,
     min_calib_range: float | None = None,
     max_calib_range: float | None = None,
     out: Any = None,
@@ -4245,8 +4171,8 @@ def quantize_asym(
     ...
 
 def quantize_v2(
-    data: _A,
-    out_type: Literal['auto', 'int8', 'uint8'] = 'int8',
+    data: Fluent,
+    out_type: Literal['auto', 'int8', 'uint8'] | str = 'int8',
     min_calib_range: float | None = None,
     max_calib_range: float | None = None,
     out: Any = None,
@@ -4258,10 +4184,10 @@ def quantize_v2(
     ...
 
 def quantized_act(
-    data: _A,
-    min_data: _A | None = None,
-    max_data: _A | None = None,
-    act_type: Literal['relu', 'sigmoid', 'softrelu', 'softsign', 'tanh'] = ...,
+    data: Fluent,
+    min_data: Fluent | None = None,
+    max_data: Fluent | None = None,
+    act_type: Literal['relu', 'sigmoid', 'softrelu', 'softsign', 'tanh'] | str = ...,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -4271,20 +4197,20 @@ def quantized_act(
     ...
 
 def quantized_batch_norm(
-    data: _A,
-    gamma: _A | None = None,
-    beta: _A | None = None,
-    moving_mean: _A | None = None,
-    moving_var: _A | None = None,
-    min_data: _A | None = None,
-    max_data: _A | None = None,
+    data: Fluent,
+    gamma: Fluent | None = None,
+    beta: Fluent | None = None,
+    moving_mean: Fluent | None = None,
+    moving_var: Fluent | None = None,
+    min_data: Fluent | None = None,
+    max_data: Fluent | None = None,
     eps: float = 0.001,
     momentum: float = 0.9,
-    fix_gamma: bool = True,
-    use_global_stats: bool = False,
-    output_mean_var: bool = False,
+    fix_gamma: bool | int = True,
+    use_global_stats: bool | int = False,
+    output_mean_var: bool | int = False,
     axis: int = 1,
-    cudnn_off: bool = False,
+    cudnn_off: bool | int = False,
     min_calib_range: float | None = None,
     max_calib_range: float | None = None,
     out: Any = None,
@@ -4296,7 +4222,7 @@ def quantized_batch_norm(
     ...
 
 def quantized_concat(
-    *data: _A,
+    *data: Fluent,
     num_args: int = 0,
     dim: int = 1,
     out: Any = None,
@@ -4308,15 +4234,15 @@ def quantized_concat(
     ...
 
 def quantized_conv(
-    data: _A,
-    weight: _A | None = None,
-    bias: _A | None = None,
-    min_data: _A | None = None,
-    max_data: _A | None = None,
-    min_weight: _A | None = None,
-    max_weight: _A | None = None,
-    min_bias: _A | None = None,
-    max_bias: _A | None = None,
+    data: Fluent,
+    weight: Fluent | None = None,
+    bias: Fluent | None = None,
+    min_data: Fluent | None = None,
+    max_data: Fluent | None = None,
+    min_weight: Fluent | None = None,
+    max_weight: Fluent | None = None,
+    min_bias: Fluent | None = None,
+    max_bias: Fluent | None = None,
     kernel: int | Sequence[int] = ...,
     stride: int | Sequence[int] = (),
     dilate: int | Sequence[int] = (),
@@ -4324,9 +4250,9 @@ def quantized_conv(
     num_filter: int = ...,
     num_group: int = 1,
     workspace: int = 1024,
-    no_bias: bool = False,
+    no_bias: bool | int = False,
     cudnn_tune: str | None = None,
-    cudnn_off: bool = False,
+    cudnn_off: bool | int = False,
     layout: str | None = None,
     out: Any = None,
     name: str | None = None,
@@ -4337,12 +4263,12 @@ def quantized_conv(
     ...
 
 def quantized_elemwise_add(
-    lhs: _A,
-    rhs: _A | None = None,
-    lhs_min: _A | None = None,
-    lhs_max: _A | None = None,
-    rhs_min: _A | None = None,
-    rhs_max: _A | None = None,
+    lhs: Fluent,
+    rhs: Fluent | None = None,
+    lhs_min: Fluent | None = None,
+    lhs_max: Fluent | None = None,
+    rhs_min: Fluent | None = None,
+    rhs_max: Fluent | None = None,
     min_calib_range: float | None = None,
     max_calib_range: float | None = None,
     out: Any = None,
@@ -4354,15 +4280,15 @@ def quantized_elemwise_add(
     ...
 
 def quantized_elemwise_mul(
-    lhs: _A,
-    rhs: _A | None = None,
-    lhs_min: _A | None = None,
-    lhs_max: _A | None = None,
-    rhs_min: _A | None = None,
-    rhs_max: _A | None = None,
+    lhs: Fluent,
+    rhs: Fluent | None = None,
+    lhs_min: Fluent | None = None,
+    lhs_max: Fluent | None = None,
+    rhs_min: Fluent | None = None,
+    rhs_max: Fluent | None = None,
     min_calib_range: float | None = None,
     max_calib_range: float | None = None,
-    enable_float_output: bool = False,
+    enable_float_output: bool | int = False,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -4372,14 +4298,14 @@ def quantized_elemwise_mul(
     ...
 
 def quantized_embedding(
-    data: _A,
-    weight: _A | None = None,
-    min_weight: _A | None = None,
-    max_weight: _A | None = None,
+    data: Fluent,
+    weight: Fluent | None = None,
+    min_weight: Fluent | None = None,
+    max_weight: Fluent | None = None,
     input_dim: int = ...,
     output_dim: int = ...,
     dtype: DTypeLike = 'float32',
-    sparse_grad: bool = False,
+    sparse_grad: bool | int = False,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -4389,9 +4315,9 @@ def quantized_embedding(
     ...
 
 def quantized_flatten(
-    data: _A,
-    min_data: _A | None = None,
-    max_data: _A | None = None,
+    data: Fluent,
+    min_data: Fluent | None = None,
+    max_data: Fluent | None = None,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -4401,18 +4327,18 @@ def quantized_flatten(
     ...
 
 def quantized_fully_connected(
-    data: _A,
-    weight: _A | None = None,
-    bias: _A | None = None,
-    min_data: _A | None = None,
-    max_data: _A | None = None,
-    min_weight: _A | None = None,
-    max_weight: _A | None = None,
-    min_bias: _A | None = None,
-    max_bias: _A | None = None,
+    data: Fluent,
+    weight: Fluent | None = None,
+    bias: Fluent | None = None,
+    min_data: Fluent | None = None,
+    max_data: Fluent | None = None,
+    min_weight: Fluent | None = None,
+    max_weight: Fluent | None = None,
+    min_bias: Fluent | None = None,
+    max_bias: Fluent | None = None,
     num_hidden: int = ...,
-    no_bias: bool = False,
-    flatten: bool = True,
+    no_bias: bool | int = False,
+    flatten: bool | int = True,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -4422,18 +4348,18 @@ def quantized_fully_connected(
     ...
 
 def quantized_pooling(
-    data: _A,
-    min_data: _A | None = None,
-    max_data: _A | None = None,
+    data: Fluent,
+    min_data: Fluent | None = None,
+    max_data: Fluent | None = None,
     kernel: int | Sequence[int] = (),
-    pool_type: Literal['avg', 'lp', 'max', 'sum'] = 'max',
-    global_pool: bool = False,
-    cudnn_off: bool = False,
-    pooling_convention: Literal['full', 'same', 'valid'] = 'valid',
+    pool_type: Literal['avg', 'lp', 'max', 'sum'] | str = 'max',
+    global_pool: bool | int = False,
+    cudnn_off: bool | int = False,
+    pooling_convention: Literal['full', 'same', 'valid'] | str = 'valid',
     stride: int | Sequence[int] = (),
     pad: int | Sequence[int] = (),
     p_value: int | None = None,
-    count_include_pad: bool | None = None,
+    count_include_pad: bool | int | None = None,
     layout: str | None = None,
     out: Any = None,
     name: str | None = None,
@@ -4591,7 +4517,7 @@ def random_normal_like(
 def random_pdf_dirichlet(
     sample: _A,
     alpha: _A | None = None,
-    is_log: bool = False,
+    is_log: bool | int = False,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -4603,7 +4529,7 @@ def random_pdf_dirichlet(
 def random_pdf_exponential(
     sample: _A,
     lam: _A | None = None,
-    is_log: bool = False,
+    is_log: bool | int = False,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -4616,7 +4542,7 @@ def random_pdf_gamma(
     sample: _A,
     alpha: _A | None = None,
     beta: _A | None = None,
-    is_log: bool = False,
+    is_log: bool | int = False,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -4629,7 +4555,7 @@ def random_pdf_generalized_negative_binomial(
     sample: _A,
     mu: _A | None = None,
     alpha: _A | None = None,
-    is_log: bool = False,
+    is_log: bool | int = False,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -4642,7 +4568,7 @@ def random_pdf_negative_binomial(
     sample: _A,
     k: _A | None = None,
     p: _A | None = None,
-    is_log: bool = False,
+    is_log: bool | int = False,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -4655,7 +4581,7 @@ def random_pdf_normal(
     sample: _A,
     mu: _A | None = None,
     sigma: _A | None = None,
-    is_log: bool = False,
+    is_log: bool | int = False,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -4667,7 +4593,7 @@ def random_pdf_normal(
 def random_pdf_poisson(
     sample: _A,
     lam: _A | None = None,
-    is_log: bool = False,
+    is_log: bool | int = False,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -4680,7 +4606,7 @@ def random_pdf_uniform(
     sample: _A,
     low: _A | None = None,
     high: _A | None = None,
-    is_log: bool = False,
+    is_log: bool | int = False,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -4804,10 +4730,10 @@ def repeat(
     ...
 
 def requantize(
-    data: _A,
-    min_range: _A | None = None,
-    max_range: _A | None = None,
-    out_type: Literal['auto', 'int8', 'uint8'] = 'int8',
+    data: Fluent,
+    min_range: Fluent | None = None,
+    max_range: Fluent | None = None,
+    out_type: Literal['auto', 'int8', 'uint8'] | str = 'int8',
     min_calib_range: float | None = None,
     max_calib_range: float | None = None,
     out: Any = None,
@@ -4823,8 +4749,8 @@ def resample(
     axes: int | Sequence[int],
     size: int | Sequence[int],
     count: int | Sequence[int],
-    kind: Literal['centers', 'corners', 'means'],
-    transposed: bool = False,
+    kind: Literal['centers', 'corners', 'means'] | str,
+    transposed: bool | int = False,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -4834,7 +4760,7 @@ def resample(
     ...
 
 def reset_arrays(
-    *data: _A,
+    *data: Fluent,
     num_arrays: int,
     out: Any = None,
     name: str | None = None,
@@ -4847,7 +4773,7 @@ def reset_arrays(
 def reshape(
     data: _A,
     shape: int | Sequence[int],
-    reverse: bool = False,
+    reverse: bool | int = False,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -4904,9 +4830,9 @@ def rint(
     ...
 
 def rmsprop_update(
-    weight: _A,
-    grad: _A | None = None,
-    n: _A | None = None,
+    weight: Fluent,
+    grad: Fluent | None = None,
+    n: Fluent | None = None,
     lr: float = ...,
     gamma1: float = 0.95,
     epsilon: float = 1e-08,
@@ -4923,11 +4849,11 @@ def rmsprop_update(
     ...
 
 def rmspropalex_update(
-    weight: _A,
-    grad: _A | None = None,
-    n: _A | None = None,
-    g: _A | None = None,
-    delta: _A | None = None,
+    weight: Fluent,
+    grad: Fluent | None = None,
+    n: Fluent | None = None,
+    g: Fluent | None = None,
+    delta: Fluent | None = None,
     lr: float = ...,
     gamma1: float = 0.95,
     gamma2: float = 0.9,
@@ -4945,22 +4871,22 @@ def rmspropalex_update(
     ...
 
 def rnn(
-    data: _A,
-    parameters: _A | None = None,
-    state: _A | None = None,
-    state_cell: _A | None = None,
-    sequence_length: _A | None = None,
+    data: Fluent,
+    parameters: Fluent | None = None,
+    state: Fluent | None = None,
+    state_cell: Fluent | None = None,
+    sequence_length: Fluent | None = None,
     state_size: int = ...,
     num_layers: int = ...,
-    bidirectional: bool = False,
-    mode: Literal['rnn_relu', 'rnn_tanh', 'lstm', 'gru'] = ...,
+    bidirectional: bool | int = False,
+    mode: Literal['rnn_relu', 'rnn_tanh', 'lstm', 'gru'] | str = ...,
     p: float = 0.0,
-    state_outputs: bool = False,
+    state_outputs: bool | int = False,
     projection_size: int | None = None,
     lstm_state_clip_min: float | None = None,
     lstm_state_clip_max: float | None = None,
-    lstm_state_clip_nan: bool = False,
-    use_sequence_length: bool = False,
+    lstm_state_clip_nan: bool | int = False,
+    use_sequence_length: bool | int = False,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -4975,8 +4901,8 @@ def roi_align(
     pooled_size: int | Sequence[int] = ...,
     spatial_scale: float = ...,
     sample_ratio: int = -1,
-    position_sensitive: bool = False,
-    aligned: bool = False,
+    position_sensitive: bool | int = False,
+    aligned: bool | int = False,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -4986,8 +4912,8 @@ def roi_align(
     ...
 
 def roi_pooling(
-    data: _A,
-    rois: _A | None = None,
+    data: Fluent,
+    rois: Fluent | None = None,
     pooled_size: int | Sequence[int] = ...,
     spatial_scale: float = ...,
     out: Any = None,
@@ -5019,7 +4945,7 @@ def round_ste(
     ...
 
 def rrelu(
-    data: _A,
+    data: Fluent,
     lower_bound: float = 0.125,
     upper_bound: float = 0.334,
     out: Any = None,
@@ -5057,7 +4983,7 @@ def rsqrt(
 def sample_exponential(
     lam: _A,
     shape: int | Sequence[int] = (),
-    dtype: DTypeLike = None,
+    dtype: DTypeLike | None = None,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -5070,7 +4996,7 @@ def sample_gamma(
     alpha: _A,
     beta: _A | None = None,
     shape: int | Sequence[int] = (),
-    dtype: DTypeLike = None,
+    dtype: DTypeLike | None = None,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -5083,7 +5009,7 @@ def sample_generalized_negative_binomial(
     mu: _A,
     alpha: _A | None = None,
     shape: int | Sequence[int] = (),
-    dtype: DTypeLike = None,
+    dtype: DTypeLike | None = None,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -5093,9 +5019,9 @@ def sample_generalized_negative_binomial(
     ...
 
 def sample_multinomial(
-    data: _A,
+    data: Fluent,
     shape: int | Sequence[int] = (),
-    get_prob: bool = False,
+    get_prob: bool | int = False,
     dtype: DTypeLike = 'int32',
     out: Any = None,
     name: str | None = None,
@@ -5109,7 +5035,7 @@ def sample_negative_binomial(
     k: _A,
     p: _A | None = None,
     shape: int | Sequence[int] = (),
-    dtype: DTypeLike = None,
+    dtype: DTypeLike | None = None,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -5122,7 +5048,7 @@ def sample_normal(
     mu: _A,
     sigma: _A | None = None,
     shape: int | Sequence[int] = (),
-    dtype: DTypeLike = None,
+    dtype: DTypeLike | None = None,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -5134,7 +5060,7 @@ def sample_normal(
 def sample_poisson(
     lam: _A,
     shape: int | Sequence[int] = (),
-    dtype: DTypeLike = None,
+    dtype: DTypeLike | None = None,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -5147,7 +5073,7 @@ def sample_uniform(
     low: _A,
     high: _A | None = None,
     shape: int | Sequence[int] = (),
-    dtype: DTypeLike = None,
+    dtype: DTypeLike | None = None,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -5206,7 +5132,7 @@ def selu(
 def sequence_last(
     data: _A,
     sequence_length: _A | None = None,
-    use_sequence_length: bool = False,
+    use_sequence_length: bool | int = False,
     axis: int = 0,
     out: Any = None,
     name: str | None = None,
@@ -5219,7 +5145,7 @@ def sequence_last(
 def sequence_mask(
     data: _A,
     sequence_length: _A | None = None,
-    use_sequence_length: bool = False,
+    use_sequence_length: bool | int = False,
     value: float = 0.0,
     axis: int = 0,
     out: Any = None,
@@ -5233,7 +5159,7 @@ def sequence_mask(
 def sequence_reverse(
     data: _A,
     sequence_length: _A | None = None,
-    use_sequence_length: bool = False,
+    use_sequence_length: bool | int = False,
     axis: int = 0,
     out: Any = None,
     name: str | None = None,
@@ -5244,15 +5170,15 @@ def sequence_reverse(
     ...
 
 def sgd_mom_update(
-    weight: _A,
-    grad: _A | None = None,
-    mom: _A | None = None,
+    weight: Fluent,
+    grad: Fluent | None = None,
+    mom: Fluent | None = None,
     lr: float = ...,
     momentum: float = 0.0,
     wd: float = 0.0,
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
-    lazy_update: bool = True,
+    lazy_update: bool | int = True,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -5262,13 +5188,13 @@ def sgd_mom_update(
     ...
 
 def sgd_update(
-    weight: _A,
-    grad: _A | None = None,
+    weight: Fluent,
+    grad: Fluent | None = None,
     lr: float = ...,
     wd: float = 0.0,
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
-    lazy_update: bool = True,
+    lazy_update: bool | int = True,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -5328,8 +5254,8 @@ def sign_ste(
     ...
 
 def signsgd_update(
-    weight: _A,
-    grad: _A | None = None,
+    weight: Fluent,
+    grad: Fluent | None = None,
     lr: float = ...,
     wd: float = 0.0,
     rescale_grad: float = 1.0,
@@ -5343,9 +5269,9 @@ def signsgd_update(
     ...
 
 def signum_update(
-    weight: _A,
-    grad: _A | None = None,
-    mom: _A | None = None,
+    weight: Fluent,
+    grad: Fluent | None = None,
+    mom: Fluent | None = None,
     lr: float = ...,
     momentum: float = 0.0,
     wd: float = 0.0,
@@ -5497,8 +5423,8 @@ def softmax(
     length: _A | None = None,
     axis: int = -1,
     temperature: float | None = None,
-    dtype: DTypeLike = None,
-    use_length: bool = False,
+    dtype: DTypeLike | None = None,
+    use_length: bool | int = False,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -5509,7 +5435,7 @@ def softmax(
 
 def softmax_activation(
     data: _A,
-    mode: Literal['channel', 'instance'] = 'instance',
+    mode: Literal['channel', 'instance'] | str = 'instance',
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -5534,11 +5460,11 @@ def softmax_output(
     label: _A | None = None,
     grad_scale: float = 1.0,
     ignore_label: float = -1.0,
-    multi_output: bool = False,
-    use_ignore: bool = False,
-    preserve_shape: bool = False,
-    normalization: Literal['batch', 'null', 'valid'] = 'null',
-    out_grad: bool = False,
+    multi_output: bool | int = False,
+    use_ignore: bool | int = False,
+    preserve_shape: bool | int = False,
+    normalization: Literal['batch', 'null', 'valid'] | str = 'null',
+    out_grad: bool | int = False,
     smooth_alpha: float = 0.0,
     out: Any = None,
     name: str | None = None,
@@ -5552,8 +5478,8 @@ def softmin(
     data: _A,
     axis: int = -1,
     temperature: float | None = None,
-    dtype: DTypeLike = None,
-    use_length: bool = False,
+    dtype: DTypeLike | None = None,
+    use_length: bool | int = False,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -5585,7 +5511,7 @@ def softsign(
 def sort(
     data: _A,
     axis: int | None = -1,
-    is_ascend: bool = True,
+    is_ascend: bool | int = True,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -5609,9 +5535,9 @@ def spatial_transformer(
     data: _A,
     loc: _A | None = None,
     target_shape: int | Sequence[int] = ...,
-    transform_type: Literal['affine'] = ...,
-    sampler_type: Literal['bilinear'] = ...,
-    cudnn_off: bool | None = None,
+    transform_type: Literal['affine'] | str = ...,
+    sampler_type: Literal['bilinear'] | str = ...,
+    cudnn_off: bool | int | None = None,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -5621,29 +5547,16 @@ def spatial_transformer(
     ...
 
 def split(
-    data: _A,
+    data: Fluent,
     num_outputs: int,
     axis: int = 1,
-    squeeze_axis: bool = False,
+    squeeze_axis: bool | int = False,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
     attr: dict[str, str] | None = None,
 ) -> Any:
     """``num_outputs`` equal pieces along an axis; with ``squeeze_axis``, pieces of size 1 lose it."""
-    ...
-
-def split_v2(
-    ary: _A,
-    indices_or_sections: Any,
-    axis: int = 0,
-    squeeze_axis: bool = False,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> Any:
-    """Pieces along an axis: so many equal ones, or cut before each of the given indices."""
     ...
 
 def sqrt(
@@ -5669,8 +5582,8 @@ def square(
 def square_sum(
     data: _A,
     axis: int | Sequence[int] | None = None,
-    keepdims: bool = False,
-    exclude: bool = False,
+    keepdims: bool | int = False,
+    exclude: bool | int = False,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -5703,7 +5616,7 @@ def stack(
     ...
 
 def stateful_backward(
-    *data: _A,
+    *data: Fluent,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -5740,8 +5653,8 @@ def subtract(
 def sum(
     data: _A,
     axis: int | Sequence[int] | None = None,
-    keepdims: bool = False,
-    exclude: bool = False,
+    keepdims: bool | int = False,
+    exclude: bool | int = False,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -5753,8 +5666,8 @@ def sum(
 def sum_axis(
     data: _A,
     axis: int | Sequence[int] | None = None,
-    keepdims: bool = False,
-    exclude: bool = False,
+    keepdims: bool | int = False,
+    exclude: bool | int = False,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -5779,7 +5692,7 @@ def svm_output(
     label: _A | None = None,
     margin: float = 1.0,
     regularization_coefficient: float = 1.0,
-    use_linear: bool = False,
+    use_linear: bool | int = False,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -5801,16 +5714,16 @@ def swapaxes(
     ...
 
 def sync_batch_norm(
-    data: _A,
-    gamma: _A | None = None,
-    beta: _A | None = None,
-    moving_mean: _A | None = None,
-    moving_var: _A | None = None,
+    data: Fluent,
+    gamma: Fluent | None = None,
+    beta: Fluent | None = None,
+    moving_mean: Fluent | None = None,
+    moving_var: Fluent | None = None,
     eps: float = 0.001,
     momentum: float = 0.9,
-    fix_gamma: bool = True,
-    use_global_stats: bool = False,
-    output_mean_var: bool = False,
+    fix_gamma: bool | int = True,
+    use_global_stats: bool | int = False,
+    output_mean_var: bool | int = False,
     ndev: int = 1,
     key: str = ...,
     out: Any = None,
@@ -5825,7 +5738,7 @@ def take(
     a: _A,
     indices: _A | None = None,
     axis: int = 0,
-    mode: Literal['clip', 'wrap', 'raise'] = 'clip',
+    mode: Literal['clip', 'wrap', 'raise'] | str = 'clip',
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -5851,7 +5764,7 @@ def take_scatter(
     indices: _A | None = None,
     shape: int | Sequence[int] = ...,
     axis: int = 0,
-    mode: Literal['clip', 'wrap', 'raise'] = 'clip',
+    mode: Literal['clip', 'wrap', 'raise'] | str = 'clip',
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -5892,11 +5805,11 @@ def tile(
     ...
 
 def topk(
-    data: _A,
+    data: Fluent,
     axis: int | None = -1,
     k: int = 1,
-    ret_typ: Literal['value', 'indices', 'mask', 'both'] = 'indices',
-    is_ascend: bool = False,
+    ret_typ: Literal['value', 'indices', 'mask', 'both'] | str = 'indices',
+    is_ascend: bool | int = False,
     dtype: DTypeLike = ...,
     out: Any = None,
     name: str | None = None,
@@ -5980,8 +5893,8 @@ def up_sampling(
     num_args: int = 1,
     scale: int,
     num_filter: int = 0,
-    sample_type: Literal['bilinear', 'nearest'],
-    multi_input_mode: Literal['concat', 'sum'] = 'concat',
+    sample_type: Literal['bilinear', 'nearest'] | str,
+    multi_input_mode: Literal['concat', 'sum'] | str = 'concat',
     workspace: int = 512,
     out: Any = None,
     name: str | None = None,
@@ -6017,7 +5930,7 @@ def window_count(
     count: int,
     stride: int = 1,
     pad: int = 0,
-    padded: bool = False,
+    padded: bool | int = False,
     dtype: DTypeLike = ...,
     out: Any = None,
     name: str | None = None,
@@ -6121,7 +6034,7 @@ def window_sum(
     pad: int | Sequence[int] = (),
     dilate: int | Sequence[int] = (),
     power: int = 1,
-    dtype: DTypeLike = None,
+    dtype: DTypeLike | None = None,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -6163,20 +6076,9 @@ def windows_add(
     """The overlapping windows added up, each element where it came from: the adjoint of ``windows``."""
     ...
 
-def zeros(
-    shape: int | Sequence[int] = (),
-    dtype: DTypeLike = ...,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> Any:
-    """0 everywhere."""
-    ...
-
 def zeros_like(
     data: _A,
-    dtype: DTypeLike = None,
+    dtype: DTypeLike | None = None,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,

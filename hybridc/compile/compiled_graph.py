@@ -49,6 +49,9 @@ class CompiledGraph:
         self._context = trace.context
         self.forward = forward
         self.backward = backward
+        for executable in (forward, backward):
+            if executable is not None:
+                executable.entitle(f"{trace.name}: {executable.program.name}")
         self.saved = saved
         self.grads = grads
         self.saved_bytes = saved_bytes

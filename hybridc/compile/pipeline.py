@@ -21,6 +21,7 @@ from hybridc.dialects.mlir.hybrid_rt import HybridRt
 from hybridc.dialects.mlir.tensor import Tensor
 from hybridc.errors import AttributeValueError
 from hybridc.ground import debug
+from hybridc.ground.events import recorded
 from hybridc.options import OPTIONS
 from hybridc.subgraph.partition_graph import PartitionGraph
 from hybridc.transforms.graph.canonicalize import Canonicalize
@@ -223,7 +224,8 @@ def run(
         if isinstance(each, VerifyPlan) and not (OPTIONS.verify or OPTIONS.verify_plan):
             continue
         start = time.perf_counter()
-        each.apply(ctx, module)
+        with recorded("compile", each.name, module=name):
+            each.apply(ctx, module)
         seconds.append((each.name, time.perf_counter() - start))
         if verifier is not None:
             verifier.verify(each.name)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from hybridc.compile.collector import collector_at_rest
 from hybridc.ground.cached import cached_property
+from hybridc.ground.events import recorded
 from hybridc.trace.tracer import Trace, trace_call
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ class Traced:
         """The compiled graph: from the disk cache, or by running all stages."""
         from hybridc.compile import warm_start
 
-        with collector_at_rest():
+        with collector_at_rest(), recorded("compile", f"compile {self.trace.name}"):
             made = warm_start.graph(self, self._compiled)
         made.traced = self
         return made

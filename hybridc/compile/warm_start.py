@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from hybridc.compile.compiled_graph import CompiledGraph
 from hybridc.compile.trace_key import key_of, target_of
+from hybridc.ground.events import RECORDER, recorded
 from hybridc.ground.serialize import NotWritable
 from hybridc.ground.store import keep, kept
 from hybridc.ir.planned import PlannedProgram
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 class StoredGraph:
     """The stored form of a compiled graph: its programs, and the arguments of CompiledGraph.
 
-    ``lines``: source lines that its host calls name, each with the indices of the trace's nodes from that line.
+    ``lines``: source lines that its host calls and notes name, each with the indices of the trace's nodes from it.
     """
 
     programs: dict[str, NativeSource | TritonProgram]
@@ -58,7 +59,10 @@ def graph(traced: Traced, compiled: Callable[[], CompiledGraph]) -> CompiledGrap
         key = key_of(traced)
     except NotWritable:
         return compiled()
-    found = _found(key, traced)
+    with recorded("compile", "look into the cache on the disk"):
+        found = _found(key, traced)
+    if RECORDER.active:
+        RECORDER.mark("compile", "cache hit" if found is not None else "cache miss", args={"graph": traced.trace.name})
     if found is None:
         if target == "llvm":
             compile_ahead()
@@ -122,14 +126,15 @@ def _keep(key: str, traced: Traced, made: CompiledGraph) -> None:
 
 
 def _lines(programs: Mapping[str, PlannedProgram], trace: Trace) -> dict[str, list[int]]:
-    """Each source line that a host call names, and the indices of the trace's nodes from it."""
+    """Each source line that a host call or a note names, and the indices of the trace's nodes from it."""
     nodes: dict[str, list[int]] = {}
     for number, node in enumerate(trace.nodes):
         nodes.setdefault(str(node.location), []).append(number)
     named = {call.where for program in programs.values() for call in program.host_calls_made() if call.where}
     if missing := named - nodes.keys():
         raise NotWritable(f"a host call at {min(missing)}, a line of no node of the trace")
-    return {line: nodes[line] for line in sorted(named)}
+    noted = {line for program in programs.values() for note in program.notes for line in note.lines}
+    return {line: nodes[line] for line in sorted(named | (noted & nodes.keys()))}
 
 
 def _move_lines(found: StoredGraph, trace: Trace) -> None:

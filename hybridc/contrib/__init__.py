@@ -5,7 +5,7 @@ Operators, the older interface of gradients, texts, mixed precision, quantizatio
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hybridc.contrib import amp, autograd, io, ndarray, onnx, quantization, symbol, tensorboard, text
 from hybridc.contrib import ndarray as nd
@@ -29,5 +29,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    raise _absent("mx.contrib", name, "attribute", __all__)
+if not TYPE_CHECKING:  # what there is not is an error of the type checker
+
+    def __getattr__(name: str) -> Any:
+        raise _absent("mx.contrib", name, "attribute", __all__)

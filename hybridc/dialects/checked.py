@@ -58,7 +58,7 @@ def evaluated(op: Operator, arrays: Sequence[Any]) -> Any:
 
 def _expected(op: Operator, arrays: Sequence[Any]) -> list[Wanted]:
     """The inferred shapes and dtypes of an operator's results for such arrays; cached."""
-    kept: dict[Any, list[Wanted]] = op.__dict__.setdefault("_expected", {})
+    kept: dict[Any, list[Wanted]] = vars(op).setdefault("_expected", {})
     key = tuple([(a.shape, a.dtype) for a in arrays])
     if key in kept:
         return kept[key]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hybridc.context import Context, working_on
 from hybridc.dialects import operator_registry
 from hybridc.dialects.operator_attribute import Shape
 from hybridc.dialects.scalar import NUMPY, Scalar, record
@@ -104,7 +105,7 @@ def _is_own(op: Operator) -> bool:
 
 
 def _kept(op: Operator, body: str, inputs: Sequence[Any], write: Callable[..., Any]) -> Graph:
-    kept: dict[Any, Graph] = op.__dict__.setdefault("_written_out", {})
+    kept: dict[Any, Graph] = vars(op).setdefault("_written_out", {})
     key = (STATE.training, body, *((x.shape, x.dtype) for x in inputs))
     if key in kept:
         return kept[key]
@@ -134,7 +135,8 @@ def evaluate_decomposed(op: Composite, arrays: Sequence[Any]) -> Any:
     before = STATE.recording, STATE.trace, STATE.in_rule
     STATE.recording, STATE.trace, STATE.in_rule = False, None, True
     try:
-        made = as_list(op.decompose(HOOKS.arrays(), *[HOOKS.wrap(a) for a in arrays]))
+        with working_on(Context("cpu")):
+            made = as_list(op.decompose(HOOKS.arrays(), *[HOOKS.wrap(a) for a in arrays]))
     except MXNetError:
         op.infer_shape([a.shape for a in arrays])  # whose error is clearer, if the shapes are wrong
         raise

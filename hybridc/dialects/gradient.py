@@ -150,7 +150,7 @@ def _smooth(op: Elementwise) -> bool:
                 continue
             seen.add(id(found))
             work += found.operands[1:] if found.step == "select" else found.operands
-        known = op.__dict__["_smooth"] = any(id(a) in seen for a in arguments)
+        known = vars(op)["_smooth"] = any(id(a) in seen for a in arguments)
     return known
 
 

@@ -133,6 +133,7 @@ class Operator(Interchange, metaclass=OperatorType):
     LINEAR: ClassVar[bool] = False
     INFERS_PARTLY: ClassVar[bool] = False
     SAME_DTYPE: ClassVar[bool] = True
+    SHAPES_ARE_KNOWN: ClassVar[bool] = True  # results' shapes follow from the inputs' shapes, whatever the values
     CONVERTS: ClassVar[bool] = False  # its caller casts ``eager``'s results to the inferred dtype
     _BOUND: ClassVar[dict[tuple[Any, ...], Any]] = {}
 
@@ -319,11 +320,11 @@ class Operator(Interchange, metaclass=OperatorType):
 
     # --- meaning -------------------------------------------------------------------------------------------
 
-    def eager(self, *arrays: Any) -> Any:
+    def eager(self, *arrays: Any, **_: Any) -> Any:
         """The NumPy implementation: one array, or a tuple of them for several outputs."""
         raise MXNetError(f"{self.title()} has no eager implementation")
 
-    def evaluate(self, *arrays: Any) -> Any:
+    def evaluate(self, *arrays: Any, **_: Any) -> Any:
         """As :meth:`eager`; storage-only floats are computed in float32, and rounded once at the end."""
         dtypes = [x.dtype for x in arrays]
         if STORED.isdisjoint(dtypes):
@@ -359,7 +360,7 @@ class Operator(Interchange, metaclass=OperatorType):
                 "writes its results into out=, and returns nothing or out"
             )
 
-    def move(self, m: Any, *xs: Any) -> Any:
+    def move(self, m: Any, *xs: Any, **_: Any) -> Any:
         """The movement, built with ``m`` (see :mod:`hybridc.dialects.movement`); None if it has none."""
         return None
 
@@ -370,7 +371,7 @@ class Operator(Interchange, metaclass=OperatorType):
         """
         return None
 
-    def gradient(self, F: Any, *values: Any) -> Any:
+    def gradient(self, F: Any, *values: Any, **_: Any) -> Any:
         """Gradients of the inputs, given ``F`` and ``(*ograds of visible outputs, *inputs, *outputs)``.
 
         Written with ``F`` as a forward is; one value, or a tuple with None where an input has no gradient. An
@@ -407,7 +408,7 @@ class Operator(Interchange, metaclass=OperatorType):
         """Whether the compiler replaces this operator by ``decompose``."""
         return False
 
-    def decompose(self, F: Any, *inputs: Any) -> Any:
+    def decompose(self, F: Any, *inputs: Any, **_: Any) -> Any:
         """The same value by simpler operators; one value or a tuple for several outputs."""
         raise MXNetError(f"{self.title()} has no decomposition")
 
@@ -442,7 +443,8 @@ class Elementwise(Operator):
     CONVERTS = True  # booleans and widened integers are cast to the inputs' dtype
     _whole: bool | None = None  # whether the body depends on all inputs; cached
 
-    def scalar(self, b: Any, *xs: Any) -> Any:
+    # A user's method may name its inputs, as ``def scalar(self, b, x, y)``: ``**_`` tells type checkers so.
+    def scalar(self, b: Any, *xs: Any, **_: Any) -> Any:
         """The scalar function, built with ``b`` (see :mod:`hybridc.dialects.scalar`)."""
         raise MXNetError(f"{self.title()} has no scalar body")
 

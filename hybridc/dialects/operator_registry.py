@@ -68,6 +68,13 @@ def has_function(name: str) -> bool:
     return name in FUNCTIONS
 
 
+def of_mxnet(name: str) -> type[Operator] | None:
+    """The operator that MXNet calls so: by a function's name, or as ``_contrib_quadratic`` is contrib.quadratic."""
+    if has_function(name):
+        return FUNCTIONS[name]
+    return next((cls for cls in OPERATORS.values() if cls.nnvm_name() == name), None)
+
+
 @functools.cache
 def load_entry_points() -> None:
     """Import, once, the modules of installed packages' entry points; a failure is a warning."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hybridc.errors import DeferredInitializationError
 from hybridc.gluon import block, parameter, trainer, utils
@@ -34,10 +34,19 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name in _SUBMODULES:
-        return importlib.import_module(f"hybridc.gluon.{name}")
-    raise _absent("mx.gluon", name, "attribute", __dir__())
+if TYPE_CHECKING:
+    from hybridc.gluon import contrib as contrib
+    from hybridc.gluon import data as data
+    from hybridc.gluon import loss as loss
+    from hybridc.gluon import model_zoo as model_zoo
+    from hybridc.gluon import nn as nn
+    from hybridc.gluon import rnn as rnn
+else:  # what there is not is an error of the type checker
+
+    def __getattr__(name: str) -> Any:
+        if name in _SUBMODULES:
+            return importlib.import_module(f"hybridc.gluon.{name}")
+        raise _absent("mx.gluon", name, "attribute", __dir__())
 
 
 def __dir__() -> list[str]:

@@ -6,9 +6,10 @@ import os
 import warnings
 from pathlib import Path
 
-from hybridc.errors import CheckError, MXNetError
+from hybridc.errors import CheckError, DownloadError, MXNetError
 from hybridc.nd.storage import replacing
 
+_TIMEOUT = 60  # seconds without a byte
 _CHUNK = 1 << 20  # bytes that are in memory at once
 _REPOSITORY = "https://apache-mxnet.s3-accelerate.dualstack.amazonaws.com/"
 # What servers answer that will not answer otherwise a second time: not allowed, not there.
@@ -45,7 +46,7 @@ def download(
 
     A file that is there already is kept, if its SHA-1 is ``sha1_hash``, or that is not given. ``file:///…`` copies.
 
-    Raises MXNetError if it cannot be had, with the place where to put it by hand, and :class:`HashMismatch`.
+    Raises DownloadError if it cannot be had, with the place where to put it by hand, and :class:`HashMismatch`.
     """
     name = url.split("/")[-1]
     if path is None or Path(path).expanduser().is_dir():
@@ -89,7 +90,7 @@ def _fetch(url: str, target: Path, sha1_hash: str | None, verify_ssl: bool) -> N
 
     context = None if verify_ssl else ssl._create_unverified_context()  # as the user wants
     digest = hashlib.sha1(usedforsecurity=False)
-    with urlopen(url, context=context) as source, replacing(target) as file:  # the scheme was checked
+    with urlopen(url, timeout=_TIMEOUT, context=context) as source, replacing(target) as file:  # the scheme was checked
         while chunk := source.read(_CHUNK):
             digest.update(chunk)
             file.write(chunk)
@@ -106,12 +107,13 @@ def _is_final(error: Exception) -> bool:
     return isinstance(getattr(error, "reason", None), FileNotFoundError) or getattr(error, "code", None) in _FINAL
 
 
-def _unreachable(url: str, target: Path, sha1_hash: str | None, error: OSError) -> MXNetError:
+def _unreachable(url: str, target: Path, sha1_hash: str | None, error: OSError) -> DownloadError:
     code, reason = getattr(error, "code", None), getattr(error, "reason", error)
     what = str(reason) if code is None else f"the server answers {code}, {reason}"
     wanted = "" if sha1_hash is None else f" (SHA-1 {sha1_hash})"
-    return MXNetError(
-        f"Failed downloading url {url}: {what}. Without a network, put the file{wanted} there by hand: {target}"
+    return DownloadError(
+        f"Failed downloading url {url}: {what}. Without a network, put the file{wanted} there by hand: "
+        f"{target.absolute()}"
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import warnings
 import weakref
@@ -18,6 +19,8 @@ from hybridc.errors import (
     DeferredInitializationError,
     DTypeError,
     MXNetError,
+    NestedArraysError,
+    NotOverriddenError,
     ParameterShapeError,
     ShapeError,
 )
@@ -34,6 +37,7 @@ from hybridc.gluon.naming import BlockScope
 from hybridc.gluon.parameter import Parameter, ParameterDict
 from hybridc.gluon.summary import summary
 from hybridc.gluon.utils import BlockHooks, HookHandle, device_of, indent, same, shape_is_known, traces
+from hybridc.ground.events import RECORDER, EventRecorder, EventSource, now
 from hybridc.ground.locks import ForkLock
 from hybridc.ground.state import STATE
 
@@ -274,13 +278,10 @@ class Block(BlockRoot):
                 hook(self, args, out)
         return out
 
-    def _clear_cached_op(self) -> None:
-        """Drop the compiled graphs, by the name that GluonCV calls when what a block computes has changed."""
-        self._drop_graphs()
-
-    def forward(self, *args: Any) -> Any:
+    # A user's block may name its inputs, as ``def forward(self, x, y)``: ``**_`` tells type checkers so.
+    def forward(self, *args: Any, **_: Any) -> Any:
         """Override to compute the outputs from the inputs."""
-        raise MXNetError(f"{type(self).__name__} must override forward(self, *args)")
+        raise NotOverriddenError(f"{type(self).__name__} must override forward(self, *args)")
 
     def register_forward_pre_hook(self, hook: Callable[..., Any]) -> HookHandle:
         """Call ``hook(block, inputs)`` before every forward; ``detach()`` of the result ends that."""
@@ -358,6 +359,10 @@ class HybridBlock(Block):
                 "you are using Sequential, please try HybridSequential instead."
             )
         super().register_child(block, name)
+
+    def _clear_cached_op(self) -> None:
+        """Drop the compiled graphs, by the name that GluonCV calls when what a block computes has changed."""
+        self._drop_graphs()
 
     def hybridize(
         self,
@@ -445,7 +450,7 @@ class HybridBlock(Block):
             graph = MonitoredGraph(self, *self._op_hook)
         return vars(self).setdefault("_cached_graph", graph)
 
-    def forward(self, *args: Any) -> Any:
+    def forward(self, *args: Any, **_: Any) -> Any:
         """Call ``hybrid_forward`` with ``F`` and the parameters; override this where ``F`` is not wanted."""
         trace = STATE.trace
         if trace is not None:
@@ -453,7 +458,7 @@ class HybridBlock(Block):
             return self.hybrid_forward(symbol, *args, **symbols)
         ctx = CPU if args and type(args[0]) is NDArray else device_of(args)
         if ctx is None:
-            raise ValueError(
+            raise NestedArraysError(
                 "In HybridBlock, there must be one NDArray or one Symbol in the input; "
                 f"{type(self).__name__} got {', '.join(type(a).__name__ for a in args) or 'nothing'}. "
                 "Convert it with mx.nd.array(…)"
@@ -470,7 +475,9 @@ class HybridBlock(Block):
 
     def hybrid_forward(self, F: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
         """Override to compute the outputs with the functions of ``F``; own parameters come as keywords."""
-        raise MXNetError(f"{type(self).__name__} must override hybrid_forward(self, F, x, …) or forward(self, x, …)")
+        raise NotOverriddenError(
+            f"{type(self).__name__} must override hybrid_forward(self, F, x, …) or forward(self, x, …)"
+        )
 
     def register_op_hook(self, callback: Callable[[str, str, NDArray], Any], monitor_all: bool = False) -> None:
         """Call ``callback(name, operator, array)`` with the result of every operator of a call when hybridized.
@@ -567,3 +574,36 @@ def _blocks_in(value: Any) -> Iterator[Block]:
         nested = cast("Any", value)
         for part in nested.values() if isinstance(value, dict) else nested:
             yield from _blocks_in(part)
+
+
+class _RecordedCalls(EventSource):
+    """Calls of blocks, which have another ``__call__`` while they are recorded: no call asks a flag."""
+
+    def __init__(self) -> None:
+        self._plain = {cls: cls.__call__ for cls in (Block, HybridBlock)}
+        self._is_on = False
+
+    def switch(self, recorder: EventRecorder) -> None:
+        """Replace the methods."""
+        if recorder.calls == self._is_on:
+            return
+        self._is_on = recorder.calls
+        for cls, plain in self._plain.items():
+            made: Any = _recorded_call(plain) if self._is_on else plain
+            cls.__call__ = made
+
+
+def _recorded_call(plain: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(plain)
+    def call(self: Block, *args: Any) -> Any:
+        if STATE.trace is not None:  # symbols take no time that matters
+            return plain(self, *args)
+        begin = now()
+        out = plain(self, *args)
+        RECORDER.add("block", self.name, begin)
+        return out
+
+    return call
+
+
+RECORDER.attach(_RecordedCalls())

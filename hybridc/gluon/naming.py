@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import Any, Protocol
+from typing import Any, Protocol, TypedDict
 
 from hybridc import name as naming
 from hybridc.gluon.parameter import ParameterDict
@@ -21,6 +21,13 @@ class Named(Protocol):
     def params(self) -> ParameterDict:
         """Its own parameters."""
         ...
+
+
+class BlockOptions(TypedDict, total=False):
+    """What every block takes beside its own parameters."""
+
+    prefix: str | None
+    params: ParameterDict | None
 
 
 class BlockScope:

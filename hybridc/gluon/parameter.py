@@ -8,7 +8,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from hybridc import autograd, initializer, random
+from hybridc import autograd, initializer, nd, random
+from hybridc.array.dispatch import placed
 from hybridc.array.ndarray import NDArray
 from hybridc.context import CPU, Context, check_device, current_context
 from hybridc.errors import AttributeValueError, CheckError, DeferredInitializationError, UnsupportedError
@@ -17,7 +18,6 @@ from hybridc.gluon.utils import brief, indent, shape_is_known
 from hybridc.ground.state import STATE
 from hybridc.ground.watches import written
 from hybridc.nd import storage
-from hybridc.nd.creation import placed
 from hybridc.symbol.variables import parameter_variable
 from hybridc.trace.traced import Symbol
 
@@ -434,7 +434,8 @@ class Constant(Parameter):
 
     def __init__(self, name: str, value: Any) -> None:
         # COMPAT(mxnet): lists, NumPy arrays and NDArrays alike, also where the constant exists already.
-        self.value = value if isinstance(value, NDArray) else NDArray(np.array(value, dtype=np.float32, ndmin=1))
+        made = value if isinstance(value, NDArray) else nd.array(value)
+        self.value = made if made.ndim else made.reshape((1,))
         super().__init__(name, grad_req="null", shape=self.value.shape, dtype=self.value.dtype, init=_Value(self.value))
 
     @property

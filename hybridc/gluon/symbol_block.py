@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hybridc import initializer
-from hybridc.errors import CheckError, DTypeError, MXNetError, ShapeError
+from hybridc.errors import CheckError, DTypeError, MXNetError, NestedArraysError, ShapeError
 from hybridc.gluon.export import imports
 from hybridc.gluon.hybrid_block import HybridBlock
 from hybridc.gluon.parameter import ParameterDict
@@ -129,7 +129,7 @@ def _joined(symbols: Any, what: str) -> ComposedSymbol:
     """One symbol of all outputs of one or several."""
     given = as_list(symbols)
     if not given or not all(isinstance(s, ComposedSymbol) for s in given):
-        raise TypeError(f"SymbolBlock: {what} must be a Symbol or a list of them, got {symbols!r}")
+        raise NestedArraysError(f"SymbolBlock: {what} must be a Symbol or a list of them, got {symbols!r}")
     return ComposedSymbol([entry for s in given for entry in s.entries])
 
 

@@ -14,6 +14,7 @@ from hybridc.array.ndarray import NDArray
 from hybridc.context import Context, cpu
 from hybridc.errors import CheckError, UnsupportedError
 from hybridc.gluon.parameter import Parameter, ParameterDict
+from hybridc.ground.events import RECORDER, now
 from hybridc.kvstore import KVStoreBase, create, sharing
 
 __all__ = ["Trainer"]
@@ -125,15 +126,17 @@ class Trainer:
         """Update all parameters with their gradients, divided by ``batch_size``.
 
         A gradient that ``backward`` did not write since the last step raises; with ``ignore_stale_grad`` the
-        parameter is left as it is.
+        parameter is left as it is. If mixed precision finds an overflow, all are left as they are.
         """
+        begin = now() if RECORDER.calls else 0
         self.rescale(batch_size)
         if self._update_on_kvstore:
             (self._update_once if self._store is None else self._update_by_store)(ignore_stale_grad)
-            return
-        self._sum_gradients()
-        for place in range(len(self._contexts)):
-            self._update_on(place, ignore_stale_grad)
+        else:
+            self._sum_gradients()
+            self._update_all(ignore_stale_grad)
+        if begin:
+            RECORDER.add("api", "Trainer.step", begin)
 
     def allreduce_grads(self) -> None:
         """Write the sum of the gradients of all devices into each of them; with one device they are that already."""
@@ -145,6 +148,10 @@ class Trainer:
         """The part of :meth:`step` after :meth:`allreduce_grads`; nothing, if mixed precision finds an overflow."""
         self._check_apart("update")
         self.rescale(batch_size)
+        self._update_all(ignore_stale_grad)
+
+    def _update_all(self, ignore_stale_grad: bool) -> None:
+        """Update the arrays on all devices; nothing, if mixed precision finds an overflow."""
         if self._amp_loss_scaler is not None and self._amp_loss_scaler.has_overflow(self._params):
             return
         for place in range(len(self._contexts)):

@@ -8,10 +8,11 @@ import math
 import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from hybridc import nd
 from hybridc.array.dispatch import is_symbol
 from hybridc.array.ndarray import NDArray, values_of
 from hybridc.context import Context, check_device
@@ -51,7 +52,7 @@ def split_and_load(
     data: Any, ctx_list: Sequence[Context], batch_axis: int = 0, even_split: bool = True
 ) -> list[NDArray]:
     """One slice of the batch for each device, on that device."""
-    array = data if isinstance(data, NDArray) else NDArray(np.array(data, dtype=np.float32))
+    array = data if isinstance(data, NDArray) else nd.array(data)
     for ctx in ctx_list:
         check_device(ctx)
     if len(ctx_list) == 1:
@@ -200,5 +201,7 @@ _get_repo_url = get_repo_url
 _get_repo_file_url = get_repo_file_url
 
 
-def __getattr__(name: str) -> Any:
-    raise _absent("mx.gluon.utils", name, "function", globals())
+if not TYPE_CHECKING:  # what there is not is an error of the type checker
+
+    def __getattr__(name: str) -> Any:
+        raise _absent("mx.gluon.utils", name, "function", globals())

@@ -4,4 +4,5 @@
 __version__ = "0.1.0"
 # The version of MXNet whose interfaces these are, as its files and libraries write it: 1.9.1.
 MXNET_VERSION = 10901
+# The same as its users write it: ``mx.mxnet_version``.
 mxnet_version = "1.9.1"

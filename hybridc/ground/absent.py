@@ -6,14 +6,17 @@ import difflib
 import re
 from collections.abc import Iterable
 
+from hybridc.errors import AbsentError
+
 # What hybridc lacks of MXNet: a pattern of names, what they are, and the way out.
 _FAMILIES = [
     (r"sparse|csr_matrix|row_sparse_array|list_row_sparse_data|row_sparse_data",
      "sparse storage", "; use dense arrays"),
-    (r"np|npx|numpy|numpy_extension|is_np_array|is_np_shape|set_np|reset_np|use_np\w*|np_array|np_shape|set_np_shape",
-     "the mx.np interface", "; use mx.nd"),
+    (r"np_symbol|numpy_\w+|set_np|reset_np", "the mx.np interface", "; use mx.nd"),
+    (r"th|torch", "functions of Torch for Lua", "; mx.nd.from_dlpack takes tensors of PyTorch"),
+    (r"tvmop|api", "MXNet's second interface to C", "; its functions are those of mx.nd"),
+    (r"notebook", "charts of training in notebooks", "; mx.callback has what is called after each batch and epoch"),
     (r"quantized_rnn", "this quantized operator", "; RNN on real numbers is here"),
-    (r"profiler|runtime", "this namespace of MXNet", ""),
     (r"import_model|import_to_gluon|get_model_metadata|export_model|onnx2mx|mx2onnx|import_model_|export_model_",
      "files of ONNX", "; export() of a block writes MXNet's files, SymbolBlock.imports reads them"),
     (r"svrg_optimization|SVRG\w*", "this optimization", ""),
@@ -22,13 +25,25 @@ _FAMILIES = [
 ]  # fmt: skip
 
 
-def absent(owner: str, name: str, kind: str, known: Iterable[str]) -> AttributeError:
-    """``owner has no <kind> 'name'``, with what it is in MXNet, or similar names out of ``known``."""
+def absent(
+    owner: str, name: str, kind: str, known: Iterable[str], family: tuple[str, str] | None = None
+) -> AttributeError:
+    """``owner has no <kind> 'name'``, with what it is in MXNet, or similar names out of ``known``.
+
+    ``family`` is what all names of the owner are, and the way out. Where the name is imported, the text is that of
+    an AbsentImportError, see :mod:`hybridc.aliases`.
+    """
     text = f"{owner} has no {kind} {name!r}"
-    if name.startswith("_"):
+    if name.startswith("__"):
         return AttributeError(text)
-    for pattern, family, remedy in _FAMILIES:
-        if re.fullmatch(pattern, name):
-            return AttributeError(f"{text}: this version of hybridc does not have {family}{remedy}")
+    return AbsentError(text if name.startswith("_") else text + _explanation(name, known, family))
+
+
+def _explanation(name: str, known: Iterable[str], family: tuple[str, str] | None) -> str:
+    """What the name is in MXNet, or similar names."""
+    found = next(((what, way) for pattern, what, way in _FAMILIES if re.fullmatch(pattern, name)), family)
+    if found is not None:
+        what, way = found
+        return f": this version of hybridc does not have {what}{way}"
     near = difflib.get_close_matches(name, [n for n in known if not n.startswith("_")], n=3)
-    return AttributeError(f"{text}; did you mean {', '.join(near)}?" if near else text)
+    return f"; did you mean {', '.join(near)}?" if near else ""

@@ -9,6 +9,7 @@ import time
 from collections.abc import Generator, Iterable
 
 from hybridc.errors import RecompileError
+from hybridc.ground.events import recorded
 from hybridc.ground.state import STATE
 from hybridc.options import OPTIONS
 
@@ -54,8 +55,10 @@ def show_times(title: str, steps: Iterable[tuple[str, float]]) -> None:
 
 @contextlib.contextmanager
 def timed(title: str) -> Generator[None]:
-    """Print how long a stage took, if ``HYBRIDC_TIME`` asks for it."""
+    """Print how long a stage took, if ``HYBRIDC_TIME`` asks for it; and record it."""
     start = time.perf_counter()
-    yield
+    module, _, what = title.partition(", time of ")
+    with recorded("compile", what, module=module):
+        yield
     if OPTIONS.time:
         show(title, f"{1000 * (time.perf_counter() - start):9.2f} ms")

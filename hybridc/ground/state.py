@@ -20,6 +20,8 @@ class State(threading.local):
     compiled_only: bool = False
     #: An operator's rule is running, its decomposition or gradient: what it calls is not what the user called.
     in_rule: bool = False
+    #: Whether 0 in the shapes that users give to symbols is a size, and not unknown.
+    np_shape: bool = False
 
 
 STATE = State()

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from hybridc import nd
 from hybridc.array.ndarray import NDArray, values_of
 from hybridc.dialects.vision.resampling import AREA, CUBIC, LANCZOS, LINEAR, NEAREST, resample
 from hybridc.dtypes import is_float
@@ -183,7 +184,7 @@ def floats(src: Any) -> Array:
 
 
 def _factor(given: Any, values: Array) -> Array:
-    return np.asarray(values_of(given) if isinstance(given, NDArray) else given, dtype=values.dtype)
+    return values_of(given if isinstance(given, NDArray) else nd.array(given, dtype=values.dtype)).astype(values.dtype)
 
 
 def copyMakeBorder(

@@ -16,3 +16,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     return getattr(io, name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *dir(io)})

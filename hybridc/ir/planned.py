@@ -22,6 +22,7 @@ from hybridc.dialects import operator_registry
 from hybridc.dialects.body import Body, BodyStep
 from hybridc.dialects.operator import Operator
 from hybridc.ground.buffers import ALIGNMENT
+from hybridc.ground.events import RECORDER, now
 from hybridc.ground.serialize import NOT_SERIALISED, NotWritable, read, register_form, register_value, written
 from hybridc.ground.sizes import row_major
 
@@ -88,13 +89,21 @@ class Grid:
 class InnerSteps:
     """The steps of a program that another one runs: ``regions`` over these ``slots``, at most so many ``threads`` each.
 
-    The first ``preparation`` of the regions run once.
+    The first ``preparation`` of the regions run once. ``notes`` tell of them, but for their lines: a graph inside an
+    operator has none that a later process could correct.
     """
 
     slots: tuple[Position, ...] = ()
     regions: tuple[NativeRegion, ...] = ()
     preparation: int = 0
     threads: int = 1
+    notes: tuple[LaunchNote, ...] = ()
+
+    def hoisted(self) -> InnerSteps:
+        """The steps without their preparation, which is done elsewhere."""
+        count = self.preparation
+        notes = tuple([replace(n, first=n.first - count) for n in self.notes if n.first >= count])
+        return replace(self, regions=self.regions[count:], preparation=0, notes=notes)
 
     def loaded(self, codes: Iterator[NativeCode]) -> InnerSteps:
         """The steps with the next ones of loaded code."""
@@ -245,9 +254,38 @@ class PlainArray(NamedTuple):
         return size
 
 
+@dataclass(frozen=True)
+class LaunchNote:
+    """A launch, as a report of a run tells of it: ``count`` steps from ``first`` on, or the launch of that index.
+
+    ``operators`` are the names of the user's operators that it computes, ``lines`` the user's source lines.
+    """
+
+    first: int
+    count: int
+    name: str
+    operators: tuple[str, ...]
+    lines: tuple[str, ...]
+    reads: tuple[PlainArray, ...]
+    writes: tuple[PlainArray, ...]
+
+    def facts(self) -> dict[str, Any]:
+        """What it tells, by words."""
+        return {
+            "operators": list(self.operators),
+            "lines": list(self.lines),
+            "reads": [f"{a.dtype.name}{list(a.shape)}" for a in self.reads],
+            "writes": [f"{a.dtype.name}{list(a.shape)}" for a in self.writes],
+            "bytes": sum(a.nbytes for a in (*self.reads, *self.writes)),
+        }
+
+
 @dataclass
 class NativePlan:
-    """The arrays and the steps of a program; the steps run in order."""
+    """The arrays and the steps of a program; the steps run in order.
+
+    ``title`` and ``notes`` are for reports of a run.
+    """
 
     inputs: Sequence[PlainArray]
     results: Sequence[PlainArray]
@@ -258,6 +296,8 @@ class NativePlan:
     threads: int = 1  # the most that share a region: each has its own scratch
     kept: int = 0  # bytes of prepared values
     preparation: int = 0  # so many of the steps, the first ones, write them
+    title: str = ""
+    notes: Sequence[LaunchNote] = ()
 
     def unprepared(self) -> NativePlan:
         """The plan whose calls do all steps each time: what would be kept is in the arena."""
@@ -287,7 +327,7 @@ class Program(ABC):
     """The code of a planned function for a target; ``source`` is its text for people, ``suffix`` that file's extension.
 
     ``arena`` is the size of its workspace in bytes, ``live`` the greatest live set. ``launches`` are the kernels that a
-    call runs, in order; ``functions`` maps kernels to functions of the source.
+    call runs, in order, ``notes`` what there is to tell of each; ``functions`` maps kernels to functions of the source.
     """
 
     suffix: ClassVar[str]
@@ -302,6 +342,7 @@ class Program(ABC):
     host_launches: list[int] = field(default_factory=lambda: list[int]())  # which of the launches those are
     loops: list[str] = field(default_factory=lambda: list[str]())  # a line on each launch that is a loop
     layout: str = ""  # a line on the layouts of images, if it has some
+    notes: list[LaunchNote] = field(default_factory=lambda: list[LaunchNote]())
 
     def is_like(self, other: Program) -> bool:
         """Whether another program computes the same in the same memory, but for names of kernels."""
@@ -422,6 +463,7 @@ class PlannedProgram(Program):
         for i, step in enumerate(self.steps):
             if isinstance(step, HostCall):
                 self.steps[i] = replace(step, where=names.get(step.where, step.where))
+        self.notes = [replace(n, lines=tuple([names.get(line, line) for line in n.lines])) for n in self.notes]
 
 
 @dataclass(frozen=True, eq=False)
@@ -452,11 +494,23 @@ class HostCall:
 
     def on(self, ins: tuple[Any, ...], outs: tuple[Any, ...]) -> None:
         """Run the operator on arrays."""
+        begin = now() if RECORDER.graphs else 0
         try:
             self.operator.call_out(outs, *ins)
+            if begin:
+                RECORDER.add("host", self.operator.title(), begin, {"lines": [self.where], **arrays_read(ins, outs)})
         except Exception as error:
             error.__hybridc_line__ = self.where  # pyright: ignore[reportAttributeAccessIssue]  (for who tells of it)
             raise
+
+
+def arrays_read(ins: Sequence[Any], outs: Sequence[Any]) -> dict[str, Any]:
+    """The arrays that a call reads and writes, for a report."""
+    return {
+        "reads": [f"{a.dtype}{list(a.shape)}" for a in ins],
+        "writes": [f"{a.dtype}{list(a.shape)}" for a in outs],
+        "bytes": sum(a.nbytes for a in (*ins, *outs)),
+    }
 
 
 def operator_written(op: Operator) -> list[Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hybridc.ground.absent import absent as _absent
 from hybridc.kvstore import base, kvstore, kvstore_server
@@ -13,5 +13,7 @@ from hybridc.kvstore.kvstore_server import KVStoreServer
 __all__ = ["KVStore", "KVStoreBase", "KVStoreServer", "base", "create", "kvstore", "kvstore_server"]
 
 
-def __getattr__(name: str) -> Any:
-    raise _absent("mx.kvstore", name, "attribute", __all__)
+if not TYPE_CHECKING:  # what there is not is an error of the type checker
+
+    def __getattr__(name: str) -> Any:
+        raise _absent("mx.kvstore", name, "attribute", __all__)

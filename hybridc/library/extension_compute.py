@@ -1,7 +1,7 @@
 """Running an operator of a library on arrays: what its thunks take is laid out once for each signature.
 
-A :class:`Frame` holds the C arrays of one call; later calls with the same shapes and dtypes change the data pointers
-in it and nothing else. Calls at the same time have frames of their own.
+A :class:`CallFrame` holds the C arrays of one call; later calls with the same shapes and dtypes change the data
+pointers in it and nothing else. Calls at the same time have frames of their own.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class _Side:
         self._keep = shapes, arrays
 
 
-class Frame:
+class CallFrame:
     """The arguments of one call of a compute thunk."""
 
     def __init__(self, call: Call, function: int | None, ins: Signature, outs: Signature) -> None:
@@ -200,7 +200,7 @@ class Plan:
         self._outputs = [(s, d, math.prod(s) * d.itemsize >= SMALLEST) for s, d in outs]
         self._make = call, function, ins, outs
         self._what = what
-        self._frames: list[Frame] = []
+        self._frames: list[CallFrame] = []
 
     def results(self) -> list[Array]:
         """New arrays for the outputs."""
@@ -213,7 +213,7 @@ class Plan:
         try:
             frame = self._frames.pop()
         except IndexError:
-            frame = Frame(*self._make)
+            frame = CallFrame(*self._make)
         done = frame.run(given, found, *state)
         if len(self._frames) < _KEPT_FRAMES:
             self._frames.append(frame)

@@ -65,7 +65,7 @@ class _OfLibrary(Operator):
         self = cls()
         # The attributes of this object, not of the class: every call may have others.
         fields = {name: Attribute(None, "", None, None, None, "str") for name, _ in values}
-        self.__dict__["ATTRIBUTES"] = fields
+        vars(self)["ATTRIBUTES"] = fields
         self.key = (cls, *[text for _, text in values])
         self.implementation = self._kernel(values)
         self.arity = len(self.input_names())

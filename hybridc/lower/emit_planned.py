@@ -17,7 +17,7 @@ from xdsl.ir import Operation, SSAValue
 
 from hybridc.dialects.error_context import located, raise_in_context, user_frames
 from hybridc.dialects.handwritten import ArraySpec
-from hybridc.dialects.mlir.hybrid import dtype_of, location_of, shape_of
+from hybridc.dialects.mlir.hybrid import dtype_of, location_of, locations_of, shape_of
 from hybridc.dialects.mlir.hybrid_rt import (
     AliasOp,
     AllocOp,
@@ -36,7 +36,17 @@ from hybridc.dialects.operator import Opaque, Operator
 from hybridc.errors import CustomOpError, VerifyError
 from hybridc.ground.quoting import one_line
 from hybridc.ground.sizes import row_major
-from hybridc.ir.planned import ARENA, HostCall, OperatorState, PlainArray, PlannedProgram, Position, Program, SlotView
+from hybridc.ir.planned import (
+    ARENA,
+    HostCall,
+    LaunchNote,
+    OperatorState,
+    PlainArray,
+    PlannedProgram,
+    Position,
+    Program,
+    SlotView,
+)
 from hybridc.ir.structured import (
     arrays_of,
     has_kernel,
@@ -71,6 +81,7 @@ class ProgramEmitter(ABC):
         program.layout = described_layouts(self.function, self.kernels)
         self.poison = Poison(self.function, self.kernels) if poison else None
         self._operators: dict[str, Operator] = {}
+        self.hoisted = 0  # steps that were put before those that were there
 
     @abstractmethod
     def kernel(self, op: LaunchOp, function: func.FuncOp) -> None:
@@ -97,14 +108,37 @@ class ProgramEmitter(ABC):
         for place in self.poison.before(op) if self.poison is not None else ():
             self.poisoned(place)
         name = op.kernel.string_value()
+        first = self.step_count() - self.hoisted
         self.noted.launches.append(name)
         function = self.kernels[name]
         if is_host(function):
             self._host(op, name, function)
         else:
             self.kernel(op, function)
+        self._note(op, function, first + self.hoisted)
         for place in self.poison.after(op) if self.poison is not None else ():
             self.poisoned(place)
+
+    def step_count(self) -> int:
+        """The number of steps, or of launches, so far."""
+        return len(self.noted.launches)
+
+    @abstractmethod
+    def operators(self, function: func.FuncOp) -> Sequence[str]:
+        """The names of the user's operators that a kernel computes, once it is written."""
+
+    def _note(self, op: LaunchOp, function: func.FuncOp, first: int) -> None:
+        """Note what a launch is, for reports of a run."""
+        name = self.noted.launches[-1]
+        declared = self._operators.get(function.sym_name.data)
+        operators = self.operators(function) if declared is None else [declared.title()]
+        lines = [one_line(where) for where in locations_of(op) or locations_of(function)]
+        arrays = [
+            tuple([PlainArray(a.shape, a.dtype) for a in arrays_of(values) if a.dtype.kind != "O"])
+            for values in (op.ins, op.outs)
+        ]
+        note = LaunchNote(first, self.step_count() - first, name, tuple(operators), tuple(lines), *arrays)
+        self.noted.notes.append(note)
 
     def _host(self, op: LaunchOp, name: str, declaration: func.FuncOp) -> None:
         if name not in self._operators:
@@ -158,6 +192,12 @@ class PlanEmitter(ProgramEmitter):
     @abstractmethod
     def launched(self, lines: int, steps: int) -> None:
         """Note the lines and steps of a launch; there were so many before it."""
+
+    def step_count(self) -> int:
+        return len(self.planned.steps)
+
+    def operators(self, function: func.FuncOp) -> Sequence[str]:
+        return self._codes.kernel(function).operators
 
     # --- the walk ------------------------------------------------------------------------------------------
 

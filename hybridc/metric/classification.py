@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy
 
-from hybridc.errors import CheckValueError
+from hybridc.errors import CheckError
 from hybridc.metric.eval_metric import Array, EvalMetric, Names, alias, check_label_shapes, register, values
 
 
@@ -48,7 +48,7 @@ class TopKAccuracy(EvalMetric):
         label_names: Names = None,
     ) -> None:
         if top_k <= 1:
-            raise CheckValueError(f"TopKAccuracy needs top_k of at least 2, got {top_k}; use Accuracy for 1")
+            raise CheckError(f"TopKAccuracy needs top_k of at least 2, got {top_k}; use Accuracy for 1")
         super().__init__(name, output_names, label_names, top_k=top_k)
         self.top_k = top_k
         self._given_name = name
@@ -56,7 +56,7 @@ class TopKAccuracy(EvalMetric):
 
     def measure(self, label: Array, pred: Array) -> tuple[Any, Any]:
         if pred.ndim != 2:
-            raise CheckValueError(f"TopKAccuracy: predictions need 2 dimensions (samples, classes), got {pred.shape}")
+            raise CheckError(f"TopKAccuracy: predictions need 2 dimensions (samples, classes), got {pred.shape}")
         check_label_shapes(label, pred)
         truth = label.astype(numpy.int32).reshape(-1, 1)
         # COMPAT(mxnet): there fewer than top_k classes are an error.
@@ -196,7 +196,7 @@ class Perplexity(EvalMetric):
         rows = numpy.moveaxis(pred, self.axis, -1).reshape(-1, pred.shape[self.axis])
         truth = label.reshape(-1)
         if truth.size != len(rows):
-            raise CheckValueError(f"shape mismatch: {label.shape} vs. {pred.shape}")
+            raise CheckError(f"shape mismatch: {label.shape} vs. {pred.shape}")
         if self.ignore_label is not None:
             counted = truth != self.ignore_label
             rows, truth = rows[counted], truth[counted]
@@ -218,7 +218,7 @@ class _LogLikelihood(EvalMetric):
     def measure(self, label: Array, pred: Array) -> tuple[Any, Any]:
         truth = label.ravel()
         if truth.shape[0] != pred.shape[0]:
-            raise CheckValueError(f"{truth.shape[0]} labels do not match predictions of shape {pred.shape}")
+            raise CheckError(f"{truth.shape[0]} labels do not match predictions of shape {pred.shape}")
         picked = pred[numpy.arange(truth.shape[0]), truth.astype(numpy.int64)]
         return -numpy.log(picked + self.eps).sum(), truth.shape[0]
 

@@ -17,6 +17,7 @@ from hybridc.context import cpu
 from hybridc.errors import AttributeValueError, CheckError
 from hybridc.initializer import Uniform
 from hybridc.io import DataBatch, DataDesc, DataIter
+from hybridc.io.progress import progress
 from hybridc.module.executor_group import as_descriptions
 from hybridc.nd import storage
 from hybridc.symbol.checkpoint import load_arrays, named_for_file
@@ -296,7 +297,8 @@ class BaseModule:
     ) -> list[tuple[str, float]]:
         """Train on all batches: the names and values of the metric."""
         eval_metric.reset()
-        data_iter = iter(train_data)
+        # A callback of batches, such as Speedometer, shows progress itself.
+        data_iter = iter(train_data if batch_end_callback else progress(train_data, f"epoch {epoch}"))
         next_data_batch = next(data_iter, None)
         if next_data_batch is None:
             raise CheckError("fit: train_data has no batches; reset() it if it was used before")

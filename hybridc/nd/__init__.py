@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hybridc.array import fluent
 from hybridc.array import indexing as indexing
@@ -11,7 +11,7 @@ from hybridc.array.ndarray import NDArray
 from hybridc.dialects import library as library  # importing it registers the operators
 from hybridc.dialects import operator_registry as _registry
 from hybridc.ground.absent import absent as _absent
-from hybridc.nd import contrib, image, linalg, op, random
+from hybridc.nd import contrib, image, linalg, op, random, sparse
 from hybridc.nd.creation import (
     arange,
     array,
@@ -63,6 +63,7 @@ __all__ = [
     "power",
     "random",
     "save",
+    "sparse",
     "split_v2",
     "to_dlpack_for_read",
     "to_dlpack_for_write",
@@ -74,18 +75,21 @@ fluent.install()
 
 
 def _forget(name: str) -> None:
-    """The name is bound to another operator: forget the cached function."""
-    globals().pop(name, None)
+    """The name is bound to another operator: forget the cached function, unless the function is one of this module."""
+    if name not in __all__:
+        globals().pop(name, None)
 
 
 _registry.LISTENERS.append(_forget)
 
 
-def __getattr__(name: str) -> Any:
-    if _registry.has_function(name):
-        made = globals()[name] = _function(name)
-        return made
-    raise _absent("mx.nd", name, "operator", __dir__())
+if not TYPE_CHECKING:  # what there is not is an error of the type checker
+
+    def __getattr__(name: str) -> Any:
+        if _registry.has_function(name):
+            made = globals()[name] = _function(name)
+            return made
+        raise _absent("mx.nd", name, "operator", __dir__())
 
 
 def __dir__() -> list[str]:

@@ -1,4 +1,6 @@
 # Written by python -m hybridc.stubs; do not edit.
+# pyright: reportUnusedImport=false
+from typing import TYPE_CHECKING as TYPE_CHECKING
 from typing import Any as Any
 from hybridc.array import fluent as fluent
 from hybridc.array import indexing as indexing
@@ -12,6 +14,7 @@ from hybridc.nd import image as image
 from hybridc.nd import linalg as linalg
 from hybridc.nd import op as op
 from hybridc.nd import random as random
+from hybridc.nd import sparse as sparse
 from hybridc.nd.creation import arange as arange
 from hybridc.nd.creation import array as array
 from hybridc.nd.creation import concatenate as concatenate

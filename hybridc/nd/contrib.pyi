@@ -1,4 +1,5 @@
 # Written by python -m hybridc.stubs; do not edit.
+# pyright: reportUnusedImport=false
 from collections.abc import Sequence
 from typing import Any, Literal, TypeVar
 
@@ -35,18 +36,18 @@ def AdaptiveAvgPooling2D(
     ...
 
 def BatchNormWithReLU(
-    data: _A,
-    gamma: _A | None = None,
-    beta: _A | None = None,
-    moving_mean: _A | None = None,
-    moving_var: _A | None = None,
+    data: Fluent,
+    gamma: Fluent | None = None,
+    beta: Fluent | None = None,
+    moving_mean: Fluent | None = None,
+    moving_var: Fluent | None = None,
     eps: float = 0.001,
     momentum: float = 0.9,
-    fix_gamma: bool = True,
-    use_global_stats: bool = False,
-    output_mean_var: bool = False,
+    fix_gamma: bool | int = True,
+    use_global_stats: bool | int = False,
+    output_mean_var: bool | int = False,
     axis: int = 1,
-    cudnn_off: bool = False,
+    cudnn_off: bool | int = False,
     min_calib_range: float | None = None,
     max_calib_range: float | None = None,
     out: Any = None,
@@ -64,8 +65,8 @@ def BilinearResize2D(
     width: int = 1,
     scale_height: float | None = None,
     scale_width: float | None = None,
-    mode: Literal['like', 'odd_scale', 'size', 'to_even_down', 'to_even_up', 'to_odd_down', 'to_odd_up'] = 'size',
-    align_corners: bool = True,
+    mode: Literal['like', 'odd_scale', 'size', 'to_even_down', 'to_even_up', 'to_odd_down', 'to_odd_up'] | str = 'size',
+    align_corners: bool | int = True,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -75,13 +76,13 @@ def BilinearResize2D(
     ...
 
 def CTCLoss(
-    data: _A,
-    label: _A | None = None,
-    data_lengths: _A | None = None,
-    label_lengths: _A | None = None,
-    use_data_lengths: bool = False,
-    use_label_lengths: bool = False,
-    blank_label: Literal['first', 'last'] = 'first',
+    data: Fluent,
+    label: Fluent | None = None,
+    data_lengths: Fluent | None = None,
+    label_lengths: Fluent | None = None,
+    use_data_lengths: bool | int = False,
+    use_label_lengths: bool | int = False,
+    blank_label: Literal['first', 'last'] | str = 'first',
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -103,8 +104,8 @@ def DeformableConvolution(
     num_group: int = 1,
     num_deformable_group: int = 1,
     workspace: int = 1024,
-    no_bias: bool = False,
-    layout: Literal['NCHW', 'NCW', 'NCDHW'] | None = None,
+    no_bias: bool | int = False,
+    layout: Literal['NCHW', 'NCW', 'NCDHW'] | str | None = None,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -124,7 +125,7 @@ def DeformablePSROIPooling(
     part_size: int = 0,
     sample_per_part: int = 1,
     trans_std: float = 0.0,
-    no_trans: bool = False,
+    no_trans: bool | int = False,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -147,8 +148,8 @@ def ModulatedDeformableConvolution(
     num_group: int = 1,
     num_deformable_group: int = 1,
     workspace: int = 1024,
-    no_bias: bool = False,
-    layout: Literal['NCHW', 'NCW', 'NCDHW'] | None = None,
+    no_bias: bool | int = False,
+    layout: Literal['NCHW', 'NCW', 'NCDHW'] | str | None = None,
     im2col_step: int = 64,
     out: Any = None,
     name: str | None = None,
@@ -162,11 +163,11 @@ def MultiBoxDetection(
     cls_prob: _A,
     loc_pred: _A | None = None,
     anchor: _A | None = None,
-    clip: bool = True,
+    clip: bool | int = True,
     threshold: float = 0.01,
     background_id: int = 0,
     nms_threshold: float = 0.5,
-    force_suppress: bool = False,
+    force_suppress: bool | int = False,
     variances: float | Sequence[float] = ...,
     nms_topk: int = -1,
     out: Any = None,
@@ -181,7 +182,7 @@ def MultiBoxPrior(
     data: _A,
     sizes: float | Sequence[float] = ...,
     ratios: float | Sequence[float] = ...,
-    clip: bool = False,
+    clip: bool | int = False,
     steps: float | Sequence[float] = ...,
     offsets: float | Sequence[float] = ...,
     out: Any = None,
@@ -193,9 +194,9 @@ def MultiBoxPrior(
     ...
 
 def MultiBoxTarget(
-    anchor: _A,
-    label: _A | None = None,
-    cls_pred: _A | None = None,
+    anchor: Fluent,
+    label: Fluent | None = None,
+    cls_pred: Fluent | None = None,
     overlap_threshold: float = 0.5,
     ignore_label: float = -1.0,
     negative_mining_ratio: float = -1.0,
@@ -211,9 +212,9 @@ def MultiBoxTarget(
     ...
 
 def MultiProposal(
-    cls_prob: _A,
-    bbox_pred: _A | None = None,
-    im_info: _A | None = None,
+    cls_prob: Fluent,
+    bbox_pred: Fluent | None = None,
+    im_info: Fluent | None = None,
     rpn_pre_nms_top_n: int = 6000,
     rpn_post_nms_top_n: int = 300,
     threshold: float = 0.7,
@@ -221,8 +222,8 @@ def MultiProposal(
     scales: float | Sequence[float] = ...,
     ratios: float | Sequence[float] = ...,
     feature_stride: int = 16,
-    output_score: bool = False,
-    iou_loss: bool = False,
+    output_score: bool | int = False,
+    iou_loss: bool | int = False,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -247,9 +248,9 @@ def PSROIPooling(
     ...
 
 def Proposal(
-    cls_prob: _A,
-    bbox_pred: _A | None = None,
-    im_info: _A | None = None,
+    cls_prob: Fluent,
+    bbox_pred: Fluent | None = None,
+    im_info: Fluent | None = None,
     rpn_pre_nms_top_n: int = 6000,
     rpn_post_nms_top_n: int = 300,
     threshold: float = 0.7,
@@ -257,8 +258,8 @@ def Proposal(
     scales: float | Sequence[float] = ...,
     ratios: float | Sequence[float] = ...,
     feature_stride: int = 16,
-    output_score: bool = False,
-    iou_loss: bool = False,
+    output_score: bool | int = False,
+    iou_loss: bool | int = False,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -273,8 +274,8 @@ def ROIAlign(
     pooled_size: int | Sequence[int] = ...,
     spatial_scale: float = ...,
     sample_ratio: int = -1,
-    position_sensitive: bool = False,
-    aligned: bool = False,
+    position_sensitive: bool | int = False,
+    aligned: bool | int = False,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -298,16 +299,16 @@ def RROIAlign(
     ...
 
 def SyncBatchNorm(
-    data: _A,
-    gamma: _A | None = None,
-    beta: _A | None = None,
-    moving_mean: _A | None = None,
-    moving_var: _A | None = None,
+    data: Fluent,
+    gamma: Fluent | None = None,
+    beta: Fluent | None = None,
+    moving_mean: Fluent | None = None,
+    moving_var: Fluent | None = None,
     eps: float = 0.001,
     momentum: float = 0.9,
-    fix_gamma: bool = True,
-    use_global_stats: bool = False,
-    output_mean_var: bool = False,
+    fix_gamma: bool | int = True,
+    use_global_stats: bool | int = False,
+    output_mean_var: bool | int = False,
     ndev: int = 1,
     key: str = ...,
     out: Any = None,
@@ -327,7 +328,7 @@ def allclose(
     b: _A | None = None,
     rtol: float = 1e-05,
     atol: float = 1e-08,
-    equal_nan: bool = True,
+    equal_nan: bool | int = True,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -351,8 +352,8 @@ def arange_like(
     ...
 
 def bipartite_matching(
-    data: _A,
-    is_ascend: bool = False,
+    data: Fluent,
+    is_ascend: bool | int = False,
     threshold: float = ...,
     topk: int = -1,
     out: Any = None,
@@ -383,7 +384,7 @@ def box_decode(
     std2: float = 1.0,
     std3: float = 1.0,
     clip: float = -1.0,
-    format: Literal['center', 'corner'] = 'center',
+    format: Literal['center', 'corner'] | str = 'center',
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -393,12 +394,12 @@ def box_decode(
     ...
 
 def box_encode(
-    samples: _A,
-    matches: _A | None = None,
-    anchors: _A | None = None,
-    refs: _A | None = None,
-    means: _A | None = None,
-    stds: _A | None = None,
+    samples: Fluent,
+    matches: Fluent | None = None,
+    anchors: Fluent | None = None,
+    refs: Fluent | None = None,
+    means: Fluent | None = None,
+    stds: Fluent | None = None,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -410,7 +411,7 @@ def box_encode(
 def box_iou(
     lhs: _A,
     rhs: _A | None = None,
-    format: Literal['center', 'corner'] = 'corner',
+    format: Literal['center', 'corner'] | str = 'corner',
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -420,7 +421,7 @@ def box_iou(
     ...
 
 def box_nms(
-    data: _A,
+    data: Fluent,
     overlap_thresh: float = 0.5,
     valid_thresh: float = 0.0,
     topk: int = -1,
@@ -428,9 +429,9 @@ def box_nms(
     score_index: int = 1,
     id_index: int = -1,
     background_id: int = -1,
-    force_suppress: bool = False,
-    in_format: Literal['center', 'corner'] = 'corner',
-    out_format: Literal['center', 'corner'] = 'corner',
+    force_suppress: bool | int = False,
+    in_format: Literal['center', 'corner'] | str = 'corner',
+    out_format: Literal['center', 'corner'] | str = 'corner',
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -440,7 +441,7 @@ def box_nms(
     ...
 
 def box_non_maximum_suppression(
-    data: _A,
+    data: Fluent,
     overlap_thresh: float = 0.5,
     valid_thresh: float = 0.0,
     topk: int = -1,
@@ -448,9 +449,9 @@ def box_non_maximum_suppression(
     score_index: int = 1,
     id_index: int = -1,
     background_id: int = -1,
-    force_suppress: bool = False,
-    in_format: Literal['center', 'corner'] = 'corner',
-    out_format: Literal['center', 'corner'] = 'corner',
+    force_suppress: bool | int = False,
+    in_format: Literal['center', 'corner'] | str = 'corner',
+    out_format: Literal['center', 'corner'] | str = 'corner',
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -460,8 +461,8 @@ def box_non_maximum_suppression(
     ...
 
 def calibrate_entropy(
-    hist: _A,
-    hist_edges: _A | None = None,
+    hist: Fluent,
+    hist_edges: Fluent | None = None,
     num_quantized_bins: int = 255,
     out: Any = None,
     name: str | None = None,
@@ -486,13 +487,13 @@ def count_sketch(
     ...
 
 def ctc_loss(
-    data: _A,
-    label: _A | None = None,
-    data_lengths: _A | None = None,
-    label_lengths: _A | None = None,
-    use_data_lengths: bool = False,
-    use_label_lengths: bool = False,
-    blank_label: Literal['first', 'last'] = 'first',
+    data: Fluent,
+    label: Fluent | None = None,
+    data_lengths: Fluent | None = None,
+    label_lengths: Fluent | None = None,
+    use_data_lengths: bool | int = False,
+    use_label_lengths: bool | int = False,
+    blank_label: Literal['first', 'last'] | str = 'first',
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -502,10 +503,10 @@ def ctc_loss(
     ...
 
 def dequantize(
-    data: _A,
-    min_range: _A | None = None,
-    max_range: _A | None = None,
-    out_type: Literal['float32'] = 'float32',
+    data: Fluent,
+    min_range: Fluent | None = None,
+    max_range: Fluent | None = None,
+    out_type: Literal['float32'] | str = 'float32',
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -538,7 +539,7 @@ def fft(
 def gradientmultiplier(
     data: _A,
     scalar: float = 1.0,
-    is_int: bool = True,
+    is_int: bool | int = True,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -548,9 +549,9 @@ def gradientmultiplier(
     ...
 
 def group_adagrad_update(
-    weight: _A,
-    grad: _A | None = None,
-    history: _A | None = None,
+    weight: Fluent,
+    grad: Fluent | None = None,
+    history: Fluent | None = None,
     lr: float = ...,
     rescale_grad: float = 1.0,
     clip_gradient: float = -1.0,
@@ -564,14 +565,14 @@ def group_adagrad_update(
     ...
 
 def hawkesll(
-    lda: _A,
-    alpha: _A | None = None,
-    beta: _A | None = None,
-    state: _A | None = None,
-    lags: _A | None = None,
-    marks: _A | None = None,
-    valid_length: _A | None = None,
-    max_time: _A | None = None,
+    lda: Fluent,
+    alpha: Fluent | None = None,
+    beta: Fluent | None = None,
+    state: Fluent | None = None,
+    lags: Fluent | None = None,
+    marks: Fluent | None = None,
+    valid_length: Fluent | None = None,
+    max_time: Fluent | None = None,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -725,10 +726,10 @@ def quadratic(
     ...
 
 def quantize(
-    data: _A,
-    min_range: _A | None = None,
-    max_range: _A | None = None,
-    out_type: Literal['int8', 'uint8'] = 'uint8',
+    data: Fluent,
+    min_range: Fluent | None = None,
+    max_range: Fluent | None = None,
+    out_type: Literal['int8', 'uint8'] | str = 'uint8',
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -738,7 +739,7 @@ def quantize(
     ...
 
 def quantize_asym(
-    data: _A,
+    data: Fluent,
     min_calib_range: float | None = None,
     max_calib_range: float | None = None,
     out: Any = None,
@@ -750,8 +751,8 @@ def quantize_asym(
     ...
 
 def quantize_v2(
-    data: _A,
-    out_type: Literal['auto', 'int8', 'uint8'] = 'int8',
+    data: Fluent,
+    out_type: Literal['auto', 'int8', 'uint8'] | str = 'int8',
     min_calib_range: float | None = None,
     max_calib_range: float | None = None,
     out: Any = None,
@@ -763,7 +764,7 @@ def quantize_v2(
     ...
 
 def quantized_Concat(
-    *data: _A,
+    *data: Fluent,
     num_args: int = 0,
     dim: int = 1,
     out: Any = None,
@@ -775,10 +776,10 @@ def quantized_Concat(
     ...
 
 def quantized_act(
-    data: _A,
-    min_data: _A | None = None,
-    max_data: _A | None = None,
-    act_type: Literal['relu', 'sigmoid', 'softrelu', 'softsign', 'tanh'] = ...,
+    data: Fluent,
+    min_data: Fluent | None = None,
+    max_data: Fluent | None = None,
+    act_type: Literal['relu', 'sigmoid', 'softrelu', 'softsign', 'tanh'] | str = ...,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -788,20 +789,20 @@ def quantized_act(
     ...
 
 def quantized_batch_norm(
-    data: _A,
-    gamma: _A | None = None,
-    beta: _A | None = None,
-    moving_mean: _A | None = None,
-    moving_var: _A | None = None,
-    min_data: _A | None = None,
-    max_data: _A | None = None,
+    data: Fluent,
+    gamma: Fluent | None = None,
+    beta: Fluent | None = None,
+    moving_mean: Fluent | None = None,
+    moving_var: Fluent | None = None,
+    min_data: Fluent | None = None,
+    max_data: Fluent | None = None,
     eps: float = 0.001,
     momentum: float = 0.9,
-    fix_gamma: bool = True,
-    use_global_stats: bool = False,
-    output_mean_var: bool = False,
+    fix_gamma: bool | int = True,
+    use_global_stats: bool | int = False,
+    output_mean_var: bool | int = False,
     axis: int = 1,
-    cudnn_off: bool = False,
+    cudnn_off: bool | int = False,
     min_calib_range: float | None = None,
     max_calib_range: float | None = None,
     out: Any = None,
@@ -813,7 +814,7 @@ def quantized_batch_norm(
     ...
 
 def quantized_concat(
-    *data: _A,
+    *data: Fluent,
     num_args: int = 0,
     dim: int = 1,
     out: Any = None,
@@ -825,15 +826,15 @@ def quantized_concat(
     ...
 
 def quantized_conv(
-    data: _A,
-    weight: _A | None = None,
-    bias: _A | None = None,
-    min_data: _A | None = None,
-    max_data: _A | None = None,
-    min_weight: _A | None = None,
-    max_weight: _A | None = None,
-    min_bias: _A | None = None,
-    max_bias: _A | None = None,
+    data: Fluent,
+    weight: Fluent | None = None,
+    bias: Fluent | None = None,
+    min_data: Fluent | None = None,
+    max_data: Fluent | None = None,
+    min_weight: Fluent | None = None,
+    max_weight: Fluent | None = None,
+    min_bias: Fluent | None = None,
+    max_bias: Fluent | None = None,
     kernel: int | Sequence[int] = ...,
     stride: int | Sequence[int] = (),
     dilate: int | Sequence[int] = (),
@@ -841,9 +842,9 @@ def quantized_conv(
     num_filter: int = ...,
     num_group: int = 1,
     workspace: int = 1024,
-    no_bias: bool = False,
+    no_bias: bool | int = False,
     cudnn_tune: str | None = None,
-    cudnn_off: bool = False,
+    cudnn_off: bool | int = False,
     layout: str | None = None,
     out: Any = None,
     name: str | None = None,
@@ -854,12 +855,12 @@ def quantized_conv(
     ...
 
 def quantized_elemwise_add(
-    lhs: _A,
-    rhs: _A | None = None,
-    lhs_min: _A | None = None,
-    lhs_max: _A | None = None,
-    rhs_min: _A | None = None,
-    rhs_max: _A | None = None,
+    lhs: Fluent,
+    rhs: Fluent | None = None,
+    lhs_min: Fluent | None = None,
+    lhs_max: Fluent | None = None,
+    rhs_min: Fluent | None = None,
+    rhs_max: Fluent | None = None,
     min_calib_range: float | None = None,
     max_calib_range: float | None = None,
     out: Any = None,
@@ -871,15 +872,15 @@ def quantized_elemwise_add(
     ...
 
 def quantized_elemwise_mul(
-    lhs: _A,
-    rhs: _A | None = None,
-    lhs_min: _A | None = None,
-    lhs_max: _A | None = None,
-    rhs_min: _A | None = None,
-    rhs_max: _A | None = None,
+    lhs: Fluent,
+    rhs: Fluent | None = None,
+    lhs_min: Fluent | None = None,
+    lhs_max: Fluent | None = None,
+    rhs_min: Fluent | None = None,
+    rhs_max: Fluent | None = None,
     min_calib_range: float | None = None,
     max_calib_range: float | None = None,
-    enable_float_output: bool = False,
+    enable_float_output: bool | int = False,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -889,14 +890,14 @@ def quantized_elemwise_mul(
     ...
 
 def quantized_embedding(
-    data: _A,
-    weight: _A | None = None,
-    min_weight: _A | None = None,
-    max_weight: _A | None = None,
+    data: Fluent,
+    weight: Fluent | None = None,
+    min_weight: Fluent | None = None,
+    max_weight: Fluent | None = None,
     input_dim: int = ...,
     output_dim: int = ...,
     dtype: DTypeLike = 'float32',
-    sparse_grad: bool = False,
+    sparse_grad: bool | int = False,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -906,9 +907,9 @@ def quantized_embedding(
     ...
 
 def quantized_flatten(
-    data: _A,
-    min_data: _A | None = None,
-    max_data: _A | None = None,
+    data: Fluent,
+    min_data: Fluent | None = None,
+    max_data: Fluent | None = None,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -918,18 +919,18 @@ def quantized_flatten(
     ...
 
 def quantized_fully_connected(
-    data: _A,
-    weight: _A | None = None,
-    bias: _A | None = None,
-    min_data: _A | None = None,
-    max_data: _A | None = None,
-    min_weight: _A | None = None,
-    max_weight: _A | None = None,
-    min_bias: _A | None = None,
-    max_bias: _A | None = None,
+    data: Fluent,
+    weight: Fluent | None = None,
+    bias: Fluent | None = None,
+    min_data: Fluent | None = None,
+    max_data: Fluent | None = None,
+    min_weight: Fluent | None = None,
+    max_weight: Fluent | None = None,
+    min_bias: Fluent | None = None,
+    max_bias: Fluent | None = None,
     num_hidden: int = ...,
-    no_bias: bool = False,
-    flatten: bool = True,
+    no_bias: bool | int = False,
+    flatten: bool | int = True,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -939,18 +940,18 @@ def quantized_fully_connected(
     ...
 
 def quantized_pooling(
-    data: _A,
-    min_data: _A | None = None,
-    max_data: _A | None = None,
+    data: Fluent,
+    min_data: Fluent | None = None,
+    max_data: Fluent | None = None,
     kernel: int | Sequence[int] = (),
-    pool_type: Literal['avg', 'lp', 'max', 'sum'] = 'max',
-    global_pool: bool = False,
-    cudnn_off: bool = False,
-    pooling_convention: Literal['full', 'same', 'valid'] = 'valid',
+    pool_type: Literal['avg', 'lp', 'max', 'sum'] | str = 'max',
+    global_pool: bool | int = False,
+    cudnn_off: bool | int = False,
+    pooling_convention: Literal['full', 'same', 'valid'] | str = 'valid',
     stride: int | Sequence[int] = (),
     pad: int | Sequence[int] = (),
     p_value: int | None = None,
-    count_include_pad: bool | None = None,
+    count_include_pad: bool | int | None = None,
     layout: str | None = None,
     out: Any = None,
     name: str | None = None,
@@ -961,10 +962,10 @@ def quantized_pooling(
     ...
 
 def requantize(
-    data: _A,
-    min_range: _A | None = None,
-    max_range: _A | None = None,
-    out_type: Literal['auto', 'int8', 'uint8'] = 'int8',
+    data: Fluent,
+    min_range: Fluent | None = None,
+    max_range: Fluent | None = None,
+    out_type: Literal['auto', 'int8', 'uint8'] | str = 'int8',
     min_calib_range: float | None = None,
     max_calib_range: float | None = None,
     out: Any = None,

@@ -216,8 +216,9 @@ def _answer(value: Any, name: str) -> Any:
     """What a condition returns, as a symbol of float32: 1 to go on, else 0."""
     if not isinstance(value, _VALUES):
         return function("ones")(shape=()) * float(bool(_number(value, f"{name}: what cond returns", "a number")))
-    if math.prod(value.shape) != 1:
-        raise OneElementError(f"{name}: what cond returns must be a number, got an array of shape {value.shape}")
+    shape: Any = getattr(value, "shape")  # noqa: B009 - of an array, or a symbol that knows it
+    if math.prod(shape) != 1:
+        raise OneElementError(f"{name}: what cond returns must be a number, got an array of shape {shape}")
     return function("cast")(value != 0, dtype="float32")
 
 

@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from hybridc.array.dispatch import placed
 from hybridc.array.functions import function, require_hidden
-from hybridc.array.ndarray import NDArray, at
-from hybridc.context import CPU, Context, check_device, current_context
-from hybridc.errors import ArgumentTypeError, MXNetError
+from hybridc.array.ndarray import NDArray
+from hybridc.context import Context, check_device
+from hybridc.errors import ArgumentTypeError, CheckError, MXNetError
 from hybridc.ground.hooks import HOOKS
 from hybridc.ground.watches import shared
 
@@ -35,17 +36,9 @@ def _element_type(ctx: Any, dtype: Any) -> Any:
     return "float32" if dtype is None else dtype
 
 
-def _finish(made: Any, out: NDArray | None, ctx: Any) -> Any:
-    """The array on its device, or copied into one of the caller's."""
-    return placed(made, ctx) if out is None else made.copyto(out)
-
-
-def placed(made: Any, ctx: Any) -> Any:
-    """An array moved from the CPU to the requested or default device."""
-    ctx = ctx if isinstance(ctx, Context) else current_context()
-    if ctx is CPU or not isinstance(made, NDArray):
-        return made
-    return made.as_in_context(ctx) if ctx.device_type == "gpu" else at(ctx, made)
+def _finish(made: Any, out: NDArray | None) -> Any:
+    """The array, or copied into one of the caller's."""
+    return made if out is None else made.copyto(out)
 
 
 def _dimensions(shape: Any) -> tuple[int, ...]:
@@ -131,6 +124,9 @@ def from_dlpack(dlpack: Any) -> NDArray:
     try:
         data: Any = np.from_dlpack(_Capsule(capsule))
     except (BufferError, RuntimeError) as error:
+        there = HOOKS.on_device().from_capsule(capsule)
+        if there is not None:
+            return there
         raise MXNetError(f"from_dlpack: NumPy cannot hold this tensor ({error}); give one of float32") from error
     if data.flags.writeable:
         return NDArray(data)
@@ -170,7 +166,7 @@ def zeros(
     """0 everywhere."""
     require_hidden("zeros", kwargs)
     _check_stype(stype)
-    return _finish(function("_zeros")(_dimensions(shape), _element_type(ctx, dtype), name=name), out, ctx)
+    return _finish(function("_zeros")(_dimensions(shape), _element_type(ctx, dtype), name=name, ctx=ctx), out)
 
 
 def ones(
@@ -183,19 +179,21 @@ def ones(
 ) -> Any:
     """1 everywhere."""
     require_hidden("ones", kwargs)
-    return _finish(function("_ones")(_dimensions(shape), _element_type(ctx, dtype), name=name), out, ctx)
+    return _finish(function("_ones")(_dimensions(shape), _element_type(ctx, dtype), name=name, ctx=ctx), out)
 
 
 def full(
     shape: Shape,
     val: float,
     ctx: Context | None = None,
-    dtype: Any = None,
+    dtype: Any = np.float32,
     out: NDArray | None = None,
     name: str | None = None,
 ) -> Any:
     """One number everywhere."""
-    return _finish(function("_full")(_dimensions(shape), _element_type(ctx, dtype), val, name=name), out, ctx)
+    if not isinstance(val, int | float | np.generic | NDArray):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ArgumentTypeError(f"full: val must be a number, got {val!r}")
+    return _finish(function("_full")(_dimensions(shape), _element_type(ctx, dtype), val, name=name, ctx=ctx), out)
 
 
 def arange(
@@ -205,11 +203,11 @@ def arange(
     repeat: int = 1,
     infer_range: bool | None = None,  # noqa: ARG001  (in MXNet's signature; ranges are always known here)
     ctx: Context | None = None,
-    dtype: Any = None,
+    dtype: Any = np.float32,
     name: str | None = None,
 ) -> Any:
     """start, start + step, … up to but without stop, each ``repeat`` times; with one number, it is stop."""
-    return placed(function("_arange")(start, stop, step, repeat, _element_type(ctx, dtype), name=name), ctx)
+    return function("_arange")(start, stop, step, repeat, _element_type(ctx, dtype), name=name, ctx=ctx)
 
 
 def linspace(
@@ -218,11 +216,11 @@ def linspace(
     num: int,
     endpoint: bool = True,
     ctx: Context | None = None,
-    dtype: Any = None,
+    dtype: Any = np.float32,
     name: str | None = None,
 ) -> Any:
     """``num`` numbers at equal distances from start to stop."""
-    return placed(function("_linspace")(start, stop, num, endpoint, _element_type(ctx, dtype), name=name), ctx)
+    return function("_linspace")(start, stop, num, endpoint, _element_type(ctx, dtype), name=name, ctx=ctx)
 
 
 def eye(
@@ -237,11 +235,13 @@ def eye(
 ) -> Any:
     """1 on the k-th diagonal of an N by M matrix, 0 elsewhere."""
     require_hidden("eye", kwargs)
-    return _finish(function("_eye")(N, M, k, _element_type(ctx, dtype), name=name), out, ctx)
+    return _finish(function("_eye")(N, M, k, _element_type(ctx, dtype), name=name, ctx=ctx), out)
 
 
 def concatenate(arrays: Sequence[NDArray], axis: int = 0, always_copy: bool = True) -> NDArray:
     """The arrays one after the other along an axis."""
+    if not arrays:
+        raise CheckError("concatenate: there must be at least one array")
     if len(arrays) == 1 and not always_copy:
         return arrays[0]
     return function("concat")(*arrays, dim=axis)
@@ -275,11 +275,12 @@ def split_v2(ary: Any, indices_or_sections: Any, axis: int = 0, squeeze_axis: bo
 
 def histogram(a: NDArray, bins: Any = 10, range: tuple[float, float] | None = None) -> Any:
     """How many elements fall into each bin, and the edges of the bins."""
-    edges = bins._data if isinstance(bins, NDArray) else bins
+    edges = bins.asnumpy() if isinstance(bins, NDArray) else bins
     if not isinstance(bins, NDArray) and range is None:
         raise ValueError("null range is not supported: give range=(low, high), or bins as an array of edges")
-    counts, found = np.histogram(a._data, edges, range)
-    return [NDArray(counts.astype(np.int64)), NDArray(found.astype(a._data.dtype))]
+    counts, found = np.histogram(a.asnumpy(), edges, range)
+    made = [NDArray(counts.astype(np.int64)), NDArray(found.astype(a.dtype))]
+    return [each.as_in_context(a.context) for each in made]
 
 
 def waitall() -> None:

@@ -1,4 +1,5 @@
 # Written by python -m hybridc.stubs; do not edit.
+# pyright: reportUnusedImport=false
 from collections.abc import Sequence
 from typing import Any, Literal, TypeVar
 
@@ -195,7 +196,7 @@ def random_saturation(
 def resize(
     data: _A,
     size: int | Sequence[int] = (),
-    keep_ratio: bool = False,
+    keep_ratio: bool | int = False,
     interp: int = 1,
     out: Any = None,
     name: str | None = None,

@@ -1,4 +1,5 @@
 # Written by python -m hybridc.stubs; do not edit.
+# pyright: reportUnusedImport=false
 from collections.abc import Sequence
 from typing import Any, Literal, TypeVar
 
@@ -35,7 +36,7 @@ def extractdiag(
 def extracttrian(
     A: _A,
     offset: int = 0,
-    lower: bool = True,
+    lower: bool | int = True,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -45,7 +46,7 @@ def extracttrian(
     ...
 
 def gelqf(
-    A: _A,
+    A: Fluent,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -58,8 +59,8 @@ def gemm(
     A: _A,
     B: _A | None = None,
     C: _A | None = None,
-    transpose_a: bool = False,
-    transpose_b: bool = False,
+    transpose_a: bool | int = False,
+    transpose_b: bool | int = False,
     alpha: float = 1.0,
     beta: float = 1.0,
     axis: int = -2,
@@ -74,8 +75,8 @@ def gemm(
 def gemm2(
     A: _A,
     B: _A | None = None,
-    transpose_a: bool = False,
-    transpose_b: bool = False,
+    transpose_a: bool | int = False,
+    transpose_b: bool | int = False,
     alpha: float = 1.0,
     axis: int = -2,
     out: Any = None,
@@ -110,7 +111,7 @@ def makediag(
 def maketrian(
     A: _A,
     offset: int = 0,
-    lower: bool = True,
+    lower: bool | int = True,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -140,7 +141,7 @@ def potri(
     ...
 
 def slogdet(
-    A: _A,
+    A: Fluent,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -160,7 +161,7 @@ def sumlogdiag(
     ...
 
 def syevd(
-    A: _A,
+    A: Fluent,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -171,7 +172,7 @@ def syevd(
 
 def syrk(
     A: _A,
-    transpose: bool = False,
+    transpose: bool | int = False,
     alpha: float = 1.0,
     out: Any = None,
     name: str | None = None,
@@ -184,9 +185,9 @@ def syrk(
 def trmm(
     A: _A,
     B: _A | None = None,
-    transpose: bool = False,
-    rightside: bool = False,
-    lower: bool = True,
+    transpose: bool | int = False,
+    rightside: bool | int = False,
+    lower: bool | int = True,
     alpha: float = 1.0,
     out: Any = None,
     name: str | None = None,
@@ -199,9 +200,9 @@ def trmm(
 def trsm(
     A: _A,
     B: _A | None = None,
-    transpose: bool = False,
-    rightside: bool = False,
-    lower: bool = True,
+    transpose: bool | int = False,
+    rightside: bool | int = False,
+    lower: bool | int = True,
     alpha: float = 1.0,
     out: Any = None,
     name: str | None = None,

@@ -27,7 +27,7 @@ from hybridc.ground.state import STATE
 from hybridc.runtime.devices.array import DeviceArray
 from hybridc.runtime.devices.choose import device
 from hybridc.runtime.devices.device import Device
-from hybridc.runtime.devices.dlpack import array_of, capsule_of, device_of
+from hybridc.runtime.devices.dlpack import array_of, capsule_of, device_of, gpu_of
 from hybridc.trace.tracer import Trace
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ class DeviceNDArray(NDArray):
                 "inplace operations (+=, -=, x[:] = y, ...) are not supported on arrays of a graph that autograd "
                 "is recording; write y = ..., or do it outside of the record section"
             )
-        values[key] = wrap(_values(value)) if isinstance(value, NDArray) else value
+        values[key] = wrap(value.asnumpy()) if isinstance(value, NDArray) else value
         self._data.write(values._data)
 
     def _inplace(self, name: str, ufunc: Any, other: Any) -> NDArray:
@@ -160,6 +160,12 @@ def to_device(values: npt.NDArray[Any], index: int) -> NDArray:
 def from_dlpack(dlpack: Any, index: int) -> NDArray:
     """An array on ``mx.gpu(index)`` that shares the memory of another library's, by DLPack's protocol."""
     return wrap(array_of(dlpack, device(index)))
+
+
+def from_capsule(capsule: Any) -> NDArray | None:
+    """The same of a DLPack capsule; None if its memory is no GPU's."""
+    number = gpu_of(capsule)
+    return None if number is None else from_dlpack(capsule, number)
 
 
 def _values(value: Any) -> Any:
@@ -232,7 +238,7 @@ def executed(op: Operator, inputs: Sequence[NDArray]) -> list[NDArray]:
 
 def execute(op: Operator, arrays: Sequence[Any], device: Device) -> list[Any]:
     """All results of a bound operator (train mode, counter, key), hidden ones included."""
-    if not device.is_host:
+    if not device.is_host and op.SHAPES_ARE_KNOWN:
         graph = _graph(op, arrays, device)
         return list(graph.forward(*arrays))
     hosts = [a.host() for a in arrays]

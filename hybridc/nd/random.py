@@ -8,7 +8,6 @@ from hybridc.array.fluent import Fluent
 from hybridc.array.functions import function, require_hidden
 from hybridc.context import Context, check_device
 from hybridc.errors import CheckError
-from hybridc.nd.creation import placed
 from hybridc.nd.namespace import lookup
 
 Shape = int | tuple[int, ...] | None
@@ -45,8 +44,7 @@ def _draw(
     options: dict[str, Any] = {} if shape is None else {"shape": shape}
     if dtype not in (None, "None"):
         options["dtype"] = dtype
-    made = function(("sample_" if arrays[0] else "random_") + name)(*parameters, **options, out=out)
-    return made if out is not None or arrays[0] else placed(made, ctx)
+    return function(("sample_" if arrays[0] else "random_") + name)(*parameters, **options, out=out, ctx=ctx)
 
 
 def uniform(

@@ -1,4 +1,5 @@
 # Written by python -m hybridc.stubs; do not edit.
+# pyright: reportUnusedImport=false
 from collections.abc import Sequence
 from typing import Any, Literal, TypeVar
 
@@ -16,7 +17,6 @@ from hybridc.array.functions import require_hidden as require_hidden
 from hybridc.context import Context as Context
 from hybridc.context import check_device as check_device
 from hybridc.errors import CheckError as CheckError
-from hybridc.nd.creation import placed as placed
 from hybridc.nd.namespace import lookup as lookup
 Shape = int | tuple[int, ...] | None
 def _is_array(x: Any) -> bool:
@@ -132,7 +132,7 @@ def normal_like(
 def pdf_dirichlet(
     sample: _A,
     alpha: _A | None = None,
-    is_log: bool = False,
+    is_log: bool | int = False,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -144,7 +144,7 @@ def pdf_dirichlet(
 def pdf_exponential(
     sample: _A,
     lam: _A | None = None,
-    is_log: bool = False,
+    is_log: bool | int = False,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -157,7 +157,7 @@ def pdf_gamma(
     sample: _A,
     alpha: _A | None = None,
     beta: _A | None = None,
-    is_log: bool = False,
+    is_log: bool | int = False,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -170,7 +170,7 @@ def pdf_generalized_negative_binomial(
     sample: _A,
     mu: _A | None = None,
     alpha: _A | None = None,
-    is_log: bool = False,
+    is_log: bool | int = False,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -183,7 +183,7 @@ def pdf_negative_binomial(
     sample: _A,
     k: _A | None = None,
     p: _A | None = None,
-    is_log: bool = False,
+    is_log: bool | int = False,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -196,7 +196,7 @@ def pdf_normal(
     sample: _A,
     mu: _A | None = None,
     sigma: _A | None = None,
-    is_log: bool = False,
+    is_log: bool | int = False,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -208,7 +208,7 @@ def pdf_normal(
 def pdf_poisson(
     sample: _A,
     lam: _A | None = None,
-    is_log: bool = False,
+    is_log: bool | int = False,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -221,7 +221,7 @@ def pdf_uniform(
     sample: _A,
     low: _A | None = None,
     high: _A | None = None,
-    is_log: bool = False,
+    is_log: bool | int = False,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,

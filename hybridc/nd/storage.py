@@ -30,7 +30,7 @@ import numpy.typing as npt
 
 from hybridc.array.ndarray import NDArray, values_of
 from hybridc.dtypes import BFLOAT16, DType
-from hybridc.errors import MXNetError
+from hybridc.errors import MXNetError, NestedArraysError
 
 # The marks with which MXNet's files begin, and arrays in them: of its formats 1, 2 and 3.
 _FILE = 0x112
@@ -58,8 +58,10 @@ def save(fname: str | os.PathLike[str], data: NDArray | Sequence[NDArray] | Mapp
         values = [data]
     elif isinstance(data, Mapping):
         names, values = list(data.keys()), list(data.values())
-    else:
+    elif isinstance(data, list | tuple):
         values = list(data)
+    else:
+        raise NestedArraysError(f"save: data must be an NDArray, a list or a dict of such, got {type(data).__name__}")
     for i, x in enumerate(values):
         what = repr(names[i]) if names else f"element {i}"
         if not isinstance(x, NDArray):  # pyright: ignore[reportUnnecessaryIsInstance]

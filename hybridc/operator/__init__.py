@@ -14,10 +14,10 @@ import numpy as np
 
 from hybridc.array.ndarray import NDArray
 from hybridc.context import Context
-from hybridc.dialects import operator_registry as _registry
 from hybridc.errors import MXNetError, ShapeError, UnsupportedError
 from hybridc.ground.hooks import HOOKS
 from hybridc.operator.custom import _PROPS, Custom
+from hybridc.operator.listing import OperatorArguments, get_all_registered_operators, get_operator_arguments
 
 __all__ = [
     "Custom",
@@ -25,8 +25,10 @@ __all__ = [
     "CustomOpProp",
     "NDArrayOp",
     "NumpyOp",
+    "OperatorArguments",
     "PythonOp",
     "get_all_registered_operators",
+    "get_operator_arguments",
     "load_op_lib",
     "register",
 ]
@@ -179,11 +181,6 @@ def register(reg_name: str) -> Callable[[Prop], Prop]:
         return prop_cls
 
     return enter
-
-
-def get_all_registered_operators() -> list[str]:
-    """Names of all operator functions of ``mx.nd``; custom operators are called through ``Custom``."""
-    return sorted(_registry.FUNCTIONS)
 
 
 def load_op_lib(path: str) -> None:

@@ -14,6 +14,7 @@ from hybridc.dialects.error_context import user_code
 from hybridc.dialects.operator import Array
 from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.errors import CustomOpError, DTypeError, MXNetError, ShapeError, UnsupportedError
+from hybridc.ground.events import recorded
 
 
 class _Undeclared:
@@ -229,7 +230,7 @@ class CustomCall:
         auxiliary = [NDArray(a.copy()) for a in arrays[count:]]
         where = self.where("forward", state.op)
         # COMPAT(mxnet): there an operator can write in_data, and so its caller's arrays.
-        with user_code(where, train):
+        with user_code(where, train), recorded("custom operator", f"{self.op_type}.forward"):
             state.op.forward(
                 is_train=train,
                 req=["write"] * len(results),
@@ -256,7 +257,7 @@ class CustomCall:
         results = [NDArray(np.zeros(s, d)) for s, d in zip(state.shapes[:ins], state.dtypes, strict=False)]
         given = list(results)
         where = self.where("backward", state.op)
-        with user_code(where):
+        with user_code(where), recorded("custom operator", f"{self.op_type}.backward"):
             state.op.backward(
                 req=["write" if n else "null" for n in needed[:ins]],
                 out_grad=self._values("out_grad", ograds),

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hybridc.ground.absent import absent as _absent
 from hybridc.optimizer import contrib
 from hybridc.optimizer.adaptive import FTML, AdaDelta, AdaGrad, Adam, Adamax, AdamW, Ftrl, Nadam, RMSProp
+from hybridc.optimizer.base_optimizer import Optimizer, create, register
 from hybridc.optimizer.layerwise import LAMB, LARS
-from hybridc.optimizer.optimizer import Optimizer, create, register
 from hybridc.optimizer.sgd import NAG, SGD, Signum, ccSGD
 from hybridc.optimizer.special_descent import DCASGD, LBSGD, SGLD, Test
 from hybridc.optimizer.updater import Updater, get_updater
@@ -20,5 +20,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-def __getattr__(name: str) -> Any:
-    raise _absent("mx.optimizer", name, "optimizer", globals())
+if not TYPE_CHECKING:  # what there is not is an error of the type checker
+
+    def __getattr__(name: str) -> Any:
+        raise _absent("mx.optimizer", name, "optimizer", globals())

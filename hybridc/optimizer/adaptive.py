@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Unpack, cast
 
 from hybridc.dialects.updates.adamw_updates import AdamWStep
 from hybridc.dialects.updates.adaptive_updates import (
@@ -13,15 +13,18 @@ from hybridc.dialects.updates.adaptive_updates import (
     RMSPropAlexUpdate,
     RMSPropUpdate,
 )
+from hybridc.optimizer.base_optimizer import Optimizer, register
 from hybridc.optimizer.binding import states_of
 from hybridc.optimizer.formula import limited
-from hybridc.optimizer.optimizer import Optimizer, register
+from hybridc.optimizer.optimizer_options import OptimizerOptions, RateOptions
 
 
 class AdamFamily(Optimizer):
     """Base of the Adam family: two states, their decay rates, and the count of updates."""
 
-    def __init__(self, learning_rate: float | None, beta1: float, beta2: float, **kwargs: Any) -> None:
+    def __init__(
+        self, learning_rate: float | None, beta1: float, beta2: float, **kwargs: Unpack[OptimizerOptions]
+    ) -> None:
         super().__init__(learning_rate=learning_rate, **kwargs)
         self.beta1 = beta1
         self.beta2 = beta2
@@ -53,7 +56,7 @@ class Adam(AdamFamily):
         beta2: float = 0.999,
         epsilon: float = 1e-8,
         lazy_update: bool = True,
-        **kwargs: Any,
+        **kwargs: Unpack[OptimizerOptions],
     ) -> None:
         super().__init__(learning_rate, beta1, beta2, **kwargs)
         self.epsilon = epsilon
@@ -85,7 +88,7 @@ class AdamW(AdamFamily):
         beta2: float = 0.999,
         epsilon: float = 1e-6,
         correct_bias: bool = True,
-        **kwargs: Any,
+        **kwargs: Unpack[OptimizerOptions],
     ) -> None:
         super().__init__(learning_rate, beta1, beta2, **kwargs)
         self.epsilon = epsilon
@@ -108,7 +111,9 @@ class Adamax(AdamFamily):
     ``m = beta1*m + (1-beta1)*g`` and ``g = clip(rescale_grad * grad + wd * w)``. Kingma and Ba, section 7.
     """
 
-    def __init__(self, learning_rate: float = 0.002, beta1: float = 0.9, beta2: float = 0.999, **kwargs: Any) -> None:
+    def __init__(
+        self, learning_rate: float = 0.002, beta1: float = 0.9, beta2: float = 0.999, **kwargs: Unpack[OptimizerOptions]
+    ) -> None:
         super().__init__(learning_rate, beta1, beta2, **kwargs)
 
     def numbers(self, index: Any) -> dict[str, float | None]:
@@ -139,7 +144,7 @@ class Nadam(AdamFamily):
         beta2: float = 0.999,
         epsilon: float = 1e-8,
         schedule_decay: float = 0.004,
-        **kwargs: Any,
+        **kwargs: Unpack[OptimizerOptions],
     ) -> None:
         super().__init__(learning_rate, beta1, beta2, **kwargs)
         self.epsilon = epsilon
@@ -191,7 +196,7 @@ class RMSProp(Optimizer):
         epsilon: float = 1e-8,
         centered: bool = False,
         clip_weights: float | None = None,
-        **kwargs: Any,
+        **kwargs: Unpack[OptimizerOptions],
     ) -> None:
         super().__init__(learning_rate=learning_rate, **kwargs)
         self.gamma1 = gamma1
@@ -227,7 +232,7 @@ class AdaGrad(Optimizer):
     From Duchi, Hazan and Singer, http://www.jmlr.org/papers/volume12/duchi11a/duchi11a.pdf.
     """
 
-    def __init__(self, eps: float = 1e-7, **kwargs: Any) -> None:
+    def __init__(self, eps: float = 1e-7, **kwargs: Unpack[RateOptions]) -> None:
         super().__init__(**kwargs)
         self.float_stable_eps = eps
 
@@ -251,7 +256,7 @@ class AdaDelta(Optimizer):
     From Zeiler, https://arxiv.org/abs/1212.5701.
     """
 
-    def __init__(self, rho: float = 0.90, epsilon: float = 1e-5, **kwargs: Any) -> None:
+    def __init__(self, rho: float = 0.90, epsilon: float = 1e-5, **kwargs: Unpack[RateOptions]) -> None:
         super().__init__(**kwargs)
         self.rho = rho
         self.epsilon = epsilon
@@ -280,7 +285,9 @@ class Ftrl(Optimizer):
     ``g = clip(rescale_grad * grad)``. From McMahan et al., "Ad Click Prediction: a View from the Trenches".
     """
 
-    def __init__(self, lamda1: float = 0.01, learning_rate: float = 0.1, beta: float = 1, **kwargs: Any) -> None:
+    def __init__(
+        self, lamda1: float = 0.01, learning_rate: float = 0.1, beta: float = 1, **kwargs: Unpack[OptimizerOptions]
+    ) -> None:
         super().__init__(learning_rate=learning_rate, **kwargs)
         self.lamda1 = lamda1
         self.beta = beta
@@ -304,8 +311,11 @@ class FTML(AdamFamily):
     From Zheng and Kwok, http://proceedings.mlr.press/v70/zheng17a/zheng17a.pdf.
     """
 
-    def __init__(self, beta1: float = 0.6, beta2: float = 0.999, epsilon: float = 1e-8, **kwargs: Any) -> None:
-        super().__init__(kwargs.pop("learning_rate", None), beta1, beta2, **kwargs)
+    def __init__(
+        self, beta1: float = 0.6, beta2: float = 0.999, epsilon: float = 1e-8, **kwargs: Unpack[RateOptions]
+    ) -> None:
+        rate = kwargs.pop("learning_rate", None)
+        super().__init__(rate, beta1, beta2, **cast("OptimizerOptions", kwargs))
         self.epsilon = epsilon
 
     def state_count(self) -> int:

@@ -87,7 +87,8 @@ class UpdateTracer:
         scalar = isinstance(result, TracedSymbol) and result.shape == () != target.shape
         if scalar or isinstance(result, FormulaNumber | int | float):
             number = result.known if isinstance(result, FormulaNumber) and result.known is not None else result
-            return F.zeros(shape=target.shape, dtype=target.dtype) + number
+            zeros: Any = F.zeros(shape=target.shape, dtype=target.dtype)
+            return zeros + number
         if not isinstance(result, TracedSymbol) or result.shape != target.shape:
             what = f"shape {result.shape}" if isinstance(result, TracedSymbol) else f"a {type(result).__name__}"
             raise MXNetError(

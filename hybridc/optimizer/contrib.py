@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Unpack
 
 from hybridc import nd
 from hybridc.dialects.updates.adaptive_updates import GroupAdaGradUpdate
 from hybridc.errors import CheckError
-from hybridc.optimizer.optimizer import Optimizer, register
+from hybridc.optimizer.base_optimizer import Optimizer, register
+from hybridc.optimizer.optimizer_options import RateOptions
 
 __all__ = ["GroupAdaGrad"]
 
@@ -19,7 +20,7 @@ class GroupAdaGrad(Optimizer):
     Weights have two axes. There is no weight decay.
     """
 
-    def __init__(self, eps: float = 1e-5, **kwargs: Any) -> None:
+    def __init__(self, eps: float = 1e-5, **kwargs: Unpack[RateOptions]) -> None:
         super().__init__(**kwargs)
         self.float_stable_eps = eps
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Unpack
 
 from hybridc.dialects.updates.layerwise_updates import LambStep, lars_ratio, norm
 from hybridc.optimizer.adaptive import AdamFamily
+from hybridc.optimizer.base_optimizer import Optimizer, register
 from hybridc.optimizer.formula import limited
-from hybridc.optimizer.optimizer import Optimizer, register
+from hybridc.optimizer.optimizer_options import OptimizerOptions, RateOptions
 
 
 @register
@@ -33,7 +34,7 @@ class LAMB(AdamFamily):
         lower_bound: float | None = None,
         upper_bound: float | None = None,
         bias_correction: bool = True,
-        **kwargs: Any,
+        **kwargs: Unpack[OptimizerOptions],
     ) -> None:
         super().__init__(learning_rate, beta1, beta2, **kwargs)
         self.epsilon = epsilon
@@ -78,7 +79,7 @@ class LARS(Optimizer):
         eta: float = 0.001,
         eps: float = 0,
         momentum_correction: bool = True,
-        **kwargs: Any,
+        **kwargs: Unpack[RateOptions],
     ) -> None:
         super().__init__(**kwargs)
         self.momentum = momentum

@@ -14,8 +14,8 @@ from hybridc.optimizer.compiled_update import CompiledUpdate, trace_update
 from hybridc.optimizer.formula import Kind, Values
 
 if TYPE_CHECKING:
+    from hybridc.optimizer.base_optimizer import Optimizer
     from hybridc.optimizer.compiled_update import CompiledUpdate
-    from hybridc.optimizer.optimizer import Optimizer
 
 # One program updates all weights if it has up to so many operators, which take about a second to compile: 140
 # weights with SGD's momentum, 66 with Adam. Beyond that, weights of one kind share a program that updates one of them.

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Unpack
 
 from hybridc.dialects.updates.descent_updates import NAGMomUpdate, SGDMomUpdate, SGDUpdate, SignSGDUpdate, SignumUpdate
-from hybridc.optimizer.optimizer import Optimizer, register
+from hybridc.optimizer.base_optimizer import Optimizer, register
+from hybridc.optimizer.optimizer_options import OptimizerOptions, RateOptions
 
 
 @register
@@ -17,7 +18,7 @@ class SGD(Optimizer):
 
     COPY_LAST = True
 
-    def __init__(self, momentum: float = 0.0, lazy_update: bool = True, **kwargs: Any) -> None:
+    def __init__(self, momentum: float = 0.0, lazy_update: bool = True, **kwargs: Unpack[RateOptions]) -> None:
         super().__init__(**kwargs)
         self.momentum = momentum
         self.lazy_update = lazy_update
@@ -36,7 +37,7 @@ class SGD(Optimizer):
 class ccSGD(SGD):
     """The same as :class:`SGD`."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, **kwargs: Unpack[RateOptions]) -> None:
         super().__init__(*args, **kwargs)
 
 
@@ -50,7 +51,7 @@ class NAG(Optimizer):
 
     COPY_LAST = True
 
-    def __init__(self, momentum: float = 0.0, **kwargs: Any) -> None:
+    def __init__(self, momentum: float = 0.0, **kwargs: Unpack[RateOptions]) -> None:
         super().__init__(**kwargs)
         self.momentum = momentum
 
@@ -73,7 +74,9 @@ class Signum(Optimizer):
     From Bernstein et al., https://arxiv.org/abs/1802.04434.
     """
 
-    def __init__(self, learning_rate: float = 0.01, momentum: float = 0.9, wd_lh: float = 0.0, **kwargs: Any) -> None:
+    def __init__(
+        self, learning_rate: float = 0.01, momentum: float = 0.9, wd_lh: float = 0.0, **kwargs: Unpack[OptimizerOptions]
+    ) -> None:
         super().__init__(learning_rate=learning_rate, **kwargs)
         self.momentum = momentum
         self.wd_lh = wd_lh

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
 from hybridc import nd
 from hybridc.dtypes import is_half
 from hybridc.errors import AttributeValueError
+from hybridc.optimizer.base_optimizer import Optimizer, register
 from hybridc.optimizer.binding import states_of
 from hybridc.optimizer.formula import limited
-from hybridc.optimizer.optimizer import Optimizer, register
+from hybridc.optimizer.optimizer_options import RateOptions
 
 
 @register
@@ -23,7 +24,7 @@ class SGLD(Optimizer):
     posterior. From Welling and Teh, "Bayesian Learning via Stochastic Gradient Langevin Dynamics".
     """
 
-    def __init__(self, **kwargs: Any) -> None:
+    def __init__(self, **kwargs: Unpack[RateOptions]) -> None:
         super().__init__(**kwargs)
 
     def update(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
@@ -47,7 +48,7 @@ class DCASGD(Optimizer):
 
     # COMPAT(mxnet): there an update with momentum raises for weights of more than one element.
 
-    def __init__(self, momentum: float = 0.0, lamda: float = 0.04, **kwargs: Any) -> None:
+    def __init__(self, momentum: float = 0.0, lamda: float = 0.04, **kwargs: Unpack[RateOptions]) -> None:
         super().__init__(**kwargs)
         self.momentum = momentum
         self.lamda = lamda
@@ -161,7 +162,7 @@ class LBSGD(Optimizer):
 class Test(Optimizer):
     """``w += rescale_grad * grad``; the state is the new weight. For tests of what calls optimizers."""
 
-    def __init__(self, **kwargs: Any) -> None:
+    def __init__(self, **kwargs: Unpack[RateOptions]) -> None:
         super().__init__(**kwargs)
 
     def state_count(self) -> int:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from hybridc import lr_scheduler
 from hybridc.array.ndarray import NDArray
 from hybridc.errors import MXNetError
-from hybridc.optimizer.optimizer import Optimizer
+from hybridc.optimizer.base_optimizer import Optimizer
 from hybridc.optimizer.pickled_states import read_pickled
 
 _FORMAT, _FIRST_FORMAT, _PICKLED = "hybridc.updater.2", "hybridc.updater.1", "pickled by MXNet"

@@ -5,7 +5,7 @@ Cells are unrolled to graphs for an executor; :mod:`hybridc.gluon.rnn` has those
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hybridc.ground.absent import absent as _absent
 from hybridc.rnn import io, rnn, rnn_cell
@@ -47,5 +47,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    raise _absent("mx.rnn", name, "attribute", __all__)
+if not TYPE_CHECKING:  # what there is not is an error of the type checker
+
+    def __getattr__(name: str) -> Any:
+        raise _absent("mx.rnn", name, "attribute", __all__)

@@ -47,8 +47,8 @@ class BaseConvRNNCell(BaseRNNCell):
         self._conv_layout = conv_layout
         self._activation = activation
         pad = tuple(d * (k - 1) // 2 for d, k in zip(h2h_dilate, h2h_kernel, strict=True))
-        self._h2h = {"kernel": h2h_kernel, "dilate": h2h_dilate, "pad": pad, "stride": (1, 1)}
-        self._i2h = {"kernel": i2h_kernel, "stride": i2h_stride, "pad": i2h_pad, "dilate": i2h_dilate}
+        self._h2h: dict[str, Any] = {"kernel": h2h_kernel, "dilate": h2h_dilate, "pad": pad, "stride": (1, 1)}
+        self._i2h: dict[str, Any] = {"kernel": i2h_kernel, "stride": i2h_stride, "pad": i2h_pad, "dilate": i2h_dilate}
         probe = symbol.Convolution(symbol.var("data"), num_filter=num_hidden, layout=conv_layout, **self._i2h)
         found = probe.infer_shape(data=tuple(input_shape))[1]
         if found is None:
@@ -70,7 +70,7 @@ class BaseConvRNNCell(BaseRNNCell):
 
     def _conv_forward(self, inputs: Any, states: Any, name: str) -> tuple[Any, Any]:
         """The transforms of the inputs and of the last output."""
-        shared = {"num_filter": self._num_hidden * self._num_gates, "layout": self._conv_layout}
+        shared: dict[str, Any] = {"num_filter": self._num_hidden * self._num_gates, "layout": self._conv_layout}
         i2h = symbol.Convolution(inputs, self._iW, self._iB, name=f"{name}i2h", **self._i2h, **shared)
         h2h = symbol.Convolution(states[0], self._hW, self._hB, name=f"{name}h2h", **self._h2h, **shared)
         return i2h, h2h

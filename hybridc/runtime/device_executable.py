@@ -10,6 +10,7 @@ import numpy as np
 
 from hybridc.context import Context
 from hybridc.errors import DeviceMemoryError
+from hybridc.ground.events import RECORDER, now
 from hybridc.lower.triton.launches import Launch, TritonProgram
 from hybridc.lower.triton.triton_function import Config
 from hybridc.runtime.devices.array import DeviceArray, DeviceMemory, DeviceWorkspace
@@ -18,6 +19,7 @@ from hybridc.runtime.devices.device import Device
 from hybridc.runtime.devices.host_step import host_step
 from hybridc.runtime.devices.replay import Recordings, Replay
 from hybridc.runtime.devices.step import DeviceStep, Either
+from hybridc.runtime.devices.step_times import StepTimes
 from hybridc.runtime.devices.tuning import fastest, known
 from hybridc.runtime.executable import KEPT
 from hybridc.runtime.planned_executable import PlannedExecutable
@@ -167,11 +169,19 @@ class DeviceExecutable(PlannedExecutable):
         if not all(device.fits(array, spec) for array, spec in zip(here, program.inputs, strict=True)):
             return NotImplemented
         given = [None] * len(program.fresh) if into is None else into
+        begin = now() if RECORDER.graphs else 0
         if replay is not None:
-            return replay.run(workspace, here, given)
+            results = replay.run(workspace, here, given)
+            if begin:
+                device.synchronise()
+                RECORDER.add("graph", self.title, begin, {"steps": len(self._steps), "replayed": True})
+            return results
         wanted = zip(given, program.fresh, strict=True)
         results = tuple([device.empty(spec.shape, spec.dtype) if x is None else x for x, spec in wanted])
         bases = [x.pointer for x in (workspace, *here, *results, *self._constants)]
+        if begin:
+            StepTimes(device, self.title, program.notes).run(self._steps, bases, workspace, begin)
+            return results
         for step in self._steps:
             step.run(bases, workspace)
         return results

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import ast
 import itertools
 import linecache
 import traceback
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from hybridc.dialects.error_context import raise_in_context, raise_located
 from hybridc.dialects.operator import Operator
 from hybridc.errors import CustomOpError, MXNetError
+from hybridc.ground.cached import cached_property
+from hybridc.ground.events import RECORDER, now
 
 if TYPE_CHECKING:
     from hybridc.ir.planned import Program
@@ -38,7 +41,12 @@ class Executable(ABC):
 
     def __init__(self, program: Program) -> None:
         self.program = program
+        self.title = program.name  # for reports of a run
         self._free: list[Any] = []
+
+    def entitle(self, title: str) -> None:
+        """Name it after the graph that it belongs to."""
+        self.title = title
 
     @abstractmethod
     def make_workspace(self) -> Any:
@@ -121,11 +129,56 @@ class PythonExecutable(Executable):
         scope = {"__name__": "hybridc.generated", **program.scope}
         exec(compile(program.source, filename, "exec"), scope)
         self.run = scope[program.name]
+        self._scope = scope
         self._make: Any = scope["workspace"]
 
     def make_workspace(self) -> Any:
         """The arena and its views."""
         return self._make()
+
+    def run_in(self, workspace: Any, arrays: Sequence[Any]) -> Any:
+        """Run in a workspace; while graphs are recorded, each launch is."""
+        if not RECORDER.graphs:
+            return super().run_in(workspace, arrays)
+        run, begin = self._recorded, now()
+        try:
+            results = run(workspace, *arrays)
+        except Exception as error:
+            self._raise_in_context(error)
+            raise
+        RECORDER.add("graph", self.title, begin, {"steps": len(self.program.launches)})
+        return results
+
+    @cached_property
+    def _recorded(self) -> Any:
+        """The program with a clock around each launch; its lines are those of the source."""
+        program = cast("PythonProgram", self.program)
+        tree = ast.parse(program.source)
+        function = next(f for f in tree.body if isinstance(f, ast.FunctionDef) and f.name == program.name)
+        statements, number = list[ast.stmt](), 0
+        for statement in function.body:
+            if not program.is_launch(statement):
+                statements.append(statement)
+                continue
+            begin, end = ast.parse(f"_begin = _now()\n_launched({number}, _begin)").body
+            for added in (begin, end):
+                for node in ast.walk(added):
+                    ast.copy_location(node, statement)
+            statements += [begin, statement, end]
+            number += 1
+        function.body = statements
+        scope = {**self._scope, "_now": now, "_launched": self._launched}
+        exec(compile(tree, self._filename, "exec"), scope)
+        return scope[program.name]
+
+    def _launched(self, number: int, begin: int) -> None:
+        """Record a launch."""
+        note = self.program.notes[number]
+        facts = {"graph": self.title, "step": number, **note.facts()}
+        if number in self.program.host_launches:
+            RECORDER.add("host", note.operators[0], begin, facts)
+        else:
+            RECORDER.add("kernel", note.name, begin, facts)
 
     def line_of(self, error: BaseException) -> str:
         """The comment after the call in the generated source."""

@@ -31,6 +31,11 @@ class NativeExecutable(PlannedExecutable):
             self.run = self._run_directly
             self.entry = self.native.entry if not any(isinstance(s, HostCall) for s in program.steps) else None
 
+    def entitle(self, title: str) -> None:
+        """Name it, and its plan, after the graph that it belongs to."""
+        super().entitle(title)
+        self.native.plan.title = title
+
     def _prepared_or_not(self, workspace: Any, into: Any, *arrays: Any) -> Any:
         """The entry, or all steps, in a workspace of their own, for arrays of which no values are prepared."""
         assert self.prepared is not None

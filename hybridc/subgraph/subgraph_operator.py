@@ -76,7 +76,7 @@ class Subgraph(Stateful):
             kept = [*self.running.results[:visible], *[n for n in news if n >= self.running.arguments]]
             self.running = Body(self.running.arguments, self.running.steps, kept)
         if self.keyed:  # of these attributes, not of the class
-            self.__dict__["DRAWS"] = True
+            vars(self)["DRAWS"] = True
 
     def described(self) -> str:
         return f"subgraph {self.name} of backend {self.backend!r}"

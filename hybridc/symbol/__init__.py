@@ -7,29 +7,34 @@ block, or makes a node of a graph; here it also takes ``name=`` and ``attr=``.
 from __future__ import annotations
 
 import types
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hybridc import nd as _nd
 from hybridc.ground.absent import absent as _absent
+from hybridc.symbol import sparse
 from hybridc.symbol.composed import ComposedSymbol, load, load_json
 from hybridc.symbol.symbol_namespace import Namespace as _Namespace
 from hybridc.symbol.symbol_namespace import function as _function
 from hybridc.symbol.variables import Group, Variable, var
 from hybridc.trace.traced import Symbol
 
-__all__ = ["ComposedSymbol", "Group", "Symbol", "Variable", "load", "load_json", "var"]
+__all__ = ["ComposedSymbol", "Group", "Symbol", "Variable", "load", "load_json", "sparse", "var"]
 
 # What mx.nd has for arrays only.
 _ARRAYS_ONLY = {"NDArray", "empty", "from_dlpack", "from_numpy", "load_frombuffer"}
 _ARRAYS_ONLY.update(("onehot_encode", "save", "to_dlpack_for_read", "to_dlpack_for_write", "waitall"))
 
 
-def __getattr__(name: str) -> Any:
-    found = None if name in _ARRAYS_ONLY else getattr(_nd, name, None)
-    if found is None or name.startswith("__"):
-        raise _absent("mx.sym", name, "operator", __dir__())
-    made = globals()[name] = _Namespace(found, name) if isinstance(found, types.ModuleType) else _function(name, found)
-    return made
+if not TYPE_CHECKING:  # what there is not is an error of the type checker
+
+    def __getattr__(name: str) -> Any:
+        found = None if name in _ARRAYS_ONLY else getattr(_nd, name, None)
+        if found is None or name.startswith("__"):
+            raise _absent("mx.sym", name, "operator", __dir__())
+        made = globals()[name] = (
+            _Namespace(found, name) if isinstance(found, types.ModuleType) else _function(name, found)
+        )
+        return made
 
 
 def __dir__() -> list[str]:

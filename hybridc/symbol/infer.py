@@ -16,6 +16,7 @@ from hybridc.dialects.body import Body
 from hybridc.dialects.operator import Elementwise, Operator
 from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.errors import MXNetError, ShapeError
+from hybridc.ground.state import STATE
 from hybridc.symbol import graph
 from hybridc.symbol.graph import Entry, SymbolNode
 from hybridc.symbol.node_attributes import declared_dtype, declared_shape
@@ -205,13 +206,15 @@ def _alike(first: Sequence[Shape], second: Sequence[Shape]) -> list[Shape | None
 
 
 def _unknown_as_none(shape: Sequence[int] | None) -> Shape | None:
-    """A shape as users give it: 0 is an unknown size, () an unknown shape."""
+    """A shape as users give it: 0 is an unknown size, () an unknown shape, unless :func:`hybridc.util.is_np_shape`."""
+    if STATE.np_shape:
+        return None if shape is None else tuple(int(n) for n in shape)
     return tuple(-1 if n in (0, -1) else int(n) for n in shape) if shape else None
 
 
 def is_open(node: SymbolNode) -> bool:
     """Whether a node makes an array of which some sizes are 0, which means that they follow: ``sym.zeros((0, 3))``."""
-    return 0 in made_shape(node)
+    return 0 in made_shape(node) and not STATE.np_shape
 
 
 def made_shape(node: SymbolNode) -> Shape:
@@ -237,13 +240,16 @@ def listed_shapes(entries: Sequence[Entry], args: Sequence[Any], kwargs: Mapping
         _warn_undecided(
             "shape",
             [f"{n}: {_shown(s)}" for n, s in names if not is_known(s)],
-            " (0s in shape means unknown dimensions)",
+            f" ({-1 if STATE.np_shape else 0}s in shape means unknown dimensions)",
         )
         return None, None, None
     return tuple([_shown(s) for s in group] for group in groups)
 
 
-def _shown(shape: Shape | None) -> Shape:
+def _shown(shape: Shape | None) -> Shape | None:
+    """A shape as users get it."""
+    if STATE.np_shape:
+        return shape
     return () if shape is None else tuple(0 if n == -1 else n for n in shape)
 
 

@@ -221,16 +221,6 @@ def _list_of(value: Any) -> list[Any] | None:
     return cast("list[Any]", value) if isinstance(value, list) else None
 
 
-def operator_class(name: str) -> type[Operator] | None:
-    """The operator that MXNet calls so: by a function's name, or as ``_contrib_quadratic`` is contrib.quadratic."""
-    if operator_registry.has_function(name):
-        return operator_registry.FUNCTIONS[name]
-    for cls in operator_registry.OPERATORS.values():
-        if cls.nnvm_name() == name:
-            return cls
-    return None
-
-
 def _producers_first(listed: list[Any]) -> list[int]:
     """Numbers of the nodes, each after those of its inputs; of a cycle, in the file's order.
 
@@ -348,7 +338,7 @@ class _GraphReader:
         self, op: str, label: str, attrs: Mapping[str, str], graphs: Sequence[Any], inputs: list[Entry]
     ) -> SymbolNode:
         """An operator with graphs inside."""
-        cls = operator_class(op)
+        cls = operator_registry.of_mxnet(op)
         if cls in LOOPS:
             loop, inputs = read_loop(cls, attrs, [entries for entries, _ in graphs], inputs)
             return SymbolNode(loop, label, inputs)
@@ -412,7 +402,7 @@ class _GraphReader:
         self, what: str, op: str, label: str, own: dict[str, str], inputs: list[Entry], version: int
     ) -> SymbolNode:
         """An operator whose inputs are all arrays."""
-        cls = operator_class(op)
+        cls = operator_registry.of_mxnet(op)
         if cls is None:
             raise MXNetError(
                 f"{self.where}: {what}: no operator {op!r} is registered. If it is of a library of operators, "

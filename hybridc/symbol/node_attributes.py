@@ -11,6 +11,7 @@ import numpy as np
 from hybridc.dialects.interchange import text
 from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.errors import AttributeValueError, UnsupportedError
+from hybridc.ground.state import STATE
 from hybridc.nd.storage import TYPE_FLAGS
 from hybridc.symbol import graph
 from hybridc.symbol.graph import Entry, SymbolNode
@@ -41,7 +42,7 @@ def declared_shape(node: SymbolNode) -> Shape | None:
         return None
     try:
         shape = ast.literal_eval(given)
-        return tuple(-1 if n in (0, -1) else int(n) for n in shape)
+        return tuple(-1 if n == -1 or (n == 0 and not STATE.np_shape) else int(n) for n in shape)
     except (ValueError, SyntaxError, TypeError):
         raise AttributeValueError(
             f"variable {node.name!r}: attribute __shape__ takes a tuple of integers, got {given!r}"

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from types import ModuleType
 from typing import Any
 
 from hybridc import nd
+from hybridc.context import Context
 from hybridc.symbol.composed import composing, symbolic
 from hybridc.symbol.composed_loops import COMPOSED
 
@@ -19,13 +21,40 @@ _HINTS = {
     "pow": ("_power", "_powerscalar", "_rpowerscalar"),
     "power": ("_power", "_powerscalar", "_rpowerscalar"),
 }
+# Functions of shapes and numbers, which take a device in mx.nd and none in mx.sym: their parameters, in MXNet's order.
+_MADE = {
+    "zeros": "shape dtype",
+    "ones": "shape dtype",
+    "full": "shape val dtype",
+    "eye": "N M k dtype",
+    "arange": "start stop step repeat infer_range name dtype",
+    "linspace": "start stop num endpoint name dtype",
+}
+
+_OTHERS = inspect.Parameter("kwargs", inspect.Parameter.VAR_KEYWORD)
 
 
 def function(name: str, found: Any) -> Any:
     """``mx.nd.<name>`` as a function of ``mx.sym``; what is no function is itself."""
     if not callable(found) or isinstance(found, type):
         return found
-    return symbolic(nd, name, *_HINTS.get(name, (name.lower(),)))
+    made = symbolic(nd, name, *_HINTS.get(name, (name.lower(),)))
+    return _without_context(made, found, _MADE[name].split()) if name in _MADE else made
+
+
+def _without_context(call: Any, found: Any, names: list[str]) -> Any:
+    """A function that makes an array, with MXNet's parameters for symbols."""
+    theirs = inspect.signature(found).parameters
+    parameters = [theirs[n].replace(default=None) if n == "dtype" else theirs[n] for n in names]
+
+    @functools.wraps(found)
+    def made(*args: Any, **kwargs: Any) -> Any:
+        if len(args) > len(names) or any(isinstance(a, Context) for a in args):  # as it is written for arrays
+            return call(*args, **kwargs)
+        return call(**dict(zip(names, args, strict=False)), **kwargs)
+
+    vars(made)["__signature__"] = inspect.Signature([*parameters, _OTHERS])
+    return made
 
 
 class Namespace(ModuleType):
@@ -73,5 +102,4 @@ def _draws(of_numbers: Any, of_symbols: Any) -> Any:
         found = any(hasattr(a, "entries") for a in (*args, *kwargs.values()))
         return (of_symbols if found else of_numbers)(*args, **kwargs)
 
-    call.__doc__ = of_numbers.__doc__
-    return call
+    return functools.wraps(of_numbers)(call)

@@ -27,6 +27,7 @@ def started():
 
 
 def network():
+    mx.random.seed(3)
     net = nn.HybridSequential()
     net.add(
         nn.Conv2D(8, 3, in_channels=3, use_bias=False),
@@ -188,6 +189,13 @@ def test_dtypes_of_operators(started):
     y = mx.sym.FullyConnected(mx.sym.var("x") + mx.sym.var("z"), num_hidden=2, name="fc")
     assert y.list_arguments() == ["x", "z", "fc_weight", "fc_bias"]
     assert y.infer_type(x="float16", z="float32", fc_weight="float32", fc_bias="float32")[1] == [np.float16]
+
+
+def test_functions_that_make_arrays_stay_as_they_are(started):
+    before = mx.nd.zeros
+    started("float16")
+    assert mx.nd.zeros is before
+    assert mx.nd.ones((2, 3), mx.cpu(), "int32").dtype == np.int32
 
 
 def test_losses_are_scaled(started, caplog):

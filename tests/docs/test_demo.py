@@ -42,6 +42,12 @@ def test_claims_of_the_forecast_hold(tmp_path: Path) -> None:
     assert (tmp_path / "forecasting.png").stat().st_size > 50_000
 
 
+@pytest.mark.sentences
+@pytest.mark.long
+def test_claims_of_the_search_hold(tmp_path: Path) -> None:
+    claims_hold("sentences.py", "--small", tmp_path)
+
+
 @pytest.mark.long  # 17 s; `make test` trains the digits
 @pytest.mark.mnist
 def test_claims_of_the_example_with_images_hold(tmp_path: Path) -> None:

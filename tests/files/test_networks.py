@@ -269,5 +269,3 @@ def test_checkpoints_that_are_none(tmp_path):
         mx.model.load_params(str(tmp_path / "net"), 0)
     with pytest.raises(mx.MXNetError, match=r"cannot read .*none-symbol.json"):
         mx.model.load_checkpoint(str(tmp_path / "none"), 0)
-    with pytest.raises(AttributeError, match="FeedForward"):
-        _ = mx.model.FeedForward

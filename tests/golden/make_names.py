@@ -84,7 +84,7 @@ def _described(path: str, name: str, value: Any) -> dict[str, Any]:
         }
     if callable(value):
         parameters = _parameters(value)
-        is_generated = any("_Null" in default for _, _, default in parameters or ())
+        is_generated = not path.endswith(".random") and any("_Null" in default for _, _, default in parameters or ())
         arguments = _operator(path, name) if is_generated or value.__module__ in GENERATED else None
         if arguments is not None:
             return {"kind": "operator", "parameters": arguments}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import sys
 
 import numpy as np
 import pytest
@@ -178,12 +179,12 @@ def test_names_of_submodules():
 
     assert mx.mod is mx.module
     assert mx.mod.base_module.BaseModule is mx.mod.BaseModule is BaseModule
-    assert mx.executor_manager.DataParallelExecutorGroup is mx.mod.executor_group.DataParallelExecutorGroup
     assert mx.mod.executor_group.DataParallelExecutorGroup is DataParallelExecutorGroup
     assert mx.executor_manager._split_input_slice(10, [1, 1, 3]) == [slice(0, 2), slice(2, 4), slice(4, 10)]
     assert mx.kv is mx.kvstore
     assert mx.mon is mx.monitor
     assert mx.io.io.NDArrayIter is mx.io.NDArrayIter
+    assert {"CSVIter", "ImageRecordIter", "ImageDetRecordIter", "MXDataIter", "utils"} <= {*dir(mx.io)}
     with pytest.raises(AttributeError, match="did you mean Module"):
         mx.mod.Modul  # noqa: B018
 
@@ -386,3 +387,15 @@ def test_gzipped_and_shuffled_mnist(tmp_path):
     iterator.reset()
     iterator.debug_skip_load()
     assert next(iterator) is next(iterator)
+
+
+@pytest.mark.demo
+def test_fit_shows_a_bar_on_a_terminal(monkeypatch, capsys):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    data = mx.io.NDArrayIter(np.ones((8, 2), np.float32), np.zeros(8), 4, label_name="softmax_label")
+    module = mx.mod.Module(net())
+    module.fit(data, num_epoch=1)
+    assert "epoch 0" in capsys.readouterr().err
+    data.reset()
+    mx.mod.Module(net()).fit(data, num_epoch=1, batch_end_callback=lambda _: None)  # which shows progress itself
+    assert not capsys.readouterr().err

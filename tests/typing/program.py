@@ -6,6 +6,8 @@ Pyright reads it with the package; nothing runs it.
 
 from __future__ import annotations
 
+from typing import Any
+
 import hybridc as mx
 import hybridc.ndarray as nd
 from hybridc import autograd, gluon
@@ -18,7 +20,7 @@ def operators(x: mx.nd.NDArray) -> mx.nd.NDArray:
     z = mx.nd.FullyConnected(y, num_hidden=3, no_bias=True)
     mx.nd.rellu(x)  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
     mx.nd.softmax(x, axes=-1)  # pyright: ignore[reportCallIssue]
-    mx.nd.Activation(x, act_type="rleu")  # pyright: ignore[reportArgumentType]
+    mx.nd.Activation(x, act_type=3)  # pyright: ignore[reportArgumentType]
     mx.nd.linalg.gemm3(x, x)  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
     nd.contrib.box_ious(x, x)  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
     return z
@@ -53,6 +55,18 @@ def layers() -> gluon.Trainer:
     with autograd.record():
         pass
     return gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1})
+
+
+class Net(gluon.HybridBlock):
+    """A block that names its inputs."""
+
+    def __init__(self, units: int) -> None:
+        super().__init__()
+        self.dense = nn.Dense(units)
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:
+        """What it computes."""
+        return F.relu(self.dense(x))
 
 
 @mx.op.register("example.typed_square")

@@ -365,6 +365,7 @@ class BooleanMask(Opaque):
 
     INPUTS = ("data", "index")
     SAME_DTYPE = False
+    SHAPES_ARE_KNOWN = False
     axis: int = attribute(0, "the axis")
 
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
@@ -391,7 +392,7 @@ class BooleanMask(Opaque):
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, data, index, _ = values
         # Values are known: this runs eagerly only.
-        places = F.NDArray(np.flatnonzero(index.asnumpy()))
+        places = F.array(np.flatnonzero(index.asnumpy()), dtype="int64")
         return F.take_scatter(dy, places, shape=data.shape, axis=self.axis % len(data.shape)), None
 
     @classmethod

@@ -65,7 +65,7 @@ class InnerGraphs(Opaque):
         self.trained: dict[int, Body] = {}  # bodies that have no train mode yet, with one
         self.known_shapes: dict[Any, Any] = {}  # what inference of a body gave: of nested loops it is asked often
         if self.counters:  # of these attributes, not of the class
-            self.__dict__["DRAWS"] = True
+            vars(self)["DRAWS"] = True
 
     def __repr__(self) -> str:
         inside = (", ".join(step.op.title() for step in body.operators()) for body in self.bodies())

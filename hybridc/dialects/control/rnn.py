@@ -75,7 +75,7 @@ class Rnn(Composite):
         self.width: int = self.projection_size or self.state_size  # of what a layer gives on
         self.drops: bool = self.p > 0 and self.num_layers > 1 and bool(self.train)
         if self.drops:  # with these attributes
-            self.__dict__["DRAWS"] = True
+            vars(self)["DRAWS"] = True
 
     # --- inference -----------------------------------------------------------------------------------------
 

@@ -54,7 +54,7 @@ class NodeAttrs:
             made = cls.__new__(cls)
             made.op, made.name = type(bound), bound.title()
             made._read(bound)
-            bound.__dict__["_node_attrs"] = made
+            vars(bound)["_node_attrs"] = made
         return made
 
 

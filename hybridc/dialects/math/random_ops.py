@@ -15,6 +15,7 @@ import numpy as np
 from hybridc import random
 from hybridc.dialects.operator import Bad, Opaque, attribute, no_gradient, register
 from hybridc.dialects.operator_attribute import DType, Shape
+from hybridc.dtypes import is_float
 from hybridc.errors import AttributeValueError, ShapeError
 
 FLOAT32 = np.dtype("float32")
@@ -73,6 +74,10 @@ def bernoulli(rng: Any, shape: Shape, dtype: DType, prob: Any) -> Any:
 # --- kinds of operators -----------------------------------------------------------------------------------
 
 
+# The distributions whose samples are rarely whole numbers.
+_CONTINUOUS = (uniform, normal, exponential, gamma)
+
+
 class _Sampler(Opaque):
     """Draws from the distribution ``VALUES``; ``PARAMETERS`` are the attributes that it takes."""
 
@@ -98,6 +103,9 @@ class _Sampler(Opaque):
         return f"_{cls.title()}"
 
     def check(self) -> None:
+        dtype: Any = self.attrs.get("dtype")
+        if self.VALUES in _CONTINUOUS and dtype is not None and not is_float(dtype):
+            raise AttributeValueError(f"{self.title()}: dtype must be of floating-point numbers, got {dtype}")
         for name in self.PARAMETERS:
             value = getattr(self, name)
             if not value >= 0 and name not in ("low", "high", "loc"):

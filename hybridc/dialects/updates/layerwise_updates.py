@@ -385,6 +385,7 @@ class MultiLars(Composite):
     gradient = not_differentiable
 
     def decompose(self, F: Any, *inputs: Any) -> Any:
+        self.infer_shape([x.shape for x in inputs])
         lrs, weights, grads, wds = inputs
         return lrs * lars_ratio(F, F.sqrt(weights), self.rescale_grad * F.sqrt(grads), wds, self)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hybridc.gluon.data import batchify, vision
 from hybridc.gluon.data.dataloader import DataLoader, default_batchify_fn, default_mp_batchify_fn
@@ -23,5 +23,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-def __getattr__(name: str) -> Any:
-    raise _absent("mx.gluon.data", name, "attribute", globals())
+if not TYPE_CHECKING:  # what there is not is an error of the type checker
+
+    def __getattr__(name: str) -> Any:
+        raise _absent("mx.gluon.data", name, "attribute", globals())

@@ -15,6 +15,7 @@ from hybridc.gluon.data.queues import ConnectionWrapper, Queue, SimpleQueue, fet
 from hybridc.gluon.data.queues import as_in_context as _as_in_context
 from hybridc.gluon.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
 from hybridc.gluon.data.workers import WorkerPool, too_slow
+from hybridc.ground.events import recorded
 
 __all__ = [
     "ConnectionWrapper",
@@ -254,7 +255,8 @@ class _Batches:
         self._fill(self._ahead + 1)
         if not self._under_way:
             raise StopIteration
-        return self._pool.result(self._under_way.popleft())
+        with recorded("data", "wait for a batch"):
+            return self._pool.result(self._under_way.popleft())
 
     def _fill(self, wanted: int) -> None:
         while len(self._under_way) < wanted:

@@ -78,7 +78,7 @@ class ArrayDataset(Dataset):
 
     def __init__(self, *args: Any) -> None:
         if not args:
-            raise ValueError("ArrayDataset needs at least 1 array")
+            raise CheckError("ArrayDataset needs at least 1 array")
         self._length = len(args[0])
         for i, data in enumerate(args):
             if len(data) != self._length:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hybridc.gluon.block import Block, HybridBlock, SymbolBlock
 from hybridc.gluon.nn.activations import ELU, GELU, SELU, Activation, LeakyReLU, PReLU, Swish
@@ -92,5 +92,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    raise _absent("mx.gluon.nn", name, "layer", globals())
+if not TYPE_CHECKING:  # what there is not is an error of the type checker
+
+    def __getattr__(name: str) -> Any:
+        raise _absent("mx.gluon.nn", name, "layer", globals())

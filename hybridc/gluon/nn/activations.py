@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Unpack
 
 from hybridc import initializer
 from hybridc.errors import CheckError
 from hybridc.gluon.block import HybridBlock
+from hybridc.gluon.naming import BlockOptions
 
 
 class Activation(HybridBlock):
     """``F.Activation``: relu, sigmoid, tanh, softrelu or softsign of every element."""
 
-    def __init__(self, activation: str, **kwargs: Any) -> None:
+    def __init__(self, activation: str, **kwargs: Unpack[BlockOptions]) -> None:
         self._act_type = activation  # before the base class, which calls _alias
         super().__init__(**kwargs)
 
@@ -30,7 +31,7 @@ class Activation(HybridBlock):
 class LeakyReLU(HybridBlock):
     """x where x >= 0, else alpha * x"""
 
-    def __init__(self, alpha: float, **kwargs: Any) -> None:
+    def __init__(self, alpha: float, **kwargs: Unpack[BlockOptions]) -> None:
         if alpha < 0:
             raise CheckError(f"Slope coefficient for LeakyReLU must be no less than 0, got {alpha}.")
         super().__init__(**kwargs)
@@ -47,7 +48,7 @@ class LeakyReLU(HybridBlock):
 class PReLU(HybridBlock):
     """x where x >= 0, else alpha * x, with a learned alpha: one, or one for each channel (axis 1)."""
 
-    def __init__(self, alpha_initializer: Any = None, in_channels: int = 1, **kwargs: Any) -> None:
+    def __init__(self, alpha_initializer: Any = None, in_channels: int = 1, **kwargs: Unpack[BlockOptions]) -> None:
         super().__init__(**kwargs)
         init = initializer.Constant(0.25) if alpha_initializer is None else alpha_initializer
         with self.name_scope():
@@ -61,7 +62,7 @@ class PReLU(HybridBlock):
 class ELU(HybridBlock):
     """x where x > 0, else alpha * (exp(x) - 1)"""
 
-    def __init__(self, alpha: float = 1.0, **kwargs: Any) -> None:
+    def __init__(self, alpha: float = 1.0, **kwargs: Unpack[BlockOptions]) -> None:
         super().__init__(**kwargs)
         self._alpha = alpha
 
@@ -89,7 +90,7 @@ class GELU(HybridBlock):
 class Swish(HybridBlock):
     """x * sigmoid(beta * x)"""
 
-    def __init__(self, beta: float = 1.0, **kwargs: Any) -> None:
+    def __init__(self, beta: float = 1.0, **kwargs: Unpack[BlockOptions]) -> None:
         super().__init__(**kwargs)
         self._beta = beta
 

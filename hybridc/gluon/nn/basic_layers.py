@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
-from typing import Any, cast
+from typing import Any, Unpack, cast
 
 from hybridc import nd
 from hybridc.errors import CheckError
 from hybridc.gluon.block import Block, HybridBlock
+from hybridc.gluon.naming import BlockOptions
 from hybridc.gluon.nn.activations import Activation
 from hybridc.gluon.nn.batch_norm_layer import BatchNorm, BatchNormReLU
 from hybridc.gluon.nn.group_norm_layers import GroupNorm, InstanceNorm
@@ -115,7 +116,7 @@ class Dense(HybridBlock):
         weight_initializer: Any = None,
         bias_initializer: Any = "zeros",
         in_units: int = 0,
-        **kwargs: Any,
+        **kwargs: Unpack[BlockOptions],
     ) -> None:
         super().__init__(**kwargs)
         self._flatten = flatten
@@ -155,7 +156,7 @@ class Dropout(HybridBlock):
     The elements along ``axes`` share their fate.
     """
 
-    def __init__(self, rate: float, axes: tuple[int, ...] = (), **kwargs: Any) -> None:
+    def __init__(self, rate: float, axes: tuple[int, ...] = (), **kwargs: Unpack[BlockOptions]) -> None:
         super().__init__(**kwargs)
         self._rate = rate
         self._axes = axes
@@ -183,7 +184,7 @@ class Embedding(HybridBlock):
         dtype: Any = "float32",
         weight_initializer: Any = None,
         sparse_grad: bool = False,
-        **kwargs: Any,
+        **kwargs: Unpack[BlockOptions],
     ) -> None:
         super().__init__(**kwargs)
         self._input_dim = input_dim

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, Unpack, cast
 
 from hybridc.errors import CheckError
 from hybridc.gluon.block import HybridBlock
+from hybridc.gluon.naming import BlockOptions
 from hybridc.gluon.nn.activations import Activation
 from hybridc.gluon.utils import show_defaults
 
@@ -36,10 +37,9 @@ __all__ = [
 def per_axis(layer: str, name: str, value: Any, rank: int) -> tuple[int, ...]:
     """A size for each spatial axis: ``value`` itself, or a number for all of them."""
     given = cast("Sequence[Any]", value if isinstance(value, list | tuple) else (value,) * rank)
-    sizes = tuple(int(n) for n in given)
-    if len(sizes) != rank:
+    if len(given) != rank or any(isinstance(n, str) for n in given):
         raise CheckError(f"{layer}: {name} must be a number or a list of {rank} ints, got {value!r}")
-    return sizes
+    return tuple(int(n) for n in given)
 
 
 def check_layout(layer: str, layout: str, layouts: tuple[str, ...]) -> None:
@@ -172,7 +172,7 @@ class _Conv(Convolving):
         weight_initializer: Any = None,
         bias_initializer: Any = "zeros",
         in_channels: int = 0,
-        **kwargs: Any,
+        **kwargs: Unpack[BlockOptions],
     ) -> None:
         super().__init__(
             channels,
@@ -212,7 +212,7 @@ class _ConvTranspose(Convolving):
         weight_initializer: Any = None,
         bias_initializer: Any = "zeros",
         in_channels: int = 0,
-        **kwargs: Any,
+        **kwargs: Unpack[BlockOptions],
     ) -> None:
         super().__init__(
             channels,
@@ -306,7 +306,7 @@ class _Pooling(HasLayouts, HybridBlock):
         pool_type: str,
         layout: str,
         count_include_pad: bool | None = None,
-        **kwargs: Any,
+        **kwargs: Unpack[BlockOptions],
     ) -> None:
         super().__init__(**kwargs)
         layer = type(self).__name__
@@ -349,7 +349,7 @@ class _MaxPool(_Pooling):
         padding: Any = 0,
         layout: str | None = None,
         ceil_mode: bool = False,
-        **kwargs: Any,
+        **kwargs: Unpack[BlockOptions],
     ) -> None:
         layout = self.LAYOUTS[0] if layout is None else layout
         super().__init__(pool_size, strides, padding, ceil_mode, False, "max", layout, **kwargs)
@@ -366,7 +366,7 @@ class _AvgPool(_Pooling):
         ceil_mode: bool = False,
         layout: str | None = None,
         count_include_pad: bool = True,
-        **kwargs: Any,
+        **kwargs: Unpack[BlockOptions],
     ) -> None:
         layout = self.LAYOUTS[0] if layout is None else layout
         super().__init__(pool_size, strides, padding, ceil_mode, False, "avg", layout, count_include_pad, **kwargs)
@@ -377,7 +377,7 @@ class _GlobalPool(_Pooling):
 
     POOL_TYPE: ClassVar[str] = ""
 
-    def __init__(self, layout: str | None = None, **kwargs: Any) -> None:
+    def __init__(self, layout: str | None = None, **kwargs: Unpack[BlockOptions]) -> None:
         layout = self.LAYOUTS[0] if layout is None else layout
         super().__init__(1, None, 0, True, True, self.POOL_TYPE, layout, **kwargs)
 
@@ -418,7 +418,7 @@ class MaxPool3D(_Pooling):
         padding: Any = 0,
         ceil_mode: bool = False,
         layout: str = "NCDHW",
-        **kwargs: Any,
+        **kwargs: Unpack[BlockOptions],
     ) -> None:
         super().__init__(pool_size, strides, padding, ceil_mode, False, "max", layout, **kwargs)
 
@@ -439,7 +439,7 @@ class AvgPool1D(_Pooling):
         layout: str = "NCW",
         ceil_mode: bool = False,
         count_include_pad: bool = True,
-        **kwargs: Any,
+        **kwargs: Unpack[BlockOptions],
     ) -> None:
         super().__init__(pool_size, strides, padding, ceil_mode, False, "avg", layout, count_include_pad, **kwargs)
 
@@ -510,7 +510,7 @@ class ReflectionPad2D(HybridBlock):
     ``padding`` is a number, or ``pad_width`` of ``F.pad``: eight numbers of which the first four are 0.
     """
 
-    def __init__(self, padding: Any = 0, **kwargs: Any) -> None:
+    def __init__(self, padding: Any = 0, **kwargs: Unpack[BlockOptions]) -> None:
         super().__init__(**kwargs)
         widths = (0, 0, 0, 0, padding, padding, padding, padding) if isinstance(padding, int) else tuple(padding)
         if len(widths) != 8:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Unpack
 
 from hybridc.gluon.block import HybridBlock
+from hybridc.gluon.naming import BlockOptions
 
 __all__ = ["GroupNorm", "InstanceNorm"]
 
@@ -13,7 +14,13 @@ class _GroupedNorm(HybridBlock):
     """The base of both: gamma and beta of so many numbers, which are trained or not."""
 
     def __init__(
-        self, size: int, center: bool, scale: bool, beta_initializer: Any, gamma_initializer: Any, **kwargs: Any
+        self,
+        size: int,
+        center: bool,
+        scale: bool,
+        beta_initializer: Any,
+        gamma_initializer: Any,
+        **kwargs: Unpack[BlockOptions],
     ) -> None:
         super().__init__(**kwargs)
         for name, init, trained in (("gamma", gamma_initializer, scale), ("beta", beta_initializer, center)):
@@ -38,7 +45,7 @@ class InstanceNorm(_GroupedNorm):
         beta_initializer: Any = "zeros",
         gamma_initializer: Any = "ones",
         in_channels: int = 0,
-        **kwargs: Any,
+        **kwargs: Unpack[BlockOptions],
     ) -> None:
         super().__init__(in_channels, center, scale, beta_initializer, gamma_initializer, **kwargs)
         self._kwargs = {"eps": epsilon, "axis": axis, "center": center, "scale": scale}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hybridc.gluon.rnn import rnn_cell, rnn_layer
 from hybridc.gluon.rnn.basic_cells import GRUCell, LSTMCell, RNNCell
@@ -33,5 +33,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    raise _absent("mx.gluon.rnn", name, "cell", globals())
+if not TYPE_CHECKING:  # what there is not is an error of the type checker
+
+    def __getattr__(name: str) -> Any:
+        raise _absent("mx.gluon.rnn", name, "cell", globals())

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Unpack
 
 from hybridc import nd, symbol
 from hybridc.array.ndarray import NDArray
 from hybridc.dialects.control.rnn import GATES, Rnn
-from hybridc.errors import AttributeValueError, ShapeError, UnsupportedError
+from hybridc.errors import AttributeValueError, CheckError, ShapeError, UnsupportedError
 from hybridc.gluon.block import HybridBlock
+from hybridc.gluon.naming import BlockOptions
 from hybridc.gluon.parameter import Parameter
 from hybridc.gluon.rnn.basic_cells import GRUCell, LSTMCell, RNNCell
 from hybridc.gluon.rnn.modifiers import DropoutCell
@@ -41,11 +42,11 @@ class _RNNLayer(HybridBlock):
         dtype: Any,
         use_sequence_length: bool,
         options: dict[str, Any],
-        **kwargs: Any,
+        **kwargs: Unpack[BlockOptions],
     ) -> None:
         super().__init__(**kwargs)
         if layout not in ("TNC", "NTC"):
-            raise AttributeValueError(f"{type(self).__name__}: layout must be 'TNC' or 'NTC', got {layout!r}")
+            raise CheckError(f"{type(self).__name__}: layout must be 'TNC' or 'NTC', got {layout!r}")
         self._mode = mode
         self._hidden_size = hidden_size
         self._num_layers = num_layers
@@ -268,7 +269,7 @@ class RNN(_RNNLayer):
         input_size: int = 0,
         dtype: Any = "float32",
         use_sequence_length: bool = False,
-        **kwargs: Any,
+        **kwargs: Unpack[BlockOptions],
     ) -> None:
         mode = f"rnn_{activation}"
         if mode not in GATES:
@@ -309,7 +310,7 @@ class LSTM(_RNNLayer):
         state_clip_nan: bool = False,
         dtype: Any = "float32",
         use_sequence_length: bool = False,
-        **kwargs: Any,
+        **kwargs: Unpack[BlockOptions],
     ) -> None:
         given = _initializers(
             i2h_weight_initializer=i2h_weight_initializer, h2h_weight_initializer=h2h_weight_initializer,
@@ -346,7 +347,7 @@ class GRU(_RNNLayer):
         h2h_bias_initializer: Any = "zeros",
         dtype: Any = "float32",
         use_sequence_length: bool = False,
-        **kwargs: Any,
+        **kwargs: Unpack[BlockOptions],
     ) -> None:
         given = _initializers(
             i2h_weight_initializer=i2h_weight_initializer, h2h_weight_initializer=h2h_weight_initializer,

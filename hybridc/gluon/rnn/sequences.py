@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from hybridc import nd, symbol
 from hybridc.array.ndarray import NDArray
-from hybridc.errors import AttributeValueError, CheckError, ShapeError
+from hybridc.errors import AttributeValueError, CheckedShapeError, CheckError, ShapeError
 from hybridc.symbol.composed import ComposedSymbol
 from hybridc.trace.traced import Symbol
 
@@ -70,7 +70,7 @@ class UnrolledSteps:
         if len(shape) < 2 or self.axis >= len(shape):
             raise ShapeError(f"{cell}: inputs of layout {layout!r} must have the axes N and T, got shape {shape}")
         if shape[self.axis] != self.length:
-            raise ShapeError(
+            raise CheckedShapeError(
                 f"{cell}: cannot unroll {self.length} steps of inputs {shape}, whose layout {layout!r} says that they "
                 f"have {shape[self.axis]}; give unroll this length, or slice the inputs"
             )
@@ -141,7 +141,7 @@ def _length(cell: str, length: Any) -> int:
 def _time_axis(cell: str, layout: Any) -> int:
     text = layout if isinstance(layout, str) else ""
     if text.count("T") != 1 or not text.replace("T", "").startswith("N"):
-        raise AttributeValueError(f"{cell}: layout must be 'NTC' or 'TNC', with T for the steps, got {layout!r}")
+        raise CheckError(f"{cell}: layout must be 'NTC' or 'TNC', with T for the steps, got {layout!r}")
     return text.index("T")
 
 

@@ -138,6 +138,11 @@ class _StepEmitter(PlanEmitter):
         self.program.kept = kept.offset + aligned(made.kept)
         self.program.steps[self.program.preparation : self.program.preparation] = hoisted
         self.program.preparation += len(hoisted)
+        self.hoisted += len(hoisted)
+        before = self.program.preparation - len(hoisted)
+        self.program.notes = [
+            n if n.first < before else replace(n, first=n.first + len(hoisted)) for n in self.program.notes
+        ]
         return kept
 
     def _memory_of_loops(self, size: int) -> Position:

@@ -140,7 +140,8 @@ class NativeLoop:
 
     def _inner(self, program: NativeSource, slots: Sequence[Position]) -> InnerSteps:
         regions = [step[1] for step in program.steps if isinstance(step, tuple)]
-        return InnerSteps(tuple(slots), tuple(regions), program.preparation, program.threads)
+        notes = tuple([replace(note, lines=()) for note in program.notes])
+        return InnerSteps(tuple(slots), tuple(regions), program.preparation, program.threads, notes)
 
     def hoist(self, places: Sequence[Position], lasting: Container[int]) -> list[tuple[tuple[Any, ...], NativeRegion]]:
         """Take out the preparation of a step, if it follows from slots that last from call to call; its steps.
@@ -153,7 +154,7 @@ class NativeLoop:
         own = {0, self._buffers - 1}
         if not count or not all(i in own or (i < self._buffers and places[i].slot in lasting) for i in used):
             return []
-        self.loop = replace(self.loop, step=replace(step, regions=step.regions[count:], preparation=0))
+        self.loop = replace(self.loop, step=step.hoisted())
         given = iter(self.functions)
         made = [(tuple(itertools.islice(given, region.code_count)), region) for region in regions]
         self.functions = [*given]

@@ -65,4 +65,5 @@ class NativeSource(PlannedProgram):
             for step in self.steps
         ]
         arrays = (self.inputs, self.fresh, steps, self.constants)
-        return NativePlan(*arrays, self.arena, self.work, self.threads, self.kept, self.preparation)
+        kept = (self.kept, self.preparation)
+        return NativePlan(*arrays, self.arena, self.work, self.threads, *kept, self.name, self.notes)

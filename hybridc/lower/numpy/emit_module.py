@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import keyword
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -60,7 +61,7 @@ class PythonProgram(Program):
         """For each launch its line, and the function of its kernel."""
         parts = {f.name: f for f in ast.parse(self.source).body if isinstance(f, ast.FunctionDef)}
         lines = self.source.splitlines()
-        calls = [s for s in parts[self.name].body if isinstance(s, ast.Expr) and _runs(s.value)]
+        calls = [s.value for s in parts[self.name].body if isinstance(s, ast.Expr) and self.is_launch(s)]
         found: list[tuple[str, str]] = []
         for name, call in zip(self.launches, calls, strict=True):
             part = parts.get(self.functions.get(name, ""))
@@ -68,12 +69,13 @@ class PythonProgram(Program):
             found.append((lines[call.lineno - 1].strip(), text))
         return found
 
-
-def _runs(call: ast.expr) -> bool:
-    """Whether a line of a program runs a kernel or the host."""
-    if not isinstance(call, ast.Call):
-        return False
-    return isinstance(call.func, ast.Name) or (isinstance(call.func, ast.Attribute) and call.func.attr in _CALLS)
+    @staticmethod
+    def is_launch(statement: ast.stmt) -> bool:
+        """Whether a line of a program runs a kernel or the host."""
+        call = statement.value if isinstance(statement, ast.Expr) else None
+        if not isinstance(call, ast.Call):
+            return False
+        return isinstance(call.func, ast.Name) or (isinstance(call.func, ast.Attribute) and call.func.attr in _CALLS)
 
 
 def emit(module: ModuleOp, name: str, threads: int, poison: bool = OPTIONS.poison) -> PythonProgram:
@@ -251,6 +253,9 @@ class _ModuleEmitter(ProgramEmitter):
         called = self.program.functions[name]
         where = location_of(op) if called != name else None  # else the function itself tells
         self.body.append(f"{called}({', '.join(given)}){comment(where)}")
+
+    def operators(self, function: func.FuncOp) -> Sequence[str]:
+        return self.emitters[function.sym_name.data].kernel.operators
 
     def _function(self, name: str, emitter: KernelSource) -> str:
         """The name of the function of a kernel: another kernel's, if that does the same."""

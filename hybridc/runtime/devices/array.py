@@ -102,18 +102,26 @@ class DeviceArray:
         return made
 
     def write(self, source: Any) -> None:
-        """Copy the values of an array of the same size, or a scalar; from the device or the host."""
+        """Copy the values of an array that broadcasts, or a scalar; from the device or the host."""
         if not self.nbytes:
             return
-        if isinstance(source, DeviceArray) and source.device is self.device and source.dtype == self.dtype:
+        if isinstance(source, DeviceArray) and source.device is self.device and self._is_like(source):
             self.device.copy(self.pointer, source.pointer, self.nbytes)
             return
         if not isinstance(source, DeviceArray) and np.ndim(source) == 0 and source in (0, 1):
             self.device.fill(self.pointer, self.dtype, self.size, int(source))
             return
         values = source.host() if isinstance(source, DeviceArray) else np.asarray(source)
-        plain = np.asarray(np.broadcast_to(values, self.shape), self.dtype, order="C")
-        self.device.upload(self.pointer, plain)
+        if values.shape != self.shape or values.dtype != self.dtype or not values.flags.c_contiguous:
+            plain = np.empty(self.shape, self.dtype)
+            plain[...] = values
+            values = plain
+        self.device.upload(self.pointer, values)
+
+    def _is_like(self, source: DeviceArray) -> bool:
+        """Whether another array's bytes are those that this one gets of it: none is cast or repeated."""
+        lead = source.ndim - self.ndim
+        return source.dtype == self.dtype and source.shape == (1,) * lead + self.shape
 
     def __setitem__(self, key: Any, value: Any) -> None:
         if key is not Ellipsis:

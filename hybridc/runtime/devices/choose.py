@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from hybridc.errors import DeviceError, UnsupportedError
+from hybridc.ground.events import RECORDER
 from hybridc.options import OPTIONS
 from hybridc.runtime.devices.device import Device
 from hybridc.runtime.devices.interpreter import Interpreter
@@ -72,7 +73,13 @@ def device(index: int) -> Device:
         raise UnsupportedError(f"gpu({index}): this machine has {found.count()} GPUs, numbered from 0")
     made = kind.make(found, index)
     _MADE.add(made)
+    RECORDER.gauges[f"Memory: gpu/{index}"] = functools.partial(_in_use, made)
     return made
+
+
+def _in_use(made: Device) -> int:
+    free, total = made.memory()
+    return total - free
 
 
 def synchronise() -> None:

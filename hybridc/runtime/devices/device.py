@@ -28,7 +28,7 @@ _SMALL = 4096
 Launch = Callable[[Sequence[int], Sequence[int]], None]
 
 
-class Event(ABC):
+class StreamEvent(ABC):
     """A point in a stream's work."""
 
     @abstractmethod
@@ -36,7 +36,7 @@ class Event(ABC):
         """Record the work that was enqueued so far."""
 
     @abstractmethod
-    def since(self, earlier: Event) -> float:
+    def since(self, earlier: StreamEvent) -> float:
         """Milliseconds since an earlier event; waits for this one."""
 
 
@@ -121,7 +121,7 @@ class Device(ABC):
         """The handle of the current stream; 0 is the default one."""
 
     @abstractmethod
-    def event(self) -> Event:
+    def event(self) -> StreamEvent:
         """A new event."""
 
     def retire(self, let_go: Callable[[], None]) -> None:

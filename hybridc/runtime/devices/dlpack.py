@@ -77,6 +77,14 @@ def device_of(array: DeviceArray) -> tuple[int, int]:
     return (CPU, 0) if array.device.is_host else (CUDA, array.device.index)
 
 
+def gpu_of(capsule: Any) -> int | None:
+    """The number of the NVIDIA GPU on which a capsule's tensor is; None if it is elsewhere."""
+    if not _is_valid(capsule, _NAME):
+        return None
+    found: Any = _Managed.from_address(_pointer(capsule, _NAME)).tensor
+    return found.device_id if found.device_type == CUDA else None
+
+
 def _code(dtype: DType) -> int:
     """DLPack type code of a dtype."""
     return _OTHERS[dtype] if dtype in _OTHERS else _CODES[dtype.kind]

@@ -19,7 +19,7 @@ from hybridc.errors import DeviceMemoryError
 from hybridc.ground.machine import GPU
 from hybridc.lower.triton.triton_function import Config, TritonFunction
 from hybridc.runtime.devices.array import DeviceArray, DeviceMemory
-from hybridc.runtime.devices.device import Device, Event, Launch
+from hybridc.runtime.devices.device import Device, Launch, StreamEvent
 from hybridc.runtime.triton_kernel import interpret
 
 
@@ -66,7 +66,7 @@ class Interpreter(Device):
     def stream(self) -> int:
         return 0
 
-    def event(self) -> Event:
+    def event(self) -> StreamEvent:
         return _Moment()
 
     def put(self, array: npt.NDArray[Any]) -> DeviceArray:
@@ -83,7 +83,7 @@ class Interpreter(Device):
         return launch
 
 
-class _Moment(Event):
+class _Moment(StreamEvent):
     """A reading of the host's clock."""
 
     _at: float = 0.0
@@ -91,6 +91,6 @@ class _Moment(Event):
     def record(self) -> None:
         self._at = time.perf_counter()
 
-    def since(self, earlier: Event) -> float:
+    def since(self, earlier: StreamEvent) -> float:
         assert isinstance(earlier, _Moment)
         return (self._at - earlier._at) * 1e3

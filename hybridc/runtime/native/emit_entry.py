@@ -9,6 +9,7 @@ import sys
 
 from hybridc.ground.buffers import ALIGNMENT
 from hybridc.lower.llvm.codegen.ir_text import Record, TextFunction, TextModule, TextValue
+from hybridc.runtime.native.emit_events import EventCode, emit_drain
 from hybridc.runtime.native.structures import (
     ALIGNED,
     C_CONTIGUOUS,
@@ -26,19 +27,24 @@ from hybridc.runtime.native.structures import (
 _BYTE_ORDER = ord("<" if sys.byteorder == "little" else ">")  # the byte order in dtypes read from some files
 
 
-def emit_entry(module: TextModule, run: TextFunction) -> TextFunction:
-    """Emit all functions; returns the one that Python calls. ``run`` runs the regions of a program."""
+def emit_entry(module: TextModule, run: TextFunction, events: EventCode | None) -> TextFunction:
+    """Emit all functions; returns the one that Python calls.
+
+    ``run`` runs the regions of a program, ``events`` records calls.
+    """
     fits = _fits(module)
-    return _entry(module, fits, _fresh(module), _execute(module, run))
+    return _entry(module, fits, _fresh(module), _execute(module, run), events)
 
 
-def emit_run(module: TextModule, share: TextFunction) -> TextFunction:
+def emit_run(module: TextModule, share: TextFunction, events: EventCode | None) -> TextFunction:
     """void run(Program *program, void **slots, int64 first, int64 last): the regions [first, last), in order."""
     f = module.function("run", "void", ("ptr", "ptr", "i64", "i64"), exported=True)
     address, slots, first, last = f.arguments
     program = f.record(address, NativeTable)
     steps = program.steps
     buffers = f.stack(program.buffer_count)
+    outside = f.record(program.outside, Outside)
+    before = None if events is None else f.variable("i64", events.time(f, outside))
     with f.count(last, first) as i:
         step = f.record(steps, StepRecord, i)
         places = step.buffers
@@ -46,11 +52,14 @@ def emit_run(module: TextModule, share: TextFunction) -> TextFunction:
             f.store("ptr", _resolve(f, slots, f.record(places, PositionRecord, b)), f.at(buffers, b * POINTER))
         scratch = _resolve(f, slots, step.record("scratch"))
         extent = step.extent
+        code = step.code if events is None else events.code_of(f, outside, step)
         alone = (extent <= step.alone) | program.threads.equals(1)
         with f.when(alone):
-            f.call("void", step.code, buffers, step.numbers, f.constant("i64", 0), extent, scratch)
+            f.call("void", code, buffers, step.numbers, f.constant("i64", 0), extent, scratch)
         with f.when(alone.equals(0)):
             f.call("void", share, address, step.here, buffers, scratch)
+        if events is not None and before is not None:
+            before.set(events.step(f, outside, step, before.get()))
     f.ret()
     return f
 
@@ -178,7 +187,9 @@ def _tuple(f: TextFunction, outside: Record, items: TextValue, count: TextValue)
     return made
 
 
-def _entry(module: TextModule, fits: TextFunction, fresh: TextFunction, execute: TextFunction) -> TextFunction:
+def _entry(
+    module: TextModule, fits: TextFunction, fresh: TextFunction, execute: TextFunction, events: EventCode | None
+) -> TextFunction:
     """PyObject *entry(PyObject *self, PyObject **args, int64 n): what Python calls as entry(workspace, into, *arrays).
 
     ``self`` is an array whose data is the Program. Returns NotImplemented, without effect, if an array is
@@ -190,6 +201,10 @@ def _entry(module: TextModule, fits: TextFunction, fresh: TextFunction, execute:
     program = f.record(address, NativeTable)
     outside = f.record(program.outside, Outside)
     null = f.constant("ptr", 0)
+    begin = None
+    if events is not None:
+        emit_drain(f, outside)
+        begin = events.time(f, outside)
 
     input_count = program.input_count
     with f.when(n.differs(input_count + 2)):
@@ -272,6 +287,8 @@ def _entry(module: TextModule, fits: TextFunction, fresh: TextFunction, execute:
     with f.when(done.equals(0)):
         f.call("void", outside.decref, results)
         f.ret(null)
+    if events is not None and begin is not None:
+        events.whole(f, outside, address, begin, events.time(f, outside))
     f.ret(results)
     return f
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from hybridc.ground.machine import CHUNKS, NOMINAL
 from hybridc.lower.llvm.codegen.ir_text import Record, TextFunction, TextModule, TextValue
+from hybridc.runtime.native.emit_events import EventCode
 from hybridc.runtime.native.structures import (
     POINTER,
     ClaimRecord,
@@ -35,16 +36,20 @@ _SET_MASK, _MONOTONIC = 2, 1
 _SIGNAL_SET, _CORE_SET = 128, 1024
 
 
-def emit_pool(module: TextModule) -> TextFunction:
-    """Emit all functions; returns the one that runs a parallel region on several threads."""
-    clock = _clock(module)
+def emit_pool(module: TextModule, clock: TextFunction, events: EventCode | None) -> TextFunction:
+    """Emit all functions; returns the one that runs a parallel region on several threads.
+
+    ``events`` records what each of them did.
+    """
     drain = _drain(module)
     start = _start(module, _worker(module, clock, drain, _move(module)))
     _stop(module)
-    return _share(module, start, drain, clock)
+    return _share(module, start, drain, clock, events)
 
 
-def _share(module: TextModule, start: TextFunction, drain: TextFunction, clock: TextFunction) -> TextFunction:
+def _share(
+    module: TextModule, start: TextFunction, drain: TextFunction, clock: TextFunction, events: EventCode | None
+) -> TextFunction:
     """void share(Program *program, StepRecord *step, void **buffers, void *scratch): a region, on several threads."""
     f = module.function("share", "void", ("ptr", "ptr", "ptr", "ptr"))
     program, step = f.record(f.arguments[0], NativeTable), f.record(f.arguments[1], StepRecord)
@@ -67,7 +72,10 @@ def _share(module: TextModule, start: TextFunction, drain: TextFunction, clock: 
     piece = _quotient_up(_quotient_up(extent, grain), threads * CHUNKS) * grain
     pieces = _quotient_up(extent, piece)
     limit = f.minimum(threads, pieces)
-    pool.set(code=step.code, buffers=buffers, numbers=step.numbers, extent=extent, piece=piece, pieces=pieces)
+    code = step.code
+    if events is not None:
+        code, buffers = events.timed_region(f, outside, step, buffers)
+    pool.set(code=code, buffers=buffers, numbers=step.numbers, extent=extent, piece=piece, pieces=pieces)
     pool.set(scratch=scratch, scratch_stride=step.scratch_stride, limit=limit, core=f.call("i32", outside.getcpu))
     claims, begin = pool.claims, f.variable("i64", 0)
     with f.count(limit) as part:
@@ -231,7 +239,7 @@ def _stop(module: TextModule) -> TextFunction:
     return f
 
 
-def _clock(module: TextModule) -> TextFunction:
+def emit_clock(module: TextModule) -> TextFunction:
     """int64 clock(Outside *outside): monotonic nanoseconds."""
     f = module.function("clock", "i64", ("ptr",))
     outside = f.record(f.arguments[0], Outside)

@@ -6,6 +6,7 @@ import ctypes
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from hybridc.ground.events import RECORDER, now
 from hybridc.ir.planned import Host
 from hybridc.runtime.native.native_library import library
 from hybridc.runtime.workspace import Workspace, fits, fresh
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 def python_entry(tables: Tables) -> Callable[..., Any]:
     """The native entry's interface, several times slower; only the steps between host steps are native."""
     plan = tables.plan
-    run = library().run
+    native = library()
     host_steps = [(index, step.call) for index, step in enumerate(plan.steps) if isinstance(step, Host)]
 
     def entry(workspace: Any, into: Any, *arrays: Any) -> Any:
@@ -41,12 +42,15 @@ def python_entry(tables: Tables) -> Callable[..., Any]:
         memory = [workspace, *arrays, *results, *plan.constants, *prepared]
         slots = (ctypes.c_void_p * len(memory))(*[array.ctypes.data for array in memory])
         address = ctypes.addressof(tables.program)  # here, as the closure keeps the tables alive
+        begin = now() if RECORDER.graphs else 0
         at = plan.preparation
         for index, call in host_steps:
-            run(address, slots, at, index)
+            native.run(address, slots, at, index)
             call(workspace, arrays, results)
             at = index + 1
-        run(address, slots, at, len(plan.steps))
+        native.run(address, slots, at, len(plan.steps))
+        if begin:
+            RECORDER.add("graph", plan.title, begin, {"steps": len(plan.steps), "arena bytes": plan.arena})
         return results
 
     return entry

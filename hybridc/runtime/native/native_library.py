@@ -15,10 +15,13 @@ from hybridc.ground.buffers import take
 from hybridc.ground.store import keep, kept
 from hybridc.lower.llvm.codegen import native_function as codegen
 from hybridc.lower.llvm.codegen.ir_text import TextModule
+from hybridc.runtime.native.builtin_functions import redirect
 from hybridc.runtime.native.emit_entry import emit_entry, emit_run
+from hybridc.runtime.native.emit_events import emit_events
 from hybridc.runtime.native.emit_loop import emit_loop
-from hybridc.runtime.native.emit_pool import emit_grid, emit_pool
+from hybridc.runtime.native.emit_pool import emit_clock, emit_grid, emit_pool
 from hybridc.runtime.native.emit_wrapper_call import emit_wrapper_call
+from hybridc.runtime.native.native_events import NATIVE_EVENTS
 from hybridc.runtime.native.structures import Outside
 from hybridc.runtime.native.threads import Threads, system_functions
 from hybridc.runtime.workspace import Workspace
@@ -34,20 +37,41 @@ class NativeRuntime:
     """The loaded runtime; one per process, until it ends."""
 
     def __init__(self) -> None:
-        memory = _load()
-        engine = memory.engine
+        engine = _load()
         self.entry = engine.address("entry")
         self.wrapped = engine.address("wrapped")
         self.grid = engine.address("grid")
-        self.run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(
-            engine.address("run")
-        )
         self.loop = engine.address("loop")
+        self._plain = self._recording = engine
+        self._run = _RUN(engine.address("run"))
         self.outside = _outside()
+        self.outside.loop = self.loop
         stop = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)(engine.address("stop"))
         self.threads = Threads(self.outside, stop)
-        # A thread may still run this code while the process ends.
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(memory))
+
+    def run(self, program: int, slots: Any, first: int, last: int) -> None:
+        """Run the regions [first, last) of a program, given the addresses of its slots."""
+        self._run(program, slots, first, last)
+
+    def record(self, on: bool) -> bool:
+        """Run the variant that records events from now on, or the other one; whether this system has the former."""
+        if not self.outside.clock_gettime:
+            return False
+        if on and self._recording is self._plain:
+            self._recording = _load(records=True)
+        engine = self._recording if on else self._plain
+        for name in ("entry", "wrapped"):
+            redirect(self._plain.address(name), engine.address(name))
+        self._run = _RUN(engine.address("run"))
+        return True
+
+    def thread_names(self) -> dict[int, str]:
+        """The names of the threads of kernels, by their identities."""
+        return self.threads.names()
+
+
+# void run(Program *, void **slots, int64 first, int64 last)
+_RUN = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 
 
 def library() -> NativeRuntime:
@@ -58,7 +82,9 @@ def library() -> NativeRuntime:
 
 @cache
 def _library() -> NativeRuntime:
-    return NativeRuntime()
+    made = NativeRuntime()
+    NATIVE_EVENTS.begin(made)
+    return made
 
 
 _LOCK = codegen.fork_lock()
@@ -70,26 +96,31 @@ def compile_ahead() -> None:
         threading.Thread(target=library, name="hybridc native runtime").start()
 
 
-def ir_text() -> str:
-    """The LLVM IR of the native runtime."""
+def ir_text(records: bool = False) -> str:
+    """The LLVM IR of the native runtime, or of the variant that records events."""
     # A cache hit emits nothing.
 
     module = TextModule(_PAUSE.get(platform.machine(), ""))
-    run = emit_run(module, emit_pool(module))
-    emit_wrapper_call(module, emit_entry(module, run))
+    clock = emit_clock(module)
+    events = emit_events(module, clock) if records else None
+    run = emit_run(module, emit_pool(module, clock, events), events)
+    emit_wrapper_call(module, emit_entry(module, run, events))
     emit_grid(module)
     emit_loop(module, run)
     return str(module)
 
 
-def _load() -> Any:
+def _load(records: bool = False) -> Any:
     """The compiled functions, in memory."""
-    key = f"native runtime {codegen.target_key()}"  # which covers our sources, too
+    key = f"native runtime{' that records' * records} {codegen.target_key()}"  # which covers our sources, too
     code = kept(key, bytes)
     if code is None:
-        code = codegen.machine().object(codegen.optimised(ir_text()))
+        code = codegen.machine().object(codegen.optimised(ir_text(records)))
         keep(key, code)
-    return codegen._ExecutableMemory([code])
+    memory = codegen._ExecutableMemory([code])
+    # A thread may still run this code while the process ends.
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(memory))
+    return memory.engine
 
 
 def _outside() -> Outside:

@@ -5,14 +5,26 @@ from __future__ import annotations
 import ctypes
 from array import array
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
 from hybridc.ground.buffers import ALIGNMENT, SMALLEST
 from hybridc.ground.machine import machine
-from hybridc.ir.planned import Grid, Host, InnerSteps, NativePlan, NativeRegion, PlainArray, Position, StepLoop
+from hybridc.ir.planned import (
+    Grid,
+    Host,
+    InnerSteps,
+    LaunchNote,
+    NativePlan,
+    NativeRegion,
+    PlainArray,
+    Position,
+    StepLoop,
+)
+from hybridc.runtime.native.builtin_functions import builtin
 from hybridc.runtime.native.fallback import python_entry
+from hybridc.runtime.native.native_events import NATIVE_EVENTS
 from hybridc.runtime.native.native_library import library
 from hybridc.runtime.native.prepared_values import PreparedValues
 from hybridc.runtime.native.probe import objects_are_as_declared
@@ -28,8 +40,6 @@ from hybridc.runtime.native.structures import (
     StepRecord,
 )
 from hybridc.runtime.workspace import Workspace, workspace
-
-_METH_FASTCALL = 0x80  # of methodobject.h
 
 
 class NativeProgram:
@@ -72,7 +82,9 @@ class Tables:
     def __init__(self, plan: NativePlan) -> None:
         self.plan = plan
         self._keep: list[Any] = []
-        steps = self._steps(plan.steps)
+        #: The steps at the addresses of tables, its own and those of its loops, with their notes.
+        self.steps: dict[int, tuple[Sequence[NativeRegion | Host], Sequence[LaunchNote]]] = {}
+        steps = self._steps(plan.steps, plan.notes)
         self.read = (ctypes.c_void_p * len(plan.inputs))()
         #: The memory of the prepared values while they are valid, and the identities of the arrays they follow from.
         self.prepared: tuple[Any, dict[int, int]] | None = None
@@ -95,6 +107,7 @@ class Tables:
             release=int(plan.work > machine().released),
             threads=plan.threads,
         )
+        NATIVE_EVENTS.know(self)
 
     def anchor(self) -> Any:
         """An array over the program structure, which keeps all tables alive."""
@@ -107,7 +120,7 @@ class Tables:
             return None
         return found[:1]
 
-    def _steps(self, steps: Sequence[NativeRegion | Host]) -> int:
+    def _steps(self, steps: Sequence[NativeRegion | Host], notes: Sequence[LaunchNote]) -> int:
         states: list[StepRecord] = []
         next_host = len(steps)
         for index in reversed(range(len(steps))):
@@ -117,7 +130,9 @@ class Tables:
                 states.append(StepRecord(host=id(step.call), next_host=index))
             else:
                 states.append(self._region(step, next_host))
-        return self._table(StepRecord, states[::-1])
+        address = self._table(StepRecord, states[::-1])
+        self.steps[address] = steps, notes
+        return address
 
     def _region(self, region: NativeRegion, next_host: int) -> StepRecord:
         if region.loop is not None:
@@ -198,7 +213,7 @@ class Tables:
             outside=ctypes.addressof(library().outside),
             step_count=len(inner.regions),
             buffer_count=max((len(r.buffers) for r in inner.regions), default=0),
-            steps=self._steps(inner.regions),
+            steps=self._steps(inner.regions, inner.notes),
             first=inner.preparation,
             threads=inner.threads,
         )
@@ -254,25 +269,9 @@ def anchor_of(structure: ctypes.Structure, keep: Any) -> Any:
     return anchor
 
 
-class _MethodDef(ctypes.Structure):
-    _fields_ = (("name", ctypes.c_char_p), ("code", ctypes.c_void_p), ("flags", ctypes.c_int), ("doc", ctypes.c_char_p))
-
-
-_NEW_FUNCTION = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)(
-    ("PyCFunction_NewEx", ctypes.pythonapi)
-)
-_METHODS: dict[int, _MethodDef] = {}  # a builtin function points to its definition as long as it lives
-
-
 def native_entry(tables: Tables) -> Callable[..., Any]:
     """The builtin function that runs a plan."""
     return builtin(library().entry, tables.anchor())
-
-
-def builtin(address: int, self: Any) -> Callable[..., Any]:
-    """The builtin function at a code address."""
-    definition = _METHODS.setdefault(address, _MethodDef(b"entry", address, _METH_FASTCALL, None))
-    return cast("Callable[..., Any]", _NEW_FUNCTION(ctypes.addressof(definition), self, None))
 
 
 def _slot(number: int | None) -> int:

@@ -86,6 +86,11 @@ class Outside(ctypes.Structure):
         ("setaffinity", c_void_p),
         ("syscall", c_void_p),
         ("futex", c_int64),  # the system call's number
+        # events
+        ("thread_self", c_void_p),
+        ("ring", c_void_p),  # the EventRing of this process
+        ("drain", c_void_p),  # takes the events out of it
+        ("loop", c_void_p),  # the code of a loop's steps that records nothing
     )
 
 
@@ -268,6 +273,43 @@ class LoopCell(ctypes.Structure):
         ("zero_count", c_int64),
         ("ran", c_int64),
     )
+
+
+class EventRing(ctypes.Structure):
+    """Events of native code, the latest ones: that of number n is at index ``n & mask``."""
+
+    _fields_ = (
+        ("next", c_int64),  # the number of the next event
+        ("taken", c_int64),  # so many of them Python has taken
+        ("half", c_int64),  # of the capacity
+        ("mask", c_int64),
+        ("events", c_void_p),  # EventRecord[mask + 1]
+    )
+
+
+# The ``high`` of an event that is a whole step or call.
+WHOLE = -1
+
+
+class EventRecord(ctypes.Structure):
+    """A call of a program, one of its steps, or the iterations [low, high) of a step that a thread ran."""
+
+    _fields_ = (
+        ("sequence", c_int64),  # its number and 1, once it is complete
+        ("what", c_void_p),  # the NativeTable of a call, the StepRecord of a step
+        ("begin", c_int64),  # nanoseconds
+        ("end", c_int64),
+        ("thread", c_int64),
+        ("low", c_int64),
+        ("high", c_int64),
+        ("_", c_int64),
+    )
+
+
+class TimedRegion(ctypes.Structure):
+    """The buffers of a parallel region whose chunks are recorded."""
+
+    _fields_ = (("outside", c_void_p), ("step", c_void_p), ("code", c_void_p), ("buffers", c_void_p))
 
 
 class NativeTable(ctypes.Structure):

@@ -45,6 +45,11 @@ class Threads:
                 old, self._pool = self._pool, self._make(count)
                 self._end(old)
 
+    def names(self) -> dict[int, str]:
+        """The names of the workers that were started, by their identities."""
+        handles = ctypes.cast(self._pool.handles, ctypes.POINTER(ctypes.c_uint64))
+        return {handles[i]: f"hybridc worker {i + 1}" for i in range(self._pool.started)}
+
     def _make(self, count: int) -> Pool:
         outside = self._outside
         outside.futex = _FUTEX.get(platform.machine(), 0) if sys.platform == "linux" else 0
@@ -94,4 +99,5 @@ def system_functions() -> dict[str, Any]:
         "getaffinity": library.sched_getaffinity,
         "setaffinity": library.sched_setaffinity,
         "syscall": library.syscall,
+        "thread_self": library.pthread_self,
     }

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from hybridc.runtime.native.builtin_functions import builtin
 from hybridc.runtime.native.native_library import library
-from hybridc.runtime.native.native_program import NativeProgram, anchor_of, builtin
+from hybridc.runtime.native.native_program import NativeProgram, anchor_of
 from hybridc.runtime.native.probe import objects_are_as_declared
 from hybridc.runtime.native.structures import WrapperCall
 from hybridc.runtime.workspace import Workspace

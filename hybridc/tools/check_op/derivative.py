@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from hybridc import autograd, nd
 from hybridc.array.ndarray import NDArray
 from hybridc.dialects.operator import Opaque
 from hybridc.errors import MXNetError, UnsupportedError
+from hybridc.test_utils.differences import EPS, differences, units
 from hybridc.tools.check_op.case import (
     Array,
     Case,
@@ -26,24 +27,8 @@ from hybridc.tools.check_op.case import (
 )
 from hybridc.tools.check_op.checks import check
 
-# The step of central differences in double precision: about the third root of the rounding error.
-EPS = 1e-6
 # The elements of an input whose slopes are compared one by one: two evaluations each. All count in one direction.
 MOST = 64
-
-
-def differences(
-    f: Callable[[Sequence[Array]], float], arrays: Sequence[Array], index: int, along: Sequence[Array]
-) -> list[float]:
-    """The slopes of the scalar function ``f`` in directions of one input, by central differences."""
-    result: list[float] = []
-    for direction in along:
-        sides: list[float] = []
-        for step in (EPS, -EPS):
-            moved = [x + step * direction if i == index else x for i, x in enumerate(arrays)]
-            sides.append(f(moved))
-        result.append((sides[0] - sides[1]) / (2 * EPS))
-    return result
 
 
 @check(each_gradient)
@@ -70,9 +55,8 @@ def _compare(case: Case) -> None:
         what = f"gradient of input {input_name(op, i)}{' in training' * case.training}, against differences"
         require(grad.shape == shape, f"{what}: got shape {grad.shape}, expected {shape}")
         places = np.unique(np.linspace(0, size - 1, min(size, MOST)).astype(int))
-        units = [(np.arange(size) == place).reshape(shape).astype(float) for place in places]
         want = grad.copy()
-        want.reshape(-1)[places] = differences(loss, arrays, i, units)
+        want.reshape(-1)[places] = differences(loss, arrays, i, units(shape, places=places))
         within(grad, want, 1e-5, 2e-7, what)
         if size > MOST:
             all_at_once = np.random.default_rng(6).uniform(-1, 1, shape)

@@ -467,7 +467,7 @@ def rounds_once(op: Operator) -> bool:
     known = op.__dict__.get("_fuzz_rounds_once")
     if known is None:
         _, steps, _ = record(op, len(op.input_names()))
-        known = op.__dict__["_fuzz_rounds_once"] = all(s.step in _ROUNDED_ONCE for s in steps) and len(steps) <= 1
+        known = vars(op)["_fuzz_rounds_once"] = all(s.step in _ROUNDED_ONCE for s in steps) and len(steps) <= 1
     return known
 
 

@@ -113,6 +113,34 @@ def test_random_numbers_are_those_of_the_cpu() -> None:
     np.testing.assert_array_equal(nd.random.normal(shape=(4,), ctx=GPU).asnumpy(), here)
 
 
+def test_a_device_that_is_told_goes_before_the_current_one() -> None:
+    with GPU:
+        made = [nd.arange(3, ctx=mx.cpu()), nd.zeros((2,), ctx=mx.cpu()), nd.random.uniform(shape=(2,), ctx=mx.cpu())]
+        assert [x.context for x in made] == [mx.cpu()] * 3
+
+
+def test_values_of_other_shapes_are_repeated() -> None:
+    """What is written has the elements that NumPy's assignment gives, wherever the value is."""
+    for there in (lambda y: nd.array(y, ctx=GPU), lambda y: nd.array(y), lambda y: y):
+        for key, value in [
+            (slice(1, 3), numbers(1, 3)),
+            (slice(None), numbers(3) + 7),
+            (slice(None), np.float32([5])),
+            (1, numbers(1, 3)),
+            ((slice(None), 1), numbers(4)),
+            ((slice(None), slice(1, 3)), numbers(1, 2)),
+        ]:
+            x, want = nd.array(-numbers(4, 3), ctx=GPU), -numbers(4, 3)
+            want[key] = value
+            x[key] = there(value)
+            np.testing.assert_array_equal(x.asnumpy(), want)
+    x = nd.zeros((4, 3), ctx=GPU)
+    x[:, 1] += 2
+    np.testing.assert_array_equal(x.asnumpy(), [[0, 2, 0]] * 4)
+    with pytest.raises(ValueError, match=r"\(3,3\)"):
+        x[1:3] = nd.ones((3, 3), ctx=GPU)
+
+
 def test_views_share_memory_as_in_mxnet() -> None:
     x = nd.array(numbers(3, 4), ctx=GPU)
     row, flat, element = x[1], x.reshape((12,)), x[2, 3]
@@ -219,6 +247,40 @@ def test_gradients() -> None:
         y.backward()
     assert x.grad.context == GPU
     np.testing.assert_array_equal(x.grad.asnumpy(), 2 * (2 * numbers(2, 2) + 1))
+
+
+@pytest.mark.parametrize(
+    ("function", "shape"),
+    [
+        (lambda x: nd.Pooling(x, kernel=(3, 3), pad=(1, 1), pool_type="avg", count_include_pad=False), (1, 2, 4, 3)),
+        (lambda x: nd.Pooling(x, kernel=(4, 3), global_pool=True), (1, 2, 4, 3)),
+        (lambda x: nd.SequenceLast(x, nd.array([1, 2], ctx=x.context), use_sequence_length=True), (3, 2, 2)),
+        (lambda x: nd.image.normalize(x, mean=0.5, std=(1, 2)), (2, 2, 2)),
+        (lambda x: nd.contrib.boolean_mask(x, nd.array([1, 0, 1], ctx=x.context)), (3, 2)),
+        (lambda x: nd.contrib.AdaptiveAvgPooling2D(x, output_size=(2, 3)), (1, 2, 4, 5)),
+    ],
+)
+def test_what_gradients_make_is_there(function: Any, shape: tuple[int, ...]) -> None:
+    """Whatever device is the current one, rules make their arrays beside what they are gradients of."""
+    found = []
+    for current, place in [(mx.cpu(), mx.cpu()), (mx.cpu(), GPU), (GPU, GPU), (GPU, mx.cpu())]:
+        x = nd.array(numbers(*shape), ctx=place)
+        x.attach_grad()
+        with current:
+            with autograd.record():
+                y = function(x)
+            y.backward()
+        assert y.context == x.grad.context == place
+        found.append((y.asnumpy(), x.grad.asnumpy()))
+    for results in found[1:]:
+        for got, want in zip(results, found[0], strict=True):
+            np.testing.assert_allclose(got, want, rtol=1e-6)
+
+
+def test_a_histogram() -> None:
+    counts, edges = nd.histogram(nd.array([0, 1, 1, 3], ctx=GPU), bins=3, range=(0, 3))
+    assert counts.context == edges.context == GPU
+    np.testing.assert_array_equal(counts.asnumpy(), [1, 2, 1])
 
 
 def test_running_statistics_are_updated_there() -> None:

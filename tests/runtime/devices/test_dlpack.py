@@ -56,6 +56,15 @@ def test_memory_of_a_card_is_shared() -> None:
         assert len(dlpack._GIVEN) == before
 
 
+def test_a_capsule_of_a_card_tells_where_it_is() -> None:
+    with simulated_gpu():
+        x = nd.array([[1, 2, 3]], ctx=GPU)
+        y = nd.from_dlpack(nd.to_dlpack_for_write(x))
+        assert y.context == GPU
+        y[:] = 4
+        np.testing.assert_array_equal(x.asnumpy(), [[4, 4, 4]])
+
+
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int8", "uint8", "int32", "int64", "bool"])
 def test_numpy_reads_what_is_given(dtype: str) -> None:
     x = Interpreter().put(np.array([[1, 0], [3, 1]]).astype(dtype))

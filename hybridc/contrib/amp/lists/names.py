@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from hybridc.dialects import operator_registry
 from hybridc.dialects.operator import Operator
 from hybridc.nd import library as library  # the operators are registered
-from hybridc.symbol.json import operator_class
 
 # In both lists: what is added up, multiplied, compared or joined runs in the widest dtype of its inputs.
 WIDEST = """
@@ -30,12 +29,12 @@ LOSSES = ["SoftmaxOutput", "LinearRegressionOutput", "LogisticRegressionOutput",
 
 def known(names: str) -> list[str]:
     """Of these words, the names of operators that there are."""
-    return [name for name in names.split() if operator_class(name) is not None]
+    return [name for name in names.split() if operator_registry.of_mxnet(name) is not None]
 
 
 def remaining(*lists: Iterable[str]) -> list[str]:
     """The names of all operators that are in none of these lists; casts of mixed precision are in no list."""
-    taken = {operator_class(name) for names in lists for name in names}
+    taken = {operator_registry.of_mxnet(name) for names in lists for name in names}
     found = {_name(name) for name, cls in operator_registry.FUNCTIONS.items() if not cls.AMP and cls not in taken}
     return sorted(found)
 
@@ -46,4 +45,4 @@ def _name(function: str) -> str:
 
 def classes(names: Iterable[str]) -> list[type[Operator]]:
     """The operators of these names, but for those that are unknown here."""
-    return [cls for cls in map(operator_class, names) if cls is not None]
+    return [cls for cls in map(operator_registry.of_mxnet, names) if cls is not None]

@@ -17,7 +17,7 @@ FP32_FUNCS = known("""
     GroupNorm L2Normalization LRN SoftmaxActivation LinearRegressionOutput LogisticRegressionOutput MAERegressionOutput
     SVMOutput softmax_cross_entropy smooth_l1 MakeLoss make_loss Custom CTCLoss _contrib_CTCLoss _contrib_ctc_loss
     ctc_loss _contrib_DeformableConvolution _contrib_DeformablePSROIPooling _contrib_MultiBoxDetection
-    _contrib_MultiBoxPrior _contrib_MultiBoxTarget
+    _contrib_MultiBoxPrior _contrib_MultiBoxTarget IdentityAttachKLSparseReg
 """)
 CONDITIONAL_FP32_FUNCS = CONDITIONAL
 WIDEST_TYPE_CASTS = known(f"{WIDEST} Concat concat broadcast_mul _contrib_interleaved_matmul_encdec_qk "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from hybridc.errors import CheckError
 from hybridc.gluon.block import HybridBlock
@@ -163,7 +163,9 @@ class ModulatedDeformableConvolution(_DeformableConv):
         )
 
 
-def __getattr__(name: str) -> Any:
-    if name == "conv_layers":  # MXNet's file of these layers
-        return sys.modules[__name__]
-    raise _absent("mx.gluon.contrib.cnn", name, "layer", globals())
+if not TYPE_CHECKING:  # what there is not is an error of the type checker
+
+    def __getattr__(name: str) -> Any:
+        if name == "conv_layers":  # MXNet's file of these layers
+            return sys.modules[__name__]
+        raise _absent("mx.gluon.contrib.cnn", name, "layer", globals())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hybridc.gluon.contrib.estimator import batch_processor, estimator, event_handler, utils
 from hybridc.gluon.contrib.estimator.batch_processor import BatchProcessor
@@ -47,5 +47,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    raise _absent("mx.gluon.contrib.estimator", name, "attribute", globals())
+if not TYPE_CHECKING:  # what there is not is an error of the type checker
+
+    def __getattr__(name: str) -> Any:
+        raise _absent("mx.gluon.contrib.estimator", name, "attribute", globals())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hybridc.gluon.contrib.rnn import conv_rnn_cell, rnn_cell
 from hybridc.gluon.contrib.rnn.conv_rnn_cell import (
@@ -36,5 +36,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    raise _absent("mx.gluon.contrib.rnn", name, "cell", globals())
+if not TYPE_CHECKING:  # what there is not is an error of the type checker
+
+    def __getattr__(name: str) -> Any:
+        raise _absent("mx.gluon.contrib.rnn", name, "cell", globals())

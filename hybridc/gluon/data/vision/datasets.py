@@ -17,7 +17,7 @@ import numpy.typing as npt
 from hybridc import recordio
 from hybridc.array.ndarray import NDArray
 from hybridc.base import data_dir
-from hybridc.errors import ArgumentTypeError, MXNetError
+from hybridc.errors import ArgumentTypeError, MXNetError, UnreadableFolderError
 from hybridc.gluon.data.dataset import (
     Dataset,
     RecordFileDataset,
@@ -227,7 +227,9 @@ class ImageFolderDataset(Dataset):
         try:
             folders = sorted(os.listdir(root))
         except OSError as error:
-            raise MXNetError(f"ImageFolderDataset: cannot read the folder {root}: {error.strerror or error}") from error
+            raise UnreadableFolderError(
+                f"ImageFolderDataset: cannot read the folder {root}: {error.strerror or error}"
+            ) from error
         for folder in folders:
             path = os.path.join(root, folder)
             if not os.path.isdir(path):

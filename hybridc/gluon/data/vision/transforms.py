@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import random as python_random
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from hybridc import random
 from hybridc.array.ndarray import NDArray, values_of
-from hybridc.errors import MXNetError
+from hybridc.errors import AttributeValueError, MXNetError
 from hybridc.gluon.block import Block, HybridBlock
 from hybridc.gluon.nn import HybridSequential
 from hybridc.gluon.nn import Sequential as Sequential
@@ -417,7 +417,11 @@ def _numbers_of(values: Any) -> tuple[float, ...]:
 
 
 def _width_height(size: int | Sequence[int]) -> tuple[int, int]:
-    width, height = (size, size) if isinstance(size, int) else size
+    given: Any = size
+    sizes: Any = (given, given) if isinstance(given, int | np.integer) else tuple(given)
+    if len(sizes) != 2 or not all(isinstance(n, int | np.integer) for n in sizes):
+        raise AttributeValueError(f"size must be an integer, or two of them, got {size!r}")
+    width, height = sizes
     if width < 1 or height < 1:
         raise ValueError(f"size must be positive, got {size}")
     return width, height
@@ -441,5 +445,7 @@ def _check_image(x: Array, name: str) -> None:
         raise MXNetError(f"{name}: expected an image, HWC or NHWC, got shape {x.shape}")
 
 
-def __getattr__(name: str) -> Any:
-    raise _absent("mx.gluon.data.vision.transforms", name, "transform", globals())
+if not TYPE_CHECKING:  # what there is not is an error of the type checker
+
+    def __getattr__(name: str) -> Any:
+        raise _absent("mx.gluon.data.vision.transforms", name, "transform", globals())

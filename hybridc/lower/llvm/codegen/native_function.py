@@ -21,6 +21,7 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
+from hybridc.ground.events import recorded
 from hybridc.ground.locks import PATIENCE, ForkLock
 from hybridc.ground.serialize import NOT_SERIALISED
 from hybridc.ground.store import compiler_version, keep, kept
@@ -274,8 +275,9 @@ _AHEAD: weakref.WeakValueDictionary[str, _CompilerThread] = weakref.WeakValueDic
 
 def object_of(ir: str) -> ObjectCode:
     """Compile LLVM IR to an object."""
-    target = machine()
-    return ObjectCode.of(target.object(_optimised(ir, target)))
+    with recorded("compile", "LLVM", characters=len(ir)):
+        target = machine()
+        return ObjectCode.of(target.object(_optimised(ir, target)))
 
 
 def _entry(function: NativeFunction) -> str:

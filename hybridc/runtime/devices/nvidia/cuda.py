@@ -17,7 +17,7 @@ from hybridc.errors import DeviceMemoryError
 from hybridc.lower.triton.launches import LibraryMatmul
 from hybridc.lower.triton.triton_function import Config, TritonFunction
 from hybridc.runtime.devices.array import DeviceMemory
-from hybridc.runtime.devices.device import Device, Event, Launch
+from hybridc.runtime.devices.device import Device, Launch, StreamEvent
 from hybridc.runtime.devices.nvidia import driver as cuda
 from hybridc.runtime.devices.nvidia.asked import LatestLaunches
 from hybridc.runtime.devices.nvidia.compiled import DIVISIBLE, binary, divisible_by
@@ -147,7 +147,7 @@ class Cuda(Device):
             for _ in range(count):
                 self._retired.popleft()()
 
-    def event(self) -> Event:
+    def event(self) -> StreamEvent:
         return _Event(self)
 
     def retire(self, let_go: Callable[[], None]) -> None:
@@ -214,7 +214,7 @@ class _Owned:
                 driver.functions["cuMemFreeAsync"](self._pointer, self._stream)
 
 
-class _Event(Event):
+class _Event(StreamEvent):
     """A CUDA event."""
 
     def __init__(self, gpu: Cuda) -> None:
@@ -225,7 +225,7 @@ class _Event(Event):
     def record(self) -> None:
         self._card.call("cuEventRecord", self.handle, self._card.stream)
 
-    def since(self, earlier: Event) -> float:
+    def since(self, earlier: StreamEvent) -> float:
         assert isinstance(earlier, _Event)
         self._card.call("cuEventSynchronize", self.handle)
         took = ctypes.c_float()

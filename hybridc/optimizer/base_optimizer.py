@@ -10,7 +10,7 @@ import numpy as np
 
 from hybridc.array.ndarray import NDArray, wrap
 from hybridc.dtypes import is_half
-from hybridc.errors import AttributeValueError, MXNetError
+from hybridc.errors import AttributeValueError, CheckError, MXNetError
 from hybridc.ground.watches import written
 from hybridc.lr_scheduler import LRScheduler
 from hybridc.optimizer.runner import Array, Row, Runner
@@ -66,6 +66,8 @@ class Optimizer:
         self.clip_gradient = clip_gradient
         self.multi_precision = multi_precision
         self.aggregate_num = 0
+        if not isinstance(param_idx2name, Mapping | None):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise CheckError(f"param_idx2name should be a dict of param indexes to names, got {param_idx2name!r}")
         self.idx2name: dict[Any, str] = dict(param_idx2name or {})
         self.sym_info: tuple[Any, ...] = () if sym is None else (sym.attr_dict(), sym.list_arguments())
         self.param_dict: Mapping[Any, Any] = param_dict or {}

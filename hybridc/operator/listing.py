@@ -1,0 +1,84 @@
+"""Which operators there are, by MXNet's names, and what they take."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hybridc.dialects import operator_registry
+from hybridc.dialects.operator import Operator
+from hybridc.dialects.operator_attribute import REQUIRED, Attribute
+from hybridc.errors import MXNetError
+
+_WORDS = {
+    "int": "int", "Index": "int", "float": "float", "bool": "boolean", "str": "string", "Shape": "Shape(tuple)",
+    "Axes": "Shape(tuple)", "Axis": "Shape", "Slice": "Shape(tuple)", "Steps": "Shape(tuple)", "DType": "string",
+    "Floats": "tuple of <float>",
+}  # fmt: skip
+
+
+class OperatorArguments(NamedTuple):
+    """What an operator takes: how many inputs and attributes, their names, and their types in words."""
+
+    narg: int
+    names: list[str]
+    types: list[str]
+
+
+def get_all_registered_operators() -> list[str]:
+    """The names of all operators, as MXNet has them: ``exp``, ``_linalg_gemm2``, ``_contrib_box_nms``.
+
+    Custom operators of Python are called through ``Custom``.
+    """
+    names = {f"_{n.replace('.', '_')}" if "." in n else n for n in operator_registry.FUNCTIONS}
+    for cls in operator_registry.OPERATORS.values():
+        names.update((cls.nnvm_name(), *vars(cls).get("NNVM_SCALAR", ())))
+    return sorted(names)
+
+
+def get_operator_arguments(op_name: str) -> OperatorArguments:
+    """The inputs of an operator and its attributes; for one of an array and a number, the array and ``scalar``."""
+    cls = operator_registry.of_mxnet(op_name)
+    if cls is None:
+        return _of_scalar(op_name)
+    inputs = [name for name in cls.INPUTS if name != "key"]
+    attributes = {name: a for name, a in cls.ATTRIBUTES.items() if not a.doc.startswith("internal")}
+    kinds = [f"NDArray-or-Symbol{'[]' * cls.VARIADIC}"] * len(inputs) + [_type(a) for a in attributes.values()]
+    return OperatorArguments(len(kinds), [*inputs, *attributes], kinds)
+
+
+def _of_scalar(op_name: str) -> OperatorArguments:
+    known: list[type[Operator]] = list(operator_registry.OPERATORS.values())
+    if not any(op_name in vars(cls).get("NNVM_SCALAR", ()) for cls in known):
+        raise MXNetError(f"Operator {op_name} is not registered; get_all_registered_operators() lists all")
+    return OperatorArguments(2, ["data", "scalar"], ["NDArray-or-Symbol", "double, required"])
+
+
+def _type(declared: Attribute) -> str:
+    """An attribute's type and default, as MXNet's documentation writes them."""
+    word = _WORDS.get(declared.kind, declared.kind)
+    if declared.enum is not None:
+        choices = ", ".join(map(repr, sorted(declared.enum)))
+        word = f"{{{'None, ' * declared.optional}{choices}}}"
+    elif declared.kind == "int" and declared.low is not None and declared.low >= 0:
+        word += " (non-negative)"
+    if declared.optional and declared.enum is None:
+        word += " or None"
+    if declared.default is REQUIRED:
+        return f"{word}, required"
+    return f"{word},{' ' * (declared.enum is None)}optional, default={_default(declared, word)}"
+
+
+def _default(declared: Attribute, word: str) -> str:
+    value: Any = declared.default
+    if isinstance(value, bool):
+        return str(int(value))
+    if isinstance(value, tuple):
+        return str(list(value))  # pyright: ignore[reportUnknownArgumentType]
+    if isinstance(value, np.dtype):
+        return repr(value.name)
+    if isinstance(value, float):
+        return f"{value:g}"
+    quoted = declared.enum is not None or declared.kind == "str" or word in ("int", "int or None")
+    return repr(str(value)) if quoted else str(value)

@@ -1,0 +1,217 @@
+"""Random arrays, shapes and matrices; like MXNet's they are drawn from ``np.random``, so ``np.random.seed`` counts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from hybridc import nd
+from hybridc.array.ndarray import NDArray
+from hybridc.context import Context
+from hybridc.errors import CheckError, UnsupportedError
+from hybridc.test_utils.tolerances import default_context, default_dtype
+
+Array = npt.NDArray[Any]
+Shape = tuple[int, ...]
+
+# --- shapes ----------------------------------------------------------------------------------------------------
+
+
+def rand_shape_nd(num_dim: int, dim: int = 10, allow_zero_size: bool = False) -> Shape:
+    """A random shape of ``num_dim`` sizes from 1 (or 0) to ``dim``."""
+    sizes = np.random.randint(0 if allow_zero_size else 1, dim + 1, size=num_dim)
+    return tuple(int(n) for n in sizes)
+
+
+def rand_shape_2d(dim0: int = 10, dim1: int = 10, allow_zero_size: bool = False) -> Shape:
+    """A random shape of two sizes, up to ``dim0`` and ``dim1``."""
+    return tuple(rand_shape_nd(1, d, allow_zero_size)[0] for d in (dim0, dim1))
+
+
+def rand_shape_3d(dim0: int = 10, dim1: int = 10, dim2: int = 10, allow_zero_size: bool = False) -> Shape:
+    """A random shape of three sizes, up to ``dim0``, ``dim1`` and ``dim2``."""
+    return tuple(rand_shape_nd(1, d, allow_zero_size)[0] for d in (dim0, dim1, dim2))
+
+
+def rand_coord_2d(x_low: int, x_high: int, y_low: int, y_high: int) -> tuple[np.int64, np.int64]:
+    """A random place: x from ``x_low`` up to but without ``x_high``, and y likewise."""
+    x: Any = np.random.randint(x_low, x_high, dtype=np.int64)
+    y: Any = np.random.randint(y_low, y_high, dtype=np.int64)
+    return x, y
+
+
+# --- arrays ----------------------------------------------------------------------------------------------------
+
+
+def random_arrays(*shapes: Shape) -> Any:
+    """Arrays of NumPy of these shapes, of the normal distribution; one shape gives one array, several a list."""
+    dtype = default_dtype()
+    arrays = [np.asarray(np.random.randn(*s)).astype(dtype) for s in shapes]
+    return arrays[0] if len(arrays) == 1 else arrays
+
+
+def random_uniform_arrays(*shapes: Shape, **kwargs: Any) -> list[Array]:
+    """Arrays of NumPy of these shapes, uniform from ``low=0.0`` to ``high=1.0``, of ``dtype=float32``."""
+    low, high = kwargs.pop("low", 0.0), kwargs.pop("high", 1.0)
+    dtype = kwargs.pop("dtype", default_dtype())
+    if kwargs:
+        raise TypeError(f"Got unexpected argument/s : {', '.join(kwargs)}; there are low, high and dtype")
+    return [np.asarray(np.random.uniform(low, high, size=s)).astype(dtype) for s in shapes]
+
+
+def random_sample(population: Sequence[Any], k: int) -> Any:
+    """``k`` different elements of a sequence, in random order."""
+    if not 0 <= k <= len(population):
+        raise AssertionError(f"random_sample: k must be from 0 to {len(population)}, got {k}")
+    shuffled: Any = population[:]
+    np.random.shuffle(shuffled)
+    return shuffled[:k]
+
+
+def rand_ndarray(
+    shape: Shape,
+    stype: str = "default",
+    density: float | None = None,  # noqa: ARG001  (of sparse arrays)
+    dtype: Any = None,
+    modifier_func: Callable[[Any], Any] | None = None,  # noqa: ARG001
+    shuffle_csr_indices: bool = False,  # noqa: ARG001
+    distribution: str | None = None,  # noqa: ARG001
+    ctx: Context | None = None,
+) -> NDArray:
+    """An array of random numbers of the normal distribution."""
+    if stype != "default":
+        _no_sparse("rand_ndarray", stype)
+    values = random_arrays(shape)
+    return nd.array(values, ctx=ctx or default_context(), dtype=values.dtype if dtype is None else dtype)
+
+
+def create_vector(size: int, dtype: Any = np.int64) -> NDArray:
+    """The numbers from 0 to size - 1."""
+    return nd.arange(0, size, dtype=dtype)
+
+
+def create_2d_tensor(rows: int, columns: int, dtype: Any = np.int64) -> NDArray:
+    """A matrix whose elements are the numbers of their rows."""
+    return nd.broadcast_to(nd.arange(0, rows, dtype=dtype).reshape((rows, 1)), shape=(rows, columns))
+
+
+def get_identity_mat(size: int) -> NDArray:
+    """The identity matrix."""
+    return nd.eye(size)
+
+
+def get_identity_mat_batch(size: int) -> NDArray:
+    """Two identity matrices."""
+    return nd.stack(nd.eye(size), nd.eye(size))
+
+
+# --- sparse arrays ---------------------------------------------------------------------------------------------
+
+
+def _no_sparse(what: str, stype: str) -> NoReturn:
+    if stype not in ("csr", "row_sparse"):
+        raise CheckError(f"{what}: unknown storage type {stype!r}; there are 'default', 'csr' and 'row_sparse'")
+    raise UnsupportedError(
+        f"{what}: stype {stype!r}: this version of hybridc does not have sparse storage; use dense arrays, "
+        "stype='default'"
+    )
+
+
+def rand_sparse_ndarray(
+    shape: Shape,  # noqa: ARG001
+    stype: str,
+    density: float | None = None,  # noqa: ARG001
+    dtype: Any = None,  # noqa: ARG001
+    distribution: str | None = None,  # noqa: ARG001
+    data_init: float | None = None,  # noqa: ARG001
+    rsp_indices: Any = None,  # noqa: ARG001
+    modifier_func: Callable[[Any], Any] | None = None,  # noqa: ARG001
+    shuffle_csr_indices: bool = False,  # noqa: ARG001
+    ctx: Context | None = None,  # noqa: ARG001
+) -> NoReturn:
+    """Raises: there is no sparse storage; use :func:`rand_ndarray`."""
+    _no_sparse("rand_sparse_ndarray", stype)
+
+
+def create_sparse_array(
+    shape: Shape,  # noqa: ARG001
+    stype: str,
+    data_init: float | None = None,  # noqa: ARG001
+    rsp_indices: Any = None,  # noqa: ARG001
+    dtype: Any = None,  # noqa: ARG001
+    modifier_func: Callable[[Any], Any] | None = None,  # noqa: ARG001
+    density: float = 0.5,  # noqa: ARG001
+    shuffle_csr_indices: bool = False,  # noqa: ARG001
+) -> NoReturn:
+    """Raises: there is no sparse storage; use :func:`rand_ndarray`."""
+    _no_sparse("create_sparse_array", stype)
+
+
+def create_sparse_array_zd(
+    shape: Shape,  # noqa: ARG001
+    stype: str,
+    density: float,  # noqa: ARG001
+    data_init: float | None = None,  # noqa: ARG001
+    rsp_indices: Any = None,  # noqa: ARG001
+    dtype: Any = None,  # noqa: ARG001
+    modifier_func: Callable[[Any], Any] | None = None,  # noqa: ARG001
+    shuffle_csr_indices: bool = False,  # noqa: ARG001
+) -> NoReturn:
+    """Raises: there is no sparse storage; use :func:`rand_ndarray`."""
+    _no_sparse("create_sparse_array_zd", stype)
+
+
+def shuffle_csr_column_indices(csr: Any) -> None:
+    """Put the columns of each row of a matrix in compressed rows, such as one of SciPy, in random order."""
+    for start, end in zip(csr.indptr[:-1], csr.indptr[1:], strict=True):
+        columns = np.array(csr.indices[start:end])
+        np.random.shuffle(columns)
+        csr.indices[start:end] = columns
+
+
+# --- matrices --------------------------------------------------------------------------------------------------
+
+# The most that a random similarity may stretch one direction over another.
+_CONDITION = 3.0
+
+
+def new_matrix_with_real_eigvals_2d(n: int) -> Array:
+    """A matrix of n rows with real eigenvalues from -10 to 10, and well-conditioned eigenvectors."""
+    while True:
+        diagonal = np.random.uniform(-1.0, 1.0, n)
+        v = np.random.uniform(-1.0, 1.0, (n, 1))
+        v = v / np.linalg.norm(v)
+        q = (np.eye(n) - 2 * v @ v.T) * diagonal
+        if np.linalg.cond(q, 2) < _CONDITION:
+            break
+    values = np.random.uniform(-10.0, 10.0, n)
+    return np.linalg.inv(q) @ (values[:, None] * q)
+
+
+def new_matrix_with_real_eigvals_nd(shape: Shape) -> Array:
+    """A stack of such matrices, of that shape in all."""
+    return _stack(shape, new_matrix_with_real_eigvals_2d)
+
+
+def new_orthonormal_matrix_2d(n: int) -> Array:
+    """A matrix of n orthonormal columns."""
+    x = np.random.randn(n, n)
+    return np.linalg.qr(x.T @ x)[0]
+
+
+def new_sym_matrix_with_real_eigvals_2d(n: int) -> Array:
+    """A symmetric matrix of n rows with eigenvalues from -10 to 10."""
+    q = new_orthonormal_matrix_2d(n)
+    return (q.T * np.random.uniform(-10.0, 10.0, n)) @ q
+
+
+def new_sym_matrix_with_real_eigvals_nd(shape: Shape) -> Array:
+    """A stack of such matrices, of that shape in all."""
+    return _stack(shape, new_sym_matrix_with_real_eigvals_2d)
+
+
+def _stack(shape: Shape, matrix: Callable[[int], Array]) -> Array:
+    return np.array([matrix(shape[-1]) for _ in range(int(np.prod(shape[:-2])))]).reshape(shape)
