@@ -360,6 +360,10 @@ class HybridBlock(Block):
             )
         super().register_child(block, name)
 
+    def _clear_cached_op(self) -> None:
+        """Drop the compiled graphs, by the name that GluonCV calls when what a block computes has changed."""
+        self._drop_graphs()
+
     def hybridize(
         self,
         active: bool = True,

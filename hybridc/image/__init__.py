@@ -47,6 +47,7 @@ from hybridc.image.resizing import (
     fixed_crop,
     imresize,
     imrotate,
+    interpolation_method,
     random_crop,
     random_rotate,
     random_size_crop,
@@ -55,6 +56,7 @@ from hybridc.image.resizing import (
 )
 
 det = detection
+_get_interp_method = interpolation_method  # GluonCV imports it by this name
 
 __all__ = [
     "Augmenter", "BrightnessJitterAug", "CastAug", "CenterCropAug", "ColorJitterAug", "ColorNormalizeAug",

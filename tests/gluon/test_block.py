@@ -556,3 +556,18 @@ def test_np_semantics_are_refused():
     assert not mx.util.is_np_array()
     with pytest.raises(mx.errors.UnsupportedError, match=r"mx\.np"):
         mx.util.set_np()
+
+
+def test_clearing_the_cached_graph_traces_again():
+    class Scaled(mx.gluon.HybridBlock):
+        def hybrid_forward(self, F, x):
+            return x * FACTOR[0]
+
+    FACTOR = [2.0]
+    net = Scaled()
+    net.hybridize()
+    x = mx.nd.ones(3)
+    assert net(x).asnumpy().tolist() == [2, 2, 2]
+    FACTOR[0] = 5.0
+    net._clear_cached_op()
+    assert net(x).asnumpy().tolist() == [5, 5, 5]

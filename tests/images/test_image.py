@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import colorsys
+import importlib
 import random
 import subprocess
 import sys
@@ -580,3 +581,13 @@ def test_networks_that_prepare_images_have_gradients(hybridize):
     y.backward()
     want = np.broadcast_to(1 / (255 * np.array([0.5, 0.6, 0.7])), (4, 5, 3))
     np.testing.assert_allclose(x.grad.asnumpy(), want, rtol=1e-5)
+
+
+def test_interpolation_by_the_name_that_gluoncv_imports():
+    """Results of MXNet 1.9.1."""
+    _get_interp_method = importlib.import_module("hybridc.image.image")._get_interp_method
+    sizes = [(10, 10, 20, 20), (20, 20, 10, 10), (10, 20, 20, 10), (10, 10, 10, 10), ()]
+    assert [_get_interp_method(9, each) for each in sizes] == [2, 3, 1, 1, 2]
+    assert _get_interp_method(0) == 0
+    with pytest.raises(ValueError, match="interpolation 5"):
+        _get_interp_method(5)

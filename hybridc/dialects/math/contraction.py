@@ -23,12 +23,21 @@ def matmul(a: Any, b: Any, transpose_a: bool, transpose_b: bool, out: Any = None
     if transpose_b:
         b = b.swapaxes(-1, -2)
     if a.dtype not in HALVES:
-        return np.matmul(a, b, out=out)
+        return np.matmul(_unit_stride(a), _unit_stride(b), out=out)
     product = np.matmul(a.astype(np.float32), b.astype(np.float32)).astype(a.dtype)
     if out is None:
         return product
     np.copyto(out, product)
     return out
+
+
+def _unit_stride(a: Any) -> Any:
+    """The matrices as BLAS takes them, copied if need be: NumPy before 2.3 runs plain loops on others."""
+    if a.dtype not in _BLAS or a.ndim < 2 or a.flags.c_contiguous:
+        return a
+    (m, n), (row, column), one = a.shape[-2:], a.strides[-2:], a.itemsize
+    fits = (column == one and row >= n * one) or (row == one and column >= m * one)
+    return a if fits and row % one == column % one == 0 else a.copy()
 
 
 class Product(Operator):
