@@ -10,11 +10,12 @@ import sys
 
 import pytest
 
-from tests.wild.forecast_runs import HERE, MODELS, SEEDS, SERIES, run
+from tests.wild.forecast_runs import HERE, MODELS, SERIES, run
 from tests.wild.test_programs import compare
 
 pytestmark = [pytest.mark.long, pytest.mark.wild]
 COMMAND = [sys.executable, "-W", "ignore", "-m", "hybridc", "run"]
+FEWEST = 3  # seeds
 WORSE = 1.1  # the largest median error, in those of MXNet
 
 
@@ -29,8 +30,8 @@ def path(monkeypatch):
 @pytest.mark.parametrize("model", MODELS)
 def test_forecasts_are_as_good(model, series):
     wanted = json.loads((HERE / "forecasts.json").read_text())["runs"][f"{model} {series}"]["errors"]
-    errors = run(COMMAND, model, series, SEEDS[model])["errors"]
-    assert len(errors) == len(wanted) == len(SEEDS[model])
+    errors = run(COMMAND, model, series, range(len(wanted)))["errors"]
+    assert len(errors) == len(wanted) >= FEWEST
     assert statistics.median(errors) <= WORSE * statistics.median(wanted), (errors, wanted)
 
 
