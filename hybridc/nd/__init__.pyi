@@ -41,6 +41,6 @@ from hybridc.nd.storage import save as save
 from hybridc.operator import custom as custom
 from hybridc.subgraph import subgraph_operator as subgraph_operator
 def _forget(name: str) -> None:
-    """The name is bound to another operator: forget the cached function."""
+    """The name is bound to another operator: forget the cached function, unless the function is one of this module."""
     ...
 from hybridc.array.operator_functions import *
