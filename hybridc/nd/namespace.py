@@ -18,7 +18,7 @@ def lookup(namespace: str, *prefixes: str) -> tuple[Callable[[str], Any], Callab
     starts = (f"{namespace}.", *prefixes)
 
     def getattr_(name: str) -> Any:
-        for start in starts:
+        for start in starts if not name.startswith("__") else ():  # import asks for __path__
             if operator_registry.has_function(start + name):
                 return function(start + name)
         raise _absent(f"mx.nd.{namespace}", name, "operator", dir_())

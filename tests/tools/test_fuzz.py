@@ -29,7 +29,7 @@ from tests.slices import EXAMPLES
 
 def test_programs_use_every_operator_and_are_text():
     used = set()
-    for number in range(120):
+    for number in range(180):
         program = generate.program(0, number)
         assert RandomProgram.from_json(program.to_json()) == program
         used |= {step.op for step in program.steps}
