@@ -47,4 +47,9 @@ def test_native_same_as_mxnet(name):
 def check(name, mode):
     # Rounding grows from step to step of a training, most where Adam divides by small numbers.
     atol = 1e-4 if name == "training" else 2e-6
-    RECORDED.assert_same(name, CASES[name](mx, mode), atol)
+    found = CASES[name](mx, mode)
+    if name == "errors":  # they may be more than what MXNet raises, but that, too
+        theirs = RECORDED.values[name]
+        assert theirs.keys() == found.keys()
+        found = {key: theirs[key] if theirs[key] in said.split("|") else said for key, said in found.items()}
+    RECORDED.assert_same(name, found, atol)

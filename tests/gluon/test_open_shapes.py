@@ -29,6 +29,7 @@ class Recurrent(gluon.HybridBlock):
 @pytest.mark.parametrize("batch", [1, 3])
 def test_states_get_the_batch_size_of_what_they_meet(batch):
     x = mx.nd.array(np.random.default_rng(1).normal(size=(batch, 5, 2)))
+    mx.random.seed(1)
     net = Recurrent()
     net.initialize(mx.init.Xavier())
     heads = mx.nd.array(np.random.default_rng(2).normal(size=(batch, 5, 3)))
@@ -43,7 +44,7 @@ def test_states_get_the_batch_size_of_what_they_meet(batch):
     eager = results()
     net.hybridize()
     for a, b in zip(eager, results(), strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5 * max(1, np.abs(a).max()))
 
 
 def test_parameters_whose_shapes_are_unknown_are_inferred_in_the_first_hybridized_call():

@@ -527,9 +527,9 @@ def splitting(mx, hybridize):
 
 
 def kind(error):
-    """The built-in exception that an error is."""
+    """The built-in exceptions that an error is, one of MXNet's: ``ValueError|RuntimeError``."""
     kinds = (AssertionError, TypeError, KeyError, ValueError, UserWarning, AttributeError, RuntimeError)
-    return next((k.__name__ for k in kinds if isinstance(error, k)), type(error).__name__)
+    return "|".join(k.__name__ for k in kinds if isinstance(error, k)) or type(error).__name__
 
 
 @case
