@@ -128,7 +128,7 @@ def _parameters(function: Any) -> list[list[str]] | None:
 def _written(default: Any) -> str:
     if inspect.isclass(default):
         return default.__name__
-    return re.sub(r" at 0x[0-9a-f]+", "", repr(default))
+    return re.sub(r" at 0x[0-9a-f]+", "", repr(default)).replace(str(Path.home()), "~")
 
 
 if __name__ == "__main__":
