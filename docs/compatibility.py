@@ -188,7 +188,14 @@ def _parameters(ours: Any) -> dict[str, inspect.Parameter] | None:
         found = inspect.signature(ours).parameters
     except (ValueError, TypeError):
         return None
-    return {name: p for name, p in found.items() if name not in ("self", "cls")}
+    return {name: _of_any_home(p) for name, p in found.items() if name not in ("self", "cls")}
+
+
+def _of_any_home(parameter: inspect.Parameter) -> inspect.Parameter:
+    """A parameter whose default is no folder of this user."""
+    if not isinstance(parameter.default, str):
+        return parameter
+    return parameter.replace(default=parameter.default.replace(str(Path.home()), "~"))
 
 
 def _operator_default(kind: str, default: str) -> Any:
