@@ -101,10 +101,22 @@ def stubs() -> dict[Path, str]:
 # --- operators -----------------------------------------------------------------------------------------------
 
 
+def _public() -> list[str]:
+    """The names of functions of operators that are not written by hand, as zeros is, which has a device."""
+    by_hand: set[str] = {*vars(hybridc.nd)["__all__"]}
+    return sorted(n for n in FUNCTIONS if "." not in n and not n.startswith("_") and n not in by_hand)
+
+
+def _names() -> dict[type[Operator], str]:
+    """The first public name of each operator; its other names stand for the same function."""
+    return {FUNCTIONS[name]: name for name in reversed(_public())}
+
+
 def _functions() -> str:
-    by_hand: set[str] = {*vars(hybridc.nd)["__all__"]}  # such as zeros, which has a device
-    names = sorted(n for n in FUNCTIONS if "." not in n and not n.startswith("_") and n not in by_hand)
-    return _TYPES + "\n".join(_function(name, name) for name in names)
+    first = _names()
+    lines = [_function(name, name) for name in sorted(first.values())]
+    lines += [f"{n} = {first[FUNCTIONS[n]]}" for n in _public() if n != first[FUNCTIONS[n]]]
+    return _TYPES + "\n".join(lines) + "\n"
 
 
 def _function(shown: str, name: str) -> str:
@@ -216,8 +228,13 @@ def _of_namespace(namespace: str) -> str:
     }
     own = {n for n in vars(importlib.import_module(f"hybridc.nd.{namespace}")) if f"def {n}(" in module}
     names = sorted(n for n in found if n.isidentifier() and n not in own)
-    imports = "" if not names else _TYPES
-    return imports + module + "\n" + "\n".join(_function(n, found[n]) for n in names)
+    first = _names()
+    again = [n for n in names if FUNCTIONS[found[n]] in first]
+    if again:
+        module += "from hybridc.array import operator_functions as _functions\n"
+    module += "".join(f"{n} = _functions.{first[FUNCTIONS[found[n]]]}\n" for n in again)
+    only = [n for n in names if n not in again]
+    return (_TYPES if only else "") + module + "\n" + "\n".join(_function(n, found[n]) for n in only)
 
 
 def _of_module(name: str, more: str) -> str:

@@ -147,29 +147,6 @@ def Convolution(
     """The sums of products of a kernel's elements with those of the data under it, at each place, for each filter"""
     ...
 
-def Convolution_v1(
-    data: _A,
-    weight: _A | None = None,
-    bias: _A | None = None,
-    kernel: int | Sequence[int] = ...,
-    stride: int | Sequence[int] = (),
-    dilate: int | Sequence[int] = (),
-    pad: int | Sequence[int] = (),
-    num_filter: int = ...,
-    num_group: int = 1,
-    workspace: int = 1024,
-    no_bias: bool | int = False,
-    cudnn_tune: str | None = None,
-    cudnn_off: bool | int = False,
-    layout: str | None = None,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> _A:
-    """The sums of products of a kernel's elements with those of the data under it, at each place, for each filter"""
-    ...
-
 def Correlation(
     data1: _A,
     data2: _A | None = None,
@@ -653,25 +630,6 @@ def SoftmaxActivation(
     """softmax over all but the first axis (mode='instance'), or over axis 1 (mode='channel')"""
     ...
 
-def SoftmaxOutput(
-    data: _A,
-    label: _A | None = None,
-    grad_scale: float = 1.0,
-    ignore_label: float = -1.0,
-    multi_output: bool | int = False,
-    use_ignore: bool | int = False,
-    preserve_shape: bool | int = False,
-    normalization: Literal['batch', 'null', 'valid'] | str = 'null',
-    out_grad: bool | int = False,
-    smooth_alpha: float = 0.0,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> _A:
-    """softmax(data); its gradient is that of the cross entropy, softmax(data) - one_hot(label)"""
-    ...
-
 def SpatialTransformer(
     data: _A,
     loc: _A | None = None,
@@ -725,17 +683,6 @@ def abs(
     """|x|"""
     ...
 
-def activation(
-    data: _A,
-    act_type: Literal['relu', 'sigmoid', 'tanh', 'softrelu', 'softsign', 'log_sigmoid', 'silu', 'gelu'] | str,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> _A:
-    """The activation function that ``act_type`` names"""
-    ...
-
 def adam_update(
     weight: Fluent,
     grad: Fluent | None = None,
@@ -781,16 +728,6 @@ def add(
     attr: dict[str, str] | None = None,
 ) -> _A:
     """lhs + rhs"""
-    ...
-
-def add_n(
-    *args: _A,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> _A:
-    """The sum of all inputs, which have one shape"""
     ...
 
 def all_finite(
@@ -1031,48 +968,6 @@ def batch_dot(
     """lhs @ rhs for batches of matrices with equal leading axes"""
     ...
 
-def batch_norm(
-    data: Fluent,
-    gamma: Fluent | None = None,
-    beta: Fluent | None = None,
-    moving_mean: Fluent | None = None,
-    moving_var: Fluent | None = None,
-    eps: float = 0.001,
-    momentum: float = 0.9,
-    fix_gamma: bool | int = True,
-    use_global_stats: bool | int = False,
-    output_mean_var: bool | int = False,
-    axis: int = 1,
-    cudnn_off: bool | int = False,
-    min_calib_range: float | None = None,
-    max_calib_range: float | None = None,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> Any:
-    """(data - mean) / sqrt(variance + eps) * gamma + beta, for each channel: each index of ``axis``"""
-    ...
-
-def batch_norm_v1(
-    data: Fluent,
-    gamma: Fluent | None = None,
-    beta: Fluent | None = None,
-    moving_mean: Fluent | None = None,
-    moving_var: Fluent | None = None,
-    eps: float = 0.001,
-    momentum: float = 0.9,
-    fix_gamma: bool | int = True,
-    use_global_stats: bool | int = False,
-    output_mean_var: bool | int = False,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> Any:
-    """BatchNorm along axis 1, with the variance instead of 1 / sqrt(variance + eps) as the third output: an old form"""
-    ...
-
 def batch_norm_with_relu(
     data: Fluent,
     gamma: Fluent | None = None,
@@ -1136,18 +1031,6 @@ def bilinear_resize2d(
     """Images in another size, interpolated linearly along both axes"""
     ...
 
-def bilinear_sampler(
-    data: _A,
-    grid: _A | None = None,
-    cudnn_off: bool | int | None = None,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> _A:
-    """data at the positions of a grid, by bilinear interpolation; 0 outside of the image"""
-    ...
-
 def bipartite_matching(
     data: Fluent,
     is_ascend: bool | int = False,
@@ -1159,16 +1042,6 @@ def bipartite_matching(
     attr: dict[str, str] | None = None,
 ) -> Any:
     """The column that each row is matched to, and the row of each column, or -1: the best pairs first"""
-    ...
-
-def block_grad(
-    data: _A,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> _A:
-    """A copy of x through which no gradient flows back"""
     ...
 
 def boolean_mask(
@@ -1247,30 +1120,7 @@ def box_nms(
     """The boxes that overlap with no box of a higher score, the best first; the other rows are -1"""
     ...
 
-def broadcast_add(
-    lhs: _A | float,
-    rhs: _A | float | None = None,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> _A:
-    """lhs + rhs"""
-    ...
-
 def broadcast_axes(
-    data: _A,
-    axis: int | Sequence[int] | None = (),
-    size: int | Sequence[int] | None = (),
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> _A:
-    """The named axes, which must have size 1, repeated to ``size``."""
-    ...
-
-def broadcast_axis(
     data: _A,
     axis: int | Sequence[int] | None = (),
     size: int | Sequence[int] | None = (),
@@ -1471,17 +1321,6 @@ def broadcast_not_equal(
     """1 where lhs != rhs, else 0"""
     ...
 
-def broadcast_plus(
-    lhs: _A | float,
-    rhs: _A | float | None = None,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> _A:
-    """lhs + rhs"""
-    ...
-
 def broadcast_power(
     lhs: _A | float,
     rhs: _A | float | None = None,
@@ -1491,17 +1330,6 @@ def broadcast_power(
     attr: dict[str, str] | None = None,
 ) -> _A:
     """lhs ** rhs; of integers modulo their range, and cut towards zero where rhs is negative"""
-    ...
-
-def broadcast_sub(
-    lhs: _A | float,
-    rhs: _A | float | None = None,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> _A:
-    """lhs - rhs"""
     ...
 
 def broadcast_to(
@@ -1525,17 +1353,6 @@ def calibrate_entropy(
     attr: dict[str, str] | None = None,
 ) -> Any:
     """The reach for which the integers differ least from a histogram of numbers, and their divergence"""
-    ...
-
-def cast(
-    data: _A,
-    dtype: DTypeLike,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> _A:
-    """x in another dtype; floats are cut towards zero on their way to integers"""
     ...
 
 def cast_storage(
@@ -1611,18 +1428,6 @@ def col2im(
     """The sum of windows, columns as of ``im2col``, in an image: (N, C, *output_size)"""
     ...
 
-def concat(
-    *data: _A,
-    dim: int = 1,
-    num_args: int | None = None,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> _A:
-    """The inputs one after the other along an axis."""
-    ...
-
 def cond(*args: Any, **kwargs: Any) -> Any:
     """Raises: only traced control flow makes these operators."""
     ...
@@ -1649,29 +1454,6 @@ def contract(
     attr: dict[str, str] | None = None,
 ) -> _A:
     """The sums of products of two arrays' elements, each read at affine sums of the loops' indices"""
-    ...
-
-def convolution(
-    data: _A,
-    weight: _A | None = None,
-    bias: _A | None = None,
-    kernel: int | Sequence[int] = ...,
-    stride: int | Sequence[int] = (),
-    dilate: int | Sequence[int] = (),
-    pad: int | Sequence[int] = (),
-    num_filter: int = ...,
-    num_group: int = 1,
-    workspace: int = 1024,
-    no_bias: bool | int = False,
-    cudnn_tune: str | None = None,
-    cudnn_off: bool | int = False,
-    layout: str | None = None,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> _A:
-    """The sums of products of a kernel's elements with those of the data under it, at each place, for each filter"""
     ...
 
 def convolution_data(
@@ -1709,23 +1491,6 @@ def convolution_weight(
     attr: dict[str, str] | None = None,
 ) -> _A:
     """The gradient of a convolution's weight, given its data and the gradient of its result"""
-    ...
-
-def correlation(
-    data1: _A,
-    data2: _A | None = None,
-    kernel_size: int = 1,
-    max_displacement: int = 1,
-    stride1: int = 1,
-    stride2: int = 1,
-    pad_size: int = 0,
-    is_multiply: bool | int = True,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> _A:
-    """How alike the surroundings of a place in ``data1`` are to those of displaced places in ``data2``"""
     ...
 
 def cos(
@@ -1775,36 +1540,6 @@ def crop(
     """The slice ``data[begin[0]:end[0]:step[0], begin[1]:end[1]:step[1], …]``."""
     ...
 
-def crop_like(
-    *data: _A,
-    offset: int | Sequence[int] = ...,
-    h_w: int | Sequence[int] = ...,
-    num_args: int | None = None,
-    center_crop: bool | int = False,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> _A:
-    """A part of the rows and columns of images ``(N, C, H, W)``; its size is ``h_w``, or that of a second input"""
-    ...
-
-def ctc_loss(
-    data: Fluent,
-    label: Fluent | None = None,
-    data_lengths: Fluent | None = None,
-    label_lengths: Fluent | None = None,
-    use_data_lengths: bool | int = False,
-    use_label_lengths: bool | int = False,
-    blank_label: Literal['first', 'last'] | str = 'first',
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> Any:
-    """-log of the probability of all alignments of ``label`` to the steps of ``data``, one number for each sequence"""
-    ...
-
 def cumsum(
     a: _A,
     axis: int | None = None,
@@ -1815,35 +1550,6 @@ def cumsum(
     attr: dict[str, str] | None = None,
 ) -> _A:
     """The sums of all elements up to each one along an axis, or in the flattened array."""
-    ...
-
-def custom(*data: Any, op_type: Any = ..., name: Any = ..., out: Any = ..., **kwargs: Any) -> Any:
-    """Apply a custom operator that was registered in Python."""
-    ...
-
-def deconvolution(
-    data: _A,
-    weight: _A | None = None,
-    bias: _A | None = None,
-    kernel: int | Sequence[int] = ...,
-    stride: int | Sequence[int] = (),
-    dilate: int | Sequence[int] = (),
-    pad: int | Sequence[int] = (),
-    adj: int | Sequence[int] = (),
-    target_shape: int | Sequence[int] = (),
-    num_filter: int = ...,
-    num_group: int = 1,
-    workspace: int = 512,
-    no_bias: bool | int = True,
-    cudnn_tune: str | None = None,
-    cudnn_off: bool | int = False,
-    layout: str | None = None,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> _A:
-    """The transpose of a convolution: each element of the data adds its multiple of the kernel to the result"""
     ...
 
 def deformable_convolution(
@@ -1970,17 +1676,6 @@ def div_sqrt_dim(
     """data divided by the square root of the size of its last axis"""
     ...
 
-def divide(
-    lhs: _A | float,
-    rhs: _A | float | None = None,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> _A:
-    """lhs / rhs; the quotient of integers is cut towards zero, by 0 it is 0"""
-    ...
-
 def dot(
     lhs: _A,
     rhs: _A | None = None,
@@ -1993,20 +1688,6 @@ def dot(
     attr: dict[str, str] | None = None,
 ) -> _A:
     """The sum of products over the last axis of lhs and the first axis of rhs"""
-    ...
-
-def dropout(
-    data: Fluent,
-    p: float = 0.5,
-    mode: Literal['always', 'training'] | str = 'training',
-    axes: int | Sequence[int] = (),
-    cudnn_off: bool | int | None = False,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> Any:
-    """In training, elements are set to 0 with probability p and the others divided by 1 - p; else a copy"""
     ...
 
 def elemwise_add(
@@ -2062,32 +1743,6 @@ def elu(
     attr: dict[str, str] | None = None,
 ) -> _A:
     """x where it is positive, else slope * (exp(x) - 1)"""
-    ...
-
-def embedding(
-    data: _A,
-    weight: _A | None = None,
-    input_dim: int = ...,
-    output_dim: int = ...,
-    dtype: DTypeLike = 'float32',
-    sparse_grad: bool | int = False,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> _A:
-    """``weight[data]``: the row of the table for each integer; integers out of range are clipped."""
-    ...
-
-def equal(
-    lhs: _A | float,
-    rhs: _A | float | None = None,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> _A:
-    """1 where lhs == rhs, else 0"""
     ...
 
 def erf(
@@ -2186,16 +1841,6 @@ def fix(
     """x without its fraction"""
     ...
 
-def flatten(
-    data: _A,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> _A:
-    """All axes but the first merged into one: ``(n, a, b)`` becomes ``(n, a * b)``."""
-    ...
-
 def flip(
     data: _A,
     axis: int | Sequence[int] | None,
@@ -2269,21 +1914,6 @@ def full_like(
     """One value everywhere, in the shape and dtype of x"""
     ...
 
-def fully_connected(
-    data: _A,
-    weight: _A | None = None,
-    bias: _A | None = None,
-    num_hidden: int = ...,
-    no_bias: bool | int = False,
-    flatten: bool | int = True,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> _A:
-    """data @ weight.T + bias, with the data flattened to rows"""
-    ...
-
 def gamma(
     data: _A,
     out: Any = None,
@@ -2350,40 +1980,6 @@ def gradientmultiplier(
     """A copy of x; the gradient is multiplied by ``scalar``"""
     ...
 
-def greater(
-    lhs: _A | float,
-    rhs: _A | float | None = None,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> _A:
-    """1 where lhs > rhs, else 0"""
-    ...
-
-def greater_equal(
-    lhs: _A | float,
-    rhs: _A | float | None = None,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> _A:
-    """1 where lhs >= rhs, else 0"""
-    ...
-
-def grid_generator(
-    data: _A,
-    transform_type: Literal['affine', 'warp'] | str,
-    target_shape: int | Sequence[int] = ...,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> _A:
-    """The positions that a sampler reads at: those of an affine map, or each pixel's moved by a flow"""
-    ...
-
 def group_adagrad_update(
     weight: Fluent,
     grad: Fluent | None = None,
@@ -2398,21 +1994,6 @@ def group_adagrad_update(
     attr: dict[str, str] | None = None,
 ) -> Any:
     """weight - lr * g / sqrt(history + epsilon), where history, a number for each row, is updated in place"""
-    ...
-
-def group_norm(
-    data: Fluent,
-    gamma: Fluent | None = None,
-    beta: Fluent | None = None,
-    num_groups: int = 1,
-    eps: float = 1e-05,
-    output_mean_var: bool | int = False,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> Any:
-    """(data - mean) / sqrt(variance + eps) * gamma + beta, for each example and group of channels alone"""
     ...
 
 def hard_sigmoid(
@@ -2444,17 +2025,6 @@ def hawkesll(
     """The log likelihoods of sequences of marked points, and the states of the marks at the sequences' ends"""
     ...
 
-def hypot(
-    lhs: _A | float,
-    rhs: _A | float | None = None,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> _A:
-    """sqrt(lhs**2 + rhs**2) without overflow"""
-    ...
-
 def identity(
     data: _A,
     out: Any = None,
@@ -2463,20 +2033,6 @@ def identity(
     attr: dict[str, str] | None = None,
 ) -> _A:
     """A copy of x"""
-    ...
-
-def identity_attach_kl_sparse_reg(
-    data: Fluent,
-    moving_avg: Fluent | None = None,
-    sparseness_target: float = 0.1,
-    penalty: float = 0.001,
-    momentum: float = 0.9,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> Any:
-    """A copy of data, results of a sigmoid, whose gradient pulls each unit's mean towards ``sparseness_target``"""
     ...
 
 def ifft(
@@ -2731,19 +2287,6 @@ def index_copy(
     """old_tensor with the rows of new_tensor at index_vector; of duplicates, the last."""
     ...
 
-def instance_norm(
-    data: Fluent,
-    gamma: Fluent | None = None,
-    beta: Fluent | None = None,
-    eps: float = 0.001,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> Any:
-    """(data - mean) / sqrt(variance + eps) * gamma + beta, for each example and channel alone"""
-    ...
-
 def interleaved_matmul_encdec_qk(
     queries: _A,
     keys_values: _A | None = None,
@@ -2831,18 +2374,6 @@ def khatri_rao(
     """The Kronecker products of the columns of all matrices, which have equally many columns"""
     ...
 
-def l2_normalization(
-    data: _A,
-    eps: float = 1e-10,
-    mode: Literal['channel', 'instance', 'spatial'] | str = 'instance',
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> _A:
-    """data / sqrt(sum of squares + eps)"""
-    ...
-
 def lamb_update_phase1(
     weight: Fluent,
     grad: Fluent | None = None,
@@ -2880,21 +2411,6 @@ def lamb_update_phase2(
     """weight - lr * r1 / r2 * g, where r1 and r2 are the lengths of the weight and of g"""
     ...
 
-def layer_norm(
-    data: Fluent,
-    gamma: Fluent | None = None,
-    beta: Fluent | None = None,
-    axis: int = -1,
-    eps: float = 1e-05,
-    output_mean_var: bool | int = False,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> Any:
-    """(data - mean) / sqrt(variance + eps) * gamma + beta, with mean and variance along one axis"""
-    ...
-
 def leaky(
     data: _A,
     slope: float = 0.25,
@@ -2904,43 +2420,6 @@ def leaky(
     attr: dict[str, str] | None = None,
 ) -> _A:
     """x where it is positive, else slope * x"""
-    ...
-
-def leaky_relu(
-    data: _A,
-    gamma: _A | None = None,
-    act_type: Literal['elu', 'gelu', 'leaky', 'prelu', 'rrelu', 'selu'] | str = 'leaky',
-    slope: float = 0.25,
-    lower_bound: float = 0.125,
-    upper_bound: float = 0.334,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> _A:
-    """One of the functions that are the identity for positive x, by ``act_type``"""
-    ...
-
-def lesser(
-    lhs: _A | float,
-    rhs: _A | float | None = None,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> _A:
-    """1 where lhs < rhs, else 0"""
-    ...
-
-def lesser_equal(
-    lhs: _A | float,
-    rhs: _A | float | None = None,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> _A:
-    """1 where lhs <= rhs, else 0"""
     ...
 
 def linalg_det(
@@ -3143,18 +2622,6 @@ def linalg_trsm(
     """The solution X of op(A) @ X = alpha * B, or of X @ op(A) = alpha * B with ``rightside``, by BLAS"""
     ...
 
-def linear_regression_output(
-    data: _A,
-    label: _A | None = None,
-    grad_scale: float = 1.0,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> _A:
-    """A copy of data; its gradient is that of half the squared difference to the label"""
-    ...
-
 def log(
     data: _A,
     out: Any = None,
@@ -3219,17 +2686,6 @@ def log_softmax(
     """The logarithm of softmax, exact where softmax is almost 0"""
     ...
 
-def logical_and(
-    lhs: _A | float,
-    rhs: _A | float | None = None,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> _A:
-    """1 where lhs and rhs are both not 0, else 0"""
-    ...
-
 def logical_not(
     data: _A,
     out: Any = None,
@@ -3240,81 +2696,8 @@ def logical_not(
     """1 where x is 0, else 0"""
     ...
 
-def logical_or(
-    lhs: _A | float,
-    rhs: _A | float | None = None,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> _A:
-    """1 where lhs or rhs is not 0, else 0"""
-    ...
-
-def logical_xor(
-    lhs: _A | float,
-    rhs: _A | float | None = None,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> _A:
-    """1 where exactly one of lhs and rhs is not 0, else 0"""
-    ...
-
-def logistic_regression_output(
-    data: _A,
-    label: _A | None = None,
-    grad_scale: float = 1.0,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> _A:
-    """sigmoid(data); its gradient is that of the cross entropy with the label"""
-    ...
-
 def loop(*args: Any, **kwargs: Any) -> Any:
     """Raises: only traced control flow makes these operators."""
-    ...
-
-def loss_output(
-    data: _A,
-    grad_scale: float = 1.0,
-    valid_thresh: float = 0.0,
-    normalization: Literal['batch', 'null', 'valid'] | str = 'null',
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> _A:
-    """A copy of data that is a loss: its gradient is ``grad_scale``, whatever the gradient of the output"""
-    ...
-
-def lrn(
-    data: _A,
-    alpha: float = 0.0001,
-    beta: float = 0.75,
-    knorm: float = 2.0,
-    nsize: int = ...,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> _A:
-    """data / (knorm + alpha / nsize * sum of squares of nsize neighbouring channels) ** beta, along axis 1"""
-    ...
-
-def mae_regression_output(
-    data: _A,
-    label: _A | None = None,
-    grad_scale: float = 1.0,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> _A:
-    """A copy of data; its gradient is that of the absolute difference to the label"""
     ...
 
 def make_loss(
@@ -3353,30 +2736,6 @@ def max(
     """The greatest element along axes; nan if any is nan"""
     ...
 
-def max_axis(
-    data: _A,
-    axis: int | Sequence[int] | None = None,
-    keepdims: bool | int = False,
-    exclude: bool | int = False,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> _A:
-    """The greatest element along axes; nan if any is nan"""
-    ...
-
-def maximum(
-    lhs: _A | float,
-    rhs: _A | float | None = None,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> _A:
-    """The greater of lhs and rhs; nan if either is nan"""
-    ...
-
 def mean(
     data: _A,
     axis: int | Sequence[int] | None = None,
@@ -3403,30 +2762,6 @@ def min(
     """The least element along axes; nan if any is nan"""
     ...
 
-def min_axis(
-    data: _A,
-    axis: int | Sequence[int] | None = None,
-    keepdims: bool | int = False,
-    exclude: bool | int = False,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> _A:
-    """The least element along axes; nan if any is nan"""
-    ...
-
-def minimum(
-    lhs: _A | float,
-    rhs: _A | float | None = None,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> _A:
-    """The lesser of lhs and rhs; nan if either is nan"""
-    ...
-
 def modulated_deformable_convolution(
     data: _A,
     offset: _A | None = None,
@@ -3450,17 +2785,6 @@ def modulated_deformable_convolution(
     attr: dict[str, str] | None = None,
 ) -> _A:
     """A convolution whose taps are moved by offsets and multiplied by a mask, which the data may decide"""
-    ...
-
-def modulo(
-    lhs: _A | float,
-    rhs: _A | float | None = None,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> _A:
-    """lhs - floor(lhs / rhs) * rhs: the remainder with the sign of the divisor, 0 where the divisor is 0"""
     ...
 
 def moments(
@@ -3762,17 +3086,6 @@ def multi_sum_sq(
     """The sum of squares of each input, in one array"""
     ...
 
-def multiply(
-    lhs: _A | float,
-    rhs: _A | float | None = None,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> _A:
-    """lhs * rhs"""
-    ...
-
 def nag_mom_update(
     weight: Fluent,
     grad: Fluent | None = None,
@@ -3877,17 +3190,6 @@ def normal(
     """Numbers from the normal distribution"""
     ...
 
-def not_equal(
-    lhs: _A | float,
-    rhs: _A | float | None = None,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> _A:
-    """1 where lhs != rhs, else 0"""
-    ...
-
 def one_hot(
     indices: _A,
     depth: int,
@@ -3911,34 +3213,6 @@ def ones_like(
     attr: dict[str, str] | None = None,
 ) -> _A:
     """Ones in the shape and dtype of x"""
-    ...
-
-def pad(
-    data: _A,
-    mode: Literal['constant', 'edge', 'reflect'] | str,
-    pad_width: int | Sequence[int],
-    constant_value: float = 0.0,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> _A:
-    """The array with a border: a constant, the edge's values, or a reflection about the edge."""
-    ...
-
-def pick(
-    data: _A,
-    index: _A | None = None,
-    axis: int = -1,
-    keepdims: bool | int = False,
-    mode: Literal['clip', 'wrap'] | str = 'clip',
-    made: bool | int = False,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> _A:
-    """A gather of one element along an axis: ``data[i, index[i]]``."""
     ...
 
 def pick_scatter(
@@ -3965,57 +3239,6 @@ def poisson(
     attr: dict[str, str] | None = None,
 ) -> Any:
     """Counts from the Poisson distribution with the mean lam"""
-    ...
-
-def pooling(
-    data: _A,
-    kernel: int | Sequence[int] = (),
-    pool_type: Literal['avg', 'lp', 'max', 'sum'] | str = 'max',
-    global_pool: bool | int = False,
-    cudnn_off: bool | int = False,
-    pooling_convention: Literal['full', 'same', 'valid'] | str = 'valid',
-    stride: int | Sequence[int] = (),
-    pad: int | Sequence[int] = (),
-    p_value: int | None = None,
-    count_include_pad: bool | int | None = None,
-    layout: Literal['NCDHW', 'NCHW', 'NCW', 'NDHWC', 'NHWC', 'NWC'] | str | None = None,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> _A:
-    """The maximum, mean, sum or norm of the elements of each window of an image"""
-    ...
-
-def pooling_v1(
-    data: _A,
-    kernel: int | Sequence[int] = (),
-    pool_type: Literal['avg', 'lp', 'max', 'sum'] | str = 'max',
-    global_pool: bool | int = False,
-    cudnn_off: bool | int = False,
-    pooling_convention: Literal['full', 'same', 'valid'] | str = 'valid',
-    stride: int | Sequence[int] = (),
-    pad: int | Sequence[int] = (),
-    p_value: int | None = None,
-    count_include_pad: bool | int | None = None,
-    layout: Literal['NCDHW', 'NCHW', 'NCW', 'NDHWC', 'NHWC', 'NWC'] | str | None = None,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> _A:
-    """As Pooling, an older version: a mean is always the sum divided by the number of elements of a whole window"""
-    ...
-
-def pow(
-    lhs: _A | float,
-    rhs: _A | float | None = None,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> _A:
-    """lhs ** rhs; of integers modulo their range, and cut towards zero where rhs is negative"""
     ...
 
 def preloaded_multi_mp_sgd_mom_update(
@@ -4379,30 +3602,6 @@ def radians(
     """Degrees in radians, x * pi / 180"""
     ...
 
-def random_bernoulli(
-    prob: float = 0.5,
-    shape: int | Sequence[int] = ...,
-    dtype: DTypeLike = ...,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> Any:
-    """1 with the probability prob, else 0"""
-    ...
-
-def random_exponential(
-    lam: float = 1.0,
-    shape: int | Sequence[int] = ...,
-    dtype: DTypeLike = ...,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> Any:
-    """Numbers from the exponential distribution with the mean 1 / lam"""
-    ...
-
 def random_exponential_like(
     data: _A,
     lam: float = 1.0,
@@ -4439,19 +3638,6 @@ def random_gamma_like(
     """Numbers from the gamma distribution with the mean alpha beta, in the shape of data"""
     ...
 
-def random_generalized_negative_binomial(
-    mu: float = 1.0,
-    alpha: float = 1.0,
-    shape: int | Sequence[int] = ...,
-    dtype: DTypeLike = ...,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> Any:
-    """Counts with the mean mu and the variance mu + alpha mu^2"""
-    ...
-
 def random_generalized_negative_binomial_like(
     data: _A,
     mu: float = 1.0,
@@ -4464,19 +3650,6 @@ def random_generalized_negative_binomial_like(
     """Counts with the mean mu and the variance mu + alpha mu^2, in the shape of data"""
     ...
 
-def random_negative_binomial(
-    k: int = 1,
-    p: float = 1.0,
-    shape: int | Sequence[int] = ...,
-    dtype: DTypeLike = ...,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> Any:
-    """How many failures come before the k-th success of probability p"""
-    ...
-
 def random_negative_binomial_like(
     data: _A,
     k: int = 1,
@@ -4487,19 +3660,6 @@ def random_negative_binomial_like(
     attr: dict[str, str] | None = None,
 ) -> _A:
     """How many failures come before the k-th success of probability p, in the shape of data"""
-    ...
-
-def random_normal(
-    loc: float = 0.0,
-    scale: float = 1.0,
-    shape: int | Sequence[int] = ...,
-    dtype: DTypeLike = ...,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> Any:
-    """Numbers from the normal distribution"""
     ...
 
 def random_normal_like(
@@ -4613,18 +3773,6 @@ def random_pdf_uniform(
     attr: dict[str, str] | None = None,
 ) -> _A:
     """1 / (high - low): the density of uniform distributions between low and high"""
-    ...
-
-def random_poisson(
-    lam: float = 1.0,
-    shape: int | Sequence[int] = ...,
-    dtype: DTypeLike = ...,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> Any:
-    """Counts from the Poisson distribution with the mean lam"""
     ...
 
 def random_poisson_like(
@@ -4770,18 +3918,6 @@ def reset_arrays(
     """Sets every element of each input to zero, in place; there is no result"""
     ...
 
-def reshape(
-    data: _A,
-    shape: int | Sequence[int],
-    reverse: bool | int = False,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> _A:
-    """The same elements, in row-major order, in another shape."""
-    ...
-
 def reshape_like(
     lhs: _A,
     rhs: _A | None = None,
@@ -4806,17 +3942,6 @@ def reshape_to(
     attr: dict[str, str] | None = None,
 ) -> _A:
     """The same elements, in row-major order, in exactly this shape: no number is special."""
-    ...
-
-def reverse(
-    data: _A,
-    axis: int | Sequence[int] | None,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> _A:
-    """The elements in reverse order along ``axis``."""
     ...
 
 def rint(
@@ -4870,31 +3995,6 @@ def rmspropalex_update(
     """clip(weight + delta), where n, g and delta are updated in place"""
     ...
 
-def rnn(
-    data: Fluent,
-    parameters: Fluent | None = None,
-    state: Fluent | None = None,
-    state_cell: Fluent | None = None,
-    sequence_length: Fluent | None = None,
-    state_size: int = ...,
-    num_layers: int = ...,
-    bidirectional: bool | int = False,
-    mode: Literal['rnn_relu', 'rnn_tanh', 'lstm', 'gru'] | str = ...,
-    p: float = 0.0,
-    state_outputs: bool | int = False,
-    projection_size: int | None = None,
-    lstm_state_clip_min: float | None = None,
-    lstm_state_clip_max: float | None = None,
-    lstm_state_clip_nan: bool | int = False,
-    use_sequence_length: bool | int = False,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> Any:
-    """Layers of an Elman network (``rnn_relu``, ``rnn_tanh``), of LSTM or GRU, over sequences"""
-    ...
-
 def roi_align(
     data: _A,
     rois: _A | None = None,
@@ -4909,19 +4009,6 @@ def roi_align(
     attr: dict[str, str] | None = None,
 ) -> _A:
     """The average of each bin of each region, by bilinear interpolation at points of a grid in the bin"""
-    ...
-
-def roi_pooling(
-    data: Fluent,
-    rois: Fluent | None = None,
-    pooled_size: int | Sequence[int] = ...,
-    spatial_scale: float = ...,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> Any:
-    """The largest element of each bin of each region; 0 for a bin outside of the feature map, or of the image -1"""
     ...
 
 def round(
@@ -5129,46 +4216,6 @@ def selu(
     """1.0507 * (x where it is positive, else 1.6733 * (exp(x) - 1))"""
     ...
 
-def sequence_last(
-    data: _A,
-    sequence_length: _A | None = None,
-    use_sequence_length: bool | int = False,
-    axis: int = 0,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> _A:
-    """The last step of each sequence; a length that is not from 1 to the number of steps is an error"""
-    ...
-
-def sequence_mask(
-    data: _A,
-    sequence_length: _A | None = None,
-    use_sequence_length: bool | int = False,
-    value: float = 0.0,
-    axis: int = 0,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> _A:
-    """data, with ``value`` in the steps after the end of each sequence; a length that is nan is 0"""
-    ...
-
-def sequence_reverse(
-    data: _A,
-    sequence_length: _A | None = None,
-    use_sequence_length: bool | int = False,
-    axis: int = 0,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> _A:
-    """The steps of each sequence in reverse order; those after its end stay where they are"""
-    ...
-
 def sgd_mom_update(
     weight: Fluent,
     grad: Fluent | None = None,
@@ -5327,19 +4374,6 @@ def size_array(
     """The input's number of elements as an int64 array of one element."""
     ...
 
-def slice(
-    data: _A,
-    begin: int | Sequence[int | None],
-    end: int | Sequence[int | None],
-    step: int | Sequence[int | None] = (),
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> _A:
-    """The slice ``data[begin[0]:end[0]:step[0], begin[1]:end[1]:step[1], …]``."""
-    ...
-
 def slice_assign(
     lhs: _A,
     rhs: _A | None = None,
@@ -5433,17 +4467,6 @@ def softmax(
     """exp(data / temperature), divided by its sum along axis"""
     ...
 
-def softmax_activation(
-    data: _A,
-    mode: Literal['channel', 'instance'] | str = 'instance',
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> _A:
-    """softmax over all but the first axis (mode='instance'), or over axis 1 (mode='channel')"""
-    ...
-
 def softmax_cross_entropy(
     data: _A,
     label: _A | None = None,
@@ -5453,25 +4476,6 @@ def softmax_cross_entropy(
     attr: dict[str, str] | None = None,
 ) -> _A:
     """The sum over all examples of -log(softmax(data)[label])"""
-    ...
-
-def softmax_output(
-    data: _A,
-    label: _A | None = None,
-    grad_scale: float = 1.0,
-    ignore_label: float = -1.0,
-    multi_output: bool | int = False,
-    use_ignore: bool | int = False,
-    preserve_shape: bool | int = False,
-    normalization: Literal['batch', 'null', 'valid'] | str = 'null',
-    out_grad: bool | int = False,
-    smooth_alpha: float = 0.0,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> _A:
-    """softmax(data); its gradient is that of the cross entropy, softmax(data) - one_hot(label)"""
     ...
 
 def softmin(
@@ -5529,34 +4533,6 @@ def space_to_depth(
     attr: dict[str, str] | None = None,
 ) -> _A:
     """Blocks of pixels become channels: ``(n, c, h b, w b)`` to ``(n, c b b, h, w)``."""
-    ...
-
-def spatial_transformer(
-    data: _A,
-    loc: _A | None = None,
-    target_shape: int | Sequence[int] = ...,
-    transform_type: Literal['affine'] | str = ...,
-    sampler_type: Literal['bilinear'] | str = ...,
-    cudnn_off: bool | int | None = None,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> _A:
-    """data under an affine map of positions, by bilinear interpolation; 0 outside of the image"""
-    ...
-
-def split(
-    data: Fluent,
-    num_outputs: int,
-    axis: int = 1,
-    squeeze_axis: bool | int = False,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> Any:
-    """``num_outputs`` equal pieces along an axis; with ``squeeze_axis``, pieces of size 1 lose it."""
     ...
 
 def sqrt(
@@ -5625,45 +4601,11 @@ def stateful_backward(
     """The backward of a stateful operator."""
     ...
 
-def stop_gradient(
-    data: _A,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> _A:
-    """A copy of x through which no gradient flows back"""
-    ...
-
 def subgraph(*args: Any, **kwargs: Any) -> Any:
     """Raises: only the partitioner makes subgraphs."""
     ...
 
-def subtract(
-    lhs: _A | float,
-    rhs: _A | float | None = None,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> _A:
-    """lhs - rhs"""
-    ...
-
 def sum(
-    data: _A,
-    axis: int | Sequence[int] | None = None,
-    keepdims: bool | int = False,
-    exclude: bool | int = False,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> _A:
-    """The sum of the elements along axes"""
-    ...
-
-def sum_axis(
     data: _A,
     axis: int | Sequence[int] | None = None,
     keepdims: bool | int = False,
@@ -5685,32 +4627,6 @@ def sum_to(
     attr: dict[str, str] | None = None,
 ) -> _A:
     """The sum over the axes along which ``shape`` would broadcast to the input's shape"""
-    ...
-
-def svm_output(
-    data: _A,
-    label: _A | None = None,
-    margin: float = 1.0,
-    regularization_coefficient: float = 1.0,
-    use_linear: bool | int = False,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> _A:
-    """A copy of data; its gradient is that of a support vector machine's loss, one class against others"""
-    ...
-
-def swapaxes(
-    data: _A,
-    dim1: int = 0,
-    dim2: int = 0,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> _A:
-    """Two axes exchanged."""
     ...
 
 def sync_batch_norm(
@@ -5830,40 +4746,6 @@ def transpose(
     """The axes in another order; reversed if none is given."""
     ...
 
-def true_divide(
-    lhs: _A | float,
-    rhs: _A | float | None = None,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> _A:
-    """lhs / rhs; the quotient of integers is cut towards zero, by 0 it is 0"""
-    ...
-
-def trunc(
-    data: _A,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> _A:
-    """x without its fraction"""
-    ...
-
-def uniform(
-    low: float = 0.0,
-    high: float = 1.0,
-    shape: int | Sequence[int] = ...,
-    dtype: DTypeLike = ...,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> Any:
-    """Numbers that are equally likely anywhere from low to high"""
-    ...
-
 def uniform_sample(
     key: _A,
     shape: int | Sequence[int],
@@ -5886,22 +4768,6 @@ def unravel_index(
     attr: dict[str, str] | None = None,
 ) -> _A:
     """The coordinates, one row an axis, of the elements at the given positions in row-major order."""
-    ...
-
-def up_sampling(
-    *data: _A,
-    num_args: int = 1,
-    scale: int,
-    num_filter: int = 0,
-    sample_type: Literal['bilinear', 'nearest'] | str,
-    multi_input_mode: Literal['concat', 'sum'] | str = 'concat',
-    workspace: int = 512,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> _A:
-    """Images ``scale`` times as large"""
     ...
 
 def where(condition: Any, x: Any, y: Any, out: Any = ..., name: Any = ...) -> Any:
@@ -6086,3 +4952,89 @@ def zeros_like(
 ) -> _A:
     """Zeros in the shape and dtype of x"""
     ...
+
+Convolution_v1 = Convolution
+SoftmaxOutput = Softmax
+activation = Activation
+add_n = ElementWiseSum
+batch_norm = BatchNorm
+batch_norm_v1 = BatchNorm_v1
+bilinear_sampler = BilinearSampler
+block_grad = BlockGrad
+broadcast_add = add
+broadcast_axis = broadcast_axes
+broadcast_plus = add
+broadcast_sub = broadcast_minus
+cast = Cast
+concat = Concat
+convolution = Convolution
+correlation = Correlation
+crop_like = Crop
+ctc_loss = CTCLoss
+custom = Custom
+deconvolution = Deconvolution
+divide = broadcast_div
+dropout = Dropout
+embedding = Embedding
+equal = broadcast_equal
+flatten = Flatten
+fully_connected = FullyConnected
+greater = broadcast_greater
+greater_equal = broadcast_greater_equal
+grid_generator = GridGenerator
+group_norm = GroupNorm
+hypot = broadcast_hypot
+identity_attach_kl_sparse_reg = IdentityAttachKLSparseReg
+instance_norm = InstanceNorm
+l2_normalization = L2Normalization
+layer_norm = LayerNorm
+leaky_relu = LeakyReLU
+lesser = broadcast_lesser
+lesser_equal = broadcast_lesser_equal
+linear_regression_output = LinearRegressionOutput
+logical_and = broadcast_logical_and
+logical_or = broadcast_logical_or
+logical_xor = broadcast_logical_xor
+logistic_regression_output = LogisticRegressionOutput
+loss_output = MakeLoss
+lrn = LRN
+mae_regression_output = MAERegressionOutput
+max_axis = max
+maximum = broadcast_maximum
+min_axis = min
+minimum = broadcast_minimum
+modulo = broadcast_mod
+multiply = broadcast_mul
+not_equal = broadcast_not_equal
+pad = Pad
+pick = choose_element_0index
+pooling = Pooling
+pooling_v1 = Pooling_v1
+pow = broadcast_power
+random_bernoulli = bernoulli
+random_exponential = exponential
+random_generalized_negative_binomial = generalized_negative_binomial
+random_negative_binomial = negative_binomial
+random_normal = normal
+random_poisson = poisson
+reshape = Reshape
+reverse = flip
+rnn = RNN
+roi_pooling = ROIPooling
+sequence_last = SequenceLast
+sequence_mask = SequenceMask
+sequence_reverse = SequenceReverse
+slice = crop
+softmax_activation = SoftmaxActivation
+softmax_output = Softmax
+spatial_transformer = SpatialTransformer
+split = SliceChannel
+stop_gradient = BlockGrad
+subtract = broadcast_minus
+sum_axis = sum
+svm_output = SVMOutput
+swapaxes = SwapAxis
+true_divide = broadcast_div
+trunc = fix
+uniform = random_uniform
+up_sampling = UpSampling

@@ -1,15 +1,5 @@
 # Written by python -m hybridc.stubs; do not edit.
 # pyright: reportUnusedImport=false
-from collections.abc import Sequence
-from typing import Any, Literal, TypeVar
-
-from numpy.typing import DTypeLike
-
-from hybridc.array.fluent import Fluent
-from hybridc.context import Context
-
-_A = TypeVar("_A", bound=Fluent)
-
 from typing import Any as Any
 from hybridc.array.fluent import Fluent as Fluent
 from hybridc.array.functions import function as function
@@ -57,198 +47,21 @@ def multinomial(data: Any, shape: Shape=None, get_prob: bool=False, out: Any=Non
 def shuffle(data: Any, out: Any=None, **kwargs: Any) -> Any:
     """The slices along the first axis in random order."""
     ...
+from hybridc.array import operator_functions as _functions
+bernoulli = _functions.bernoulli
+exponential_like = _functions.random_exponential_like
+gamma_like = _functions.random_gamma_like
+generalized_negative_binomial_like = _functions.random_generalized_negative_binomial_like
+negative_binomial_like = _functions.random_negative_binomial_like
+normal_like = _functions.random_normal_like
+pdf_dirichlet = _functions.random_pdf_dirichlet
+pdf_exponential = _functions.random_pdf_exponential
+pdf_gamma = _functions.random_pdf_gamma
+pdf_generalized_negative_binomial = _functions.random_pdf_generalized_negative_binomial
+pdf_negative_binomial = _functions.random_pdf_negative_binomial
+pdf_normal = _functions.random_pdf_normal
+pdf_poisson = _functions.random_pdf_poisson
+pdf_uniform = _functions.random_pdf_uniform
+poisson_like = _functions.random_poisson_like
+uniform_like = _functions.random_uniform_like
 
-def bernoulli(
-    prob: float = 0.5,
-    shape: int | Sequence[int] = ...,
-    dtype: DTypeLike = ...,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> Any:
-    """1 with the probability prob, else 0"""
-    ...
-
-def exponential_like(
-    data: _A,
-    lam: float = 1.0,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> _A:
-    """Numbers from the exponential distribution with the mean 1 / lam, in the shape of data"""
-    ...
-
-def gamma_like(
-    data: _A,
-    alpha: float = 1.0,
-    beta: float = 1.0,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> _A:
-    """Numbers from the gamma distribution with the mean alpha beta, in the shape of data"""
-    ...
-
-def generalized_negative_binomial_like(
-    data: _A,
-    mu: float = 1.0,
-    alpha: float = 1.0,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> _A:
-    """Counts with the mean mu and the variance mu + alpha mu^2, in the shape of data"""
-    ...
-
-def negative_binomial_like(
-    data: _A,
-    k: int = 1,
-    p: float = 1.0,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> _A:
-    """How many failures come before the k-th success of probability p, in the shape of data"""
-    ...
-
-def normal_like(
-    data: _A,
-    loc: float = 0.0,
-    scale: float = 1.0,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> _A:
-    """Numbers from the normal distribution, in the shape of data"""
-    ...
-
-def pdf_dirichlet(
-    sample: _A,
-    alpha: _A | None = None,
-    is_log: bool | int = False,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> _A:
-    """The density of Dirichlet distributions with the concentrations along alpha's last axis"""
-    ...
-
-def pdf_exponential(
-    sample: _A,
-    lam: _A | None = None,
-    is_log: bool | int = False,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> _A:
-    """lam exp(-lam sample): the density of exponential distributions with the rate lam"""
-    ...
-
-def pdf_gamma(
-    sample: _A,
-    alpha: _A | None = None,
-    beta: _A | None = None,
-    is_log: bool | int = False,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> _A:
-    """The density of gamma distributions with the shape alpha and the rate beta: their mean is alpha / beta"""
-    ...
-
-def pdf_generalized_negative_binomial(
-    sample: _A,
-    mu: _A | None = None,
-    alpha: _A | None = None,
-    is_log: bool | int = False,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> _A:
-    """The probability of counts with the mean mu and the variance mu + alpha mu^2"""
-    ...
-
-def pdf_negative_binomial(
-    sample: _A,
-    k: _A | None = None,
-    p: _A | None = None,
-    is_log: bool | int = False,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> _A:
-    """The probability of so many failures before the k-th success of probability p; k may be fractional"""
-    ...
-
-def pdf_normal(
-    sample: _A,
-    mu: _A | None = None,
-    sigma: _A | None = None,
-    is_log: bool | int = False,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> _A:
-    """The density of normal distributions with the mean mu and the standard deviation sigma"""
-    ...
-
-def pdf_poisson(
-    sample: _A,
-    lam: _A | None = None,
-    is_log: bool | int = False,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> _A:
-    """lam**sample exp(-lam) / sample!: the probability of counts with the mean lam"""
-    ...
-
-def pdf_uniform(
-    sample: _A,
-    low: _A | None = None,
-    high: _A | None = None,
-    is_log: bool | int = False,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> _A:
-    """1 / (high - low): the density of uniform distributions between low and high"""
-    ...
-
-def poisson_like(
-    data: _A,
-    lam: float = 1.0,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> _A:
-    """Counts from the Poisson distribution with the mean lam, in the shape of data"""
-    ...
-
-def uniform_like(
-    data: _A,
-    low: float = 0.0,
-    high: float = 1.0,
-    out: Any = None,
-    name: str | None = None,
-    ctx: Context | None = None,
-    attr: dict[str, str] | None = None,
-) -> _A:
-    """Numbers that are equally likely from low to high, in the shape of data"""
-    ...
