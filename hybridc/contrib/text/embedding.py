@@ -162,6 +162,14 @@ class _TokenEmbedding(Vocabulary):
         self._vec_len = sum(e.vec_len for e in token_embeddings)
         self._idx_to_vec = nd.concat(*parts, dim=1)
 
+    def _load_pretrained(
+        self, name: str, root: str | None, init_unknown_vec: Callable[..., Any], vocabulary: Vocabulary | None
+    ) -> None:
+        """Read a file of published vectors, of all tokens or of those of a vocabulary."""
+        path = self._get_pretrained_file(root or f"{data_dir()}/embeddings", name)
+        self._load_embedding(path, " ", init_unknown_vec)
+        self._build_embedding_for_vocabulary(vocabulary)
+
     def _build_embedding_for_vocabulary(self, vocabulary: Vocabulary | None) -> None:
         if vocabulary is None:
             return
@@ -275,9 +283,7 @@ class GloVe(_TokenEmbedding):
     ) -> None:
         self._check_pretrained_file_names(pretrained_file_name)
         super().__init__(**kwargs)
-        path = self._get_pretrained_file(embedding_root or f"{data_dir()}/embeddings", pretrained_file_name)
-        self._load_embedding(path, " ", init_unknown_vec)
-        self._build_embedding_for_vocabulary(vocabulary)
+        self._load_pretrained(pretrained_file_name, embedding_root, init_unknown_vec, vocabulary)
 
 
 @register
@@ -301,9 +307,7 @@ class FastText(_TokenEmbedding):
     ) -> None:
         self._check_pretrained_file_names(pretrained_file_name)
         super().__init__(**kwargs)
-        path = self._get_pretrained_file(embedding_root or f"{data_dir()}/embeddings", pretrained_file_name)
-        self._load_embedding(path, " ", init_unknown_vec)
-        self._build_embedding_for_vocabulary(vocabulary)
+        self._load_pretrained(pretrained_file_name, embedding_root, init_unknown_vec, vocabulary)
 
 
 class CustomEmbedding(_TokenEmbedding):
