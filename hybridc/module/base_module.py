@@ -89,6 +89,11 @@ class BaseModule:
         self.optimizer_initialized = False
         self._symbol: Any = None
 
+    def _check_bound(self, what: str) -> None:
+        """Raise unless there are executors."""
+        if not self.binded:
+            raise CheckError(f"{what}: call bind before")
+
     def _check_ready(self, what: str, optimizer: bool = False) -> None:
         """Raise unless there are executors and parameters, and if asked for an optimizer."""
         missing = (
@@ -473,3 +478,33 @@ class BaseModule:
     ) -> None:
         """Set the optimizer, by which :meth:`update` works: one, or its name and arguments."""
         self._lacks("init_optimizer")
+
+
+class AssignedModule(BaseModule):
+    """A module whose executors take some of the parameters while the others stay."""
+
+    _params_dirty: bool  # whether the executors have newer parameters than the module
+
+    def set_params(
+        self,
+        arg_params: Any,
+        aux_params: Any,
+        allow_missing: bool = False,
+        force_init: bool = True,
+        allow_extra: bool = False,
+    ) -> None:
+        """Set the parameters to given values; with ``allow_missing`` the others stay."""
+        if not allow_missing:
+            super().set_params(arg_params, aux_params, False, force_init, allow_extra)
+            return
+        if self.params_initialized and not force_init:
+            warnings.warn("Parameters already initialized and force_init=False. set_params call ignored.", stacklevel=2)
+            return
+        self._check_bound("set_params")
+        self._assign(arg_params, aux_params, force_init, allow_extra)
+        self._params_dirty = True
+        self.params_initialized = True
+
+    def _assign(self, arg_params: Any, aux_params: Any, force_init: bool, allow_extra: bool) -> None:
+        """Give these parameters to the executors."""
+        raise NotImplementedError

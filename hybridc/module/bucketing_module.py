@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -13,7 +12,7 @@ from hybridc import nd
 from hybridc.array.ndarray import NDArray
 from hybridc.context import Context
 from hybridc.errors import CheckError
-from hybridc.module.base_module import CPU, INITIALIZER, SGD, BaseModule, check_input_names
+from hybridc.module.base_module import CPU, INITIALIZER, SGD, AssignedModule, check_input_names
 from hybridc.module.module import Module
 from hybridc.name import NameManager
 from hybridc.nd import storage
@@ -23,7 +22,7 @@ from hybridc.symbol.composed import load
 __all__ = ["BucketingModule"]
 
 
-class BucketingModule(BaseModule):
+class BucketingModule(AssignedModule):
     """Modules by bucket, such as sentences of one length; a batch says in ``bucket_key`` which one is for it.
 
     Parameters
@@ -82,10 +81,6 @@ class BucketingModule(BaseModule):
     def _made(self, key: Any) -> Module:
         symbol, data_names, label_names = self._call_sym_gen(key)
         return Module(symbol, data_names, label_names, **self._options)
-
-    def _check_bound(self, what: str) -> None:
-        if not self.binded:
-            raise CheckError(f"{what}: call bind before")
 
     # --- names and shapes ----------------------------------------------------------------------------------
 
@@ -153,25 +148,8 @@ class BucketingModule(BaseModule):
         self._params_dirty = False
         self.params_initialized = True
 
-    def set_params(
-        self,
-        arg_params: Any,
-        aux_params: Any,
-        allow_missing: bool = False,
-        force_init: bool = True,
-        allow_extra: bool = False,
-    ) -> None:
-        """Set the parameters to given values; with ``allow_missing`` the others stay."""
-        if not allow_missing:
-            super().set_params(arg_params, aux_params, False, force_init, allow_extra)
-            return
-        if self.params_initialized and not force_init:
-            warnings.warn("Parameters already initialized and force_init=False. set_params call ignored.", stacklevel=2)
-            return
-        self._check_bound("set_params")
+    def _assign(self, arg_params: Any, aux_params: Any, force_init: bool, allow_extra: bool) -> None:
         self._curr_module.set_params(arg_params, aux_params, True, force_init, allow_extra)
-        self._params_dirty = True
-        self.params_initialized = True
 
     def get_states(self, merge_multi_context: bool = True) -> list[Any]:
         """The states of the present bucket."""

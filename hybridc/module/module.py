@@ -15,14 +15,14 @@ from hybridc.errors import CheckError, MXNetError, ShapeError
 from hybridc.initializer import InitDesc
 from hybridc.io import DataDesc
 from hybridc.kvstore import sharing
-from hybridc.module.base_module import CPU, INITIALIZER, SGD, BaseModule, check_input_names, parse_data_desc
+from hybridc.module.base_module import CPU, INITIALIZER, SGD, AssignedModule, check_input_names, parse_data_desc
 from hybridc.module.executor_group import DataParallelExecutorGroup
 from hybridc.symbol.checkpoint import load_checkpoint, parameters_file
 
 __all__ = ["Module"]
 
 
-class Module(BaseModule):
+class Module(AssignedModule):
     """A symbol that is trained and used on batches.
 
     Parameters
@@ -169,10 +169,6 @@ class Module(BaseModule):
         self._check_bound("output_shapes")
         return self._exec_group.get_output_shapes()
 
-    def _check_bound(self, what: str) -> None:
-        if not self.binded:
-            raise CheckError(f"{what}: call bind before")
-
     @property
     def _total_exec_bytes(self) -> int:
         """Bytes of the arrays of all executors."""
@@ -220,25 +216,8 @@ class Module(BaseModule):
         self._params_dirty = False
         self._exec_group.set_params(self._arg_params, self._aux_params, allow_extra=allow_extra)
 
-    def set_params(
-        self,
-        arg_params: Any,
-        aux_params: Any,
-        allow_missing: bool = False,
-        force_init: bool = True,
-        allow_extra: bool = False,
-    ) -> None:
-        """Set the parameters to given values; with ``allow_missing`` the others stay."""
-        if not allow_missing:
-            super().set_params(arg_params, aux_params, False, force_init, allow_extra)
-            return
-        if self.params_initialized and not force_init:
-            warnings.warn("Parameters already initialized and force_init=False. set_params call ignored.", stacklevel=2)
-            return
-        self._check_bound("set_params")
+    def _assign(self, arg_params: Any, aux_params: Any, force_init: bool, allow_extra: bool) -> None:
         self._exec_group.set_params(arg_params or {}, aux_params or {}, allow_extra=allow_extra)
-        self._params_dirty = True
-        self.params_initialized = True
 
     def get_states(self, merge_multi_context: bool = True) -> list[Any]:
         """The states: for each, the array of each device; ``merge_multi_context`` must be False."""

@@ -43,10 +43,6 @@ class SequentialModule(BaseModule):
     def _takes_labels(self, i: int) -> bool:
         return bool(self._metas[i].get(self.META_TAKE_LABELS))
 
-    def _check_bound(self, what: str) -> None:
-        if not self.binded:
-            raise CheckError(f"{what}: call bind before")
-
     # --- names and shapes ----------------------------------------------------------------------------------
 
     @property
