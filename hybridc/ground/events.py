@@ -145,8 +145,10 @@ class EventRecorder:
             del self._spans[: len(spans)]  # meanwhile others may have added some
             samples, marks = self._samples, self._marks
             self._samples, self._marks = [], []
+            # Threads without events keep no name: another thread may get their identity.
+            recorded = {span[4] for span in spans} | {mark.thread for mark in marks}
             for thread in threading.enumerate():
-                if thread.ident is not None:
+                if thread.ident is not None and thread.ident in recorded:
                     self.threads.setdefault(thread.ident, thread.name)
         return [_span(*span) for span in spans], samples, marks
 
