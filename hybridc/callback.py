@@ -17,7 +17,7 @@ __all__ = [
 
 
 class BatchEndParam(NamedTuple):
-    """What a callback gets after a batch: numbers from 0, the metric so far, and the variables of the loop."""
+    """The argument of a batch callback: epoch and batch, from 0, the metric so far, and the loop's local variables."""
 
     epoch: int
     nbatch: int
@@ -92,7 +92,7 @@ class Speedometer:
         self.auto_reset = auto_reset
 
     def __call__(self, param: Any) -> None:
-        """Count a batch."""
+        """Log speed and metric if the batch is the last of ``frequent``."""
         count = param.nbatch
         if self.last_count > count:
             self.init = False
@@ -126,7 +126,7 @@ class ProgressBar:
         self.total = total
 
     def __call__(self, param: Any) -> None:
-        """Count a batch."""
+        """Log the bar."""
         filled = round(self.bar_len * param.nbatch / float(self.total))
         bar = "=" * filled + "-" * (self.bar_len - filled)
         logging.info("[%s] %s%s\r", bar, math.ceil(100.0 * param.nbatch / float(self.total)), "%")
@@ -136,7 +136,7 @@ class LogValidationMetricsCallback:
     """Logs the metric of a validation, as ``Epoch[0] Validation-accuracy=0.900000``; for ``eval_end_callback``."""
 
     def __call__(self, param: Any) -> None:
-        """Log it."""
+        """Log the name and value of the metric, or of each of several."""
         if not param.eval_metric:
             return
         for name, value in param.eval_metric.get_name_value():

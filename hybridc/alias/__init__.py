@@ -1,1 +1,1 @@
-"""What ``python -m hybridc run`` puts on Python's path: the package ``mxnet``, which is hybridc."""
+"""The folder that ``python -m hybridc run`` adds to Python's module search path: it holds the package ``mxnet``."""

@@ -38,7 +38,7 @@ class CastRule:
     kept: frozenset[str] = frozenset()
 
     def applies(self, op: Operator) -> bool:
-        """Whether the operator, with its attributes, is one of those that are cast."""
+        """Whether the rule holds for the operator's attributes."""
         return not self.attribute or op.attrs.get(self.attribute) in self.values
 
 
@@ -69,7 +69,7 @@ class Autocast:
                 listener(name)
 
     def concerns(self, cls: type[Operator]) -> bool:
-        """Whether there are rules for a class of operators."""
+        """Whether operators of this class are cast, or their gradients scaled."""
         return cls in self.rules or cls in self.losses
 
     def rule(self, op: Operator) -> CastRule | None:

@@ -148,7 +148,7 @@ class Fluent(OperatorMethods):
         return _call("identity", self)
 
     def as_nd_ndarray(self) -> Self:
-        """This array."""
+        """Return the array itself: all arrays are of ``mx.nd``."""
         return self
 
     def as_np_ndarray(self) -> NoReturn:

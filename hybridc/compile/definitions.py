@@ -81,7 +81,7 @@ Array = tuple[tuple[int, ...], Any]
 
 
 class _Latest:
-    """What was found when this process last looked for changes, and the state of the registry then."""
+    """The changed operators, cached, and the state of the registry for which they were computed."""
 
     state: tuple[Any, ...] = ()
     changed: tuple[Any, ...] = ()

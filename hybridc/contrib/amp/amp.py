@@ -30,7 +30,7 @@ bfloat16 = BFLOAT16
 
 
 class _Started:
-    """Whether ``init`` was called, and the scaler that the first trainer gets: that of the losses."""
+    """The state of mixed precision: whether ``init`` was called, and the loss scaler of the first trainer."""
 
     def __init__(self) -> None:
         self.scaler: LossScaler | None = None
