@@ -292,28 +292,8 @@ def quantize_model(
     return calib_graph(qsym, arg_params, states, collector, calib_mode, quantized_dtype, logger)
 
 
-def quantize_model_mkldnn(
-    sym: Any,
-    arg_params: Mapping[str, NDArray],
-    aux_params: Mapping[str, NDArray],
-    data_names: Sequence[str] = ("data",),
-    label_names: Sequence[str] | None = ("softmax_label",),
-    ctx: Any = None,
-    excluded_sym_names: list[str] | None = None,
-    excluded_op_names: list[str] | None = None,
-    calib_mode: str | None = "entropy",
-    calib_data: Any = None,
-    num_calib_examples: int | None = None,
-    quantized_dtype: str = "int8",
-    quantize_mode: str = "smart",
-    quantize_granularity: str = "tensor-wise",
-    logger: Any = None,
-) -> tuple[ComposedSymbol, dict[str, NDArray], Any]:
-    """As :func:`quantize_model`: here kernels are fused in any case."""
-    return quantize_model(
-        sym, arg_params, aux_params, data_names, label_names, ctx, excluded_sym_names, excluded_op_names, calib_mode,
-        calib_data, num_calib_examples, quantized_dtype, quantize_mode, quantize_granularity, logger,
-    )  # fmt: skip
+#: MXNet's function for processors with oneDNN, which fuses: kernels are fused here in any case.
+quantize_model_mkldnn = quantize_model
 
 
 # --- blocks -----------------------------------------------------------------------------------------------------------
