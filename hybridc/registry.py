@@ -39,6 +39,20 @@ def get_registry(base_class: type[T]) -> dict[str, type[T]]:
     return dict(_REGISTRIES.get(base_class, {}))
 
 
+def enter(registry: dict[str, type[Any]], nickname: str, klass: C) -> C:
+    """Add a class to a registry of its own under its lower-case name; a decorator's body. Replacing a class warns."""
+    name = klass.__name__.lower()
+    known = registry.get(name)
+    if known is not None:
+        warnings.warn(
+            f"new {nickname} {klass.__module__}.{klass.__name__} overrides {known.__module__}.{known.__name__}",
+            UserWarning,
+            stacklevel=3,
+        )
+    registry[name] = klass
+    return klass
+
+
 def get_register_func(base_class: type[T], nickname: str) -> Register:
     """A ``register(klass, name=None)`` for subclasses of ``base_class``; usable as a decorator."""
     registry = _REGISTRIES.setdefault(base_class, {})

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import warnings
 from typing import Any, ClassVar, NoReturn, TypeVar, cast
 
 from hybridc.array.ndarray import NDArray
 from hybridc.errors import AttributeValueError, UnsupportedError
+from hybridc.registry import enter
 
 __all__ = ["KVStoreBase", "TestStore", "create"]
 
@@ -69,16 +69,7 @@ class KVStoreBase:
     @staticmethod
     def register(klass: C) -> C:
         """Make a class known to :func:`create` by its lower-case name; a decorator."""
-        name = klass.__name__.lower()
-        known = KVStoreBase.kv_registry.get(name)
-        if known is not None:
-            warnings.warn(
-                f"new kvstore {klass.__module__}.{klass.__name__} overrides {known.__module__}.{known.__name__}",
-                UserWarning,
-                stacklevel=2,
-            )
-        KVStoreBase.kv_registry[name] = klass
-        return klass
+        return enter(KVStoreBase.kv_registry, "kvstore", klass)
 
 
 @KVStoreBase.register

@@ -14,6 +14,7 @@ from hybridc.errors import AttributeValueError, CheckError, MXNetError
 from hybridc.ground.watches import written
 from hybridc.lr_scheduler import LRScheduler
 from hybridc.optimizer.runner import Array, Row, Runner
+from hybridc.registry import enter
 
 C = TypeVar("C", bound=type[Any])
 
@@ -238,16 +239,7 @@ class Optimizer:
     @staticmethod
     def register(klass: C) -> C:
         """Make an optimizer class known to :meth:`create_optimizer` by its lower-case name."""
-        name = klass.__name__.lower()
-        known = Optimizer.opt_registry.get(name)
-        if known is not None:
-            warnings.warn(
-                f"new optimizer {klass.__module__}.{klass.__name__} overrides {known.__module__}.{known.__name__}",
-                UserWarning,
-                stacklevel=2,
-            )
-        Optimizer.opt_registry[name] = klass
-        return klass
+        return enter(Optimizer.opt_registry, "optimizer", klass)
 
     @staticmethod
     def create_optimizer(name: Any, **kwargs: Any) -> Any:
