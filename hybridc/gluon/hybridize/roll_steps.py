@@ -20,7 +20,7 @@ from hybridc.options import OPTIONS
 from hybridc.trace.traced import TracedSymbol
 from hybridc.trace.tracer import Trace, TraceNode, live_nodes
 
-STEPS, PERIOD = 50, 256  # the fewest steps that are rolled up, and the most operators of one
+STEPS, PERIOD = 30, 256  # the fewest steps that are rolled up, and the most operators of one
 
 Place = tuple[int, int]  # of a value in a step: the number of its operator, and of the result
 
@@ -54,9 +54,17 @@ def _apart(trace: Trace) -> tuple[list[TraceNode], list[TraceNode]]:
 
 def _kind(node: TraceNode) -> Any:
     """The key by which nodes are compared: the operator, its attributes, and the types of its inputs."""
-    if node.op.DRAWS or node.op.mutated or not node.op.PURE:
+    op = node.op
+    if op.mutated or not (op.PURE or op.DRAWS):
         return node
-    return (node.op.NAME, node.op.key, *((x.shape, x.dtype) for x in node.inputs))
+    if op.DRAWS:
+        op = op.bind(**{**op.attrs, "draw": 0})
+    return (op.NAME, op.key, *((x.shape, x.dtype) for x in _values(node)))
+
+
+def _values(node: TraceNode) -> Sequence[TracedSymbol]:
+    """The inputs of a node without the random key, which the trace gives to what draws."""
+    return node.inputs[:-1] if node.op.DRAWS else node.inputs
 
 
 def _repeated(nodes: Sequence[TraceNode]) -> Iterator[tuple[int, int, int]]:
@@ -85,18 +93,19 @@ class _EqualSteps:
     inputs: list[list[Any]] = field(default_factory=lambda: list[list[Any]]())  # see _Source
     states: dict[Place, TracedSymbol] = field(default_factory=lambda: dict[Place, TracedSymbol]())  # with initial ones
     rows: list[list[TracedSymbol]] = field(default_factory=lambda: list[list[TracedSymbol]]())
+    draw: int = 0  # the number of the first step's first draw
 
     @classmethod
     def of(cls, nodes: list[TraceNode], begin: int, period: int, steps: int) -> _EqualSteps | None:
         """The steps that begin there; None if they do not read what a loop can give them."""
         made = cls(begin, period, steps, nodes)
-        if steps < STEPS:
+        if steps < STEPS or not made._draws_in_order():
             return None
         where: dict[int, tuple[int, int]] = {}  # the place of each value: operator from begin on, and result
         for number, node in enumerate(nodes):
             where.update((id(x), (number - begin, i)) for i, x in enumerate(node.outputs))
         for j in range(period):
-            of_all = [nodes[begin + k * period + j].inputs for k in range(steps)]
+            of_all = [_values(nodes[begin + k * period + j]) for k in range(steps)]
             if len({len(each) for each in of_all}) > 1:
                 return None
             sources = [made._source(j, symbols, where) for symbols in zip(*of_all, strict=True)]
@@ -104,6 +113,18 @@ class _EqualSteps:
                 return None
             made.inputs.append(sources)
         return made
+
+    def _draws_in_order(self) -> bool:
+        """Whether the steps take random numbers one after the other, as those of a loop do."""
+        drawing = [n.op for n in self.nodes[self.begin : self.begin + self.steps * self.period] if n.op.DRAWS]
+        if drawing:
+            self.draw = drawing[0].attrs["draw"]
+        taken = self.draw
+        for op in drawing:
+            if op.attrs["draw"] != taken:
+                return False
+            taken += op.num_samples()
+        return True
 
     def _source(self, j: int, symbols: Sequence[TracedSymbol], where: dict[int, tuple[int, int]]) -> Any:
         """Where the body reads an input: ``("own" or "state", place)``, ``("row", number)``, or a captured value."""
@@ -150,6 +171,7 @@ def _replace(trace: Trace, first: list[TraceNode], nodes: list[TraceNode], found
     stacked += [p for p in places if p not in (*stacked, *found.states) and id(values[p][-1]) in read]
     new: dict[int, Any] = {}
     trace.nodes = []
+    taken, trace.draws = trace.draws, found.draw
     with trace.active():
         data = [_gathered(rows) for rows in found.rows] or [function("zeros")(shape=(found.steps, 1))]
         outputs, states = foreach(
@@ -161,7 +183,7 @@ def _replace(trace: Trace, first: list[TraceNode], nodes: list[TraceNode], found
                 if whole.get(id(node)) == place:
                     new[id(node.outputs[0])] = _along(node, rows)
         new.update((id(values[place][-1]), state) for place, state in zip(found.states, states, strict=True))
-    made = trace.nodes
+    made, trace.draws = trace.nodes, taken
     for node in made:
         node.location = nodes[found.begin].location
     for node in after:
