@@ -1,11 +1,14 @@
-"""Lazily computed attributes."""
+"""Lazily computed attributes, and functions of immutable objects."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
 from typing import Any, Generic, TypeVar, overload
 
+S = TypeVar("S")
 T = TypeVar("T")
+_MOST = 4096  # results that a function keeps
 
 
 class cached_property(Generic[T]):
@@ -33,3 +36,22 @@ class cached_property(Generic[T]):
             return self
         value = instance.__dict__[self._name] = self._compute(instance)
         return value
+
+
+def by_identity(compute: Callable[[S], T]) -> Callable[[S], T]:
+    """A function of one immutable object that keeps its results: the object is looked up, not hashed or compared.
+
+    Hashing an attribute of the IR takes longer than most of what is computed from it.
+    """
+    known: dict[int, tuple[S, T]] = {}  # it holds the objects, so that no other one gets their identity
+
+    @wraps(compute)
+    def found(given: S) -> T:
+        entry = known.get(id(given))
+        if entry is None:
+            if len(known) >= _MOST:
+                known.clear()
+            entry = known[id(given)] = (given, compute(given))
+        return entry[1]
+
+    return found

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn, cast
 
 from xdsl.dialects import arith, func, tensor
@@ -207,7 +207,7 @@ def structured(check: _Check, module: ModuleOp) -> None:
             _slice(check, op)
 
 
-def _affine_reads(check: _Check, op: linalg.GenericOp) -> dict[int, tuple[AffineIndex, ...]]:
+def _affine_reads(check: _Check, op: linalg.GenericOp) -> Mapping[int, tuple[AffineIndex, ...]]:
     try:
         return affine_operands(op)
     except ValueError as error:

@@ -7,8 +7,7 @@ of its result; without them an integer type is signed.
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -47,6 +46,7 @@ from hybridc.dialects.mlir.integer_array import integers_of
 from hybridc.dialects.operator import Operator
 from hybridc.dtypes import BFLOAT16, FLOAT16, FLOAT32
 from hybridc.errors import CustomOpError
+from hybridc.ground.cached import by_identity
 from hybridc.ground.sizes import AffineIndex
 
 DType = np.dtype[Any]
@@ -143,29 +143,30 @@ def function_called(call: func.CallOp) -> func.FuncOp:
 
 def places_of(op: linalg.GenericOp | linalg.MatmulOp) -> tuple[tuple[int, ...], ...]:
     """For each operand the loops that index its dimensions; () for :func:`affine_operands`."""
-    maps: Any = op.properties["indexing_maps"]
-    return tuple(_places(each.data) or () for each in maps.data)
+    return _all_places(op.properties["indexing_maps"])
 
 
-def affine_operands(op: Operation) -> dict[int, tuple[AffineIndex, ...]]:
+def affine_operands(op: Operation) -> Mapping[int, tuple[AffineIndex, ...]]:
     """The operands that are read at affine sums of loops, by position: the index along each of their dimensions."""
-    given: Any = op.properties.get("indexing_maps")
-    if given is None:
-        return {}
-    maps = [each.data for each in given.data]
-    return {i: _affine(each) for i, each in enumerate(maps) if each.results and _places(each) is None}
+    given = op.properties.get("indexing_maps")
+    return {} if given is None else _all_affine(given)
 
 
-@functools.lru_cache(4096)
+@by_identity
+def _all_places(maps: Any) -> tuple[tuple[int, ...], ...]:
+    return tuple([_places(each.data) or () for each in maps.data])
+
+
+@by_identity
+def _all_affine(maps: Any) -> Mapping[int, tuple[AffineIndex, ...]]:
+    sums = [(i, each.data) for i, each in enumerate(maps.data) if _places(each.data) is None]
+    return {i: tuple(_affine_index(e) for e in each.results) for i, each in sums}
+
+
 def _places(indexing_map: AffineMap) -> tuple[int, ...] | None:
     """The loops that index an operand; None if the map is no projected permutation."""
     places = tuple([e.position for e in indexing_map.results if isinstance(e, AffineDimExpr)])
     return places if len({*places}) == len(indexing_map.results) else None
-
-
-@functools.lru_cache(4096)
-def _affine(indexing_map: AffineMap) -> tuple[AffineIndex, ...]:
-    return tuple(_affine_index(e) for e in indexing_map.results)
 
 
 def _affine_index(expression: AffineExpr) -> AffineIndex:

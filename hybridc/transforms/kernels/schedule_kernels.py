@@ -232,12 +232,19 @@ class LoopNestMemory:
     """The buffers of a loop nest.
 
     ``values`` are the values of each buffer, in order (several if one is written over another), ``parts`` the values
-    whose partial results are in the buffers that follow, ``strided`` those whose strides are given.
+    whose partial results are in the buffers that follow, ``strided`` those whose strides are given. Those of ``rows``
+    are contiguous along their last dimension: a stride that is known to be 1 lets LLVM load vectors without a check,
+    which costs it a second copy of the loop.
     """
 
     values: tuple[tuple[SSAValue, ...], ...]
     parts: tuple[SSAValue, ...] = ()
     strided: tuple[SSAValue, ...] = ()
+    rows: frozenset[SSAValue] = frozenset()
+
+    def given(self, value: SSAValue) -> int:
+        """The number of strides of a value that are arguments."""
+        return len(shape_of(value)) - (value in self.rows)
 
 
 def schedule(plan: LoopNestPlan, memory: LoopNestMemory) -> TileProgram:
@@ -266,7 +273,7 @@ class _TileScheduler(BodyStatements):
             plan.parallel,
             (),
             tuple(TileScratch(f"t{i}", kind_of(v), self._kept_axes(v)) for i, v in enumerate(plan.scratch)),
-            sum(len(shape_of(v)) for v in self.memory.strided),
+            sum(map(self.memory.given, self.memory.strided)),
             plan.shared,
             plan.tiled,
             plan.inner,
@@ -288,9 +295,10 @@ class _TileScheduler(BodyStatements):
         first = 0
         given: dict[SSAValue, tuple[Factor, ...]] = {}
         for value in self.memory.strided:
-            rank = len(shape_of(value))
-            given[value] = tuple(Factor(stride=first + i) for i in range(rank))
-            first += rank
+            count = self.memory.given(value)
+            steps = [Factor(stride=first + i) for i in range(count)]
+            given[value] = (*steps, *[Factor(1)] * (value in self.memory.rows))
+            first += count
         for i, group in enumerate(self.memory.values):
             for value in group:
                 self.buffers[value] = f"b{i}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable
 
 from xdsl.dialects import arith
@@ -55,10 +56,24 @@ def contractions_behind(
 
 
 def in_block_order(ops: Iterable[Operation]) -> list[Operation]:
-    """Operations of one block in its order."""
-    ops = set(ops)
-    block = next((op.parent for op in ops), None)
-    return [] if block is None else [op for op in block.ops if op in ops]
+    """Operations of one block in its order, by a walk in both directions from one of them until all are met."""
+    missing = set(ops)
+    found = deque[Operation]()
+    before = after = next(iter(missing), None)
+    if after is not None:
+        before = after.prev_op
+    while missing and not (before is None and after is None):
+        if after is not None:
+            if after in missing:
+                missing.remove(after)
+                found.append(after)
+            after = after.next_op
+        if before is not None:
+            if before in missing:
+                missing.remove(before)
+                found.appendleft(before)
+            before = before.prev_op
+    return [*found]
 
 
 def epilogue_of(last: Operation, others: Iterable[Operation]) -> list[Operation]:

@@ -136,6 +136,18 @@ def test_a_view_is_read_anywhere_by_its_strides():
     np.testing.assert_array_equal(got, table.T[index])
 
 
+@pytest.mark.parametrize("step", [1, 2])
+def test_contiguous_rows_of_a_view_have_no_stride_among_the_arguments(step):
+    whole = floats(5, 14)
+    x = whole[:, : 7 * step : step]
+    kernel, _ = only_kernel(lambda F, x: F.relu(x) * 2, x.copy())
+    made = regions_of(kernel, {0: (14, step)})
+    (got,) = in_guards(made.regions, [whole], [np.zeros((5, 7), np.float32)], made.locals)
+    np.testing.assert_array_equal(got, np.maximum(x, 0) * 2)
+    (region,) = made.regions
+    assert region.numbers[-2:] == ((14, 2) if step == 2 else (5, 14))
+
+
 # --- reductions -------------------------------------------------------------------------------------------
 
 

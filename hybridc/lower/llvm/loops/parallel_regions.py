@@ -275,7 +275,7 @@ def _alone(kernel: Kernel) -> list[tuple[bool, ...]]:
 
 
 class _LoopNestFunctions:
-    """The functions of a loop nest, one for each set of sizes that the code has as constants.
+    """The functions of a loop nest, one for each set of sizes and contiguous rows that the code has as constants.
 
     ``plan`` is its schedule at some sizes; ``used`` are the indices of its buffers, and ``locals`` those that hold
     partial results: of the reductions ``parts``.
@@ -305,18 +305,20 @@ class _LoopNestFunctions:
     def at(self, plan: LoopNestPlan, extent: int, piece: int, strides: Mapping[SSAValue, Strides]) -> ParallelRegion:
         """The parallel region of a schedule: threads share ``extent`` iterations, or chunks of ``piece``."""
         numbers = [plan.sizes[a] for a in self._dynamic]
-        numbers += [n for v in self._buffers.strided for n in strides[v]]
+        rows = frozenset(v for v in self._buffers.strided if strides[v][-1:] == (1,))
+        numbers += [n for v in self._buffers.strided for n in (strides[v][:-1] if v in rows else strides[v])]
         numbers += [piece] if self.parts else []
         work = _work(plan, self._times)
         grain, least = sharing(work, extent, 64 if plan.shared and not self.parts else 1)
         scratch = sum(-(-scratch_bytes(plan, v) // 64) * 64 for v in plan.scratch)
-        return ParallelRegion(self._function(plan), self._used, tuple(numbers), extent, grain, scratch, work, least)
+        function = self._function(plan, rows)
+        return ParallelRegion(function, self._used, tuple(numbers), extent, grain, scratch, work, least)
 
-    def _function(self, plan: LoopNestPlan) -> NativeFunction:
-        known = (known_sizes(plan), *[shape_of(v)[1:] for v in self._indirect])
+    def _function(self, plan: LoopNestPlan, rows: frozenset[SSAValue]) -> NativeFunction:
+        known = (known_sizes(plan), rows, *[shape_of(v)[1:] for v in self._indirect])
         made = self._made.get(known)
         if made is None:
-            made = self._made[known] = self._printer(schedule(plan, self._buffers))
+            made = self._made[known] = self._printer(schedule(plan, replace(self._buffers, rows=rows)))
         return made
 
 
