@@ -8,7 +8,7 @@ values of its own (a row of a sequence). ``HYBRIDC_ROLL=0`` leaves traces as the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,8 +31,9 @@ def roll_steps(trace: Trace) -> None:
     if not OPTIONS.roll or len(trace.nodes) < 2 * STEPS or trace.context.device_type == "gpu":
         return
     first, nodes = _apart(trace)
+    where = {id(x): (number, i) for number, node in enumerate(nodes) for i, x in enumerate(node.outputs)}
     for begin, period, steps in _repeated(nodes):
-        tried = (_EqualSteps.of(nodes, begin + shift, period, steps - bool(shift)) for shift in range(period))
+        tried = (_EqualSteps.of(nodes, where, begin + shift, period, steps - bool(shift)) for shift in range(period))
         rolled = min((each for each in tried if each is not None), key=lambda each: len(each.states), default=None)
         if rolled is not None:
             _replace(trace, first, nodes, rolled)
@@ -96,14 +97,16 @@ class _EqualSteps:
     draw: int = 0  # the number of the first step's first draw
 
     @classmethod
-    def of(cls, nodes: list[TraceNode], begin: int, period: int, steps: int) -> _EqualSteps | None:
-        """The steps that begin there; None if they do not read what a loop can give them."""
+    def of(
+        cls, nodes: list[TraceNode], where: Mapping[int, Place], begin: int, period: int, steps: int
+    ) -> _EqualSteps | None:
+        """The steps that begin there; None if they do not read what a loop can give them.
+
+        ``where`` are the places of all values, by identity, among all nodes.
+        """
         made = cls(begin, period, steps, nodes)
         if steps < STEPS or not made._draws_in_order():
             return None
-        where: dict[int, tuple[int, int]] = {}  # the place of each value: operator from begin on, and result
-        for number, node in enumerate(nodes):
-            where.update((id(x), (number - begin, i)) for i, x in enumerate(node.outputs))
         for j in range(period):
             of_all = [_values(nodes[begin + k * period + j]) for k in range(steps)]
             if len({len(each) for each in of_all}) > 1:
@@ -126,9 +129,10 @@ class _EqualSteps:
             taken += op.num_samples()
         return True
 
-    def _source(self, j: int, symbols: Sequence[TracedSymbol], where: dict[int, tuple[int, int]]) -> Any:
+    def _source(self, j: int, symbols: Sequence[TracedSymbol], where: Mapping[int, Place]) -> Any:
         """Where the body reads an input: ``("own" or "state", place)``, ``("row", number)``, or a captured value."""
-        places = [where.get(id(x), (-1, 0)) for x in symbols]
+        found = [where.get(id(x), (-1, 0)) for x in symbols]
+        places = [(number - self.begin, i) for number, i in found]
         end = self.steps * self.period
         if all(n < 0 or n >= end for n, _ in places):
             if all(x is symbols[0] for x in symbols):
