@@ -46,6 +46,7 @@ sentences: $(STAMPS)-sentences ## search Python's documentation by meaning, by a
 	$(BIN)/python examples/sentences.py
 
 PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
+QUICK := not long and not further
 EVERY := HYBRIDC_TEST_EXAMPLES=$${HYBRIDC_TEST_EXAMPLES:-100}
 
 # What the chosen files need, by their marks: the extra `test`, and `demo`, `mnist`, `forecast`, `sentences`, `triton`,
@@ -56,9 +57,9 @@ MARKED := $(foreach extra,demo mnist forecast sentences triton wild,$(if $(shell
 NEEDED := $(STAMPS)-$(subst $(space),$(comma),$(strip test $(MARKED)))
 NEEDED_SHORT := $(STAMPS)-$(subst $(space),$(comma),$(strip test $(filter-out mnist forecast sentences wild,$(MARKED))))
 
-test: $(NEEDED_SHORT) ## run the tests (two processes), and a part of them again for the numpy target
-	$(PYTEST) -m "not long" $(PYTEST_ARGS)
-	$(if $(PYTEST_ARGS),,HYBRIDC_TARGET=numpy $(PYTEST) -m "not long" $(NUMPY_TESTS))
+test: $(NEEDED_SHORT) ## run the tests (two processes), and a part of them for the numpy target; or all cases of PYTEST_ARGS
+	$(if $(PYTEST_ARGS),$(PYTEST) -m "not long" $(PYTEST_ARGS),$(PYTEST) -m "$(QUICK)")
+	$(if $(PYTEST_ARGS),,HYBRIDC_TARGET=numpy $(PYTEST) -m "$(QUICK)" $(NUMPY_TESTS))
 
 test-all: $(NEEDED) ## run every test, the long ones too, for the native target and for numpy, with the IR verified
 	HYBRIDC_VERIFY=1 $(EVERY) $(PYTEST) $(PYTEST_ARGS)
@@ -69,7 +70,7 @@ test-numpy: $(NEEDED) ## run every test for the numpy target
 
 test-levels: $(STAMPS)-test ## run kernels, products, networks and pages for processors with narrower vectors (LEVELS names others)
 	for level in $${LEVELS:-$$($(BIN)/python -m tests.levels)}; do \
-	  echo "HYBRIDC_CPU=$$level"; HYBRIDC_CPU=$$level $(PYTEST) -q -m "not long and not triton" $(LEVEL_TESTS) || exit 1; \
+	  echo "HYBRIDC_CPU=$$level"; HYBRIDC_CPU=$$level $(PYTEST) -q -m "$(QUICK) and not triton" $(LEVEL_TESTS) || exit 1; \
 	done
 
 test-pythons: ## run what depends on the interpreter with each newer Python that is here (PYTHONS names them)

@@ -5,6 +5,7 @@ Fixtures and helpers of one folder are in its own ``conftest.py`` and in the mod
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import os
 import shutil
@@ -30,6 +31,22 @@ TESTS = Path(__file__).parent
 # Tests of passes and plans, which verify the IR after each pass; `make test-all` does so everywhere (HYBRIDC_VERIFY).
 FOLDERS = ("lower", "filecheck")
 FILES = ("test_stages.py", "test_debug.py", "test_memory_plan.py", "test_new_sizes.py")
+
+
+# Of a test's cases `make test` runs the first ones and one in so many others.
+FIRST, EVERY = 4, 3
+
+
+def pytest_collection_modifyitems(items):
+    """Mark the further cases of tests with many; those that are marked as long do not count."""
+    counts = collections.Counter()
+    for item in items:
+        if "long" in item.keywords:
+            continue
+        test = item.nodeid.partition("[")[0]
+        if counts[test] >= FIRST and counts[test] % EVERY:
+            item.add_marker(pytest.mark.further)
+        counts[test] += 1
 
 
 @pytest.fixture(scope="module", autouse=True)
