@@ -205,6 +205,7 @@ class Parameter:
             for x in self._data:
                 np.copyto(x._data, array._data, casting="unsafe")
                 written(x._data)
+            self._tell_trainer()
             return
         if not self._deferred_init:
             raise CheckError(f"Parameter '{self.name}' has not been initialized; call initialize() first")
@@ -315,6 +316,12 @@ class Parameter:
         arrays = [placed(NDArray(np.array(values, dtype=self.dtype, order="C")), device) for device in self._ctx_list]
         self._init_grad(arrays)
         self._data = arrays  # last: other threads use it from now on
+        self._tell_trainer()
+
+    def _tell_trainer(self) -> None:
+        """Let the trainer know of values that are not from its step."""
+        if self._trainer is not None:
+            self._trainer.renew(self)
 
     def _init_grad(self, data: list[NDArray]) -> None:
         if self.grad_req == "null":

@@ -15,7 +15,7 @@ from hybridc.context import Context, cpu
 from hybridc.errors import CheckError, UnsupportedError
 from hybridc.gluon.parameter import Parameter, ParameterDict
 from hybridc.ground.events import RECORDER, now
-from hybridc.kvstore import KVStoreBase, create, sharing
+from hybridc.kvstore import KVStore, KVStoreBase, create, sharing
 
 __all__ = ["Trainer"]
 
@@ -241,6 +241,16 @@ class Trainer:
         for i, param in enumerate(self._params):
             arrays = param.list_data()
             self._store.broadcast(i, arrays[0], arrays)
+
+    def renew(self, param: Parameter) -> None:
+        """Give a store that updates parameters the values that one was set to."""
+        if not self._store_ready or not self._update_on_kvstore:
+            return
+        number, arrays = self._names[param.name], param.list_data()
+        if isinstance(self._store, KVStore):
+            self._store.replace(number, arrays[0])
+        else:
+            self._store.broadcast(number, arrays[0], arrays)
 
     def _sum_gradients(self) -> None:
         trained = [(i, param) for i, param in enumerate(self._params) if param.grad_req != "null"]

@@ -70,6 +70,11 @@ class KVStore(KVStoreBase):
                 raise MXNetError(f"init: Mixed key types are not allowed: got {each!r}, but there is {other!r}")
             self._values[each] = arrays[0].copy()
 
+    def replace(self, key: Any, value: NDArray) -> None:
+        """Set the value of a key that has one; an optimizer keeps its states."""
+        self._value("replace", key)
+        self._values[key] = value.copy()
+
     def push(self, key: Any, value: Any, priority: int = 0) -> None:
         """Give a key the sum of arrays: it becomes the value, or the gradient of an update of the value."""
         groups: dict[Any, list[Any]] = {}

@@ -213,3 +213,27 @@ def test_training_on_two_devices_gives_what_one_gives():
     for other in found[1:]:
         for a, b in zip(found[0], other, strict=True):
             np.testing.assert_allclose(b, a, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("store", "batch"), [(lambda: "device", 2), (lambda: mx.kv.create("device"), 2), (lambda: None, 1)]
+)
+def test_values_that_a_user_sets_between_steps_are_trained_on(store, batch):
+    """A store that updates parameters has values of its own; without one each device has its own gradient."""
+    weight = gluon.Parameter("weight", shape=(3,))
+    weight.initialize(ctx=TWO, init="ones")
+    trainer = gluon.Trainer([weight], "sgd", {"learning_rate": 0.5}, kvstore=store())
+
+    def step():
+        for x in weight.list_data():
+            with autograd.record():
+                y = (x * 2).sum()
+            y.backward()
+        trainer.step(batch)
+        return [x.asnumpy().tolist() for x in weight.list_data()]
+
+    assert step() == [[0, 0, 0]] * 2
+    weight.set_data(nd.array([5, 6, 7]))
+    assert step() == [[4, 5, 6]] * 2
+    weight.initialize(ctx=TWO, init=mx.init.Constant(9), force_reinit=True)
+    assert step() == [[8, 8, 8]] * 2
