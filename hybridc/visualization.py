@@ -64,7 +64,7 @@ def print_summary(
     ends = [int(line_length * p) if positions[-1] <= 1 else int(p) for p in positions]
     entries = _entries(symbol)
     shapes = Shapes(entries, by_name(entries, (), {k: tuple(v) for k, v in (shape or {}).items()}, "print_summary"))
-    rows, total = _rows(entries, shapes, shape)
+    rows, total = _rows(entries, shapes)
     lines = ["_" * line_length, _line(("Layer (type)", "Output Shape", "Param #", "Previous Layer"), ends)]
     for number, row in enumerate(rows):
         lines.append(("=" if number == 0 else "_") * line_length)
@@ -79,9 +79,7 @@ def print_summary(
     print("\n".join(lines))  # noqa: T201
 
 
-def _rows(
-    entries: list[graph.Entry], shapes: Shapes, given: Mapping[str, Any] | None
-) -> tuple[list[list[tuple[str, str, str, str]]], int | None]:
+def _rows(entries: list[graph.Entry], shapes: Shapes) -> tuple[list[list[tuple[str, str, str, str]]], int | None]:
     """The rows, each of several lines, and the number of all parameters, if it is known."""
     rows: list[list[tuple[str, str, str, str]]] = []
     states = {id(n) for n in graph.auxiliary(entries)}
@@ -89,7 +87,7 @@ def _rows(
     total: int | None = 0
     nodes = [n for n in graph.topological(entries) if n.number is None]
     for number, node in enumerate(nodes):
-        if node.is_variable and number and node.name not in (given or {}):
+        if node.is_variable and number:
             continue
         count: int | None = 0
         for source, _ in node.inputs:

@@ -296,12 +296,13 @@ class Types(_Inferred):
     def _step(self, node: SymbolNode) -> None:
         assert node.op is not None
         op = ready(node.op)
-        ins = op.complete_types([self.get(e) for e in node.inputs])
-        for entry, dtype in zip(node.inputs, ins, strict=True):
-            if entry[0].number is None and self.get(entry) is None:
+        numbers = [e[0].number is not None for e in node.inputs]  # which take the dtype of the arrays beside them
+        ins = op.complete_types([None if n else self.get(e) for n, e in zip(numbers, node.inputs, strict=True)])
+        for n, entry, dtype in zip(numbers, node.inputs, ins, strict=True):
+            if not n and self.get(entry) is None:
                 self.put(entry, dtype)
-        first = next((d for d, e in zip(ins, node.inputs, strict=True) if e[0].number is None), _FLOAT32)
-        dtypes = [first if e[0].number is not None else d for d, e in zip(ins, node.inputs, strict=True)]
+        first = next((d for n, d in zip(numbers, ins, strict=True) if not n), _FLOAT32)
+        dtypes = [first if n else d for n, d in zip(numbers, ins, strict=True)]
         if any(d is None for d in dtypes):
             self._probe(node, op, dtypes)
             return

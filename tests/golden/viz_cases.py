@@ -25,5 +25,6 @@ def branches(mx):
 CASES = {
     "mlp": (mlp, {"shape": {"data": (32, 784)}}),
     "mlp_narrow": (mlp, {"shape": {"data": (32, 784)}, "line_length": 80, "positions": [0.4, 0.6, 0.8, 1.0]}),
+    "mlp_labelled": (mlp, {"shape": {"data": (32, 784), "softmax_label": (32,)}}),
     "branches": (branches, {"shape": {"data": (2, 4, 4, 3)}}),
 }
