@@ -306,6 +306,11 @@ class Parameter:
             data = NDArray(np.zeros(cast("tuple[int, ...]", self.shape), dtype=self.dtype))
             with autograd.pause(), random.isolated(_seed(self._key)):
                 _fill(self.name, data, init, default_init)
+        elif data.shape != self.shape:
+            raise CheckError(
+                f"Parameter '{self.name}' has shape {self.shape}, but was given values of shape {data.shape} when a "
+                "size was unknown; call set_data after the first forward"
+            )
         self._init_impl(data, devices)
         self._deferred_init = ()  # last: until then other threads take it for waiting
 

@@ -447,3 +447,17 @@ def test_a_block_that_asks_for_shapes_says_why_it_failed():
     for _ in both(net):
         with pytest.raises(ValueError, match="exp: the shape of net_w is unknown, and does not follow"):
             net(mx.nd.ones((2, 3)))
+
+
+@pytest.mark.parametrize("hybridized", [False, True])
+def test_values_for_an_unknown_size_are_refused_when_it_is_known(hybridized):
+    net = nn.Dense(4)
+    net.initialize()
+    net.hybridize(hybridized)
+    net.weight.set_data(mx.nd.zeros((4, 0)))
+    with pytest.raises(
+        mx.MXNetError, match=r"dense\d+_weight' has shape \(4, 3\), but was given values of shape \(4, 0\)"
+    ):
+        net(mx.nd.ones((2, 3)))
+    net.weight.set_data(mx.nd.ones((4, 3)))
+    assert net(mx.nd.ones((2, 3))).asnumpy().tolist() == [[3] * 4] * 2

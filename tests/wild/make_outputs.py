@@ -8,7 +8,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 
 def main(names):
-    for program in sorted([*(HERE / "programs").glob("*.py"), *(HERE / "vision").glob("*.py")]):
+    for program in sorted([*(HERE / "programs").glob("*.py"), *(HERE / "libraries").glob("*.py")]):
         if names and program.stem not in names:
             continue
         made = subprocess.run([sys.executable, program], capture_output=True, text=True, check=False)

@@ -1,4 +1,4 @@
-"""GluonTS and GluonCV, unchanged, give with hybridc what they give with MXNet 1.9.1: see README.md."""
+"""GluonTS, GluonCV and GluonNLP, unchanged, give with hybridc what they give with MXNet 1.9.1: see README.md."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def test_forecasts_are_as_good(model, series):
     assert statistics.median(errors) <= WORSE * statistics.median(wanted), (errors, wanted)
 
 
-@pytest.mark.parametrize("name", ["classify_images", "detect_objects"])
+@pytest.mark.parametrize("name", ["classify_images", "detect_objects", "understand_text"])
 def test_networks_see_the_same(name, tmp_path):
-    program = str(HERE / "vision" / f"{name}.py")
+    program = str(HERE / "libraries" / f"{name}.py")
     made = subprocess.run([*COMMAND, program], capture_output=True, text=True, check=False, cwd=tmp_path)
     assert made.returncode == 0, made.stderr
     compare(made.stdout, (HERE / "outputs" / f"{name}.txt").read_text())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Generator, Mapping, Sequence
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from hybridc.dtypes import BFLOAT16, FLOAT16, FLOAT32
 from hybridc.errors import ArgumentTypeError, CheckError
 from hybridc.gluon import HybridBlock, SymbolBlock, Trainer
 from hybridc.gluon.export import symbol_of
+from hybridc.ground.absent import absent
 from hybridc.optimizer import Optimizer
 from hybridc.symbol import ComposedSymbol, var
 from hybridc.symbol.graph import variables
@@ -38,6 +39,14 @@ class _Started:
 
 
 _STARTED = _Started()
+
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        if name == "_amp_initialized":  # MXNet's internal name, which GluonNLP reads
+            return _STARTED.scaler is not None
+        raise absent("mx.contrib.amp.amp", name, "attribute", globals())
 
 
 def _lists(target_dtype: Any) -> Any:

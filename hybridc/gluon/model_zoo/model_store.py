@@ -11,8 +11,9 @@ from hybridc.errors import UnsupportedError
 
 __all__ = ["get_model_file", "purge", "short_hash"]
 
-# MXNet calls the file of a model <name>-<the first 8 digits of its SHA-1>.params.
-_HASHES = {
+# The SHA-1 of the file of each model, or its beginning: MXNet calls it <name>-<first 8 digits>.params. GluonNLP adds
+# its own models.
+_model_sha1 = {
     "alexnet": "44335d1f",
     "densenet121": "f27dbf2d",
     "densenet161": "b6c8a957",
@@ -59,9 +60,9 @@ def models_folder(root: str | os.PathLike[str] | None = None) -> Path:
 
 def short_hash(name: str) -> str:
     """The first 8 digits of the SHA-1 of a model's file."""
-    if name not in _HASHES:
+    if name not in _model_sha1:
         raise ValueError(f"Pretrained model for {name} is not available.")
-    return _HASHES[name]
+    return _model_sha1[name][:8]
 
 
 def get_model_file(name: str, root: str | os.PathLike[str] | None = None) -> str:
@@ -70,7 +71,7 @@ def get_model_file(name: str, root: str | os.PathLike[str] | None = None) -> str
     MXNet's own file wins over others. Nothing is downloaded.
     """
     folder = models_folder(root)
-    own = f"{name}-{_HASHES[name]}.params" if name in _HASHES else None
+    own = f"{name}-{short_hash(name)}.params" if name in _model_sha1 else None
     if own is not None and (folder / own).is_file():
         return str(_undamaged(folder / own))
     found = sorted(p for p in folder.glob("*.params") if p.stem == name or p.stem.rpartition("-")[0] == name)
