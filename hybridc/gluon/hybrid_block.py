@@ -424,6 +424,10 @@ class HybridBlock(Block):
                 hook(self, args, out)
         return out
 
+    def overrides_forward(self) -> bool:
+        """Whether the user wrote ``forward`` itself, which takes what it likes."""
+        return type(self).forward is not HybridBlock.forward
+
     def _forward_eagerly(self, args: tuple[Any, ...]) -> Any:
         try:
             return self.forward(*args)

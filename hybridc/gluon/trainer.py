@@ -30,6 +30,11 @@ class Trainer:
     A kvstore that is given as an object does the sums, and where it can the updates, in the place of all this.
     """
 
+    # MXNet's internal names, which Sockeye reads before it saves states.
+    _params_to_init: Sequence[Parameter] = ()
+    _kv_initialized = property(lambda self: self._store is None or self._store_ready)
+    _kvstore = property(lambda self: self._store)
+
     def __init__(
         self,
         params: ParameterDict | Mapping[str, Parameter] | Sequence[Parameter],
@@ -241,6 +246,8 @@ class Trainer:
         for i, param in enumerate(self._params):
             arrays = param.list_data()
             self._store.broadcast(i, arrays[0], arrays)
+
+    _init_kvstore = _prepare_store
 
     def renew(self, param: Parameter) -> None:
         """Give a store that updates parameters the values that one was set to."""

@@ -571,3 +571,31 @@ def test_clearing_the_cached_graph_traces_again():
     FACTOR[0] = 5.0
     net._clear_cached_op()
     assert net(x).asnumpy().tolist() == [5, 5, 5]
+
+
+class Named(mx.gluon.HybridBlock):
+    """A loss of arrays that it takes out of dictionaries, as Sockeye's do."""
+
+    def forward(self, outputs, labels):
+        return super().forward(outputs["y"], labels["y"])
+
+    def hybrid_forward(self, F, y, label):
+        return F.square(y - label).sum()
+
+
+def test_a_forward_of_the_users_own_takes_what_it_likes_when_hybridized():
+    loss = Named()
+    loss.hybridize()
+    x = mx.nd.array([1, 2, 4])
+    x.attach_grad()
+    with mx.autograd.record():
+        y = loss({"y": x}, {"y": mx.nd.array([1, 1, 1])})
+    y.backward()
+    assert y.asscalar() == 10
+    assert x.grad.asnumpy().tolist() == [0, 2, 6]
+    layer = nn.Dense(2)
+    layer.initialize()
+    layer.hybridize()
+    layer(mx.nd.ones((1, 3)))
+    with pytest.raises(mx.MXNetError, match="the arguments of a hybridized block must be an NDArray or nested lists"):
+        layer({"x": x})

@@ -6,6 +6,7 @@ Modules below it, such as ``mxnet.gluon``, are hybridc's own: ``mxnet.nd is hybr
 from __future__ import annotations
 
 import sys
+from multiprocessing import pool as pool  # as MXNet does: Sockeye relies on multiprocessing.pool
 from pathlib import Path
 from typing import Any
 

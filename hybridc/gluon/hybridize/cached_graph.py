@@ -11,7 +11,7 @@ from hybridc.array.ndarray import NDArray
 from hybridc.compile.compiled_graph import CompiledGraph
 from hybridc.compile.stages import Traced
 from hybridc.context import CPU, Context
-from hybridc.errors import AttributeValueError, MXNetError, TraceError
+from hybridc.errors import AttributeValueError, MXNetError, NestedArraysError, TraceError
 from hybridc.gluon.epoch import ATTRIBUTE_EPOCH
 from hybridc.gluon.hybridize.composed_forward import trace_forward
 from hybridc.gluon.hybridize.guards import Guard, Guards
@@ -190,8 +190,14 @@ class CachedGraph:
         return self._run(tuple(key), args, args)
 
     def _call_structured(self, args: tuple[Any, ...]) -> Any:
-        """Arguments that are lists or tuples of arrays, or None."""
-        key, arrays = _signature(args)
+        """Arguments that are lists or tuples of arrays, or None; others are for a ``forward`` of the user's own."""
+        try:
+            key, arrays = _signature(args)
+        except NestedArraysError:
+            block = self._block()
+            if block is None or not block.overrides_forward():
+                raise
+            return block.forward(*args)
         return self._run(key, arrays, args)
 
     def prepare(self, *args: Any) -> None:
