@@ -18,7 +18,7 @@ from hybridc.trace.tracer import Trace, TraceNode
 def identifier(name: str) -> str:
     """A valid IR identifier of a name."""
     cleaned = re.sub(r"[^A-Za-z0-9_]", "_", name)
-    return cleaned if not cleaned[:1].isdigit() else f"v{cleaned}"
+    return cleaned if cleaned and not cleaned[0].isdigit() else f"v{cleaned}"
 
 
 def operations(nodes: Iterable[TraceNode], values: dict[int, SSAValue]) -> list[Operation]:

@@ -61,6 +61,7 @@ class _Density(Composite):
 
     def decompose(self, F: Any, *inputs: Any) -> Any:
         self.infer_shape([x.shape for x in inputs])
+        self.infer_type([np.dtype(x.dtype) for x in inputs])
         dtype = np.dtype(inputs[0].dtype)
         if is_half(dtype):
             inputs = tuple(F.cast(x, "float32") for x in inputs)

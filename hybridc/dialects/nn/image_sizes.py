@@ -54,8 +54,8 @@ class _Band(Creation):
     """Numbers of :func:`bands`."""
 
     kind: str = attribute(doc="which elements are combined", enum=KINDS)
-    size: int = attribute(doc="size of the axis")
-    count: int = attribute(doc="size of the axis of the result")
+    size: int = attribute(doc="size of the axis", low=1)
+    count: int = attribute(doc="size of the axis of the result", low=1)
     transposed: bool = attribute(False, "the transpose of the matrix")
 
     def table(self, which: int) -> Any:

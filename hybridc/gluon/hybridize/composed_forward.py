@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from hybridc.array.ndarray import NDArray
-from hybridc.errors import MXNetError, OpenShapeError
+from hybridc.errors import OpenShapeError
 from hybridc.ground.nesting import flatten, regroup
 from hybridc.ground.state import STATE
 from hybridc.symbol import graph
@@ -51,6 +51,6 @@ def trace_forward(block: Any, args: Sequence[Any], training: bool) -> Trace:
         pass
     try:
         composed = ComposedForward(block, args)
-    except (MXNetError, TypeError):  # it takes no symbols: a size 0 is no more than that
+    except Exception:  # it takes no symbols: a size 0 is no more than that
         return trace_call(block, args, training)
     return trace_call(composed, args, training)

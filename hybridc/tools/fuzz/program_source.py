@@ -55,7 +55,7 @@ def python(program: RandomProgram, target: str, kind: str) -> str:
     """The program's network, its inputs, and calls that compare what is compiled with what runs eagerly."""
     imports = ["import threading", ""] if "threads" in program.tries else []
     lines = [f"# HYBRIDC_TARGET={target} python this_file.py    ({kind})", *imports, "import numpy as np", ""]
-    lines.append("import hybridc as mx")
+    lines += ["import hybridc as mx", "from hybridc.dialects.operator import invoke_bound"]
     main = _RUN + _WRITES * ("writes" in program.tries) + _THREADS * ("threads" in program.tries)
     if program.elements is not None:  # kernels are tiled, and shared by threads, as larger arrays are
         lines.append("from hybridc.tools.fuzz.check_program import small_tiles")
@@ -124,7 +124,8 @@ def _call(step: ProgramStep) -> str:
     name = step.op.partition(".")[2]
     if operands and cls.function() is None and function(name) is not None:
         return f"F.{name}({', '.join([*operands, *attrs])})"
-    return f"mx.dispatch.invoke(mx.op.get({step.op!r}).bind({', '.join(attrs)}), [{', '.join(operands)}])"
+    bound = f"mx.op.get({step.op!r}).bind({', '.join(attrs)})"
+    return f"invoke_bound({', '.join([bound, *operands])})"
 
 
 def _value(value: Any) -> str:
