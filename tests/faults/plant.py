@@ -63,7 +63,7 @@ def first_failure(folder: Path, tests: Sequence[str], long: bool) -> str | None:
         "-q",
         "-p",
         "no:cacheprovider",
-        *(() if long else ("-m", "not long and not further")),
+        *(() if long else ("-m", "not long")),
         "--deselect",
         OWN,
         *tests,
