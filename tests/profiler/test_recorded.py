@@ -13,10 +13,13 @@ import pytest
 import hybridc as mx
 from hybridc.compile import warm_start
 from hybridc.ground.events import RECORDER
+from hybridc.options import OPTIONS
 from hybridc.runtime.native import num_threads, set_num_threads
 from hybridc.runtime.native.native_events import NATIVE_EVENTS
 from hybridc.runtime.native.native_library import ir_text
 from tests.profiler.traces import ROUNDING, check, inside, of
+
+NATIVE = pytest.mark.skipif(OPTIONS.target != "llvm", reason="the events of native code: threads, loops, the ring")
 
 nd, nn = mx.nd, mx.gluon.nn
 X = np.arange(20, dtype="float32").reshape(4, 5) / 10
@@ -121,6 +124,7 @@ def test_a_kernel_says_what_it_computes_for_whom(events, net):
     assert last["bytes"] == sum(sizes)
 
 
+@NATIVE
 def test_kernels_by_thread(events):
     """The chunks of a kernel cover its iterations once each, whoever runs them."""
     net = mx.gluon.nn.HybridLambda("softmax")
@@ -146,6 +150,7 @@ def test_kernels_by_thread(events):
     assert {names[c["tid"]] for c in chunks} <= {"MainThread", "hybridc worker 1"}
 
 
+@NATIVE
 def test_a_loop(events):
     lstm = mx.gluon.rnn.LSTM(3)
     lstm.initialize()
@@ -340,6 +345,7 @@ def test_steps_on_a_device(events):
 # --- the ring of native events ----------------------------------------------------------------------------------------
 
 
+@NATIVE
 def test_native_code_asks_python_to_take_events(events, net, monkeypatch):
     x = nd.array(X)
     events(lambda: net(x))
