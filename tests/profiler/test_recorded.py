@@ -357,6 +357,7 @@ def test_native_code_asks_python_to_take_events(events, net, monkeypatch):
     assert len(taken) > 10
 
 
+@NATIVE
 def test_events_for_which_there_is_no_room_are_counted(net, profiler, monkeypatch):
     x = nd.array(X)
     profiler.set_config(profile_memory=False)
