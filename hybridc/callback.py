@@ -126,7 +126,7 @@ class ProgressBar:
         self.total = total
 
     def __call__(self, param: Any) -> None:
-        """Log the bar."""
+        """Log the progress bar."""
         filled = round(self.bar_len * param.nbatch / float(self.total))
         bar = "=" * filled + "-" * (self.bar_len - filled)
         logging.info("[%s] %s%s\r", bar, math.ceil(100.0 * param.nbatch / float(self.total)), "%")

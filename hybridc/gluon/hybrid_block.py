@@ -425,7 +425,7 @@ class HybridBlock(Block):
         return out
 
     def overrides_forward(self) -> bool:
-        """Whether the user wrote ``forward`` itself, which takes what it likes."""
+        """Whether the class overrides ``forward``, which may then take arguments of any type."""
         return type(self).forward is not HybridBlock.forward
 
     def _forward_eagerly(self, args: tuple[Any, ...]) -> Any:

@@ -190,7 +190,7 @@ class CachedGraph:
         return self._run(tuple(key), args, args)
 
     def _call_structured(self, args: tuple[Any, ...]) -> Any:
-        """Arguments that are lists or tuples of arrays, or None; others are for a ``forward`` of the user's own."""
+        """Arguments that are lists or tuples of arrays, or None; any others only where ``forward`` is overridden."""
         try:
             key, arrays = _signature(args)
         except NestedArraysError:

@@ -118,7 +118,7 @@ class _EqualSteps:
         return made
 
     def _draws_in_order(self) -> bool:
-        """Whether the steps take random numbers one after the other, as those of a loop do."""
+        """Whether the draws of the steps have consecutive numbers, as those of a loop have."""
         drawing = [n.op for n in self.nodes[self.begin : self.begin + self.steps * self.period] if n.op.DRAWS]
         if drawing:
             self.draw = drawing[0].attrs["draw"]

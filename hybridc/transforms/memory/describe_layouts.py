@@ -93,7 +93,7 @@ def _is_listed(op: LaunchOp, kernels: Mapping[str, func.FuncOp]) -> bool:
 
 
 def _has_windows(kernel: Kernel) -> bool:
-    """Whether windows slide over something that a kernel reads."""
+    """Whether a kernel reads an operand through sliding windows."""
     return any(_sliding(place) for nest in kernel.nests for op in nest.ops for r in op.reads for place in r.index)
 
 
