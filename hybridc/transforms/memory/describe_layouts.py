@@ -88,7 +88,7 @@ def layouts_of(
 
 
 def _is_listed(op: LaunchOp, kernels: Mapping[str, func.FuncOp]) -> bool:
-    """Whether a launch is one of a kernel's loop nests, at each call."""
+    """Whether a launch runs at every call, and not on the host."""
     return "hybrid.preparation" not in op.attributes and not is_host(kernels[op.kernel.string_value()])
 
 
