@@ -26,6 +26,7 @@ Bytes are a number, or one with a unit: ``512M``, ``1.5 GiB``; units are powers 
 | ``HYBRIDC_MACHINE`` | measured | what threads share follows from costs measured once, or ``nominal`` ones |
 | ``HYBRIDC_GPU`` | auto | GPU arrays are of ``torch``, ``cupy`` or ``cuda``, whichever is there; or ``interpreter`` |
 | ``HYBRIDC_TF32`` | 0 | GPU matmuls of single precision round their operands to 10 bits, for tensor cores |
+| ``HYBRIDC_COMM_TIMEOUT`` | 60 | seconds after which a rank that does not answer, or come to a collective, ends all |
 | ``HYBRIDC_CXX`` | c++, g++, clang++ | the C++ compiler that makes the shim of extension libraries |
 """
 
@@ -76,6 +77,7 @@ class Options:
     machine: str = "measured"
     gpu: str = "auto"
     tf32: bool = False
+    comm_timeout: int = 60
     cxx: str | None = None
 
 
@@ -230,6 +232,7 @@ def read(env: Mapping[str, str]) -> Options:
         machine=reader.choice("HYBRIDC_MACHINE", ("measured", "nominal")),
         gpu=reader.choice("HYBRIDC_GPU", ("auto", "torch", "cupy", "cuda", "interpreter")),
         tf32=reader.flag("HYBRIDC_TF32"),
+        comm_timeout=reader.count("HYBRIDC_COMM_TIMEOUT", 60),
         cxx=reader.text("HYBRIDC_CXX") or None,
     )
     reader.warn_of_others()

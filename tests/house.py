@@ -22,6 +22,7 @@ LAYERS: tuple[tuple[str, str], ...] = (
         "ground",
         "ground attribute context dtypes errors name options random registry",
     ),
+    ("communication", "communication"),
     ("operators", "dialects"),
     ("arrays", "array autograd"),
     ("traces", "trace"),
@@ -89,6 +90,8 @@ LATE: dict[str, dict[str, str]] = {
         "hybridc.gluon.data.vision.datasets": "tarfile",
     },
     "modules of others that may be missing, or are no matter of ours until they are used": {
+        "hybridc.communication.world": "hybridc.communication.* mpi4py",
+        "hybridc.communication.rank_watch": "fcntl",
         "hybridc.gluon.download": "hashlib ssl urllib.request",
         "hybridc.io.progress": "tqdm",
         "hybridc.image.codec": "PIL.Image cv2",

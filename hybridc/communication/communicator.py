@@ -1,0 +1,160 @@
+"""The collectives, and the communicator of a process that is alone."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+T = TypeVar("T")
+
+# What all-reduce and reduce-scatter compute of the elements of all ranks.
+OPERATIONS = ("sum", "min", "max", "prod")
+
+
+class Pending:
+    """A collective that another thread carries out."""
+
+    def __init__(self) -> None:
+        self._done = threading.Event()
+        self._error: BaseException | None = None
+
+    def finish(self, error: BaseException | None = None) -> None:
+        """Let those go on that wait; they raise the error, if there is one."""
+        self._error = error
+        self._done.set()
+
+    @property
+    def is_done(self) -> bool:
+        """Whether :meth:`wait` would return at once."""
+        return self._done.is_set()
+
+    def wait(self) -> None:
+        """Wait until the collective is done; raises what it raised."""
+        self._done.wait()
+        if self._error is not None:
+            raise self._error
+
+
+class Communicator:
+    """Some of the ranks of a program, this process among them.
+
+    Collectives are called by all of them, in the same order, with arrays of the same shapes and dtypes; arrays are
+    contiguous. Those that :meth:`start` are carried out in order by a thread, while others are called.
+    """
+
+    rank: int
+    size: int
+    #: The number of this rank among those on this machine, and how many these are.
+    local_rank: int
+    local_size: int
+    #: The names of the machines of all ranks.
+    hosts: Sequence[str]
+
+    def allreduce(self, array: Array, op: str = "sum") -> None:
+        """Combine the arrays of all ranks elementwise; each gets the result in its array.
+
+        Half precision is summed in single precision.
+        """
+        raise NotImplementedError
+
+    def reduce_scatter(self, array: Array, counts: Sequence[int]) -> Array:
+        """Sum one-dimensional arrays; each rank gets its part of the sum, ``counts[rank]`` elements, as a view.
+
+        The rest of ``array`` is undefined after that.
+        """
+        raise NotImplementedError
+
+    def allgather(self, array: Array, counts: Sequence[int]) -> None:
+        """Put the parts that the ranks have in their one-dimensional arrays, at their places, into all arrays."""
+        raise NotImplementedError
+
+    def alltoall(self, parts: Array) -> Array:
+        """Row ``i`` goes to rank ``i``; the rows that came, by rank."""
+        raise NotImplementedError
+
+    def broadcast(self, array: Array, root: int = 0) -> None:
+        """Copy the array of the rank ``root`` into those of the others."""
+        raise NotImplementedError
+
+    def gather_objects(self, value: T) -> list[T]:
+        """The values of all ranks, which can be pickled."""
+        raise NotImplementedError
+
+    def broadcast_object(self, value: T, root: int = 0) -> T:
+        """The value of the rank ``root``, which can be pickled."""
+        raise NotImplementedError
+
+    def barrier(self) -> None:
+        """Wait until all ranks are here."""
+        raise NotImplementedError
+
+    def split(self, color: int) -> Communicator:
+        """A communicator of the ranks that give the same number; all call this."""
+        raise NotImplementedError
+
+    def start(self, collective: Callable[[], Any]) -> Pending:
+        """Let the thread carry out a function of collectives, after those that were started before."""
+        raise NotImplementedError
+
+
+class Alone(Communicator):
+    """The communicator of one rank."""
+
+    def __init__(self, host: str = "") -> None:
+        self.rank, self.size, self.local_rank, self.local_size = 0, 1, 0, 1
+        self.hosts = (host,)
+
+    def allreduce(self, array: Array, op: str = "sum") -> None:
+        check_operation(op)
+
+    def reduce_scatter(self, array: Array, counts: Sequence[int]) -> Array:
+        return array[: counts[0]]
+
+    def allgather(self, array: Array, counts: Sequence[int]) -> None:
+        pass
+
+    def alltoall(self, parts: Array) -> Array:
+        return parts.copy()
+
+    def broadcast(self, array: Array, root: int = 0) -> None:
+        pass
+
+    def gather_objects(self, value: T) -> list[T]:
+        return [value]
+
+    def broadcast_object(self, value: T, root: int = 0) -> T:
+        return value
+
+    def barrier(self) -> None:
+        pass
+
+    def split(self, color: int) -> Communicator:
+        return self
+
+    def start(self, collective: Callable[[], Any]) -> Pending:
+        pending = Pending()
+        collective()
+        pending.finish()
+        return pending
+
+
+def check_operation(op: str) -> None:
+    """Raise unless there is such a reduction."""
+    if op not in OPERATIONS:
+        raise ValueError(f"there is no reduction {op!r}; there are {', '.join(map(repr, OPERATIONS))}")
+
+
+def check_array(array: Array) -> None:
+    """Raise unless MPI can write the array in place."""
+    if not array.flags.c_contiguous or not array.flags.writeable:
+        raise ValueError(f"a collective needs a contiguous array that can be written, got strides {array.strides}")
+
+
+def bounds(counts: Sequence[int]) -> list[int]:
+    """Where the part of each rank begins, and where the last one ends."""
+    return [0, *np.cumsum(counts).tolist()]
