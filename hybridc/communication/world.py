@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from hybridc.communication.rank_watch import RankWatch
 
 _LOCK = ForkLock()
+_AFTER_LAUNCHER = 5  # seconds
 _INTERRUPTED = 130  # the status of a process that Ctrl-C ended, as shells count
 
 
@@ -132,7 +133,8 @@ def _limited() -> Generator[None]:
 
     No thread of Python's can do that, as MPI then holds the lock of the interpreter.
     """
-    faulthandler.dump_traceback_later(OPTIONS.comm_timeout, exit=True, file=sys.__stderr__ or 2)
+    # Later than a launcher, which can say which rank is late.
+    faulthandler.dump_traceback_later(OPTIONS.comm_timeout + _AFTER_LAUNCHER, exit=True, file=sys.__stderr__ or 2)
     try:
         yield
     finally:

@@ -9,6 +9,15 @@ USAGE = (
     "usage: python -m hybridc launch -n RANKS [--hosts A:4,B:4] [--restarts R] [--timeout SECONDS] "
     "(program.py | -m module) [arguments]"
 )
+HELP = f"""{USAGE}
+
+Runs a program as several ranks, which communicate by MPI; without MPI for one rank.
+
+  -n RANKS            how many; if they are not given, the sum of the places of --hosts
+  --hosts A:4,B:4     on these machines, so many on each, by ssh
+  --restarts R        start the program again after a failure, R times at most; it finds HYBRIDC_RESTART=1, 2, ...
+  --timeout SECONDS   end all when a rank does not answer for so long, or does not come to a collective (default: 60)
+"""
 
 
 class LaunchError(Exception):

@@ -23,13 +23,14 @@ from hybridc.communication import launched_rank
 from hybridc.communication.links import BEAT, accepted, addresses, packed, unpacked
 from hybridc.communication.rank_watch import STATUS
 from hybridc.launch import mpiexec, rank_process, rank_program
-from hybridc.launch.launch_options import USAGE, LaunchError, LaunchOptions, parsed
+from hybridc.launch.launch_options import HELP, LaunchError, LaunchOptions, parsed
 from hybridc.options import OPTIONS
 
 _TOKEN = 16  # bytes by which the launcher knows that a connection is of its ranks
 # Seconds for which the ranks may end by themselves after one failed, and mpiexec after all ranks ended.
 _PATIENCE = 5.0
 _LAST = 2.0
+_START = 60.0  # at least, for Python to start in the first rank
 # Seconds for which the ranks may end after a signal: programs that schedulers stop write a checkpoint first.
 _AFTER_SIGNAL = {signal.SIGINT: 10.0, signal.SIGTERM: 30.0, signal.SIGHUP: 30.0}
 
@@ -68,8 +69,9 @@ class _Attempt:
         self._ranks: dict[int, _Rank] = {}
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
-        self._begun = time.monotonic()
-        self._beat = self._begun
+        #: Since when the ranks are started, and since when one waits for MPI to start in all.
+        self._begun = self._beat = time.monotonic()
+        self._waits: float | None = None
         #: The ranks that failed, the first one first, and when that was.
         self._failures: list[int] = []
         self._failed: float | None = None
@@ -173,6 +175,9 @@ class _Attempt:
         if self._why or self._ranks[number].status == STATUS:
             return
         self._why = self._text(number)
+        rank = self._ranks[number]
+        if rank.lost or (rank.status or 0) < 0:  # others can say what they raise
+            self._send_all({"say": self._why})
 
     def _text(self, number: int) -> str:
         rank = self._ranks[number]
@@ -207,15 +212,21 @@ class _Attempt:
 
     def _look_at_starts(self, now: float) -> None:
         """MPI starts in all ranks or in none: the one that is behind the others is the reason."""
-        if now < self._begun + self._timeout:
-            return
+        *_, last = rank_program.STAGES
+        late = [number for number, rank in self._ranks.items() if rank.stage != last]
         missing = [number for number in range(self._options.ranks) if number not in self._ranks]
-        if missing and self._mpiexec.poll() is None:
+        if not late and not missing:
+            return
+        if self._waits is None and any(rank.stage != rank_program.STAGES[0] for rank in self._ranks.values()):
+            self._waits = now
+        limit = self._begun + max(_START, self._timeout) if self._waits is None else self._waits + self._timeout
+        if now < limit:
+            return
+        if missing:
             self._kill(f"rank {missing[0]} has not started for {self._timeout} s")
-        late = [number for number, rank in self._ranks.items() if rank.stage != rank_program.STAGES[-1]]
-        if late and not missing:
-            first = min(late, key=lambda number: rank_program.STAGES.index(self._ranks[number].stage))
-            self._kill(f"rank {first} on {self._ranks[first].host} has not started MPI for {self._timeout} s")
+            return
+        first = min(late, key=lambda number: rank_program.STAGES.index(self._ranks[number].stage))
+        self._kill(f"rank {first} on {self._ranks[first].host} has not started MPI for {self._timeout} s")
 
     def _kill(self, why: str) -> None:
         self._killed = time.monotonic()
@@ -252,8 +263,8 @@ class _Attempt:
     def _status(self) -> int:
         if self.signal is not None:
             return 128 + self.signal
-        if self._why:
-            _say(self._why)
+        if self._why or self._failures:
+            _say(self._why or "the program failed; above is what the ranks say of it")
         for number in sorted(self._failures, key=lambda number: self._ranks[number].status == STATUS):
             status = self._ranks[number].status
             return STATUS if status is None else status if status > 0 else 128 - status
@@ -269,7 +280,8 @@ class _Attempt:
 def main(arguments: Sequence[str]) -> NoReturn:
     """Start a program as several ranks, and end with its exit status."""
     if list(arguments[:1]) in (["-h"], ["--help"]):
-        sys.exit(f"{hybridc.launch.__doc__}\n{USAGE}")
+        sys.stdout.write(HELP)
+        sys.exit()
     try:
         options = parsed(arguments)
         _check(options)
@@ -294,7 +306,7 @@ def _check(options: LaunchOptions) -> None:
     except OSError as error:
         raise LaunchError(f"cannot read the program {first}: {error.strerror}") from None
     except (SyntaxError, ValueError) as error:
-        sys.excepthook(type(error), error, None)
+        sys.excepthook(type(error), error.with_traceback(None), None)
         raise LaunchError(f"the program {first} is no Python") from None
     if not os.path.exists(first):
         raise LaunchError(f"there is no program {first}")

@@ -184,6 +184,8 @@ class RankProcess:
             got = b""
         self._heard = time.monotonic()
         for message in links.unpacked(self._unread, got):
+            if "say" in message and self._status is None:
+                self._say(message["say"])
             if "signal" in message:
                 self._signal(message["signal"])
             if "kill" in message and self._status is None:
@@ -262,8 +264,11 @@ class _Lines(threading.Thread):
 
 
 def _become_rank(parent: int) -> None:
-    """The forked process: a session of its own, which ends with its parent; the signals as they were."""
+    """The forked process: a session of its own, which ends with its parent; signals do what they do in Python."""
     os.setsid()
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1):  # mpiexec may ignore some
+        signal.signal(number, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _HELD)
     if sys.platform == "linux":
         import ctypes

@@ -32,7 +32,8 @@ def run(program: list[str], say: int) -> None:
         raise
     except BaseException as error:
         # Without the frames of this file, through whatever hook the program has.
-        sys.excepthook(type(error), error, _of_program(error.__traceback__))
+        error.__traceback__ = _of_program(error.__traceback__)
+        sys.excepthook(type(error), error, error.__traceback__)
         world.end_failed(1, error)
 
 
