@@ -49,11 +49,11 @@ PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
 QUICK := not long and not further
 EVERY := HYBRIDC_TEST_EXAMPLES=$${HYBRIDC_TEST_EXAMPLES:-100}
 
-# What the chosen files need, by their marks: the extra `test`, and `demo`, `mnist`, `forecast`, `sentences`, `triton`,
-# `wild` where a test is so marked. Tests of the examples on images, forecasts and sentences, and of libraries in the
+# What the chosen files need, by their marks: the extra `test`, and `demo`, `mnist`, `forecast`, `mpi`, `sentences`,
+# `triton`, `wild` where a test is so marked. Tests of the examples on images, forecasts and sentences, and of libraries in the
 # wild, are all long.
 CHOSEN := $(or $(wildcard $(foreach word,$(PYTEST_ARGS),$(firstword $(subst ::, ,$(word))))),tests)
-MARKED := $(foreach extra,demo mnist forecast sentences triton wild,$(if $(shell grep -rl --include=*.py 'mark\.$(extra)\b' $(CHOSEN)),$(extra)))
+MARKED := $(foreach extra,demo mnist forecast mpi sentences triton wild,$(if $(shell grep -rl --include=*.py 'mark\.$(extra)\b' $(CHOSEN)),$(extra)))
 NEEDED := $(STAMPS)-$(subst $(space),$(comma),$(strip test $(MARKED)))
 NEEDED_SHORT := $(STAMPS)-$(subst $(space),$(comma),$(strip test $(filter-out mnist forecast sentences wild,$(MARKED))))
 
