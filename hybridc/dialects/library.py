@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hybridc.dialects import collectives as collectives
 from hybridc.dialects import stateful as stateful
 from hybridc.dialects.array import cast as cast
 from hybridc.dialects.array import creation_ops as creation_ops

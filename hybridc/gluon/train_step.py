@@ -41,14 +41,18 @@ class TrainStep:
         self._lock = ForkLock()
 
     def __call__(self, data: Any, label: Any = None, batch_size: float | None = None) -> Any:
-        """Train with one batch; gradients are divided by ``batch_size``, by default the length of the data."""
+        """Train with one batch; gradients are divided by ``batch_size``, by default the length of the data.
+
+        With a distributed kvstore gradients are summed over all ranks, and by default divided by the number of
+        examples if each rank has as many: the length of the data times the number of ranks.
+        """
         if STATE.trace is not None:
             raise TraceError("a TrainStep cannot be called while a block is traced; call it in the training loop")
         with self._lock.current:
             with autograd.train_mode():
                 entry, arrays = self._block.graphs(data, label).find(data, label)
             if batch_size is None:
-                batch_size = _length(arrays)
+                batch_size = _length(arrays) * self._block.ranks
             return self._run(entry, arrays, (data, label), batch_size)
 
     def explain(self) -> Report:
@@ -109,6 +113,12 @@ class _Step(HybridBlock):
         return self.loss(out, *([] if label is None else as_list(label)))
 
     @property
+    def ranks(self) -> int:
+        """How many processes train together."""
+        store = self.trainer.store
+        return store.num_workers if is_distributed(store) else 1
+
+    @property
     def compiled(self) -> StepGraphs | None:
         """The compiled step, or None before the first call."""
         return self.__dict__.get("_cached_graph")
@@ -119,7 +129,7 @@ class _Step(HybridBlock):
         if made is not None:
             return made
         _check_optimizer(self.trainer.optimizer)
-        if self.trainer.store is not None:
+        if self.trainer.store is not None and not is_distributed(self.trainer.store):
             raise UnsupportedError(f"TrainStep: a kvstore takes part in the step; make the trainer without. {REMEDY}")
         if len(self.trainer.contexts) > 1:
             raise UnsupportedError(
@@ -139,6 +149,11 @@ class _Step(HybridBlock):
             except TraceError as error:
                 raise TraceError(f"{error}\n{REMEDY}") from error.__cause__
         return vars(self).setdefault("_cached_graph", StepGraphs(self, is_static=self.net._is_static))
+
+
+def is_distributed(store: Any) -> bool:
+    """Whether a kvstore sums over ranks."""
+    return getattr(store, "is_distributed", False)
 
 
 def _check_optimizer(optimizer: Optimizer) -> None:

@@ -21,6 +21,7 @@ from hybridc.compile.stages import Traced
 from hybridc.dtypes import is_float
 from hybridc.errors import MXNetError, TraceError
 from hybridc.gluon.hybridize.cached_graph import CachedGraph, Entry, Signature, traced_with_guards
+from hybridc.gluon.hybridize.gradient_exchange import append_allreduce
 from hybridc.gluon.hybridize.guards import Guards
 from hybridc.gluon.trainer import raise_stale
 from hybridc.ground.debug import compiling, timed
@@ -56,21 +57,28 @@ class StepProgram:
     """The compiled step for weights of the given kinds: extends the trace of the forward, and compiles it."""
 
     def __init__(
-        self, trace: Trace, optimizer: Any, weights: Sequence[Weight], kinds: Sequence[Kind], keep_grads: bool
+        self,
+        trace: Trace,
+        optimizer: Any,
+        weights: Sequence[Weight],
+        kinds: Sequence[Kind],
+        keep_grads: bool,
+        ranks: int,
     ) -> None:
         self.optimizer = optimizer
         leaves = {id(source): leaf for leaf, source in zip(trace.leaves, trace.sources, strict=True)}
-        symbols = [leaves.get(id(weight.parameter)) for weight in weights]
+        symbols = [s for weight in weights if (s := leaves.get(id(weight.parameter))) is not None]
         self.visible = len(trace.outputs) - len(trace.updates)
         mutated = list(zip(trace.updates, trace.outputs[self.visible :], strict=True))
         visible = trace.outputs[: self.visible]
-        found = append_gradients(trace, visible[0], [s for s in symbols if s is not None])
+        # The entry has found that the loss depends on each weight.
+        found = [grad for grad in append_gradients(trace, visible[0], symbols) if grad is not None]
+        if ranks > 1:
+            found = append_allreduce(trace, found)
         tracer = UpdateTracer(optimizer.formula, type(optimizer).__name__, trace)
         grads: list[tuple[TracedSymbol, TracedSymbol]] = []
         with trace.active():
-            pairs = zip((s for s in symbols if s is not None), found, strict=True)
-            for place, (kind, (symbol, grad)) in enumerate(zip(kinds, pairs, strict=True)):
-                assert grad is not None  # the entry has found that the loss depends on it
+            for place, (kind, symbol, grad) in enumerate(zip(kinds, symbols, found, strict=True)):
                 tracer.add(place, kind, symbol, grad)
                 if keep_grads:
                     grads.append((trace.leaf(f"grad{place}", grad.shape, grad.dtype, "data"), grad))
@@ -148,7 +156,8 @@ class StepEntry(Entry):
         program = self._programs.get(tuple(kinds))
         if program is None:
             trace = self._take_trace(args)
-            program = StepProgram(trace, optimizer, self.weights, kinds, self._block.keep_grads)
+            block = self._block
+            program = StepProgram(trace, optimizer, self.weights, kinds, block.keep_grads, block.ranks)
             if self.is_static:
                 program.graph.repeat()
             self._programs[tuple(kinds)] = program

@@ -1,0 +1,95 @@
+"""The gradients of a training step, summed over ranks: what is appended to the trace of its backward.
+
+Gradients are concatenated in *buckets* in the order in which the backward computes them. Each is handed to the
+communication thread as soon as it is whole, while the backward goes on, and waited for when all of them are. Kernels
+write gradients into their bucket and read the sums from it, so nothing is copied.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from hybridc.ground.hooks import HOOKS
+from hybridc.trace.traced import TracedSymbol
+from hybridc.trace.tracer import Trace
+
+# Bytes of the first bucket, which is started early, and of the others, for which latency does not count.
+_FIRST, _OTHERS = 1 << 20, 25 << 20
+
+
+@dataclass
+class Bucket:
+    """Gradients of one dtype, by their numbers, one after the other in one array."""
+
+    members: list[int] = field(default_factory=lambda: list[int]())
+    size: int = 0  # bytes
+    ready: int = 0  # the number of the node that computes the last one
+
+
+def buckets_of(trace: Trace, gradients: Sequence[TracedSymbol]) -> list[Bucket]:
+    """The buckets in the order in which they are whole; gradients without elements are in none."""
+    made = {id(s): number for number, node in enumerate(trace.nodes) for s in node.outputs}
+    order = sorted(range(len(gradients)), key=lambda i: made.get(id(gradients[i]), -1))
+    buckets: list[Bucket] = []
+    filling: dict[Any, Bucket] = {}  # by dtype
+    for i in order:
+        grad = gradients[i]
+        dtype = np.dtype(grad.dtype)
+        size = math.prod(grad.shape) * dtype.itemsize
+        if not size:
+            continue
+        bucket = filling.get(dtype)
+        if bucket is None or bucket.size + size > (_FIRST if bucket is buckets[0] else _OTHERS):
+            bucket = filling[dtype] = Bucket()
+            buckets.append(bucket)
+        bucket.members.append(i)
+        bucket.size += size
+        bucket.ready = max(bucket.ready, made.get(id(grad), -1))
+    return sorted(buckets, key=lambda bucket: bucket.ready)
+
+
+def append_allreduce(trace: Trace, gradients: Sequence[TracedSymbol]) -> list[TracedSymbol]:
+    """The sums of the gradients over all ranks."""
+    F = HOOKS.symbols()
+    buckets = buckets_of(trace, gradients)
+    with trace.active():
+        started = [_start(F, trace, [gradients[i] for i in bucket.members], bucket.ready) for bucket in buckets[::-1]]
+        summed = list(gradients)
+        for bucket, flat in zip(buckets, started[::-1], strict=True):
+            parts = split(F, F._await(flat), [gradients[i].shape for i in bucket.members])
+            for i, part in zip(bucket.members, parts, strict=True):
+                summed[i] = part
+    return summed
+
+
+def _start(F: Any, trace: Trace, gradients: Sequence[TracedSymbol], ready: int) -> TracedSymbol:
+    """Start the all-reduce of a bucket after the node ``ready``."""
+    count = len(trace.nodes)
+    started = F._start_allreduce(joined(F, gradients))
+    made = trace.nodes[count:]
+    del trace.nodes[count:]
+    trace.nodes[ready + 1 : ready + 1] = made
+    return started
+
+
+def joined(F: Any, arrays: Sequence[Any]) -> Any:
+    """The elements of arrays, one array after the other, as one axis."""
+    flat = [F.reshape_to(x, shape=(math.prod(x.shape),)) for x in arrays]
+    return flat[0] if len(flat) == 1 else F.concat(*flat, dim=0)
+
+
+def split(F: Any, flat: Any, shapes: Sequence[tuple[int, ...]]) -> list[Any]:
+    """The inverse of :func:`joined`."""
+    if len(shapes) == 1:
+        return [F.reshape_to(flat, shape=shapes[0])]
+    ends = list(itertools.accumulate(map(math.prod, shapes), initial=0))
+    return [
+        F.reshape_to(F.slice_axis(flat, axis=0, begin=begin, end=end), shape=shape)
+        for shape, (begin, end) in zip(shapes, itertools.pairwise(ends), strict=True)
+    ]
