@@ -7,16 +7,19 @@ from typing import Any
 
 from hybridc import autograd
 from hybridc.array.ndarray import NDArray, wrap
+from hybridc.communication import communicator
 from hybridc.errors import MXNetError, TraceError, UnsupportedError
 from hybridc.gluon.hybrid_block import Block, HybridBlock
 from hybridc.gluon.hybridize.report import Report
 from hybridc.gluon.hybridize.step_graph import REMEDY, Bound, StepEntry, StepGraphs
+from hybridc.gluon.optimizer_shards import OptimizerShards
 from hybridc.gluon.trainer import Trainer
 from hybridc.ground.locks import ForkLock
 from hybridc.ground.nesting import as_list, regroup
 from hybridc.ground.state import STATE
 from hybridc.optimizer import Optimizer
-from hybridc.optimizer.binding import advance
+from hybridc.optimizer.binding import advance, kind_of
+from hybridc.optimizer.compiled_update import is_elementwise
 from hybridc.optimizer.formula import Values
 
 __all__ = ["TrainStep"]
@@ -35,9 +38,18 @@ class TrainStep:
     """
 
     def __init__(
-        self, net: HybridBlock, loss: Any, trainer: Trainer, keep_grads: bool = False, ignore_stale_grad: bool = False
+        self,
+        net: HybridBlock,
+        loss: Any,
+        trainer: Trainer,
+        keep_grads: bool = False,
+        ignore_stale_grad: bool = False,
+        shard_optimizer: bool = False,
     ) -> None:
         self._block = _Step(net, loss, trainer, keep_grads, ignore_stale_grad)
+        if shard_optimizer and keep_grads:
+            raise MXNetError("TrainStep: with shard_optimizer no rank has whole gradients; keep_grads needs them")
+        self._shards = shard_optimizer
         self._lock = ForkLock()
 
     def __call__(self, data: Any, label: Any = None, batch_size: float | None = None) -> Any:
@@ -80,9 +92,30 @@ class TrainStep:
         trainer, indices = self._block.trainer, entry.indices
         weights = [w.parameter.data() for w in entry.weights]
         grads = [w.parameter.grad() for w in entry.weights]
+        if self._shards and self._block.ranks > 1:
+            weights = self._pieces(indices, weights, grads, numbers)
         states = trainer.updater.states_of(indices, weights)
         rows = [trainer.optimizer.row(*row) for row in zip(indices, weights, grads, states, strict=True)]
         return entry.bind(args, trainer.optimizer, rows, dict(zip(indices, states, strict=True)), numbers)
+
+    def _pieces(
+        self, indices: Sequence[int], weights: list[NDArray], grads: list[NDArray], numbers: Sequence[Values]
+    ) -> list[NDArray]:
+        """This rank's parts of the weights; states that are whole are cut."""
+        trainer = self._block.trainer
+        states, shards = trainer.updater.states, self._block.shards
+        if shards is None:
+            optimizer = trainer.optimizer
+            sample = optimizer.create_state_multi_precision(indices[0], weights[0])
+            kind = kind_of(optimizer.row(indices[0], weights[0], grads[0], sample), numbers[0])
+            elementwise = is_elementwise(optimizer.formula, kind, type(optimizer).__name__)
+            shards = OptimizerShards(weights, communicator(), elementwise)
+            trainer.share_states(shards, indices)
+            self._block.shards = shards
+            for number, index in enumerate(indices):
+                if index in states:
+                    states[index] = shards.cut(number, states[index])
+        return [shards.piece(number, weight) for number, weight in enumerate(weights)]
 
 
 class _Step(HybridBlock):
@@ -105,6 +138,7 @@ class _Step(HybridBlock):
         self.trainer = trainer
         self.keep_grads = keep_grads
         self.ignore_stale_grad = ignore_stale_grad
+        self.shards: OptimizerShards | None = None
 
     def forward(self, *args: Any) -> Any:
         """The loss of one batch, of its data and label."""

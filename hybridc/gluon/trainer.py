@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +17,9 @@ from hybridc.errors import CheckError, UnsupportedError
 from hybridc.gluon.parameter import Parameter, ParameterDict
 from hybridc.ground.events import RECORDER, now
 from hybridc.kvstore import KVStore, KVStoreBase, create, sharing
+
+if TYPE_CHECKING:
+    from hybridc.gluon.optimizer_shards import OptimizerShards
 
 __all__ = ["Trainer"]
 
@@ -64,6 +68,7 @@ class Trainer:
         self._optimizer = self._make_optimizer(optimizer, dict(optimizer_params or {}))
         self._updaters: list[Any] = [opt.get_updater(self._optimizer) for _ in self._contexts]
         self._checked = False
+        self._shards: tuple[OptimizerShards, list[int]] | None = None
         self._scale: float = self._optimizer.rescale_grad
         # Of mixed precision, which mx.contrib.amp sets: the scaler of the losses, and what _scale was before.
         self._amp_loss_scaler: Any = None
@@ -290,13 +295,32 @@ class Trainer:
 
     # --- files ---------------------------------------------------------------------------------------------
 
+    def share_states(self, shards: OptimizerShards, indices: Sequence[int]) -> None:
+        """From now on each rank has its part of the states of these parameters; files have the whole ones."""
+        self._shards = shards, list(indices)
+
+    @contextlib.contextmanager
+    def _whole_states(self) -> Generator[None]:
+        """Within the ``with`` block the updater has the whole states, which all ranks put together."""
+        if self._shards is None:
+            yield
+            return
+        updater, (shards, indices) = self._updaters[0], self._shards
+        parts = updater.states
+        updater.states = shards.gathered(parts, indices)
+        try:
+            yield
+        finally:
+            updater.states = parts
+
     def save_states(self, fname: str) -> None:
         """Save the optimizer's states and settings; multipliers stay with the parameters."""
         if self._store is not None and self._update_on_kvstore:
             self._prepare_store()
             self._store.save_optimizer_states(fname, dump_optimizer=True)
             return
-        Path(fname).write_bytes(self._updaters[0].get_states(dump_optimizer=True))
+        with self._whole_states():
+            Path(fname).write_bytes(self._updaters[0].get_states(dump_optimizer=True))
 
     def load_states(self, fname: str) -> None:
         """Load what :meth:`save_states` wrote."""
@@ -310,6 +334,9 @@ class Trainer:
         for updater in self._updaters:
             updater.set_states(Path(fname).read_bytes())
             updater.optimizer = self._updaters[0].optimizer
+        if self._shards is not None:
+            states, (shards, indices) = self._updaters[0].states, self._shards
+            states.update({index: shards.cut(number, states[index]) for number, index in enumerate(indices)})
         self._optimizer = self._updaters[0].optimizer
         self._optimizer.param_dict = dict(enumerate(self._params))
 

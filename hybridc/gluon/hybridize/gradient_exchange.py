@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,7 +20,7 @@ from hybridc.trace.traced import TracedSymbol
 from hybridc.trace.tracer import Trace
 
 # Bytes of the first bucket, which is started early, and of the others, for which latency does not count.
-_FIRST, _OTHERS = 1 << 20, 25 << 20
+FIRST_BUCKET, OTHER_BUCKETS = 1 << 20, 25 << 20
 
 
 @dataclass
@@ -45,7 +45,7 @@ def buckets_of(trace: Trace, gradients: Sequence[TracedSymbol]) -> list[Bucket]:
         if not size:
             continue
         bucket = filling.get(dtype)
-        if bucket is None or bucket.size + size > (_FIRST if bucket is buckets[0] else _OTHERS):
+        if bucket is None or bucket.size + size > (FIRST_BUCKET if bucket is buckets[0] else OTHER_BUCKETS):
             bucket = filling[dtype] = Bucket()
             buckets.append(bucket)
         bucket.members.append(i)
@@ -59,7 +59,10 @@ def append_allreduce(trace: Trace, gradients: Sequence[TracedSymbol]) -> list[Tr
     F = HOOKS.symbols()
     buckets = buckets_of(trace, gradients)
     with trace.active():
-        started = [_start(F, trace, [gradients[i] for i in bucket.members], bucket.ready) for bucket in buckets[::-1]]
+        started = [
+            start(trace, [gradients[i] for i in bucket.members], bucket.ready, F._start_allreduce)
+            for bucket in buckets[::-1]  # the last first: what is inserted moves what comes after
+        ]
         summed = list(gradients)
         for bucket, flat in zip(buckets, started[::-1], strict=True):
             parts = split(F, F._await(flat), [gradients[i].shape for i in bucket.members])
@@ -68,10 +71,12 @@ def append_allreduce(trace: Trace, gradients: Sequence[TracedSymbol]) -> list[Tr
     return summed
 
 
-def _start(F: Any, trace: Trace, gradients: Sequence[TracedSymbol], ready: int) -> TracedSymbol:
-    """Start the all-reduce of a bucket after the node ``ready``."""
+def start(
+    trace: Trace, gradients: Sequence[TracedSymbol], ready: int, collective: Callable[[Any], TracedSymbol]
+) -> TracedSymbol:
+    """Start a collective on a bucket of gradients after the node ``ready`` of the trace."""
     count = len(trace.nodes)
-    started = F._start_allreduce(joined(F, gradients))
+    started = collective(joined(HOOKS.symbols(), gradients))
     made = trace.nodes[count:]
     del trace.nodes[count:]
     trace.nodes[ready + 1 : ready + 1] = made

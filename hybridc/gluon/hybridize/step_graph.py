@@ -16,6 +16,7 @@ import numpy as np
 from numpy.lib.array_utils import byte_bounds
 
 from hybridc.array.ndarray import NDArray
+from hybridc.communication import communicator
 from hybridc.compile.compiled_graph import CompiledGraph
 from hybridc.compile.stages import Traced
 from hybridc.dtypes import is_float
@@ -23,6 +24,8 @@ from hybridc.errors import MXNetError, TraceError
 from hybridc.gluon.hybridize.cached_graph import CachedGraph, Entry, Signature, traced_with_guards
 from hybridc.gluon.hybridize.gradient_exchange import append_allreduce
 from hybridc.gluon.hybridize.guards import Guards
+from hybridc.gluon.hybridize.sharded_update import ShardedUpdate
+from hybridc.gluon.optimizer_shards import OptimizerShards
 from hybridc.gluon.trainer import raise_stale
 from hybridc.ground.debug import compiling, timed
 from hybridc.ground.locks import UPDATES
@@ -63,7 +66,8 @@ class StepProgram:
         weights: Sequence[Weight],
         kinds: Sequence[Kind],
         keep_grads: bool,
-        ranks: int,
+        ranks: int = 1,
+        shards: OptimizerShards | None = None,
     ) -> None:
         self.optimizer = optimizer
         leaves = {id(source): leaf for leaf, source in zip(trace.leaves, trace.sources, strict=True)}
@@ -73,17 +77,22 @@ class StepProgram:
         visible = trace.outputs[: self.visible]
         # The entry has found that the loss depends on each weight.
         found = [grad for grad in append_gradients(trace, visible[0], symbols) if grad is not None]
-        if ranks > 1:
+        if ranks > 1 and shards is None:
             found = append_allreduce(trace, found)
         tracer = UpdateTracer(optimizer.formula, type(optimizer).__name__, trace)
+        updated: list[TracedSymbol] = []  # the weights, if ranks share the work
         grads: list[tuple[TracedSymbol, TracedSymbol]] = []
         with trace.active():
+            if shards is not None:
+                updated = ShardedUpdate(trace, tracer, shards, kinds, communicator().rank).append(symbols, found)
             for place, (kind, symbol, grad) in enumerate(zip(kinds, symbols, found, strict=True)):
-                tracer.add(place, kind, symbol, grad)
+                if shards is None:
+                    tracer.add(place, kind, symbol, grad)
                 if keep_grads:
                     grads.append((trace.leaf(f"grad{place}", grad.shape, grad.dtype, "data"), grad))
-        results = [*visible, *[s for _, s in mutated], *[s for _, s in grads], *tracer.results]
-        targets = [*[i for i, _ in mutated], *[leaf.index for leaf, _ in grads]]
+        others = [*grads, *zip(symbols, updated, strict=bool(updated))]
+        results = [*visible, *[s for _, s in mutated], *[s for _, s in others], *tracer.results]
+        targets = [*[i for i, _ in mutated], *[leaf.index for leaf, _ in others]]
         donated = [n for result, target in enumerate(targets, self.visible) for n in (target, result)]
         donated += tracer.donated(len(results) - len(tracer.results))
         trace.outputs, trace.updates = results, []
@@ -137,11 +146,12 @@ class StepEntry(Entry):
     ) -> Bound:
         """The program with its arguments, for these arrays; ``states`` are the updater's."""
         kinds = [kind_of(row, values, _VARYING) for row, values in zip(rows, numbers, strict=True)]
-        program = self._program(args, optimizer, kinds)
+        program, block = self._program(args, optimizer, kinds), self._block
         arrays: list[NDArray] = [array for role, array in self.others if role != "key"]
         for _, weight, _, state, half in rows:
-            arrays += [*([] if half is None else [weight]), *states_of(state)]
-        if self._block.keep_grads:
+            if weight.size or block.shards is None:  # what is of another rank has no arrays in the program
+                arrays += [*([] if half is None else [weight]), *states_of(state)]
+        if block.keep_grads:
             arrays += [row[2] for row in rows]
         self.bound = Bound(program, arrays, states, kinds, self.count)
         return self.bound
@@ -157,7 +167,7 @@ class StepEntry(Entry):
         if program is None:
             trace = self._take_trace(args)
             block = self._block
-            program = StepProgram(trace, optimizer, self.weights, kinds, block.keep_grads, block.ranks)
+            program = StepProgram(trace, optimizer, self.weights, kinds, block.keep_grads, block.ranks, block.shards)
             if self.is_static:
                 program.graph.repeat()
             self._programs[tuple(kinds)] = program
