@@ -10,9 +10,9 @@ from hybridc.array.ndarray import NDArray, wrap
 from hybridc.communication import communicator
 from hybridc.errors import MXNetError, TraceError, UnsupportedError
 from hybridc.gluon.hybrid_block import Block, HybridBlock
+from hybridc.gluon.hybridize.optimizer_shards import OptimizerShards
 from hybridc.gluon.hybridize.report import Report
 from hybridc.gluon.hybridize.step_graph import REMEDY, Bound, StepEntry, StepGraphs
-from hybridc.gluon.optimizer_shards import OptimizerShards
 from hybridc.gluon.trainer import Trainer
 from hybridc.ground.locks import ForkLock
 from hybridc.ground.nesting import as_list, regroup

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Sequence
 
 from hybridc.gluon.hybridize.gradient_exchange import joined, split, start
-from hybridc.gluon.optimizer_shards import OptimizerShards, ShardedBucket
+from hybridc.gluon.hybridize.optimizer_shards import OptimizerShards, ShardedBucket
 from hybridc.ground.hooks import HOOKS
 from hybridc.optimizer.compiled_update import UpdateTracer
 from hybridc.optimizer.formula import Kind

@@ -24,8 +24,8 @@ from hybridc.errors import MXNetError, TraceError
 from hybridc.gluon.hybridize.cached_graph import CachedGraph, Entry, Signature, traced_with_guards
 from hybridc.gluon.hybridize.gradient_exchange import append_allreduce
 from hybridc.gluon.hybridize.guards import Guards
+from hybridc.gluon.hybridize.optimizer_shards import OptimizerShards
 from hybridc.gluon.hybridize.sharded_update import ShardedUpdate
-from hybridc.gluon.optimizer_shards import OptimizerShards
 from hybridc.gluon.trainer import raise_stale
 from hybridc.ground.debug import compiling, timed
 from hybridc.ground.locks import UPDATES

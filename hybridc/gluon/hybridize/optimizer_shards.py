@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -65,8 +65,11 @@ class OptimizerShards:
 
     def cut(self, number: int, state: Any) -> Any:
         """This rank's part of the state of a weight, which may be the part already."""
-        shape = self.shapes[number]
-        return _mapped(state, lambda s: self.piece(number, s).copy() if s.shape == shape and shape != () else s)
+
+        def part(array: NDArray) -> NDArray:
+            return self.piece(number, array).copy() if array.shape == self.shapes[number] else array
+
+        return _mapped(state, part)
 
     def gathered(self, states: Mapping[int, Any], indices: Sequence[int]) -> dict[int, Any]:
         """The whole states of the weights, whose numbers in ``states`` are ``indices``; all ranks call this."""
@@ -126,7 +129,7 @@ def _buckets(weights: Sequence[NDArray]) -> list[ShardedBucket]:
     return buckets
 
 
-def _mapped(state: Any, function: Any) -> Any:
+def _mapped(state: Any, function: Callable[[NDArray], NDArray]) -> Any:
     """A state with a function applied to its arrays."""
     if isinstance(state, list | tuple):
         made = [_mapped(each, function) for each in cast("Sequence[Any]", state)]
