@@ -11,6 +11,7 @@ from hybridc.communication import communicator
 from hybridc.errors import MXNetError, TraceError, UnsupportedError
 from hybridc.gluon.hybrid_block import Block, HybridBlock
 from hybridc.gluon.hybridize.optimizer_shards import OptimizerShards
+from hybridc.gluon.hybridize.parameter_average import average
 from hybridc.gluon.hybridize.report import Report
 from hybridc.gluon.hybridize.step_graph import REMEDY, Bound, StepEntry, StepGraphs
 from hybridc.gluon.trainer import Trainer
@@ -35,6 +36,11 @@ class TrainStep:
     ``loss`` is a HybridBlock, or a function of the network's result and the label that uses ``F``-style operators. It
     gives an array, whose sum is minimised, or a tuple that begins with it; ``step`` returns the same. ``data`` and
     ``label`` are arrays, or tuples of those that the network and the loss take.
+
+    Gradients are scaled down where the norm of all of them, as the optimizer gets them, is above ``clip_global_norm``.
+    If the trainer has a distributed kvstore, gradients are summed over ranks while the backward goes on. With
+    ``shard_optimizer`` each rank has, and updates, its part of the optimizer's states. With ``sync_every`` above 1 the
+    ranks train alone, and average their parameters after so many steps (local SGD).
     """
 
     def __init__(
@@ -44,9 +50,18 @@ class TrainStep:
         trainer: Trainer,
         keep_grads: bool = False,
         ignore_stale_grad: bool = False,
+        clip_global_norm: float | None = None,
         shard_optimizer: bool = False,
+        sync_every: int = 1,
     ) -> None:
         self._block = _Step(net, loss, trainer, keep_grads, ignore_stale_grad)
+        if clip_global_norm is not None and not clip_global_norm > 0:
+            raise MXNetError(f"TrainStep: clip_global_norm={clip_global_norm}; expected a positive number")
+        if sync_every < 1:
+            raise MXNetError(f"TrainStep: sync_every={sync_every}; expected a number of steps, at least 1")
+        if sync_every > 1 and shard_optimizer:
+            raise MXNetError("TrainStep: with sync_every each rank updates all of its weights; do not shard_optimizer")
+        self._block.clip, self._block.sync_every, self._done = clip_global_norm, sync_every, 0
         if shard_optimizer and keep_grads:
             raise MXNetError("TrainStep: with shard_optimizer no rank has whole gradients; keep_grads needs them")
         self._shards = shard_optimizer
@@ -64,8 +79,12 @@ class TrainStep:
             with autograd.train_mode():
                 entry, arrays = self._block.graphs(data, label).find(data, label)
             if batch_size is None:
-                batch_size = _length(arrays) * self._block.ranks
-            return self._run(entry, arrays, (data, label), batch_size)
+                batch_size = _length(arrays) * (1 if self._block.sync_every > 1 else self._block.ranks)
+            results = self._run(entry, arrays, (data, label), batch_size)
+            self._done += 1
+            if self._block.sync_every > 1 and self._done % self._block.sync_every == 0:
+                average(self._block.collect_params().values())
+            return results
 
     def explain(self) -> Report:
         """A report of what was compiled and why: signatures, kernels, host calls; ``.html()`` shows all levels."""
@@ -92,7 +111,7 @@ class TrainStep:
         trainer, indices = self._block.trainer, entry.indices
         weights = [w.parameter.data() for w in entry.weights]
         grads = [w.parameter.grad() for w in entry.weights]
-        if self._shards and self._block.ranks > 1:
+        if self._shards and self._block.shared:
             weights = self._pieces(indices, weights, grads, numbers)
         states = trainer.updater.states_of(indices, weights)
         rows = [trainer.optimizer.row(*row) for row in zip(indices, weights, grads, states, strict=True)]
@@ -139,6 +158,8 @@ class _Step(HybridBlock):
         self.keep_grads = keep_grads
         self.ignore_stale_grad = ignore_stale_grad
         self.shards: OptimizerShards | None = None
+        self.clip: float | None = None
+        self.sync_every = 1
 
     def forward(self, *args: Any) -> Any:
         """The loss of one batch, of its data and label."""
@@ -151,6 +172,11 @@ class _Step(HybridBlock):
         """How many processes train together."""
         store = self.trainer.store
         return store.num_workers if is_distributed(store) else 1
+
+    @property
+    def shared(self) -> bool:
+        """Whether each step sums gradients over ranks."""
+        return self.ranks > 1 and self.sync_every == 1
 
     @property
     def compiled(self) -> StepGraphs | None:

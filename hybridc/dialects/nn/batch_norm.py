@@ -118,7 +118,7 @@ class BatchNormalization(Composite):
         return reduce(np.add, x, axes, False) / max(n, 1)
 
     def _same_moments(self, F: Any, x: Any, moving: list[Any], known: tuple[Any, Any]) -> tuple[Any, Any]:
-        """The moments in the gradient; ``known`` are the hidden outputs, which would live until then: computed again."""
+        """The moments in the gradient: computed again, as ``known``, the hidden outputs, would have to be kept."""
         return self._moments(F, x, *moving)
 
     def decompose(self, F: Any, *inputs: Any) -> Any:

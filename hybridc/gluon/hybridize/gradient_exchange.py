@@ -83,6 +83,30 @@ def start(
     return started
 
 
+def clipped(
+    gradients: Sequence[TracedSymbol], limit: TracedSymbol, total: Callable[[Any], Any] | None = None
+) -> list[TracedSymbol]:
+    """The gradients, scaled so that the norm of all of them is ``limit`` at most.
+
+    ``total`` completes the sum of squares, of which there may be only a part here.
+    """
+    F = HOOKS.symbols()
+    squares: Any = None
+    for grad in gradients:
+        found = F.reshape_to(F.sum(F.square(F.cast(grad, dtype="float32"))), shape=(1,))
+        squares = found if squares is None else squares + found
+    if squares is None:
+        squares = F.zeros(shape=(1,), dtype="float32")
+    if total is not None:
+        squares = total(squares)
+    scale = F.minimum(F.reshape_to(limit, shape=(1,)) / F.sqrt(squares), 1)
+    scaled: list[TracedSymbol] = []
+    for grad in gradients:
+        factor = F.cast(scale, dtype=np.dtype(grad.dtype).name)
+        scaled.append(F.broadcast_mul(grad, F.reshape_to(factor, shape=(1,) * len(grad.shape))))
+    return scaled
+
+
 def joined(F: Any, arrays: Sequence[Any]) -> Any:
     """The elements of arrays, one array after the other, as one axis."""
     flat = [F.reshape_to(x, shape=(math.prod(x.shape),)) for x in arrays]

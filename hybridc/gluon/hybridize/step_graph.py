@@ -16,13 +16,12 @@ import numpy as np
 from numpy.lib.array_utils import byte_bounds
 
 from hybridc.array.ndarray import NDArray
-from hybridc.communication import communicator
 from hybridc.compile.compiled_graph import CompiledGraph
 from hybridc.compile.stages import Traced
 from hybridc.dtypes import is_float
 from hybridc.errors import MXNetError, TraceError
 from hybridc.gluon.hybridize.cached_graph import CachedGraph, Entry, Signature, traced_with_guards
-from hybridc.gluon.hybridize.gradient_exchange import append_allreduce
+from hybridc.gluon.hybridize.gradient_exchange import append_allreduce, clipped
 from hybridc.gluon.hybridize.guards import Guards
 from hybridc.gluon.hybridize.optimizer_shards import OptimizerShards
 from hybridc.gluon.hybridize.sharded_update import ShardedUpdate
@@ -66,8 +65,9 @@ class StepProgram:
         weights: Sequence[Weight],
         kinds: Sequence[Kind],
         keep_grads: bool,
-        ranks: int = 1,
+        shared: bool = False,
         shards: OptimizerShards | None = None,
+        clips: bool = False,
     ) -> None:
         self.optimizer = optimizer
         leaves = {id(source): leaf for leaf, source in zip(trace.leaves, trace.sources, strict=True)}
@@ -77,14 +77,17 @@ class StepProgram:
         visible = trace.outputs[: self.visible]
         # The entry has found that the loss depends on each weight.
         found = [grad for grad in append_gradients(trace, visible[0], symbols) if grad is not None]
-        if ranks > 1 and shards is None:
+        if shared and shards is None:
             found = append_allreduce(trace, found)
+        limit = trace.leaf("limit", (), np.dtype(np.float32), "data") if clips else None
         tracer = UpdateTracer(optimizer.formula, type(optimizer).__name__, trace)
         updated: list[TracedSymbol] = []  # the weights, if ranks share the work
         grads: list[tuple[TracedSymbol, TracedSymbol]] = []
         with trace.active():
             if shards is not None:
-                updated = ShardedUpdate(trace, tracer, shards, kinds, communicator().rank).append(symbols, found)
+                updated = ShardedUpdate(trace, tracer, shards, kinds, limit).append(symbols, found)
+            elif limit is not None:
+                found = clipped(found, limit)
             for place, (kind, symbol, grad) in enumerate(zip(kinds, symbols, found, strict=True)):
                 if shards is None:
                     tracer.add(place, kind, symbol, grad)
@@ -104,6 +107,8 @@ class StepProgram:
         self.places = [i for i, role in enumerate(trace.roles) if role in ("parameter", "capture")]
         self.places += [s.index for s in tracer.arrays] + [leaf.index for leaf, _ in grads]
         self.numbers: list[tuple[FormulaNumber, int]] = tracer.numbers
+        #: The argument that is the largest norm of the gradients, before the optimizer rescales them.
+        self.limit = None if limit is None else limit.index
         self.size = len(trace.leaves)
         self.key = trace.roles.index("key") if "key" in trace.roles else None
         self.traced = Traced(trace, donated=tuple(donated))
@@ -153,7 +158,7 @@ class StepEntry(Entry):
                 arrays += [*([] if half is None else [weight]), *states_of(state)]
         if block.keep_grads:
             arrays += [row[2] for row in rows]
-        self.bound = Bound(program, arrays, states, kinds, self.count)
+        self.bound = Bound(program, arrays, states, kinds, self.count, block.clip)
         return self.bound
 
     def compilations(self) -> list[Any]:
@@ -167,7 +172,16 @@ class StepEntry(Entry):
         if program is None:
             trace = self._take_trace(args)
             block = self._block
-            program = StepProgram(trace, optimizer, self.weights, kinds, block.keep_grads, block.ranks, block.shards)
+            program = StepProgram(
+                trace,
+                optimizer,
+                self.weights,
+                kinds,
+                block.keep_grads,
+                block.shared,
+                block.shards,
+                block.clip is not None,
+            )
             if self.is_static:
                 program.graph.repeat()
             self._programs[tuple(kinds)] = program
@@ -217,6 +231,7 @@ class Bound:
         states: Mapping[Any, Any],
         kinds: Sequence[Kind],
         count: int,
+        clip: float | None,
     ) -> None:
         self.program = program
         self._arrays = arrays
@@ -228,6 +243,7 @@ class Bound:
         self._arguments: list[Any] = [None] * program.size
         for place, array in zip(program.places, self._raw, strict=True):
             self._arguments[place] = array
+        self._clip = clip
         self._fills: list[Fill] = []
         for dtype in dict.fromkeys(number.dtype for number, _ in program.numbers):
             fill = Fill(dtype)
@@ -261,6 +277,9 @@ class Bound:
         if numbers != self._numbers:
             for fill in self._fills:
                 fill.run(numbers)
+            if program.limit is not None and self._clip is not None:
+                rescale = numbers[0]["rescale"] or 1.0
+                self._arguments[program.limit] = np.array(self._clip / abs(rescale), np.float32)
             self._numbers = numbers
         arguments = [*map(self._apart, data), *self._arguments[self._count :]]
         if program.key is not None:
