@@ -7,6 +7,7 @@ collectives in the same order.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -22,6 +23,16 @@ Array = npt.NDArray[Any]
 
 # What the communication thread has, by the address of the array.
 _STARTED: dict[int, Pending] = {}
+
+
+class _Times:
+    """Seconds that started collectives took in this process, and that graphs waited for them."""
+
+    def __init__(self) -> None:
+        self.taken = self.waited = 0.0
+
+
+TIMES = _Times()
 
 
 def _address(array: Array) -> int:
@@ -149,7 +160,10 @@ class Await(_InPlace):
     def run(self, array: Array) -> None:
         pending = _STARTED.pop(_address(array), None)
         if pending is not None:
+            begin = time.perf_counter()
             pending.wait()
+            TIMES.waited += time.perf_counter() - begin
+            TIMES.taken += pending.seconds
 
     @classmethod
     def samples(cls) -> list[Sample]:

@@ -54,10 +54,9 @@ def buckets_of(trace: Trace, gradients: Sequence[TracedSymbol]) -> list[Bucket]:
     return sorted(buckets, key=lambda bucket: bucket.ready)
 
 
-def append_allreduce(trace: Trace, gradients: Sequence[TracedSymbol]) -> list[TracedSymbol]:
+def append_allreduce(trace: Trace, gradients: Sequence[TracedSymbol], buckets: Sequence[Bucket]) -> list[TracedSymbol]:
     """The sums of the gradients over all ranks."""
     F = HOOKS.symbols()
-    buckets = buckets_of(trace, gradients)
     with trace.active():
         started = [
             start(trace, [gradients[i] for i in bucket.members], bucket.ready, F._start_allreduce)

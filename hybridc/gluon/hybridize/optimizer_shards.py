@@ -52,6 +52,11 @@ class OptimizerShards:
             self._cut(bucket)
 
     @property
+    def sizes(self) -> list[tuple[int, int]]:
+        """Bytes of each bucket, and how many weights are in it."""
+        return [(sum(b.counts) * b.dtype.itemsize, len(b.members)) for b in self.buckets]
+
+    @property
     def pieces(self) -> list[tuple[int, int]]:
         """The range of each weight that this rank has."""
         return [self._ranges[i][self._communicator.rank] for i in range(len(self.shapes))]

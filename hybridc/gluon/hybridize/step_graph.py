@@ -18,10 +18,11 @@ from numpy.lib.array_utils import byte_bounds
 from hybridc.array.ndarray import NDArray
 from hybridc.compile.compiled_graph import CompiledGraph
 from hybridc.compile.stages import Traced
+from hybridc.dialects.control.collectives import TIMES
 from hybridc.dtypes import is_float
 from hybridc.errors import MXNetError, TraceError
 from hybridc.gluon.hybridize.cached_graph import CachedGraph, Entry, Signature, traced_with_guards
-from hybridc.gluon.hybridize.gradient_exchange import append_allreduce, clipped
+from hybridc.gluon.hybridize.gradient_exchange import append_allreduce, buckets_of, clipped
 from hybridc.gluon.hybridize.guards import Guards
 from hybridc.gluon.hybridize.optimizer_shards import OptimizerShards
 from hybridc.gluon.hybridize.sharded_update import ShardedUpdate
@@ -77,8 +78,14 @@ class StepProgram:
         visible = trace.outputs[: self.visible]
         # The entry has found that the loss depends on each weight.
         found = [grad for grad in append_gradients(trace, visible[0], symbols) if grad is not None]
-        if shared and shards is None:
-            found = append_allreduce(trace, found)
+        #: Bytes of each bucket of gradients that are summed over ranks, and how many gradients these are.
+        self.buckets: list[tuple[int, int]] = []
+        if shards is not None:
+            self.buckets = shards.sizes
+        elif shared:
+            buckets = buckets_of(trace, found)
+            found = append_allreduce(trace, found, buckets)
+            self.buckets = [(bucket.size, len(bucket.members)) for bucket in buckets]
         limit = trace.leaf("limit", (), np.dtype(np.float32), "data") if clips else None
         tracer = UpdateTracer(optimizer.formula, type(optimizer).__name__, trace)
         updated: list[TracedSymbol] = []  # the weights, if ranks share the work
@@ -140,6 +147,19 @@ class StepEntry(Entry):
         if reason is not None:
             return reason
         return None if self.weights == _trained(self._block, self.trace) else "other parameters are trained"
+
+    def notes(self) -> list[str]:
+        """The buckets of gradients, and how much of their time was hidden."""
+        found: list[str] = []
+        for program in self._programs.values():
+            if program.buckets:
+                sizes = ", ".join(f"{size / 2**20:.3g} MiB ({count} gradients)" for size, count in program.buckets)
+                found.append(f"gradients are summed over {self._block.ranks} ranks in {len(program.buckets)} buckets:")
+                found.append(f"  {sizes}")
+        if found and TIMES.taken:
+            hidden = max(0.0, 1 - TIMES.waited / TIMES.taken)
+            found.append(f"communication took {TIMES.taken:.3g} s so far, of which {hidden:.0%} were hidden")
+        return found
 
     def bind(
         self,
