@@ -8,6 +8,7 @@ from typing import Any
 from hybridc import autograd
 from hybridc.array.ndarray import NDArray, wrap
 from hybridc.communication import communicator
+from hybridc.communication.compression import Compression
 from hybridc.errors import MXNetError, TraceError, UnsupportedError
 from hybridc.gluon.hybrid_block import Block, HybridBlock
 from hybridc.gluon.hybridize.optimizer_shards import OptimizerShards
@@ -172,6 +173,11 @@ class _Step(HybridBlock):
         """How many processes train together."""
         store = self.trainer.store
         return store.num_workers if is_distributed(store) else 1
+
+    @property
+    def compression(self) -> Compression | None:
+        """How gradients are rounded before they are summed."""
+        return getattr(self.trainer.store, "compression", None) if self.shared else None
 
     @property
     def shared(self) -> bool:

@@ -7,9 +7,12 @@ collectives in the same order.
 
 from __future__ import annotations
 
+import functools
+import itertools
 import time
+import weakref
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +36,26 @@ class _Times:
 
 
 TIMES = _Times()
+
+
+# Sums with a state of their own, as compressed ones, by the numbers by which graphs of this process call them.
+_SUMS: weakref.WeakValueDictionary[int, Sum] = weakref.WeakValueDictionary()
+_NUMBERS = itertools.count(1)
+
+
+class Sum(Protocol):
+    """Sums arrays of one size over ranks."""
+
+    def allreduce(self, array: Array) -> None:
+        """Replace the elements of an array of one dimension by their sums over all ranks."""
+        ...
+
+
+def callable_sum(sums: Sum) -> int:
+    """The number by which ``_start_allreduce`` calls a sum, as long as that lives."""
+    number = next(_NUMBERS)
+    _SUMS[number] = sums
+    return number
 
 
 def _address(array: Array) -> int:
@@ -93,8 +116,10 @@ class AllReduce(_InPlace):
 class StartAllReduce(_InPlace):
     """Begins to sum an array over all ranks"""
 
+    sums: int = attribute(0, "the number of a sum of this process; 0: the plain one", low=0)
+
     def run(self, array: Array) -> None:
-        _start(array, lambda: communicator().allreduce(array))
+        _start(array, functools.partial((_SUMS[self.sums] if self.sums else communicator()).allreduce, array))
 
     @classmethod
     def samples(cls) -> list[Sample]:

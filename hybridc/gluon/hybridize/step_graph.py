@@ -16,13 +16,15 @@ import numpy as np
 from numpy.lib.array_utils import byte_bounds
 
 from hybridc.array.ndarray import NDArray
+from hybridc.communication import communicator
+from hybridc.communication.compression import CompressedSum, Compression
 from hybridc.compile.compiled_graph import CompiledGraph
 from hybridc.compile.stages import Traced
-from hybridc.dialects.control.collectives import TIMES
+from hybridc.dialects.control.collectives import TIMES, callable_sum
 from hybridc.dtypes import is_float
 from hybridc.errors import MXNetError, TraceError
 from hybridc.gluon.hybridize.cached_graph import CachedGraph, Entry, Signature, traced_with_guards
-from hybridc.gluon.hybridize.gradient_exchange import append_allreduce, buckets_of, clipped
+from hybridc.gluon.hybridize.gradient_exchange import GradientBucket, append_allreduce, buckets_of, clipped
 from hybridc.gluon.hybridize.guards import Guards
 from hybridc.gluon.hybridize.optimizer_shards import OptimizerShards
 from hybridc.gluon.hybridize.sharded_update import ShardedUpdate
@@ -69,6 +71,7 @@ class StepProgram:
         shared: bool = False,
         shards: OptimizerShards | None = None,
         clips: bool = False,
+        compression: Compression | None = None,
     ) -> None:
         self.optimizer = optimizer
         leaves = {id(source): leaf for leaf, source in zip(trace.leaves, trace.sources, strict=True)}
@@ -84,7 +87,9 @@ class StepProgram:
             self.buckets = shards.sizes
         elif shared:
             buckets = buckets_of(trace, found)
-            found = append_allreduce(trace, found, buckets)
+            self.sums = [_sum_of(found, bucket, compression) for bucket in buckets]
+            numbers = [0 if each is None else callable_sum(each) for each in self.sums]
+            found = append_allreduce(trace, found, buckets, numbers)
             self.buckets = [(bucket.size, len(bucket.members)) for bucket in buckets]
         limit = trace.leaf("limit", (), np.dtype(np.float32), "data") if clips else None
         tracer = UpdateTracer(optimizer.formula, type(optimizer).__name__, trace)
@@ -120,6 +125,16 @@ class StepProgram:
         self.key = trace.roles.index("key") if "key" in trace.roles else None
         self.traced = Traced(trace, donated=tuple(donated))
         self.graph: CompiledGraph = self.traced.graph()
+
+
+def _sum_of(
+    gradients: Sequence[TracedSymbol], bucket: GradientBucket, compression: Compression | None
+) -> CompressedSum | None:
+    """The compressed sum of a bucket; None if it is summed as it is."""
+    dtype = np.dtype(gradients[bucket.members[0]].dtype)
+    if compression is None or not compression.takes(dtype):
+        return None
+    return CompressedSum(bucket.size // dtype.itemsize, dtype, compression, communicator())
 
 
 class StepEntry(Entry):
@@ -201,6 +216,7 @@ class StepEntry(Entry):
                 block.shared,
                 block.shards,
                 block.clip is not None,
+                block.compression,
             )
             if self.is_static:
                 program.graph.repeat()
