@@ -77,15 +77,24 @@ class KVStore(KVStoreBase):
 
     def push(self, key: Any, value: Any, priority: int = 0) -> None:
         """Give a key the sum of arrays: it becomes the value, or the gradient of an update of the value."""
-        groups: dict[Any, list[Any]] = {}
-        for each, arrays in self._pairs("push", key, value):
-            groups.setdefault(each, []).extend(arrays)
+        groups = self._groups(key, value)
         stored = [self._value("push", each) for each in groups]
         totals = [self._sum(each, x, groups[each]) for each, x in zip(groups, stored, strict=True)]
+        self._take(list(groups), totals, stored)
+
+    def _groups(self, key: Any, value: Any) -> dict[Any, list[NDArray]]:
+        """The arrays that are pushed to each key."""
+        groups: dict[Any, list[NDArray]] = {}
+        for each, arrays in self._pairs("push", key, value):
+            groups.setdefault(each, []).extend(arrays)
+        return groups
+
+    def _take(self, keys: list[Any], totals: list[NDArray], stored: list[NDArray]) -> None:
+        """Let sums become the values, or update them."""
         if isinstance(self._updater, opt.Updater):
-            self._updater(list(groups), totals, stored)
+            self._updater(keys, totals, stored)
             return
-        for each, total, x in zip(groups, totals, stored, strict=True):
+        for each, total, x in zip(keys, totals, stored, strict=True):
             if self._updater is not None:
                 self._updater(each, total, x)
             else:
