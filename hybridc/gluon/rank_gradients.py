@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,16 @@ class RankGradients:
         settings = {"kvstore": self._store.type, "update_on_kvstore": self._update_on_kvstore}
         require_equal("the trainer", settings, ranks)
         self.broadcast(self._params)
+
+    def same_random(self, optimizer: Any, step: int, numbers: Sequence[int]) -> AbstractContextManager[None]:
+        """Within the ``with`` block all ranks draw the same random numbers for an update of these parameters."""
+        return self._sums.same_random(optimizer, step, numbers[0]) if numbers else nullcontext()
+
+    def total(self, count: int) -> int:
+        """The sum of the counts of all ranks."""
+        found = np.array([count], np.int64)
+        self._sums.ranks.allreduce(found)
+        return int(found[0])
 
     def fresh(self, ignore_stale_grad: bool) -> list[int]:
         """The numbers of the parameters to update: all, or with ``ignore_stale_grad`` those that any rank used.

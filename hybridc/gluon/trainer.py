@@ -171,7 +171,7 @@ class Trainer:
         if self._amp_loss_scaler is not None and self._amp_loss_scaler.has_overflow(self._params):
             return
         if self._over_ranks is not None:
-            self._update_all_devices(self._over_ranks.fresh(ignore_stale_grad))
+            self._update_all_devices(self._over_ranks, self._over_ranks.fresh(ignore_stale_grad))
             return
         for place in range(len(self._contexts)):
             self._update_on(place, ignore_stale_grad)
@@ -186,12 +186,14 @@ class Trainer:
             if self._amp_loss_scaler.has_overflow(self._params):
                 return
         for numbers in buckets:
-            self._update_all_devices([number for number in numbers if number in fresh])
+            self._update_all_devices(ranks, [number for number in numbers if number in fresh])
 
-    def _update_all_devices(self, numbers: Collection[int]) -> None:
+    def _update_all_devices(self, ranks: RankGradients, numbers: Sequence[int]) -> None:
         """Update some parameters on all devices, whether their gradients are fresh or not."""
+        step = self._optimizer.num_update
         for place in range(len(self._contexts)):
-            self._update_numbers(place, numbers)
+            with ranks.same_random(self._optimizer, step, numbers):
+                self._update_numbers(place, numbers)
 
     def _check_apart(self, name: str) -> None:
         if self._update_on_kvstore:
@@ -324,6 +326,10 @@ class Trainer:
                 total = NDArray(_sum(grads))
                 for grad in grads:
                     total.copyto(grad)
+
+    def total_batch_size(self, batch_size: int) -> int:
+        """The sum of the sizes of the batches of all ranks, which all ask for it; without ranks the size itself."""
+        return batch_size if self._over_ranks is None else self._over_ranks.total(batch_size)
 
     def rescale(self, batch_size: float) -> None:
         """Let the next update divide gradients by ``batch_size``; raises if a parameter waits for its shape."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,11 +11,11 @@ import numpy as np
 from hybridc.array.ndarray import NDArray
 from hybridc.communication import communicator
 from hybridc.communication.agreement import require_equal
-from hybridc.errors import UnsupportedError
 from hybridc.ground.watches import written
 from hybridc.kvstore.base import KVStoreBase
 from hybridc.kvstore.kvstore import KVStore
 from hybridc.kvstore.rank_sums import RankSums
+from hybridc.optimizer import Updater
 from hybridc.optimizer.settings import settings_of
 
 __all__ = ["DistributedKVStore"]
@@ -31,7 +32,7 @@ class DistributedKVStore(KVStore):
 
     def __init__(self, kind: str = "dist_sync") -> None:
         super().__init__(kind)
-        self.rank_sums = RankSums(communicator())
+        self.rank_sums = RankSums(communicator(), kind)
 
     @property
     def rank(self) -> int:
@@ -46,7 +47,7 @@ class DistributedKVStore(KVStore):
     def init(self, key: Any, value: Any) -> None:
         """Keep copies of the values that rank 0 gives, under new keys."""
         pairs = list(self._pairs("init", key, value))
-        self._check_devices("init", [arrays for _, arrays in pairs])
+        self.rank_sums.check_devices(array for _, arrays in pairs for array in arrays)
         described = {str(k): f"{arrays[0].shape} {np.dtype(arrays[0].dtype)}" for k, arrays in pairs}
         require_equal("the values that init gets", described, self.rank_sums.ranks)
         super().init(key, value)
@@ -56,14 +57,21 @@ class DistributedKVStore(KVStore):
         """Give each key the sum of its arrays over devices and ranks: its value, or the gradient of an update of it."""
         groups = self._groups(key, value)
         keys = list(groups)
-        self._check_devices("push", list(groups.values()))
         stored = [self._value("push", each) for each in keys]
         for each, x in zip(keys, stored, strict=True):
             for array in groups[each]:
                 self._check_shape("push", each, x, array)
         for indices, totals in self.rank_sums.totals(keys, list(groups.values())):
             moved = [totals[i].as_in_context(stored[i].context) for i in indices]
-            self._take([keys[i] for i in indices], moved, [stored[i] for i in indices])
+            with self._same_random(indices[0]):
+                self._take([keys[i] for i in indices], moved, [stored[i] for i in indices])
+
+    def _same_random(self, place: int) -> contextlib.AbstractContextManager[None]:
+        """Within the ``with`` block all ranks draw the same random numbers for their updates."""
+        if not isinstance(self._updater, Updater):
+            return contextlib.nullcontext()
+        optimizer = self._updater.optimizer
+        return self.rank_sums.same_random(optimizer, optimizer.num_update, place)
 
     def set_optimizer(self, optimizer: Any) -> None:
         """Let the optimizer update the values from now on, on each rank; all must give one with the same settings."""
@@ -82,19 +90,10 @@ class DistributedKVStore(KVStore):
         """Wait for all ranks."""
         self.rank_sums.ranks.barrier()
 
-    def _check_devices(self, what: str, groups: Sequence[Sequence[NDArray]]) -> None:
-        if self.type != "nccl":
-            return
-        for array in (x for group in groups for x in group):
-            if array.context.device_type != "gpu":
-                raise UnsupportedError(
-                    f"{what}: a store 'nccl' takes arrays on GPUs, got one on {array.context}; use "
-                    f"kvstore.create('dist_sync'), which sums arrays on CPUs over MPI"
-                )
-
 
 def broadcast_arrays(arrays: Sequence[NDArray], sums: RankSums) -> None:
     """Give arrays the values that they have on rank 0."""
+    sums.check_devices(arrays)
     if sums.ranks.size == 1:
         return
     for array in arrays:

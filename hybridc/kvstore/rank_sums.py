@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import contextlib
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from hybridc import random
 from hybridc.array.ndarray import NDArray, values_of
 from hybridc.array.takeover import is_unshared
 from hybridc.communication import Communicator
@@ -14,10 +16,14 @@ from hybridc.communication.agreement import require_equal
 from hybridc.communication.communicator import Array
 from hybridc.communication.compression import Compression, compression_of
 from hybridc.communication.gradient_buckets import GradientBuckets, Kind
+from hybridc.errors import UnsupportedError
 from hybridc.ground.watches import written
+from hybridc.optimizer import Optimizer
 
 # Sets of arrays for which buckets are kept; the oldest go first.
 _KEPT = 256
+# Seeds of 64 bits, and the updates of one step that have different ones.
+_SEEDS, _MOST_PLACES = (1 << 64) - 1, 1 << 20
 
 Group = Sequence[NDArray]  # what is summed into one array: an array of each device
 
@@ -25,8 +31,10 @@ Group = Sequence[NDArray]  # what is summed into one array: an array of each dev
 class RankSums:
     """Sums over ranks for a store or a trainer, which has the same sets of arrays at each step."""
 
-    def __init__(self, ranks: Communicator) -> None:
+    def __init__(self, ranks: Communicator, kind: str = "dist_sync") -> None:
         self.ranks = ranks
+        self._kind = kind
+        self._seed: int | None = None
         self._compression: Compression | None = None
         self._buckets: dict[Any, GradientBuckets] = {}
         self._totals: dict[Any, list[NDArray]] = {}
@@ -81,6 +89,31 @@ class RankSums:
                 _write(buckets.views[i], groups[i])
             yield indices
 
+    @contextlib.contextmanager
+    def same_random(self, optimizer: Any, step: int, place: int) -> Generator[None]:
+        """Within the ``with`` block all ranks draw the same random numbers, if the optimizer may draw some.
+
+        They depend on the seed of rank 0 and on ``step``; ``place`` tells the updates of one step apart.
+        """
+        if type(optimizer).update is Optimizer.update:  # a formula, which draws none
+            yield
+            return
+        if self._seed is None:
+            self._seed = self.ranks.broadcast_object(int.from_bytes(np.asarray(random.next_key()).tobytes(), "little"))
+        with random.isolated(self._seed + (step * _MOST_PLACES + place) & _SEEDS):
+            yield
+
+    def check_devices(self, arrays: Iterable[NDArray]) -> None:
+        """Raise if an array is where this kind of store does not look for it."""
+        if self._kind != "nccl":
+            return
+        for array in arrays:
+            if array.context.device_type != "gpu":
+                raise UnsupportedError(
+                    f"kvstore 'nccl' takes arrays on GPUs, got one on {array.context}; use kvstore 'dist_sync', which "
+                    f"sums arrays of CPUs over MPI"
+                )
+
     def any_of(self, flags: Sequence[bool]) -> list[bool]:
         """Which flags are set on any rank."""
         found = np.array(flags, np.uint8)
@@ -90,6 +123,7 @@ class RankSums:
 
     def _of(self, key: Any, groups: Sequence[Group], names: Sequence[str]) -> GradientBuckets:
         """The buckets of these arrays, which all ranks must have in common."""
+        self.check_devices(array for group in groups for array in group)
         kinds: list[Kind] = [(group[0].shape, np.dtype(group[0].dtype)) for group in groups]
         found = self._buckets.get(key)
         if found is not None and found.kinds == kinds:
