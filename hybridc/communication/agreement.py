@@ -44,8 +44,9 @@ class _Absent:
         return "nothing"
 
 
-def _difference(a: Any, b: Any) -> tuple[str, Any, Any]:
+def _difference(given: Any, other: Any) -> tuple[str, Any, Any]:
     """Where two values that are not equal differ first, as text, and what is there."""
+    a, b = given, other
     if isinstance(a, Mapping) and isinstance(b, Mapping):
         pairs = cast("tuple[Mapping[Any, Any], Mapping[Any, Any]]", (a, b))
         for key in dict.fromkeys([*pairs[0], *pairs[1]]):
@@ -56,13 +57,13 @@ def _difference(a: Any, b: Any) -> tuple[str, Any, Any]:
     if isinstance(a, list | tuple) and isinstance(b, list | tuple):
         lists = cast("tuple[Sequence[Any], Sequence[Any]]", (a, b))
         if len(lists[0]) != len(lists[1]):
-            return "", f"{len(lists[0])} ({_brief(a)})", f"{len(lists[1])} ({_brief(b)})"
+            return "", given, other
         if any(isinstance(x, Mapping | list) for x in lists[0]):
             for i, (first, second) in enumerate(zip(*lists, strict=True)):
                 if first != second:
                     where, first, second = _difference(first, second)
                     return f"{where}number {i} of ", first, second
-    return "", a, b
+    return "", given, other
 
 
 def _brief(value: Any) -> str:

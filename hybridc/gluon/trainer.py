@@ -15,7 +15,7 @@ from hybridc.context import Context, cpu
 from hybridc.errors import CheckError
 from hybridc.gluon.parameter import Parameter, ParameterDict
 from hybridc.ground.events import RECORDER, now
-from hybridc.gluon.rank_gradients import RankGradients, raise_stale
+from hybridc.kvstore.rank_gradients import RankGradients, raise_stale
 from hybridc.kvstore import KVStore, KVStoreBase, create, sharing
 from hybridc.kvstore.base import is_over_ranks
 

@@ -12,8 +12,15 @@ from hybridc.kvstore.kvstore import KVStore
 from hybridc.kvstore.kvstore_server import KVStoreServer
 
 __all__ = [
-    *("DistributedKVStore", "KVStore", "KVStoreBase", "KVStoreServer"),
-    *("base", "create", "kvstore", "kvstore_server", "summing_store"),
+    "DistributedKVStore",
+    "KVStore",
+    "KVStoreBase",
+    "KVStoreServer",
+    "base",
+    "create",
+    "kvstore",
+    "kvstore_server",
+    "summing_store",
 ]
 
 

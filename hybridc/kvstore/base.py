@@ -153,9 +153,9 @@ def create(name: str = "local") -> Any:
         return KVStoreBase.kv_registry[name]()
     if "async" in name and name.startswith("dist"):
         raise UnsupportedError(
-            f"kvstore.create: {name!r} is not offered: updates from old weights depend on chance. For less communication "
-            f"use local SGD, gluon.TrainStep(..., sync_every=k), which averages the parameters every k steps; "
-            f"'dist_sync' sums gradients at each step"
+            f"kvstore.create: {name!r} is not offered: what updates from old weights give depends on chance. For less "
+            f"communication use local SGD, gluon.TrainStep(..., sync_every=k), which averages the parameters every k "
+            f"steps; 'dist_sync' sums gradients at each step"
         )
     if name in _OVER_RANKS:
         return KVStoreBase.kv_registry["distributedkvstore"](name)

@@ -16,17 +16,17 @@ from hybridc.kvstore.base import KVStoreBase
 from hybridc.kvstore.kvstore import KVStore
 from hybridc.kvstore.rank_sums import RankSums
 from hybridc.optimizer import Updater
-from hybridc.optimizer.settings import settings_of
+from hybridc.optimizer.plain_settings import settings_of
 
 __all__ = ["DistributedKVStore"]
 
 
 @KVStoreBase.register
 class DistributedKVStore(KVStore):
-    """``create("dist_sync")`` and the like: all ranks make the store, and call its methods with the same keys in order.
+    """``create("dist_sync")`` and the like: all ranks make the store, and call its methods with the same keys in turn.
 
-    ``init`` and ``broadcast`` give all ranks the value of rank 0. ``push`` sums arrays over the devices of each rank and
-    over ranks. There is no server: an optimizer runs on each rank, with the same sums, so that values stay equal. Many
+    ``init`` and ``broadcast`` give all ranks the value of rank 0. ``push`` sums arrays over the devices of each rank
+    and over ranks. There is no server: an optimizer runs on each rank, with the same sums, so that values stay equal. Many
     keys in one call are summed in buckets; one call for each key works, and is slower.
     """
 
@@ -107,4 +107,3 @@ def broadcast_arrays(arrays: Sequence[NDArray], sums: RankSums) -> None:
         values = np.ascontiguousarray(array.asnumpy())
         sums.ranks.broadcast(values)
         NDArray(values).copyto(array)
-

@@ -15,7 +15,6 @@ from hybridc.kvstore.base import KVStoreBase, check_capability, listed
 __all__ = ["KVStore"]
 
 
-
 @KVStoreBase.register
 class KVStore(KVStoreBase):
     """Arrays by key, which is an int or a string; :func:`create` makes one.

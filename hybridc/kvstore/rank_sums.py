@@ -73,7 +73,9 @@ class RankSums:
         """
         before = self._buckets.get(None)
         buckets = self._of(None, groups, names)
-        mine = set() if before is None or before is buckets else {id(view) for view in before.views}
+        mine: set[int] = set()
+        if before is not None and before is not buckets:
+            mine = {id(view) for view in before.views}
 
         def fill(i: int, view: Array) -> None:
             first = groups[i][0]
@@ -95,7 +97,8 @@ class RankSums:
 
         They depend on the seed of rank 0 and on ``step``; ``place`` tells the updates of one step apart.
         """
-        if type(optimizer).update is Optimizer.update:  # a formula, which draws none
+        kind: type[Optimizer] = type(optimizer)
+        if kind.update is Optimizer.update:  # a formula, which draws none
             yield
             return
         if self._seed is None:

@@ -11,7 +11,7 @@ from hybridc.communication.agreement import require_equal
 from hybridc.kvstore.base import KVStoreBase, create, is_over_ranks
 from hybridc.kvstore.kvstore import KVStore
 from hybridc.kvstore.summing_store import Horovod
-from hybridc.optimizer.settings import settings_of
+from hybridc.optimizer.plain_settings import settings_of
 
 # Parameters of one device after the other: the arrays of each parameter.
 Arrays = Sequence[Sequence[NDArray | None]]

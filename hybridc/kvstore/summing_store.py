@@ -62,7 +62,8 @@ class Horovod(KVStoreBase):
         ``key`` may be a list, and the others lists of as many; their sums go in buckets.
         """
         many = isinstance(key, list | tuple)
-        keys, values, outs = (key, value, out) if many else ([key], [value], None if out is None else [out])
+        keys: list[Any] = list(key) if many else [key]  # pyright: ignore[reportUnknownArgumentType]
+        values, outs = (value, out) if many else ([value], None if out is None else [out])
         groups: list[list[NDArray]] = [listed(each) for each in values]
         targets = groups if outs is None else [listed(each) for each in outs]
         for indices, totals in self.rank_sums.totals(keys, groups):

@@ -12,16 +12,15 @@ from hybridc import autograd
 from hybridc.array.ndarray import NDArray
 from hybridc.communication.agreement import require_equal
 from hybridc.context import Context
-from hybridc.gluon.parameter import Parameter
 from hybridc.kvstore.distributed import broadcast_arrays
 from hybridc.kvstore.rank_sums import RankSums
-from hybridc.optimizer.settings import settings_of
+from hybridc.optimizer.plain_settings import settings_of
 
 
 class RankGradients:
-    """What a trainer does with its parameters that is of all ranks; ``store`` has the sums."""
+    """What a trainer does with its parameters, as gluon has them, that is of all ranks; ``store`` has the sums."""
 
-    def __init__(self, params: Sequence[Parameter], store: Any, update_on_kvstore: bool) -> None:
+    def __init__(self, params: Sequence[Any], store: Any, update_on_kvstore: bool) -> None:
         self._params = params
         self._store = store
         self._update_on_kvstore = update_on_kvstore
@@ -32,7 +31,7 @@ class RankGradients:
     def _trained(self) -> list[int]:
         return [i for i, param in enumerate(self._params) if param.grad_req != "null"]
 
-    def broadcast(self, params: Sequence[Parameter]) -> None:
+    def broadcast(self, params: Sequence[Any]) -> None:
         """Give parameters the values that they have on rank 0, on all devices."""
         require_equal("the parameters of the trainer", _described(params), self._sums.ranks)
         for param in params:
@@ -75,13 +74,13 @@ class RankGradients:
         return numbers
 
     def present(self, number: int) -> list[NDArray]:
-        """The gradients of a parameter on all devices; zeros for those that backward did not write since the last step."""
+        """The gradients of a parameter on all devices; zeros for those not written since the last step."""
         param = self._params[number]
         pairs = zip(param.list_data(), param.list_grad(), strict=True)
         return [g if autograd.has_fresh_grad(w) else g._like(np.zeros_like(g._data)) for w, g in pairs]
 
     @staticmethod
-    def _stale(param: Parameter) -> bool:
+    def _stale(param: Any) -> bool:
         return not any(autograd.has_fresh_grad(weight) for weight in param.list_data())
 
     def sums(self, absent_if_stale: bool = False) -> Iterator[list[int]]:
@@ -99,11 +98,11 @@ class RankGradients:
             yield [numbers[k] for k in indices]
 
 
-def _described(params: Sequence[Parameter]) -> dict[str, str]:
+def _described(params: Sequence[Any]) -> dict[str, str]:
     return {param.name: f"{param.shape} {np.dtype(param.dtype)} {param.grad_req}" for param in params}
 
 
-def raise_stale(param: Parameter, ctx: Context) -> None:
+def raise_stale(param: Any, ctx: Context) -> None:
     """Raise: the parameter is to be updated, but has no gradient of this step."""
     raise UserWarning(
         f"Gradient of Parameter `{param.name}` on context {ctx} has not been updated by "

@@ -19,14 +19,15 @@ def settings_of(optimizer: Any) -> dict[str, Any]:
 
 
 def _attributes(instance: Any) -> dict[str, Any]:
-    return {name: _plain(value) for name, value in vars(instance).items() if name not in _LEFT_OUT}
+    attributes: dict[str, Any] = vars(instance)
+    return {name: _plain(value) for name, value in attributes.items() if name not in _LEFT_OUT}
 
 
 def _plain(value: Any) -> Any:
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, np.generic):
-        return value.item()
+        return cast("Any", value).item()
     if isinstance(value, list | tuple):
         return [_plain(each) for each in cast("list[Any]", value)]
     if isinstance(value, Mapping):
