@@ -59,9 +59,7 @@ def found(env: Mapping[str, str]) -> LaunchedRank | None:
         if size is None or rank is None or (launcher.also is not None and launcher.also not in env):
             continue
         local_rank, local_size = _number(env, launcher.local_rank), _number(env, launcher.local_size)
-        return LaunchedRank(
-            launcher.name, rank, size, rank if local_rank is None else local_rank, local_size or size
-        )
+        return LaunchedRank(launcher.name, rank, size, rank if local_rank is None else local_rank, local_size or size)
     return None
 
 
