@@ -102,6 +102,28 @@ class Trainer:
         return self._updaters[0]
 
     @property
+    def updaters(self) -> list[opt.Updater]:
+        """Those that have the states of the optimizer: the kvstore's if that updates, else one for each device."""
+        if self._store is None or not self._update_on_kvstore:
+            return self._updaters
+        self._prepare_store()
+        updater: Any = getattr(self._store, "_updater", None)
+        if not isinstance(updater, opt.Updater):
+            raise UnsupportedError(
+                f"{type(self._store).__name__} updates the parameters, and does not show the states of its optimizer; "
+                "make the Trainer with update_on_kvstore=False"
+            )
+        return [updater]
+
+    def adopt_optimizer(self) -> None:
+        """Train with the optimizer of the first updater, whose settings may have been loaded."""
+        updaters = self.updaters
+        for updater in updaters:
+            updater.optimizer = updaters[0].optimizer
+        self._optimizer = updaters[0].optimizer
+        self._optimizer.param_dict = dict(enumerate(self._params))
+
+    @property
     def parameters(self) -> list[Parameter]:
         """The parameters; the optimizer knows them by their indices."""
         return self._params
@@ -309,9 +331,7 @@ class Trainer:
             return
         for updater in self._updaters:
             updater.set_states(Path(fname).read_bytes())
-            updater.optimizer = self._updaters[0].optimizer
-        self._optimizer = self._updaters[0].optimizer
-        self._optimizer.param_dict = dict(enumerate(self._params))
+        self.adopt_optimizer()
 
 
 def _as_list(params: Any) -> list[Parameter]:
