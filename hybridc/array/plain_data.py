@@ -16,8 +16,8 @@ Array = npt.NDArray[Any]
 def encode(value: Any, arrays: list[Array]) -> Any:
     """Plain data as JSON; copies of arrays are appended to ``arrays``, and named by their index.
 
-    Plain are None, numbers, texts, bytes, arrays, and lists, tuples and dicts of these; NumPy's scalars become Python's.
-    Anything else is a TypeError.
+    Plain are None, numbers, texts, bytes, arrays, and lists, tuples and dicts of these; anything else is a TypeError.
+    NumPy's scalars become Python's.
     """
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
@@ -27,7 +27,7 @@ def encode(value: Any, arrays: list[Array]) -> Any:
         arrays.append(value.asnumpy())
         return {"array": len(arrays) - 1}
     if type(value) is np.ndarray and value.dtype.kind not in "OMm":
-        arrays.append(cast("Array", value).copy(order="C"))
+        arrays.append(value.copy(order="C"))
         return {"numpy": len(arrays) - 1}
     if isinstance(value, bytes):
         return {"bytes": value.hex()}

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from hybridc.distributed.shard_file import DamagedError, ShardEntry, verify_shard
 from hybridc.errors import MXNetError
@@ -85,9 +85,9 @@ def read_manifest(path: Path) -> Manifest:
         content = json.loads(text)
     except ValueError as error:
         raise DamagedError(f"{path} is not whole: {error}") from error
-    if not isinstance(content, dict) or content.get("format") != _FORMAT:  # pyright: ignore[reportUnknownMemberType]
+    found = cast("dict[str, Any]", content)
+    if not isinstance(content, dict) or found.get("format") != _FORMAT:
         raise MXNetError(f"{path} is the manifest of another program; give checkpoints a folder of their own")
-    found: dict[str, Any] = content
     version = found.get("version")
     if isinstance(version, int) and version > _VERSION:
         raise MXNetError(

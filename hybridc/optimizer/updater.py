@@ -77,7 +77,7 @@ class Updater:
     def describe(
         self, states: Mapping[Any, Any], dump_optimizer: bool, arrays: list[npt.NDArray[Any]]
     ) -> dict[str, Any]:
-        """What :meth:`get_states` writes, with these states: plain JSON; copies of arrays are appended to ``arrays``."""
+        """What :meth:`get_states` writes, with these states, as JSON; copies of arrays are appended to ``arrays``."""
         content: dict[str, Any] = {"format": _FORMAT, "states": encode(states, arrays)}
         if dump_optimizer:
             content["optimizer"] = _describe(self.optimizer, arrays)
