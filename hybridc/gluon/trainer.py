@@ -116,6 +116,31 @@ class Trainer:
         return self._updaters[0]
 
     @property
+    def updaters(self) -> list[opt.Updater]:
+        """Those that have the states of the optimizer: the kvstore's if that updates, else one for each device."""
+        if self._store is None or not self._update_on_kvstore:
+            return self._updaters
+        self._prepare_store()
+        updater: Any = getattr(self._store, "_updater", None)
+        if not isinstance(updater, opt.Updater):
+            raise UnsupportedError(
+                f"{type(self._store).__name__} updates the parameters, and does not show the states of its optimizer; "
+                "make the Trainer with update_on_kvstore=False"
+            )
+        return [updater]
+
+    def adopt_optimizer(self) -> None:
+        """Train with the optimizer of the first updater, whose settings and whole states may have been loaded."""
+        updaters = self.updaters
+        if self._shards is not None:
+            states, (shards, indices) = updaters[0].states, self._shards
+            states.update({index: shards.cut(n, states[index]) for n, index in enumerate(indices) if index in states})
+        for updater in updaters:
+            updater.optimizer = updaters[0].optimizer
+        self._optimizer = updaters[0].optimizer
+        self._optimizer.param_dict = dict(enumerate(self._params))
+
+    @property
     def parameters(self) -> list[Parameter]:
         """The parameters; the optimizer knows them by their indices."""
         return self._params
@@ -365,7 +390,7 @@ class Trainer:
         self._shards = shards, list(indices)
 
     @contextlib.contextmanager
-    def _whole_states(self) -> Generator[None]:
+    def whole_states(self) -> Generator[None]:
         """Within the ``with`` block the updater has the whole states, which all ranks put together."""
         if self._shards is None:
             yield
@@ -384,7 +409,7 @@ class Trainer:
             self._prepare_store()
             self._store.save_optimizer_states(fname, dump_optimizer=True)
             return
-        with self._whole_states():
+        with self.whole_states():
             Path(fname).write_bytes(self._updaters[0].get_states(dump_optimizer=True))
 
     def load_states(self, fname: str) -> None:
@@ -398,12 +423,7 @@ class Trainer:
             return
         for updater in self._updaters:
             updater.set_states(Path(fname).read_bytes())
-            updater.optimizer = self._updaters[0].optimizer
-        if self._shards is not None:
-            states, (shards, indices) = self._updaters[0].states, self._shards
-            states.update({index: shards.cut(number, states[index]) for number, index in enumerate(indices)})
-        self._optimizer = self._updaters[0].optimizer
-        self._optimizer.param_dict = dict(enumerate(self._params))
+        self.adopt_optimizer()
 
 
 def _as_list(params: Any) -> list[Parameter]:
