@@ -10,6 +10,7 @@ import traceback
 from types import TracebackType
 from typing import Any
 
+from hybridc import random
 from hybridc.communication.communicator import Alone, Communicator
 from hybridc.errors import MXNetError
 from hybridc.ground.locks import ForkLock
@@ -47,7 +48,8 @@ def communicator() -> Communicator:
     """
     with _LOCK.current:
         if _WORLD.made is None:
-            _WORLD.made = _started() if is_launched() else Alone(socket.gethostname())
+            _WORLD.made = made = _started() if is_launched() else Alone(socket.gethostname())
+            random.set_rank(made.rank)
         return _WORLD.made
 
 

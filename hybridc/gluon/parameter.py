@@ -287,7 +287,7 @@ class Parameter:
         self._data = self._grad = None
         # COMPAT(mxnet): the random key is taken now: values do not depend on the order in which shapes
         # become known: eager, hybridized, and with the sizes given, a seed makes the same network.
-        self._key = random.next_key()
+        self._key = random.next_key(training=False)
         self._deferred_init = (init, devices, default_init, None)
         if shape_is_known(self.shape):
             self.finish_deferred_init()
