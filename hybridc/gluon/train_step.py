@@ -64,7 +64,7 @@ class TrainStep:
             with autograd.train_mode():
                 entry, arrays = self._block.graphs(data, label).find(data, label)
             if batch_size is None:
-                batch_size = _length(arrays) * self._block.ranks
+                batch_size = _length(arrays) * (1 if self._block.trainer.averages else self._block.ranks)
             return self._run(entry, arrays, (data, label), batch_size)
 
     def explain(self) -> Report:
@@ -149,8 +149,7 @@ class _Step(HybridBlock):
     @property
     def ranks(self) -> int:
         """How many processes train together."""
-        store = self.trainer.store
-        return store.num_workers if is_distributed(store) else 1
+        return self.trainer.ranks
 
     @property
     def compiled(self) -> StepGraphs | None:

@@ -14,7 +14,7 @@ from hybridc.ground.events import recorded
 from hybridc.horovod.agreement import agree
 from hybridc.horovod.differentiable import differentiable
 from hybridc.horovod.host_values import Array, checked, copied, new_like, own_values, put_back
-from hybridc.horovod.process_sets import ProcessSet, global_process_set
+from hybridc.horovod.rank_sets import ProcessSet, global_process_set
 
 
 def allgather(

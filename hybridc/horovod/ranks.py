@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from hybridc import profiler
-from hybridc.horovod.process_sets import communicator_of, global_process_set, is_alone
+from hybridc.horovod.rank_sets import communicator_of, global_process_set, is_alone
 
 
 def rank() -> int:
