@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from hybridc.errors import UnsupportedError
-from hybridc.horovod.gradient_groups import positive, split_list
+from hybridc.horovod.gradient_groups import positive, split_list, takes_part
 from hybridc.horovod.rank_sets import ProcessSet, global_process_set
 from hybridc.horovod.reductions import grouped_allreduce_
 from hybridc.optimizer import Optimizer
@@ -32,11 +32,15 @@ class DistributedOptimizer(Optimizer):
     ) -> None:
         self._predivide = positive(gradient_predivide_factor)
         self._wrap(optimizer, num_groups, process_set)
-        self.rescale_grad *= self._predivide / process_set.size()
+        self.rescale_grad *= self._factor()
 
     def _wrap(self, optimizer: Optimizer, num_groups: int, process_set: ProcessSet) -> None:
         self.__dict__ = optimizer.__dict__
         self._optimizer, self._num_groups, self._process_set = optimizer, num_groups, process_set
+
+    def _factor(self) -> float:
+        """By what the sums of gradients are multiplied to be means."""
+        return self._predivide / self._process_set.size() if takes_part(self._process_set) else 1.0
 
     def unwrapped(self) -> Optimizer:
         """The optimizer without the averaging."""
@@ -44,7 +48,7 @@ class DistributedOptimizer(Optimizer):
 
     def unwrap(self) -> Optimizer:
         """Take the averaging away: the optimizer, with the ``rescale_grad`` that it had."""
-        self.rescale_grad *= self._process_set.size() / self._predivide
+        self.rescale_grad /= self._factor()
         return self._optimizer
 
     def __getattr__(self, name: str) -> Any:
@@ -71,7 +75,7 @@ class DistributedOptimizer(Optimizer):
 
     def _average(self, grad: Any) -> None:
         """Sum gradients over the ranks, divided by the predivide factor."""
-        if self._process_set.size() == 1 or not self._process_set.included():
+        if not takes_part(self._process_set):
             return
         grads: Sequence[Any] = cast("list[Any]", grad) if isinstance(grad, list | tuple) else [grad]
         for group in split_list(grads, self._num_groups or 1):

@@ -12,7 +12,7 @@ from hybridc.gluon.parameter import Parameter, ParameterDict
 from hybridc.gluon.trainer import Trainer
 from hybridc.horovod.compressors import Compression, Compressor
 from hybridc.horovod.distributed_optimizer import DistributedOptimizer
-from hybridc.horovod.gradient_groups import positive, split_list
+from hybridc.horovod.gradient_groups import positive, split_list, takes_part
 from hybridc.horovod.rank_sets import ProcessSet, global_process_set
 from hybridc.horovod.reductions import grouped_allreduce_
 
@@ -60,21 +60,23 @@ class DistributedTrainer(Trainer):
         self._num_groups = num_groups
         self._prefix = prefix or ""
         self._predivide = positive(gradient_predivide_factor)
-        ranks = process_set.size()
+        # COMPAT(mxnet): a rank that does not communicate uses its gradients as they are; Horovod scales them.
+        self._takes_part = takes_part(process_set)
         super().__init__(params, optimizer, optimizer_params=optimizer_params, kvstore=None)
         if len(self.contexts) > 1:
             raise CheckError(
                 f"DistributedTrainer: the parameters are on {len(self.contexts)} devices; initialize them on one, and "
                 f"start a rank for each device"
             )
-        self._scale *= self._predivide / ranks
+        if self._takes_part:
+            self._scale *= self._predivide / process_set.size()
 
     def _sum_gradients(self) -> None:
         self._allreduce_grads()
 
     def _allreduce_grads(self) -> None:
         """Sum the gradients over the ranks, divided by the predivide factor."""
-        if self._process_set.size() == 1 or not self._process_set.included():
+        if not self._takes_part:
             return
         grads = [param.list_grad()[0] for param in self._params if param.grad_req != "null"]
         if not grads:

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
+from hybridc.horovod.rank_sets import ProcessSet
+
 T = TypeVar("T")
+
+
+def takes_part(process_set: ProcessSet) -> bool:
+    """Whether this rank has others to share gradients with."""
+    return process_set.size() > 1 and process_set.included()
 
 
 def positive(factor: float) -> float:
