@@ -22,6 +22,8 @@ class Pending:
     def __init__(self) -> None:
         self._done = threading.Event()
         self._error: BaseException | None = None
+        #: How long it took, without the time before it began.
+        self.seconds = 0.0
 
     def finish(self, error: BaseException | None = None) -> None:
         """Let those go on that wait; they raise the error, if there is one."""

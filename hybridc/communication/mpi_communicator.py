@@ -6,6 +6,7 @@ import contextlib
 import os
 import queue
 import threading
+import time
 from collections.abc import Callable, Generator, Sequence
 from typing import Any, TypeVar
 
@@ -15,6 +16,7 @@ from hybridc.communication.communicator import Array, Communicator, Pending, bou
 from hybridc.communication.rank_watch import RankWatch
 from hybridc.dtypes import is_float
 from hybridc.errors import MXNetError
+from hybridc.ground.events import recorded
 
 T = TypeVar("T")
 
@@ -49,9 +51,11 @@ class _Queue:
     def _run(self) -> None:
         while True:
             collective, pending = self._waiting.get()
+            begin = time.perf_counter()
             try:
                 with self.lock:
                     collective()
+                pending.seconds = time.perf_counter() - begin
             except BaseException as error:
                 pending.finish(error)
             else:
@@ -79,7 +83,7 @@ class MPICommunicator(Communicator):
                 f"{name}: this process was forked from a rank and is none; only the rank itself takes part"
             )
         self._queue.drain()
-        with self._queue.lock, self._watch.collective(name):
+        with self._queue.lock, self._watch.collective(name), recorded("communication", name):
             yield
 
     def allreduce(self, array: Array, op: str = "sum") -> None:

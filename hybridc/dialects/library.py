@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from hybridc.dialects import collectives as collectives
 from hybridc.dialects import stateful as stateful
 from hybridc.dialects.array import cast as cast
 from hybridc.dialects.array import creation_ops as creation_ops
@@ -18,6 +17,7 @@ from hybridc.dialects.array import slicing as slicing
 from hybridc.dialects.array import sorting as sorting
 from hybridc.dialects.array import windows as windows
 from hybridc.dialects.control import branch as branch
+from hybridc.dialects.control import collectives as collectives
 from hybridc.dialects.control import loop as loop
 from hybridc.dialects.control import rnn as rnn
 from hybridc.dialects.math import affine_contraction as affine_contraction

@@ -19,7 +19,7 @@ from hybridc.ground.events import RECORDER, now
 from hybridc.kvstore import KVStore, KVStoreBase, create, sharing
 
 if TYPE_CHECKING:
-    from hybridc.gluon.optimizer_shards import OptimizerShards
+    from hybridc.gluon.hybridize.optimizer_shards import OptimizerShards
 
 __all__ = ["Trainer"]
 

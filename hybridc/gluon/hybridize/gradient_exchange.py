@@ -7,6 +7,7 @@ write gradients into their bucket and read the sums from it, so nothing is copie
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Callable, Sequence
@@ -24,7 +25,7 @@ FIRST_BUCKET, OTHER_BUCKETS = 1 << 20, 25 << 20
 
 
 @dataclass
-class Bucket:
+class GradientBucket:
     """Gradients of one dtype, by their numbers, one after the other in one array."""
 
     members: list[int] = field(default_factory=lambda: list[int]())
@@ -32,12 +33,12 @@ class Bucket:
     ready: int = 0  # the number of the node that computes the last one
 
 
-def buckets_of(trace: Trace, gradients: Sequence[TracedSymbol]) -> list[Bucket]:
+def buckets_of(trace: Trace, gradients: Sequence[TracedSymbol]) -> list[GradientBucket]:
     """The buckets in the order in which they are whole; gradients without elements are in none."""
     made = {id(s): number for number, node in enumerate(trace.nodes) for s in node.outputs}
     order = sorted(range(len(gradients)), key=lambda i: made.get(id(gradients[i]), -1))
-    buckets: list[Bucket] = []
-    filling: dict[Any, Bucket] = {}  # by dtype
+    buckets: list[GradientBucket] = []
+    filling: dict[Any, GradientBucket] = {}  # by dtype
     for i in order:
         grad = gradients[i]
         dtype = np.dtype(grad.dtype)
@@ -46,7 +47,7 @@ def buckets_of(trace: Trace, gradients: Sequence[TracedSymbol]) -> list[Bucket]:
             continue
         bucket = filling.get(dtype)
         if bucket is None or bucket.size + size > (FIRST_BUCKET if bucket is buckets[0] else OTHER_BUCKETS):
-            bucket = filling[dtype] = Bucket()
+            bucket = filling[dtype] = GradientBucket()
             buckets.append(bucket)
         bucket.members.append(i)
         bucket.size += size
@@ -54,15 +55,16 @@ def buckets_of(trace: Trace, gradients: Sequence[TracedSymbol]) -> list[Bucket]:
     return sorted(buckets, key=lambda bucket: bucket.ready)
 
 
-def append_allreduce(trace: Trace, gradients: Sequence[TracedSymbol]) -> list[TracedSymbol]:
-    """The sums of the gradients over all ranks."""
+def append_allreduce(
+    trace: Trace, gradients: Sequence[TracedSymbol], buckets: Sequence[GradientBucket], sums: Sequence[int]
+) -> list[TracedSymbol]:
+    """The sums of the gradients over all ranks; ``sums`` are the numbers of those of the buckets."""
     F = HOOKS.symbols()
-    buckets = buckets_of(trace, gradients)
     with trace.active():
-        started = [
-            start(trace, [gradients[i] for i in bucket.members], bucket.ready, F._start_allreduce)
-            for bucket in buckets[::-1]  # the last first: what is inserted moves what comes after
-        ]
+        started: list[TracedSymbol] = []
+        for bucket, number in list(zip(buckets, sums, strict=True))[::-1]:  # what is inserted moves what comes after
+            collective = functools.partial(F._start_allreduce, sums=number)
+            started.append(start(trace, [gradients[i] for i in bucket.members], bucket.ready, collective))
         summed = list(gradients)
         for bucket, flat in zip(buckets, started[::-1], strict=True):
             parts = split(F, F._await(flat), [gradients[i].shape for i in bucket.members])
@@ -81,6 +83,43 @@ def start(
     del trace.nodes[count:]
     trace.nodes[ready + 1 : ready + 1] = made
     return started
+
+
+def added(trace: Trace, before: Sequence[TracedSymbol], gradients: Sequence[TracedSymbol]) -> list[TracedSymbol]:
+    """The sums of gradients and those of calls before; each right after the gradient, so that its bucket is whole."""
+    made = {id(s): number for number, node in enumerate(trace.nodes) for s in node.outputs}
+    order = sorted(range(len(gradients)), key=lambda i: made.get(id(gradients[i]), -1), reverse=True)
+    found = list(gradients)
+    with trace.active():
+        for i in order:
+            found[i] = before[i] + gradients[i]
+            node = trace.nodes.pop()
+            trace.nodes.insert(made.get(id(gradients[i]), -1) + 1, node)
+    return found
+
+
+def clipped(
+    gradients: Sequence[TracedSymbol], limit: TracedSymbol, total: Callable[[Any], Any] | None = None
+) -> list[TracedSymbol]:
+    """The gradients, scaled so that the norm of all of them is ``limit`` at most.
+
+    ``total`` completes the sum of squares, of which there may be only a part here.
+    """
+    F = HOOKS.symbols()
+    squares: Any = None
+    for grad in gradients:
+        found = F.reshape_to(F.sum(F.square(F.cast(grad, dtype="float32"))), shape=(1,))
+        squares = found if squares is None else squares + found
+    if squares is None:
+        squares = F.zeros(shape=(1,), dtype="float32")
+    if total is not None:
+        squares = total(squares)
+    scale = F.minimum(F.reshape_to(limit, shape=(1,)) / F.sqrt(squares), 1)
+    scaled: list[TracedSymbol] = []
+    for grad in gradients:
+        factor = F.cast(scale, dtype=np.dtype(grad.dtype).name)
+        scaled.append(F.broadcast_mul(grad, F.reshape_to(factor, shape=(1,) * len(grad.shape))))
+    return scaled
 
 
 def joined(F: Any, arrays: Sequence[Any]) -> Any:

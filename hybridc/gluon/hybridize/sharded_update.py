@@ -5,8 +5,9 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 
-from hybridc.gluon.hybridize.gradient_exchange import joined, split, start
-from hybridc.gluon.optimizer_shards import OptimizerShards, ShardedBucket
+from hybridc.communication import communicator
+from hybridc.gluon.hybridize.gradient_exchange import clipped, joined, split, start
+from hybridc.gluon.hybridize.optimizer_shards import OptimizerShards, ShardedBucket
 from hybridc.ground.hooks import HOOKS
 from hybridc.optimizer.compiled_update import UpdateTracer
 from hybridc.optimizer.formula import Kind
@@ -18,10 +19,17 @@ class ShardedUpdate:
     """For each bucket: reduce-scatter of the gradients, update of this rank's part, all-gather of the weights."""
 
     def __init__(
-        self, trace: Trace, tracer: UpdateTracer, shards: OptimizerShards, kinds: Sequence[Kind], rank: int
+        self,
+        trace: Trace,
+        tracer: UpdateTracer,
+        shards: OptimizerShards,
+        kinds: Sequence[Kind],
+        limit: TracedSymbol | None,
     ) -> None:
         self._F = HOOKS.symbols()
-        self._trace, self._tracer, self._shards, self._kinds, self._rank = trace, tracer, shards, kinds, rank
+        self._trace, self._tracer, self._shards, self._kinds = trace, tracer, shards, kinds
+        self._limit = limit  # of the norm of all gradients
+        self._rank = communicator().rank
 
     def append(self, weights: Sequence[TracedSymbol], gradients: Sequence[TracedSymbol]) -> list[TracedSymbol]:
         """The new weights; new states become results of the tracer."""
@@ -34,7 +42,10 @@ class ShardedUpdate:
             collective = functools.partial(F._start_reduce_scatter, counts=bucket.counts)
             started[number] = start(self._trace, [gradients[i] for i in bucket.members], ready[number], collective)
         order = sorted(started, key=ready.__getitem__)
-        gathered = [self._update(buckets[number], weights, F._await(started[number])) for number in order]
+        own = [self._own(buckets[number], F._await(started[number])) for number in order]
+        if self._limit is not None:
+            own = clipped(own, self._limit, F._allreduce)
+        gathered = [self._update(buckets[number], weights, part) for number, part in zip(order, own, strict=True)]
         updated = dict(enumerate(weights))
         for number, flat in zip(order, gathered, strict=True):
             members = buckets[number].members
@@ -42,9 +53,14 @@ class ShardedUpdate:
             updated.update(zip(members, parts, strict=True))
         return list(updated.values())
 
-    def _update(self, bucket: ShardedBucket, weights: Sequence[TracedSymbol], summed: TracedSymbol) -> TracedSymbol:
+    def _own(self, bucket: ShardedBucket, summed: TracedSymbol) -> TracedSymbol:
+        """This rank's part of the sum of the gradients of a bucket."""
+        begin = sum(bucket.counts[: self._rank])
+        return self._F.slice_axis(summed, axis=0, begin=begin, end=begin + bucket.counts[self._rank])
+
+    def _update(self, bucket: ShardedBucket, weights: Sequence[TracedSymbol], gradients: TracedSymbol) -> TracedSymbol:
         """Update this rank's part of a bucket, and begin to gather all parts."""
-        F, at, new = self._F, sum(bucket.counts[: self._rank]), list[TracedSymbol]()
+        F, at, new = self._F, 0, list[TracedSymbol]()
         pieces = self._shards.pieces
         for i in bucket.members:
             begin, end = pieces[i]
@@ -52,7 +68,7 @@ class ShardedUpdate:
                 continue
             kind, weight = self._kinds[i], joined(F, [weights[i]])
             weight = F.reshape_to(F.slice_axis(weight, axis=0, begin=begin, end=end), shape=kind.shape)
-            grad = F.slice_axis(summed, axis=0, begin=at, end=at + end - begin)
+            grad = F.slice_axis(gradients, axis=0, begin=at, end=at + end - begin)
             at += end - begin
             self._tracer.add(i, kind, weight, F.reshape_to(grad, shape=kind.shape))
             number = next(n for n, target in enumerate(self._tracer.targets) if target is weight)

@@ -7,8 +7,12 @@ collectives in the same order.
 
 from __future__ import annotations
 
+import functools
+import itertools
+import time
+import weakref
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +26,36 @@ Array = npt.NDArray[Any]
 
 # What the communication thread has, by the address of the array.
 _STARTED: dict[int, Pending] = {}
+
+
+class _Times:
+    """Seconds that started collectives took in this process, and that graphs waited for them."""
+
+    def __init__(self) -> None:
+        self.taken = self.waited = 0.0
+
+
+TIMES = _Times()
+
+
+# Sums with a state of their own, as compressed ones, by the numbers by which graphs of this process call them.
+_SUMS: weakref.WeakValueDictionary[int, Sum] = weakref.WeakValueDictionary()
+_NUMBERS = itertools.count(1)
+
+
+class Sum(Protocol):
+    """Sums arrays of one size over ranks."""
+
+    def allreduce(self, array: Array) -> None:
+        """Replace the elements of an array of one dimension by their sums over all ranks."""
+        ...
+
+
+def callable_sum(sums: Sum) -> int:
+    """The number by which ``_start_allreduce`` calls a sum, as long as that lives."""
+    number = next(_NUMBERS)
+    _SUMS[number] = sums
+    return number
 
 
 def _address(array: Array) -> int:
@@ -82,8 +116,10 @@ class AllReduce(_InPlace):
 class StartAllReduce(_InPlace):
     """Begins to sum an array over all ranks"""
 
+    sums: int = attribute(0, "the number of a sum of this process; 0: the plain one", low=0)
+
     def run(self, array: Array) -> None:
-        _start(array, lambda: communicator().allreduce(array))
+        _start(array, functools.partial((_SUMS[self.sums] if self.sums else communicator()).allreduce, array))
 
     @classmethod
     def samples(cls) -> list[Sample]:
@@ -149,7 +185,10 @@ class Await(_InPlace):
     def run(self, array: Array) -> None:
         pending = _STARTED.pop(_address(array), None)
         if pending is not None:
+            begin = time.perf_counter()
             pending.wait()
+            TIMES.waited += time.perf_counter() - begin
+            TIMES.taken += pending.seconds
 
     @classmethod
     def samples(cls) -> list[Sample]:

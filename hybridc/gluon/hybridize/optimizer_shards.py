@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -52,6 +52,11 @@ class OptimizerShards:
             self._cut(bucket)
 
     @property
+    def sizes(self) -> list[tuple[int, int]]:
+        """Bytes of each bucket, and how many weights are in it."""
+        return [(sum(b.counts) * b.dtype.itemsize, len(b.members)) for b in self.buckets]
+
+    @property
     def pieces(self) -> list[tuple[int, int]]:
         """The range of each weight that this rank has."""
         return [self._ranges[i][self._communicator.rank] for i in range(len(self.shapes))]
@@ -65,8 +70,11 @@ class OptimizerShards:
 
     def cut(self, number: int, state: Any) -> Any:
         """This rank's part of the state of a weight, which may be the part already."""
-        shape = self.shapes[number]
-        return _mapped(state, lambda s: self.piece(number, s).copy() if s.shape == shape and shape != () else s)
+
+        def part(array: NDArray) -> NDArray:
+            return self.piece(number, array).copy() if array.shape == self.shapes[number] else array
+
+        return _mapped(state, part)
 
     def gathered(self, states: Mapping[int, Any], indices: Sequence[int]) -> dict[int, Any]:
         """The whole states of the weights, whose numbers in ``states`` are ``indices``; all ranks call this."""
@@ -126,7 +134,7 @@ def _buckets(weights: Sequence[NDArray]) -> list[ShardedBucket]:
     return buckets
 
 
-def _mapped(state: Any, function: Any) -> Any:
+def _mapped(state: Any, function: Callable[[NDArray], NDArray]) -> Any:
     """A state with a function applied to its arrays."""
     if isinstance(state, list | tuple):
         made = [_mapped(each, function) for each in cast("Sequence[Any]", state)]
