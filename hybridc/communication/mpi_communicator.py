@@ -132,6 +132,19 @@ class MPICommunicator(Communicator):
             self._comm.Alltoall([parts.view(np.uint8), self._mpi.BYTE], [got.view(np.uint8), self._mpi.BYTE])
         return got
 
+    def exchange(self, array: Array, counts: Sequence[int], received: Sequence[int]) -> Array:
+        check_array(array)
+        got = np.empty(sum(received), array.dtype)
+        with self._called(f"all-to-all of {_described(array)}"):
+            element = self._mpi.BYTE.Create_contiguous(array.itemsize).Commit()
+            try:
+                there = [array.view(np.uint8), [*counts], bounds(counts)[:-1], element]
+                here = [got.view(np.uint8), [*received], bounds(received)[:-1], element]
+                self._comm.Alltoallv(there, here)
+            finally:
+                element.Free()
+        return got
+
     def broadcast(self, array: Array, root: int = 0) -> None:
         check_array(array)
         with self._called(f"broadcast of {_described(array)}"):

@@ -85,7 +85,8 @@ class TrainStep:
             done = self._calls % settings.accumulate
             part = StepPart(adds=done > 0, updates=done + 1 == settings.accumulate)
             if batch_size is None:
-                batch_size = _length(arrays) * settings.accumulate * (settings.ranks if settings.shared else 1)
+                others = settings.shared and not self._block.trainer.averages
+                batch_size = _length(arrays) * settings.accumulate * (settings.ranks if others else 1)
             results = self._run(entry, arrays, (data, label), batch_size, part)
             self._calls += 1
             if settings.sync_every > 1 and self._calls % (settings.accumulate * settings.sync_every) == 0:
@@ -191,6 +192,8 @@ class _Step(HybridBlock):
             settings.ranks, settings.compression = sums.ranks.size, sums.compression
         elif store is not None:
             raise UnsupportedError(f"TrainStep: a kvstore takes part in the step; make the trainer without. {REMEDY}")
+        else:
+            settings.ranks = self.trainer.ranks
         if len(self.trainer.contexts) > 1:
             raise UnsupportedError(
                 f"TrainStep: the parameters are on {len(self.trainer.contexts)} devices; initialize them on one, which "

@@ -161,6 +161,16 @@ class Trainer:
         return self._contexts
 
     @property
+    def ranks(self) -> int:
+        """How many processes a TrainStep sums gradients over: those of a distributed kvstore."""
+        return self._store.num_workers if getattr(self._store, "is_distributed", False) else 1
+
+    @property
+    def averages(self) -> bool:
+        """Whether a step divides by the number of ranks beside the batch size, which is that of one rank then."""
+        return False
+
+    @property
     def learning_rate(self) -> float:
         """The learning rate of the next step."""
         return self._optimizer.learning_rate

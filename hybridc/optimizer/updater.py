@@ -38,7 +38,8 @@ class Updater:
         indices, grads, weights = cast("Any", (index, grad, weight) if many else ([index], [grad], [weight]))
         states = self.states_of(indices, weights)
         update: Any = self.optimizer.update_multi_precision
-        if type(self.optimizer).update_multi_precision is Optimizer.update_multi_precision:
+        kind = type(self.optimizer)
+        if kind.TAKES_LISTS or kind.update_multi_precision is Optimizer.update_multi_precision:
             update(list(indices), list(weights), list(grads), states)
             return
         for row in zip(indices, weights, grads, states, strict=True):  # one written for MXNet may not know lists
@@ -80,7 +81,7 @@ class Updater:
         """What :meth:`get_states` writes, with these states, as JSON; copies of arrays are appended to ``arrays``."""
         content: dict[str, Any] = {"format": _FORMAT, "states": encode(states, arrays)}
         if dump_optimizer:
-            content["optimizer"] = _describe(self.optimizer, arrays)
+            content["optimizer"] = _describe(self.optimizer.unwrapped(), arrays)
             if self.optimizer.lr_scheduler is not None:
                 content["lr_scheduler"] = _describe(self.optimizer.lr_scheduler, arrays)
         return content
@@ -106,7 +107,13 @@ class Updater:
     def _take_settings(self, content: dict[str, Any]) -> None:
         """Make the optimizer what the saved one was."""
         saved = content["optimizer"]
-        if type(self.optimizer).__name__.lower() != saved["class"].lower():
+        inner = self.optimizer.unwrapped()
+        if type(inner).__name__.lower() != saved["class"].lower():
+            if inner is not self.optimizer:
+                raise MXNetError(
+                    f"these states are of {saved['class']}, but {type(self.optimizer).__name__} wraps "
+                    f"{type(inner).__name__}; wrap an optimizer of that class"
+                )
             parameters = self.optimizer.param_dict
             self.optimizer = Optimizer.create_optimizer(saved["class"])
             self.optimizer.param_dict = parameters
