@@ -13,7 +13,7 @@ from hybridc import autograd
 from hybridc import optimizer as opt
 from hybridc.array.ndarray import NDArray
 from hybridc.context import Context, cpu
-from hybridc.errors import CheckError
+from hybridc.errors import CheckError, UnsupportedError
 from hybridc.gluon.parameter import Parameter, ParameterDict
 from hybridc.ground.events import RECORDER, now
 from hybridc.kvstore import KVStore, KVStoreBase, create, sharing
