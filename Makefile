@@ -25,7 +25,7 @@ empty :=
 space := $(empty) $(empty)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo images language-model forecasting sentences test test-all test-numpy test-levels test-pythons lint format faults bench peers gpu-bundle gpu-check clean
+.PHONY: help demo images language-model forecasting sentences several-ranks test test-all test-numpy test-levels test-pythons lint format faults bench peers gpu-bundle gpu-check clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -41,6 +41,9 @@ language-model: $(STAMPS)-demo ## train a language model of LSTM layers on Pytho
 
 forecasting: $(STAMPS)-forecast ## forecast the carbon dioxide in the air by quantiles, beside a simple forecast
 	$(BIN)/python examples/forecasting.py
+
+several-ranks: $(STAMPS)-demo,mpi ## train a classifier on two processes, each with a part of every batch
+	$(BIN)/python -m hybridc launch -n 2 examples/several_ranks.py
 
 sentences: $(STAMPS)-sentences ## search Python's documentation by meaning, by a BERT with published weights
 	$(BIN)/python examples/sentences.py

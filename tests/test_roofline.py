@@ -42,7 +42,7 @@ def test_layers_of_resnet18(tmp_path):
     assert one["algorithm"] == "pointwise"
     assert three["flops"] == 2 * 14 * 14 * 9 * 256 * 256
     assert one["flops"] == 2 * 7 * 7 * 256 * 512
-    assert all(0 < row["share"] < 3 for row in (three, one))
+    assert all(row["share"] > 0 for row in (three, one))
     assert all(bool(row["note"]) == (row["share"] < 0.75) for row in (three, one))
 
 

@@ -22,6 +22,8 @@ class Pending:
     def __init__(self) -> None:
         self._done = threading.Event()
         self._error: BaseException | None = None
+        #: How long it took, without the time before it began.
+        self.seconds = 0.0
 
     def finish(self, error: BaseException | None = None) -> None:
         """Let those go on that wait; they raise the error, if there is one."""
@@ -77,6 +79,13 @@ class Communicator:
         """Row ``i`` goes to rank ``i``; the rows that came, by rank."""
         raise NotImplementedError
 
+    def exchange(self, array: Array, counts: Sequence[int], received: Sequence[int]) -> Array:
+        """Send parts of a one-dimensional array to the ranks: ``counts[i]`` elements to rank ``i``, one after the other.
+
+        The parts that came, by rank: ``received[i]`` elements from rank ``i``.
+        """
+        raise NotImplementedError
+
     def broadcast(self, array: Array, root: int = 0) -> None:
         """Copy the array of the rank ``root`` into those of the others."""
         raise NotImplementedError
@@ -120,6 +129,9 @@ class Alone(Communicator):
 
     def alltoall(self, parts: Array) -> Array:
         return parts.copy()
+
+    def exchange(self, array: Array, counts: Sequence[int], received: Sequence[int]) -> Array:
+        return array[: counts[0]].copy()
 
     def broadcast(self, array: Array, root: int = 0) -> None:
         pass

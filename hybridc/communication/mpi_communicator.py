@@ -6,6 +6,7 @@ import contextlib
 import os
 import queue
 import threading
+import time
 from collections.abc import Callable, Generator, Sequence
 from typing import Any, TypeVar
 
@@ -15,6 +16,7 @@ from hybridc.communication.communicator import Array, Communicator, Pending, bou
 from hybridc.communication.rank_watch import WORLD, RankWatch
 from hybridc.dtypes import is_float
 from hybridc.errors import MXNetError
+from hybridc.ground.events import recorded
 
 T = TypeVar("T")
 
@@ -49,9 +51,11 @@ class _Queue:
     def _run(self) -> None:
         while True:
             collective, pending = self._waiting.get()
+            begin = time.perf_counter()
             try:
                 with self.lock:
                     collective()
+                pending.seconds = time.perf_counter() - begin
             except BaseException as error:
                 pending.finish(error)
             else:
@@ -82,7 +86,7 @@ class MPICommunicator(Communicator):
                 f"{name}: this process was forked from a rank and is none; only the rank itself takes part"
             )
         self._queue.drain()
-        with self._queue.lock, self._watch.collective(name, self._group):
+        with self._queue.lock, self._watch.collective(name, self._group), recorded("communication", name):
             yield
 
     def allreduce(self, array: Array, op: str = "sum") -> None:
@@ -126,6 +130,19 @@ class MPICommunicator(Communicator):
         got = np.empty_like(parts)
         with self._called(f"all-to-all of {_described(parts)}"):
             self._comm.Alltoall([parts.view(np.uint8), self._mpi.BYTE], [got.view(np.uint8), self._mpi.BYTE])
+        return got
+
+    def exchange(self, array: Array, counts: Sequence[int], received: Sequence[int]) -> Array:
+        check_array(array)
+        got = np.empty(sum(received), array.dtype)
+        with self._called(f"all-to-all of {_described(array)}"):
+            element = self._mpi.BYTE.Create_contiguous(array.itemsize).Commit()
+            try:
+                there = [array.view(np.uint8), [*counts], bounds(counts)[:-1], element]
+                here = [got.view(np.uint8), [*received], bounds(received)[:-1], element]
+                self._comm.Alltoallv(there, here)
+            finally:
+                element.Free()
         return got
 
     def broadcast(self, array: Array, root: int = 0) -> None:

@@ -15,6 +15,7 @@ from collections.abc import Generator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from hybridc import random
 from hybridc.communication import launched_rank
 from hybridc.communication.communicator import Alone, Communicator
 from hybridc.errors import MXNetError
@@ -54,7 +55,8 @@ def communicator() -> Communicator:
     """
     with _LOCK.current:
         if _WORLD.made is None:
-            _WORLD.made = _started() if is_launched() else Alone(socket.gethostname())
+            _WORLD.made = made = _started() if is_launched() else Alone(socket.gethostname())
+            random.set_rank(made.rank)
         return _WORLD.made
 
 

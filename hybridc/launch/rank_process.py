@@ -1,9 +1,9 @@
 """What mpiexec starts for each rank: it forks the rank, and stays to write its output and to report how it ends.
 
 The rank has cores of its own, and its output goes through pipes to this process, which puts ``[rank]`` before each
-line; so what C code and tracebacks print is marked, too, and complete even if the rank is killed. The launcher says when
-to send a signal to the rank or to kill it, over a connection; when that breaks, the launcher is gone, and the rank is
-ended.
+line; so what C code and tracebacks print is marked, too, and complete even if the rank is killed. The launcher says
+when to send a signal to the rank or to kill it, over a connection; when that breaks, the launcher is gone, and the rank
+is ended.
 
 This file is run by its path, and imports nothing of hybridc in this process: threads of libraries that are imported in
 the rank count its cores, not the machine's.

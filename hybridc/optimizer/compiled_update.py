@@ -7,6 +7,7 @@ an argument, and the result that takes over its memory. A training step has the 
 from __future__ import annotations
 
 import itertools
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ import numpy as np
 
 from hybridc import symbol as F
 from hybridc.compile.stages import Traced
+from hybridc.dialects.operator import Elementwise
 from hybridc.errors import MXNetError
 from hybridc.ground.watches import all_written
 from hybridc.optimizer.formula import Formula, FormulaNumber, Kind, Numbers, Values
@@ -27,7 +29,7 @@ class UpdateTracer:
     """Appends the formula for several weights, one after the other, to a trace.
 
     ``results`` are the new values of the arrays that ``targets`` stand for; ``numbers`` are inputs, each with the place
-    of its weight, and ``arrays`` the other inputs that were made, in order.
+    of its weight.
     """
 
     def __init__(self, formula: Formula, title: str, trace: Trace) -> None:
@@ -37,7 +39,7 @@ class UpdateTracer:
         self.results: list[TracedSymbol] = []
         self.targets: list[TracedSymbol] = []
         self.numbers: list[tuple[FormulaNumber, int]] = []
-        self.arrays: list[TracedSymbol] = []
+        self._made: list[tuple[int, TracedSymbol]] = []  # arrays, with the places of their weights
 
     def add(
         self, place: int, kind: Kind, weight: TracedSymbol | None = None, gradient: TracedSymbol | None = None
@@ -49,11 +51,11 @@ class UpdateTracer:
         """
         half = None
         if kind.half is not None:
-            half = self._leaf(f"half{place}", kind.shape, kind.half) if weight is None else weight
+            half = self._leaf(place, f"half{place}", kind.shape, kind.half) if weight is None else weight
             weight = None
-        weight = self._leaf(f"weight{place}", kind.shape, kind.dtype) if weight is None else weight
-        gradient = self._leaf(f"grad{place}", kind.shape, kind.gradient) if gradient is None else gradient
-        states = [self._leaf(f"state{i}_of{place}", *state) for i, state in enumerate(kind.states)]
+        weight = self._leaf(place, f"weight{place}", kind.shape, kind.dtype) if weight is None else weight
+        gradient = self._leaf(place, f"grad{place}", kind.shape, kind.gradient) if gradient is None else gradient
+        states = [self._leaf(place, f"state{i}_of{place}", *state) for i, state in enumerate(kind.states)]
         numbers = Numbers(self.trace, kind.dtype, dict(kind.numbers))
         start = len(self.trace.nodes)
         if kind.gradient != kind.dtype:
@@ -70,13 +72,19 @@ class UpdateTracer:
             self._result(half, F.cast(self.results[-1 - len(states)], dtype=half.dtype))
         self._take_numbers(place, start)
 
+    @property
+    def arrays(self) -> list[TracedSymbol]:
+        """The inputs that were made, but for numbers, in the order of their weights' places."""
+        return [made for _, made in sorted(self._made, key=operator.itemgetter(0))]
+
     def donated(self, first: int = 0) -> tuple[int, ...]:
         """Pairs of an argument and a result, if the results of the graph have these from number ``first`` on."""
         return tuple([n for result, target in enumerate(self.targets, first) for n in (target.index, result)])
 
-    def _leaf(self, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> TracedSymbol:
-        self.arrays.append(self.trace.leaf(name, shape, dtype, "data"))
-        return self.arrays[-1]
+    def _leaf(self, place: int, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> TracedSymbol:
+        made = self.trace.leaf(name, shape, dtype, "data")
+        self._made.append((place, made))
+        return made
 
     def _result(self, target: TracedSymbol, result: TracedSymbol) -> None:
         self.targets.append(target)
@@ -126,6 +134,12 @@ def trace_update(formula: Formula, kinds: Sequence[Kind], title: str) -> tuple[T
     trace.finish(tracer.results)
     trace.structure = [0] * len(tracer.results)
     return Traced(trace, donated=tracer.donated()), tracer.numbers
+
+
+def is_elementwise(formula: Formula, kind: Kind, title: str) -> bool:
+    """Whether each element of the new weight and states depends on elements of the same place alone."""
+    traced, _ = trace_update(formula, [kind], title)
+    return all(isinstance(node.op, Elementwise) or not node.inputs for node in traced.trace.nodes)
 
 
 class CompiledUpdate:

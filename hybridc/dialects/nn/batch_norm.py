@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from hybridc.communication import communicator
 from hybridc.dialects.math.reduction import combined, reduce
 from hybridc.dialects.nn.normalization import checked_axis, known_size
 from hybridc.dialects.operator import Bad, Composite, Sample, attribute, register
@@ -106,8 +107,19 @@ class BatchNormalization(Composite):
         axes, aligned, n = self._axes(x.shape)
         if not self.mutated:
             return F.reshape_to(moving_mean, shape=aligned), F.reshape_to(moving_var, shape=aligned)
-        mean = combined(F, "sum", x, axes) / max(n, 1)
-        return mean, combined(F, "sum", F.square(x - mean), axes) / max(n, 1)
+        mean = self._mean(F, x, axes, n)
+        return mean, self._mean(F, F.square(x - mean), axes, n)
+
+    def _mean(self, F: Any, x: Any, axes: tuple[int, ...], n: int) -> Any:
+        """The mean over the ``n`` elements of each channel, to broadcast to the data."""
+        return combined(F, "sum", x, axes) / max(n, 1)
+
+    def _eager_mean(self, x: Any, axes: tuple[int, ...], n: int) -> Any:
+        return reduce(np.add, x, axes, False) / max(n, 1)
+
+    def _same_moments(self, F: Any, x: Any, moving: list[Any], known: tuple[Any, Any]) -> tuple[Any, Any]:
+        """The moments in the gradient: computed again, as ``known``, the hidden outputs, would have to be kept."""
+        return self._moments(F, x, *moving)
 
     def decompose(self, F: Any, *inputs: Any) -> Any:
         data, gamma, beta, moving_mean, moving_var = inputs
@@ -137,8 +149,8 @@ class BatchNormalization(Composite):
         x = data.astype(wide(data.dtype), copy=False)
         mean, variance = moving_mean, moving_var
         if self.mutated:
-            mean = reduce(np.add, x, axes, False) / max(n, 1)
-            variance = reduce(np.add, np.square(x - mean.reshape(aligned)), axes, False) / max(n, 1)
+            mean = self._eager_mean(x, axes, n)
+            variance = self._eager_mean(np.square(x - mean.reshape(aligned)), axes, n)
             mean, variance = mean.astype(x.dtype, copy=False), variance.astype(x.dtype, copy=False)
         scale = 1 / np.sqrt(variance + x.dtype.type(self.eps))
         y = x - mean.reshape(aligned)
@@ -150,11 +162,11 @@ class BatchNormalization(Composite):
         return (y.astype(data.dtype, copy=False), mean.copy(), np.array(self.spread_of(variance, scale)), *moved)
 
     def gradient(self, F: Any, *values: Any) -> Any:
-        dy, data, gamma, _, moving_mean, moving_var = values[0], *values[self.num_visible_outputs() :][:5]
+        dy, (data, gamma, _, *moving, _, mean, spread) = values[0], values[self.num_visible_outputs() :][:8]
         axes, aligned, n = self._axes(data.shape)
         if is_half(data.dtype):
             dy, data = F.cast(dy, "float32"), F.cast(data, "float32")
-        mean, variance = self._moments(F, data, moving_mean, moving_var)
+        mean, variance = self._same_moments(F, data, moving, (mean, spread))
         scale = 1 / F.sqrt(variance + self.eps)
         normal = (data - mean) * scale
 
@@ -162,8 +174,8 @@ class BatchNormalization(Composite):
             dn = dy if self.fix_gamma else dy * F.reshape_to(gamma, shape=aligned)
             if not self.mutated:
                 return dn * scale
-            slope = combined(F, "sum", dn * normal, axes) / max(n, 1)
-            return (dn - combined(F, "sum", dn, axes) / max(n, 1) - normal * slope) * scale
+            slope = self._mean(F, dn * normal, axes, n)
+            return (dn - self._mean(F, dn, axes, n) - normal * slope) * scale
 
         def dgamma() -> Any:
             return F.reshape_to(combined(F, "sum", dy * normal, axes), shape=gamma.shape)
@@ -317,15 +329,41 @@ def along_axis_1(**attrs: Any) -> list[Sample]:
 class SyncBatchNorm(BatchNormalization):
     """BatchNorm along axis 1, with the variance instead of 1 / sqrt(variance + eps) as the third output
 
-    All examples of a batch are on one device, so that mean and variance are those of the whole batch.
+    With ``ndev`` above 1 mean and variance are those of the batches of all ranks of the program.
     """
 
-    ndev: int = attribute(1, "number of devices that share a batch; one only is supported", low=1)
+    ndev: int = attribute(1, "number of ranks that share a batch; from 2 on they exchange sums", low=1)
     key_: str = attribute(doc="the name under which devices share statistics; it changes nothing")
     train: bool | None = attribute(None, "internal: whether this is for training")
 
     def spread_of(self, variance: Any, scale: Any) -> Any:
         return variance
+
+    def _mean(self, F: Any, x: Any, axes: tuple[int, ...], n: int) -> Any:
+        if self.ndev == 1:
+            return super()._mean(F, x, axes, n)
+        total = combined(F, "sum", x, axes)
+        channels = math.prod(total.shape)
+        count = F.zeros(shape=(1,), dtype=np.dtype(x.dtype).name) + n
+        sums = F._allreduce(F.concat(F.reshape_to(total, shape=(channels,)), count, dim=0), ranks=self.ndev)
+        mean = F.slice_axis(sums, axis=0, begin=0, end=channels) / F.maximum(
+            F.slice_axis(sums, axis=0, begin=channels, end=channels + 1), 1
+        )
+        return F.reshape_to(mean, shape=total.shape)
+
+    def _eager_mean(self, x: Any, axes: tuple[int, ...], n: int) -> Any:
+        if self.ndev == 1:
+            return super()._eager_mean(x, axes, n)
+        sums = np.append(reduce(np.add, x, axes, False), x.dtype.type(n))
+        communicator().allreduce(sums)
+        return sums[:-1] / max(sums[-1], 1)
+
+    def _same_moments(self, F: Any, x: Any, moving: list[Any], known: tuple[Any, Any]) -> tuple[Any, Any]:
+        if self.ndev == 1 or not self.mutated:
+            return super()._same_moments(F, x, moving, known)
+        _, aligned, _ = self._axes(x.shape)
+        mean, variance = (F.reshape_to(v, shape=aligned) for v in known)  # without exchanging them once more
+        return mean, variance
 
     @classmethod
     def samples(cls) -> list[Sample]:

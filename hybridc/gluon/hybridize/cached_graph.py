@@ -64,6 +64,10 @@ class Entry:
         self.again: Callable[[tuple[Any, ...]], Any] = _never
         self.refresh()
 
+    def notes(self) -> list[str]:
+        """Further lines of an explanation."""
+        return []
+
     def refresh(self) -> None:
         """Reload the parameters' arrays: they may have been replaced."""
         self.others = [
@@ -334,6 +338,7 @@ class CachedGraph:
             lines.append(f"signature {_describe(key)}{when}")
             for graph in [g for g in (entry.plain, *entry.recorded.values()) if g is not None]:
                 lines += ["  " + line for line in graph.summary()]
+            lines += ["  " + line for line in entry.notes()]
         return "\n".join(lines)
 
     def compilations(self) -> list[tuple[str, list[Traced]]]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from hybridc.communication import communicator
 from hybridc.dtypes import wide
 from hybridc.gluon.block import HybridBlock
 
@@ -88,9 +89,9 @@ class BatchNormReLU(BatchNorm):
 
 
 class SyncBatchNorm(BatchNorm):
-    """:class:`BatchNorm` with mean and variance over the batches of all devices; a network here has one device
+    """:class:`BatchNorm` with mean and variance over the batches of all ranks that train together
 
-    ``gluon.contrib.nn.SyncBatchNorm`` in MXNet.
+    Each rank has one device, so ``num_devices`` changes nothing. ``gluon.contrib.nn.SyncBatchNorm`` in MXNet.
     """
 
     def __init__(
@@ -124,13 +125,13 @@ class SyncBatchNorm(BatchNorm):
             prefix=prefix,
             params=params,
         )
-        # COMPAT(mxnet): there num_devices is the number of GPUs, with a warning, if it is not given.
+        # COMPAT(mxnet): there num_devices is the number of GPUs of this process, with a warning, if it is not given.
         self._kwargs = {
             "eps": epsilon,
             "momentum": momentum,
             "fix_gamma": not scale,
             "use_global_stats": use_global_stats,
-            "ndev": 1 if num_devices is None else num_devices,
+            "ndev": communicator().size,
             "key": self.prefix,
         }
 

@@ -385,12 +385,16 @@ def depends_on(values: Iterable[SSAValue], on: set[Operation]) -> bool:
 
 
 def _independent(groups: Iterable[LoopGroup], partition: Partition) -> list[LoopGroup]:
-    """The elementwise groups without dependences on, or of, any other group."""
+    """The elementwise groups that depend on nothing but host calls, and on which no group depends."""
     needed = {partition.group[s] for g in groups for s in g.sources}
     return [
         g
         for g in groups
-        if g.domain is not None and g.contraction is None and not g.reduces and not g.sources and g not in needed
+        if g.domain is not None
+        and g.contraction is None
+        and not g.reduces
+        and g not in needed
+        and all(partition.group[s].domain is None for s in g.sources)
     ]
 
 

@@ -1,0 +1,195 @@
+"""Collectives in graphs: all-reduce, and what a compiled training step starts and waits for.
+
+``_start_*`` hands an array to the communication thread and ``_await`` waits for it; in between the array is the
+thread's. They work in place, so a bucket of gradients is never copied. All ranks run the same graph, so they call the
+collectives in the same order.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import time
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from hybridc.communication import Pending, communicator
+from hybridc.dialects.operator import Opaque, Sample, attribute, no_gradient, register
+from hybridc.dialects.operator_attribute import DType, Shape
+from hybridc.errors import ShapeError
+
+Array = npt.NDArray[Any]
+
+# What the communication thread has, by the address of the array.
+_STARTED: dict[int, Pending] = {}
+
+
+class _Times:
+    """Seconds that started collectives took in this process, and that graphs waited for them."""
+
+    def __init__(self) -> None:
+        self.taken = self.waited = 0.0
+
+
+TIMES = _Times()
+
+
+# Sums with a state of their own, as compressed ones, by the numbers by which graphs of this process call them.
+_SUMS: weakref.WeakValueDictionary[int, Sum] = weakref.WeakValueDictionary()
+_NUMBERS = itertools.count(1)
+
+
+class Sum(Protocol):
+    """Sums arrays of one size over ranks."""
+
+    def allreduce(self, array: Array) -> None:
+        """Replace the elements of an array of one dimension by their sums over all ranks."""
+        ...
+
+
+def callable_sum(sums: Sum) -> int:
+    """The number by which ``_start_allreduce`` calls a sum, as long as that lives."""
+    number = next(_NUMBERS)
+    _SUMS[number] = sums
+    return number
+
+
+def _address(array: Array) -> int:
+    return array.__array_interface__["data"][0]
+
+
+def _start(array: Array, collective: Callable[[], Any]) -> None:
+    """Let the communication thread carry out a collective on an array, if it has any elements."""
+    if array.size:
+        _STARTED[_address(array)] = communicator().start(collective)
+
+
+class _InPlace(Opaque):
+    """A host call whose result is its input's memory where the plan allows."""
+
+    PURE = False
+    INPLACE = ((0, 0),)
+    gradient = no_gradient
+
+    def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
+        return shapes, [shapes[0]]
+
+    def eager(self, *arrays: Any) -> Any:
+        out = np.empty_like(arrays[0])
+        self.call_out([out], *arrays)
+        return out
+
+    def call_out(self, outs: Sequence[Array], *arrays: Any) -> None:
+        (out,), (given, *_) = outs, arrays
+        if out.size and _address(out) != _address(given):
+            np.copyto(out, given)
+        self.run(out)
+
+    def run(self, array: Array) -> None:
+        """Do it to the array."""
+        raise NotImplementedError
+
+
+@register("hybrid._allreduce")
+class AllReduce(_InPlace):
+    """The sum of the arrays of all ranks"""
+
+    ranks: int = attribute(1, "number of ranks that take part: all of them", low=1)
+
+    def run(self, array: Array) -> None:
+        communicator().allreduce(array)
+
+    def gradient(self, F: Any, dy: Any, *_: Any) -> Any:
+        """The loss is the sum of the losses of the ranks."""
+        return F._allreduce(dy, ranks=self.ranks)
+
+    @classmethod
+    def samples(cls) -> list[Sample]:
+        return [Sample([(2, 3)], lambda x: x)]
+
+
+@register("hybrid._start_allreduce")
+class StartAllReduce(_InPlace):
+    """Begins to sum an array over all ranks"""
+
+    sums: int = attribute(0, "the number of a sum of this process; 0: the plain one", low=0)
+
+    def run(self, array: Array) -> None:
+        _start(array, functools.partial((_SUMS[self.sums] if self.sums else communicator()).allreduce, array))
+
+    @classmethod
+    def samples(cls) -> list[Sample]:
+        return [Sample([(5,)], lambda x: x, grad=False)]
+
+
+@register("hybrid._start_reduce_scatter")
+class StartReduceScatter(_InPlace):
+    """Begins to sum an array over all ranks, of which this one wants its part alone"""
+
+    counts: tuple[int, ...] = attribute(doc="number of elements of each rank's part")
+
+    def run(self, array: Array) -> None:
+        _start(array, lambda: communicator().reduce_scatter(array, self.counts))
+
+    @classmethod
+    def samples(cls) -> list[Sample]:
+        return [Sample([(5,)], lambda x: x, grad=False, counts=(5,))]
+
+
+@register("hybrid._start_allgather")
+class StartAllGather(Opaque):
+    """Begins to put together what the ranks have, each its part"""
+
+    PURE = False
+    gradient = no_gradient
+
+    counts: tuple[int, ...] = attribute(doc="number of elements of each rank's part")
+    rank: int = attribute(0, "the number of this rank", low=0)
+
+    def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
+        if shapes[0] != (self.counts[self.rank],):
+            raise ShapeError(f"_start_allgather: got shape {shapes[0]}, expected ({self.counts[self.rank]},)")
+        return shapes, [(sum(self.counts),)]
+
+    def eager(self, *arrays: Any) -> Any:
+        out = np.empty(sum(self.counts), arrays[0].dtype)
+        self.call_out([out], *arrays)
+        return out
+
+    def call_out(self, outs: Sequence[Array], *arrays: Any) -> None:
+        (out,), (part,) = outs, arrays
+        begin = sum(self.counts[: self.rank])
+        out[begin : begin + part.size] = part
+        _start(out, lambda: communicator().allgather(out, self.counts))
+
+    @classmethod
+    def samples(cls) -> list[Sample]:
+        return [Sample([(5,)], lambda x: x, grad=False, counts=(5,))]
+
+
+@register("hybrid._await")
+class Await(_InPlace):
+    """Waits for the collective that was started on an array; further inputs are computed before"""
+
+    INPUTS = ("data",)
+    VARIADIC = True
+    SAME_DTYPE = False
+
+    def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
+        return dtypes, [dtypes[0]]
+
+    def run(self, array: Array) -> None:
+        pending = _STARTED.pop(_address(array), None)
+        if pending is not None:
+            begin = time.perf_counter()
+            pending.wait()
+            TIMES.waited += time.perf_counter() - begin
+            TIMES.taken += pending.seconds
+
+    @classmethod
+    def samples(cls) -> list[Sample]:
+        return [Sample([(5,)], lambda x: x, grad=False)]

@@ -1,0 +1,139 @@
+"""The gradients of a training step, summed over ranks: what is appended to the trace of its backward.
+
+Gradients are concatenated in *buckets* in the order in which the backward computes them. Each is handed to the
+communication thread as soon as it is whole, while the backward goes on, and waited for when all of them are. Kernels
+write gradients into their bucket and read the sums from it, so nothing is copied.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from hybridc.ground.hooks import HOOKS
+from hybridc.trace.traced import TracedSymbol
+from hybridc.trace.tracer import Trace
+
+# Bytes of the first bucket, which is started early, and of the others, for which latency does not count.
+FIRST_BUCKET, OTHER_BUCKETS = 1 << 20, 25 << 20
+
+
+@dataclass
+class GradientBucket:
+    """Gradients of one dtype, by their numbers, one after the other in one array."""
+
+    members: list[int] = field(default_factory=lambda: list[int]())
+    size: int = 0  # bytes
+    ready: int = 0  # the number of the node that computes the last one
+
+
+def buckets_of(trace: Trace, gradients: Sequence[TracedSymbol]) -> list[GradientBucket]:
+    """The buckets in the order in which they are whole; gradients without elements are in none."""
+    made = {id(s): number for number, node in enumerate(trace.nodes) for s in node.outputs}
+    order = sorted(range(len(gradients)), key=lambda i: made.get(id(gradients[i]), -1))
+    buckets: list[GradientBucket] = []
+    filling: dict[Any, GradientBucket] = {}  # by dtype
+    for i in order:
+        grad = gradients[i]
+        dtype = np.dtype(grad.dtype)
+        size = math.prod(grad.shape) * dtype.itemsize
+        if not size:
+            continue
+        bucket = filling.get(dtype)
+        if bucket is None or bucket.size + size > (FIRST_BUCKET if bucket is buckets[0] else OTHER_BUCKETS):
+            bucket = filling[dtype] = GradientBucket()
+            buckets.append(bucket)
+        bucket.members.append(i)
+        bucket.size += size
+        bucket.ready = max(bucket.ready, made.get(id(grad), -1))
+    return sorted(buckets, key=lambda bucket: bucket.ready)
+
+
+def append_allreduce(
+    trace: Trace, gradients: Sequence[TracedSymbol], buckets: Sequence[GradientBucket], sums: Sequence[int]
+) -> list[TracedSymbol]:
+    """The sums of the gradients over all ranks; ``sums`` are the numbers of those of the buckets."""
+    F = HOOKS.symbols()
+    with trace.active():
+        started: list[TracedSymbol] = []
+        for bucket, number in list(zip(buckets, sums, strict=True))[::-1]:  # what is inserted moves what comes after
+            collective = functools.partial(F._start_allreduce, sums=number)
+            started.append(start(trace, [gradients[i] for i in bucket.members], bucket.ready, collective))
+        summed = list(gradients)
+        for bucket, flat in zip(buckets, started[::-1], strict=True):
+            parts = split(F, F._await(flat), [gradients[i].shape for i in bucket.members])
+            for i, part in zip(bucket.members, parts, strict=True):
+                summed[i] = part
+    return summed
+
+
+def start(
+    trace: Trace, gradients: Sequence[TracedSymbol], ready: int, collective: Callable[[Any], TracedSymbol]
+) -> TracedSymbol:
+    """Start a collective on a bucket of gradients after the node ``ready`` of the trace."""
+    count = len(trace.nodes)
+    started = collective(joined(HOOKS.symbols(), gradients))
+    made = trace.nodes[count:]
+    del trace.nodes[count:]
+    trace.nodes[ready + 1 : ready + 1] = made
+    return started
+
+
+def added(trace: Trace, before: Sequence[TracedSymbol], gradients: Sequence[TracedSymbol]) -> list[TracedSymbol]:
+    """The sums of gradients and those of calls before; each right after the gradient, so that its bucket is whole."""
+    made = {id(s): number for number, node in enumerate(trace.nodes) for s in node.outputs}
+    order = sorted(range(len(gradients)), key=lambda i: made.get(id(gradients[i]), -1), reverse=True)
+    found = list(gradients)
+    with trace.active():
+        for i in order:
+            found[i] = before[i] + gradients[i]
+            node = trace.nodes.pop()
+            trace.nodes.insert(made.get(id(gradients[i]), -1) + 1, node)
+    return found
+
+
+def clipped(
+    gradients: Sequence[TracedSymbol], limit: TracedSymbol, total: Callable[[Any], Any] | None = None
+) -> list[TracedSymbol]:
+    """The gradients, scaled so that the norm of all of them is ``limit`` at most.
+
+    ``total`` completes the sum of squares, of which there may be only a part here.
+    """
+    F = HOOKS.symbols()
+    squares: Any = None
+    for grad in gradients:
+        found = F.reshape_to(F.sum(F.square(F.cast(grad, dtype="float32"))), shape=(1,))
+        squares = found if squares is None else squares + found
+    if squares is None:
+        squares = F.zeros(shape=(1,), dtype="float32")
+    if total is not None:
+        squares = total(squares)
+    scale = F.minimum(F.reshape_to(limit, shape=(1,)) / F.sqrt(squares), 1)
+    scaled: list[TracedSymbol] = []
+    for grad in gradients:
+        factor = F.cast(scale, dtype=np.dtype(grad.dtype).name)
+        scaled.append(F.broadcast_mul(grad, F.reshape_to(factor, shape=(1,) * len(grad.shape))))
+    return scaled
+
+
+def joined(F: Any, arrays: Sequence[Any]) -> Any:
+    """The elements of arrays, one array after the other, as one axis."""
+    flat = [F.reshape_to(x, shape=(math.prod(x.shape),)) for x in arrays]
+    return flat[0] if len(flat) == 1 else F.concat(*flat, dim=0)
+
+
+def split(F: Any, flat: Any, shapes: Sequence[tuple[int, ...]]) -> list[Any]:
+    """The inverse of :func:`joined`."""
+    if len(shapes) == 1:
+        return [F.reshape_to(flat, shape=shapes[0])]
+    ends = list(itertools.accumulate(map(math.prod, shapes), initial=0))
+    return [
+        F.reshape_to(F.slice_axis(flat, axis=0, begin=begin, end=end), shape=shape)
+        for shape, (begin, end) in zip(shapes, itertools.pairwise(ends), strict=True)
+    ]
