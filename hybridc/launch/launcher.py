@@ -36,7 +36,7 @@ _AFTER_SIGNAL = {signal.SIGINT: 10.0, signal.SIGTERM: 30.0, signal.SIGHUP: 30.0}
 
 
 @dataclass
-class _Started:
+class _ConnectedRank:
     """What is known of a rank."""
 
     connection: socket.socket
@@ -66,7 +66,7 @@ class _Attempt:
         self._timeout = options.timeout or OPTIONS.comm_timeout
         self._token = secrets.token_hex(_TOKEN)
         self._listener = socket.create_server(("", 0), backlog=options.ranks)
-        self._ranks: dict[int, _Started] = {}
+        self._ranks: dict[int, _ConnectedRank] = {}
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
         #: Since when the ranks are started, and since when one waits for MPI to start in all.
@@ -143,14 +143,14 @@ class _Attempt:
         if found is not None:
             connection, number = found
             connection.settimeout(BEAT)
-            rank = self._ranks[number] = _Started(connection)
+            rank = self._ranks[number] = _ConnectedRank(connection)
             self._selector.register(connection, selectors.EVENT_READ, lambda: self._hear(number, rank))
             if self.signal is not None:
                 self._send(rank, {"signal": self.signal})
 
     # --- the ranks --------------------------------------------------------------------------------------------
 
-    def _hear(self, number: int, rank: _Started) -> None:
+    def _hear(self, number: int, rank: _ConnectedRank) -> None:
         try:
             got = rank.connection.recv(1 << 16)
         except OSError:
@@ -227,7 +227,12 @@ class _Attempt:
             self._kill(f"rank {missing[0]} has not started for {self._timeout} s")
             return
         first = min(late, key=lambda number: rank_program.STAGES.index(self._ranks[number].stage))
-        self._kill(f"rank {first} on {self._ranks[first].host} has not started MPI for {self._timeout} s")
+        if self._ranks[first].stage == rank_program.STAGES[0]:
+            self._kill(
+                f"rank {first} on {self._ranks[first].host} has not come to the start of MPI for {self._timeout} s"
+            )
+        else:
+            self._kill(f"MPI has not started for {self._timeout} s in all ranks: does the network between them work?")
 
     def _kill(self, why: str) -> None:
         self._killed = time.monotonic()
@@ -244,7 +249,7 @@ class _Attempt:
             self._send(rank, message)
 
     @staticmethod
-    def _send(rank: _Started, message: dict[str, Any]) -> None:
+    def _send(rank: _ConnectedRank, message: dict[str, Any]) -> None:
         if not rank.is_over:
             with contextlib.suppress(OSError):
                 rank.connection.sendall(packed(message))

@@ -20,6 +20,8 @@ def run(program: list[str], say: int) -> None:
 
     Into the descriptor ``say`` go the stages that are reached.
     """
+    if world.is_launched():
+        world.load_mpi()
     os.write(say, b"mpi\n")
     world.communicator()
     os.write(say, b"program\n")
