@@ -1,4 +1,4 @@
-"""Cases of stores, Trainers and Modules of several ranks; the arguments name some, and rank 0 prints each that passed."""
+"""Cases of stores, Trainers and Modules of several ranks, by name; rank 0 prints those that passed."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ RANKS = communicator()
 RANK, SIZE = RANKS.rank, RANKS.size
 BATCH, CLASSES, FEATURES = 8, 4, 10
 TWO = [mx.cpu(0), mx.cpu(1)]
+PARTS = 3e-6  # relative: float32 sums of four parts of a batch, through 50 steps
 CASES = {}
 
 
@@ -272,6 +273,11 @@ def against_one(optimizer, settings, seeds=True, steps=50, tolerance=1e-6, **opt
         ours.collect_params().reset_ctx(list(contexts))
     if options.pop("hybridize", False):
         ours.hybridize()
+    if options.pop("double", False):
+        data = [(x.astype("float64"), y.astype("float64")) for x, y in data]
+        alone.cast("float64")
+        ours.cast("float64")
+        tolerance = 1e-13
     if parts > 1:
         ours.collect_params().setattr("grad_req", "add")
     one = gluon.Trainer(alone.collect_params(), optimizer, dict(settings))
@@ -305,8 +311,10 @@ def trainer():
 
 @case
 def trainer_on_store():
-    against_one("sgd", {"learning_rate": 0.1, "momentum": 0.9}, update_on_kvstore=True)
-    against_one("adam", {"learning_rate": 0.01}, update_on_kvstore=True, parts=2)
+    for on_store in (False, True):
+        against_one("sgd", {"learning_rate": 0.1, "momentum": 0.9}, update_on_kvstore=on_store, double=True)
+        against_one("adam", {"learning_rate": 0.01}, update_on_kvstore=on_store, double=True, parts=2)
+    against_one("adam", {"learning_rate": 0.01}, update_on_kvstore=True, parts=2, tolerance=PARTS)
 
 
 @case
@@ -322,11 +330,15 @@ def trainer_hybridized():
 
 @case
 def trainer_on_two_devices():
-    net, _ = against_one("adam", {"learning_rate": 0.01}, contexts=TWO)
+    net, _ = against_one("adam", {"learning_rate": 0.01}, contexts=TWO, tolerance=PARTS)
     for param in net.collect_params().values():
         same(*param.list_data(), 0)
         same(*param.list_grad(), 0)
-    against_one("sgd", {"learning_rate": 0.1, "momentum": 0.9}, contexts=TWO, update_on_kvstore=True)
+    against_one("sgd", {"learning_rate": 0.1, "momentum": 0.9}, contexts=TWO, update_on_kvstore=True, tolerance=PARTS)
+    for on_store in (False, True):
+        against_one(
+            "sgd", {"learning_rate": 0.1, "momentum": 0.9}, contexts=TWO, update_on_kvstore=on_store, double=True
+        )
 
 
 @case
@@ -353,9 +365,7 @@ def trainer_with_many_buckets():
     limits = gradient_buckets.GradientBuckets.__init__.__defaults__
     gradient_buckets.GradientBuckets.__init__.__defaults__ = (*limits[:-2], 64, 128)
     try:
-        net, made = against_one(
-            "adam", {"learning_rate": 0.01, "lr_scheduler": mx.lr_scheduler.FactorScheduler(3, 0.9)}
-        )
+        _, made = against_one("adam", {"learning_rate": 0.01, "lr_scheduler": mx.lr_scheduler.FactorScheduler(3, 0.9)})
         against_one("adam", {"learning_rate": 0.01}, update_on_kvstore=True)
         assert len(made.store.rank_sums._buckets[None].plan.buckets) > 2
     finally:
@@ -430,32 +440,6 @@ def parameters_of_rank_0():
     same(net.weight.data(), [[1, 2], [3, 4]])
     net.initialize(mx.init.Normal(1), force_reinit=True)
     equal_on_ranks(net.weight.data())
-
-
-@case
-def half_precision():
-    """An overflow on one rank keeps all from the step; gradients of float16 are summed in float32."""
-    amp.init()
-    net = nn.Dense(2, in_units=2, prefix="amp_", use_bias=False)
-    net.initialize(mx.init.One())
-    made = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 1}, "dist_sync", update_on_kvstore=False)
-    amp.init_trainer(made)
-    for step in range(2):
-        x = nd.ones((1, 2)) * (np.inf if step == 0 and RANK == SIZE - 1 else 1)
-        with autograd.record():
-            y = net(x).sum()
-            with amp.scale_loss(y, made) as scaled:
-                autograd.backward(scaled)
-        made.step(1)
-        same(net.weight.data(), np.full((2, 2), 1 if step == 0 else 1 - SIZE), 1e-3)
-    half = nn.Dense(2, in_units=2, prefix="half_", use_bias=False, dtype="float16")
-    half.initialize(mx.init.One())
-    made = gluon.Trainer(half.collect_params(), "sgd", {"learning_rate": 1, "multi_precision": True}, "dist_sync")
-    with autograd.record():
-        y = half(nd.full((1, 2), 0.25 * (RANK + 1), dtype="float16"))
-    y.backward()
-    made.step(1)
-    same(half.weight.data(), np.full((2, 2), 1 - 0.25 * sum(range(1, SIZE + 1))), 1e-3)
 
 
 @case
@@ -542,6 +526,38 @@ def estimator():
     for a, b in zip(*(net.collect_params().values() for net in nets), strict=True):
         same(b.data(), a.data(), 2e-6)
         equal_on_ranks(b.data())
+
+
+@case
+def half_precision():
+    """An overflow on one rank keeps all from the step; gradients of float16 are summed in float32."""
+    amp.init()
+    net = nn.Dense(2, in_units=2, prefix="amp_", use_bias=False)
+    net.initialize(mx.init.One())
+    made = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 1}, "dist_sync", update_on_kvstore=False)
+    amp.init_trainer(made)
+    for step in range(4):
+        x = nd.ones((1, 2)) * (np.inf if step == 0 and RANK == SIZE - 1 else 1)
+        with autograd.record():
+            y = net(x).sum()
+            with amp.scale_loss(y, made) as scaled:
+                autograd.backward(scaled)
+        made.step(1)
+        scales = RANKS.gather_objects(made._amp_loss_scaler._next_loss_scale)
+        assert len(set(scales)) == 1
+        assert step > 0 or scales[0] == 2.0**15  # halved by the overflow
+        equal_on_ranks(net.weight.data())
+        assert step > 0 or np.all(net.weight.data().asnumpy() == 1)
+    moved = 1 - net.weight.data().asnumpy()
+    assert moved[0, 0] in (SIZE, 2 * SIZE, 3 * SIZE), moved
+    half = nn.Dense(2, in_units=2, prefix="half_", use_bias=False, dtype="float16")
+    half.initialize(mx.init.One())
+    made = gluon.Trainer(half.collect_params(), "sgd", {"learning_rate": 1, "multi_precision": True}, "dist_sync")
+    with autograd.record():
+        y = half(nd.full((1, 2), 0.25 * (RANK + 1), dtype="float16"))
+    y.backward()
+    made.step(1)
+    same(half.weight.data(), np.full((2, 2), 1 - 0.25 * sum(range(1, SIZE + 1))), 1e-3)
 
 
 if __name__ == "__main__":
