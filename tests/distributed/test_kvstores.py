@@ -20,7 +20,8 @@ SHORT = ["store", "buckets", "compression", "trainer", "stale_gradients", "param
 LONG = [
     *("dtypes", "plugins", "compression_of_what_is_not_finite", "compressed_training", "trainer_on_store"),
     *("trainer_with_other_stores", "trainer_hybridized", "trainer_on_two_devices", "trainer_accumulates"),
-    *("trainer_clips", "trainer_with_many_buckets", "states", "module", "estimator", "half_precision"),
+    *("trainer_clips", "trainer_with_many_buckets", "states", "module", "estimator", "feed_forward"),
+    *("frozen_parameters", "half_precision"),
 ]
 
 
@@ -40,6 +41,14 @@ def test_two_ranks_in_all_ways():
 @pytest.mark.long
 def test_all_optimizers():
     assert passed(ranks.run("kvstore_cases.py", arguments=["all_optimizers"], timeout=600)) == ["all_optimizers"]
+
+
+@pytest.mark.long
+@pytest.mark.triton
+def test_gradients_on_gpus():
+    """They go through the memory of the host; the GPU is Triton's interpreter."""
+    env = {"HYBRIDC_GPU": "interpreter"}
+    assert passed(ranks.run("kvstore_cases.py", arguments=["arrays_on_gpus"], env=env)) == ["arrays_on_gpus"]
 
 
 @pytest.mark.long
