@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from multiprocessing.reduction import ForkingPickler
 from typing import Any, Protocol, cast
 
 from hybridc import random
+from hybridc.errors import MXNetError
 from hybridc.gluon.data.batchify import default_batchify_fn
 from hybridc.gluon.data.dataset import ArrayDataset
 from hybridc.gluon.data.queues import ConnectionWrapper, Queue, SimpleQueue, fetcher_loop_v1, worker_loop_v1
@@ -127,17 +128,60 @@ class DataLoader:
 
         self.auto_reload = auto_reload
         self._iter: _Batches | None = None
+        self._latest: _Batches | None = None  # the pass whose batches are being taken
+        self._loaded: Mapping[str, Any] | None = None  # the state with which the next pass goes on
         if auto_reload:
             self.refresh()
 
     def __iter__(self) -> Iterator[Any]:
         started, self._iter = self._iter, None
         batches = self._start() if started is None else started
+        self._latest = batches
         return self._reloading(batches) if self.auto_reload else batches
 
     def _start(self) -> _Batches:
-        seed, counter = (int(part) for part in random.next_key())
-        return _Batches(self._pool, iter(self._batch_sampler), self._prefetch, seed, counter)
+        loaded, self._loaded = self._loaded, None
+        state: Any = getattr(self._batch_sampler, "state", None) if self._keeps_state() else None
+        if loaded is not None and loaded["sampler"]["position"]:
+            seed, count = loaded["seed"], loaded["batches"]
+        else:
+            key, counter = (int(part) for part in random.next_key(training=False))
+            seed, count = (key * 0x9E3779B97F4A7C15 + counter * 0xBF58476D1CE4E5B9) & (2**64 - 1), 0
+        return _Batches(self._pool, iter(self._batch_sampler), self._prefetch, seed, count, state)
+
+    def _keeps_state(self) -> bool:
+        sampler = self._batch_sampler
+        return sampler.keeps_state if isinstance(sampler, BatchSampler) else hasattr(sampler, "state")
+
+    def state(self) -> dict[str, Any]:
+        """Where the iteration is, after the last batch that it gave: what a checkpoint needs to go on with the next one.
+
+        Batches that are loaded ahead do not count. The sampler must be a :class:`DistributedSampler`, or another with
+        ``state`` and ``load_state``. The state is the same on all ranks that took equally many batches.
+        """
+        if self._latest is not None and self._latest.state is not None:
+            return self._latest.state
+        if self._loaded is not None:
+            return dict(self._loaded)
+        self._check_states()
+        return {"sampler": self._batch_sampler.state(), "seed": 0, "batches": 0}
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Let the next iteration go on where :meth:`state` was taken, with the random transforms of that pass."""
+        self._check_states()
+        self._iter = self._latest = None
+        self._batch_sampler.load_state(state["sampler"])
+        self._loaded = state
+        if self.auto_reload:
+            self.refresh()
+
+    def _check_states(self) -> None:
+        if not self._keeps_state():
+            sampler = getattr(self._batch_sampler, "sampler", self._batch_sampler)
+            raise MXNetError(
+                f"DataLoader: {type(sampler).__name__} has no state that could be saved; use "
+                f"sampler=gluon.data.DistributedSampler(dataset), which serves for one rank, too"
+            )
 
     def _reloading(self, batches: _Batches) -> Iterator[Any]:
         yield from batches
@@ -239,13 +283,18 @@ class _Threads:
 class _Batches:
     """One pass over the batches, with prefetching."""
 
-    def __init__(self, pool: _Pool, order: Iterator[Any], ahead: int, seed: int, counter: int) -> None:
+    def __init__(
+        self, pool: _Pool, order: Iterator[Any], ahead: int, seed: int, count: int, state: Callable[[], Any] | None
+    ) -> None:
         self._pool = pool
         self._order = order
         self._ahead = ahead
-        self._seed = (seed * 0x9E3779B97F4A7C15 + counter * 0xBF58476D1CE4E5B9) & (2**64 - 1)
-        self._count = 0
-        self._under_way: deque[Any] = deque()
+        self._seed = seed
+        self._count = count
+        self._sampler_state = state
+        #: What the loader's ``state`` gives, after the last batch.
+        self.state: dict[str, Any] | None = None
+        self._under_way: deque[tuple[Any, dict[str, Any] | None]] = deque()
         self._fill(ahead)
 
     def __iter__(self) -> _Batches:
@@ -255,8 +304,9 @@ class _Batches:
         self._fill(self._ahead + 1)
         if not self._under_way:
             raise StopIteration
+        ticket, self.state = self._under_way.popleft()
         with recorded("data", "wait for a batch"):
-            return self._pool.result(self._under_way.popleft())
+            return self._pool.result(ticket)
 
     def _fill(self, wanted: int) -> None:
         while len(self._under_way) < wanted:
@@ -264,11 +314,15 @@ class _Batches:
                 indices = next(self._order)
             except StopIteration:
                 return
-            self._under_way.append(self._pool.submit(indices, (self._seed + self._count) & (2**64 - 1)))
+            ticket = self._pool.submit(indices, (self._seed + self._count) & (2**64 - 1))
             self._count += 1
+            state = None
+            if self._sampler_state is not None:
+                state = {"sampler": self._sampler_state(), "seed": self._seed, "batches": self._count}
+            self._under_way.append((ticket, state))
 
     def __del__(self) -> None:
-        self._pool.forget(self._under_way)
+        self._pool.forget([ticket for ticket, _ in self._under_way])
 
 
 class DataLoaderV1(DataLoader):
