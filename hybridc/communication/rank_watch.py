@@ -71,6 +71,8 @@ class RankWatch:
         if listener is not None:
             self._accept(listener, token)
             target = self._as_server
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._let_go)
         self._thread = threading.Thread(target=self._guarded, args=(target,), name="hybridc watch", daemon=True)
         self._thread.start()
 
@@ -86,6 +88,13 @@ class RankWatch:
             yield
         finally:
             self._inside = ""
+
+    def _let_go(self) -> None:
+        """In a forked process: close the connections, so that those of a rank that dies are closed indeed."""
+        known = [each.connection for each in self._ranks.values()] if self.rank == 0 else []
+        for connection in (self._connection, *known):
+            if connection is not None:
+                connection.close()
 
     def fail(self, error: str) -> None:
         """Tell all ranks that this one ends with an error; returns when they know, or after seconds."""

@@ -37,7 +37,11 @@ def is_launched() -> bool:
 
 
 def _is_rank() -> bool:
-    # The shell of a Slurm allocation has the number of tasks too, but is none of them.
+    # The shell of a Slurm allocation has the number of tasks too, but is none of them; nor are processes that a rank
+    # starts to load data, which have its variables.
+    multiprocessing = sys.modules.get("multiprocessing.process")
+    if multiprocessing is not None and multiprocessing.parent_process() is not None:
+        return False
     return "SLURM_NTASKS" not in os.environ or "SLURM_PROCID" in os.environ
 
 
@@ -71,10 +75,12 @@ def _started() -> Communicator:
     hosts, processes = zip(*world.allgather((MPI.Get_processor_name(), os.getpid())), strict=True)
     watch = RankWatch(world.rank, hosts, processes, world.bcast, OPTIONS.comm_timeout)
     made = MPICommunicator(world, MPI, watch)
-    previous = sys.excepthook
+    previous, process = sys.excepthook, os.getpid()
 
     def raised(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         previous(kind, error, trace)
+        if os.getpid() != process:  # forked from the rank: its failure is no rank's
+            return
         _flush()
         text = traceback.format_exception_only(kind, error)[-1].strip()
         watch.fail(f"raised {text}")
@@ -82,6 +88,8 @@ def _started() -> Communicator:
         os._exit(1)  # what MPI does at exit would wait for the others
 
     def ended() -> None:
+        if os.getpid() != process:
+            return
         watch.end()
         MPI.Finalize()
 
