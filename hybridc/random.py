@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import itertools
 import operator
+import random as python_random
 import threading
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -120,6 +121,36 @@ def _scrambled(number: int) -> int:
     return number ^ (number >> 31)
 
 
+def state() -> dict[str, int]:
+    """The seed, and how many draws were taken since: what :func:`load_state` goes on from."""
+    stream = _LOCAL.stream or _GLOBAL
+    with _LOCK.current:
+        return {"seed": stream.seed, "counter": stream.counter}
+
+
+def load_state(state: Mapping[str, int]) -> None:
+    """Go on where the stream was when :func:`state` gave this.
+
+    Libraries with generators of their own begin anew from the seed.
+    """
+    stream = _LOCAL.stream or _GLOBAL
+    with _LOCK.current:
+        stream.start(state["seed"])
+        stream.counter = state["counter"] & _MASK
+
+
+def generator_states() -> dict[str, Any]:
+    """The states of the global generators of this library, of NumPy and of Python, as plain data."""
+    return {"mxnet": state(), "numpy": np.random.get_state(legacy=False), "python": python_random.getstate()}
+
+
+def load_generator_states(states: Mapping[str, Any]) -> None:
+    """Go on with the random numbers that followed :func:`generator_states`."""
+    load_state(states["mxnet"])
+    np.random.set_state(states["numpy"])
+    python_random.setstate(states["python"])
+
+
 def epoch() -> SeedEpoch:
     """A counter by which generators with a state of their own (those of compiled libraries) notice a new seed."""
     return (_LOCAL.stream or _GLOBAL).epoch
@@ -162,4 +193,4 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-__all__ = ["generator", "isolated", "next_key", "seed"]
+__all__ = ["generator", "isolated", "load_state", "next_key", "seed", "state"]

@@ -38,7 +38,7 @@ LAYERS: tuple[tuple[str, str], ...] = (
     ("front end: training", "initializer lr_scheduler optimizer metric callback monitor kvstore engine log rtc"),
     ("front end: data", "recordio io image"),
     ("front end: networks", "gluon module model executor_manager rnn contrib"),
-    ("front end: ranks", "horovod"),
+    ("front end: several machines", "distributed horovod"),
     ("tools", "tools test_utils connect"),
     ("names of the package", "aliases"),
     ("the package", ""),

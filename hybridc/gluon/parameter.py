@@ -330,12 +330,12 @@ class Parameter:
             function(arrays)
         self._init_grad(arrays)
         self._data = arrays  # last: other threads use it from now on
-        self._tell_trainer()
+        self._tell_trainer(is_new=True)
 
-    def _tell_trainer(self) -> None:
+    def _tell_trainer(self, is_new: bool = False) -> None:
         """Let the trainer know of values that are not from its step."""
         if self._trainer is not None:
-            self._trainer.renew(self)
+            self._trainer.renew(self, is_new)
 
     def _init_grad(self, data: list[NDArray]) -> None:
         if self.grad_req == "null":

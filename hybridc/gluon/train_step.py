@@ -66,8 +66,7 @@ class TrainStep:
             other = "keep_grads" if keep_grads else "sync_every"
             raise MXNetError(f"TrainStep: shard_optimizer=True, where no rank has whole gradients, excludes {other}")
         settings = StepSettings(keep_grads, ignore_stale_grad, clip_global_norm, accumulate, sync_every)
-        self._block = _Step(net, loss, trainer, settings)
-        self._shard_optimizer = shard_optimizer
+        self._block = _Step(net, loss, trainer, settings, shard_optimizer)
         self._calls = 0
         self._lock = ForkLock()
 
@@ -123,7 +122,7 @@ class TrainStep:
             return entry.bind(args, trainer.optimizer, [], {}, [], part)
         weights = [w.parameter.data() for w in entry.weights]
         grads = [w.parameter.grad() for w in entry.weights]
-        if self._shard_optimizer and self._block.settings.ranks > 1:
+        if self._block.shards_optimizer and self._block.settings.ranks > 1:
             weights = self._pieces(indices, weights, grads, numbers)
         states = trainer.updater.states_of(indices, weights)
         rows = [trainer.optimizer.row(*row) for row in zip(indices, weights, grads, states, strict=True)]
@@ -152,7 +151,7 @@ class TrainStep:
 class _Step(HybridBlock):
     """Network and loss as one block; its compiled graphs are dropped when one of them changes."""
 
-    def __init__(self, net: Any, loss: Any, trainer: Trainer, settings: StepSettings) -> None:
+    def __init__(self, net: Any, loss: Any, trainer: Trainer, settings: StepSettings, shards_optimizer: bool) -> None:
         if not isinstance(net, HybridBlock):
             raise UnsupportedError(
                 f"TrainStep: the network is a {type(net).__name__}, which cannot be compiled; make it a HybridBlock, "
@@ -168,6 +167,7 @@ class _Step(HybridBlock):
         self.loss = loss
         self.trainer = trainer
         self.settings = settings
+        self.shards_optimizer = shards_optimizer
 
     def forward(self, *args: Any) -> Any:
         """The loss of one batch, of its data and label."""
@@ -187,8 +187,9 @@ class _Step(HybridBlock):
             return made
         _check_optimizer(self.trainer.optimizer)
         store, settings = self.trainer.store, self.settings
-        if store is not None and is_distributed(store):
-            settings.ranks, settings.compression = store.num_workers, store.compression
+        sums = getattr(store, "rank_sums", None)
+        if sums is not None and not self.trainer.updates_on_store:
+            settings.ranks, settings.compression = sums.ranks.size, sums.compression
         elif store is not None:
             raise UnsupportedError(f"TrainStep: a kvstore takes part in the step; make the trainer without. {REMEDY}")
         else:
@@ -215,12 +216,13 @@ class _Step(HybridBlock):
                 self._finish_deferred(params, args)
             except TraceError as error:
                 raise TraceError(f"{error}\n{REMEDY}") from error.__cause__
+        if settings.ranks > 1:
+            if self.shards_optimizer and settings.compression is not None:
+                raise UnsupportedError(
+                    "TrainStep: gradients are not compressed with shard_optimizer; leave one of both"
+                )
+            self.trainer._prepare_store()
         return vars(self).setdefault("_cached_graph", StepGraphs(self, is_static=self.net._is_static))
-
-
-def is_distributed(store: Any) -> bool:
-    """Whether a kvstore sums over ranks."""
-    return getattr(store, "is_distributed", False)
 
 
 def _check_optimizer(optimizer: Optimizer) -> None:

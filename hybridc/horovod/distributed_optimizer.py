@@ -79,9 +79,7 @@ class DistributedOptimizer(Optimizer):
             return
         grads: Sequence[Any] = cast("list[Any]", grad) if isinstance(grad, list | tuple) else [grad]
         for group in split_list(grads, self._num_groups or 1):
-            grouped_allreduce_(
-                group, average=False, prescale_factor=1 / self._predivide, process_set=self._process_set
-            )
+            grouped_allreduce_(group, average=False, prescale_factor=1 / self._predivide, process_set=self._process_set)
 
     # --- the optimizer's own -------------------------------------------------------------------------------
 

@@ -215,35 +215,6 @@ class BatchSampler(Sampler):
         elif self._last_batch == "rollover":
             self._rolled = batch
 
-    @property
-    def sampler(self) -> Any:
-        """The sampler whose indices the batches are made of."""
-        return self._sampler
-
-    @property
-    def keeps_state(self) -> bool:
-        """Whether the sampler can say where it is, and go on from there."""
-        return hasattr(self._sampler, "state")
-
-    def state(self) -> dict[str, Any]:
-        """Where the sampler was after the last batch, see :class:`DistributedSampler`, and what is left of an epoch."""
-        self._check_states()
-        inner: dict[str, Any] = self._sampler.state()
-        return {"sampler": inner, "position": inner["position"], "rolled": list(self._rolled)}
-
-    def load_state(self, state: Mapping[str, Any]) -> None:
-        """Let the next iteration go on where :meth:`state` was taken."""
-        self._check_states()
-        self._sampler.load_state(state["sampler"])
-        self._rolled = list(state["rolled"])
-
-    def _check_states(self) -> None:
-        if not self.keeps_state:
-            raise MXNetError(
-                f"{type(self._sampler).__name__} has no state that could be saved; use "
-                f"gluon.data.DistributedSampler, which serves for one rank, too"
-            )
-
     def __len__(self) -> int:
         items = len(self._sampler)
         if self._last_batch == "keep":

@@ -17,6 +17,7 @@ from numpy.lib.array_utils import byte_bounds
 
 from hybridc.array.ndarray import NDArray
 from hybridc.communication import communicator
+from hybridc.communication.agreement import require_equal
 from hybridc.communication.compression import CompressedSum, Compression
 from hybridc.compile.compiled_graph import CompiledGraph
 from hybridc.compile.stages import Traced
@@ -28,11 +29,11 @@ from hybridc.gluon.hybridize.gradient_exchange import GradientBucket, added, app
 from hybridc.gluon.hybridize.guards import Guards
 from hybridc.gluon.hybridize.optimizer_shards import OptimizerShards
 from hybridc.gluon.hybridize.sharded_update import ShardedUpdate
-from hybridc.gluon.trainer import raise_stale
 from hybridc.ground.debug import compiling, timed
 from hybridc.ground.locks import UPDATES
 from hybridc.ground.nesting import as_list
 from hybridc.ground.watches import all_written
+from hybridc.kvstore.rank_gradients import raise_stale
 from hybridc.optimizer.binding import Fill, Known, Row, kind_of, overlap, states_of
 from hybridc.optimizer.compiled_update import UpdateTracer
 from hybridc.optimizer.formula import FormulaNumber, Kind, Values
@@ -76,6 +77,8 @@ class StepSettings:
     compression: Compression | None = None
     #: Which parts of the optimizer's states the ranks have; None: all of them.
     shards: OptimizerShards | None = None
+    #: Whether all ranks were found to run the same step.
+    is_agreed: bool = False
 
     @property
     def shared(self) -> bool:
@@ -189,6 +192,10 @@ class StepEntry(Entry):
         self.bound: dict[StepPart, Bound] = {}
         self.weights = _trained(block, trace)
         self.indices = [weight.index for weight in self.weights]
+        settings = block.settings
+        if settings.shared and not settings.is_agreed:
+            require_equal("the operators of the training step", [node.op.NAME for node in trace.nodes])
+            settings.is_agreed = True
         super().__init__(trace, guards, reason, (), is_static)
 
     def refresh(self) -> None:
