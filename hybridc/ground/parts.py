@@ -22,9 +22,7 @@ def check_part(owner: str, num_parts: int, part_index: int, tail: str) -> None:
         raise CheckError(f"{owner}: tail must be {', '.join(map(repr, TAILS[:-1]))} or {TAILS[-1]!r}, got {tail!r}")
 
 
-def adjacent_part(
-    owner: str, count: int, num_parts: int, part_index: int, tail: str = "pad"
-) -> npt.NDArray[np.int64]:
+def adjacent_part(owner: str, count: int, num_parts: int, part_index: int, tail: str = "pad") -> npt.NDArray[np.int64]:
     """The numbers of the items of one of several parts, which follow each other.
 
     ``tail`` says what becomes of items that do not come out even, see :data:`TAILS`; parts have equally many items, but
