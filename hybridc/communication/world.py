@@ -44,6 +44,9 @@ _WORLD = _World()
 
 def is_launched() -> bool:
     """Whether a launcher started this process as one of several ranks."""
+    multiprocessing = sys.modules.get("multiprocessing.process")
+    if multiprocessing is not None and multiprocessing.parent_process() is not None:
+        return False  # a rank started it, to load data, so it has the same environment
     launched = launched_rank.found(os.environ)
     return launched is not None and launched.size > 1
 

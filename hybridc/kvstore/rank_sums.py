@@ -37,6 +37,7 @@ class RankSums:
         self._seed: int | None = None
         self._compression: Compression | None = None
         self._buckets: dict[Any, GradientBuckets] = {}
+        self._names: dict[Any, list[str]] = {}  # of the arrays in the buckets of a key
         self._totals: dict[Any, list[NDArray]] = {}
 
     @property
@@ -48,6 +49,7 @@ class RankSums:
         """Round gradients on their way from now on, as ``compression_params`` say."""
         self._compression = compression_of(params)
         self._buckets.clear()
+        self._names.clear()
         self._totals.clear()
 
     def totals(self, keys: Sequence[Any], groups: Sequence[Group]) -> Iterator[tuple[tuple[int, ...], list[NDArray]]]:
@@ -64,7 +66,7 @@ class RankSums:
             yield indices, totals
 
     def reduce(
-        self, names: Sequence[str], groups: Sequence[Group], absent: Collection[tuple[int, int]] = ()
+        self, names: list[str], groups: Sequence[Group], absent: Collection[tuple[int, int]] = ()
     ) -> Iterator[tuple[int, ...]]:
         """Write the sum of each group into all of its arrays; the numbers of the groups, bucket after bucket.
 
@@ -97,8 +99,7 @@ class RankSums:
 
         They depend on the seed of rank 0 and on ``step``; ``place`` tells the updates of one step apart.
         """
-        kind: type[Optimizer] = type(optimizer)
-        if kind.update is Optimizer.update:  # a formula, which draws none
+        if not _has_own_update(optimizer):  # a formula, which draws none
             yield
             return
         if self._seed is None:
@@ -124,25 +125,29 @@ class RankSums:
             self.ranks.allreduce(found, "max")
         return [bool(x) for x in found]
 
-    def _of(self, key: Any, groups: Sequence[Group], names: Sequence[str]) -> GradientBuckets:
+    def _of(self, key: Any, groups: Sequence[Group], names: list[str]) -> GradientBuckets:
         """The buckets of these arrays, which all ranks must have in common."""
         self.check_devices(array for group in groups for array in group)
         kinds: list[Kind] = [(group[0].shape, np.dtype(group[0].dtype)) for group in groups]
         found = self._buckets.get(key)
-        if found is not None and found.kinds == kinds:
+        if found is not None and found.kinds == kinds and self._names[key] == names:
             return found
         described = [f"{shape} {dtype}" for shape, dtype in kinds]
-        require_equal("the list of keys whose arrays are summed", list(names), self.ranks)
+        require_equal("the list of keys whose arrays are summed", names, self.ranks)
         require_equal("the arrays that are summed", dict(zip(names, described, strict=True)), self.ranks)
         require_equal("the compression of gradients", str(self._compression), self.ranks)
         made = GradientBuckets(kinds, self.ranks, compression=self._compression)
-        self._buckets[key] = made
+        self._buckets[key], self._names[key] = made, names
         self._totals.pop(key, None)
         if len(self._buckets) > _KEPT:
             oldest = next(iter(self._buckets))
-            del self._buckets[oldest]
+            del self._buckets[oldest], self._names[oldest]
             self._totals.pop(oldest, None)
         return made
+
+
+def _has_own_update(optimizer: Optimizer) -> bool:
+    return type(optimizer).update is not Optimizer.update
 
 
 def _add_up(group: Group, into: Array) -> None:
