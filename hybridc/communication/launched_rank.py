@@ -8,6 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+#: The launcher of processes that have no more than the variables which torchrun sets, too.
+BY_VARIABLES = "RANK of WORLD_SIZE"
+
 
 @dataclass(frozen=True)
 class LaunchedRank:
@@ -43,12 +46,14 @@ _LAUNCHERS = (
     ),
     _Launcher("MPICH or Intel MPI", "PMI_SIZE", "PMI_RANK", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"),
     _Launcher("Slurm", "SLURM_NTASKS", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_TASKS_PER_NODE", "SLURM_STEP_ID"),
+    _Launcher(BY_VARIABLES, "WORLD_SIZE", "RANK", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_PORT"),
 )
 # Beginnings of the names of variables by which a rank finds its launcher. What starts with HYDRA_, OMPI_MCA_, PRTE_MCA_
 # and PMIX_MCA_ are settings of the user's.
 _OF_LAUNCHERS = (
     *("PMI_", "MPI_LOCAL", "HYDI_", "OMPI_COMM_", "OMPI_UNIVERSE_SIZE", "PRTE_LAUNCHED"),
     *("PMIX_NAMESPACE", "PMIX_RANK", "PMIX_SERVER", "SLURM_PROCID", "SLURM_LOCALID"),
+    "MASTER_PORT",
 )
 
 

@@ -12,6 +12,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Generator
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 _LOCK = ForkLock()
 _SIGNALS = [*filter(None, (getattr(signal, name, None) for name in ("SIGINT", "SIGTERM", "SIGHUP")))]
+_SHARED = "/dev/shm/mpich_shm_"
 _AFTER_LAUNCHER = 5  # seconds
 _INTERRUPTED = 130  # the status of a process that Ctrl-C ended, as shells count
 
@@ -93,7 +95,8 @@ def load_mpi() -> Any:
 
 def _started() -> Communicator:
     MPI = load_mpi()
-    with _limited():
+    launched = launched_rank.found(os.environ)
+    with _started_for(launched, MPI), _limited():
         if not MPI.Is_initialized():
             MPI.Init_thread()
     if threading.current_thread() is threading.main_thread():
@@ -103,7 +106,7 @@ def _started() -> Communicator:
     from hybridc.communication.mpi_communicator import MPICommunicator
     from hybridc.communication.rank_watch import RankWatch, seat
 
-    launched, world = launched_rank.found(os.environ), MPI.COMM_WORLD
+    world = MPI.COMM_WORLD
     if launched is not None and world.size != launched.size:
         raise MXNetError(
             f"{launched.launcher} started this process as rank {launched.rank} of {launched.size}, but mpi4py knows of "
@@ -120,6 +123,8 @@ def _started() -> Communicator:
     watch = RankWatch(world.rank, seats, shared, OPTIONS.comm_timeout)
     made = MPICommunicator(world, MPI, watch)
     _WORLD.watch, _WORLD.process = watch, os.getpid()
+    if made.local_rank == 0:
+        _release_shared_memory()
     previous = sys.excepthook
 
     def raised(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
@@ -145,6 +150,38 @@ def _started() -> Communicator:
     sys.excepthook = raised
     atexit.register(ended)
     return made
+
+
+def _release_shared_memory() -> None:
+    """Let the system free MPICH's shared memory when the last rank ends, however that is: all ranks have mapped it."""
+    with contextlib.suppress(OSError):  # only Linux says what is mapped
+        mapped = {line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines()}
+        for path in mapped:
+            if path.startswith(_SHARED):
+                os.unlink(path)
+
+
+@contextlib.contextmanager
+def _started_for(launched: launched_rank.LaunchedRank | None, mpi: Any) -> Generator[None]:
+    """Within the ``with`` block MPI finds what it asks for the other ranks, also if nothing of MPI started this one."""
+    if launched is None or launched.launcher != launched_rank.BY_VARIABLES:
+        yield
+        return
+    library = mpi.Get_library_version().splitlines()[0].strip()
+    if not library.startswith("MPICH"):
+        raise MXNetError(
+            "RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT start ranks with MPICH only, but mpi4py uses "
+            f"{library}; start them by its mpiexec, or by python -m hybridc launch, or install the package mpich"
+        )
+    from hybridc.communication.pmi_server import serving
+
+    with serving(os.environ, launched.rank, launched.size, OPTIONS.comm_timeout) as variables:
+        os.environ.update(variables)
+        try:
+            yield
+        finally:
+            for name in variables:  # processes that this one starts are no ranks
+                del os.environ[name]
 
 
 @contextlib.contextmanager

@@ -205,3 +205,49 @@ def test_another_mpi_than_the_launchers():
     assert found.returncode == 1
     assert "Open MPI started this process as rank 1 of 2, but mpi4py knows of 1" in found.stderr
     assert os.environ.get("OMPI_COMM_WORLD_SIZE") is None
+
+
+@long
+@pytest.mark.parametrize("how", ["none", "raise", "kill"])
+def test_variables_alone_start_ranks(how):
+    """Without a launcher of MPI; only MPICH can."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    variables = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "HYBRIDC_COMM_TIMEOUT": "8"}
+    program = [sys.executable, str(ranks.PROGRAMS / "fails.py"), how, "1"]
+    processes = [
+        subprocess.Popen(
+            program,
+            env=ranks.environment({**variables, "RANK": str(rank)}),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    found = [(*process.communicate(timeout=60), process.returncode) for process in processes]
+    if how == "none":
+        assert [status for _, _, status in found] == [0, 0]
+        assert all(stdout.endswith("done\n") for stdout, _, _ in found)
+    else:
+        assert f"hybridc: rank 1 on {socket.gethostname()} {AT_ONCE[how][0]}; rank 0 on " in found[0][1]
+        assert [status for _, _, status in found] == [70, 1 if how == "raise" else -signal.SIGKILL]
+
+
+SHARED = """
+import os, signal
+from hybridc.communication import communicator
+comm = communicator()
+comm.barrier()
+print(*{line.split()[5] for line in open("/proc/self/maps") if "mpich_shm" in line})
+comm.barrier()
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@long
+@pytest.mark.skipif(not os.path.isdir("/dev/shm"), reason="no folder of shared memory")
+def test_killed_ranks_leave_no_shared_memory():
+    found = ranks.run(SHARED)
+    names = {name for lines in found.lines.values() for line in lines for name in line.split()}
+    assert not [name for name in names if os.path.exists(name)]
