@@ -21,7 +21,7 @@ from collections.abc import Generator, Mapping
 _STORE = f"hybridc_{secrets.token_hex(8)}"
 _LONGEST = {"kvsname_max": 256, "keylen_max": 64, "vallen_max": 4096}  # as MPICH's own launcher says
 _PAUSE = 0.1  # seconds between two tries to connect
-_TRY = 2.0
+_TRY = 2.0  # seconds for one of them
 _PATIENCE = 10.0  # seconds for the ranks to end after rank 0
 
 
