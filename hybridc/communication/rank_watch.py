@@ -97,7 +97,8 @@ class RankWatch:
                 self._ranks[0] = _Known(counts=self._counts)
                 self._accept(listener, token)
         else:
-            self._connection = connected(*share(None), rank, timeout)
+            places, port, token = share(None)
+            self._connection = connected(places, port, token, rank, timeout)
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._forget)
         self._thread = threading.Thread(target=self._guarded, name="hybridc watch", daemon=True)
