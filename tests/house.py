@@ -42,7 +42,7 @@ LAYERS: tuple[tuple[str, str], ...] = (
     ("tools", "tools test_utils connect"),
     ("names of the package", "aliases"),
     ("the package", ""),
-    ("programs that import MXNet, and types of the package", "alias __main__ stubs"),
+    ("programs that import MXNet, and types of the package", "alias launch __main__ stubs"),
 )
 
 # By the reason: the modules that import others when a function is called, and which (a pattern may stand for several).
@@ -92,7 +92,7 @@ LATE: dict[str, dict[str, str]] = {
     },
     "modules of others that may be missing, or are no matter of ours until they are used": {
         "hybridc.communication.world": "hybridc.communication.* mpi4py",
-        "hybridc.communication.rank_watch": "fcntl",
+        "hybridc.communication.links": "fcntl",
         "hybridc.horovod.ranks": "mpi4py",
         "hybridc.gluon.download": "hashlib ssl urllib.request",
         "hybridc.io.progress": "tqdm",

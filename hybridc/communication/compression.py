@@ -38,7 +38,7 @@ class Compression(ABC):
 
     @abstractmethod
     def encode(self, left: Array, into: Array) -> None:
-        """Write the code of ``left``, and take what it stands for away from ``left``: values that are not finite whole."""
+        """Write the code of ``left``, and subtract what it stands for; values that are not finite become 0."""
 
     @abstractmethod
     def decode(self, code: Array, into: Array) -> None:
@@ -109,7 +109,7 @@ def _largest(dtype: np.dtype[Any]) -> float:
 
 
 def compression_of(params: Mapping[str, Any] | Compression | None) -> Compression | None:
-    """The compression that ``{"type": "2bit", "threshold": 0.5}``, ``{"type": "fp16"}`` or ``{"type": "bf16"}`` names."""
+    """The compression of ``{"type": "2bit", "threshold": 0.5}``, ``{"type": "fp16"}`` or ``{"type": "bf16"}``."""
     if params is None or isinstance(params, Compression):
         return params
     if not isinstance(params, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]

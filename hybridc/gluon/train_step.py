@@ -194,6 +194,11 @@ class _Step(HybridBlock):
             raise UnsupportedError(f"TrainStep: a kvstore takes part in the step; make the trainer without. {REMEDY}")
         else:
             settings.ranks = self.trainer.ranks
+            if settings.ranks > 1 and settings.sync_every > 1:
+                raise UnsupportedError(
+                    f"TrainStep: sync_every lets ranks train alone, but {type(self.trainer).__name__} averages their "
+                    f"gradients; make a gluon.Trainer with a distributed kvstore"
+                )
         if len(self.trainer.contexts) > 1:
             raise UnsupportedError(
                 f"TrainStep: the parameters are on {len(self.trainer.contexts)} devices; initialize them on one, which "

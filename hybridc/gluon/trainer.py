@@ -162,8 +162,8 @@ class Trainer:
 
     @property
     def ranks(self) -> int:
-        """How many processes a TrainStep sums gradients over: those of a distributed kvstore."""
-        return self._store.num_workers if getattr(self._store, "is_distributed", False) else 1
+        """How many processes a TrainStep sums gradients over where there is no kvstore: this one."""
+        return 1
 
     @property
     def averages(self) -> bool:

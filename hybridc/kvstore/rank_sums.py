@@ -97,8 +97,7 @@ class RankSums:
 
         They depend on the seed of rank 0 and on ``step``; ``place`` tells the updates of one step apart.
         """
-        kind: type[Optimizer] = type(optimizer)
-        if kind.update is Optimizer.update:  # a formula, which draws none
+        if not _has_own_update(optimizer):  # a formula, which draws none
             yield
             return
         if self._seed is None:
@@ -143,6 +142,10 @@ class RankSums:
             del self._buckets[oldest]
             self._totals.pop(oldest, None)
         return made
+
+
+def _has_own_update(optimizer: Optimizer) -> bool:
+    return type(optimizer).update is not Optimizer.update
 
 
 def _add_up(group: Group, into: Array) -> None:

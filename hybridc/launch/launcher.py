@@ -345,4 +345,5 @@ def _signal_name(number: int) -> str:
 
 
 def _say(text: str) -> None:
-    print(f"hybridc launch: {text}", file=sys.stderr, flush=True)
+    sys.stderr.write(f"hybridc launch: {text}\n")
+    sys.stderr.flush()

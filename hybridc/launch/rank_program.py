@@ -41,7 +41,7 @@ def _exit(error: SystemExit) -> None:
     """End with a status that is a failure, which the others have to know."""
     status = error.code
     if not isinstance(status, int):
-        print(status, file=sys.stderr)
+        sys.stderr.write(f"{status}\n")
         status = 1
     status &= 0xFF  # what the system keeps
     world.end_failed(status, f"ended with exit status {status}")

@@ -194,7 +194,7 @@ class StepEntry(Entry):
         self.indices = [weight.index for weight in self.weights]
         settings = block.settings
         if settings.shared and not settings.is_agreed:
-            require_equal("the operators of the training step", [node.op.NAME for node in trace.nodes])
+            _require_agreement(trace)
             settings.is_agreed = True
         super().__init__(trace, guards, reason, (), is_static)
 
@@ -428,6 +428,14 @@ def _forward(block: Any, args: tuple[Any, ...]) -> tuple[Trace, Guards]:
         raise TraceError(f"{error}\n{REMEDY}") from error.__cause__
     _check_loss(block, trace)
     return trace, guards
+
+
+def _require_agreement(trace: Trace) -> None:
+    """Raise on all ranks unless they run the same operators; attributes may follow from the shapes of the data."""
+    shapes = [leaf.shape for leaf, role in zip(trace.leaves, trace.roles, strict=True) if role == "data"]
+    is_equal = all(other == shapes for other in communicator().gather_objects(shapes))
+    operators = [repr(node.op) if is_equal else node.op.NAME for node in trace.nodes]
+    require_equal("the operators of the training step", dict(enumerate(operators)))
 
 
 def _check_loss(block: Any, trace: Trace) -> None:
