@@ -56,10 +56,12 @@ settings = {
     "sgd": {"learning_rate": 0.1, "momentum": 0.9},
     "adam": {"learning_rate": 0.01},
 }[optimizer]
-settings["lr_scheduler"] = mx.lr_scheduler.FactorScheduler(7, 0.8, base_lr=settings.pop("learning_rate"))
+settings["lr_scheduler"] = mx.lr_scheduler.FactorScheduler(7, 0.8, base_lr=settings["learning_rate"])
 trainer = gluon.Trainer(net.collect_params(), optimizer, settings, kvstore="dist_sync" if ranks.size > 1 else "device")
 loader = gluon.data.DataLoader(
-    gluon.data.ArrayDataset(xs, ys).transform_first(lambda x: x + mx.nd.random.uniform(-0.1, 0.1, shape=(1,)).asnumpy()),
+    gluon.data.ArrayDataset(xs, ys).transform_first(
+        lambda x: x + mx.nd.random.uniform(-0.1, 0.1, shape=(1,)).asnumpy()
+    ),
     BATCH,
     shuffle=True,
     num_workers=workers,
