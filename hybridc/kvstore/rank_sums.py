@@ -14,7 +14,7 @@ from hybridc.array.takeover import is_unshared
 from hybridc.communication import Communicator
 from hybridc.communication.agreement import require_equal
 from hybridc.communication.communicator import Array
-from hybridc.communication.compression import Compression, compression_of
+from hybridc.communication.compression import Compression, Residuals, compression_of
 from hybridc.communication.gradient_buckets import GradientBuckets, Kind
 from hybridc.errors import UnsupportedError
 from hybridc.ground.watches import written
@@ -39,6 +39,7 @@ class RankSums:
         self._buckets: dict[Any, GradientBuckets] = {}
         self._names: dict[Any, list[str]] = {}  # of the arrays in the buckets of a key
         self._totals: dict[Any, list[NDArray]] = {}
+        self._residuals = Residuals()
 
     @property
     def compression(self) -> Compression | None:
@@ -51,6 +52,16 @@ class RankSums:
         self._buckets.clear()
         self._names.clear()
         self._totals.clear()
+        self._residuals.clear()
+
+    def state(self) -> dict[str, Any]:
+        """What sums to come depend on: what rounding left out so far, and the seed of updates that draw."""
+        return {"seed": self._seed, "residuals": self._residuals.state()}
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Go on as where :meth:`state` gave this."""
+        self._seed = state["seed"]
+        self._residuals.load_state(state["residuals"])
 
     def totals(self, keys: Sequence[Any], groups: Sequence[Group]) -> Iterator[tuple[tuple[int, ...], list[NDArray]]]:
         """The sums of groups, bucket after bucket: the numbers of its groups, and all sums, those of the bucket done.
@@ -136,7 +147,9 @@ class RankSums:
         require_equal("the list of keys whose arrays are summed", names, self.ranks)
         require_equal("the arrays that are summed", dict(zip(names, described, strict=True)), self.ranks)
         require_equal("the compression of gradients", str(self._compression), self.ranks)
-        made = GradientBuckets(kinds, self.ranks, compression=self._compression)
+        made = GradientBuckets(
+            kinds, self.ranks, compression=self._compression, residuals=self._residuals, name=repr(key)
+        )
         self._buckets[key], self._names[key] = made, names
         self._totals.pop(key, None)
         if len(self._buckets) > _KEPT:
