@@ -25,7 +25,7 @@ empty :=
 space := $(empty) $(empty)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo images language-model forecasting sentences test test-all test-numpy test-levels test-pythons lint format faults bench peers gpu-bundle gpu-check clean
+.PHONY: help demo images language-model forecasting sentences several-ranks test test-all test-numpy test-levels test-pythons lint format faults bench peers gpu-bundle gpu-check clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,6 +42,9 @@ language-model: $(STAMPS)-demo ## train a language model of LSTM layers on Pytho
 forecasting: $(STAMPS)-forecast ## forecast the carbon dioxide in the air by quantiles, beside a simple forecast
 	$(BIN)/python examples/forecasting.py
 
+several-ranks: $(STAMPS)-demo,mpi ## train a classifier on two processes, each with a part of every batch
+	$(BIN)/python -m hybridc launch -n 2 examples/several_ranks.py
+
 sentences: $(STAMPS)-sentences ## search Python's documentation by meaning, by a BERT with published weights
 	$(BIN)/python examples/sentences.py
 
@@ -49,11 +52,11 @@ PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
 QUICK := not long and not further
 EVERY := HYBRIDC_TEST_EXAMPLES=$${HYBRIDC_TEST_EXAMPLES:-100}
 
-# What the chosen files need, by their marks: the extra `test`, and `demo`, `mnist`, `forecast`, `sentences`, `triton`,
-# `wild` where a test is so marked. Tests of the examples on images, forecasts and sentences, and of libraries in the
+# What the chosen files need, by their marks: the extra `test`, and `demo`, `mnist`, `forecast`, `mpi`, `sentences`,
+# `triton`, `wild` where a test is so marked. Tests of the examples on images, forecasts and sentences, and of libraries in the
 # wild, are all long.
 CHOSEN := $(or $(wildcard $(foreach word,$(PYTEST_ARGS),$(firstword $(subst ::, ,$(word))))),tests)
-MARKED := $(foreach extra,demo mnist forecast sentences triton wild,$(if $(shell grep -rl --include=*.py 'mark\.$(extra)\b' $(CHOSEN)),$(extra)))
+MARKED := $(foreach extra,demo mnist forecast mpi sentences triton wild,$(if $(shell grep -rl --include=*.py 'mark\.$(extra)\b' $(CHOSEN)),$(extra)))
 NEEDED := $(STAMPS)-$(subst $(space),$(comma),$(strip test $(MARKED)))
 NEEDED_SHORT := $(STAMPS)-$(subst $(space),$(comma),$(strip test $(filter-out mnist forecast sentences wild,$(MARKED))))
 

@@ -35,6 +35,7 @@ _NAMESPACES = {
     "callback": "hybridc.callback",
     "context": "hybridc.context",
     "contrib": "hybridc.contrib",
+    "distributed": "hybridc.distributed",
     "engine": "hybridc.engine",
     "error": "hybridc.error",
     "errors": "hybridc.errors",

@@ -2,6 +2,8 @@
 
 ``import mxnet`` and every module below it are hybridc's, in that process and in those that it starts. What follows
 ``run`` is what follows ``python``: a file, ``-m module`` or ``-c code``, with its arguments.
+
+``python -m hybridc launch -n 4 program.py [arguments]`` does the same in several processes, the ranks of the program.
 """
 
 from __future__ import annotations
@@ -13,16 +15,20 @@ from pathlib import Path
 from typing import NoReturn
 
 import hybridc.alias
+import hybridc.launch.launcher
+from hybridc.launch.launch_options import USAGE as LAUNCH_USAGE
 
 _USAGE = "usage: python -m hybridc run (program.py | -m module | -c code) [arguments]"
 
 
 def main(arguments: list[str]) -> NoReturn:
     """Become Python with the program; the package ``mxnet`` is on its path, before an installed one."""
+    if arguments[:1] == ["launch"]:
+        hybridc.launch.launcher.main(arguments[1:])
     if arguments[:1] in (["-h"], ["--help"]):
-        sys.exit(f"{__doc__}\n{_USAGE}")
+        sys.exit(f"{__doc__}\n{_USAGE}\n{LAUNCH_USAGE}")
     if len(arguments) < 2 or arguments[0] != "run":
-        sys.exit(_USAGE)
+        sys.exit(f"{_USAGE}\n{LAUNCH_USAGE}")
     if sys.flags.ignore_environment:
         sys.exit("python -m hybridc run: started with -E or -I, Python does not look for mxnet where hybridc has it")
     path = [str(Path(hybridc.alias.__file__).parent), os.environ.get("PYTHONPATH", "")]

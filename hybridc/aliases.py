@@ -1,7 +1,7 @@
 """Other names of our modules: ``hybridc.sym`` for ``hybridc.symbol``, and the modules that only MXNet has.
 
 ``import hybridc.ndarray as nd`` gives the module ``hybridc.nd``, the same object. Under ``python -m hybridc run`` the
-modules of ``mxnet`` are those of hybridc likewise.
+modules of ``mxnet`` and of ``horovod.mxnet`` are those of hybridc likewise.
 """
 
 from __future__ import annotations
@@ -37,12 +37,18 @@ OTHER_NAMES = {
     "symbol.symbol": "symbol",
     "optimizer.optimizer": "optimizer",
     "rnn.rnn_cell": "rnn",
+    # Files of Horovod, likewise.
+    "horovod.compression": "horovod",
+    "horovod.functions": "horovod",
+    "horovod.mpi_ops": "horovod",
 }
 
 
 def real_name(name: str) -> str:
     """The name of the module that a name stands for; the name itself if it is no other's."""
     package, *parts = name.split(".")
+    if package == "horovod" and parts[:1] == ["mxnet"]:
+        package, parts[0] = _PACKAGE, "horovod"
     real = ""
     for part in parts:
         real = f"{real}.{part}" if real else part
@@ -57,7 +63,7 @@ class AliasFinder(importlib.abc.MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        if not fullname.startswith((f"{_PACKAGE}.", "mxnet.")):
+        if not fullname.startswith((f"{_PACKAGE}.", "mxnet.", "horovod.")):
             return None
         real = real_name(fullname)
         if real == fullname:

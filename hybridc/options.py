@@ -27,6 +27,7 @@ Bytes are a number, or one with a unit: ``512M``, ``1.5 GiB``; units are powers 
 | ``HYBRIDC_GPU`` | auto | GPU arrays are of ``torch``, ``cupy`` or ``cuda``, whichever is there; or ``interpreter`` |
 | ``HYBRIDC_TF32`` | 0 | GPU matmuls of single precision round their operands to 10 bits, for tensor cores |
 | ``HYBRIDC_COMM_TIMEOUT`` | 60 | seconds after which a rank that does not answer, or come to a collective, ends all |
+| ``HYBRIDC_RESTART`` | 0 | how often ``python -m hybridc launch --restarts`` started this program before |
 | ``HYBRIDC_CXX`` | c++, g++, clang++ | the C++ compiler that makes the shim of extension libraries |
 """
 
@@ -78,6 +79,7 @@ class Options:
     gpu: str = "auto"
     tf32: bool = False
     comm_timeout: int = 60
+    restart: int = 0
     cxx: str | None = None
 
 
@@ -133,15 +135,15 @@ class _EnvironmentReader:
 
         return self.parsed(name, default, parse, "0 or 1 (the default)" if default else "0 (the default) or 1")
 
-    def count(self, name: str, default: int) -> int:
-        """A positive integer."""
+    def count(self, name: str, default: int, least: int = 1) -> int:
+        """An integer that is not smaller than another one."""
 
         def parse(found: str) -> int:
-            if (number := int(found)) < 1:
+            if (number := int(found)) < least:
                 raise ValueError(found)
             return number
 
-        return self.parsed(name, default, parse, "a whole number from 1 on")
+        return self.parsed(name, default, parse, f"a whole number from {least} on")
 
     def bytes(self, name: str, default: int) -> int:
         """A number of bytes, with or without a unit."""
@@ -233,6 +235,7 @@ def read(env: Mapping[str, str]) -> Options:
         gpu=reader.choice("HYBRIDC_GPU", ("auto", "torch", "cupy", "cuda", "interpreter")),
         tf32=reader.flag("HYBRIDC_TF32"),
         comm_timeout=reader.count("HYBRIDC_COMM_TIMEOUT", 60),
+        restart=reader.count("HYBRIDC_RESTART", 0, least=0),
         cxx=reader.text("HYBRIDC_CXX") or None,
     )
     reader.warn_of_others()

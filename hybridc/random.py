@@ -2,14 +2,18 @@
 
 A draw is named by ``(seed, counter)`` alone, so the same seed gives the same numbers eagerly, in a compiled
 graph and on every target, in whatever order the draws are computed.
+
+Of several ranks that train together each has other numbers in training mode, and all have the same otherwise: see
+:func:`next_key`.
 """
 
 from __future__ import annotations
 
 import itertools
 import operator
+import random as python_random
 import threading
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +22,7 @@ import numpy.typing as npt
 
 from hybridc.ground.hooks import HOOKS
 from hybridc.ground.locks import ForkLock
+from hybridc.ground.state import STATE
 
 if TYPE_CHECKING:
     from hybridc.context import Context
@@ -56,6 +61,12 @@ class _ThreadStream(threading.local):
     stream: _Stream | None = None
 
 
+class _Rank:
+    """What distinguishes the draws of this rank in training mode; 0 for rank 0, and for a process that is alone."""
+
+    mixed = 0
+
+
 # Like MXNet, a process that never calls seed() starts from seed 0: runs repeat by default.
 _GLOBAL = _Stream(0)
 _LOCK = ForkLock()
@@ -80,13 +91,64 @@ def seed(seed_state: Any, ctx: Context | str = "all") -> None:
         stream.start(number)
 
 
-def next_key(draws: int = 1) -> npt.NDArray[np.uint64]:
-    """Reserve ``draws`` draws: the array ``[seed, first counter]``, for :func:`generator`."""
+def next_key(draws: int = 1, training: bool | None = None) -> npt.NDArray[np.uint64]:
+    """Reserve ``draws`` draws: the array ``[seed, first counter]``, for :func:`generator`.
+
+    In training mode (``training``, by default autograd's) the seed of a rank other than 0 is another one, which follows
+    from the seed and the rank: ranks drop other elements, and the same ones in the next run of as many ranks. Counters
+    go on alike on all ranks, so that what is drawn elsewhere stays equal.
+    """
     stream = _LOCAL.stream or _GLOBAL
     with _LOCK.current:
         base = stream.counter
         stream.counter = (base + draws) & _MASK
-        return np.array([stream.seed, base], dtype=np.uint64)
+        seed = stream.seed
+    if _Rank.mixed and (STATE.training if training is None else training):
+        seed = _scrambled(seed ^ _Rank.mixed)
+    return np.array([seed, base], dtype=np.uint64)
+
+
+def set_rank(rank: int) -> None:
+    """Let draws in training mode be those of a rank, from now on."""
+    _Rank.mixed = _scrambled(rank) if rank else 0
+
+
+def _scrambled(number: int) -> int:
+    """Another number of 64 bits for each: the output function of SplitMix64 (Steele, Lea and Flood, 2014)."""
+    number = (number + 0x9E3779B97F4A7C15) & _MASK
+    number = ((number ^ (number >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+    number = ((number ^ (number >> 27)) * 0x94D049BB133111EB) & _MASK
+    return number ^ (number >> 31)
+
+
+def state() -> dict[str, int]:
+    """The seed, and how many draws were taken since: what :func:`load_state` goes on from."""
+    stream = _LOCAL.stream or _GLOBAL
+    with _LOCK.current:
+        return {"seed": stream.seed, "counter": stream.counter}
+
+
+def load_state(state: Mapping[str, int]) -> None:
+    """Go on where the stream was when :func:`state` gave this.
+
+    Libraries with generators of their own begin anew from the seed.
+    """
+    stream = _LOCAL.stream or _GLOBAL
+    with _LOCK.current:
+        stream.start(state["seed"])
+        stream.counter = state["counter"] & _MASK
+
+
+def generator_states() -> dict[str, Any]:
+    """The states of the global generators of this library, of NumPy and of Python, as plain data."""
+    return {"mxnet": state(), "numpy": np.random.get_state(legacy=False), "python": python_random.getstate()}
+
+
+def load_generator_states(states: Mapping[str, Any]) -> None:
+    """Go on with the random numbers that followed :func:`generator_states`."""
+    load_state(states["mxnet"])
+    np.random.set_state(states["numpy"])
+    python_random.setstate(states["python"])
 
 
 def epoch() -> SeedEpoch:
@@ -131,4 +193,4 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-__all__ = ["generator", "isolated", "next_key", "seed"]
+__all__ = ["generator", "isolated", "load_state", "next_key", "seed", "state"]

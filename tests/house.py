@@ -38,6 +38,7 @@ LAYERS: tuple[tuple[str, str], ...] = (
     ("front end: training", "initializer lr_scheduler optimizer metric callback monitor kvstore engine log rtc"),
     ("front end: data", "recordio io image"),
     ("front end: networks", "gluon module model executor_manager rnn contrib"),
+    ("front end: several machines", "distributed horovod"),
     ("tools", "tools test_utils connect"),
     ("names of the package", "aliases"),
     ("the package", ""),
@@ -92,6 +93,7 @@ LATE: dict[str, dict[str, str]] = {
     "modules of others that may be missing, or are no matter of ours until they are used": {
         "hybridc.communication.world": "hybridc.communication.* mpi4py",
         "hybridc.communication.rank_watch": "fcntl",
+        "hybridc.horovod.ranks": "mpi4py",
         "hybridc.gluon.download": "hashlib ssl urllib.request",
         "hybridc.io.progress": "tqdm",
         "hybridc.image.codec": "PIL.Image cv2",

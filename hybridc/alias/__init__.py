@@ -1,1 +1,4 @@
-"""The folder that ``python -m hybridc run`` adds to Python's module search path: it holds the package ``mxnet``."""
+"""The folder that ``python -m hybridc run`` adds to Python's module search path.
+
+It holds the packages ``mxnet`` and ``horovod``.
+"""

@@ -48,3 +48,20 @@ def _alone() -> tuple[int, int, int]:
 
     source = NDArray(np.zeros(1))
     return called(NDArray(np.zeros(1)), source)
+
+
+def is_unshared(array: NDArray) -> bool:
+    """Whether nobody else knows the memory of an array, which its own reference alone holds: it may get other memory."""
+    data = array._data
+    if type(data) is not np.ndarray or not COUNTS_ARE_EXACT:
+        return False
+    owned = data.base is None or POOL.owns(data.base)
+    del data
+    return owned and sys.getrefcount(array._data) == _unshared()
+
+
+@functools.cache
+def _unshared() -> int:
+    """The reference count, in that expression, of the memory of an array that nobody else knows."""
+    array = NDArray(np.zeros(1))
+    return sys.getrefcount(array._data)

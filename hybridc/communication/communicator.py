@@ -79,6 +79,13 @@ class Communicator:
         """Row ``i`` goes to rank ``i``; the rows that came, by rank."""
         raise NotImplementedError
 
+    def exchange(self, array: Array, counts: Sequence[int], received: Sequence[int]) -> Array:
+        """Send parts of a one-dimensional array to the ranks: ``counts[i]`` elements to rank ``i``, one after the other.
+
+        The parts that came, by rank: ``received[i]`` elements from rank ``i``.
+        """
+        raise NotImplementedError
+
     def broadcast(self, array: Array, root: int = 0) -> None:
         """Copy the array of the rank ``root`` into those of the others."""
         raise NotImplementedError
@@ -122,6 +129,9 @@ class Alone(Communicator):
 
     def alltoall(self, parts: Array) -> Array:
         return parts.copy()
+
+    def exchange(self, array: Array, counts: Sequence[int], received: Sequence[int]) -> Array:
+        return array[: counts[0]].copy()
 
     def broadcast(self, array: Array, root: int = 0) -> None:
         pass

@@ -136,6 +136,25 @@ def compression_of(params: Mapping[str, Any] | Compression | None) -> Compressio
     )
 
 
+class ErrorFeedback:
+    """Rounds arrays of one size, and adds what was left out of each to the next."""
+
+    def __init__(self, size: int, dtype: Any, compression: Compression) -> None:
+        self._compression, self._size = compression, size
+        count = -(-size // compression.units)
+        self._left = np.zeros(count * compression.units, wide(np.dtype(dtype)))
+        self._code = np.zeros(count, compression.wire)
+        self._rounded = np.zeros_like(self._left)
+
+    def rounded(self, array: Array) -> Array:
+        """The rounded values in a new array of the same shape and dtype."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            self._left[: self._size] += array.reshape(-1)
+        self._compression.encode(self._left, self._code)
+        self._compression.decode(self._code, self._rounded)
+        return self._rounded[: self._size].reshape(array.shape).astype(array.dtype)
+
+
 class CompressedSum:
     """The sum of one-dimensional arrays of the ranks, always of the same size, with what rounding left out so far."""
 

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from hybridc.communication.communicator import Array, Communicator, Pending, bounds, check_array, check_operation
-from hybridc.communication.rank_watch import RankWatch
+from hybridc.communication.rank_watch import WORLD, RankWatch
 from hybridc.dtypes import is_float
 from hybridc.errors import MXNetError
 from hybridc.ground.events import recorded
@@ -66,8 +66,11 @@ class _Queue:
 class MPICommunicator(Communicator):
     """The ranks of an MPI communicator."""
 
-    def __init__(self, handle: Any, mpi: Any, watch: RankWatch, queue: _Queue | None = None) -> None:
+    def __init__(
+        self, handle: Any, mpi: Any, watch: RankWatch, queue: _Queue | None = None, group: str = WORLD
+    ) -> None:
         self._comm, self._mpi, self._watch = handle, mpi, watch
+        self._group, self._splits = group, 0
         self._queue = queue or _Queue()
         self._process = os.getpid()
         self.rank, self.size = handle.rank, handle.size
@@ -83,7 +86,7 @@ class MPICommunicator(Communicator):
                 f"{name}: this process was forked from a rank and is none; only the rank itself takes part"
             )
         self._queue.drain()
-        with self._queue.lock, self._watch.collective(name), recorded("communication", name):
+        with self._queue.lock, self._watch.collective(name, self._group), recorded("communication", name):
             yield
 
     def allreduce(self, array: Array, op: str = "sum") -> None:
@@ -129,6 +132,19 @@ class MPICommunicator(Communicator):
             self._comm.Alltoall([parts.view(np.uint8), self._mpi.BYTE], [got.view(np.uint8), self._mpi.BYTE])
         return got
 
+    def exchange(self, array: Array, counts: Sequence[int], received: Sequence[int]) -> Array:
+        check_array(array)
+        got = np.empty(sum(received), array.dtype)
+        with self._called(f"all-to-all of {_described(array)}"):
+            element = self._mpi.BYTE.Create_contiguous(array.itemsize).Commit()
+            try:
+                there = [array.view(np.uint8), [*counts], bounds(counts)[:-1], element]
+                here = [got.view(np.uint8), [*received], bounds(received)[:-1], element]
+                self._comm.Alltoallv(there, here)
+            finally:
+                element.Free()
+        return got
+
     def broadcast(self, array: Array, root: int = 0) -> None:
         check_array(array)
         with self._called(f"broadcast of {_described(array)}"):
@@ -152,10 +168,19 @@ class MPICommunicator(Communicator):
 
     def split(self, color: int) -> Communicator:
         with self._called("split"):
-            return MPICommunicator(self._comm.Split(color, self.rank), self._mpi, self._watch, self._queue)
+            self._splits += 1
+            group = f"{self._group}.{self._splits}.{color}"
+            self._watch.join_group(group)
+            part = self._comm.Split(color, self.rank)
+            return MPICommunicator(part, self._mpi, self._watch, self._queue, group)
 
     def start(self, collective: Callable[[], Any]) -> Pending:
         return self._queue.put(collective)
+
+    def finish(self) -> None:
+        """Wait for what was started and nobody waited for."""
+        with contextlib.suppress(Exception):
+            self._queue.drain()
 
     def _operation(self, op: str) -> Any:
         return getattr(self._mpi, op.upper())

@@ -1,16 +1,17 @@
 """How a rank that fails ends the others: each has a thread that knows of all of them.
 
 MPI itself cannot: a collective waits forever for a rank that died. So beside it, rank 0 has a TCP connection to each
-other rank. Both sides send a line of JSON every second, with the collective that the rank is in. A rank that dies
-closes its connection at once; one that raises says so; one that stands still, or does not come to a collective in which
-the others wait, is noticed after ``HYBRIDC_COMM_TIMEOUT`` seconds. Then every rank prints which one it was, on which
+other rank. Both sides send a message every second, with the collective that the rank is in. A rank that dies closes
+its connection at once; one that raises says so; one that stands still, or does not come to a collective in which the
+others wait, is noticed after ``HYBRIDC_COMM_TIMEOUT`` seconds. Then every rank prints which one it was, on which
 machine, and what it raised, and ends.
+
+A rank that is done waits until all are: until then another one may fail.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import secrets
 import selectors
@@ -21,11 +22,34 @@ import threading
 import time
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn
 
-_BEAT = 1.0  # seconds between messages
+from hybridc.communication.links import BEAT, accepted, addresses, close_gently, connected, packed, unpacked
+
 _TOKEN = 16  # bytes by which rank 0 knows that a connection is of this program
+_PATIENCE = 3 * BEAT  # for a rank that fails, or that is to end
 STATUS = 70  # of a rank that ends because another one failed
+WORLD = "world"  # the group of all ranks
+
+
+@dataclass(frozen=True)
+class Seat:
+    """Where a rank runs.
+
+    ``space`` tells apart machines, and containers in which process ids mean other processes.
+    """
+
+    host: str
+    space: str
+    process: int
+
+
+def seat(host: str) -> Seat:
+    """That of this process."""
+    space = host
+    with contextlib.suppress(OSError):  # Linux has namespaces of process ids
+        space += " " + os.readlink("/proc/self/ns/pid")
+    return Seat(host, space, os.getpid())
 
 
 @dataclass
@@ -33,127 +57,139 @@ class _Known:
     """What is known of a rank."""
 
     connection: socket.socket | None = None
-    heard: float = 0.0
-    number: int = 0  # of the collectives that it called
-    inside: str = ""  # the collective that it is in
+    heard: float = field(default_factory=time.monotonic)
+    #: How many collectives of each of its groups it called.
+    counts: dict[str, int] = field(default_factory=dict[str, int])
+    #: The collective that it is in, since when, and of which group.
+    inside: str = ""
     since: float = 0.0
-    ended: bool = False
+    group: str = WORLD
+    #: When it ended.
+    ended: float | None = None
     unread: bytearray = field(default_factory=bytearray)
+
+    @property
+    def waits(self) -> bool:
+        return bool(self.inside) and self.ended is None
 
 
 class RankWatch:
     """The thread of a rank that watches the others.
 
-    ``hosts`` and ``processes`` are the machines and process ids of all ranks; ``share(value)`` gives all of them the
-    value of rank 0.
+    ``seats`` are those of all ranks; ``share(value)`` gives all of them the value of rank 0; a rank is late after
+    ``timeout`` seconds.
     """
 
-    def __init__(
-        self, rank: int, hosts: Sequence[str], processes: Sequence[int], share: Callable[[Any], Any], timeout: float
-    ) -> None:
-        self.rank, self.hosts, self.processes, self.timeout = rank, hosts, processes, timeout
-        self._number, self._inside, self._since = 0, "", 0.0
+    def __init__(self, rank: int, seats: Sequence[Seat], share: Callable[[Any], Any], timeout: float) -> None:
+        self.rank, self.seats, self.timeout = rank, seats, timeout
+        self._counts, self._inside = {WORLD: 0}, (WORLD, "", 0.0)
         self._ended = False
-        self._said: str | None = None  # what this rank raised
+        self._said: str | None = None  # why this rank ends
         self._failed = threading.Event()
-        self._heard = time.monotonic()
         self._lock = threading.Lock()  # of writing to the connection
-        listener = None
+        self._ranks: dict[int, _Known] = {}
+        self._connection: socket.socket | None = None
         if rank == 0:
-            listener = socket.create_server(("", 0), backlog=len(hosts))
-            own = (_addresses(), listener.getsockname()[1], secrets.token_hex(_TOKEN))
-            self._ranks = {0: _Known(heard=self._heard)}
+            with socket.create_server(("", 0), backlog=len(seats)) as listener:
+                token = secrets.token_hex(_TOKEN)
+                share((addresses(), listener.getsockname()[1], token))
+                self._ranks[0] = _Known(counts=self._counts)
+                self._accept(listener, token)
         else:
-            own = None
-        addresses, port, token = share(own)
-        self._connection = None if rank == 0 else _connected(addresses, port, f"{token} {rank}\n", timeout)
-        target: Any = self._as_client
-        if listener is not None:
-            self._accept(listener, token)
-            target = self._as_server
-        self._thread = threading.Thread(target=self._guarded, args=(target,), name="hybridc watch", daemon=True)
+            self._connection = connected(*share(None), rank, timeout)
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._forget)
+        self._thread = threading.Thread(target=self._guarded, name="hybridc watch", daemon=True)
         self._thread.start()
 
     # --- what this rank does -------------------------------------------------------------------------------
 
+    def join_group(self, group: str) -> None:
+        """This rank is one of those that call collectives of a group."""
+        self._counts[group] = 0
+
     @contextlib.contextmanager
-    def collective(self, name: str) -> Generator[None]:
-        """Within the ``with`` block this rank is in a collective."""
-        self._number += 1
-        self._since = time.monotonic()
-        self._inside = name
+    def collective(self, name: str, group: str = WORLD) -> Generator[None]:
+        """Within the ``with`` block this rank is in a collective of a group."""
+        self._counts[group] += 1
+        self._inside = (group, name, time.monotonic())
         try:
             yield
         finally:
-            self._inside = ""
+            self._inside = (group, "", 0.0)
 
     def fail(self, error: str) -> None:
         """Tell all ranks that this one ends with an error; returns when they know, or after seconds."""
+        if self._said is not None or not self._thread.is_alive():
+            return
         self._said = error
         if self._connection is not None:
             self._send(self._connection, {"failed": error})
-        self._failed.wait(3 * _BEAT)
+        self._failed.wait(_PATIENCE)
 
     def end(self) -> None:
-        """Tell the others that this rank is done, and that it is no failure."""
+        """Tell the others that this rank is done, and that it is no failure; returns when all are."""
         self._ended = True
         if self._connection is not None:
-            self._send(self._connection, {"ended": True})
+            self._send(self._connection, self._state())
+        self._thread.join()
 
     def _state(self) -> dict[str, Any]:
-        waited = time.monotonic() - self._since
-        return {"number": self._number, "inside": self._inside, "waited": waited, "ended": self._ended}
+        group, inside, since = self._inside
+        waited = time.monotonic() - since
+        counts = dict(self._counts)
+        return {"counts": counts, "group": group, "inside": inside, "waited": waited, "ended": self._ended}
+
+    def _forget(self) -> None:
+        """In a forked child: it is no rank, and must not hold the connection of one that died."""
+        for connection in (self._connection, *(known.connection for known in self._ranks.values())):
+            if connection is not None:
+                connection.close()
 
     # --- the connection of a rank ---------------------------------------------------------------------------
 
-    def _as_client(self) -> None:
-        connection = self._connection
-        assert connection is not None
-        connection.settimeout(_BEAT)
+    def _as_client(self, connection: socket.socket) -> None:
+        connection.settimeout(BEAT)
         unread = bytearray()
+        heard = time.monotonic()
         beat = 0.0
         while True:
-            if time.monotonic() - beat >= _BEAT:
+            if time.monotonic() - beat >= BEAT:
                 beat = time.monotonic()
                 self._send(connection, self._state())
             try:
                 got = connection.recv(1 << 16)
             except TimeoutError:
-                got = None
+                if time.monotonic() - heard > self.timeout:
+                    self._stop(self._text(0, f"has not answered for {self.timeout:g} s"), kill=0)
+                continue
             except OSError:
                 got = b""
-            if got == b"":
-                self._stop(self._text(0, "died: its connection closed"), 0)
-            elif got:
-                self._heard = time.monotonic()
-                for message in _messages(unread, got):
-                    if "stop" in message:
-                        self._stop(message["stop"], message["rank"])
-                    if message.get("over"):
-                        return
-            elif time.monotonic() - self._heard > self.timeout:
-                self._stop(self._text(0, f"has not answered for {self.timeout:g} s"), 0)
+            heard = time.monotonic()
+            for message in unpacked(unread, got):
+                if "stop" in message:
+                    self._stop(message["stop"], message["kill"])
+                if "over" in message:
+                    connection.close()
+                    return
+            if not got:
+                self._stop(self._text(0, "died: its connection closed"))
 
     # --- rank 0 --------------------------------------------------------------------------------------------
 
     def _accept(self, listener: socket.socket, token: str) -> None:
         """Take the connections of the other ranks."""
         listener.settimeout(self.timeout)
-        while len(self._ranks) < len(self.hosts):
+        while len(self._ranks) < len(self.seats):
             try:
-                connection, _ = listener.accept()
+                found = accepted(listener, token)
             except TimeoutError:
-                missing = next(r for r in range(len(self.hosts)) if r not in self._ranks)
+                missing = next(r for r in range(len(self.seats)) if r not in self._ranks)
                 raise ConnectionError(self._text(missing, f"has not connected for {self.timeout:g} s")) from None
-            connection.settimeout(_BEAT)
-            with contextlib.suppress(OSError, ValueError):
-                given, _, rank = connection.makefile("rb").readline().decode().partition(" ")
-                if secrets.compare_digest(given, token):
-                    connection.setblocking(False)
-                    self._ranks[int(rank)] = _Known(connection, time.monotonic())
-                    continue
-            connection.close()
-        listener.close()
+            if found is not None:
+                connection, rank = found
+                connection.setblocking(False)
+                self._ranks[rank] = _Known(connection)
 
     def _as_server(self) -> None:
         with selectors.DefaultSelector() as selector:
@@ -161,141 +197,142 @@ class RankWatch:
                 if known.connection is not None:
                     selector.register(known.connection, selectors.EVENT_READ, rank)
             beat = 0.0
-            while True:
-                for key, _ in selector.select(_BEAT / 4):
-                    if not self._read(key.data):
-                        selector.unregister(key.fileobj)
-                if time.monotonic() - beat >= _BEAT:
+            while any(known.ended is None for known in self._ranks.values()):
+                for key, _ in selector.select(BEAT / 4):
+                    self._read(key.data)
+                if time.monotonic() - beat >= BEAT:
                     beat = time.monotonic()
-                    own = self._ranks[0]
-                    self._update(own, self._state())
                     self._send_all({"alive": True})
+                self._update(self._ranks[0], self._state())
                 if self._said is not None:
-                    self._stop(self._text(0, self._said), 0)
+                    self._stop(self._text(0, self._said))
                 self._check()
-                if all(known.ended for known in self._ranks.values()):
-                    self._send_all({"over": True})
-                    return
+            self._send_all({"over": True})
+            self._close()
 
-    def _read(self, rank: int) -> bool:
-        """Read what a rank sent; whether its connection is open."""
+    def _read(self, rank: int) -> None:
+        """Read what a rank sent."""
         known = self._ranks[rank]
         assert known.connection is not None
         try:
             got = known.connection.recv(1 << 16)
         except BlockingIOError:
-            return True
+            return
         except OSError:
             got = b""
-        for message in _messages(known.unread, got):
+        for message in unpacked(known.unread, got):
             if "failed" in message:
-                self._stop(self._text(rank, message["failed"]), rank)
+                self._stop(self._text(rank, message["failed"]), kill=rank)
             self._update(known, message)
-        if not got and not known.ended:
-            self._stop(self._text(rank, "died: its connection closed"), rank)
-        return bool(got)
+        if not got:
+            self._stop(self._text(rank, "died: its connection closed"))
 
     @staticmethod
     def _update(known: _Known, message: dict[str, Any]) -> None:
         known.heard = time.monotonic()
-        known.ended = known.ended or bool(message.get("ended"))
-        if "number" in message:
-            known.number, known.inside = message["number"], message["inside"]
-            known.since = known.heard - message["waited"]
+        known.counts, known.group, known.inside = message["counts"], message["group"], message["inside"]
+        known.since = known.heard - message["waited"]
+        if message["ended"] and known.ended is None:
+            known.ended = known.heard
 
     def _check(self) -> None:
         """End all ranks if one of them is late."""
         now = time.monotonic()
         for rank, known in self._ranks.items():
-            if not known.ended and now - known.heard > self.timeout:
-                self._stop(self._text(rank, f"has not answered for {self.timeout:g} s"), rank)
-        waiting = [known for known in self._ranks.values() if known.inside and not known.ended]
+            if now - known.heard > self.timeout:
+                self._stop(self._text(rank, f"has not answered for {self.timeout:g} s"), kill=rank)
+        waiting = {rank: known for rank, known in self._ranks.items() if known.waits}
+        for known in waiting.values():
+            if now - known.since > 2 * BEAT:  # what is known of the others is newer
+                self._check_ended(known, now)
         if not waiting:
             return
+        longest = min(waiting.values(), key=lambda known: known.since)
+        if now - longest.since > self.timeout:
+            self._blame(longest)
+
+    def _check_ended(self, waiting: _Known, now: float) -> None:
         for rank, known in self._ranks.items():
-            if known.ended and now - known.heard > 2 * _BEAT and any(w.number > known.number for w in waiting):
-                found = next(w for w in waiting if w.number > known.number)
-                self._stop(self._text(rank, f"ended while others wait in {found.inside}"), rank)
-        longest = min(waiting, key=lambda w: w.since)
-        if now - longest.since < self.timeout:
-            return
-        for rank, known in self._ranks.items():
-            if known.number < longest.number or not known.inside:
-                text = f"has not come to {longest.inside}, in which others wait for {self.timeout:g} s"
-                self._stop(self._text(rank, text), rank)
-        text = f"all ranks are in {longest.inside} for {self.timeout:g} s: is the network between them down?"
-        self._stop(text, 0)
+            if known.ended is not None and now - known.ended > 2 * BEAT and _is_missing(known, waiting):
+                self._stop(self._text(rank, f"ended while others wait in {waiting.inside}"))
+
+    def _blame(self, waiting: _Known) -> NoReturn:
+        """End all ranks because of the one for which another one waits."""
+        for _ in self._ranks:
+            missing = {rank: known for rank, known in self._ranks.items() if _is_missing(known, waiting)}
+            if not missing:
+                break
+            rank = min(missing, key=lambda rank: missing[rank].waits)
+            if not missing[rank].waits:
+                text = f"has not come to {waiting.inside}, in which others wait for {self.timeout:g} s"
+                self._stop(self._text(rank, text), kill=rank)
+            waiting = missing[rank]  # which itself waits for others, in another group
+        inside = waiting.inside
+        self._stop(f"all ranks came to {inside}, and wait for {self.timeout:g} s: does the network between them work?")
 
     # --- messages and the end ------------------------------------------------------------------------------
 
     def _text(self, rank: int, what: str) -> str:
-        return f"rank {rank} on {self.hosts[rank]} {what}"
+        return f"rank {rank} on {self.seats[rank].host} {what}"
 
     def _send(self, connection: socket.socket, message: dict[str, Any]) -> None:
         with self._lock, contextlib.suppress(OSError):
-            connection.sendall(json.dumps(message).encode() + b"\n")
+            connection.sendall(packed(message))
 
     def _send_all(self, message: dict[str, Any]) -> None:
         for known in self._ranks.values():
             if known.connection is not None:
                 self._send(known.connection, message)
 
-    def _guarded(self, watch: Callable[[], None]) -> None:
-        try:
-            watch()
-        except Exception as error:
-            self._stop(self._text(self.rank, f"watches no longer: {type(error).__name__}: {error}"), self.rank)
+    def _close(self) -> None:
+        close_gently([known.connection for known in self._ranks.values() if known.connection is not None])
 
-    def _stop(self, text: str, rank: int) -> None:
-        """End all ranks because of one; the one that raised ends by itself, one that stands still is killed."""
+    def _guarded(self) -> None:
+        try:
+            if self._connection is None:
+                self._as_server()
+            else:
+                self._as_client(self._connection)
+        except Exception as error:
+            self._stop(self._text(self.rank, f"watches no longer: {type(error).__name__}: {error}"))
+
+    def _stop(self, text: str, kill: int | None = None) -> NoReturn:
+        """End all ranks; the one that raised ends by itself, and one that does not end is killed."""
         if self.rank == 0:
-            self._send_all({"stop": text, "rank": rank})
+            self._send_all({"stop": text, "kill": kill})
         if self._said is not None:
+            self._close()
             self._failed.set()
             threading.Event().wait()
-        sys.stdout.flush()
-        sys.stderr.write(f"hybridc: {text}; rank {self.rank} on {self.hosts[self.rank]} ends\n")
-        sys.stderr.flush()
-        if rank != self.rank and self.hosts[rank] == self.hosts[self.rank]:
-            time.sleep(_BEAT)  # it may end by itself, and say why
-            with contextlib.suppress(OSError):
-                os.kill(self.processes[rank], signal.SIGKILL)
+        # The main thread may be writing, and hold the locks of both streams.
+        flushing = threading.Thread(target=_flush, daemon=True)
+        flushing.start()
+        flushing.join(BEAT)
+        with contextlib.suppress(OSError):
+            os.write(2, f"hybridc: {text}; rank {self.rank} on {self.seats[self.rank].host} ends\n".encode())
+        self._close()
+        if kill is not None and kill != self.rank:
+            self._kill(kill)
         os._exit(STATUS)
 
-
-def _messages(unread: bytearray, got: bytes | None) -> list[dict[str, Any]]:
-    """The whole lines that came."""
-    unread += got or b""
-    *lines, rest = unread.split(b"\n")
-    unread[:] = rest
-    return [json.loads(line) for line in lines]
-
-
-def _addresses() -> list[str]:
-    """The addresses of this machine: those of its interfaces, or what its name stands for."""
-    found: list[str] = []
-    if sys.platform == "linux":
-        import fcntl
-
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-            for _, name in socket.if_nameindex():
-                with contextlib.suppress(OSError):
-                    request = name.encode()[:15].ljust(256, b"\0")
-                    answer = fcntl.ioctl(probe.fileno(), 0x8915, request)  # SIOCGIFADDR
-                    found.append(socket.inet_ntoa(answer[20:24]))
-    with contextlib.suppress(OSError):
-        found += socket.gethostbyname_ex(socket.gethostname())[2]
-    return [*dict.fromkeys(found), "127.0.0.1"]
+    def _kill(self, rank: int) -> None:
+        """Kill a rank of this machine unless it ends by itself; its connection is open, so its id is its own."""
+        if self.seats[rank].space != self.seats[self.rank].space:
+            return
+        end = time.monotonic() + _PATIENCE
+        with contextlib.suppress(OSError):
+            while time.monotonic() < end:
+                os.kill(self.seats[rank].process, 0)
+                time.sleep(BEAT / 10)
+            os.kill(self.seats[rank].process, signal.SIGKILL)
 
 
-def _connected(addresses: Sequence[str], port: int, greeting: str, timeout: float) -> socket.socket:
-    """A connection to rank 0, by the first of its addresses that works."""
-    end = time.monotonic() + timeout
-    while time.monotonic() < end:
-        for address in addresses:
-            with contextlib.suppress(OSError):
-                connection = socket.create_connection((address, port), 2 * _BEAT)
-                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                connection.sendall(greeting.encode())
-                return connection
-    raise ConnectionError(f"cannot connect to rank 0 at {', '.join(addresses)}, port {port}, for {timeout:g} s")
+def _is_missing(known: _Known, waiting: _Known) -> bool:
+    """Whether a rank has not come to the collective in which another one waits."""
+    return known.counts.get(waiting.group, waiting.counts[waiting.group]) < waiting.counts[waiting.group]
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):
+            stream.flush()

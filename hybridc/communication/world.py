@@ -3,28 +3,37 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
+import faulthandler
 import os
 import socket
 import sys
 import traceback
+from collections.abc import Generator
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
+from hybridc import random
+from hybridc.communication import launched_rank
 from hybridc.communication.communicator import Alone, Communicator
 from hybridc.errors import MXNetError
 from hybridc.ground.locks import ForkLock
 from hybridc.options import OPTIONS
 
-# The variables by which launchers say how many ranks they started: MPICH and Intel MPI, Open MPI, Slurm.
-_SIZES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_NTASKS")
+if TYPE_CHECKING:
+    from hybridc.communication.rank_watch import RankWatch
 
 _LOCK = ForkLock()
+_AFTER_LAUNCHER = 5  # seconds
+_INTERRUPTED = 130  # the status of a process that Ctrl-C ended, as shells count
 
 
 class _World:
-    """The communicator of all ranks, once there is one."""
+    """The communicator of all ranks, once there is one, and what watches them."""
 
     made: Communicator | None = None
+    watch: RankWatch | None = None
+    process: int = 0
 
 
 _WORLD = _World()
@@ -32,12 +41,8 @@ _WORLD = _World()
 
 def is_launched() -> bool:
     """Whether a launcher started this process as one of several ranks."""
-    return any(os.environ.get(name, "1") not in ("", "0", "1") for name in _SIZES) and _is_rank()
-
-
-def _is_rank() -> bool:
-    # The shell of a Slurm allocation has the number of tasks too, but is none of them.
-    return "SLURM_NTASKS" not in os.environ or "SLURM_PROCID" in os.environ
+    launched = launched_rank.found(os.environ)
+    return launched is not None and launched.size > 1
 
 
 def communicator() -> Communicator:
@@ -47,8 +52,22 @@ def communicator() -> Communicator:
     """
     with _LOCK.current:
         if _WORLD.made is None:
-            _WORLD.made = _started() if is_launched() else Alone(socket.gethostname())
+            _WORLD.made = made = _started() if is_launched() else Alone(socket.gethostname())
+            random.set_rank(made.rank)
         return _WORLD.made
+
+
+def end_failed(status: int, error: BaseException | str) -> NoReturn:
+    """End this rank because of an error, which all ranks are told."""
+    watch = _WORLD.watch
+    if watch is None or os.getpid() != _WORLD.process:
+        sys.exit(status)
+    _flush()
+    if isinstance(error, BaseException):
+        error = f"raised {traceback.format_exception_only(error)[-1].strip()}"
+    watch.fail(error)
+    _flush()
+    os._exit(status)  # what MPI does at exit would wait for the others
 
 
 def _started() -> Communicator:
@@ -60,34 +79,71 @@ def _started() -> Communicator:
             "communicate; pip install hybridc[mpi]"
         ) from error
     mpi4py.rc.finalize = False  # at exit, after the watch has told the others
-    from mpi4py import MPI
+    with _limited():
+        from mpi4py import MPI
 
     from hybridc.communication.mpi_communicator import MPICommunicator
-    from hybridc.communication.rank_watch import RankWatch
+    from hybridc.communication.rank_watch import RankWatch, seat
 
-    world: Any = MPI.COMM_WORLD
-    hosts, processes = zip(*world.allgather((MPI.Get_processor_name(), os.getpid())), strict=True)
-    watch = RankWatch(world.rank, hosts, processes, world.bcast, OPTIONS.comm_timeout)
+    launched, world = launched_rank.found(os.environ), MPI.COMM_WORLD
+    if launched is not None and world.size != launched.size:
+        raise MXNetError(
+            f"{launched.launcher} started this process as rank {launched.rank} of {launched.size}, but mpi4py knows of "
+            f"{world.size}: it uses another MPI, {MPI.Get_library_version().splitlines()[0].strip()}; start the "
+            "program with the mpiexec of that one, or by python -m hybridc launch"
+        )
+    with _limited():
+        seats: Any = world.allgather(seat(MPI.Get_processor_name()))
+
+    def shared(value: Any) -> Any:
+        with _limited():
+            return world.bcast(value)
+
+    watch = RankWatch(world.rank, seats, shared, OPTIONS.comm_timeout)
     made = MPICommunicator(world, MPI, watch)
+    _WORLD.watch, _WORLD.process = watch, os.getpid()
     previous = sys.excepthook
 
     def raised(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         previous(kind, error, trace)
-        _flush()
-        text = traceback.format_exception_only(kind, error)[-1].strip()
-        watch.fail(f"raised {text}")
-        _flush()
-        os._exit(1)  # what MPI does at exit would wait for the others
+        if os.getpid() == _WORLD.process:
+            end_failed(_INTERRUPTED if issubclass(kind, KeyboardInterrupt) else 1, error)
 
     def ended() -> None:
-        watch.end()
-        MPI.Finalize()
+        if os.getpid() != _WORLD.process:
+            return
+        # What ended the main thread, if the program has a hook of its own that does not call ours.
+        error = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
+        if error is not None and sys.excepthook is not raised:
+            end_failed(1, error)
+        try:
+            made.finish()
+            watch.end()
+        except KeyboardInterrupt as interrupt:
+            end_failed(_INTERRUPTED, interrupt)
+        with _limited():
+            MPI.Finalize()
 
     sys.excepthook = raised
     atexit.register(ended)
     return made
 
 
+@contextlib.contextmanager
+def _limited() -> Generator[None]:
+    """Within the ``with`` block MPI waits for all ranks; a process for which it takes too long ends.
+
+    No thread of Python's can do that, as MPI then holds the lock of the interpreter.
+    """
+    # Later than a launcher, which can say which rank is late.
+    faulthandler.dump_traceback_later(OPTIONS.comm_timeout + _AFTER_LAUNCHER, exit=True, file=sys.__stderr__ or 2)
+    try:
+        yield
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+
+
 def _flush() -> None:
     for stream in (sys.stdout, sys.stderr):
-        stream.flush()
+        with contextlib.suppress(Exception):
+            stream.flush()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, Sequence, ValuesView
+from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, Mapping, Sequence, ValuesView
 from typing import Any, cast
 
 import numpy as np
@@ -68,6 +68,8 @@ class Parameter:
         # (initializer, devices, default initializer, data to use instead): what initialisation will do.
         self._deferred_init: tuple[Any, ...] = ()
         self._key: Any = None
+        # What is called with the arrays of an initialisation that waits, before others see them.
+        self._on_arrays: Callable[[list[NDArray]], None] | None = None
         self._differentiable = differentiable
         self._allow_deferred_init = allow_deferred_init
         self._grad_req: str | None = None
@@ -287,10 +289,14 @@ class Parameter:
         self._data = self._grad = None
         # COMPAT(mxnet): the random key is taken now: values do not depend on the order in which shapes
         # become known: eager, hybridized, and with the sizes given, a seed makes the same network.
-        self._key = random.next_key()
+        self._key = random.next_key(training=False)
         self._deferred_init = (init, devices, default_init, None)
         if shape_is_known(self.shape):
             self.finish_deferred_init()
+
+    def when_initialized(self, function: Callable[[list[NDArray]], None]) -> None:
+        """Call a function with the arrays of the initialisation that waits, once, before anything else uses them."""
+        self._on_arrays = function
 
     def finish_deferred_init(self) -> None:
         """Initialise now, if that was waiting for the shape."""
@@ -319,14 +325,17 @@ class Parameter:
         self._ctx_list = [CPU if device == CPU else device for device in devices]
         values = data.asnumpy()
         arrays = [placed(NDArray(np.array(values, dtype=self.dtype, order="C")), device) for device in self._ctx_list]
+        if self._on_arrays is not None:
+            function, self._on_arrays = self._on_arrays, None
+            function(arrays)
         self._init_grad(arrays)
         self._data = arrays  # last: other threads use it from now on
-        self._tell_trainer()
+        self._tell_trainer(is_new=True)
 
-    def _tell_trainer(self) -> None:
+    def _tell_trainer(self, is_new: bool = False) -> None:
         """Let the trainer know of values that are not from its step."""
         if self._trainer is not None:
-            self._trainer.renew(self)
+            self._trainer.renew(self, is_new)
 
     def _init_grad(self, data: list[NDArray]) -> None:
         if self.grad_req == "null":

@@ -8,13 +8,12 @@ from typing import Any
 from hybridc import autograd
 from hybridc.array.ndarray import NDArray, wrap
 from hybridc.communication import communicator
-from hybridc.communication.compression import Compression
 from hybridc.errors import MXNetError, TraceError, UnsupportedError
 from hybridc.gluon.hybrid_block import Block, HybridBlock
 from hybridc.gluon.hybridize.optimizer_shards import OptimizerShards
 from hybridc.gluon.hybridize.parameter_average import average
 from hybridc.gluon.hybridize.report import Report
-from hybridc.gluon.hybridize.step_graph import REMEDY, Bound, StepEntry, StepGraphs
+from hybridc.gluon.hybridize.step_graph import REMEDY, Bound, StepEntry, StepGraphs, StepPart, StepSettings
 from hybridc.gluon.trainer import Trainer
 from hybridc.ground.locks import ForkLock
 from hybridc.ground.nesting import as_list, regroup
@@ -39,9 +38,11 @@ class TrainStep:
     ``label`` are arrays, or tuples of those that the network and the loss take.
 
     Gradients are scaled down where the norm of all of them, as the optimizer gets them, is above ``clip_global_norm``.
+    With ``accumulate`` the gradients of so many calls are added up for one update.
+
     If the trainer has a distributed kvstore, gradients are summed over ranks while the backward goes on. With
     ``shard_optimizer`` each rank has, and updates, its part of the optimizer's states. With ``sync_every`` above 1 the
-    ranks train alone, and average their parameters after so many steps (local SGD).
+    ranks train alone, and average their parameters after so many updates (local SGD).
     """
 
     def __init__(
@@ -52,38 +53,43 @@ class TrainStep:
         keep_grads: bool = False,
         ignore_stale_grad: bool = False,
         clip_global_norm: float | None = None,
+        accumulate: int = 1,
         shard_optimizer: bool = False,
         sync_every: int = 1,
     ) -> None:
-        self._block = _Step(net, loss, trainer, keep_grads, ignore_stale_grad)
         if clip_global_norm is not None and not clip_global_norm > 0:
             raise MXNetError(f"TrainStep: clip_global_norm={clip_global_norm}; expected a positive number")
-        if sync_every < 1:
-            raise MXNetError(f"TrainStep: sync_every={sync_every}; expected a number of steps, at least 1")
-        if sync_every > 1 and shard_optimizer:
-            raise MXNetError("TrainStep: with sync_every each rank updates all of its weights; do not shard_optimizer")
-        self._block.clip, self._block.sync_every, self._done = clip_global_norm, sync_every, 0
-        if shard_optimizer and keep_grads:
-            raise MXNetError("TrainStep: with shard_optimizer no rank has whole gradients; keep_grads needs them")
-        self._shards = shard_optimizer
+        for name, count in (("accumulate", accumulate), ("sync_every", sync_every)):
+            if count < 1:
+                raise MXNetError(f"TrainStep: {name}={count}; expected a number of steps, at least 1")
+        if shard_optimizer and (keep_grads or sync_every > 1):
+            other = "keep_grads" if keep_grads else "sync_every"
+            raise MXNetError(f"TrainStep: shard_optimizer=True, where no rank has whole gradients, excludes {other}")
+        settings = StepSettings(keep_grads, ignore_stale_grad, clip_global_norm, accumulate, sync_every)
+        self._block = _Step(net, loss, trainer, settings, shard_optimizer)
+        self._calls = 0
         self._lock = ForkLock()
 
     def __call__(self, data: Any, label: Any = None, batch_size: float | None = None) -> Any:
         """Train with one batch; gradients are divided by ``batch_size``, by default the length of the data.
 
-        With a distributed kvstore gradients are summed over all ranks, and by default divided by the number of
-        examples if each rank has as many: the length of the data times the number of ranks.
+        Where ranks sum gradients, or calls accumulate them, it is the number of examples of all of them: by default the
+        length of the data times their number.
         """
         if STATE.trace is not None:
             raise TraceError("a TrainStep cannot be called while a block is traced; call it in the training loop")
+        settings = self._block.settings
         with self._lock.current:
             with autograd.train_mode():
                 entry, arrays = self._block.graphs(data, label).find(data, label)
+            done = self._calls % settings.accumulate
+            part = StepPart(adds=done > 0, updates=done + 1 == settings.accumulate)
             if batch_size is None:
-                batch_size = _length(arrays) * (1 if self._block.sync_every > 1 else self._block.ranks)
-            results = self._run(entry, arrays, (data, label), batch_size)
-            self._done += 1
-            if self._block.sync_every > 1 and self._done % self._block.sync_every == 0:
+                others = settings.shared and not self._block.trainer.averages
+                batch_size = _length(arrays) * settings.accumulate * (settings.ranks if others else 1)
+            results = self._run(entry, arrays, (data, label), batch_size, part)
+            self._calls += 1
+            if settings.sync_every > 1 and self._calls % (settings.accumulate * settings.sync_every) == 0:
                 average(self._block.collect_params().values())
             return results
 
@@ -94,36 +100,40 @@ class TrainStep:
             return Report(f"{self._block.name}: nothing is compiled yet: call it")
         return Report(graphs.explain(), graphs.compilations())
 
-    def _run(self, entry: StepEntry, arrays: Sequence[NDArray], args: tuple[Any, ...], batch_size: float) -> Any:
+    def _run(
+        self, entry: StepEntry, arrays: Sequence[NDArray], args: tuple[Any, ...], batch_size: float, part: StepPart
+    ) -> Any:
         trainer = self._block.trainer
         if trainer._amp_loss_scaler is not None:
             raise UnsupportedError(f"TrainStep does not scale losses, for which amp.init_trainer asks. {REMEDY}")
         trainer.rescale(batch_size)
-        optimizer, bound = trainer.optimizer, entry.bound
+        optimizer, bound = trainer.optimizer, entry.bound.get(part)
         if bound is not None and not bound.holds(optimizer, trainer.updater.states):
             bound = None
-        numbers = advance(optimizer, entry.indices)
+        numbers = advance(optimizer, entry.indices) if part.updates else []
         if bound is None or not bound.accepts(numbers):
-            bound = self._bind(entry, args, numbers)
+            bound = self._bind(entry, args, numbers, part)
         results = bound.run([x._data for x in arrays], numbers)
         return regroup([wrap(r) for r in results], entry.trace.structure)
 
-    def _bind(self, entry: StepEntry, args: tuple[Any, ...], numbers: Sequence[Values]) -> Bound:
+    def _bind(self, entry: StepEntry, args: tuple[Any, ...], numbers: Sequence[Values], part: StepPart) -> Bound:
         trainer, indices = self._block.trainer, entry.indices
+        if not part.updates:
+            return entry.bind(args, trainer.optimizer, [], {}, [], part)
         weights = [w.parameter.data() for w in entry.weights]
         grads = [w.parameter.grad() for w in entry.weights]
-        if self._shards and self._block.shared:
+        if self._block.shards_optimizer and self._block.settings.ranks > 1:
             weights = self._pieces(indices, weights, grads, numbers)
         states = trainer.updater.states_of(indices, weights)
         rows = [trainer.optimizer.row(*row) for row in zip(indices, weights, grads, states, strict=True)]
-        return entry.bind(args, trainer.optimizer, rows, dict(zip(indices, states, strict=True)), numbers)
+        return entry.bind(args, trainer.optimizer, rows, dict(zip(indices, states, strict=True)), numbers, part)
 
     def _pieces(
         self, indices: Sequence[int], weights: list[NDArray], grads: list[NDArray], numbers: Sequence[Values]
     ) -> list[NDArray]:
         """This rank's parts of the weights; states that are whole are cut."""
         trainer = self._block.trainer
-        states, shards = trainer.updater.states, self._block.shards
+        states, shards = trainer.updater.states, self._block.settings.shards
         if shards is None:
             optimizer = trainer.optimizer
             sample = optimizer.create_state_multi_precision(indices[0], weights[0])
@@ -131,7 +141,7 @@ class TrainStep:
             elementwise = is_elementwise(optimizer.formula, kind, type(optimizer).__name__)
             shards = OptimizerShards(weights, communicator(), elementwise)
             trainer.share_states(shards, indices)
-            self._block.shards = shards
+            self._block.settings.shards = shards
             for number, index in enumerate(indices):
                 if index in states:
                     states[index] = shards.cut(number, states[index])
@@ -141,7 +151,7 @@ class TrainStep:
 class _Step(HybridBlock):
     """Network and loss as one block; its compiled graphs are dropped when one of them changes."""
 
-    def __init__(self, net: Any, loss: Any, trainer: Trainer, keep_grads: bool, ignore_stale_grad: bool) -> None:
+    def __init__(self, net: Any, loss: Any, trainer: Trainer, settings: StepSettings, shards_optimizer: bool) -> None:
         if not isinstance(net, HybridBlock):
             raise UnsupportedError(
                 f"TrainStep: the network is a {type(net).__name__}, which cannot be compiled; make it a HybridBlock, "
@@ -156,33 +166,14 @@ class _Step(HybridBlock):
         self.net = net
         self.loss = loss
         self.trainer = trainer
-        self.keep_grads = keep_grads
-        self.ignore_stale_grad = ignore_stale_grad
-        self.shards: OptimizerShards | None = None
-        self.clip: float | None = None
-        self.sync_every = 1
+        self.settings = settings
+        self.shards_optimizer = shards_optimizer
 
     def forward(self, *args: Any) -> Any:
         """The loss of one batch, of its data and label."""
         data, label = args
         out = self.net(*as_list(data))
         return self.loss(out, *([] if label is None else as_list(label)))
-
-    @property
-    def ranks(self) -> int:
-        """How many processes train together."""
-        store = self.trainer.store
-        return store.num_workers if is_distributed(store) else 1
-
-    @property
-    def compression(self) -> Compression | None:
-        """How gradients are rounded before they are summed."""
-        return getattr(self.trainer.store, "compression", None) if self.shared else None
-
-    @property
-    def shared(self) -> bool:
-        """Whether each step sums gradients over ranks."""
-        return self.ranks > 1 and self.sync_every == 1
 
     @property
     def compiled(self) -> StepGraphs | None:
@@ -195,8 +186,14 @@ class _Step(HybridBlock):
         if made is not None:
             return made
         _check_optimizer(self.trainer.optimizer)
-        if self.trainer.store is not None and not is_distributed(self.trainer.store):
+        store, settings = self.trainer.store, self.settings
+        sums = getattr(store, "rank_sums", None)
+        if sums is not None and not self.trainer.updates_on_store:
+            settings.ranks, settings.compression = sums.ranks.size, sums.compression
+        elif store is not None:
             raise UnsupportedError(f"TrainStep: a kvstore takes part in the step; make the trainer without. {REMEDY}")
+        else:
+            settings.ranks = self.trainer.ranks
         if len(self.trainer.contexts) > 1:
             raise UnsupportedError(
                 f"TrainStep: the parameters are on {len(self.trainer.contexts)} devices; initialize them on one, which "
@@ -214,12 +211,13 @@ class _Step(HybridBlock):
                 self._finish_deferred(params, args)
             except TraceError as error:
                 raise TraceError(f"{error}\n{REMEDY}") from error.__cause__
+        if settings.ranks > 1:
+            if self.shards_optimizer and settings.compression is not None:
+                raise UnsupportedError(
+                    "TrainStep: gradients are not compressed with shard_optimizer; leave one of both"
+                )
+            self.trainer._prepare_store()
         return vars(self).setdefault("_cached_graph", StepGraphs(self, is_static=self.net._is_static))
-
-
-def is_distributed(store: Any) -> bool:
-    """Whether a kvstore sums over ranks."""
-    return getattr(store, "is_distributed", False)
 
 
 def _check_optimizer(optimizer: Optimizer) -> None:

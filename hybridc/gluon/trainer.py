@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Collection, Generator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,8 @@ from hybridc.errors import CheckError, UnsupportedError
 from hybridc.gluon.parameter import Parameter, ParameterDict
 from hybridc.ground.events import RECORDER, now
 from hybridc.kvstore import KVStore, KVStoreBase, create, sharing
+from hybridc.kvstore.base import is_over_ranks
+from hybridc.kvstore.rank_gradients import RankGradients, raise_stale
 
 if TYPE_CHECKING:
     from hybridc.gluon.hybridize.optimizer_shards import OptimizerShards
@@ -32,6 +34,10 @@ class Trainer:
     ``update_on_kvstore=False`` the sums are written into all gradients, and each device updates its own array;
     ``kvstore=None`` sums nothing. With one device a name of a kvstore and ``compression_params`` have nothing to do.
     A kvstore that is given as an object does the sums, and where it can the updates, in the place of all this.
+
+    With ``kvstore="dist_sync"`` and the like all ranks of the program train together: the parameters of rank 0 go to
+    all, now or when they get their shapes, and again at the first step; a step sums gradients over devices and ranks,
+    and divides by ``batch_size``, which is that of all ranks together. Each rank makes the same update.
     """
 
     # MXNet's internal names, which Sockeye reads before it saves states.
@@ -48,8 +54,6 @@ class Trainer:
         compression_params: Mapping[str, Any] | None = None,
         update_on_kvstore: bool | None = None,
     ) -> None:
-        if isinstance(kvstore, str) and kvstore.startswith("dist"):
-            raise UnsupportedError(f"kvstore={kvstore!r}: training on several machines is not supported; use 'device'")
         self._params = _as_list(params)
         self._names = {param.name: i for i, param in enumerate(self._params)}
         self._contexts = _contexts(self._params)
@@ -64,9 +68,14 @@ class Trainer:
             capable = self._store.is_capable(KVStoreBase.OPTIMIZER)
             if update_on_kvstore and not capable:
                 raise ValueError(f"Please set update_on_kvstore=False when training with {type(self._store).__name__}")
-            self._update_on_kvstore = capable if update_on_kvstore is None else update_on_kvstore
+            # COMPAT(mxnet): without servers each rank makes the same update, so allreduce_grads is possible by default.
+            default = capable and not hasattr(self._store, "rank_sums")
+            self._update_on_kvstore = default if update_on_kvstore is None else update_on_kvstore
         self._optimizer = self._make_optimizer(optimizer, dict(optimizer_params or {}))
         self._updaters: list[Any] = [opt.get_updater(self._optimizer) for _ in self._contexts]
+        self._over_ranks = None
+        if hasattr(self._store, "rank_sums"):
+            self._over_ranks = RankGradients(self._params, self._store, self._update_on_kvstore)
         self._checked = False
         self._shards: tuple[OptimizerShards, list[int]] | None = None
         self._scale: float = self._optimizer.rescale_grad
@@ -79,7 +88,7 @@ class Trainer:
         store = kvstore
         if isinstance(kvstore, str):
             own = kvstore.lower() in KVStoreBase.kv_registry or bool(compression_params)
-            store = create(kvstore) if own and len(self._contexts) > 1 else None
+            store = create(kvstore) if is_over_ranks(kvstore) or (own and len(self._contexts) > 1) else None
         elif kvstore is not None and not isinstance(kvstore, KVStoreBase):
             raise TypeError(f"kvstore must be KVStore, str or None, got {kvstore!r}")
         if store is not None and compression_params:
@@ -107,6 +116,31 @@ class Trainer:
         return self._updaters[0]
 
     @property
+    def updaters(self) -> list[opt.Updater]:
+        """Those that have the states of the optimizer: the kvstore's if that updates, else one for each device."""
+        if self._store is None or not self._update_on_kvstore:
+            return self._updaters
+        self._prepare_store()
+        updater: Any = getattr(self._store, "_updater", None)
+        if not isinstance(updater, opt.Updater):
+            raise UnsupportedError(
+                f"{type(self._store).__name__} updates the parameters, and does not show the states of its optimizer; "
+                "make the Trainer with update_on_kvstore=False"
+            )
+        return [updater]
+
+    def adopt_optimizer(self) -> None:
+        """Train with the optimizer of the first updater, whose settings and whole states may have been loaded."""
+        updaters = self.updaters
+        if self._shards is not None:
+            states, (shards, indices) = updaters[0].states, self._shards
+            states.update({index: shards.cut(n, states[index]) for n, index in enumerate(indices) if index in states})
+        for updater in updaters:
+            updater.optimizer = updaters[0].optimizer
+        self._optimizer = updaters[0].optimizer
+        self._optimizer.param_dict = dict(enumerate(self._params))
+
+    @property
     def parameters(self) -> list[Parameter]:
         """The parameters; the optimizer knows them by their indices."""
         return self._params
@@ -117,9 +151,24 @@ class Trainer:
         return self._store
 
     @property
+    def updates_on_store(self) -> bool:
+        """Whether the kvstore updates parameters in the place of the trainer."""
+        return self._update_on_kvstore
+
+    @property
     def contexts(self) -> list[Context]:
         """The devices of the parameters."""
         return self._contexts
+
+    @property
+    def ranks(self) -> int:
+        """How many processes a TrainStep sums gradients over: those of a distributed kvstore."""
+        return self._store.num_workers if getattr(self._store, "is_distributed", False) else 1
+
+    @property
+    def averages(self) -> bool:
+        """Whether a step divides by the number of ranks beside the batch size, which is that of one rank then."""
+        return False
 
     @property
     def learning_rate(self) -> float:
@@ -142,6 +191,8 @@ class Trainer:
         self.rescale(batch_size)
         if self._update_on_kvstore:
             (self._update_once if self._store is None else self._update_by_store)(ignore_stale_grad)
+        elif self._over_ranks is not None:
+            self._step_over_ranks(self._over_ranks, ignore_stale_grad)
         else:
             self._sum_gradients()
             self._update_all(ignore_stale_grad)
@@ -164,8 +215,30 @@ class Trainer:
         """Update the arrays on all devices; nothing, if mixed precision finds an overflow."""
         if self._amp_loss_scaler is not None and self._amp_loss_scaler.has_overflow(self._params):
             return
+        if self._over_ranks is not None:
+            self._update_all_devices(self._over_ranks, self._over_ranks.fresh(ignore_stale_grad))
+            return
         for place in range(len(self._contexts)):
             self._update_on(place, ignore_stale_grad)
+
+    def _step_over_ranks(self, ranks: RankGradients, ignore_stale_grad: bool) -> None:
+        """Sum gradients over ranks, and update the parameters of each bucket while the next ones are summed."""
+        self._prepare_store()
+        fresh = ranks.fresh(ignore_stale_grad)
+        buckets = ranks.sums(absent_if_stale=ignore_stale_grad)
+        if self._amp_loss_scaler is not None:
+            buckets = [[number for numbers in buckets for number in numbers]]  # all are there before one is updated
+            if self._amp_loss_scaler.has_overflow(self._params):
+                return
+        for numbers in buckets:
+            self._update_all_devices(ranks, [number for number in numbers if number in fresh])
+
+    def _update_all_devices(self, ranks: RankGradients, numbers: Sequence[int]) -> None:
+        """Update some parameters on all devices, whether their gradients are fresh or not."""
+        step = self._optimizer.num_update
+        for place in range(len(self._contexts)):
+            with ranks.same_random(self._optimizer, step, numbers):
+                self._update_numbers(place, numbers)
 
     def _check_apart(self, name: str) -> None:
         if self._update_on_kvstore:
@@ -177,23 +250,25 @@ class Trainer:
     def _update_on(self, place: int, ignore_stale_grad: bool) -> None:
         """Update the arrays on one of the devices."""
         indices: list[int] = []
-        grads: list[NDArray] = []
-        weights: list[NDArray] = []
         for i, param in enumerate(self._params):
             if param.grad_req == "null":
                 continue
-            weight = param.list_data()[place]
-            if not autograd.has_fresh_grad(weight):
+            if not autograd.has_fresh_grad(param.list_data()[place]):
                 if ignore_stale_grad:
                     continue
                 raise_stale(param, self._contexts[place])
             indices.append(i)
-            grads.append(param.list_grad()[place])
-            weights.append(weight)
-        if indices:
-            if len(self._contexts) > 1:  # each device counts its updates
-                self._optimizer._set_current_context(place)
-            self._updaters[place](indices, grads, weights)
+        self._update_numbers(place, indices)
+
+    def _update_numbers(self, place: int, numbers: Collection[int]) -> None:
+        """Update the arrays of some parameters on one of the devices."""
+        if not numbers:
+            return
+        grads = [self._params[i].list_grad()[place] for i in numbers]
+        weights = [self._params[i].list_data()[place] for i in numbers]
+        if len(self._contexts) > 1:  # each device counts its updates
+            self._optimizer._set_current_context(place)
+        self._updaters[place](list(numbers), grads, weights)
         for weight in weights:
             autograd.mark_used(weight)
 
@@ -227,6 +302,14 @@ class Trainer:
         self._prepare_store()
         rows: list[tuple[int, list[NDArray], list[NDArray] | None]] = []
         weights: list[NDArray] = []
+        if self._over_ranks is not None:
+            fresh = self._over_ranks.fresh(ignore_stale_grad)
+            rows = [(i, self._over_ranks.present(i), self._params[i].list_data()) for i in fresh]
+            sharing.pushpull_all(self._store, rows)
+            for i in fresh:
+                for weight in self._params[i].list_data():
+                    autograd.mark_used(weight)
+            return
         for i, param in enumerate(self._params):
             if param.grad_req == "null":
                 continue
@@ -246,6 +329,10 @@ class Trainer:
         if self._store_ready:
             return
         self._store_ready = True
+        if self._over_ranks is not None:
+            self._over_ranks.prepare(self._optimizer)
+            if not self._update_on_kvstore:
+                return
         if self._update_on_kvstore:
             self._store.set_optimizer(self._optimizer)
         for i, param in enumerate(self._params):
@@ -254,8 +341,13 @@ class Trainer:
 
     _init_kvstore = _prepare_store
 
-    def renew(self, param: Parameter) -> None:
-        """Give a store that updates parameters the values that one was set to."""
+    def renew(self, param: Parameter, is_new: bool = False) -> None:
+        """Give a store that updates parameters the values that one was set to, or was initialized with.
+
+        A parameter of several ranks gets the values that it was initialized with on rank 0.
+        """
+        if is_new and self._over_ranks is not None:
+            self._over_ranks.broadcast([param])
         if not self._store_ready or not self._update_on_kvstore:
             return
         number, arrays = self._names[param.name], param.list_data()
@@ -266,7 +358,11 @@ class Trainer:
 
     def _sum_gradients(self) -> None:
         trained = [(i, param) for i, param in enumerate(self._params) if param.grad_req != "null"]
-        if self._store is not None:
+        if self._over_ranks is not None:
+            self._prepare_store()
+            for _ in self._over_ranks.sums():
+                pass
+        elif self._store is not None:
             self._prepare_store()
             sharing.pushpull_all(self._store, [(i, param.list_grad(), None) for i, param in trained])
         elif self._sums:
@@ -275,6 +371,10 @@ class Trainer:
                 total = NDArray(_sum(grads))
                 for grad in grads:
                     total.copyto(grad)
+
+    def total_batch_size(self, batch_size: int) -> int:
+        """The sum of the sizes of the batches of all ranks, which all ask for it; without ranks the size itself."""
+        return batch_size if self._over_ranks is None else self._over_ranks.total(batch_size)
 
     def rescale(self, batch_size: float) -> None:
         """Let the next update divide gradients by ``batch_size``; raises if a parameter waits for its shape."""
@@ -300,7 +400,7 @@ class Trainer:
         self._shards = shards, list(indices)
 
     @contextlib.contextmanager
-    def _whole_states(self) -> Generator[None]:
+    def whole_states(self) -> Generator[None]:
         """Within the ``with`` block the updater has the whole states, which all ranks put together."""
         if self._shards is None:
             yield
@@ -319,7 +419,7 @@ class Trainer:
             self._prepare_store()
             self._store.save_optimizer_states(fname, dump_optimizer=True)
             return
-        with self._whole_states():
+        with self.whole_states():
             Path(fname).write_bytes(self._updaters[0].get_states(dump_optimizer=True))
 
     def load_states(self, fname: str) -> None:
@@ -333,12 +433,7 @@ class Trainer:
             return
         for updater in self._updaters:
             updater.set_states(Path(fname).read_bytes())
-            updater.optimizer = self._updaters[0].optimizer
-        if self._shards is not None:
-            states, (shards, indices) = self._updaters[0].states, self._shards
-            states.update({index: shards.cut(number, states[index]) for number, index in enumerate(indices)})
-        self._optimizer = self._updaters[0].optimizer
-        self._optimizer.param_dict = dict(enumerate(self._params))
+        self.adopt_optimizer()
 
 
 def _as_list(params: Any) -> list[Parameter]:
@@ -379,12 +474,3 @@ def _sum(grads: Sequence[NDArray]) -> Any:
     for each in others:
         np.add(total, each, out=total)
     return total
-
-
-def raise_stale(param: Parameter, ctx: Context) -> None:
-    """Raise: the parameter is to be updated, but has no gradient of this step."""
-    raise UserWarning(
-        f"Gradient of Parameter `{param.name}` on context {ctx} has not been updated by "
-        "backward since the last step: the network may have used only some of its parameters this time. If "
-        "that is meant, step(batch_size, ignore_stale_grad=True) leaves the others as they are"
-    )

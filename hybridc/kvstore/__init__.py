@@ -5,12 +5,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hybridc.ground.absent import absent as _absent
-from hybridc.kvstore import base, kvstore, kvstore_server
+from hybridc.kvstore import base, kvstore, kvstore_server, summing_store
 from hybridc.kvstore.base import KVStoreBase, create
+from hybridc.kvstore.distributed import DistributedKVStore
 from hybridc.kvstore.kvstore import KVStore
 from hybridc.kvstore.kvstore_server import KVStoreServer
 
-__all__ = ["KVStore", "KVStoreBase", "KVStoreServer", "base", "create", "kvstore", "kvstore_server"]
+__all__ = [
+    "DistributedKVStore",
+    "KVStore",
+    "KVStoreBase",
+    "KVStoreServer",
+    "base",
+    "create",
+    "kvstore",
+    "kvstore_server",
+    "summing_store",
+]
 
 
 if not TYPE_CHECKING:  # what there is not is an error of the type checker

@@ -6,6 +6,7 @@ import os
 from typing import Any, ClassVar, NoReturn, TypeVar, cast
 
 from hybridc.array.ndarray import NDArray
+from hybridc.communication import is_launched
 from hybridc.errors import AttributeValueError, UnsupportedError
 from hybridc.registry import enter
 
@@ -126,29 +127,52 @@ def listed(arrays: Any) -> list[Any]:
 
 # The kinds of stores of one process that MXNet's names choose; they differ there in where sums are made.
 _LOCAL = ("local", "device", "local_update_cpu", "local_allreduce_cpu", "local_allreduce_device")
+# The kinds of stores of all ranks of a program; they differ there in where sums are made, and in the order of sending.
+_OVER_RANKS = ("dist", "dist_sync", "dist_device_sync", "dist_sync_device", "dist_device", "p3", "nccl")
+_PLUGINS = ("horovod", "byteps")
+
+
+def is_over_ranks(name: Any) -> bool:
+    """Whether a name is that of a store of all ranks of a program, or meant to be."""
+    return isinstance(name, str) and (name.lower() in (*_OVER_RANKS, *_PLUGINS) or name.lower().startswith("dist"))
 
 
 def create(name: str = "local") -> Any:
-    """A new store: ``"local"`` or ``"device"``, which are the same on CPUs, or the name of a registered class.
+    """A new store, by its name.
 
-    ``"dist_sync"`` and the like, of several machines, raise.
+    ``"local"`` or ``"device"``, which are the same on CPUs: of the devices of this process. ``"dist_sync"`` and the
+    like, ``"horovod"``: of all ranks that ``python -m hybridc launch`` started; all of them make it. Otherwise the name
+    of a registered class.
     """
     if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeError(f"kvstore.create: name must be a string, got {name!r}")
     name = name.lower()
+    if is_over_ranks(name):
+        _check_launcher(name)
     if name in KVStoreBase.kv_registry:
         return KVStoreBase.kv_registry[name]()
-    if name.startswith("dist") or name in ("p3", "horovod", "byteps"):
-        role = os.environ.get("DMLC_ROLE")
-        extra = f" (DMLC_ROLE={role} is set)" if role else ""
+    if "async" in name and name.startswith("dist"):
         raise UnsupportedError(
-            f"kvstore.create: {name!r}{extra} is for training on several machines, which this version of hybridc does "
-            f"not have; use 'local' or 'device', or register a store with mx.kvstore.KVStoreBase.register"
+            f"kvstore.create: {name!r} is not offered: what updates from old weights give depends on chance. For less "
+            f"communication use local SGD, gluon.TrainStep(..., sync_every=k), which averages the parameters every k "
+            f"steps; 'dist_sync' sums gradients at each step"
         )
-    if name == "nccl":
-        raise UnsupportedError("kvstore.create: 'nccl' is not offered; use 'device'")
+    if name in _OVER_RANKS:
+        return KVStoreBase.kv_registry["distributedkvstore"](name)
     if name not in _LOCAL:
         # COMPAT(mxnet): there an unknown name is taken for 'local'.
-        known = ", ".join(map(repr, [*_LOCAL, *KVStoreBase.kv_registry]))
+        known = ", ".join(map(repr, [*_LOCAL, *_OVER_RANKS, *KVStoreBase.kv_registry]))
         raise AttributeValueError(f"kvstore.create: there is no store {name!r}; there are {known}")
     return KVStoreBase.kv_registry["kvstore"](name)
+
+
+def _check_launcher(name: str) -> None:
+    """Raise if MXNet's launcher started this process, which would be alone here."""
+    role, count = os.environ.get("DMLC_ROLE"), os.environ.get("DMLC_NUM_WORKER", "1")
+    if role is None or is_launched() or (role == "worker" and count in ("", "1")):
+        return
+    raise UnsupportedError(
+        f"kvstore.create: {name!r} in a process that MXNet's launcher started (DMLC_ROLE={role}, "
+        f"DMLC_NUM_WORKER={count}): there are no servers and schedulers here, all processes are workers; start them by "
+        f"python -m hybridc launch -n {count} script.py, without these variables"
+    )

@@ -6,18 +6,13 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NoReturn, cast
 
-import numpy as np
-import numpy.typing as npt
-
 from hybridc import optimizer as opt
 from hybridc.array.ndarray import NDArray, values_of
-from hybridc.errors import AttributeValueError, CheckError, MXNetError, ShapeError, UnsupportedError
+from hybridc.communication.compression import Compression, ErrorFeedback, compression_of
+from hybridc.errors import CheckError, MXNetError, ShapeError, UnsupportedError
 from hybridc.kvstore.base import KVStoreBase, check_capability, listed
 
 __all__ = ["KVStore"]
-
-Array = npt.NDArray[Any]
-_DEFAULT_THRESHOLD = 0.5  # of gradient compression; MXNet's
 
 
 @KVStoreBase.register
@@ -33,8 +28,8 @@ class KVStore(KVStoreBase):
         self._type = kind
         self._values: dict[Any, NDArray] = {}
         self._updater: Callable[[Any, NDArray, NDArray], Any] | None = None
-        self._threshold: float | None = None  # of gradient compression
-        self._residuals: dict[tuple[Any, int], Array] = {}  # what compression has left out so far
+        self._compression: Compression | None = None
+        self._feedback: dict[tuple[Any, int], ErrorFeedback] = {}  # by the key, and the number of the device
 
     @property
     def type(self) -> str:
@@ -77,15 +72,24 @@ class KVStore(KVStoreBase):
 
     def push(self, key: Any, value: Any, priority: int = 0) -> None:
         """Give a key the sum of arrays: it becomes the value, or the gradient of an update of the value."""
-        groups: dict[Any, list[Any]] = {}
-        for each, arrays in self._pairs("push", key, value):
-            groups.setdefault(each, []).extend(arrays)
+        groups = self._groups(key, value)
         stored = [self._value("push", each) for each in groups]
         totals = [self._sum(each, x, groups[each]) for each, x in zip(groups, stored, strict=True)]
+        self._take(list(groups), totals, stored)
+
+    def _groups(self, key: Any, value: Any) -> dict[Any, list[NDArray]]:
+        """The arrays that are pushed to each key."""
+        groups: dict[Any, list[NDArray]] = {}
+        for each, arrays in self._pairs("push", key, value):
+            groups.setdefault(each, []).extend(arrays)
+        return groups
+
+    def _take(self, keys: list[Any], totals: list[NDArray], stored: list[NDArray]) -> None:
+        """Let sums become the values, or update them."""
         if isinstance(self._updater, opt.Updater):
-            self._updater(list(groups), totals, stored)
+            self._updater(keys, totals, stored)
             return
-        for each, total, x in zip(groups, totals, stored, strict=True):
+        for each, total, x in zip(keys, totals, stored, strict=True):
             if self._updater is not None:
                 self._updater(each, total, x)
             else:
@@ -132,8 +136,8 @@ class KVStore(KVStoreBase):
         """The sum of arrays, as a new one."""
         for array in arrays:
             self._check_shape("push", key, stored, array)
-        if self._threshold is not None:
-            arrays = [self._compressed((key, i), array, self._threshold) for i, array in enumerate(arrays)]
+        if self._compression is not None:
+            arrays = [self._compressed((key, i), array, self._compression) for i, array in enumerate(arrays)]
         total = arrays[0].copy()
         for array in arrays[1:]:
             total += array.as_in_context(total.context)
@@ -185,29 +189,23 @@ class KVStore(KVStoreBase):
     # --- compression ---------------------------------------------------------------------------------------
 
     def set_gradient_compression(self, compression_params: Mapping[str, Any]) -> None:
-        """Round each pushed array to -threshold, 0 and threshold; what is left is added to the next one.
+        """Round each pushed array; what is left is added to the next one.
 
-        ``{"type": "2bit", "threshold": 0.5}``; as in MXNet only for a store ``"device"``.
+        ``{"type": "2bit", "threshold": 0.5}``: to -threshold, 0 and threshold; ``{"type": "fp16"}`` and
+        ``{"type": "bf16"}``: to 16 bits. As in MXNet only for a store ``"device"``, or of several ranks.
         """
         if "device" not in self._type:
             raise UnsupportedError(f"Gradient compression is not supported for this type of kvstore: {self._type!r}")
-        options = dict(compression_params)
-        kind, threshold = options.pop("type", None), float(options.pop("threshold", _DEFAULT_THRESHOLD))
-        if kind != "2bit" or options or not threshold > 0:
-            raise AttributeValueError(
-                f"set_gradient_compression: expected {{'type': '2bit', 'threshold': a positive number}}, "
-                f"got {dict(compression_params)}"
-            )
-        self._threshold = threshold
+        self._compression = compression_of(compression_params)
+        self._feedback.clear()
 
-    def _compressed(self, place: tuple[Any, int], array: NDArray, threshold: float) -> NDArray:
+    def _compressed(self, place: tuple[Any, int], array: NDArray, compression: Compression) -> NDArray:
         values = values_of(array)
-        left = self._residuals.setdefault(place, np.zeros_like(values))
-        left += values
-        rounded = np.where(left >= threshold, threshold, np.where(left <= -threshold, -threshold, 0))
-        rounded = rounded.astype(values.dtype)
-        left -= rounded
-        return NDArray(rounded)
+        if not compression.takes(values.dtype):
+            return array
+        if place not in self._feedback:
+            self._feedback[place] = ErrorFeedback(values.size, values.dtype, compression)
+        return NDArray(self._feedback[place].rounded(values))
 
     def _barrier(self) -> None:
         """Wait for all workers: there is one."""

@@ -1,4 +1,4 @@
-"""Servers of distributed training, of which this version has none."""
+"""Servers of distributed training, of which there are none here: all processes are workers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ class KVStoreServer:
         self.init_logginig = False  # MXNet's spelling
 
     def run(self) -> NoReturn:
-        """Raises: training on several machines is not offered."""
+        """Raises: ranks sum gradients among themselves."""
         raise UnsupportedError(
-            "KVStoreServer.run: this version of hybridc does not train on several machines; use mx.kv.create('local')"
+            "KVStoreServer.run: there are no servers here, several machines train as ranks that sum gradients among "
+            "themselves; start them by python -m hybridc launch -n N script.py, and use mx.kv.create('dist_sync')"
         )

@@ -322,9 +322,7 @@ class Module(AssignedModule):
         arg_params, _ = self.get_params()
         count = len(self._context)
         store, on_store = sharing.create_kvstore(kvstore, count, arg_params)
-        batch_size = self._exec_group.batch_size
-        if store is not None and "dist" in store.type and "_sync" in store.type:
-            batch_size *= store.num_workers
+        batch_size = sharing.total_batch_size(store, self._exec_group.batch_size)
         rescale_grad = 1.0 / batch_size if batch_size else 1.0
         per_device = 1 if on_store else count
         names = {i * per_device + k: name for i, name in enumerate(self._param_names) for k in range(per_device)}
@@ -348,6 +346,10 @@ class Module(AssignedModule):
                 store.set_gradient_compression(self._compression_params)
             if on_store:
                 store.set_optimizer(optimizer)
+            else:
+                sharing.check_optimizer(store, optimizer)
+            if sharing.sums_over_ranks(store):
+                self._params_dirty = True  # they become those of rank 0
             sharing.initialize_kvstore(store, self._exec_group.param_arrays, arg_params, self._param_names, on_store)
         if not on_store:
             self._updater = opt.get_updater(optimizer)

@@ -103,18 +103,36 @@ def load_named(fname: str | os.PathLike[str]) -> dict[str, NDArray]:
 
 
 @contextlib.contextmanager
-def replacing(fname: str | os.PathLike[str]) -> Generator[BinaryIO]:
-    """A new file that takes the place of ``fname`` when the ``with`` block ends without an error."""
+def replacing(fname: str | os.PathLike[str], durable: bool = False) -> Generator[BinaryIO]:
+    """A new file that takes the place of ``fname`` when the ``with`` block ends without an error.
+
+    With ``durable`` it is on the disk by then, and survives a failure of the power.
+    """
     path = Path(os.path.realpath(fname))
     partial = path.with_name(f"{path.name}.{os.getpid()}-{threading.get_ident()}.partial")
     try:
         with partial.open("wb") as file:
             yield file
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
         partial.replace(path)
+        if durable:
+            sync_folder(path.parent)
     except OSError as error:
         raise MXNetError(f"cannot write {fname}: {error.strerror or error}") from error
     finally:
         partial.unlink(missing_ok=True)
+
+
+def sync_folder(folder: Path) -> None:
+    """Wait until the names of a folder's files are on the disk, where the system can do that."""
+    with contextlib.suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 # --- writing ---------------------------------------------------------------------------------------------------

@@ -31,6 +31,8 @@ class Optimizer:
     opt_registry: ClassVar[dict[str, type[Optimizer]]] = {}
     #: Whether a float32 copy follows the states, as in MXNet's SGD, NAG and LARS, or comes before them, as elsewhere.
     COPY_LAST: ClassVar[bool] = False
+    #: Whether an ``update_multi_precision`` of a subclass takes lists; those written for MXNet may not.
+    TAKES_LISTS: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -156,6 +158,10 @@ class Optimizer:
         self.update(index, master, NDArray(grad.asnumpy().astype(np.float32)).as_in_context(grad.context), inner)
         np.copyto(weight._data, master._data, casting="same_kind")
         written(weight._data)
+
+    def unwrapped(self) -> Optimizer:
+        """The optimizer whose settings are saved: this one, unless it wraps another."""
+        return self
 
     def explain(self) -> str:
         """The kernels and the memory of the updates that were compiled."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import warnings
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy.typing as npt
 
 from hybridc import lr_scheduler
 from hybridc.array.ndarray import NDArray
+from hybridc.array.plain_data import decode, encode
 from hybridc.errors import MXNetError
 from hybridc.optimizer.base_optimizer import Optimizer
 from hybridc.optimizer.pickled_states import read_pickled
@@ -36,7 +38,8 @@ class Updater:
         indices, grads, weights = cast("Any", (index, grad, weight) if many else ([index], [grad], [weight]))
         states = self.states_of(indices, weights)
         update: Any = self.optimizer.update_multi_precision
-        if type(self.optimizer).update_multi_precision is Optimizer.update_multi_precision:
+        kind = type(self.optimizer)
+        if kind.TAKES_LISTS or kind.update_multi_precision is Optimizer.update_multi_precision:
             update(list(indices), list(weights), list(grads), states)
             return
         for row in zip(indices, weights, grads, states, strict=True):  # one written for MXNet may not know lists
@@ -66,22 +69,35 @@ class Updater:
         """
         # COMPAT(mxnet): there it is a pickle, which set_states reads without running anything.
         arrays: list[npt.NDArray[Any]] = []
-        content: dict[str, Any] = {"format": _FORMAT, "states": _encode(self.states, arrays)}
-        if dump_optimizer:
-            content["optimizer"] = _describe(self.optimizer, arrays)
-            if self.optimizer.lr_scheduler is not None:
-                content["lr_scheduler"] = _describe(self.optimizer.lr_scheduler, arrays)
+        content = self.describe(self.states, dump_optimizer, arrays)
         file = io.BytesIO()
         text = np.frombuffer(json.dumps(content).encode(), dtype=np.uint8)
         np.savez(file, allow_pickle=False, json=text, **{f"a{i}": a for i, a in enumerate(arrays)})
         return file.getvalue()
+
+    def describe(
+        self, states: Mapping[Any, Any], dump_optimizer: bool, arrays: list[npt.NDArray[Any]]
+    ) -> dict[str, Any]:
+        """What :meth:`get_states` writes, with these states, as JSON; copies of arrays are appended to ``arrays``."""
+        content: dict[str, Any] = {"format": _FORMAT, "states": encode(states, arrays)}
+        if dump_optimizer:
+            content["optimizer"] = _describe(self.optimizer.unwrapped(), arrays)
+            if self.optimizer.lr_scheduler is not None:
+                content["lr_scheduler"] = _describe(self.optimizer.lr_scheduler, arrays)
+        return content
 
     def set_states(self, states: bytes) -> None:
         """Take over what :meth:`get_states` gave, with the optimizer's settings if they are in it.
 
         What MXNet saved is read, too: of the optimizer's settings those that this library's optimizer has.
         """
-        content = _read(states)
+        self._take(_read(states))
+
+    def take(self, content: Any, arrays: Sequence[npt.NDArray[Any]], states: Mapping[Any, Any]) -> None:
+        """Take over the settings that :meth:`describe` gave, and these states."""
+        self._take({**_decoded(content, arrays), "states": {**states}})
+
+    def _take(self, content: dict[str, Any]) -> None:
         found: dict[Any, Any] = content["states"]
         if "optimizer" in content:
             self._take_settings(content)
@@ -91,7 +107,13 @@ class Updater:
     def _take_settings(self, content: dict[str, Any]) -> None:
         """Make the optimizer what the saved one was."""
         saved = content["optimizer"]
-        if type(self.optimizer).__name__.lower() != saved["class"].lower():
+        inner = self.optimizer.unwrapped()
+        if type(inner).__name__.lower() != saved["class"].lower():
+            if inner is not self.optimizer:
+                raise MXNetError(
+                    f"these states are of {saved['class']}, but {type(self.optimizer).__name__} wraps "
+                    f"{type(inner).__name__}; wrap an optimizer of that class"
+                )
             parameters = self.optimizer.param_dict
             self.optimizer = Optimizer.create_optimizer(saved["class"])
             self.optimizer.param_dict = parameters
@@ -128,20 +150,30 @@ def _read(data: bytes) -> dict[str, Any]:
         if data[:1] == b"\x80":
             return {"format": _PICKLED, **read_pickled(data)}
         with np.load(io.BytesIO(data), allow_pickle=False) as file:
-            content = _expect(dict, json.loads(file["json"].tobytes()))
+            content = json.loads(file["json"].tobytes())
             arrays = [file[f"a{i}"] for i in range(len(file.files) - 1)]
-        found = {"format": content.get("format"), "states": _expect(dict, _decode(content["states"], arrays))}
+    except Exception as error:  # zipfile, zlib, json and NumPy raise all kinds for damaged bytes
+        raise _damaged(error) from error
+    return _decoded(content, arrays)
+
+
+def _decoded(content: Any, arrays: Sequence[npt.NDArray[Any]]) -> dict[str, Any]:
+    try:
+        content = _expect(dict, content)
+        found = {"format": content.get("format"), "states": _expect(dict, decode(content["states"], arrays))}
         for part in ("optimizer", "lr_scheduler"):
             if content.get(part) is not None:
                 saved = _expect(dict, content[part])
-                attributes = _expect(dict, _decode(saved["attributes"], arrays))
+                attributes = _expect(dict, decode(saved["attributes"], arrays))
                 name = _expect(str, saved["class"])
                 found[part] = {"class": name, "attributes": {_expect(str, k): v for k, v in attributes.items()}}
-    except Exception as error:  # zipfile, zlib, json and NumPy raise all kinds for damaged bytes
-        raise MXNetError(
-            f"these are not optimizer states as hybridc or MXNet saves them, or they are damaged: {error}"
-        ) from error
+    except (TypeError, ValueError, LookupError) as error:
+        raise _damaged(error) from error
     return found
+
+
+def _damaged(error: Exception) -> MXNetError:
+    return MXNetError(f"these are not optimizer states as hybridc or MXNet saves them, or they are damaged: {error}")
 
 
 def _alike(like: Any, value: Any) -> bool:
@@ -180,40 +212,8 @@ def _describe(instance: object, arrays: list[npt.NDArray[Any]]) -> dict[str, Any
         if name in _NOT_SAVED:
             continue
         try:
-            attributes[name] = _encode(value, arrays)
+            attributes[name] = encode(value, arrays)
         except TypeError as error:
             warnings.warn(f"{type(instance).__name__}.{name} is not saved: {error}", UserWarning, stacklevel=3)
-    pairs = [[_encode(k, arrays), v] for k, v in attributes.items()]
+    pairs = [[encode(k, arrays), v] for k, v in attributes.items()]
     return {"class": type(instance).__name__, "attributes": {"dict": pairs}}
-
-
-def _encode(value: Any, arrays: list[npt.NDArray[Any]]) -> Any:
-    """Plain data as JSON; arrays go into ``arrays`` and are named by their number."""
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return value
-    if isinstance(value, np.generic):
-        return cast("Any", value).item()
-    if isinstance(value, NDArray):
-        arrays.append(value.asnumpy())
-        return {"array": len(arrays) - 1}
-    if isinstance(value, (list, tuple)):
-        items = [_encode(v, arrays) for v in cast("list[Any]", value)]
-        return {"list" if isinstance(value, list) else "tuple": items}
-    if isinstance(value, dict):
-        mapping = cast("dict[Any, Any]", value)
-        return {"dict": [[_encode(k, arrays), _encode(v, arrays)] for k, v in mapping.items()]}
-    raise TypeError(f"it holds a {type(value).__name__}, expected numbers, texts, arrays, and lists or dicts of these")
-
-
-def _decode(value: Any, arrays: list[npt.NDArray[Any]]) -> Any:
-    if not isinstance(value, dict):
-        return value
-    [(kind, content)] = cast("dict[str, Any]", value).items()
-    if kind == "array":
-        if not isinstance(content, int) or not 0 <= content < len(arrays):
-            raise ValueError(f"array {content!r} does not exist; the file has {len(arrays)}")
-        return NDArray(arrays[content])
-    if kind == "dict":
-        return {_expect(int | str, _decode(k, arrays)): _decode(v, arrays) for k, v in _expect(list, content)}
-    items = [_decode(v, arrays) for v in _expect(list, content)]
-    return items if kind == "list" else tuple(items)

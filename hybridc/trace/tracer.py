@@ -119,7 +119,7 @@ class Trace:
 
     def random_key(self) -> NDArray:
         """A random key for one call of the graph, for all of its counters."""
-        return NDArray(random.next_key(self.draws))
+        return NDArray(random.next_key(self.draws, self.training))
 
     def constant(self, value: Any, dtype: Any) -> TracedSymbol:
         """A constant of the graph."""

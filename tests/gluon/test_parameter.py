@@ -305,11 +305,6 @@ def test_stale_gradients_name_the_parameter():
     assert np.abs(before["n_dense0_weight"] - after["n_dense0_weight"]).max() > 0
 
 
-def test_distributed_training_is_refused():
-    with pytest.raises(mx.errors.UnsupportedError, match="several machines"):
-        mx.gluon.Trainer(net_of().collect_params(), "sgd", kvstore="dist_sync")
-
-
 # --- utilities --------------------------------------------------------------------------------------------
 
 

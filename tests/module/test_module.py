@@ -156,7 +156,7 @@ BAD = {
     "optimizer": (lambda: bound().update(), AssertionError, "call init_optimizer before"),
     "what": (lambda: bound().predict([1]), ValueError, "must be of type NDArray or DataIter, got list"),
     "kvstore": (lambda: bound().init_optimizer(kvstore=3), TypeError, "kvstore must be KVStore, str or None, got 3"),
-    "dist": (lambda: bound().init_optimizer(kvstore="dist_sync"), MXNetError, "several machines"),
+    "nccl": (lambda: bound().init_optimizer(kvstore="nccl"), MXNetError, "takes arrays on GPUs, got one on cpu"),
     "bucket": (lambda: mx.mod.BucketingModule(lambda n: None), AssertionError, "default_bucket_key is missing"),
     "meta": (lambda: mx.mod.SequentialModule().add(None, take_label=True), AssertionError, 'Unknown meta "take_label"'),
     "twice": (
@@ -221,10 +221,10 @@ def test_stores_say_what_is_wrong():
         (lambda: store.row_sparse_pull(1, mx.nd.ones(2)), UnsupportedError, "sparse storage; use pull"),
         (lambda: store.save_optimizer_states("x"), AssertionError, "call set_optimizer before"),
         (lambda: store.set_gradient_compression({"type": "2bit"}), MXNetError, "not supported for this type"),
-        (lambda: mx.kv.create("dist_async"), UnsupportedError, "several machines.*use 'local' or 'device'"),
+        (lambda: mx.kv.create("dist_async"), UnsupportedError, "local SGD.*sync_every=k.*'dist_sync' sums"),
         (lambda: mx.kv.create("nearby"), MXNetError, "no store 'nearby'; there are 'local'"),
         (lambda: mx.kv.create(None), TypeError, "name must be a string"),
-        (lambda: mx.kv.KVStoreServer(store).run(), UnsupportedError, "several machines"),
+        (lambda: mx.kv.KVStoreServer(store).run(), UnsupportedError, "no servers here.*hybridc launch -n N"),
     ]:
         with pytest.raises(kind, match=text):
             run()

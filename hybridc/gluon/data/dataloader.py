@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -127,17 +128,44 @@ class DataLoader:
 
         self.auto_reload = auto_reload
         self._iter: _Batches | None = None
+        self._current: Callable[[], _Batches | None] = lambda: None  # the pass that was begun last, while it is used
+        self._restored: dict[str, Any] | None = None  # where the next pass begins
         if auto_reload:
             self.refresh()
 
     def __iter__(self) -> Iterator[Any]:
         started, self._iter = self._iter, None
         batches = self._start() if started is None else started
+        self._current = weakref.ref(batches)
         return self._reloading(batches) if self.auto_reload else batches
 
     def _start(self) -> _Batches:
-        seed, counter = (int(part) for part in random.next_key())
-        return _Batches(self._pool, iter(self._batch_sampler), self._prefetch, seed, counter)
+        if self._restored is not None:
+            restored, self._restored = self._restored, None
+            return _Batches(self._pool, _Order.resumed(self._batch_sampler, restored), self._prefetch)
+        return _Batches(self._pool, _Order(self._batch_sampler), self._prefetch)
+
+    def state(self) -> dict[str, Any]:
+        """Where the pass is that was begun last, after the batches that it gave; :meth:`load_state` goes on there.
+
+        Batches that are loaded ahead do not count: they are loaded again. What the sampler draws is drawn again from
+        NumPy's and Python's generators, if it has no ``state()`` of its own.
+        """
+        batches = self._current() if self._iter is None else self._iter
+        if batches is None or batches.is_over():
+            return {"sampler": _sampler_state(self._batch_sampler), "rolled": _rolled(self._batch_sampler)}
+        return batches.state()
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Let the next pass be the rest of the one in which the loader was when :meth:`state` gave this."""
+        self._iter = self._restored = None
+        self._current = lambda: None
+        if "batches" in state:
+            self._restored = state
+        else:
+            _load_sampler(self._batch_sampler, state)
+        if self.auto_reload:
+            self.refresh()
 
     def _reloading(self, batches: _Batches) -> Iterator[Any]:
         yield from batches
@@ -236,16 +264,84 @@ class _Threads:
         self._executor.shutdown(wait=False, cancel_futures=True)
 
 
+class _Order:
+    """The batches' indices of one pass, with what a loader needs to go on in the middle of it."""
+
+    def __init__(self, sampler: Any) -> None:
+        seed, counter = (int(part) for part in random.next_key())
+        self._sampler = sampler
+        self._seed = (seed * 0x9E3779B97F4A7C15 + counter * 0xBF58476D1CE4E5B9) & (2**64 - 1)
+        self._count = 0
+        # What a sampler draws from when it is iterated; one that has a state needs no replay.
+        self._begun = {"generators": random.generator_states(), "rolled": _rolled(sampler)}
+        self._indices = iter(sampler)
+
+    @classmethod
+    def resumed(cls, sampler: Any, state: dict[str, Any]) -> _Order:
+        """The rest of a pass, after the batches that its :meth:`state` counts."""
+        self = cls.__new__(cls)
+        self._sampler, self._seed, self._count, self._begun = sampler, state["seed"], state["batches"], state["begun"]
+        if state["sampler"] is not None:
+            _load_sampler(sampler, {"sampler": state["sampler"], "rolled": []})
+            self._indices = iter(sampler)
+            return self
+        present = random.generator_states()
+        random.load_generator_states(self._begun["generators"])
+        _load_sampler(sampler, {"sampler": None, "rolled": self._begun["rolled"]})
+        self._indices = iter(sampler)
+        for _ in range(self._count):
+            next(self._indices, None)
+        random.load_generator_states(present)
+        return self
+
+    def take(self) -> tuple[Any, int, dict[str, Any]]:
+        """The next batch: its indices, its seed, and the state after it; StopIteration at the end."""
+        indices = next(self._indices)
+        seed = (self._seed + self._count) & (2**64 - 1)
+        self._count += 1
+        return indices, seed, self.state()
+
+    def state(self) -> dict[str, Any]:
+        """The pass and how many batches it gave, as plain data."""
+        sampler = _sampler_state(self._sampler)
+        return {"seed": self._seed, "batches": self._count, "begun": self._begun, "sampler": sampler}
+
+
+def _stateful(sampler: Any) -> Any:
+    """The sampler of batches, or the one from which it takes, whichever has a state; None if neither has."""
+    for each in (sampler, getattr(sampler, "_sampler", None)):
+        if hasattr(each, "state") and hasattr(each, "load_state"):
+            return each
+    return None
+
+
+def _sampler_state(sampler: Any) -> Any:
+    found = _stateful(sampler)
+    return None if found is None else found.state()
+
+
+def _rolled(sampler: Any) -> list[Any]:
+    """What a sampler of batches carries into the next pass."""
+    return [*getattr(sampler, "_rolled", ())]
+
+
+def _load_sampler(sampler: Any, state: dict[str, Any]) -> None:
+    found = _stateful(sampler)
+    if found is not None and state["sampler"] is not None:
+        found.load_state(state["sampler"])
+    if hasattr(sampler, "_rolled"):
+        sampler._rolled = [*state["rolled"]]
+
+
 class _Batches:
     """One pass over the batches, with prefetching."""
 
-    def __init__(self, pool: _Pool, order: Iterator[Any], ahead: int, seed: int, counter: int) -> None:
+    def __init__(self, pool: _Pool, order: _Order, ahead: int) -> None:
         self._pool = pool
         self._order = order
         self._ahead = ahead
-        self._seed = (seed * 0x9E3779B97F4A7C15 + counter * 0xBF58476D1CE4E5B9) & (2**64 - 1)
-        self._count = 0
-        self._under_way: deque[Any] = deque()
+        self._under_way: deque[Any] = deque()  # tickets, and the state after their batch
+        self._state = order.state()
         self._fill(ahead)
 
     def __iter__(self) -> _Batches:
@@ -256,19 +352,29 @@ class _Batches:
         if not self._under_way:
             raise StopIteration
         with recorded("data", "wait for a batch"):
-            return self._pool.result(self._under_way.popleft())
+            ticket, state = self._under_way.popleft()
+            self._state = state
+            return self._pool.result(ticket)
+
+    def state(self) -> dict[str, Any]:
+        """The state after the last batch that was given."""
+        return self._state
+
+    def is_over(self) -> bool:
+        """Whether all batches were given."""
+        self._fill(1)
+        return not self._under_way
 
     def _fill(self, wanted: int) -> None:
         while len(self._under_way) < wanted:
             try:
-                indices = next(self._order)
+                indices, seed, state = self._order.take()
             except StopIteration:
                 return
-            self._under_way.append(self._pool.submit(indices, (self._seed + self._count) & (2**64 - 1)))
-            self._count += 1
+            self._under_way.append((self._pool.submit(indices, seed), state))
 
     def __del__(self) -> None:
-        self._pool.forget(self._under_way)
+        self._pool.forget([ticket for ticket, _ in self._under_way])
 
 
 class DataLoaderV1(DataLoader):

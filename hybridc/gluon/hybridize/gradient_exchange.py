@@ -85,6 +85,19 @@ def start(
     return started
 
 
+def added(trace: Trace, before: Sequence[TracedSymbol], gradients: Sequence[TracedSymbol]) -> list[TracedSymbol]:
+    """The sums of gradients and those of calls before; each right after the gradient, so that its bucket is whole."""
+    made = {id(s): number for number, node in enumerate(trace.nodes) for s in node.outputs}
+    order = sorted(range(len(gradients)), key=lambda i: made.get(id(gradients[i]), -1), reverse=True)
+    found = list(gradients)
+    with trace.active():
+        for i in order:
+            found[i] = before[i] + gradients[i]
+            node = trace.nodes.pop()
+            trace.nodes.insert(made.get(id(gradients[i]), -1) + 1, node)
+    return found
+
+
 def clipped(
     gradients: Sequence[TracedSymbol], limit: TracedSymbol, total: Callable[[Any], Any] | None = None
 ) -> list[TracedSymbol]:

@@ -17,6 +17,7 @@ from numpy.lib.array_utils import byte_bounds
 
 from hybridc.array.ndarray import NDArray
 from hybridc.communication import communicator
+from hybridc.communication.agreement import require_equal
 from hybridc.communication.compression import CompressedSum, Compression
 from hybridc.compile.compiled_graph import CompiledGraph
 from hybridc.compile.stages import Traced
@@ -24,15 +25,15 @@ from hybridc.dialects.control.collectives import TIMES, callable_sum
 from hybridc.dtypes import is_float
 from hybridc.errors import MXNetError, TraceError
 from hybridc.gluon.hybridize.cached_graph import CachedGraph, Entry, Signature, traced_with_guards
-from hybridc.gluon.hybridize.gradient_exchange import GradientBucket, append_allreduce, buckets_of, clipped
+from hybridc.gluon.hybridize.gradient_exchange import GradientBucket, added, append_allreduce, buckets_of, clipped
 from hybridc.gluon.hybridize.guards import Guards
 from hybridc.gluon.hybridize.optimizer_shards import OptimizerShards
 from hybridc.gluon.hybridize.sharded_update import ShardedUpdate
-from hybridc.gluon.trainer import raise_stale
 from hybridc.ground.debug import compiling, timed
 from hybridc.ground.locks import UPDATES
 from hybridc.ground.nesting import as_list
 from hybridc.ground.watches import all_written
+from hybridc.kvstore.rank_gradients import raise_stale
 from hybridc.optimizer.binding import Fill, Known, Row, kind_of, overlap, states_of
 from hybridc.optimizer.compiled_update import UpdateTracer
 from hybridc.optimizer.formula import FormulaNumber, Kind, Values
@@ -41,7 +42,7 @@ from hybridc.trace.traced import TracedSymbol
 from hybridc.trace.tracer import Trace
 
 # Programs per signature: they differ in optimizer parameters that are 0, 1 or absent.
-_KEPT = 4
+_KEPT = 6
 # Numbers that change from step to step: a batch of one must not compile anew because its gradients are scaled by 1.
 _VARYING = ("lr", "rescale")
 REMEDY = (
@@ -58,6 +59,44 @@ class Weight:
     parameter: Any
 
 
+@dataclass
+class StepSettings:
+    """How a step trains: what of it is shared with other ranks, and with the steps before and after."""
+
+    keep_grads: bool = False
+    ignore_stale_grad: bool = False
+    #: The largest norm of all gradients, as the optimizer gets them.
+    clip: float | None = None
+    #: How many calls add up their gradients for one update.
+    accumulate: int = 1
+    #: After how many updates the ranks average their parameters; 1: gradients are summed at each update.
+    sync_every: int = 1
+    #: How many ranks train together.
+    ranks: int = 1
+    #: How gradients are rounded before they are summed over ranks.
+    compression: Compression | None = None
+    #: Which parts of the optimizer's states the ranks have; None: all of them.
+    shards: OptimizerShards | None = None
+    #: Whether all ranks were found to run the same step.
+    is_agreed: bool = False
+
+    @property
+    def shared(self) -> bool:
+        """Whether gradients are summed over ranks."""
+        return self.ranks > 1 and self.sync_every == 1
+
+
+@dataclass(frozen=True)
+class StepPart:
+    """What a call does of an update: ``adds`` to the gradients of the calls before, ``updates`` the weights."""
+
+    adds: bool = False
+    updates: bool = True
+
+
+WHOLE = StepPart()
+
+
 class StepProgram:
     """The compiled step for weights of the given kinds: extends the trace of the forward, and compiles it."""
 
@@ -67,11 +106,8 @@ class StepProgram:
         optimizer: Any,
         weights: Sequence[Weight],
         kinds: Sequence[Kind],
-        keep_grads: bool,
-        shared: bool = False,
-        shards: OptimizerShards | None = None,
-        clips: bool = False,
-        compression: Compression | None = None,
+        settings: StepSettings,
+        part: StepPart = WHOLE,
     ) -> None:
         self.optimizer = optimizer
         leaves = {id(source): leaf for leaf, source in zip(trace.leaves, trace.sources, strict=True)}
@@ -81,31 +117,36 @@ class StepProgram:
         visible = trace.outputs[: self.visible]
         # The entry has found that the loss depends on each weight.
         found = [grad for grad in append_gradients(trace, visible[0], symbols) if grad is not None]
+        keeps = settings.keep_grads or not part.updates
+        before: list[TracedSymbol] = []  # the gradients' arrays
+        if keeps or part.adds:
+            before = [trace.leaf(f"grad{i}", g.shape, g.dtype, "data") for i, g in enumerate(found)]
+        if part.adds:
+            found = added(trace, before, found)
         #: Bytes of each bucket of gradients that are summed over ranks, and how many gradients these are.
         self.buckets: list[tuple[int, int]] = []
-        if shards is not None:
-            self.buckets = shards.sizes
-        elif shared:
+        if part.updates and settings.shards is not None:
+            self.buckets = settings.shards.sizes
+        elif part.updates and settings.shared:
             buckets = buckets_of(trace, found)
-            self.sums = [_sum_of(found, bucket, compression) for bucket in buckets]
+            self.sums = [_sum_of(found, bucket, settings.compression) for bucket in buckets]
             numbers = [0 if each is None else callable_sum(each) for each in self.sums]
             found = append_allreduce(trace, found, buckets, numbers)
             self.buckets = [(bucket.size, len(bucket.members)) for bucket in buckets]
-        limit = trace.leaf("limit", (), np.dtype(np.float32), "data") if clips else None
+        limit = None
+        if part.updates and settings.clip is not None:
+            limit = trace.leaf("limit", (), np.dtype(np.float32), "data")
         tracer = UpdateTracer(optimizer.formula, type(optimizer).__name__, trace)
         updated: list[TracedSymbol] = []  # the weights, if ranks share the work
-        grads: list[tuple[TracedSymbol, TracedSymbol]] = []
         with trace.active():
-            if shards is not None:
-                updated = ShardedUpdate(trace, tracer, shards, kinds, limit).append(symbols, found)
-            elif limit is not None:
-                found = clipped(found, limit)
-            for place, (kind, symbol, grad) in enumerate(zip(kinds, symbols, found, strict=True)):
-                if shards is None:
+            if part.updates and settings.shards is not None:
+                updated = ShardedUpdate(trace, tracer, settings.shards, kinds, limit).append(symbols, found)
+            elif part.updates:
+                found = found if limit is None else clipped(found, limit)
+                for place, (kind, symbol, grad) in enumerate(zip(kinds, symbols, found, strict=True)):
                     tracer.add(place, kind, symbol, grad)
-                if keep_grads:
-                    grads.append((trace.leaf(f"grad{place}", grad.shape, grad.dtype, "data"), grad))
-        others = [*grads, *zip(symbols, updated, strict=bool(updated))]
+        others = list(zip(before, found, strict=True)) if keeps else []
+        others += zip(symbols, updated, strict=bool(updated))
         results = [*visible, *[s for _, s in mutated], *[s for _, s in others], *tracer.results]
         targets = [*[i for i, _ in mutated], *[leaf.index for leaf, _ in others]]
         donated = [n for result, target in enumerate(targets, self.visible) for n in (target, result)]
@@ -117,7 +158,9 @@ class StepProgram:
         self.statistics = [i for i, _ in mutated]
         #: The arguments that are arrays of the network, states of the optimizer, and gradients, in this order.
         self.places = [i for i, role in enumerate(trace.roles) if role in ("parameter", "capture")]
-        self.places += [s.index for s in tracer.arrays] + [leaf.index for leaf, _ in grads]
+        self.places += [s.index for s in tracer.arrays] + [leaf.index for leaf in before]
+        #: Whether gradients are among them.
+        self.takes_gradients = bool(before)
         self.numbers: list[tuple[FormulaNumber, int]] = tracer.numbers
         #: The argument that is the largest norm of the gradients, before the optimizer rescales them.
         self.limit = None if limit is None else limit.index
@@ -143,18 +186,22 @@ class StepEntry(Entry):
     def __init__(self, block: Any, trace: Trace, guards: Guards, reason: str, is_static: bool) -> None:
         self._block = block
         self._fresh: Trace | None = trace  # until it is extended by the first program
-        self._programs: dict[tuple[Kind, ...], StepProgram] = {}
+        self._programs: dict[tuple[StepPart, tuple[Kind, ...]], StepProgram] = {}
         #: How many arguments are data.
         self.count = trace.roles.count("data")
-        self.bound: Bound | None = None
+        self.bound: dict[StepPart, Bound] = {}
         self.weights = _trained(block, trace)
         self.indices = [weight.index for weight in self.weights]
+        settings = block.settings
+        if settings.shared and not settings.is_agreed:
+            require_equal("the operators of the training step", [node.op.NAME for node in trace.nodes])
+            settings.is_agreed = True
         super().__init__(trace, guards, reason, (), is_static)
 
     def refresh(self) -> None:
         """Reload the parameters' arrays: they may have been replaced."""
         super().refresh()
-        self.bound = None
+        self.bound.clear()
 
     def moved(self) -> str | None:
         """A description of the guard that fails."""
@@ -168,9 +215,9 @@ class StepEntry(Entry):
         found: list[str] = []
         for program in self._programs.values():
             if program.buckets:
-                sizes = ", ".join(f"{size / 2**20:.3g} MiB ({count} gradients)" for size, count in program.buckets)
-                found.append(f"gradients are summed over {self._block.ranks} ranks in {len(program.buckets)} buckets:")
-                found.append(f"  {sizes}")
+                ranks = self._block.settings.ranks
+                found.append(f"gradients are summed over {ranks} ranks in these buckets:")
+                found += [f"  {count} gradients, {size / 2**20:.3g} MiB" for size, count in program.buckets]
         if found and TIMES.taken:
             hidden = max(0.0, 1 - TIMES.waited / TIMES.taken)
             found.append(f"communication took {TIMES.taken:.3g} s so far, of which {hidden:.0%} were hidden")
@@ -183,44 +230,35 @@ class StepEntry(Entry):
         rows: Sequence[Row],
         states: Mapping[Any, Any],
         numbers: Sequence[Values],
+        part: StepPart = WHOLE,
     ) -> Bound:
         """The program with its arguments, for these arrays; ``states`` are the updater's."""
         kinds = [kind_of(row, values, _VARYING) for row, values in zip(rows, numbers, strict=True)]
-        program, block = self._program(args, optimizer, kinds), self._block
+        program, settings = self._program(args, optimizer, kinds, part), self._block.settings
         arrays: list[NDArray] = [array for role, array in self.others if role != "key"]
         for _, weight, _, state, half in rows:
-            if weight.size or block.shards is None:  # what is of another rank has no arrays in the program
+            if weight.size or settings.shards is None:  # what is of another rank has no arrays in the program
                 arrays += [*([] if half is None else [weight]), *states_of(state)]
-        if block.keep_grads:
-            arrays += [row[2] for row in rows]
-        self.bound = Bound(program, arrays, states, kinds, self.count, block.clip)
-        return self.bound
+        if program.takes_gradients:
+            arrays += [weight.parameter.grad() for weight in self.weights]
+        self.bound[part] = made = Bound(program, arrays, states, kinds, self.count, settings.clip)
+        return made
 
     def compilations(self) -> list[Any]:
         """The first stage of each program, to run the stages again."""
         return [program.traced for program in self._programs.values()]
 
-    def _program(self, args: tuple[Any, ...], optimizer: Any, kinds: list[Kind]) -> StepProgram:
+    def _program(self, args: tuple[Any, ...], optimizer: Any, kinds: list[Kind], part: StepPart) -> StepProgram:
         if any(program.optimizer is not optimizer for program in self._programs.values()):
             self._programs.clear()
-        program = self._programs.get(tuple(kinds))
+        key = part, tuple(kinds)
+        program = self._programs.get(key)
         if program is None:
             trace = self._take_trace(args)
-            block = self._block
-            program = StepProgram(
-                trace,
-                optimizer,
-                self.weights,
-                kinds,
-                block.keep_grads,
-                block.shared,
-                block.shards,
-                block.clip is not None,
-                block.compression,
-            )
+            program = StepProgram(trace, optimizer, self.weights, kinds, self._block.settings, part)
             if self.is_static:
                 program.graph.repeat()
-            self._programs[tuple(kinds)] = program
+            self._programs[key] = program
             if len(self._programs) > _KEPT:
                 del self._programs[next(iter(self._programs))]
         self.plain = program.graph
@@ -423,7 +461,7 @@ def _trained(block: Any, trace: Trace) -> list[Weight]:
             )
         if id(parameter) in used:
             weights.append(Weight(index, parameter))
-        elif not block.ignore_stale_grad:
+        elif not block.settings.ignore_stale_grad:
             raise_stale(parameter, parameter.list_ctx()[0])
     if not weights:
         raise MXNetError(f"{block.name}: the loss depends on no parameter that the trainer updates")

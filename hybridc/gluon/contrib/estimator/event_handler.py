@@ -569,7 +569,9 @@ class EarlyStoppingHandler(TrainBegin, EpochEnd, TrainEnd):
 
 
 class GradientUpdateHandler(BatchEnd):
-    """Lets the trainer make a step after each batch, with gradients divided by the number of losses."""
+    """Lets the trainer make a step after each batch, with gradients divided by the number of losses, of all ranks."""
+
+    # COMPAT(mxnet): there the losses of one worker, so that steps are too large by the number of workers.
 
     def __init__(self, priority: float = -2000) -> None:
         self.priority = priority  # before metrics
@@ -578,4 +580,4 @@ class GradientUpdateHandler(BatchEnd):
         """Make the step."""
         loss = kwargs["loss"]
         losses = cast("list[Any]", loss) if isinstance(loss, list) else [loss]
-        estimator.trainer.step(sum(each.shape[0] for each in losses))
+        estimator.trainer.step(estimator.trainer.total_batch_size(sum(each.shape[0] for each in losses)))

@@ -1,0 +1,159 @@
+"""Gradients in buckets: contiguous memory that is summed over ranks while further gradients are still to come.
+
+Gradients of one dtype lie one after the other in one array, the last parameter's first: backward computes them in this
+order. Slices of that array are the buckets; the first is small, so that the summation starts early. A gradient array
+may be a view of its bucket, and then nothing is copied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hybridc.communication.communicator import Array, Communicator, Pending
+from hybridc.communication.compression import CompressedSum, Compression
+from hybridc.dtypes import is_float
+from hybridc.errors import AttributeValueError
+from hybridc.ground.buffers import ALIGNMENT
+
+# Bytes of the first bucket of a dtype, and of those after it; as in PyTorch's DistributedDataParallel.
+FIRST_BYTES, BYTES = 1 << 20, 25 << 20
+
+Kind = tuple[tuple[int, ...], Any]  # the shape and dtype of an array
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """Arrays that are summed together: their numbers in order, and the elements of the flat array of their dtype."""
+
+    indices: tuple[int, ...]
+    dtype: np.dtype[Any]
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True)
+class BucketPlan:
+    """Which arrays are in which buckets, in the order in which they are ready, and where each array begins.
+
+    ``starts[i]`` is the first element of array ``i`` in the flat array of its dtype, which has ``sizes[dtype]``
+    elements. Arrays begin at cache lines; the elements between are 0.
+    """
+
+    buckets: tuple[Bucket, ...]
+    starts: tuple[int, ...]
+    sizes: dict[np.dtype[Any], int]
+
+
+def plan_buckets(kinds: Sequence[Kind], first_bytes: int = FIRST_BYTES, other_bytes: int = BYTES) -> BucketPlan:
+    """Distribute arrays, the last one first, over buckets of at most so many bytes; a larger array has its own."""
+    starts = [0] * len(kinds)
+    sizes: dict[np.dtype[Any], int] = {}
+    opened: dict[np.dtype[Any], tuple[list[int], int]] = {}
+    limits: dict[np.dtype[Any], int] = {}
+    buckets: list[Bucket] = []
+
+    def close(dtype: np.dtype[Any]) -> None:
+        indices, start = opened.pop(dtype)
+        buckets.append(Bucket(tuple(indices), dtype, start, sizes[dtype]))
+        limits[dtype] = other_bytes
+
+    for i in reversed(range(len(kinds))):
+        shape, dtype = kinds[i][0], np.dtype(kinds[i][1])
+        line = max(1, ALIGNMENT // dtype.itemsize)
+        begin = sizes.setdefault(dtype, 0)
+        end = begin + line * -(-int(np.prod(shape, dtype=np.int64)) // line)
+        if dtype in opened and (end - opened[dtype][1]) * dtype.itemsize > limits.get(dtype, first_bytes):
+            close(dtype)
+        opened.setdefault(dtype, ([], begin))[0].append(i)
+        starts[i], sizes[dtype] = begin, end
+    for dtype in list(opened):
+        close(dtype)
+    return BucketPlan(tuple(buckets), tuple(starts), sizes)
+
+
+class GradientBuckets:
+    """Arrays of given shapes and dtypes whose sums over ranks are computed in buckets, in the same memory at each step.
+
+    ``views[i]`` is array ``i``. :meth:`start` starts the buckets in order, each when ``fill`` has written its arrays,
+    and :meth:`completed` awaits them in the same order. ``op`` is ``"sum"`` or ``"mean"``. All ranks call the same.
+    """
+
+    def __init__(
+        self,
+        kinds: Sequence[Kind],
+        ranks: Communicator,
+        op: str = "sum",
+        compression: Compression | None = None,
+        first_bytes: int = FIRST_BYTES,
+        other_bytes: int = BYTES,
+    ) -> None:
+        if op not in ("sum", "mean"):
+            raise AttributeValueError(f"GradientBuckets: op must be 'sum' or 'mean', got {op!r}")
+        self.kinds = [(tuple(shape), np.dtype(dtype)) for shape, dtype in kinds]
+        self.plan = plan_buckets(self.kinds, first_bytes, other_bytes)
+        self._ranks = ranks
+        self._flat = {dtype: _zeros(size, dtype) for dtype, size in self.plan.sizes.items()}
+        self.views = [
+            _part(self._flat[dtype], start, shape)
+            for (shape, dtype), start in zip(self.kinds, self.plan.starts, strict=True)
+        ]
+        self._reductions = [self._reduction(bucket, op, compression) for bucket in self.plan.buckets]
+        self._pending: list[tuple[Bucket, Pending]] = []
+
+    def _reduction(self, bucket: Bucket, op: str, compression: Compression | None) -> Callable[[], None]:
+        part, ranks = self._flat[bucket.dtype][bucket.start : bucket.stop], self._ranks
+        allreduce = ranks.allreduce
+        if compression is not None and compression.takes(bucket.dtype):
+            allreduce = CompressedSum(part.size, bucket.dtype, compression, ranks).allreduce
+
+        def reduce() -> None:
+            if part.size:
+                allreduce(part)
+            if op == "mean" and ranks.size > 1:
+                _divide(part, ranks.size)
+
+        return reduce
+
+    def start(self, fill: Callable[[int, Array], None] | None = None) -> None:
+        """Start the sums: of each bucket after ``fill(i, views[i])`` for its arrays, while the next is filled."""
+        self.finish()
+        for bucket, reduction in zip(self.plan.buckets, self._reductions, strict=True):
+            if fill is not None:
+                for i in bucket.indices:
+                    fill(i, self.views[i])
+            self._pending.append((bucket, self._ranks.start(reduction)))
+
+    def completed(self) -> Iterator[tuple[int, ...]]:
+        """The numbers of the arrays of each bucket, when ``views`` has their sums."""
+        while self._pending:
+            bucket, pending = self._pending.pop(0)
+            pending.wait()
+            yield bucket.indices
+
+    def finish(self) -> None:
+        """Await all that was started."""
+        for _ in self.completed():
+            pass
+
+
+def _zeros(size: int, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """Zeros that begin at a cache line."""
+    memory = np.zeros(size * dtype.itemsize + ALIGNMENT, np.uint8)
+    begin = -memory.ctypes.data % ALIGNMENT
+    return memory[begin : begin + size * dtype.itemsize].view(dtype)
+
+
+def _part(flat: Array, start: int, shape: tuple[int, ...]) -> Array:
+    return flat[start : start + int(np.prod(shape, dtype=np.int64))].reshape(shape)
+
+
+def _divide(array: Array, count: int) -> None:
+    if is_float(array.dtype):
+        np.divide(array, array.dtype.type(count), out=array)
+    else:
+        np.floor_divide(array, count, out=array)

@@ -1,0 +1,74 @@
+"""The same values on all ranks: parameters and objects of one rank, objects of all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+from hybridc.array.ndarray import NDArray
+from hybridc.gluon.parameter import Parameter, ParameterDict
+from hybridc.ground.events import recorded
+from hybridc.horovod.agreement import agree
+from hybridc.horovod.host_values import own_values, put_back
+from hybridc.horovod.rank_sets import communicator_of, global_process_set
+
+T = TypeVar("T")
+
+
+def broadcast_parameters(
+    params: ParameterDict | Mapping[str, Any], root_rank: int = 0, prefix: str | None = None
+) -> None:
+    """Give all ranks the values that parameters have on one: of ``net.collect_params()``, or of a dict of arrays.
+
+    A parameter that still waits for its shape is broadcast when it gets it: then all ranks must run the first forward
+    pass. ``prefix`` distinguishes several calls in errors.
+    """
+    if not isinstance(params, Mapping | ParameterDict):
+        raise ValueError(f"invalid params of type: {type(params)}; expected a dict of arrays, or net.collect_params()")
+    if prefix is not None and not isinstance(prefix, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ValueError(f"prefix must be a string, got {prefix!r}")
+    ranks, root = communicator_of(global_process_set), global_process_set.place(root_rank, "hvd.broadcast_parameters")
+    if ranks.size == 1:
+        return
+    # COMPAT(mxnet): dicts whose keys are not all strings, such as optimizer states, keep their order.
+    named = [(f"{prefix or ''}{name}", value) for name, value in params.items()]
+    ready: list[tuple[str, NDArray]] = []
+    for name, value in sorted(named, key=lambda item: item[0]):
+        if not isinstance(value, Parameter):
+            ready.append((name, value))
+        elif value.is_deferred:
+            value.when_initialized(lambda arrays, name=name: _broadcast([(name, x) for x in arrays], root))
+        else:
+            ready += [(name, x) for x in value.list_data()]
+    _broadcast(ready, root)
+    for value in params.values():
+        if isinstance(value, Parameter) and not value.is_deferred:
+            value.set_data(value.list_data()[0])  # a store that has a copy learns of it
+
+
+def _broadcast(named: Sequence[tuple[str, NDArray]], root: int) -> None:
+    """Broadcast arrays in place."""
+    ranks = communicator_of(global_process_set)
+    shown = ", ".join(f"{name} ({np.dtype(x.dtype)}{list(x.shape)})" for name, x in named)
+    agree(ranks, f"broadcast_parameters of {shown or 'no arrays'} from rank {root}")
+    with recorded("communication", "broadcast_parameters", arrays=len(named)):
+        for _, x in named:
+            values = own_values(x)
+            ranks.broadcast(values, root)
+            put_back(x, values)
+
+
+def broadcast_object(obj: T, root_rank: int = 0, name: str | None = None) -> T:
+    """The object of one rank, on all of them; it must be possible to pickle it."""
+    ranks, root = communicator_of(global_process_set), global_process_set.place(root_rank, "hvd.broadcast_object")
+    agree(ranks, f"broadcast_object{'' if name is None else f' {name!r}'} from rank {root_rank}")
+    return ranks.broadcast_object(obj, root)
+
+
+def allgather_object(obj: T, name: str | None = None) -> list[T]:
+    """The objects of all ranks, by rank; it must be possible to pickle them."""
+    ranks = communicator_of(global_process_set)
+    agree(ranks, f"allgather_object{'' if name is None else f' {name!r}'}")
+    return ranks.gather_objects(obj)

@@ -1,0 +1,167 @@
+"""Sums of arrays over the devices of this rank and over all ranks, in buckets that are made once."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from hybridc import random
+from hybridc.array.ndarray import NDArray, values_of
+from hybridc.array.takeover import is_unshared
+from hybridc.communication import Communicator
+from hybridc.communication.agreement import require_equal
+from hybridc.communication.communicator import Array
+from hybridc.communication.compression import Compression, compression_of
+from hybridc.communication.gradient_buckets import GradientBuckets, Kind
+from hybridc.errors import UnsupportedError
+from hybridc.ground.watches import written
+from hybridc.optimizer import Optimizer
+
+# Sets of arrays for which buckets are kept; the oldest go first.
+_KEPT = 256
+# Seeds of 64 bits, and the updates of one step that have different ones.
+_SEEDS, _MOST_PLACES = (1 << 64) - 1, 1 << 20
+
+Group = Sequence[NDArray]  # what is summed into one array: an array of each device
+
+
+class RankSums:
+    """Sums over ranks for a store or a trainer, which has the same sets of arrays at each step."""
+
+    def __init__(self, ranks: Communicator, kind: str = "dist_sync") -> None:
+        self.ranks = ranks
+        self._kind = kind
+        self._seed: int | None = None
+        self._compression: Compression | None = None
+        self._buckets: dict[Any, GradientBuckets] = {}
+        self._totals: dict[Any, list[NDArray]] = {}
+
+    @property
+    def compression(self) -> Compression | None:
+        """How gradients are rounded on their way, or None."""
+        return self._compression
+
+    def compress(self, params: Mapping[str, Any] | None) -> None:
+        """Round gradients on their way from now on, as ``compression_params`` say."""
+        self._compression = compression_of(params)
+        self._buckets.clear()
+        self._totals.clear()
+
+    def totals(self, keys: Sequence[Any], groups: Sequence[Group]) -> Iterator[tuple[tuple[int, ...], list[NDArray]]]:
+        """The sums of groups, bucket after bucket: the numbers of its groups, and all sums, those of the bucket done.
+
+        The arrays are the same at each call with these keys, and have the sums until the next.
+        """
+        buckets = self._of(tuple(keys), groups, [str(key) for key in keys])
+        buckets.start(lambda i, view: _add_up(groups[i], view))
+        totals = self._totals.setdefault(tuple(keys), [])
+        if not totals or any(x._data is not view for x, view in zip(totals, buckets.views, strict=True)):
+            totals[:] = [NDArray(view) for view in buckets.views]
+        for indices in buckets.completed():
+            yield indices, totals
+
+    def reduce(
+        self, names: Sequence[str], groups: Sequence[Group], absent: Collection[tuple[int, int]] = ()
+    ) -> Iterator[tuple[int, ...]]:
+        """Write the sum of each group into all of its arrays; the numbers of the groups, bucket after bucket.
+
+        Array ``d`` of group ``i`` counts as 0 if ``(i, d)`` is in ``absent``. The first array of a group becomes a view
+        of its bucket, so that at the next step nothing is copied, unless others know its memory.
+        """
+        before = self._buckets.get(None)
+        buckets = self._of(None, groups, names)
+        mine: set[int] = set()
+        if before is not None and before is not buckets:
+            mine = {id(view) for view in before.views}
+
+        def fill(i: int, view: Array) -> None:
+            first = groups[i][0]
+            if first._data is not view and (is_unshared(first) or id(first._data) in mine):
+                np.copyto(view, first._data)
+                first._data = view
+            present = [x for d, x in enumerate(groups[i]) if (i, d) not in absent] if absent else groups[i]
+            _add_up(present, view)
+
+        buckets.start(fill)
+        for indices in buckets.completed():
+            for i in indices:
+                _write(buckets.views[i], groups[i])
+            yield indices
+
+    @contextlib.contextmanager
+    def same_random(self, optimizer: Any, step: int, place: int) -> Generator[None]:
+        """Within the ``with`` block all ranks draw the same random numbers, if the optimizer may draw some.
+
+        They depend on the seed of rank 0 and on ``step``; ``place`` tells the updates of one step apart.
+        """
+        kind: type[Optimizer] = type(optimizer)
+        if kind.update is Optimizer.update:  # a formula, which draws none
+            yield
+            return
+        if self._seed is None:
+            self._seed = self.ranks.broadcast_object(int.from_bytes(np.asarray(random.next_key()).tobytes(), "little"))
+        with random.isolated(self._seed + (step * _MOST_PLACES + place) & _SEEDS):
+            yield
+
+    def check_devices(self, arrays: Iterable[NDArray]) -> None:
+        """Raise if an array is where this kind of store does not look for it."""
+        if self._kind != "nccl":
+            return
+        for array in arrays:
+            if array.context.device_type != "gpu":
+                raise UnsupportedError(
+                    f"kvstore 'nccl' takes arrays on GPUs, got one on {array.context}; use kvstore 'dist_sync', which "
+                    f"sums arrays of CPUs over MPI"
+                )
+
+    def any_of(self, flags: Sequence[bool]) -> list[bool]:
+        """Which flags are set on any rank."""
+        found = np.array(flags, np.uint8)
+        if found.size:
+            self.ranks.allreduce(found, "max")
+        return [bool(x) for x in found]
+
+    def _of(self, key: Any, groups: Sequence[Group], names: Sequence[str]) -> GradientBuckets:
+        """The buckets of these arrays, which all ranks must have in common."""
+        self.check_devices(array for group in groups for array in group)
+        kinds: list[Kind] = [(group[0].shape, np.dtype(group[0].dtype)) for group in groups]
+        found = self._buckets.get(key)
+        if found is not None and found.kinds == kinds:
+            return found
+        described = [f"{shape} {dtype}" for shape, dtype in kinds]
+        require_equal("the list of keys whose arrays are summed", list(names), self.ranks)
+        require_equal("the arrays that are summed", dict(zip(names, described, strict=True)), self.ranks)
+        require_equal("the compression of gradients", str(self._compression), self.ranks)
+        made = GradientBuckets(kinds, self.ranks, compression=self._compression)
+        self._buckets[key] = made
+        self._totals.pop(key, None)
+        if len(self._buckets) > _KEPT:
+            oldest = next(iter(self._buckets))
+            del self._buckets[oldest]
+            self._totals.pop(oldest, None)
+        return made
+
+
+def _add_up(group: Group, into: Array) -> None:
+    """Write the sum of the arrays of a group; one of them may be in its place already, as the first."""
+    if not group:
+        into.fill(0)
+        return
+    first, *others = group
+    if first._data is not into:
+        np.copyto(into, values_of(first))
+    for other in others:
+        with np.errstate(over="ignore", invalid="ignore"):
+            np.add(into, values_of(other), out=into)
+
+
+def _write(total: Array, group: Group) -> None:
+    """Write a sum into the arrays of a group."""
+    for array in group:
+        if array._data is not total:
+            NDArray(total).copyto(array)
+        else:
+            written(total)
