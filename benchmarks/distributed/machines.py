@@ -29,8 +29,14 @@ TRANSPORTS: dict[str, dict[str, str]] = {
     "ucx": {"MPIR_CVAR_CH4_NETMOD": "ucx", "UCX_TLS": "tcp,self", "UCX_NET_DEVICES": INTERFACE},
     "ofi": {"MPIR_CVAR_CH4_NETMOD": "ofi", "FI_PROVIDER": "tcp", "FI_TCP_IFACE": INTERFACE},
 }
-# A rank's shell: in a namespace for its name too, it takes that of its machine, and goes there.
-_INSIDE = 'echo "$0$PMI_RANK" > /proc/sys/kernel/hostname && exec ip netns exec "$0$PMI_RANK" "$@"'
+# A rank's shell: in a namespace for names, too, it takes that of its machine, and goes there. When a rank has failed it
+# stays for a while: mpiexec kills the others when the shell ends, before they have said why they end.
+_INSIDE = """echo "$0$PMI_RANK" > /proc/sys/kernel/hostname || exit
+trap "" USR1
+ip netns exec "$0$PMI_RANK" "$@"
+status=$?
+[ $status = 0 ] || sleep 2
+exit $status"""
 
 
 @dataclass(frozen=True)
