@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hybridc.communication.communicator import Array, Communicator, Pending
-from hybridc.communication.compression import CompressedSum, Compression
+from hybridc.communication.compression import CompressedSum, Rounding
 from hybridc.dtypes import is_float
 from hybridc.errors import AttributeValueError
 from hybridc.ground.buffers import ALIGNMENT
@@ -88,7 +88,7 @@ class GradientBuckets:
         kinds: Sequence[Kind],
         ranks: Communicator,
         op: str = "sum",
-        compression: Compression | None = None,
+        compression: Rounding | None = None,
         first_bytes: int = FIRST_BYTES,
         other_bytes: int = BYTES,
     ) -> None:
@@ -105,7 +105,7 @@ class GradientBuckets:
         self._reductions = [self._reduction(bucket, op, compression) for bucket in self.plan.buckets]
         self._pending: list[tuple[Bucket, Pending]] = []
 
-    def _reduction(self, bucket: Bucket, op: str, compression: Compression | None) -> Callable[[], None]:
+    def _reduction(self, bucket: Bucket, op: str, compression: Rounding | None) -> Callable[[], None]:
         part, ranks = self._flat[bucket.dtype][bucket.start : bucket.stop], self._ranks
         allreduce = ranks.allreduce
         if compression is not None and compression.takes(bucket.dtype):
