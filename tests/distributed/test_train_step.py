@@ -14,7 +14,23 @@ pytestmark = pytest.mark.mpi
 CLOSE = 1e-6
 NETWORKS = ("dense", "conv", "norm", "gru", "embedding", "tokens")
 # Those with a formula; the others run as Python code, which is not compiled into a step.
-OPTIMIZERS = ("sgd nag adam adamw rmsprop adagrad adadelta adamax nadam ftrl ftml signum dcasgd lamb lars").split()
+OPTIMIZERS = [
+    "sgd",
+    "nag",
+    "adam",
+    "adamw",
+    "rmsprop",
+    "adagrad",
+    "adadelta",
+    "adamax",
+    "nadam",
+    "ftrl",
+    "ftml",
+    "signum",
+    "dcasgd",
+    "lamb",
+    "lars",
+]
 
 
 def apart(*cases, count=2):
