@@ -61,7 +61,7 @@ class _ThreadStream(threading.local):
     stream: _Stream | None = None
 
 
-class _Rank:
+class _RankSeed:
     """What distinguishes the draws of this rank in training mode; 0 for rank 0, and for a process that is alone."""
 
     mixed = 0
@@ -103,14 +103,14 @@ def next_key(draws: int = 1, training: bool | None = None) -> npt.NDArray[np.uin
         base = stream.counter
         stream.counter = (base + draws) & _MASK
         seed = stream.seed
-    if _Rank.mixed and (STATE.training if training is None else training):
-        seed = _scrambled(seed ^ _Rank.mixed)
+    if _RankSeed.mixed and (STATE.training if training is None else training):
+        seed = _scrambled(seed ^ _RankSeed.mixed)
     return np.array([seed, base], dtype=np.uint64)
 
 
 def set_rank(rank: int) -> None:
     """Let draws in training mode be those of a rank, from now on."""
-    _Rank.mixed = _scrambled(rank) if rank else 0
+    _RankSeed.mixed = _scrambled(rank) if rank else 0
 
 
 def _scrambled(number: int) -> int:

@@ -76,7 +76,8 @@ def end_failed(status: int, error: BaseException | str) -> NoReturn:
     os._exit(status)  # what MPI does at exit would wait for the others
 
 
-def _started() -> Communicator:
+def load_mpi() -> Any:
+    """The module of MPI, which is not started yet."""
     try:
         import mpi4py
     except ImportError as error:
@@ -84,9 +85,17 @@ def _started() -> Communicator:
             "a launcher started this process as one of several ranks, but mpi4py is not installed, which they need to "
             "communicate; pip install hybridc[mpi]"
         ) from error
-    mpi4py.rc.finalize = False  # at exit, after the watch has told the others
+    mpi4py.rc.initialize = False
+    from mpi4py import MPI
+
+    return MPI
+
+
+def _started() -> Communicator:
+    MPI = load_mpi()
     with _limited():
-        from mpi4py import MPI
+        if not MPI.Is_initialized():
+            MPI.Init_thread()
     if threading.current_thread() is threading.main_thread():
         for number in _SIGNALS:  # UCX takes SIGHUP to itself
             signal.signal(number, signal.getsignal(number))

@@ -330,7 +330,7 @@ class Trainer:
 
     def _prepare_store(self) -> None:
         """Before the first step: the store gets the optimizer, if it updates, and the parameters."""
-        if self._store_ready:
+        if self._store_ready or self._store is None:
             return
         self._store_ready = True
         if self._over_ranks is not None:

@@ -37,6 +37,7 @@ class RankSums:
         self._seed: int | None = None
         self._compression: Compression | None = None
         self._buckets: dict[Any, GradientBuckets] = {}
+        self._names: dict[Any, list[str]] = {}  # of the arrays in the buckets of a key
         self._totals: dict[Any, list[NDArray]] = {}
         self._residuals = Residuals()
 
@@ -49,6 +50,7 @@ class RankSums:
         """Round gradients on their way from now on, as ``compression_params`` say."""
         self._compression = compression_of(params)
         self._buckets.clear()
+        self._names.clear()
         self._totals.clear()
         self._residuals.clear()
 
@@ -75,7 +77,7 @@ class RankSums:
             yield indices, totals
 
     def reduce(
-        self, names: Sequence[str], groups: Sequence[Group], absent: Collection[tuple[int, int]] = ()
+        self, names: list[str], groups: Sequence[Group], absent: Collection[tuple[int, int]] = ()
     ) -> Iterator[tuple[int, ...]]:
         """Write the sum of each group into all of its arrays; the numbers of the groups, bucket after bucket.
 
@@ -134,25 +136,25 @@ class RankSums:
             self.ranks.allreduce(found, "max")
         return [bool(x) for x in found]
 
-    def _of(self, key: Any, groups: Sequence[Group], names: Sequence[str]) -> GradientBuckets:
+    def _of(self, key: Any, groups: Sequence[Group], names: list[str]) -> GradientBuckets:
         """The buckets of these arrays, which all ranks must have in common."""
         self.check_devices(array for group in groups for array in group)
         kinds: list[Kind] = [(group[0].shape, np.dtype(group[0].dtype)) for group in groups]
         found = self._buckets.get(key)
-        if found is not None and found.kinds == kinds:
+        if found is not None and found.kinds == kinds and self._names[key] == names:
             return found
         described = [f"{shape} {dtype}" for shape, dtype in kinds]
-        require_equal("the list of keys whose arrays are summed", list(names), self.ranks)
+        require_equal("the list of keys whose arrays are summed", names, self.ranks)
         require_equal("the arrays that are summed", dict(zip(names, described, strict=True)), self.ranks)
         require_equal("the compression of gradients", str(self._compression), self.ranks)
         made = GradientBuckets(
             kinds, self.ranks, compression=self._compression, residuals=self._residuals, name=repr(key)
         )
-        self._buckets[key] = made
+        self._buckets[key], self._names[key] = made, names
         self._totals.pop(key, None)
         if len(self._buckets) > _KEPT:
             oldest = next(iter(self._buckets))
-            del self._buckets[oldest]
+            del self._buckets[oldest], self._names[oldest]
             self._totals.pop(oldest, None)
         return made
 

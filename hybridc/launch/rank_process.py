@@ -1,9 +1,9 @@
 """What mpiexec starts for each rank: it forks the rank, and stays to write its output and to report how it ends.
 
 The rank has cores of its own, and its output goes through pipes to this process, which puts ``[rank]`` before each
-line; so what C code and tracebacks print is marked, too, and complete even if the rank is killed. The launcher says when
-to send a signal to the rank or to kill it, over a connection; when that breaks, the launcher is gone, and the rank is
-ended.
+line; so what C code and tracebacks print is marked, too, and complete even if the rank is killed. The launcher says
+when to send a signal to the rank or to kill it, over a connection; when that breaks, the launcher is gone, and the rank
+is ended.
 
 This file is run by its path, and imports nothing of hybridc in this process: threads of libraries that are imported in
 the rank count its cores, not the machine's.
@@ -12,7 +12,7 @@ the rank count its cores, not the machine's.
 from __future__ import annotations
 
 import contextlib
-import importlib.util
+import importlib.machinery
 import os
 import select
 import selectors
@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 if TYPE_CHECKING or __name__ != "__main__":
     from hybridc.communication import launched_rank, links
 else:
+    import importlib.util
 
     def _read(name: str) -> ModuleType:
         """A module of the folder ``communication``, without the package."""
@@ -291,10 +292,12 @@ def _run_program(program: list[str], say: int) -> NoReturn:
     del sys.modules["launched_rank"], sys.modules["links"]
     sys.path[0:1] = []  # the folder of this file
     package = str(Path(__file__).parents[2])
-    if importlib.util.find_spec("hybridc") is None:  # it is not installed, and elsewhere
-        sys.path.append(package)
+    sys.path.insert(0, package)  # the launcher's own, whichever else is installed
     from hybridc.launch import rank_program
 
+    sys.path.remove(package)
+    if importlib.machinery.PathFinder.find_spec("hybridc") is None:
+        sys.path.append(package)
     rank_program.run(program, say)
     sys.exit()
 

@@ -91,7 +91,7 @@ def run(
     env: Mapping[str, str] | None = None,
     timeout: float = 120,
     options: Sequence[str] = (),
-    check: bool = True,
+    check: bool = False,
 ) -> Finished:
     """Start a program and wait for it; with ``check`` it must not fail."""
     done = finish(start(program, ranks, [*map(str, arguments)], env, options), timeout)

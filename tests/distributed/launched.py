@@ -1,0 +1,97 @@
+"""Programs of several ranks, as users start them: by ``python -m hybridc launch``."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+PROGRAMS = Path(__file__).parent / "programs"
+ROOT = Path(__file__).parents[2]
+
+
+@dataclass
+class Finished:
+    """What a program of several ranks did; ``lines`` and ``errors`` are what each rank wrote to stdout and stderr."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+    seconds: float
+    lines: dict[int, list[str]] = field(default_factory=dict)
+    errors: dict[int, list[str]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.lines, self.errors = _by_rank(self.stdout), _by_rank(self.stderr)
+
+
+def _by_rank(text: str) -> dict[int, list[str]]:
+    found: dict[int, list[str]] = {}
+    for line in text.splitlines():
+        if match := re.match(r"\[(\d+)\] (.*)", line):
+            found.setdefault(int(match[1]), []).append(match[2])
+    return found
+
+
+def environment(env: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The environment of a program: this one, with the package on the path."""
+    full = {**os.environ, **(env or {})}
+    paths = [full.get("PYTHONPATH", ""), str(ROOT), os.environ.get("PYTHONPATH", "")]
+    return {**full, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+
+
+def start(
+    program: str | Sequence[str],
+    ranks: int = 2,
+    arguments: Sequence[str] = (),
+    env: Mapping[str, str] | None = None,
+    options: Sequence[str] = (),
+) -> subprocess.Popen[str]:
+    """Start a program by ``python -m hybridc launch``: a file of ``programs/``, its text, or ``["-m", module]``."""
+    if isinstance(program, str):
+        program = [_file(program)]
+    command = [sys.executable, "-m", "hybridc", "launch", "-n", str(ranks), *options, *program, *arguments]
+    return subprocess.Popen(
+        command, env=environment(env), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+
+
+def _file(program: str) -> str:
+    if "\n" not in program:
+        return str(PROGRAMS / program)
+    import tempfile
+
+    with tempfile.NamedTemporaryFile("w", suffix=".py", prefix="ranks-", delete=False) as file:
+        file.write(program)
+    return file.name
+
+
+def finish(process: subprocess.Popen[str], timeout: float = 120) -> Finished:
+    """Wait for a program; one that takes too long is an error, and ended."""
+    begun = time.monotonic()
+    try:
+        stdout, stderr = process.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        for number in (signal.SIGTERM, signal.SIGTERM):  # the second one ends it at once
+            process.send_signal(number)
+        stdout, stderr = process.communicate()
+        raise AssertionError(f"not over after {timeout:g} s\n{stdout}\n{stderr}") from None
+    return Finished(process.returncode, stdout, stderr, time.monotonic() - begun)
+
+
+def run(
+    program: str | Sequence[str],
+    ranks: int = 2,
+    arguments: Sequence[str] = (),
+    env: Mapping[str, str] | None = None,
+    timeout: float = 120,
+    options: Sequence[str] = (),
+) -> Finished:
+    """Start a program and wait for it."""
+    return finish(start(program, ranks, arguments, env, options), timeout)
