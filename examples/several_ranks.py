@@ -58,7 +58,7 @@ def main() -> None:
     net(mx.nd.array(x[:1]))
     trainer = gluon.Trainer(net.collect_params(), "adam", {"learning_rate": RATE}, kvstore="dist_sync")
     step = gluon.TrainStep(net, gluon.loss.SoftmaxCrossEntropyLoss(), trainer)
-    checkpoint = mx.distributed.Checkpoint(options.folder, net=net, trainer=trainer, sampler=sampler, every=len(loader))
+    checkpoint = mx.distributed.Checkpoint(options.folder, net=net, trainer=trainer, data=loader, every=len(loader))
     begun = checkpoint.restore() // len(loader)
     if begun and rank == 0:
         print(f"goes on after epoch {begun}")

@@ -198,11 +198,10 @@ class TrainingState:
             if ranks != source.ranks:
                 _merge_counts(trainer, source.every_own(), name)
             trainer.load_state(decode(said["rest"], arrays))
-        for name, each in self.data.items():
-            each.load_state(self._decoded(own["data"][name], arrays, f"data {name}"))
-        extra = self._decoded(own["extra"], arrays, "extra")
         random.load_generator_states(source.random_states())
-        return extra
+        for name, each in self.data.items():  # a loader that loads ahead may draw now
+            each.load_state(self._decoded(own["data"][name], arrays, f"data {name}"))
+        return self._decoded(own["extra"], arrays, "extra")
 
     def _load_parameters(self, source: SavedItems) -> None:
         for name, parameter in self.parameters.items():
