@@ -30,6 +30,7 @@ Array = npt.NDArray[Any]
 
 # The key of a part of a sharded optimizer's state, which ends with its first and last element.
 _PIECE = re.compile(r"state/.*@\d+-\d+")
+_SEED = 4  # bytes of a seed, which all generators take
 # How many differences an error lists.
 _SHOWN = 5
 
@@ -197,11 +198,10 @@ class TrainingState:
             if ranks != source.ranks:
                 _merge_counts(trainer, source.every_own(), name)
             trainer.load_state(decode(said["rest"], arrays))
-        for name, each in self.data.items():
-            each.load_state(self._decoded(own["data"][name], arrays, f"data {name}"))
-        extra = self._decoded(own["extra"], arrays, "extra")
         random.load_generator_states(source.random_states())
-        return extra
+        for name, each in self.data.items():  # a loader that loads ahead may draw now
+            each.load_state(self._decoded(own["data"][name], arrays, f"data {name}"))
+        return self._decoded(own["extra"], arrays, "extra")
 
     def _load_parameters(self, source: SavedItems) -> None:
         for name, parameter in self.parameters.items():
@@ -311,19 +311,17 @@ class SavedItems:
             return decode(value["random"], arrays)
         every = [decode(value["random"], arrays) for value, arrays in self.every_own()]
         first = every[0]
-        seed = int.from_bytes(hashlib.sha256(_random_text(first) + b"%d" % self._rank).digest()[:4], "little")
-        made = dict(first)
-        if any(each["mxnet"] != first["mxnet"] for each in every):
-            made["mxnet"] = {"seed": seed, "counter": first["mxnet"]["counter"]}
-        if any(repr(each["numpy"]) != repr(first["numpy"]) for each in every):
-            made["numpy"] = np.random.RandomState(seed).get_state(legacy=False)
-        if any(each["python"] != first["python"] for each in every):
-            made["python"] = random.python_random.Random(seed).getstate()
-        return made
+        text = _text_of([first, self._rank])
+        seed = int.from_bytes(hashlib.sha256(text).digest()[:_SEED], "little")
+        apart = {name for name in first if len({_text_of(each[name]) for each in every}) > 1}
+        return {**first, **{name: made for name, made in random.derived_states(first, seed).items() if name in apart}}
 
 
-def _random_text(states: Mapping[str, Any]) -> bytes:
-    return repr((states["mxnet"], states["python"])).encode()
+def _text_of(value: Any) -> bytes:
+    """Plain data as bytes that are equal where it is."""
+    arrays: list[Array] = []
+    text = json.dumps(encode(value, arrays), sort_keys=True).encode()
+    return b"".join([text, *(array.tobytes() for array in arrays)])
 
 
 def _whole(parts: Sequence[tuple[Any, tuple[int, int, tuple[int, ...]] | None]]) -> Any:

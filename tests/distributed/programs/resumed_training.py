@@ -22,8 +22,8 @@ from hybridc.gluon import nn
 
 folder, out, *words = sys.argv[1:]
 given = dict(word.split("=") for word in words)
-mode = given.get("mode", "eager")  # or hybrid, step, shard
-optimizer = given.get("optimizer", "sgd")
+mode = given.get("mode", "eager")  # or hybrid, step, shard, local, accumulate, compress
+kind = given.get("optimizer", "sgd")
 steps, every = int(given.get("steps", 24)), int(given.get("every", 5))
 workers = int(given.get("workers", 0))
 size = int(given.get("size", 16))  # of the hidden layer
@@ -31,7 +31,7 @@ die = int(given.get("die", -1))  # the last rank kills itself after so many step
 BATCH, ITEMS, CLASSES = 4, 28, 3
 
 ranks = communicator()
-log = open(f"{out}.{ranks.rank}", "a")
+log = open(f"{out}.{ranks.rank}", "a")  # noqa: SIM115 - it is open until the process ends
 
 
 def say(**values):
@@ -39,7 +39,18 @@ def say(**values):
     log.flush()
 
 
-mx.random.seed(int(given.get("seed", 3)))
+def digest(aux=True):
+    """Of the parameters, with running statistics or without, and of the optimizer."""
+    found = hashlib.sha256()
+    for name, parameter in sorted(net._collect_params_with_prefix().items()):
+        if (aux or parameter.grad_req != "null") and parameter._data is not None:
+            found.update(name.encode() + parameter.data().asnumpy().tobytes())
+    with trainer.whole_states():
+        found.update(trainer.updater.get_states(dump_optimizer=False))
+    return found.hexdigest()
+
+
+mx.random.seed(3)
 np.random.seed(5 + ranks.rank)
 random.seed(7 + ranks.rank)
 data = np.random.RandomState(1)
@@ -49,39 +60,54 @@ ys = data.randint(0, CLASSES, ITEMS).astype(np.float32)
 net = nn.HybridSequential()
 net.add(nn.Dense(size, activation="relu"), nn.BatchNorm(), nn.Dropout(0.4), nn.Dense(CLASSES))
 net.initialize(mx.init.Xavier())
-if mode != "eager":
+if mode not in ("eager", "add"):
     net.hybridize()
+if mode == "add":
+    net.collect_params(".*weight|.*bias").setattr("grad_req", "add")
 loss = gluon.loss.SoftmaxCrossEntropyLoss()
-settings = {
-    "sgd": {"learning_rate": 0.1, "momentum": 0.9},
-    "adam": {"learning_rate": 0.01},
-}[optimizer]
-settings["lr_scheduler"] = mx.lr_scheduler.FactorScheduler(7, 0.8, base_lr=settings["learning_rate"])
-trainer = gluon.Trainer(net.collect_params(), optimizer, settings, kvstore="dist_sync" if ranks.size > 1 else "device")
-loader = gluon.data.DataLoader(
-    gluon.data.ArrayDataset(xs, ys).transform_first(
-        lambda x: x + mx.nd.random.uniform(-0.1, 0.1, shape=(1,)).asnumpy()
-    ),
-    BATCH,
-    shuffle=True,
-    num_workers=workers,
+settings = {"sgd": {"learning_rate": 0.1, "momentum": 0.9}, "adam": {"learning_rate": 0.01}, "sgld": {}}[kind]
+if settings:
+    settings["lr_scheduler"] = mx.lr_scheduler.FactorScheduler(7, 0.8, base_lr=settings["learning_rate"])
+compression = {"type": "2bit", "threshold": 0.05} if mode in ("compress", "compress-loop") else None
+trainer = gluon.Trainer(
+    net.collect_params(),
+    kind,
+    settings,
+    kvstore="dist_sync" if ranks.size > 1 else "device",
+    compression_params=compression,
 )
+if given.get("sampler"):
+    own = {"sampler": gluon.data.DistributedSampler(ITEMS)}
+else:
+    own = {"shuffle": True}
+samples = gluon.data.ArrayDataset(xs, ys).transform_first(
+    lambda x: x + mx.nd.random.uniform(-0.1, 0.1, shape=(1,)).asnumpy()
+)
+loader = gluon.data.DataLoader(samples, BATCH, num_workers=workers, last_batch="rollover", **own)
 best = {"loss": float("inf"), "average": nd.zeros((CLASSES,)), "seen": []}
 checkpoint = mx.distributed.Checkpoint(folder, net=net, trainer=trainer, data=loader, every=every, extra=best)
 done = checkpoint.restore()
-say(resumed=done)
-if mode in ("step", "shard"):
-    compiled = gluon.TrainStep(net, loss, trainer, shard_optimizer=mode == "shard")
+say(resumed=done, process=os.getpid(), ranks=ranks.size, begun=digest())
+options = {
+    "step": {},
+    "shard": {"shard_optimizer": True},
+    "local": {"sync_every": 3},
+    "accumulate": {"accumulate": 3},
+    "compress": {},
+}
+compiled = gluon.TrainStep(net, loss, trainer, **options[mode]) if mode in options else None
 
 
 def train(x, y):
-    if mode in ("step", "shard"):
+    if compiled is not None:
         return compiled(x, y)
     with autograd.record():
-        out = loss(net(x), y)
-    out.backward()
-    trainer.step(BATCH * ranks.size)
-    return out
+        value = loss(net(x), y)
+    value.backward()
+    if mode != "add" or done % 3 == 2:
+        trainer.step(BATCH * ranks.size)
+        net.collect_params().zero_grad()
+    return value
 
 
 while done < steps:
@@ -95,20 +121,15 @@ while done < steps:
         say(step=done, loss=value.hex())
         checkpoint.step()
         assert checkpoint.steps == done
-        if done == die and ranks.rank == ranks.size - 1:
-            checkpoint.wait() if ranks.size == 1 else None
+        if done == die and os.environ.get("HYBRIDC_RESTART", "0") == "0" and ranks.rank == ranks.size - 1:
             os.kill(os.getpid(), signal.SIGKILL)
         if done == steps:
             break
 checkpoint.close()
 
-found = hashlib.sha256()
-for name, parameter in sorted(net._collect_params_with_prefix().items()):
-    found.update(name.encode() + parameter.data().asnumpy().tobytes())
-with trainer.whole_states():
-    states = trainer.updater.get_states(dump_optimizer=False)
+found = hashlib.sha256(digest().encode())
 found.update(best["average"].asnumpy().tobytes() + json.dumps([best["loss"], best["seen"]]).encode())
 found.update(json.dumps([trainer.optimizer.num_update, trainer.learning_rate]).encode())
 found.update(np.random.rand(3).tobytes() + nd.random.uniform(shape=(3,)).asnumpy().tobytes())
-found.update(states + str(random.random()).encode())
-say(digest=found.hexdigest())
+found.update(str(random.random()).encode())
+say(digest=found.hexdigest(), common=digest(aux=False))
