@@ -105,9 +105,6 @@ class Half(Rounding):
         np.copyto(into, code, casting="unsafe")
 
 
-Rounding = Rounding  # as hybridc.gluon.hybridize.step_graph imports it
-
-
 def _largest(dtype: np.dtype[Any]) -> float:
     if dtype == FLOAT16:
         return float(np.finfo(np.float16).max)
