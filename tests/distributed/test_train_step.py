@@ -13,7 +13,7 @@ pytestmark = pytest.mark.mpi
 # Of float32 after 50 steps: a bound for the norm of the difference of all parameters, relative to theirs.
 CLOSE = 1e-6
 NETWORKS = ("dense", "conv", "norm", "gru", "embedding", "tokens")
-# Those with a formula; the others run as Python code, which is not compiled into a step. Without Signum, which takes
+# Those with a formula; others run as Python code, which is not compiled into a step. Without Signum, which takes the
 # sign of sums: where the rounding of one decides it, its step is as large as any other.
 OPTIMIZERS = ("sgd", "nag", "adam", "adamw", "rmsprop", "adagrad", "adadelta", "adamax", "nadam", "ftrl", "ftml",
     "dcasgd", "lamb", "lars")  # fmt: skip
