@@ -21,8 +21,8 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import numpy.typing as npt
 
+from hybridc.communication.data_parts import adjacent_part
 from hybridc.errors import ArgumentTypeError, CheckError, MXNetError, UnknownNameError
-from hybridc.ground.parts import adjacent_part
 
 __all__ = ["IRHeader", "MXIndexedRecordIO", "MXRecordIO", "pack", "pack_img", "unpack", "unpack_img"]
 

@@ -133,6 +133,7 @@ LAYERS_AND_OPERATORS = {
     # Cells of symbols and of arrays.
     *("BidirectionalCell", "ConvGRUCell", "ConvLSTMCell", "ConvRNNCell", "DropoutCell", "GRUCell", "LSTMCell"),
     *("ModifierCell", "RNNCell", "ResidualCell", "SequentialRNNCell", "ZoneoutCell"),
+    "Compression",  # Horovod's name for its choice, and ours for how values are rounded
 }
 # Files whose names are MXNet's, such as ``mx.op`` and ``mx.nd.op``, ``gluon.rnn.rnn_cell`` and that in contrib, or
 # Python's.

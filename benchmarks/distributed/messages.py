@@ -1,4 +1,9 @@
-"""One rank of the comparison of all-reduce with MPI's own call, in turns, for messages of 4 bytes to 64 MiB."""
+"""One rank of the comparison of all-reduce with MPI's own call, in turns, for messages of 4 bytes to 64 MiB.
+
+``messages.py [WAY [LARGEST [INTERFACE]]]``: ``WAY`` is ``hybridc``, beside MPI, or ``gloo``, of PyTorch; ``LARGEST``
+bytes of a message; of an interface the bytes are counted that it sends for each call. Times are microseconds, medians
+and the fastest.
+"""
 
 from __future__ import annotations
 
@@ -15,37 +20,64 @@ import numpy as np
 if __package__ is None:
     sys.path[0] = str(Path(__file__).resolve().parents[2])
 
-from hybridc.communication import communicator
-
 SIZES = [4 << (2 * i) for i in range(13)]
 
 
 def main() -> None:
     """Print a line of JSON for each size, on rank 0."""
-    ranks = communicator()
+    way, largest, interface = (sys.argv[1:] + ["hybridc", str(SIZES[-1]), ""][len(sys.argv) - 1 :])[:3]
     from mpi4py import MPI
 
     world: Any = MPI.COMM_WORLD
-    for size in SIZES:
+    make = _gloo if way == "gloo" else _hybridc
+    for size in (size for size in SIZES if size <= int(largest)):
         array = np.ones(size // 4, np.float32)
-
-        def own(array: Any = array) -> None:
-            ranks.allreduce(array)
-
-        def mpi(array: Any = array) -> None:
-            world.Allreduce(MPI.IN_PLACE, array)
-
+        calls = make(array)
         repeats = max(5, min(300, (1 << 26) // size))
-        found: dict[str, list[float]] = {"hybridc": [], "mpi": []}
+        found: dict[str, list[float]] = {name: [] for name in calls}
+        before = 0
         for repeat in range(repeats + 3):
-            for name, call in (("hybridc", own), ("mpi", mpi)):
+            if repeat == 3:
+                before = _sent(interface)
+            for name, call in calls.items():
                 array[:] = 0
                 seconds = _timed(world, call)
                 if repeat >= 3:
                     found[name].append(seconds)
-        if ranks.rank == 0:
-            times = {name: statistics.median(each) * 1e6 for name, each in found.items()}
-            print(json.dumps({"bytes": size, **times}), flush=True)
+        sent = (_sent(interface) - before) / repeats / len(calls)
+        if world.rank == 0:
+            row: dict[str, float] = {"bytes": size}
+            row |= {name: statistics.median(each) * 1e6 for name, each in found.items()}
+            row |= {f"{name} fastest": min(each) * 1e6 for name, each in found.items()}
+            print(json.dumps(row | ({"sent": sent} if interface else {})), flush=True)
+
+
+def _hybridc(array: Any) -> dict[str, Callable[[], None]]:
+    from mpi4py import MPI
+
+    from hybridc.communication import communicator
+
+    ranks = communicator()
+    return {
+        "hybridc": lambda: ranks.allreduce(array),
+        "mpi": lambda: MPI.COMM_WORLD.Allreduce(MPI.IN_PLACE, array),
+    }
+
+
+def _gloo(array: Any) -> dict[str, Callable[[], None]]:
+    import torch
+    from mpi4py import MPI
+
+    if not torch.distributed.is_initialized():
+        world = MPI.COMM_WORLD
+        torch.distributed.init_process_group("gloo", rank=world.rank, world_size=world.size)
+    tensor = torch.from_numpy(array)
+    return {"gloo": lambda: torch.distributed.all_reduce(tensor)}
+
+
+def _sent(interface: str) -> int:
+    """Bytes that an interface has sent."""
+    return int(Path(f"/sys/class/net/{interface}/statistics/tx_bytes").read_text()) if interface else 0
 
 
 def _timed(world: Any, call: Callable[[], None]) -> float:

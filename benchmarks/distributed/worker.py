@@ -1,4 +1,7 @@
-"""One rank of a measured program: ``worker.py WAY TASK SECONDS``; rank 0 prints milliseconds per step as JSON."""
+"""One rank of a measured program: ``worker.py WAY TASK SECONDS [PART]``; rank 0 prints milliseconds per step as JSON.
+
+``PART`` such as ``1/4`` lets a process that is alone train on the part of the batch that rank 1 of 4 has.
+"""
 
 from __future__ import annotations
 
@@ -29,10 +32,10 @@ def hybridc(task: str, shards: bool = False) -> tuple[Callable[[], Any], Any, Ca
     net = of_hybridc(task)
     net.initialize(mx.init.Xavier())
     net.hybridize()
-    x, y = (mx.nd.array(a, dtype="float32") for a in batch(task, ranks.rank, ranks.size))
+    x, y = (mx.nd.array(a, dtype="float32") for a in batch(task, *_part(ranks.rank, ranks.size)))
     net(x)
     options = {"learning_rate": RATE, "momentum": MOMENTUM}
-    trainer = mx.gluon.Trainer(net.collect_params(), "sgd", options, kvstore=__import__("stub").Stub())
+    trainer = mx.gluon.Trainer(net.collect_params(), "sgd", options, kvstore="dist_sync")
     step = mx.gluon.TrainStep(net, mx.gluon.loss.SoftmaxCrossEntropyLoss(), trainer, shard_optimizer=shards)
 
     def run() -> None:
@@ -53,10 +56,10 @@ def torch_step(task: str, by_hand: bool) -> tuple[Callable[[], Any], Any, Callab
     world: Any = MPI.COMM_WORLD
     torch.set_num_threads(max(1, len(os.sched_getaffinity(0))))
     net = of_torch(task)
-    given, labels = batch(task, world.rank, world.size)
+    given, labels = batch(task, *_part(world.rank, world.size))
     x, y = torch.from_numpy(given), torch.from_numpy(labels)
     if not by_hand and world.size > 1:
-        os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29511"}
+        os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29511", **os.environ}
         torch.distributed.init_process_group("gloo", rank=world.rank, world_size=world.size)
         net = torch.nn.parallel.DistributedDataParallel(net, gradient_as_bucket_view=True)
     parameters = list(net.parameters())
@@ -80,6 +83,11 @@ def torch_step(task: str, by_hand: bool) -> tuple[Callable[[], Any], Any, Callab
         optimizer.step()
 
     return run, world.Barrier, dict
+
+
+def _part(rank: int, ranks: int) -> tuple[int, int]:
+    """The rank whose part of the batch is trained on, and the number of parts."""
+    return (rank, ranks) if len(sys.argv) < 5 else tuple(int(each) for each in sys.argv[4].split("/"))
 
 
 def main() -> None:

@@ -14,8 +14,8 @@ import numpy.typing as npt
 
 from hybridc import recordio
 from hybridc.array.ndarray import NDArray, values_of
+from hybridc.communication.data_parts import adjacent_part
 from hybridc.errors import AttributeValueError, CheckError, MXNetError, ShapeError
-from hybridc.ground.parts import adjacent_part
 from hybridc.image import codec
 from hybridc.image.augmenters import CreateAugmenter
 from hybridc.io.data_iter import DataBatch, DataDesc, DataIter
@@ -46,8 +46,8 @@ class ImageIter(DataIter):
     num_parts, part_index:
         Only the images of one of several parts of equal size.
     tail:
-        What becomes of images that do not come out even: ``"discard"`` leaves them out, ``"pad"`` takes the first images
-        once more, ``"keep"`` gives the first parts one more, for evaluation.
+        What becomes of images that do not come out even: ``"discard"`` leaves them out, ``"pad"`` takes the first
+        images once more, ``"keep"`` gives the first parts one more, for evaluation.
     aug_list:
         Functions of an image HWC, called one after the other; by default ``CreateAugmenter(data_shape, **kwargs)``.
     last_batch_handle:

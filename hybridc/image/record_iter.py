@@ -13,9 +13,9 @@ import numpy.typing as npt
 
 from hybridc import recordio
 from hybridc.array.ndarray import NDArray
+from hybridc.communication.data_parts import adjacent_part
 from hybridc.dialects.vision.image_random import EIGENVALUES, EIGENVECTORS
 from hybridc.errors import MXNetError, ShapeError, UnsupportedError
-from hybridc.ground.parts import adjacent_part
 from hybridc.image import codec
 from hybridc.image.augmenters import BRIGHTNESS
 from hybridc.image.image_iter import read_list

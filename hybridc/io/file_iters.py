@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from hybridc.array.ndarray import NDArray
+from hybridc.communication.data_parts import adjacent_part
 from hybridc.errors import AttributeValueError, MXNetError, ShapeError
-from hybridc.ground.parts import adjacent_part
 from hybridc.io.data_iter import DataBatch, DataDesc, DataIter
 
 Array = npt.NDArray[Any]

@@ -9,8 +9,8 @@ import numpy as np
 
 from hybridc import random
 from hybridc.communication import communicator
+from hybridc.communication.data_parts import check_part, total_count
 from hybridc.errors import MXNetError
-from hybridc.ground.parts import check_part, total_count
 
 
 class Sampler:

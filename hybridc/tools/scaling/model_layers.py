@@ -8,10 +8,11 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from hybridc import symbol
 from hybridc.errors import AttributeValueError
+from hybridc.gluon import HybridBlock
 from hybridc.gluon.model_zoo import vision
 
 # BERT-base: layers, width, width inside the feed-forward parts, words, positions, segments, and words per example.
@@ -27,13 +28,13 @@ class LayerSize:
     flops: float
 
 
-def of_zoo(name: str, shape: tuple[int, ...] = (3, 224, 224)) -> list[LayerSize]:
-    """The layers with parameters of a network of the model zoo, in the order of the forward.
+def of_block(net: HybridBlock, shape: tuple[int, ...]) -> list[LayerSize]:
+    """The layers with parameters of a network for examples of a shape, in the order of the forward.
 
     Operations are those of convolutions and dense layers: two for each use of an element of their weight.
     """
     found: Any = symbol.var("data")
-    internals = vision.get_model(name)(found).get_internals()
+    internals = cast("Any", net)(found).get_internals()
     shapes = dict(zip(internals.list_outputs(), internals.infer_shape(data=(1, *shape))[1], strict=True))
     nodes: list[dict[str, Any]] = json.loads(internals.tojson())["nodes"]
     states = {*internals.list_auxiliary_states(), "data"}
@@ -49,6 +50,11 @@ def of_zoo(name: str, shape: tuple[int, ...] = (3, 224, 224)) -> list[LayerSize]
             flops = 2.0 * math.prod(weight) * math.prod(out) / weight[0]
         layers.append(LayerSize(node["name"], tuple(math.prod(shapes[n]) for n in names), flops))
     return layers
+
+
+def of_zoo(name: str, shape: tuple[int, ...] = (3, 224, 224)) -> list[LayerSize]:
+    """The layers of a network of the model zoo."""
+    return of_block(vision.get_model(name), shape)
 
 
 def encoder(length: int = _LENGTH) -> list[LayerSize]:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-import numpy.typing as npt
-
 from hybridc.errors import CheckError
 
 # What becomes of items that are too few for all parts: the first items once more, left out, or the first parts have one
@@ -22,7 +19,7 @@ def check_part(owner: str, num_parts: int, part_index: int, tail: str) -> None:
         raise CheckError(f"{owner}: tail must be {', '.join(map(repr, TAILS[:-1]))} or {TAILS[-1]!r}, got {tail!r}")
 
 
-def adjacent_part(owner: str, count: int, num_parts: int, part_index: int, tail: str = "pad") -> npt.NDArray[np.int64]:
+def adjacent_part(owner: str, count: int, num_parts: int, part_index: int, tail: str = "pad") -> list[int]:
     """The numbers of the items of one of several parts, which follow each other.
 
     ``tail`` says what becomes of items that do not come out even, see :data:`TAILS`; parts have equally many items, but
@@ -32,9 +29,9 @@ def adjacent_part(owner: str, count: int, num_parts: int, part_index: int, tail:
     if tail == "keep":
         size, rest = divmod(count, num_parts)
         start = size * part_index + min(part_index, rest)
-        return np.arange(start, start + size + (part_index < rest))
+        return [*range(start, start + size + (part_index < rest))]
     size = total_count(count, num_parts, tail) // num_parts
-    return np.arange(part_index * size, (part_index + 1) * size) % max(count, 1)
+    return [i % count for i in range(part_index * size, (part_index + 1) * size)]
 
 
 def total_count(count: int, num_parts: int, tail: str) -> int:
