@@ -69,15 +69,14 @@ def main() -> None:
         for data, label in loader:
             loss.update(None, step(data, label))
             checkpoint.step()
-        loss.sync()
+        mean = loss.sync().get()[1]  # of all ranks
         if rank == 0 and epoch % 5 == 4:
-            print(f"epoch {epoch + 1}: loss {loss.get()[1]:.4f}", flush=True)
+            print(f"epoch {epoch + 1}: loss {mean:.4f}", flush=True)
 
     accuracy = mx.metric.Accuracy()
     mine = slice(rank, None, ranks)
     accuracy.update(mx.nd.array(wanted[mine]), net(mx.nd.array(tested[mine])))
-    accuracy.sync()
-    reached = accuracy.get()[1]
+    reached = accuracy.sync().get()[1]
     if rank == 0:
         print(f"{ranks} ranks, batches of {BATCH // ranks} each: test accuracy {reached:.3f}")
     weights = [p.data().asnumpy().tobytes() for p in net.collect_params().values()]

@@ -31,7 +31,7 @@ _ZERO, _NEGATIVE, _POSITIVE, _NOT_FINITE = 0b00, 0b10, 0b11, 0b01
 _SHIFTS = (6, 4, 2, 0)  # of the four values in a byte, the first in the highest bits
 
 
-class Compression(ABC):
+class Rounding(ABC):
     """How values are rounded for the way to other ranks. ``units`` values make up one ``wire`` element."""
 
     units: int = 1
@@ -53,7 +53,7 @@ class Compression(ABC):
 
 
 @dataclass(frozen=True)
-class TwoBit(Compression):
+class TwoBit(Rounding):
     """-threshold, 0 or threshold: MXNet's arithmetic, packed as there, 16 values in a word of 32 bits."""
 
     threshold: float = _DEFAULT_THRESHOLD
@@ -86,7 +86,7 @@ class TwoBit(Compression):
 
 
 @dataclass(frozen=True)
-class Half(Compression):
+class Half(Rounding):
     """16-bit floats, rounded to nearest; finite values beyond the largest are cut to it."""
 
     wire: np.dtype[Any] = FLOAT16
@@ -111,9 +111,9 @@ def _largest(dtype: np.dtype[Any]) -> float:
     return float.fromhex("0x1.fep127")  # of bfloat16: 8 binary digits, float32's exponents
 
 
-def compression_of(params: Mapping[str, Any] | Compression | None) -> Compression | None:
+def compression_of(params: Mapping[str, Any] | Rounding | None) -> Rounding | None:
     """The compression of ``{"type": "2bit", "threshold": 0.5}``, ``{"type": "fp16"}`` or ``{"type": "bf16"}``."""
-    if params is None or isinstance(params, Compression):
+    if params is None or isinstance(params, Rounding):
         return params
     if not isinstance(params, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise AttributeValueError(f"compression_params must be a dict such as {{'type': '2bit'}}, got {params!r}")
@@ -180,7 +180,7 @@ def _replace(arrays: Sequence[Array], values: Sequence[Array]) -> None:
 class ErrorFeedback:
     """Rounds arrays of one size, and adds what was left out of each to the next."""
 
-    def __init__(self, size: int, dtype: Any, compression: Compression) -> None:
+    def __init__(self, size: int, dtype: Any, compression: Rounding) -> None:
         self._compression, self._size = compression, size
         count = -(-size // compression.units)
         self._left = np.zeros(count * compression.units, wide(np.dtype(dtype)))
@@ -203,7 +203,7 @@ class ErrorFeedback:
 class CompressedSum:
     """The sum of one-dimensional arrays of the ranks, always of the same size, with what rounding left out so far."""
 
-    def __init__(self, size: int, dtype: Any, compression: Compression, ranks: Communicator) -> None:
+    def __init__(self, size: int, dtype: Any, compression: Rounding, ranks: Communicator) -> None:
         self._ranks, self._compression = ranks, compression
         self._size = size
         compute = wide(np.dtype(dtype))

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hybridc.communication.communicator import Array, Communicator, Pending
-from hybridc.communication.compression import CompressedSum, Compression, Residuals
+from hybridc.communication.compression import CompressedSum, Residuals, Rounding
 from hybridc.dtypes import is_float
 from hybridc.errors import AttributeValueError
 from hybridc.ground.buffers import ALIGNMENT
@@ -89,7 +89,7 @@ class GradientBuckets:
         kinds: Sequence[Kind],
         ranks: Communicator,
         op: str = "sum",
-        compression: Compression | None = None,
+        compression: Rounding | None = None,
         first_bytes: int = FIRST_BYTES,
         other_bytes: int = BYTES,
         residuals: Residuals | None = None,
@@ -113,7 +113,7 @@ class GradientBuckets:
         self._pending: list[tuple[Bucket, Pending]] = []
 
     def _reduction(
-        self, bucket: Bucket, op: str, compression: Compression | None, residuals: Residuals, name: str
+        self, bucket: Bucket, op: str, compression: Rounding | None, residuals: Residuals, name: str
     ) -> Callable[[], None]:
         part, ranks = self._flat[bucket.dtype][bucket.start : bucket.stop], self._ranks
         allreduce = ranks.allreduce

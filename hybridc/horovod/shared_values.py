@@ -32,7 +32,6 @@ def broadcast_parameters(
     ranks, root = communicator_of(global_process_set), global_process_set.place(root_rank, "hvd.broadcast_parameters")
     if ranks.size == 1:
         return
-    # COMPAT(mxnet): dicts whose keys are not all strings, such as optimizer states, keep their order.
     named = [(f"{prefix or ''}{name}", value) for name, value in params.items()]
     ready: list[tuple[str, NDArray]] = []
     for name, value in sorted(named, key=lambda item: item[0]):

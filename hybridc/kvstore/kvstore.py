@@ -8,7 +8,7 @@ from typing import Any, NoReturn, cast
 
 from hybridc import optimizer as opt
 from hybridc.array.ndarray import NDArray, values_of
-from hybridc.communication.compression import Compression, ErrorFeedback, Residuals, compression_of
+from hybridc.communication.compression import ErrorFeedback, Residuals, Rounding, compression_of
 from hybridc.errors import CheckError, MXNetError, ShapeError, UnsupportedError
 from hybridc.kvstore.base import KVStoreBase, check_capability, listed
 
@@ -28,7 +28,7 @@ class KVStore(KVStoreBase):
         self._type = kind
         self._values: dict[Any, NDArray] = {}
         self._updater: Callable[[Any, NDArray, NDArray], Any] | None = None
-        self._compression: Compression | None = None
+        self._compression: Rounding | None = None
         self._residuals = Residuals()
         self._feedback: dict[tuple[Any, int], ErrorFeedback] = {}  # by the key, and the number of the device
 
@@ -209,7 +209,7 @@ class KVStore(KVStoreBase):
         """Go on as where :meth:`state` gave this."""
         self._residuals.load_state(state)
 
-    def _compressed(self, place: tuple[Any, int], array: NDArray, compression: Compression) -> NDArray:
+    def _compressed(self, place: tuple[Any, int], array: NDArray, compression: Rounding) -> NDArray:
         values = values_of(array)
         if not compression.takes(values.dtype):
             return array

@@ -14,7 +14,7 @@ from hybridc.array.takeover import is_unshared
 from hybridc.communication import Communicator
 from hybridc.communication.agreement import require_equal
 from hybridc.communication.communicator import Array
-from hybridc.communication.compression import Compression, Residuals, compression_of
+from hybridc.communication.compression import Residuals, Rounding, compression_of
 from hybridc.communication.gradient_buckets import GradientBuckets, Kind
 from hybridc.errors import UnsupportedError
 from hybridc.ground.watches import written
@@ -35,14 +35,14 @@ class RankSums:
         self.ranks = ranks
         self._kind = kind
         self._seed: int | None = None
-        self._compression: Compression | None = None
+        self._compression: Rounding | None = None
         self._buckets: dict[Any, GradientBuckets] = {}
         self._names: dict[Any, list[str]] = {}  # of the arrays in the buckets of a key
         self._totals: dict[Any, list[NDArray]] = {}
         self._residuals = Residuals()
 
     @property
-    def compression(self) -> Compression | None:
+    def compression(self) -> Rounding | None:
         """How gradients are rounded on their way, or None."""
         return self._compression
 
@@ -85,7 +85,8 @@ class RankSums:
         of its bucket, so that at the next step nothing is copied, unless others know its memory.
         """
         before = self._buckets.get(None)
-        buckets = self._of(None, groups, names)
+        buckets = before if self._holds(before, groups, names) else self._of(None, groups, names)
+        assert buckets is not None
         mine: set[int] = set()
         if before is not None and before is not buckets:
             mine = {id(view) for view in before.views}
@@ -135,6 +136,12 @@ class RankSums:
         if found.size:
             self.ranks.allreduce(found, "max")
         return [bool(x) for x in found]
+
+    def _holds(self, buckets: GradientBuckets | None, groups: Sequence[Group], names: list[str]) -> bool:
+        """Whether the first array of each group is a view of these buckets: as at all steps but the first ones."""
+        if buckets is None or names != self._names[None]:
+            return False
+        return all(group[0]._data is view for group, view in zip(groups, buckets.views, strict=True))
 
     def _of(self, key: Any, groups: Sequence[Group], names: list[str]) -> GradientBuckets:
         """The buckets of these arrays, which all ranks must have in common."""

@@ -46,8 +46,9 @@ class _ConnectedRank:
     unread: bytearray = field(default_factory=bytearray)
     #: Its exit status, or minus the signal that ended it.
     status: int | None = None
-    #: Whether the connection broke before it ended.
+    #: Whether the connection broke before it ended, or has been silent for too long.
     lost: bool = False
+    silent: bool = False
 
     @property
     def failed(self) -> bool:
@@ -170,19 +171,21 @@ class _Attempt:
 
     def _fail(self, number: int) -> None:
         """Note that a rank failed; one that ended because of another one is not the first."""
+        rank = self._ranks[number]
         self._failures.append(number)
         if self._failed is None:
             self._failed = time.monotonic()
-        if self._why or self._ranks[number].status == STATUS:
+        if self._why or rank.status == STATUS:
             return
         self._why = self._text(number)
-        rank = self._ranks[number]
         if rank.lost or (rank.status or 0) < 0:  # others can say what they raise
             self._send_all({"say": self._why})
 
     def _text(self, number: int) -> str:
         rank = self._ranks[number]
-        if rank.status is None:
+        if rank.silent:
+            what = f"has not answered for {self._timeout} s"
+        elif rank.status is None:
             what = "was lost: the connection to it broke"
         elif rank.status < 0:
             what = f"was killed by {_signal_name(-rank.status)}"
@@ -207,8 +210,7 @@ class _Attempt:
     def _look_at_silent(self, now: float) -> None:
         for number, rank in self._ranks.items():
             if not rank.is_over and now > rank.heard + self._timeout:
-                rank.lost = True
-                self._why = f"rank {number} on {rank.host} has not answered for {self._timeout} s"
+                rank.lost, rank.silent = True, True
                 self._fail(number)
 
     def _look_at_starts(self, now: float) -> None:

@@ -40,9 +40,10 @@ def _by_rank(text: str) -> dict[int, list[str]]:
 
 
 def environment(env: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The environment of a program: this one, with the package on the path, and one thread for each rank."""
-    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
-    return {**os.environ, "PYTHONPATH": path, **(env or {})}
+    """The environment of a program: this one, with the package on the path."""
+    full = {**os.environ, **(env or {})}
+    paths = [full.get("PYTHONPATH", ""), str(ROOT), os.environ.get("PYTHONPATH", "")]
+    return {**full, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
 
 
 def start(

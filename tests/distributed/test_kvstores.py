@@ -30,17 +30,19 @@ def passed(result):
 
 
 def test_two_ranks_train_as_one():
-    assert passed(ranks.run("kvstore_cases.py", arguments=SHORT)) == SHORT
+    assert passed(ranks.run("kvstore_cases.py", check=True, arguments=SHORT)) == SHORT
 
 
 @pytest.mark.long
 def test_two_ranks_in_all_ways():
-    assert passed(ranks.run("kvstore_cases.py", arguments=LONG, timeout=300)) == LONG
+    assert passed(ranks.run("kvstore_cases.py", check=True, arguments=LONG, timeout=300)) == LONG
 
 
 @pytest.mark.long
 def test_all_optimizers():
-    assert passed(ranks.run("kvstore_cases.py", arguments=["all_optimizers"], timeout=600)) == ["all_optimizers"]
+    assert passed(ranks.run("kvstore_cases.py", check=True, arguments=["all_optimizers"], timeout=600)) == [
+        "all_optimizers"
+    ]
 
 
 @pytest.mark.long
@@ -48,19 +50,21 @@ def test_all_optimizers():
 def test_gradients_on_gpus():
     """They go through the memory of the host; the GPU is Triton's interpreter."""
     env = {"HYBRIDC_GPU": "interpreter"}
-    assert passed(ranks.run("kvstore_cases.py", arguments=["arrays_on_gpus"], env=env)) == ["arrays_on_gpus"]
+    assert passed(ranks.run("kvstore_cases.py", check=True, arguments=["arrays_on_gpus"], env=env)) == [
+        "arrays_on_gpus"
+    ]
 
 
 @pytest.mark.long
 def test_four_ranks():
     cases = ["store", "buckets", "compression", "trainer"]
-    assert passed(ranks.run("kvstore_cases.py", ranks=4, arguments=cases, timeout=300)) == cases
+    assert passed(ranks.run("kvstore_cases.py", check=True, ranks=4, arguments=cases, timeout=300)) == cases
 
 
 @pytest.mark.long
 def test_one_rank():
     cases = [*SHORT, *LONG]
-    assert passed(ranks.run("kvstore_cases.py", ranks=1, arguments=cases, timeout=300)) == cases
+    assert passed(ranks.run("kvstore_cases.py", check=True, ranks=1, arguments=cases, timeout=300)) == cases
 
 
 DISAGREEMENTS = {

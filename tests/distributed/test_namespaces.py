@@ -71,8 +71,7 @@ def test_all_reduce_goes_over_the_link_at_its_speed(transport):
     assert row["sent"] == pytest.approx(row["bytes"], rel=0.1)
     network = Network(0.5e9 / 8 * 1448 / 1514, 1e-4)
     predicted, _ = Cluster(2, network, network, 5e9).all_reduce(row["bytes"])
-    assert row["mpi"] * 1e-6 == pytest.approx(predicted, rel=0.35)  # other programs may run here
-    assert row["mpi"] * 1e-6 > 0.95 * predicted
+    assert 0.95 * predicted < row["mpi fastest"] * 1e-6 < 1.35 * predicted
 
 
 @pytest.mark.parametrize(("count", "loss"), [(2, 0.0), (2, 0.002), (4, 0.0)])
@@ -91,7 +90,7 @@ def test_latency():
     with Machines(2, Links(1.0, latency=5000)) as machines, run(machines, MESSAGES, "hybridc", 4) as process:
         code, out, err = finished(process)
     assert code == 0, err
-    assert json.loads(out.splitlines()[0])["mpi"] == pytest.approx(5000, rel=0.3)
+    assert json.loads(out.splitlines()[0])["mpi fastest"] == pytest.approx(5000, rel=0.3)
 
 
 @pytest.mark.skipif(has_netem(), reason="netem is there")

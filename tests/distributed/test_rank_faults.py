@@ -10,7 +10,8 @@ import sys
 
 import pytest
 
-from tests.distributed import launched, ranks
+from hybridc.launch import mpiexec
+from tests.distributed import ranks
 
 pytestmark = pytest.mark.mpi
 long = pytest.mark.long
@@ -48,7 +49,7 @@ CASES = [
 @pytest.mark.parametrize(("how", "who"), CASES)
 def test_a_rank_that_fails_ends_the_others(how, who):
     what, status = {**AT_ONCE, **LATE}[how]
-    found = launched.run("fails.py", 2, [how, str(who)], options=["--timeout", str(TIMEOUT)])
+    found = ranks.run("fails.py", 2, [how, str(who)], options=["--timeout", str(TIMEOUT)])
     host = socket.gethostname()
     other = 1 - who
     said = "\n".join(found.errors[other])
@@ -67,7 +68,7 @@ def test_a_rank_that_fails_ends_the_others(how, who):
 @pytest.mark.parametrize("who", [0, 3])
 @pytest.mark.parametrize("how", ["raise", "kill", "stop"])
 def test_four_ranks(how, who):
-    found = launched.run("fails.py", 4, [how, str(who)], options=["--timeout", "10"])
+    found = ranks.run("fails.py", 4, [how, str(who)], options=["--timeout", "10"])
     for rank in {*range(4)} - {who}:
         assert f"hybridc: rank {who} on " in "\n".join(found.errors[rank])
     assert found.returncode != 0
@@ -76,7 +77,7 @@ def test_four_ranks(how, who):
 @long
 @pytest.mark.parametrize("who", [0, 1])
 def test_a_rank_may_end_while_others_compute(who):
-    found = launched.run("fails.py", 2, ["compute", str(who)], options=["--timeout", str(TIMEOUT)])
+    found = ranks.run("fails.py", 2, ["compute", str(who)], options=["--timeout", str(TIMEOUT)])
     assert (found.returncode, found.stderr) == (0, "")
     assert [found.lines[rank][-1] for rank in range(2)] == ["done", "done"]
 
@@ -93,8 +94,8 @@ START_FAULTS = {
 @pytest.mark.parametrize("how", ["raise", "hang", "kill", "stop"])
 def test_a_rank_that_fails_before_mpi_starts(how):
     what, _ = START_FAULTS[how]
-    env = {"PYTHONPATH": str(launched.PROGRAMS / "start_faults"), "START_FAULT": how}
-    found = launched.run("fails.py", 2, ["none", "0"], env, options=["--timeout", str(TIMEOUT)])
+    env = {"PYTHONPATH": str(ranks.PROGRAMS / "start_faults"), "START_FAULT": how}
+    found = ranks.run("fails.py", 2, ["none", "0"], env, options=["--timeout", str(TIMEOUT)])
     assert f"hybridc: rank 1 on {socket.gethostname()} {what}" in "\n".join(found.errors[0])
     assert found.returncode != 0
     assert found.seconds < START + END + TIMEOUT
@@ -135,7 +136,7 @@ print(x[0])
 
 @long
 def test_forked_processes_are_no_ranks():
-    found = launched.run(FORKS, options=["--timeout", "10"])
+    found = ranks.run(FORKS, options=["--timeout", "10"])
     for rank in range(2):
         assert found.lines[rank] == [
             "140.0",
@@ -171,9 +172,9 @@ print("done")
 
 @long
 def test_groups_of_ranks_do_not_wait_for_each_other():
-    found = launched.run(GROUPS, 3, options=["--timeout", "10"])
+    found = ranks.run(GROUPS, 3, options=["--timeout", "10"])
     assert (found.returncode, found.stderr) == (0, "")
-    late = launched.run(GROUPS, 3, ["late"], options=["--timeout", "4"])
+    late = ranks.run(GROUPS, 3, ["late"], options=["--timeout", "4"])
     for rank in range(3):
         assert "hybridc: rank 2 on " in "\n".join(late.errors[rank])
         assert "has not come to all-reduce of 2 float64, in which others wait for 4 s" in "\n".join(late.errors[rank])
@@ -182,7 +183,10 @@ def test_groups_of_ranks_do_not_wait_for_each_other():
 @long
 @pytest.mark.parametrize("how", ["none", "raise", "exit-0", "kill", "stop"])
 def test_under_mpiexec_alone(how):
-    found = ranks.run("fails.py", 2, [how, "1"], {"HYBRIDC_COMM_TIMEOUT": str(TIMEOUT)}, 60, check=False)
+    program = [sys.executable, str(ranks.PROGRAMS / "fails.py"), how, "1"]
+    env = ranks.environment({"HYBRIDC_COMM_TIMEOUT": str(TIMEOUT)})
+    command = mpiexec.find(os.environ).command(2, [], program, env)
+    found = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60)
     if how == "none":
         assert (found.returncode, found.stderr) == (0, "")
         return
@@ -195,7 +199,7 @@ def test_under_mpiexec_alone(how):
 @long
 def test_another_mpi_than_the_launchers():
     """A process that an mpiexec of another MPI started is alone for mpi4py: ranks that train alone, unnoticed."""
-    env = launched.environment({"OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_RANK": "1"})
+    env = ranks.environment({"OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_RANK": "1"})
     code = "from hybridc.communication import communicator; communicator()"
     found = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=60)
     assert found.returncode == 1

@@ -19,7 +19,7 @@ from numpy.lib.array_utils import byte_bounds
 from hybridc.array.ndarray import NDArray
 from hybridc.communication import communicator
 from hybridc.communication.agreement import require_equal
-from hybridc.communication.compression import CompressedSum, Compression, Residuals
+from hybridc.communication.compression import CompressedSum, Residuals, Rounding
 from hybridc.compile.compiled_graph import CompiledGraph
 from hybridc.compile.stages import Traced
 from hybridc.dialects.control.collectives import TIMES, callable_sum
@@ -75,7 +75,7 @@ class StepSettings:
     #: How many ranks train together.
     ranks: int = 1
     #: How gradients are rounded before they are summed over ranks.
-    compression: Compression | None = None
+    compression: Rounding | None = None
     #: What rounding left out so far.
     residuals: Residuals = field(default_factory=Residuals)
     #: Which parts of the optimizer's states the ranks have; None: all of them.

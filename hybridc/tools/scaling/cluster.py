@@ -133,18 +133,19 @@ class Cluster:
         seconds, name = self._cheapest(self._shared(among, inside.ranks), _ALL_REDUCE, part)
         return local + seconds, name
 
-    def reduce_scatter(self, size: float) -> float:
-        """Seconds of a reduce-scatter of ``size`` bytes."""
+    def reduce_scatter(self, size: float) -> tuple[float, str]:
+        """Seconds of a reduce-scatter of ``size`` bytes, and the algorithm among machines."""
         return self._scattered(_REDUCE_SCATTER, size)
 
-    def all_gather(self, size: float) -> float:
-        """Seconds of an all-gather to ``size`` bytes."""
+    def all_gather(self, size: float) -> tuple[float, str]:
+        """Seconds of an all-gather to ``size`` bytes, and the algorithm among machines."""
         return self._scattered(_ALL_GATHER, size)
 
-    def _scattered(self, collective: int, size: float) -> float:
+    def _scattered(self, collective: int, size: float) -> tuple[float, str]:
         inside, among = self._groups()
         local = self._cheapest(inside, collective, size)[0]
-        return local + self._cheapest(self._shared(among, inside.ranks), collective, size / inside.ranks)[0]
+        seconds, name = self._cheapest(self._shared(among, inside.ranks), collective, size / inside.ranks)
+        return local + seconds, name
 
     def _groups(self) -> tuple[LinkedRanks, LinkedRanks]:
         """The ranks of a machine, and those of all machines that have the same part."""

@@ -115,7 +115,7 @@ def predict(work: RankWork, cluster: Cluster) -> Prediction:
     step, communication = end(work, cluster, [(share * compute, size) for share, size in work.ready], compute)
     update = work.update / cluster.ranks if work.sharded else work.update
     biggest = max((size for _, size in work.ready), default=0)
-    algorithm = cluster.all_reduce(biggest)[1]
+    algorithm = (cluster.reduce_scatter if work.sharded else cluster.all_reduce)(biggest)[1]
     return Prediction(cluster.ranks, step, compute, communication, step - compute - update, single, algorithm)
 
 
@@ -139,8 +139,8 @@ def _sharded(
 
     When all gradients are there, the parts are updated one by one, each of which is gathered during the next update.
     """
-    scatters = [cluster.reduce_scatter(size) for _, size in ready]
-    gathers = [cluster.all_gather(size) for _, size in ready]
+    scatters = [cluster.reduce_scatter(size)[0] for _, size in ready]
+    gathers = [cluster.all_gather(size)[0] for _, size in ready]
     begin = max(compute, _in_turn([at for at, _ in ready], scatters))
     total = sum(size for _, size in ready)
     each = [work.update / cluster.ranks * size / total for _, size in ready]
