@@ -58,7 +58,7 @@ def main() -> None:
     net(mx.nd.array(x[:1]))
     trainer = gluon.Trainer(net.collect_params(), "adam", {"learning_rate": RATE}, kvstore="dist_sync")
     step = gluon.TrainStep(net, gluon.loss.SoftmaxCrossEntropyLoss(), trainer)
-    checkpoint = mx.distributed.Checkpoint(options.folder, net=net, trainer=trainer, sampler=sampler, every=len(loader))
+    checkpoint = mx.distributed.Checkpoint(options.folder, net=net, trainer=trainer, data=loader, every=len(loader))
     begun = checkpoint.restore() // len(loader)
     if begun and rank == 0:
         print(f"goes on after epoch {begun}")
@@ -69,15 +69,14 @@ def main() -> None:
         for data, label in loader:
             loss.update(None, step(data, label))
             checkpoint.step()
-        loss.sync()
+        mean = loss.sync().get()[1]  # of all ranks
         if rank == 0 and epoch % 5 == 4:
-            print(f"epoch {epoch + 1}: loss {loss.get()[1]:.4f}", flush=True)
+            print(f"epoch {epoch + 1}: loss {mean:.4f}", flush=True)
 
     accuracy = mx.metric.Accuracy()
     mine = slice(rank, None, ranks)
     accuracy.update(mx.nd.array(wanted[mine]), net(mx.nd.array(tested[mine])))
-    accuracy.sync()
-    reached = accuracy.get()[1]
+    reached = accuracy.sync().get()[1]
     if rank == 0:
         print(f"{ranks} ranks, batches of {BATCH // ranks} each: test accuracy {reached:.3f}")
     weights = [p.data().asnumpy().tobytes() for p in net.collect_params().values()]

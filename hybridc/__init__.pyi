@@ -33,6 +33,7 @@ from hybridc import base as base
 from hybridc import callback as callback
 from hybridc import context as context
 from hybridc import contrib as contrib
+from hybridc import distributed as distributed
 from hybridc import engine as engine
 from hybridc import error as error
 from hybridc import errors as errors

@@ -61,7 +61,7 @@ class _ThreadStream(threading.local):
     stream: _Stream | None = None
 
 
-class _Rank:
+class _RankSeed:
     """What distinguishes the draws of this rank in training mode; 0 for rank 0, and for a process that is alone."""
 
     mixed = 0
@@ -103,14 +103,14 @@ def next_key(draws: int = 1, training: bool | None = None) -> npt.NDArray[np.uin
         base = stream.counter
         stream.counter = (base + draws) & _MASK
         seed = stream.seed
-    if _Rank.mixed and (STATE.training if training is None else training):
-        seed = _scrambled(seed ^ _Rank.mixed)
+    if _RankSeed.mixed and (STATE.training if training is None else training):
+        seed = _scrambled(seed ^ _RankSeed.mixed)
     return np.array([seed, base], dtype=np.uint64)
 
 
 def set_rank(rank: int) -> None:
     """Let draws in training mode be those of a rank, from now on."""
-    _Rank.mixed = _scrambled(rank) if rank else 0
+    _RankSeed.mixed = _scrambled(rank) if rank else 0
 
 
 def _scrambled(number: int) -> int:
@@ -141,14 +141,29 @@ def load_state(state: Mapping[str, int]) -> None:
 
 def generator_states() -> dict[str, Any]:
     """The states of the global generators of this library, of NumPy and of Python, as plain data."""
-    return {"mxnet": state(), "numpy": np.random.get_state(legacy=False), "python": python_random.getstate()}
+    python = _plain_state(python_random.getstate())
+    return {"mxnet": state(), "numpy": np.random.get_state(legacy=False), "python": python}
+
+
+def _plain_state(state: tuple[Any, ...]) -> dict[str, Any]:
+    """The state of a generator of Python's, whose many words make an array."""
+    version, words, normal = state
+    return {"version": version, "words": np.array(words, np.uint32), "normal": normal}
 
 
 def load_generator_states(states: Mapping[str, Any]) -> None:
     """Go on with the random numbers that followed :func:`generator_states`."""
     load_state(states["mxnet"])
     np.random.set_state(states["numpy"])
-    python_random.setstate(states["python"])
+    python = states["python"]
+    python_random.setstate((python["version"], tuple(python["words"].tolist()), python["normal"]))
+
+
+def derived_states(states: Mapping[str, Any], seed: int) -> dict[str, Any]:
+    """Other states of the generators, for a process that begins where one with these ``states`` is."""
+    numpy = np.random.RandomState(seed).get_state(legacy=False)
+    python = _plain_state(python_random.Random(seed).getstate())
+    return {"mxnet": {"seed": seed, "counter": states["mxnet"]["counter"]}, "numpy": numpy, "python": python}
 
 
 def epoch() -> SeedEpoch:

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import numpy.typing as npt
 
+from hybridc.communication.data_parts import adjacent_part
 from hybridc.errors import ArgumentTypeError, CheckError, MXNetError, UnknownNameError
 
 __all__ = ["IRHeader", "MXIndexedRecordIO", "MXRecordIO", "pack", "pack_img", "unpack", "unpack_img"]
@@ -224,6 +225,14 @@ class MXIndexedRecordIO(MXRecordIO):
 
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "_index_fd": -1}
+
+    def part(self, num_parts: int, part_index: int, tail: str = "pad") -> list[Any]:
+        """The keys of one of several parts of equal size, in the order of the index: those that a rank reads.
+
+        ``tail`` says what becomes of records that do not come out even: ``"pad"`` takes the first ones once more,
+        ``"discard"`` leaves them out, ``"keep"`` gives the first parts one more, for evaluation.
+        """
+        return [self.keys[i] for i in adjacent_part("part", len(self.keys), num_parts, part_index, tail)]
 
     def seek(self, idx: Any) -> None:
         """Let ``read`` go on with the record of a key."""

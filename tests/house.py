@@ -42,7 +42,7 @@ LAYERS: tuple[tuple[str, str], ...] = (
     ("tools", "tools test_utils connect"),
     ("names of the package", "aliases"),
     ("the package", ""),
-    ("programs that import MXNet, and types of the package", "alias __main__ stubs"),
+    ("programs that import MXNet, and types of the package", "alias launch __main__ stubs"),
 )
 
 # By the reason: the modules that import others when a function is called, and which (a pattern may stand for several).
@@ -74,6 +74,9 @@ LATE: dict[str, dict[str, str]] = {
         "hybridc.connect": "hybridc.compile.stages hybridc.library hybridc.nd.on_device hybridc.symbol "
         "hybridc.symbol.infer hybridc.symbol.recorded hybridc.runtime.devices.choose",
     },
+    "a rank: the process beside it does without the package, and is there in a few milliseconds": {
+        "hybridc.launch.rank_process": "hybridc.launch.rank_program",
+    },
     "the cache on the disk: what is only called eagerly does without it, and hashlib, json and tempfile take 15 ms": {
         "hybridc.ground.machine": "hybridc.ground.store",
         "hybridc.options": "tempfile",
@@ -92,8 +95,9 @@ LATE: dict[str, dict[str, str]] = {
     },
     "modules of others that may be missing, or are no matter of ours until they are used": {
         "hybridc.communication.world": "hybridc.communication.* mpi4py",
-        "hybridc.communication.rank_watch": "fcntl",
+        "hybridc.communication.links": "fcntl",
         "hybridc.horovod.ranks": "mpi4py",
+        "hybridc.launch.rank_process": "ctypes",
         "hybridc.gluon.download": "hashlib ssl urllib.request",
         "hybridc.io.progress": "tqdm",
         "hybridc.image.codec": "PIL.Image cv2",
@@ -129,6 +133,7 @@ LAYERS_AND_OPERATORS = {
     # Cells of symbols and of arrays.
     *("BidirectionalCell", "ConvGRUCell", "ConvLSTMCell", "ConvRNNCell", "DropoutCell", "GRUCell", "LSTMCell"),
     *("ModifierCell", "RNNCell", "ResidualCell", "SequentialRNNCell", "ZoneoutCell"),
+    "Compression",  # Horovod's name for its choice, and ours for how values are rounded
 }
 # Files whose names are MXNet's, such as ``mx.op`` and ``mx.nd.op``, ``gluon.rnn.rnn_cell`` and that in contrib, or
 # Python's.

@@ -51,7 +51,7 @@ def _alone() -> tuple[int, int, int]:
 
 
 def is_unshared(array: NDArray) -> bool:
-    """Whether nobody else knows the memory of an array, which its own reference alone holds: it may get other memory."""
+    """Whether nobody but the array knows its memory, so that it may get other memory."""
     data = array._data
     if type(data) is not np.ndarray or not COUNTS_ARE_EXACT:
         return False

@@ -27,8 +27,8 @@ def require_equal(what: str, value: Any, ranks: Communicator | None = None) -> N
             continue
         if other[0] != what or values[0][0] != what:
             raise MXNetError(
-                f"rank 0 on {ranks.hosts[0]} compares {values[0][0]}, but rank {rank} on {ranks.hosts[rank]} {other[0]}: "
-                f"all ranks must run the same program, with the same calls in the same order"
+                f"rank 0 on {ranks.hosts[0]} is to compare {values[0][0]}, but rank {rank} on {ranks.hosts[rank]} "
+                f"{other[0]}: all ranks must run the same program, with the same calls in the same order"
             )
         where, mine, others = _difference(values[0][1], other[1])
         raise MXNetError(

@@ -80,7 +80,7 @@ class Communicator:
         raise NotImplementedError
 
     def exchange(self, array: Array, counts: Sequence[int], received: Sequence[int]) -> Array:
-        """Send parts of a one-dimensional array to the ranks: ``counts[i]`` elements to rank ``i``, one after the other.
+        """Send ``counts[i]`` elements of a one-dimensional array to rank ``i``, one part after the other.
 
         The parts that came, by rank: ``received[i]`` elements from rank ``i``.
         """

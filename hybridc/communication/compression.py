@@ -8,10 +8,11 @@ after ``fp16`` and ``bf16``. With one rank the gradients are rounded all the sam
 
 from __future__ import annotations
 
+import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +20,8 @@ import numpy.typing as npt
 from hybridc.communication.communicator import Array, Communicator
 from hybridc.dtypes import ABSENT, BFLOAT16, FLOAT16, is_float, wide
 from hybridc.errors import AttributeValueError, UnsupportedError
+
+Owner = TypeVar("Owner", bound="ErrorFeedback | CompressedSum")
 
 _DEFAULT_THRESHOLD = 0.5  # MXNet's
 _PER_WORD = 16  # values of 2 bits in a word of 32
@@ -28,7 +31,7 @@ _ZERO, _NEGATIVE, _POSITIVE, _NOT_FINITE = 0b00, 0b10, 0b11, 0b01
 _SHIFTS = (6, 4, 2, 0)  # of the four values in a byte, the first in the highest bits
 
 
-class Compression(ABC):
+class Rounding(ABC):
     """How values are rounded for the way to other ranks. ``units`` values make up one ``wire`` element."""
 
     units: int = 1
@@ -38,7 +41,7 @@ class Compression(ABC):
 
     @abstractmethod
     def encode(self, left: Array, into: Array) -> None:
-        """Write the code of ``left``, and take what it stands for away from ``left``: values that are not finite whole."""
+        """Write the code of ``left``, and subtract what it stands for; values that are not finite become 0."""
 
     @abstractmethod
     def decode(self, code: Array, into: Array) -> None:
@@ -50,7 +53,7 @@ class Compression(ABC):
 
 
 @dataclass(frozen=True)
-class TwoBit(Compression):
+class TwoBit(Rounding):
     """-threshold, 0 or threshold: MXNet's arithmetic, packed as there, 16 values in a word of 32 bits."""
 
     threshold: float = _DEFAULT_THRESHOLD
@@ -83,7 +86,7 @@ class TwoBit(Compression):
 
 
 @dataclass(frozen=True)
-class Half(Compression):
+class Half(Rounding):
     """16-bit floats, rounded to nearest; finite values beyond the largest are cut to it."""
 
     wire: np.dtype[Any] = FLOAT16
@@ -108,9 +111,9 @@ def _largest(dtype: np.dtype[Any]) -> float:
     return float.fromhex("0x1.fep127")  # of bfloat16: 8 binary digits, float32's exponents
 
 
-def compression_of(params: Mapping[str, Any] | Compression | None) -> Compression | None:
-    """The compression that ``{"type": "2bit", "threshold": 0.5}``, ``{"type": "fp16"}`` or ``{"type": "bf16"}`` names."""
-    if params is None or isinstance(params, Compression):
+def compression_of(params: Mapping[str, Any] | Rounding | None) -> Rounding | None:
+    """The compression of ``{"type": "2bit", "threshold": 0.5}``, ``{"type": "fp16"}`` or ``{"type": "bf16"}``."""
+    if params is None or isinstance(params, Rounding):
         return params
     if not isinstance(params, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise AttributeValueError(f"compression_params must be a dict such as {{'type': '2bit'}}, got {params!r}")
@@ -136,15 +139,57 @@ def compression_of(params: Mapping[str, Any] | Compression | None) -> Compressio
     )
 
 
+class Residuals:
+    """What rounding left out so far in several places, by name: a training that goes on needs it."""
+
+    def __init__(self) -> None:
+        self._owners: weakref.WeakValueDictionary[str, ErrorFeedback | CompressedSum] = weakref.WeakValueDictionary()
+        self._waiting: dict[str, list[Array]] = {}  # loaded for owners that do not exist yet
+
+    def add(self, name: str, owner: Owner) -> Owner:
+        """Keep account of what is left in a place from now on; it begins with what was loaded for the name."""
+        self._owners[name] = owner
+        if name in self._waiting:
+            _replace(owner.residuals(), self._waiting.pop(name))
+        return owner
+
+    def clear(self) -> None:
+        """Forget all of them."""
+        self._owners.clear()
+        self._waiting.clear()
+
+    def state(self) -> dict[str, list[Array]]:
+        """Copies of what is left, by name."""
+        found = {name: [array.copy() for array in owner.residuals()] for name, owner in self._owners.items()}
+        return {**self._waiting, **found}
+
+    def load_state(self, state: Mapping[str, list[Array]]) -> None:
+        """Take over what :meth:`state` gave; nothing is left where that is of another size, as of other ranks."""
+        self._waiting = dict(state)
+        for name, owner in self._owners.items():
+            _replace(owner.residuals(), self._waiting.pop(name, []))
+
+
+def _replace(arrays: Sequence[Array], values: Sequence[Array]) -> None:
+    """Write values into arrays, or zeros if they do not fit."""
+    fits = [(x.shape, x.dtype) for x in arrays] == [(x.shape, x.dtype) for x in values]
+    for i, array in enumerate(arrays):
+        array[...] = values[i] if fits else 0
+
+
 class ErrorFeedback:
     """Rounds arrays of one size, and adds what was left out of each to the next."""
 
-    def __init__(self, size: int, dtype: Any, compression: Compression) -> None:
+    def __init__(self, size: int, dtype: Any, compression: Rounding) -> None:
         self._compression, self._size = compression, size
         count = -(-size // compression.units)
         self._left = np.zeros(count * compression.units, wide(np.dtype(dtype)))
         self._code = np.zeros(count, compression.wire)
         self._rounded = np.zeros_like(self._left)
+
+    def residuals(self) -> list[Array]:
+        """The arrays of what was left out."""
+        return [self._left]
 
     def rounded(self, array: Array) -> Array:
         """The rounded values in a new array of the same shape and dtype."""
@@ -158,7 +203,7 @@ class ErrorFeedback:
 class CompressedSum:
     """The sum of one-dimensional arrays of the ranks, always of the same size, with what rounding left out so far."""
 
-    def __init__(self, size: int, dtype: Any, compression: Compression, ranks: Communicator) -> None:
+    def __init__(self, size: int, dtype: Any, compression: Rounding, ranks: Communicator) -> None:
         self._ranks, self._compression = ranks, compression
         self._size = size
         compute = wide(np.dtype(dtype))
@@ -172,6 +217,10 @@ class CompressedSum:
         wire = compression.wire if compression.both_ways else compute
         self._sums = np.zeros(per_part * ranks.size, wire)
         self._left_of_sum = np.zeros(per_part, compute) if compression.both_ways else None
+
+    def residuals(self) -> list[Array]:
+        """The arrays of what was left out, of this rank's gradients and of the sums that it made."""
+        return [self._left] if self._left_of_sum is None else [self._left, self._left_of_sum]
 
     @property
     def residual(self) -> npt.NDArray[Any]:

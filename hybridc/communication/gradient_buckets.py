@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hybridc.communication.communicator import Array, Communicator, Pending
-from hybridc.communication.compression import CompressedSum, Compression
+from hybridc.communication.compression import CompressedSum, Residuals, Rounding
 from hybridc.dtypes import is_float
 from hybridc.errors import AttributeValueError
 from hybridc.ground.buffers import ALIGNMENT
@@ -81,6 +81,7 @@ class GradientBuckets:
 
     ``views[i]`` is array ``i``. :meth:`start` starts the buckets in order, each when ``fill`` has written its arrays,
     and :meth:`completed` awaits them in the same order. ``op`` is ``"sum"`` or ``"mean"``. All ranks call the same.
+    What compression leaves out goes into ``residuals`` under names that begin with ``name``.
     """
 
     def __init__(
@@ -88,9 +89,11 @@ class GradientBuckets:
         kinds: Sequence[Kind],
         ranks: Communicator,
         op: str = "sum",
-        compression: Compression | None = None,
+        compression: Rounding | None = None,
         first_bytes: int = FIRST_BYTES,
         other_bytes: int = BYTES,
+        residuals: Residuals | None = None,
+        name: str = "",
     ) -> None:
         if op not in ("sum", "mean"):
             raise AttributeValueError(f"GradientBuckets: op must be 'sum' or 'mean', got {op!r}")
@@ -102,14 +105,20 @@ class GradientBuckets:
             _part(self._flat[dtype], start, shape)
             for (shape, dtype), start in zip(self.kinds, self.plan.starts, strict=True)
         ]
-        self._reductions = [self._reduction(bucket, op, compression) for bucket in self.plan.buckets]
+        residuals = Residuals() if residuals is None else residuals
+        self._reductions = [
+            self._reduction(bucket, op, compression, residuals, f"{name} bucket {number}")
+            for number, bucket in enumerate(self.plan.buckets)
+        ]
         self._pending: list[tuple[Bucket, Pending]] = []
 
-    def _reduction(self, bucket: Bucket, op: str, compression: Compression | None) -> Callable[[], None]:
+    def _reduction(
+        self, bucket: Bucket, op: str, compression: Rounding | None, residuals: Residuals, name: str
+    ) -> Callable[[], None]:
         part, ranks = self._flat[bucket.dtype][bucket.start : bucket.stop], self._ranks
         allreduce = ranks.allreduce
         if compression is not None and compression.takes(bucket.dtype):
-            allreduce = CompressedSum(part.size, bucket.dtype, compression, ranks).allreduce
+            allreduce = residuals.add(name, CompressedSum(part.size, bucket.dtype, compression, ranks)).allreduce
 
         def reduce() -> None:
             if part.size:

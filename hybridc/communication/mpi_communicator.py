@@ -7,21 +7,31 @@ import os
 import queue
 import threading
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
 
-from hybridc.communication.communicator import Array, Communicator, Pending, bounds, check_array, check_operation
+from hybridc.communication.communicator import (
+    OPERATIONS,
+    Array,
+    Communicator,
+    Pending,
+    bounds,
+    check_array,
+    check_operation,
+)
 from hybridc.communication.rank_watch import WORLD, RankWatch
 from hybridc.dtypes import is_float
 from hybridc.errors import MXNetError
-from hybridc.ground.events import recorded
+from hybridc.ground.events import RECORDER, now
 
 T = TypeVar("T")
 
 # MPI counts in 32-bit integers: larger arrays go in pieces of so many elements.
 _MOST = 1 << 30
+# Types that MPI adds in as they are, and most arrays have.
+_ADDED = (np.dtype(np.float32), np.dtype(np.float64))
 
 
 class _Queue:
@@ -63,6 +73,28 @@ class _Queue:
             del collective, pending
 
 
+class _Call:
+    """A collective that this rank calls within the ``with`` block; its text says which, and of what."""
+
+    __slots__ = ("_array", "_begin", "_name", "_ranks")
+
+    def __init__(self, ranks: MPICommunicator, name: str, array: Array | None) -> None:
+        self._ranks, self._name, self._array = ranks, name, array
+
+    def __enter__(self) -> None:
+        self._ranks.begin(self)
+        self._begin = now() if RECORDER.active else 0
+
+    def __exit__(self, *_: object) -> None:
+        if self._begin:
+            RECORDER.add("communication", str(self), self._begin)
+        self._ranks.end()
+
+    def __str__(self) -> str:
+        array = self._array
+        return self._name if array is None else f"{self._name} of {array.size} {array.dtype}"
+
+
 class MPICommunicator(Communicator):
     """The ranks of an MPI communicator."""
 
@@ -72,37 +104,45 @@ class MPICommunicator(Communicator):
         self._comm, self._mpi, self._watch = handle, mpi, watch
         self._group, self._splits = group, 0
         self._queue = queue or _Queue()
+        self._operations = {op: getattr(mpi, op.upper()) for op in OPERATIONS}
         self._process = os.getpid()
         self.rank, self.size = handle.rank, handle.size
         self.hosts = tuple(handle.allgather(mpi.Get_processor_name()))
         here = [i for i, host in enumerate(self.hosts) if host == self.hosts[self.rank]]
         self.local_rank, self.local_size = here.index(self.rank), len(here)
 
-    @contextlib.contextmanager
-    def _called(self, name: str) -> Generator[None]:
-        """Around a collective: after those that were started, one at a time, watched."""
+    def _called(self, name: str, array: Array | None = None) -> _Call:
+        return _Call(self, name, array)
+
+    def begin(self, call: _Call) -> None:
+        """Before a collective: wait for those that were started, and for other threads."""
         if os.getpid() != self._process:
             raise MXNetError(
-                f"{name}: this process was forked from a rank and is none; only the rank itself takes part"
+                f"{call}: this process was forked from a rank and is none; only the rank itself takes part"
             )
         self._queue.drain()
-        with self._queue.lock, self._watch.collective(name, self._group), recorded("communication", name):
-            yield
+        self._queue.lock.acquire()
+        self._watch.enter(call, self._group)
+
+    def end(self) -> None:
+        """After a collective."""
+        self._watch.leave(self._group)
+        self._queue.lock.release()
 
     def allreduce(self, array: Array, op: str = "sum") -> None:
         check_operation(op)
         check_array(array)
-        with self._called(f"all-reduce of {_described(array)}"):
+        with self._called("all-reduce", array):
             flat, wide = self._summable(array)
             for piece in _pieces(wide):
-                self._comm.Allreduce(self._mpi.IN_PLACE, piece, self._operation(op))
+                self._comm.Allreduce(self._mpi.IN_PLACE, piece, self._operations[op])
             if wide is not flat:
                 flat[...] = wide
 
     def reduce_scatter(self, array: Array, counts: Sequence[int]) -> Array:
         check_array(array)
         at = bounds(counts)
-        with self._called(f"reduce-scatter of {_described(array)}"):
+        with self._called("reduce-scatter", array):
             flat, wide = self._summable(array)
             mine = wide[at[self.rank] : at[self.rank + 1]]
             got = np.empty_like(mine)
@@ -114,7 +154,7 @@ class MPICommunicator(Communicator):
     def allgather(self, array: Array, counts: Sequence[int]) -> None:
         check_array(array)
         at = bounds(counts)
-        with self._called(f"all-gather of {_described(array)}"):
+        with self._called("all-gather", array):
             raw = array.reshape(-1).view(np.uint8)
             sizes = [n * array.itemsize for n in counts]
             starts = [n * array.itemsize for n in at[:-1]]
@@ -128,14 +168,14 @@ class MPICommunicator(Communicator):
     def alltoall(self, parts: Array) -> Array:
         check_array(parts)
         got = np.empty_like(parts)
-        with self._called(f"all-to-all of {_described(parts)}"):
+        with self._called("all-to-all", parts):
             self._comm.Alltoall([parts.view(np.uint8), self._mpi.BYTE], [got.view(np.uint8), self._mpi.BYTE])
         return got
 
     def exchange(self, array: Array, counts: Sequence[int], received: Sequence[int]) -> Array:
         check_array(array)
         got = np.empty(sum(received), array.dtype)
-        with self._called(f"all-to-all of {_described(array)}"):
+        with self._called("all-to-all", array):
             element = self._mpi.BYTE.Create_contiguous(array.itemsize).Commit()
             try:
                 there = [array.view(np.uint8), [*counts], bounds(counts)[:-1], element]
@@ -147,7 +187,7 @@ class MPICommunicator(Communicator):
 
     def broadcast(self, array: Array, root: int = 0) -> None:
         check_array(array)
-        with self._called(f"broadcast of {_described(array)}"):
+        with self._called("broadcast", array):
             self._bcast(array, root)
 
     def _bcast(self, array: Array, root: int) -> None:
@@ -182,13 +222,12 @@ class MPICommunicator(Communicator):
         with contextlib.suppress(Exception):
             self._queue.drain()
 
-    def _operation(self, op: str) -> Any:
-        return getattr(self._mpi, op.upper())
-
     @staticmethod
     def _summable(array: Array) -> tuple[Array, Array]:
         """A flat view of the array, and the same or a copy in a type that MPI adds in."""
         flat = array.reshape(-1)
+        if flat.dtype in _ADDED:
+            return flat, flat
         if flat.dtype == np.bool_:
             return flat, flat.astype(np.uint8)
         return flat, flat.astype(np.float32) if is_float(flat.dtype) and flat.itemsize < 4 else flat
@@ -196,8 +235,6 @@ class MPICommunicator(Communicator):
 
 def _pieces(flat: Array) -> list[Array]:
     flat = flat.reshape(-1)
+    if flat.size <= _MOST:
+        return [flat]
     return [flat[i : i + _MOST] for i in range(0, flat.size, _MOST)]
-
-
-def _described(array: Array) -> str:
-    return f"{array.size} {array.dtype}"

@@ -20,7 +20,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
@@ -82,7 +82,8 @@ class RankWatch:
 
     def __init__(self, rank: int, seats: Sequence[Seat], share: Callable[[Any], Any], timeout: float) -> None:
         self.rank, self.seats, self.timeout = rank, seats, timeout
-        self._counts, self._inside = {WORLD: 0}, (WORLD, "", 0.0)
+        self._counts = {WORLD: 0}
+        self._inside: tuple[str, object, float] = (WORLD, "", 0.0)
         self._ended = False
         self._said: str | None = None  # why this rank ends
         self._failed = threading.Event()
@@ -96,7 +97,8 @@ class RankWatch:
                 self._ranks[0] = _Known(counts=self._counts)
                 self._accept(listener, token)
         else:
-            self._connection = connected(*share(None), rank, timeout)
+            places, port, token = share(None)
+            self._connection = connected(places, port, token, rank, timeout)
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._forget)
         self._thread = threading.Thread(target=self._guarded, name="hybridc watch", daemon=True)
@@ -108,15 +110,14 @@ class RankWatch:
         """This rank is one of those that call collectives of a group."""
         self._counts[group] = 0
 
-    @contextlib.contextmanager
-    def collective(self, name: str, group: str = WORLD) -> Generator[None]:
-        """Within the ``with`` block this rank is in a collective of a group."""
+    def enter(self, collective: object, group: str = WORLD) -> None:
+        """This rank is in a collective of a group from now on; ``str(collective)`` says in which."""
         self._counts[group] += 1
-        self._inside = (group, name, time.monotonic())
-        try:
-            yield
-        finally:
-            self._inside = (group, "", 0.0)
+        self._inside = (group, collective, time.monotonic())
+
+    def leave(self, group: str = WORLD) -> None:
+        """This rank is in no collective any more."""
+        self._inside = (group, "", 0.0)
 
     def fail(self, error: str) -> None:
         """Tell all ranks that this one ends with an error; returns when they know, or after seconds."""
@@ -138,7 +139,7 @@ class RankWatch:
         group, inside, since = self._inside
         waited = time.monotonic() - since
         counts = dict(self._counts)
-        return {"counts": counts, "group": group, "inside": inside, "waited": waited, "ended": self._ended}
+        return {"counts": counts, "group": group, "inside": str(inside), "waited": waited, "ended": self._ended}
 
     def _forget(self) -> None:
         """In a forked child: it is no rank, and must not hold the connection of one that died."""

@@ -6,8 +6,10 @@ import atexit
 import contextlib
 import faulthandler
 import os
+import signal
 import socket
 import sys
+import threading
 import traceback
 from collections.abc import Generator
 from types import TracebackType
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from hybridc.communication.rank_watch import RankWatch
 
 _LOCK = ForkLock()
+_SIGNALS = [*filter(None, (getattr(signal, name, None) for name in ("SIGINT", "SIGTERM", "SIGHUP")))]
 _AFTER_LAUNCHER = 5  # seconds
 _INTERRUPTED = 130  # the status of a process that Ctrl-C ended, as shells count
 
@@ -41,6 +44,9 @@ _WORLD = _World()
 
 def is_launched() -> bool:
     """Whether a launcher started this process as one of several ranks."""
+    multiprocessing = sys.modules.get("multiprocessing.process")
+    if multiprocessing is not None and multiprocessing.parent_process() is not None:
+        return False  # a rank started it, to load data, so it has the same environment
     launched = launched_rank.found(os.environ)
     return launched is not None and launched.size > 1
 
@@ -70,7 +76,8 @@ def end_failed(status: int, error: BaseException | str) -> NoReturn:
     os._exit(status)  # what MPI does at exit would wait for the others
 
 
-def _started() -> Communicator:
+def load_mpi() -> Any:
+    """The module of MPI, which is not started yet."""
     try:
         import mpi4py
     except ImportError as error:
@@ -78,9 +85,20 @@ def _started() -> Communicator:
             "a launcher started this process as one of several ranks, but mpi4py is not installed, which they need to "
             "communicate; pip install hybridc[mpi]"
         ) from error
-    mpi4py.rc.finalize = False  # at exit, after the watch has told the others
+    mpi4py.rc.initialize = False
+    from mpi4py import MPI
+
+    return MPI
+
+
+def _started() -> Communicator:
+    MPI = load_mpi()
     with _limited():
-        from mpi4py import MPI
+        if not MPI.Is_initialized():
+            MPI.Init_thread()
+    if threading.current_thread() is threading.main_thread():
+        for number in _SIGNALS:  # UCX takes SIGHUP to itself
+            signal.signal(number, signal.getsignal(number))
 
     from hybridc.communication.mpi_communicator import MPICommunicator
     from hybridc.communication.rank_watch import RankWatch, seat

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hybridc.communication import communicator
-from hybridc.distributed.checkpoint import Checkpoint, CheckpointWarning
+from hybridc.distributed.training_checkpoint import Checkpoint, CheckpointWarning
 
 __all__ = ["Checkpoint", "CheckpointWarning", "barrier", "communicator", "num_workers", "rank"]
 

@@ -38,6 +38,7 @@ class FolderClaim:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self._handle = -1
         self.token = secrets.token_hex(_TOKEN)
         if folder.exists() and not folder.is_dir():
             raise MXNetError(f"{folder} is a file; checkpoints need a folder: give another path")
@@ -85,6 +86,9 @@ class FolderClaim:
                 pass
             return handle
 
+    def __del__(self) -> None:
+        self.release()
+
     def check(self) -> None:
         """Raise if another program has claimed the folder since."""
         owner = read_owner(self.folder)
@@ -96,8 +100,8 @@ class FolderClaim:
 
     def release(self) -> None:
         """Let others claim it."""
-        _CLAIMED.discard(self._path)
         if self._handle >= 0:
+            _CLAIMED.discard(self._path)
             os.close(self._handle)
             self._handle = -1
 

@@ -7,6 +7,7 @@ what they have.
 
 from __future__ import annotations
 
+import hashlib
 import heapq
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from hybridc.communication import Communicator
 Array = npt.NDArray[Any]
 
 _MOST = np.iinfo(np.uint64).max
+_WORD = 8  # bytes of a digest
 # An odd number with its ones spread evenly, the golden ratio times 2^64: by it the digests of several arrays are mixed.
 _MIX = 0x9E3779B97F4A7C15
 
@@ -84,8 +86,10 @@ def digest_of(arrays: list[Array]) -> int:
     """64 bits by which ranks see that they have the same values; as fast as memory is read."""
     digest = len(arrays)
     for array in arrays:
+        kind = hashlib.sha256(f"{array.dtype} {array.shape}".encode()).digest()[:_WORD]
+        digest = digest * _MIX + int.from_bytes(kind, "little")
         raw = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-        whole = raw.size // 8 * 8
+        whole = raw.size // _WORD * _WORD
         words = raw[:whole].view(np.uint64)
         total = int(np.add.reduce(words, dtype=np.uint64)) + int.from_bytes(raw[whole:].tobytes(), "little")
         mixed = int(np.bitwise_xor.reduce(words)) if words.size else 0

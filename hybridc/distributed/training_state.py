@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import pickle  # noqa: TID251 - read only where the user says that it is trusted
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
@@ -26,6 +28,9 @@ from hybridc.ground.watches import written
 
 Array = npt.NDArray[Any]
 
+# The key of a part of a sharded optimizer's state, which ends with its first and last element.
+_PIECE = re.compile(r"state/.*@\d+-\d+")
+_SEED = 4  # bytes of a seed, which all generators take
 # How many differences an error lists.
 _SHOWN = 5
 
@@ -79,34 +84,40 @@ class TrainingState:
     def items(self) -> dict[str, StateItem]:
         """Copies of what may be equal on all ranks: parameters, gradients that are added up, optimizer states."""
         found: dict[str, StateItem] = {}
+        accumulating = self._accumulating()
         for name, parameter in self.parameters.items():
             if _is_waiting(parameter):
                 continue
             found[f"parameter/{name}"] = StateItem(None, [parameter.reduce().asnumpy()])
-            if parameter.grad_req == "add":
+            if parameter.grad_req == "add" or name in accumulating:
                 grads = [grad.asnumpy() for grad in parameter.list_grad()]
                 if any(grad.any() for grad in grads):
                     found[f"gradient/{name}"] = StateItem(None, grads)
         for name, trainer in self.trainers.items():
-            with trainer.whole_states():
-                for number, updater in enumerate(trainer.updaters):
-                    for index, state in updater.states.items():
-                        arrays: list[Array] = []
-                        value = encode((index, state), arrays)
-                        found[f"state/{name}/{number}/{json.dumps(index)}"] = StateItem(value, arrays)
+            pieces = trainer.pieces()
+            for number, updater in enumerate(trainer.updaters):
+                for index, state in updater.states.items():
+                    piece = pieces.get(index)
+                    key = f"state/{name}/{number}/{json.dumps(index)}"
+                    if piece is not None:
+                        key += f"@{piece[0]}-{piece[1]}"
+                    arrays: list[Array] = []
+                    value = encode((index, state, piece), arrays)
+                    found[key] = StateItem(value, arrays)
         return found
+
+    def _accumulating(self) -> set[str]:
+        """The names of parameters whose gradients are needed at the next step."""
+        added = {id(p) for each in self.trainers.values() if each.is_accumulating for p in each.parameters}
+        return {name for name, p in self.parameters.items() if id(p) in added and p.grad_req != "null"}
 
     def own(self, extra: Any) -> StateItem:
         """A copy of what each rank has for itself."""
         arrays: list[Array] = []
         trainers: dict[str, Any] = {}
         for name, trainer in self.trainers.items():
-            scaler, store = trainer._amp_loss_scaler, trainer.store  # pyright: ignore[reportPrivateUsage]
-            trainers[name] = {
-                "settings": [updater.describe({}, True, arrays) for updater in trainer.updaters],
-                "scaler": None if scaler is None else encode(vars(scaler), arrays),
-                "store": encode(store.state(), arrays) if hasattr(store, "load_state") else None,
-            }
+            settings = [updater.describe({}, True, arrays) for updater in trainer.updaters]
+            trainers[name] = {"settings": settings, "rest": encode(trainer.state(), arrays)}
         value = {
             "trainers": trainers,
             "random": encode(random.generator_states(), arrays),
@@ -155,7 +166,7 @@ class TrainingState:
             said = own["trainers"].get(name)
             if said is None:
                 raise OtherTrainingError(f"the checkpoint {where} has no trainer{' ' + name if name else ''}")
-            there, here = said["settings"][0]["optimizer"]["class"], type(trainer.optimizer).__name__
+            there, here = said["settings"][0]["optimizer"]["class"], type(trainer.optimizer.unwrapped()).__name__
             if there != here:
                 raise OtherTrainingError(
                     f"the checkpoint {where} has the states of {there}, but the trainer has {here}; give the trainer "
@@ -178,11 +189,7 @@ class TrainingState:
         # A store copies rank 0's parameters to all ranks at its first use. Those that differ are put back after that.
         if ranks > 1 and self._prepare():
             self._load_parameters(source)
-        states: dict[tuple[str, int], dict[Any, Any]] = {}
-        for key in source.keys("state/"):
-            name, number = key.split("/")[1:3]
-            index, state = source.decoded(key)
-            states.setdefault((name, int(number)), {})[index] = state
+        states = source.states()
         for name, trainer in self.trainers.items():
             said = own["trainers"][name]
             for number, updater in enumerate(trainer.updaters):
@@ -190,23 +197,19 @@ class TrainingState:
             trainer.adopt_optimizer()
             if ranks != source.ranks:
                 _merge_counts(trainer, source.every_own(), name)
-            scaler = trainer._amp_loss_scaler  # pyright: ignore[reportPrivateUsage]
-            if scaler is not None and said["scaler"] is not None:
-                cast("dict[str, Any]", vars(scaler)).update(decode(said["scaler"], arrays))
-            if hasattr(trainer.store, "load_state") and said["store"] is not None:
-                trainer.store.load_state(decode(said["store"], arrays))
-        for name, each in self.data.items():
-            each.load_state(self._decoded(own["data"][name], arrays, f"data {name}"))
-        extra = self._decoded(own["extra"], arrays, "extra")
+            trainer.load_state(decode(said["rest"], arrays))
         random.load_generator_states(source.random_states())
-        return extra
+        for name, each in self.data.items():  # a loader that loads ahead may draw now
+            each.load_state(self._decoded(own["data"][name], arrays, f"data {name}"))
+        return self._decoded(own["extra"], arrays, "extra")
 
     def _load_parameters(self, source: SavedItems) -> None:
         for name, parameter in self.parameters.items():
             for key in source.keys(f"parameter/{name}", exact=True):
                 parameter.load_init(NDArray(source.arrays(key)[0]), None)
-            if parameter.grad_req == "add" and not _is_waiting(parameter):
-                parameter.zero_grad()
+            if parameter.grad_req != "null" and not _is_waiting(parameter):
+                if parameter.grad_req == "add":
+                    parameter.zero_grad()
                 for key in source.keys(f"gradient/{name}", exact=True):
                     for grad, saved in zip(parameter.list_grad(), source.arrays(key), strict=True):
                         _copy(saved, grad)
@@ -249,6 +252,7 @@ class SavedItems:
         self._held: dict[str, None] = {}
         for shard in [shards[rank]] if self._same else shards:
             self._held |= dict.fromkeys(shard.description["held"])
+        self._held |= dict.fromkeys(key for key in self._written if _PIECE.fullmatch(key))
 
     def keys(self, prefix: str, exact: bool = False) -> list[str]:
         """The keys of this rank that begin so, or this one, if there is such an item."""
@@ -266,8 +270,16 @@ class SavedItems:
         count = self._now if key.startswith("gradient/") else len(several)
         return [_averaged(each, count) for each in zip(*several, strict=True)]
 
-    def decoded(self, key: str) -> Any:
-        """The value of an item."""
+    def states(self) -> dict[tuple[str, int], dict[Any, Any]]:
+        """The whole states of optimizers by parameter, of each trainer and each of its updaters."""
+        found: dict[tuple[str, int], dict[Any, list[Any]]] = {}
+        for key in self.keys("state/"):
+            name, number = key.split("/")[1:3]
+            index, state, piece = self._decoded(key)
+            found.setdefault((name, int(number)), {}).setdefault(index, []).append((state, piece))
+        return {place: {i: _whole(parts) for i, parts in states.items()} for place, states in found.items()}
+
+    def _decoded(self, key: str) -> Any:
         return decode(self._shards[self._written[key][0]].description["items"][key]["value"], self.arrays(key))
 
     def _read(self, number: int, key: str) -> list[Array]:
@@ -299,19 +311,36 @@ class SavedItems:
             return decode(value["random"], arrays)
         every = [decode(value["random"], arrays) for value, arrays in self.every_own()]
         first = every[0]
-        seed = int.from_bytes(hashlib.sha256(_random_text(first) + b"%d" % self._rank).digest()[:4], "little")
-        made = dict(first)
-        if any(each["mxnet"] != first["mxnet"] for each in every):
-            made["mxnet"] = {"seed": seed, "counter": first["mxnet"]["counter"]}
-        if any(repr(each["numpy"]) != repr(first["numpy"]) for each in every):
-            made["numpy"] = np.random.RandomState(seed).get_state(legacy=False)
-        if any(each["python"] != first["python"] for each in every):
-            made["python"] = random.python_random.Random(seed).getstate()
-        return made
+        text = _text_of([first, self._rank])
+        seed = int.from_bytes(hashlib.sha256(text).digest()[:_SEED], "little")
+        apart = {name for name in first if len({_text_of(each[name]) for each in every}) > 1}
+        return {**first, **{name: made for name, made in random.derived_states(first, seed).items() if name in apart}}
 
 
-def _random_text(states: Mapping[str, Any]) -> bytes:
-    return repr((states["mxnet"], states["python"])).encode()
+def _text_of(value: Any) -> bytes:
+    """Plain data as bytes that are equal where it is."""
+    arrays: list[Array] = []
+    text = json.dumps(encode(value, arrays), sort_keys=True).encode()
+    return b"".join([text, *(array.tobytes() for array in arrays)])
+
+
+def _whole(parts: Sequence[tuple[Any, tuple[int, int, tuple[int, ...]] | None]]) -> Any:
+    """The state that parts of it make up; each is with begin and end of its elements, and the whole shape."""
+    first, piece = parts[0]
+    if piece is None:
+        return first
+    if isinstance(first, list | tuple):
+        each = [_whole([(part[i], p) for part, p in parts]) for i in range(len(cast("list[Any]", first)))]
+        return tuple(each) if isinstance(first, tuple) else each
+    if not isinstance(first, NDArray):
+        return first
+    pieces = [(part, *cast("tuple[int, int, Any]", p)[:2]) for part, p in parts]
+    if any(part.size != end - begin for part, begin, end in pieces):
+        return first  # it does not belong to elements
+    made = np.empty(math.prod(piece[2]), first.dtype)
+    for part, begin, end in pieces:
+        made[begin:end] = part.asnumpy().reshape(-1)
+    return NDArray(made.reshape(piece[2]))
 
 
 def _averaged(arrays: Sequence[Array], count: int) -> Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hybridc import autograd
@@ -69,6 +69,7 @@ class TrainStep:
         self._block = _Step(net, loss, trainer, settings, shard_optimizer)
         self._calls = 0
         self._lock = ForkLock()
+        trainer.attend(self)
 
     def __call__(self, data: Any, label: Any = None, batch_size: float | None = None) -> Any:
         """Train with one batch; gradients are divided by ``batch_size``, by default the length of the data.
@@ -92,6 +93,20 @@ class TrainStep:
             if settings.sync_every > 1 and self._calls % (settings.accumulate * settings.sync_every) == 0:
                 average(self._block.collect_params().values())
             return results
+
+    @property
+    def is_accumulating(self) -> bool:
+        """Whether the next call adds to the gradients of calls before."""
+        return self._calls % self._block.settings.accumulate > 0
+
+    def state(self) -> dict[str, Any]:
+        """What the next call depends on beside parameters, gradients and optimizer: a checkpoint saves it."""
+        return {"calls": self._calls, "residuals": self._block.settings.residuals.state()}
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Go on as where :meth:`state` gave this."""
+        self._calls = state["calls"]
+        self._block.settings.residuals.load_state(state["residuals"])
 
     def explain(self) -> Report:
         """A report of what was compiled and why: signatures, kernels, host calls; ``.html()`` shows all levels."""
@@ -194,6 +209,11 @@ class _Step(HybridBlock):
             raise UnsupportedError(f"TrainStep: a kvstore takes part in the step; make the trainer without. {REMEDY}")
         else:
             settings.ranks = self.trainer.ranks
+            if settings.ranks > 1 and settings.sync_every > 1:
+                raise UnsupportedError(
+                    f"TrainStep: sync_every lets ranks train alone, but {type(self.trainer).__name__} averages their "
+                    f"gradients; make a gluon.Trainer with a distributed kvstore"
+                )
         if len(self.trainer.contexts) > 1:
             raise UnsupportedError(
                 f"TrainStep: the parameters are on {len(self.trainer.contexts)} devices; initialize them on one, which "

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Generator, Mapping, Sequence
+import weakref
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -79,6 +80,9 @@ class Trainer:
         self._checked = False
         self._shards: tuple[OptimizerShards, list[int]] | None = None
         self._scale: float = self._optimizer.rescale_grad
+        # Compiled steps, and states that were loaded for those that do not exist yet.
+        self._attending: list[Callable[[], Any]] = []
+        self._awaited: list[Mapping[str, Any]] = []
         # Of mixed precision, which mx.contrib.amp sets: the scaler of the losses, and what _scale was before.
         self._amp_loss_scaler: Any = None
         self._amp_original_scale = self._scale
@@ -162,8 +166,8 @@ class Trainer:
 
     @property
     def ranks(self) -> int:
-        """How many processes a TrainStep sums gradients over: those of a distributed kvstore."""
-        return self._store.num_workers if getattr(self._store, "is_distributed", False) else 1
+        """How many processes a TrainStep sums gradients over where there is no kvstore: this one."""
+        return 1
 
     @property
     def averages(self) -> bool:
@@ -326,7 +330,7 @@ class Trainer:
 
     def _prepare_store(self) -> None:
         """Before the first step: the store gets the optimizer, if it updates, and the parameters."""
-        if self._store_ready:
+        if self._store_ready or self._store is None:
             return
         self._store_ready = True
         if self._over_ranks is not None:
@@ -394,6 +398,51 @@ class Trainer:
         self._checked = True
 
     # --- files ---------------------------------------------------------------------------------------------
+
+    def pieces(self) -> dict[int, tuple[int, int, tuple[int, ...]]]:
+        """Of each parameter whose states are sharded: begin and end of this rank's elements, and the whole shape."""
+        if self._shards is None:
+            return {}
+        shards, indices = self._shards
+        return {
+            index: (*range_, shape) for index, range_, shape in zip(indices, shards.pieces, shards.shapes, strict=True)
+        }
+
+    def attend(self, step: Any) -> None:
+        """Note a compiled step that updates the parameters: its ``state()`` is part of this trainer's."""
+        self._attending = [reference for reference in self._attending if reference() is not None]
+        self._attending.append(weakref.ref(step))
+        if self._awaited:
+            step.load_state(self._awaited.pop(0))
+
+    @property
+    def _steps(self) -> list[Any]:
+        return [step for reference in self._attending if (step := reference()) is not None]
+
+    @property
+    def is_accumulating(self) -> bool:
+        """Whether gradients are needed at the next step, as some of a compiled step that accumulates them."""
+        return any(step.is_accumulating for step in self._steps)
+
+    def state(self) -> dict[str, Any]:
+        """What steps depend on beside parameters and the optimizer, as plain data: a checkpoint saves it."""
+        scaler, sums = self._amp_loss_scaler, getattr(self._store, "rank_sums", self._store)
+        return {
+            "scaler": None if scaler is None else {**vars(scaler)},
+            "store": sums.state() if hasattr(sums, "load_state") else None,
+            "steps": [step.state() for step in self._steps] + self._awaited,
+        }
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Go on as where :meth:`state` gave this; compiled steps are those that were made in the same order."""
+        if self._amp_loss_scaler is not None and state["scaler"] is not None:
+            self._amp_loss_scaler.__dict__ |= state["scaler"]
+        sums = getattr(self._store, "rank_sums", self._store)
+        if hasattr(sums, "load_state") and state["store"] is not None:
+            sums.load_state(state["store"])
+        self._awaited = list(state["steps"])
+        for step in self._steps[: len(self._awaited)]:
+            step.load_state(self._awaited.pop(0))
 
     def share_states(self, shards: OptimizerShards, indices: Sequence[int]) -> None:
         """From now on each rank has its part of the states of these parameters; files have the whole ones."""

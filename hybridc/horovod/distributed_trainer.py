@@ -15,6 +15,7 @@ from hybridc.horovod.distributed_optimizer import DistributedOptimizer
 from hybridc.horovod.gradient_groups import positive, split_list, takes_part
 from hybridc.horovod.rank_sets import ProcessSet, global_process_set
 from hybridc.horovod.reductions import grouped_allreduce_
+from hybridc.kvstore.rank_sums import RankSums
 
 
 class DistributedTrainer(Trainer):
@@ -70,6 +71,10 @@ class DistributedTrainer(Trainer):
             )
         if self._takes_part:
             self._scale *= self._predivide / process_set.size()
+        # Sums in the buckets of a kvstore, without copies, where gradients go as they are.
+        self._rank_sums: RankSums | None = None
+        if self._takes_part and compression is Compression.none and self._predivide == 1 and not num_groups:
+            self._rank_sums = RankSums(process_set.communicator())
 
     def _sum_gradients(self) -> None:
         self._allreduce_grads()
@@ -79,7 +84,10 @@ class DistributedTrainer(Trainer):
         if not self._takes_part:
             return
         grads = [param.list_grad()[0] for param in self._params if param.grad_req != "null"]
-        if not grads:
+        names = [f"{self._prefix}{i}" for i, param in enumerate(self._params) if param.grad_req != "null"]
+        if self._rank_sums is not None:
+            for _ in self._rank_sums.reduce(names, [[grad] for grad in grads]):
+                pass
             return
         sent: list[tuple[NDArray, Any]] = [self._compression.compress(grad) for grad in grads]
         for number, group in enumerate(split_list([array for array, _ in sent], self._num_groups or 1)):

@@ -11,10 +11,10 @@ from hybridc.array.ndarray import NDArray
 from hybridc.communication import Communicator
 from hybridc.errors import MXNetError
 from hybridc.ground.events import recorded
-from hybridc.horovod.agreement import agree
 from hybridc.horovod.differentiable import differentiable
 from hybridc.horovod.host_values import Array, checked, copied, new_like, own_values, put_back
 from hybridc.horovod.rank_sets import ProcessSet, global_process_set
+from hybridc.horovod.same_calls import agree
 
 
 def allgather(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import TypeVar
 
@@ -26,4 +27,4 @@ def split_list(items: Sequence[T], count: int) -> list[list[T]]:
     """At most ``count`` lists of adjacent items, as even as they come out."""
     size, rest = divmod(len(items), count)
     ends = [number * size + min(number, rest) for number in range(count + 1)]
-    return [list(items[a:b]) for a, b in zip(ends, ends[1:], strict=False) if b > a]
+    return [list(items[a:b]) for a, b in itertools.pairwise(ends) if b > a]

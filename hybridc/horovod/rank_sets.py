@@ -19,10 +19,8 @@ class ProcessSet:
 
     def __init__(self, ranks_or_comm: Sequence[int]) -> None:
         # COMPAT(mxnet): Horovod takes an MPI communicator, too.
-        if not isinstance(ranks_or_comm, Sequence | range) or any(
-            not isinstance(rank, int)  # pyright: ignore[reportUnnecessaryIsInstance]
-            for rank in ranks_or_comm
-        ):
+        given: Any = ranks_or_comm
+        if not isinstance(given, Sequence) or not all(isinstance(rank, int) for rank in cast("Sequence[Any]", given)):
             raise ValueError(f"ProcessSet: expected a list of ranks, such as [0, 2], got {ranks_or_comm!r}")
         self.ranks = sorted(ranks_or_comm)
 
@@ -73,7 +71,7 @@ class ProcessSet:
 
 #: The set of all ranks.
 global_process_set = ProcessSet([])
-global_process_set.process_set_id = 0
+global_process_set.process_set_id = 0  # Horovod's number for it
 
 
 class _Horovod:

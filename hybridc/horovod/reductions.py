@@ -13,10 +13,10 @@ from hybridc.communication import Communicator
 from hybridc.dtypes import is_float
 from hybridc.errors import MXNetError, UnsupportedError
 from hybridc.ground.events import recorded
-from hybridc.horovod.agreement import agree
 from hybridc.horovod.differentiable import differentiable
 from hybridc.horovod.host_values import Array, checked, copied, new_like, own_values, put_back
 from hybridc.horovod.rank_sets import ProcessSet, global_process_set
+from hybridc.horovod.same_calls import agree
 
 #: What is computed of the elements of all ranks. The numbers are Horovod's.
 Average, Sum, Adasum, Min, Max, Product = range(6)
@@ -39,8 +39,8 @@ def allreduce(
 ) -> NDArray:
     """``postscale_factor * op(prescale_factor * tensor)`` over all ranks, a new array; ``op`` is Average by default.
 
-    ``average=False`` is the older way to say ``op=Sum``. Integers are rounded toward 0 after a factor. Half precision is
-    computed in single precision and rounded once. ``priority`` is accepted for Horovod's API: calls are carried out
+    ``average=False`` is the older way to say ``op=Sum``. Integers are rounded toward 0 after a factor. Half precision
+    is computed in single precision and rounded once. ``priority`` is accepted for Horovod's API: calls are carried out
     in their order. Gradients, if autograd records, are those of the sum of the losses of all ranks.
     """
     return grouped_allreduce(

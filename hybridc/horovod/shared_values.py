@@ -10,9 +10,9 @@ import numpy as np
 from hybridc.array.ndarray import NDArray
 from hybridc.gluon.parameter import Parameter, ParameterDict
 from hybridc.ground.events import recorded
-from hybridc.horovod.agreement import agree
 from hybridc.horovod.host_values import own_values, put_back
 from hybridc.horovod.rank_sets import communicator_of, global_process_set
+from hybridc.horovod.same_calls import agree
 
 T = TypeVar("T")
 
@@ -25,14 +25,13 @@ def broadcast_parameters(
     A parameter that still waits for its shape is broadcast when it gets it: then all ranks must run the first forward
     pass. ``prefix`` distinguishes several calls in errors.
     """
-    if not isinstance(params, Mapping | ParameterDict):
+    if not isinstance(params, Mapping | ParameterDict):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ValueError(f"invalid params of type: {type(params)}; expected a dict of arrays, or net.collect_params()")
     if prefix is not None and not isinstance(prefix, str):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ValueError(f"prefix must be a string, got {prefix!r}")
     ranks, root = communicator_of(global_process_set), global_process_set.place(root_rank, "hvd.broadcast_parameters")
     if ranks.size == 1:
         return
-    # COMPAT(mxnet): dicts whose keys are not all strings, such as optimizer states, keep their order.
     named = [(f"{prefix or ''}{name}", value) for name, value in params.items()]
     ready: list[tuple[str, NDArray]] = []
     for name, value in sorted(named, key=lambda item: item[0]):

@@ -126,12 +126,13 @@ class ImageDetRecordIter(RecordBatches):
         path_imgidx: str = "",
         data_name: str = "data",
         label_name: str = "softmax_label",
+        tail: str = "pad",
         **others: Any,
     ) -> None:
         _check_options(others)
         super().__init__(
-            path_imgrec, path_imgidx, path_imglist, data_shape, batch_size, dtype, num_parts, part_index, shuffle, seed,
-            round_batch, preprocess_threads, prefetch_buffer,
+            path_imgrec, path_imgidx, path_imglist, data_shape, batch_size, dtype, num_parts, part_index, tail, shuffle,
+            seed, round_batch, preprocess_threads, prefetch_buffer,
         )  # fmt: skip
         for name, value, known in (
             ("resize_mode", resize_mode, ("force", "shrink", "fit")),

@@ -374,6 +374,7 @@ class ImageDetIter(ImageIter):
         data_name: str = "data",
         label_name: str = "label",
         last_batch_handle: str = "pad",
+        tail: str = "discard",
         **kwargs: Any,
     ) -> None:
         super().__init__(
@@ -391,6 +392,7 @@ class ImageDetIter(ImageIter):
             data_name=data_name,
             label_name=label_name,
             last_batch_handle=last_batch_handle,
+            tail=tail,
         )
         self.auglist = CreateDetAugmenter(self.data_shape, **kwargs) if aug_list is None else aug_list
         self.label_shape = self._estimate_label_shape()

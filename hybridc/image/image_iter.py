@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from hybridc import recordio
 from hybridc.array.ndarray import NDArray, values_of
+from hybridc.communication.data_parts import adjacent_part
 from hybridc.errors import AttributeValueError, CheckError, MXNetError, ShapeError
 from hybridc.image import codec
 from hybridc.image.augmenters import CreateAugmenter
@@ -44,6 +45,9 @@ class ImageIter(DataIter):
         The folder in which the paths are.
     num_parts, part_index:
         Only the images of one of several parts of equal size.
+    tail:
+        What becomes of images that do not come out even: ``"discard"`` leaves them out, ``"pad"`` takes the first
+        images once more, ``"keep"`` gives the first parts one more, for evaluation.
     aug_list:
         Functions of an image HWC, called one after the other; by default ``CreateAugmenter(data_shape, **kwargs)``.
     last_batch_handle:
@@ -69,6 +73,7 @@ class ImageIter(DataIter):
         label_name: str = "softmax_label",
         dtype: str = "float32",
         last_batch_handle: str = "pad",
+        tail: str = "discard",
         **kwargs: Any,
     ) -> None:
         super().__init__(batch_size)
@@ -99,7 +104,7 @@ class ImageIter(DataIter):
             DataDesc(label_name, (batch_size, label_width) if label_width > 1 else (batch_size,))
         ]
         self.shuffle = shuffle
-        self.seq = self._sequence(shuffle, num_parts, part_index)
+        self.seq = self._sequence(shuffle, num_parts, part_index, tail)
         self.num_image = None if self.seq is None else len(self.seq)
         self.auglist: list[Any] = CreateAugmenter(self.data_shape, **kwargs) if aug_list is None else aug_list
         self.cur = 0
@@ -108,7 +113,7 @@ class ImageIter(DataIter):
         self._cache: tuple[Array, Array, int] | None = None  # a batch that rolls over, and how much of it is filled
         self.reset()
 
-    def _sequence(self, shuffle: bool, num_parts: int, part_index: int) -> list[Any] | None:
+    def _sequence(self, shuffle: bool, num_parts: int, part_index: int, tail: str) -> list[Any] | None:
         """The keys in order, or None for a record file that is read from its start."""
         if self.imgrec is None:
             keys = list(self.imglist or ())
@@ -119,10 +124,7 @@ class ImageIter(DataIter):
         else:
             return None
         if num_parts > 1:
-            if not 0 <= part_index < num_parts:
-                raise CheckError(f"ImageIter: part_index must be from 0 to {num_parts - 1}, got {part_index}")
-            size = len(keys) // num_parts
-            keys = keys[part_index * size : (part_index + 1) * size]
+            keys = [keys[i] for i in adjacent_part("ImageIter", len(keys), num_parts, part_index, tail)]
         if not keys:
             raise MXNetError("ImageIter: there are no images")
         return keys

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from hybridc import recordio
 from hybridc.array.ndarray import NDArray
+from hybridc.communication.data_parts import adjacent_part
 from hybridc.dialects.vision.image_random import EIGENVALUES, EIGENVECTORS
 from hybridc.errors import MXNetError, ShapeError, UnsupportedError
 from hybridc.image import codec
@@ -55,6 +56,7 @@ class RecordBatches(MXDataIter):
         dtype: Any,
         num_parts: int,
         part_index: int,
+        tail: str,
         shuffle: bool,
         seed: int,
         round_batch: bool,
@@ -70,15 +72,13 @@ class RecordBatches(MXDataIter):
             )
         if dtype not in (None, *_KINDS):
             raise MXNetError(f"{name}: dtype must be one of {', '.join(_KINDS)}, got {dtype!r}")
-        if not 0 <= part_index < num_parts:
-            raise MXNetError(f"{name}: part_index must be from 0 to {num_parts - 1}, got {part_index}")
         self.data_shape = tuple(data_shape)
         self.dtype = np.dtype(dtype or "float32")
         self._file = recordio.MXRecordIO(path_imgrec, "r")
         self._labels = read_list(path_imglist, "float32") if path_imglist else None
         places = recordio.places(path_imgrec, path_imgidx)
-        size = -(-len(places) // num_parts)
-        self._places = places[part_index * size : (part_index + 1) * size]
+        # COMPAT(mxnet): parts of equal size; there the last ones are smaller, and other ranks wait for it for ever.
+        self._places = [places[i] for i in adjacent_part(name, len(places), num_parts, part_index, tail)]
         if not self._places:
             raise MXNetError(f"{name}: {path_imgrec} has no records for part {part_index} of {num_parts}")
         self._round = round_batch
@@ -195,6 +195,11 @@ class ImageRecordIter(RecordBatches):
         Of the images; float32 by default.
     seed, seed_aug, shuffle:
         The order of images, if they are shuffled, and all random changes follow from the seeds.
+    num_parts, part_index:
+        Only the images of one of several parts of equal size: those of a rank.
+    tail:
+        What becomes of images that do not come out even: ``"pad"`` takes the first images once more, ``"discard"``
+        leaves them out, ``"keep"`` gives the first parts one more, for evaluation.
     preprocess_threads, prefetch_buffer:
         Threads, and batches that they prepare ahead.
     """
@@ -243,12 +248,13 @@ class ImageRecordIter(RecordBatches):
         max_random_illumination: float = 0,
         data_name: str = "data",
         label_name: str = "softmax_label",
+        tail: str = "pad",
         **others: Any,
     ) -> None:
         _check_options(others)
         super().__init__(
-            path_imgrec, path_imgidx, path_imglist, data_shape, batch_size, dtype, num_parts, part_index, shuffle, seed,
-            round_batch, preprocess_threads, prefetch_buffer,
+            path_imgrec, path_imgidx, path_imglist, data_shape, batch_size, dtype, num_parts, part_index, tail, shuffle,
+            seed, round_batch, preprocess_threads, prefetch_buffer,
         )  # fmt: skip
         self.label_width = label_width
         labels = (batch_size, label_width) if label_width > 1 else (batch_size,)

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hybridc.array.ndarray import NDArray
+from hybridc.communication.data_parts import adjacent_part
 from hybridc.errors import AttributeValueError, MXNetError, ShapeError
 from hybridc.io.data_iter import DataBatch, DataDesc, DataIter
 
@@ -129,6 +130,8 @@ class CSVIter(_RowIter):
         Whether the first rows fill up the last batch, and the next epoch begins after them; ``pad`` says how many.
     dtype:
         float32 (by default), int32 or int64.
+    num_parts, part_index, tail:
+        Only the rows of one of several parts: see :class:`LibSVMIter`.
     """
 
     def __init__(
@@ -142,6 +145,9 @@ class CSVIter(_RowIter):
         dtype: Any = None,
         data_name: str = "data",
         label_name: str = "softmax_label",
+        num_parts: int = 1,
+        part_index: int = 0,
+        tail: str = "pad",
         **others: Any,
     ) -> None:
         _check_options("CSVIter", others)
@@ -153,7 +159,13 @@ class CSVIter(_RowIter):
             label = np.zeros((len(data), *label_shape), kind)
         else:
             label = _table(label_csv, label_shape, kind)
+        if len(label) != len(data):
+            raise ShapeError(f"CSVIter: there are {len(data)} rows of data, but {len(label)} of labels")
         label = label[:, 0] if tuple(label_shape) == (1,) else label
+        if num_parts != 1:
+            # COMPAT(mxnet): there it has no parts.
+            part = adjacent_part("CSVIter", len(data), num_parts, part_index, tail)
+            data, label = data[part], label[part]
         super().__init__(data, label, batch_size, round_batch, data_name, label_name)
 
 
@@ -170,7 +182,10 @@ class LibSVMIter(_RowIter):
     data_shape, label_shape:
         ``(n,)``: how many indices there are.
     num_parts, part_index:
-        Only the rows of one of several parts of equal size.
+        Only the rows of one of several parts of equal size: those of a rank.
+    tail:
+        What becomes of rows that do not come out even: ``"pad"`` takes the first rows once more, ``"discard"`` leaves
+        them out, ``"keep"`` gives the first parts one more, for evaluation.
     """
 
     def __init__(
@@ -186,6 +201,7 @@ class LibSVMIter(_RowIter):
         dtype: Any = None,
         data_name: str = "data",
         label_name: str = "softmax_label",
+        tail: str = "pad",
         **others: Any,
     ) -> None:
         # COMPAT(mxnet): dense arrays instead of CSR ones.
@@ -197,7 +213,9 @@ class LibSVMIter(_RowIter):
         label, data = _sparse_table(data_libsvm, data_shape)
         if label_libsvm not in ("NULL", "", None):
             _, label = _sparse_table(label_libsvm, label_shape)
-        part = _part("LibSVMIter", len(data), num_parts, part_index)
+        if len(label) != len(data):
+            raise ShapeError(f"LibSVMIter: there are {len(data)} rows of data, but {len(label)} of labels")
+        part = adjacent_part("LibSVMIter", len(data), num_parts, part_index, tail)
         super().__init__(data[part], label[part], batch_size, True, data_name, label_name)
 
 
@@ -213,7 +231,9 @@ class MNISTIter(MXDataIter):
     flat:
         Whether images are rows of numbers.
     num_parts, part_index:
-        Only the images of one of several parts of equal size.
+        Only the images of one of several parts of equal size: those of a rank.
+    tail:
+        What becomes of images that do not come out even: see :class:`LibSVMIter`.
     """
 
     def __init__(
@@ -230,6 +250,7 @@ class MNISTIter(MXDataIter):
         dtype: Any = None,
         data_name: str = "data",
         label_name: str = "softmax_label",
+        tail: str = "pad",
         **others: Any,
     ) -> None:
         super().__init__(batch_size)
@@ -239,7 +260,8 @@ class MNISTIter(MXDataIter):
         images, labels = _idx(image, 3), _idx(label, 1)
         if len(images) != len(labels):
             raise ShapeError(f"MNISTIter: {image} has {len(images)} images, but {label} has {len(labels)} labels")
-        part = _part("MNISTIter", len(images), num_parts, part_index)
+        # COMPAT(mxnet): parts of equal size; there ranks may have a batch more than others, which wait for it for ever.
+        part = adjacent_part("MNISTIter", len(images), num_parts, part_index, tail)
         images, labels = images[part], labels[part]
         if batch_size < 1 or len(images) < batch_size:
             raise MXNetError(f"MNISTIter: {len(images)} images make no batches of {batch_size}")
@@ -276,13 +298,6 @@ def _check_options(name: str, others: dict[str, Any]) -> None:
     unknown = [each for each in others if each not in _IGNORED]
     if unknown:
         warnings.warn(f"{name}: there are no options {', '.join(unknown)}; they are ignored", stacklevel=3)
-
-
-def _part(name: str, count: int, num_parts: int, part_index: int) -> slice:
-    """The samples of a part."""
-    if not 0 <= part_index < num_parts:
-        raise MXNetError(f"{name}: part_index must be from 0 to {num_parts - 1}, got {part_index}")
-    return slice(count * part_index // num_parts, count * (part_index + 1) // num_parts)
 
 
 def _files(path: str) -> list[Path]:

@@ -26,8 +26,8 @@ class DistributedKVStore(KVStore):
     """``create("dist_sync")`` and the like: all ranks make the store, and call its methods with the same keys in turn.
 
     ``init`` and ``broadcast`` give all ranks the value of rank 0. ``push`` sums arrays over the devices of each rank
-    and over ranks. There is no server: an optimizer runs on each rank, with the same sums, so that values stay equal. Many
-    keys in one call are summed in buckets; one call for each key works, and is slower.
+    and over ranks. There is no server: an optimizer runs on each rank, with the same sums, so that values stay equal.
+    Many keys in one call are summed in buckets; one call for each key works, and is slower.
     """
 
     def __init__(self, kind: str = "dist_sync") -> None:

@@ -8,7 +8,7 @@ from typing import Any, NoReturn, cast
 
 from hybridc import optimizer as opt
 from hybridc.array.ndarray import NDArray, values_of
-from hybridc.communication.compression import Compression, ErrorFeedback, compression_of
+from hybridc.communication.compression import ErrorFeedback, Residuals, Rounding, compression_of
 from hybridc.errors import CheckError, MXNetError, ShapeError, UnsupportedError
 from hybridc.kvstore.base import KVStoreBase, check_capability, listed
 
@@ -28,7 +28,8 @@ class KVStore(KVStoreBase):
         self._type = kind
         self._values: dict[Any, NDArray] = {}
         self._updater: Callable[[Any, NDArray, NDArray], Any] | None = None
-        self._compression: Compression | None = None
+        self._compression: Rounding | None = None
+        self._residuals = Residuals()
         self._feedback: dict[tuple[Any, int], ErrorFeedback] = {}  # by the key, and the number of the device
 
     @property
@@ -198,13 +199,23 @@ class KVStore(KVStoreBase):
             raise UnsupportedError(f"Gradient compression is not supported for this type of kvstore: {self._type!r}")
         self._compression = compression_of(compression_params)
         self._feedback.clear()
+        self._residuals.clear()
 
-    def _compressed(self, place: tuple[Any, int], array: NDArray, compression: Compression) -> NDArray:
+    def state(self) -> dict[str, Any]:
+        """What compression left out so far, which is added to what is pushed next: a checkpoint saves it."""
+        return self._residuals.state()
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Go on as where :meth:`state` gave this."""
+        self._residuals.load_state(state)
+
+    def _compressed(self, place: tuple[Any, int], array: NDArray, compression: Rounding) -> NDArray:
         values = values_of(array)
         if not compression.takes(values.dtype):
             return array
         if place not in self._feedback:
-            self._feedback[place] = ErrorFeedback(values.size, values.dtype, compression)
+            made = ErrorFeedback(values.size, values.dtype, compression)
+            self._feedback[place] = self._residuals.add(repr(place), made)
         return NDArray(self._feedback[place].rounded(values))
 
     def _barrier(self) -> None:

@@ -14,7 +14,7 @@ from hybridc.array.takeover import is_unshared
 from hybridc.communication import Communicator
 from hybridc.communication.agreement import require_equal
 from hybridc.communication.communicator import Array
-from hybridc.communication.compression import Compression, compression_of
+from hybridc.communication.compression import Residuals, Rounding, compression_of
 from hybridc.communication.gradient_buckets import GradientBuckets, Kind
 from hybridc.errors import UnsupportedError
 from hybridc.ground.watches import written
@@ -35,12 +35,14 @@ class RankSums:
         self.ranks = ranks
         self._kind = kind
         self._seed: int | None = None
-        self._compression: Compression | None = None
+        self._compression: Rounding | None = None
         self._buckets: dict[Any, GradientBuckets] = {}
+        self._names: dict[Any, list[str]] = {}  # of the arrays in the buckets of a key
         self._totals: dict[Any, list[NDArray]] = {}
+        self._residuals = Residuals()
 
     @property
-    def compression(self) -> Compression | None:
+    def compression(self) -> Rounding | None:
         """How gradients are rounded on their way, or None."""
         return self._compression
 
@@ -48,7 +50,18 @@ class RankSums:
         """Round gradients on their way from now on, as ``compression_params`` say."""
         self._compression = compression_of(params)
         self._buckets.clear()
+        self._names.clear()
         self._totals.clear()
+        self._residuals.clear()
+
+    def state(self) -> dict[str, Any]:
+        """What sums to come depend on: what rounding left out so far, and the seed of updates that draw."""
+        return {"seed": self._seed, "residuals": self._residuals.state()}
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Go on as where :meth:`state` gave this."""
+        self._seed = state["seed"]
+        self._residuals.load_state(state["residuals"])
 
     def totals(self, keys: Sequence[Any], groups: Sequence[Group]) -> Iterator[tuple[tuple[int, ...], list[NDArray]]]:
         """The sums of groups, bucket after bucket: the numbers of its groups, and all sums, those of the bucket done.
@@ -64,7 +77,7 @@ class RankSums:
             yield indices, totals
 
     def reduce(
-        self, names: Sequence[str], groups: Sequence[Group], absent: Collection[tuple[int, int]] = ()
+        self, names: list[str], groups: Sequence[Group], absent: Collection[tuple[int, int]] = ()
     ) -> Iterator[tuple[int, ...]]:
         """Write the sum of each group into all of its arrays; the numbers of the groups, bucket after bucket.
 
@@ -72,7 +85,8 @@ class RankSums:
         of its bucket, so that at the next step nothing is copied, unless others know its memory.
         """
         before = self._buckets.get(None)
-        buckets = self._of(None, groups, names)
+        buckets = before if self._holds(before, groups, names) else self._of(None, groups, names)
+        assert buckets is not None
         mine: set[int] = set()
         if before is not None and before is not buckets:
             mine = {id(view) for view in before.views}
@@ -97,8 +111,7 @@ class RankSums:
 
         They depend on the seed of rank 0 and on ``step``; ``place`` tells the updates of one step apart.
         """
-        kind: type[Optimizer] = type(optimizer)
-        if kind.update is Optimizer.update:  # a formula, which draws none
+        if not _has_own_update(optimizer):  # a formula, which draws none
             yield
             return
         if self._seed is None:
@@ -124,25 +137,37 @@ class RankSums:
             self.ranks.allreduce(found, "max")
         return [bool(x) for x in found]
 
-    def _of(self, key: Any, groups: Sequence[Group], names: Sequence[str]) -> GradientBuckets:
+    def _holds(self, buckets: GradientBuckets | None, groups: Sequence[Group], names: list[str]) -> bool:
+        """Whether the first array of each group is a view of these buckets: as at all steps but the first ones."""
+        if buckets is None or names != self._names[None]:
+            return False
+        return all(group[0]._data is view for group, view in zip(groups, buckets.views, strict=True))
+
+    def _of(self, key: Any, groups: Sequence[Group], names: list[str]) -> GradientBuckets:
         """The buckets of these arrays, which all ranks must have in common."""
         self.check_devices(array for group in groups for array in group)
         kinds: list[Kind] = [(group[0].shape, np.dtype(group[0].dtype)) for group in groups]
         found = self._buckets.get(key)
-        if found is not None and found.kinds == kinds:
+        if found is not None and found.kinds == kinds and self._names[key] == names:
             return found
         described = [f"{shape} {dtype}" for shape, dtype in kinds]
-        require_equal("the list of keys whose arrays are summed", list(names), self.ranks)
+        require_equal("the list of keys whose arrays are summed", names, self.ranks)
         require_equal("the arrays that are summed", dict(zip(names, described, strict=True)), self.ranks)
         require_equal("the compression of gradients", str(self._compression), self.ranks)
-        made = GradientBuckets(kinds, self.ranks, compression=self._compression)
-        self._buckets[key] = made
+        made = GradientBuckets(
+            kinds, self.ranks, compression=self._compression, residuals=self._residuals, name=repr(key)
+        )
+        self._buckets[key], self._names[key] = made, names
         self._totals.pop(key, None)
         if len(self._buckets) > _KEPT:
             oldest = next(iter(self._buckets))
-            del self._buckets[oldest]
+            del self._buckets[oldest], self._names[oldest]
             self._totals.pop(oldest, None)
         return made
+
+
+def _has_own_update(optimizer: Optimizer) -> bool:
+    return type(optimizer).update is not Optimizer.update
 
 
 def _add_up(group: Group, into: Array) -> None:

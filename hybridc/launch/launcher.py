@@ -36,7 +36,7 @@ _AFTER_SIGNAL = {signal.SIGINT: 10.0, signal.SIGTERM: 30.0, signal.SIGHUP: 30.0}
 
 
 @dataclass
-class _Rank:
+class _ConnectedRank:
     """What is known of a rank."""
 
     connection: socket.socket
@@ -46,8 +46,9 @@ class _Rank:
     unread: bytearray = field(default_factory=bytearray)
     #: Its exit status, or minus the signal that ended it.
     status: int | None = None
-    #: Whether the connection broke before it ended.
+    #: Whether the connection broke before it ended, or has been silent for too long.
     lost: bool = False
+    silent: bool = False
 
     @property
     def failed(self) -> bool:
@@ -66,7 +67,7 @@ class _Attempt:
         self._timeout = options.timeout or OPTIONS.comm_timeout
         self._token = secrets.token_hex(_TOKEN)
         self._listener = socket.create_server(("", 0), backlog=options.ranks)
-        self._ranks: dict[int, _Rank] = {}
+        self._ranks: dict[int, _ConnectedRank] = {}
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
         #: Since when the ranks are started, and since when one waits for MPI to start in all.
@@ -131,9 +132,10 @@ class _Attempt:
         env[rank_process.LAUNCHER] = f"{','.join(addresses())} {port} {self._token} {self._timeout}"
         # What Python was started with, such as -W and -X, holds for the program, too.
         flags: list[str] = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
-        command = [sys.executable, *flags, rank_process.__file__, *options.program]
+        command: list[str] = [sys.executable, *flags, rank_process.__file__, *options.program]
         if options.ranks > 1 or options.hosts:
             command = mpiexec.find(os.environ).command(options.ranks, options.hosts, command, env)
+        self._program = command[0]
         # In a session of its own: what a terminal sends comes here, and from here to the ranks.
         return subprocess.Popen(command, env=env, start_new_session=True)
 
@@ -142,14 +144,14 @@ class _Attempt:
         if found is not None:
             connection, number = found
             connection.settimeout(BEAT)
-            rank = self._ranks[number] = _Rank(connection)
+            rank = self._ranks[number] = _ConnectedRank(connection)
             self._selector.register(connection, selectors.EVENT_READ, lambda: self._hear(number, rank))
             if self.signal is not None:
                 self._send(rank, {"signal": self.signal})
 
     # --- the ranks --------------------------------------------------------------------------------------------
 
-    def _hear(self, number: int, rank: _Rank) -> None:
+    def _hear(self, number: int, rank: _ConnectedRank) -> None:
         try:
             got = rank.connection.recv(1 << 16)
         except OSError:
@@ -169,19 +171,21 @@ class _Attempt:
 
     def _fail(self, number: int) -> None:
         """Note that a rank failed; one that ended because of another one is not the first."""
+        rank = self._ranks[number]
         self._failures.append(number)
         if self._failed is None:
             self._failed = time.monotonic()
-        if self._why or self._ranks[number].status == STATUS:
+        if self._why or rank.status == STATUS:
             return
         self._why = self._text(number)
-        rank = self._ranks[number]
         if rank.lost or (rank.status or 0) < 0:  # others can say what they raise
             self._send_all({"say": self._why})
 
     def _text(self, number: int) -> str:
         rank = self._ranks[number]
-        if rank.status is None:
+        if rank.silent:
+            what = f"has not answered for {self._timeout} s"
+        elif rank.status is None:
             what = "was lost: the connection to it broke"
         elif rank.status < 0:
             what = f"was killed by {_signal_name(-rank.status)}"
@@ -206,8 +210,7 @@ class _Attempt:
     def _look_at_silent(self, now: float) -> None:
         for number, rank in self._ranks.items():
             if not rank.is_over and now > rank.heard + self._timeout:
-                rank.lost = True
-                self._why = f"rank {number} on {rank.host} has not answered for {self._timeout} s"
+                rank.lost, rank.silent = True, True
                 self._fail(number)
 
     def _look_at_starts(self, now: float) -> None:
@@ -226,7 +229,12 @@ class _Attempt:
             self._kill(f"rank {missing[0]} has not started for {self._timeout} s")
             return
         first = min(late, key=lambda number: rank_program.STAGES.index(self._ranks[number].stage))
-        self._kill(f"rank {first} on {self._ranks[first].host} has not started MPI for {self._timeout} s")
+        if self._ranks[first].stage == rank_program.STAGES[0]:
+            self._kill(
+                f"rank {first} on {self._ranks[first].host} has not come to the start of MPI for {self._timeout} s"
+            )
+        else:
+            self._kill(f"MPI has not started for {self._timeout} s in all ranks: does the network between them work?")
 
     def _kill(self, why: str) -> None:
         self._killed = time.monotonic()
@@ -243,7 +251,7 @@ class _Attempt:
             self._send(rank, message)
 
     @staticmethod
-    def _send(rank: _Rank, message: dict[str, Any]) -> None:
+    def _send(rank: _ConnectedRank, message: dict[str, Any]) -> None:
         if not rank.is_over:
             with contextlib.suppress(OSError):
                 rank.connection.sendall(packed(message))
@@ -272,7 +280,7 @@ class _Attempt:
             return STATUS
         if len(self._ranks) < self._options.ranks or not all(rank.is_over for rank in self._ranks.values()):
             status = self._mpiexec.returncode
-            _say(f"{self._mpiexec.args[0]} ended with status {status} before the ranks did; above is what it says")
+            _say(f"{self._program} ended with status {status} before the ranks did; above is what it says")
             return status if status > 0 else 1
         return 0
 
@@ -325,16 +333,16 @@ def _run(options: LaunchOptions) -> int:
     for number in _AFTER_SIGNAL:
         if signal.getsignal(number) != signal.SIG_IGN:  # as nohup does
             signal.signal(number, signalled)
-    for number in range(options.restarts + 1):
+    number = 0
+    while True:
         attempt = _Attempt(options, number)
         current[:] = [attempt]
         status = attempt.run()
         current.clear()
-        if status == 0 or attempt.signal is not None:
-            break
-        if number < options.restarts:
-            _say(f"starting the program again, {number + 1} of {options.restarts} times")
-    return status
+        if status == 0 or attempt.signal is not None or number == options.restarts:
+            return status
+        _say(f"starting the program again, {number + 1} of {options.restarts} times")
+        number += 1
 
 
 def _signal_name(number: int) -> str:
@@ -345,4 +353,5 @@ def _signal_name(number: int) -> str:
 
 
 def _say(text: str) -> None:
-    print(f"hybridc launch: {text}", file=sys.stderr, flush=True)
+    sys.stderr.write(f"hybridc launch: {text}\n")
+    sys.stderr.flush()

@@ -1,8 +1,9 @@
 """What mpiexec starts for each rank: it forks the rank, and stays to write its output and to report how it ends.
 
-The rank has cores of its own, and its output goes through pipes to this process, which puts ``[rank]`` before each line;
-so what C code and tracebacks print is marked, too, and complete even if the rank is killed. The launcher says when to
-send a signal to the rank or to kill it, over a connection; when that breaks, the launcher is gone and the rank is ended.
+The rank has cores of its own, and its output goes through pipes to this process, which puts ``[rank]`` before each
+line; so what C code and tracebacks print is marked, too, and complete even if the rank is killed. The launcher says
+when to send a signal to the rank or to kill it, over a connection; when that breaks, the launcher is gone, and the rank
+is ended.
 
 This file is run by its path, and imports nothing of hybridc in this process: threads of libraries that are imported in
 the rank count its cores, not the machine's.
@@ -11,7 +12,7 @@ the rank count its cores, not the machine's.
 from __future__ import annotations
 
 import contextlib
-import importlib.util
+import importlib.machinery
 import os
 import select
 import selectors
@@ -27,6 +28,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 if TYPE_CHECKING or __name__ != "__main__":
     from hybridc.communication import launched_rank, links
 else:
+    import importlib.util
 
     def _read(name: str) -> ModuleType:
         """A module of the folder ``communication``, without the package."""
@@ -38,13 +40,14 @@ else:
 
     launched_rank, links = _read("launched_rank"), _read("links")
 
-#: The variable by which the launcher says where it is: addresses, port, token, seconds after which the other side is gone.
+#: The variable by which the launcher says where it is: addresses, port, token, and the seconds after which one side of
+#: the connection takes the other one to be gone.
 LAUNCHER = "HYBRIDC_LAUNCHER"
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _HELD = (*_SIGNALS, signal.SIGUSR1)  # while the rank is forked
 _UNFINISHED = 1.0  # seconds for which the beginning of a line is held back
-_LONGEST = 1 << 16  # bytes of a line that is written in one piece
+_LONGEST = 1 << 20  # bytes of a line that is written in one piece
 _PATIENCE = 5.0  # seconds for a rank to end before it is killed, and for its children to close its output
 _DESCRIPTORS = 1 << 20  # at most, where the system allows any number
 _PR_SET_PDEATHSIG = 1  # of Linux's prctl
@@ -235,18 +238,21 @@ class _Lines(threading.Thread):
         self.writes = False
 
     def run(self) -> None:
-        held, since = b"", 0.0
+        held, since, is_cut = b"", 0.0, False
         while True:
             left = since + _UNFINISHED - time.monotonic() if held else None
             if left is not None and (left <= 0 or len(held) > _LONGEST):
                 self._write([held])
-                held = b""
+                held, is_cut = b"", True
             elif select.select([self._read], [], [], left)[0]:
                 got = os.read(self._read, 1 << 16)
                 *lines, rest = (held + got).split(b"\n")
                 if lines or not held:
                     since = time.monotonic()
                 held = rest
+                if is_cut and lines and not lines[0]:  # the end of a line of which all was written
+                    lines = lines[1:]
+                is_cut = False
                 self._write(lines)
                 if not got:
                     break
@@ -286,10 +292,12 @@ def _run_program(program: list[str], say: int) -> NoReturn:
     del sys.modules["launched_rank"], sys.modules["links"]
     sys.path[0:1] = []  # the folder of this file
     package = str(Path(__file__).parents[2])
-    if importlib.util.find_spec("hybridc") is None:  # it is not installed, and elsewhere
-        sys.path.append(package)
+    sys.path.insert(0, package)  # the launcher's own, whichever else is installed
     from hybridc.launch import rank_program
 
+    sys.path.remove(package)
+    if importlib.machinery.PathFinder.find_spec("hybridc") is None:
+        sys.path.append(package)
     rank_program.run(program, say)
     sys.exit()
 

@@ -20,6 +20,8 @@ def run(program: list[str], say: int) -> None:
 
     Into the descriptor ``say`` go the stages that are reached.
     """
+    if world.is_launched():
+        world.load_mpi()
     os.write(say, b"mpi\n")
     world.communicator()
     os.write(say, b"program\n")
@@ -41,7 +43,7 @@ def _exit(error: SystemExit) -> None:
     """End with a status that is a failure, which the others have to know."""
     status = error.code
     if not isinstance(status, int):
-        print(status, file=sys.stderr)
+        sys.stderr.write(f"{status}\n")
         status = 1
     status &= 0xFF  # what the system keeps
     world.end_failed(status, f"ended with exit status {status}")
@@ -60,7 +62,7 @@ def _run(program: list[str]) -> None:
         return
     sys.path.insert(0, str(path.resolve().parent))
     main = ModuleType("__main__")
-    main.__file__, main.__builtins__ = program[0], __builtins__
+    main.__file__ = program[0]
     sys.modules["__main__"] = main
     exec(compiled(program[0]), main.__dict__)
 

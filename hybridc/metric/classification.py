@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy
@@ -88,6 +89,17 @@ class _Confusion:
         self.false_negatives += int((~guessed & positive).sum())
         self.true_negatives += int((~guessed & ~positive).sum())
 
+    @classmethod
+    def of(cls, parts: Sequence[_Confusion]) -> _Confusion:
+        """The counts of all parts."""
+        whole = cls()
+        for part in parts:
+            whole.true_positives += part.true_positives
+            whole.false_positives += part.false_positives
+            whole.true_negatives += part.true_negatives
+            whole.false_negatives += part.false_negatives
+        return whole
+
     @property
     def total(self) -> int:
         return self.true_positives + self.false_positives + self.true_negatives + self.false_negatives
@@ -127,11 +139,25 @@ class _Binary(EvalMetric):
                 counts.update(values(label), values(pred), type(self).__name__)
         if self.average == "macro":
             self.add_up(self.score(batches[0]), 1)
-            return
+        else:
+            self._sum_up()
+
+    def _sum_up(self) -> None:
+        """Make the two pairs from the counts of all samples."""
         self.sum_metric = self.score(self._local) * self._local.total
         self.num_inst = self._local.total
         self.global_sum_metric = self.score(self._global) * self._global.total
         self.global_num_inst = self._global.total
+
+    def counters(self) -> Any:
+        return super().counters() if self.average == "macro" else (self._local, self._global)
+
+    def take(self, counters: Sequence[Any]) -> None:
+        if self.average == "macro":
+            super().take(counters)
+            return
+        self._local, self._global = (_Confusion.of(column) for column in zip(*counters, strict=True))
+        self._sum_up()
 
     def reset(self) -> None:
         super().reset()
@@ -277,8 +303,21 @@ class PCC(EvalMetric):
             self._global = _count(self._global, *pairs)
         self.num_inst += 1
         self.global_num_inst += 1
+        self._sum_up()
+
+    def _sum_up(self) -> None:
+        """Make the sums of the two pairs from the tables."""
         self.sum_metric = _correlation(self._local) * self.num_inst
         self.global_sum_metric = _correlation(self._global) * self.global_num_inst
+
+    def counters(self) -> Any:
+        return self._local, self.num_inst, self._global, self.global_num_inst
+
+    def take(self, counters: Sequence[Any]) -> None:
+        local, counts, whole, whole_counts = zip(*counters, strict=True)
+        self._local, self._global = _added(local), _added(whole)
+        self.num_inst, self.global_num_inst = sum(counts), sum(whole_counts)
+        self._sum_up()
 
     def reset(self) -> None:
         super().reset()
@@ -296,6 +335,15 @@ def _count(table: Array, guesses: Array, truth: Array) -> Array:
     grown[: len(table), : len(table)] = table
     numpy.add.at(grown, (guesses, truth), 1)
     return grown
+
+
+def _added(tables: Sequence[Array]) -> Array:
+    """The sum of tables, which may know of different numbers of classes."""
+    size = max(map(len, tables))
+    whole = numpy.zeros((size, size))
+    for table in tables:
+        whole[: len(table), : len(table)] += table
+    return whole
 
 
 def _correlation(table: Array) -> float:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import numpy
 import numpy.typing as npt
 
 from hybridc.array.ndarray import NDArray, values_of
+from hybridc.communication import communicator
 from hybridc.dtypes import computed
 from hybridc.errors import NotOverriddenError
 from hybridc.registry import get_alias_func, get_create_func, get_register_func
@@ -108,6 +110,32 @@ class EvalMetric:
     def result(self, total: Any, count: Any) -> float:
         """The metric from a sum and a count: their mean."""
         return float(total / count) if count else math.nan
+
+    # --- over ranks ----------------------------------------------------------------------------------------
+
+    def sync(self) -> Self:
+        """The metric of what all ranks took in, a new one that is equal on all of them; all ranks call this.
+
+        This one goes on with what this rank takes in, so it can be called again. With one rank it is a copy.
+        """
+        own_results = type(self).get is not EvalMetric.get or type(self).get_global is not EvalMetric.get_global
+        if own_results and type(self).counters is EvalMetric.counters:
+            raise NotOverriddenError(
+                f"{type(self).__name__} has a get() of its own, so what it counts is not known; to be summed over "
+                f"ranks it must define counters() and take(counters)"
+            )
+        result = copy.copy(self)
+        result.take(communicator().gather_objects(self.counters()))
+        return result
+
+    def counters(self) -> Any:
+        """What :meth:`sync` takes from each rank: sums and counts, by default the two pairs."""
+        return self.sum_metric, self.num_inst, self.global_sum_metric, self.global_num_inst
+
+    def take(self, counters: Sequence[Any]) -> None:
+        """Become the metric of all ranks, whose :meth:`counters` are given; nothing of what there was is changed."""
+        sums = [sum(column[1:], column[0]) for column in zip(*counters, strict=True)]
+        self.sum_metric, self.num_inst, self.global_sum_metric, self.global_num_inst = sums
 
     def get_name_value(self) -> list[tuple[str, float]]:
         """The result as pairs of name and value."""
@@ -211,6 +239,14 @@ class CompositeEvalMetric(EvalMetric):
     def get_global(self) -> tuple[list[str], list[float]]:
         pairs = [pair for metric in self.metrics for pair in metric.get_global_name_value()]
         return [name for name, _ in pairs], [value for _, value in pairs]
+
+    def counters(self) -> Any:
+        return [metric.counters() for metric in self.metrics]
+
+    def take(self, counters: Sequence[Any]) -> None:
+        self.metrics = [copy.copy(metric) for metric in self.metrics]
+        for metric, each in zip(self.metrics, zip(*counters, strict=True), strict=True):
+            metric.take(each)
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "metrics": [m.get_config() for m in self.metrics]}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy
@@ -91,6 +92,14 @@ class PearsonCorrelation(EvalMetric):
         super().reset_local()
         self._local = _Moments()
 
+    def counters(self) -> Any:
+        return super().counters(), self._local, self._global
+
+    def take(self, counters: Sequence[Any]) -> None:
+        pairs, local, whole = zip(*counters, strict=True)
+        super().take(pairs)
+        self._local, self._global = _Moments.of(local), _Moments.of(whole)
+
     def get(self) -> tuple[Any, Any]:
         return (self.name, self._local.correlation()) if self.average == "micro" else super().get()
 
@@ -108,16 +117,26 @@ class _Moments:
 
     def add(self, pair: Array) -> None:
         """Take in an array of shape (2, n)."""
-        new = pair.shape[1]
-        if not new:
-            return
-        mean = pair.mean(1, keepdims=True)
-        centered = pair - mean
-        shift = mean.reshape(2) - self.mean
+        if pair.shape[1]:
+            mean = pair.mean(1, keepdims=True)
+            centered = pair - mean
+            self._join(pair.shape[1], mean.reshape(2), centered @ centered.T)
+
+    def _join(self, new: int, mean: Array, products: Array) -> None:
+        shift = mean - self.mean
         total = self.count + new
-        self.products += centered @ centered.T + numpy.outer(shift, shift) * (self.count * new / total)
+        self.products += products + numpy.outer(shift, shift) * (self.count * new / total)
         self.mean += shift * (new / total)
         self.count = total
+
+    @classmethod
+    def of(cls, parts: Sequence[_Moments]) -> _Moments:
+        """The moments of all parts."""
+        whole = cls()
+        for part in parts:
+            if part.count:
+                whole._join(part.count, part.mean, part.products)
+        return whole
 
     def correlation(self) -> float:
         """The correlation of all pairs so far; NaN without spread."""

@@ -18,9 +18,8 @@ def settings_of(optimizer: Any) -> dict[str, Any]:
     return {"class": type(optimizer).__name__, **_attributes(optimizer)}
 
 
-def _attributes(instance: Any) -> dict[str, Any]:
-    attributes: dict[str, Any] = vars(instance)
-    return {name: _plain(value) for name, value in attributes.items() if name not in _LEFT_OUT}
+def _attributes(instance: object) -> dict[str, Any]:
+    return {name: _plain(value) for name, value in vars(instance).items() if name not in _LEFT_OUT}
 
 
 def _plain(value: Any) -> Any:

@@ -1,70 +1,100 @@
-"""Programs of several ranks, for tests: real processes, which MPI starts."""
+"""Programs of several ranks, as tests start them."""
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import re
-import shutil
+import signal
 import subprocess
 import sys
-from dataclasses import dataclass
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-PROGRAMS = Path(__file__).resolve().parent / "programs"
+PROGRAMS = Path(__file__).parent / "programs"
+ROOT = Path(__file__).parents[2]
 
 
 @dataclass
-class Completed:
-    """What the processes left."""
+class Finished:
+    """What a program of several ranks did; ``lines`` and ``errors`` are what each rank wrote to stdout and stderr."""
 
     returncode: int
     stdout: str
     stderr: str
+    seconds: float
+    lines: dict[int, list[str]] = field(default_factory=dict)
+    errors: dict[int, list[str]] = field(default_factory=dict)
 
-    @property
-    def lines(self) -> dict[int, list[str]]:
-        """What each rank printed by ``say`` of the programs: lines that begin with its number in brackets."""
-        found: dict[int, list[str]] = {}
-        for line in self.stdout.splitlines():
-            for rank, text in re.findall(r"\[rank (\d+)\] (.*?)(?=\[rank \d+\] |$)", line):
-                found.setdefault(int(rank), []).append(text)
-        return found
+    def __post_init__(self) -> None:
+        self.lines, self.errors = _by_rank(self.stdout), _by_rank(self.stderr)
 
 
-def mpiexec() -> str:
-    """The command that starts ranks: of the wheel beside this Python, or the system's."""
-    beside = Path(sys.executable).parent / "mpiexec"
-    return str(beside) if beside.exists() else shutil.which("mpiexec") or ""
+def _by_rank(text: str) -> dict[int, list[str]]:
+    found: dict[int, list[str]] = {}
+    for line in text.splitlines():
+        if match := re.match(r"\[(\d+)\] (?:\[rank \d+\] )?(.*)", line):
+            found.setdefault(int(match[1]), []).append(match[2])
+    return found
 
 
-def is_there() -> bool:
-    """Whether ranks can be started here."""
-    return bool(mpiexec()) and importlib.util.find_spec("mpi4py") is not None
+def environment(env: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The environment of a program: this one, with the package on the path."""
+    full = {**os.environ, **(env or {})}
+    paths = [full.get("PYTHONPATH", ""), str(ROOT), os.environ.get("PYTHONPATH", "")]
+    return {**full, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
 
 
-def run(program, ranks=2, arguments=(), env=None, timeout=120, check=True) -> Completed:
-    """Run a program of ``programs/``, or Python text with several lines, as so many ranks."""
-    what = ["-c", program] if "\n" in program else [str(PROGRAMS / program)]
-    command = [mpiexec(), "-n", str(ranks)]
-    version = subprocess.run([mpiexec(), "--version"], capture_output=True, text=True, timeout=60, check=False).stdout
-    if "HYDRA" in version:
-        command.append("-disable-auto-cleanup")
-    full = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")])),
-        "HYBRIDC_NUM_THREADS": "1",
-        **(env or {}),
-    }
-    done = subprocess.run(
-        [*command, sys.executable, *what, *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-        env=full,
-        check=False,
+def start(
+    program: str | Sequence[str],
+    ranks: int = 2,
+    arguments: Sequence[str] = (),
+    env: Mapping[str, str] | None = None,
+    options: Sequence[str] = (),
+) -> subprocess.Popen[str]:
+    """Start a program by ``python -m hybridc launch``: a file of ``programs/``, its text, or ``["-m", module]``."""
+    if isinstance(program, str):
+        program = [_file(program)]
+    command = [sys.executable, "-m", "hybridc", "launch", "-n", str(ranks), *options, *program, *arguments]
+    return subprocess.Popen(
+        command, env=environment(env), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     )
-    result = Completed(done.returncode, done.stdout, done.stderr)
+
+
+def _file(program: str) -> str:
+    if "\n" not in program:
+        return str(PROGRAMS / program)
+    import tempfile
+
+    with tempfile.NamedTemporaryFile("w", suffix=".py", prefix="ranks-", delete=False) as file:
+        file.write(program)
+    return file.name
+
+
+def finish(process: subprocess.Popen[str], timeout: float = 120) -> Finished:
+    """Wait for a program; one that takes too long is an error, and ended."""
+    begun = time.monotonic()
+    try:
+        stdout, stderr = process.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        for number in (signal.SIGTERM, signal.SIGTERM):  # the second one ends it at once
+            process.send_signal(number)
+        stdout, stderr = process.communicate()
+        raise AssertionError(f"not over after {timeout:g} s\n{stdout}\n{stderr}") from None
+    return Finished(process.returncode, stdout, stderr, time.monotonic() - begun)
+
+
+def run(
+    program: str | Sequence[str],
+    ranks: int = 2,
+    arguments: Sequence[str] = (),
+    env: Mapping[str, str] | None = None,
+    timeout: float = 120,
+    options: Sequence[str] = (),
+    check: bool = False,
+) -> Finished:
+    """Start a program and wait for it; with ``check`` it must not fail."""
+    done = finish(start(program, ranks, [*map(str, arguments)], env, options), timeout)
     assert not check or done.returncode == 0, f"{done.stdout}\n{done.stderr}"
-    return result
+    return done

@@ -425,10 +425,12 @@ def record_iterators(mx, folder):
     normal = {"mean_r": 10, "mean_g": 20, "mean_b": 30, "std_r": 2, "std_g": 3, "std_b": 4, "scale": 0.5}
     shape = {"data_shape": (3, 6, 8), "batch_size": 2}
     made = []
+    # MXNet's parts are not of equal size.
+    keep = {"tail": "keep"} if mx.__name__ == "hybridc" else {}
     for options in (
         {**where, **shape},
-        {**indexed, **shape, "num_parts": 2, "part_index": 1},
-        {**indexed, **shape, "num_parts": 2, "part_index": 0},
+        {**indexed, **shape, **keep, "num_parts": 2, "part_index": 1},
+        {**indexed, **shape, **keep, "num_parts": 2, "part_index": 0},
         {**where, **shape, **normal, "resize": 10, "mirror": True},
         {**where, "data_shape": (1, 5, 9), "batch_size": 5, "dtype": "uint8"},
         {**where, "data_shape": (3, 25, 39), "batch_size": 5, "pad": 3, "fill_value": 7, "dtype": "uint8"},

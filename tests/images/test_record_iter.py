@@ -116,7 +116,7 @@ def test_without_an_index_records_are_found(files):
         ({"batch_size": 0}, "batch_size positive"),
         ({"dtype": "bool"}, "dtype must be one of float32"),
         ({"part_index": 1}, "part_index must be from 0 to 0, got 1"),
-        ({"num_parts": 50, "part_index": 49}, "has no records for part 49 of 50"),
+        ({"num_parts": 50, "part_index": 49, "tail": "discard"}, "has no records for part 49 of 50"),
         ({"max_rotate_angle": 10}, "max_rotate_angle=10 is not offered; use mx.image.ImageIter"),
         ({"rand_corp": True}, "has no option 'rand_corp'"),
         ({"label_width": 2}, r"record at byte 0: it has 1 labels, but label_width is 2"),

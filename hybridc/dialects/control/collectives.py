@@ -39,11 +39,11 @@ TIMES = _Times()
 
 
 # Sums with a state of their own, as compressed ones, by the numbers by which graphs of this process call them.
-_SUMS: weakref.WeakValueDictionary[int, Sum] = weakref.WeakValueDictionary()
+_SUMS: weakref.WeakValueDictionary[int, RankSum] = weakref.WeakValueDictionary()
 _NUMBERS = itertools.count(1)
 
 
-class Sum(Protocol):
+class RankSum(Protocol):
     """Sums arrays of one size over ranks."""
 
     def allreduce(self, array: Array) -> None:
@@ -51,7 +51,7 @@ class Sum(Protocol):
         ...
 
 
-def callable_sum(sums: Sum) -> int:
+def callable_sum(sums: RankSum) -> int:
     """The number by which ``_start_allreduce`` calls a sum, as long as that lives."""
     number = next(_NUMBERS)
     _SUMS[number] = sums

@@ -9,6 +9,7 @@ from hybridc.gluon.data.dataloader import DataLoader, default_batchify_fn, defau
 from hybridc.gluon.data.dataset import ArrayDataset, Dataset, RecordFileDataset, SimpleDataset
 from hybridc.gluon.data.sampler import (
     BatchSampler,
+    DistributedSampler,
     FilterSampler,
     RandomSampler,
     Sampler,
@@ -17,9 +18,9 @@ from hybridc.gluon.data.sampler import (
 from hybridc.ground.absent import absent as _absent
 
 __all__ = [
-    "ArrayDataset", "BatchSampler", "DataLoader", "Dataset", "FilterSampler", "RandomSampler", "RecordFileDataset",
-    "Sampler", "SequentialSampler", "SimpleDataset", "batchify", "default_batchify_fn", "default_mp_batchify_fn",
-    "vision",
+    "ArrayDataset", "BatchSampler", "DataLoader", "Dataset", "DistributedSampler", "FilterSampler", "RandomSampler",
+    "RecordFileDataset", "Sampler", "SequentialSampler", "SimpleDataset", "batchify", "default_batchify_fn",
+    "default_mp_batchify_fn", "vision",
 ]  # fmt: skip
 
 

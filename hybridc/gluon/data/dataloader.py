@@ -268,7 +268,7 @@ class _Order:
     """The batches' indices of one pass, with what a loader needs to go on in the middle of it."""
 
     def __init__(self, sampler: Any) -> None:
-        seed, counter = (int(part) for part in random.next_key())
+        seed, counter = (int(part) for part in random.next_key(training=False))
         self._sampler = sampler
         self._seed = (seed * 0x9E3779B97F4A7C15 + counter * 0xBF58476D1CE4E5B9) & (2**64 - 1)
         self._count = 0

@@ -206,6 +206,7 @@ def _work(pipe: Any, load: Load, inherited: Iterable[Any]) -> None:
     # Control-C is the main process's affair; its SIGTERM must end this one, whatever handler was inherited.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    threading.Thread(target=_end_with_main, daemon=True).start()
     outbox: queue.SimpleQueue[tuple[int, Any]] = queue.SimpleQueue()
     threading.Thread(target=_post, args=(pipe, outbox), daemon=True).start()
     while True:
@@ -214,6 +215,14 @@ def _work(pipe: Any, load: Load, inherited: Iterable[Any]) -> None:
         except (EOFError, OSError):
             return
         outbox.put((ticket, _attempt(load, indices, seed)))
+
+
+def _end_with_main() -> None:
+    """End as soon as the main process does, also while a batch is loaded: launchers wait for what has their output."""
+    main = multiprocessing.parent_process()
+    if main is not None:
+        main.join()
+        os._exit(0)
 
 
 def _attempt(load: Load, indices: Sequence[Any], seed: int) -> Any:

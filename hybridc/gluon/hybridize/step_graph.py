@@ -6,10 +6,11 @@ values are those of weights, of optimizer states and of running statistics; each
 
 from __future__ import annotations
 
+import hashlib
 import operator
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from numpy.lib.array_utils import byte_bounds
 from hybridc.array.ndarray import NDArray
 from hybridc.communication import communicator
 from hybridc.communication.agreement import require_equal
-from hybridc.communication.compression import CompressedSum, Compression
+from hybridc.communication.compression import CompressedSum, Residuals, Rounding
 from hybridc.compile.compiled_graph import CompiledGraph
 from hybridc.compile.stages import Traced
 from hybridc.dialects.control.collectives import TIMES, callable_sum
@@ -74,7 +75,9 @@ class StepSettings:
     #: How many ranks train together.
     ranks: int = 1
     #: How gradients are rounded before they are summed over ranks.
-    compression: Compression | None = None
+    compression: Rounding | None = None
+    #: What rounding left out so far.
+    residuals: Residuals = field(default_factory=Residuals)
     #: Which parts of the optimizer's states the ranks have; None: all of them.
     shards: OptimizerShards | None = None
     #: Whether all ranks were found to run the same step.
@@ -129,7 +132,8 @@ class StepProgram:
             self.buckets = settings.shards.sizes
         elif part.updates and settings.shared:
             buckets = buckets_of(trace, found)
-            self.sums = [_sum_of(found, bucket, settings.compression) for bucket in buckets]
+            name = _name_of(trace, kinds, part)
+            self.sums = [_sum_of(found, b, settings, f"{name} bucket {i}") for i, b in enumerate(buckets)]
             numbers = [0 if each is None else callable_sum(each) for each in self.sums]
             found = append_allreduce(trace, found, buckets, numbers)
             self.buckets = [(bucket.size, len(bucket.members)) for bucket in buckets]
@@ -170,14 +174,22 @@ class StepProgram:
         self.graph: CompiledGraph = self.traced.graph()
 
 
+def _name_of(trace: Trace, kinds: Sequence[Kind], part: StepPart) -> str:
+    """A name of a program that is the same in another run."""
+    data = [(s.shape, np.dtype(s.dtype).name) for s, r in zip(trace.leaves, trace.roles, strict=True) if r == "data"]
+    return hashlib.sha256(repr((data, kinds, part)).encode()).hexdigest()
+
+
 def _sum_of(
-    gradients: Sequence[TracedSymbol], bucket: GradientBucket, compression: Compression | None
+    gradients: Sequence[TracedSymbol], bucket: GradientBucket, settings: StepSettings, name: str
 ) -> CompressedSum | None:
     """The compressed sum of a bucket; None if it is summed as it is."""
+    compression = settings.compression
     dtype = np.dtype(gradients[bucket.members[0]].dtype)
     if compression is None or not compression.takes(dtype):
         return None
-    return CompressedSum(bucket.size // dtype.itemsize, dtype, compression, communicator())
+    made = CompressedSum(bucket.size // dtype.itemsize, dtype, compression, communicator())
+    return settings.residuals.add(name, made)
 
 
 class StepEntry(Entry):
@@ -194,7 +206,7 @@ class StepEntry(Entry):
         self.indices = [weight.index for weight in self.weights]
         settings = block.settings
         if settings.shared and not settings.is_agreed:
-            require_equal("the operators of the training step", [node.op.NAME for node in trace.nodes])
+            _require_agreement(trace)
             settings.is_agreed = True
         super().__init__(trace, guards, reason, (), is_static)
 
@@ -428,6 +440,14 @@ def _forward(block: Any, args: tuple[Any, ...]) -> tuple[Trace, Guards]:
         raise TraceError(f"{error}\n{REMEDY}") from error.__cause__
     _check_loss(block, trace)
     return trace, guards
+
+
+def _require_agreement(trace: Trace) -> None:
+    """Raise on all ranks unless they run the same operators; attributes may follow from the shapes of the data."""
+    shapes = [leaf.shape for leaf, role in zip(trace.leaves, trace.roles, strict=True) if role == "data"]
+    is_equal = all(other == shapes for other in communicator().gather_objects(shapes))
+    operators = [repr(node.op) if is_equal else node.op.NAME for node in trace.nodes]
+    require_equal("the operators of the training step", dict(enumerate(operators)))
 
 
 def _check_loss(block: Any, trace: Trace) -> None:

@@ -141,10 +141,13 @@ class Checkpoint:
         try:
             self.wait()
         finally:
-            if self._claim is not None:
-                self._claim.release()
-                self._claim = None
-            self._run = ""
+            self._release()
+
+    def _release(self) -> None:
+        """Let others claim the folder."""
+        if self._claim is not None:
+            self._claim.release()
+        self._claim, self._run = None, ""
 
     def _begin(self) -> None:
         """Before the first step: claim the folder, if all ranks see it and nothing in it would be lost."""
@@ -167,9 +170,7 @@ class Checkpoint:
             )
         text = next(filter(None, self._ranks.gather_objects(text)), None)
         if text is not None:
-            if self._claim is not None:
-                self._claim.release()
-                self._claim = None
+            self._release()
             raise MXNetError(text) from problem
         self._run = token
 
@@ -190,7 +191,11 @@ class Checkpoint:
     def _start(self) -> None:
         """Copy the state, and let a thread write this rank's part of it."""
         self._attempts += 1
-        items, own = self._state.items(), self._state.own(self.extra)
+        try:
+            items, own = self._state.items(), self._state.own(self.extra)
+        except Exception:
+            self._release()  # the caller may make another Checkpoint while the error is looked at
+            raise
         mine = placed_items(self._ranks, items)
         run = f"{self._run}-{self._attempts}"
         path = self._folder.shard(self._steps, self._ranks.rank, self._ranks.size, run)

@@ -1,0 +1,103 @@
+"""Training steps over ranks give what one process gives with the whole batch."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.distributed import ranks
+
+pytestmark = pytest.mark.mpi
+
+# Of float32 after 50 steps: a bound for the norm of the difference of all parameters, relative to theirs.
+CLOSE = 1e-6
+NETWORKS = ("dense", "conv", "norm", "gru", "embedding", "tokens")
+# Those with a formula; others run as Python code, which is not compiled into a step. Without Signum, which takes the
+# sign of sums: where the rounding of one decides it, its step is as large as any other.
+OPTIMIZERS = ("sgd", "nag", "adam", "adamw", "rmsprop", "adagrad", "adadelta", "adamax", "nadam", "ftrl", "ftml",
+    "dcasgd", "lamb", "lars")  # fmt: skip
+
+
+def apart(*cases, count=2):
+    """How far the parameters of the cases are from those of training alone."""
+    done = ranks.run("equal_steps.py", count, cases, timeout=600, check=True)
+    found = {case: float(number) for case, number in re.findall(r"(\w+:[\w:]+) ([\d.e+-]+|nan|inf)", done.stdout)}
+    assert found.keys() == set(cases), done.stdout
+    return found
+
+
+def wrong(found, bound=CLOSE):
+    return {case: number for case, number in found.items() if not number < bound}
+
+
+def test_a_step_over_ranks_equals_one_with_the_whole_batch():
+    assert not wrong(apart("norm:sgd", "dense:adam:shard:clip:accumulate"))
+
+
+@pytest.mark.long
+def test_every_network():
+    cases = [f"{kind}:sgd{word}" for kind in NETWORKS for word in ("", ":shard", ":clip:accumulate")]
+    cases.remove("norm:sgd:clip:accumulate")  # half of the examples have other statistics
+    assert not wrong(apart(*cases))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("words", ["", ":shard", ":loop"])
+def test_every_optimizer(words):
+    # Adamax divides by the largest gradient, which must not be 0.
+    networks = {name: "gru" if name == "adamax" else "dense" for name in OPTIMIZERS}
+    found = apart(*[f"{network}:{name}{words}" for name, network in networks.items()])
+    assert not wrong(found, 5 * CLOSE)
+
+
+@pytest.mark.long
+def test_four_ranks():
+    assert not wrong(apart("conv:adam", "norm:adam:shard", "gru:sgd:loop", count=4))
+
+
+@pytest.mark.long
+def test_an_optimizer_is_sharded_to_equal_parts():
+    program = """
+import hybridc as mx
+from hybridc import gluon, nd
+net = gluon.nn.HybridSequential()
+net.add(gluon.nn.Dense(100), gluon.nn.Dense(7))
+net.initialize()
+net(nd.ones((4, 30)))
+trainer = gluon.Trainer(net.collect_params(), "adam", kvstore="dist_sync")
+step = gluon.TrainStep(net, gluon.loss.L2Loss(), trainer, shard_optimizer=True)
+step(nd.ones((4, 30)), nd.ones((4, 7)))
+parts = sum(s._data.nbytes for state in trainer.updater.states.values() for s in state)
+trainer.save_states(f"/dev/null")
+with trainer.whole_states():
+    whole = sum(s._data.nbytes for state in trainer.updater.states.values() for s in state)
+shapes = [[s.shape for s in state] for state in trainer.updater.states.values()]
+print("states", parts, whole, flush=True)
+"""
+    parts = [tuple(map(int, pair)) for pair in re.findall(r"states (\d+) (\d+)", ranks.run(program, check=True).stdout)]
+    assert len(parts) == 2
+    count = 30 * 100 + 100 + 100 * 7 + 7
+    assert [whole for _, whole in parts] == [8 * count] * 2
+    assert sum(part for part, _ in parts) == 8 * count
+    assert abs(parts[0][0] - parts[1][0]) <= 16
+
+
+def test_ranks_with_other_networks_are_told_apart():
+    program = """
+import hybridc as mx
+from hybridc import gluon, nd
+from hybridc.communication import communicator
+net = gluon.nn.HybridSequential()
+net.add(gluon.nn.Dense(3, activation=("tanh", "relu")[communicator().rank]))
+net.initialize()
+net(nd.ones((4, 5)))
+trainer = gluon.Trainer(net.collect_params(), "sgd", kvstore="dist_sync")
+step = gluon.TrainStep(net, gluon.loss.L2Loss(), trainer)
+step(nd.ones((4, 5)), nd.ones((4, 3)))
+"""
+    done = ranks.run(program)
+    assert done.returncode != 0
+    assert "the operators of the training step" in done.stderr
+    assert "tanh" in done.stderr
+    assert "relu" in done.stderr
