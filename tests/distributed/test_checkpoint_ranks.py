@@ -167,6 +167,7 @@ print("restored", again.restore())
 """
 
 
+@pytest.mark.long
 def test_a_full_disk_of_one_rank(tmp_path):
     pytest.importorskip("resource")
     done = ranks.run(FULL, arguments=[tmp_path / "run"], check=True)
