@@ -7,6 +7,7 @@ may be a view of its bucket, and then nothing is copied.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -49,31 +50,43 @@ class BucketPlan:
     sizes: dict[np.dtype[Any], int]
 
 
+def grouped(sizes: Sequence[tuple[Any, int]], first: int = FIRST_BYTES, others: int = BYTES) -> list[list[int]]:
+    """The rule of all buckets: numbers of items, given as pairs of a kind and bytes, in groups of one kind.
+
+    Items come in the order in which they are ready, groups in that of their last items. The first group of a kind has
+    at most ``first`` bytes, the others ``others``; a larger item is one of its own.
+    """
+    groups: list[list[int]] = []
+    open_: dict[Any, tuple[list[int], int, int]] = {}  # the group of a kind, its bytes and their limit
+    for number, (kind, size) in enumerate(sizes):
+        group, filled, limit = open_.get(kind, ([], 0, first))
+        if group and filled + size > limit:
+            group, filled, limit = [], 0, others
+        if not group:
+            groups.append(group)
+        group.append(number)
+        open_[kind] = group, filled + size, limit
+    return sorted(groups, key=lambda group: group[-1])
+
+
 def plan_buckets(kinds: Sequence[Kind], first_bytes: int = FIRST_BYTES, other_bytes: int = BYTES) -> BucketPlan:
     """Distribute arrays, the last one first, over buckets of at most so many bytes; a larger array has its own."""
-    starts = [0] * len(kinds)
-    sizes: dict[np.dtype[Any], int] = {}
-    opened: dict[np.dtype[Any], tuple[list[int], int]] = {}
-    limits: dict[np.dtype[Any], int] = {}
+    order = list(reversed(range(len(kinds))))
+    dtypes = [np.dtype(dtype) for _, dtype in kinds]
+    lines = [max(1, ALIGNMENT // dtype.itemsize) for dtype in dtypes]
+    counts = [n * -(-math.prod(shape) // n) for n, (shape, _) in zip(lines, kinds, strict=True)]
+    sizes = [(dtypes[i], counts[i] * dtypes[i].itemsize) for i in order]
+    starts, ends = [0] * len(kinds), dict.fromkeys(dtypes, 0)
     buckets: list[Bucket] = []
-
-    def close(dtype: np.dtype[Any]) -> None:
-        indices, start = opened.pop(dtype)
-        buckets.append(Bucket(tuple(indices), dtype, start, sizes[dtype]))
-        limits[dtype] = other_bytes
-
-    for i in reversed(range(len(kinds))):
-        shape, dtype = kinds[i][0], np.dtype(kinds[i][1])
-        line = max(1, ALIGNMENT // dtype.itemsize)
-        begin = sizes.setdefault(dtype, 0)
-        end = begin + line * -(-int(np.prod(shape, dtype=np.int64)) // line)
-        if dtype in opened and (end - opened[dtype][1]) * dtype.itemsize > limits.get(dtype, first_bytes):
-            close(dtype)
-        opened.setdefault(dtype, ([], begin))[0].append(i)
-        starts[i], sizes[dtype] = begin, end
-    for dtype in list(opened):
-        close(dtype)
-    return BucketPlan(tuple(buckets), tuple(starts), sizes)
+    for group in grouped(sizes, first_bytes, other_bytes):
+        members = [order[number] for number in group]
+        dtype = dtypes[members[0]]
+        begin = ends[dtype]
+        for i in members:
+            starts[i] = ends[dtype]
+            ends[dtype] += counts[i]
+        buckets.append(Bucket(tuple(members), dtype, begin, ends[dtype]))
+    return BucketPlan(tuple(buckets), tuple(starts), ends)
 
 
 class GradientBuckets:

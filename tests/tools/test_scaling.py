@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import hybridc as mx
+from hybridc.communication.gradient_buckets import BYTES, FIRST_BYTES
 from hybridc.errors import AttributeValueError
-from hybridc.gluon.hybridize.gradient_exchange import FIRST_BUCKET, OTHER_BUCKETS
 from hybridc.gluon.hybridize.optimizer_shards import _buckets
 from hybridc.gluon.model_zoo import vision
 from hybridc.tools.scaling.cluster import ALGORITHMS, Cluster, LinkedRanks, Network
@@ -311,7 +311,7 @@ def test_the_encoder_has_the_parameters_of_bert_base():
 def test_buckets_are_those_of_the_training_step():
     layers = of_zoo("squeezenet1.1")
     weights = [mx.nd.zeros((size,)) for layer in layers for size in layer.parameters]
-    ours = [size for _, size in buckets(layers, FIRST_BUCKET, OTHER_BUCKETS, 4)]
+    ours = [size for _, size in buckets(layers, FIRST_BYTES, BYTES, 4)]
     assert ours == [sum(weights[i].size for i in bucket.members) * 4 for bucket in _filled(weights)]
 
 

@@ -11,48 +11,37 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from hybridc.communication.gradient_buckets import grouped
 from hybridc.ground.hooks import HOOKS
 from hybridc.trace.traced import TracedSymbol
 from hybridc.trace.tracer import Trace
-
-# Bytes of the first bucket, which is started early, and of the others, for which latency does not count.
-FIRST_BUCKET, OTHER_BUCKETS = 1 << 20, 25 << 20
 
 
 @dataclass
 class GradientBucket:
     """Gradients of one dtype, by their numbers, one after the other in one array."""
 
-    members: list[int] = field(default_factory=lambda: list[int]())
-    size: int = 0  # bytes
-    ready: int = 0  # the number of the node that computes the last one
+    members: list[int]
+    size: int  # bytes
+    ready: int  # the number of the node that computes the last one
 
 
 def buckets_of(trace: Trace, gradients: Sequence[TracedSymbol]) -> list[GradientBucket]:
     """The buckets in the order in which they are whole; gradients without elements are in none."""
     made = {id(s): number for number, node in enumerate(trace.nodes) for s in node.outputs}
-    order = sorted(range(len(gradients)), key=lambda i: made.get(id(gradients[i]), -1))
-    buckets: list[GradientBucket] = []
-    filling: dict[Any, GradientBucket] = {}  # by dtype
-    for i in order:
-        grad = gradients[i]
-        dtype = np.dtype(grad.dtype)
-        size = math.prod(grad.shape) * dtype.itemsize
-        if not size:
-            continue
-        bucket = filling.get(dtype)
-        if bucket is None or bucket.size + size > (FIRST_BUCKET if bucket is buckets[0] else OTHER_BUCKETS):
-            bucket = filling[dtype] = GradientBucket()
-            buckets.append(bucket)
-        bucket.members.append(i)
-        bucket.size += size
-        bucket.ready = max(bucket.ready, made.get(id(grad), -1))
-    return sorted(buckets, key=lambda bucket: bucket.ready)
+    ready = [made.get(id(grad), -1) for grad in gradients]
+    order = [i for i in sorted(range(len(gradients)), key=ready.__getitem__) if math.prod(gradients[i].shape)]
+    dtypes = [np.dtype(gradients[i].dtype) for i in order]
+    sizes = [(d, math.prod(gradients[i].shape) * d.itemsize) for i, d in zip(order, dtypes, strict=True)]
+    return [
+        GradientBucket([order[n] for n in group], sum(sizes[n][1] for n in group), ready[order[group[-1]]])
+        for group in grouped(sizes)
+    ]
 
 
 def append_allreduce(

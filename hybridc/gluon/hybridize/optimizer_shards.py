@@ -17,7 +17,7 @@ import numpy as np
 
 from hybridc.array.ndarray import NDArray, values_of
 from hybridc.communication import Communicator
-from hybridc.gluon.hybridize.gradient_exchange import FIRST_BUCKET, OTHER_BUCKETS
+from hybridc.communication.gradient_buckets import grouped
 
 
 @dataclass
@@ -121,17 +121,9 @@ class OptimizerShards:
 
 def _buckets(weights: Sequence[NDArray]) -> list[ShardedBucket]:
     """The weights from the last to the first, as backwards compute their gradients."""
-    buckets: list[ShardedBucket] = []
-    filling: dict[Any, tuple[ShardedBucket, int]] = {}
-    for i, weight in reversed(list(enumerate(weights))):
-        dtype, size = weight._data.dtype, weight._data.nbytes
-        bucket, filled = filling.get(dtype, (None, 0))
-        if bucket is None or filled + size > (FIRST_BUCKET if bucket is buckets[0] else OTHER_BUCKETS):
-            bucket, filled = ShardedBucket(dtype), 0
-            buckets.append(bucket)
-        bucket.members.append(i)
-        filling[dtype] = bucket, filled + size
-    return buckets
+    order = list(reversed(range(len(weights))))
+    sizes = [(weights[i]._data.dtype, weights[i]._data.nbytes) for i in order]
+    return [ShardedBucket(sizes[group[0]][0], [order[n] for n in group]) for group in grouped(sizes)]
 
 
 def _mapped(state: Any, function: Callable[[NDArray], NDArray]) -> Any:

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hybridc.communication.gradient_buckets import BYTES, FIRST_BYTES, grouped
 from hybridc.errors import AttributeValueError
-from hybridc.gluon.hybridize.gradient_exchange import FIRST_BUCKET, OTHER_BUCKETS
 from hybridc.tools.scaling.cluster import Cluster
 from hybridc.tools.scaling.model_layers import LayerSize
 
@@ -39,8 +39,8 @@ class RankWork:
     update: float
     spread: float = 0.0
     sharded: bool = False
-    first_bucket: int = FIRST_BUCKET
-    other_buckets: int = OTHER_BUCKETS
+    first_bucket: int = FIRST_BYTES
+    other_buckets: int = BYTES
     element: int = 4
 
     @functools.cached_property
@@ -79,21 +79,17 @@ class Prediction:
 
 
 def buckets(layers: Sequence[LayerSize], first: int, other: int, element: int) -> list[tuple[float, int]]:
-    """As :attr:`RankWork.ready`: by the rule of :mod:`hybridc.gluon.hybridize.gradient_exchange`."""
+    """As :attr:`RankWork.ready`."""
     total = sum(layer.flops for layer in layers)
     forward = 1 / (1 + BACKWARD)
-    made: list[tuple[float, int]] = []
+    ready: list[tuple[float, int]] = []  # of each gradient
     done = 0.0
     for layer in reversed(layers):
         done += layer.flops
         at = forward + (1 - forward) * done / total
-        for size in (n * element for n in reversed(layer.parameters) if n):
-            limit = first if len(made) == 1 else other
-            if made and made[-1][1] + size <= limit:
-                made[-1] = at, made[-1][1] + size
-            else:
-                made.append((at, size))
-    return made
+        ready += [(at, n * element) for n in reversed(layer.parameters) if n]
+    groups = grouped([("", size) for _, size in ready], first, other)
+    return [(ready[group[-1]][0], sum(ready[n][1] for n in group)) for group in groups]
 
 
 @functools.cache

@@ -7,8 +7,8 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 
+from hybridc.communication.gradient_buckets import BYTES, FIRST_BYTES
 from hybridc.errors import AttributeValueError
-from hybridc.gluon.hybridize.gradient_exchange import FIRST_BUCKET, OTHER_BUCKETS
 from hybridc.tools.scaling.cluster import ALGORITHMS, Cluster, Network
 from hybridc.tools.scaling.model_layers import NETWORKS, LayerSize, layers_of
 from hybridc.tools.scaling.predicted_step import BACKWARD, Prediction, RankWork, largest, predict
@@ -108,8 +108,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--update", type=_positive, help="milliseconds of updating all parameters; by default by --memory")
     add("--memory", type=_positive, default=100.0, help="gigabytes of memory per second, for Adam's update (100)")
     add("--spread", type=float, default=0.02, help="standard deviation of compute times by their mean (0.02)")
-    add("--first-bucket", type=_positive, default=FIRST_BUCKET / _MIB, help="MiB of the first bucket (1)")
-    add("--bucket", type=_positive, default=OTHER_BUCKETS / _MIB, help="MiB of the other buckets (25)")
+    add("--first-bucket", type=_positive, default=FIRST_BYTES / _MIB, help="MiB of the first bucket (1)")
+    add("--bucket", type=_positive, default=BYTES / _MIB, help="MiB of the other buckets (25)")
     add("--bytes", type=_count, default=4, help="of an element of a gradient (4)")
     add("--explain", action="store_true", help="print the formulas, and the buckets")
     add("--json", action="store_true", help="print the rows as JSON, times in seconds")
