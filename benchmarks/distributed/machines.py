@@ -23,6 +23,7 @@ INTERFACE = "eth0"
 _PREFIX = "hbm"
 _SUBNET = "10.77.0"
 _NAMESPACES = Path("/run/netns")
+_PACKET = 1 << 14  # bytes that the kernel hands to an interface as one, to be cut into frames
 
 # By the transport of MPICH: what makes ranks of one machine talk over its interface.
 TRANSPORTS: dict[str, dict[str, str]] = {
@@ -88,7 +89,7 @@ class Machines:
             _run("ip", "-n", self._bridge, "link", "set", port, "master", "br0", "up")
             _run("ip", "-n", name, "link", "set", "lo", "up")
             _run("ip", "-n", name, "address", "add", f"{self.address(k)}/24", "dev", INTERFACE)
-            _run("ip", "-n", name, "link", "set", INTERFACE, "up")
+            _run("ip", "-n", name, "link", "set", INTERFACE, "gso_max_size", str(_PACKET), "up")
             self._limit(name, INTERFACE)
             self._limit(self._bridge, port)
 
@@ -102,8 +103,8 @@ class Machines:
         parent = ["root"]
         if links.gigabits:
             rate = links.gigabits * 1e9
-            # What may be sent at once: 64 KiB, which is one packet of the kernel's until it is cut, or 0.25 ms.
-            burst = max(2 << 16, round(rate / 8 * 0.25e-3))
+            # What may be sent at once after a pause: a packet of the kernel's until it is cut, or 20 µs.
+            burst = max(_PACKET + (1 << 12), round(rate / 8 * 20e-6))
             limits = ("tbf", "rate", f"{rate:.0f}bit", "burst", f"{burst}b", "latency", "50ms")
             _run(*tc, "qdisc", "add", "dev", interface, *parent, "handle", "1:", *limits)
             parent = ["parent", "1:1"]
@@ -146,12 +147,15 @@ class Machines:
         """A command that runs on machine ``k``."""
         return ["ip", "netns", "exec", f"{self.prefix}{k}", *command]
 
-    def ranks(self, interpreter: Path, *arguments: str, count: int = 0) -> list[str]:
-        """A command that runs a Python program as ranks, each on a machine of its own, by the interpreter's MPI."""
+    def ranks(self, interpreter: Path, *arguments: str, watched: bool = True) -> list[str]:
+        """A command that runs a Python program as ranks, each on a machine of its own, by the interpreter's MPI.
+
+        Those of hybridc's communicator are ``watched``: when one fails they end themselves. Others mpiexec ends.
+        """
         mpiexec = interpreter.parent / "mpiexec"
         if not mpiexec.exists():
             raise FileNotFoundError(f"{mpiexec} is not there: install the package mpich for {interpreter}")
-        begin = [str(mpiexec), "-disable-auto-cleanup", "-n", str(count or self.count)]
+        begin = [str(mpiexec), *["-disable-auto-cleanup"] * watched, "-n", str(self.count)]
         return [*begin, "unshare", "--uts", "sh", "-c", _INSIDE, self.prefix, str(interpreter), *arguments]
 
     def environment(self, transport: str = "ucx", more: Mapping[str, str] | None = None) -> dict[str, str]:

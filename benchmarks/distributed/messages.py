@@ -50,6 +50,10 @@ def main() -> None:
             row |= {name: statistics.median(each) * 1e6 for name, each in found.items()}
             row |= {f"{name} fastest": min(each) * 1e6 for name, each in found.items()}
             print(json.dumps(row | ({"sent": sent} if interface else {})), flush=True)
+    if way == "gloo":
+        import torch
+
+        torch.distributed.destroy_process_group()
 
 
 def _hybridc(array: Any) -> dict[str, Callable[[], None]]:

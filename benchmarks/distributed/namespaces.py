@@ -75,11 +75,11 @@ class Measured:
             with Machines(count, Links(gigabits, options.latency, options.loss)) as machines:
                 environment = self._environment(machines, count)
                 program = (str(HERE / "messages.py"),)
-                arguments = (str(options.largest), INTERFACE)
+                arguments = (str(options.largest if options.messages else 4), INTERFACE)
                 found = rows_of(machines.ranks(self.own, *program, "hybridc", *arguments), environment, options.limit)
                 gloo: list[dict[str, Any]] = []
-                if self.torch.exists():
-                    command = machines.ranks(self.torch, *program, "gloo", *arguments)
+                if options.messages and self.torch.exists():
+                    command = machines.ranks(self.torch, *program, "gloo", *arguments, watched=False)
                     gloo = rows_of(command, environment, options.limit)
             latency = latency or found[0]["hybridc fastest"] * 1e-6
             for row, other in zip(found, gloo or [{}] * len(found), strict=True):
@@ -112,7 +112,8 @@ class Measured:
                         rounds: list[dict[str, Any]] = []
                         alone: list[float] = []
                         for _ in range(options.rounds):  # in turns
-                            rounds += rows_of(machines.ranks(interpreter, *program), environment, options.limit)
+                            command = machines.ranks(interpreter, *program, watched=way == "hybridc")
+                            rounds += rows_of(command, environment, options.limit)
                             alone.append(self._alone(machines, interpreter, program, environment))
                         best = min(rounds, key=lambda found: found["ms"])
                         work = RankWork(layers, min(alone) / 1e3, 0.0)
@@ -198,11 +199,11 @@ def main() -> None:
         print("This kernel has no netem: links have no latency of their own; loss is by a filter of packets.")
     measured = Measured(options)
     if options.messages:
-        print("\n".join(_heads(_MESSAGES)))
+        print("\n".join(_heads(_MESSAGES)), flush=True)
     few = ranks if options.messages else [2]
     latencies = {gigabits: measured.messages(gigabits, few) for gigabits in speeds}
     if options.steps:
-        print("\n" + "\n".join(_heads(_STEPS)))
+        print("\n" + "\n".join(_heads(_STEPS)), flush=True)
         for gigabits in speeds:
             measured.steps(gigabits, ranks, latencies[gigabits])
     if options.json:

@@ -113,6 +113,10 @@ def main() -> None:
         begin = time.perf_counter()
         run()
         times.append(time.perf_counter() - begin)
+    if way == "ddp" and MPI.COMM_WORLD.size > 1:
+        import torch
+
+        torch.distributed.destroy_process_group()
     if "mpi4py" not in sys.modules or MPI.COMM_WORLD.rank == 0:
         print(json.dumps({"ms": statistics.median(times) * 1e3, **notes()}), flush=True)
 

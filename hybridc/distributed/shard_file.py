@@ -62,6 +62,16 @@ def _raw(array: Array) -> Any:
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
 
 
+def entry_of(path: Path) -> ShardEntry:
+    """What a manifest says of a shard that is there, and whole."""
+    hashed, size = hashlib.sha256(), 0
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK):
+            hashed.update(chunk)
+            size += len(chunk)
+    return ShardEntry(path.name, size, hashed.hexdigest())
+
+
 def verify_shard(folder: Path, entry: ShardEntry) -> None:
     """Raise DamagedError unless the file is what was written."""
     path = folder / entry.file
@@ -69,15 +79,12 @@ def verify_shard(folder: Path, entry: ShardEntry) -> None:
         size = path.stat().st_size
         if size != entry.bytes:
             raise DamagedError(f"{path} has {size} bytes, expected {entry.bytes}")
-        hashed = hashlib.sha256()
-        with path.open("rb") as file:
-            while chunk := file.read(_CHUNK):
-                hashed.update(chunk)
+        found = entry_of(path)
     except FileNotFoundError:
         raise DamagedError(f"{path} is missing") from None
     except OSError as error:
         raise DamagedError(f"{path} cannot be read: {error.strerror or error}") from error
-    if hashed.hexdigest() != entry.sha256:
+    if found != entry:
         raise DamagedError(f"{path} has other bytes than were written: its SHA-256 is not that in the manifest")
 
 

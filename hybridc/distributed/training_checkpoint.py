@@ -6,6 +6,7 @@ import atexit
 import contextlib
 import os
 import threading
+import time
 import warnings
 import weakref
 from collections.abc import Callable
@@ -17,12 +18,14 @@ from hybridc.communication import communicator
 from hybridc.distributed.checkpoint_folder import CheckpointFolder, Manifest, describe_steps
 from hybridc.distributed.folder_claim import FolderClaim, read_owner
 from hybridc.distributed.placement import placed_items
-from hybridc.distributed.shard_file import DamagedError, ShardEntry, ShardReader, write_shard
+from hybridc.distributed.shard_file import DamagedError, ShardEntry, ShardReader, entry_of, write_shard
 from hybridc.distributed.training_state import TrainingState, load_extra
 from hybridc.errors import MXNetError
 
 # Seconds between two questions whether all ranks have written: none waits in a collective for another's disk.
 _PAUSE = 0.05
+# Seconds that rank 0 waits at its exit for what others write: by then a rank that failed has ended all others.
+_PATIENCE = 10.0
 
 
 class CheckpointWarning(UserWarning):
@@ -222,7 +225,7 @@ class Checkpoint:
         self._writing = _Writing(self._steps, run, path, self._state.described())
         self._writing.begin(write)
 
-    def _finish(self, wait: bool = True, at_exit: bool = False) -> str | None:
+    def _finish(self, wait: bool = True) -> str | None:
         """Go on with what is being written as far as that is ready, or until it is done; what went wrong."""
         writing = self._writing
         while writing is not None:
@@ -251,8 +254,7 @@ class Checkpoint:
             writing.is_published = True
             if self._ranks.rank == 0:
                 manifest = Manifest(writing.step, writing.run, tuple(results), writing.parameters)
-                publish = self._publisher(manifest)
-                writing.run_now(publish) if at_exit else writing.begin(publish)
+                writing.begin(self._publisher(manifest))
         return None
 
     def _publisher(self, manifest: Manifest) -> Callable[[], None]:
@@ -334,17 +336,12 @@ class Checkpoint:
 
     def _check(self, step: int) -> str | None:
         """Why a checkpoint is damaged, as all ranks see it; an error if it is not one of this training."""
-        damage, problem, manifest = None, None, None
-        try:
-            manifest = self._folder.manifest(step)
-            self._folder.verify(manifest)
-            own = self._reader(manifest, 0).description["own"]["value"]
-            self._state.check(manifest.parameters, own, f"{self._folder.of(step)}")
-        except DamagedError as error:
-            damage = str(error)
-        except MXNetError as error:
-            problem = str(error)
-        seen = self._ranks.gather_objects((damage, problem, None if manifest is None else manifest.run))
+        looking = _Writing(step, "", self._folder.of(step), None)
+        looking.begin(lambda: self._look(step))
+        while not self._all(looking.is_done):  # the disk of another rank may be slow
+            looking.join(_PAUSE)
+        result: Any = looking.result
+        seen: list[Any] = self._ranks.gather_objects((None, result, None) if isinstance(result, str) else result)
         for rank, (_, text, _) in enumerate(seen):
             if text is not None:
                 raise MXNetError(f"rank {rank} on {self._ranks.hosts[rank]}: {text}" if rank else text)
@@ -354,6 +351,21 @@ class Checkpoint:
         if len({run for _, _, run in seen}) > 1:
             return f"the ranks see different files in {self._folder.of(step)}"
         return None
+
+    def _look(self, step: int) -> tuple[str | None, str | None, str | None]:
+        """Why a checkpoint is damaged, why it is none of this training, and the run that wrote it."""
+        run = None
+        try:
+            manifest = self._folder.manifest(step)
+            run = manifest.run
+            self._folder.verify(manifest)
+            own = self._reader(manifest, 0).description["own"]["value"]
+            self._state.check(manifest.parameters, own, f"{self._folder.of(step)}")
+        except DamagedError as error:
+            return str(error), None, run
+        except MXNetError as error:
+            return None, str(error), run
+        return None, None, run
 
     def _reader(self, manifest: Manifest, rank: int) -> ShardReader:
         return ShardReader(self._folder.of(manifest.step) / manifest.shards[rank].file)
@@ -367,13 +379,34 @@ class Checkpoint:
     # --- the end -------------------------------------------------------------------------------------------
 
     def end(self) -> None:
-        """At the exit of a program that did not close: finish what is written, and warn if that fails."""
-        if self._process == os.getpid():
-            self._complain(self._finish(at_exit=True))
+        """At the exit of a program that did not close: rank 0 finishes what is being written, or warns.
+
+        All threads have ended. Nothing is asked of other ranks, which may be training: their shards are in the folder.
+        """
+        writing = self._writing
+        if writing is None or self._process != os.getpid() or self._ranks.rank:
+            return
+        if not writing.is_published and not isinstance(writing.result, str):
+            writing.run_now(lambda: self._publisher(self._manifest_of_files(writing))())
+        if isinstance(writing.result, str):
+            self._complain(self._failure(writing.step, f"rank 0 on {self._here}: {writing.result}"))
+
+    def _manifest_of_files(self, writing: _Writing) -> Manifest:
+        """The manifest of the shards that are in the folder, when all are."""
+        size, entries = self._ranks.size, [writing.result]
+        end = time.monotonic() + _PATIENCE
+        for rank in range(1, size):
+            path = self._folder.shard(writing.step, rank, size, writing.run)
+            while not path.exists():
+                if time.monotonic() > end:
+                    raise MXNetError(f"rank {rank} on {self._ranks.hosts[rank]} has not written {path}")
+                time.sleep(_PAUSE)
+            entries.append(entry_of(path))
+        return Manifest(writing.step, writing.run, tuple(entries), writing.parameters)
 
 
 class _Writing:
-    """A checkpoint that is being written: this rank's thread, and what came of it."""
+    """A checkpoint that is being written, or read: this rank's thread, and what came of it."""
 
     def __init__(self, step: int, run: str, path: Path, parameters: Any) -> None:
         self.step, self.run, self.parameters = step, run, parameters

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hybridc import random
-from hybridc.array.ndarray import NDArray
+from hybridc.array.ndarray import NDArray, values_of
 from hybridc.array.plain_data import decode, encode
 from hybridc.distributed.checkpoint_folder import Parameters
 from hybridc.distributed.placement import StateItem
@@ -88,7 +88,7 @@ class TrainingState:
         for name, parameter in self.parameters.items():
             if _is_waiting(parameter):
                 continue
-            found[f"parameter/{name}"] = StateItem(None, [parameter.reduce().asnumpy()])
+            found[f"parameter/{name}"] = StateItem(None, [values_of(parameter.reduce())])
             if parameter.grad_req == "add" or name in accumulating:
                 grads = [grad.asnumpy() for grad in parameter.list_grad()]
                 if any(grad.any() for grad in grads):
@@ -172,10 +172,11 @@ class TrainingState:
                     f"the checkpoint {where} has the states of {there}, but the trainer has {here}; give the trainer "
                     f"the optimizer {there.lower()!r}, or restore the parameters alone: Checkpoint(folder, net=net)"
                 )
-            if len(said["settings"]) != len(trainer.updaters):
+            devices = 1 if trainer.updates_on_store else len(trainer.contexts)
+            if len(said["settings"]) != devices:
                 raise OtherTrainingError(
                     f"the checkpoint {where} has optimizer states of {len(said['settings'])} devices, but the trainer "
-                    f"has {len(trainer.updaters)}"
+                    f"has {devices}"
                 )
         for name in self.data:
             if name not in own["data"]:

@@ -124,6 +124,8 @@ class Trainer:
         """Those that have the states of the optimizer: the kvstore's if that updates, else one for each device."""
         if self._store is None or not self._update_on_kvstore:
             return self._updaters
+        if not self._store_ready and any(param.is_deferred for param in self._params):
+            return self._updaters  # without states: there was no step yet
         self._prepare_store()
         updater: Any = getattr(self._store, "_updater", None)
         if not isinstance(updater, opt.Updater):

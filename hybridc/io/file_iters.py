@@ -233,7 +233,8 @@ class MNISTIter(MXDataIter):
     num_parts, part_index:
         Only the images of one of several parts of equal size: those of a rank.
     tail:
-        What becomes of images that do not come out even: see :class:`LibSVMIter`.
+        What becomes of images that do not come out even: see :class:`LibSVMIter`; with ``"keep"`` the last parts have
+        one more.
     """
 
     def __init__(
@@ -262,6 +263,8 @@ class MNISTIter(MXDataIter):
             raise ShapeError(f"MNISTIter: {image} has {len(images)} images, but {label} has {len(labels)} labels")
         # COMPAT(mxnet): parts of equal size; there ranks may have a batch more than others, which wait for it for ever.
         part = adjacent_part("MNISTIter", len(images), num_parts, part_index, tail)
+        if tail == "keep":  # which of the parts are larger is MXNet's choice
+            part = slice(len(images) * part_index // num_parts, len(images) * (part_index + 1) // num_parts)
         images, labels = images[part], labels[part]
         if batch_size < 1 or len(images) < batch_size:
             raise MXNetError(f"MNISTIter: {len(images)} images make no batches of {batch_size}")

@@ -452,6 +452,7 @@ time.sleep(60)
 """
 
 
+@pytest.mark.long
 def test_two_programs(folder, monkeypatch):
     pytest.importorskip("fcntl")
     monkeypatch.setattr(folder_claim, "_PATIENCE", 0.3)
@@ -513,6 +514,7 @@ def test_a_full_disk(folder):
     assert not list(folder.rglob("*.partial"))
 
 
+@pytest.mark.long
 def test_a_program_that_does_not_close(tmp_path):
     folder = tmp_path / "run"
     program = f"""

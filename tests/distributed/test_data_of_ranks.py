@@ -242,6 +242,7 @@ class TestRanks:
         alone = json.loads(ranks.run("random_numbers.py", ranks=1).lines[0][0])
         assert alone == first
 
+    @pytest.mark.long
     def test_metrics(self):
         assert ranks.run("metrics_over_ranks.py").lines == {0: ["ok"], 1: ["ok"]}
 
@@ -249,6 +250,7 @@ class TestRanks:
     def test_metrics_of_three(self):
         assert ranks.run("metrics_over_ranks.py", ranks=3).lines == {rank: ["ok"] for rank in range(3)}
 
+    @pytest.mark.long
     def test_loader_workers(self):
         assert ranks.run("loader_workers.py").lines == {0: ["ok"], 1: ["ok"]}
 

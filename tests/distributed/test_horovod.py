@@ -132,6 +132,7 @@ def test_deferred_parameters_are_told_once():
     assert seen == [[(2, 3)]]
 
 
+@pytest.mark.long
 def test_alias_has_the_module(tmp_path):
     (tmp_path / "program.py").write_text(
         "import horovod\n"

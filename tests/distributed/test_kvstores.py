@@ -29,6 +29,7 @@ def passed(result):
     return re.findall(r"(\w+) passed", result.stdout)
 
 
+@pytest.mark.long
 def test_two_ranks_train_as_one():
     assert passed(ranks.run("kvstore_cases.py", check=True, arguments=SHORT)) == SHORT
 
@@ -87,7 +88,7 @@ DISAGREEMENTS = {
 
 
 @pytest.mark.parametrize(
-    "what", [w if w in ("shape", "rate") else pytest.param(w, marks=pytest.mark.long) for w in DISAGREEMENTS]
+    "what", [w if w == "shape" else pytest.param(w, marks=pytest.mark.long) for w in DISAGREEMENTS]
 )
 def test_ranks_that_differ_are_an_error_on_each(what):
     lines = ranks.run("disagreements.py", arguments=[what], timeout=60).lines

@@ -64,6 +64,7 @@ def launch(*arguments, env=None):
     )
 
 
+@pytest.mark.long
 def test_what_cannot_be_started_is_said_once(tmp_path):
     (tmp_path / "wrong.py").write_text("x = (\n")
     for program, message in [
@@ -85,6 +86,7 @@ def test_help():
     assert found.stdout == launch_options.HELP
 
 
+@pytest.mark.long
 def test_several_ranks_without_mpi4py(tmp_path):
     (tmp_path / "mpi4py.py").write_text("")
     code = (
@@ -240,6 +242,7 @@ if __name__ == "__main__":
 
 
 @pytest.mark.parametrize("way", ["file", *(pytest.param(way, marks=long) for way in ("module", "folder"))])
+@pytest.mark.long
 def test_the_program_is_main_and_finds_what_is_beside_it(way, tmp_path):
     (tmp_path / "beside.py").write_text("value = 7\n")
     (tmp_path / "program.py").write_text(PROGRAM)
@@ -282,6 +285,7 @@ def test_restarts(how_many):
     assert found.stderr.splitlines()[-1].endswith(" ended with exit status 9")
 
 
+@pytest.mark.long
 def test_one_rank_ends_as_python_does():
     text = "import atexit, sys\natexit.register(lambda: print('at exit'))\n"
     found = ranks.run(text + "sys.exit('no data')\n", 1)
@@ -377,6 +381,7 @@ def test_the_second_signal_kills(how_many):
 
 
 @pytest.mark.parametrize("how_many", [1, pytest.param(2, marks=[mpi, long])])
+@pytest.mark.long
 def test_ranks_end_with_the_launcher(how_many):
     process, processes = started(how_many, "child")
     process.kill()

@@ -32,7 +32,14 @@ def wrong(found, bound=CLOSE):
 
 
 def test_a_step_over_ranks_equals_one_with_the_whole_batch():
-    assert not wrong(apart("norm:sgd", "dense:adam:shard:clip:accumulate"))
+    assert not wrong(apart("norm:sgd:shard"))
+
+
+@pytest.mark.long
+def test_everything_at_once():
+    assert not wrong(
+        apart("dense:adam:shard:clip:accumulate", "dense:adam:clip:accumulate", "gru:adam:loop:accumulate")
+    )
 
 
 @pytest.mark.long

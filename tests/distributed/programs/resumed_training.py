@@ -46,7 +46,7 @@ def digest(aux=True):
         if (aux or parameter.grad_req != "null") and parameter._data is not None:
             found.update(name.encode() + parameter.data().asnumpy().tobytes())
     with trainer.whole_states():
-        found.update(trainer.updater.get_states(dump_optimizer=False))
+        found.update(trainer.updaters[0].get_states(dump_optimizer=False))
     return found.hexdigest()
 
 
@@ -60,7 +60,7 @@ ys = data.randint(0, CLASSES, ITEMS).astype(np.float32)
 net = nn.HybridSequential()
 net.add(nn.Dense(size, activation="relu"), nn.BatchNorm(), nn.Dropout(0.4), nn.Dense(CLASSES))
 net.initialize(mx.init.Xavier())
-if mode not in ("eager", "add"):
+if mode not in ("eager", "add", "store"):
     net.hybridize()
 if mode == "add":
     net.collect_params(".*weight|.*bias").setattr("grad_req", "add")
@@ -75,6 +75,7 @@ trainer = gluon.Trainer(
     settings,
     kvstore="dist_sync" if ranks.size > 1 else "device",
     compression_params=compression,
+    update_on_kvstore=True if mode == "store" else None,
 )
 if given.get("sampler"):
     own = {"sampler": gluon.data.DistributedSampler(ITEMS)}
