@@ -73,6 +73,8 @@ class _Attempt:
         #: Since when the ranks are started, and since when one waits for MPI to start in all.
         self._begun = self._beat = time.monotonic()
         self._waits: float | None = None
+        #: Since when the first rank has ended well.
+        self._done: float | None = None
         #: The ranks that failed, the first one first, and when that was.
         self._failures: list[int] = []
         self._failed: float | None = None
@@ -206,6 +208,7 @@ class _Attempt:
         else:
             self._look_at_silent(now)
             self._look_at_starts(now)
+            self._look_at_ends(now)
 
     def _look_at_silent(self, now: float) -> None:
         for number, rank in self._ranks.items():
@@ -235,6 +238,15 @@ class _Attempt:
             )
         else:
             self._kill(f"MPI has not started for {self._timeout} s in all ranks: does the network between them work?")
+
+    def _look_at_ends(self, now: float) -> None:
+        """A rank ends when all are done, and then all do at about the same time."""
+        if self._done is None and any(rank.is_over for rank in self._ranks.values()):
+            self._done = now
+        left = [number for number, rank in self._ranks.items() if not rank.is_over]
+        if self._done is not None and left and now > self._done + self._timeout:
+            text = f"has not ended for {self._timeout} s, although all ranks were done"
+            self._kill(f"rank {left[0]} on {self._ranks[left[0]].host} {text}")
 
     def _kill(self, why: str) -> None:
         self._killed = time.monotonic()

@@ -5,7 +5,7 @@
 Each round trains with checkpoints, and once something happens to a process. Then
 
 * all processes are gone 10 s later, or, where one stands still, 10 s after ``--timeout``; or they are started again;
-* the log of every other rank names the one that failed, with its machine;
+* the log of every other rank that had not ended names the one that failed, with its machine;
 * the launcher's restarts, or the same command after the launcher itself died, end with the losses of each step and the
   parameters of a training that nothing interrupted, to the bit. What ranks print is complete, unless a process that
   passes it on was killed.
@@ -204,7 +204,8 @@ def one_round(
     if what == "rank" and "starting the program again" in text:
         first = text.partition("starting the program again")[0]
         for rank in {*range(options.ranks)} - {who}:
-            if not re.search(rf"^\[{rank}\] hybridc: .*\brank {who} on \S+ ", first, re.MULTILINE):
+            ended = f"[{rank}] final " in first  # perhaps before the fault
+            if not ended and not re.search(rf"^\[{rank}\] hybridc: .*\brank {who} on \S+ ", first, re.MULTILINE):
                 broken.append(f"rank {rank} does not name rank {who}")
     printed = losses(text)
     wrong = [

@@ -82,6 +82,31 @@ def test_a_rank_may_end_while_others_compute(who):
     assert [found.lines[rank][-1] for rank in range(2)] == ["done", "done"]
 
 
+LAST = """
+import os, signal
+from hybridc.communication import communicator
+
+class Last:
+    def __del__(self, kill=os.kill, process=os.getpid(), number=signal.SIGSTOP):
+        kill(process, number)
+
+if communicator().rank == 0:
+    last = Last()  # which Python drops after MPI ended
+print("done")
+"""
+
+
+@long
+def test_a_rank_that_stands_still_after_its_end():
+    found = ranks.run(LAST, options=["--timeout", str(TIMEOUT)])
+    assert found.lines == {0: ["done"], 1: ["done"]}
+    assert (
+        f"rank 0 on {socket.gethostname()} has not ended for {TIMEOUT} s, although all ranks were done" in found.stderr
+    )
+    assert found.returncode == 128 + signal.SIGKILL
+    assert found.seconds < START + END + TIMEOUT
+
+
 START_FAULTS = {
     "raise": ("ended with exit status 1", 1),
     "hang": (f"has not come to the start of MPI for {TIMEOUT} s", 70),
