@@ -68,6 +68,7 @@ class TrainStep:
         settings = StepSettings(keep_grads, ignore_stale_grad, clip_global_norm, accumulate, sync_every)
         self._block = _Step(net, loss, trainer, settings, shard_optimizer)
         self._calls = 0
+        self._sharded: list[int] = []  # the parameters whose states are sharded
         self._lock = ForkLock()
         trainer.attend(self)
 
@@ -154,12 +155,18 @@ class TrainStep:
             sample = optimizer.create_state_multi_precision(indices[0], weights[0])
             kind = kind_of(optimizer.row(indices[0], weights[0], grads[0], sample), numbers[0])
             elementwise = is_elementwise(optimizer.formula, kind, type(optimizer).__name__)
+            self._sharded = list(indices)
             shards = OptimizerShards(weights, communicator(), elementwise)
             trainer.share_states(shards, indices)
             self._block.settings.shards = shards
             for number, index in enumerate(indices):
                 if index in states:
                     states[index] = shards.cut(number, states[index])
+        if self._sharded != list(indices):
+            raise MXNetError(
+                "TrainStep: with shard_optimizer the same parameters are trained at every step, but now others are; "
+                "freeze them before the first step, or make a new TrainStep and Trainer"
+            )
         return [shards.piece(number, weight) for number, weight in enumerate(weights)]
 
 
@@ -232,6 +239,10 @@ class _Step(HybridBlock):
             except TraceError as error:
                 raise TraceError(f"{error}\n{REMEDY}") from error.__cause__
         if settings.ranks > 1:
+            if self.trainer.contexts[0].device_type == "gpu":
+                raise UnsupportedError(
+                    f"TrainStep: ranks sum gradients in the memory of the CPU; initialize the network on it. {REMEDY}"
+                )
             if self.shards_optimizer and settings.compression is not None:
                 raise UnsupportedError(
                     "TrainStep: gradients are not compressed with shard_optimizer; leave one of both"

@@ -363,10 +363,10 @@ class Bound:
         if numbers != self._numbers:
             for fill in self._fills:
                 fill.run(numbers)
-            if program.limit is not None and self._clip is not None:
-                rescale = numbers[0]["rescale"] or 1.0
-                self._arguments[program.limit] = np.array(self._clip / abs(rescale), np.float32)
             self._numbers = numbers
+        if program.limit is not None and self._clip is not None:
+            scale = abs(program.optimizer.rescale_grad)
+            self._arguments[program.limit] = np.array(self._clip / scale if scale else np.inf, np.float32)
         arguments = [*map(self._apart, data), *self._arguments[self._count :]]
         if program.key is not None:
             arguments[program.key] = program.traced.trace.random_key()._data
