@@ -52,11 +52,19 @@ def decode(value: Any, arrays: Sequence[Array]) -> Any:
     if kind == "bytes":
         return bytes.fromhex(content)
     if kind == "dict":
-        return {decode(k, arrays): decode(v, arrays) for k, v in _listed(content)}
+        return {_key(decode(k, arrays)): decode(v, arrays) for k, v in _listed(content)}
     if kind not in ("list", "tuple"):
         raise ValueError(f"unknown kind of value {kind!r}")
     items = [decode(v, arrays) for v in _listed(content)]
     return items if kind == "list" else tuple(items)
+
+
+def _key(value: Any) -> Any:
+    try:
+        hash(value)
+    except TypeError:
+        raise ValueError(f"a {type(value).__name__} is a key of a dict") from None
+    return value
 
 
 def _listed(content: Any) -> list[Any]:

@@ -351,7 +351,7 @@ def is_alive(process):
 def test_signals_go_to_the_ranks(how_many, number):
     process, processes = started(how_many)
     process.send_signal(number)
-    found = ranks.finish(process, 9)
+    found = ranks.finish(process, 30)
     assert found.returncode == 128 + number
     assert are_gone(processes, 1)
     if number == signal.SIGINT:
@@ -376,7 +376,7 @@ def test_the_second_signal_kills(how_many):
     time.sleep(1)
     assert process.poll() is None
     process.send_signal(signal.SIGINT)
-    assert ranks.finish(process, 9).returncode == 130
+    assert ranks.finish(process, 30).returncode == 130
     assert are_gone(processes, 1)
 
 

@@ -68,6 +68,11 @@ def _start(array: Array, collective: Callable[[], Any]) -> None:
         _STARTED[_address(array)] = communicator().start(collective)
 
 
+def _require(op: Opaque, shape: Shape, count: int) -> None:
+    if shape != (count,):
+        raise ShapeError(f"{op.title()}: got an array of shape {shape}, expected ({count},)")
+
+
 class _InPlace(Opaque):
     """A host call whose result is its input's memory where the plan allows."""
 
@@ -79,6 +84,7 @@ class _InPlace(Opaque):
         return shapes, [shapes[0]]
 
     def eager(self, *arrays: Any) -> Any:
+        self.infer_shape([x.shape for x in arrays])
         out = np.empty_like(arrays[0])
         self.call_out([out], *arrays)
         return out
@@ -132,6 +138,10 @@ class StartReduceScatter(_InPlace):
 
     counts: tuple[int, ...] = attribute(doc="number of elements of each rank's part")
 
+    def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
+        _require(self, shapes[0], sum(self.counts))
+        return shapes, [shapes[0]]
+
     def run(self, array: Array) -> None:
         _start(array, lambda: communicator().reduce_scatter(array, self.counts))
 
@@ -151,11 +161,11 @@ class StartAllGather(Opaque):
     rank: int = attribute(0, "the number of this rank", low=0)
 
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
-        if shapes[0] != (self.counts[self.rank],):
-            raise ShapeError(f"_start_allgather: got shape {shapes[0]}, expected ({self.counts[self.rank]},)")
+        _require(self, shapes[0], self.counts[self.rank])
         return shapes, [(sum(self.counts),)]
 
     def eager(self, *arrays: Any) -> Any:
+        self.infer_shape([x.shape for x in arrays])
         out = np.empty(sum(self.counts), arrays[0].dtype)
         self.call_out([out], *arrays)
         return out
