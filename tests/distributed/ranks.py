@@ -58,7 +58,14 @@ def start(
         program = [_file(program)]
     command = [sys.executable, "-m", "hybridc", "launch", "-n", str(ranks), *options, *program, *arguments]
     return subprocess.Popen(
-        command, env=environment(env), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        command,
+        env=environment(env),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        # Tests that a shell runs in the background have it ignored.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509
     )
 
 
