@@ -65,7 +65,7 @@ def start(
         text=True,
         start_new_session=True,
         # Tests that a shell runs in the background have it ignored.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
 
 
