@@ -23,6 +23,7 @@ if __package__ is None:
 
 from benchmarks.distributed.networks import TASKS
 from benchmarks.peers import environments
+from hybridc.launch.mpiexec import find
 
 HERE = Path(__file__).resolve().parent
 WAYS = {"hybridc": "hybridc", "hybridc-sharded": "sharded", "ddp": "torch DDP", "hand": "torch, MPI by hand"}
@@ -30,15 +31,18 @@ WAYS = {"hybridc": "hybridc", "hybridc-sharded": "sharded", "ddp": "torch DDP", 
 
 def started(interpreter: Path, ranks: int, *arguments: str) -> list[dict[str, Any]]:
     """What the ranks of a program print as JSON, each rank on a core of its own if there are enough."""
-    from hybridc.launch.mpiexec import command
-
     cores = len(os.sched_getaffinity(0))
     threads = str(max(1, cores // ranks))
-    bound = {"OMP_NUM_THREADS": threads, "OPENBLAS_NUM_THREADS": threads, "HYBRIDC_NUM_THREADS": threads}
+    limits = {"OMP_NUM_THREADS": threads, "OPENBLAS_NUM_THREADS": threads, "HYBRIDC_NUM_THREADS": threads}
     root = str(HERE.parents[1])
-    environment = {**os.environ, **bound, "PYTHONPATH": root}
-    begin = command(ranks, bind=ranks <= cores) if ranks > 1 else []
-    done = subprocess.run([*begin, str(interpreter), *arguments], env=environment, capture_output=True, text=True)
+    environment = {**os.environ, **limits, "PYTHONPATH": root}
+    command = [str(interpreter), *arguments]
+    if ranks > 1:
+        mpiexec = find(os.environ)
+        bound = ["-bind-to", "core"] if mpiexec.is_mpich and ranks <= cores else []
+        first, *rest = mpiexec.command(ranks, (), command, environment)
+        command = [first, *bound, *rest]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"{' '.join(arguments)} failed:\n{done.stdout}\n{done.stderr}")
     return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]

@@ -42,7 +42,7 @@ def hybridc(task: str, shards: bool = False) -> tuple[Callable[[], Any], Any, Ca
         step(x, y).wait_to_read()
 
     def notes() -> dict[str, Any]:
-        return {"hidden": 1 - TIMES.waited / TIMES.taken if TIMES.taken else None}
+        return {"hidden": max(0.0, 1 - TIMES.waited / TIMES.taken) if TIMES.taken else None}
 
     return run, ranks.barrier, notes
 
