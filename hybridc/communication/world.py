@@ -6,8 +6,8 @@ import atexit
 import contextlib
 import faulthandler
 import os
+import platform
 import signal
-import socket
 import sys
 import threading
 import traceback
@@ -60,7 +60,7 @@ def communicator() -> Communicator:
     """
     with _LOCK.current:
         if _WORLD.made is None:
-            _WORLD.made = made = _started() if is_launched() else Alone(socket.gethostname())
+            _WORLD.made = made = _started() if is_launched() else Alone(platform.node())
             random.set_rank(made.rank)
         return _WORLD.made
 
