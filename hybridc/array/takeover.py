@@ -51,7 +51,7 @@ def _alone() -> tuple[int, int, int]:
 
 
 def is_unshared(array: NDArray) -> bool:
-    """Whether nobody but the array knows its memory, so that it may get other memory."""
+    """Whether no other object references the memory of the array, so that it may be replaced."""
     data = array._data
     if type(data) is not np.ndarray or not COUNTS_ARE_EXACT:
         return False
@@ -62,6 +62,6 @@ def is_unshared(array: NDArray) -> bool:
 
 @functools.cache
 def _unshared() -> int:
-    """The reference count, in that expression, of the memory of an array that nobody else knows."""
+    """The reference count, in that expression, of memory that only the array references."""
     array = NDArray(np.zeros(1))
     return sys.getrefcount(array._data)

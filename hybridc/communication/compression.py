@@ -32,7 +32,7 @@ _SHIFTS = (6, 4, 2, 0)  # of the four values in a byte, the first in the highest
 
 
 class Rounding(ABC):
-    """How values are rounded for the way to other ranks. ``units`` values make up one ``wire`` element."""
+    """A lossy encoding of gradients for communication; ``units`` values are one element of dtype ``wire``."""
 
     units: int = 1
     wire: np.dtype[Any]
