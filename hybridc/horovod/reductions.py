@@ -10,7 +10,8 @@ import numpy as np
 
 from hybridc.array.ndarray import NDArray
 from hybridc.communication import Communicator
-from hybridc.dtypes import is_float
+from hybridc.communication.gradient_buckets import BYTES, grouped
+from hybridc.dtypes import is_float, wide
 from hybridc.errors import MXNetError, UnsupportedError
 from hybridc.ground.events import recorded
 from hybridc.horovod.differentiable import differentiable
@@ -22,9 +23,6 @@ from hybridc.horovod.same_calls import agree
 Average, Sum, Adasum, Min, Max, Product = range(6)
 _NAMES = {Average: "Average", Sum: "Sum", Adasum: "Adasum", Min: "Min", Max: "Max", Product: "Product"}
 _REDUCTIONS = {Average: "sum", Sum: "sum", Min: "min", Max: "max", Product: "prod"}
-
-# Bytes of arrays that go together in one collective: larger ones gain nothing.
-_TOGETHER = 25 << 20
 
 
 def allreduce(
@@ -200,17 +198,17 @@ class _Reduction:
         """Reduce arrays in place; small ones of a dtype together."""
         self.agree(what, values)
         with recorded("communication", what, arrays=len(values), bytes=sum(x.nbytes for x in values)):
-            for group in groups(values):
-                self._reduce_together(group)
+            for group in grouped([(x.dtype, x.nbytes) for x in values], first=BYTES):
+                self._reduce_together([values[i] for i in group])
 
     def _reduce_together(self, arrays: Sequence[Array]) -> None:
         first, *others = arrays
-        wide = np.dtype(np.float32) if is_float(first.dtype) and first.itemsize < 4 else first.dtype
-        if not others and wide == first.dtype:
+        summed = wide(first.dtype)
+        if not others and summed == first.dtype:
             flat = first.reshape(-1)
             self._reduce_flat(flat)
             return
-        flat = np.concatenate([x.reshape(-1) for x in arrays], dtype=wide, casting="unsafe")
+        flat = np.concatenate([x.reshape(-1) for x in arrays], dtype=summed, casting="unsafe")
         self._reduce_flat(flat)
         ends = list(itertools.accumulate((x.size for x in arrays), initial=0))
         for x, (begin, end) in zip(arrays, itertools.pairwise(ends), strict=True):
@@ -223,11 +221,11 @@ class _Reduction:
 
     def scatter(self, values: Array) -> Array:
         """This rank's rows of the reduced array."""
-        wide = values.astype(np.float32) if is_float(values.dtype) and values.itemsize < 4 else values
-        scale(wide, self.before)
-        width = wide.size // len(wide) if len(wide) else 0
+        summed = values.astype(wide(values.dtype), copy=False)
+        scale(summed, self.before)
+        width = summed.size // len(summed) if len(summed) else 0
         rows = self.rows(len(values))
-        mine = self.ranks.reduce_scatter(wide.reshape(-1), [n * width for n in rows])
+        mine = self.ranks.reduce_scatter(summed.reshape(-1), [n * width for n in rows])
         scale(mine, self.after)
         part = mine.reshape(rows[self.ranks.rank], *values.shape[1:])
         return part.astype(values.dtype)  # also a copy: what is scattered is a view of the whole
@@ -257,16 +255,3 @@ def scale(values: Array, factor: float) -> None:
         np.multiply(values, values.dtype.type(factor), out=values)
     else:
         np.copyto(values, np.trunc(values * factor), casting="unsafe")
-
-
-def groups(arrays: Sequence[Array]) -> list[list[Array]]:
-    """Arrays of one dtype that go together, in the order in which the first of each comes."""
-    found: list[list[Array]] = []
-    filling: dict[Any, list[Array]] = {}
-    for array in arrays:
-        group = filling.get(array.dtype)
-        if group is None or sum(x.nbytes for x in group) + array.nbytes > _TOGETHER:
-            group = filling[array.dtype] = []
-            found.append(group)
-        group.append(array)
-    return found

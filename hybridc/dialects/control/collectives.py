@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from hybridc.communication import Pending, communicator
 from hybridc.dialects.operator import Opaque, Sample, attribute, no_gradient, register
-from hybridc.dialects.operator_attribute import DType, Shape
+from hybridc.dialects.operator_attribute import Shape
 from hybridc.errors import ShapeError
 
 Array = npt.NDArray[Any]
@@ -90,7 +90,7 @@ class _InPlace(Opaque):
         return out
 
     def call_out(self, outs: Sequence[Array], *arrays: Any) -> None:
-        (out,), (given, *_) = outs, arrays
+        (out,), (given,) = outs, arrays
         if out.size and _address(out) != _address(given):
             np.copyto(out, given)
         self.run(out)
@@ -183,14 +183,7 @@ class StartAllGather(Opaque):
 
 @register("hybrid._await")
 class Await(_InPlace):
-    """Waits for the collective that was started on an array; further inputs are computed before"""
-
-    INPUTS = ("data",)
-    VARIADIC = True
-    SAME_DTYPE = False
-
-    def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
-        return dtypes, [dtypes[0]]
+    """Waits for the collective that was started on an array"""
 
     def run(self, array: Array) -> None:
         pending = _STARTED.pop(_address(array), None)

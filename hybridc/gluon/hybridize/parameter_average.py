@@ -9,7 +9,7 @@ import numpy as np
 
 from hybridc.array.ndarray import values_of
 from hybridc.communication import communicator
-from hybridc.dtypes import is_float
+from hybridc.dtypes import is_float, wide
 from hybridc.ground.watches import all_written
 
 
@@ -19,13 +19,13 @@ def average(parameters: Iterable[Any]) -> None:
     if ranks.size == 1:
         return
     arrays = [parameter.data() for parameter in parameters if is_float(np.dtype(parameter.dtype))]
-    if not arrays:
-        return
-    flat = np.concatenate([values_of(x).reshape(-1).astype(np.float32) for x in arrays])
-    ranks.allreduce(flat)
-    flat /= ranks.size
-    begin = 0
-    for x in arrays:
-        x._data[...] = flat[begin : begin + x.size].reshape(x.shape)
-        begin += x.size
+    for dtype in dict.fromkeys(wide(x._data.dtype) for x in arrays):
+        some = [x for x in arrays if wide(x._data.dtype) == dtype]
+        flat = np.concatenate([values_of(x).reshape(-1).astype(dtype) for x in some])
+        ranks.allreduce(flat)
+        flat /= ranks.size
+        begin = 0
+        for x in some:
+            x._data[...] = flat[begin : begin + x.size].reshape(x.shape)
+            begin += x.size
     all_written([x._data for x in arrays])
