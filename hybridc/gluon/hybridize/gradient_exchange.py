@@ -31,10 +31,15 @@ class GradientBucket:
     ready: int  # the number of the node that computes the last one
 
 
+def ready_nodes(trace: Trace, values: Sequence[TracedSymbol]) -> list[int]:
+    """The number of the node that computes each value; -1 for inputs."""
+    made = {id(s): number for number, node in enumerate(trace.nodes) for s in node.outputs}
+    return [made.get(id(value), -1) for value in values]
+
+
 def buckets_of(trace: Trace, gradients: Sequence[TracedSymbol]) -> list[GradientBucket]:
     """The buckets in the order in which they are whole; gradients without elements are in none."""
-    made = {id(s): number for number, node in enumerate(trace.nodes) for s in node.outputs}
-    ready = [made.get(id(grad), -1) for grad in gradients]
+    ready = ready_nodes(trace, gradients)
     order = [i for i in sorted(range(len(gradients)), key=ready.__getitem__) if math.prod(gradients[i].shape)]
     dtypes = [np.dtype(gradients[i].dtype) for i in order]
     sizes = [(d, math.prod(gradients[i].shape) * d.itemsize) for i, d in zip(order, dtypes, strict=True)]
@@ -76,14 +81,14 @@ def start(
 
 def added(trace: Trace, before: Sequence[TracedSymbol], gradients: Sequence[TracedSymbol]) -> list[TracedSymbol]:
     """The sums of gradients and those of calls before; each right after the gradient, so that its bucket is whole."""
-    made = {id(s): number for number, node in enumerate(trace.nodes) for s in node.outputs}
-    order = sorted(range(len(gradients)), key=lambda i: made.get(id(gradients[i]), -1), reverse=True)
+    ready = ready_nodes(trace, gradients)
+    order = sorted(range(len(gradients)), key=ready.__getitem__, reverse=True)
     found = list(gradients)
     with trace.active():
         for i in order:
             found[i] = before[i] + gradients[i]
             node = trace.nodes.pop()
-            trace.nodes.insert(made.get(id(gradients[i]), -1) + 1, node)
+            trace.nodes.insert(ready[i] + 1, node)
     return found
 
 

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Sequence
 
 from hybridc.communication import communicator
-from hybridc.gluon.hybridize.gradient_exchange import clipped, joined, split, start
+from hybridc.gluon.hybridize.gradient_exchange import clipped, joined, ready_nodes, split, start
 from hybridc.gluon.hybridize.optimizer_shards import OptimizerShards, ShardedBucket
 from hybridc.ground.hooks import HOOKS
 from hybridc.optimizer.compiled_update import UpdateTracer
@@ -34,8 +34,8 @@ class ShardedUpdate:
     def append(self, weights: Sequence[TracedSymbol], gradients: Sequence[TracedSymbol]) -> list[TracedSymbol]:
         """The new weights; new states become results of the tracer."""
         F, buckets = self._F, self._shards.buckets
-        made = {id(s): number for number, node in enumerate(self._trace.nodes) for s in node.outputs}
-        ready = [max(made.get(id(gradients[i]), -1) for i in bucket.members) for bucket in buckets]
+        nodes = ready_nodes(self._trace, gradients)
+        ready = [max(nodes[i] for i in bucket.members) for bucket in buckets]
         started: dict[int, TracedSymbol] = {}
         for number in sorted(range(len(buckets)), key=ready.__getitem__, reverse=True):
             bucket = buckets[number]
