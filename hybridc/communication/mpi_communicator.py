@@ -30,6 +30,8 @@ T = TypeVar("T")
 
 # MPI counts in 32-bit integers: larger arrays go in pieces of so many elements.
 _MOST = 1 << 30
+# Bytes that one call of MPI sums of an array: larger pieces overflow caches, and the queues of networks.
+_SUMMED = 4 << 20
 # Types that MPI adds in as they are, and most arrays have.
 _ADDED = (np.dtype(np.float32), np.dtype(np.float64))
 
@@ -134,7 +136,7 @@ class MPICommunicator(Communicator):
         check_array(array)
         with self._called("all-reduce", array):
             flat, wide = self._summable(array)
-            for piece in _pieces(wide):
+            for piece in _pieces(wide, _SUMMED // wide.itemsize):
                 self._comm.Allreduce(self._mpi.IN_PLACE, piece, self._operations[op])
             if wide is not flat:
                 flat[...] = wide
@@ -191,7 +193,7 @@ class MPICommunicator(Communicator):
             self._bcast(array, root)
 
     def _bcast(self, array: Array, root: int) -> None:
-        for piece in _pieces(array.reshape(-1).view(np.uint8)):
+        for piece in _pieces(array.reshape(-1).view(np.uint8), _MOST):
             self._comm.Bcast([piece, self._mpi.BYTE], root)
 
     def gather_objects(self, value: T) -> list[T]:
@@ -233,8 +235,8 @@ class MPICommunicator(Communicator):
         return flat, flat.astype(np.float32) if is_float(flat.dtype) and flat.itemsize < 4 else flat
 
 
-def _pieces(flat: Array) -> list[Array]:
+def _pieces(flat: Array, most: int) -> list[Array]:
     flat = flat.reshape(-1)
-    if flat.size <= _MOST:
+    if flat.size <= most:
         return [flat]
-    return [flat[i : i + _MOST] for i in range(0, flat.size, _MOST)]
+    return [flat[i : i + most] for i in range(0, flat.size, most)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -18,6 +19,7 @@ from hybridc.gluon.trainer import Trainer
 from hybridc.ground.locks import ForkLock
 from hybridc.ground.nesting import as_list, regroup
 from hybridc.ground.state import STATE
+from hybridc.kvstore import sharing
 from hybridc.optimizer import Optimizer
 from hybridc.optimizer.binding import advance, kind_of
 from hybridc.optimizer.compiled_update import is_elementwise
@@ -208,19 +210,19 @@ class _Step(HybridBlock):
         if made is not None:
             return made
         _check_optimizer(self.trainer.optimizer)
-        store, settings = self.trainer.store, self.settings
-        sums = getattr(store, "rank_sums", None)
-        if sums is not None and not self.trainer.updates_on_store:
-            settings.ranks, settings.compression = sums.ranks.size, sums.compression
-        elif store is not None:
+        trainer, settings = self.trainer, self.settings
+        if trainer.store is not None and (trainer.updates_on_store or not sharing.sums_over_ranks(trainer.store)):
             raise UnsupportedError(f"TrainStep: a kvstore takes part in the step; make the trainer without. {REMEDY}")
-        else:
-            settings.ranks = self.trainer.ranks
-            if settings.ranks > 1 and settings.sync_every > 1:
-                raise UnsupportedError(
-                    f"TrainStep: sync_every lets ranks train alone, but {type(self.trainer).__name__} averages their "
-                    f"gradients; make a gluon.Trainer with a distributed kvstore"
-                )
+        settings.communicator = trainer.communicator
+        settings.sum_of = functools.partial(trainer.sum_of, residuals=settings.residuals)
+        settings.on_gpu = trainer.contexts[0].device_type == "gpu"
+        if settings.ranks > 1 and settings.sync_every > 1 and trainer.averages:
+            raise UnsupportedError(
+                f"TrainStep: sync_every lets ranks train alone, but {type(trainer).__name__} averages their "
+                f"gradients; make a gluon.Trainer with a distributed kvstore"
+            )
+        if settings.ranks > 1 and self.shards_optimizer and settings.communicator is not communicator():
+            raise UnsupportedError("TrainStep: shard_optimizer is for all ranks, not for some; leave process_set")
         if len(self.trainer.contexts) > 1:
             raise UnsupportedError(
                 f"TrainStep: the parameters are on {len(self.trainer.contexts)} devices; initialize them on one, which "
@@ -239,14 +241,6 @@ class _Step(HybridBlock):
             except TraceError as error:
                 raise TraceError(f"{error}\n{REMEDY}") from error.__cause__
         if settings.ranks > 1:
-            if self.trainer.contexts[0].device_type == "gpu":
-                raise UnsupportedError(
-                    f"TrainStep: ranks sum gradients in the memory of the CPU; initialize the network on it. {REMEDY}"
-                )
-            if self.shards_optimizer and settings.compression is not None:
-                raise UnsupportedError(
-                    "TrainStep: gradients are not compressed with shard_optimizer; leave one of both"
-                )
             self.trainer._prepare_store()
         return vars(self).setdefault("_cached_graph", StepGraphs(self, is_static=self.net._is_static))
 

@@ -13,6 +13,8 @@ import numpy as np
 from hybridc import autograd
 from hybridc import optimizer as opt
 from hybridc.array.ndarray import NDArray
+from hybridc.communication import Alone, Communicator
+from hybridc.communication.compression import CompressedSum, Residuals, Rounding
 from hybridc.context import Context, cpu
 from hybridc.errors import CheckError, UnsupportedError
 from hybridc.gluon.parameter import Parameter, ParameterDict
@@ -22,6 +24,7 @@ from hybridc.kvstore.base import is_over_ranks
 from hybridc.kvstore.rank_gradients import RankGradients, raise_stale
 
 if TYPE_CHECKING:
+    from hybridc.dialects.control.collectives import RankSum
     from hybridc.gluon.hybridize.optimizer_shards import OptimizerShards
 
 __all__ = ["Trainer"]
@@ -167,9 +170,19 @@ class Trainer:
         return self._contexts
 
     @property
-    def ranks(self) -> int:
-        """How many processes a TrainStep sums gradients over where there is no kvstore: this one."""
-        return 1
+    def communicator(self) -> Communicator:
+        """The ranks over which a TrainStep sums gradients."""
+        return Alone() if self._over_ranks is None else self._store.rank_sums.ranks
+
+    def sum_of(self, name: str, size: int, dtype: np.dtype[Any], residuals: Residuals) -> RankSum | None:
+        """How a TrainStep sums a bucket of so many elements, and its name; None: as it is.
+
+        What is left out of gradients goes into ``residuals``.
+        """
+        compression: Rounding | None = None if self._over_ranks is None else self._store.rank_sums.compression
+        if compression is None or not compression.takes(dtype):
+            return None
+        return residuals.add(name, CompressedSum(size, dtype, compression, self.communicator))
 
     @property
     def averages(self) -> bool:

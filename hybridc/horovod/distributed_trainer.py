@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from hybridc.array.ndarray import NDArray
-from hybridc.errors import CheckError, UnsupportedError
+from hybridc.communication import Alone, Communicator
+from hybridc.communication.communicator import Array
+from hybridc.errors import CheckError
 from hybridc.gluon.parameter import Parameter, ParameterDict
 from hybridc.gluon.trainer import Trainer
 from hybridc.horovod.compressors import Compression, Compressor
@@ -16,6 +20,10 @@ from hybridc.horovod.gradient_groups import positive, split_list, takes_part
 from hybridc.horovod.rank_sets import ProcessSet, global_process_set
 from hybridc.horovod.reductions import grouped_allreduce_
 from hybridc.kvstore.rank_sums import RankSums
+
+if TYPE_CHECKING:
+    from hybridc.communication.compression import Residuals
+    from hybridc.dialects.control.collectives import RankSum
 
 
 class DistributedTrainer(Trainer):
@@ -89,6 +97,10 @@ class DistributedTrainer(Trainer):
             for _ in self._rank_sums.reduce(names, [[grad] for grad in grads]):
                 pass
             return
+        self.sum_together(grads)
+
+    def sum_together(self, grads: Sequence[NDArray]) -> None:
+        """Replace arrays by their sums over the ranks, divided by the predivide factor."""
         sent: list[tuple[NDArray, Any]] = [self._compression.compress(grad) for grad in grads]
         for number, group in enumerate(split_list([array for array, _ in sent], self._num_groups or 1)):
             grouped_allreduce_(
@@ -103,18 +115,25 @@ class DistributedTrainer(Trainer):
                 grad[:] = self._compression.decompress(array, ctx)
 
     @property
-    def ranks(self) -> int:
-        """How many processes train together, of a TrainStep."""
-        ranks = self._process_set.size()
+    def communicator(self) -> Communicator:
+        return self._process_set.communicator() if self._takes_part else Alone()
+
+    def sum_of(self, name: str, size: int, dtype: np.dtype[Any], residuals: Residuals) -> RankSum | None:
         plain = self._predivide == 1 and self._compression is Compression.none
-        if ranks > 1 and (self._process_set is not global_process_set or not plain):
-            raise UnsupportedError(
-                "TrainStep: it sums gradients of all ranks as they are; make the DistributedTrainer without "
-                "compression, gradient_predivide_factor and process_set, or train by record(), backward() and step()"
-            )
-        return ranks
+        return None if plain and self._process_set is global_process_set else _StepSum(self)
 
     @property
     def averages(self) -> bool:
         """True: gradients are divided by the number of ranks beside the batch size, which is that of one rank."""
         return True
+
+
+class _StepSum:
+    """The sum of a bucket of a TrainStep, as a trainer sums gradients."""
+
+    def __init__(self, trainer: DistributedTrainer) -> None:
+        self._trainer = trainer
+
+    def allreduce(self, array: Array) -> None:
+        """Replace the elements by their sums."""
+        self._trainer.sum_together([NDArray(array)])

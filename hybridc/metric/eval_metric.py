@@ -11,7 +11,7 @@ import numpy
 import numpy.typing as npt
 
 from hybridc.array.ndarray import NDArray, values_of
-from hybridc.communication import communicator
+from hybridc.communication import Communicator, communicator
 from hybridc.dtypes import computed
 from hybridc.errors import NotOverriddenError
 from hybridc.registry import get_alias_func, get_create_func, get_register_func
@@ -118,15 +118,19 @@ class EvalMetric:
 
         This one goes on with what this rank takes in, so it can be called again. With one rank it is a copy.
         """
+        result = copy.copy(self)
+        result.combine(communicator())
+        return result
+
+    def combine(self, ranks: Communicator) -> None:
+        """Become the metric of what these ranks took in, all of which call this."""
         own_results = type(self).get is not EvalMetric.get or type(self).get_global is not EvalMetric.get_global
         if own_results and type(self).counters is EvalMetric.counters:
             raise NotOverriddenError(
                 f"{type(self).__name__} has a get() of its own, so what it counts is not known; to be summed over "
                 f"ranks it must define counters() and take(counters)"
             )
-        result = copy.copy(self)
-        result.take(communicator().gather_objects(self.counters()))
-        return result
+        self.take(ranks.gather_objects(self.counters()))
 
     def counters(self) -> Any:
         """What :meth:`sync` takes from each rank: sums and counts, by default the two pairs."""

@@ -172,6 +172,7 @@ class TestRanks:
                 marks=pytest.mark.long,
             ),
             pytest.param("step", {"settings": {"momentum": 0.9}}, 1e-6, marks=pytest.mark.long),
+            pytest.param("step", {"fp16": True, "gradient_predivide_factor": 2.0}, 1e-3, marks=pytest.mark.long),
             pytest.param("loop", {"optimizer": "adam"}, 1e-6, marks=pytest.mark.long),
             pytest.param("module", {"settings": {"momentum": 0.9}}, 1e-6, marks=pytest.mark.long),
         ],
@@ -183,3 +184,8 @@ class TestRanks:
         assert len(got) == len(wanted)
         for x, y in zip(got, wanted, strict=True):
             np.testing.assert_allclose(x, y, rtol=by, atol=by)
+
+    @pytest.mark.long
+    def test_steps_of_a_process_set(self):
+        done = ranks.run("horovod_training.py", 3, ["set", "{}"], check=True)
+        assert done.lines == {0: ["[]"], 1: ["ok"], 2: ["ok"]}

@@ -64,6 +64,42 @@ def test_four_ranks():
 
 
 @pytest.mark.long
+def test_compressed_gradients_of_a_sharded_optimizer():
+    whole, parts = (apart(case)[case] for case in ("dense:adam:half", "dense:adam:half:shard"))
+    assert 1e-6 < whole < 1e-3  # rounding, whose error is fed back
+    assert abs(whole - parts) < 1e-6
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("case", ["dense:sgd:gpu:clip:accumulate", "norm:adam:gpu:shard"])
+def test_arrays_on_a_gpu(case):
+    assert not wrong(apart(case))
+
+
+@pytest.mark.long
+def test_compressed_gradients_on_a_gpu():
+    case = "dense:adam:gpu:half:shard"
+    assert 1e-6 < apart(case)[case] < 1e-3
+
+
+@pytest.mark.long
+def test_a_rank_without_weights_of_its_own():
+    program = """
+import hybridc as mx
+from hybridc import gluon, nd
+net = gluon.nn.HybridSequential()
+net.add(gluon.nn.Dense(3))  # two weights, which this optimizer does not cut
+net.initialize()
+net(nd.ones((4, 5)))
+trainer = gluon.Trainer(net.collect_params(), "lamb", kvstore="dist_sync")
+step = gluon.TrainStep(net, gluon.loss.L2Loss(), trainer, shard_optimizer=True)
+losses = [step(nd.ones((4, 5)), nd.ones((4, 3))).mean().asscalar() for _ in range(3)]
+print("falls", losses[0] > losses[1] > losses[2], flush=True)
+"""
+    assert ranks.run(program, 3, check=True).lines == {rank: ["falls True"] for rank in range(3)}
+
+
+@pytest.mark.long
 def test_an_optimizer_is_sharded_to_equal_parts():
     program = """
 import hybridc as mx

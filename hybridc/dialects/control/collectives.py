@@ -58,6 +58,10 @@ def callable_sum(sums: RankSum) -> int:
     return number
 
 
+def _sum(number: int) -> RankSum:
+    return _SUMS[number] if number else communicator()
+
+
 def _address(array: Array) -> int:
     return array.__array_interface__["data"][0]
 
@@ -105,13 +109,14 @@ class AllReduce(_InPlace):
     """The sum of the arrays of all ranks"""
 
     ranks: int = attribute(1, "number of ranks that take part: all of them", low=1)
+    sums: int = attribute(0, "the number of a sum of this process; 0: the plain one", low=0)
 
     def run(self, array: Array) -> None:
-        communicator().allreduce(array)
+        _sum(self.sums).allreduce(array)
 
     def gradient(self, F: Any, dy: Any, *_: Any) -> Any:
         """The loss is the sum of the losses of the ranks."""
-        return F._allreduce(dy, ranks=self.ranks)
+        return F._allreduce(dy, ranks=self.ranks, sums=self.sums)
 
     @classmethod
     def samples(cls) -> list[Sample]:
@@ -125,7 +130,7 @@ class StartAllReduce(_InPlace):
     sums: int = attribute(0, "the number of a sum of this process; 0: the plain one", low=0)
 
     def run(self, array: Array) -> None:
-        _start(array, functools.partial((_SUMS[self.sums] if self.sums else communicator()).allreduce, array))
+        _start(array, functools.partial(_sum(self.sums).allreduce, array))
 
     @classmethod
     def samples(cls) -> list[Sample]:

@@ -49,19 +49,58 @@ def buckets_of(trace: Trace, gradients: Sequence[TracedSymbol]) -> list[Gradient
     ]
 
 
+class Exchange:
+    """The collectives of a step.
+
+    A host call gets copies of arrays on GPUs, so there a collective ends in its call; else it runs beside the backward.
+    """
+
+    def __init__(self, on_gpu: bool) -> None:
+        self._F, self._on_gpu = HOOKS.symbols(), on_gpu
+
+    def sum(self, flat: Any, number: int = 0, counts: Sequence[int] | None = None) -> Any:
+        """Begin to sum a bucket over ranks: by the sum of this process with that number, or 0 for the plain one.
+
+        With ``counts`` each rank needs no more than its part of the result, of so many elements.
+        """
+        if self._on_gpu:
+            return self._F._allreduce(flat, sums=number)
+        if counts is None or number:
+            return self._F._start_allreduce(flat, sums=number)
+        return self._F._start_reduce_scatter(flat, counts=counts)
+
+    def gather(self, part: Any, counts: Sequence[int], rank: int) -> Any:
+        """Begin to put together the parts of all ranks."""
+        F = self._F
+        if not self._on_gpu:
+            return F._start_allgather(part, counts=counts, rank=rank)
+        # All-reduce is the only collective that ends in its call; what others have is 0 here.
+        dtype, others = np.dtype(part.dtype).name, (sum(counts[:rank]), sum(counts[rank + 1 :]))
+        before, after = (F.zeros(shape=(n,), dtype=dtype) if n else None for n in others)
+        pieces = before, part if counts[rank] else None, after
+        return F._allreduce(joined(F, [piece for piece in pieces if piece is not None]))
+
+    def result(self, started: Any) -> Any:
+        """What was begun, when it is done."""
+        return started if self._on_gpu else self._F._await(started)
+
+
 def append_allreduce(
-    trace: Trace, gradients: Sequence[TracedSymbol], buckets: Sequence[GradientBucket], sums: Sequence[int]
+    trace: Trace,
+    gradients: Sequence[TracedSymbol],
+    buckets: Sequence[GradientBucket],
+    sums: Sequence[int],
+    exchange: Exchange,
 ) -> list[TracedSymbol]:
     """The sums of the gradients over all ranks; ``sums`` are the numbers of those of the buckets."""
-    F = HOOKS.symbols()
     with trace.active():
         started: list[TracedSymbol] = []
         for bucket, number in list(zip(buckets, sums, strict=True))[::-1]:  # what is inserted moves what comes after
-            collective = functools.partial(F._start_allreduce, sums=number)
+            collective = functools.partial(exchange.sum, number=number)
             started.append(start(trace, [gradients[i] for i in bucket.members], bucket.ready, collective))
         summed = list(gradients)
         for bucket, flat in zip(buckets, started[::-1], strict=True):
-            parts = split(F, F._await(flat), [gradients[i].shape for i in bucket.members])
+            parts = split(HOOKS.symbols(), exchange.result(flat), [gradients[i].shape for i in bucket.members])
             for i, part in zip(bucket.members, parts, strict=True):
                 summed[i] = part
     return summed

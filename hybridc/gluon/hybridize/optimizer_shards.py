@@ -28,6 +28,11 @@ class ShardedBucket:
     members: list[int] = field(default_factory=lambda: list[int]())
     counts: tuple[int, ...] = ()
 
+    @property
+    def size(self) -> int:
+        """The size in bytes."""
+        return sum(self.counts) * self.dtype.itemsize
+
 
 class OptimizerShards:
     """The parts of weights with these shapes and dtypes; those of this rank are ``pieces``.
@@ -52,21 +57,16 @@ class OptimizerShards:
             self._cut(bucket)
 
     @property
-    def sizes(self) -> list[tuple[int, int]]:
-        """Bytes of each bucket, and how many weights are in it."""
-        return [(sum(b.counts) * b.dtype.itemsize, len(b.members)) for b in self.buckets]
-
-    @property
     def pieces(self) -> list[tuple[int, int]]:
         """The range of each weight that this rank has."""
         return [self._ranges[i][self._communicator.rank] for i in range(len(self.shapes))]
 
     def piece(self, number: int, array: NDArray) -> NDArray:
-        """This rank's part of a weight, or of an array of its shape, as a view; of the same shape if it is all."""
+        """This rank's part of a weight, or of an array of its shape; of the same shape if it is all."""
         begin, end = self.pieces[number]
         if not self.elementwise and end > begin:
             return array
-        return NDArray(array._data.reshape(-1)[begin:end])
+        return array.reshape((-1,))[begin:end]
 
     def cut(self, number: int, state: Any) -> Any:
         """This rank's part of the state of a weight, which may be the part already."""

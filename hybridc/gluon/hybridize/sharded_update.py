@@ -6,7 +6,7 @@ import functools
 from collections.abc import Sequence
 
 from hybridc.communication import communicator
-from hybridc.gluon.hybridize.gradient_exchange import clipped, joined, ready_nodes, split, start
+from hybridc.gluon.hybridize.gradient_exchange import Exchange, clipped, joined, ready_nodes, split, start
 from hybridc.gluon.hybridize.optimizer_shards import OptimizerShards, ShardedBucket
 from hybridc.ground.hooks import HOOKS
 from hybridc.optimizer.compiled_update import UpdateTracer
@@ -24,11 +24,15 @@ class ShardedUpdate:
         tracer: UpdateTracer,
         shards: OptimizerShards,
         kinds: Sequence[Kind],
+        sums: Sequence[int],
         limit: TracedSymbol | None,
+        exchange: Exchange,
     ) -> None:
         self._F = HOOKS.symbols()
         self._trace, self._tracer, self._shards, self._kinds = trace, tracer, shards, kinds
+        self._sums = sums  # the numbers of those of the buckets
         self._limit = limit  # of the norm of all gradients
+        self._exchange = exchange
         self._rank = communicator().rank
 
     def append(self, weights: Sequence[TracedSymbol], gradients: Sequence[TracedSymbol]) -> list[TracedSymbol]:
@@ -39,17 +43,17 @@ class ShardedUpdate:
         started: dict[int, TracedSymbol] = {}
         for number in sorted(range(len(buckets)), key=ready.__getitem__, reverse=True):
             bucket = buckets[number]
-            collective = functools.partial(F._start_reduce_scatter, counts=bucket.counts)
+            collective = functools.partial(self._exchange.sum, number=self._sums[number], counts=bucket.counts)
             started[number] = start(self._trace, [gradients[i] for i in bucket.members], ready[number], collective)
         order = sorted(started, key=ready.__getitem__)
-        own = [self._own(buckets[number], F._await(started[number])) for number in order]
+        own = [self._own(buckets[number], self._exchange.result(started[number])) for number in order]
         if self._limit is not None:
             own = clipped(own, self._limit, F._allreduce)
         gathered = [self._update(buckets[number], weights, part) for number, part in zip(order, own, strict=True)]
         updated = dict(enumerate(weights))
         for number, flat in zip(order, gathered, strict=True):
             members = buckets[number].members
-            parts = split(F, F._await(flat), [weights[i].shape for i in members])
+            parts = split(F, self._exchange.result(flat), [weights[i].shape for i in members])
             updated.update(zip(members, parts, strict=True))
         return list(updated.values())
 
@@ -74,5 +78,5 @@ class ShardedUpdate:
             number = next(n for n, target in enumerate(self._tracer.targets) if target is weight)
             del self._tracer.targets[number]
             new.append(self._tracer.results.pop(number))
-        part = joined(F, new) if new else F.zeros(shape=(0,), dtype=bucket.dtype.name)
-        return F._start_allgather(part, counts=bucket.counts, rank=self._rank)
+        part = joined(F, new) if new else gradients  # of which it has none, either
+        return self._exchange.gather(part, bucket.counts, self._rank)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import operator
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,16 +17,16 @@ import numpy as np
 from numpy.lib.array_utils import byte_bounds
 
 from hybridc.array.ndarray import NDArray
-from hybridc.communication import communicator
+from hybridc.communication import Alone, Communicator
 from hybridc.communication.agreement import require_equal
-from hybridc.communication.compression import CompressedSum, Residuals, Rounding
+from hybridc.communication.compression import Residuals
 from hybridc.compile.compiled_graph import CompiledGraph
 from hybridc.compile.stages import Traced
-from hybridc.dialects.control.collectives import TIMES, callable_sum
+from hybridc.dialects.control.collectives import TIMES, RankSum, callable_sum
 from hybridc.dtypes import is_float
 from hybridc.errors import MXNetError, TraceError
 from hybridc.gluon.hybridize.cached_graph import CachedGraph, Entry, Signature, traced_with_guards
-from hybridc.gluon.hybridize.gradient_exchange import GradientBucket, added, append_allreduce, buckets_of, clipped
+from hybridc.gluon.hybridize.gradient_exchange import Exchange, added, append_allreduce, buckets_of, clipped
 from hybridc.gluon.hybridize.guards import Guards
 from hybridc.gluon.hybridize.optimizer_shards import OptimizerShards
 from hybridc.gluon.hybridize.sharded_update import ShardedUpdate
@@ -60,6 +60,10 @@ class Weight:
     parameter: Any
 
 
+def _plain(_name: str, _size: int, _dtype: np.dtype[Any]) -> None:
+    """Buckets are summed as they are."""
+
+
 @dataclass
 class StepSettings:
     """How a step trains: what of it is shared with other ranks, and with the steps before and after."""
@@ -72,16 +76,23 @@ class StepSettings:
     accumulate: int = 1
     #: After how many updates the ranks average their parameters; 1: gradients are summed at each update.
     sync_every: int = 1
-    #: How many ranks train together.
-    ranks: int = 1
-    #: How gradients are rounded before they are summed over ranks.
-    compression: Rounding | None = None
-    #: What rounding left out so far.
+    #: The ranks that train together.
+    communicator: Communicator = field(default_factory=Alone)
+    #: How a bucket of so many elements is summed over ranks, and its name; None: as it is.
+    sum_of: Callable[[str, int, np.dtype[Any]], RankSum | None] = _plain
+    #: What rounding left out of gradients so far.
     residuals: Residuals = field(default_factory=Residuals)
+    #: Whether the arrays are on a GPU.
+    on_gpu: bool = False
     #: Which parts of the optimizer's states the ranks have; None: all of them.
     shards: OptimizerShards | None = None
     #: Whether all ranks were found to run the same step.
     is_agreed: bool = False
+
+    @property
+    def ranks(self) -> int:
+        """How many ranks train together."""
+        return self.communicator.size
 
     @property
     def shared(self) -> bool:
@@ -128,15 +139,22 @@ class StepProgram:
             found = added(trace, before, found)
         #: Bytes of each bucket of gradients that are summed over ranks, and how many gradients these are.
         self.buckets: list[tuple[int, int]] = []
-        if part.updates and settings.shards is not None:
-            self.buckets = settings.shards.sizes
-        elif part.updates and settings.shared:
-            buckets = buckets_of(trace, found)
-            name = _name_of(trace, kinds, part)
-            self.sums = [_sum_of(found, b, settings, f"{name} bucket {i}") for i, b in enumerate(buckets)]
-            numbers = [0 if each is None else callable_sum(each) for each in self.sums]
-            found = append_allreduce(trace, found, buckets, numbers)
+        numbers: list[int] = []
+        exchange = Exchange(settings.on_gpu)
+        if part.updates and settings.shared:
+            name, shards = _name_of(trace, kinds, part), settings.shards
+            own = buckets_of(trace, found) if shards is None else []
+            buckets = own if shards is None else shards.buckets
             self.buckets = [(bucket.size, len(bucket.members)) for bucket in buckets]
+            #: How the buckets are summed; the graph calls sums by numbers, as long as these live.
+            self.sums: list[RankSum | None] = []
+            for bucket in buckets:
+                dtype = np.dtype(found[bucket.members[0]].dtype)
+                place = f"{name} bucket {len(self.sums)}"
+                self.sums.append(settings.sum_of(place, bucket.size // dtype.itemsize, dtype))
+            numbers = [0 if each is None else callable_sum(each) for each in self.sums]
+            if shards is None:
+                found = append_allreduce(trace, found, own, numbers, exchange)
         limit = None
         if part.updates and settings.clip is not None:
             limit = trace.leaf("limit", (), np.dtype(np.float32), "data")
@@ -144,7 +162,8 @@ class StepProgram:
         updated: list[TracedSymbol] = []  # the weights, if ranks share the work
         with trace.active():
             if part.updates and settings.shards is not None:
-                updated = ShardedUpdate(trace, tracer, settings.shards, kinds, limit).append(symbols, found)
+                sharded = ShardedUpdate(trace, tracer, settings.shards, kinds, numbers, limit, exchange)
+                updated = sharded.append(symbols, found)
             elif part.updates:
                 found = found if limit is None else clipped(found, limit)
                 for place, (kind, symbol, grad) in enumerate(zip(kinds, symbols, found, strict=True)):
@@ -180,18 +199,6 @@ def _name_of(trace: Trace, kinds: Sequence[Kind], part: StepPart) -> str:
     return hashlib.sha256(repr((data, kinds, part)).encode()).hexdigest()
 
 
-def _sum_of(
-    gradients: Sequence[TracedSymbol], bucket: GradientBucket, settings: StepSettings, name: str
-) -> CompressedSum | None:
-    """The compressed sum of a bucket; None if it is summed as it is."""
-    compression = settings.compression
-    dtype = np.dtype(gradients[bucket.members[0]].dtype)
-    if compression is None or not compression.takes(dtype):
-        return None
-    made = CompressedSum(bucket.size // dtype.itemsize, dtype, compression, communicator())
-    return settings.residuals.add(name, made)
-
-
 class StepEntry(Entry):
     """One signature of a step: the trace of its forward, and the programs made of it."""
 
@@ -206,7 +213,7 @@ class StepEntry(Entry):
         self.indices = [weight.index for weight in self.weights]
         settings = block.settings
         if settings.shared and not settings.is_agreed:
-            _require_agreement(trace)
+            _require_agreement(trace, settings.communicator)
             settings.is_agreed = True
         super().__init__(trace, guards, reason, (), is_static)
 
@@ -442,12 +449,12 @@ def _forward(block: Any, args: tuple[Any, ...]) -> tuple[Trace, Guards]:
     return trace, guards
 
 
-def _require_agreement(trace: Trace) -> None:
+def _require_agreement(trace: Trace, ranks: Communicator) -> None:
     """Raise on all ranks unless they run the same operators; attributes may follow from the shapes of the data."""
     shapes = [leaf.shape for leaf, role in zip(trace.leaves, trace.roles, strict=True) if role == "data"]
-    is_equal = all(other == shapes for other in communicator().gather_objects(shapes))
+    is_equal = all(other == shapes for other in ranks.gather_objects(shapes))
     operators = [repr(node.op) if is_equal else node.op.NAME for node in trace.nodes]
-    require_equal("the operators of the training step", dict(enumerate(operators)))
+    require_equal("the operators of the training step", dict(enumerate(operators)), ranks)
 
 
 def _check_loss(block: Any, trace: Trace) -> None:

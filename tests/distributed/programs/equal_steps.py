@@ -18,7 +18,7 @@ from hybridc.gluon import nn
 STEPS, BATCH, CLASSES = 50, 8, 5
 
 
-def network(kind, norm=nn.BatchNorm):
+def network(kind, norm=nn.BatchNorm, context=None):
     net = nn.HybridSequential()
     if kind == "dense":
         net.add(nn.Dense(33, activation="tanh"), nn.LayerNorm(), nn.Dense(17, activation="relu"))
@@ -33,7 +33,7 @@ def network(kind, norm=nn.BatchNorm):
     else:
         net.add(nn.Dense(16, activation="gelu", flatten=False), nn.Dropout(0), nn.InstanceNorm(), nn.Flatten())
     net.add(nn.Dense(CLASSES))
-    net.initialize(mx.init.Xavier())
+    net.initialize(mx.init.Xavier(), ctx=context)
     net.hybridize()
     return net
 
@@ -46,14 +46,16 @@ def batches(kind):
         yield x.astype(np.float32), rng.integers(0, CLASSES, BATCH).astype(np.float32)
 
 
-def twins(kind, x):
-    """Two networks with equal parameters."""
-    pair = [network(kind, gluon.contrib.nn.SyncBatchNorm), network(kind)]
-    for net in pair:
-        net(nd.array(x))
+def twins(kind, x, context):
+    """Two networks with equal parameters, the first one on a device."""
+    pair = [network(kind, gluon.contrib.nn.SyncBatchNorm, context), network(kind)]
+    for net, place in zip(pair, (context, mx.cpu()), strict=True):
+        net(nd.array(x, ctx=place))
     for ours, other in zip(*(net.collect_params().values() for net in pair), strict=True):
-        communicator().broadcast(ours.data()._data)
-        other.set_data(ours.data())
+        values = ours.data().asnumpy()
+        communicator().broadcast(values)
+        ours.set_data(nd.array(values))
+        other.set_data(nd.array(values))
     return pair
 
 
@@ -66,11 +68,15 @@ def run(case):
     kind, optimizer, *words = case.split(":")
     ranks = communicator()
     data = list(batches(kind))
-    ours, alone = twins(kind, data[0][0])
+    context = mx.gpu(0) if "gpu" in words else mx.cpu()
+    ours, alone = twins(kind, data[0][0], context)
     loss = gluon.loss.SoftmaxCrossEntropyLoss()
     own = slice(ranks.rank * BATCH // ranks.size, (ranks.rank + 1) * BATCH // ranks.size)
     clip = 0.3 if "clip" in words else None
-    distributed, single = trainer(ours, optimizer, kvstore="dist_sync"), trainer(alone, optimizer)
+    options = {"kvstore": "dist_sync"}
+    if "half" in words:
+        options["compression_params"] = {"type": "fp16"}
+    distributed, single = trainer(ours, optimizer, **options), trainer(alone, optimizer)
     if "loop" in words:
         accumulate = 2 if "accumulate" in words else 1
         for parameter in ours.collect_params().values():
@@ -80,7 +86,7 @@ def run(case):
         def step(x, y):
             for part in np.array_split(np.arange(len(x)), accumulate):
                 with autograd.record():
-                    out = loss(ours(nd.array(x[part])), nd.array(y[part]))
+                    out = loss(ours(nd.array(x[part], ctx=context)), nd.array(y[part], ctx=context))
                 out.backward()
             distributed.step(BATCH)
             if accumulate > 1:
@@ -94,7 +100,7 @@ def run(case):
 
         def step(x, y):
             for part in np.array_split(np.arange(len(x)), count):
-                compiled(nd.array(x[part]), nd.array(y[part]))
+                compiled(nd.array(x[part], ctx=context), nd.array(y[part], ctx=context))
 
     for x, y in data:
         step(x[own], y[own])

@@ -34,6 +34,8 @@ def main(how, options):
     hvd.init()
     rank, size = hvd.rank(), hvd.size()
     optimizer, settings = options.get("optimizer", "sgd"), {"learning_rate": 0.1, **options.get("settings", {})}
+    if how == "set":
+        return of_a_set()
     if how == "module":
         return by_module(rank, size, optimizer, settings)
     net = network(options.get("deferred", False), rank)
@@ -66,6 +68,36 @@ def main(how, options):
         else:
             trainer.step(BATCH // size)
     return [p.data().asnumpy().tolist() for p in params.values()]
+
+
+def of_a_set():
+    """Ranks 0 and 2 of 3 train by a compiled step, as they do by ``trainer.step``; rank 1 trains alone."""
+    hvd.init()
+    pair = hvd.add_process_set([0, 2])
+    loss_of = gluon.loss.SoftmaxCrossEntropyLoss()
+    mine = slice(hvd.rank() * 2, hvd.rank() * 2 + 2)
+    for options, by in (({}, 1e-6), ({"compression": hvd.Compression.fp16}, 1e-4)):
+        results = []
+        for compiled in (True, False):
+            net = network(False, 0)
+            params = net.collect_params()
+            trainer = hvd.DistributedTrainer(params, "sgd", {"learning_rate": 0.1}, process_set=pair, **options)
+            step = gluon.TrainStep(net, loss_of, trainer)
+            for number in range(STEPS):
+                x, y = (mx.nd.array(part[mine]) for part in data(number))
+                if compiled:
+                    step(x, y)
+                    continue
+                with mx.autograd.record():
+                    loss = loss_of(net(x), y)
+                loss.backward()
+                trainer.step(2)
+            results.append(np.concatenate([p.data().asnumpy().reshape(-1) for p in params.values()]))
+        np.testing.assert_allclose(*results, rtol=by, atol=by)
+        every = hvd.allgather_object(results[0])
+        np.testing.assert_array_equal(every[0], every[2])
+        assert np.abs(every[0] - every[1]).max() > 1e-3
+    return []
 
 
 def by_module(rank, size, optimizer, settings):

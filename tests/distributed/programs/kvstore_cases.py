@@ -512,7 +512,7 @@ def estimator():
     own = np.concatenate(
         [np.arange(i + RANK * BATCH // SIZE, i + (RANK + 1) * BATCH // SIZE) for i in range(0, 64, BATCH)]
     )
-    nets = []
+    nets, measured = [], []
     for kvstore in ("device", "dist_sync"):
         over = kvstore != "device"
         mx.random.seed(9 + RANK * over)
@@ -522,8 +522,10 @@ def estimator():
         loader = gluon.data.DataLoader(gluon.data.ArrayDataset(x[rows], y[rows]), count)
         trained = Estimator(net, LOSS, trainer=made, context=mx.cpu())
         trained.logger.handlers.clear()
-        trained.fit(loader, epochs=3)
+        trained.fit(loader, loader, epochs=3)
         nets.append(net)
+        measured.append([metric.get()[1] for metric in [*trained.train_metrics, *trained.val_metrics]])
+    np.testing.assert_allclose(measured[1], measured[0], rtol=1e-6)  # those of all ranks
     for a, b in zip(*(net.collect_params().values() for net in nets), strict=True):
         same(b.data(), a.data(), 2e-6)
         equal_on_ranks(b.data())

@@ -129,8 +129,12 @@ class StoppingHandler(TrainBegin, BatchEnd, EpochEnd):
         return self.stop_training
 
 
-class MetricHandler(EpochBegin, BatchEnd):
-    """Resets metrics before each epoch and updates them after each batch; a ``metric.Loss`` gets the losses."""
+class MetricHandler(EpochBegin, BatchEnd, EpochEnd):
+    """Resets metrics before each epoch and updates them after each batch; a ``metric.Loss`` gets the losses.
+
+    If the trainer trains over ranks, the metrics at the end of an epoch are those of all ranks, equal on each of them:
+    what handlers decide by them, such as an early stop, all ranks do together.
+    """
 
     def __init__(self, metrics: Any, priority: float = -1000) -> None:
         self.metrics = _check_metrics(metrics)
@@ -148,6 +152,13 @@ class MetricHandler(EpochBegin, BatchEnd):
                 metric.update(0, kwargs["loss"])
             else:
                 metric.update(kwargs["label"], kwargs["pred"])
+
+    def epoch_end(self, estimator: Any, *args: Any, **kwargs: Any) -> None:
+        """Combine with those of the other ranks."""
+        ranks = estimator.trainer.communicator
+        if ranks.size > 1:
+            for metric in self.metrics:
+                metric.combine(ranks)
 
 
 class ValidationHandler(TrainBegin, BatchEnd, EpochEnd):
