@@ -71,12 +71,14 @@ def test_compressed_gradients_of_a_sharded_optimizer():
 
 
 @pytest.mark.long
+@pytest.mark.triton
 @pytest.mark.parametrize("case", ["dense:sgd:gpu:clip:accumulate", "norm:adam:gpu:shard"])
 def test_arrays_on_a_gpu(case):
     assert not wrong(apart(case))
 
 
 @pytest.mark.long
+@pytest.mark.triton
 def test_compressed_gradients_on_a_gpu():
     case = "dense:adam:gpu:half:shard"
     assert 1e-6 < apart(case)[case] < 1e-3
