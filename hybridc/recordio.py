@@ -101,6 +101,16 @@ class MXRecordIO:
         record, self._at = self._record(self._at)
         return record
 
+    @property
+    def position(self) -> int:
+        """The offset in the file of the record that :meth:`read` gives next."""
+        return self._at
+
+    @position.setter
+    def position(self, offset: int) -> None:
+        self._check_use(False, "position")
+        self._at = offset
+
     def read_at(self, offset: int) -> bytes:
         """The record at an offset of the file; threads may read at once."""
         self._check_use(False, "read_at")

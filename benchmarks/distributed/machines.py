@@ -9,7 +9,6 @@ is removed by the next one.
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
 import shutil
 import signal
@@ -23,6 +22,7 @@ INTERFACE = "eth0"
 _PREFIX = "hbm"
 _SUBNET = "10.77.0"
 _NAMESPACES = Path("/run/netns")
+_RELAY = Path(__file__).with_name("delayed_links.py")
 _PACKET = 1 << 14  # bytes that the kernel hands to an interface as one, to be cut into frames
 
 # By the transport of MPICH: what makes ranks of one machine talk over its interface.
@@ -60,11 +60,10 @@ class Machines:
         self.prefix = f"{_PREFIX}{os.getpid()}-"
         self._bridge = f"{self.prefix}bridge"
         self._made: list[str] = []
+        self._relay: subprocess.Popen[str] | None = None  # carries frames that take a while
 
     def __enter__(self) -> Machines:
         check()
-        if self.links.latency and not has_netem():
-            raise RuntimeError("latency needs tc's netem, which this kernel does not have (CONFIG_NET_SCH_NETEM)")
         remove_left_behind()
         try:
             self._make()
@@ -74,6 +73,9 @@ class Machines:
         return self
 
     def __exit__(self, *_: object) -> None:
+        if self._relay is not None:
+            self._relay.kill()
+            self._relay.communicate()
         for name in self._made:  # interfaces and queues go with their namespaces
             _run("ip", "netns", "del", name, check=False)
 
@@ -81,11 +83,14 @@ class Machines:
         self._add(self._bridge)
         _run("ip", "-n", self._bridge, "link", "add", "br0", "type", "bridge")
         _run("ip", "-n", self._bridge, "link", "set", "br0", "up")
+        if self.links.latency:
+            self._start_relay()
         for k in range(self.count):
-            name, port = f"{self.prefix}{k}", f"port{k}"
+            name, port = f"{self.prefix}{k}", f"near{k}"
             self._add(name)
-            pair = ("type", "veth", "peer", "name", INTERFACE, "netns", name)
-            _run("ip", "-n", self._bridge, "link", "add", port, *pair)
+            if self._relay is None:
+                _run("ip", "-n", self._bridge, "link", "add", port, "type", "veth", "peer", "name", f"far{k}")
+            _run("ip", "-n", self._bridge, "link", "set", f"far{k}", "netns", name, "name", INTERFACE)
             _run("ip", "-n", self._bridge, "link", "set", port, "master", "br0", "up")
             _run("ip", "-n", name, "link", "set", "lo", "up")
             _run("ip", "-n", name, "address", "add", f"{self.address(k)}/24", "dev", INTERFACE)
@@ -100,31 +105,25 @@ class Machines:
     def _limit(self, namespace: str, interface: str) -> None:
         """Limit what an interface sends."""
         links, tc = self.links, ("tc", "-n", namespace)
-        parent = ["root"]
         if links.gigabits:
             rate = links.gigabits * 1e9
             # What may be sent at once after a pause: a packet of the kernel's until it is cut, or 20 µs.
             burst = max(_PACKET + (1 << 12), round(rate / 8 * 20e-6))
             limits = ("tbf", "rate", f"{rate:.0f}bit", "burst", f"{burst}b", "latency", "50ms")
-            _run(*tc, "qdisc", "add", "dev", interface, *parent, "handle", "1:", *limits)
-            parent = ["parent", "1:1"]
-        if has_netem() and (links.latency or links.loss):
-            # Each message crosses two links; half of the latency is this one's, and half of the loss.
-            limits = (
-                "netem",
-                "delay",
-                f"{links.latency / 2:.0f}us",
-                "loss",
-                f"{links.loss * 50:f}%",
-                "limit",
-                "100000",
-            )
-            _run(*tc, "qdisc", "add", "dev", interface, *parent, *limits)
-        elif links.loss:
+            _run(*tc, "qdisc", "add", "dev", interface, "root", *limits)
+        if links.loss:
             self._lose(namespace, interface)
 
+    def _start_relay(self) -> None:
+        # Each message crosses two links; half of the latency is of each.
+        arguments = str(self.count), f"{self.links.latency / 2 * 1e-6:g}"
+        command = ("ip", "netns", "exec", self._bridge, sys.executable, str(_RELAY), *arguments)
+        self._relay = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        if not (self._relay.stdout and self._relay.stdout.readline()):
+            raise RuntimeError(f"{' '.join(command)}: {self._relay.communicate()[1].strip()}")
+
     def _lose(self, namespace: str, interface: str) -> None:
-        """Loss without netem: a filter on what comes in drops packets by a random number."""
+        """A filter on what comes in drops packets by a random number."""
         most = min(round(self.links.loss / 2 * 2**32), 2**32 - 1)
         # Load a random number; jump by one if it is at least `most`; 2 drops the packet, 0 lets it pass.
         program = f"4,32 0 0 {0xFFFFF000 + 56},53 1 0 {most},6 0 0 2,6 0 0 0"
@@ -194,18 +193,6 @@ def check() -> None:
         raise RuntimeError("network namespaces need Linux, and to be root")
     if missing := [tool for tool in ("ip", "tc", "unshare", "ps") if shutil.which(tool) is None]:
         raise RuntimeError(f"network namespaces need the commands {', '.join(missing)} (packages iproute2, procps)")
-
-
-@functools.cache
-def has_netem() -> bool:
-    """Whether the kernel can delay packets: tried in a namespace."""
-    name = f"{_PREFIX}{os.getpid()}-netem"
-    _run("ip", "netns", "add", name)
-    try:
-        done = _run("tc", "-n", name, "qdisc", "add", "dev", "lo", "root", "netem", "delay", "1ms", check=False)
-    finally:
-        _run("ip", "netns", "del", name)
-    return done.returncode == 0
 
 
 def remove_left_behind() -> None:

@@ -2,7 +2,7 @@
 
 ``messages.py [WAY [LARGEST [INTERFACE]]]``: ``WAY`` is ``hybridc``, beside MPI, or ``gloo``, of PyTorch; ``LARGEST``
 bytes of a message; of an interface the bytes are counted that it sends for each call. Times are microseconds, medians
-and the fastest.
+and the fastest, of a call; short ones are timed several in a row, as ranks do not begin at the same time.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ if __package__ is None:
     sys.path[0] = str(Path(__file__).resolve().parents[2])
 
 SIZES = [4 << (2 * i) for i in range(13)]
+# Calls in a row: as many as send so many bytes together, and no more than these; and all calls of a size.
+_BYTES, _LONGEST_ROW, _CALLS = 1 << 18, 20, 300
 
 
 def main() -> None:
@@ -33,7 +35,8 @@ def main() -> None:
     for size in (size for size in SIZES if size <= int(largest)):
         array = np.ones(size // 4, np.float32)
         calls = make(array)
-        repeats = max(5, min(300, (1 << 26) // size))
+        row_of = max(1, min(_LONGEST_ROW, _BYTES // size))
+        repeats = max(5, min(_CALLS // row_of, (1 << 26) // size))
         found: dict[str, list[float]] = {name: [] for name in calls}
         before = 0
         for repeat in range(repeats + 3):
@@ -41,10 +44,10 @@ def main() -> None:
                 before = _sent(interface)
             for name, call in calls.items():
                 array[:] = 0
-                seconds = _timed(world, call)
+                seconds = _timed(world, call, row_of)
                 if repeat >= 3:
                     found[name].append(seconds)
-        sent = (_sent(interface) - before) / repeats / len(calls)
+        sent = (_sent(interface) - before) / repeats / row_of / len(calls)
         if world.rank == 0:
             row: dict[str, float] = {"bytes": size}
             row |= {name: statistics.median(each) * 1e6 for name, each in found.items()}
@@ -84,11 +87,13 @@ def _sent(interface: str) -> int:
     return int(Path(f"/sys/class/net/{interface}/statistics/tx_bytes").read_text()) if interface else 0
 
 
-def _timed(world: Any, call: Callable[[], None]) -> float:
+def _timed(world: Any, call: Callable[[], None], count: int) -> float:
+    """Seconds of a call, of so many in a row."""
     world.Barrier()
     begin = time.perf_counter()
-    call()
-    return time.perf_counter() - begin
+    for _ in range(count):
+        call()
+    return (time.perf_counter() - begin) / count
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ from typing import Any
 if __package__ is None:
     sys.path[0] = str(Path(__file__).resolve().parents[2])
 
-from benchmarks.distributed.machines import INTERFACE, TRANSPORTS, Links, Machines, has_netem, started
+from benchmarks.distributed.machines import INTERFACE, TRANSPORTS, Links, Machines, started
 from benchmarks.distributed.networks import TASKS, of_hybridc
 from benchmarks.peers import environments
 
@@ -180,7 +180,7 @@ def main() -> None:
     add = parser.add_argument
     add("--gigabits", default="1,10", help="of each link per second and direction")
     add("--ranks", default="1,2,4")
-    add("--latency", type=float, default=0.0, help="microseconds more from machine to machine, where there is netem")
+    add("--latency", type=float, default=0.0, help="microseconds more from machine to machine")
     add("--loss", type=float, default=0.0, help="share of packets that are lost from machine to machine")
     add("--tasks", default="mlp,wide,lenet", type=lambda text: text.split(","))
     add("--rounds", type=int, default=3, help="of which the fastest steps are taken")
@@ -195,8 +195,6 @@ def main() -> None:
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     ranks, speeds = [int(r) for r in options.ranks.split(",")], [float(g) for g in options.gigabits.split(",")]
-    if not has_netem():
-        print("This kernel has no netem: links have no latency of their own; loss is by a filter of packets.")
     measured = Measured(options)
     if options.messages:
         print("\n".join(_heads(_MESSAGES)), flush=True)

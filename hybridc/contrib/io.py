@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from hybridc.errors import MXNetError
@@ -32,9 +33,20 @@ class DataLoaderIter(DataIter):
         self.provide_label = [DataDesc(label_name, label.shape, dtype)]
         self.reset()
 
+    def state(self) -> dict[str, Any]:
+        return self._loader.state()
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        self._loader.load_state(state)
+        if "batches" in state:
+            self.reset()
+        else:  # at the end of a pass: the next one begins with reset()
+            self._iter = iter(())
+            self._current_batch = None
+
     def reset(self) -> None:
         """Start over."""
-        self._iter = iter(self._loader)
+        self._iter: Any = iter(self._loader)
         self._current_batch: Any = None
 
     def iter_next(self) -> bool:

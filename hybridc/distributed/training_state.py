@@ -66,8 +66,8 @@ class TrainingState:
         for each in self.data.values():
             if not hasattr(each, "state") or not hasattr(each, "load_state"):
                 raise TypeError(
-                    f"data must have state() and load_state(), as a DataLoader and a DistributedSampler have, got a "
-                    f"{type(each).__name__}"
+                    f"data must have state() and load_state(), as a DataLoader, an iterator of mx.io and a "
+                    f"DistributedSampler have, got a {type(each).__name__}"
                 )
         self._allow_pickle = allow_pickle
 
@@ -118,10 +118,12 @@ class TrainingState:
         for name, trainer in self.trainers.items():
             settings = [updater.describe({}, True, arrays) for updater in trainer.updaters]
             trainers[name] = {"settings": settings, "rest": encode(trainer.state(), arrays)}
+        # Before the random numbers: a sampler may draw when it is asked where it is.
+        data = {name: self._encoded(each.state(), f"data {name}", arrays) for name, each in self.data.items()}
         value = {
             "trainers": trainers,
             "random": encode(random.generator_states(), arrays),
-            "data": {name: self._encoded(each.state(), f"data {name}", arrays) for name, each in self.data.items()},
+            "data": data,
             "extra": self._encoded(extra, "extra", arrays),
         }
         return StateItem(value, arrays)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -54,6 +54,8 @@ class ImageIter(DataIter):
         What becomes of images that are too few for a batch: ``"pad"`` fills it up from the first ones, ``"discard"``
         drops them, ``"roll_over"`` keeps them for the first batch after ``reset``.
     """
+
+    POSITION = ("cur", "seq", "_allow_read", "_cache")
 
     def __init__(
         self,
@@ -132,9 +134,20 @@ class ImageIter(DataIter):
     def reset(self) -> None:
         """Start over."""
         if self.seq is not None and self.shuffle:
+            self.seq = [*self.seq]
             random.shuffle(self.seq)
         if self.last_batch_handle != "roll_over" or self._cache is None:
             self._rewind()
+
+    def state(self) -> dict[str, Any]:
+        return {**super().state(), "record": None if self.imgrec is None else self.imgrec.position}
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        state = {**state}
+        record = state.pop("record", None)
+        super().load_state(state)
+        if record is not None:
+            self.imgrec.position = record
 
     def hard_reset(self) -> None:
         """Start over, without what rolls over."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -38,6 +38,16 @@ _OTHERS = {
 }  # fmt: skip
 # Those that say how MXNet's own threads and memory work.
 _IGNORED = {"verbose", "device_id", "ctx", "shuffle_chunk_size", "shuffle_chunk_seed"}
+
+
+class _Loading(NamedTuple):
+    """A batch that threads prepare."""
+
+    images: list[Future[Any]]
+    pad: int
+    #: The place of its first image, and how many images were asked for before it.
+    start: int
+    count: int
 
 
 class RecordBatches(MXDataIter):
@@ -78,8 +88,8 @@ class RecordBatches(MXDataIter):
         self._labels = read_list(path_imglist, "float32") if path_imglist else None
         places = recordio.places(path_imgrec, path_imgidx)
         # COMPAT(mxnet): parts of equal size; there the last ones are smaller, and other ranks wait for it for ever.
-        self._places = [places[i] for i in adjacent_part(name, len(places), num_parts, part_index, tail)]
-        if not self._places:
+        self._places = np.array([places[i] for i in adjacent_part(name, len(places), num_parts, part_index, tail)])
+        if not len(self._places):
             raise MXNetError(f"{name}: {path_imgrec} has no records for part {part_index} of {num_parts}")
         self._round = round_batch
         self._shuffle = np.random.RandomState(seed) if shuffle else None
@@ -88,7 +98,7 @@ class RecordBatches(MXDataIter):
         self._ahead = max(1, prefetch_buffer)
         self._next = 0  # the place of the next image
         self._over = 0  # images of the next epoch that the last batch has
-        self._under_way: deque[tuple[list[Future[Any]], int]] = deque()
+        self._under_way: deque[_Loading] = deque()
         self.provide_data: list[DataDesc] = []
         self.provide_label: list[DataDesc] = []
 
@@ -124,27 +134,49 @@ class RecordBatches(MXDataIter):
         """Begin an epoch with the image ``start``."""
         self._forget()
         if self._shuffle is not None:
+            self._places = self._places.copy()
             self._shuffle.shuffle(self._places)
         self._next = start
         self._fill()
 
     def _forget(self) -> None:
-        for images, _ in self._under_way:
-            for image in images:
+        for loading in self._under_way:
+            for image in loading.images:
                 image.cancel()
         self._under_way.clear()
 
     def _fill(self) -> None:
         while len(self._under_way) < self._ahead and self._next < len(self._places):
-            places = self._places[self._next : self._next + self.batch_size]
+            start, count = self._next, self._count
+            places: list[int] = self._places[start : start + self.batch_size].tolist()
             self._next += len(places)
             pad = self.batch_size - len(places)
             if pad and self._round:
-                places += [self._places[i % len(self._places)] for i in range(pad)]
-            images = [self._threads.submit(self.image_of, place, self._count + i) for i, place in enumerate(places)]
+                places += np.resize(self._places, pad).tolist()
+            images = [self._threads.submit(self.image_of, place, count + i) for i, place in enumerate(places)]
             self._count += len(places)
-            self._under_way.append((images, pad))
+            self._under_way.append(_Loading(images, pad, start, count))
             self._over = pad if self._round else 0
+
+    def state(self) -> dict[str, Any]:
+        start, count = self._next, self._count
+        if self._under_way:
+            _, _, start, count = self._under_way[0]
+        shuffle = None if self._shuffle is None else self._shuffle.get_state(legacy=False)
+        return {"places": self._places, "next": start, "count": count, "over": self._over, "shuffle": shuffle}
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        self._forget()
+        if not np.array_equal(np.sort(state["places"]), np.sort(self._places)):
+            raise MXNetError(
+                f"{type(self).__name__}.load_state: the state is of other records than those of {self._file.uri}, or "
+                f"of another part; a run goes on with the data that it began with"
+            )
+        self._places, self._next, self._count = state["places"], state["next"], state["count"]
+        self._over = state["over"]
+        if self._shuffle is not None:
+            self._shuffle.set_state(state["shuffle"])
+        self._fill()
 
     def reset(self) -> None:
         """Begin the next epoch: after the images that filled up the last one, if the order is the same."""
@@ -156,7 +188,7 @@ class RecordBatches(MXDataIter):
         """The next batch, or None at the end."""
         if not self._under_way:
             return None
-        images, pad = self._under_way.popleft()
+        images, pad, *_ = self._under_way.popleft()
         self._fill()
         data = np.zeros((self.batch_size, *self.data_shape), self.dtype)
         shape = self.provide_label[0].shape

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, NamedTuple, cast
+from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from hybridc.array.ndarray import NDArray, values_of
-from hybridc.errors import ArgumentTypeError, CheckError, MXNetError
+from hybridc.errors import ArgumentTypeError, CheckError, MXNetError, UnsupportedError
 from hybridc.nd.creation import array
 
 Array = npt.NDArray[Any]
@@ -82,10 +82,31 @@ class DataBatch:
 
 
 class DataIter:
-    """An iterator over batches. A subclass defines ``reset``, and ``next`` or ``iter_next`` and what it calls."""
+    """An iterator over batches. A subclass defines ``reset``, and ``next`` or ``iter_next`` and what it calls.
+
+    For :meth:`state` a subclass lists in ``POSITION`` the names of the attributes that say where the iteration is, and
+    replaces their values instead of changing them; or it defines ``state`` and ``load_state``.
+    """
+
+    POSITION: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, batch_size: int = 0) -> None:
         self.batch_size = batch_size
+
+    def state(self) -> dict[str, Any]:
+        """Where the iteration is, after the batches that it gave: plain data, for a checkpoint."""
+        if not self.POSITION:
+            raise UnsupportedError(
+                f"{type(self).__name__} does not say where it is: define state() and load_state(state), or POSITION"
+            )
+        return {name: getattr(self, name) for name in self.POSITION}
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Go on where :meth:`state` was taken, of an iterator that was made with the same arguments."""
+        if state.keys() != {*self.POSITION}:
+            raise MXNetError(f"{type(self).__name__}.load_state: the state is of another iterator: it has {[*state]}")
+        for name, value in state.items():
+            setattr(self, name, value)
 
     def __iter__(self) -> DataIter:
         return self
@@ -156,6 +177,13 @@ class ResizeIter(_BatchIter):
         if hasattr(data_iter, "default_bucket_key"):
             self.default_bucket_key = data_iter.default_bucket_key
 
+    def state(self) -> dict[str, Any]:
+        return {"cur": self.cur, "data_iter": self.data_iter.state()}
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        self.cur = state["cur"]
+        self.data_iter.load_state(state["data_iter"])
+
     def reset(self) -> None:
         """Count from 0; with ``reset_internal`` the other iterator starts over, too."""
         self.cur = 0
@@ -195,7 +223,25 @@ class PrefetchingIter(_BatchIter):
         self._fetch()
 
     def _fetch(self) -> None:
+        # Before threads go on: where the iterators are, of those that can say it.
+        self._states = [each.state() if _has_state(each) else None for each in self.iters]
         self._under_way = [self._threads.submit(_next_or_none, each) for each in self.iters]
+
+    def state(self) -> dict[str, Any]:
+        for each, state in zip(self.iters, self._states, strict=True):
+            if state is None:
+                each.state()  # raises
+        return {"iters": self._states}
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        self._wait()
+        for each, own in zip(self.iters, state["iters"], strict=True):
+            each.load_state(own)
+        self._fetch()
+
+    def _wait(self) -> None:
+        for each in self._under_way:
+            each.exception()  # whatever it is, nobody asked for that batch
 
     def __del__(self) -> None:
         threads = getattr(self, "_threads", None)
@@ -214,8 +260,7 @@ class PrefetchingIter(_BatchIter):
 
     def reset(self) -> None:
         """Start over."""
-        for each in self._under_way:
-            each.exception()  # waits; whatever it is, nobody asked for that batch
+        self._wait()
         for each in self.iters:
             each.reset()
         self._fetch()
@@ -244,6 +289,12 @@ class PrefetchingIter(_BatchIter):
         if not self.iter_next():
             raise StopIteration
         return self.current_batch
+
+
+def _has_state(data_iter: Any) -> bool:
+    if isinstance(data_iter, DataIter):
+        return bool(data_iter.POSITION) or type(data_iter).state is not DataIter.state
+    return hasattr(data_iter, "state")
 
 
 def _next_or_none(data_iter: Any) -> Any:
@@ -277,6 +328,8 @@ class NDArrayIter(DataIter):
     layout:
         Where the samples are: at the N.
     """
+
+    POSITION = ("cursor", "idx", "_order", "_left")
 
     def __init__(
         self,
@@ -345,6 +398,7 @@ class NDArrayIter(DataIter):
 
     def _shuffle(self) -> None:
         if self.shuffle:
+            self.idx = self.idx.copy()
             np.random.shuffle(self.idx)
             # COMPAT(mxnet): there the arrays are reordered; here `data` and `label` stay as they are.
             self._order = self._order[self.idx]

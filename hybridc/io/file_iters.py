@@ -83,6 +83,8 @@ class _RowIter(MXDataIter):
     The next epoch then begins after them. Else those of the batch before stay there.
     """
 
+    POSITION = ("_at", "_rows")
+
     def __init__(
         self, data: Array, label: Array, batch_size: int, round_batch: bool, data_name: str, label_name: str
     ) -> None:
@@ -236,6 +238,8 @@ class MNISTIter(MXDataIter):
         What becomes of images that do not come out even: see :class:`LibSVMIter`; with ``"keep"`` the last parts have
         one more.
     """
+
+    POSITION = ("_at",)
 
     def __init__(
         self,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import bisect
 import random
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -114,10 +114,20 @@ class BucketSentenceIter(DataIter):
         """Start over, in another order."""
         self.curr_idx = 0
         random.shuffle(self.idx)
-        self.nddata: list[Any] = []
-        self.ndlabel: list[Any] = []
         for rows in self.data:
             np.random.shuffle(rows)
+        self._make_arrays()
+
+    def state(self) -> dict[str, Any]:
+        return {"curr_idx": self.curr_idx, "idx": [*self.idx], "data": [rows.copy() for rows in self.data]}
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        self.curr_idx, self.idx, self.data = state["curr_idx"], [*state["idx"]], [*state["data"]]
+        self._make_arrays()
+
+    def _make_arrays(self) -> None:
+        self.nddata: list[Any] = []
+        self.ndlabel: list[Any] = []
         for rows in self.data:
             last = np.full((len(rows), 1), self.invalid_label, rows.dtype)
             self.nddata.append(nd.array(rows, dtype=self.dtype))

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.distributed.machines import INTERFACE, TRANSPORTS, Links, Machines, check, has_netem, started
+from benchmarks.distributed.machines import INTERFACE, TRANSPORTS, Links, Machines, check, started
 from hybridc.tools.scaling.cluster import Cluster, Network
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -85,18 +85,11 @@ def test_ranks_train_as_one(count, loss):
     assert max(apart.values()) < 1e-6
 
 
-@pytest.mark.skipif(not has_netem(), reason="needs tc's netem")
 def test_latency():
     with Machines(2, Links(1.0, latency=5000)) as machines, run(machines, MESSAGES, "hybridc", 4) as process:
         code, out, err = finished(process)
     assert code == 0, err
     assert json.loads(out.splitlines()[0])["mpi fastest"] == pytest.approx(5000, rel=0.3)
-
-
-@pytest.mark.skipif(has_netem(), reason="netem is there")
-def test_latency_without_netem_is_an_error():
-    with pytest.raises(RuntimeError, match="latency needs tc's netem, which this kernel does not have"):
-        Machines(2, Links(1.0, latency=5000)).__enter__()
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -291,6 +292,8 @@ class _Order:
         self._indices = iter(sampler)
         for _ in range(self._count):
             next(self._indices, None)
+        # Who takes the state looks whether there is a further batch, for which a sampler may draw.
+        self._indices = itertools.chain([*itertools.islice(self._indices, 1)], self._indices)
         random.load_generator_states(present)
         return self
 
