@@ -103,7 +103,7 @@ class DataIter:
 
     def load_state(self, state: Mapping[str, Any]) -> None:
         """Go on where :meth:`state` was taken, of an iterator that was made with the same arguments."""
-        if state.keys() != {*self.POSITION}:
+        if set(state) != set(self.POSITION):
             raise MXNetError(f"{type(self).__name__}.load_state: the state is of another iterator: it has {[*state]}")
         for name, value in state.items():
             setattr(self, name, value)
