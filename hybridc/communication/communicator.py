@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
@@ -11,6 +12,9 @@ import numpy.typing as npt
 
 Array = npt.NDArray[Any]
 T = TypeVar("T")
+
+# Bytes that one all-reduce of two or four ranks sums of an array: larger pieces overflow caches, and network queues.
+_SUMMED = 4 << 20
 
 # What all-reduce and reduce-scatter compute of the elements of all ranks.
 OPERATIONS = ("sum", "min", "max", "prod")
@@ -153,6 +157,14 @@ class Alone(Communicator):
         collective()
         pending.finish()
         return pending
+
+
+def summed_at_once(ranks: int) -> int:
+    """The most bytes that go in one all-reduce; more go in several, one after the other.
+
+    They grow with the number of messages that it takes, whose latency is to be a small part.
+    """
+    return int(_SUMMED * max(1.0, math.log2(ranks) / 2))
 
 
 def check_operation(op: str) -> None:

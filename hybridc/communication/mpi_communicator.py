@@ -20,6 +20,7 @@ from hybridc.communication.communicator import (
     bounds,
     check_array,
     check_operation,
+    summed_at_once,
 )
 from hybridc.communication.rank_watch import WORLD, RankWatch
 from hybridc.dtypes import is_float
@@ -30,8 +31,6 @@ T = TypeVar("T")
 
 # MPI counts in 32-bit integers: larger arrays go in pieces of so many elements.
 _MOST = 1 << 30
-# Bytes that one call of MPI sums of an array: larger pieces overflow caches, and the queues of networks.
-_SUMMED = 4 << 20
 # Types that MPI adds in as they are, and most arrays have.
 _ADDED = (np.dtype(np.float32), np.dtype(np.float64))
 
@@ -136,7 +135,7 @@ class MPICommunicator(Communicator):
         check_array(array)
         with self._called("all-reduce", array):
             flat, wide = self._summable(array)
-            for piece in _pieces(wide, _SUMMED // wide.itemsize):
+            for piece in _pieces(wide, summed_at_once(self.size) // wide.itemsize):
                 self._comm.Allreduce(self._mpi.IN_PLACE, piece, self._operations[op])
             if wide is not flat:
                 flat[...] = wide

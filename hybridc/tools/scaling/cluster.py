@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from hybridc.communication.communicator import summed_at_once
 from hybridc.errors import AttributeValueError
 
 
@@ -129,9 +130,10 @@ class Cluster:
         """Seconds of an all-reduce of ``size`` bytes, and the algorithm among machines."""
         inside, among = self._groups()
         part = size / inside.ranks
+        pieces = math.ceil(part / summed_at_once(among.ranks)) or 1
         local = self._cheapest(inside, _REDUCE_SCATTER, size)[0] + self._cheapest(inside, _ALL_GATHER, size)[0]
-        seconds, name = self._cheapest(self._shared(among, inside.ranks), _ALL_REDUCE, part)
-        return local + seconds, name
+        seconds, name = self._cheapest(self._shared(among, inside.ranks), _ALL_REDUCE, part / pieces)
+        return local + pieces * seconds, name
 
     def reduce_scatter(self, size: float) -> tuple[float, str]:
         """Seconds of a reduce-scatter of ``size`` bytes, and the algorithm among machines."""

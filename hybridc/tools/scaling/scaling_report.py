@@ -30,6 +30,7 @@ all-reduce      ring      2 (p-1) a + 2 (p-1)/p n/B + (p-1)/p n/S
                 halving   2 k a     + 2 (q-1)/q n/B + (q-1)/q n/S         recursive halving and doubling
                 doubling  k (a + n/B + n/S)
                 halving and doubling take 2 (a + n/B) + n/S longer if p > q
+                of more than 4 MiB max(1, log2(p) / 2), equal pieces one after the other
 reduce-scatter  ring      (p-1) a + (p-1)/p n/B + (p-1)/p n/S
                 halving   k a     + (q-1)/q n/B + (q-1)/q n/S             a + n/B + n/S + a + n/(p B) more if p > q
 all-gather      ring      (p-1) a + (p-1)/p n/B
