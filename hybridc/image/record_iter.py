@@ -47,7 +47,7 @@ class _Loading(NamedTuple):
     pad: int
     #: The place of its first image, and how many images were asked for before it.
     start: int
-    count: int
+    asked: int
 
 
 class RecordBatches(MXDataIter):
