@@ -8,7 +8,7 @@ import math
 import pickle  # noqa: TID251 - read only where the user says that it is trusted
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +27,7 @@ from hybridc.gluon.trainer import Trainer
 from hybridc.ground.watches import written
 
 Array = npt.NDArray[Any]
+T = TypeVar("T")
 
 # The key of a part of a sharded optimizer's state, which ends with its first and last element.
 _PIECE = re.compile(r"state/.*@\d+-\d+")
@@ -117,7 +118,8 @@ class TrainingState:
         trainers: dict[str, Any] = {}
         for name, trainer in self.trainers.items():
             settings = [updater.describe({}, True, arrays) for updater in trainer.updaters]
-            trainers[name] = {"settings": settings, "rest": encode(trainer.state(), arrays)}
+            rest = encode(trainer.state(), arrays)
+            trainers[name] = {"settings": settings, "rest": rest, "order": self._order(trainer)}
         # Before the random numbers: a sampler may draw when it is asked where it is.
         data = {name: self._encoded(each.state(), f"data {name}", arrays) for name, each in self.data.items()}
         value = {
@@ -127,6 +129,15 @@ class TrainingState:
             "extra": self._encoded(extra, "extra", arrays),
         }
         return StateItem(value, arrays)
+
+    def _order(self, trainer: Trainer) -> list[str]:
+        """The names of a trainer's parameters by their numbers.
+
+        A trainer sorts parameters by names that count blocks, as "dense9_weight" and "dense10_weight": a network that
+        is made later in a process may be in another order.
+        """
+        names = {id(parameter): name for name, parameter in self.parameters.items()}
+        return [names[id(parameter)] for parameter in trainer.parameters]
 
     def _encoded(self, value: Any, what: str, arrays: list[Array]) -> Any:
         count = len(arrays)
@@ -195,11 +206,19 @@ class TrainingState:
         states = source.states()
         for name, trainer in self.trainers.items():
             said = own["trainers"][name]
+            numbers = {name: number for number, name in enumerate(self._order(trainer))}
+            places: dict[Any, int] = {
+                i: numbers[each] for i, each in enumerate(said.get("order", ())) if each in numbers
+            }
             for number, updater in enumerate(trainer.updaters):
-                updater.take(said["settings"][number], arrays, states.get((name, number), {}))
+                updater.take(said["settings"][number], arrays, _moved(states.get((name, number), {}), places))
             trainer.adopt_optimizer()
             if ranks != source.ranks:
                 _merge_counts(trainer, source.every_own(), name)
+            for table in trainer.optimizer._all_index_update_counts.values():
+                found = _moved(table, places)
+                table.clear()
+                table.update(found)
             trainer.load_state(decode(said["rest"], arrays))
         random.load_generator_states(source.random_states())
         for name, each in self.data.items():  # a loader that loads ahead may draw now
@@ -353,6 +372,11 @@ def _averaged(arrays: Sequence[Array], count: int) -> Array:
         return first
     total = sum((array.astype(np.float64) for array in arrays), np.zeros(first.shape))
     return np.asarray(total / count).astype(first.dtype)
+
+
+def _moved(table: Mapping[Any, T], places: Mapping[Any, int]) -> dict[Any, T]:
+    """A table by the numbers of parameters, with the numbers that they have here."""
+    return {places.get(index, index): value for index, value in table.items()}
 
 
 def _merge_counts(trainer: Trainer, every: Iterable[tuple[Any, Sequence[Array]]], name: str) -> None:

@@ -64,9 +64,14 @@ def start(
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        # Tests that a shell runs in the background have it ignored.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        preexec_fn=heed_signals,
     )
+
+
+def heed_signals() -> None:
+    """Let signals end the process: tests that a shell runs in the background, or nohup, have them ignored."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def _file(program: str) -> str:

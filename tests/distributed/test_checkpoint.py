@@ -229,6 +229,37 @@ def test_random_numbers(folder):
     assert (np.random.rand(), python_random.random(), float(nd.random.uniform(shape=(1,)).asscalar())) == want
 
 
+def test_names_that_sort_otherwise(folder):
+    """Dense layers 9 and 10 of a process are in another order than 10 and 11 are."""
+
+    def made(prefixes):
+        net = nn.HybridSequential()
+        net.add(*[nn.Dense(2, in_units=2, use_bias=False, prefix=prefix) for prefix in prefixes])
+        net.initialize()
+        trainer = gluon.Trainer(net.collect_params(), "adam", {"learning_rate": 0.1})
+        for number, layer in enumerate(net):
+            for _ in range(number + 1):  # other counts and other states
+                with autograd.record():
+                    loss = ((number + 2) * layer(nd.ones((1, 2)))).sum()
+                loss.backward()
+                trainer.step(1, ignore_stale_grad=True)
+        return net, trainer
+
+    net, trainer = made(["dense9_", "dense10_"])
+    with mx.distributed.Checkpoint(folder, net, trainer) as checkpoint:
+        checkpoint.save()
+    other, restored = made(["dense10_", "dense11_"])
+    assert mx.distributed.Checkpoint(folder, other, restored).restore() == 0
+
+    def by_layer(net, trainer):
+        numbers = [trainer.parameters.index(layer.weight) for layer in net]
+        counts = trainer.optimizer._index_update_count
+        return [(counts[n], [state.asnumpy().tolist() for state in trainer.updater.states[n]]) for n in numbers]
+
+    assert by_layer(other, restored) == by_layer(net, trainer)
+    assert by_layer(net, trainer)[0] != by_layer(net, trainer)[1]
+
+
 def test_learning_rates_go_on(folder):
     def make():
         net = nn.Dense(1, in_units=1)

@@ -340,8 +340,11 @@ def are_gone(processes, seconds):
 
 
 def is_alive(process):
-    state = subprocess.run(["ps", "-o", "stat=", "-p", str(process)], capture_output=True, text=True).stdout
-    return state.strip() not in ("", "Z", "Zs")
+    return state(process) not in ("", "Z", "Zs")
+
+
+def state(process):
+    return subprocess.run(["ps", "-o", "stat=", "-p", str(process)], capture_output=True, text=True).stdout.strip()
 
 
 @pytest.mark.parametrize(
@@ -372,6 +375,9 @@ def test_a_handler_of_the_program_may_end_it(how_many):
 @pytest.mark.parametrize("how_many", [1, pytest.param(2, marks=mpi)])
 def test_the_second_signal_kills(how_many):
     process, processes = started(how_many, "stop")
+    while not any(state(each).startswith("T") for each in processes):
+        assert process.poll() is None
+        time.sleep(0.05)
     process.send_signal(signal.SIGINT)
     time.sleep(1)
     assert process.poll() is None

@@ -16,6 +16,7 @@ import pytest
 
 from benchmarks.distributed.machines import INTERFACE, TRANSPORTS, Links, Machines, check, started
 from hybridc.tools.scaling.cluster import Cluster, Network
+from tests.distributed.ranks import heed_signals
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = ROOT / "tests" / "distributed" / "programs"
@@ -157,7 +158,11 @@ def test_nothing_is_left_behind(signal_):
     script = ROOT / "benchmarks" / "distributed" / "namespaces.py"
     options = ["--ranks", "2", "--gigabits", "0.1", "--no-steps"]
     process = subprocess.Popen(
-        [sys.executable, str(script), *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=os.environ
+        [sys.executable, str(script), *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=os.environ,
+        preexec_fn=heed_signals,
     )
     prefix = f"hbm{process.pid}-"
     end = time.monotonic() + 60

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 import tempfile
 import warnings
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 
@@ -361,16 +363,14 @@ def trainer_clips():
 
 @case
 def trainer_with_many_buckets():
-    from hybridc.communication import gradient_buckets
+    from hybridc.kvstore import rank_sums
 
-    limits = gradient_buckets.GradientBuckets.__init__.__defaults__
-    gradient_buckets.GradientBuckets.__init__.__defaults__ = (*limits[:-2], 64, 128)
-    try:
+    with mock.patch.object(
+        rank_sums, "GradientBuckets", functools.partial(rank_sums.GradientBuckets, first_bytes=64, other_bytes=128)
+    ):
         _, made = against_one("adam", {"learning_rate": 0.01, "lr_scheduler": mx.lr_scheduler.FactorScheduler(3, 0.9)})
         against_one("adam", {"learning_rate": 0.01}, update_on_kvstore=True)
         assert len(made.store.rank_sums._buckets[None].plan.buckets) > 2
-    finally:
-        gradient_buckets.GradientBuckets.__init__.__defaults__ = limits
 
 
 @case
