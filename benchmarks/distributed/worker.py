@@ -54,7 +54,7 @@ def torch_step(task: str, by_hand: bool) -> tuple[Callable[[], Any], Any, Callab
     from mpi4py import MPI
 
     world: Any = MPI.COMM_WORLD
-    torch.set_num_threads(max(1, len(os.sched_getaffinity(0))))
+    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS") or len(os.sched_getaffinity(0))))
     net = of_torch(task)
     given, labels = batch(task, *_part(world.rank, world.size))
     x, y = torch.from_numpy(given), torch.from_numpy(labels)
