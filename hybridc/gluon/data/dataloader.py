@@ -275,7 +275,7 @@ class _Order:
         self._count = 0
         # What a sampler draws from when it is iterated; one that has a state needs no replay.
         self._begun = {"generators": random.generator_states(), "rolled": _rolled(sampler)}
-        self._indices = iter(sampler)
+        self._indices: Iterator[Any] = iter(sampler)
 
     @classmethod
     def resumed(cls, sampler: Any, state: dict[str, Any]) -> _Order:
@@ -293,7 +293,8 @@ class _Order:
         for _ in range(self._count):
             next(self._indices, None)
         # Who takes the state looks whether there is a further batch, for which a sampler may draw.
-        self._indices = itertools.chain([*itertools.islice(self._indices, 1)], self._indices)
+        ahead: list[Any] = [*itertools.islice(self._indices, 1)]
+        self._indices = itertools.chain(ahead, self._indices)
         random.load_generator_states(present)
         return self
 
