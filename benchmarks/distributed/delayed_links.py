@@ -47,7 +47,7 @@ def main(count: int, seconds: float) -> None:
         wait = max(0.0, on_the_way[0][0] - time.monotonic()) if on_the_way else None
         for descriptor in select.select([*peers], [], [], wait)[0]:
             due = time.monotonic() + seconds
-            with contextlib.suppress(BlockingIOError, OSError):  # nothing is left, or the interface is down
+            with contextlib.suppress(OSError):  # nothing is left, or the interface is down
                 for _ in range(_AT_ONCE):
                     on_the_way.append((due, peers[descriptor], os.read(descriptor, _LONGEST)))
         while on_the_way and on_the_way[0][0] <= time.monotonic():

@@ -51,7 +51,7 @@ def _alone() -> tuple[int, int, int]:
 
 
 def is_unshared(array: NDArray) -> bool:
-    """Whether no other object references the memory of the array, so that it may be replaced."""
+    """Whether the array holds the only reference to its buffer, so that the buffer may be replaced."""
     data = array._data
     if type(data) is not np.ndarray or not COUNTS_ARE_EXACT:
         return False

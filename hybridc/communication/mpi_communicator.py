@@ -23,7 +23,7 @@ from hybridc.communication.communicator import (
     summed_at_once,
 )
 from hybridc.communication.rank_watch import WORLD, RankWatch
-from hybridc.dtypes import is_float
+from hybridc.dtypes import wide
 from hybridc.errors import MXNetError
 from hybridc.ground.events import RECORDER, now
 
@@ -231,7 +231,7 @@ class MPICommunicator(Communicator):
             return flat, flat
         if flat.dtype == np.bool_:
             return flat, flat.astype(np.uint8)
-        return flat, flat.astype(np.float32) if is_float(flat.dtype) and flat.itemsize < 4 else flat
+        return flat, flat.astype(wide(flat.dtype), copy=False)
 
 
 def _pieces(flat: Array, most: int) -> list[Array]:

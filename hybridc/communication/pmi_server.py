@@ -1,4 +1,4 @@
-"""How MPICH starts without mpiexec: a process beside rank 0, through which the ranks exchange their addresses.
+"""A PMI server for MPICH without mpiexec: a subprocess of rank 0 through which the ranks exchange their addresses.
 
 MPICH asks what started it by a protocol of lines, PMI version 1: a store of keys and values, and barriers. A scheduler
 that only sets ``RANK``, ``WORLD_SIZE``, ``MASTER_ADDR`` and ``MASTER_PORT`` has nothing that answers; this does. It is
@@ -35,7 +35,7 @@ def serving(env: Mapping[str, str], rank: int, size: int, timeout: float) -> Gen
     if env.get("TORCHELASTIC_USE_AGENT_STORE") == "True":  # torchrun itself listens at the port
         port += 1
     if rank == 0:
-        end, _ = os.pipe()  # of which the other end stays open as long as this process: the server ends with it
+        end, _ = os.pipe()  # the write end stays open until this process exits, and then the server exits, too
         subprocess.Popen([sys.executable, __file__, str(port), str(size)], stdin=end)
         os.close(end)
     late = time.monotonic() + timeout
@@ -57,7 +57,6 @@ class _Server:
         self._size = size
         self._values: dict[str, str] = {}
         self._waiting: list[socket.socket] = []
-        self._ranks: dict[socket.socket, int] = {}
         self.ended = 0
 
     def answer(self, connection: socket.socket, line: str) -> str:
@@ -65,8 +64,7 @@ class _Server:
         said = {name: value for name, _, value in (word.partition("=") for word in line.split())}
         match said.pop("cmd", ""):
             case "initack":
-                rank = self._ranks[connection] = int(said["pmiid"])
-                return f"cmd=initack rc=0\ncmd=set size={self._size}\ncmd=set rank={rank}\ncmd=set debug=0\n"
+                return f"cmd=initack rc=0\ncmd=set size={self._size}\ncmd=set rank={said['pmiid']}\ncmd=set debug=0\n"
             case "init":
                 return "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0\n"
             case "get_maxes":

@@ -63,7 +63,7 @@ def _raw(array: Array) -> Any:
 
 
 def entry_of(path: Path) -> ShardEntry:
-    """What a manifest says of a shard that is there, and whole."""
+    """The manifest entry of a complete shard: its file name, size and SHA-256."""
     hashed, size = hashlib.sha256(), 0
     with path.open("rb") as file:
         while chunk := file.read(_CHUNK):

@@ -175,9 +175,9 @@ class Trainer:
         return Alone() if self._over_ranks is None else self._store.rank_sums.ranks
 
     def sum_of(self, name: str, size: int, dtype: np.dtype[Any], residuals: Residuals) -> RankSum | None:
-        """How a TrainStep sums a bucket of so many elements, and its name; None: as it is.
+        """The custom sum over ranks of a TrainStep's bucket of ``size`` elements; None for a plain all-reduce.
 
-        What is left out of gradients goes into ``residuals``.
+        ``residuals`` keeps the rounding errors of compressed gradients, under ``name``.
         """
         compression: Rounding | None = None if self._over_ranks is None else self._store.rank_sums.compression
         if compression is None or not compression.takes(dtype):

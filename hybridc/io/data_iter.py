@@ -241,7 +241,7 @@ class PrefetchingIter(_BatchIter):
 
     def _wait(self) -> None:
         for each in self._under_way:
-            each.exception()  # whatever it is, nobody asked for that batch
+            each.exception()  # waits; an error of a batch that is discarded is ignored
 
     def __del__(self) -> None:
         threads = getattr(self, "_threads", None)

@@ -123,7 +123,7 @@ class EvalMetric:
         return result
 
     def combine(self, ranks: Communicator) -> None:
-        """Become the metric of what these ranks took in, all of which call this."""
+        """Merge, in place, with the metrics of all ranks of a communicator; each of them calls this."""
         own_results = type(self).get is not EvalMetric.get or type(self).get_global is not EvalMetric.get_global
         if own_results and type(self).counters is EvalMetric.counters:
             raise NotOverriddenError(

@@ -81,7 +81,7 @@ class Exchange:
         return F._allreduce(joined(F, [piece for piece in pieces if piece is not None]))
 
     def result(self, started: Any) -> Any:
-        """What was begun, when it is done."""
+        """The result of a collective that :meth:`sum` or :meth:`gather` started; waits for it."""
         return started if self._on_gpu else self._F._await(started)
 
 

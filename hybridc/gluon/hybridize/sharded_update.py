@@ -78,5 +78,5 @@ class ShardedUpdate:
             number = next(n for n, target in enumerate(self._tracer.targets) if target is weight)
             del self._tracer.targets[number]
             new.append(self._tracer.results.pop(number))
-        part = joined(F, new) if new else gradients  # of which it has none, either
+        part = joined(F, new) if new else gradients  # an empty array: this rank has no weights of the bucket
         return self._exchange.gather(part, bucket.counts, self._rank)

@@ -61,7 +61,7 @@ class Weight:
 
 
 def _plain(_name: str, _size: int, _dtype: np.dtype[Any]) -> None:
-    """Buckets are summed as they are."""
+    """A plain all-reduce for each bucket."""
 
 
 @dataclass
@@ -78,7 +78,7 @@ class StepSettings:
     sync_every: int = 1
     #: The ranks that train together.
     communicator: Communicator = field(default_factory=Alone)
-    #: How a bucket of so many elements is summed over ranks, and its name; None: as it is.
+    #: Given the name, number of elements and dtype of a bucket: its custom sum over ranks; None for a plain all-reduce.
     sum_of: Callable[[str, int, np.dtype[Any]], RankSum | None] = _plain
     #: What rounding left out of gradients so far.
     residuals: Residuals = field(default_factory=Residuals)
@@ -91,7 +91,7 @@ class StepSettings:
 
     @property
     def ranks(self) -> int:
-        """How many ranks train together."""
+        """The number of ranks that train together."""
         return self.communicator.size
 
     @property
