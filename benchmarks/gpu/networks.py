@@ -16,6 +16,12 @@ import hybridc as mx
 from benchmarks import workloads
 from benchmarks.gpu import matrix
 from benchmarks.workloads import WORKLOADS, Arrays, Workload
+from hybridc.communication import Alone
+from hybridc.communication.communicator import Collective
+from hybridc.errors import UnsupportedError
+from hybridc.runtime.devices.choose import device
+from hybridc.runtime.devices.nvidia import nccl
+from hybridc.runtime.devices.nvidia.cuda import Cuda
 
 # Of each workload the names of its arguments in order; its other arrays are parameters.
 ARGUMENTS = {"attention": "q k v", "encoder": "x", "lstm": "x h0 c0", "layernorm": "x g b"}
@@ -57,8 +63,35 @@ def checks() -> dict[str, Callable[[], None]]:
     for name, arguments in ARGUMENTS.items():
         found[f"{name}, backward"] = functools.partial(_backward, WORKLOADS[name], arguments.split())
     found["adam, several weights"] = adam
+    found["collectives of one rank by NCCL"] = collectives
     found["replayed calls"] = replayed
     return found
+
+
+def collectives() -> None:
+    """They leave arrays as they are, after what computed them and before what reads them."""
+    if nccl.library() is None:
+        raise UnsupportedError("there is no libnccl.so.2")
+    gpu, alone = device(0), Alone()
+    if not isinstance(gpu, Cuda):
+        raise UnsupportedError("NCCL needs a GPU of NVIDIA's")
+    made = nccl.Nccl(gpu, nccl.library())
+    for dtype in ("float32", "float64", "int32", "int64"):
+        values = np.arange(1 << 20).astype(dtype)
+        x = mx.nd.array(values, ctx=mx.gpu(0), dtype=dtype)
+        for collective in (
+            Collective("allreduce"),
+            Collective("reduce_scatter", (1 << 20,)),
+            Collective("allgather", (1 << 20,)),
+        ):
+            for _ in range(20):
+                x, values = x + 1, values + 1
+                array: Any = x._data
+                begun = made.begin(alone, collective, array)
+                assert begun is not None
+                begun.wait()
+                x, values = x * 2 - x, values
+            np.testing.assert_array_equal(x.asnumpy(), values)
 
 
 def _forward(workload: Workload) -> None:

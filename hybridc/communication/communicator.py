@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -44,6 +46,19 @@ class Pending:
         self._done.wait()
         if self._error is not None:
             raise self._error
+
+
+class Begun(Protocol):
+    """A collective that goes on, by whatever carries it out."""
+
+    @property
+    def seconds(self) -> float:
+        """How long it took, when it is done; 0 if nothing here measured it."""
+        ...
+
+    def wait(self) -> None:
+        """Return when what comes next may use the result; raises what the collective raised."""
+        ...
 
 
 class Communicator:
@@ -114,6 +129,13 @@ class Communicator:
         """Let the thread carry out a function of collectives, after those that were started before."""
         raise NotImplementedError
 
+    def watched(self, name: str, wait: Callable[[], T]) -> T:
+        """Call a function that returns when all ranks take part in the collective of another library.
+
+        A rank that does not come to it is noticed as in the collectives here.
+        """
+        raise NotImplementedError
+
 
 class Alone(Communicator):
     """The communicator of one rank."""
@@ -157,6 +179,42 @@ class Alone(Communicator):
         collective()
         pending.finish()
         return pending
+
+    def watched(self, name: str, wait: Callable[[], T]) -> T:
+        return wait()
+
+
+@dataclass(frozen=True)
+class Collective:
+    """A collective in place, as the method of a communicator that carries it out."""
+
+    method: Literal["allreduce", "reduce_scatter", "allgather"]
+    #: The number of elements of each rank's part, of those that have parts.
+    counts: tuple[int, ...] | None = None
+
+    def __call__(self, ranks: Any, array: Any) -> None:
+        """Carry it out on an array, by a communicator that takes such arrays."""
+        getattr(ranks, self.method)(array, *(() if self.counts is None else (self.counts,)))
+
+
+def in_memory(array: Any) -> bool:
+    """Whether an array is NumPy's, and not one of a device."""
+    return isinstance(array, np.ndarray)
+
+
+def part_of(flat: Any, start: int, shape: Sequence[int]) -> Any:
+    """A view of consecutive elements of an array of one dimension, in a shape."""
+    return flat[start : start + math.prod(shape)].reshape(shape) if in_memory(flat) else flat.part(start, shape)
+
+
+def begin(ranks: Communicator, array: Any, collective: Callable[[Communicator, Any], Any]) -> Begun:
+    """Begin a collective on an array where that is: in the memory of this process, or on a device.
+
+    A device may have a library of its own for a :class:`Collective`; another function gets a NumPy array.
+    """
+    if in_memory(array):
+        return ranks.start(functools.partial(collective, ranks, array))
+    return array.device.begin_collective(ranks, array, collective)
 
 
 def summed_at_once(ranks: int) -> int:

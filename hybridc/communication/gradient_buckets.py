@@ -7,6 +7,7 @@ may be a view of its bucket, and then nothing is copied.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -15,10 +16,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hybridc.communication.communicator import Array, Communicator, Pending
+from hybridc.communication.communicator import Array, Begun, Collective, Communicator, begin, part_of
 from hybridc.communication.compression import CompressedSum, Residuals, Rounding
-from hybridc.dtypes import is_float
-from hybridc.errors import AttributeValueError
 from hybridc.ground.buffers import ALIGNMENT
 
 # Bytes of the first bucket of a dtype, and of those after it; as in PyTorch's DistributedDataParallel.
@@ -93,53 +92,46 @@ class GradientBuckets:
     """Arrays of given shapes and dtypes whose sums over ranks are computed in buckets, in the same memory at each step.
 
     ``views[i]`` is array ``i``. :meth:`start` starts the buckets in order, each when ``fill`` has written its arrays,
-    and :meth:`completed` awaits them in the same order. ``op`` is ``"sum"`` or ``"mean"``. All ranks call the same.
-    What compression leaves out goes into ``residuals`` under names that begin with ``name``.
+    and :meth:`completed` awaits them in the same order. All ranks call the same. What compression leaves out goes into
+    ``residuals`` under names that begin with ``name``. ``zeros(size, dtype)`` makes the flat arrays: on a device, if
+    there is one for all.
     """
 
     def __init__(
         self,
         kinds: Sequence[Kind],
         ranks: Communicator,
-        op: str = "sum",
         compression: Rounding | None = None,
         first_bytes: int = FIRST_BYTES,
         other_bytes: int = BYTES,
         residuals: Residuals | None = None,
         name: str = "",
+        zeros: Callable[[int, np.dtype[Any]], Any] | None = None,
     ) -> None:
-        if op not in ("sum", "mean"):
-            raise AttributeValueError(f"GradientBuckets: op must be 'sum' or 'mean', got {op!r}")
         self.kinds = [(tuple(shape), np.dtype(dtype)) for shape, dtype in kinds]
         self.plan = plan_buckets(self.kinds, first_bytes, other_bytes)
         self._ranks = ranks
-        self._flat = {dtype: _zeros(size, dtype) for dtype, size in self.plan.sizes.items()}
+        self._flat = {dtype: (zeros or _zeros)(size, dtype) for dtype, size in self.plan.sizes.items()}
         self.views = [
-            _part(self._flat[dtype], start, shape)
+            part_of(self._flat[dtype], start, shape)
             for (shape, dtype), start in zip(self.kinds, self.plan.starts, strict=True)
         ]
         residuals = Residuals() if residuals is None else residuals
         self._reductions = [
-            self._reduction(bucket, op, compression, residuals, f"{name} bucket {number}")
+            self._reduction(bucket, compression, residuals, f"{name} bucket {number}")
             for number, bucket in enumerate(self.plan.buckets)
         ]
-        self._pending: list[tuple[Bucket, Pending]] = []
+        self._begun: list[tuple[Bucket, Begun]] = []
 
     def _reduction(
-        self, bucket: Bucket, op: str, compression: Rounding | None, residuals: Residuals, name: str
-    ) -> Callable[[], None]:
-        part, ranks = self._flat[bucket.dtype][bucket.start : bucket.stop], self._ranks
-        allreduce = ranks.allreduce
-        if compression is not None and compression.takes(bucket.dtype):
-            allreduce = residuals.add(name, CompressedSum(part.size, bucket.dtype, compression, ranks)).allreduce
-
-        def reduce() -> None:
-            if part.size:
-                allreduce(part)
-            if op == "mean" and ranks.size > 1:
-                _divide(part, ranks.size)
-
-        return reduce
+        self, bucket: Bucket, compression: Rounding | None, residuals: Residuals, name: str
+    ) -> Callable[[], Begun]:
+        """What begins the sum of a bucket."""
+        part = part_of(self._flat[bucket.dtype], bucket.start, (bucket.stop - bucket.start,))
+        if compression is None or not compression.takes(bucket.dtype):
+            return functools.partial(begin, self._ranks, part, Collective("allreduce"))
+        rounded = residuals.add(name, CompressedSum(part.size, bucket.dtype, compression, self._ranks))
+        return functools.partial(begin, self._ranks, part, lambda _ranks, array: rounded.allreduce(array))
 
     def start(self, fill: Callable[[int, Array], None] | None = None) -> None:
         """Start the sums: of each bucket after ``fill(i, views[i])`` for its arrays, while the next is filled."""
@@ -148,13 +140,13 @@ class GradientBuckets:
             if fill is not None:
                 for i in bucket.indices:
                     fill(i, self.views[i])
-            self._pending.append((bucket, self._ranks.start(reduction)))
+            self._begun.append((bucket, reduction()))
 
     def completed(self) -> Iterator[tuple[int, ...]]:
         """The numbers of the arrays of each bucket, when ``views`` has their sums."""
-        while self._pending:
-            bucket, pending = self._pending.pop(0)
-            pending.wait()
+        while self._begun:
+            bucket, begun = self._begun.pop(0)
+            begun.wait()
             yield bucket.indices
 
     def finish(self) -> None:
@@ -168,14 +160,3 @@ def _zeros(size: int, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     memory = np.zeros(size * dtype.itemsize + ALIGNMENT, np.uint8)
     begin = -memory.ctypes.data % ALIGNMENT
     return memory[begin : begin + size * dtype.itemsize].view(dtype)
-
-
-def _part(flat: Array, start: int, shape: tuple[int, ...]) -> Array:
-    return flat[start : start + int(np.prod(shape, dtype=np.int64))].reshape(shape)
-
-
-def _divide(array: Array, count: int) -> None:
-    if is_float(array.dtype):
-        np.divide(array, array.dtype.type(count), out=array)
-    else:
-        np.floor_divide(array, count, out=array)

@@ -218,6 +218,10 @@ class MPICommunicator(Communicator):
     def start(self, collective: Callable[[], Any]) -> Pending:
         return self._queue.put(collective)
 
+    def watched(self, name: str, wait: Callable[[], T]) -> T:
+        with self._called(name):
+            return wait()
+
     def finish(self) -> None:
         """Wait for what was started and nobody waited for."""
         with contextlib.suppress(Exception):

@@ -114,7 +114,8 @@ class Operator(Interchange, metaclass=OperatorType):
     passed as the last input and ``draw`` numbers the uses in one graph), ``TRAIN_MODE`` (its attribute ``train``
     follows ``autograd.is_training()``), ``INPLACE`` (pairs of input and output that may share memory), ``MUTATES``
     (indices of the inputs that it updates: its last outputs, hidden ones, are their new values), ``LINEAR`` (of sums
-    of its inputs it gives the sum of its results), ``INFERS_PARTLY`` (``infer_shape`` takes unknown sizes, -1: what it
+    of its inputs it gives the sum of its results), ``ON_DEVICE`` (``call_out`` of a host call takes arrays where they
+    are, also those of a device), ``INFERS_PARTLY`` (``infer_shape`` takes unknown sizes, -1: what it
     raises is wrong whatever they are).
     """
 
@@ -131,6 +132,7 @@ class Operator(Interchange, metaclass=OperatorType):
     INPLACE: ClassVar[tuple[tuple[int, int], ...]] = ()
     MUTATES: ClassVar[tuple[int, ...]] = ()
     LINEAR: ClassVar[bool] = False
+    ON_DEVICE: ClassVar[bool] = False
     INFERS_PARTLY: ClassVar[bool] = False
     SAME_DTYPE: ClassVar[bool] = True
     SHAPES_ARE_KNOWN: ClassVar[bool] = True  # results' shapes follow from the inputs' shapes, whatever the values

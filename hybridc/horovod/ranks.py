@@ -8,6 +8,7 @@ from typing import Any
 
 from hybridc import profiler
 from hybridc.horovod.rank_sets import communicator_of, global_process_set, is_alone
+from hybridc.runtime.devices.nvidia import nccl
 
 
 def rank() -> int:
@@ -90,8 +91,8 @@ def gloo_enabled() -> bool:
 
 
 def nccl_built() -> int:
-    """0, the version of NCCL that Horovod would use: arrays of GPUs go through the host."""
-    return 0
+    """The version of NCCL, which sums the gradients of trainers on GPUs; 0 if there is none."""
+    return nccl.version()
 
 
 def ddl_built() -> bool:
@@ -105,8 +106,8 @@ def ccl_built() -> bool:
 
 
 def cuda_built() -> bool:
-    """False: arrays of GPUs go through the host."""
-    return False
+    """Whether there is NCCL, which sums the gradients of trainers on GPUs; other arrays go through the host."""
+    return bool(nccl.version())
 
 
 def rocm_built() -> bool:

@@ -476,6 +476,12 @@ class HostCall:
     where: str
     name: str
 
+    @property
+    def takes_device_arrays(self) -> bool:
+        """Whether the operator can be called with arrays of a device, which are contiguous."""
+        places = (*self.ins, *self.outs)
+        return self.operator.ON_DEVICE and all(isinstance(place, SlotView) and place.is_plain for place in places)
+
     def step(self, constants: Sequence[Any]) -> Host:
         """The call as a step of a native plan with these constants."""
 

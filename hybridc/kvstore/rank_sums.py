@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from hybridc import random
-from hybridc.array.ndarray import NDArray, values_of
+from hybridc.array.ndarray import NDArray, values_of, wrap
 from hybridc.array.takeover import is_unshared
 from hybridc.communication import Communicator
 from hybridc.communication.agreement import require_equal
-from hybridc.communication.communicator import Array
+from hybridc.communication.communicator import Array, in_memory
 from hybridc.communication.compression import Residuals, Rounding, compression_of
 from hybridc.communication.gradient_buckets import GradientBuckets, Kind
 from hybridc.errors import UnsupportedError
@@ -72,7 +72,7 @@ class RankSums:
         buckets.start(lambda i, view: _add_up(groups[i], view))
         totals = self._totals.setdefault(tuple(keys), [])
         if not totals or any(x._data is not view for x, view in zip(totals, buckets.views, strict=True)):
-            totals[:] = [NDArray(view) for view in buckets.views]
+            totals[:] = [wrap(view) for view in buckets.views]
         for indices in buckets.completed():
             yield indices, totals
 
@@ -154,8 +154,16 @@ class RankSums:
         require_equal("the list of keys whose arrays are summed", names, self.ranks)
         require_equal("the arrays that are summed", dict(zip(names, described, strict=True)), self.ranks)
         require_equal("the compression of gradients", str(self._compression), self.ranks)
+        device = None if self._compression is not None else _device_of(groups)
+        if not all(self.ranks.gather_objects(device is not None)):
+            device = None
         made = GradientBuckets(
-            kinds, self.ranks, compression=self._compression, residuals=self._residuals, name=repr(key)
+            kinds,
+            self.ranks,
+            compression=self._compression,
+            residuals=self._residuals,
+            name=repr(key),
+            zeros=None if device is None else device.zeros,
         )
         self._buckets[key], self._names[key] = made, names
         self._totals.pop(key, None)
@@ -170,14 +178,21 @@ def _has_own_update(optimizer: Optimizer) -> bool:
     return type(optimizer).update is not Optimizer.update
 
 
-def _add_up(group: Group, into: Array) -> None:
+def _device_of(groups: Sequence[Group]) -> Any:
+    """The device that has all arrays, if it is one."""
+    arrays: list[Any] = [array._data for group in groups for array in group]
+    devices = {None if in_memory(array) else array.device for array in arrays}
+    return devices.pop() if len(devices) == 1 else None
+
+
+def _add_up(group: Group, into: Any) -> None:
     """Write the sum of the arrays of a group; one of them may be in its place already, as the first."""
     if not group:
         into.fill(0)
         return
     first, *others = group
     if first._data is not into:
-        np.copyto(into, values_of(first))
+        np.copyto(into, values_of(first) if in_memory(into) else first._data)
     for other in others:
         with np.errstate(over="ignore", invalid="ignore"):
             np.add(into, values_of(other), out=into)
@@ -187,6 +202,6 @@ def _write(total: Array, group: Group) -> None:
     """Write a sum into the arrays of a group."""
     for array in group:
         if array._data is not total:
-            NDArray(total).copyto(array)
+            wrap(total).copyto(array)
         else:
             written(total)

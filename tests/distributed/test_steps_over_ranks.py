@@ -84,6 +84,99 @@ def test_compressed_gradients_on_a_gpu():
     assert 1e-6 < apart(case)[case] < 1e-3
 
 
+def by_nccl(first, *cases, count=2):
+    """As :func:`apart`, on simulated GPUs with an NCCL of our own; also what that was asked for, and warnings."""
+    done = ranks.run("nccl_steps.py", count, [first, *cases], env={"HYBRIDC_GPU": "cuda"}, timeout=600, check=True)
+    lines = [line for rank in range(count) for line in done.lines[rank] if line.startswith("calls")]
+    assert len(lines) == count
+    assert len(set(lines)) == 1
+    return dict(re.findall(r"(\w+:[\w:]+) ([\d.e+-]+)", done.stdout)), lines[0], done.stderr
+
+
+@pytest.mark.long
+@pytest.mark.triton
+@pytest.mark.parametrize(
+    ("case", "calls"),
+    [
+        ("dense:sgd:gpu:clip:accumulate", "['allreduce']"),
+        ("norm:adam:gpu:shard", "['allreduce', 'broadcast', 'reduce']"),  # norms are summed at once
+        ("dense:lamb:gpu:shard:clip", "['allreduce', 'broadcast', 'reduce']"),
+        ("gru:adam:gpu:loop", "['allreduce']"),
+    ],
+)
+def test_nccl(case, calls):
+    found, asked, _ = by_nccl("own", case)
+    assert float(found[case]) < CLOSE
+    assert asked == f"calls {calls} 0"
+
+
+@pytest.mark.long
+@pytest.mark.triton
+def test_ranks_with_the_same_gpu_do_without_nccl():
+    found, asked, errors = by_nccl("same", "dense:sgd:gpu")
+    assert float(found["dense:sgd:gpu"]) < CLOSE
+    assert asked == "calls [] 0"
+    assert "ranks 0 and 1 have the same GPU" in errors
+
+
+NCCL_PROGRAM = """
+import os
+import numpy as np
+import pytest
+import hybridc as mx
+from hybridc import autograd, gluon, nd
+from hybridc.communication import communicator
+from tests.runtime.devices.simulated import SimulatedCuda, simulated_gpu
+from tests.runtime.devices.stub_nccl import StubNccl
+
+stub = SimulatedCuda()
+stub.uuid = str(os.getpid()).encode().ljust(15)
+library = StubNccl(stub)
+RANK = communicator().rank
+with pytest.MonkeyPatch.context() as patch, simulated_gpu(stub):
+    patch.setattr("hybridc.runtime.devices.nvidia.cuda.nccl_library", lambda: library)
+    BODY
+"""
+
+
+@pytest.mark.long
+@pytest.mark.triton
+def test_half_precision_is_summed_in_single_precision_by_nccl():
+    """2048 + 1 + 1 is 2048 in float16."""
+    body = """
+    net = gluon.nn.Dense(1, use_bias=False, in_units=1)
+    net.initialize(mx.init.Zero(), ctx=mx.gpu(0))
+    net.cast("float16")
+    net.hybridize()
+    trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 1.0}, kvstore="dist_sync")
+    step = gluon.TrainStep(net, lambda out, y: out * y, trainer)
+    x = nd.full((1, 1), 2048.0 if RANK == 0 else 1.0, ctx=mx.gpu(0), dtype="float16")
+    step(x, nd.ones((1, 1), ctx=mx.gpu(0), dtype="float16"), batch_size=1)
+    print("weight", float(net.weight.data().asscalar()), library.calls, flush=True)
+    """
+    done = ranks.run(NCCL_PROGRAM.replace("BODY", body.strip()), 3, env={"HYBRIDC_GPU": "cuda"}, check=True)
+    assert done.lines == {rank: ["weight -2050.0 [('allreduce', 1)]"] for rank in range(3)}
+
+
+@pytest.mark.long
+@pytest.mark.triton
+def test_an_error_of_nccl_names_the_call():
+    body = """
+    library.fails["ncclAllReduce"] = 3
+    net = gluon.nn.Dense(1, in_units=1)
+    net.initialize(ctx=mx.gpu(0))
+    trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 1.0}, kvstore="nccl")
+    with autograd.record():
+        loss = net(nd.ones((1, 1), ctx=mx.gpu(0)))
+    loss.backward()
+    with pytest.raises(mx.MXNetError, match="ncclAllReduce: stub error .error 3 of NCCL"):
+        trainer.step(1)
+    print("raised", flush=True)
+    """
+    done = ranks.run(NCCL_PROGRAM.replace("BODY", body.strip()), 2, env={"HYBRIDC_GPU": "cuda"}, check=True)
+    assert done.lines == {rank: ["raised"] for rank in range(2)}
+
+
 @pytest.mark.long
 def test_a_rank_without_weights_of_its_own():
     program = """

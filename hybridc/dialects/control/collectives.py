@@ -1,8 +1,8 @@
 """Collectives in graphs: all-reduce, and what a compiled training step starts and waits for.
 
-``_start_*`` hands an array to the communication thread and ``_await`` waits for it; in between the array is the
-thread's. They work in place, so a bucket of gradients is never copied. All ranks run the same graph, so they call the
-collectives in the same order.
+``_start_*`` hands an array to the communication thread, or to the library of a device, and ``_await`` waits for it; in
+between the array is theirs. They work in place, so a bucket of gradients is never copied. All ranks run the same graph,
+so they call the collectives in the same order.
 """
 
 from __future__ import annotations
@@ -17,15 +17,16 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from hybridc.communication import Pending, communicator
+from hybridc.communication import Communicator, communicator
+from hybridc.communication.communicator import Begun, Collective, begin, in_memory, part_of
 from hybridc.dialects.operator import Opaque, Sample, attribute, no_gradient, register
 from hybridc.dialects.operator_attribute import Shape
 from hybridc.errors import ShapeError
 
-Array = npt.NDArray[Any]
+Array = npt.NDArray[Any]  # or an array of a device, in its programs
 
-# What the communication thread has, by the address of the array.
-_STARTED: dict[int, Pending] = {}
+# The collectives that go on, by the addresses of their arrays.
+_STARTED: dict[int, Begun] = {}
 
 
 class _Times:
@@ -58,18 +59,22 @@ def callable_sum(sums: RankSum) -> int:
     return number
 
 
-def _sum(number: int) -> RankSum:
-    return _SUMS[number] if number else communicator()
+def _sum(number: int) -> Callable[[Communicator, Any], Any]:
+    return functools.partial(_sum_by, number) if number else Collective("allreduce")
 
 
-def _address(array: Array) -> int:
-    return array.__array_interface__["data"][0]
+def _sum_by(number: int, _ranks: Communicator, array: Array) -> None:
+    _SUMS[number].allreduce(array)
 
 
-def _start(array: Array, collective: Callable[[], Any]) -> None:
-    """Let the communication thread carry out a collective on an array, if it has any elements."""
+def _address(array: Any) -> int:
+    return array.__array_interface__["data"][0] if in_memory(array) else array.pointer
+
+
+def _start(array: Array, collective: Callable[[Communicator, Any], Any]) -> None:
+    """Begin a collective on an array, if it has any elements."""
     if array.size:
-        _STARTED[_address(array)] = communicator().start(collective)
+        _STARTED[_address(array)] = begin(communicator(), array, collective)
 
 
 def _require(op: Opaque, shape: Shape, count: int) -> None:
@@ -82,6 +87,7 @@ class _InPlace(Opaque):
 
     PURE = False
     INPLACE = ((0, 0),)
+    ON_DEVICE = True
     gradient = no_gradient
 
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
@@ -112,7 +118,11 @@ class AllReduce(_InPlace):
     sums: int = attribute(0, "the number of a sum of this process; 0: the plain one", low=0)
 
     def run(self, array: Array) -> None:
-        _sum(self.sums).allreduce(array)
+        collective = _sum(self.sums)
+        if in_memory(array):
+            collective(communicator(), array)
+        elif array.size:
+            begin(communicator(), array, collective).wait()
 
     def gradient(self, F: Any, dy: Any, *_: Any) -> Any:
         """The loss is the sum of the losses of the ranks."""
@@ -130,7 +140,7 @@ class StartAllReduce(_InPlace):
     sums: int = attribute(0, "the number of a sum of this process; 0: the plain one", low=0)
 
     def run(self, array: Array) -> None:
-        _start(array, functools.partial(_sum(self.sums).allreduce, array))
+        _start(array, _sum(self.sums))
 
     @classmethod
     def samples(cls) -> list[Sample]:
@@ -148,7 +158,7 @@ class StartReduceScatter(_InPlace):
         return shapes, [shapes[0]]
 
     def run(self, array: Array) -> None:
-        _start(array, lambda: communicator().reduce_scatter(array, self.counts))
+        _start(array, Collective("reduce_scatter", tuple(self.counts)))
 
     @classmethod
     def samples(cls) -> list[Sample]:
@@ -160,6 +170,7 @@ class StartAllGather(Opaque):
     """Begins to put together what the ranks have, each its part"""
 
     PURE = False
+    ON_DEVICE = True
     gradient = no_gradient
 
     counts: tuple[int, ...] = attribute(doc="number of elements of each rank's part")
@@ -175,11 +186,11 @@ class StartAllGather(Opaque):
         self.call_out([out], *arrays)
         return out
 
-    def call_out(self, outs: Sequence[Array], *arrays: Any) -> None:
+    def call_out(self, outs: Sequence[Any], *arrays: Any) -> None:
         (out,), (part,) = outs, arrays
-        begin = sum(self.counts[: self.rank])
-        out[begin : begin + part.size] = part
-        _start(out, lambda: communicator().allgather(out, self.counts))
+        start = sum(self.counts[: self.rank])
+        np.copyto(part_of(out, start, part.shape), part)
+        _start(out, Collective("allgather", tuple(self.counts)))
 
     @classmethod
     def samples(cls) -> list[Sample]:
@@ -191,12 +202,12 @@ class Await(_InPlace):
     """Waits for the collective that was started on an array"""
 
     def run(self, array: Array) -> None:
-        pending = _STARTED.pop(_address(array), None)
-        if pending is not None:
-            begin = time.perf_counter()
-            pending.wait()
-            TIMES.waited += time.perf_counter() - begin
-            TIMES.taken += pending.seconds
+        begun = _STARTED.pop(_address(array), None)
+        if begun is not None:
+            start = time.perf_counter()
+            begun.wait()
+            TIMES.waited += time.perf_counter() - start
+            TIMES.taken += begun.seconds
 
     @classmethod
     def samples(cls) -> list[Sample]:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from hybridc.communication.gradient_buckets import grouped
+from hybridc.dtypes import wide
 from hybridc.ground.hooks import HOOKS
 from hybridc.trace.traced import TracedSymbol
 from hybridc.trace.tracer import Trace
@@ -50,10 +51,7 @@ def buckets_of(trace: Trace, gradients: Sequence[TracedSymbol]) -> list[Gradient
 
 
 class Exchange:
-    """The collectives of a step.
-
-    A host call gets copies of arrays on GPUs, so there a collective ends in its call; else it runs beside the backward.
-    """
+    """The collectives of a step. Libraries of GPUs would round partial sums to 16 bits, so there gradients are cast."""
 
     def __init__(self, on_gpu: bool) -> None:
         self._F, self._on_gpu = HOOKS.symbols(), on_gpu
@@ -63,26 +61,26 @@ class Exchange:
 
         With ``counts`` each rank needs no more than its part of the result, of so many elements.
         """
-        if self._on_gpu:
-            return self._F._allreduce(flat, sums=number)
+        if self._on_gpu and not number:
+            flat = self._cast(flat, wide(np.dtype(flat.dtype)))
         if counts is None or number:
             return self._F._start_allreduce(flat, sums=number)
         return self._F._start_reduce_scatter(flat, counts=counts)
 
+    def summed(self, started: Any, dtype: Any) -> Any:
+        """The result, of the bucket's dtype, of what :meth:`sum` began; waits for it."""
+        return self._cast(self._F._await(started), np.dtype(dtype))
+
     def gather(self, part: Any, counts: Sequence[int], rank: int) -> Any:
         """Begin to put together the parts of all ranks."""
-        F = self._F
-        if not self._on_gpu:
-            return F._start_allgather(part, counts=counts, rank=rank)
-        # All-reduce is the only collective that ends in its call; what others have is 0 here.
-        dtype, others = np.dtype(part.dtype).name, (sum(counts[:rank]), sum(counts[rank + 1 :]))
-        before, after = (F.zeros(shape=(n,), dtype=dtype) if n else None for n in others)
-        pieces = before, part if counts[rank] else None, after
-        return F._allreduce(joined(F, [piece for piece in pieces if piece is not None]))
+        return self._F._start_allgather(part, counts=counts, rank=rank)
 
-    def result(self, started: Any) -> Any:
-        """The result of a collective that :meth:`sum` or :meth:`gather` started; waits for it."""
-        return started if self._on_gpu else self._F._await(started)
+    def gathered(self, started: Any) -> Any:
+        """The result of what :meth:`gather` began; waits for it."""
+        return self._F._await(started)
+
+    def _cast(self, flat: Any, dtype: np.dtype[Any]) -> Any:
+        return flat if np.dtype(flat.dtype) == dtype else self._F.cast(flat, dtype=dtype.name)
 
 
 def append_allreduce(
@@ -100,7 +98,8 @@ def append_allreduce(
             started.append(start(trace, [gradients[i] for i in bucket.members], bucket.ready, collective))
         summed = list(gradients)
         for bucket, flat in zip(buckets, started[::-1], strict=True):
-            parts = split(HOOKS.symbols(), exchange.result(flat), [gradients[i].shape for i in bucket.members])
+            result = exchange.summed(flat, gradients[bucket.members[0]].dtype)
+            parts = split(HOOKS.symbols(), result, [gradients[i].shape for i in bucket.members])
             for i, part in zip(bucket.members, parts, strict=True):
                 summed[i] = part
     return summed

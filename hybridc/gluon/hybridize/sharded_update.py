@@ -46,19 +46,20 @@ class ShardedUpdate:
             collective = functools.partial(self._exchange.sum, number=self._sums[number], counts=bucket.counts)
             started[number] = start(self._trace, [gradients[i] for i in bucket.members], ready[number], collective)
         order = sorted(started, key=ready.__getitem__)
-        own = [self._own(buckets[number], self._exchange.result(started[number])) for number in order]
+        own = [self._own(buckets[number], started[number]) for number in order]
         if self._limit is not None:
             own = clipped(own, self._limit, F._allreduce)
         gathered = [self._update(buckets[number], weights, part) for number, part in zip(order, own, strict=True)]
         updated = dict(enumerate(weights))
         for number, flat in zip(order, gathered, strict=True):
             members = buckets[number].members
-            parts = split(F, self._exchange.result(flat), [weights[i].shape for i in members])
+            parts = split(F, self._exchange.gathered(flat), [weights[i].shape for i in members])
             updated.update(zip(members, parts, strict=True))
         return list(updated.values())
 
-    def _own(self, bucket: ShardedBucket, summed: TracedSymbol) -> TracedSymbol:
-        """This rank's part of the sum of the gradients of a bucket."""
+    def _own(self, bucket: ShardedBucket, started: TracedSymbol) -> TracedSymbol:
+        """This rank's part of the sum of the gradients of a bucket, which has begun."""
+        summed = self._exchange.summed(started, bucket.dtype)
         begin = sum(bucket.counts[: self._rank])
         return self._F.slice_axis(summed, axis=0, begin=begin, end=begin + bucket.counts[self._rank])
 

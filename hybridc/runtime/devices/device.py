@@ -18,6 +18,7 @@ from hybridc.lower.triton.triton_function import Config, TritonFunction
 from hybridc.runtime.devices.array import DeviceArray, DeviceMemory
 
 if TYPE_CHECKING:
+    from hybridc.communication.communicator import Begun, Communicator, Pending
     from hybridc.ir.planned import PlainArray, SlotView
     from hybridc.lower.triton.launches import LibraryMatmul
 
@@ -150,12 +151,31 @@ class Device(ABC):
         """
         raise DeviceError(f"{self.name} cannot record launches")
 
+    # --- ranks ---------------------------------------------------------------------------------------------
+
+    def begin_collective(
+        self, ranks: Communicator, array: DeviceArray, collective: Callable[[Communicator, Any], Any]
+    ) -> Begun:
+        """Begin a collective on an array of this device; here, in the memory of the host, by a copy if need be.
+
+        The array is the collective's until it was waited for. All ranks call this in the same order.
+        """
+        values = array.host()
+        begun = ranks.start(lambda: collective(ranks, values))
+        return begun if self.is_host else _CopiedBack(begun, array, values)
+
     # --- arrays --------------------------------------------------------------------------------------------
 
     def empty(self, shape: Sequence[int], dtype: Any) -> DeviceArray:
         """An uninitialised array."""
         buffer = self.allocate(math.prod(shape) * np.dtype(dtype).itemsize)
         return DeviceArray(self, buffer, buffer.pointer, shape, dtype)
+
+    def zeros(self, size: int, dtype: Any) -> DeviceArray:
+        """An array of zeros of one dimension."""
+        made = self.empty((size,), dtype)
+        made.fill(0)
+        return made
 
     def put(self, array: npt.NDArray[Any]) -> DeviceArray:
         """A contiguous NumPy array as a device array; a view, if the memory is the device's."""
@@ -196,3 +216,18 @@ class Device(ABC):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.index}: {self.name}>"
+
+
+class _CopiedBack:
+    """A collective on a copy of an array; who waits for it writes the result into the array."""
+
+    def __init__(self, begun: Pending, array: DeviceArray, values: npt.NDArray[Any]) -> None:
+        self._begun, self._array, self._values = begun, array, values
+
+    @property
+    def seconds(self) -> float:
+        return self._begun.seconds
+
+    def wait(self) -> None:
+        self._begun.wait()
+        self._array.write(self._values)

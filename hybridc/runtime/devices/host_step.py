@@ -1,4 +1,4 @@
-"""Host calls in programs of a device."""
+"""Host calls in programs of a device: on copies of their arrays, or on the arrays of the device."""
 
 from __future__ import annotations
 
@@ -9,13 +9,16 @@ import numpy as np
 import numpy.typing as npt
 
 from hybridc.ir.planned import HostCall, OperatorState, SlotView
+from hybridc.runtime.devices.array import DeviceArray
 
 if TYPE_CHECKING:
     from hybridc.runtime.devices.device import Device
 
 
 def host_step(device: Device, call: HostCall) -> Callable[[Sequence[int], Any], None]:
-    """A step that downloads an operator's inputs, runs it on the host, and uploads its results."""
+    """A step that runs an operator on the host: on copies of its arrays, unless it takes those of the device."""
+    if call.takes_device_arrays:
+        return _on_device(device, call)
 
     def step(bases: Sequence[int], workspace: Any) -> None:
         outs = [_Copy(device, place, bases, workspace) for place in call.outs]
@@ -23,6 +26,20 @@ def host_step(device: Device, call: HostCall) -> Callable[[Sequence[int], Any], 
         call.on(tuple([x.array for x in ins]), tuple([x.array for x in outs]))
         for x in outs:
             x.give_back()
+
+    return step
+
+
+def _on_device(device: Device, call: HostCall) -> Callable[[Sequence[int], Any], None]:
+    """A step of an operator that takes arrays of the device."""
+
+    def array(place: SlotView | OperatorState, bases: Sequence[int], workspace: Any) -> DeviceArray:
+        assert isinstance(place, SlotView)
+        return DeviceArray(device, workspace.base, bases[place.slot], (), np.uint8).over(place)
+
+    def step(bases: Sequence[int], workspace: Any) -> None:
+        ins, outs = ([array(place, bases, workspace) for place in places] for places in (call.ins, call.outs))
+        call.on(tuple(ins), tuple(outs))
 
     return step
 

@@ -120,5 +120,6 @@ def run(case):
         print(f"{case} {apart:.3g}", flush=True)
 
 
-for each in sys.argv[1:]:
-    run(each)
+if __name__ == "__main__":
+    for each in sys.argv[1:]:
+        run(each)

@@ -119,6 +119,13 @@ class Queues:
         _merge(self._past.setdefault(stream, {}), self._host)
         self.moments[event] = (stream, self._asked.get(stream, 0), dict(self._past[stream]))
 
+    def held(self, stream: int, event: int) -> None:
+        """What a stream is asked for from now on comes after what is before an event."""
+        other, number, before = self.moments[event]
+        past = self._next(stream)
+        _merge(past, before)
+        self._pending.setdefault(stream, deque()).append(Work(past[stream], lambda: self._drain(other, number)))
+
     # --- waiting -------------------------------------------------------------------------------------------
 
     def wait(self, stream: int) -> int:

@@ -60,6 +60,7 @@ class StubCuda:
         self.attributes: list[tuple[int, int]] = []
         self.entered = 0
         self.fails: dict[str, int] = {}
+        self.uuid = b"stub".ljust(15)  # what tells the cards of this machine from others, with their numbers
         self.asked = 0  # launches that were asked for one by one
         self.streams: list[int] = []
         self.capturing: dict[int, list[Any]] = {}  # what streams that capture were given: launches, and what can run
@@ -168,6 +169,9 @@ class StubCuda:
 
     def _cuDeviceGetName(self, out: Any, size: int, _card: int) -> None:
         ctypes.memmove(out, b"Stub\0", 5)
+
+    def _cuDeviceGetUuid(self, out: Any, card: int) -> None:
+        ctypes.memmove(out, self.uuid + bytes([card]), 16)
 
     def _cuDeviceGetAttribute(self, out: Any, what: int, _card: int) -> None:
         out[0] = {**_ATTRIBUTES, 97: self.shared}[what]
@@ -291,6 +295,9 @@ class StubCuda:
 
         self.queues.ask(self._queue(stream), run)
         self.queues.recorded(event, self._queue(stream))
+
+    def _cuStreamWaitEvent(self, stream: int | None, event: int, _flags: int) -> None:
+        self.queues.held(self._queue(stream), event)
 
     def _cuEventSynchronize(self, event: int) -> int:
         return self.queues.wait_for(event)

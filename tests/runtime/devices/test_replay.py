@@ -199,6 +199,7 @@ def test_a_call_of_the_host_is_between_recordings(stub: SimulatedCuda, card: Cud
         ins = outs = (SlotView(0, 0, F32, (N,), (1,)),)
         on = staticmethod(host)
         name = "times_ten"
+        takes_device_arrays = False
 
     call: Any = Call()  # all that a device asks of a call
     run = static(program(add(1, 3, 0, 1), add(0, 3, 0, 1), call, add(0, 3, 0, 1), add(0, 3, 2, 1)), card)

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import importlib.util
 import threading
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from ctypes import byref, c_double, c_float, c_int, c_int64, c_size_t, c_void_p
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hybridc.errors import DeviceError
 from hybridc.lower.triton.launches import LibraryMatmul
+from hybridc.runtime.devices.nvidia.library_files import loaded
 
 if TYPE_CHECKING:
     from hybridc.runtime.devices.nvidia.cuda import Cuda
@@ -121,19 +120,5 @@ class Cublas:
 
 @functools.cache
 def library() -> Any:
-    """The cuBLAS library; None if there is none. One that PyTorch or CuPy loaded is found by its name."""
-    for name in (*(f"libcublas.so.{version}" for version in _VERSIONS), *_packaged()):
-        try:
-            found = ctypes.CDLL(name)
-        except OSError:
-            continue
-        if all(hasattr(found, function) for function in FUNCTIONS):
-            return found
-    return None
-
-
-def _packaged() -> Iterator[str]:
-    """Paths of the library in NVIDIA's packages."""
-    spec = importlib.util.find_spec("nvidia")
-    for folder in [] if spec is None else spec.submodule_search_locations or []:
-        yield from map(str, sorted(Path(folder).glob("*/lib/libcublas.so.*"), reverse=True))
+    """The cuBLAS library; None if there is none."""
+    return loaded([f"libcublas.so.{version}" for version in _VERSIONS], FUNCTIONS)

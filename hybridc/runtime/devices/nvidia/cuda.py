@@ -13,10 +13,11 @@ from weakref import WeakValueDictionary
 
 import numpy.typing as npt
 
+from hybridc.communication.communicator import Begun, Collective, Communicator
 from hybridc.errors import DeviceMemoryError
 from hybridc.lower.triton.launches import LibraryMatmul
 from hybridc.lower.triton.triton_function import Config, TritonFunction
-from hybridc.runtime.devices.array import DeviceMemory
+from hybridc.runtime.devices.array import DeviceArray, DeviceMemory
 from hybridc.runtime.devices.device import Device, Launch, StreamEvent
 from hybridc.runtime.devices.nvidia import driver as cuda
 from hybridc.runtime.devices.nvidia.asked import LatestLaunches
@@ -31,6 +32,8 @@ from hybridc.runtime.devices.nvidia.driver import (
     LaunchConfig,
     OneGpu,
 )
+from hybridc.runtime.devices.nvidia.nccl import Nccl
+from hybridc.runtime.devices.nvidia.nccl import library as nccl_library
 from hybridc.runtime.devices.nvidia.recorder import GraphRecorder
 
 _KEEP_ALL = (1 << 64) - 1  # bytes, of a pool without a limit
@@ -48,6 +51,7 @@ class Cuda(Device):
         self.index = index
         gpu = driver.pointer("cuDeviceGet", index)
         self.name = driver.name(gpu)
+        self.uuid = driver.uuid(gpu)
         self.capability = driver.attribute(GpuAttribute.MAJOR, gpu), driver.attribute(GpuAttribute.MINOR, gpu)
         self.description = driver.describe(gpu)
         context = driver.pointer("cuDevicePrimaryCtxRetain", gpu)
@@ -61,6 +65,7 @@ class Cuda(Device):
         self._recorder = GraphRecorder(self)
         self.recording = self._recorder.where
         self._cublas: Cublas | None = None
+        self._nccl: Nccl | None = None
         self.prepare_memory(gpu)
 
     def prepare_memory(self, gpu: int) -> None:
@@ -147,8 +152,8 @@ class Cuda(Device):
             for _ in range(count):
                 self._retired.popleft()()
 
-    def event(self) -> StreamEvent:
-        return _Event(self)
+    def event(self) -> CudaEvent:
+        return CudaEvent(self)
 
     def retire(self, let_go: Callable[[], None]) -> None:
         self._retired.append(let_go)
@@ -171,6 +176,17 @@ class Cuda(Device):
             found = library()
             self._cublas = None if found is None else Cublas(self, found)
         return None if self._cublas is None else self._cublas.prepare(product)
+
+    def begin_collective(
+        self, ranks: Communicator, array: DeviceArray, collective: Callable[[Communicator, Any], Any]
+    ) -> Begun:
+        if isinstance(collective, Collective) and ranks.size > 1:
+            if self._nccl is None:
+                self._nccl = Nccl(self, nccl_library())
+            begun = self._nccl.begin(ranks, collective, array)
+            if begun is not None:
+                return begun
+        return super().begin_collective(ranks, array, collective)
 
     def record(self, work: Callable[[], None]) -> Callable[[], None]:
         return self._recorder.record(work)
@@ -214,7 +230,7 @@ class _Owned:
                 driver.functions["cuMemFreeAsync"](self._pointer, self._stream)
 
 
-class _Event(StreamEvent):
+class CudaEvent(StreamEvent):
     """A CUDA event."""
 
     def __init__(self, gpu: Cuda) -> None:
@@ -222,12 +238,21 @@ class _Event(StreamEvent):
         self.handle = gpu.pointer("cuEventCreate", 0)
         weakref.finalize(self, gpu.free, "cuEventDestroy_v2", self.handle).atexit = False
 
-    def record(self) -> None:
-        self._card.call("cuEventRecord", self.handle, self._card.stream)
+    def record(self, stream: int | None = None) -> None:
+        """Record the work of a stream, by default the current one."""
+        self._card.call("cuEventRecord", self.handle, self._card.stream if stream is None else stream)
+
+    def hold(self, stream: int) -> None:
+        """Let what a stream is given from now on wait for the recorded work."""
+        self._card.call("cuStreamWaitEvent", stream, self.handle, 0)
+
+    def wait(self) -> None:
+        """Wait for the recorded work."""
+        self._card.call("cuEventSynchronize", self.handle)
 
     def since(self, earlier: StreamEvent) -> float:
-        assert isinstance(earlier, _Event)
-        self._card.call("cuEventSynchronize", self.handle)
+        assert isinstance(earlier, CudaEvent)
+        self.wait()
         took = ctypes.c_float()
         self._card.call("cuEventElapsedTime", ctypes.byref(took), earlier.handle, self.handle)
         return took.value

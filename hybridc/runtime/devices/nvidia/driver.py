@@ -24,6 +24,7 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "cuDeviceGetCount": (POINTER(c_int),),
     "cuDeviceGet": (POINTER(c_int), c_int),
     "cuDeviceGetName": (POINTER(c_char), c_int, c_int),
+    "cuDeviceGetUuid": (POINTER(c_char), c_int),
     "cuDeviceGetAttribute": (POINTER(c_int), c_int, c_int),
     "cuDeviceGetDefaultMemPool": (_PP, c_int),
     "cuMemPoolSetAttribute": (c_void_p, c_int, POINTER(c_uint64)),
@@ -41,6 +42,7 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "cuMemcpyDtoDAsync_v2": (c_uint64, c_uint64, c_size_t, c_void_p),
     "cuStreamSynchronize": (c_void_p,),
     "cuStreamCreate": (_PP, c_uint),
+    "cuStreamWaitEvent": (c_void_p, c_void_p, c_uint),
     "cuStreamBeginCapture_v2": (c_void_p, c_int),
     "cuStreamEndCapture": (c_void_p, _PP),
     "cuGraphInstantiateWithFlags": (_PP, c_void_p, c_uint64),
@@ -197,6 +199,12 @@ class Driver:
         text = ctypes.create_string_buffer(256)
         self.call("cuDeviceGetName", text, len(text), gpu)
         return text.value.decode()
+
+    def uuid(self, gpu: int) -> bytes:
+        """What tells this GPU from all others."""
+        found = ctypes.create_string_buffer(16)
+        self.call("cuDeviceGetUuid", found, gpu)
+        return found.raw
 
     def attribute(self, what: GpuAttribute, gpu: int) -> int:
         """What the driver says of a GPU."""
