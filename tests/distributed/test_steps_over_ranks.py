@@ -139,7 +139,6 @@ with pytest.MonkeyPatch.context() as patch, simulated_gpu(stub):
 """
 
 
-@pytest.mark.long
 @pytest.mark.triton
 def test_half_precision_is_summed_in_single_precision_by_nccl():
     """2048 + 1 + 1 is 2048 in float16."""
