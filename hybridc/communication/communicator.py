@@ -192,6 +192,9 @@ class Collective:
     #: The number of elements of each rank's part, of those that have parts.
     counts: tuple[int, ...] | None = None
 
+    def __str__(self) -> str:
+        return {"allreduce": "all-reduce", "reduce_scatter": "reduce-scatter", "allgather": "all-gather"}[self.method]
+
     def __call__(self, ranks: Any, array: Any) -> None:
         """Carry it out on an array, by a communicator that takes such arrays."""
         getattr(ranks, self.method)(array, *(() if self.counts is None else (self.counts,)))

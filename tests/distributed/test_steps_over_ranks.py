@@ -121,6 +121,7 @@ def test_ranks_with_the_same_gpu_do_without_nccl():
 
 NCCL_PROGRAM = """
 import os
+import time
 import numpy as np
 import pytest
 import hybridc as mx
@@ -174,6 +175,31 @@ def test_an_error_of_nccl_names_the_call():
     """
     done = ranks.run(NCCL_PROGRAM.replace("BODY", body.strip()), 2, env={"HYBRIDC_GPU": "cuda"}, check=True)
     assert done.lines == {rank: ["raised"] for rank in range(2)}
+
+
+@pytest.mark.long
+@pytest.mark.triton
+def test_a_rank_that_never_comes_to_nccl():
+    body = """
+    net = gluon.nn.Dense(1, use_bias=False, in_units=3)
+    net.initialize(ctx=mx.gpu(0))
+    net.hybridize()
+    trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 1.0}, kvstore="nccl")
+    step = gluon.TrainStep(net, lambda out, y: out * y, trainer)
+    x, y = nd.ones((1, 3), ctx=mx.gpu(0)), nd.ones((1, 1), ctx=mx.gpu(0))
+    step(x, y)
+    if RANK == 0:
+        step(x, y)
+    time.sleep(60)  # the stub's lock would keep the watching thread from an earlier event
+    print("done", flush=True)
+    """
+    program = NCCL_PROGRAM.replace("BODY", body.strip())
+    late = ranks.run(program, 2, env={"HYBRIDC_GPU": "cuda"}, options=["--timeout", "4"])
+    for rank in range(2):
+        said = "\n".join(late.errors[rank])
+        assert "hybridc: rank 1 on " in said
+        assert "has not come to all-reduce of 3 float32 by NCCL, in which others wait for 4 s" in said
+    assert "done" not in late.stdout
 
 
 @pytest.mark.long

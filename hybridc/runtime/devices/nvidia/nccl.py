@@ -79,7 +79,7 @@ class Nccl:
             before.hold(self._stream)
             collective(joined, array)
         after.record(self._stream)
-        name = f"{collective.method} of {array.size} {array.dtype} by NCCL"
+        name = f"{collective} of {array.size} {array.dtype} by NCCL"
         ranks.start(functools.partial(ranks.watched, name, after.wait))
         return _OnStream(self._card, after, array)
 
