@@ -95,6 +95,24 @@ def test_explain_tells_the_layouts():
     assert line.strip() == "channels last: 3 of 4 arrays of images; 0 kernels transpose"  # the image is read as it is
 
 
+@pytest.mark.skipif(OPTIONS.target != "llvm", reason="the llvm target packs weights, which are arrays more")
+def test_a_training_step_transposes_no_images():
+    """But the one that it is given: what else is transposed are weights."""
+    layers = []
+    for channels in (3, 6, 6):
+        layers += [nn.Conv2D(6, 3, padding=1, in_channels=channels), nn.BatchNorm(), nn.Activation("relu")]
+    net = net_of(*layers, nn.GlobalAvgPool2D(), nn.Dense(4))
+    net.hybridize()
+    x, y = mx.nd.ones((2, 3, 8, 9)), mx.nd.zeros(2)
+    net(x)
+    trainer = mx.gluon.Trainer(net.collect_params(), "sgd")
+    step = mx.gluon.TrainStep(net, mx.gluon.loss.SoftmaxCrossEntropyLoss(), trainer)
+    step(x, y)
+    line = next(line for line in step.explain().splitlines() if "channels last" in line)
+    flipped, updated = 2, 3  # each weight, the first one's gradient of the image is not needed
+    assert f"; {1 + flipped + updated} kernels transpose (k_pad, k_flip, " in line
+
+
 def test_without_images_there_is_no_line():
     net = net_of(nn.Dense(3, in_units=4))
     net.hybridize()

@@ -192,6 +192,26 @@ def test_what_a_backward_is_given_is_channels_last():
     assert data.count((2, 6, 6, 8)) == len(data) - 1 > 0
 
 
+def normalized(F, x, w, gamma, beta, mean, var, v):
+    y = F.Convolution(x, w, kernel=(3, 3), pad=(1, 1), num_filter=8, no_bias=True)
+    y = F.relu(F.BatchNorm(y, gamma, beta, mean, var, fix_gamma=False))
+    y = F.relu(F.Convolution(y, v, kernel=(3, 3), pad=(1, 1), num_filter=8, no_bias=True))
+    return F.mean(y, axis=(2, 3))
+
+
+def test_gradients_through_a_normalization_are_channels_last():
+    """What sums over pixels and what a convolution reads take the same arrays, as the convolutions have them."""
+    shapes = [(2, 3, 6, 5), (8, 3, 3, 3), (8,), (8,), (8,), (8,), (8, 8, 3, 3)]
+    arrays = [mx.nd.ones(shape) for shape in shapes]
+    trace = trace_call(HybridLambda(normalized), arrays, training=True)
+    module = Traced(trace, (1, 2, 3, 6)).optimize().module.clone()
+    for each in LISTS["llvm"]:
+        each.apply(Context(), module)
+    made = [tuple(r.type.get_shape()) for op in module.walk() if isinstance(op, linalg.GenericOp) for r in op.results]
+    assert (2, 6, 5, 8) in made
+    assert (2, 8, 6, 5) not in made
+
+
 # --- programs in registers --------------------------------------------------------------------------------------------
 
 

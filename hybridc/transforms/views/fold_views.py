@@ -229,7 +229,7 @@ class _Folding:
         convolved = convolves(block)
         self.orders = result_orders(self.loops, self.factors, saved, convolved)
         # Where there are convolutions: contractions, and elementwise operations that write in the order of theirs.
-        self.leading = {op for op, each in self.loops.items() if convolved and each.contraction}
+        self.leading = {op for op, each in self.loops.items() if convolved and (each.contraction or op in self.orders)}
         self.following = set[Operation]()  # elementwise ones that may: no use requests another order
         if convolved:
             self.following = unrequested(self.loops, self.factors, self.orders, saved)

@@ -4,8 +4,9 @@ Some uses need contiguous elements: the return of a transposed result, and a con
 axes of the result were collapsed into. If all uses agree on one order, the result's loops
 run in it; an elementwise operation propagates the request to its own operands. Reads at affine or computed indices
 walk through memory in the order of their axes, or of the loops if these are reordered (pooling between convolutions),
-and a part of a concatenation lies in its order: what a convolution reads is laid out as that wants it, channels last,
-whatever elementwise uses, which can read any order, would prefer.
+and a part of a concatenation lies in its order: what a convolution reads is laid out as that wants it, channels last.
+Where something is convolved, uses that can read any order, such as sums over all pixels, do not count: what feeds them
+and, through elementwise operations, a convolution, is laid out for the convolution.
 Where nothing is convolved, gathers and concatenations copy what lies in another order: there it is little.
 """
 
@@ -269,7 +270,7 @@ class _Wishes:
             return
         order = self.orders.get(user)
         if order is None or loops.contraction:
-            self.seen.add(pieces)
+            (self.needed if loops.contraction and loops.affine else self.seen).add(pieces)
             return
         wanted = [(loop, i) for loop in loops.places[-1] for i in range(len(factors[loop]))]
         rank = {wanted[at]: number for number, at in enumerate(order)}
@@ -295,7 +296,7 @@ class _Wishes:
     def granted(self, sizes: list[int]) -> Order | None:
         """The required order, if all uses agree, as a permutation; None if it is the result's own."""
         needed = self.walked or self.needed
-        if len(needed) != 1 or (not self.walked and not self.seen <= needed):
+        if len(needed) != 1 or not (self.walked or self.convolved or self.seen <= needed):
             return None
         (pieces,) = needed
         order: list[int] = []
