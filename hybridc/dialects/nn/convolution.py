@@ -70,15 +70,26 @@ def convolve(F: Any, x: Any, w: Any, geometry: Geometry) -> Any:
     return _ungrouped(F, F.contract(x, w, index=index, shape=(x.shape[0], *sizes, *_lead(w, geometry))), -1, geometry)
 
 
+# Channels that do not fill the widest vectors of floats. Of a single one, vectors are of filters in either order.
+_FEW = range(2, 16)
+
+
 def weight_gradient(F: Any, x: Any, dy: Any, geometry: Geometry) -> Any:
     """The gradient (O, kernel…, C of a group) of a convolution's weight, both arrays channels-last."""
     x = _grouped(F, _padded(F, x, [(p, p) for p in geometry.pad]), -1, geometry.groups)
     dy = _grouped(F, dy, -1, geometry.groups)
     inside = [_sum((s, f"i{a}"), (d, f"k{a}")) for a, (s, d) in enumerate(zip(geometry.stride, geometry.dilate))]
     group, outs, taps = _loops(geometry)
-    index = f"{_list('n', outs, group, 'o')}; {_list('n', inside, group, 'c')} -> {_list(group, 'o', taps, 'c')}"
-    lead = dy.shape[1 + geometry.rank :]
-    made = F.contract(dy, x, index=index, shape=(*lead, *geometry.kernel, x.shape[-1]))
+    there, here = _list("n", outs, group, "o"), _list("n", inside, group, "c")
+    lead, channels = dy.shape[1 + geometry.rank :], x.shape[-1]
+    if channels in _FEW and channels < lead[-1]:  # vectors are of filters
+        index = f"{here}; {there} -> {_list(group, taps, 'c', 'o')}"
+        made = F.contract(x, dy, index=index, shape=(*lead[:-1], *geometry.kernel, channels, lead[-1]))
+        rank, first = len(made.shape), len(lead) - 1
+        made = F.transpose(made, axes=(*range(first), rank - 1, *range(first, rank - 1)))
+    else:
+        index = f"{there}; {here} -> {_list(group, 'o', taps, 'c')}"
+        made = F.contract(dy, x, index=index, shape=(*lead, *geometry.kernel, channels))
     return _ungrouped(F, made, 0, geometry)
 
 
