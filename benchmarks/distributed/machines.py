@@ -31,8 +31,10 @@ TRANSPORTS: dict[str, dict[str, str]] = {
     "ofi": {"MPIR_CVAR_CH4_NETMOD": "ofi", "FI_PROVIDER": "tcp", "FI_TCP_IFACE": INTERFACE},
 }
 # A rank's shell: in a namespace for names, too, it takes that of its machine, and goes there. When a rank has failed it
-# stays for a while: mpiexec kills the others when the shell ends, before they have said why they end.
+# stays for a while: mpiexec kills the others when the shell ends, before they have said why they end. For mpiexec all
+# are on one machine, where each is alone.
 _INSIDE = """echo "$0$PMI_RANK" > /proc/sys/kernel/hostname || exit
+export MPI_LOCALNRANKS=1 MPI_LOCALRANKID=0
 trap "" USR1
 ip netns exec "$0$PMI_RANK" "$@"
 status=$?

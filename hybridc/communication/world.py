@@ -11,7 +11,7 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -93,10 +93,20 @@ def load_mpi() -> Any:
     return MPI
 
 
+def mpich_settings(launched: launched_rank.LaunchedRank | None) -> dict[str, str]:
+    """Variables by which MPICH sums around a ring where a rank has a machine, and the ranks are no power of two.
+
+    By recursive halving, its own choice, some would send and receive all first.
+    """
+    if launched is None or launched.local_size > 1 or not launched.size & (launched.size - 1):
+        return {}
+    return {"MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM": "ring"}
+
+
 def _started() -> Communicator:
     MPI = load_mpi()
     launched = launched_rank.found(os.environ)
-    with _started_for(launched, MPI), _limited():
+    with _started_for(launched, MPI), _with(mpich_settings(launched)), _limited():
         if not MPI.Is_initialized():
             MPI.Init_thread()
     if threading.current_thread() is threading.main_thread():
@@ -175,13 +185,20 @@ def _started_for(launched: launched_rank.LaunchedRank | None, mpi: Any) -> Gener
         )
     from hybridc.communication.pmi_server import serving
 
-    with serving(os.environ, launched.rank, launched.size, OPTIONS.comm_timeout) as variables:
-        os.environ.update(variables)
-        try:
-            yield
-        finally:
-            for name in variables:  # processes that this one starts are no ranks
-                del os.environ[name]
+    with serving(os.environ, launched.rank, launched.size, OPTIONS.comm_timeout) as variables, _with(variables):
+        yield
+
+
+@contextlib.contextmanager
+def _with(variables: Mapping[str, str]) -> Generator[None]:
+    """Within the ``with`` block the environment has these variables; a user's own stay as they are."""
+    added = {name: value for name, value in variables.items() if name not in os.environ}
+    os.environ.update(added)
+    try:
+        yield
+    finally:
+        for name in added:  # processes that this one starts are no ranks
+            del os.environ[name]
 
 
 @contextlib.contextmanager

@@ -10,6 +10,8 @@ import time
 
 import pytest
 
+from hybridc.communication.launched_rank import LaunchedRank
+from hybridc.communication.world import mpich_settings
 from hybridc.launch import launch_options, mpiexec
 from hybridc.launch.launch_options import LaunchError, LaunchOptions
 from hybridc.launch.rank_process import cores_of
@@ -113,6 +115,15 @@ def script(path, text):
     path.write_text(f"#!/bin/sh\n{text}\n")
     path.chmod(0o755)
     return path
+
+
+@pytest.mark.parametrize(
+    ("size", "local_size", "ring"),
+    [(3, 1, True), (12, 1, True), (4, 1, False), (2, 1, False), (1, 1, False), (6, 3, False), (3, 3, False)],
+)
+def test_ranks_on_machines_of_their_own_sum_around_a_ring(size, local_size, ring):
+    launched = LaunchedRank("MPICH or Intel MPI", 0, size, 0, local_size)
+    assert mpich_settings(launched) == ({"MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM": "ring"} if ring else {})
 
 
 def test_mpiexec_is_found_and_known(tmp_path, monkeypatch):
