@@ -180,7 +180,7 @@ class Cuda(Device):
     def begin_collective(
         self, ranks: Communicator, array: DeviceArray, collective: Callable[[Communicator, Any], Any]
     ) -> Begun:
-        if isinstance(collective, Collective) and ranks.size > 1:
+        if isinstance(collective, Collective):
             if self._nccl is None:
                 self._nccl = Nccl(self, nccl_library())
             begun = self._nccl.begin(ranks, collective, array)
