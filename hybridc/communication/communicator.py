@@ -53,7 +53,7 @@ class Begun(Protocol):
 
     @property
     def seconds(self) -> float:
-        """How long it took, when it is done; 0 if nothing here measured it."""
+        """The duration of the completed collective; 0 if it was not measured."""
         ...
 
     def wait(self) -> None:
@@ -201,7 +201,7 @@ class Collective:
 
 
 def in_memory(array: Any) -> bool:
-    """Whether an array is NumPy's, and not one of a device."""
+    """Whether this is a NumPy array, not a device array."""
     return isinstance(array, np.ndarray)
 
 

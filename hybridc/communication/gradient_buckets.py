@@ -126,7 +126,7 @@ class GradientBuckets:
     def _reduction(
         self, bucket: Bucket, compression: Rounding | None, residuals: Residuals, name: str
     ) -> Callable[[], Begun]:
-        """What begins the sum of a bucket."""
+        """A function that starts the all-reduce of a bucket."""
         part = part_of(self._flat[bucket.dtype], bucket.start, (bucket.stop - bucket.start,))
         if compression is None or not compression.takes(bucket.dtype):
             return functools.partial(begin, self._ranks, part, Collective("allreduce"))

@@ -106,7 +106,7 @@ def ccl_built() -> bool:
 
 
 def cuda_built() -> bool:
-    """Whether there is NCCL, which sums the gradients of trainers on GPUs; other arrays go through the host."""
+    """Whether NCCL is installed: it sums trainers' gradients on GPUs; other GPU arrays go through host memory."""
     return bool(nccl.version())
 
 

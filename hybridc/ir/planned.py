@@ -478,7 +478,7 @@ class HostCall:
 
     @property
     def takes_device_arrays(self) -> bool:
-        """Whether the operator can be called with arrays of a device, which are contiguous."""
+        """Whether the operator accepts device arrays, and all arrays of this call are contiguous."""
         places = (*self.ins, *self.outs)
         return self.operator.ON_DEVICE and all(isinstance(place, SlotView) and place.is_plain for place in places)
 

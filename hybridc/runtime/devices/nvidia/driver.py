@@ -201,7 +201,7 @@ class Driver:
         return text.value.decode()
 
     def uuid(self, gpu: int) -> bytes:
-        """What tells this GPU from all others."""
+        """The UUID of a GPU."""
         found = ctypes.create_string_buffer(16)
         self.call("cuDeviceGetUuid", found, gpu)
         return found.raw

@@ -122,7 +122,7 @@ class _NcclRanks:
 
     @staticmethod
     def has(collective: Collective, dtype: np.dtype[Any]) -> bool:
-        """Whether NCCL carries out a collective on arrays of a dtype, and rounds no partial sums."""
+        """Whether NCCL supports a collective on a dtype without rounding partial sums to 16 bits."""
         return collective.method == "allgather" or (dtype.name in KINDS and wide(dtype) == dtype)
 
     def allreduce(self, array: DeviceArray) -> None:
