@@ -10,6 +10,7 @@ from hybridc import gluon
 from hybridc.gluon import nn
 from hybridc.lower.llvm.gemm.gemm_region import registers
 from hybridc.runtime.native.native_program import set_num_threads
+from hybridc.transforms.kernels.schedule_register_tiles import RegisterTile
 from tests.lower.test_convolutions import convolved
 from tests.slices import crossed
 
@@ -82,6 +83,16 @@ def kernels(net):
     return [name for name in names if name not in prepared and not name.startswith(("k_copy", "k_pad"))]
 
 
+def lanes(dtype="float32"):
+    """The elements of a vector."""
+    return RegisterTile(np.dtype(dtype), registers()).lanes
+
+
+def kernels_of_convolution(kind):
+    """One; two where columns of the last panel are padding, which what follows must not see."""
+    return 1 if CONVOLUTIONS[kind][1] % lanes() == 0 else 2
+
+
 def close(result, expected, rtol=2e-5, sums=None):
     """``sums`` are what was computed of, whose rounding errors count."""
     largest = abs(expected if sums is None else sums).max(initial=0)
@@ -101,7 +112,7 @@ def test_a_normalised_convolution_is_one_kernel_at_all_sizes(kind, use_bias):
         close(net(x), np.maximum(net.float64(x), 0).transpose(0, 2, 3, 1))
     net = made(kind, channels_last, use_bias)
     net(image(kind, 8))
-    assert len(kernels(net)) == 1, kernels(net)
+    assert len(kernels(net)) == kernels_of_convolution(kind), kernels(net)
 
 
 @pytest.mark.parametrize("kind", CONVOLUTIONS)
@@ -121,7 +132,7 @@ def test_what_follows_reads_more_arrays_and_has_several_results(kind):
     close(found[1], np.where(total * scale > 0, total * scale, 0.25 * total * scale))
     sure = abs(total - 0.5) > 1e-4 * abs(total).max()
     np.testing.assert_array_equal(found[2].asnumpy()[sure], (total > 0.5)[sure])
-    assert len(kernels(net)) == 1, kernels(net)
+    assert len(kernels(net)) == kernels_of_convolution(kind), kernels(net)
 
 
 @pytest.mark.parametrize("dtype", ["int8", "int32", "float16", "float64"])
@@ -233,7 +244,8 @@ def test_a_matmul_that_is_not_prepacked_and_what_follows_are_one_kernel(shape, t
     close(found[1], total - residual, rtol, total)
     sure = abs(total - np.round(total)) > 1e-3
     np.testing.assert_array_equal(found[2].asnumpy()[sure], np.trunc(total)[sure])
-    assert len(kernels(net)) == 1, kernels(net)
+    # BLAS multiplies with fewer columns than a vector has elements, and what follows reads its result.
+    assert len(kernels(net)) == (1 if shape[1] >= lanes(dtype) else 2), kernels(net)
 
 
 @pytest.mark.parametrize("shape", PRODUCTS)
