@@ -160,8 +160,8 @@ def test_crashes_and_hangs_are_outcomes(tmp_path, monkeypatch):
 
 def test_equal_bits_tell_signs_of_zeros():
     zero = np.zeros(2, np.float32)
-    assert check._equal_bits(zero, zero.copy())
-    assert not check._equal_bits(zero, -zero)
+    assert check.equal_bits(zero, zero.copy())
+    assert not check.equal_bits(zero, -zero)
 
 
 @pytest.mark.parametrize("kind", sorted(files.MAKERS))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import sys
 
-from hybridc.tools.fuzz.main import fuzz, fuzz_cache, fuzz_files
+from hybridc.tools.fuzz.main import NETWORKS, PROGRAMS, fuzz, fuzz_cache, fuzz_files
+from hybridc.tools.fuzz.networks.random_network import RandomNetwork
 from hybridc.tools.fuzz.random_program import RandomProgram
 from hybridc.tools.fuzz.worker import Worker
 
@@ -21,11 +22,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--shrink", type=float, default=60.0, help="seconds at most to make a failing program smaller")
     parser.add_argument("--stop", type=int, default=20, help="end after so many different failures")
     parser.add_argument("--replay", help="check this program again, given as the fuzzer printed it")
+    parser.add_argument("--networks", action="store_true", help="check random Gluon networks instead of programs")
     parser.add_argument("--files", action="store_true", help="read damaged files, and caches, instead of programs")
     given = parser.parse_args(arguments)
     targets = given.target or ["llvm", "numpy"]
     if given.replay:
-        return replay(given.replay, targets)
+        return replay(given.replay, targets, RandomNetwork if given.networks else RandomProgram)
     seconds = 60.0 if given.seconds is None and given.count is None else given.seconds
     if given.files:
         return files(given.seed, targets, given.count, seconds)
@@ -37,9 +39,11 @@ def main(arguments: list[str] | None = None) -> int:
         first=given.first,
         shrinking=given.shrink,
         stop=given.stop,
+        fuzzed=NETWORKS if given.networks else PROGRAMS,
     )
     print(
-        f"{report.programs} programs of {report.steps} operators ({len(report.operators)} different ones) on "
+        f"{report.programs} {'networks' if given.networks else 'programs'} of {report.steps} "
+        f"{'layers and functions' if given.networks else 'operators'} ({len(report.operators)} different ones) on "
         f"{', '.join(targets)}: {len(report.found)} failures; {report.invalid} were invalid"
     )
     return int(bool(report.found))
@@ -55,9 +59,9 @@ def files(seed: int, targets: list[str], count: int | None, seconds: float | Non
     return int(failed + broken > 0)
 
 
-def replay(text: str, targets: list[str]) -> int:
-    """Check one program again."""
-    program = RandomProgram.from_json(text)
+def replay(text: str, targets: list[str], kind: type[RandomProgram | RandomNetwork]) -> int:
+    """Check one program, or network, again."""
+    program = kind.from_json(text)
     failed = 0
     for target in targets:
         worker = Worker(target)

@@ -63,7 +63,9 @@ class Failure:
         return f"{self.kind}: {self.text}"
 
 
-class _Failed(Exception):
+class CheckFailed(Exception):
+    """What must hold does not."""
+
     def __init__(self, kind: str, text: str) -> None:
         super().__init__(f"{kind}: {text}")
         self.failure = Failure(kind, text)
@@ -89,7 +91,7 @@ def check(program: RandomProgram) -> Failure | None:
     try:
         with small_tiles(program.elements), np.errstate(all="ignore"):
             _check(program)
-    except _Failed as failed:
+    except CheckFailed as failed:
         return failed.failure
     return None
 
@@ -129,8 +131,8 @@ def _check(program: RandomProgram) -> None:
         _same_bits(compiled(net, program, True, what), recorded, "repeated gradients", what)
     for run, name in ((first, "first"), (second, "second"), *([(recorded, "recorded")] if recorded else [])):
         for i, (held, value) in enumerate(zip(run.held, run.outputs, strict=True)):
-            if not _equal_bits(held.asnumpy(), value):
-                raise _Failed("held", f"output {i} of the {name} call changed when the network was called later")
+            if not equal_bits(held.asnumpy(), value):
+                raise CheckFailed("held", f"output {i} of the {name} call changed when the network was called later")
 
 
 # --- calls ----------------------------------------------------------------------------------------------------
@@ -207,11 +209,11 @@ def _eagerly(net: ProgramNet, program: RandomProgram, backward: bool, values: Se
     except Exception as error:
         where = "eager backward" if backward else "eager"
         if is_raw(error):
-            raise _Failed(f"raw {type(error).__name__}", f"{where}: {type(error).__name__}: {error}") from error
+            raise CheckFailed(f"raw {type(error).__name__}", f"{where}: {type(error).__name__}: {error}") from error
         if (
             backward and FORWARD not in getattr(error, "__notes__", ()) and not isinstance(error, UnsupportedError)
         ):  # the same forward was accepted
-            raise _Failed("refused backward", f"{where}: {type(error).__name__}: {error}") from error
+            raise CheckFailed("refused backward", f"{where}: {type(error).__name__}: {error}") from error
         raise Invalid(str(error)) from error
 
 
@@ -228,7 +230,7 @@ def compiled(
         return call(net, program, backward, values)
     except Exception as error:
         kind = "raw" if is_raw(error) else "refused"
-        raise _Failed(f"{kind} {type(error).__name__}", f"{what}: {type(error).__name__}: {error}") from error
+        raise CheckFailed(f"{kind} {type(error).__name__}", f"{what}: {type(error).__name__}: {error}") from error
 
 
 # --- what is tried --------------------------------------------------------------------------------------------
@@ -257,7 +259,7 @@ def _other_sizes(plain: ProgramNet, net: ProgramNet, program: RandomProgram, siz
             if not is_raw(error):
                 return
             name = type(error).__name__
-            raise _Failed(f"raw {name}", f"sizes {size}: eager refuses, compiled raises {name}: {error}") from error
+            raise CheckFailed(f"raw {name}", f"sizes {size}: eager refuses, compiled raises {name}: {error}") from error
         return  # a compiled graph may take what eager calls refuse: it needs no unused value
     tolerance = _tolerance(changed, eager)
     _compare(compiled(net, changed, False, f"sizes {size}"), eager, tolerance, "values")
@@ -278,16 +280,16 @@ def _writes(net: ProgramNet, program: RandomProgram, before: Run, kind: str) -> 
         if not any(y is x for x in run.placed):  # an eager call returns an input as it is
             y[:] = 1
     for i, (x, value) in enumerate(zip(run.placed, run.inputs, strict=True)):
-        if not _equal_bits(x.asnumpy(), value):
-            raise _Failed(kind, f"input {i} changed when a result was written to")
+        if not equal_bits(x.asnumpy(), value):
+            raise CheckFailed(kind, f"input {i} changed when a result was written to")
     run = compiled(net, program, False, "a call after writes")
     _same_bits(run, before, kind, "a call after writes to results")
     for x in run.placed:
         if not any(x is y for y in run.held):
             x[:] = 1
     for i, (y, value) in enumerate(zip(run.held, run.outputs, strict=True)):
-        if not _equal_bits(y.asnumpy(), value):
-            raise _Failed(kind, f"output {i} changed when an input was written to")
+        if not equal_bits(y.asnumpy(), value):
+            raise CheckFailed(kind, f"output {i} changed when an input was written to")
 
 
 def _threads(net: ProgramNet, program: RandomProgram, alone: Run) -> None:
@@ -310,7 +312,7 @@ def _threads(net: ProgramNet, program: RandomProgram, alone: Run) -> None:
         thread.join()
     for result in found:
         if isinstance(result, Exception):
-            raise _Failed("threads", f"{type(result).__name__}: {result}")
+            raise CheckFailed("threads", f"{type(result).__name__}: {result}")
         for run in result:
             _same_bits(run, alone, "threads", "a call beside other threads")
 
@@ -616,7 +618,7 @@ def _disturbed(program: RandomProgram, units: Sequence[float], wide: bool, backw
 def _compare(run: Run, eager: Run, tolerance: Tolerance, kind: str) -> None:
     """Outputs: compiled against eager, and eager against float64."""
     if len(run.outputs) != len(eager.outputs):
-        raise _Failed(kind, f"{len(run.outputs)} outputs, eager {len(eager.outputs)}")
+        raise CheckFailed(kind, f"{len(run.outputs)} outputs, eager {len(eager.outputs)}")
     for i, (got, want, (wide, allowed)) in enumerate(zip(run.outputs, eager.outputs, tolerance.outputs, strict=True)):
         _require(got, want, allowed, kind, f"output {i}", "eager")
         if wide is not None:
@@ -642,7 +644,7 @@ def _compare_inputs(run: Run, eager: Run, tolerance: Tolerance) -> None:
 def _require(got: Array, want: Array, allowed: Array, kind: str, what: str, against: str) -> None:
     if got.shape != want.shape or (against == "eager" and got.dtype != want.dtype):
         text = f"{what} is {got.dtype}{list(got.shape)}, {against} {want.dtype}{list(want.shape)}"
-        raise _Failed(f"shape or dtype of {kind}", text)
+        raise CheckFailed(f"shape or dtype of {kind}", text)
     if not is_float(got.dtype) and not is_float(want.dtype):
         wrong = (got != want) & ~np.isinf(allowed)
     else:
@@ -650,19 +652,20 @@ def _require(got: Array, want: Array, allowed: Array, kind: str, what: str, agai
         wrong = ~_alike(a, b) & ~(np.abs(a - b) <= allowed) & ~np.isinf(allowed)
     if wrong.any():
         at = tuple(int(n) for n in np.argwhere(wrong)[0])
-        raise _Failed(
+        raise CheckFailed(
             kind,
             f"{what} at {list(at)}: got {got[at]!s}, {against} {want[at]!s}, allowed difference "
             f"{np.broadcast_to(allowed, got.shape)[at]:.3g}; {int(wrong.sum())} of {wrong.size} elements differ",
         )
 
 
-def _equal_bits(a: Array, b: Array) -> bool:
+def equal_bits(a: Array, b: Array) -> bool:
+    """Whether arrays are equal, signs of zeros included; any NaN equals any other."""
     return a.shape == b.shape and a.dtype == b.dtype and bool(_alike_bits(a, b).all())
 
 
 def _alike_bits(a: Array, b: Array) -> Array:
-    """Equal, signs of zeros included; any NaN equals any other."""
+    """Which elements are equal."""
     if not is_float(a.dtype):
         return np.asarray(a == b)
     a, b = (x.astype(np.float64) for x in (a, b))
@@ -676,5 +679,5 @@ def _same_bits(run: Run, before: Run, kind: str, what: str) -> None:
         *((f"input {i}", a, b) for i, (a, b) in enumerate(zip(run.inputs, before.inputs, strict=True))),
     ]
     for name, a, b in pairs:
-        if a is not None and b is not None and not _equal_bits(a, b):
-            raise _Failed(kind, f"{name} of {what} is not what it was at first")
+        if a is not None and b is not None and not equal_bits(a, b):
+            raise CheckFailed(kind, f"{name} of {what} is not what it was at first")

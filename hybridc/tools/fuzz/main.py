@@ -2,22 +2,40 @@
 
 from __future__ import annotations
 
+import shlex
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
+from typing import Any
 
 from hybridc.tools.fuzz.damaged_files import MAKERS, damaged, made, source
 from hybridc.tools.fuzz.generate import program as generated
+from hybridc.tools.fuzz.networks.propose_network import random_network
+from hybridc.tools.fuzz.networks.random_network import RandomNetwork, script
+from hybridc.tools.fuzz.networks.shrink_network import shrink_network
 from hybridc.tools.fuzz.program_source import python
-from hybridc.tools.fuzz.random_program import RandomProgram
 from hybridc.tools.fuzz.shrink import shrink
 from hybridc.tools.fuzz.worker import Worker
 
 SHRINKING = 60.0  # seconds at most for one failure
+
+
+@dataclass(frozen=True)
+class Fuzzed:
+    """What is fuzzed: how it is made of a seed and a number, made smaller, printed, and what it consists of."""
+
+    make: Callable[[int, int], Any]
+    shrink: Callable[[Any, Callable[[Any], bool], float], Any]
+    source: Callable[[Any, str, str], str]
+    names: Callable[[Any], Sequence[str]]
+
+
+PROGRAMS = Fuzzed(generated, shrink, python, lambda program: [step.op for step in program.steps])
+NETWORKS = Fuzzed(random_network, shrink_network, script, RandomNetwork.names)
 
 
 @dataclass
@@ -28,14 +46,15 @@ class Found:
     target: str
     kind: str
     text: str
-    program: RandomProgram
+    program: Any
+    source: str
 
     def __str__(self) -> str:
         return "\n".join(
             [
                 f"program {self.number} on {self.target}: {self.kind}: {self.text}",
-                python(self.program, self.target, self.kind),
-                f"# --replay '{self.program.to_json()}'",
+                self.source,
+                f"# --replay {shlex.quote(self.program.to_json())}",
             ]
         )
 
@@ -60,6 +79,7 @@ def fuzz(
     first: int = 0,
     shrinking: float = SHRINKING,
     stop: int = 20,
+    fuzzed: Fuzzed = PROGRAMS,
 ) -> FuzzReport:
     """Check the programs of a seed, so many or for so long, until ``stop`` different ones have failed."""
     until = None if seconds is None else time.monotonic() + seconds
@@ -69,12 +89,13 @@ def fuzz(
     number = first
     try:
         while (count is None or number < first + count) and (until is None or time.monotonic() < until):
-            program = generated(seed, number)
+            program = fuzzed.make(seed, number)
+            names = fuzzed.names(program)
             report.programs += 1
-            report.steps += len(program.steps)
-            report.operators.update(step.op for step in program.steps)
+            report.steps += len(names)
+            report.operators.update(names)
             for worker in workers:
-                found = _checked(worker, program, number, report, shrinking, seen)
+                found = _checked(worker, fuzzed, program, number, report, shrinking, seen)
                 if found is not None:
                     report.found.append(found)
                     print(found, flush=True)
@@ -88,7 +109,13 @@ def fuzz(
 
 
 def _checked(
-    worker: Worker, program: RandomProgram, number: int, report: FuzzReport, seconds: float, seen: set[tuple[str, str]]
+    worker: Worker,
+    fuzzed: Fuzzed,
+    program: Any,
+    number: int,
+    report: FuzzReport,
+    seconds: float,
+    seen: set[tuple[str, str]],
 ) -> Found | None:
     outcome = worker.check(program)
     if outcome is None:
@@ -98,17 +125,18 @@ def _checked(
         report.invalid += 1
         return None
 
-    def fails(smaller: RandomProgram) -> bool:
+    def fails(smaller: Any) -> bool:
         again = worker.check(smaller)
         return again is not None and again[0] == kind
 
-    small = shrink(program, fails, seconds)
-    key = (kind, " ".join(sorted({step.op for step in small.steps})))
+    small = fuzzed.shrink(program, fails, seconds)
+    key = (kind, " ".join(sorted({*fuzzed.names(small)})))
     if key in seen:
         return None
     seen.add(key)
     again = worker.check(small)
-    return Found(number, worker.target, kind, again[1] if again is not None else text, small)
+    text = again[1] if again is not None else text
+    return Found(number, worker.target, kind, text, small, fuzzed.source(small, worker.target, kind))
 
 
 # --- files ----------------------------------------------------------------------------------------------------

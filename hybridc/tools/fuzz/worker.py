@@ -8,15 +8,18 @@ import subprocess
 import sys
 import tempfile
 import traceback
+from collections.abc import Callable, Mapping
 from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
 from typing import Any
 
-from hybridc.tools.fuzz.check_program import Invalid, check
+from hybridc.tools.fuzz.check_program import Failure, Invalid, check
 from hybridc.tools.fuzz.damaged_files import read
+from hybridc.tools.fuzz.networks.check_network import check_network
+from hybridc.tools.fuzz.networks.random_network import RandomNetwork
 from hybridc.tools.fuzz.random_program import RandomProgram
 
-SECONDS = 60.0  # after which a program counts as one that hangs
+SECONDS = 60.0  # after which a program counts as one that hangs, and after four times as many a network
 KEPT = 500  # programs after which a process is replaced, so that what one left behind does not last
 
 
@@ -45,9 +48,11 @@ class Worker:
             self._process = subprocess.Popen(command, env=environment, pass_fds=[other.fileno()], stderr=errors)
         other.close()
 
-    def check(self, program: RandomProgram, seconds: float = SECONDS) -> tuple[str, str] | None:
+    def check(self, program: RandomProgram | RandomNetwork, seconds: float | None = None) -> tuple[str, str] | None:
         """The failure of a program: its kind and the particulars. Invalid programs are of the kind "invalid"."""
-        return self._ask("check", program.to_json().encode(), seconds)
+        if seconds is None:
+            seconds = SECONDS if isinstance(program, RandomProgram) else 4 * SECONDS
+        return self._ask(type(program).__name__, program.to_json().encode(), seconds)
 
     def read(self, kind: str, data: bytes, seconds: float = SECONDS) -> tuple[str, str] | None:
         """The failure of reading a file of this kind."""
@@ -84,6 +89,12 @@ class Worker:
         self._process = None
 
 
+_CHECKS: Mapping[bytes, Callable[[str], Failure | None]] = {
+    b"RandomProgram": lambda text: check(RandomProgram.from_json(text)),
+    b"RandomNetwork": lambda text: check_network(RandomNetwork.from_json(text)),
+}
+
+
 def serve(pipe: Connection[Any, Any]) -> None:
     """Check the programs and read the files that come through a pipe until it is closed."""
     while True:
@@ -92,8 +103,8 @@ def serve(pipe: Connection[Any, Any]) -> None:
         except EOFError:
             return
         try:
-            if kind == b"check":
-                failure = check(RandomProgram.from_json(data.decode()))
+            if kind in _CHECKS:
+                failure = _CHECKS[kind](data.decode())
                 answer = None if failure is None else (failure.kind, failure.text)
             else:
                 answer = read(kind.decode(), data)

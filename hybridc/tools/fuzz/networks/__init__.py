@@ -1,0 +1,1 @@
+"""Random Gluon networks: data, proposals, checks, and smaller ones of those that fail."""
