@@ -330,6 +330,24 @@ def test_a_network_is_cast():
     near(numbers(y), net(x.astype("bfloat16").astype("float32")).asnumpy(), 2)
 
 
+def test_a_compiled_gradient_divides_by_a_size():
+    """Kernels take sizes as arguments, also for those by which a gradient divides; against float64."""
+    data, head = RNG.normal(size=(2, 2, 3, 5)).astype(np.float32)
+    grads = {}
+    for dtype in ("bfloat16", "float64"):
+        net = nn.GroupNorm(1)
+        net.initialize()
+        net.cast(dtype)
+        net.hybridize()
+        x = mx.nd.array(mx.nd.array(data, dtype="bfloat16"), dtype=dtype)
+        x.attach_grad()
+        with mx.autograd.record():
+            y = net(x)
+        y.backward(mx.nd.array(mx.nd.array(head, dtype="bfloat16"), dtype=dtype))
+        grads[dtype] = x.grad
+    near(numbers(grads["bfloat16"]), grads["float64"].asnumpy())
+
+
 @pytest.mark.filterwarnings("ignore:accumulating in bfloat16 can lead to poor accuracy")
 @pytest.mark.parametrize("hybridize", [False, True])
 def test_multi_precision_keeps_small_updates(hybridize):

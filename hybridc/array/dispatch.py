@@ -103,7 +103,9 @@ def as_ndarray(op: Operator, x: Any, dtype: Any) -> NDArray:
 def as_scalar(x: Any, dtype: Any) -> Any:
     """A number in the dtype of the array beside it; integers truncate and wrap, as in MXNet."""
     try:
-        return dtype.type(x if dtype.kind not in "iu" else int(x))
+        if dtype.kind in "iu":
+            return dtype.type(int(x))
+        return dtype.type(x if dtype.kind in "fb" else float(x))  # bfloat16 takes no size that may be another later
     except (OverflowError, ValueError) as error:
         if dtype.kind in "iu" and (isinstance(x, int) or np.isfinite(x)):
             return np.uint64(int(x) & (2**64 - 1)).astype(dtype)

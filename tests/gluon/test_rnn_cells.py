@@ -342,7 +342,8 @@ def test_files_of_mxnet(tmp_path):
     np.testing.assert_allclose(block(x).asnumpy(), wanted, rtol=1e-5, atol=1e-6)
 
 
-def test_export(tmp_path):
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_export(tmp_path, dtype):
     class Last(mx.gluon.HybridBlock):
         def __init__(self):
             super().__init__(prefix="net_")
@@ -354,14 +355,17 @@ def test_export(tmp_path):
 
     net = Last()
     net.initialize()
+    net.cast(dtype)
     net.hybridize()
-    x = mx.nd.ones((3, 2, 4))
-    wanted = net(x).asnumpy()
+    x = mx.nd.ones((3, 2, 4), dtype=dtype)
+    wanted = net(x).astype("float32").asnumpy()
     net.export(str(tmp_path / "net"))
     block = mx.gluon.SymbolBlock.imports(str(tmp_path / "net-symbol.json"), "data", str(tmp_path / "net-0000.params"))
     for mode in (leave, hybridize):
         mode(block)
-        np.testing.assert_allclose(block(x).asnumpy(), wanted, rtol=1e-6)
+        assert block(x).dtype == x.dtype
+        rtol = {"float32": 1e-6, "float16": 4e-3, "bfloat16": 3e-2}[dtype]
+        np.testing.assert_allclose(block(x).astype("float32").asnumpy(), wanted, rtol=rtol)
 
 
 def test_sizes_of_zero_follow_in_symbols():

@@ -211,7 +211,9 @@ def begin_states(cell: Any, F: Any, begin_state: Any, inputs: Any, batch_size: i
     if begin_state is not None:
         return begin_state
     options: dict[str, Any] = {"func": F.zeros, "batch_size": batch_size}
-    dtype = np.float32 if isinstance(inputs, ComposedSymbol) else inputs.dtype
+    # A composed symbol has no dtype: its inputs are to have that of the parameters.
+    weights = cell.collect_params().values() if isinstance(inputs, ComposedSymbol) else [inputs]
+    dtype = next((x.dtype for x in weights), np.float32)
     if dtype is not np.float32 and is_float(np.dtype(dtype)):
         # COMPAT(mxnet): there they are float32 even if the inputs are not.
         options["dtype"] = dtype
