@@ -15,9 +15,8 @@ import numpy as np
 
 from hybridc.array.dispatch import as_scalar, invoke, is_symbol, record
 from hybridc.array.functions import function
-from hybridc.array.ndarray import NDArray
+from hybridc.array.ndarray import NDArray, check_unrecorded, recorded_inplace
 from hybridc.dialects.array.slicing import BasicIndex
-from hybridc.dialects.operator_registry import FUNCTIONS
 from hybridc.dtypes import is_float
 from hybridc.errors import ArgumentTypeError, BroadcastError, MXNetError
 from hybridc.ground.hooks import HOOKS
@@ -258,13 +257,8 @@ def _reject_mask(index: Any) -> None:
 def setitem(x: NDArray, key: Any, value: Any) -> None:
     """``x[key] = value``: the value broadcasts and is cast to the array's dtype."""
     data = x._data
-    if STATE.recording and (x._entry is not None or (isinstance(value, NDArray) and value._entry is not None)):
-        if x._entry is None and isinstance(key, slice) and key == slice(None) and value.shape == x.shape:
-            return _assign_recorded(x, value)
-        raise MXNetError(
-            "inplace operations (+=, -=, x[:] = y, ...) are not supported on arrays of a graph that autograd "
-            "is recording; write y = ..., or do it outside of the record section"
-        )
+    if STATE.recording and assign_recorded(x, key, value):
+        return
     if type(key) is not slice:
         parts: tuple[Any, ...] = key if key.__class__ is tuple else (key,)
         key = tuple(p if type(p) in _BASIC else _plain(p) for p in parts)
@@ -278,7 +272,6 @@ def setitem(x: NDArray, key: Any, value: Any) -> None:
     elif value.__class__ is not np.ndarray or value.dtype.kind in "USO":
         value = _numbers(value, data.dtype)
     _write(data, key, value)
-    return None
 
 
 def _numbers(value: Any, dtype: Any) -> Any:
@@ -301,11 +294,20 @@ def _write(data: Any, key: Any, value: Any) -> None:
         written(data)
 
 
-def _assign_recorded(x: NDArray, value: NDArray) -> None:
-    """``x[:] = y`` where autograd knows y: from now on it knows x as a copy of y."""
-    np.copyto(x._data, value._data, casting="unsafe")
-    written(x._data)
-    record(FUNCTIONS["identity"].bind(), (value,), (value._data,), [x])
+def assign_recorded(x: NDArray, key: Any, value: Any) -> bool:
+    """Whether ``x[key] = value`` is done, while autograd records: where ``x[:]`` becomes what depends on a variable.
+
+    From then on the tape knows x as a copy of the value. It is an error where the tape would lose x or the value.
+    """
+    check_unrecorded(x)
+    if not isinstance(value, NDArray) or value._entry is None:
+        return False
+    if not (key.__class__ is slice and key == _ALL):
+        raise recorded_inplace()
+    if value.shape != x.shape:
+        value = function("broadcast_to")(value, shape=x.shape)
+    value.copyto(x)
+    return True
 
 
 def inplace(x: NDArray, name: str, other: Any) -> NDArray:

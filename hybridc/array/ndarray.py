@@ -26,12 +26,13 @@ class NDArray(Fluent):
     indexing and ``x.reshape`` give views, every other operator a new array.
     """
 
-    __slots__ = ("__weakref__", "_data", "_entry", "_leaf")
+    __slots__ = ("__weakref__", "_data", "_leaf", "_tape")
     __array_priority__ = 1000.0
 
     def __init__(self, data: npt.NDArray[Any]) -> None:
         self._data = data
-        self._entry: tuple[Any, int] | None = None  # a node of the tape, and which of its outputs
+        # Its tape entry; or, for a constant, a weak reference to the last node of the tape that reads it.
+        self._tape: Any = None
         self._leaf: Any = None  # its gradient buffer, if it has one
 
     # --- what it is ----------------------------------------------------------------------------------------
@@ -197,16 +198,16 @@ class NDArray(Fluent):
     def copyto(self, other: NDArray | Context) -> NDArray:
         """Copy the values into another array, or to a device."""
         if isinstance(other, Context):
-            return _copied(self, check_device(other))
+            return recorded_copy(self, _copied(self, check_device(other)))
         if other is self:
             return other
         if not isinstance(other, NDArray):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ArgumentTypeError(f"copyto: expected an NDArray or a Context such as mx.cpu(), got {other!r}")
         if other.shape != self.shape:
             raise MXNetError(f"copyto: cannot copy shape {self.shape} into shape {other.shape}")
-        np.copyto(other._data, self._data, casting="unsafe")
-        written(other._data)
-        return other
+        check_unrecorded(other)
+        assign(self, other)
+        return recorded_copy(self, other)
 
     def as_in_context(self, context: Context) -> NDArray:
         """This array if it is on that device, else a copy there."""
@@ -227,6 +228,16 @@ class NDArray(Fluent):
         return self
 
     # --- autograd ------------------------------------------------------------------------------------------
+
+    @property
+    def _entry(self) -> tuple[Any, int] | None:
+        """A node of the tape and which of its outputs this is; None for a constant, as all are of a freed graph."""
+        tape = self._tape
+        return tape if tape.__class__ is tuple and tape[0].is_alive else None
+
+    @_entry.setter
+    def _entry(self, entry: tuple[Any, int] | None) -> None:
+        self._tape = entry
 
     def attach_grad(self, grad_req: str = "write", stype: str | None = None) -> None:
         """Allocate a gradient buffer, so that ``backward`` computes this array's gradient."""
@@ -261,11 +272,10 @@ class NDArray(Fluent):
 
     def _inplace(self, name: str, ufunc: Any, other: Any) -> NDArray:
         """``ufunc`` into this buffer; where dtypes or shapes need care, the operator ``name`` into it."""
-        if STATE.recording and (self._entry is not None or getattr(other, "_entry", None) is not None):
-            raise MXNetError(
-                "inplace operations (+=, -=, x[:] = y, ...) are not supported on arrays of a graph that "
-                "autograd is recording; write x = x + y"
-            )
+        if STATE.recording:
+            check_unrecorded(self)
+            if isinstance(other, NDArray) and other._entry is not None:
+                raise recorded_inplace()
         data = self._data
         if STATE.trace is None and data.dtype.kind == "f" and ufunc is not None and not RECORDER.operators:
             if type(other) is NDArray and other._data.dtype is data.dtype and other._data.shape == data.shape:
@@ -343,7 +353,7 @@ def at(context: Context, x: Any) -> Any:
     if context is CPU or context == CPU or context.device_type == "gpu":
         return x
     y = NumberedNDArray(x._data, context)
-    y._entry, y._leaf = x._entry, x._leaf
+    y._tape, y._leaf = x._tape, x._leaf
     return y
 
 
@@ -352,7 +362,7 @@ def plain(x: Any) -> Any:
     if type(x) is not NumberedNDArray:
         return x
     y = NDArray(x._data)
-    y._entry, y._leaf = x._entry, x._leaf
+    y._tape, y._leaf = x._tape, x._leaf
     return y
 
 
@@ -363,9 +373,60 @@ def wrap(data: Any) -> NDArray:
     return HOOKS.on_device().DeviceNDArray(data)
 
 
+def assign(source: NDArray, target: NDArray) -> None:
+    """Write the values of an array into another of its shape, on any device, unknown to autograd."""
+    np.copyto(target._data, source._data, casting="unsafe")
+    written(target._data)
+
+
+def constant_values(x: Any, what: str) -> npt.NDArray[Any]:
+    """As :func:`values_of`, of a NumPy array too, for what computes by NumPy; an error where autograd would miss it."""
+    if not isinstance(x, NDArray):
+        return np.asarray(x)
+    # COMPAT(mxnet): there crops, flips and rotations of mx.image and batches of a DataLoader have gradients.
+    if STATE.recording and x._entry is not None:
+        raise MXNetError(
+            f"{what}: its input depends on a variable with a gradient, and it cannot be differentiated; give it "
+            "x.detach(), or call it outside of autograd.record()"
+        )
+    return values_of(x)
+
+
 def values_of(x: NDArray) -> npt.NDArray[Any]:
     """The values for who only reads them: the buffer itself if it is on the CPU, else a copy."""
-    return x._data if type(x) is NDArray else x.asnumpy()
+    return x._data if type(x) in (NDArray, NumberedNDArray) else x.asnumpy()
+
+
+def check_unrecorded(*arrays: Any) -> None:
+    """Raise while autograd records, if one of these is an array of its graph: an operation in place would be lost.
+
+    Of the graph are variables, what depends on them, and the constants whose values the backward may read.
+    """
+    # COMPAT(mxnet): there an array of NumPy can be assigned, x[:] = a, and the gradients are of values that changed.
+    if not STATE.recording:
+        return
+    for x in arrays:
+        if not isinstance(x, NDArray) or x._tape is None:
+            continue
+        tape: Any = x._tape
+        node: Any = tape[0] if tape.__class__ is tuple else tape()
+        if node is not None and node.is_alive:
+            raise recorded_inplace()
+
+
+def recorded_inplace() -> MXNetError:
+    """The error of an operation in place on an array of the graph that autograd is recording."""
+    return MXNetError(
+        "inplace operations (+=, -=, x[:] = y, relu(x, out=x), ...) are not supported on arrays of a graph that "
+        "autograd is recording; write y = ..., or do it outside of the record section"
+    )
+
+
+def recorded_copy(x: NDArray, copy: NDArray) -> NDArray:
+    """The copy of an array on any device and in any dtype, on the tape if autograd records."""
+    if STATE.recording and x._entry is not None:
+        HOOKS.autograd().record_copy(x, copy)
+    return copy
 
 
 def _copied(x: NDArray, context: Context) -> NDArray:

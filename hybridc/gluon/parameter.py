@@ -10,7 +10,7 @@ import numpy as np
 
 from hybridc import autograd, initializer, nd, random
 from hybridc.array.dispatch import placed
-from hybridc.array.ndarray import NDArray
+from hybridc.array.ndarray import NDArray, check_unrecorded
 from hybridc.context import CPU, Context, check_device, current_context
 from hybridc.errors import AttributeValueError, CheckError, DeferredInitializationError, UnsupportedError
 from hybridc.gluon.epoch import ATTRIBUTE_EPOCH
@@ -204,6 +204,7 @@ class Parameter:
         array = data if isinstance(data, NDArray) else NDArray(np.asarray(data))
         self.shape = array.shape
         if self._data is not None:
+            check_unrecorded(*self._data)
             for x in self._data:
                 np.copyto(x._data, array._data, casting="unsafe")
                 written(x._data)

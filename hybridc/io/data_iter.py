@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple, cast
 import numpy as np
 import numpy.typing as npt
 
-from hybridc.array.ndarray import NDArray, values_of
+from hybridc.array.ndarray import NDArray, constant_values
 from hybridc.errors import ArgumentTypeError, CheckError, MXNetError, UnsupportedError
 from hybridc.nd.creation import array
 
@@ -428,7 +428,7 @@ class NDArrayIter(DataIter):
 
     def _gathered(self, arrays: list[tuple[str, NDArray]]) -> list[NDArray]:
         rows = self._rows()
-        return [NDArray(np.take(values_of(x), rows, axis=self._axis)) for _, x in arrays]
+        return [NDArray(np.take(constant_values(x, "NDArrayIter"), rows, axis=self._axis)) for _, x in arrays]
 
     def getdata(self) -> list[NDArray]:
         """The data of this batch."""

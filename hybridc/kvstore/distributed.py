@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from hybridc.array.ndarray import NDArray
+from hybridc.array.ndarray import NDArray, assign
 from hybridc.communication import communicator
 from hybridc.communication.agreement import require_equal
 from hybridc.ground.watches import written
@@ -106,4 +106,4 @@ def broadcast_arrays(arrays: Sequence[NDArray], sums: RankSums) -> None:
             continue
         values = np.ascontiguousarray(array.asnumpy())
         sums.ranks.broadcast(values)
-        NDArray(values).copyto(array)
+        assign(NDArray(values), array)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from hybridc import random
-from hybridc.array.ndarray import NDArray, values_of, wrap
+from hybridc.array.ndarray import NDArray, assign, values_of, wrap
 from hybridc.array.takeover import is_unshared
 from hybridc.communication import Communicator
 from hybridc.communication.agreement import require_equal
@@ -202,6 +202,6 @@ def _write(total: Array, group: Group) -> None:
     """Write a sum into the arrays of a group."""
     for array in group:
         if array._data is not total:
-            wrap(total).copyto(array)
+            assign(wrap(total), array)
         else:
             written(total)

@@ -374,7 +374,7 @@ def _next_states(name: str, called: str, step: int, before: list[Any], after: An
 
 
 def _zeros_like_row(x: Any) -> Any:
-    return function("zeros")(shape=x.shape[1:], dtype=x.dtype)
+    return function("zeros")(shape=x.shape[1:], dtype=x.dtype, ctx=_device(x))
 
 
 def _stack(name: str, rows: list[Any], left: int = 0) -> Any:
@@ -386,4 +386,10 @@ def _stack(name: str, rows: list[Any], left: int = 0) -> Any:
     stacked = function("stack")(*rows, axis=0)
     if not left:
         return stacked
-    return function("concat")(stacked, function("zeros")(shape=(left, *rows[0].shape), dtype=rows[0].dtype), dim=0)
+    rest = function("zeros")(shape=(left, *rows[0].shape), dtype=rows[0].dtype, ctx=_device(rows[0]))
+    return function("concat")(stacked, rest, dim=0)
+
+
+def _device(x: Any) -> Any:
+    """The device of an array; none is known of a symbol."""
+    return x.context if isinstance(x, NDArray) else None

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from hybridc.array.dispatch import placed
 from hybridc.array.functions import function, require_hidden
-from hybridc.array.ndarray import NDArray
+from hybridc.array.ndarray import NDArray, recorded_copy
 from hybridc.context import Context, check_device
 from hybridc.errors import ArgumentTypeError, CheckError, MXNetError
 from hybridc.ground.hooks import HOOKS
@@ -53,7 +53,8 @@ def array(source_array: Any, ctx: Context | None = None, dtype: Any = None) -> N
     check_device(ctx)
     if isinstance(source_array, NDArray):
         data = source_array._data if type(source_array) is NDArray else source_array.asnumpy()
-        return placed(NDArray(data.astype(data.dtype if dtype is None else dtype, order="C")), ctx)
+        made = placed(NDArray(data.astype(data.dtype if dtype is None else dtype, order="C")), ctx)
+        return recorded_copy(source_array, made)
     try:
         made = _wrapped(source_array, "float32" if dtype is None else dtype)
     except (ValueError, TypeError, OverflowError) as error:
@@ -244,6 +245,7 @@ def concatenate(arrays: Sequence[NDArray], axis: int = 0, always_copy: bool = Tr
         raise CheckError("concatenate: there must be at least one array")
     if len(arrays) == 1 and not always_copy:
         return arrays[0]
+    # COMPAT(mxnet): there it raises while autograd records.
     return function("concat")(*arrays, dim=axis)
 
 

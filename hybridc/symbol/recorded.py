@@ -6,7 +6,7 @@ from collections.abc import MutableMapping, Sequence
 from typing import Any
 
 from hybridc import name as naming
-from hybridc.autograd import Leaf, TapeNode
+from hybridc.autograd import CopyRule, Leaf, TapeNode
 from hybridc.dialects import operator_registry
 from hybridc.dialects.operator import Operator
 from hybridc.errors import MXNetError
@@ -77,6 +77,8 @@ class _Tape:
         inputs = [self._of(array, entry) for array, entry in zip(node.arrays, node.entries, strict=True)]
         if isinstance(node.op, Operator):
             return node_of(node.op, self._name(), inputs, len(node.outputs))
+        if isinstance(node.op, CopyRule):
+            return node_of(operator_registry.operator("hybrid.identity").bind(), self._name(), inputs, 1)
         trace = getattr(getattr(node.op, "graph", None), "trace", None)
         if trace is None:
             raise MXNetError(
