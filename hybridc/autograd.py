@@ -410,6 +410,8 @@ def backward(
     train_mode: bool = True,
 ) -> None:
     """Compute gradients of the heads with respect to all marked variables and put them into their ``grad``."""
+    # COMPAT(mxnet): the gradients are those of the forward's mode; there they are of the train_mode given here, and
+    # after record(train_mode=False) wrong without backward(train_mode=False).
     begin = now() if RECORDER.calls else 0
     heads = [heads] if isinstance(heads, NDArray) else heads
     head_grads = [head_grads] if isinstance(head_grads, NDArray) else head_grads

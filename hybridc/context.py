@@ -124,6 +124,11 @@ def current_context() -> Context:
     return _LOCAL.value
 
 
+def working_device(context: Context) -> Context:
+    """The device of an operator's results: memory that is only shared or pinned, ``cpu_pinned``, is none."""
+    return CPU if context.device_type in ("cpu_pinned", "cpu_shared") else context
+
+
 _NOTHING = nullcontext()
 
 

@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 
 from hybridc import autograd
-from hybridc.array.ndarray import NDArray
+from hybridc.array.ndarray import NDArray, at
 from hybridc.compile.compiled_graph import CompiledGraph
 from hybridc.compile.stages import Traced
 from hybridc.context import Context, check_device
@@ -59,7 +59,7 @@ class Executor:
         shapes = Shapes(symbol.entries, {n: x.shape for n, x in arrays.items()}, "bind", exact=True)
         dtypes = Types(symbol.entries, self._dtypes, what="bind")
         self.outputs = [
-            NDArray(np.zeros(shapes.get(e) or (), _FLOAT32 if dtypes.get(e) is None else dtypes.get(e)))
+            at(ctx, NDArray(np.zeros(shapes.get(e) or (), _FLOAT32 if dtypes.get(e) is None else dtypes.get(e))))
             for e in symbol.entries
         ]
 

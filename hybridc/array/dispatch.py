@@ -21,7 +21,7 @@ from hybridc.array.ndarray import (
     recorded_inplace,
 )
 from hybridc.autograd import record_operator
-from hybridc.context import CPU, Context, current_context
+from hybridc.context import CPU, Context, current_context, working_device
 from hybridc.dialects import checked
 from hybridc.dialects.checked import wrong_results
 from hybridc.dialects.error_context import raise_in_context
@@ -64,13 +64,13 @@ def invoke(op: Operator, inputs: Sequence[Any], out: Any = None) -> Any:
 def _invoke_converted(op: Operator, inputs: Sequence[Any], out: Any) -> Any:
     """Inputs that are not all NDArrays: numbers and NumPy arrays are converted, Symbols are traced."""
     for x in inputs:
-        if hasattr(x, "trace") and not isinstance(x, np.ndarray | np.generic):
+        if is_symbol(x):
             return x.trace.invoke(op, inputs, out)
     kinds = {type(x) for x in inputs if isinstance(x, NDArray)}
     if kinds - {NDArray, NumberedNDArray}:
         return HOOKS.on_device().invoke(op, inputs, out)
     if NumberedNDArray in kinds:
-        context = next(x.context for x in inputs if isinstance(x, NDArray))
+        context = working_device(next(x.context for x in inputs if isinstance(x, NDArray)))
         given = [plain(x) for x in inputs]
         made = invoke(op, given, out)
         if STATE.recording:
@@ -287,7 +287,7 @@ def execute(op: Operator, inputs: Sequence[NDArray]) -> list[NDArray]:
     if any(type(x) is not NDArray for x in inputs):
         if any(type(x) not in (NDArray, NumberedNDArray) for x in inputs):
             return HOOKS.on_device().executed(op, inputs)
-        return at(inputs[0].context, execute(op, [plain(x) for x in inputs]))
+        return at(working_device(inputs[0].context), execute(op, [plain(x) for x in inputs]))
     arrays = [x._data for x in inputs]
     result: Any = evaluated(op, arrays) if op.foreign or RECORDER.operators else op.evaluate(*arrays)
     results: tuple[Any, ...] = result if result.__class__ is tuple else (result,)

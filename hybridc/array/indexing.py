@@ -265,13 +265,13 @@ def setitem(x: NDArray, key: Any, value: Any) -> None:
     elif not data.ndim and key == _ALL:
         key = ()
     if isinstance(value, NDArray):
-        # MXNet's scalars have one dimension: an array of one element may become one element.
-        value = value._data if value._data.size != 1 else value._data.reshape(())
+        value = value._data
     elif isinstance(value, bool | int | float | np.generic):
         value = as_scalar(value, data.dtype)
     elif value.__class__ is not np.ndarray or value.dtype.kind in "USO":
         value = _numbers(value, data.dtype)
-    _write(data, key, value)
+    # MXNet's scalars have one dimension: an array of one element may become one element.
+    _write(data, key, value.reshape(()) if value.size == 1 else value)
 
 
 def _numbers(value: Any, dtype: Any) -> Any:
@@ -287,6 +287,8 @@ def _write(data: Any, key: Any, value: Any) -> None:
         data[key] = value
     except ValueError as error:
         target = data[key].shape
+        if not data.flags.writeable:
+            raise ValueError(f"cannot assign to a readonly NDArray, of shape {data.shape}; use a copy of it") from error
         raise BroadcastError(
             f"cannot assign a value of shape {np.shape(value)} to the selected elements, of shape {target}: {error}"
         ) from error

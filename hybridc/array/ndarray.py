@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hybridc.array.fluent import Fluent
-from hybridc.context import CPU, Context, check_device
+from hybridc.context import CPU, Context, check_device, working_device
 from hybridc.dialects.array.shape import resolve_shape
 from hybridc.dtypes import STORED
 from hybridc.errors import ArgumentTypeError, CheckError, MXNetError, OneElementError
@@ -29,8 +29,8 @@ class NDArray(Fluent):
     __slots__ = ("__weakref__", "_data", "_leaf", "_tape")
     __array_priority__ = 1000.0
 
-    def __init__(self, data: npt.NDArray[Any]) -> None:
-        self._data = data
+    def __init__(self, data: npt.NDArray[Any], writable: bool = True) -> None:
+        self._data = data if writable else _readonly(data)
         # Its tape entry; or, for a constant, a weak reference to the last node of the tape that reads it.
         self._tape: Any = None
         self._leaf: Any = None  # its gradient buffer, if it has one
@@ -239,6 +239,17 @@ class NDArray(Fluent):
     def _entry(self, entry: tuple[Any, int] | None) -> None:
         self._tape = entry
 
+    @property
+    def _fresh_grad(self) -> bool:
+        """Whether ``backward`` wrote the gradient since this was last set to False, as trainers do."""
+        return self._leaf is not None and self._leaf.fresh
+
+    @_fresh_grad.setter
+    def _fresh_grad(self, state: bool) -> None:
+        if self._leaf is None:
+            raise MXNetError("_fresh_grad: the array is no variable and has no gradient; call attach_grad() first")
+        self._leaf.fresh = bool(state)
+
     def attach_grad(self, grad_req: str = "write", stype: str | None = None) -> None:
         """Allocate a gradient buffer, so that ``backward`` computes this array's gradient."""
         HOOKS.autograd().mark_variables([self], [self._like(np.zeros_like(self._data))], grad_req)
@@ -258,17 +269,35 @@ class NDArray(Fluent):
 
     # --- indexing ------------------------------------------------------------------------------------------
 
-    if TYPE_CHECKING:  # by operators, which need this class: hybridc.array.indexing puts them here
+    if TYPE_CHECKING:  # by operators, or files, which need this class: hybridc.array.indexing, nd.storage put them here
 
         def __getitem__(self, key: Any) -> Any: ...
         def __setitem__(self, key: Any, value: Any) -> None: ...
+        def __setstate__(self, state: Any) -> None: ...
         def _update(self, name: str, other: Any) -> NDArray: ...
+
+    @staticmethod
+    def _basic_indexing_slice_is_contiguous(slc_key: tuple[slice, ...], shape: tuple[int, ...]) -> bool:
+        """Whether the elements of a basic key follow each other in an array of a shape."""
+        return np.empty(shape, bool)[slc_key].flags.c_contiguous
 
     def __iter__(self) -> Any:
         for i in range(len(self)):
             yield self[i]
 
     # --- in place -------------------------------------------------------------------------------------------
+
+    def slice_assign(  # pyright: ignore[reportIncompatibleMethodOverride]  (as in MXNet, of an array only)
+        self, rhs: Any, begin: Any, end: Any, step: Any = ()
+    ) -> Any:
+        """Write ``rhs`` into the slice ``[begin:end:step]`` of this array; returns the array."""
+        return HOOKS.function("slice_assign")(self, rhs, begin, end, step, out=self)
+
+    def slice_assign_scalar(  # pyright: ignore[reportIncompatibleMethodOverride]  (as in MXNet, of an array only)
+        self, value: float, begin: Any, end: Any, step: Any = ()
+    ) -> Any:
+        """Write a number into the slice ``[begin:end:step]`` of this array; returns the array."""
+        return HOOKS.function("slice_assign_scalar")(self, value, begin, end, step, out=self)
 
     def _inplace(self, name: str, ufunc: Any, other: Any) -> NDArray:
         """``ufunc`` into this buffer; where dtypes or shapes need care, the operator ``name`` into it."""
@@ -320,7 +349,7 @@ class NumberedNDArray(NDArray):
     """An array on a CPU device with a number or a name, such as ``cpu(1)`` and ``cpu_pinned(0)``.
 
     All CPU devices are the host's memory and its threads: operators compute as on ``cpu(0)``, and their results are on
-    the device of the first input.
+    the device of the first input, or on ``cpu(0)`` if that is pinned memory. Copies stay where the array is.
     """
 
     __slots__ = ("_context",)
@@ -340,10 +369,20 @@ class NumberedNDArray(NDArray):
     def _like(self, data: Any) -> NDArray:
         return NumberedNDArray(data, self._context)
 
+    def copy(self) -> NDArray:
+        """A copy."""
+        return at(self._context, super().copy())
+
+    def astype(self, dtype: Any, copy: bool = True) -> NDArray:
+        """The same values in another dtype; a copy, unless ``copy=False`` and the dtype is the same."""
+        y = super().astype(dtype, copy)
+        return y if y is self else at(self._context, y)
+
     def __getitem__(self, key: Any) -> Any:
         if STATE.trace is not None:
             return super().__getitem__(key)
-        return at(self._context, plain(self)[key])
+        y = plain(self)[key]
+        return at(self._context if np.may_share_memory(y._data, self._data) else working_device(self._context), y)
 
 
 def at(context: Context, x: Any) -> Any:
@@ -395,6 +434,13 @@ def constant_values(x: Any, what: str) -> npt.NDArray[Any]:
 def values_of(x: NDArray) -> npt.NDArray[Any]:
     """The values for who only reads them: the buffer itself if it is on the CPU, else a copy."""
     return x._data if type(x) in (NDArray, NumberedNDArray) else x.asnumpy()
+
+
+def _readonly(data: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """A view that cannot be written."""
+    view = data.view()
+    view.flags.writeable = False
+    return view
 
 
 def check_unrecorded(*arrays: Any) -> None:

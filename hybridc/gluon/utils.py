@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from hybridc import nd
-from hybridc.array.dispatch import is_symbol
+from hybridc.array.dispatch import is_symbol, placed
 from hybridc.array.ndarray import NDArray, check_unrecorded, values_of
 from hybridc.context import Context, check_device
 from hybridc.errors import CheckError
@@ -83,7 +83,7 @@ def clip_global_norm(arrays: Sequence[NDArray], max_norm: float, check_isfinite:
             native = a.asnative()
             np.multiply(native, native.dtype.type(scale), out=native)
     norm = np.array([total], dtype=np.float64 if arrays[0].dtype is np.float64 else np.float32)
-    return norm[0] if check_isfinite else NDArray(norm)
+    return norm[0] if check_isfinite else placed(NDArray(norm), arrays[0].context)
 
 
 def _sum_of_squares(a: Any) -> float:

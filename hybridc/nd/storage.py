@@ -7,10 +7,11 @@ All numbers are little-endian::
     array  u32 magic, i32 storage type, shape, i32 device type, i32 device number, i32 type flag, elements
     shape  i32 dimensions, i64 sizes
 
-The magic tells the version. ``V2`` is written, but where an array has no dimension or no element every array of the
-file is ``V3``, which MXNet uses (and demands, on reading) under ``np_shape``. ``V1`` has no storage type; before it
-there was no magic but a ``u32`` number of dimensions and ``u32`` sizes. A sparse array has the shape of its values
-before its own, and behind the type flag type and shape of each index array, whose elements follow the values.
+The magic tells the version. ``V2`` is written, but under ``np_shape``, and where an array has no dimension or no
+element, every array of the file is ``V3``, which MXNet uses (and demands, on reading) under ``np_shape``. ``V1`` has no
+storage type; before it there was no magic but a ``u32`` number of dimensions and ``u32`` sizes. A sparse array has the
+shape of its values before its own, and behind the type flag type and shape of each index array, whose elements follow
+the values.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ import numpy.typing as npt
 from hybridc.array.ndarray import NDArray, values_of
 from hybridc.dtypes import BFLOAT16, DType
 from hybridc.errors import MXNetError, NestedArraysError
+from hybridc.ground.state import STATE
 
 # The marks with which MXNet's files begin, and arrays in them: of its formats 1, 2 and 3.
 _FILE = 0x112
@@ -92,6 +94,15 @@ def load_frombuffer(buf: bytes | bytearray | memoryview) -> Any:
     return _FileReader(io.BytesIO(buf), "the buffer").arrays()
 
 
+def _set_state(self: NDArray, state: Any) -> None:
+    """Become an array that MXNet pickled: the state's ``handle`` is its record in a file."""
+    head = _U64.pack(_FILE) + _U64.pack(0) + _U64.pack(1)
+    NDArray.__init__(self, load_frombuffer(head + bytes(state["handle"]) + _U64.pack(0))[0]._data)
+
+
+NDArray.__setstate__ = _set_state
+
+
 def load_named(fname: str | os.PathLike[str]) -> dict[str, NDArray]:
     """A dict of arrays; an error for a file that holds a list."""
     loaded = load(fname)
@@ -139,7 +150,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def _write(file: BinaryIO, arrays: Sequence[npt.NDArray[Any]], names: Sequence[str]) -> None:
-    magic = _V2 if all(x.size and x.ndim for x in arrays) else _V3
+    magic = _V3 if STATE.np_shape or not all(x.size and x.ndim for x in arrays) else _V2
     file.write(_U64.pack(_FILE) + _U64.pack(0) + _U64.pack(len(arrays)))
     for x in arrays:
         flag = TYPE_FLAGS[x.dtype.newbyteorder("=")]

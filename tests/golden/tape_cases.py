@@ -200,6 +200,9 @@ CASES = {
     "NDArray.__setitem__ of an array": _into((2, 3), lambda mx, x, y: _set(y, mx.nd.array([1, 0], ctx=x.context), x)),
     "NDArray.__setitem__ of a number": lambda mx, x, there: _after(x, lambda y: _set(y, slice(None), 4)),
     "NDArray.__setitem__ of a number, in a result": lambda mx, x, there: _after(x * 2, lambda y: _set(y, 0, 4)),
+    "NDArray.slice_assign": _into((2, 3), lambda mx, x, y: y.slice_assign(x[:1], (0, 0), (1, 3), (1, 1))),
+    "NDArray.slice_assign into a variable": lambda mx, x, there: x.slice_assign(x[:1] * 2, (0, 0), (1, 3), (1, 1)),
+    "NDArray.slice_assign_scalar": lambda mx, x, there: (x * 2).slice_assign_scalar(5, (0, 0), (1, 3), (1, 1)),
     # operators in place
     "NDArray.__iadd__ of a variable": lambda mx, x, there: _after(x, lambda y: _iadd(y, 1)),
     "NDArray.__iadd__ of a result": lambda mx, x, there: _after(x * 2, lambda y: _iadd(y, 1)),

@@ -212,7 +212,7 @@ class OneHot(Composite):
 class Where(Elementwise):
     """x where the condition is not 0, else y.
 
-    The three broadcast, but a condition of one dimension that is as long as x's first axis selects rows.
+    The three broadcast, but in :func:`where` a condition of one dimension selects rows.
     """
 
     INPUTS = ("condition", "x", "y")
@@ -272,8 +272,8 @@ class Where(Elementwise):
 def where(condition: Any, x: Any, y: Any, out: Any = None, name: str | None = None) -> Any:  # noqa: ARG001
     """x where the condition is not 0, else y.
 
-    The three broadcast; x or y may be a number. A condition of one dimension that is as long as x's first
-    axis selects rows of x and y.
+    The three broadcast; x or y may be a number. A condition of one dimension selects rows of x and y, and is as
+    long as their first axis.
 
     Parameters
     ----------
@@ -286,15 +286,26 @@ def where(condition: Any, x: Any, y: Any, out: Any = None, name: str | None = No
     if composed is not None:  # whose shape is not known yet
         return composed.choose(condition, x, y, out)
     # COMPAT(mxnet): numbers and broadcasting; MXNet wants arrays of one shape.
-    if not hasattr(x, "shape") and hasattr(y, "shape"):
+    if isinstance(x, int | float) and hasattr(y, "shape"):
         x = function("full_like")(y, x)
-    elif hasattr(x, "shape") and not hasattr(y, "shape"):
+    elif hasattr(x, "shape") and isinstance(y, int | float):
         y = function("full_like")(x, y)
     shape: Shape = getattr(x, "shape", ())
     rows: Shape = getattr(condition, "shape", ())
-    if len(rows) == 1 and len(shape) > 1 and rows[0] == shape[0]:
-        condition = function("reshape_to")(condition, shape=(*rows, *(1,) * (len(shape) - 1)))
+    if (aligned := _of_rows(rows, shape)) != rows:
+        condition = function("reshape_to")(condition, shape=aligned)
     return invoke(Where.bind(), (condition, x, y), out)
+
+
+def _of_rows(condition: Shape, x: Shape) -> Shape:
+    """The shape with which a condition broadcasts: one of a single axis selects rows of x, and fits their number."""
+    if len(condition) != 1 or len(x) < 2 or condition == (1,):
+        return condition
+    if condition[0] != x[0]:
+        raise ShapeError(
+            f"where: a condition of one axis selects rows; it has {condition[0]} elements for the {x[0]} rows of x {x}"
+        )
+    return (*condition, *(1,) * (len(x) - 1))
 
 
 def _with_sizes(shape: Shape | None, other: Shape | None) -> Shape | None:
@@ -314,8 +325,7 @@ class WhereByShapes(Composite):
 
     def aligned(self, condition: Shape, x: Shape) -> Shape:
         """The shape with which the condition broadcasts."""
-        rows = len(condition) == 1 and len(x) > 1 and condition[0] == x[0]
-        return (*condition, *(1,) * (len(x) - 1)) if rows else condition
+        return _of_rows(condition, x)
 
     def complete_shapes(self, shapes: list[Shape | None], outputs: list[Shape | None]) -> list[Shape | None]:
         """All have one shape, unless it is known that they do not."""
