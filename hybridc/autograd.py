@@ -124,16 +124,17 @@ def _restore(array: Any, entry: Any) -> NDArray:
 
 def record_operator(op: Any, inputs: Sequence[NDArray], arrays: Sequence[Any], outputs: Sequence[NDArray]) -> None:
     """Put an operator (or anything with ``vjp``) on the tape, if any of its inputs is on it."""
-    entries = [x._entry for x in inputs]
+    # x._entry, without the calls of the property: every recorded operator passes here.
+    entries = [t if (t := x._tape).__class__ is tuple and t[0].is_alive else None for x in inputs]
     if not any(entries):
         return
     visible = op.num_visible_outputs() if isinstance(op, Operator) else len(outputs)
     node = TapeNode(op, arrays, entries, [y._data for y in outputs], visible)
     if None in entries:
         reader = ref(node)
-        for x, entry in zip(inputs, entries, strict=True):
+        for i, entry in enumerate(entries):
             if entry is None:
-                x._tape = reader
+                inputs[i]._tape = reader
     for i, y in enumerate(outputs):
         y._tape = (node, i)
 
