@@ -334,12 +334,23 @@ class CachedGraph:
             f"  {number}. {reason}"
             for number, reason in enumerate(self._history, self._traced - len(self._history) + 1)
         ]
+        lines += self._shared()
         for key, entry, when in self._kept():
             lines.append(f"signature {_describe(key)}{when}")
             for graph in [g for g in (entry.plain, *entry.recorded.values()) if g is not None]:
                 lines += ["  " + line for line in graph.summary()]
             lines += ["  " + line for line in entry.notes()]
         return "\n".join(lines)
+
+    def _shared(self) -> list[str]:
+        """A line on the values that follow from parameters alone, which its graphs share."""
+        programs = [graph.forward.prepared for graph in self.graphs() if graph.forward.prepared is not None]
+        values = {id(value): value for each in programs for value in tuple(each.values.values())}
+        if not values:
+            return []
+        size = sum(value.memory.nbytes for value in values.values())
+        graphs = f"{len(programs)} graph{'s' * (len(programs) != 1)} share{'s' * (len(programs) == 1)}"
+        return [f"  prepared values: {len(values)} of {size} bytes, which {graphs}"]
 
     def compilations(self) -> list[tuple[str, list[Traced]]]:
         """The content of :meth:`explain`: a text for each signature, and the first stage of each of its graphs."""
@@ -358,12 +369,13 @@ def _never(_arrays: tuple[Any, ...]) -> None:
 def _again(entry: Entry, call: Callable[..., Any]) -> Callable[[tuple[Any, ...]], Any]:
     """``call`` for other arguments; None if a guard of the trace may fail now."""
     training, epoch, unnoticed = entry.trace.training, entry.epoch, entry.unnoticed
+    owner = weakref.ref(entry)  # which has this function: an entry that is evicted is freed at once
     sources = tuple([source for _, source in entry.others])
 
     def again(arrays: tuple[Any, ...]) -> Any:
         if STATE.recording or STATE.training is not training or ATTRIBUTE_EPOCH.value != epoch:
             return None
-        if unnoticed and entry.is_stale():
+        if unnoticed and ((now := owner()) is None or now.is_stale()):
             return None
         return call(*(arrays + sources))
 
