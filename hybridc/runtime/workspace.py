@@ -27,6 +27,7 @@ class Workspace(np.ndarray[Any, Any]):
     """The memory of one call at a time: an arena, and the operator states of host steps."""
 
     states: dict[Any, Any]
+    room: int  # bytes
     _views: weakref.WeakKeyDictionary[ViewOwner, dict[Any, Any]]
 
     def views(self, owner: ViewOwner) -> dict[Any, Any]:
@@ -43,6 +44,7 @@ def workspace(arena: int) -> Workspace:
     start = -memory.ctypes.data % ALIGNMENT
     made = memory[start : start + arena].view(Workspace)
     made.states = {}
+    made.room = arena
     made._views = weakref.WeakKeyDictionary()
     return made
 
@@ -83,42 +85,37 @@ class WorkspacePool:
     """
 
     def __init__(self) -> None:
-        self.idle: list[Workspace] = []  # ascending
+        # The latest is the last. Threads take and return them by single operations of a list, which need no lock.
+        self.idle: list[Workspace] = []
         self.table = ArenaTable(count=_RECORDS)
         self._records = (ArenaRecord * _RECORDS)(*[ArenaRecord(size=-1)] * _RECORDS)
         self.table.records = ctypes.addressof(self._records)
         self._installed: list[Workspace | None] = [None] * _RECORDS  # for native code, which takes them by itself
         self._users: dict[int, int] = {}  # sizes, by the identities of programs
-        self._lock = ForkLock()
-        self._is_changing = False
+        self._most = KEPT
+        self._lock = ForkLock()  # of what is installed
+        self._is_installing = False
 
     def join(self, user: Any, size: int) -> None:
         """Note that a program needs so many bytes, as long as it exists."""
         self._users[id(user)] = size
+        self._most = KEPT * len(self._users)
         weakref.finalize(user, self._leave, id(user)).atexit = False
 
     def acquire(self, size: int) -> Workspace:
         """An idle workspace of at least so many bytes, or a new one."""
-        with self._lock.current:
-            self._is_changing = True
-            at = next((i for i, each in enumerate(self.idle) if each.size >= size), None)
-            found = None if at is None else self.idle.pop(at)
-            if found is None and self.idle:
-                self.idle.pop()  # it is too small for what is needed now
-            self._is_changing = False
-        return workspace(capacity(size) if size else 0) if found is None else found
+        try:
+            found = self.idle.pop()
+        except IndexError:
+            return workspace(capacity(size) if size else 0)
+        return found if found.room >= size else self._larger(found, size)
 
     def release(self, returned: Workspace) -> None:
         """Return a workspace."""
         if self.table.missed and self._install(returned):
             return
-        with self._lock.current:
-            self._is_changing = True
-            at = next((i for i, each in enumerate(self.idle) if each.size >= returned.size), len(self.idle))
-            self.idle.insert(at, returned)
-            if len(self.idle) > KEPT * max(1, len(self._users)):
-                del self.idle[0]
-            self._is_changing = False
+        if len(self.idle) < self._most:
+            self.idle.append(returned)
 
     def reserve(self, size: int) -> None:
         """Have a workspace of so many bytes for native code."""
@@ -130,42 +127,60 @@ class WorkspacePool:
         """The memory of all workspaces that are idle, or that native code may take."""
         return sum(each.nbytes for each in (*self.idle, *self._installed) if each is not None)
 
+    def _larger(self, small: Workspace, size: int) -> Workspace:
+        """The smallest idle workspace that is large enough, or a new one, in the place of the largest."""
+        others = [small, *self._taken()]
+        enough = [each for each in others if each.room >= size]
+        chosen = min(enough, key=_room) if enough else max(others, key=_room)
+        self.idle += [each for each in others if each is not chosen]
+        return chosen if enough else workspace(capacity(size))
+
+    def _taken(self) -> list[Workspace]:
+        """All idle workspaces, taken by this thread."""
+        found: list[Workspace] = []
+        while self.idle:
+            try:
+                found.append(self.idle.pop())
+            except IndexError:  # another thread took the last one
+                break
+        return found[::-1]
+
     def _install(self, given: Workspace) -> bool:
-        """Let native code take a workspace, in place of smaller ones if all are smaller; whether it can now.
+        """Let native code take a workspace, in place of the largest if that is smaller; whether it can now.
 
         A call that has taken one that is replaced has a reference of its own.
         """
         with self._lock.current:
             self.table.missed = 0
             sizes = [record.size for record in self._records]
-            if max(sizes) < given.size:
-                at = sizes.index(max(sizes))
-            elif -1 in sizes:
-                at = sizes.index(-1)
-            else:
+            if max(sizes) >= given.room and -1 not in sizes:
                 return False
-            self._set(at, given)
+            self._is_installing = True
+            self._set(sizes.index(max(sizes) if max(sizes) < given.room else -1), given)
+            self._is_installing = False
             return True
 
     def _set(self, at: int, given: Workspace | None) -> None:
         record = self._records[at]
         record.size = -1  # another thread may look at it between these lines
         record.workspace = None if given is None else id(given)
-        record.size = -1 if given is None else given.size
+        record.size = -1 if given is None else given.room
         self._installed[at] = given
 
     def _leave(self, user: int) -> None:
         """A program is gone, so a workspace may be larger than any call needs."""
         self._users.pop(user, None)
-        most = max(self._users.values(), default=-1)
+        self._most = KEPT * max(1, len(self._users))
+        most = capacity(max(self._users.values(), default=0) or 1) if self._users else -1
+        self.idle += [each for each in self._taken() if each.room <= most]
         with self._lock.current:
-            if self._is_changing:  # by the garbage collector, within the lines above
-                return
-            while self.idle and self.idle[-1].size > capacity(most or 1):
-                self.idle.pop()
             for at, each in enumerate(self._installed):
-                if each is not None and each.size > capacity(most or 1):
+                if each is not None and each.room > most and not self._is_installing:  # by the garbage collector
                     self._set(at, None)
+
+
+def _room(given: Workspace) -> int:
+    return given.room
 
 
 POOL = WorkspacePool()
