@@ -116,7 +116,7 @@ class TrainStep:
         graphs = self._block.compiled
         if graphs is None:
             return Report(f"{self._block.name}: nothing is compiled yet: call it")
-        return Report(graphs.explain(), graphs.compilations())
+        return Report(graphs.explain(), graphs.compilations(), graphs.programs())
 
     def _run(
         self, entry: StepEntry, arrays: Sequence[NDArray], args: tuple[Any, ...], batch_size: float, part: StepPart

@@ -267,6 +267,10 @@ class StepEntry(Entry):
         """The first stage of each program, to run the stages again."""
         return [program.traced for program in self._programs.values()]
 
+    def programs(self) -> list[Any]:
+        """The program of each of the :meth:`compilations`."""
+        return [[program.graph.forward.program] for program in self._programs.values()]
+
     def _program(self, args: tuple[Any, ...], optimizer: Any, kinds: list[Kind], part: StepPart) -> StepProgram:
         if any(program.optimizer is not optimizer for program in self._programs.values()):
             self._programs.clear()
