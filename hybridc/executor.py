@@ -12,12 +12,13 @@ from hybridc.array.ndarray import NDArray
 from hybridc.compile.compiled_graph import CompiledGraph
 from hybridc.compile.stages import Traced
 from hybridc.context import Context, check_device
+from hybridc.dialects.array.shape_rules import is_known
 from hybridc.errors import ArgumentTypeError, AttributeValueError, MXNetError, ShapeError
 from hybridc.ground.debug import compiling
 from hybridc.ground.events import RECORDER, now
 from hybridc.symbol import graph
 from hybridc.symbol.bind import to_trace
-from hybridc.symbol.infer import Shapes, Types, by_name, is_known
+from hybridc.symbol.infer import Shapes, Types, by_name
 
 __all__ = ["Executor"]
 

@@ -8,18 +8,18 @@ from typing import Any
 import numpy as np
 
 from hybridc import initializer
-from hybridc.errors import CheckError, DTypeError, MXNetError, NestedArraysError, ShapeError
+from hybridc.errors import CheckError, DTypeError, MXNetError, NestedArraysError
 from hybridc.gluon.export import imports
 from hybridc.gluon.hybrid_block import HybridBlock
 from hybridc.gluon.parameter import ParameterDict
-from hybridc.gluon.utils import device_of, shape_is_known
+from hybridc.gluon.utils import device_of
 from hybridc.ground.nesting import as_list
 from hybridc.ground.state import STATE
 from hybridc.symbol import graph
 from hybridc.symbol.bind import evaluate
 from hybridc.symbol.composed import ComposedSymbol, Composer
 from hybridc.symbol.graph import Entry, SymbolNode
-from hybridc.symbol.infer import Shapes, Types
+from hybridc.symbol.infer import Types
 from hybridc.symbol.node_attributes import declared_dtype, declared_shape
 
 __all__ = ["SymbolBlock"]
@@ -72,8 +72,6 @@ class SymbolBlock(HybridBlock):
         if isinstance(trace, Composer):
             composed = self.symbol(**given)
             return composed if composed.num_outputs == 1 else list(composed)
-        if trace is not None and not all(shape_is_known(p.shape) for p in self._params.values()):
-            self.infer_shape(*args)
         parameters = {name: p.data(device_of(args)) for name, p in self._params.items()}
         results = evaluate(self.symbol.entries, {**parameters, **given})
         return results[0] if len(results) == 1 else results
@@ -81,22 +79,6 @@ class SymbolBlock(HybridBlock):
     def reset_ctx(self, ctx: Any) -> None:
         """Move all parameters to other devices."""
         self._params.reset_ctx(ctx)
-
-    def infer_shape(self, *args: Any) -> None:
-        """Give parameters of unknown shape the shape that follows from the inputs."""
-        given = {name: tuple(x.shape) for name, x in self._by_name(args).items()}
-        entries = self.symbol.entries
-        known = {name: p.shape for name, p in self._params.items() if p.shape}
-        found = Shapes(entries, {**known, **given}, self.name)
-        for node in graph.variables(entries):
-            if node.name in self._params:
-                shape = found.get((node, 0))
-                if shape is None or -1 in shape:
-                    raise ShapeError(
-                        f"the shape of {node.name} cannot be inferred from the inputs of {self.name}; make the "
-                        f"variable with its shape, mx.sym.var({node.name!r}, shape=…)"
-                    )
-                self._params[node.name].shape = shape
 
     def _by_name(self, args: Sequence[Any]) -> dict[str, Any]:
         if len(args) != len(self._inputs):

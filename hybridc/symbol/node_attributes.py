@@ -36,12 +36,14 @@ def of_node(node: SymbolNode) -> dict[str, str]:
 
 
 def declared_shape(node: SymbolNode) -> Shape | None:
-    """The shape that a variable was made with; unknown sizes are -1."""
+    """The shape that a variable was made with; unknown sizes are -1, and () is an unknown shape as users give it."""
     given = node.attrs.get("__shape__")
     if given is None:
         return None
     try:
         shape = ast.literal_eval(given)
+        if shape is None or (shape == () and not STATE.np_shape):
+            return None
         return tuple(-1 if n == -1 or (n == 0 and not STATE.np_shape) else int(n) for n in shape)
     except (ValueError, SyntaxError, TypeError):
         raise AttributeValueError(

@@ -93,6 +93,7 @@ class AmpCast(Composite):
     """x in another floating-point dtype; what is not floating-point stays as it is"""
 
     AMP = True
+    KEEPS_SHAPE = True
     dtype: DType = attribute(doc="the floating-point dtype of the result")
 
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:

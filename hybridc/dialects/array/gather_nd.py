@@ -10,6 +10,7 @@ import numpy as np
 
 from hybridc.dialects.array.gather import add_rows, as_index, gathered, in_single
 from hybridc.dialects.array.shape import normalize_axis
+from hybridc.dialects.array.shape_rules import is_known
 from hybridc.dialects.operator import (
     Bad,
     Composite,
@@ -286,10 +287,12 @@ def where(condition: Any, x: Any, y: Any, out: Any = None, name: str | None = No
     if composed is not None:  # whose shape is not known yet
         return composed.choose(condition, x, y, out)
     # COMPAT(mxnet): numbers and broadcasting; MXNet wants arrays of one shape.
-    if not hasattr(x, "shape") and hasattr(y, "shape"):
+    if not hasattr(x, "dtype") and hasattr(y, "dtype"):
         x = function("full_like")(y, x)
-    elif hasattr(x, "shape") and not hasattr(y, "shape"):
+    elif hasattr(x, "dtype") and not hasattr(y, "dtype"):
         y = function("full_like")(x, y)
+    if any(not is_known(getattr(v, "inferred_shape", ())) for v in (condition, x, y)):
+        return invoke(WhereByShapes.bind(), (condition, x, y), out)
     shape: Shape = getattr(x, "shape", ())
     rows: Shape = getattr(condition, "shape", ())
     if len(rows) == 1 and len(shape) > 1 and rows[0] == shape[0]:

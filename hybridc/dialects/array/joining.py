@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from hybridc.dialects.array.shape import normalize_axis
+from hybridc.dialects.array.shape_rules import filled_shapes
 from hybridc.dialects.array.slicing import part_of
 from hybridc.dialects.operator import Bad, Movement, Sample, attribute, register
 from hybridc.dialects.operator_attribute import Axes, Shape, parse_shape
@@ -31,6 +32,18 @@ class Concat(Movement):
     # COMPAT(mxnet): negative axes count from the end; MXNet 1.9.1 fails on them.
     dim: int = attribute(1, "the axis")
     num_args: int | None = attribute(None, "how many inputs there are; counted, so it need not be given")
+
+    def complete_shapes(self, shapes: list[Shape | None], outputs: list[Shape | None]) -> list[Shape | None]:
+        """All have the sizes of the result, except along the axis."""
+        out = outputs[0]
+        if out is None or not -len(out) <= self.dim < len(out):
+            return shapes
+        axis = self.dim % len(out)
+        sizes = (*out[:axis], -1, *out[axis + 1 :])
+        return [
+            sizes if s is None else s if len(s) != len(out) else tuple(map(max, s, sizes))  # what is unknown is -1
+            for s in shapes
+        ]
 
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         first = shapes[0]
@@ -96,7 +109,17 @@ class Stack(Movement):
     axis: int = attribute(0, "position of the new axis")
     num_args: int | None = attribute(None, "how many inputs there are; counted, so it need not be given")
 
+    def complete_shapes(self, shapes: list[Shape | None], outputs: list[Shape | None]) -> list[Shape | None]:
+        """All have one shape: that of the result, without the new axis."""
+        out = outputs[0]
+        if out is not None and -len(out) <= self.axis < len(out):
+            axis = self.axis % len(out)
+            out = out[:axis] + out[axis + 1 :]
+            shapes = [out if s is None else s for s in shapes]
+        return shapes
+
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
+        shapes = filled_shapes(shapes)
         first = shapes[0]
         if any(s != first for s in shapes):
             raise ShapeError(f"stack: the inputs must have one shape, got {', '.join(map(str, shapes))}")

@@ -168,7 +168,12 @@ class Reshape(RowMajor):
     shape: Shape = attribute(doc="the new shape, which may contain 0, -1, -2, -3 and -4")
     reverse: bool = attribute(False, "match the special numbers from the right")
 
+    def check(self) -> None:
+        vars(self)["INFERS_PARTLY"] = all(n > 0 for n in self.shape)
+
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
+        if -1 in shapes[0] and self.INFERS_PARTLY:
+            return shapes, [self.shape]
         return shapes, [resolve_shape(shapes[0], self.shape, self.reverse)]
 
     def eager(self, *arrays: Any) -> Any:

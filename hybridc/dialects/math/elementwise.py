@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from hybridc.dialects.array.shape_rules import filled_shapes
 from hybridc.dialects.operator import Bad, Elementwise, Reference, Sample, register
 from hybridc.dialects.operator_attribute import Shape
 from hybridc.dialects.scalar import NUMPY
@@ -256,8 +257,18 @@ class Hypot(Binary):
 class SameShape(Binary):
     """A binary operator that does not broadcast."""
 
+    BROADCASTS = False
+
+    def complete_shapes(self, shapes: list[Shape | None], outputs: list[Shape | None]) -> list[Shape | None]:
+        """Inputs and result have one shape, of which each may know other sizes."""
+        known = [s for s in (*outputs, *shapes) if s is not None]
+        if not known or any(len(s) != len(known[0]) for s in known):
+            return shapes
+        sizes = tuple([max(each) for each in zip(*known, strict=True)])  # what is unknown is -1
+        return [s if s is not None and -1 not in s else sizes for s in shapes]
+
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
-        shapes, out = super().infer_shape(shapes)
+        shapes, out = super().infer_shape(filled_shapes(shapes) if -1 in (*shapes[0], *shapes[1]) else shapes)
         if shapes[0] != shapes[1]:
             raise ShapeError(
                 f"{self.title()}: lhs has shape {shapes[0]} and rhs {shapes[1]}, which must be equal; "

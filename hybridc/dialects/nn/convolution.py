@@ -370,6 +370,9 @@ class WithBias(Convolutional):
         return F.sum(dy, axis=tuple(a for a in range(len(dy.shape)) if a != axis))
 
 
+_PROBES = (5040, 10080)  # two sizes, substituted for unknown ones
+
+
 def _attributes(op: Convolutional) -> dict[str, Any]:
     """The attributes that the gradients' operators share with a convolution."""
     names = ("stride", "dilate", "num_filter", "num_group", "layout")
@@ -534,7 +537,8 @@ class Deconvolution(WithBias):
 
     def result_sizes(self, data: Shape, sizes: Shape) -> Shape:
         if -1 in sizes:
-            return (-1,) * len(sizes)
+            made = [self.fitted(tuple(p if n == -1 else n for n in sizes))[1] for p in _PROBES]
+            return tuple(n if n == m else -1 for n, m in zip(*made, strict=True))
         found = self.fitted(sizes)[1]
         if any(n < 1 for n in found):
             raise ShapeError(

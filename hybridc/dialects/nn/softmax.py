@@ -315,6 +315,7 @@ def _refuse_length(op: AlongAxis) -> None:
 class SoftmaxActivation(Composite):
     """softmax over all but the first axis (mode='instance'), or over axis 1 (mode='channel')"""
 
+    KEEPS_SHAPE = True
     # COMPAT(mxnet): over all of an example, as documented; there over the last axis alone, with the former's gradient.
     mode: str = attribute("instance", "over which axes", enum=("channel", "instance"))
 

@@ -13,7 +13,6 @@ from hybridc.compile.stages import Traced
 from hybridc.context import CPU, Context
 from hybridc.errors import AttributeValueError, MXNetError, NestedArraysError, TraceError
 from hybridc.gluon.epoch import ATTRIBUTE_EPOCH
-from hybridc.gluon.hybridize.composed_forward import trace_forward
 from hybridc.gluon.hybridize.guards import Guard, Guards
 from hybridc.gluon.hybridize.roll_steps import roll_steps
 from hybridc.gluon.hybridize.watched_attributes import watching
@@ -22,7 +21,7 @@ from hybridc.ground.locks import ForkLock
 from hybridc.ground.nesting import frozen, thaw
 from hybridc.ground.state import STATE
 from hybridc.options import OPTIONS
-from hybridc.trace.tracer import Trace
+from hybridc.trace.tracer import Trace, trace_call
 
 Signature = tuple[Any, ...]
 Backends = tuple[tuple[str, Mapping[str, Any]], ...]  # names and options, in order
@@ -148,7 +147,7 @@ def traced_with_guards(
     Floats at the paths ``varying`` are arguments of the graph where they can be.
     """
     with watching(block, varying) as reading:
-        trace = trace_forward(block, args, training)
+        trace = trace_call(block, args, training)
     carried = reading.carried()
     if carried is not None:
         raise TraceError(
