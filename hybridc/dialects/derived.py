@@ -173,9 +173,7 @@ def completed_shapes(
                 if hasattr(y, "inferred_shape"):
                     trace.inference.put(y, shape)
             trace.inference.settle()
-    except (
-        MXNetError
-    ):  # it reads shapes that are not known yet, or does not take such inputs, which shows when they are
+    except Exception:  # it reads an unknown shape, or takes no float32; what is wrong shows when all shapes are known
         return [*shapes]
     return [leaf.inferred_shape for leaf in leaves[: len(shapes)]]
 

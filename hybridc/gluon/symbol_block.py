@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hybridc import initializer
-from hybridc.errors import CheckError, DTypeError, MXNetError, NestedArraysError
+from hybridc.errors import CheckError, DTypeError, MXNetError, NestedArraysError, ParameterShapeError
 from hybridc.gluon.export import imports
 from hybridc.gluon.hybrid_block import HybridBlock
 from hybridc.gluon.parameter import ParameterDict
@@ -79,6 +79,13 @@ class SymbolBlock(HybridBlock):
     def reset_ctx(self, ctx: Any) -> None:
         """Move all parameters to other devices."""
         self._params.reset_ctx(ctx)
+
+    def infer_shape(self, *args: Any) -> None:
+        """Give parameters of unknown shape the shape that follows from the inputs."""
+        try:
+            super().infer_shape(*args)
+        except ParameterShapeError as error:
+            raise error.restated(f"{error}: of a SymbolBlock, that is mx.sym.var(…, shape=…)") from error
 
     def _by_name(self, args: Sequence[Any]) -> dict[str, Any]:
         if len(args) != len(self._inputs):

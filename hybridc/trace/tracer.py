@@ -312,9 +312,12 @@ class Trace:
         """Raise, as an unknown shape was read."""
         if self.is_open:
             raise OpenShapeError(f"the shape of {symbol.name} follows from its use, and cannot be read before")
-        raise ParameterShapeError(
-            f"the shape of {symbol.name} is unknown, and does not follow from the other inputs; give it where the "
-            "parameter is made"
+        raise self._not_inferred("", symbol)
+
+    def _not_inferred(self, where: str, symbol: TracedSymbol) -> ParameterShapeError:
+        return ParameterShapeError(
+            f"{where}the shape of {symbol.name} is unknown, and does not follow from the other inputs; give it where "
+            "the parameter is made"
         )
 
     def infer(self) -> None:
@@ -331,15 +334,17 @@ class Trace:
             inference.finish()
             node.op = node.op.bind(**{**node.op.attrs, "shape": symbol.inferred_shape})
         self.inference, self.is_open = None, False
-        unknown = [
-            s.name
-            for s, role in zip(self.leaves, self.roles, strict=True)
-            if not is_known(s.inferred_shape) and role == "parameter"
-        ]
+        leaves = zip(self.leaves, self.roles, strict=True)
+        unknown = [s for s, role in leaves if not is_known(s.inferred_shape) and role == "parameter"]
+        for node in self.nodes:
+            first = next((s for s in node.inputs if s.inferred_shape is None and s.node is None), None)
+            if first is not None:
+                raise located(self._not_inferred(f"{node.op.title()}: ", first), node.location)
         if unknown:
+            names = ", ".join(s.name for s in unknown)
             raise ParameterShapeError(
-                f"the shape of {', '.join(unknown)} cannot be inferred from the inputs; give it where the parameter is "
-                "made (in_units=…, shape=…), or use it in an operator that infers it, such as F.FullyConnected"
+                f"the shape of {names} cannot be inferred from the inputs; give it where the parameter is made "
+                "(in_units=…, shape=…), or use it in an operator that infers it, such as F.FullyConnected"
             )
 
     @contextlib.contextmanager
