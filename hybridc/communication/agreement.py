@@ -10,31 +10,38 @@ from hybridc.communication.world import communicator
 from hybridc.errors import MXNetError
 
 _LONGEST = 300  # characters of a value in a message
+_COMPARISON = "comparison of "
 
 
 def require_equal(what: str, value: Any, ranks: Communicator | None = None) -> None:
     """Raise on all ranks unless ``value`` is equal on all of them; all call this. ``what`` names it: "the optimizer".
 
-    Values can be pickled and are compared by ``==``. Of two mappings or sequences the message names the first entry
-    that differs.
+    Values are plain ones, which differ where their ``repr`` does. Of two mappings or sequences the message names the
+    first entry that differs.
     """
     ranks = communicator() if ranks is None else ranks
-    if ranks.size == 1:
-        return
-    values = ranks.gather_objects((what, value))
-    for rank, other in enumerate(values):
-        if other == values[0]:
-            continue
-        if other[0] != what or values[0][0] != what:
-            raise MXNetError(
-                f"rank 0 on {ranks.hosts[0]} is to compare {values[0][0]}, but rank {rank} on {ranks.hosts[rank]} "
-                f"{other[0]}: all ranks must run the same program, with the same calls in the same order"
-            )
-        where, mine, others = _difference(values[0][1], other[1])
-        raise MXNetError(
-            f"{where}{what} differs between ranks: rank 0 on {ranks.hosts[0]} has {_brief(mine)}, "
-            f"rank {rank} on {ranks.hosts[rank]} has {_brief(others)}; give all ranks the same"
-        )
+    if ranks.size > 1:
+        ranks.agree(_COMPARISON + what, value)
+
+
+def different_calls(rank: int, calls: Sequence[str], hosts: Sequence[str]) -> MXNetError:
+    """The error on a rank where another one calls something else."""
+    other = next(i for i, each in enumerate(calls) if each != calls[rank])
+    return MXNetError(
+        f"rank {rank} on {hosts[rank]} calls {_cut(calls[rank])}, but rank {other} on {hosts[other]} calls "
+        f"{_cut(calls[other])}; all ranks must call the same operations in the same order, on arrays of the same "
+        f"shapes and dtypes"
+    )
+
+
+def different_facts(call: str, values: Sequence[Any], hosts: Sequence[str]) -> MXNetError:
+    """The error of all ranks where the values that they bring to a call are not equal."""
+    rank = next(i for i, each in enumerate(values) if each != values[0])
+    where, mine, others = _difference(values[0], values[rank])
+    return MXNetError(
+        f"{where}{call.removeprefix(_COMPARISON)} differs between ranks: rank 0 on {hosts[0]} has {_brief(mine)}, "
+        f"rank {rank} on {hosts[rank]} has {_brief(others)}; give all ranks the same"
+    )
 
 
 class _Absent:
@@ -67,5 +74,8 @@ def _difference(given: Any, other: Any) -> tuple[str, Any, Any]:
 
 
 def _brief(value: Any) -> str:
-    text = value if isinstance(value, str) and len(value) > _LONGEST else repr(value)
+    return _cut(value if isinstance(value, str) and len(value) > _LONGEST else repr(value))
+
+
+def _cut(text: str) -> str:
     return text if len(text) <= _LONGEST else text[:_LONGEST] + "…"

@@ -248,6 +248,7 @@ class RankWatch:
                 self._check_ended(known, now)
         if not waiting:
             return
+        self._check_deadlock(waiting)
         longest = min(waiting.values(), key=lambda known: known.since)
         if now - longest.since > self.timeout:
             self._blame(longest)
@@ -256,6 +257,17 @@ class RankWatch:
         for rank, known in self._ranks.items():
             if known.ended is not None and now - known.ended > 2 * BEAT and _is_missing(known, waiting):
                 self._stop(self._text(rank, f"ended while others wait in {waiting.inside}"))
+
+    def _check_deadlock(self, waiting: dict[int, _Known]) -> None:
+        """End all ranks if some wait for each other: in collectives of several groups, which do not meet."""
+        stuck = {rank: known for rank, known in waiting.items() if known.heard - known.since > 2 * BEAT}
+        for _ in self._ranks:
+            missing = {r: [n for n, k in self._ranks.items() if _is_missing(k, known)] for r, known in stuck.items()}
+            stuck = {r: known for r, known in stuck.items() if missing[r] and all(n in stuck for n in missing[r])}
+        if not stuck or max(known.since for known in stuck.values()) > min(known.heard for known in stuck.values()):
+            return  # they may have waited one after the other
+        texts = [f"{self._text(rank, 'waits in')} {known.inside}" for rank, known in stuck.items()]
+        self._stop(f"{', '.join(texts)}: all ranks must call the same operations in the same order")
 
     def _blame(self, waiting: _Known) -> NoReturn:
         """End all ranks because of the one for which another one waits."""

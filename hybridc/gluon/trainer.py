@@ -14,6 +14,7 @@ from hybridc import autograd
 from hybridc import optimizer as opt
 from hybridc.array.ndarray import NDArray
 from hybridc.communication import Alone, Communicator
+from hybridc.communication.communicator import Agreed, labelled
 from hybridc.communication.compression import CompressedSum, Residuals, Rounding
 from hybridc.context import Context, cpu
 from hybridc.errors import CheckError, UnsupportedError
@@ -22,6 +23,7 @@ from hybridc.ground.events import RECORDER, now
 from hybridc.kvstore import KVStore, KVStoreBase, create, sharing
 from hybridc.kvstore.base import is_over_ranks
 from hybridc.kvstore.rank_gradients import RankGradients, raise_stale
+from hybridc.optimizer.plain_settings import scalars_of
 
 if TYPE_CHECKING:
     from hybridc.dialects.control.collectives import RankSum
@@ -83,6 +85,7 @@ class Trainer:
         self._checked = False
         self._shards: tuple[OptimizerShards, list[int]] | None = None
         self._scale: float = self._optimizer.rescale_grad
+        self._compared: tuple[Any, Any, str] = (None, None, "")  # what ranks compared at the last step, and its text
         # Compiled steps, and states that were loaded for those that do not exist yet.
         self._attending: list[Callable[[], Any]] = []
         self._awaited: list[Mapping[str, Any]] = []
@@ -207,7 +210,7 @@ class Trainer:
         parameter is left as it is. If mixed precision finds an overflow, all are left as they are.
         """
         begin = now() if RECORDER.calls else 0
-        self.rescale(batch_size)
+        self._rescale_alike("Trainer.step", batch_size, ignore_stale_grad)
         if self._update_on_kvstore:
             (self._update_once if self._store is None else self._update_by_store)(ignore_stale_grad)
         elif self._over_ranks is not None:
@@ -227,7 +230,7 @@ class Trainer:
     def update(self, batch_size: float, ignore_stale_grad: bool = False) -> None:
         """The part of :meth:`step` after :meth:`allreduce_grads`; nothing, if mixed precision finds an overflow."""
         self._check_apart("update")
-        self.rescale(batch_size)
+        self._rescale_alike("Trainer.update", batch_size, ignore_stale_grad)
         self._update_all(ignore_stale_grad)
 
     def _update_all(self, ignore_stale_grad: bool) -> None:
@@ -242,7 +245,11 @@ class Trainer:
 
     def _step_over_ranks(self, ranks: RankGradients, ignore_stale_grad: bool) -> None:
         """Sum gradients over ranks, and update the parameters of each bucket while the next ones are summed."""
-        self._prepare_store()
+        with labelled("Trainer.step"):
+            self._prepare_store()
+            self._update_in_buckets(ranks, ignore_stale_grad)
+
+    def _update_in_buckets(self, ranks: RankGradients, ignore_stale_grad: bool) -> None:
         fresh = ranks.fresh(ignore_stale_grad)
         buckets = ranks.sums(absent_if_stale=ignore_stale_grad)
         if self._amp_loss_scaler is not None:
@@ -379,8 +386,9 @@ class Trainer:
         trained = [(i, param) for i, param in enumerate(self._params) if param.grad_req != "null"]
         if self._over_ranks is not None:
             self._prepare_store()
-            for _ in self._over_ranks.sums():
-                pass
+            with labelled("Trainer.allreduce_grads"):
+                for _ in self._over_ranks.sums():
+                    pass
         elif self._store is not None:
             self._prepare_store()
             sharing.pushpull_all(self._store, [(i, param.list_grad(), None) for i, param in trained])
@@ -394,6 +402,63 @@ class Trainer:
     def total_batch_size(self, batch_size: int) -> int:
         """The sum of the sizes of the batches of all ranks, which all ask for it; without ranks the size itself."""
         return batch_size if self._over_ranks is None else self._over_ranks.total(batch_size)
+
+    def _rescale_alike(self, call: str, batch_size: float, ignore_stale_grad: bool) -> None:
+        """:meth:`rescale`, after all ranks compared what an update depends on beside the gradients.
+
+        Where each rank gives its own batch size, as gradients are averaged, all divide by the mean: the sum of
+        gradients over the number of all examples.
+        """
+        ranks = self.communicator
+        if ranks.size == 1:
+            self.rescale(batch_size)
+            return
+        self._check_initialized()
+        fresh: dict[str, list[Any]] = {}
+        if not ignore_stale_grad or self._over_ranks is None:  # a sum over ranks counts gradients as 0 that are absent
+            written = [all(map(autograd.has_fresh_grad, param.list_data())) for param in self._params]
+            fresh["whether backward wrote its gradient"] = written
+        size, settings = float(batch_size), {"ignore_stale_grad": ignore_stale_grad}
+        agreed = self.agree(call, None if self.averages else size, size, settings, fresh)
+        self.rescale(agreed.total / ranks.size if self.averages else batch_size)
+
+    def agree(
+        self,
+        call: str,
+        batch_size: float | None,
+        share: float,
+        settings: Mapping[str, Any],
+        of_parameters: Mapping[str, list[Any]],
+        asks: bool = False,
+    ) -> Agreed:
+        """What all ranks bring to an update; raises on all of them unless what the update depends on is equal.
+
+        That is the optimizer, ``settings`` and ``of_parameters``, which has a value for each parameter.
+        ``batch_size`` is the one that all give, or None if each gives its ``share``.
+        """
+        scalars = scalars_of(self._optimizer)
+        scalars["rescale_grad"] = self._scale  # what the optimizer has is of the step before
+        count = scalars.pop("num_update")
+        facts = {"batch_size": batch_size, **settings, **scalars}
+        lists = {
+            "grad_req": [param.grad_req for param in self._params],
+            "lr_mult": [param.lr_mult for param in self._params],
+            "wd_mult": [param.wd_mult for param in self._params],
+            **of_parameters,
+        }
+
+        def details() -> dict[str, Any]:
+            is_named = self._over_ranks is not None  # then all ranks have the same names
+            names = [param.name if is_named else f"parameter {i}" for i, param in enumerate(self._params)]
+            return {
+                "num_update": count,
+                **facts,
+                **{name: dict(zip(names, values, strict=True)) for name, values in lists.items()},
+            }
+
+        if self._compared[:2] != (facts, lists):  # at most steps nothing but the count is new
+            self._compared = facts, lists, repr((facts, lists))
+        return self.communicator.agree(call, f"{count} {self._compared[2]}", share, asks, details)
 
     def rescale(self, batch_size: float) -> None:
         """Let the next update divide gradients by ``batch_size``; raises if a parameter waits for its shape."""

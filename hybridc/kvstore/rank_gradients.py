@@ -54,9 +54,7 @@ class RankGradients:
 
     def total(self, count: int) -> int:
         """The sum of the counts of all ranks."""
-        found = np.array([count], np.int64)
-        self._sums.ranks.allreduce(found)
-        return int(found[0])
+        return int(self._sums.ranks.agree("Trainer.total_batch_size", share=count).total)
 
     def fresh(self, ignore_stale_grad: bool) -> list[int]:
         """The numbers of the parameters to update: all, or with ``ignore_stale_grad`` those that any rank used.

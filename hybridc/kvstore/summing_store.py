@@ -66,7 +66,8 @@ class Horovod(KVStoreBase):
         values, outs = (value, out) if many else ([value], None if out is None else [out])
         groups: list[list[NDArray]] = [listed(each) for each in values]
         targets = groups if outs is None else [listed(each) for each in outs]
-        for indices, totals in self.rank_sums.totals(keys, groups):
+        call = f"pushpull of {len(keys)} keys to kvstore {self.type!r}"
+        for indices, totals in self.rank_sums.totals(keys, groups, call):
             for i in indices:
                 for each in targets[i]:
                     totals[i].copyto(each)
