@@ -22,9 +22,10 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NoReturn
 
-from hybridc.communication.links import BEAT, accepted, addresses, close_gently, connected, packed, unpacked
+from hybridc.communication.links import BEAT, LOOPBACK, Door, addresses, close_gently, connected, packed, unpacked
 
 _TOKEN = 16  # bytes by which rank 0 knows that a connection is of this program
 _PATIENCE = 3 * BEAT  # for a rank that fails, or that is to end
@@ -36,7 +37,7 @@ WORLD = "world"  # the group of all ranks
 class Seat:
     """Where a rank runs.
 
-    ``space`` tells apart machines, and containers in which process ids mean other processes.
+    ``space`` tells apart machines, and containers in which process ids or addresses mean others.
     """
 
     host: str
@@ -47,8 +48,8 @@ class Seat:
 def seat(host: str) -> Seat:
     """That of this process."""
     space = host
-    with contextlib.suppress(OSError):  # Linux has namespaces of process ids
-        space += " " + os.readlink("/proc/self/ns/pid")
+    with contextlib.suppress(OSError):  # Linux has namespaces of process ids, and of addresses
+        space += " " + os.readlink("/proc/self/ns/pid") + " " + os.readlink("/proc/self/ns/net")
     return Seat(host, space, os.getpid())
 
 
@@ -91,9 +92,10 @@ class RankWatch:
         self._ranks: dict[int, _Known] = {}
         self._connection: socket.socket | None = None
         if rank == 0:
-            with socket.create_server(("", 0), backlog=len(seats)) as listener:
+            is_local = len({each.space for each in seats}) == 1
+            with socket.create_server((LOOPBACK if is_local else "", 0), backlog=len(seats)) as listener:
                 token = secrets.token_hex(_TOKEN)
-                share((addresses(), listener.getsockname()[1], token))
+                share(([LOOPBACK] if is_local else addresses(), listener.getsockname()[1], token))
                 self._ranks[0] = _Known(counts=self._counts)
                 self._accept(listener, token)
         else:
@@ -162,7 +164,7 @@ class RankWatch:
                 got = connection.recv(1 << 16)
             except TimeoutError:
                 if time.monotonic() - heard > self.timeout:
-                    self._stop(self._text(0, f"has not answered for {self.timeout:g} s"), kill=0)
+                    self._stop(self._silent(0), kill=0)
                 continue
             except OSError:
                 got = b""
@@ -180,17 +182,22 @@ class RankWatch:
 
     def _accept(self, listener: socket.socket, token: str) -> None:
         """Take the connections of the other ranks."""
-        listener.settimeout(self.timeout)
-        while len(self._ranks) < len(self.seats):
-            try:
-                found = accepted(listener, token)
-            except TimeoutError:
-                missing = next(r for r in range(len(self.seats)) if r not in self._ranks)
-                raise ConnectionError(self._text(missing, f"has not connected for {self.timeout:g} s")) from None
-            if found is not None:
-                connection, rank = found
-                connection.setblocking(False)
-                self._ranks[rank] = _Known(connection)
+
+        def admit(rank: int, connection: socket.socket) -> None:
+            self._ranks[rank] = _Known(connection)
+
+        end = time.monotonic() + self.timeout
+        with selectors.DefaultSelector() as selector:
+            door = Door(listener, token, len(self.seats), selector, admit)
+            door.missing.discard(0)
+            while door.missing:
+                for key, _ in selector.select(BEAT / 4):
+                    key.data()
+                door.look()
+                if time.monotonic() > end:
+                    text = f"has not connected for {self.timeout:g} s"
+                    raise ConnectionError(self._text(min(door.missing), text))
+            door.close()
 
     def _as_server(self) -> None:
         with selectors.DefaultSelector() as selector:
@@ -241,7 +248,7 @@ class RankWatch:
         now = time.monotonic()
         for rank, known in self._ranks.items():
             if now - known.heard > self.timeout:
-                self._stop(self._text(rank, f"has not answered for {self.timeout:g} s"), kill=rank)
+                self._stop(self._silent(rank), kill=rank)
         waiting = {rank: known for rank, known in self._ranks.items() if known.waits}
         for known in waiting.values():
             if now - known.since > 2 * BEAT:  # what is known of the others is newer
@@ -287,6 +294,16 @@ class RankWatch:
 
     def _text(self, rank: int, what: str) -> str:
         return f"rank {rank} on {self.seats[rank].host} {what}"
+
+    def _silent(self, rank: int) -> str:
+        """A description of a rank that does not answer."""
+        text, found = self._text(rank, f"has not answered for {self.timeout:g} s"), self.seats[rank]
+        if found.space != self.seats[self.rank].space:
+            return text
+        with contextlib.suppress(OSError):  # only Linux says in which state a process is
+            state = Path(f"/proc/{found.process}/stat").read_text().rpartition(")")[2].split()[0]
+            text += {"T": ": a signal, as SIGSTOP, has stopped it", "t": ": a debugger has stopped it"}.get(state, "")
+        return text
 
     def _send(self, connection: socket.socket, message: dict[str, Any]) -> None:
         with self._lock, contextlib.suppress(OSError):
