@@ -25,6 +25,7 @@ LOOPBACK = "127.0.0.1"  # where only processes of this machine connect
 _GREETING = 200  # bytes at most of what a process says first
 _TRY = 2.0  # seconds for which one address is tried, and within which a connection must have said who it is
 _STRANGERS = 64  # connections that have not, at most; the oldest ones are closed
+BACKLOG = 512  # connections that wait to be accepted; more would wait for seconds
 _ACCEPTED = 16  # connections accepted at once, before those that there are get their turn
 _LONGEST = 1 << 20  # bytes of a message
 

@@ -179,7 +179,7 @@ def main(port: int, size: int, host: str = links.LOOPBACK) -> None:
     """Answer the ranks, until all have ended, or rank 0 has been gone for seconds."""
     server, token = PmiServer(size), token_of(os.environ)
     end: list[float] = []  # when the server exits
-    with selectors.DefaultSelector() as selector, _listener(host, port, size) as listener:
+    with selectors.DefaultSelector() as selector, _listener(host, port) as listener:
 
         def admit(_rank: int, connection: socket.socket) -> None:
             server.add(connection)
@@ -203,14 +203,14 @@ def main(port: int, size: int, host: str = links.LOOPBACK) -> None:
                 door.close()
 
 
-def _listener(host: str, port: int, size: int) -> socket.socket:
+def _listener(host: str, port: int) -> socket.socket:
     """At the address by which the ranks know this machine, or at all, if that is another one's, which passes on."""
     try:
-        return socket.create_server((host, port), backlog=size)
+        return socket.create_server((host, port), backlog=links.BACKLOG)
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             raise
-        return socket.create_server(("", port), backlog=size)
+        return socket.create_server(("", port), backlog=links.BACKLOG)
 
 
 if __name__ == "__main__":

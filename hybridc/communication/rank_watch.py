@@ -25,7 +25,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
-from hybridc.communication.links import BEAT, LOOPBACK, Door, addresses, close_gently, connected, packed, unpacked
+from hybridc.communication.links import (
+    BACKLOG,
+    BEAT,
+    LOOPBACK,
+    Door,
+    addresses,
+    close_gently,
+    connected,
+    packed,
+    unpacked,
+)
 
 _TOKEN = 16  # bytes by which rank 0 knows that a connection is of this program
 _PATIENCE = 3 * BEAT  # for a rank that fails, or that is to end
@@ -93,7 +103,7 @@ class RankWatch:
         self._connection: socket.socket | None = None
         if rank == 0:
             is_local = len({each.space for each in seats}) == 1
-            with socket.create_server((LOOPBACK if is_local else "", 0), backlog=len(seats)) as listener:
+            with socket.create_server((LOOPBACK if is_local else "", 0), backlog=BACKLOG) as listener:
                 token = secrets.token_hex(_TOKEN)
                 share(([LOOPBACK] if is_local else addresses(), listener.getsockname()[1], token))
                 self._ranks[0] = _Known(counts=self._counts)

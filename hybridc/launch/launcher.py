@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 
 import hybridc.alias
 from hybridc.communication import launched_rank
-from hybridc.communication.links import BEAT, LOOPBACK, Door, addresses, packed, unpacked
+from hybridc.communication.links import BACKLOG, BEAT, LOOPBACK, Door, addresses, packed, unpacked
 from hybridc.communication.rank_watch import STATUS
 from hybridc.launch import mpiexec, rank_process, rank_program
 from hybridc.launch.launch_options import HELP, LaunchError, LaunchOptions, parsed
@@ -87,7 +87,7 @@ class _Attempt:
         self._places = addresses() if options.hosts else [LOOPBACK]
         self._ranks: dict[int, _ConnectedRank] = {}
         self._selector = selectors.DefaultSelector()
-        listener = socket.create_server(("" if options.hosts else LOOPBACK, 0), backlog=options.ranks)
+        listener = socket.create_server(("" if options.hosts else LOOPBACK, 0), backlog=BACKLOG)
         self._port = listener.getsockname()[1]
         self._door = Door(listener, self._token, options.ranks, self._selector, self._admit)
         #: Since when the ranks are started, and since when one waits for MPI to start in all.

@@ -60,7 +60,9 @@ def test_a_rank_that_fails_ends_the_others(how, who):
     assert found.seconds < START + END + (TIMEOUT if how in LATE else 0)
     if status >= 128 and how != "interrupt":  # the launcher and the others know more than the connection says
         killed = f"was killed by {signal.Signals(status - 128).name}"
-        killed = "was stopped by SIGSTOP, so that it no longer answered, and was then killed" if how == "stop" else killed
+        killed = (
+            "was stopped by SIGSTOP, so that it no longer answered, and was then killed" if how == "stop" else killed
+        )
         assert f"rank {who} on {host} {killed}" in found.stderr
     if how in ("raise", "hook"):  # the rank itself has said all
         assert "hybridc" not in "\n".join(found.errors.get(who, []))
