@@ -150,6 +150,14 @@ class DeviceMemoryError(MXNetError):
     """
 
 
+class LimitError(MXNetError):
+    """A limit of the system is reached: this process may start no thread or process, or map no more memory.
+
+    The text says which limit, what needed more, and what to do instead: ``DataLoader(num_workers=2)`` raises it where
+    no process can be started.
+    """
+
+
 class OperatorCheckError(MXNetError, AssertionError):
     """An operator does not do what its class and its samples say; found by ``mx.test_utils.check_op``.
 

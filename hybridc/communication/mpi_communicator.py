@@ -14,7 +14,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from hybridc.communication.agreement import different_calls, different_facts
 from hybridc.communication.communicator import (
     OPERATIONS,
     Agreed,
@@ -29,10 +28,12 @@ from hybridc.communication.communicator import (
     with_label,
     with_labels_of_now,
 )
+from hybridc.communication.disagreement import different_calls, different_facts
 from hybridc.communication.rank_watch import WORLD, RankWatch
 from hybridc.dtypes import wide
 from hybridc.errors import MXNetError
 from hybridc.ground.events import RECORDER, now
+from hybridc.ground.limits import required_thread
 
 T = TypeVar("T")
 
@@ -54,8 +55,7 @@ class _Queue:
     def put(self, collective: Callable[[], Any]) -> Pending:
         """Carry out a function after those before it."""
         if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="hybridc communication", daemon=True)
-            self._thread.start()
+            self._thread = required_thread(self._run, "hybridc communication", "communication among ranks")
         self._last = pending = Pending()
         self._waiting.put((collective, pending))
         return pending

@@ -36,6 +36,7 @@ from hybridc.communication.links import (
     packed,
     unpacked,
 )
+from hybridc.ground.limits import required_thread, thread
 
 _TOKEN = 16  # bytes by which rank 0 knows that a connection is of this program
 _PATIENCE = 3 * BEAT  # for a rank that fails, or that is to end
@@ -113,8 +114,7 @@ class RankWatch:
             self._connection = connected(places, port, token, rank, timeout)
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._forget)
-        self._thread = threading.Thread(target=self._guarded, name="hybridc watch", daemon=True)
-        self._thread.start()
+        self._thread = required_thread(self._guarded, "hybridc watch", "communication among ranks")
 
     # --- what this rank does -------------------------------------------------------------------------------
 
@@ -345,9 +345,9 @@ class RankWatch:
             self._failed.set()
             threading.Event().wait()
         # The main thread may be writing, and hold the locks of both streams.
-        flushing = threading.Thread(target=_flush, daemon=True)
-        flushing.start()
-        flushing.join(BEAT)
+        flushing = thread(_flush, "hybridc flush", daemon=True)
+        if flushing is not None:
+            flushing.join(BEAT)
         with contextlib.suppress(OSError):
             os.write(2, f"hybridc: {text}; rank {self.rank} on {self.seats[self.rank].host} ends\n".encode())
         self._close()

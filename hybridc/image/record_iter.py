@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections import deque
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +16,7 @@ from hybridc.array.ndarray import NDArray
 from hybridc.communication.data_parts import adjacent_part
 from hybridc.dialects.vision.image_random import EIGENVALUES, EIGENVECTORS
 from hybridc.errors import MXNetError, ShapeError, UnsupportedError
+from hybridc.ground.limits import thread_pool
 from hybridc.image import codec
 from hybridc.image.augmenters import BRIGHTNESS
 from hybridc.image.image_iter import read_list
@@ -94,7 +95,7 @@ class RecordBatches(MXDataIter):
         self._round = round_batch
         self._shuffle = np.random.RandomState(seed) if shuffle else None
         self._count = 0  # of images that were asked for
-        self._threads = ThreadPoolExecutor(max(1, preprocess_threads), thread_name_prefix=name)
+        self._threads = thread_pool(max(1, preprocess_threads), name)
         self._ahead = max(1, prefetch_buffer)
         self._next = 0  # the place of the next image
         self._over = 0  # images of the next epoch that the last batch has

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from hybridc.array.ndarray import NDArray, values_of
 from hybridc.errors import ArgumentTypeError, CheckError, MXNetError, UnsupportedError
+from hybridc.ground.limits import thread_pool
 from hybridc.nd.creation import array
 
 Array = npt.NDArray[Any]
@@ -218,7 +219,7 @@ class PrefetchingIter(_BatchIter):
         self.rename_data = rename_data
         self.rename_label = rename_label
         self.batch_size = self.provide_data[0][1][0]
-        self._threads = ThreadPoolExecutor(self.n_iter, thread_name_prefix="PrefetchingIter")
+        self._threads = thread_pool(self.n_iter, "PrefetchingIter")
         self._under_way: list[Future[Any]] = []
         self._fetch()
 
