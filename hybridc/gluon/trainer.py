@@ -409,6 +409,7 @@ class Trainer:
         Where each rank gives its own batch size, as gradients are averaged, all divide by the mean: the sum of
         gradients over the number of all examples.
         """
+        # COMPAT(mxnet): Horovod divides by each rank's own batch size: where they differ, the weights drift apart.
         ranks = self.communicator
         if ranks.size == 1:
             self.rescale(batch_size)
