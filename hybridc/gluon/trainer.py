@@ -419,7 +419,8 @@ class Trainer:
         if not ignore_stale_grad or self._over_ranks is None:  # a sum over ranks counts gradients as 0 that are absent
             written = [all(map(autograd.has_fresh_grad, param.list_data())) for param in self._params]
             fresh["whether backward wrote its gradient"] = written
-        size, settings = float(batch_size), {"ignore_stale_grad": ignore_stale_grad}
+        settings = {"ignore_stale_grad": ignore_stale_grad, "update_on_kvstore": self._update_on_kvstore}
+        size = float(batch_size)
         agreed = self.agree(call, None if self.averages else size, size, settings, fresh)
         self.rescale(agreed.total / ranks.size if self.averages else batch_size)
 

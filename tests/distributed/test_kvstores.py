@@ -76,7 +76,7 @@ DISAGREEMENTS = {
     "optimizer": "class of the optimizer of Trainer.step differs.* rank 0 on .* has 'SGD', rank 1 on .* has 'Adam'",
     "rate": "learning_rate of Trainer.step differs between ranks: rank 0 on .* has 0.1, rank 1 on .* has 0.2",
     "batch": "batch_size of Trainer.step differs between ranks: rank 0 on .* has 4.0, rank 1 on .* has 5.0;",
-    "on_store": "update_on_kvstore of the trainer differs between ranks: rank 0 on .* has False, rank 1 .* True",
+    "on_store": "update_on_kvstore of Trainer.step differs between ranks: rank 0 on .* has False, rank 1 .* True",
     "compression": "the compression of gradients differs between ranks.*TwoBit.*Half",
     "deferred": r"\(3, 2\) float32.*\(3, 3\) float32",
     "schedule": "step of lr_scheduler of the optimizer differs between ranks: rank 0 on .* has 5, rank 1 on .* has 6",
