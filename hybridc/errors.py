@@ -172,6 +172,21 @@ class DownloadError(MXNetError, OSError):
     """
 
 
+class FileWriteError(MXNetError, OSError):
+    """A file cannot be written, as by ``mx.nd.save("/nosuch/a", x)`` or where the disk is full; it is an OSError too.
+
+    The text names the file, the system's reason and what helps. A file that was there before is as it was.
+    """
+
+
+class MissingFolderError(FileWriteError, FileNotFoundError):
+    """A file is to be written into a folder that does not exist, as by ``trainer.save_states("/nosuch/a")``."""
+
+
+class WriteRefusedError(FileWriteError, PermissionError):
+    """A file is to be written where this user may not, as into another user's folder."""
+
+
 class UnreadableFolderError(MXNetError, FileNotFoundError):
     """A folder cannot be read, as by ``ImageFolderDataset("/nosuch")``; it is an OSError too."""
 

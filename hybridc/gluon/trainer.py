@@ -19,6 +19,7 @@ from hybridc.context import Context, cpu
 from hybridc.errors import CheckError, UnsupportedError
 from hybridc.gluon.parameter import Parameter, ParameterDict
 from hybridc.ground.events import RECORDER, now
+from hybridc.ground.whole_files import write_whole
 from hybridc.kvstore import KVStore, KVStoreBase, create, sharing
 from hybridc.kvstore.base import is_over_ranks
 from hybridc.kvstore.rank_gradients import RankGradients, raise_stale
@@ -484,7 +485,7 @@ class Trainer:
             self._store.save_optimizer_states(fname, dump_optimizer=True)
             return
         with self.whole_states():
-            Path(fname).write_bytes(self._updaters[0].get_states(dump_optimizer=True))
+            write_whole(fname, self._updaters[0].get_states(dump_optimizer=True))
 
     def load_states(self, fname: str) -> None:
         """Load what :meth:`save_states` wrote."""

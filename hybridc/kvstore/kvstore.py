@@ -10,6 +10,7 @@ from hybridc import optimizer as opt
 from hybridc.array.ndarray import NDArray, values_of
 from hybridc.communication.compression import ErrorFeedback, Residuals, Rounding, compression_of
 from hybridc.errors import CheckError, MXNetError, ShapeError, UnsupportedError
+from hybridc.ground.whole_files import write_whole
 from hybridc.kvstore.base import KVStoreBase, check_capability, listed
 
 __all__ = ["KVStore"]
@@ -176,7 +177,7 @@ class KVStore(KVStoreBase):
 
     def save_optimizer_states(self, fname: str, dump_optimizer: bool = False) -> None:
         """Save the optimizer's states, and with ``dump_optimizer`` its settings."""
-        Path(fname).write_bytes(self._states("save").get_states(dump_optimizer))
+        write_whole(fname, self._states("save").get_states(dump_optimizer))
 
     def load_optimizer_states(self, fname: str) -> None:
         """Load what :meth:`save_optimizer_states` saved."""

@@ -12,6 +12,7 @@ from hybridc import optimizer as opt
 from hybridc.array.ndarray import NDArray
 from hybridc.context import Context
 from hybridc.errors import CheckError, MXNetError, ShapeError
+from hybridc.ground.whole_files import write_whole
 from hybridc.initializer import InitDesc
 from hybridc.io import DataDesc
 from hybridc.kvstore import sharing
@@ -124,7 +125,7 @@ class Module(AssignedModule):
         if self._update_on_kvstore:
             self._kvstore.save_optimizer_states(fname)
         else:
-            Path(fname).write_bytes(self._updater.get_states())
+            write_whole(fname, self._updater.get_states())
 
     def load_optimizer_states(self, fname: str) -> None:
         """Load what :meth:`save_optimizer_states` saved."""

@@ -15,12 +15,10 @@ before its own, and behind the type flag type and shape of each index array, who
 
 from __future__ import annotations
 
-import contextlib
 import io
 import math
 import os
-import threading
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from struct import Struct
 from typing import Any, BinaryIO
@@ -31,6 +29,7 @@ import numpy.typing as npt
 from hybridc.array.ndarray import NDArray, values_of
 from hybridc.dtypes import BFLOAT16, DType
 from hybridc.errors import MXNetError, NestedArraysError
+from hybridc.ground.whole_files import replacing
 
 # The marks with which MXNet's files begin, and arrays in them: of its formats 1, 2 and 3.
 _FILE = 0x112
@@ -100,39 +99,6 @@ def load_named(fname: str | os.PathLike[str]) -> dict[str, NDArray]:
     if loaded:
         raise MXNetError(f"{fname} holds a list of arrays, expected arrays with names, as a dict gives them to save")
     return {}  # an empty dict is written like an empty list
-
-
-@contextlib.contextmanager
-def replacing(fname: str | os.PathLike[str], durable: bool = False) -> Generator[BinaryIO]:
-    """A new file that takes the place of ``fname`` when the ``with`` block ends without an error.
-
-    With ``durable`` it is on the disk by then, and survives a failure of the power.
-    """
-    path = Path(os.path.realpath(fname))
-    partial = path.with_name(f"{path.name}.{os.getpid()}-{threading.get_ident()}.partial")
-    try:
-        with partial.open("wb") as file:
-            yield file
-            if durable:
-                file.flush()
-                os.fsync(file.fileno())
-        partial.replace(path)
-        if durable:
-            sync_folder(path.parent)
-    except OSError as error:
-        raise MXNetError(f"cannot write {fname}: {error.strerror or error}") from error
-    finally:
-        partial.unlink(missing_ok=True)
-
-
-def sync_folder(folder: Path) -> None:
-    """Wait until the names of a folder's files are on the disk, where the system can do that."""
-    with contextlib.suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
 
 
 # --- writing ---------------------------------------------------------------------------------------------------

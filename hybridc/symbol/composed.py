@@ -34,7 +34,7 @@ from hybridc.errors import (
 )
 from hybridc.ground.location import Location, user_location
 from hybridc.ground.state import STATE
-from hybridc.nd import storage
+from hybridc.ground.whole_files import write_whole
 from hybridc.symbol import graph, json
 from hybridc.symbol.graph import Entry, SymbolNode
 from hybridc.symbol.infer import listed_shapes, listed_types
@@ -348,9 +348,7 @@ class ComposedSymbol(AttributesOfNodes, Symbol):
 
     def save(self, fname: Any, remove_amp_cast: bool = True) -> None:
         """Write :meth:`tojson` to a file, which appears whole or not at all."""
-        content = self.tojson(remove_amp_cast).encode()
-        with storage.replacing(fname) as file:
-            file.write(content)
+        write_whole(fname, self.tojson(remove_amp_cast).encode())
 
     # --- shapes and dtypes ---------------------------------------------------------------------------------
 

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hybridc.ground.whole_files import write_whole
+
 if TYPE_CHECKING:
     from hybridc.compile.stages import Traced
 
@@ -38,7 +40,7 @@ class Report(str):
 
     def save(self, path: str | Path) -> None:
         """Write :meth:`html` to a file, which needs nothing but itself."""
-        Path(path).write_text(self.html(), encoding="utf-8")
+        write_whole(path, self.html().encode())
 
     def _repr_html_(self) -> str:
         from hybridc.compile.explain_html import framed
