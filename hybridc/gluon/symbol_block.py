@@ -152,10 +152,18 @@ def _options(node: SymbolNode, dtype: Any, is_state: bool) -> dict[str, Any]:
         options["grad_req"] = "null"
     for key in ("lr_mult", "wd_mult"):
         if f"__{key}__" in node.attrs:
-            options[key] = float(node.attrs[f"__{key}__"])
+            options[key] = _factor(node, f"__{key}__")
     if _is_initializer(node.attrs.get("__init__", "")):
         options["init"] = node.attrs["__init__"]
     return options
+
+
+def _factor(node: SymbolNode, key: str) -> float:
+    """An attribute that is a number."""
+    try:
+        return float(node.attrs[key])
+    except ValueError as error:
+        raise MXNetError(f"the variable {node.name} has {key}={node.attrs[key]!r}, expected a number") from error
 
 
 def _is_initializer(text: str) -> bool:

@@ -188,7 +188,8 @@ class ImageDetRecordIter(RecordBatches):
     def image_of(self, place: int, number: int) -> tuple[Array, Array]:
         """The image CHW of a record, augmented, and its row of labels."""
         where, label, image = self.record(place)
-        head, width = (int(label[0]), int(label[1])) if label.size > _HEAD else (0, 0)
+        counts = label[:2] if label.size > _HEAD and np.isfinite(label[:2]).all() else (0, 0)
+        head, width = int(counts[0]), int(counts[1])
         if head < _HEAD or width <= _BOTTOM or (label.size - head) % width:
             raise ShapeError(
                 f"{where}: a label begins with the count of numbers before the objects and that of an object's "

@@ -20,8 +20,8 @@ def imread(filename: str | os.PathLike[str], flag: int = 1, to_rgb: bool = True,
     """The image in a file: an array HWC of uint8. Arguments as for :func:`imdecode`."""
     try:
         data = Path(filename).read_bytes()
-    except OSError as error:
-        raise MXNetError(f"imread: cannot read {filename}: {error.strerror or error}") from error
+    except (OSError, ValueError) as error:  # the name may have a character that no file has
+        raise MXNetError(f"imread: cannot read {filename}: {getattr(error, 'strerror', None) or error}") from error
     return _decoded(data, flag, to_rgb, out, f"imread: {filename}")
 
 

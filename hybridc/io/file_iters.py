@@ -316,7 +316,7 @@ def _files(path: str) -> list[Path]:
 def _read(path: str | Path, reader: Callable[[Path], Any]) -> Any:
     try:
         return reader(Path(path))
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, UnicodeDecodeError) as error:
         raise MXNetError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
 
 

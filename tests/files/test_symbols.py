@@ -372,3 +372,9 @@ def test_damaged_texts_give_an_error_or_a_symbol(data):
         mx.sym.load_json(damaged)
     except mx.MXNetError:
         return
+
+
+def test_a_factor_that_is_no_number():
+    damaged = mx.sym.load_json((mx.sym.var("x") * mx.sym.var("w", lr_mult=2)).tojson().replace('"2"', '"two"'))
+    with pytest.raises(mx.MXNetError, match="the variable w has __lr_mult__='two', expected a number"):
+        mx.gluon.SymbolBlock(damaged, [mx.sym.var("x")])
