@@ -11,7 +11,8 @@ from hybridc.array.fluent import Fluent
 from hybridc.context import CPU, Context, check_device
 from hybridc.dialects.array.shape import resolve_shape
 from hybridc.dtypes import STORED
-from hybridc.errors import ArgumentTypeError, CheckError, MXNetError, OneElementError
+from hybridc.errors import ArgumentTypeError, AttributeValueError, CheckError, MXNetError, OneElementError
+from hybridc.ground.absent import warn_dense_gradient
 from hybridc.ground.events import RECORDER
 from hybridc.ground.hooks import HOOKS
 from hybridc.ground.state import STATE
@@ -229,7 +230,16 @@ class NDArray(Fluent):
     # --- autograd ------------------------------------------------------------------------------------------
 
     def attach_grad(self, grad_req: str = "write", stype: str | None = None) -> None:
-        """Allocate a gradient buffer, so that ``backward`` computes this array's gradient."""
+        """Allocate a gradient buffer, so that ``backward`` computes this array's gradient.
+
+        It is dense: for another ``stype`` than ``'default'`` there is a warning.
+        """
+        if stype not in (None, "default"):
+            if stype not in ("csr", "row_sparse"):
+                raise AttributeValueError(
+                    f"attach_grad: unknown storage type {stype!r}; there are 'default', 'csr' and 'row_sparse'"
+                )
+            warn_dense_gradient("attach_grad", f"attach_grad: a gradient of storage type {stype!r}")
         HOOKS.autograd().mark_variables([self], [self._like(np.zeros_like(self._data))], grad_req)
 
     def drop_grad(self) -> None:

@@ -15,6 +15,7 @@ from hybridc.context import CPU, Context, check_device, current_context
 from hybridc.errors import AttributeValueError, CheckError, DeferredInitializationError, UnsupportedError
 from hybridc.gluon.epoch import ATTRIBUTE_EPOCH
 from hybridc.gluon.utils import brief, indent, shape_is_known
+from hybridc.ground.absent import warn_dense_gradient
 from hybridc.ground.state import STATE
 from hybridc.ground.watches import written
 from hybridc.nd import storage
@@ -59,6 +60,8 @@ class Parameter:
             # COMPAT(mxnet): sparse parameters are refused at once; a sparse gradient is computed densely.
             if kind == "stype" and value != "default":
                 raise UnsupportedError(f"Parameter '{name}': stype {value!r} is not supported; use 'default'")
+            if value != "default":
+                warn_dense_gradient("grad_stype", f"Parameter '{name}': a gradient of storage type {value!r}")
         # Its arrays and gradients on the devices of _ctx_list, in that order.
         self._data: list[NDArray] | None = None
         self._grad: list[NDArray] | None = None

@@ -16,6 +16,7 @@ from hybridc.dialects.operator import Bad, Composite, Elementwise, Movement, Sam
 from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.dtypes import is_half
 from hybridc.errors import IndexRangeError, ShapeError
+from hybridc.ground.absent import warn_dense_gradient
 
 MODES = ("clip", "wrap", "raise")
 
@@ -200,7 +201,11 @@ class Embedding(Composite):
     input_dim: int = attribute(doc="number of rows of the table", low=1)
     output_dim: int = attribute(doc="length of a row", low=1)
     dtype: DType = attribute("float32", "for MXNet's signature; the weight's own dtype counts")
-    sparse_grad: bool = attribute(False, "for MXNet's signature; gradients are dense")
+    sparse_grad: bool = attribute(False, "for MXNet's signature; gradients are dense, which a warning says")
+
+    def check(self) -> None:
+        if self.sparse_grad:
+            warn_dense_gradient("sparse_grad", f"{self.title()}: sparse_grad=True")
 
     def complete_shapes(self, shapes: list[Shape | None], outputs: list[Shape | None]) -> list[Shape | None]:
         """The table has the size that the attributes say."""

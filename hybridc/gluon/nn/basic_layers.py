@@ -174,7 +174,7 @@ class Dropout(HybridBlock):
 class Embedding(HybridBlock):
     """weight[x]: row numbers (…) → vectors (…, output_dim), weight (input_dim, output_dim)
 
-    With ``sparse_grad`` the gradient is dense all the same.
+    With ``sparse_grad`` the gradient is dense all the same, which a warning says.
     """
 
     def __init__(
