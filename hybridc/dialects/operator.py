@@ -109,6 +109,7 @@ class Operator(Interchange, metaclass=OperatorType):
     """An operator with its attributes bound.
 
     Class fields that a subclass may set: ``INPUTS`` (names of the inputs), ``INPUT_DOCS`` (what they are),
+    ``INITIALIZERS`` (which initializers variables have by default that stand for inputs, as MXNet's JSON names them),
     ``VARIADIC`` (any number of inputs under one name), ``OPTIONAL`` (how many trailing inputs may be missing),
     ``PURE`` (a function of its inputs without side effects), ``DRAWS`` (it uses random samples: a key is
     passed as the last input and ``draw`` numbers the uses in one graph), ``TRAIN_MODE`` (its attribute ``train``
@@ -124,6 +125,7 @@ class Operator(Interchange, metaclass=OperatorType):
     ATTRIBUTES: ClassVar[dict[str, Attribute]] = {}
     INPUTS: ClassVar[tuple[str, ...]] = ("data",)
     INPUT_DOCS: ClassVar[dict[str, str]] = {}
+    INITIALIZERS: ClassVar[dict[str, str]] = {}
     VARIADIC: ClassVar[bool] = False
     OPTIONAL: ClassVar[int] = 0
     PURE: ClassVar[bool] = True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, ClassVar, NamedTuple, cast
@@ -352,9 +353,13 @@ class NDArrayIter(DataIter):
         self.data = named_arrays(data, False, data_name)
         self.label = named_arrays(label, True, label_name)
         counts = {name: x.shape[self._axis] for name, x in (*self.data, *self.label)}
-        if len(set(counts.values())) > 1:
-            raise MXNetError(f"NDArrayIter: the arrays have different numbers of samples: {counts}")
         self.num_data = next(iter(counts.values()))
+        if len(set(counts.values())) > 1:
+            text = f"NDArrayIter: the arrays have different numbers of samples: {counts}"
+            if min(counts.values()) < self.num_data:
+                raise MXNetError(f"{text}; each must have as many as the first one")
+            # COMPAT(mxnet): there they are left out without a word.
+            warnings.warn(f"{text}; those beyond the {self.num_data} of the first one are not used", stacklevel=2)
         if not self.num_data or batch_size < 1:
             raise MXNetError(f"NDArrayIter: {self.num_data} samples make no batches of {batch_size}")
         self.shuffle = shuffle

@@ -123,6 +123,9 @@ class Composer(threading.local):
                 entries.append((SymbolNode(None, f"{label}_{key}", (), inherited(attrs), location), 0))
             else:
                 entries.append(self._entry(op, key, value, location))
+        for key, (node, _) in zip(names, entries, strict=True):
+            if node.op is None and key in op.INITIALIZERS:
+                node.attrs.setdefault("__init__", op.INITIALIZERS[key])
         if AUTOCAST.rules and not STATE.in_rule:
             entries = cast_entries(op, entries, AUTOCAST)
         node = SymbolNode(op, label, entries, checked(attrs), location)

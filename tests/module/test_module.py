@@ -399,3 +399,22 @@ def test_fit_shows_a_bar_on_a_terminal(monkeypatch, capsys):
     data.reset()
     mx.mod.Module(net()).fit(data, num_epoch=1, batch_end_callback=lambda _: None)  # which shows progress itself
     assert not capsys.readouterr().err
+
+
+# --- initializers of operators ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("given", [None, mx.init.One()])
+def test_parameters_have_the_initializers_of_their_operators(given):
+    """A Module's initializer does not reach them, as in MXNet 1.9.1; one that the variable has is kept."""
+    x = mx.sym.LeakyReLU(mx.sym.var("data"), mx.sym.var("slope", init=given), act_type="prelu")
+    x = mx.sym.IdentityAttachKLSparseReg(mx.sym.BatchNorm(mx.sym.FullyConnected(x, num_hidden=2), name="bn"), name="kl")
+    module = mx.mod.Module(mx.sym.LeakyReLU(x, act_type="prelu", name="last"), label_names=None)
+    module.bind(data_shapes=[("data", (4, 3))])
+    module.init_params(mx.init.Constant(7))
+    arguments, states = module.get_params()
+    values = {name: set(array.asnumpy().ravel().tolist()) for name, array in {**arguments, **states}.items()}
+    assert values["slope"] == {0.25 if given is None else 1}
+    assert values["last_gamma"] == {0.25}
+    assert (values["bn_moving_mean"], values["bn_moving_var"], values["kl_moving_avg"]) == ({0}, {1}, {0})
+    assert module.symbol.attr_dict()["last_gamma"]["__init__"] == '["Constant", {"value": 0.25}]'

@@ -327,6 +327,7 @@ class Selu(Unary):
         return b.select(b.gt(*xs, 0), b.mul(*xs, _SELU_SCALE), negative)
 
     def gradient(self, F: Any, *values: Any) -> Any:
+        # COMPAT(mxnet): that of negative x is scale * alpha * exp(x), which is y + scale * alpha; there it is wrong.
         dy, x, y = values
         positive = F.greater(x, 0)
         negative = F.minimum(y, 0) + _SELU_SCALE * _SELU_ALPHA
@@ -470,6 +471,7 @@ class LeakyReLU(Choice):
     """One of the functions that are the identity for positive x, by ``act_type``"""
 
     INPUTS = ("data", "gamma")
+    INITIALIZERS: ClassVar = {"gamma": '["Constant", {"value": 0.25}]'}
     OPTIONAL = 1
 
     act_type: str = attribute("leaky", "the function", enum=("elu", "gelu", "leaky", "prelu", "rrelu", "selu"))

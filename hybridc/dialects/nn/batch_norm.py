@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -25,6 +25,7 @@ class BatchNormalization(Composite):
 
     INFERS_PARTLY = True
     INPUTS = ("data", "gamma", "beta", "moving_mean", "moving_var")
+    INITIALIZERS: ClassVar = {"moving_mean": '["zero", {}]', "moving_var": '["one", {}]'}
     TRAIN_MODE = True
     SAME_DTYPE = False
 

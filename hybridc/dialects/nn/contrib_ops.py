@@ -46,6 +46,7 @@ class IdentityAttachKLSparseReg(Composite):
     """
 
     INPUTS = ("data", "moving_avg")
+    INITIALIZERS: ClassVar = {"moving_avg": '["zero", {}]'}
     TRAIN_MODE = True
     sparseness_target: float = attribute(0.1, "the wanted mean", low=0, high=1)
     penalty: float = attribute(1e-3, "factor of the penalty")

@@ -140,7 +140,8 @@ class SoftmaxOutput(Output):
         counts = None
         if self.use_ignore:
             counts = F.not_equal(label, self.ignore_label)
-            dx = dx * F.expand_dims(counts, 1)
+            ignored = F.broadcast_equal(F.expand_dims(label, 1), F.full_like(dx, self.ignore_label))
+            dx = F.where(ignored, F.zeros_like(dx), dx)  # whatever they hold
         positions = math.prod(rows[2:])
         if self.normalization == "null":
             dx = dx * (self.grad_scale / max(positions, 1))
@@ -294,7 +295,7 @@ class MAERegressionOutput(Regression):
     grad_scale: float = attribute(1.0, "factor of the gradient")
 
     def difference(self, F: Any, y: Any, label: Any) -> Any:
-        return F.sign(y - label)
+        return F.greater(y, label) * 2 - 1  # -1 where they are equal
 
 
 @register("hybrid.logistic_regression_output", "LogisticRegressionOutput")
