@@ -242,7 +242,7 @@ class _Step(HybridBlock):
                 raise TraceError(f"{error}\n{REMEDY}") from error.__cause__
         if settings.ranks > 1:
             self.trainer._prepare_store()
-        return vars(self).setdefault("_cached_graph", StepGraphs(self, is_static=self.net._is_static))
+        return self._keep_graph(StepGraphs(self, is_static=self.net._is_static))
 
 
 def _check_optimizer(optimizer: Optimizer) -> None:
