@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 
-# Frames that a call of a block nested in another takes: ``__call__``, ``forward``, ``hybrid_forward`` and what it calls.
+# Frames that a call of a block nested in another takes: ``__call__``, ``forward``, ``hybrid_forward``, what it calls.
 _FRAMES = 6
 # Calls of blocks take 0.4 KiB of the thread's stack a frame, others up to 0.7: so many frames fit into 8 MiB.
 _MOST = 10_000
