@@ -26,7 +26,7 @@ from hybridc.errors import (
     ShapeError,
 )
 from hybridc.gluon import files
-from hybridc.gluon.children import BlockRoot, Children
+from hybridc.gluon.children import BlockRoot, Children, allow_nested
 from hybridc.gluon.epoch import ATTRIBUTE_EPOCH
 from hybridc.gluon.export import export
 from hybridc.gluon.hybridize.cached_graph import CachedGraph
@@ -36,7 +36,6 @@ from hybridc.gluon.hybridize.parameter_shapes import infer_parameter_shapes, inf
 from hybridc.gluon.hybridize.report import Report
 from hybridc.gluon.naming import BlockScope
 from hybridc.gluon.parameter import Parameter, ParameterDict
-from hybridc.gluon.recursion import allow_nested
 from hybridc.gluon.summary import summary
 from hybridc.gluon.utils import BlockHooks, HookHandle, device_of, indent, same, shape_is_known, traces
 from hybridc.ground.events import RECORDER, EventRecorder, EventSource, now
@@ -168,7 +167,7 @@ class Block(BlockRoot):
             if type(block).__deepcopy__ is not Block.__deepcopy__:
                 copy.deepcopy(block, memo)
                 continue
-            memo[id(block)] = copied = cast("Block", object.__new__(type(block)))
+            memo[id(block)] = copied = object.__new__(type(block))
             copied.__setstate__(copy.deepcopy(block.__getstate__(), memo))
         return memo[id(self)]
 

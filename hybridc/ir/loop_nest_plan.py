@@ -297,7 +297,7 @@ def _rematerialization_cost(
     outside: Callable[[SSAValue], bool],
     chain: set[SSAValue],
 ) -> int:
-    """Number of operations that rematerialise an element of a value, as far as they pay; ``chain`` gets their values."""
+    """Number of operations that rematerialise an element of a value, as far as that pays; ``chain`` gets the values."""
     total, work = 0, [value]
     while work and total <= RECOMPUTED:
         value = work.pop()

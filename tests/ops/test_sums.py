@@ -83,9 +83,7 @@ def test_gradient_of_a_broadcast_operand() -> None:
     ("channels", "filters", "sizes", "kernel"),
     [(4, 8, (16, 16, 16), 3), (3, 32, (64, 64), 3), (32, 32, (64, 64), 1), (4, 8, (4096,), 3)],
 )
-def test_gradient_of_a_weight_sums_all_places(
-    channels: int, filters: int, sizes: tuple[int, ...], kernel: int
-) -> None:
+def test_gradient_of_a_weight_sums_all_places(channels: int, filters: int, sizes: tuple[int, ...], kernel: int) -> None:
     """20480 terms for each element: one after the other they have an error of 4e-6 of the largest element."""
     layers = {1: mx.gluon.nn.Conv1D, 2: mx.gluon.nn.Conv2D, 3: mx.gluon.nn.Conv3D}
     net = layers[len(sizes)](filters, kernel, padding=kernel // 2, in_channels=channels, use_bias=False)

@@ -167,7 +167,8 @@ class Contract(Product, Contraction):
         """
         index, sides = self.parsed, ((a, self.parsed.lhs), (b, self.parsed.rhs))
         spread = [x.itemsize * math.prod(sizes[i] for i in _loops(places)) for x, places in sides]
-        steps = _steps(*sides[spread[1] > spread[0]])
+        x, places = sides[0] if spread[0] >= spread[1] else sides[1]
+        steps = _steps(x, places)
         loop = max(steps, key=lambda i: (sizes[i] > 1, steps[i]))
         if max(spread) <= _SCRATCH or sizes[loop] == 1:
             wide = result.dtype
@@ -177,8 +178,8 @@ class Contract(Product, Contraction):
         for first in range(0, sizes[loop], block):
             count = min(block, sizes[loop] - first)
             own = result[(slice(None),) * loop + (slice(first, first + count),)] if loop < index.kept else result
-            parts = [_from(x, each, loop, first, count) for x, each in sides]
-            self._add_blocks(own, *parts, {**sizes, loop: count})
+            left, right = (_from(x, each, loop, first, count) for x, each in sides)
+            self._add_blocks(own, left, right, {**sizes, loop: count})
 
     def _multiplied(self, a: Any, b: Any, sizes: Mapping[int, int]) -> Any:
         """The contraction by one matmul of the operands spread over their loops."""
