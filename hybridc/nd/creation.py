@@ -273,14 +273,13 @@ def split_v2(ary: Any, indices_or_sections: Any, axis: int = 0, squeeze_axis: bo
     return function("_split_v2")(ary, indices_or_sections, axis, squeeze_axis)
 
 
-def histogram(a: NDArray, bins: Any = 10, range: tuple[float, float] | None = None) -> Any:
+def histogram(a: Any, bins: Any = 10, range: tuple[float, float] | None = None) -> Any:
     """How many elements fall into each bin, and the edges of the bins."""
-    edges = bins.asnumpy() if isinstance(bins, NDArray) else bins
-    if not isinstance(bins, NDArray) and range is None:
-        raise ValueError("null range is not supported: give range=(low, high), or bins as an array of edges")
-    counts, found = np.histogram(a.asnumpy(), edges, range)
-    made = [NDArray(counts.astype(np.int64)), NDArray(found.astype(a.dtype))]
-    return [each.as_in_context(a.context) for each in made]
+    if isinstance(bins, int):
+        if range is None:
+            raise ValueError("null range is not supported: give range=(low, high), or bins as an array of edges")
+        return function("_histogram")(a, bin_cnt=bins, range=range)
+    return function("_histogram")(a, bins)
 
 
 def waitall() -> None:

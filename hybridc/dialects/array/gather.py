@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -195,6 +195,7 @@ class TakeScatter(_Indexed):
 class Embedding(Composite):
     """``weight[data]``: the row of the table for each integer; integers out of range are clipped."""
 
+    NNVM_ALIASES = ("_contrib_SparseEmbedding",)
     INPUTS = ("data", "weight")
     SAME_DTYPE = False
     input_dim: int = attribute(doc="number of rows of the table", low=1)
@@ -255,12 +256,9 @@ class Pick(_Indexed):
     axis: int = attribute(-1, "the axis")
     keepdims: bool = attribute(False, "keep the axis, with size 1")
     mode: str = attribute("clip", "what indices out of range mean", enum=("clip", "wrap"))
-    # COMPAT(mxnet): MXNet has no such attribute.
+    # COMPAT(mxnet): MXNet has no such attribute, and files do not say how to compile.
+    NNVM_ATTRIBUTES: ClassVar[dict[str, str]] = {"made": ""}
     made: bool = attribute(False, "the data is made just before: compiled, the loops that make it pick, too")
-
-    def to_nnvm(self) -> dict[str, Any]:
-        """Files do not say how to compile."""
-        return {name: value for name, value in super().to_nnvm().items() if name != "made"}
 
     def decomposes(self) -> bool:
         """Whether a comparison of all elements is faster than a gather."""

@@ -18,6 +18,7 @@ from hybridc.dialects.operator import (
     Opaque,
     Sample,
     attribute,
+    no_gradient,
     register,
 )
 from hybridc.dialects.operator_attribute import DType, Shape
@@ -164,6 +165,54 @@ class ScatterND(ScatterAddND):
     def bad_samples(cls) -> Sequence[Bad]:
         text = "scatter_nd: data has shape (3,), expected (2,) for these indices"
         return [(((3,), np.array([[0, 1]])), {"shape": (4,)}, text)]
+
+
+@register("hybrid.scatter_set_nd", "_scatter_set_nd")
+class ScatterSetND(_IndexedND):
+    """lhs with the elements of rhs at ``indices``; of duplicates, the last."""
+
+    gradient = no_gradient
+
+    NNVM = "_scatter_set_nd"
+    INPUTS = ("lhs", "rhs", "indices")
+    shape: Shape = attribute(doc="shape of lhs and of the result")
+
+    def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
+        lhs, rhs, indices = shapes
+        expected = indices[1:] + self.split(self.shape, indices)[1]
+        if lhs != self.shape or rhs != expected:
+            raise ShapeError(
+                f"{self.title()}: lhs has shape {lhs} and rhs {rhs}, expected {self.shape} and {expected} for these "
+                "indices"
+            )
+        return shapes, [self.shape]
+
+    def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
+        return dtypes, [dtypes[0]]
+
+    def eager(self, *arrays: Any) -> Any:
+        lhs, rhs, indices = arrays
+        self.infer_shape([x.shape for x in arrays])
+        sizes, rest = self.split(self.shape, indices.shape)
+        made = lhs.copy()
+        if rhs.size:
+            index = _flat(indices, sizes)
+            made.reshape(-1, *rest)[index] = rhs.reshape(index.size, *rest)
+        return made
+
+    @classmethod
+    def samples(cls) -> Sequence[Sample]:
+        def reference(x: Any, y: Any, i: Any) -> Any:
+            out = x.copy()
+            out[np.asarray(i[0], int)] = y
+            return out
+
+        return [Sample([(3, 2), (2, 2), np.array([[2, 0]], np.int64)], reference, grad=False, shape=(3, 2))]
+
+    @classmethod
+    def bad_samples(cls) -> Sequence[Bad]:
+        text = "scatter_set_nd: lhs has shape (4,) and rhs (3,), expected (4,) and (2,) for these indices"
+        return [(((4,), (3,), np.array([[0, 1]])), {"shape": (4,)}, text)]
 
 
 @register("hybrid.one_hot")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -49,7 +49,7 @@ class Concat(Movement):
 
     def _misfit(self, axis: int, shapes: list[Shape]) -> ShapeError:
         got = ", ".join(map(str, shapes))
-        return ShapeError(f"Concat: the inputs must have equal shapes except along axis {axis}, got {got}")
+        return ShapeError(f"{self.title()}: the inputs must have equal shapes except along axis {axis}, got {got}")
 
     def move(self, m: Any, *xs: Any) -> Any:
         return m.concat(xs, self.dim % len(xs[0].shape))
@@ -84,6 +84,38 @@ class Concat(Movement):
     def bad_samples(cls) -> Sequence[Bad]:
         text = "Concat: the inputs must have equal shapes except along axis 0, got (2, 3), (2, 4)"
         return [(((2, 3), (2, 4)), {"dim": 0}, text)]
+
+
+@register("hybrid.rnn_param_concat", "_rnn_param_concat")
+class RnnParamConcat(Concat):
+    """``Concat`` of the parameters of an RNN, of which some, of equal size, may be unknown"""
+
+    NNVM = "_rnn_param_concat"
+
+    def complete_shapes(self, shapes: list[Shape | None], outputs: list[Shape | None]) -> list[Shape | None]:
+        """The unknown sizes along the axis are equal parts of what the others leave of the result's.
+
+        There are two in a layer of both directions.
+        """
+        (out,) = outputs
+        open_ = [i for i, s in enumerate(shapes) if s is None or -1 in s]
+        if out is None or -1 in out or not open_:
+            return shapes
+        axis = normalize_axis(self.title(), self.dim, len(out), "dim")
+        rest = out[axis] - sum(s[axis] for s in shapes if s is not None and -1 not in s)
+        if rest % len(open_):
+            return shapes
+        size = rest // len(open_)
+        return [(*out[:axis], size, *out[axis + 1 :]) if i in open_ else s for i, s in enumerate(shapes)]
+
+    @classmethod
+    def samples(cls) -> Sequence[Sample]:
+        return [Sample([(4,), (2,)], lambda x, y: np.concatenate([x, y]), dim=0)]
+
+    @classmethod
+    def bad_samples(cls) -> Sequence[Bad]:
+        text = "rnn_param_concat: the inputs must have equal shapes except along axis 1, got (2, 3), (3, 3)"
+        return [(((2, 3), (3, 3)), {}, text)]
 
 
 @register("hybrid.stack")
@@ -242,6 +274,7 @@ class SplitV2(_SplitOperator):
     """Pieces along an axis: so many equal ones, or cut before each of the given indices."""
 
     NNVM = "_split_v2"
+    NNVM_ATTRIBUTES: ClassVar[dict[str, str]] = {"indices_or_sections": ""}
     INPUTS = ("ary",)
     indices_or_sections: object = attribute(doc="number of equal pieces, or the indices where to cut")
     axis: int = attribute(0, "the axis")
@@ -266,7 +299,7 @@ class SplitV2(_SplitOperator):
         return [i * step for i in range(self.sections + 1)]
 
     def to_nnvm(self) -> dict[str, Any]:
-        cuts = () if self.indices is None else (0, *self.indices)  # it wants the beginning of each piece
+        cuts = [] if self.indices is None else [0, *self.indices]  # it wants the beginning of each piece
         sections = self.sections if self.indices is None else 0
         return {"indices": cuts, "sections": sections, "axis": self.axis, "squeeze_axis": self.squeeze_axis}
 

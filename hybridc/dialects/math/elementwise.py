@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -34,14 +34,10 @@ class Binary(Elementwise):
     """
 
     INPUTS = ("lhs", "rhs")
+    NNVM_ONLY = ("axis",)  # as programs write it
     REFERENCE: ClassVar[Any] = None
     LOW: ClassVar[float] = -2.0
     HIGH: ClassVar[float] = 2.0
-
-    @classmethod
-    def from_nnvm(cls, attrs: Mapping[str, str]) -> Any:
-        """MXNet's binary operators have no attributes, and pass over those that a file has, such as ``axis``."""
-        return cls.bind()
 
     @classmethod
     def samples(cls) -> list[Sample]:
@@ -68,7 +64,7 @@ class Add(Binary):
     LINEAR = True
 
     NNVM = "broadcast_add"
-    NNVM_SCALAR = ("_plus_scalar", "_plus_scalar")
+    NNVM_SCALAR = ("_plus_scalar", "_plus_scalar", "_scatter_plus_scalar")
     REFERENCE = meaning(lambda x, y: x + y)
 
     def scalar(self, b: Any, *xs: Any) -> Any:
@@ -90,7 +86,7 @@ class Subtract(Binary):
     """lhs - rhs"""
 
     NNVM = "broadcast_sub"
-    NNVM_SCALAR = ("_minus_scalar", "_rminus_scalar")
+    NNVM_SCALAR = ("_minus_scalar", "_rminus_scalar", "_scatter_minus_scalar")
     REFERENCE = meaning(lambda x, y: x - y)
 
     def scalar(self, b: Any, *xs: Any) -> Any:
@@ -285,6 +281,8 @@ class SameShape(Binary):
 class ElemwiseAdd(SameShape, Add):
     """lhs + rhs for inputs of one shape"""
 
+    NNVM_ALIASES = ("_grad_add",)
+
 
 @register("hybrid.elemwise_sub")
 class ElemwiseSubtract(SameShape, Subtract):
@@ -299,6 +297,8 @@ class ElemwiseMultiply(SameShape, Multiply):
 @register("hybrid.elemwise_div")
 class ElemwiseDivide(SameShape, Divide):
     """lhs / rhs for inputs of one shape"""
+
+    NNVM_ALIASES = ("_scatter_elemwise_div",)
 
 
 class Comparison(Binary):
