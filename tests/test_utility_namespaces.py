@@ -377,7 +377,7 @@ def test_operators():
         assert found.narg == len(found.names) == len(found.types)
     for name, names in NAMES.items():
         assert mx.operator.get_operator_arguments(name).names == names
-    assert mx.operator.get_operator_arguments("_plus_scalar").names == ["data", "scalar"]
+    assert mx.operator.get_operator_arguments("_plus_scalar").names == ["data", "scalar", "is_int"]
     assert mx.operator.get_operator_arguments("Concat").types[0] == "NDArray-or-Symbol[]"
     with pytest.raises(MXNetError, match="Operator nosuch is not registered"):
         mx.operator.get_operator_arguments("nosuch")

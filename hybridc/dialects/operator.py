@@ -108,15 +108,17 @@ class OperatorType(type):
 class Operator(Interchange, metaclass=OperatorType):
     """An operator with its attributes bound.
 
-    Class fields that a subclass may set: ``INPUTS`` (names of the inputs), ``INPUT_DOCS`` (what they are),
-    ``VARIADIC`` (any number of inputs under one name), ``OPTIONAL`` (how many trailing inputs may be missing),
-    ``PURE`` (a function of its inputs without side effects), ``DRAWS`` (it uses random samples: a key is
-    passed as the last input and ``draw`` numbers the uses in one graph), ``TRAIN_MODE`` (its attribute ``train``
-    follows ``autograd.is_training()``), ``INPLACE`` (pairs of input and output that may share memory), ``MUTATES``
-    (indices of the inputs that it updates: its last outputs, hidden ones, are their new values), ``LINEAR`` (of sums
-    of its inputs it gives the sum of its results), ``ON_DEVICE`` (``call_out`` of a host call takes arrays where they
-    are, also those of a device), ``INFERS_PARTLY`` (``infer_shape`` takes unknown sizes, -1: what it
-    raises is wrong whatever they are).
+    Class fields that a subclass may set: ``INPUTS`` (names of the inputs), ``INPUT_DOCS`` (what they are), ``VARIADIC``
+    (any number of inputs under one name), ``OPTIONAL`` (how many trailing inputs may be missing), ``PURE`` (a function
+    of its inputs without side effects), ``DRAWS`` (it uses random samples: a key is passed as the last input and
+    ``draw`` numbers the uses in one graph), ``TRAIN_MODE`` (its attribute ``train`` follows
+    ``autograd.is_training()``), ``INPLACE`` (pairs of input and output that may share memory), ``MUTATES`` (indices of
+    the inputs that it updates: its last outputs, hidden ones, are their new values), ``KEYWORD_INPUTS`` (how many
+    trailing inputs are parameters behind the attributes), ``ORDER`` (the attributes in the order of parameters, where
+    that is not the one of the declarations; others of its bases have their defaults), ``LINEAR`` (of sums of its inputs
+    it gives the sum of its results), ``ON_DEVICE`` (``call_out`` of a host call takes arrays where they are, also those
+    of a device), ``INFERS_PARTLY`` (``infer_shape`` takes unknown sizes, -1: what it raises is wrong whatever they
+    are).
     """
 
     NAME: ClassVar[str] = ""
@@ -126,6 +128,8 @@ class Operator(Interchange, metaclass=OperatorType):
     INPUT_DOCS: ClassVar[dict[str, str]] = {}
     VARIADIC: ClassVar[bool] = False
     OPTIONAL: ClassVar[int] = 0
+    KEYWORD_INPUTS: ClassVar[int] = 0
+    ORDER: ClassVar[tuple[str, ...]] = ()
     PURE: ClassVar[bool] = True
     DRAWS: ClassVar[bool] = False
     TRAIN_MODE: ClassVar[bool] = False
@@ -154,6 +158,10 @@ class Operator(Interchange, metaclass=OperatorType):
             declared = cls.__dict__.get(name)
             if isinstance(declared, Attribute):  # "num_outputs_" is the attribute num_outputs, beside the method
                 fields[name.rstrip("_")] = from_annotation(declared, annotation)
+        if "ORDER" in vars(cls):
+            for name in fields.keys() - set(cls.ORDER):
+                setattr(cls, name, fields[name].default)
+            fields = {name: fields[name] for name in cls.ORDER}
         setattr(cls, "ATTRIBUTES", fields)  # noqa: B010 - a constant of each class, computed once
         setattr(cls, "_BOUND", {})  # noqa: B010
 

@@ -292,6 +292,8 @@ class Pooling(Composite):
 class PoolingV1(Pooling):
     """As Pooling, an older version: a mean is always the sum divided by the number of elements of a whole window"""
 
+    ORDER = ("kernel", "pool_type", "global_pool", "pooling_convention", "stride", "pad")
+
     # COMPAT(mxnet): a maximum leaves padding out, and the first of equal maxima has the gradient, as in Pooling; there
     # padding is 0, and all equal maxima have the gradient.
     def averaged(self, F: Any, y: Any, found: PoolingWindows) -> Any:
