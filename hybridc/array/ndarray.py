@@ -299,6 +299,10 @@ class NDArray(Fluent):
     def __reduce__(self) -> tuple[Any, ...]:
         return NDArray, (self._data.copy(),)
 
+    def __setstate__(self, state: Any) -> None:
+        """The state of a pickle that MXNet made: ``handle``, the bytes of an array in a file."""
+        NDArray.__init__(self, HOOKS.array_of_bytes(state["handle"] or b""))
+
     def __copy__(self) -> NDArray:
         return self._like(self._data.copy())
 

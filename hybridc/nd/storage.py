@@ -31,6 +31,7 @@ import numpy.typing as npt
 from hybridc.array.ndarray import NDArray, values_of
 from hybridc.dtypes import BFLOAT16, DType
 from hybridc.errors import MXNetError, NestedArraysError
+from hybridc.ground.hooks import HOOKS
 
 # The marks with which MXNet's files begin, and arrays in them: of its formats 1, 2 and 3.
 _FILE = 0x112
@@ -90,6 +91,16 @@ def load_frombuffer(buf: bytes | bytearray | memoryview) -> Any:
     if not isinstance(buf, bytes | bytearray | memoryview):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeError(f"load_frombuffer: buf must be bytes, got {type(buf).__name__}")
     return _FileReader(io.BytesIO(buf), "the buffer").arrays()
+
+
+def _array_of_bytes(data: Any) -> npt.NDArray[Any]:
+    """The array of which a file would have these bytes; of none, an array without elements."""
+    if not isinstance(data, bytes | bytearray):
+        raise TypeError(f"a pickled array must be bytes, got {type(data).__name__}")
+    return _FileReader(io.BytesIO(data), "the pickled array").array() if data else np.zeros(0, np.float32)
+
+
+HOOKS.register(array_of_bytes=_array_of_bytes)
 
 
 def load_named(fname: str | os.PathLike[str]) -> dict[str, NDArray]:

@@ -31,6 +31,10 @@ class Symbol(Fluent):
     __slots__ = ()
     __array_priority__ = 1000.0  # Symbol's operators win over those of NumPy scalars and arrays
 
+    def __new__(cls, *_: Any, **__: Any) -> Self:
+        """A symbol of the class; ``Symbol(None)``, with which a pickle of MXNet begins, is a composed one."""
+        return object.__new__(HOOKS.symbols().ComposedSymbol if cls is Symbol else cls)
+
     @property
     def stype(self) -> str:
         """The storage type: always ``'default'`` (dense)."""
