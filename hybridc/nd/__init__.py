@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 from hybridc.array import fluent
@@ -11,6 +12,7 @@ from hybridc.array.ndarray import NDArray
 from hybridc.dialects import library as library  # importing it registers the operators
 from hybridc.dialects import operator_registry as _registry
 from hybridc.ground.absent import absent as _absent
+from hybridc.nd import _internal as _internal
 from hybridc.nd import contrib, image, linalg, op, random, sparse
 from hybridc.nd.creation import (
     arange,
@@ -72,6 +74,7 @@ __all__ = [
 ]
 
 fluent.install()
+ndarray = utils = sys.modules[__name__]  # MXNet's files of what is here
 
 
 def _forget(name: str) -> None:

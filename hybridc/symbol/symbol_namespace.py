@@ -67,7 +67,7 @@ class Namespace(ModuleType):
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._module, name)
-        if not callable(found) or isinstance(found, type) or name.startswith("_"):
+        if not callable(found) or isinstance(found, type) or name.startswith("__"):
             return found
         if self._name == "random":
             kinds = (symbolic(self._module, name, f"_{kind}_{name}") for kind in ("random", "sample"))
