@@ -85,7 +85,7 @@ class FactorScheduler(LRScheduler):
         while num_update > self.count + self.step:
             self.count += self.step
             self.base_lr = max(self.base_lr * self.factor, self.stop_factor_lr)
-            logging.info("Update[%d]: learning rate is now %0.5e", num_update, self.base_lr)
+            logging.getLogger().info("Update[%d]: learning rate is now %0.5e", num_update, self.base_lr)
         return self.base_lr
 
 
@@ -119,7 +119,7 @@ class MultiFactorScheduler(LRScheduler):
             self.count = self.step[self.cur_step_ind]
             self.cur_step_ind += 1
             self.base_lr *= self.factor
-            logging.info("Update[%d]: learning rate is now %0.5e", num_update, self.base_lr)
+            logging.getLogger().info("Update[%d]: learning rate is now %0.5e", num_update, self.base_lr)
         return self.base_lr
 
 

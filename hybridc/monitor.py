@@ -88,7 +88,7 @@ class Monitor:
     def toc_print(self) -> None:
         """End a batch, and log the statistics."""
         for step, name, text in self.toc():
-            logging.info("Batch: %7d %30s %s", step, name, text)
+            logging.getLogger().info("Batch: %7d %30s %s", step, name, text)
 
 
 def _text(name: str, value: Any) -> str:

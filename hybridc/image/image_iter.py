@@ -227,7 +227,7 @@ class ImageIter(DataIter):
             try:
                 self.check_valid_image([data])
             except RuntimeError as error:
-                logging.debug("Invalid image, skipping:  %s", error)
+                logging.getLogger().debug("Invalid image, skipping:  %s", error)
                 continue
             self._put(batch_data, i, self.augmentation_transform(data))
             self._put_label(batch_label, i, label)

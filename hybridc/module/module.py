@@ -112,11 +112,11 @@ class Module(AssignedModule):
         self._symbol.save(f"{prefix}-symbol.json", remove_amp_cast=remove_amp_cast)
         file = parameters_file(prefix, epoch)
         self.save_params(file)
-        logging.info('Saved checkpoint to "%s"', file)
+        logging.getLogger().info('Saved checkpoint to "%s"', file)
         if save_optimizer_states:
             file = f"{prefix}-{epoch:04d}.states"
             self.save_optimizer_states(file)
-            logging.info('Saved optimizer state to "%s"', file)
+            logging.getLogger().info('Saved optimizer state to "%s"', file)
 
     def save_optimizer_states(self, fname: str) -> None:
         """Save the optimizer's states."""

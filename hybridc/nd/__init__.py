@@ -12,6 +12,7 @@ from hybridc.array.ndarray import NDArray
 from hybridc.dialects import library as library  # importing it registers the operators
 from hybridc.dialects import operator_registry as _registry
 from hybridc.ground.absent import absent as _absent
+from hybridc.ground.hooks import HOOKS as _HOOKS
 from hybridc.nd import _internal as _internal
 from hybridc.nd import contrib, image, linalg, op, random, sparse
 from hybridc.nd.creation import (
@@ -92,6 +93,8 @@ if not TYPE_CHECKING:  # what there is not is an error of the type checker
         if _registry.has_function(name):
             made = globals()[name] = _function(name)
             return made
+        if name == "CachedOp":  # of symbols, which are imported when they are first used
+            return _HOOKS.symbols().CachedOp
         raise _absent("mx.nd", name, "operator", __dir__())
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from hybridc import nd as _nd
 from hybridc.ground.absent import absent as _absent
 from hybridc.symbol import sparse
+from hybridc.symbol.cached_op import CachedOp as CachedOp
 from hybridc.symbol.composed import ComposedSymbol, load, load_json
 from hybridc.symbol.symbol_namespace import Namespace as _Namespace
 from hybridc.symbol.symbol_namespace import function as _function

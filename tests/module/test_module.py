@@ -389,6 +389,24 @@ def test_gzipped_and_shuffled_mnist(tmp_path):
     assert next(iterator) is next(iterator)
 
 
+def test_a_program_configures_logging_after_using_the_package(tmp_path, monkeypatch):
+    monkeypatch.setattr(logging.root, "handlers", [])
+    monkeypatch.setattr(logging.root, "level", logging.WARNING)
+    (tmp_path / "i").write_bytes(np.array([2051, 8, 1, 2], ">u4").tobytes() + bytes(16))
+    (tmp_path / "l").write_bytes(np.array([2049, 8], ">u4").tobytes() + bytes(8))
+    files = {"image": str(tmp_path / "i"), "label": str(tmp_path / "l")}
+    data = mx.io.MNISTIter(**files, batch_size=4, flat=True, silent=False)
+    module = mx.mod.Module(net())
+    module.fit(data, num_epoch=1)
+    module.save_checkpoint(str(tmp_path / "m"), 0)
+    assert logging.root.handlers == []
+    logging.basicConfig(level=logging.INFO, filename=tmp_path / "log")
+    module.fit(data, num_epoch=1)
+    lines = (tmp_path / "log").read_text().splitlines()
+    logging.root.handlers[0].close()
+    assert any(line.startswith("INFO:root:Epoch[0] Train-accuracy=") for line in lines)
+
+
 @pytest.mark.demo
 def test_fit_shows_a_bar_on_a_terminal(monkeypatch, capsys):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
