@@ -174,7 +174,7 @@ class RecordBatches(MXDataIter):
 
         It is the mean of this iterator's images, random changes included.
         """
-        # COMPAT(mxnet): there it is the mean of images that mean_r and scale have changed, to be subtracted before these.
+        # COMPAT(mxnet): there it is the mean of images that mean_r and scale have changed, and is subtracted first.
         if path and not Path(path).exists():
             total = np.zeros(self.data_shape, np.float64)
             for number, place in enumerate(self._places.tolist()):

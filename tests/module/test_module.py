@@ -389,6 +389,22 @@ def test_gzipped_and_shuffled_mnist(tmp_path):
     assert next(iterator) is next(iterator)
 
 
+def test_a_monitor_prints_as_mxnet(caplog):
+    """Eight digits, names to the left; gradients of operators' inputs, too."""
+    module = bound()
+    monitor = mx.mon.Monitor(1, lambda x: [x.sum() / 3, x.max()], "fc_(weight|output|backward_output1)")
+    module.install_monitor(monitor)
+    monitor.tic()
+    module.forward_backward(batch())
+    with caplog.at_level(logging.INFO):
+        monitor.toc_print()
+    lines = [record.getMessage() for record in caplog.records]
+    assert [line.split()[2] for line in lines] == ["fc_output", "fc_backward_output1", "fc_weight"]
+    assert lines[2] == f"Batch:       1 {'fc_weight':30} 2.0\t1.0\t"
+    digits = re.compile(rf"Batch:       1 {'fc_output':30} (\d\.\d{{5,8}})\t(\d\.\d{{5,8}})\t")
+    assert digits.fullmatch(lines[0])
+
+
 def test_a_program_configures_logging_after_using_the_package(tmp_path, monkeypatch):
     monkeypatch.setattr(logging.root, "handlers", [])
     monkeypatch.setattr(logging.root, "level", logging.WARNING)
