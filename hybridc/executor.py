@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 
 from hybridc import autograd
-from hybridc.array.ndarray import NDArray
+from hybridc.array.ndarray import NDArray, at, plain
 from hybridc.compile.compiled_graph import CompiledGraph
 from hybridc.compile.stages import Traced
 from hybridc.context import Context, check_device
@@ -45,9 +45,11 @@ class Executor:
         grad_arrays: Sequence[NDArray | None],
         reqs: Sequence[str],
         aux_arrays: Sequence[NDArray],
+        groups: Mapping[str, Context] | None = None,
     ) -> None:
         self._symbol = symbol = type(symbol)(graph.owned(symbol.entries))
         self._ctx = ctx
+        self._groups = groups or {}
         self.arg_arrays = list(arg_arrays)
         self.grad_arrays = list(grad_arrays)
         self.aux_arrays = list(aux_arrays)
@@ -65,7 +67,10 @@ class Executor:
         shapes = Shapes(symbol.entries, {n: x.shape for n, x in arrays.items()}, "bind", exact=True)
         dtypes = Types(symbol.entries, self._dtypes, what="bind")
         self.outputs = [
-            NDArray(np.zeros(shapes.get(e) or (), _FLOAT32 if dtypes.get(e) is None else dtypes.get(e)))
+            at(
+                _device(e[0], ctx, self._groups),
+                NDArray(np.zeros(shapes.get(e) or (), _FLOAT32 if dtypes.get(e) is None else dtypes.get(e))),
+            )
             for e in symbol.entries
         ]
 
@@ -190,7 +195,7 @@ class Executor:
         """Run it by one native call, if it can be."""
         if compiled.at_once is None or "key" in compiled.trace.roles:
             return False
-        arrays = [*self.arg_arrays, *self.aux_arrays]
+        arrays = [plain(x) for x in (*self.arg_arrays, *self.aux_arrays)]
         results = compiled.at_once(*[arrays[self._places[leaf.name]] for leaf in compiled.trace.leaves])
         if results is None:
             return False
@@ -324,13 +329,13 @@ class Executor:
                 )
             if size > array.size:
                 made: Any = np.zeros(found[name], array.dtype)
-                return NDArray(made)
-            return NDArray(array.asnative().reshape(-1)[:size].reshape(found[name]))
+                return at(array.context, NDArray(made))
+            return at(array.context, NDArray(array.asnative().reshape(-1)[:size].reshape(found[name])))
 
         args = [fitted(n, x) for n, x in self.arg_dict.items()]
         grads = [None if g is None else fitted(n, g) for n, g in self.grad_dict.items()]
         aux = [fitted(n, x) for n, x in self.aux_dict.items()]
-        made = Executor(self._symbol, self._ctx, args, grads, self._reqs, aux)
+        made = Executor(self._symbol, self._ctx, args, grads, self._reqs, aux, self._groups)
         made._monitor = self._monitor
         return made
 
@@ -384,7 +389,9 @@ def _show_inputs(node: SymbolNode, values: Mapping[tuple[int, int], NDArray], ca
 # --- making one ----------------------------------------------------------------------------------------------
 
 
-def bind(symbol: Any, ctx: Any, args: Any, args_grad: Any, grad_req: Any, aux_states: Any) -> Executor:
+def bind(
+    symbol: Any, ctx: Any, args: Any, args_grad: Any, grad_req: Any, aux_states: Any, groups: Any = None
+) -> Executor:
     """The executor of ``Symbol.bind``."""
     device = check_device(ctx)
     names, states = _names(symbol)
@@ -396,7 +403,7 @@ def bind(symbol: Any, ctx: Any, args: Any, args_grad: Any, grad_req: Any, aux_st
             raise ShapeError(f"bind: the gradient array of {name} has shape {grad.shape}, the argument {x.shape}")
     if isinstance(grad_req, list | tuple):  # there may be more, but not in simple_bind, as in MXNet
         grad_req = list(cast("list[str]", grad_req))[: len(names)]
-    return Executor(symbol, device, arguments, gradients, requests(names, grad_req), auxiliary)
+    return Executor(symbol, device, arguments, gradients, requests(names, grad_req), auxiliary, groups)
 
 
 def simple_bind(
@@ -408,8 +415,9 @@ def simple_bind(
     shared_exec: Executor | None,
     shared_buffer: dict[str, NDArray] | None,
     shapes: Mapping[str, Any],
+    groups: Mapping[str, Context] | None = None,
 ) -> Executor:
-    """The executor of ``Symbol.simple_bind``."""
+    """The executor of ``Symbol.simple_bind``; the arrays of a variable in a ``ctx_group`` are on the group's device."""
     device = check_device(ctx)
     names, states = _names(symbol)
     for name, stype in (stype_dict or {}).items():
@@ -433,13 +441,18 @@ def simple_bind(
         if old is not None and old.shape == shape and np.dtype(old.dtype) == dtype:
             return old
         made: Any = np.zeros(shape, dtype)
-        return NDArray(made)
+        return at(_device(variables[name], device, groups or {}), NDArray(made))
 
     arguments = [array(n, {**(shared_buffer or {}), **known}) for n in names]
     if shared_buffer is not None:
         shared_buffer.update(zip(names, arguments, strict=True))
     gradients = [None if r == "null" else array(n, known_grads) for n, r in zip(names, reqs, strict=True)]
-    return Executor(symbol, device, arguments, gradients, reqs, [array(n, known) for n in states])
+    return Executor(symbol, device, arguments, gradients, reqs, [array(n, known) for n in states], groups)
+
+
+def _device(node: SymbolNode, default: Context, groups: Mapping[str, Context]) -> Context:
+    """The device on which a variable or the results of an operator are: the one of its ``ctx_group``."""
+    return groups.get(node.attrs.get("__ctx_group__", ""), default)
 
 
 def check_known(symbol: Any, shapes: Shapes, what: str) -> None:

@@ -428,7 +428,7 @@ class ComposedSymbol(AttributesOfNodes, Symbol):
         shared_exec: Any = None,
     ) -> Any:
         """An executor on the given arrays: lists in the order of the arguments, or dicts by name."""
-        return executor.bind(self, ctx, args, args_grad, grad_req, aux_states)
+        return executor.bind(self, ctx, args, args_grad, grad_req, aux_states, group2ctx)
 
     def simple_bind(
         self,
@@ -443,7 +443,9 @@ class ComposedSymbol(AttributesOfNodes, Symbol):
         **kwargs: Any,
     ) -> Any:
         """An executor on new arrays (of zeros) whose shapes follow from those given by name."""
-        return executor.simple_bind(self, ctx, grad_req, type_dict, stype_dict, shared_exec, shared_buffer, kwargs)
+        return executor.simple_bind(
+            self, ctx, grad_req, type_dict, stype_dict, shared_exec, shared_buffer, kwargs, group2ctx
+        )
 
     def eval(self, ctx: Any = None, **kwargs: Any) -> Any:
         """The results, as a list of NDArrays, for the arrays given by name."""

@@ -389,6 +389,29 @@ def test_gzipped_and_shuffled_mnist(tmp_path):
     assert next(iterator) is next(iterator)
 
 
+@pytest.mark.parametrize("kind", ["dict", "lists", "list"])
+def test_arrays_are_on_the_devices_of_their_groups(kind):
+    """As in MXNet 1.9.1."""
+    with mx.AttrScope(ctx_group="first"):
+        double = mx.sym.var("a") * 2
+    with mx.AttrScope(ctx_group="second"):
+        symbol = double + mx.sym.var("b")
+    groups = {"first": mx.cpu(1), "second": mx.cpu(2)}
+    given = {"dict": groups, "lists": {k: [v] for k, v in groups.items()}, "list": [groups]}[kind]
+    module = mx.mod.Module(symbol, ("a", "b"), None, group2ctxs=given)
+    module.bind([("a", (2, 5)), ("b", (2, 5))], inputs_need_grad=True)
+    module.init_params()
+    module.forward(mx.io.DataBatch([mx.nd.ones((2, 5)), mx.nd.ones((2, 5))]), is_train=True)
+    module.backward([mx.nd.ones((2, 5))])
+    grads = module.get_input_grads()
+    assert [x.context for x in grads] == [mx.cpu(1), mx.cpu(2)]
+    assert [x.asnumpy()[0, 0] for x in grads] == [2, 1]
+    (output,) = module.get_outputs()
+    assert (output.context, output.asnumpy()[0, 0]) == (mx.cpu(2), 3)
+    with pytest.raises(CheckError, match="one device, or one for each of 1"):
+        mx.mod.Module(symbol, ("a", "b"), None, group2ctxs={"first": [mx.cpu()] * 2}).bind([("a", (2,)), ("b", (2,))])
+
+
 def test_a_monitor_prints_as_mxnet(caplog):
     """Eight digits, names to the left; gradients of operators' inputs, too."""
     module = bound()
