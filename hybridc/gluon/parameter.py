@@ -120,6 +120,18 @@ class Parameter:
         self.cast(dtype)
 
     @property
+    def _ctx_map(self) -> list[list[int | None]] | None:
+        """By the kind of device (0: GPUs, 1: CPUs) and its number, the index of its array; MXFusion reads it."""
+        if self._data is None:
+            return None
+        found: list[list[int | None]] = [[], []]
+        for i, ctx in enumerate(self._ctx_list):
+            numbered = found[ctx.device_typeid & 1]
+            numbered += [None] * (ctx.device_id + 1 - len(numbered))
+            numbered[ctx.device_id] = i
+        return found
+
+    @property
     def shape(self) -> tuple[int, ...] | None:
         """The shape; a dimension of 0 is unknown."""
         return self._shape

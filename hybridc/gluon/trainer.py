@@ -6,7 +6,7 @@ import contextlib
 import weakref
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -30,6 +30,18 @@ if TYPE_CHECKING:
 __all__ = ["Trainer"]
 
 
+class DeviceSums(NamedTuple):
+    """What programs read of MXNet's store of several devices, where hybridc sums gradients without one."""
+
+    type: str
+    #: The optimizer with its states, if the store updates parameters in MXNet.
+    updater: opt.Updater | None
+    rank: int = 0
+    num_workers: int = 1
+
+    _updater = property(lambda self: self.updater)
+
+
 class Trainer:
     """``Trainer(net.collect_params(), 'sgd', {'learning_rate': 0.1})``; then ``step(batch_size)``.
 
@@ -47,7 +59,6 @@ class Trainer:
     # MXNet's internal names, which Sockeye reads before it saves states.
     _params_to_init: Sequence[Parameter] = ()
     _kv_initialized = property(lambda self: self._store is None or self._store_ready)
-    _kvstore = property(lambda self: self._store)
 
     def __init__(
         self,
@@ -64,6 +75,7 @@ class Trainer:
         for param in self._params:
             param.set_trainer(self)
         is_several = len(self._contexts) > 1
+        self._kvstore_params = {"kvstore": kvstore, "update_on_kvstore": update_on_kvstore}
         self._store = self._given_store(kvstore, compression_params)
         self._store_ready = False
         self._sums = is_several and kvstore is not None
@@ -111,6 +123,13 @@ class Trainer:
             raise CheckError("optimizer_params must be None if optimizer is an instance of Optimizer instead of str")
         optimizer.param_dict = param_dict
         return optimizer
+
+    @property
+    def _kvstore(self) -> Any:
+        """The store; where devices need none, what MXNet's would say from the first step on."""
+        if self._store is not None or not (self._sums and self._checked):
+            return self._store
+        return DeviceSums(str(self._kvstore_params["kvstore"]), self.updater if self._update_on_kvstore else None)
 
     @property
     def optimizer(self) -> Any:
