@@ -188,7 +188,8 @@ class Executor:
                 callback(names[node, i].encode(), NDArray(values[id(node), i].asnative()))
             taped = values[id(node), 0]._entry
             if taped is not None and isinstance(taped[0], autograd.TapeNode):
-                taped[0].op = _Shown(taped[0].op, node.name, callback)
+                count = sum(n.number is None for n, _ in node.inputs) - len(node.op.mutates())
+                taped[0].op = _Shown(taped[0].op, node.name, count, callback)
         self._keep(results[len(names) :], recorded, [node.is_variable for node, _ in self._symbol.entries])
 
     def _run_at_once(self, compiled: CompiledGraph) -> bool:
@@ -343,9 +344,10 @@ class Executor:
 class _Shown:
     """What a tape node recorded, which shows its gradients when they are computed."""
 
-    def __init__(self, recorded: Any, name: str, callback: Monitor) -> None:
+    def __init__(self, recorded: Any, name: str, count: int, callback: Monitor) -> None:
         self._recorded = recorded
         self._name = name
+        self._count = count  # of inputs that are no auxiliary states
         self._callback = callback
 
     def vjp(self, ograds: Sequence[Any], node: autograd.TapeNode, into: Mapping[int, Any]) -> Sequence[Any]:
@@ -355,12 +357,9 @@ class _Shown:
             found = node.backward(ograds, into)
         finally:
             node.op = self
-        shown = list(found)
-        while shown and shown[-1] is None:  # those of auxiliary states
-            shown.pop()
-        for i, grad in enumerate(shown):
+        for i, grad in enumerate(found):
             if grad is not None:
-                number = str(i) if len(shown) > 1 else ""
+                number = str(i) if self._count > 1 else ""
                 self._callback(f"{self._name}_backward_output{number}".encode(), NDArray(grad.asnative()))
         return found
 

@@ -424,11 +424,16 @@ class Trainer:
         return self._optimizer.explain()
 
     def _check_initialized(self) -> None:
-        """Raise, at the first step, if a parameter still waits for its shape."""
+        """At the first step, raise if a parameter still waits for its shape, and copy the first device's arrays.
+
+        Each device has the values of the first one from then on, running means too, as where a store broadcasts them.
+        """
         if self._checked:
             return
         for param in self._params:
-            param.list_data()
+            first, *others = param.list_data()
+            for array in others if self._sums else ():
+                first.copyto(array)
         self._checked = True
 
     # --- files ---------------------------------------------------------------------------------------------

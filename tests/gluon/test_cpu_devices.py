@@ -259,3 +259,18 @@ def test_a_trainer_says_what_store_mxnet_has(update_on_kvstore):
     states = (trainer._kvstore._updater if update_on_kvstore else trainer._updaters[0]).states
     assert states[0].asnumpy().tolist() == [-6, -6]
     assert trainer._kvstore._updater is (trainer.updater if update_on_kvstore else None)
+
+
+def test_the_first_step_copies_the_first_device_s_values():
+    """Running means, too; what each device has of them later is its own, as in MXNet."""
+    bn = gluon.nn.BatchNorm(in_channels=1, momentum=0.5)
+    bn.initialize(ctx=TWO)
+    trainer = gluon.Trainer(bn.collect_params(), "sgd")
+    # Half of what it was before, and half of the mean of the device's batch.
+    for means, want in (((2, 10), [1, 1]), ((4, 10), [2.5, 5.5])):
+        for ctx, mean in zip(TWO, means, strict=True):
+            with autograd.record():
+                loss = bn(nd.full((4, 1), mean, ctx=ctx)).sum()
+            loss.backward()
+        trainer.step(1)
+        assert [x.asscalar() for x in bn.running_mean.list_data()] == want

@@ -415,15 +415,17 @@ def test_arrays_are_on_the_devices_of_their_groups(kind):
 def test_a_monitor_prints_as_mxnet(caplog):
     """Eight digits, names to the left; gradients of operators' inputs, too."""
     module = bound()
-    monitor = mx.mon.Monitor(1, lambda x: [x.sum() / 3, x.max()], "fc_(weight|output|backward_output1)")
+    monitor = mx.mon.Monitor(1, lambda x: [x.sum() / 3, x.max()], "fc_(weight|output|backward_output1)|softmax_back")
     module.install_monitor(monitor)
     monitor.tic()
     module.forward_backward(batch())
     with caplog.at_level(logging.INFO):
         monitor.toc_print()
     lines = [record.getMessage() for record in caplog.records]
-    assert [line.split()[2] for line in lines] == ["fc_output", "fc_backward_output1", "fc_weight"]
-    assert lines[2] == f"Batch:       1 {'fc_weight':30} 2.0\t1.0\t"
+    assert [line.split()[2] for line in lines] == [
+        *("fc_output", "softmax_backward_output0", "fc_backward_output1", "fc_weight"),
+    ]
+    assert lines[3] == f"Batch:       1 {'fc_weight':30} 2.0\t1.0\t"
     digits = re.compile(rf"Batch:       1 {'fc_output':30} (\d\.\d{{5,8}})\t(\d\.\d{{5,8}})\t")
     assert digits.fullmatch(lines[0])
 
