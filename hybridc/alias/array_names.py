@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import warnings
 from typing import Any
 
 import numpy as np
@@ -32,8 +33,6 @@ def add() -> None:
 
 def _is_scalar(x: Any) -> bool:
     """Whether an array of one element in one dimension is a number without a warning."""
-    import warnings
-
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         try:
