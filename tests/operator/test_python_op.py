@@ -84,7 +84,7 @@ def test_defaults_copy_and_have_a_gradient_of_one():
 
 def test_a_saved_graph_has_no_instance_in_another_process():
     text = Scale()(mx.sym.var("data"), name="scale").tojson().replace('"info": "', '"info": "9999')
-    with pytest.raises(MXNetError, match="no instance '9999.*register"):
+    with pytest.raises(MXNetError, match=r"no instance '9999.*register"):
         mx.sym.load_json(text)
 
 
