@@ -9,6 +9,7 @@ import importlib
 import warnings
 from typing import TYPE_CHECKING, Any
 
+import hybridc.ground.limits as _limits  # imports NumPy
 from hybridc import aliases, autograd, nd, random
 from hybridc.attribute import AttrScope
 from hybridc.connect import connect
@@ -20,6 +21,7 @@ from hybridc.ground.absent import absent as _absent
 from hybridc.ground.debug import no_recompile
 from hybridc.options import OPTIONS
 
+del _limits
 connect()
 aliases.install()
 if OPTIONS.profiler_autostart:

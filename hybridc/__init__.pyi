@@ -4,6 +4,7 @@ import importlib
 import warnings
 from typing import TYPE_CHECKING as TYPE_CHECKING
 from typing import Any as Any
+import hybridc.ground.limits as _limits
 from hybridc import aliases as aliases
 from hybridc import autograd as autograd
 from hybridc import nd as nd

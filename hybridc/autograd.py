@@ -6,6 +6,7 @@ import itertools
 import operator
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Protocol
+from weakref import ref
 
 import numpy as np
 
@@ -47,6 +48,7 @@ class Leaf:
     """A variable whose gradient is wanted: its buffer, how to write there, whether that happened since it was used."""
 
     __slots__ = ("fresh", "grad", "req")
+    is_alive = True
 
     def __init__(self, grad: NDArray, req: str) -> None:
         self.grad = grad
@@ -55,9 +57,9 @@ class Leaf:
 
 
 class TapeNode:
-    """One recorded operator, its inputs with their tape entries, its results."""
+    """One recorded operator, its inputs with their tape entries, its results; alive until its graph is freed."""
 
-    __slots__ = ("arrays", "entries", "op", "order", "outputs", "visible")
+    __slots__ = ("__weakref__", "arrays", "entries", "is_alive", "op", "order", "outputs", "visible")
 
     def __init__(
         self, op: Any, arrays: Sequence[Any], entries: Sequence[Any], outputs: Sequence[Any], visible: int
@@ -68,14 +70,12 @@ class TapeNode:
         self.outputs: Sequence[Any] = outputs
         self.visible = visible
         self.order = next(_ORDER)
+        self.is_alive = True
 
     def backward(self, ograds: Sequence[Any], into: Mapping[int, Any]) -> Sequence[Any]:
         """Gradients of this node's inputs, in the arrays ``into``, by input, if the operator can write there."""
         if self.arrays is None:
-            raise MXNetError(
-                "this part of the graph was differentiated already and its buffers are freed; "
-                "use backward(retain_graph=True) the first time to do it again"
-            )
+            raise freed_error()
         if not isinstance(self.op, Operator):
             return self.op.vjp(ograds, self, into)
         outputs = [_restore(a, (self, i)) for i, a in enumerate(self.outputs)]
@@ -95,11 +95,21 @@ class TapeNode:
         return self.entries if found is None else [self.entries[i] for i in found]
 
     def free(self) -> None:
-        """Drop the saved arrays; a compiled graph gets its workspace back."""
+        """Drop the saved arrays and all before; a compiled graph gets its workspace back. Results are constants now."""
         if not isinstance(self.op, Operator):
             self.op.release()
+        self.is_alive = False
         self.arrays = None
+        self.entries = ()
         self.outputs = [None] * len(self.outputs)
+
+
+def freed_error() -> MXNetError:
+    """The error of asking for a graph that was freed."""
+    return MXNetError(
+        "this part of the graph was differentiated already and its buffers are freed; "
+        "use backward(retain_graph=True) the first time to do it again"
+    )
 
 
 def _filled(ograds: Sequence[NDArray | None], outputs: Sequence[Any]) -> list[NDArray]:
@@ -115,13 +125,19 @@ def _restore(array: Any, entry: Any) -> NDArray:
 
 def record_operator(op: Any, inputs: Sequence[NDArray], arrays: Sequence[Any], outputs: Sequence[NDArray]) -> None:
     """Put an operator (or anything with ``vjp``) on the tape, if any of its inputs is on it."""
-    entries = [x._entry for x in inputs]
+    # x._entry, without the calls of the property: every recorded operator passes here.
+    entries = [t if (t := x._tape).__class__ is tuple and t[0].is_alive else None for x in inputs]
     if not any(entries):
         return
     visible = op.num_visible_outputs() if isinstance(op, Operator) else len(outputs)
     node = TapeNode(op, arrays, entries, [y._data for y in outputs], visible)
+    if None in entries:
+        reader = ref(node)
+        for i, entry in enumerate(entries):
+            if entry is None:
+                inputs[i]._tape = reader
     for i, y in enumerate(outputs):
-        y._entry = (node, i)
+        y._tape = (node, i)
 
 
 # --- modes ------------------------------------------------------------------------------------------------
@@ -262,10 +278,14 @@ class _Gradients:
         return [self.values.pop((id(node), i), None) for i in range(node.visible)]
 
 
-def _reachable(heads: Iterable[NDArray], since: int) -> tuple[list[TapeNode], list[Leaf]]:
-    """All ancestor nodes of the heads that are not older than ``since``, latest first, and all variables."""
+def _reachable(heads: Iterable[NDArray], since: int) -> tuple[list[TapeNode], list[Leaf], list[Any]]:
+    """All ancestor nodes of the heads that are not older than ``since``, latest first, and all variables.
+
+    Also the entries of these nodes on which the heads do not depend.
+    """
     nodes: dict[int, TapeNode] = {}
     leaves: dict[int, Leaf] = {}
+    beside: list[Any] = []
     seen: set[tuple[int, int]] = set()
     stack: list[Iterable[Any]] = [[h._entry for h in heads]]
     while stack:
@@ -278,8 +298,20 @@ def _reachable(heads: Iterable[NDArray], since: int) -> tuple[list[TapeNode], li
             elif node.order >= since and (id(node), output) not in seen:
                 seen.add((id(node), output))
                 nodes[id(node)] = node
-                stack.append(node.entries_of(output))
-    return sorted(nodes.values(), key=_order, reverse=True), list(leaves.values())
+                entries = node.entries_of(output)
+                stack.append(entries)
+                if entries is not node.entries:
+                    beside += node.entries
+    return sorted(nodes.values(), key=_order, reverse=True), list(leaves.values()), beside
+
+
+def _free(entries: list[Any]) -> None:
+    """Free the nodes of these entries and all of their ancestors."""
+    while entries:
+        entry = entries.pop()
+        if entry is not None and isinstance(entry[0], TapeNode):
+            entries += entry[0].entries
+            entry[0].free()
 
 
 _order = operator.attrgetter("order")
@@ -322,6 +354,8 @@ def _run_backward(
         )
     for head in heads:
         if head._entry is None:
+            if head._tape.__class__ is tuple:
+                raise freed_error()
             raise MXNetError(
                 "cannot differentiate: this array does not depend on a variable; call attach_grad() on the inputs and "
                 "compute it inside autograd.record()"
@@ -338,20 +372,21 @@ def _run_backward(
         for head, grad in zip(heads, given, strict=True):
             assert head._entry is not None
             gradients.add(head._entry, _ones(head._data) if grad is None else grad)
-        nodes, leaves = _reachable(heads, since)
+        nodes, leaves, beside = _reachable(heads, since)
         buffers = _destinations(heads, given, nodes, leaves) if in_place else {}
         for node in nodes:
             if keep:
                 kept |= {k: gradients.values[k] for k in keep if k[0] == id(node) and k in gradients.values}
             ograds = gradients.of_node(node)
-            if all(g is None for g in ograds):
-                continue
-            grads = node.backward(ograds, _into(node, buffers) if buffers else {})
-            for entry, grad in zip(node.entries, grads, strict=True):
-                if entry is not None and grad is not None:
-                    gradients.add(entry, grad)
+            if any(g is not None for g in ograds):
+                grads = node.backward(ograds, _into(node, buffers) if buffers else {})
+                for entry, grad in zip(node.entries, grads, strict=True):
+                    if entry is not None and grad is not None:
+                        gradients.add(entry, grad)
             if not retain_graph:
                 node.free()
+    if not retain_graph:
+        _free(beside)
     gradients.values.update(kept)
     return gradients, leaves
 
@@ -377,6 +412,8 @@ def backward(
     train_mode: bool = True,
 ) -> None:
     """Compute gradients of the heads with respect to all marked variables and put them into their ``grad``."""
+    # COMPAT(mxnet): the gradients are those of the forward's mode; there they are of the train_mode given here, and
+    # after record(train_mode=False) wrong without backward(train_mode=False).
     begin = now() if RECORDER.calls else 0
     heads = [heads] if isinstance(heads, NDArray) else heads
     head_grads = [head_grads] if isinstance(head_grads, NDArray) else head_grads
@@ -426,7 +463,17 @@ def grad(
     found = [gradients.get(*e) for e in entries if e is not None]
     results = [wrap(np.zeros_like(x._data)) if g is None else g for x, g in zip(wanted, found, strict=True)]
     separate = _separate(results, () if head_grads is None else head_grads)
+    if create_graph:
+        _record_constants([*heads, *wanted], separate)
     return [at(x.context, g) for x, g in zip(wanted, separate, strict=True)]
+
+
+def _record_constants(sources: Sequence[NDArray], results: Sequence[NDArray]) -> None:
+    """Put the gradients that are the same for all values, as those of x + y, on the tape: theirs are 0."""
+    # COMPAT(mxnet): there it depends on the operators whether such a gradient can be differentiated again.
+    constants = [g for g in results if g._entry is None]
+    if constants:
+        record_operator(_CONSTANT, sources, [x._data for x in sources], constants)
 
 
 def get_symbol(x: NDArray) -> Any:
@@ -465,6 +512,50 @@ def gradients_since(
     gradients, _ = _run_backward(heads, head_grads, True, True, STATE.training, entries, position)
     found = [gradients.get(*e) for e in entries]
     return [wrap(np.zeros_like(x._data)) if g is None else g for x, g in zip(variables, found, strict=True)]
+
+
+# --- what is no operator ----------------------------------------------------------------------------------
+
+
+class _ConstantRule:
+    """The tape's view of values that do not change with the inputs."""
+
+    def inputs_of(self, output: int) -> None:
+        """All inputs."""
+
+    def release(self) -> None:
+        """Nothing to release."""
+
+    def vjp(self, ograds: Sequence[Any], node: TapeNode, into: Mapping[int, Any]) -> Sequence[Any]:
+        """No gradients."""
+        return [None] * len(node.entries)
+
+
+_CONSTANT = _ConstantRule()
+
+
+class CopyRule:
+    """The tape's view of a copy: the gradient goes back to the device of the input, in its dtype."""
+
+    def inputs_of(self, output: int) -> None:
+        """All inputs."""
+
+    def release(self) -> None:
+        """Nothing to release."""
+
+    def vjp(self, ograds: Sequence[Any], node: TapeNode, into: Mapping[int, Any]) -> Sequence[Any]:
+        """The gradient of the copy, copied back."""
+        [x], [dy] = node.inputs(), ograds
+        dy = dy.as_in_context(x.context)
+        return [dy if dy.dtype == x.dtype else HOOKS.function("cast")(dy, x.dtype)]
+
+
+_COPY = CopyRule()
+
+
+def record_copy(x: NDArray, copy: NDArray) -> None:
+    """Put the copy of an array, on any device and in any dtype, on the tape."""
+    record_operator(_COPY, [x], [x._data], [copy])
 
 
 # --- functions with their own gradient --------------------------------------------------------------------

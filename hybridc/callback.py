@@ -68,7 +68,7 @@ def log_train_metric(period: int, auto_reset: bool = False) -> Callable[[Any], N
     def log(param: Any) -> None:
         if param.nbatch % period == 0 and param.eval_metric is not None:
             for name, value in param.eval_metric.get_name_value():
-                logging.info("Iter[%d] Batch[%d] Train-%s=%f", param.epoch, param.nbatch, name, value)
+                logging.getLogger().info("Iter[%d] Batch[%d] Train-%s=%f", param.epoch, param.nbatch, name, value)
             if auto_reset:
                 param.eval_metric.reset_local()
 
@@ -108,14 +108,14 @@ class Speedometer:
         seconds = time.time() - self.tic
         speed = self.frequent * self.batch_size / seconds if seconds > 0 else math.inf
         if param.eval_metric is None:
-            logging.info("Iter[%d] Batch [%d]\tSpeed: %.2f samples/sec", param.epoch, count, speed)
+            logging.getLogger().info("Iter[%d] Batch [%d]\tSpeed: %.2f samples/sec", param.epoch, count, speed)
             return
         values = param.eval_metric.get_name_value()
         first = count - self.frequent if self.auto_reset else 0
         if self.auto_reset:
             param.eval_metric.reset_local()
         text = "Epoch[%d] Batch [%d-%d]\tSpeed: %.2f samples/sec" + "\t%s=%f" * len(values)
-        logging.info(text, param.epoch, first, count, speed, *[x for pair in values for x in pair])
+        logging.getLogger().info(text, param.epoch, first, count, speed, *[x for pair in values for x in pair])
 
 
 class ProgressBar:
@@ -129,7 +129,7 @@ class ProgressBar:
         """Log the progress bar."""
         filled = round(self.bar_len * param.nbatch / float(self.total))
         bar = "=" * filled + "-" * (self.bar_len - filled)
-        logging.info("[%s] %s%s\r", bar, math.ceil(100.0 * param.nbatch / float(self.total)), "%")
+        logging.getLogger().info("[%s] %s%s\r", bar, math.ceil(100.0 * param.nbatch / float(self.total)), "%")
 
 
 class LogValidationMetricsCallback:
@@ -140,4 +140,4 @@ class LogValidationMetricsCallback:
         if not param.eval_metric:
             return
         for name, value in param.eval_metric.get_name_value():
-            logging.info("Epoch[%d] Validation-%s=%f", param.epoch, name, value)
+            logging.getLogger().info("Epoch[%d] Validation-%s=%f", param.epoch, name, value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import warnings
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from hybridc.errors import ArgumentTypeError, UnknownNameError
 from hybridc.ground.class_property import HasClassProperties, classproperty
@@ -32,6 +32,12 @@ class Context(metaclass=HasClassProperties):
         self.device_type = device_type
         self.device_id = device_id
         self._previous: list[Context] = []
+
+    def __setstate__(self, state: Any) -> None:
+        """The state of a pickle: that of this class, or MXNet's, in which a number names the device type."""
+        own = cast("dict[str, Any]", state[1] if isinstance(state, tuple) else state)
+        named = "device_type" in own
+        self.__init__(own["device_type"] if named else self.devtype2str[own["device_typeid"]], own["device_id"])
 
     @property
     def device_typeid(self) -> int:
@@ -122,6 +128,11 @@ def gpu_memory_info(device_id: int = 0) -> tuple[int, int]:
 def current_context() -> Context:
     """The device on which new arrays are made."""
     return _LOCAL.value
+
+
+def working_device(context: Context) -> Context:
+    """The device of an operator's results: memory that is only shared or pinned, ``cpu_pinned``, is none."""
+    return CPU if context.device_type in ("cpu_pinned", "cpu_shared") else context
 
 
 _NOTHING = nullcontext()

@@ -55,11 +55,23 @@ def wide(dtype: DType) -> DType:
     return FLOAT32 if dtype in HALVES else dtype
 
 
+def accumulated(dtype: DType) -> DType:
+    """The dtype in which means and norms of numbers are computed: sums and counts fit it."""
+    return np.dtype("int64") if dtype.kind in "iu" and dtype.itemsize < np.dtype("int64").itemsize else wide(dtype)
+
+
 def exact_integers(dtype: DType) -> int:
     """Up to which number a dtype has all integers."""
     if dtype in STORED:
         return int(2 ** _DIGITS[dtype])
     return int(2 ** (np.finfo(dtype).nmant + 1) if dtype.kind == "f" else 2 ** (8 * dtype.itemsize - 1))
+
+
+def lowest(dtype: DType) -> float:
+    """The least finite number of a float dtype."""
+    if dtype in STORED:  # with the exponents of float32
+        return -(2 - 2.0 ** (1 - _DIGITS[dtype])) * 2.0**127
+    return float(np.finfo(dtype).min)
 
 
 def computed(dtype: DType) -> DType:

@@ -150,6 +150,14 @@ class DeviceMemoryError(MXNetError):
     """
 
 
+class LimitError(MXNetError):
+    """A limit of the system is reached: this process may start no thread or process, or map no more memory.
+
+    The text says which limit, what needed more, and what to do instead: ``DataLoader(num_workers=2)`` raises it where
+    no process can be started.
+    """
+
+
 class OperatorCheckError(MXNetError, AssertionError):
     """An operator does not do what its class and its samples say; found by ``mx.test_utils.check_op``.
 
@@ -170,6 +178,21 @@ class DownloadError(MXNetError, OSError):
 
     The text says where to put the file by hand.
     """
+
+
+class FileWriteError(MXNetError, OSError):
+    """A file cannot be written, as by ``mx.nd.save("/nosuch/a", x)`` or where the disk is full; it is an OSError too.
+
+    The text names the file, the system's reason and what helps. A file that was there before is as it was.
+    """
+
+
+class MissingFolderError(FileWriteError, FileNotFoundError):
+    """A file is to be written into a folder that does not exist, as by ``trainer.save_states("/nosuch/a")``."""
+
+
+class WriteRefusedError(FileWriteError, PermissionError):
+    """A file is to be written where this user may not, as into another user's folder."""
 
 
 class UnreadableFolderError(MXNetError, FileNotFoundError):

@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
 
 from hybridc import autograd
-from hybridc.array.ndarray import NDArray
+from hybridc.array.ndarray import NDArray, at, plain
 from hybridc.compile.compiled_graph import CompiledGraph
 from hybridc.compile.stages import Traced
 from hybridc.context import Context, check_device
+from hybridc.dialects.array.shape_rules import is_known
+from hybridc.dialects.operator import Operator
+from hybridc.dtypes import is_float
 from hybridc.errors import ArgumentTypeError, AttributeValueError, MXNetError, ShapeError
 from hybridc.ground.debug import compiling
 from hybridc.ground.events import RECORDER, now
 from hybridc.symbol import graph
-from hybridc.symbol.bind import to_trace
-from hybridc.symbol.infer import Shapes, Types, by_name, is_known
+from hybridc.symbol.bind import evaluate, to_trace
+from hybridc.symbol.graph import SymbolNode
+from hybridc.symbol.infer import Shapes, Types, by_name
 
 __all__ = ["Executor"]
 
 _REQS = ("write", "add", "null")
+Monitor = Callable[[bytes, NDArray], Any]
+
 _FLOAT32 = np.dtype(np.float32)
 
 
@@ -40,26 +46,32 @@ class Executor:
         grad_arrays: Sequence[NDArray | None],
         reqs: Sequence[str],
         aux_arrays: Sequence[NDArray],
+        groups: Mapping[str, Context] | None = None,
     ) -> None:
         self._symbol = symbol = type(symbol)(graph.owned(symbol.entries))
         self._ctx = ctx
+        self._groups = groups or {}
         self.arg_arrays = list(arg_arrays)
         self.grad_arrays = list(grad_arrays)
         self.aux_arrays = list(aux_arrays)
         self._arg_names: list[str] = symbol.list_arguments()
         self._aux_names: list[str] = symbol.list_auxiliary_states()
         self._reqs = ["null" if g is None else r for r, g in zip(reqs, grad_arrays, strict=True)]
-        self._graphs: dict[tuple[bool, bool, bool], CompiledGraph] = {}
+        self._graphs: dict[tuple[bool, bool], CompiledGraph] = {}
         self._places: dict[str, int] = {name: i for i, name in enumerate([*self._arg_names, *self._aux_names])}
-        self._monitor: tuple[Callable[[str, NDArray], Any], bool] | None = None
+        self._monitor: tuple[Monitor, bool] | None = None
         self._heads: list[NDArray] = []
+        self._marked: list[NDArray] = []  # the inputs of the last recorded run whose gradients are wanted
         self._is_train: bool | None = None
         arrays = {**self.arg_dict, **self.aux_dict}
         self._dtypes = {name: x.asnative().dtype for name, x in arrays.items()}
         shapes = Shapes(symbol.entries, {n: x.shape for n, x in arrays.items()}, "bind", exact=True)
         dtypes = Types(symbol.entries, self._dtypes, what="bind")
         self.outputs = [
-            NDArray(np.zeros(shapes.get(e) or (), _FLOAT32 if dtypes.get(e) is None else dtypes.get(e)))
+            at(
+                _device(e[0], ctx, self._groups),
+                NDArray(np.zeros(shapes.get(e) or (), _FLOAT32 if dtypes.get(e) is None else dtypes.get(e))),
+            )
             for e in symbol.entries
         ]
 
@@ -94,7 +106,7 @@ class Executor:
     def debug_str(self) -> str:
         """The graph, and a report of its compiled programs: kernels, memory, host calls."""
         lines = [self._symbol.debug_str().rstrip("\n")]
-        for (training, _, _), compiled in self._graphs.items():
+        for (training, _), compiled in self._graphs.items():
             lines += ["train mode" if training else "predict mode", *["  " + line for line in compiled.summary()]]
         return "\n".join(lines) + "\n"
 
@@ -129,31 +141,63 @@ class Executor:
         self._release()
         variables = self._variables()
         recorded = recorded and any(variables)
+        if self._monitor is not None:
+            self._run_shown(training, recorded, *self._monitor)
+            return
         compiled = self._compiled(training, recorded)
         if not recorded and self._run_at_once(compiled):
             return
-        inputs = {n: NDArray(x.asnative()) for n, x in [*self.arg_dict.items(), *self.aux_dict.items()]}
-        for name, grad, req, wanted in zip(self._arg_names, self.grad_arrays, self._reqs, variables, strict=True):
-            if recorded and wanted and grad is not None:
-                autograd.mark_variables([inputs[name]], [grad], [req])
+        inputs = self._inputs(recorded)
         values = [
             compiled.trace.random_key() if role == "key" else inputs[leaf.name]
             for leaf, role in zip(compiled.trace.leaves, compiled.trace.roles, strict=True)
         ]
         with autograd.record(training) if recorded else autograd.pause(training):
-            results: list[NDArray] = compiled.run(values)
-        self._show(results)
-        heads = results[len(results) - len(self.outputs) :]
+            heads: list[NDArray] = compiled.run(values)
+        self._keep(heads, recorded, [leaf.node is None for leaf in compiled.trace.outputs[: len(heads)]])
+
+    def _inputs(self, recorded: bool) -> dict[str, NDArray]:
+        """The bound arrays as inputs of a run, by name; those whose gradients are wanted are variables of the tape."""
+        inputs = {n: NDArray(x.asnative()) for n, x in [*self.arg_dict.items(), *self.aux_dict.items()]}
+        self._marked = []
+        for name, grad, req in zip(self._arg_names, self.grad_arrays, self._reqs, strict=True):
+            if recorded and req != "null" and grad is not None:
+                autograd.mark_variables([inputs[name]], [grad], [req])
+                self._marked.append(inputs[name])
+        return inputs
+
+    def _keep(self, heads: list[NDArray], recorded: bool, are_inputs: Sequence[bool]) -> None:
+        """Show the results of a run as outputs; one that is an input is a copy, not the bound array itself."""
         self._heads = heads if recorded else []
-        for output, result, leaf in zip(self.outputs, heads, compiled.trace.outputs[-len(heads) :], strict=False):
-            # An output that is an input is a copy, not the bound array itself.
-            output._data = result.asnative().copy() if leaf.node is None else result.asnative()
+        for output, result, is_input in zip(self.outputs, heads, are_inputs, strict=True):
+            output._data = result.asnative().copy() if is_input else result.asnative()
+
+    def _run_shown(self, training: bool, recorded: bool, callback: Monitor, monitor_all: bool) -> None:
+        """Run operator by operator, and show the results; a backward will show gradients."""
+        internals = self._symbol.get_internals()
+        entries = [*internals.entries, *self._symbol.entries]
+        with autograd.record(training) if recorded else autograd.pause(training):
+            results = evaluate(entries, self._inputs(recorded))
+        values = {(id(node), i): x for (node, i), x in zip(entries, results, strict=True)}
+        names = dict(zip(internals.entries, internals.list_outputs(), strict=True))
+        for node in graph.topological(internals.entries):
+            if node.op is None or node.number is not None:
+                continue
+            if monitor_all:
+                _show_inputs(node, values, callback)
+            for i in range(node.num_outputs()):
+                callback(names[node, i].encode(), NDArray(values[id(node), i].asnative()))
+            taped = values[id(node), 0]._entry
+            if taped is not None and isinstance(taped[0], autograd.TapeNode):
+                count = sum(n.number is None for n, _ in node.inputs) - len(node.op.mutates())
+                taped[0].op = _Shown(taped[0].op, node.name, count, callback)
+        self._keep(results[len(names) :], recorded, [node.is_variable for node, _ in self._symbol.entries])
 
     def _run_at_once(self, compiled: CompiledGraph) -> bool:
         """Run it by one native call, if it can be."""
-        if compiled.at_once is None or self._monitor is not None or "key" in compiled.trace.roles:
+        if compiled.at_once is None or "key" in compiled.trace.roles:
             return False
-        arrays = [*self.arg_arrays, *self.aux_arrays]
+        arrays = [plain(x) for x in (*self.arg_arrays, *self.aux_arrays)]
         results = compiled.at_once(*[arrays[self._places[leaf.name]] for leaf in compiled.trace.leaves])
         if results is None:
             return False
@@ -166,14 +210,13 @@ class Executor:
         return [r != "null" for r in self._reqs]
 
     def _compiled(self, training: bool, recorded: bool) -> CompiledGraph:
-        key = training, recorded, self._monitor is not None
+        key = training, recorded
         if key not in self._graphs:
             mode = ("train mode" if training else "predict mode") + ", recorded" * recorded
             name = f"the executor of {self._symbol.list_outputs()[0]}"
             compiling(name, f"it runs in {mode} for the first time", first=not self._graphs)
             shapes = {name: x.shape for name, x in [*self.arg_dict.items(), *self.aux_dict.items()]}
-            entries = [*self._symbol.get_internals().entries] if self._monitor is not None else []
-            trace = to_trace([*entries, *self._symbol.entries], shapes, self._dtypes, training)
+            trace = to_trace(self._symbol.entries, shapes, self._dtypes, training)
             reqs = dict(zip(self._arg_names, self._reqs, strict=True))
             grads = [i for i, leaf in enumerate(trace.leaves) if recorded and reqs.get(leaf.name, "null") != "null"]
             self._graphs[key] = Traced(trace, tuple(grads)).graph()
@@ -191,23 +234,41 @@ class Executor:
         grads = self._head_grads(out_grads)
         if not self._heads and any(self._variables()):
             self._run(self._is_train, recorded=True)
-        if self._heads:
-            autograd.backward(self._heads, grads, retain_graph=True, train_mode=is_train)
+        if any(head._entry is not None for head in self._heads):
+            taped = [i for i, head in enumerate(self._heads) if head._entry is not None]
+            grads = [self._fitting(i, grads[i]) for i in taped]
+            autograd.backward([self._heads[i] for i in taped], grads, retain_graph=True, train_mode=is_train)
 
     def _head_grads(self, out_grads: Any) -> list[NDArray | None]:
+        """The gradients of the outputs; further ones, which MXNet takes for hidden outputs, are ignored."""
         if out_grads is None:
             return [None] * len(self.outputs)
         if isinstance(out_grads, Mapping):
             names: list[str] = self._symbol.list_outputs()
             out_grads = by_name_checked("backward", "output", names, out_grads)
         given: list[Any] = [out_grads] if isinstance(out_grads, NDArray) else list(out_grads)
-        if len(given) != len(self.outputs) or not all(isinstance(g, NDArray) for g in given):
+        if len(given) < len(self.outputs) or not all(isinstance(g, NDArray) for g in given):
             kinds = ", ".join(type(g).__name__ for g in given)
             raise TypeError(f"backward: out_grads must be {len(self.outputs)} NDArrays, one an output, got {kinds}")
-        for name, grad, output in zip(self._symbol.list_outputs(), given, self.outputs, strict=True):
-            if grad.shape != output.shape:
-                raise ShapeError(f"backward: the gradient of {name} has shape {grad.shape}, it must be {output.shape}")
-        return given
+        return given[: len(self.outputs)]
+
+    def _fitting(self, i: int, grad: NDArray | None) -> NDArray | None:
+        """The gradient of output ``i``, which may have any shape where nothing reads it; 1 in its place then."""
+        head = self._heads[i]
+        if grad is None or grad.shape == head.shape:
+            return grad
+        if self._reads_gradient_of(head):
+            name = self._symbol.list_outputs()[i]
+            raise ShapeError(f"backward: the gradient of {name} has shape {grad.shape}, it must be {head.shape}")
+        return None
+
+    def _reads_gradient_of(self, head: NDArray) -> bool:
+        """Whether some gradient depends on that of an output: those that do are NaN where it is."""
+        if not is_float(np.dtype(head.dtype)):
+            return False
+        everywhere: Any = np.full(head.shape, np.nan, head.dtype)
+        found = autograd.grad([head], self._marked, [NDArray(everywhere)], retain_graph=True)
+        return any(np.isnan(g.asnumpy()).any() for g in found)
 
     def _release(self) -> None:
         """The workspace of the last forward is free for the next."""
@@ -218,21 +279,13 @@ class Executor:
 
     # --- what is seen --------------------------------------------------------------------------------------
 
-    def set_monitor_callback(self, callback: Callable[[str, NDArray], Any] | None, monitor_all: bool = False) -> None:
+    def set_monitor_callback(self, callback: Monitor | None, monitor_all: bool = False) -> None:
         """Call ``callback(name, array)`` with every operator's results after each forward; None ends that.
 
-        With ``monitor_all`` it is called with the inputs too.
+        The name is bytes. A backward calls it with the gradients of every operator's inputs, ``fc1_backward_output0``;
+        with ``monitor_all`` it is called with the inputs too. Meanwhile nothing is compiled: operators run one by one.
         """
         self._monitor = None if callback is None else (callback, monitor_all)
-
-    def _show(self, results: Sequence[NDArray]) -> None:
-        if self._monitor is None:
-            return
-        callback, monitor_all = self._monitor
-        internals = self._symbol.get_internals()
-        for (node, _), name, value in zip(internals.entries, internals.list_outputs(), results, strict=False):
-            if monitor_all or not node.is_variable:
-                callback(name, NDArray(value.asnative()))
 
     # --- parameters ----------------------------------------------------------------------------------------
 
@@ -278,21 +331,67 @@ class Executor:
                 )
             if size > array.size:
                 made: Any = np.zeros(found[name], array.dtype)
-                return NDArray(made)
-            return NDArray(array.asnative().reshape(-1)[:size].reshape(found[name]))
+                return at(array.context, NDArray(made))
+            return at(array.context, NDArray(array.asnative().reshape(-1)[:size].reshape(found[name])))
 
         args = [fitted(n, x) for n, x in self.arg_dict.items()]
         grads = [None if g is None else fitted(n, g) for n, g in self.grad_dict.items()]
         aux = [fitted(n, x) for n, x in self.aux_dict.items()]
-        made = Executor(self._symbol, self._ctx, args, grads, self._reqs, aux)
+        made = Executor(self._symbol, self._ctx, args, grads, self._reqs, aux, self._groups)
         made._monitor = self._monitor
         return made
+
+
+class _Shown:
+    """What a tape node recorded, which shows its gradients when they are computed."""
+
+    def __init__(self, recorded: Any, name: str, count: int, callback: Monitor) -> None:
+        self._recorded = recorded
+        self._name = name
+        self._count = count  # of inputs that are no auxiliary states
+        self._callback = callback
+
+    def vjp(self, ograds: Sequence[Any], node: autograd.TapeNode, into: Mapping[int, Any]) -> Sequence[Any]:
+        """The gradients of the inputs."""
+        node.op = self._recorded
+        try:
+            found = node.backward(ograds, into)
+        finally:
+            node.op = self
+        for i, grad in enumerate(found):
+            if grad is not None:
+                number = str(i) if self._count > 1 else ""
+                self._callback(f"{self._name}_backward_output{number}".encode(), NDArray(grad.asnative()))
+        return found
+
+    def release(self) -> None:
+        """The tape needs it no more."""
+        if hasattr(self._recorded, "release"):
+            self._recorded.release()
+
+    def inputs_of(self, output: int) -> Collection[int] | None:
+        """Indices of the inputs on which an output depends; None for all of them."""
+        return None if isinstance(self._recorded, Operator) else self._recorded.inputs_of(output)
+
+
+def _show_inputs(node: SymbolNode, values: Mapping[tuple[int, int], NDArray], callback: Monitor) -> None:
+    """Show the inputs of an operator: variables by their names, and all by the operator's names of them."""
+    assert node.op is not None
+    arrays = [(n, i) for n, i in node.inputs if n.number is None]
+    names = node.op.input_names() if len(arrays) == len(node.inputs) else ()
+    for k, (source, i) in enumerate(arrays):
+        name = names[k] if k < len(names) else f"input{k}"
+        shown = [source.name] if source.is_variable else []
+        for text in (*shown, f"{node.name}_{name}"):
+            callback(text.encode(), NDArray(values[id(source), i].asnative()))
 
 
 # --- making one ----------------------------------------------------------------------------------------------
 
 
-def bind(symbol: Any, ctx: Any, args: Any, args_grad: Any, grad_req: Any, aux_states: Any) -> Executor:
+def bind(
+    symbol: Any, ctx: Any, args: Any, args_grad: Any, grad_req: Any, aux_states: Any, groups: Any = None
+) -> Executor:
     """The executor of ``Symbol.bind``."""
     device = check_device(ctx)
     names, states = _names(symbol)
@@ -302,7 +401,9 @@ def bind(symbol: Any, ctx: Any, args: Any, args_grad: Any, grad_req: Any, aux_st
     for name, x, grad in zip(names, arguments, gradients, strict=True):
         if grad is not None and grad.shape != x.shape:
             raise ShapeError(f"bind: the gradient array of {name} has shape {grad.shape}, the argument {x.shape}")
-    return Executor(symbol, device, arguments, gradients, requests(names, grad_req), auxiliary)
+    if isinstance(grad_req, list | tuple):  # there may be more, but not in simple_bind, as in MXNet
+        grad_req = list(cast("list[str]", grad_req))[: len(names)]
+    return Executor(symbol, device, arguments, gradients, requests(names, grad_req), auxiliary, groups)
 
 
 def simple_bind(
@@ -314,13 +415,17 @@ def simple_bind(
     shared_exec: Executor | None,
     shared_buffer: dict[str, NDArray] | None,
     shapes: Mapping[str, Any],
+    groups: Mapping[str, Context] | None = None,
 ) -> Executor:
-    """The executor of ``Symbol.simple_bind``."""
+    """The executor of ``Symbol.simple_bind``; the arrays of a variable in a ``ctx_group`` are on the group's device."""
     device = check_device(ctx)
     names, states = _names(symbol)
     for name, stype in (stype_dict or {}).items():
         if stype != "default":
             raise MXNetError(f"simple_bind: storage type {stype!r} of {name} is not supported; use 'default'")
+    known_names = {*names, *states}
+    # What is neither an argument nor a shape, as force_rebind=True, is ignored, as in MXNet.
+    shapes = {n: shape for n, shape in shapes.items() if n in known_names or isinstance(shape, list | tuple)}
     found = Shapes(symbol.entries, by_name(symbol.entries, (), shapes, "simple_bind"), "simple_bind")
     check_known(symbol, found, "simple_bind")
     types = Types(symbol.entries, by_name(symbol.entries, (), type_dict or {}, "type_dict"), _FLOAT32, "simple_bind")
@@ -336,13 +441,18 @@ def simple_bind(
         if old is not None and old.shape == shape and np.dtype(old.dtype) == dtype:
             return old
         made: Any = np.zeros(shape, dtype)
-        return NDArray(made)
+        return at(_device(variables[name], device, groups or {}), NDArray(made))
 
     arguments = [array(n, {**(shared_buffer or {}), **known}) for n in names]
     if shared_buffer is not None:
         shared_buffer.update(zip(names, arguments, strict=True))
     gradients = [None if r == "null" else array(n, known_grads) for n, r in zip(names, reqs, strict=True)]
-    return Executor(symbol, device, arguments, gradients, reqs, [array(n, known) for n in states])
+    return Executor(symbol, device, arguments, gradients, reqs, [array(n, known) for n in states], groups)
+
+
+def _device(node: SymbolNode, default: Context, groups: Mapping[str, Context]) -> Context:
+    """The device on which a variable or the results of an operator are: the one of its ``ctx_group``."""
+    return groups.get(node.attrs.get("__ctx_group__", ""), default)
 
 
 def check_known(symbol: Any, shapes: Shapes, what: str) -> None:
@@ -360,8 +470,8 @@ def requests(names: Sequence[str], grad_req: Any) -> list[str]:
     if isinstance(grad_req, str):
         reqs = [grad_req] * len(names)
     elif isinstance(grad_req, Mapping):
-        # COMPAT(mxnet): a name that is no argument is ignored there.
-        reqs = by_name_checked("grad_req", "argument", names, grad_req, "null")
+        given: Mapping[str, Any] = cast("Mapping[str, Any]", grad_req)
+        reqs = [given.get(name, "null") for name in names]
     elif not isinstance(grad_req, list | tuple):
         raise ArgumentTypeError(f"grad_req must be a string, a list or a dict of them, got {grad_req!r}")
     else:

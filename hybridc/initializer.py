@@ -103,7 +103,7 @@ class Initializer:
     def _verbose_print(self, desc: str, init: str, arr: Any) -> None:
         """Log what was initialized by which rule, if :meth:`set_verbosity` says so."""
         if self._verbose:
-            logging.info("Initialized %s as %s: %s", desc, init, self._print_func(arr))
+            logging.getLogger().info("Initialized %s as %s: %s", desc, init, self._print_func(arr))
 
     # The rules, as methods under MXNet's names because users' subclasses override them.
 
@@ -483,7 +483,7 @@ class Load:
         else:
             arr[:] = loaded
         if self.verbose:
-            logging.info("Initialized %s by %s", name, "default" if loaded is None else "loading")
+            logging.getLogger().info("Initialized %s by %s", name, "default" if loaded is None else "loading")
 
 
 __all__ = [

@@ -84,8 +84,12 @@ class FactorScheduler(LRScheduler):
         # base_lr is the state, so that assigning it (as Trainer and Optimizer do) rescales what follows.
         while num_update > self.count + self.step:
             self.count += self.step
-            self.base_lr = max(self.base_lr * self.factor, self.stop_factor_lr)
-            logging.info("Update[%d]: learning rate is now %0.5e", num_update, self.base_lr)
+            self.base_lr *= self.factor
+            text = "Update[%d]: Change learning rate to %0.5e"
+            if self.base_lr < self.stop_factor_lr:
+                self.base_lr = self.stop_factor_lr
+                text = "Update[%d]: now learning rate arrived at %0.5e, will not change in the future"
+            logging.getLogger().info(text, num_update, self.base_lr)
         return self.base_lr
 
 
@@ -119,7 +123,7 @@ class MultiFactorScheduler(LRScheduler):
             self.count = self.step[self.cur_step_ind]
             self.cur_step_ind += 1
             self.base_lr *= self.factor
-            logging.info("Update[%d]: learning rate is now %0.5e", num_update, self.base_lr)
+            logging.getLogger().info("Update[%d]: Change learning rate to %0.5e", num_update, self.base_lr)
         return self.base_lr
 
 

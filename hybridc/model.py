@@ -246,7 +246,7 @@ class FeedForward:
         if not isinstance(eval_metric, metric.EvalMetric):
             eval_metric = metric.create(eval_metric)
         names, labels = ([x[0] for x in described] for described in (data.provide_data, data.provide_label))
-        log: Any = logging if logger is None else logger
+        log: Any = logging.getLogger() if logger is None or logger is logging else logger
         module = Module(self.symbol, names, labels, log, self.ctx, work_load_list)
         module.bind(data.provide_data, data.provide_label)
         module.init_params(self.initializer, self.arg_params or {}, self.aux_params or {}, allow_missing=True)

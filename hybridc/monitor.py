@@ -29,7 +29,8 @@ class Monitor:
     stat_func:
         A function of an NDArray that gives an NDArray, or a list of them; by default the root of the mean square.
     pattern:
-        A regular expression with which names must begin: of outputs (``fc1_output``), arguments and auxiliary states.
+        A regular expression with which names must begin: of outputs (``fc1_output``), gradients of an operator's
+        inputs (``fc1_backward_output0``), arguments and auxiliary states.
     sort:
         Whether the statistics are sorted by name.
     monitor_all:
@@ -54,8 +55,9 @@ class Monitor:
         self.sort = sort
         self.monitor_all = monitor_all
 
-    def stat_helper(self, name: str, array: NDArray) -> None:
+    def stat_helper(self, name: str | bytes, array: NDArray) -> None:
         """Take the statistic of an array, if its name matches and this batch is looked at."""
+        name = name.decode() if isinstance(name, bytes) else name
         if self.activated and self.re_prog.match(name):
             self.queue.append((self.step, name, self.stat_func(array)))
 
@@ -88,7 +90,7 @@ class Monitor:
     def toc_print(self) -> None:
         """End a batch, and log the statistics."""
         for step, name, text in self.toc():
-            logging.info("Batch: %7d %30s %s", step, name, text)
+            logging.getLogger().info("Batch: %7d %-30s %s", step, name, text)
 
 
 def _text(name: str, value: Any) -> str:
@@ -98,4 +100,4 @@ def _text(name: str, value: Any) -> str:
         raise CheckError(
             f"Monitor: stat_func must return an NDArray or a list of NDArrays, got {type(value).__name__} for {name}"
         )
-    return "".join(f"{x.asscalar() if x.shape == (1,) else x.asnumpy()}\t" for x in cast("list[NDArray]", values))
+    return "".join(str(x.asscalar() if x.shape == (1,) else x.asnumpy()) + "\t" for x in cast("list[NDArray]", values))

@@ -27,6 +27,7 @@ Bytes are a number, or one with a unit: ``512M``, ``1.5 GiB``; units are powers 
 | ``HYBRIDC_GPU`` | auto | GPU arrays are of ``torch``, ``cupy`` or ``cuda``, whichever is there; or ``interpreter`` |
 | ``HYBRIDC_TF32`` | 0 | GPU matmuls of single precision round their operands to 10 bits, for tensor cores |
 | ``HYBRIDC_COMM_TIMEOUT`` | 60 | seconds after which a rank that does not answer, or come to a collective, ends all |
+| ``HYBRIDC_COMM_TOKEN`` | | a secret of all ranks, where ``MASTER_ADDR`` and ``MASTER_PORT`` start them |
 | ``HYBRIDC_RESTART`` | 0 | how often ``python -m hybridc launch --restarts`` started this program before |
 | ``HYBRIDC_CXX`` | c++, g++, clang++ | the C++ compiler that makes the shim of extension libraries |
 """
@@ -79,6 +80,7 @@ class Options:
     gpu: str = "auto"
     tf32: bool = False
     comm_timeout: int = 60
+    comm_token: str = ""
     restart: int = 0
     cxx: str | None = None
 
@@ -235,6 +237,7 @@ def read(env: Mapping[str, str]) -> Options:
         gpu=reader.choice("HYBRIDC_GPU", ("auto", "torch", "cupy", "cuda", "interpreter")),
         tf32=reader.flag("HYBRIDC_TF32"),
         comm_timeout=reader.count("HYBRIDC_COMM_TIMEOUT", 60),
+        comm_token=reader.text("HYBRIDC_COMM_TOKEN"),
         restart=reader.count("HYBRIDC_RESTART", 0, least=0),
         cxx=reader.text("HYBRIDC_CXX") or None,
     )

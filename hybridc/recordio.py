@@ -32,6 +32,7 @@ _MARK = _MAGIC.to_bytes(4, "little")
 _LENGTH_BITS = 29  # of the second number of a part; the kind is above
 _MOST_BYTES = (1 << _LENGTH_BITS) - 1  # of a record
 _WHOLE, _FIRST, _MIDDLE, _LAST = range(4)
+_LAST_OFFSET = (1 << 63) - 1  # that a file can have
 
 
 class MXRecordIO:
@@ -452,6 +453,8 @@ def _index(path: str, key_type: Callable[[Any], Any]) -> Iterator[tuple[Any, int
             made, place = key_type(key), int(offset.split("\t")[0])
         except ValueError as error:
             raise MXNetError(f"{path}, line {number}: expected a key, a tab and an offset, got {line!r}") from error
-        if place < 0:
-            raise MXNetError(f"{path}, line {number}: the offset is negative: {place}")
+        if not 0 <= place <= _LAST_OFFSET:
+            raise MXNetError(
+                f"{path}, line {number}: no file has the offset {offset.strip()}: expected 0 to {_LAST_OFFSET}"
+            )
         yield made, place

@@ -23,6 +23,7 @@ from hybridc.array.functions import function
 from hybridc.dialects.operator import Elementwise, Operator
 from hybridc.dialects.operator_attribute import REQUIRED, Attribute
 from hybridc.dialects.operator_registry import FUNCTIONS
+from hybridc.ground.whole_files import write_whole
 
 PACKAGE = Path(hybridc.__file__).parent
 _HEADER = "# Written by python -m hybridc.stubs; do not edit.\n# pyright: reportUnusedImport=false\n"
@@ -293,7 +294,7 @@ def main(arguments: Iterable[str]) -> int:
             print(f"out of date: {path.relative_to(PACKAGE.parent)}", file=sys.stderr)
         return int(bool(stale or gone))
     for path in stale:
-        path.write_text(made[path])
+        write_whole(path, made[path].encode())
     for path in gone:
         path.unlink()
     return 0

@@ -142,7 +142,7 @@ MODULES_OF_MXNET |= {"contrib.py", "sampler.py", "sparse.py", "utils.py"}
 # Of mx.contrib.
 MODULES_OF_MXNET |= {"autograd.py", "ndarray.py"}
 # Folders whose names are MXNet's, or whose files have one idea each that nothing groups better.
-MOST_FILES = {"hybridc": 40, "hybridc.ground": 18, "hybridc.symbol": 19}
+MOST_FILES = {"hybridc": 40, "hybridc.ground": 21, "hybridc.symbol": 20}
 
 # Modules of nothing but figures, which their docstrings explain.
 EXPLAINED = {"hybridc.ground.machine", "hybridc.ir.costs", "hybridc.lower.mathlib.coefficients"}
@@ -341,6 +341,18 @@ def _is_number(node: ast.expr | None) -> bool:
             return _is_number(operand)
         case _:
             return False
+
+
+def root_logger_calls(known: Mapping[str, Path]) -> list[str]:
+    """Calls of ``logging.info`` and the like, which add a handler to the root logger before a program does."""
+    functions = {"basicConfig", "critical", "debug", "error", "exception", "info", "log", "warn", "warning"}
+    return [
+        f"{name}, line {node.lineno}: logging.{node.func.attr}"
+        for name, path in known.items()
+        for node in ast.walk(_parsed(path)[1])
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in functions
+        if isinstance(node.func.value, ast.Name) and node.func.value.id == "logging"
+    ]
 
 
 def folders(known: Mapping[str, Path]) -> dict[str, int]:

@@ -67,3 +67,8 @@ def test_a_folder_has_about_a_dozen_files():
 def test_numbers_say_why_they_have_their_values():
     wrong = [where for where, explained in house.constants(house.modules()) if not explained]
     assert not wrong, "say why, or take it from the cost model:\n" + "\n".join(wrong)
+
+
+def test_messages_leave_the_root_logger_to_the_program():
+    wrong = house.root_logger_calls(house.modules())
+    assert not wrong, "call the method of logging.getLogger():\n" + "\n".join(wrong)

@@ -207,3 +207,12 @@ def test_names_that_programs_import_from_here():
     assert mx.metric.registry.get_registry(mx.metric.EvalMetric)["acc"] is mx.metric.Accuracy
     assert mx.init.load is mx.nd.load
     assert (mx.lr_scheduler.pi, mx.lr_scheduler.cos(0)) == (np.pi, 1)
+
+
+def test_sums_are_of_double_precision():
+    """NumPy's float32 and a number of Python's are a float32; over an epoch that would lose digits."""
+    metric = mx.metric.Loss()
+    for _ in range(3000):
+        metric.update(None, mx.nd.array([0.1]))
+    assert type(metric.get()[1]) is float
+    assert abs(metric.get()[1] - float(np.float32(0.1))) < 1e-12

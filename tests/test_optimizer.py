@@ -453,3 +453,15 @@ def test_states_of_the_first_format_are_turned():
     updater(0, mx.nd.array([1.0], dtype="float16"), weight)
     assert weight.asscalar() == 3 + 0.5 * 2 - 1
     assert layout(updater.states[0]) == "(0, 3)"
+
+
+def test_schedulers_log_in_mxnet_s_words(caplog):
+    with caplog.at_level("INFO"):
+        rates = mx.lr_scheduler.FactorScheduler(2, 0.5, stop_factor_lr=0.3, base_lr=1)
+        assert [rates(n) for n in (2, 3, 5)] == [1, 0.5, 0.3]
+        assert mx.lr_scheduler.MultiFactorScheduler([4], 0.1, base_lr=1)(5) == 0.1
+    assert [record.getMessage() for record in caplog.records] == [
+        "Update[3]: Change learning rate to 5.00000e-01",
+        "Update[5]: now learning rate arrived at 3.00000e-01, will not change in the future",
+        "Update[5]: Change learning rate to 1.00000e-01",
+    ]

@@ -28,9 +28,6 @@ DIFFERENT = {
     "attribute.AttrScope.get": "its argument may be left out",
     "visualization.": "no default is mutable",
     "executor.Executor": "Symbol.bind makes it, and there is no handle",
-    "operator.NDArrayOp.": "deprecated in MXNet; making one raises",
-    "operator.NumpyOp.": "deprecated in MXNet; making one raises",
-    "operator.PythonOp.": "deprecated in MXNet; making one raises",
     "rtc.CudaKernel.": "making one raises",
     "rtc.CudaModule.": "making one raises",
     "ndarray_doc.": "texts of MXNet's own documentation",
@@ -377,7 +374,7 @@ def test_operators():
         assert found.narg == len(found.names) == len(found.types)
     for name, names in NAMES.items():
         assert mx.operator.get_operator_arguments(name).names == names
-    assert mx.operator.get_operator_arguments("_plus_scalar").names == ["data", "scalar"]
+    assert mx.operator.get_operator_arguments("_plus_scalar").names == ["data", "scalar", "is_int"]
     assert mx.operator.get_operator_arguments("Concat").types[0] == "NDArray-or-Symbol[]"
     with pytest.raises(MXNetError, match="Operator nosuch is not registered"):
         mx.operator.get_operator_arguments("nosuch")

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import builtins
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +18,8 @@ def add() -> None:
     for name, value in _removed().items():
         if name not in vars(np):
             setattr(np, name, value)
+    np.fromstring = _fromstring(np.fromstring)
+    np.array = _array(np.array)
 
 
 def _removed() -> dict[str, Any]:
@@ -37,7 +40,42 @@ def _removed() -> dict[str, Any]:
         "msort": _msort,
         "find_common_type": _find_common_type,
         "cast": _Cast(),
+        "mat": np.asmatrix,
+        "unicode": str,
+        "typeDict": np.sctypeDict,
+        "sctypes": {
+            "int": [np.int8, np.int16, np.int32, np.int64],
+            "uint": [np.uint8, np.uint16, np.uint32, np.uint64],
+            "float": [np.float16, np.float32, np.float64, np.longdouble],
+            "complex": [np.complex64, np.complex128, np.clongdouble],
+            "others": [bool, object, bytes, str, np.void],
+        },
     }
+
+
+def _fromstring(of_text: Callable[..., Any]) -> Callable[..., Any]:
+    """``np.fromstring`` that reads the bytes of arrays, too, as it did without ``sep``."""
+
+    @functools.wraps(of_text)
+    def fromstring(string: Any, dtype: Any = float, count: int = -1, *, sep: str = "", **like: Any) -> Any:
+        if sep:
+            return of_text(string, dtype, count, sep=sep, **like)
+        data = string.encode("latin-1") if isinstance(string, str) else string
+        return np.frombuffer(data, dtype, count).copy()
+
+    return fromstring
+
+
+def _array(array: Callable[..., Any]) -> Callable[..., Any]:
+    """``np.array`` whose ``copy=False`` copies where it must, as it did before NumPy 2."""
+
+    @functools.wraps(array)
+    def made(*args: Any, **kwargs: Any) -> Any:
+        if kwargs.get("copy") is False:
+            kwargs["copy"] = None
+        return array(*args, **kwargs)
+
+    return made
 
 
 def _asscalar(a: np.ndarray) -> Any:

@@ -99,6 +99,11 @@ class Autocast:
         named = {i for i, name in enumerate(names) if name in rule.kept} if len(names) == count else set[int]()
         return named | set(op.auxiliary())
 
+    def as_dtype(self, x: Any, dtype: Any) -> Any:
+        """The value in a dtype, if mixed precision is in force and both are dtypes that it casts."""
+        dtype = np.dtype(dtype)
+        return self._cast(x, dtype) if self.rules and dtype in (FLOAT32, self.target) else x
+
     def _cast(self, x: Any, dtype: Any) -> Any:
         found = _dtype(x)
         if found is None or found == dtype or found not in (FLOAT32, self.target):

@@ -11,9 +11,17 @@ import numpy as np
 from hybridc import random
 from hybridc.array.autocast import AUTOCAST
 from hybridc.array.fluent import Fluent
-from hybridc.array.ndarray import NDArray, NumberedNDArray, at, plain
+from hybridc.array.ndarray import (
+    NDArray,
+    NumberedNDArray,
+    at,
+    check_unrecorded,
+    plain,
+    recorded_copy,
+    recorded_inplace,
+)
 from hybridc.autograd import record_operator
-from hybridc.context import CPU, Context, current_context
+from hybridc.context import CPU, Context, current_context, working_device
 from hybridc.dialects import checked
 from hybridc.dialects.checked import wrong_results
 from hybridc.dialects.error_context import raise_in_context
@@ -56,14 +64,19 @@ def invoke(op: Operator, inputs: Sequence[Any], out: Any = None) -> Any:
 def _invoke_converted(op: Operator, inputs: Sequence[Any], out: Any) -> Any:
     """Inputs that are not all NDArrays: numbers and NumPy arrays are converted, Symbols are traced."""
     for x in inputs:
-        if hasattr(x, "trace") and not isinstance(x, np.ndarray | np.generic):
+        if is_symbol(x):
             return x.trace.invoke(op, inputs, out)
     kinds = {type(x) for x in inputs if isinstance(x, NDArray)}
     if kinds - {NDArray, NumberedNDArray}:
         return HOOKS.on_device().invoke(op, inputs, out)
     if NumberedNDArray in kinds:
-        context = next(x.context for x in inputs if isinstance(x, NDArray))
-        made = invoke(op, [plain(x) for x in inputs], out)
+        context = working_device(next(x.context for x in inputs if isinstance(x, NDArray)))
+        given = [plain(x) for x in inputs]
+        made = invoke(op, given, out)
+        if STATE.recording:
+            for x, y in zip(inputs, given, strict=True):
+                if y is not x:
+                    x._tape = y._tape  # which says whether the tape reads it
         return made if out is not None else at(context, made)
     first = next((x for x in inputs if isinstance(x, NDArray)), None)
     if first is None and len(inputs) == 2 and all(isinstance(x, int | float) for x in inputs):
@@ -139,6 +152,8 @@ def run(op: Operator, inputs: Sequence[Any], arrays: list[Any], mixed: bool, out
 
 
 def _run(op: Operator, inputs: Sequence[Any], arrays: list[Any], mixed: bool, out: Any) -> Any:
+    if out is not None and STATE.recording:
+        check_out(inputs, out)
     try:
         if mixed and op.SAME_DTYPE:
             op.infer_type([a.dtype for a in arrays])
@@ -146,11 +161,13 @@ def _run(op: Operator, inputs: Sequence[Any], arrays: list[Any], mixed: bool, ou
     except Exception as error:
         explain(op, arrays, error)
         raise
-    if out is not None:
-        results: tuple[Any, ...] = result if result.__class__ is tuple else (result,)
-        write_back(op, arrays, results)
-        return write_out(out, results[: op.num_visible_outputs()])
-    return finish(op, inputs, arrays, result)
+    if out is None:
+        return finish(op, inputs, arrays, result)
+    results: tuple[Any, ...] = result if result.__class__ is tuple else (result,)
+    saved = before(op, arrays)
+    write_back(op, arrays, results)
+    ys = [NDArray(own(op, arrays, r) if STATE.recording else np.asarray(r)) for r in results]
+    return write_out(op, inputs, saved, ys, out)
 
 
 def evaluated(op: Operator, arrays: Sequence[Any]) -> Any:
@@ -182,14 +199,20 @@ def finish(op: Operator, inputs: Sequence[Any], arrays: Sequence[Any], result: A
         raise wrong_results(op, "eager", result)
     ys = [NDArray(own(op, arrays, r)) for r in parts]
     if op.mutated:
-        # The gradient rule sees the values that the operator saw.
-        saved = [a.copy() if i in op.mutated else a for i, a in enumerate(arrays)] if STATE.recording else arrays
+        saved = before(op, arrays)
         write_back(op, arrays, parts)
         arrays = saved
     if STATE.recording:
         record_operator(op, inputs, arrays, ys)
     visible = op.num_visible_outputs()
     return ys[0] if visible == 1 else ys[:visible]
+
+
+def before(op: Operator, arrays: Sequence[Any]) -> Sequence[Any]:
+    """The inputs whose values the gradient rule sees, which are those that the operator saw: copies of mutated ones."""
+    if not (op.mutated and STATE.recording):
+        return arrays
+    return [a.copy() if i in op.mutated else a for i, a in enumerate(arrays)]
 
 
 def write_back(op: Operator, arrays: Sequence[Any], results: Sequence[Any]) -> None:
@@ -214,14 +237,29 @@ def record(op: Operator, inputs: Sequence[Any], arrays: Sequence[Any], outputs: 
         record_operator(op, inputs, arrays, outputs)
 
 
-def write_out(out: Any, results: Sequence[Any]) -> Any:
-    """Write results into the caller's ``out=`` arrays."""
+def check_out(inputs: Sequence[NDArray], out: Any) -> None:
+    """Raise while autograd records, if an ``out=`` array is one of its graph, or will be as an input."""
     outs = [out] if isinstance(out, NDArray) else list(out)
-    for target, result in zip(outs, results, strict=False):
+    check_unrecorded(*outs)
+    depends = any(x._entry is not None for x in inputs)
+    if depends and any(np.may_share_memory(x._data, y._data) for x in inputs for y in outs):
+        raise recorded_inplace()
+
+
+def write_out(op: Operator, inputs: Sequence[Any], arrays: Sequence[Any], results: list[NDArray], out: Any) -> Any:
+    """Write results into the caller's ``out=`` arrays, which are then those that the tape knows.
+
+    ``results`` are all of the operator's.
+    """
+    outs = [out] if isinstance(out, NDArray) else list(out)
+    for target, result in zip(outs, results[: op.num_visible_outputs()], strict=False):
         if target.shape != result.shape:
             raise MXNetError(f"out= has shape {target.shape}, but the result has shape {result.shape}")
-        np.copyto(target._data, result, casting="unsafe")
+        np.copyto(target._data, result._data, casting="unsafe")
         written(target._data)
+    record(op, inputs, arrays, results)
+    for target, result in zip(outs, results[: op.num_visible_outputs()], strict=False):
+        recorded_copy(result, target)
     return out
 
 
@@ -251,7 +289,7 @@ def execute(op: Operator, inputs: Sequence[NDArray]) -> list[NDArray]:
     if any(type(x) is not NDArray for x in inputs):
         if any(type(x) not in (NDArray, NumberedNDArray) for x in inputs):
             return HOOKS.on_device().executed(op, inputs)
-        return at(inputs[0].context, execute(op, [plain(x) for x in inputs]))
+        return at(working_device(inputs[0].context), execute(op, [plain(x) for x in inputs]))
     arrays = [x._data for x in inputs]
     result: Any = evaluated(op, arrays) if op.foreign or RECORDER.operators else op.evaluate(*arrays)
     results: tuple[Any, ...] = result if result.__class__ is tuple else (result,)

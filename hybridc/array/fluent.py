@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self, cast
 
 import numpy as np
 
@@ -117,9 +117,9 @@ class Fluent(OperatorMethods):
             axes = () if axes[0] is None else tuple(axes[0])
         return _call("transpose", self, axes, **kwargs)
 
-    def broadcast_like(self, other: Any, **kwargs: Any) -> Any:
-        """``F.broadcast_like``: this array with the shape of ``other``."""
-        return _call("broadcast_like", self, other, **kwargs)
+    def broadcast_like(self, other: Any = None, *args: Any, **kwargs: Any) -> Any:
+        """``F.broadcast_like``: this array with the shape of ``other``, which functions call ``rhs``."""
+        return _call("broadcast_like", self, kwargs.pop("rhs", other), *args, **kwargs)
 
     def expand_dims(self, axis: int, inplace: bool = False, **kwargs: Any) -> Any:
         """``F.expand_dims``; ``inplace`` makes the result a view of this array."""
@@ -138,7 +138,14 @@ class Fluent(OperatorMethods):
         return self.reshape(result.shape) if inplace and 0 not in result.shape else result
 
     def astype(self: Any, dtype: Any, copy: bool = True) -> Any:
-        """The same values in another dtype; a copy, unless ``copy=False`` and the dtype is the same."""
+        """The same values in another dtype, or in an array's; a copy, unless ``copy=False`` and the dtype is the same.
+
+        None is float32.
+        """
+        if dtype is None:
+            dtype = np.float32
+        elif isinstance(dtype, Fluent):
+            dtype = cast("Any", dtype).dtype
         if not copy and np.dtype(self.dtype) == np.dtype(dtype):
             return self
         return _call("cast", self, dtype)

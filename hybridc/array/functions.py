@@ -6,7 +6,7 @@ They serve ``mx.nd``, ``mx.sym`` and ``F`` alike: they run on arrays and record 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from types import CodeType
 from typing import Any
 
@@ -102,11 +102,12 @@ def _source(safe: str, cls: type[Operator], records: bool = False) -> str:
     attrs = [k for k, a in cls.ATTRIBUTES.items() if not a.doc.startswith("internal")]
     names = [n for n in cls.INPUTS if not (cls.DRAWS and n == "key")]
     parameters = [f"*{names[0]}"] if cls.VARIADIC else [f"{n}=None" for n in names]
-    parameters += [f"{n}=_default_{n}" for n in attrs] + ["out=None", "name=None", "ctx=None", "**kwargs"]
+    last = [parameters.pop() for _ in range(cls.KEYWORD_INPUTS)][::-1]
+    parameters += [f"{n}=_default_{n}" for n in attrs] + [*last, "out=None", "name=None", "ctx=None", "**kwargs"]
     values = "".join((n if n in attrs else f"_default_{n}") + ", " for n in cls.ATTRIBUTES)
     inputs = f"_flat({names[0]})" if cls.VARIADIC else "(" + "".join(f"{n}, " for n in names) + ")"
     lines = [f"def {safe}({', '.join(parameters)}):"]
-    lines += ["    if kwargs:", f"        _require_hidden({safe!r}, kwargs, {(*names, *attrs)!r})"]
+    lines += ["    if kwargs:", f"        _require_hidden({safe!r}, kwargs, {(*names, *attrs)!r}, {cls.NNVM_ONLY!r})"]
     if cls.ATTRIBUTES:
         bind = [f"_op = _bind(({values}))"]
         if cls.bind_values.__func__ is Operator.bind_values.__func__:  # look among the bound ones without a call
@@ -247,15 +248,18 @@ def _run(cls: type[Operator], eager: str, inputs: str, records: bool) -> list[st
     ]
 
 
-def require_hidden(function: str, given: Mapping[str, Any], known: Iterable[str] = ()) -> None:
+def require_hidden(
+    function: str, given: Mapping[str, Any], known: Iterable[str] = (), only: Collection[str] = ()
+) -> None:
     """Raise unless the keywords that a function does not know are attributes of nodes, such as ``__layout__``.
 
-    These are for symbols, and mean nothing for arrays. ``known`` are the keywords that the function knows.
+    These are for symbols, and mean nothing for arrays. ``known`` are the keywords that the function knows, ``only``
+    those that MXNet alone knows, ``lower=True`` for one value only.
     """
     # COMPAT(mxnet): there an operator without attributes takes any keyword, and does nothing with it.
     names = list(known)
-    for key in given:
-        if not (key.startswith("__") and key.endswith("__")):
+    for key, value in given.items():
+        if not (key.startswith("__") and key.endswith("__")) and key not in only and f"{key}={value}" not in only:
             near = difflib.get_close_matches(key, names, n=1)
             meant = f"; did you mean {near[0]}?" if near else f"; it takes {', '.join(names)}" if names else ""
             raise ArgumentTypeError(f"{function}() got an unexpected keyword argument {key!r}{meant}")

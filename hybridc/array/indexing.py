@@ -15,9 +15,8 @@ import numpy as np
 
 from hybridc.array.dispatch import as_scalar, invoke, is_symbol, record
 from hybridc.array.functions import function
-from hybridc.array.ndarray import NDArray
+from hybridc.array.ndarray import NDArray, check_unrecorded, recorded_inplace
 from hybridc.dialects.array.slicing import BasicIndex
-from hybridc.dialects.operator_registry import FUNCTIONS
 from hybridc.dtypes import is_float
 from hybridc.errors import ArgumentTypeError, BroadcastError, MXNetError
 from hybridc.ground.hooks import HOOKS
@@ -258,27 +257,21 @@ def _reject_mask(index: Any) -> None:
 def setitem(x: NDArray, key: Any, value: Any) -> None:
     """``x[key] = value``: the value broadcasts and is cast to the array's dtype."""
     data = x._data
-    if STATE.recording and (x._entry is not None or (isinstance(value, NDArray) and value._entry is not None)):
-        if x._entry is None and isinstance(key, slice) and key == slice(None) and value.shape == x.shape:
-            return _assign_recorded(x, value)
-        raise MXNetError(
-            "inplace operations (+=, -=, x[:] = y, ...) are not supported on arrays of a graph that autograd "
-            "is recording; write y = ..., or do it outside of the record section"
-        )
+    if STATE.recording and assign_recorded(x, key, value):
+        return
     if type(key) is not slice:
         parts: tuple[Any, ...] = key if key.__class__ is tuple else (key,)
         key = tuple(p if type(p) in _BASIC else _plain(p) for p in parts)
     elif not data.ndim and key == _ALL:
         key = ()
     if isinstance(value, NDArray):
-        # MXNet's scalars have one dimension: an array of one element may become one element.
-        value = value._data if value._data.size != 1 else value._data.reshape(())
+        value = value._data
     elif isinstance(value, bool | int | float | np.generic):
         value = as_scalar(value, data.dtype)
     elif value.__class__ is not np.ndarray or value.dtype.kind in "USO":
         value = _numbers(value, data.dtype)
-    _write(data, key, value)
-    return None
+    # MXNet's scalars have one dimension: an array of one element may become one element.
+    _write(data, key, value.reshape(()) if value.size == 1 else value)
 
 
 def _numbers(value: Any, dtype: Any) -> Any:
@@ -294,6 +287,8 @@ def _write(data: Any, key: Any, value: Any) -> None:
         data[key] = value
     except ValueError as error:
         target = data[key].shape
+        if not data.flags.writeable:
+            raise ValueError(f"cannot assign to a readonly NDArray, of shape {data.shape}; use a copy of it") from error
         raise BroadcastError(
             f"cannot assign a value of shape {np.shape(value)} to the selected elements, of shape {target}: {error}"
         ) from error
@@ -301,11 +296,20 @@ def _write(data: Any, key: Any, value: Any) -> None:
         written(data)
 
 
-def _assign_recorded(x: NDArray, value: NDArray) -> None:
-    """``x[:] = y`` where autograd knows y: from now on it knows x as a copy of y."""
-    np.copyto(x._data, value._data, casting="unsafe")
-    written(x._data)
-    record(FUNCTIONS["identity"].bind(), (value,), (value._data,), [x])
+def assign_recorded(x: NDArray, key: Any, value: Any) -> bool:
+    """Whether ``x[key] = value`` is done, while autograd records: where ``x[:]`` becomes what depends on a variable.
+
+    From then on the tape knows x as a copy of the value. It is an error where the tape would lose x or the value.
+    """
+    check_unrecorded(x)
+    if not isinstance(value, NDArray) or value._entry is None:
+        return False
+    if not (key.__class__ is slice and key == _ALL):
+        raise recorded_inplace()
+    if value.shape != x.shape:
+        value = function("broadcast_to")(value, shape=x.shape)
+    value.copyto(x)
+    return True
 
 
 def inplace(x: NDArray, name: str, other: Any) -> NDArray:

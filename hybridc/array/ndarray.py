@@ -8,10 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from hybridc.array.fluent import Fluent
-from hybridc.context import CPU, Context, check_device
+from hybridc.context import CPU, Context, check_device, working_device
 from hybridc.dialects.array.shape import resolve_shape
 from hybridc.dtypes import STORED
-from hybridc.errors import ArgumentTypeError, CheckError, MXNetError, OneElementError
+from hybridc.errors import ArgumentTypeError, AttributeValueError, CheckError, MXNetError, OneElementError
+from hybridc.ground.absent import warn_dense_gradient
 from hybridc.ground.events import RECORDER
 from hybridc.ground.hooks import HOOKS
 from hybridc.ground.state import STATE
@@ -26,12 +27,13 @@ class NDArray(Fluent):
     indexing and ``x.reshape`` give views, every other operator a new array.
     """
 
-    __slots__ = ("__weakref__", "_data", "_entry", "_leaf")
+    __slots__ = ("__weakref__", "_data", "_leaf", "_tape")
     __array_priority__ = 1000.0
 
-    def __init__(self, data: npt.NDArray[Any]) -> None:
-        self._data = data
-        self._entry: tuple[Any, int] | None = None  # a node of the tape, and which of its outputs
+    def __init__(self, data: npt.NDArray[Any], writable: bool = True) -> None:
+        self._data = data if writable else _readonly(data)
+        # Its tape entry; or, for a constant, a weak reference to the last node of the tape that reads it.
+        self._tape: Any = None
         self._leaf: Any = None  # its gradient buffer, if it has one
 
     # --- what it is ----------------------------------------------------------------------------------------
@@ -197,16 +199,16 @@ class NDArray(Fluent):
     def copyto(self, other: NDArray | Context) -> NDArray:
         """Copy the values into another array, or to a device."""
         if isinstance(other, Context):
-            return _copied(self, check_device(other))
+            return recorded_copy(self, _copied(self, check_device(other)))
         if other is self:
             return other
         if not isinstance(other, NDArray):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ArgumentTypeError(f"copyto: expected an NDArray or a Context such as mx.cpu(), got {other!r}")
         if other.shape != self.shape:
             raise MXNetError(f"copyto: cannot copy shape {self.shape} into shape {other.shape}")
-        np.copyto(other._data, self._data, casting="unsafe")
-        written(other._data)
-        return other
+        check_unrecorded(other)
+        assign(self, other)
+        return recorded_copy(self, other)
 
     def as_in_context(self, context: Context) -> NDArray:
         """This array if it is on that device, else a copy there."""
@@ -228,8 +230,38 @@ class NDArray(Fluent):
 
     # --- autograd ------------------------------------------------------------------------------------------
 
+    @property
+    def _entry(self) -> tuple[Any, int] | None:
+        """A node of the tape and which of its outputs this is; None for a constant, as all are of a freed graph."""
+        tape = self._tape
+        return tape if tape.__class__ is tuple and tape[0].is_alive else None
+
+    @_entry.setter
+    def _entry(self, entry: tuple[Any, int] | None) -> None:
+        self._tape = entry
+
+    @property
+    def _fresh_grad(self) -> bool:
+        """Whether ``backward`` wrote the gradient since this was last set to False, as trainers do."""
+        return self._leaf is not None and self._leaf.fresh
+
+    @_fresh_grad.setter
+    def _fresh_grad(self, state: bool) -> None:
+        if self._leaf is None:
+            raise MXNetError("_fresh_grad: the array is no variable and has no gradient; call attach_grad() first")
+        self._leaf.fresh = bool(state)
+
     def attach_grad(self, grad_req: str = "write", stype: str | None = None) -> None:
-        """Allocate a gradient buffer, so that ``backward`` computes this array's gradient."""
+        """Allocate a gradient buffer, so that ``backward`` computes this array's gradient.
+
+        It is dense: for another ``stype`` than ``'default'`` there is a warning.
+        """
+        if stype not in (None, "default"):
+            if stype not in ("csr", "row_sparse"):
+                raise AttributeValueError(
+                    f"attach_grad: unknown storage type {stype!r}; there are 'default', 'csr' and 'row_sparse'"
+                )
+            warn_dense_gradient("attach_grad", f"attach_grad: a gradient of storage type {stype!r}")
         HOOKS.autograd().mark_variables([self], [self._like(np.zeros_like(self._data))], grad_req)
 
     def drop_grad(self) -> None:
@@ -253,19 +285,35 @@ class NDArray(Fluent):
         def __setitem__(self, key: Any, value: Any) -> None: ...
         def _update(self, name: str, other: Any) -> NDArray: ...
 
+    @staticmethod
+    def _basic_indexing_slice_is_contiguous(slc_key: tuple[slice, ...], shape: tuple[int, ...]) -> bool:
+        """Whether the elements of a basic key follow each other in an array of a shape."""
+        return np.empty(shape, bool)[slc_key].flags.c_contiguous
+
     def __iter__(self) -> Any:
         for i in range(len(self)):
             yield self[i]
 
     # --- in place -------------------------------------------------------------------------------------------
 
+    def slice_assign(  # pyright: ignore[reportIncompatibleMethodOverride]  (as in MXNet, of an array only)
+        self, rhs: Any, begin: Any, end: Any, step: Any = ()
+    ) -> Any:
+        """Write ``rhs`` into the slice ``[begin:end:step]`` of this array; returns the array."""
+        return HOOKS.function("slice_assign")(self, rhs, begin, end, step, out=self)
+
+    def slice_assign_scalar(  # pyright: ignore[reportIncompatibleMethodOverride]  (as in MXNet, of an array only)
+        self, value: float, begin: Any, end: Any, step: Any = ()
+    ) -> Any:
+        """Write a number into the slice ``[begin:end:step]`` of this array; returns the array."""
+        return HOOKS.function("slice_assign_scalar")(self, value, begin, end, step, out=self)
+
     def _inplace(self, name: str, ufunc: Any, other: Any) -> NDArray:
         """``ufunc`` into this buffer; where dtypes or shapes need care, the operator ``name`` into it."""
-        if STATE.recording and (self._entry is not None or getattr(other, "_entry", None) is not None):
-            raise MXNetError(
-                "inplace operations (+=, -=, x[:] = y, ...) are not supported on arrays of a graph that "
-                "autograd is recording; write x = x + y"
-            )
+        if STATE.recording:
+            check_unrecorded(self)
+            if isinstance(other, NDArray) and other._entry is not None:
+                raise recorded_inplace()
         data = self._data
         if STATE.trace is None and data.dtype.kind == "f" and ufunc is not None and not RECORDER.operators:
             if type(other) is NDArray and other._data.dtype is data.dtype and other._data.shape == data.shape:
@@ -299,6 +347,10 @@ class NDArray(Fluent):
     def __reduce__(self) -> tuple[Any, ...]:
         return NDArray, (self._data.copy(),)
 
+    def __setstate__(self, state: Any) -> None:
+        """The state of a pickle that MXNet made: ``handle``, the bytes of an array in a file."""
+        NDArray.__init__(self, HOOKS.array_of_bytes(state["handle"] or b""))
+
     def __copy__(self) -> NDArray:
         return self._like(self._data.copy())
 
@@ -310,7 +362,7 @@ class NumberedNDArray(NDArray):
     """An array on a CPU device with a number or a name, such as ``cpu(1)`` and ``cpu_pinned(0)``.
 
     All CPU devices are the host's memory and its threads: operators compute as on ``cpu(0)``, and their results are on
-    the device of the first input.
+    the device of the first input, or on ``cpu(0)`` if that is pinned memory. Copies stay where the array is.
     """
 
     __slots__ = ("_context",)
@@ -330,10 +382,20 @@ class NumberedNDArray(NDArray):
     def _like(self, data: Any) -> NDArray:
         return NumberedNDArray(data, self._context)
 
+    def copy(self) -> NDArray:
+        """A copy."""
+        return at(self._context, super().copy())
+
+    def astype(self, dtype: Any, copy: bool = True) -> NDArray:
+        """The same values in another dtype; a copy, unless ``copy=False`` and the dtype is the same."""
+        y = super().astype(dtype, copy)
+        return y if y is self else at(self._context, y)
+
     def __getitem__(self, key: Any) -> Any:
         if STATE.trace is not None:
             return super().__getitem__(key)
-        return at(self._context, plain(self)[key])
+        y = plain(self)[key]
+        return at(self._context if np.may_share_memory(y._data, self._data) else working_device(self._context), y)
 
 
 def at(context: Context, x: Any) -> Any:
@@ -343,7 +405,7 @@ def at(context: Context, x: Any) -> Any:
     if context is CPU or context == CPU or context.device_type == "gpu":
         return x
     y = NumberedNDArray(x._data, context)
-    y._entry, y._leaf = x._entry, x._leaf
+    y._tape, y._leaf = x._tape, x._leaf
     return y
 
 
@@ -352,7 +414,7 @@ def plain(x: Any) -> Any:
     if type(x) is not NumberedNDArray:
         return x
     y = NDArray(x._data)
-    y._entry, y._leaf = x._entry, x._leaf
+    y._tape, y._leaf = x._tape, x._leaf
     return y
 
 
@@ -363,9 +425,67 @@ def wrap(data: Any) -> NDArray:
     return HOOKS.on_device().DeviceNDArray(data)
 
 
+def assign(source: NDArray, target: NDArray) -> None:
+    """Write the values of an array into another of its shape, on any device, unknown to autograd."""
+    np.copyto(target._data, source._data, casting="unsafe")
+    written(target._data)
+
+
+def constant_values(x: Any, what: str) -> npt.NDArray[Any]:
+    """As :func:`values_of`, of a NumPy array too, for what computes by NumPy; an error where autograd would miss it."""
+    if not isinstance(x, NDArray):
+        return np.asarray(x)
+    # COMPAT(mxnet): there crops, flips and rotations of mx.image and batches of a DataLoader have gradients.
+    if STATE.recording and x._entry is not None:
+        raise MXNetError(
+            f"{what}: its input depends on a variable with a gradient, and it cannot be differentiated; give it "
+            "x.detach(), or call it outside of autograd.record()"
+        )
+    return values_of(x)
+
+
 def values_of(x: NDArray) -> npt.NDArray[Any]:
     """The values for who only reads them: the buffer itself if it is on the CPU, else a copy."""
-    return x._data if type(x) is NDArray else x.asnumpy()
+    return x._data if type(x) in (NDArray, NumberedNDArray) else x.asnumpy()
+
+
+def _readonly(data: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """A view that cannot be written."""
+    view = data.view()
+    view.flags.writeable = False
+    return view
+
+
+def check_unrecorded(*arrays: Any) -> None:
+    """Raise while autograd records, if one of these is an array of its graph: an operation in place would be lost.
+
+    Of the graph are variables, what depends on them, and the constants whose values the backward may read.
+    """
+    # COMPAT(mxnet): there an array of NumPy can be assigned, x[:] = a, and the gradients are of values that changed.
+    if not STATE.recording:
+        return
+    for x in arrays:
+        if not isinstance(x, NDArray) or x._tape is None:
+            continue
+        tape: Any = x._tape
+        node: Any = tape[0] if tape.__class__ is tuple else tape()
+        if node is not None and node.is_alive:
+            raise recorded_inplace()
+
+
+def recorded_inplace() -> MXNetError:
+    """The error of an operation in place on an array of the graph that autograd is recording."""
+    return MXNetError(
+        "inplace operations (+=, -=, x[:] = y, relu(x, out=x), ...) are not supported on arrays of a graph that "
+        "autograd is recording; write y = ..., or do it outside of the record section"
+    )
+
+
+def recorded_copy(x: NDArray, copy: NDArray) -> NDArray:
+    """The copy of an array on any device and in any dtype, on the tape if autograd records."""
+    if STATE.recording and x._entry is not None:
+        HOOKS.autograd().record_copy(x, copy)
+    return copy
 
 
 def _copied(x: NDArray, context: Context) -> NDArray:

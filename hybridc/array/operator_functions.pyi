@@ -468,13 +468,9 @@ def Pooling_v1(
     kernel: int | Sequence[int] = (),
     pool_type: Literal['avg', 'lp', 'max', 'sum'] | str = 'max',
     global_pool: bool | int = False,
-    cudnn_off: bool | int = False,
     pooling_convention: Literal['full', 'same', 'valid'] | str = 'valid',
     stride: int | Sequence[int] = (),
     pad: int | Sequence[int] = (),
-    p_value: int | None = None,
-    count_include_pad: bool | int | None = None,
-    layout: Literal['NCDHW', 'NCHW', 'NCW', 'NDHWC', 'NHWC', 'NWC'] | str | None = None,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -523,8 +519,10 @@ def ROIPooling(
 
 def Reshape(
     data: _A,
-    shape: int | Sequence[int],
+    shape: int | Sequence[int] = (),
     reverse: bool | int = False,
+    target_shape: int | Sequence[int] = (),
+    keep_highest: bool | int = False,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -959,7 +957,7 @@ def batch_dot(
     rhs: _A | None = None,
     transpose_a: bool | int = False,
     transpose_b: bool | int = False,
-    forward_stype: str | None = None,
+    forward_stype: Literal['csr', 'default', 'row_sparse'] | str | None = None,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -1415,11 +1413,11 @@ def clip(
 
 def col2im(
     data: _A,
+    output_size: int | Sequence[int],
     kernel: int | Sequence[int],
     stride: int | Sequence[int] = (),
     dilate: int | Sequence[int] = (),
     pad: int | Sequence[int] = (),
-    output_size: int | Sequence[int] = ...,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -1681,7 +1679,7 @@ def dot(
     rhs: _A | None = None,
     transpose_a: bool | int = False,
     transpose_b: bool | int = False,
-    forward_stype: str | None = None,
+    forward_stype: Literal['csr', 'default', 'row_sparse'] | str | None = None,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -2033,6 +2031,17 @@ def identity(
     attr: dict[str, str] | None = None,
 ) -> _A:
     """A copy of x"""
+    ...
+
+def identity_with_attr_like_rhs(
+    lhs: _A,
+    rhs: _A | None = None,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> _A:
+    """A copy of lhs, whose shape and dtype are those of rhs"""
     ...
 
 def ifft(
@@ -2777,8 +2786,8 @@ def modulated_deformable_convolution(
     num_deformable_group: int = 1,
     workspace: int = 1024,
     no_bias: bool | int = False,
-    layout: Literal['NCHW', 'NCW', 'NCDHW'] | str | None = None,
     im2col_step: int = 64,
+    layout: Literal['NCHW', 'NCW', 'NCDHW'] | str | None = None,
     out: Any = None,
     name: str | None = None,
     ctx: Context | None = None,
@@ -3995,6 +4004,18 @@ def rmspropalex_update(
     """clip(weight + delta), where n, g and delta are updated in place"""
     ...
 
+def rnn_param_concat(
+    *data: _A,
+    dim: int = 1,
+    num_args: int | None = None,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> _A:
+    """``Concat`` of the parameters of an RNN, of which some, of equal size, may be unknown"""
+    ...
+
 def roi_align(
     data: _A,
     rois: _A | None = None,
@@ -4169,6 +4190,17 @@ def sample_uniform(
     """For each element of low and high, numbers that are equally likely between them"""
     ...
 
+def sample_unique_zipfian(
+    range_max: int,
+    shape: int | Sequence[int],
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> Any:
+    """Rows of different classes, drawn from a log-uniform distribution, and how many draws each row took"""
+    ...
+
 def scatter_add_nd(
     data: _A,
     indices: _A | None = None,
@@ -4204,6 +4236,19 @@ def scatter_nd(
     attr: dict[str, str] | None = None,
 ) -> _A:
     """Scatter of the input's elements at ``indices`` into zeros of ``shape``; of duplicates, the last."""
+    ...
+
+def scatter_set_nd(
+    lhs: _A,
+    rhs: _A | None = None,
+    indices: _A | None = None,
+    shape: int | Sequence[int] = ...,
+    out: Any = None,
+    name: str | None = None,
+    ctx: Context | None = None,
+    attr: dict[str, str] | None = None,
+) -> _A:
+    """lhs with the elements of rhs at ``indices``; of duplicates, the last."""
     ...
 
 def selu(

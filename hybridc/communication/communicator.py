@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeVar
 
@@ -20,6 +22,53 @@ _SUMMED = 4 << 20
 
 # What all-reduce and reduce-scatter compute of the elements of all ranks.
 OPERATIONS = ("sum", "min", "max", "prod")
+
+# The calls of which the collectives of this thread are a part, the outermost first.
+_LABELS: ContextVar[tuple[str, ...]] = ContextVar("labels", default=())
+
+
+# Whether the ranks have compared all that decides which collectives this thread calls.
+_AGREED: ContextVar[bool] = ContextVar("agreed", default=False)
+
+
+@contextlib.contextmanager
+def labelled(call: str, is_agreed: bool = False) -> Generator[None]:
+    """Within the ``with`` block collectives are part of ``call``, which all ranks make: errors name it.
+
+    With ``is_agreed`` the ranks have compared all that decides which collectives these are, by
+    :meth:`Communicator.agree`, and do not compare each of them.
+    """
+    token, agreed = _LABELS.set((*_LABELS.get(), call)), _AGREED.set(is_agreed)
+    try:
+        yield
+    finally:
+        _LABELS.reset(token)
+        _AGREED.reset(agreed)
+
+
+def is_agreed() -> bool:
+    """Whether collectives need not be compared, each for itself."""
+    return _AGREED.get()
+
+
+def with_label(collective: str) -> str:
+    """The name of a collective, after the calls of which it is a part."""
+    labels = _LABELS.get()
+    return ": ".join((*labels, collective)) if labels else collective
+
+
+def with_labels_of_now(function: Callable[[], Any]) -> Callable[[], Any]:
+    """A function for another thread, where its collectives are part of the same calls as here."""
+    labels, agreed = _LABELS.get(), _AGREED.get()
+    if not labels:
+        return function
+
+    def call() -> Any:
+        with labelled(labels[-1], agreed):
+            _LABELS.set(labels)
+            return function()
+
+    return call
 
 
 class Pending:
@@ -48,6 +97,16 @@ class Pending:
             raise self._error
 
 
+@dataclass(frozen=True)
+class Agreed:
+    """What the ranks brought to a call that they make together."""
+
+    #: The sum of what each of them contributes.
+    total: float
+    #: Whether one of them asks for a further exchange, to which then all come.
+    is_asked: bool
+
+
 class Begun(Protocol):
     """A collective that goes on, by whatever carries it out."""
 
@@ -65,7 +124,8 @@ class Communicator:
     """Some of the ranks of a program, this process among them.
 
     Collectives are called by all of them, in the same order, with arrays of the same shapes and dtypes; arrays are
-    contiguous. Those that :meth:`start` are carried out in order by a thread, while others are called.
+    contiguous. Those that :meth:`start` are carried out in order by a thread, while others are called. Before each one
+    the ranks compare which it is: where they differ, all raise an error that names both calls.
     """
 
     rank: int
@@ -121,6 +181,21 @@ class Communicator:
         """Wait until all ranks are here."""
         raise NotImplementedError
 
+    def agree(
+        self,
+        call: str,
+        facts: object = None,
+        share: float = 0.0,
+        asks: bool = False,
+        details: Callable[[], Mapping[str, Any]] | None = None,
+    ) -> Agreed:
+        """Raise on all ranks unless ``facts`` are equal on all of them; the sum of the shares.
+
+        ``facts`` are plain values, told apart by ``repr``. ``details()`` names them for the error. It costs a message
+        of some bytes, so values that may change on one rank alone are compared at every step.
+        """
+        raise NotImplementedError
+
     def split(self, color: int) -> Communicator:
         """A communicator of the ranks that give the same number; all call this."""
         raise NotImplementedError
@@ -170,6 +245,16 @@ class Alone(Communicator):
 
     def barrier(self) -> None:
         pass
+
+    def agree(
+        self,
+        call: str,
+        facts: object = None,
+        share: float = 0.0,
+        asks: bool = False,
+        details: Callable[[], Mapping[str, Any]] | None = None,
+    ) -> Agreed:
+        return Agreed(share, asks)
 
     def split(self, color: int) -> Communicator:
         return self

@@ -3,29 +3,37 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import hashlib
 import os
 import queue
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
 
 from hybridc.communication.communicator import (
     OPERATIONS,
+    Agreed,
     Array,
     Communicator,
     Pending,
     bounds,
     check_array,
     check_operation,
+    is_agreed,
     summed_at_once,
+    with_label,
+    with_labels_of_now,
 )
+from hybridc.communication.disagreement import different_calls, different_facts
 from hybridc.communication.rank_watch import WORLD, RankWatch
 from hybridc.dtypes import wide
 from hybridc.errors import MXNetError
 from hybridc.ground.events import RECORDER, now
+from hybridc.ground.limits import required_thread
 
 T = TypeVar("T")
 
@@ -47,8 +55,7 @@ class _Queue:
     def put(self, collective: Callable[[], Any]) -> Pending:
         """Carry out a function after those before it."""
         if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="hybridc communication", daemon=True)
-            self._thread.start()
+            self._thread = required_thread(self._run, "hybridc communication", "communication among ranks")
         self._last = pending = Pending()
         self._waiting.put((collective, pending))
         return pending
@@ -74,26 +81,36 @@ class _Queue:
             del collective, pending
 
 
+# What each rank says before a collective, as numbers of double precision.
+_CALL, _FACTS, _SHARE, _ASKS = range(4)
+
+
 class _Call:
-    """A collective that this rank calls within the ``with`` block; its text says which, and of what."""
+    """A collective that this rank calls within the ``with`` block; ``text`` says which, and of what."""
 
-    __slots__ = ("_array", "_begin", "_name", "_ranks")
+    __slots__ = ("_begin", "_ranks", "facts", "text")
 
-    def __init__(self, ranks: MPICommunicator, name: str, array: Array | None) -> None:
-        self._ranks, self._name, self._array = ranks, name, array
+    def __init__(self, ranks: MPICommunicator, text: str, facts: tuple[float, float, bool] | None = None) -> None:
+        self._ranks, self.text, self.facts = ranks, text, facts
 
-    def __enter__(self) -> None:
-        self._ranks.begin(self)
+    def __enter__(self) -> Array:
+        rows = self._ranks.begin(self)
         self._begin = now() if RECORDER.active else 0
+        return rows
 
     def __exit__(self, *_: object) -> None:
         if self._begin:
-            RECORDER.add("communication", str(self), self._begin)
+            RECORDER.add("communication", self.text, self._begin)
         self._ranks.end()
 
     def __str__(self) -> str:
-        array = self._array
-        return self._name if array is None else f"{self._name} of {array.size} {array.dtype}"
+        return self.text
+
+
+@functools.lru_cache(maxsize=1024)
+def _digest(text: str) -> float:
+    """A number below 2 to the power of 48, which double precision has exactly; equal for equal texts."""
+    return float(int.from_bytes(hashlib.blake2b(text.encode(), digest_size=6).digest(), "little"))
 
 
 class MPICommunicator(Communicator):
@@ -111,12 +128,19 @@ class MPICommunicator(Communicator):
         self.hosts = tuple(handle.allgather(mpi.Get_processor_name()))
         here = [i for i, host in enumerate(self.hosts) if host == self.hosts[self.rank]]
         self.local_rank, self.local_size = here.index(self.rank), len(here)
+        self._said, self._heard = np.zeros(4), np.zeros((self.size, 4))
 
-    def _called(self, name: str, array: Array | None = None) -> _Call:
-        return _Call(self, name, array)
+    def _called(self, name: str, array: Array | None = None, is_equal: bool = True) -> _Call:
+        """A collective; ``is_equal`` if its arrays have as many elements on all ranks."""
+        if array is not None:
+            name = f"{name} of {array.size} {array.dtype}" if is_equal else f"{name} of {array.dtype}"
+        return _Call(self, with_label(name))
 
-    def begin(self, call: _Call) -> None:
-        """Before a collective: wait for those that were started, and for other threads."""
+    def begin(self, call: _Call) -> Array:
+        """Before a collective: wait for those that were started, and for other threads; what each rank says.
+
+        Raises on all ranks unless all call the same.
+        """
         if os.getpid() != self._process:
             raise MXNetError(
                 f"{call}: this process was forked from a rank and is none; only the rank itself takes part"
@@ -124,6 +148,25 @@ class MPICommunicator(Communicator):
         self._queue.drain()
         self._queue.lock.acquire()
         self._watch.enter(call, self._group)
+        try:
+            return self._met(call)
+        except BaseException:
+            self.end()
+            raise
+
+    def _met(self, call: _Call) -> Array:
+        """What each rank says, by rank; raises on all of them unless they call the same."""
+        said, heard = self._said, self._heard
+        if call.facts is None:
+            if is_agreed():
+                return heard
+            call.facts = (0.0, 0.0, False)
+        said[:] = _digest(call.text), *call.facts
+        self._comm.Allgather([said, self._mpi.DOUBLE], [heard, self._mpi.DOUBLE])
+        calls = heard[:, _CALL].tolist()
+        if calls.count(calls[0]) != self.size:
+            raise different_calls(self.rank, self._comm.allgather(call.text), self.hosts)
+        return heard
 
     def end(self) -> None:
         """After a collective."""
@@ -133,7 +176,7 @@ class MPICommunicator(Communicator):
     def allreduce(self, array: Array, op: str = "sum") -> None:
         check_operation(op)
         check_array(array)
-        with self._called("all-reduce", array):
+        with self._called("all-reduce" if op == "sum" else f"all-reduce by {op}", array):
             flat, wide = self._summable(array)
             for piece in _pieces(wide, summed_at_once(self.size) // wide.itemsize):
                 self._comm.Allreduce(self._mpi.IN_PLACE, piece, self._operations[op])
@@ -176,7 +219,7 @@ class MPICommunicator(Communicator):
     def exchange(self, array: Array, counts: Sequence[int], received: Sequence[int]) -> Array:
         check_array(array)
         got = np.empty(sum(received), array.dtype)
-        with self._called("all-to-all", array):
+        with self._called("all-to-all", array, is_equal=False):
             element = self._mpi.BYTE.Create_contiguous(array.itemsize).Commit()
             try:
                 there = [array.view(np.uint8), [*counts], bounds(counts)[:-1], element]
@@ -188,7 +231,7 @@ class MPICommunicator(Communicator):
 
     def broadcast(self, array: Array, root: int = 0) -> None:
         check_array(array)
-        with self._called("broadcast", array):
+        with self._called(f"broadcast from rank {root}", array):
             self._bcast(array, root)
 
     def _bcast(self, array: Array, root: int) -> None:
@@ -200,12 +243,28 @@ class MPICommunicator(Communicator):
             return self._comm.allgather(value)
 
     def broadcast_object(self, value: T, root: int = 0) -> T:
-        with self._called("broadcast of an object"):
+        with self._called(f"broadcast from rank {root} of an object"):
             return self._comm.bcast(value, root)
 
     def barrier(self) -> None:
         with self._called("barrier"):
             self._comm.Barrier()
+
+    def agree(
+        self,
+        call: str,
+        facts: object = None,
+        share: float = 0.0,
+        asks: bool = False,
+        details: Callable[[], Mapping[str, Any]] | None = None,
+    ) -> Agreed:
+        with _Call(self, with_label(call), (_digest(repr(facts)), share, asks)) as heard:
+            digests = heard[:, _FACTS].tolist()
+            if digests.count(digests[0]) != self.size:
+                told: list[Any] = self._comm.allgather(facts if details is None else dict(details()))
+                if any(each != told[0] for each in told):
+                    raise different_facts(call, told, self.hosts)
+            return Agreed(float(heard[:, _SHARE].sum()), bool(heard[:, _ASKS].any()))
 
     def split(self, color: int) -> Communicator:
         with self._called("split"):
@@ -216,7 +275,7 @@ class MPICommunicator(Communicator):
             return MPICommunicator(part, self._mpi, self._watch, self._queue, group)
 
     def start(self, collective: Callable[[], Any]) -> Pending:
-        return self._queue.put(collective)
+        return self._queue.put(with_labels_of_now(collective))
 
     def watched(self, name: str, wait: Callable[[], T]) -> T:
         with self._called(name):

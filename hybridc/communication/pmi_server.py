@@ -1,13 +1,18 @@
-"""A PMI server for MPICH without mpiexec: a subprocess of rank 0 through which the ranks exchange their addresses.
+"""What MPICH asks of the program that started it, answered without MPICH's own: the ranks exchange their addresses.
 
-MPICH asks what started it by a protocol of lines, PMI version 1: a store of keys and values, and barriers. A scheduler
-that only sets ``RANK``, ``WORLD_SIZE``, ``MASTER_ADDR`` and ``MASTER_PORT`` has nothing that answers; this does. It is
-a process of its own, as MPI holds the lock of the interpreter while it starts, and it is run by its path.
+MPICH asks by a protocol of lines, PMI version 1: a store of keys and values, and barriers. It speaks on a connection
+that the process has when MPI starts, whose descriptor is in ``PMI_FD``; so nobody else can. The launcher gives each
+rank one end of a pair of sockets. Where a scheduler only sets ``RANK``, ``WORLD_SIZE``, ``MASTER_ADDR`` and
+``MASTER_PORT``, a subprocess of rank 0 listens at that port, and the ranks connect as
+:mod:`~hybridc.communication.links` does. It is a process of its own, as MPI holds the lock of the interpreter while it
+starts, and is run by its path.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
+import hashlib
 import os
 import secrets
 import selectors
@@ -16,13 +21,29 @@ import subprocess
 import sys
 import time
 from collections.abc import Generator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING or __name__ != "__main__":
+    from hybridc.communication import links
+else:
+    import importlib.util
+
+    sys.path[0:1] = []  # the folder of this file
+    _spec = importlib.util.spec_from_file_location("links", Path(__file__).with_name("links.py"))
+    links = importlib.util.module_from_spec(_spec)
+    _spec.loader.exec_module(links)
 
 # The name of the only store: MPICH derives those of its shared memory from it.
 _STORE = f"hybridc_{secrets.token_hex(8)}"
 _LONGEST = {"kvsname_max": 256, "keylen_max": 64, "vallen_max": 4096}  # as MPICH's own launcher says
-_PAUSE = 0.1  # seconds between two tries to connect
-_TRY = 2.0  # seconds for one of them
+_LINE = 8192  # bytes of a line
+_VALUES = 1 << 20  # keys in the store
+_PAUSE = 0.1  # seconds between two looks at what is late
 _PATIENCE = 10.0  # seconds for the ranks to end after rank 0
+#: The variable that may have a secret of all ranks; and what the token follows from without one.
+TOKEN = "HYBRIDC_COMM_TOKEN"
+_PLACE = ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "TORCHELASTIC_RUN_ID")
 
 
 @contextlib.contextmanager
@@ -36,35 +57,77 @@ def serving(env: Mapping[str, str], rank: int, size: int, timeout: float) -> Gen
         port += 1
     if rank == 0:
         end, _ = os.pipe()  # the write end stays open until this process exits, and then the server exits, too
-        subprocess.Popen([sys.executable, __file__, str(port), str(size)], stdin=end)
+        subprocess.Popen([sys.executable, __file__, str(port), str(size), host], stdin=end, env=dict(env))
         os.close(end)
-    late = time.monotonic() + timeout
-    while True:
-        try:
-            socket.create_connection((host, port), _TRY).close()
-            break
-        except OSError as error:
-            if time.monotonic() > late:
-                raise ConnectionError(f"rank 0 is not at {host}, port {port}, for {timeout:g} s: {error}") from None
-            time.sleep(_PAUSE)
-    yield {"PMI_PORT": f"{host}:{port}", "PMI_ID": str(rank), "PMI_RANK": str(rank), "PMI_SIZE": str(size)}
+    try:
+        connection = links.connected([host], port, token_of(env), rank, timeout)
+    except ConnectionError as error:
+        raise ConnectionError(f"rank {rank} does not reach rank 0: it {error}; is {TOKEN} the same?") from None
+    connection.setblocking(True)
+    yield {"PMI_FD": str(connection.detach()), "PMI_RANK": str(rank), "PMI_SIZE": str(size)}
 
 
-class _Server:
-    """The store, and the connections of the ranks."""
+def token_of(env: Mapping[str, str]) -> str:
+    """What all ranks of a program know: their secret, or else what tells apart programs, and keeps no attacker out."""
+    return env.get(TOKEN, "") or hashlib.sha256(" ".join(env.get(name, "") for name in _PLACE).encode()).hexdigest()
+
+
+class PmiServer:
+    """The store, and the connections of the ranks; what is no line of the protocol ends the connection that sent it."""
 
     def __init__(self, size: int) -> None:
         self._size = size
         self._values: dict[str, str] = {}
+        self._unread: dict[socket.socket, bytes] = {}
         self._waiting: list[socket.socket] = []
+        #: How many ranks have ended MPI.
         self.ended = 0
 
-    def answer(self, connection: socket.socket, line: str) -> str:
+    @property
+    def connections(self) -> list[socket.socket]:
+        """Those that are open."""
+        return [*self._unread]
+
+    def add(self, connection: socket.socket) -> None:
+        """Answer a rank."""
+        connection.setblocking(False)
+        self._unread[connection] = b""
+
+    def read(self, connection: socket.socket) -> bool:
+        """Answer what a rank sent; False if its connection is closed now."""
+        try:
+            got = connection.recv(1 << 16)
+        except BlockingIOError:
+            return True
+        except OSError:
+            got = b""
+        *lines, rest = (self._unread[connection] + got).split(b"\n")
+        self._unread[connection] = rest
+        try:
+            for line in lines:
+                self._send(connection, self._answer(connection, line.decode("ascii")))
+            if got and len(rest) <= _LINE:
+                return True
+        except (OSError, KeyError, ValueError):
+            pass
+        self.remove(connection)
+        return False
+
+    def remove(self, connection: socket.socket) -> None:
+        """Close a connection."""
+        del self._unread[connection]
+        self._waiting = [each for each in self._waiting if each is not connection]
+        connection.close()
+
+    @staticmethod
+    def _send(connection: socket.socket, text: str) -> None:
+        if text and connection.send(text.encode()) != len(text):
+            raise BlockingIOError("the rank does not read")
+
+    def _answer(self, connection: socket.socket, line: str) -> str:
         """The answer to a line of a rank; the others' are sent."""
         said = {name: value for name, _, value in (word.partition("=") for word in line.split())}
         match said.pop("cmd", ""):
-            case "initack":
-                return f"cmd=initack rc=0\ncmd=set size={self._size}\ncmd=set rank={said['pmiid']}\ncmd=set debug=0\n"
             case "init":
                 return "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0\n"
             case "get_maxes":
@@ -76,7 +139,7 @@ class _Server:
             case "get_universe_size":
                 return f"cmd=universe_size size={self._size} rc=0\n"
             case "put":
-                self._values[said["key"]] = said["value"]
+                self._put(said["key"], said["value"])
                 return "cmd=put_result rc=0 msg=success\n"
             case "get":
                 value = self._values.get(said["key"])
@@ -86,11 +149,7 @@ class _Server:
                     else f"cmd=get_result rc=0 value={value}\n"
                 )
             case "barrier_in":
-                self._waiting.append(connection)
-                if len(self._waiting) == self._size:
-                    waiting, self._waiting = self._waiting, []
-                    for each in waiting:
-                        each.sendall(b"cmd=barrier_out rc=0\n")
+                self._wait(connection)
                 return ""
             case "finalize":
                 self.ended += 1
@@ -98,39 +157,62 @@ class _Server:
             case other:
                 return f"cmd={other}_result rc=-1 msg=unknown\n"
 
+    def _put(self, key: str, value: str) -> None:
+        if len(self._values) >= _VALUES or len(key) > _LONGEST["keylen_max"] or len(value) > _LONGEST["vallen_max"]:
+            raise ValueError("this is more than MPICH puts")
+        self._values[key] = value
 
-def main(port: int, size: int) -> None:
+    def _wait(self, connection: socket.socket) -> None:
+        """A rank came to a barrier; the last one lets all go."""
+        if connection in self._waiting:
+            raise ValueError("a rank comes to a barrier once")
+        self._waiting.append(connection)
+        if len(self._waiting) < self._size:
+            return
+        waiting, self._waiting = self._waiting, []
+        for each in waiting:
+            with contextlib.suppress(OSError):
+                self._send(each, "cmd=barrier_out rc=0\n")
+
+
+def main(port: int, size: int, host: str = links.LOOPBACK) -> None:
     """Answer the ranks, until all have ended, or rank 0 has been gone for seconds."""
-    server, unread = _Server(size), dict[socket.socket, bytes]()
-    with selectors.DefaultSelector() as selector, socket.create_server(("", port), backlog=size) as listener:
-        selector.register(listener, selectors.EVENT_READ)
-        selector.register(sys.stdin, selectors.EVENT_READ)
-        end: float | None = None
-        while server.ended < size and (end is None or (unread and time.monotonic() < end)):
-            for key, _ in selector.select(None if end is None else _PAUSE):
-                if key.fileobj is sys.stdin:  # rank 0 is gone; the others, too, soon
-                    selector.unregister(sys.stdin)
-                    end = time.monotonic() + _PATIENCE
-                    continue
-                if key.fileobj is listener:
-                    connection, _ = listener.accept()
-                    selector.register(connection, selectors.EVENT_READ)
-                    unread[connection] = b""
-                    continue
-                connection = next(each for each in unread if each is key.fileobj)
-                got = b""
-                with contextlib.suppress(OSError):
-                    got = connection.recv(1 << 16)
-                *lines, unread[connection] = (unread[connection] + got).split(b"\n")
-                with contextlib.suppress(OSError):
-                    for line in lines:
-                        connection.sendall(server.answer(connection, line.decode()).encode())
-                if not got:
-                    selector.unregister(connection)
-                    del unread[connection]
-                    connection.close()
+    server, token = PmiServer(size), token_of(os.environ)
+    end: list[float] = []  # when the server exits
+    with selectors.DefaultSelector() as selector, _listener(host, port) as listener:
+
+        def admit(_rank: int, connection: socket.socket) -> None:
+            server.add(connection)
+            selector.register(connection, selectors.EVENT_READ, lambda: read(connection))
+
+        def read(connection: socket.socket) -> None:
+            if connection in server.connections and not server.read(connection):
+                selector.unregister(connection)
+
+        def rank_0_ended() -> None:  # the others, too, soon
+            selector.unregister(sys.stdin)
+            end.append(time.monotonic() + _PATIENCE)
+
+        selector.register(sys.stdin, selectors.EVENT_READ, rank_0_ended)
+        door = links.Door(listener, token, size, selector, admit)
+        while server.ended < size and (not end or (server.connections and time.monotonic() < end[0])):
+            for key, _ in selector.select(_PAUSE):
+                key.data()
+            door.look()
+            if not door.missing:
+                door.close()
+
+
+def _listener(host: str, port: int) -> socket.socket:
+    """At the address by which the ranks know this machine, or at all, if that is another one's, which passes on."""
+    try:
+        return socket.create_server((host, port), backlog=links.BACKLOG)
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise
+        return socket.create_server(("", port), backlog=links.BACKLOG)
 
 
 if __name__ == "__main__":
     os.setsid()  # a signal for rank 0 is not for this process
-    main(int(sys.argv[1]), int(sys.argv[2]))
+    main(int(sys.argv[1]), int(sys.argv[2]), *sys.argv[3:])

@@ -22,9 +22,21 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NoReturn
 
-from hybridc.communication.links import BEAT, accepted, addresses, close_gently, connected, packed, unpacked
+from hybridc.communication.links import (
+    BACKLOG,
+    BEAT,
+    LOOPBACK,
+    Door,
+    addresses,
+    close_gently,
+    connected,
+    packed,
+    unpacked,
+)
+from hybridc.ground.limits import required_thread, thread
 
 _TOKEN = 16  # bytes by which rank 0 knows that a connection is of this program
 _PATIENCE = 3 * BEAT  # for a rank that fails, or that is to end
@@ -36,7 +48,7 @@ WORLD = "world"  # the group of all ranks
 class Seat:
     """Where a rank runs.
 
-    ``space`` tells apart machines, and containers in which process ids mean other processes.
+    ``space`` tells apart machines, and containers in which process ids or addresses mean others.
     """
 
     host: str
@@ -47,8 +59,8 @@ class Seat:
 def seat(host: str) -> Seat:
     """That of this process."""
     space = host
-    with contextlib.suppress(OSError):  # Linux has namespaces of process ids
-        space += " " + os.readlink("/proc/self/ns/pid")
+    with contextlib.suppress(OSError):  # Linux has namespaces of process ids, and of addresses
+        space += " " + os.readlink("/proc/self/ns/pid") + " " + os.readlink("/proc/self/ns/net")
     return Seat(host, space, os.getpid())
 
 
@@ -91,9 +103,10 @@ class RankWatch:
         self._ranks: dict[int, _Known] = {}
         self._connection: socket.socket | None = None
         if rank == 0:
-            with socket.create_server(("", 0), backlog=len(seats)) as listener:
+            is_local = len({each.space for each in seats}) == 1
+            with socket.create_server((LOOPBACK if is_local else "", 0), backlog=BACKLOG) as listener:
                 token = secrets.token_hex(_TOKEN)
-                share((addresses(), listener.getsockname()[1], token))
+                share(([LOOPBACK] if is_local else addresses(), listener.getsockname()[1], token))
                 self._ranks[0] = _Known(counts=self._counts)
                 self._accept(listener, token)
         else:
@@ -101,8 +114,7 @@ class RankWatch:
             self._connection = connected(places, port, token, rank, timeout)
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._forget)
-        self._thread = threading.Thread(target=self._guarded, name="hybridc watch", daemon=True)
-        self._thread.start()
+        self._thread = required_thread(self._guarded, "hybridc watch", "communication among ranks")
 
     # --- what this rank does -------------------------------------------------------------------------------
 
@@ -162,7 +174,7 @@ class RankWatch:
                 got = connection.recv(1 << 16)
             except TimeoutError:
                 if time.monotonic() - heard > self.timeout:
-                    self._stop(self._text(0, f"has not answered for {self.timeout:g} s"), kill=0)
+                    self._stop(self._silent(0), kill=0)
                 continue
             except OSError:
                 got = b""
@@ -180,17 +192,22 @@ class RankWatch:
 
     def _accept(self, listener: socket.socket, token: str) -> None:
         """Take the connections of the other ranks."""
-        listener.settimeout(self.timeout)
-        while len(self._ranks) < len(self.seats):
-            try:
-                found = accepted(listener, token)
-            except TimeoutError:
-                missing = next(r for r in range(len(self.seats)) if r not in self._ranks)
-                raise ConnectionError(self._text(missing, f"has not connected for {self.timeout:g} s")) from None
-            if found is not None:
-                connection, rank = found
-                connection.setblocking(False)
-                self._ranks[rank] = _Known(connection)
+
+        def admit(rank: int, connection: socket.socket) -> None:
+            self._ranks[rank] = _Known(connection)
+
+        end = time.monotonic() + self.timeout
+        with selectors.DefaultSelector() as selector:
+            door = Door(listener, token, len(self.seats), selector, admit)
+            door.missing.discard(0)
+            while door.missing:
+                for key, _ in selector.select(BEAT / 4):
+                    key.data()
+                door.look()
+                if time.monotonic() > end:
+                    text = f"has not connected for {self.timeout:g} s"
+                    raise ConnectionError(self._text(min(door.missing), text))
+            door.close()
 
     def _as_server(self) -> None:
         with selectors.DefaultSelector() as selector:
@@ -241,13 +258,14 @@ class RankWatch:
         now = time.monotonic()
         for rank, known in self._ranks.items():
             if now - known.heard > self.timeout:
-                self._stop(self._text(rank, f"has not answered for {self.timeout:g} s"), kill=rank)
+                self._stop(self._silent(rank), kill=rank)
         waiting = {rank: known for rank, known in self._ranks.items() if known.waits}
         for known in waiting.values():
             if now - known.since > 2 * BEAT:  # what is known of the others is newer
                 self._check_ended(known, now)
         if not waiting:
             return
+        self._check_deadlock(waiting)
         longest = min(waiting.values(), key=lambda known: known.since)
         if now - longest.since > self.timeout:
             self._blame(longest)
@@ -256,6 +274,17 @@ class RankWatch:
         for rank, known in self._ranks.items():
             if known.ended is not None and now - known.ended > 2 * BEAT and _is_missing(known, waiting):
                 self._stop(self._text(rank, f"ended while others wait in {waiting.inside}"))
+
+    def _check_deadlock(self, waiting: dict[int, _Known]) -> None:
+        """End all ranks if some wait for each other: in collectives of several groups, which do not meet."""
+        stuck = {rank: known for rank, known in waiting.items() if known.heard - known.since > 2 * BEAT}
+        for _ in self._ranks:
+            missing = {r: [n for n, k in self._ranks.items() if _is_missing(k, known)] for r, known in stuck.items()}
+            stuck = {r: known for r, known in stuck.items() if missing[r] and all(n in stuck for n in missing[r])}
+        if not stuck or max(known.since for known in stuck.values()) > min(known.heard for known in stuck.values()):
+            return  # they may have waited one after the other
+        texts = [f"{self._text(rank, 'waits in')} {known.inside}" for rank, known in stuck.items()]
+        self._stop(f"{', '.join(texts)}: all ranks must call the same operations in the same order")
 
     def _blame(self, waiting: _Known) -> NoReturn:
         """End all ranks because of the one for which another one waits."""
@@ -275,6 +304,16 @@ class RankWatch:
 
     def _text(self, rank: int, what: str) -> str:
         return f"rank {rank} on {self.seats[rank].host} {what}"
+
+    def _silent(self, rank: int) -> str:
+        """A description of a rank that does not answer."""
+        text, found = self._text(rank, f"has not answered for {self.timeout:g} s"), self.seats[rank]
+        if found.space != self.seats[self.rank].space:
+            return text
+        with contextlib.suppress(OSError):  # only Linux says in which state a process is
+            state = Path(f"/proc/{found.process}/stat").read_text().rpartition(")")[2].split()[0]
+            text += {"T": ": a signal, as SIGSTOP, has stopped it", "t": ": a debugger has stopped it"}.get(state, "")
+        return text
 
     def _send(self, connection: socket.socket, message: dict[str, Any]) -> None:
         with self._lock, contextlib.suppress(OSError):
@@ -306,9 +345,9 @@ class RankWatch:
             self._failed.set()
             threading.Event().wait()
         # The main thread may be writing, and hold the locks of both streams.
-        flushing = threading.Thread(target=_flush, daemon=True)
-        flushing.start()
-        flushing.join(BEAT)
+        flushing = thread(_flush, "hybridc flush", daemon=True)
+        if flushing is not None:
+            flushing.join(BEAT)
         with contextlib.suppress(OSError):
             os.write(2, f"hybridc: {text}; rank {self.rank} on {self.seats[self.rank].host} ends\n".encode())
         self._close()

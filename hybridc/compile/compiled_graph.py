@@ -25,6 +25,7 @@ from hybridc.trace.tracer import Trace
 if TYPE_CHECKING:
     from hybridc.autograd import TapeNode
     from hybridc.compile.stages import Traced
+    from hybridc.ir.planned import Program
 
 
 class CompiledGraph:
@@ -98,6 +99,11 @@ class CompiledGraph:
     def stages(self) -> list[Traced]:
         """The traces that this graph was compiled from: its own, and those of backwards from some results only."""
         return [g.traced for g in (self, *self._of_heads.values()) if g.traced is not None]
+
+    def programs(self) -> list[list[Program]]:
+        """The programs of each of the :meth:`stages`."""
+        graphs = [g for g in (self, *self._of_heads.values()) if g.traced is not None]
+        return [[e.program for e in (g.forward, g.backward) if e is not None] for g in graphs]
 
     def summary(self) -> list[str]:
         """Lines for ``net.explain()``: origin, kernels, memory and host calls."""

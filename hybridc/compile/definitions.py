@@ -279,9 +279,9 @@ def _require_not_computed(op: Operator, inputs: Sequence[Any], results: Sequence
 
 
 def _fields(cls: type) -> list[Any]:
-    """Class fields that the interfaces define: flags, in-place pairs, names of functions."""
+    """Class fields that the interfaces define: flags, in-place pairs, names of functions; not those for files."""
     names = {name for base in cls.__mro__ if is_own(base) for name in vars(base) if name.isupper()}
-    values = [(name, getattr(cls, name)) for name in sorted(names - _APART) if name[0] != "_"]
+    values = [(name, getattr(cls, name)) for name in sorted(names - _APART) if not name.startswith(("_", "NNVM"))]
     return [(name, written(value)) for name, value in values if not callable(value)]
 
 

@@ -1,12 +1,12 @@
 """``net.explain()`` as one HTML page: source line → operators → kernel → generated code, and a map of the arena.
 
-The page is self-contained. It is made by running the stages again, so a call of the network pays nothing for it.
+The page is self-contained. It is made by running the stages again, so a call of the network pays nothing for it; but
+where the same kernels are called at other sizes, it has what the programs say (:mod:`hybridc.compile.known_page`).
 Elements that belong together have the same word in ``data-k``, and are highlighted together.
 """
 
 from __future__ import annotations
 
-import linecache
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from html import escape
@@ -17,6 +17,7 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import IntegerAttr, MemRefType
 from xdsl.ir import SSAValue
 
+from hybridc.compile.known_page import document, known_compilation, size_text, source_line, text_lines
 from hybridc.compile.lowering_stages import Lowered
 from hybridc.compile.stages import Traced
 from hybridc.dialects.mlir.hybrid import element_dtype, locations_of
@@ -28,54 +29,35 @@ from hybridc.ir.planned import Program
 from hybridc.ir.structured import dtype_of, is_host, kernels, operator_of, pairs_of, shape_of
 from hybridc.ir.values import functions, volume
 
-_STYLE = """
-:root { color-scheme: light dark; }
-body { font: 14px/1.45 system-ui, sans-serif; margin: 1.5em; }
-table { border-collapse: collapse; width: 100%; }
-th, td { border: 1px solid #8886; padding: .3em .5em; text-align: left; vertical-align: top; }
-pre, code { font: 12px/1.4 ui-monospace, monospace; }
-pre { margin: 0; white-space: pre-wrap; overflow-wrap: anywhere; }
-small { opacity: .75; display: block; }
-svg text { font: 10px ui-monospace, monospace; fill: currentColor; }
-svg rect { stroke: #8888; fill-opacity: .55; }
-.value { fill: #4a8fe0; } .scratch { fill: #d9a441; } .saved { fill: #58a866; }
-.host { border-left: .4em solid #d66; }
-.lit { background: #ffd54f55; } svg .lit { fill-opacity: 1; stroke: currentColor; }
-"""
-
-_SCRIPT = """
-addEventListener("mouseover", event => {
-  for (const old of document.querySelectorAll(".lit")) old.classList.remove("lit");
-  const at = event.target.closest("[data-k]");
-  if (!at) return;
-  for (const word of at.dataset.k.split(" ").filter(Boolean))
-    for (const other of document.querySelectorAll(`[data-k~="${word}"]`)) other.classList.add("lit");
-});
-"""
-
 _WIDTH, _ROW, _MARGIN = 900, 18, 36  # of the map of an arena, in pixels
 
 
-def page(text: str, signatures: Sequence[tuple[str, Sequence[Traced]]]) -> str:
-    """The HTML page of a report: its text, and a section for each signature."""
-    title = text.partition("\n")[0]
-    body = [f"<h1>{escape(title)}</h1>", f"<pre>{escape(text)}</pre>"]
+def page(
+    text: str,
+    signatures: Sequence[tuple[str, Sequence[Traced]]],
+    programs: Sequence[Sequence[Sequence[Program]]] = (),
+) -> str:
+    """The HTML page of a report: its text, and a section for each signature.
+
+    ``programs`` are those of each compilation of each signature. Where they call the same kernels as one that is shown
+    in full, at other sizes, only what is known of them without running the stages again is shown.
+    """
+    body = text_lines(text)
+    shown: dict[tuple[Any, ...], tuple[str, str]] = {}
     for number, (signature, compilations) in enumerate(signatures):
         body.append(f'<section><h2 id="s{number}">{escape(signature)}</h2>')
         for index, traced in enumerate(compilations):
-            body += _compilation(traced, f"s{number}g{index}")
+            own: Sequence[Program] = programs[number][index] if programs else ()
+            word = f"s{number}g{index}"
+            where = shown.setdefault(_called(traced, own), (word, signature)) if own else (word, signature)
+            body += _compilation(traced, word) if where[0] == word else known_compilation(own, word, *where)
         body.append("</section>")
-    lines = "\n".join(body)
-    return (
-        f'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<title>{escape(title)}</title>\n'
-        f"<style>{_STYLE}</style>\n</head>\n<body>\n{lines}\n<script>{_SCRIPT}</script>\n</body>\n</html>\n"
-    )
+    return document(text, body)
 
 
-def framed(text: str) -> str:
-    """A page embedded in another one, such as a notebook, with its own styles and ids."""
-    style = "width: 100%; height: 40em; border: 1px solid #8886"
-    return f'<iframe sandbox="allow-scripts" style="{style}" srcdoc="{escape(text)}"></iframe>'
+def _called(traced: Traced, programs: Sequence[Program]) -> tuple[Any, ...]:
+    """What compilations have in common that differ in sizes alone."""
+    return (traced.grads, traced.heads, *[(p.name, *p.launches, *p.host_calls) for p in programs])
 
 
 # --- what a program does ----------------------------------------------------------------------------------
@@ -276,9 +258,7 @@ _GONE = "<small>part of another kernel, a view, or simplified away</small>"
 
 def _line(where: Location) -> str:
     """A user's source line and its location."""
-    code = linecache.getline(where.file, where.line).strip()
-    shown = f"<pre>{escape(code)}</pre>" if code else ""
-    return f"{shown}<small>{escape(str(where))}</small>"
+    return source_line(where.file, where.line, str(where))
 
 
 def _program(lowered: Lowered, program: Program, found: list[LaunchRow]) -> list[str]:
@@ -290,7 +270,7 @@ def _program(lowered: Lowered, program: Program, found: list[LaunchRow]) -> list
     body = [
         f"<h4>{escape(program.name)}</h4>",
         f"<p>{len(found)} kernels, {calls} of them host calls; {total}; "
-        f"arena {_size(program.arena)}, of which {_size(program.live)} are needed at one time</p>",
+        f"arena {size_text(program.arena)}, of which {size_text(program.live)} are needed at one time</p>",
         f"<table>{head}",
         *(_row(launch) for launch in found),
         "</table>",
@@ -310,11 +290,11 @@ def _row(launch: LaunchRow) -> str:
     read, written = sum(map(_bytes, launch.op.ins)), sum(map(_bytes, launch.op.outs))
     facts = [
         f"{', '.join(map(_type, launch.op.ins))} → {', '.join(map(_type, launch.op.outs))}",
-        f"reads {_size(read)}, writes {_size(written)}",
+        f"reads {size_text(read)}, writes {size_text(written)}",
         "FLOPs unknown" if count is None else f"{count:,} FLOPs",
     ]
     if launch.op.scratch is not None:
-        facts.append(f"scratch {_size(_bytes(launch.op.scratch))}")
+        facts.append(f"scratch {size_text(_bytes(launch.op.scratch))}")
     threads = launch.kernel.attributes.get("hybrid.threads")
     if isinstance(threads, IntegerAttr) and threads.value.data > 1:
         facts.append(f"{threads.value.data} threads")
@@ -343,7 +323,7 @@ def _map(program: Program, count: int, found: list[Rectangle]) -> list[str]:
     body.append(f'<text x="2" y="{(count + 0.7) * _ROW:g}">end</text>')
     for r in found:
         until = "the end" if r.end == count else f"launch {r.end}"
-        title = f"{', then '.join(r.values)}: {_size(r.size)} at {r.offset}, from launch {r.start} to {until}"
+        title = f"{', then '.join(r.values)}: {size_text(r.size)} at {r.offset}, from launch {r.start} to {until}"
         body.append(
             f'<rect class="{r.kind}" x="{_MARGIN + r.offset * scale:.2f}" y="{r.start * _ROW}" '
             f'width="{r.size * scale:.2f}" height="{(r.end - r.start + 1) * _ROW}" data-offset="{r.offset}" '
@@ -351,8 +331,3 @@ def _map(program: Program, count: int, found: list[Rectangle]) -> list[str]:
             f'data-k="{" ".join(dict.fromkeys(r.words))}"><title>{escape(title)}</title></rect>'
         )
     return [*body, "</svg>"]
-
-
-def _size(count: int) -> str:
-    """A byte count with a unit."""
-    return f"{count} bytes" if count < 1 << 14 else f"{count / 1024:,.1f} KiB ({count} bytes)"

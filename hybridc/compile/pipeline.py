@@ -22,6 +22,7 @@ from hybridc.dialects.mlir.tensor import Tensor
 from hybridc.errors import AttributeValueError
 from hybridc.ground import debug
 from hybridc.ground.events import recorded
+from hybridc.ground.whole_files import write_whole
 from hybridc.options import OPTIONS
 from hybridc.subgraph.partition_graph import PartitionGraph
 from hybridc.transforms.graph.canonicalize import Canonicalize
@@ -271,4 +272,4 @@ def dump(name: str, text: str) -> None:
     if OPTIONS.dump:
         folder = Path(OPTIONS.dump)
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / re.sub(r"[^\w.-]", "_", name)).write_text(text, "utf-8", "backslashreplace")
+        write_whole(folder / re.sub(r"[^\w.-]", "_", name), text.encode("utf-8", "backslashreplace"))

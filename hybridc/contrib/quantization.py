@@ -66,8 +66,9 @@ class _LayerHistogramCollector:
         self.include_layer = include_layer
         self.logger = logger
 
-    def collect(self, name: str, arr: Any) -> None:
+    def collect(self, name: str | bytes, arr: Any) -> None:
         """Add a value of one run."""
+        name = name.decode() if isinstance(name, bytes) else name
         if self.include_layer is not None and name not in self.include_layer:
             return
         values = arr.asnumpy()
@@ -102,8 +103,9 @@ class _LayerOutputMinMaxCollector:
         self.include_layer = include_layer
         self.logger = logger
 
-    def collect(self, name: str, arr: Any) -> None:
+    def collect(self, name: str | bytes, arr: Any) -> None:
         """Add a value of one run."""
+        name = name.decode() if isinstance(name, bytes) else name
         if self.include_layer is not None and name not in self.include_layer:
             return
         values = arr.asnumpy()

@@ -146,21 +146,7 @@ class Body:
         self, shapes: Sequence[Shape | None], outputs: Sequence[Shape | None] = ()
     ) -> list[Shape | None]:
         """Shape inference, forward and backward, of arguments whose shape is unknown (None)."""
-        known: list[Any] = [*shapes, *[None] * sum(len(step.outputs) for step in self.steps)]
-        for i, shape in zip(self.results, outputs, strict=False):
-            known[i] = shape if known[i] is None else known[i]
-        numbers = {step.first for step in self.steps if _is_number(step)}  # constants do not constrain other operands
-        for step in (*self.steps, *self.steps[::-1]):
-            given: list[Shape | None] = [None if i in numbers else known[i] for i in step.inputs]
-            heads: list[Shape | None] = [known[i] for i in step.outputs[: step.op.num_visible_outputs()]]
-            ins: list[Any] = step.op.complete_shapes(given, heads)
-            ins = [() if i in numbers else s for i, s in zip(step.inputs, ins, strict=True)]
-            if all(s is not None for s in ins):
-                ins, outs = step.op.infer_shape(ins)
-                known[step.first : step.first + len(outs)] = outs
-            for i, shape in zip(step.inputs, ins, strict=True):
-                known[i] = shape
-        return known[: self.arguments]
+        return HOOKS.graph_shapes(self, shapes, outputs)[0]
 
     def complete_types(self, dtypes: Sequence[DType | None]) -> list[DType | None]:
         """Dtype inference of arguments whose dtype is unknown (None)."""

@@ -160,11 +160,29 @@ def inferred_shapes(op: Composite, shapes: list[Shape]) -> tuple[list[Shape], li
     return [leaf.shape for leaf in leaves], [y.shape if hasattr(y, "shape") else () for y in outputs]
 
 
+def completed_shapes(
+    op: Composite, shapes: Sequence[Shape | None], outputs: Sequence[Shape | None]
+) -> list[Shape | None]:
+    """Shapes of a composite's inputs that follow from those known, by its decomposition; of inputs None if unknown."""
+    keys: list[Shape | None] = [(2,)] * (op.DRAWS and len(shapes) < len(op.input_names()))  # no inputs of symbols
+    stand_ins = [_StandIn(s, np.dtype(np.float32)) for s in [*shapes, *keys]]
+    try:
+        trace, leaves, results = _written_out(op, stand_ins, op.decompose)
+        if trace.inference is not None:
+            for y, shape in zip(results, outputs, strict=False):
+                if hasattr(y, "inferred_shape"):
+                    trace.inference.put(y, shape)
+            trace.inference.settle()
+    except Exception:  # it reads an unknown shape, or takes no float32; what is wrong shows when all shapes are known
+        return [*shapes]
+    return [leaf.inferred_shape for leaf in leaves[: len(shapes)]]
+
+
 @dataclass(frozen=True)
 class _StandIn:
-    """An array as its shape and dtype."""
+    """An array as its shape, which may be unknown, and dtype."""
 
-    shape: Shape
+    shape: Shape | None
     dtype: Any
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -43,15 +42,25 @@ class Interchange:
 
     ``NNVM`` is its name there, if that is not its title (``FullyConnected``) or, for a function of a namespace such
     as ``contrib.quadratic``, ``_contrib_quadratic``. ``NNVM_SCALAR`` are MXNet's two operators for an array and a
-    scalar and for a scalar and an array. ``NNVM_ONLY`` are attributes that only MXNet has and that change nothing here:
-    ``ctx``, or ``keep_highest=False`` for one value only; ``NNVM_COUNT`` is the one with the number of inputs of a
-    variadic operator. ``AMP`` marks casts that MXNet's mixed precision inserts, and leaves out of files.
+    scalar and for a scalar and an array, and further names of the first; ``NNVM_ALIASES`` are further names that files
+    may have. ``NNVM_ATTRIBUTES`` are MXNet's names of attributes that are called otherwise here; an empty one if it
+    lacks the attribute. ``NNVM_ONLY`` are attributes that only MXNet has and that change nothing here: ``ctx``, or
+    ``infer_range=False`` for one value only; ``NNVM_ALWAYS`` are those that files have even if they are the default;
+    ``NNVM_COUNT`` is the one with the number of inputs of a variadic operator. ``NNVM_INITIALIZERS`` are the
+    initializers, as texts, of variables that are inputs, by the input's name; ``NNVM_CHOICES`` are the values of an
+    attribute there, if there are fewer. ``AMP`` marks casts that MXNet's mixed
+    precision inserts, and leaves out of files.
     """
 
     NNVM: ClassVar[str] = ""
     NNVM_SCALAR: ClassVar[tuple[str, ...]] = ()
+    NNVM_ALIASES: ClassVar[tuple[str, ...]] = ()
+    NNVM_ATTRIBUTES: ClassVar[dict[str, str]] = {}
     NNVM_ONLY: ClassVar[tuple[str, ...]] = ()
+    NNVM_ALWAYS: ClassVar[tuple[str, ...]] = ()
     NNVM_COUNT: ClassVar[str] = ""
+    NNVM_CHOICES: ClassVar[dict[str, tuple[str, ...]]] = {}
+    NNVM_INITIALIZERS: ClassVar[dict[str, str]] = {}
     AMP: ClassVar[bool] = False
 
     if TYPE_CHECKING:
@@ -83,25 +92,57 @@ class Interchange:
         """The attributes under MXNet's names; those that have their default value are left out."""
         found: dict[str, Any] = {}
         for name, value in self.attrs.items():
-            declared = self.ATTRIBUTES.get(name)
-            if declared is None or not (declared.doc.startswith("internal") or equal(value, declared.default)):
-                found[name] = value
+            declared, called = self.ATTRIBUTES[name], self.NNVM_ATTRIBUTES.get(name, name)
+            is_written = name in self.NNVM_ALWAYS or not equal(value, declared.default)
+            if called and is_written and not declared.doc.startswith("internal"):
+                found[called] = value
+        return found
+
+    def spelled(self, given: Mapping[str, Any]) -> dict[str, str]:
+        """The attributes that a call gave, under MXNet's names and as MXNet keeps them: the text of what was given.
+
+        What a function gave under the name of an attribute that has another value is left out.
+        """
+        found: dict[str, str] = {}
+        for name, value in given.items():
+            declared, called = self.ATTRIBUTES.get(name), self.NNVM_ATTRIBUTES.get(name, name)
+            if name == self.NNVM_COUNT:  # it is counted
+                continue
+            if declared is None and self._is_only_mxnets(name, value):
+                found[name] = text(value)
+            elif declared is not None and called and not declared.doc.startswith("internal"):
+                bound = self.attrs[name]
+                if declared.gives(value, bound):
+                    found[called] = declared.spelled(value, text(bound)) if called == name else text(bound)
         return found
 
     @classmethod
+    def takes_only_its_attributes(cls) -> bool:
+        """Whether MXNet refuses further attributes; an operator without any passes over them."""
+        return any(not declared.doc.startswith("internal") for declared in cls.ATTRIBUTES.values())
+
+    @classmethod
+    def _is_only_mxnets(cls, name: str, value: Any) -> bool:
+        """Whether it is an attribute that only MXNet has, with a value that changes nothing."""
+        return name == cls.NNVM_COUNT or name in cls.NNVM_ONLY or f"{name}={value}" in cls.NNVM_ONLY
+
+    @classmethod
     def from_nnvm(cls, attrs: Mapping[str, str]) -> Any:
-        """The operator with the attributes of a file, which are strings."""
+        """The operator with the attributes of a file, which are strings.
+
+        As in MXNet, an operator without attributes passes over those that a file has.
+        """
+        if not cls.takes_only_its_attributes():
+            return cls.bind()
         given: dict[str, Any] = {}
-        for name, value in attrs.items():
+        ours = {theirs: name for name, theirs in cls.NNVM_ATTRIBUTES.items() if theirs}
+        for called, value in attrs.items():
+            name = ours.get(called, called)
             declared = cls.ATTRIBUTES.get(name)
-            if declared is None and (
-                name == cls.NNVM_COUNT or name in cls.NNVM_ONLY or f"{name}={value}" in cls.NNVM_ONLY
-            ):
+            if declared is None and cls._is_only_mxnets(name, value):
                 continue
             if declared is not None and value == "None" and not declared.optional and declared.default is not None:
                 continue  # the default
-            if declared is not None and declared.kind in ("int", "Shape", "Axes", "Axis", "Slice", "Steps", "Index"):
-                value = re.sub(r"(?<=\d)L\b", "", value)  # a long integer of Python 2
             given[name] = value
         return cls.bind(**given)
 

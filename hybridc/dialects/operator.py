@@ -19,7 +19,7 @@ import numpy.typing as npt
 from hybridc.dialects import checked, operator_registry
 from hybridc.dialects.array.shape_rules import broadcast_shapes, filled_shapes, reduced_axes, reduced_shape
 from hybridc.dialects.control.loop_steps import CompiledLoop
-from hybridc.dialects.derived import evaluate_decomposed, inferred_shapes
+from hybridc.dialects.derived import completed_shapes, evaluate_decomposed, inferred_shapes
 from hybridc.dialects.handwritten import ArraySpec, Kernel
 from hybridc.dialects.interchange import Interchange
 from hybridc.dialects.operator_attribute import REQUIRED, Attribute, Axis, DType, Shape, attribute, from_annotation
@@ -108,15 +108,17 @@ class OperatorType(type):
 class Operator(Interchange, metaclass=OperatorType):
     """An operator with its attributes bound.
 
-    Class fields that a subclass may set: ``INPUTS`` (names of the inputs), ``INPUT_DOCS`` (what they are),
-    ``VARIADIC`` (any number of inputs under one name), ``OPTIONAL`` (how many trailing inputs may be missing),
-    ``PURE`` (a function of its inputs without side effects), ``DRAWS`` (it uses random samples: a key is
-    passed as the last input and ``draw`` numbers the uses in one graph), ``TRAIN_MODE`` (its attribute ``train``
-    follows ``autograd.is_training()``), ``INPLACE`` (pairs of input and output that may share memory), ``MUTATES``
-    (indices of the inputs that it updates: its last outputs, hidden ones, are their new values), ``LINEAR`` (of sums
-    of its inputs it gives the sum of its results), ``ON_DEVICE`` (``call_out`` of a host call takes arrays where they
-    are, also those of a device), ``INFERS_PARTLY`` (``infer_shape`` takes unknown sizes, -1: what it
-    raises is wrong whatever they are).
+    Class fields that a subclass may set: ``INPUTS`` (names of the inputs), ``INPUT_DOCS`` (what they are), ``VARIADIC``
+    (any number of inputs under one name), ``OPTIONAL`` (how many trailing inputs may be missing), ``PURE`` (a function
+    of its inputs without side effects), ``DRAWS`` (it uses random samples: a key is passed as the last input and
+    ``draw`` numbers the uses in one graph), ``TRAIN_MODE`` (its attribute ``train`` follows
+    ``autograd.is_training()``), ``INPLACE`` (pairs of input and output that may share memory), ``MUTATES`` (indices of
+    the inputs that it updates: its last outputs, hidden ones, are their new values), ``KEYWORD_INPUTS`` (how many
+    trailing inputs are parameters behind the attributes), ``ORDER`` (the attributes in the order of parameters, where
+    that is not the one of the declarations; others of its bases have their defaults), ``LINEAR`` (of sums of its inputs
+    it gives the sum of its results), ``ON_DEVICE`` (``call_out`` of a host call takes arrays where they are, also those
+    of a device), ``INFERS_PARTLY`` (``infer_shape`` takes unknown sizes, -1: what it raises is wrong whatever they
+    are), ``KEEPS_SHAPE`` (the first result has the shape of the first input).
     """
 
     NAME: ClassVar[str] = ""
@@ -126,6 +128,8 @@ class Operator(Interchange, metaclass=OperatorType):
     INPUT_DOCS: ClassVar[dict[str, str]] = {}
     VARIADIC: ClassVar[bool] = False
     OPTIONAL: ClassVar[int] = 0
+    KEYWORD_INPUTS: ClassVar[int] = 0
+    ORDER: ClassVar[tuple[str, ...]] = ()
     PURE: ClassVar[bool] = True
     DRAWS: ClassVar[bool] = False
     TRAIN_MODE: ClassVar[bool] = False
@@ -134,6 +138,7 @@ class Operator(Interchange, metaclass=OperatorType):
     LINEAR: ClassVar[bool] = False
     ON_DEVICE: ClassVar[bool] = False
     INFERS_PARTLY: ClassVar[bool] = False
+    KEEPS_SHAPE: ClassVar[bool] = False
     SAME_DTYPE: ClassVar[bool] = True
     SHAPES_ARE_KNOWN: ClassVar[bool] = True  # results' shapes follow from the inputs' shapes, whatever the values
     CONVERTS: ClassVar[bool] = False  # its caller casts ``eager``'s results to the inferred dtype
@@ -154,6 +159,10 @@ class Operator(Interchange, metaclass=OperatorType):
             declared = cls.__dict__.get(name)
             if isinstance(declared, Attribute):  # "num_outputs_" is the attribute num_outputs, beside the method
                 fields[name.rstrip("_")] = from_annotation(declared, annotation)
+        if "ORDER" in vars(cls):
+            for name in fields.keys() - set(cls.ORDER):
+                setattr(cls, name, fields[name].default)
+            fields = {name: fields[name] for name in cls.ORDER}
         setattr(cls, "ATTRIBUTES", fields)  # noqa: B010 - a constant of each class, computed once
         setattr(cls, "_BOUND", {})  # noqa: B010
 
@@ -281,6 +290,8 @@ class Operator(Interchange, metaclass=OperatorType):
         outputs: list[Shape | None],
     ) -> list[Shape | None]:
         """Inference of unknown input shapes (None) from the known ones; -1 where a size stays unknown."""
+        if self.KEEPS_SHAPE and shapes[0] is None:
+            return [outputs[0], *shapes[1:]]
         return shapes
 
     def complete_types(self, dtypes: list[DType | None]) -> list[DType | None]:
@@ -442,6 +453,7 @@ class Elementwise(Operator):
     """
 
     INPLACE = ((0, 0), (1, 0), (2, 0))
+    BROADCASTS: ClassVar[bool] = True
     CONVERTS = True  # booleans and widened integers are cast to the inputs' dtype
     _whole: bool | None = None  # whether the body depends on all inputs; cached
 
@@ -453,7 +465,7 @@ class Elementwise(Operator):
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         """All inputs broadcast; an unknown input takes the shape of the known ones."""
         if any(-1 in s for s in shapes):
-            shapes = filled_shapes(shapes)
+            shapes = filled_shapes(shapes, broadcast=True)
         return shapes, [broadcast_shapes(self.title(), self.input_names(), shapes)]
 
     def complete_shapes(self, shapes: list[Shape | None], outputs: list[Shape | None]) -> list[Shape | None]:
@@ -597,6 +609,11 @@ class Composite(Operator):
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         """As the decomposition."""
         return inferred_shapes(self, shapes)
+
+    def complete_shapes(self, shapes: list[Shape | None], outputs: list[Shape | None]) -> list[Shape | None]:
+        """As the decomposition."""
+        shapes = super().complete_shapes(shapes, outputs)
+        return completed_shapes(self, shapes, outputs) if None in shapes else shapes
 
     def eager(self, *arrays: Any) -> Any:
         """The decomposition, eagerly."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, cast
@@ -10,7 +11,7 @@ from typing import Any, cast
 import numpy as np
 
 from hybridc.dtypes import ABSENT
-from hybridc.errors import AttributeValueError, DTypeNameError, UnsupportedError
+from hybridc.errors import AttributeValueError, DTypeNameError, MXNetError, UnsupportedError
 from hybridc.ground.sizes import is_size
 
 
@@ -57,6 +58,35 @@ class Attribute:
             raise AttributeValueError(f"{owner}: attribute {name} takes {self.describe()}, got {value!r}")
         return value
 
+    def gives(self, value: Any, bound: Any) -> bool:
+        """Whether a value of a call is the one that an operator was bound with."""
+        if value is None and self.kind == "DType":  # MXNet takes None for float64
+            return False
+        if value is bound or (value is None and bound == self.default):
+            return True
+        try:
+            return bool(self.parse("", "", value) == bound)
+        except MXNetError:
+            return False
+
+    def spelled(self, value: Any, bound: str) -> str:
+        """The text that MXNet keeps of a value of a call: as Python writes it, if MXNet can read that.
+
+        ``bound`` is the text of the value that the operator was bound with, for what MXNet could not read.
+        """
+        if isinstance(value, str):
+            return value
+        if self.kind in ("Shape", "Axes", "Axis", "Slice", "Steps", "Floats") and isinstance(value, list | tuple):
+            members = [_plain(member) for member in cast("list[Any] | tuple[Any, ...]", value)]
+            return str(members if isinstance(value, list) else tuple(members))
+        number = _plain(value)
+        if number is None:
+            return "None"
+        if type(number) is bool or self.kind == "bool":
+            return str(number) if self.kind == "bool" and type(number) in (bool, int) and number in (0, 1) else bound
+        readable = type(number) is int or (type(number) is float and self.kind == "float")
+        return str(value) if readable else bound  # else a dtype, an array, a symbolic size
+
     def describe(self) -> str:
         """The allowed values, as text."""
         if self.enum is not None:
@@ -98,8 +128,21 @@ def attribute(
     return Attribute(default, doc, enum, low, high)
 
 
-def _literal(value: Any) -> Any:
-    return ast.literal_eval(value) if isinstance(value, str) else value
+def _plain(value: Any) -> Any:
+    """A number of NumPy as Python's."""
+    number: Any = value
+    return number.item() if isinstance(value, np.generic) else number
+
+
+def literal(value: Any) -> Any:
+    """A value, or the one that a text writes, in the Python of any time.
+
+    Texts of Python 2 have long integers, ``(3L, 2L)``; those of NumPy 2 have ``(np.int64(3), 2)``.
+    """
+    if not isinstance(value, str):
+        return value
+    text = re.sub(r"(?<=\d)[lL]\b", "", value)
+    return ast.literal_eval(re.sub(r"\b(?:np|numpy)\.\w+\(([^()]*)\)", r"\1", text))
 
 
 def parse_bool(value: Any) -> bool:
@@ -114,7 +157,7 @@ def parse_bool(value: Any) -> bool:
 
 def parse_int(value: Any) -> int:
     """A 64-bit integer; floats only if they are whole."""
-    value = _literal(value)
+    value = literal(value)
     if is_size(value):
         return cast("int", value)
     number = int(value)
@@ -137,7 +180,7 @@ def _is_integer(value: Any) -> bool:
 
 def parse_shape(value: Any) -> Shape:
     """A tuple of integers; a single integer is a tuple of one."""
-    value = _literal(value)
+    value = literal(value)
     if _is_integer(value):
         return (parse_int(value),)
     return tuple(parse_int(v) for v in value)
@@ -145,7 +188,7 @@ def parse_shape(value: Any) -> Shape:
 
 def parse_axis(value: Any) -> Axis:
     """One integer or a tuple of them."""
-    value = _literal(value)
+    value = literal(value)
     if _is_integer(value):
         return parse_int(value)
     return tuple(parse_int(v) for v in value)
@@ -153,7 +196,7 @@ def parse_axis(value: Any) -> Axis:
 
 def parse_slice(value: Any) -> tuple[int | None, ...]:
     """A tuple of integers and None, as begin, end and step of ``slice``."""
-    value = _literal(value)
+    value = literal(value)
     if value is None or isinstance(value, int | np.integer):
         value = (value,)
     return tuple(None if v is None else parse_int(v) for v in value)
@@ -178,13 +221,13 @@ def _parse_str(value: Any) -> str:
 
 def _parse_float(value: Any) -> float:
     """A float; an integer where no float is equal to it, so that it stays exact beside arrays of integers."""
-    value = _literal(value) if isinstance(value, str) and value.strip()[-1:].isdigit() else value
+    value = literal(value) if isinstance(value, str) and value.strip()[-1:].isdigit() else value
     number = float(value)
     return value if isinstance(value, int) and number != value else number
 
 
 def _parse_floats(value: Any) -> tuple[float, ...]:
-    value = _literal(value)
+    value = literal(value)
     return (float(value),) if isinstance(value, int | float) else tuple(float(v) for v in value)
 
 

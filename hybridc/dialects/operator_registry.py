@@ -69,10 +69,19 @@ def has_function(name: str) -> bool:
 
 
 def of_mxnet(name: str) -> type[Operator] | None:
-    """The operator that MXNet calls so: by a function's name, or as ``_contrib_quadratic`` is contrib.quadratic."""
+    """The operator that MXNet calls so: by a function's name, or as ``_contrib_quadratic`` is contrib.quadratic.
+
+    ``_sparse_dot`` is MXNet's second name of ``dot``.
+    """
     if has_function(name):
         return FUNCTIONS[name]
-    return next((cls for cls in OPERATORS.values() if cls.nnvm_name() == name), None)
+    found = next((cls for cls in OPERATORS.values() if name in (cls.nnvm_name(), *_aliases(cls))), None)
+    return of_mxnet(name.removeprefix("_sparse_")) if found is None and name.startswith("_sparse_") else found
+
+
+def _aliases(cls: type[Operator]) -> tuple[str, ...]:
+    """Further names of an operator in files; not inherited: a subclass is another operator."""
+    return vars(cls).get("NNVM_ALIASES", ())
 
 
 @functools.cache

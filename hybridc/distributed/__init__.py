@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hybridc.communication import communicator
+from hybridc.communication.communicator import labelled
 from hybridc.distributed.training_checkpoint import Checkpoint, CheckpointWarning
 
 __all__ = ["Checkpoint", "CheckpointWarning", "barrier", "communicator", "num_workers", "rank"]
@@ -20,4 +21,5 @@ def num_workers() -> int:
 
 def barrier() -> None:
     """Wait until all ranks are here."""
-    communicator().barrier()
+    with labelled("hybridc.distributed.barrier"):
+        communicator().barrier()

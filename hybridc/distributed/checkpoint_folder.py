@@ -22,7 +22,7 @@ from typing import Any, cast
 from hybridc.distributed.shard_file import DamagedError, ShardEntry, verify_shard
 from hybridc.errors import MXNetError
 from hybridc.ground import __version__
-from hybridc.nd.storage import replacing, sync_folder
+from hybridc.ground.whole_files import PARTIAL, sync_folder, write_whole
 
 _FORMAT = "hybridc.checkpoint"
 _VERSION = 1  # of the manifest and the shards
@@ -31,7 +31,7 @@ _ASIDE = ".aside"  # ends the name of a checkpoint that is kept, and not used
 _STEP = re.compile(r"step-(\d{9,})")
 _SHARD = re.compile(r"rank-\d+-of-\d+\.[0-9a-f]+-\d+\.shard")
 # The files that are removed with a checkpoint: no other's.
-_OURS = re.compile(rf"({_SHARD.pattern}|manifest\.json)(\.\d+-\d+\.partial)?")
+_OURS = re.compile(rf"({_SHARD.pattern}|manifest\.json)({PARTIAL})?")
 
 # Of each parameter its shape and the name of its dtype.
 Parameters = dict[str, tuple[tuple[int, ...], str]]
@@ -151,8 +151,7 @@ class CheckpointFolder:
 
     def publish(self, manifest: Manifest, keep: int | None) -> None:
         """Write the manifest, which makes the checkpoint whole; then remove older ones, but for ``keep``."""
-        with replacing(self.of(manifest.step) / _MANIFEST, durable=True) as file:
-            file.write(manifest.to_json().encode())
+        write_whole(self.of(manifest.step) / _MANIFEST, manifest.to_json().encode(), durable=True)
         sync_folder(self.path)
         wanted = {entry.file for entry in manifest.shards} | {_MANIFEST}
         _remove(self.of(manifest.step), lambda name: name not in wanted)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from hybridc.errors import MXNetError
-from hybridc.nd.storage import replacing
+from hybridc.ground.whole_files import write_whole
 
 if os.name == "posix":
     import fcntl
@@ -53,8 +53,7 @@ class FolderClaim:
             ) from error
         _CLAIMED.add(self._path)
         try:
-            with replacing(folder / _OWNER) as file:
-                file.write(json.dumps({"token": self.token, **_this_program()}).encode())
+            write_whole(folder / _OWNER, json.dumps({"token": self.token, **_this_program()}).encode())
         except BaseException:
             self.release()
             raise

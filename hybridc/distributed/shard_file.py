@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hybridc.nd.storage import replacing
+from hybridc.ground.whole_files import replacing
 
 Array = npt.NDArray[Any]
 

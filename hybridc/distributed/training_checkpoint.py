@@ -21,6 +21,7 @@ from hybridc.distributed.placement import placed_items
 from hybridc.distributed.shard_file import DamagedError, ShardEntry, ShardReader, entry_of, write_shard
 from hybridc.distributed.training_state import TrainingState, load_extra
 from hybridc.errors import MXNetError
+from hybridc.ground.limits import thread
 
 # Seconds between two questions whether all ranks have written: none waits in a collective for another's disk.
 _PAUSE = 0.05
@@ -423,8 +424,9 @@ class _Writing:
 
     def begin(self, work: Callable[[], Any]) -> None:
         """Let a thread work; Python ends only after it."""
-        self._thread = threading.Thread(target=self.run_now, args=(work,), name="hybridc checkpoint")
-        self._thread.start()
+        self._thread = thread(self.run_now, "hybridc checkpoint", work)
+        if self._thread is None:  # this process may start none
+            self.run_now(work)
 
     def run_now(self, work: Callable[[], Any]) -> None:
         """Work, and note what came of it."""

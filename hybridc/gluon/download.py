@@ -6,8 +6,8 @@ import os
 import warnings
 from pathlib import Path
 
-from hybridc.errors import CheckError, DownloadError, MXNetError
-from hybridc.nd.storage import replacing
+from hybridc.errors import CheckError, DownloadError, FileWriteError, MXNetError
+from hybridc.ground.whole_files import replacing
 
 _TIMEOUT = 60  # seconds without a byte
 _CHUNK = 1 << 20  # bytes that are in memory at once
@@ -74,6 +74,8 @@ def download(
         try:
             _fetch(url, target, sha1_hash, verify_ssl)
             break
+        except FileWriteError:
+            raise
         except (OSError, HashMismatch) as error:
             if not left or _is_final(error):
                 if isinstance(error, HashMismatch):
@@ -94,6 +96,9 @@ def _fetch(url: str, target: Path, sha1_hash: str | None, verify_ssl: bool) -> N
         while chunk := source.read(_CHUNK):
             digest.update(chunk)
             file.write(chunk)
+        sized, got = source.headers.get("Content-Length"), file.tell()
+        if sized is not None and int(sized) != got:
+            raise ConnectionError(f"the connection ended after {got} of {sized} bytes")
         if sha1_hash is not None and digest.hexdigest() != sha1_hash:
             raise HashMismatch(
                 f"File {target} is downloaded but the content hash does not match: its SHA-1 is {digest.hexdigest()}, "

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from hybridc.errors import CheckError, MXNetError
 from hybridc.gluon.export import described_graph
 from hybridc.gluon.utils import brief
+from hybridc.ground.whole_files import write_whole
 from hybridc.nd import storage
 
 if TYPE_CHECKING:
@@ -68,8 +69,7 @@ def load_parameters(
 def save_model(block: Block, prefix: str) -> None:
     """Write the tree of blocks and all parameters: ``prefix-model.json`` and ``prefix-model.params``."""
     tree = {block.name: _described(block, iter(range(1, 1 << 30)))}
-    with storage.replacing(f"{prefix}-model.json") as file:
-        file.write(json.dumps(tree).encode())
+    write_whole(f"{prefix}-model.json", json.dumps(tree).encode())
     block.save_parameters(f"{prefix}-model.params")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import re
 import warnings
@@ -25,7 +26,7 @@ from hybridc.errors import (
     ShapeError,
 )
 from hybridc.gluon import files
-from hybridc.gluon.children import BlockRoot, Children
+from hybridc.gluon.children import BlockRoot, Children, allow_nested
 from hybridc.gluon.epoch import ATTRIBUTE_EPOCH
 from hybridc.gluon.export import export
 from hybridc.gluon.hybridize.cached_graph import CachedGraph
@@ -67,6 +68,7 @@ class Block(BlockRoot):
         self._forward_hooks = BlockHooks()
         self._forward_pre_hooks = BlockHooks()
         self._parents: list[weakref.ref[Block]] = []
+        self._height = 1
 
     # --- attributes ----------------------------------------------------------------------------------------
 
@@ -109,33 +111,65 @@ class Block(BlockRoot):
             )
         self._children[str(len(self._children)) if name is None else name] = block
         block._add_parent(self)
+        self._rise(block._height + 1)
         self._drop_graphs()
 
     def _add_parent(self, parent: Block) -> None:
         alive = [ref for ref in self._parents if ref() is not None]
         vars(self)["_parents"] = [*alive, weakref.ref(parent)]
 
+    def _rise(self, height: int) -> None:
+        """Note that so many levels of blocks are nested from here on, in this block and those around it."""
+        stack: list[tuple[Block, int]] = [(self, height)]
+        highest = 0
+        while stack:
+            block, height = stack.pop()
+            if block._height >= height:
+                continue
+            vars(block)["_height"] = highest = height
+            stack += [(parent, height + 1) for parent in (ref() for ref in block._parents) if parent is not None]
+        allow_nested(highest)
+
     def _drop_graphs(self) -> None:
         """Drop the compiled graphs of this block and of every block around it."""
         stack: list[Block] = [self]
-        seen: set[int] = set()
         while stack:
-            block = stack.pop()
-            if id(block) in seen:
-                continue
-            seen.add(id(block))
-            vars(block).pop("_cached_graph", None)
-            stack += [parent for parent in (ref() for ref in block._parents) if parent is not None]
+            own = vars(stack.pop())
+            if own.pop("_is_compiled", False):  # else there is no graph from here on
+                own.pop("_cached_graph", None)
+                stack += [parent for parent in (ref() for ref in own["_parents"]) if parent is not None]
+
+    def _keep_graph(self, graph: Any) -> Any:
+        """The graph of this block: this one, or what another thread made. All blocks in it know that there is one."""
+        for block in (blocks := self._leaves_first()):
+            vars(block)["_is_compiled"] = True
+        kept = vars(self).setdefault("_cached_graph", graph)
+        for block in blocks:  # again, for those that dropped graphs meanwhile
+            vars(block)["_is_compiled"] = True
+        return kept
 
     def __getstate__(self) -> dict[str, Any]:
         """Everything but compiled graphs and the links to parents."""
-        return {k: v for k, v in self.__dict__.items() if k not in ("_cached_graph", "_parents")}
+        return {k: v for k, v in self.__dict__.items() if k not in ("_cached_graph", "_is_compiled", "_parents")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
         vars(self)["_parents"] = []
+        allow_nested(self._height)
         for child in self._children.values():
             child._add_parent(self)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Block:
+        """A copy of this block and all below it, children first: copies do not nest as the blocks do."""
+        for block in self._leaves_first():
+            if id(block) in memo:
+                continue
+            if type(block).__deepcopy__ is not Block.__deepcopy__:
+                copy.deepcopy(block, memo)
+                continue
+            memo[id(block)] = copied = object.__new__(type(block))
+            copied.__setstate__(copy.deepcopy(block.__getstate__(), memo))
+        return memo[id(self)]
 
     # --- names and parameters ------------------------------------------------------------------------------
 
@@ -321,9 +355,26 @@ class Block(BlockRoot):
         print(summary(self, inputs))  # noqa: T201
 
     def _tree(self) -> Iterator[Block]:
-        yield self
-        for child in self._children.values():
-            yield from child._tree()
+        """This block and all below it, each before its children."""
+        stack: list[Block] = [self]
+        while stack:
+            yield stack[-1]
+            stack += reversed(stack.pop()._children.values())
+
+    def _leaves_first(self) -> list[Block]:
+        """This block and all below it, each once, after its children."""
+        done: list[Block] = []
+        seen: set[int] = set()
+        stack: list[tuple[Block, bool]] = [(self, False)]
+        while stack:
+            block, is_after = stack.pop()
+            if is_after:
+                done.append(block)
+            elif id(block) not in seen:
+                seen.add(id(block))
+                stack.append((block, True))
+                stack += [(child, False) for child in reversed(block._children.values())]
+        return done
 
     def __repr__(self) -> str:
         return self._repr({k: v for k, v in self.__dict__.items() if isinstance(v, Block)})
@@ -452,7 +503,7 @@ class HybridBlock(Block):
             graph = CachedGraph(self, self._backends, self._is_static)
         else:
             graph = MonitoredGraph(self, *self._op_hook)
-        return vars(self).setdefault("_cached_graph", graph)
+        return self._keep_graph(graph)
 
     def forward(self, *args: Any, **_: Any) -> Any:
         """Call ``hybrid_forward`` with ``F`` and the parameters; override this where ``F`` is not wanted."""
@@ -533,7 +584,7 @@ class HybridBlock(Block):
             return Report(f"{self.name} is not hybridized: call hybridize(), then the block")
         if graph is None:
             return Report(f"{self.name} is hybridized, but nothing is compiled yet: call it")
-        return Report(graph.explain(), graph.compilations())
+        return Report(graph.explain(), graph.compilations(), graph.programs())
 
     def optimize_for(
         self,

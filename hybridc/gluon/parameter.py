@@ -10,11 +10,12 @@ import numpy as np
 
 from hybridc import autograd, initializer, nd, random
 from hybridc.array.dispatch import placed
-from hybridc.array.ndarray import NDArray
+from hybridc.array.ndarray import NDArray, check_unrecorded
 from hybridc.context import CPU, Context, check_device, current_context
 from hybridc.errors import AttributeValueError, CheckError, DeferredInitializationError, UnsupportedError
 from hybridc.gluon.epoch import ATTRIBUTE_EPOCH
 from hybridc.gluon.utils import brief, indent, shape_is_known
+from hybridc.ground.absent import warn_dense_gradient
 from hybridc.ground.state import STATE
 from hybridc.ground.watches import written
 from hybridc.nd import storage
@@ -59,6 +60,8 @@ class Parameter:
             # COMPAT(mxnet): sparse parameters are refused at once; a sparse gradient is computed densely.
             if kind == "stype" and value != "default":
                 raise UnsupportedError(f"Parameter '{name}': stype {value!r} is not supported; use 'default'")
+            if value != "default":
+                warn_dense_gradient("grad_stype", f"Parameter '{name}': a gradient of storage type {value!r}")
         # Its arrays and gradients on the devices of _ctx_list, in that order.
         self._data: list[NDArray] | None = None
         self._grad: list[NDArray] | None = None
@@ -118,6 +121,18 @@ class Parameter:
     @dtype.setter
     def dtype(self, dtype: Any) -> None:
         self.cast(dtype)
+
+    @property
+    def _ctx_map(self) -> list[list[int | None]] | None:
+        """By the kind of device (0: GPUs, 1: CPUs) and its number, the index of its array; MXFusion reads it."""
+        if self._data is None:
+            return None
+        found: list[list[int | None]] = [[], []]
+        for i, ctx in enumerate(self._ctx_list):
+            numbered = found[ctx.device_typeid & 1]
+            numbered += [None] * (ctx.device_id + 1 - len(numbered))
+            numbered[ctx.device_id] = i
+        return found
 
     @property
     def shape(self) -> tuple[int, ...] | None:
@@ -204,6 +219,7 @@ class Parameter:
         array = data if isinstance(data, NDArray) else NDArray(np.asarray(data))
         self.shape = array.shape
         if self._data is not None:
+            check_unrecorded(*self._data)
             for x in self._data:
                 np.copyto(x._data, array._data, casting="unsafe")
                 written(x._data)

@@ -8,18 +8,18 @@ from typing import Any
 import numpy as np
 
 from hybridc import initializer
-from hybridc.errors import CheckError, DTypeError, MXNetError, NestedArraysError, ShapeError
+from hybridc.errors import CheckError, DTypeError, MXNetError, NestedArraysError, ParameterShapeError
 from hybridc.gluon.export import imports
 from hybridc.gluon.hybrid_block import HybridBlock
 from hybridc.gluon.parameter import ParameterDict
-from hybridc.gluon.utils import device_of, shape_is_known
+from hybridc.gluon.utils import device_of
 from hybridc.ground.nesting import as_list
 from hybridc.ground.state import STATE
 from hybridc.symbol import graph
 from hybridc.symbol.bind import evaluate
 from hybridc.symbol.composed import ComposedSymbol, Composer
 from hybridc.symbol.graph import Entry, SymbolNode
-from hybridc.symbol.infer import Shapes, Types
+from hybridc.symbol.infer import Types
 from hybridc.symbol.node_attributes import declared_dtype, declared_shape
 
 __all__ = ["SymbolBlock"]
@@ -72,8 +72,6 @@ class SymbolBlock(HybridBlock):
         if isinstance(trace, Composer):
             composed = self.symbol(**given)
             return composed if composed.num_outputs == 1 else list(composed)
-        if trace is not None and not all(shape_is_known(p.shape) for p in self._params.values()):
-            self.infer_shape(*args)
         parameters = {name: p.data(device_of(args)) for name, p in self._params.items()}
         results = evaluate(self.symbol.entries, {**parameters, **given})
         return results[0] if len(results) == 1 else results
@@ -84,19 +82,10 @@ class SymbolBlock(HybridBlock):
 
     def infer_shape(self, *args: Any) -> None:
         """Give parameters of unknown shape the shape that follows from the inputs."""
-        given = {name: tuple(x.shape) for name, x in self._by_name(args).items()}
-        entries = self.symbol.entries
-        known = {name: p.shape for name, p in self._params.items() if p.shape}
-        found = Shapes(entries, {**known, **given}, self.name)
-        for node in graph.variables(entries):
-            if node.name in self._params:
-                shape = found.get((node, 0))
-                if shape is None or -1 in shape:
-                    raise ShapeError(
-                        f"the shape of {node.name} cannot be inferred from the inputs of {self.name}; make the "
-                        f"variable with its shape, mx.sym.var({node.name!r}, shape=…)"
-                    )
-                self._params[node.name].shape = shape
+        try:
+            super().infer_shape(*args)
+        except ParameterShapeError as error:
+            raise error.restated(f"{error}: of a SymbolBlock, that is mx.sym.var(…, shape=…)") from error
 
     def _by_name(self, args: Sequence[Any]) -> dict[str, Any]:
         if len(args) != len(self._inputs):
@@ -152,10 +141,18 @@ def _options(node: SymbolNode, dtype: Any, is_state: bool) -> dict[str, Any]:
         options["grad_req"] = "null"
     for key in ("lr_mult", "wd_mult"):
         if f"__{key}__" in node.attrs:
-            options[key] = float(node.attrs[f"__{key}__"])
+            options[key] = _factor(node, f"__{key}__")
     if _is_initializer(node.attrs.get("__init__", "")):
         options["init"] = node.attrs["__init__"]
     return options
+
+
+def _factor(node: SymbolNode, key: str) -> float:
+    """An attribute that is a number."""
+    try:
+        return float(node.attrs[key])
+    except ValueError as error:
+        raise MXNetError(f"the variable {node.name} has {key}={node.attrs[key]!r}, expected a number") from error
 
 
 def _is_initializer(text: str) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 from hybridc import autograd
 from hybridc.array.ndarray import NDArray, wrap
 from hybridc.communication import communicator
+from hybridc.communication.communicator import labelled
 from hybridc.errors import MXNetError, TraceError, UnsupportedError
 from hybridc.gluon.hybrid_block import Block, HybridBlock
 from hybridc.gluon.hybridize.optimizer_shards import OptimizerShards
@@ -70,6 +71,7 @@ class TrainStep:
         settings = StepSettings(keep_grads, ignore_stale_grad, clip_global_norm, accumulate, sync_every)
         self._block = _Step(net, loss, trainer, settings, shard_optimizer)
         self._calls = 0
+        self._examples = 0  # of the calls whose gradients are added up
         self._sharded: list[int] = []  # the parameters whose states are sharded
         self._lock = ForkLock()
         trainer.attend(self)
@@ -78,7 +80,7 @@ class TrainStep:
         """Train with one batch; gradients are divided by ``batch_size``, by default the length of the data.
 
         Where ranks sum gradients, or calls accumulate them, it is the number of examples of all of them: by default the
-        length of the data times their number.
+        sum of the lengths of their data, which may differ.
         """
         if STATE.trace is not None:
             raise TraceError("a TrainStep cannot be called while a block is traced; call it in the training loop")
@@ -88,14 +90,53 @@ class TrainStep:
                 entry, arrays = self._block.graphs(data, label).find(data, label)
             done = self._calls % settings.accumulate
             part = StepPart(adds=done > 0, updates=done + 1 == settings.accumulate)
-            if batch_size is None:
-                others = settings.shared and not self._block.trainer.averages
-                batch_size = _length(arrays) * settings.accumulate * (settings.ranks if others else 1)
-            results = self._run(entry, arrays, (data, label), batch_size, part)
+            examples = self._examples + (_length(arrays) if batch_size is None else 0)
+            if part.updates and settings.shared:
+                self._rescale_alike(entry, part, examples, batch_size)
+            elif part.updates:
+                self._block.trainer.rescale(examples if batch_size is None else batch_size)
+            with labelled("TrainStep", is_agreed=part.updates and settings.shared):
+                results = self._run(entry, arrays, (data, label), part)
             self._calls += 1
+            self._examples = 0 if part.updates else examples
             if settings.sync_every > 1 and self._calls % (settings.accumulate * settings.sync_every) == 0:
-                average(self._block.collect_params().values())
+                self._average()
             return results
+
+    def _rescale_alike(self, entry: StepEntry, part: StepPart, examples: int, batch_size: float | None) -> None:
+        """Divide gradients by the examples of all ranks, after these compared what the update depends on.
+
+        Those of this rank are ``examples``, unless ``batch_size`` is given.
+        """
+        trainer, settings = self._block.trainer, self._block.settings
+        share = examples if batch_size is None else float(batch_size)
+        is_of_all = batch_size is not None and not trainer.averages
+        facts = {"batch_size as an argument": batch_size is not None, **self._settings()}
+        trained = {"whether the loss depends on it": [i in entry.indices for i in range(len(trainer.parameters))]}
+        is_new = part not in entry.agreed
+        agreed = trainer.agree("TrainStep", share if is_of_all else None, share, facts, trained, asks=is_new)
+        if agreed.is_asked:
+            entry.require_agreement(settings.communicator)
+            entry.agreed.add(part)
+        trainer.rescale(share if is_of_all else agreed.total / (settings.ranks if trainer.averages else 1))
+
+    def _settings(self) -> dict[str, Any]:
+        """What all ranks must have been given."""
+        settings = self._block.settings
+        return {
+            "accumulate": settings.accumulate,
+            "sync_every": settings.sync_every,
+            "clip_global_norm": settings.clip,
+            "shard_optimizer": self._block.shards_optimizer,
+        }
+
+    def _average(self) -> None:
+        """Average the parameters over ranks, which trained alone since the last time."""
+        if self._block.settings.ranks == 1:
+            return
+        facts = {"number of calls": self._calls, **self._settings()}
+        self._block.trainer.agree("average of the parameters of TrainStep", None, 0, facts, {})
+        average(self._block.collect_params().values())
 
     @property
     def is_accumulating(self) -> bool:
@@ -104,11 +145,12 @@ class TrainStep:
 
     def state(self) -> dict[str, Any]:
         """What the next call depends on beside parameters, gradients and optimizer: a checkpoint saves it."""
-        return {"calls": self._calls, "residuals": self._block.settings.residuals.state()}
+        return {"calls": self._calls, "examples": self._examples, "residuals": self._block.settings.residuals.state()}
 
     def load_state(self, state: Mapping[str, Any]) -> None:
         """Go on as where :meth:`state` gave this."""
         self._calls = state["calls"]
+        self._examples = state.get("examples", 0)
         self._block.settings.residuals.load_state(state["residuals"])
 
     def explain(self) -> Report:
@@ -116,15 +158,12 @@ class TrainStep:
         graphs = self._block.compiled
         if graphs is None:
             return Report(f"{self._block.name}: nothing is compiled yet: call it")
-        return Report(graphs.explain(), graphs.compilations())
+        return Report(graphs.explain(), graphs.compilations(), graphs.programs())
 
-    def _run(
-        self, entry: StepEntry, arrays: Sequence[NDArray], args: tuple[Any, ...], batch_size: float, part: StepPart
-    ) -> Any:
+    def _run(self, entry: StepEntry, arrays: Sequence[NDArray], args: tuple[Any, ...], part: StepPart) -> Any:
         trainer = self._block.trainer
         if trainer._amp_loss_scaler is not None:
             raise UnsupportedError(f"TrainStep does not scale losses, for which amp.init_trainer asks. {REMEDY}")
-        trainer.rescale(batch_size)
         optimizer, bound = trainer.optimizer, entry.bound.get(part)
         if bound is not None and not bound.holds(optimizer, trainer.updater.states):
             bound = None
@@ -242,7 +281,7 @@ class _Step(HybridBlock):
                 raise TraceError(f"{error}\n{REMEDY}") from error.__cause__
         if settings.ranks > 1:
             self.trainer._prepare_store()
-        return vars(self).setdefault("_cached_graph", StepGraphs(self, is_static=self.net._is_static))
+        return self._keep_graph(StepGraphs(self, is_static=self.net._is_static))
 
 
 def _check_optimizer(optimizer: Optimizer) -> None:

@@ -6,7 +6,7 @@ import contextlib
 import weakref
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -14,20 +14,35 @@ from hybridc import autograd
 from hybridc import optimizer as opt
 from hybridc.array.ndarray import NDArray
 from hybridc.communication import Alone, Communicator
+from hybridc.communication.communicator import Agreed, labelled
 from hybridc.communication.compression import CompressedSum, Residuals, Rounding
 from hybridc.context import Context, cpu
 from hybridc.errors import CheckError, UnsupportedError
 from hybridc.gluon.parameter import Parameter, ParameterDict
 from hybridc.ground.events import RECORDER, now
+from hybridc.ground.whole_files import write_whole
 from hybridc.kvstore import KVStore, KVStoreBase, create, sharing
 from hybridc.kvstore.base import is_over_ranks
 from hybridc.kvstore.rank_gradients import RankGradients, raise_stale
+from hybridc.optimizer.plain_settings import scalars_of
 
 if TYPE_CHECKING:
     from hybridc.dialects.control.collectives import RankSum
     from hybridc.gluon.hybridize.optimizer_shards import OptimizerShards
 
 __all__ = ["Trainer"]
+
+
+class DeviceSums(NamedTuple):
+    """What programs read of MXNet's store of several devices, where hybridc sums gradients without one."""
+
+    type: str
+    #: The optimizer with its states, if the store updates parameters in MXNet.
+    updater: opt.Updater | None
+    rank: int = 0
+    num_workers: int = 1
+
+    _updater = property(lambda self: self.updater)
 
 
 class Trainer:
@@ -47,7 +62,6 @@ class Trainer:
     # MXNet's internal names, which Sockeye reads before it saves states.
     _params_to_init: Sequence[Parameter] = ()
     _kv_initialized = property(lambda self: self._store is None or self._store_ready)
-    _kvstore = property(lambda self: self._store)
 
     def __init__(
         self,
@@ -64,6 +78,7 @@ class Trainer:
         for param in self._params:
             param.set_trainer(self)
         is_several = len(self._contexts) > 1
+        self._kvstore_params = {"kvstore": kvstore, "update_on_kvstore": update_on_kvstore}
         self._store = self._given_store(kvstore, compression_params)
         self._store_ready = False
         self._sums = is_several and kvstore is not None
@@ -83,6 +98,7 @@ class Trainer:
         self._checked = False
         self._shards: tuple[OptimizerShards, list[int]] | None = None
         self._scale: float = self._optimizer.rescale_grad
+        self._compared: tuple[Any, Any, str] = (None, None, "")  # what ranks compared at the last step, and its text
         # Compiled steps, and states that were loaded for those that do not exist yet.
         self._attending: list[Callable[[], Any]] = []
         self._awaited: list[Mapping[str, Any]] = []
@@ -111,6 +127,13 @@ class Trainer:
             raise CheckError("optimizer_params must be None if optimizer is an instance of Optimizer instead of str")
         optimizer.param_dict = param_dict
         return optimizer
+
+    @property
+    def _kvstore(self) -> Any:
+        """The store; where devices need none, what MXNet's would say from the first step on."""
+        if self._store is not None or not (self._sums and self._checked):
+            return self._store
+        return DeviceSums(str(self._kvstore_params["kvstore"]), self.updater if self._update_on_kvstore else None)
 
     @property
     def optimizer(self) -> Any:
@@ -207,7 +230,7 @@ class Trainer:
         parameter is left as it is. If mixed precision finds an overflow, all are left as they are.
         """
         begin = now() if RECORDER.calls else 0
-        self.rescale(batch_size)
+        self._rescale_alike("Trainer.step", batch_size, ignore_stale_grad)
         if self._update_on_kvstore:
             (self._update_once if self._store is None else self._update_by_store)(ignore_stale_grad)
         elif self._over_ranks is not None:
@@ -227,7 +250,7 @@ class Trainer:
     def update(self, batch_size: float, ignore_stale_grad: bool = False) -> None:
         """The part of :meth:`step` after :meth:`allreduce_grads`; nothing, if mixed precision finds an overflow."""
         self._check_apart("update")
-        self.rescale(batch_size)
+        self._rescale_alike("Trainer.update", batch_size, ignore_stale_grad)
         self._update_all(ignore_stale_grad)
 
     def _update_all(self, ignore_stale_grad: bool) -> None:
@@ -242,7 +265,11 @@ class Trainer:
 
     def _step_over_ranks(self, ranks: RankGradients, ignore_stale_grad: bool) -> None:
         """Sum gradients over ranks, and update the parameters of each bucket while the next ones are summed."""
-        self._prepare_store()
+        with labelled("Trainer.step"):
+            self._prepare_store()
+            self._update_in_buckets(ranks, ignore_stale_grad)
+
+    def _update_in_buckets(self, ranks: RankGradients, ignore_stale_grad: bool) -> None:
         fresh = ranks.fresh(ignore_stale_grad)
         buckets = ranks.sums(absent_if_stale=ignore_stale_grad)
         if self._amp_loss_scaler is not None:
@@ -379,8 +406,9 @@ class Trainer:
         trained = [(i, param) for i, param in enumerate(self._params) if param.grad_req != "null"]
         if self._over_ranks is not None:
             self._prepare_store()
-            for _ in self._over_ranks.sums():
-                pass
+            with labelled("Trainer.allreduce_grads"):
+                for _ in self._over_ranks.sums():
+                    pass
         elif self._store is not None:
             self._prepare_store()
             sharing.pushpull_all(self._store, [(i, param.list_grad(), None) for i, param in trained])
@@ -395,6 +423,65 @@ class Trainer:
         """The sum of the sizes of the batches of all ranks, which all ask for it; without ranks the size itself."""
         return batch_size if self._over_ranks is None else self._over_ranks.total(batch_size)
 
+    def _rescale_alike(self, call: str, batch_size: float, ignore_stale_grad: bool) -> None:
+        """:meth:`rescale`, after all ranks compared what an update depends on beside the gradients.
+
+        Where each rank gives its own batch size, as gradients are averaged, all divide by the mean: the sum of
+        gradients over the number of all examples.
+        """
+        # COMPAT(mxnet): Horovod divides by each rank's own batch size: where they differ, the weights drift apart.
+        ranks = self.communicator
+        if ranks.size == 1:
+            self.rescale(batch_size)
+            return
+        self._check_initialized()
+        fresh: dict[str, list[Any]] = {}
+        if not ignore_stale_grad or self._over_ranks is None:  # a sum over ranks counts gradients as 0 that are absent
+            written = [all(map(autograd.has_fresh_grad, param.list_data())) for param in self._params]
+            fresh["whether backward wrote its gradient"] = written
+        settings = {"ignore_stale_grad": ignore_stale_grad, "update_on_kvstore": self._update_on_kvstore}
+        size = float(batch_size)
+        agreed = self.agree(call, None if self.averages else size, size, settings, fresh)
+        self.rescale(agreed.total / ranks.size if self.averages else batch_size)
+
+    def agree(
+        self,
+        call: str,
+        batch_size: float | None,
+        share: float,
+        settings: Mapping[str, Any],
+        of_parameters: Mapping[str, list[Any]],
+        asks: bool = False,
+    ) -> Agreed:
+        """What all ranks bring to an update; raises on all of them unless what the update depends on is equal.
+
+        That is the optimizer, ``settings`` and ``of_parameters``, which has a value for each parameter.
+        ``batch_size`` is the one that all give, or None if each gives its ``share``.
+        """
+        scalars = scalars_of(self._optimizer)
+        scalars["rescale_grad"] = self._scale  # what the optimizer has is of the step before
+        count = scalars.pop("num_update")
+        facts = {"batch_size": batch_size, **settings, **scalars}
+        lists = {
+            "grad_req": [param.grad_req for param in self._params],
+            "lr_mult": [param.lr_mult for param in self._params],
+            "wd_mult": [param.wd_mult for param in self._params],
+            **of_parameters,
+        }
+
+        def details() -> dict[str, Any]:
+            is_named = self._over_ranks is not None  # then all ranks have the same names
+            names = [param.name if is_named else f"parameter {i}" for i, param in enumerate(self._params)]
+            return {
+                "num_update": count,
+                **facts,
+                **{name: dict(zip(names, values, strict=True)) for name, values in lists.items()},
+            }
+
+        if self._compared[:2] != (facts, lists):  # at most steps nothing but the count is new
+            self._compared = facts, lists, repr((facts, lists))
+        return self.communicator.agree(call, f"{count} {self._compared[2]}", share, asks, details)
+
     def rescale(self, batch_size: float) -> None:
         """Let the next update divide gradients by ``batch_size``; raises if a parameter waits for its shape."""
         self._check_initialized()
@@ -405,11 +492,16 @@ class Trainer:
         return self._optimizer.explain()
 
     def _check_initialized(self) -> None:
-        """Raise, at the first step, if a parameter still waits for its shape."""
+        """At the first step, raise if a parameter still waits for its shape, and copy the first device's arrays.
+
+        Each device has the values of the first one from then on, running means too, as where a store broadcasts them.
+        """
         if self._checked:
             return
         for param in self._params:
-            param.list_data()
+            first, *others = param.list_data()
+            for array in others if self._sums else ():
+                first.copyto(array)
         self._checked = True
 
     # --- files ---------------------------------------------------------------------------------------------
@@ -484,7 +576,7 @@ class Trainer:
             self._store.save_optimizer_states(fname, dump_optimizer=True)
             return
         with self.whole_states():
-            Path(fname).write_bytes(self._updaters[0].get_states(dump_optimizer=True))
+            write_whole(fname, self._updaters[0].get_states(dump_optimizer=True))
 
     def load_states(self, fname: str) -> None:
         """Load what :meth:`save_states` wrote."""

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from hybridc import nd
-from hybridc.array.dispatch import is_symbol
-from hybridc.array.ndarray import NDArray, values_of
+from hybridc.array.dispatch import is_symbol, placed
+from hybridc.array.ndarray import NDArray, check_unrecorded, values_of
 from hybridc.context import Context, check_device
 from hybridc.errors import CheckError
 from hybridc.gluon.download import check_sha1, download, get_repo_file_url, get_repo_url, replace_file
@@ -68,6 +68,7 @@ def clip_global_norm(arrays: Sequence[NDArray], max_norm: float, check_isfinite:
     """
     if not arrays:
         raise CheckError("clip_global_norm needs at least one array, got none")
+    check_unrecorded(*arrays)
     flat = [values_of(a).reshape(-1) for a in arrays]
     # COMPAT(mxnet): squares that float16 or float32 cannot hold are summed in float64 instead of giving inf.
     total = math.sqrt(sum(_sum_of_squares(a) for a in flat))
@@ -82,7 +83,7 @@ def clip_global_norm(arrays: Sequence[NDArray], max_norm: float, check_isfinite:
             native = a.asnative()
             np.multiply(native, native.dtype.type(scale), out=native)
     norm = np.array([total], dtype=np.float64 if arrays[0].dtype is np.float64 else np.float32)
-    return norm[0] if check_isfinite else NDArray(norm)
+    return norm[0] if check_isfinite else placed(NDArray(norm), arrays[0].context)
 
 
 def _sum_of_squares(a: Any) -> float:

@@ -1,12 +1,20 @@
-"""Errors for MXNet names that are missing here: what they are in MXNet, what to use instead, or similar names."""
+"""Errors for MXNet names that are missing here: what they are in MXNet, what to use instead, or similar names.
+
+And warnings where sparse storage is asked for, and dense arrays give the same numbers.
+"""
 
 from __future__ import annotations
 
 import difflib
 import re
+import warnings
 from collections.abc import Iterable
 
 from hybridc.errors import AbsentError
+from hybridc.ground.location import user_location
+
+# The kinds of requests for sparse storage that were warned of: once each.
+_WARNED: set[str] = set()
 
 # What hybridc lacks of MXNet: a pattern of names, what they are, and the way out.
 _FAMILIES = [
@@ -37,6 +45,22 @@ def absent(
     if name.startswith("__"):
         return AttributeError(text)
     return AbsentError(text if name.startswith("_") else text + _explanation(name, known, family))
+
+
+def warn_dense(kind: str, request: str, cost: str) -> None:
+    """Warn at the user's line, once for each kind, that a dense array takes the place of a sparse one."""
+    if kind in _WARNED:
+        return
+    _WARNED.add(kind)
+    where = user_location()
+    text = f"{request}: this version of hybridc does not have sparse storage, and uses a dense array: {cost}"
+    warnings.warn_explicit(text, UserWarning, where.file, where.line)
+
+
+def warn_dense_gradient(kind: str, request: str) -> None:
+    """As :func:`warn_dense`, of a gradient that only some rows have."""
+    cost = "it takes the memory of the whole array, and each step updates all rows, as with lazy_update=False"
+    warn_dense(kind, request, cost)
 
 
 def _explanation(name: str, known: Iterable[str], family: tuple[str, str] | None) -> str:

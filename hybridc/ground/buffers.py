@@ -22,6 +22,8 @@ from hybridc.options import OPTIONS
 SMALLEST = 1 << 17
 # Arrays start at lines of the cache, which the widest vectors fill.
 ALIGNMENT = NOMINAL.line
+# The largest buffers whose sizes are powers of two.
+_COARSE = 1 << 23
 # A buffer, and where its aligned bytes begin.
 _Entry = tuple[Any, int]
 
@@ -47,8 +49,19 @@ _IDLE = _idle()
 COUNTS_ARE_EXACT = _IDLE is not None
 
 
+def capacity(size: int) -> int:
+    """The bytes of the buffers that serve arrays of a size: powers of two, from 8 MiB on eighths of these.
+
+    Thus arrays of many sizes, as of a network whose batches differ, share a few buffers. Pages behind the end of an
+    array are never touched, so they take no memory.
+    """
+    power = 1 << (size - 1).bit_length()
+    step = power if power <= _COARSE else power // 16
+    return -(-size // step) * step
+
+
 class BufferPool:
-    """Buffers by size; at most ``limit`` bytes are kept."""
+    """Buffers by capacity; at most ``limit`` bytes are kept."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -74,6 +87,7 @@ class BufferPool:
     def _take(self, size: int) -> _Entry:
         if not COUNTS_ARE_EXACT:
             return _aligned(size)
+        size = capacity(size)
         with self._lock.current:
             for entry in self._buffers.get(size, ()):
                 if _references(entry) == _IDLE:

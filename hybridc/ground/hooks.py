@@ -23,6 +23,8 @@ class Hooks:
     getitem: Callable[[Any, Any], Any]
     #: The NDArray of a raw array.
     wrap: Callable[[Any], Any]
+    #: The NumPy array of the bytes that MXNet's files have of one.
+    array_of_bytes: Callable[[Any], Any]
     #: The ``F`` of rules on arrays: ``mx.nd``.
     arrays: Callable[[], Any]
     #: The ``F`` of recorded rules: ``mx.sym``.

@@ -37,6 +37,14 @@ def is_users(file: str) -> bool:
     return not file.startswith(_LIBRARY) or file.startswith(_INSTALLED)
 
 
+def user_depth() -> int:
+    """The ``stacklevel`` of a warning that the caller gives for the innermost frame outside hybridc."""
+    frame, depth = sys._getframe(1), 1
+    while frame.f_back is not None and not is_users(frame.f_code.co_filename):
+        frame, depth = frame.f_back, depth + 1
+    return depth
+
+
 def user_location(block: str = "") -> Location:
     """The innermost frame outside hybridc and Python's own library."""
     frame = sys._getframe(1)

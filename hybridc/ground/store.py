@@ -17,19 +17,13 @@ import hashlib
 import os
 import re
 import stat
-import tempfile
-import time
 import warnings
 from pathlib import Path
 from typing import Any, TypeVar
 
 from hybridc.ground.serialize import from_bytes, to_bytes
+from hybridc.ground.whole_files import PARTIAL, remove_abandoned, write_whole
 from hybridc.options import OPTIONS
-
-if os.name == "posix":
-    import fcntl
-else:
-    fcntl = None
 
 T = TypeVar("T")
 
@@ -41,11 +35,9 @@ _MAGIC = b"hybridc store 1\n"
 _DIGEST = hashlib.sha256().digest_size
 # File names of a store: entries, sources for people, temporary files.
 _ENTRY = re.compile(r"[0-9a-f]{64}\.entry|\w+-[0-9a-f]{32}\.py")
-_PARTIAL = re.compile(r"hybridc-\w+\.partial")
+_PARTIAL = re.compile(rf"({_ENTRY.pattern}){PARTIAL}")
 _KEEP = 0.75  # of the limit is kept by eviction
 _SHARE = 16  # rescan the folder after writing this part of the limit
-_LOCKED = 1.0  # seconds after which a temporary file of a live writer must be locked
-_ABANDONED = 3600.0  # seconds after which a temporary file is stale, without file locks
 
 
 class Store:
@@ -90,7 +82,7 @@ class Store:
         if not self._room(len(entry)):
             return
         try:
-            self._write(self._path(key), entry)
+            write_whole(self._path(key), entry, private=True, sweep=False)
         except OSError as error:
             self._writes = False
             self._warn(f"nothing more is written into the cache folder {self.folder}: {error}")
@@ -107,7 +99,7 @@ class Store:
             if not path.exists():
                 if not self._room(len(text)):
                     return None
-                self._write(path, text.encode())
+                write_whole(path, text.encode(), private=True, sweep=False)
         except OSError:
             return None
         return path
@@ -123,9 +115,11 @@ class Store:
         return self.folder / (hashlib.sha256(key.encode()).hexdigest() + ".entry")
 
     def _make(self) -> bool:
-        """Make the folder; False if it cannot be used."""
+        """Make the folder, and the cache folder that it lies in; False if it cannot be used."""
         try:
-            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.folder.parent.parent.mkdir(parents=True, exist_ok=True)
+            for folder in (self.folder.parent, self.folder):
+                folder.mkdir(mode=0o700, exist_ok=True)
         except OSError as error:
             self._writes = False
             self._warn(f"there is no cache folder {self.folder}: {error}")
@@ -133,31 +127,16 @@ class Store:
         return self._usable()
 
     def _usable(self) -> bool:
-        """Whether the folder exists and nobody else can have put files into it."""
+        """Whether the folder exists and nobody else can have put files, or a link, into its place."""
         if self._trusted is None:
             try:
-                found = self.folder.stat()
+                found, parent = os.lstat(self.folder), os.stat(self.folder.parent)
             except OSError:
                 return False  # perhaps later
-            self._trusted = not may_be_anothers(found)
+            self._trusted = stat.S_ISDIR(found.st_mode) and not may_be_anothers(found) and not _is_open(parent)
             if not self._trusted:
                 self._warn(f"the cache folder {self.folder} is not used: others may write it")
         return self._trusted
-
-    def _write(self, path: Path, entry: bytes) -> None:
-        # Readable and writable for the user only.
-        handle, partial = tempfile.mkstemp(prefix="hybridc-", suffix=".partial", dir=self.folder)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                if fcntl is not None:
-                    with contextlib.suppress(OSError):  # a file system without locks
-                        fcntl.flock(handle, fcntl.LOCK_EX)
-                file.write(entry)
-            os.replace(partial, path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(partial)
-            raise
 
     def _room(self, size: int) -> bool:
         """Whether so many bytes may be written; the folder is scanned seldom."""
@@ -195,9 +174,9 @@ class Store:
                     found = file.stat(follow_symlinks=False)
                     if not stat.S_ISREG(found.st_mode):
                         continue
-                    if _PARTIAL.fullmatch(file.name) and _abandoned(file.path, found):
-                        os.unlink(file.path)
-                    elif _ENTRY.fullmatch(file.name) or _PARTIAL.fullmatch(file.name):
+                    if _PARTIAL.fullmatch(file.name) and remove_abandoned(file.path, found):
+                        continue
+                    if _ENTRY.fullmatch(file.name) or _PARTIAL.fullmatch(file.name):
                         files.append((Path(file.path), found))
         return files
 
@@ -206,21 +185,6 @@ class Store:
         if not self._warned:
             self._warned = True
             warnings.warn(f"{text}. Programs are compiled anew in every process", stacklevel=4)
-
-
-def _abandoned(path: str, found: os.stat_result) -> bool:
-    """Whether a temporary file is stale: a live writer holds its lock."""
-    age = time.time() - found.st_mtime
-    if fcntl is None or age < _LOCKED:
-        return age > _ABANDONED
-    with open(path, "rb", opener=_open) as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        except OSError:  # a file system without locks
-            return age > _ABANDONED
-    return True
 
 
 def _read(path: Path) -> bytes:
@@ -240,6 +204,15 @@ def may_be_anothers(found: os.stat_result) -> bool:
     if not hasattr(os, "getuid"):
         return False
     return found.st_uid != os.getuid() or bool(found.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
+
+
+def _is_open(folder: os.stat_result) -> bool:
+    """Whether other users, the system's apart, may rename what lies in a folder and belongs to this user."""
+    if not hasattr(os, "getuid"):
+        return False
+    is_sticky = bool(folder.st_mode & stat.S_ISVTX)
+    writable = bool(folder.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
+    return folder.st_uid not in (0, os.getuid()) or (writable and not is_sticky)
 
 
 def _pack(key: str, data: bytes) -> bytes:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
+from hybridc.communication.communicator import labelled
 from hybridc.errors import UnsupportedError
 from hybridc.horovod.gradient_groups import positive, split_list, takes_part
 from hybridc.horovod.rank_sets import ProcessSet, global_process_set
 from hybridc.horovod.reductions import grouped_allreduce_
 from hybridc.optimizer import Optimizer
+from hybridc.optimizer.plain_settings import scalars_of
 
 
 class DistributedOptimizer(Optimizer):
@@ -79,7 +81,9 @@ class DistributedOptimizer(Optimizer):
             return
         grads: Sequence[Any] = cast("list[Any]", grad) if isinstance(grad, list | tuple) else [grad]
         for group in split_list(grads, self._num_groups or 1):
-            grouped_allreduce_(group, average=False, prescale_factor=1 / self._predivide, process_set=self._process_set)
+            with labelled(f"DistributedOptimizer.update with {scalars_of(self._optimizer)}"):
+                factor = 1 / self._predivide
+                grouped_allreduce_(group, average=False, prescale_factor=factor, process_set=self._process_set)
 
     # --- the optimizer's own -------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from hybridc.array.ndarray import NDArray
 from hybridc.communication import Alone, Communicator
-from hybridc.communication.communicator import Array
+from hybridc.communication.communicator import Array, labelled
 from hybridc.errors import CheckError
 from hybridc.gluon.parameter import Parameter, ParameterDict
 from hybridc.gluon.trainer import Trainer
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 class DistributedTrainer(Trainer):
     """``DistributedTrainer(net.collect_params(), 'sgd', {'learning_rate': 0.1})``; ``step(batch_size)`` of each rank.
 
-    Gradients are averaged over the ranks and divided by ``batch_size``, the examples of one rank.
+    Gradients are averaged over the ranks and divided by ``batch_size``, the examples of one rank; where these differ
+    between ranks, by their mean.
 
     Parameters
     ----------
@@ -91,6 +92,10 @@ class DistributedTrainer(Trainer):
         """Sum the gradients over the ranks, divided by the predivide factor."""
         if not self._takes_part:
             return
+        with labelled(type(self).__name__):
+            self._allreduce_among_ranks()
+
+    def _allreduce_among_ranks(self) -> None:
         grads = [param.list_grad()[0] for param in self._params if param.grad_req != "null"]
         names = [f"{self._prefix}{i}" for i, param in enumerate(self._params) if param.grad_req != "null"]
         if self._rank_sums is not None:

@@ -9,12 +9,12 @@ import numpy as np
 
 from hybridc.array.ndarray import NDArray
 from hybridc.communication import Communicator
+from hybridc.communication.communicator import labelled
 from hybridc.errors import MXNetError
 from hybridc.ground.events import recorded
 from hybridc.horovod.differentiable import differentiable
 from hybridc.horovod.host_values import Array, checked, copied, new_like, own_values, put_back
 from hybridc.horovod.rank_sets import ProcessSet, global_process_set
-from hybridc.horovod.same_calls import agree
 
 
 def allgather(
@@ -41,17 +41,18 @@ def grouped_allgather(
     counts = np.zeros((ranks.size, len(given)), np.int64)
 
     def forward(*inputs: NDArray) -> list[NDArray]:
-        agree(ranks, _call(what, name, [(x.dtype, ("…", *x.shape[1:])) for x in inputs]))
         counts[ranks.rank] = [len(x) for x in inputs]
-        ranks.allgather(counts.reshape(-1), [len(inputs)] * ranks.size)
-        with recorded("communication", what, arrays=len(inputs)):
+        call = _call(what, name, [(x.dtype, ("…", *x.shape[1:])) for x in inputs])
+        with labelled(call), recorded("communication", what, arrays=len(inputs)):
+            ranks.allgather(counts.reshape(-1), [len(inputs)] * ranks.size)
             return [new_like(x, gathered(ranks, copied(x), counts[:, i])) for i, x in enumerate(inputs)]
 
     def backward(*grads: NDArray) -> list[NDArray]:
         found: list[NDArray] = []
         for i, grad in enumerate(grads):
             whole = copied(grad)
-            ranks.allreduce(whole)
+            with labelled(f"gradient of hvd.{what}"):
+                ranks.allreduce(whole)
             start = int(counts[: ranks.rank, i].sum())
             found.append(new_like(grad, whole[start : start + int(counts[ranks.rank, i])].copy()))
         return found
@@ -81,15 +82,16 @@ def broadcast(
     ranks, root = process_set.communicator(), process_set.place(root_rank, "hvd.broadcast")
 
     def forward(x: NDArray) -> list[NDArray]:
-        agree(ranks, f"{_call('broadcast', name, [(x.dtype, x.shape)])} from rank {root_rank}")
         values = copied(x)
-        with recorded("communication", "broadcast", bytes=values.nbytes):
+        call = f"{_call('broadcast', name, [(x.dtype, x.shape)])} from rank {root_rank}"
+        with labelled(call), recorded("communication", "broadcast", bytes=values.nbytes):
             ranks.broadcast(values, root)
         return [new_like(x, values)]
 
     def backward(grad: NDArray) -> list[NDArray]:
         values = copied(grad)
-        ranks.allreduce(values)
+        with labelled("gradient of hvd.broadcast"):
+            ranks.allreduce(values)
         return [new_like(grad, values if ranks.rank == root else np.zeros_like(values))]
 
     return differentiable(forward, backward, [checked("broadcast", tensor)])[0]
@@ -105,9 +107,9 @@ def broadcast_(
     """As :func:`broadcast`, into ``tensor`` itself, which is returned."""
     x = checked("broadcast_", tensor)
     ranks, root = process_set.communicator(), process_set.place(root_rank, "hvd.broadcast_")
-    agree(ranks, f"{_call('broadcast', name, [(x.dtype, x.shape)])} from rank {root_rank}")
     values = own_values(x)
-    with recorded("communication", "broadcast", bytes=values.nbytes):
+    call = f"{_call('broadcast', name, [(x.dtype, x.shape)])} from rank {root_rank}"
+    with labelled(call), recorded("communication", "broadcast", bytes=values.nbytes):
         ranks.broadcast(values, root)
     put_back(x, values)
     return tensor
@@ -133,13 +135,14 @@ def alltoall(
     received = np.zeros(ranks.size, np.int64)
 
     def forward(x: NDArray) -> list[NDArray]:
-        agree(ranks, _call("alltoall", name, [(x.dtype, ("…", *x.shape[1:]))]))
-        received[:] = ranks.alltoall(sent.copy())
-        with recorded("communication", "alltoall", bytes=sent.nbytes):
+        call = _call("alltoall", name, [(x.dtype, ("…", *x.shape[1:]))])
+        with labelled(call), recorded("communication", "alltoall", bytes=sent.nbytes):
+            received[:] = ranks.alltoall(sent.copy())
             return [new_like(x, _exchanged(ranks, copied(x), sent, received))]
 
     def backward(grad: NDArray) -> list[NDArray]:
-        return [new_like(grad, _exchanged(ranks, copied(grad), received, sent))]
+        with labelled("gradient of hvd.alltoall"):
+            return [new_like(grad, _exchanged(ranks, copied(grad), received, sent))]
 
     result = differentiable(forward, backward, [x])[0]
     return result if splits is None else (result, NDArray(received.astype(np.int32)))
@@ -169,4 +172,4 @@ def _exchanged(ranks: Communicator, values: Array, sent: Array, received: Array)
 def _call(what: str, name: str | None, arrays: Sequence[tuple[Any, tuple[Any, ...]]]) -> str:
     """A description of a call, equal on all ranks."""
     shapes = ", ".join(f"{np.dtype(dtype)}[{', '.join(map(str, shape))}]" for dtype, shape in arrays)
-    return f"{what}{'' if name is None else f' {name!r}'} of {shapes}"
+    return f"hvd.{what}{'' if name is None else f' {name!r}'} of {shapes}"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from hybridc.communication import Alone, Communicator, communicator
-from hybridc.errors import MXNetError, UnsupportedError
+from hybridc.errors import UnsupportedError
 
 
 class ProcessSet:
@@ -143,13 +143,7 @@ def add_process_set(process_set: ProcessSet | Sequence[int]) -> ProcessSet:
     twin = next((each for each in _HOROVOD.sets.values() if each.ranks == ranks), None)
     if twin is not None:
         raise ValueError(f"hvd.add_process_set: there is a set of the ranks {ranks}: {twin}; use that one")
-    asked = world.gather_objects(ranks)
-    if any(each != ranks for each in asked):
-        other = next(rank for rank, each in enumerate(asked) if each != ranks)
-        raise MXNetError(
-            f"hvd.add_process_set: rank {world.rank} adds {ranks}, but rank {other} adds {asked[other]}; "
-            f"all ranks must add the same sets in the same order"
-        )
+    world.agree("hvd.add_process_set", {"ranks": ranks})
     is_in = world.rank in ranks
     own = world.split(int(is_in))
     added.register(next(_HOROVOD.numbers), own if is_in else None)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
 
 from hybridc.array.ndarray import NDArray
 from hybridc.communication import Communicator
+from hybridc.communication.communicator import labelled
 from hybridc.communication.gradient_buckets import BYTES, grouped
 from hybridc.dtypes import is_float, wide
 from hybridc.errors import MXNetError, UnsupportedError
@@ -17,7 +19,6 @@ from hybridc.ground.events import recorded
 from hybridc.horovod.differentiable import differentiable
 from hybridc.horovod.host_values import Array, checked, copied, new_like, own_values, put_back
 from hybridc.horovod.rank_sets import ProcessSet, global_process_set
-from hybridc.horovod.same_calls import agree
 
 #: What is computed of the elements of all ranks. The numbers are Horovod's.
 Average, Sum, Adasum, Min, Max, Product = range(6)
@@ -147,8 +148,8 @@ def grouped_reducescatter(
     reduction = _Reduction(None, op, prescale_factor, postscale_factor, process_set, name)
 
     def forward(*inputs: NDArray) -> list[NDArray]:
-        reduction.agree(what, inputs)
-        return [new_like(x, reduction.scatter(copied(x))) for x in inputs]
+        with reduction.labelled(what, inputs):
+            return [new_like(x, reduction.scatter(copied(x))) for x in inputs]
 
     def backward(*grads: NDArray) -> list[NDArray]:
         return [new_like(g, reduction.gathered(copied(g), x.shape)) for g, x in zip(grads, given, strict=True)]
@@ -181,11 +182,11 @@ class _Reduction:
         self.before = float(prescale)
         self.after = float(postscale) / (self.ranks.size if self.op == Average else 1)
 
-    def agree(self, what: str, arrays: Sequence[Any]) -> None:
-        """Raise unless all ranks call this."""
+    def labelled(self, what: str, arrays: Sequence[Any]) -> AbstractContextManager[None]:
+        """Within the ``with`` block collectives are of this call, which all ranks make alike."""
         shapes = ", ".join(f"{np.dtype(x.dtype)}{list(x.shape)}" for x in arrays)
         name = "" if self.name is None else f" {self.name!r}"
-        agree(self.ranks, f"{what}{name} of {shapes} by {_NAMES[self.op]} with factors {self.factors}")
+        return labelled(f"hvd.{what}{name} of {shapes} by {_NAMES[self.op]} with factors {self.factors}")
 
     def into(self, what: str, tensors: Sequence[NDArray]) -> None:
         """Reduce arrays in place."""
@@ -196,8 +197,8 @@ class _Reduction:
 
     def reduce(self, what: str, values: Sequence[Array]) -> None:
         """Reduce arrays in place; small ones of a dtype together."""
-        self.agree(what, values)
-        with recorded("communication", what, arrays=len(values), bytes=sum(x.nbytes for x in values)):
+        size = sum(x.nbytes for x in values)
+        with self.labelled(what, values), recorded("communication", what, arrays=len(values), bytes=size):
             for group in grouped([(x.dtype, x.nbytes) for x in values], first=BYTES):
                 self._reduce_together([values[i] for i in group])
 

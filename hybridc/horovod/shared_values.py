@@ -8,11 +8,11 @@ from typing import Any, TypeVar
 import numpy as np
 
 from hybridc.array.ndarray import NDArray
+from hybridc.communication.communicator import labelled
 from hybridc.gluon.parameter import Parameter, ParameterDict
 from hybridc.ground.events import recorded
 from hybridc.horovod.host_values import own_values, put_back
 from hybridc.horovod.rank_sets import communicator_of, global_process_set
-from hybridc.horovod.same_calls import agree
 
 T = TypeVar("T")
 
@@ -50,9 +50,9 @@ def broadcast_parameters(
 def _broadcast(named: Sequence[tuple[str, NDArray]], root: int) -> None:
     """Broadcast arrays in place."""
     ranks = communicator_of(global_process_set)
-    shown = ", ".join(f"{name} ({np.dtype(x.dtype)}{list(x.shape)})" for name, x in named)
-    agree(ranks, f"broadcast_parameters of {shown or 'no arrays'} from rank {root}")
-    with recorded("communication", "broadcast_parameters", arrays=len(named)):
+    call = f"hvd.broadcast_parameters from rank {root}"
+    ranks.agree(call, {name: f"{np.dtype(x.dtype)}{list(x.shape)}" for name, x in named})
+    with labelled(call), recorded("communication", "broadcast_parameters", arrays=len(named)):
         for _, x in named:
             values = own_values(x)
             ranks.broadcast(values, root)
@@ -62,12 +62,12 @@ def _broadcast(named: Sequence[tuple[str, NDArray]], root: int) -> None:
 def broadcast_object(obj: T, root_rank: int = 0, name: str | None = None) -> T:
     """The object of one rank, on all of them; it must be possible to pickle it."""
     ranks, root = communicator_of(global_process_set), global_process_set.place(root_rank, "hvd.broadcast_object")
-    agree(ranks, f"broadcast_object{'' if name is None else f' {name!r}'} from rank {root_rank}")
-    return ranks.broadcast_object(obj, root)
+    with labelled(f"hvd.broadcast_object{'' if name is None else f' {name!r}'} from rank {root_rank}"):
+        return ranks.broadcast_object(obj, root)
 
 
 def allgather_object(obj: T, name: str | None = None) -> list[T]:
     """The objects of all ranks, by rank; it must be possible to pickle them."""
     ranks = communicator_of(global_process_set)
-    agree(ranks, f"allgather_object{'' if name is None else f' {name!r}'}")
-    return ranks.gather_objects(obj)
+    with labelled(f"hvd.allgather_object{'' if name is None else f' {name!r}'}"):
+        return ranks.gather_objects(obj)

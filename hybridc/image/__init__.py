@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 from hybridc.ground.absent import absent as _absent
@@ -56,6 +57,7 @@ from hybridc.image.resizing import (
 )
 
 det = detection
+image = sys.modules[__name__]  # MXNet's file of what is here
 _get_interp_method = interpolation_method  # GluonCV imports it by this name
 
 __all__ = [

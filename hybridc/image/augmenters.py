@@ -15,7 +15,7 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from hybridc.array.ndarray import NDArray, values_of
+from hybridc.array.ndarray import NDArray, constant_values
 from hybridc.dialects.vision.image_random import EIGENVALUES, EIGENVECTORS, LIGHTNESS
 from hybridc.errors import CheckError
 from hybridc.image.reading import pixels
@@ -173,7 +173,7 @@ class BrightnessJitterAug(Augmenter):
 
     def __call__(self, src: Any) -> NDArray:
         """The image augmented."""
-        return NDArray(floats(src) * (1.0 + random.uniform(-self.brightness, self.brightness)))
+        return NDArray(floats(src, type(self).__name__) * (1.0 + random.uniform(-self.brightness, self.brightness)))
 
 
 class ContrastJitterAug(Augmenter):
@@ -185,7 +185,7 @@ class ContrastJitterAug(Augmenter):
 
     def __call__(self, src: Any) -> NDArray:
         """The image augmented."""
-        image = floats(src)
+        image = floats(src, type(self).__name__)
         alpha = 1.0 + random.uniform(-self.contrast, self.contrast)
         return NDArray(_blend(image, _brightness(image).mean(dtype=np.float32).astype(image.dtype), alpha))
 
@@ -199,7 +199,7 @@ class SaturationJitterAug(Augmenter):
 
     def __call__(self, src: Any) -> NDArray:
         """The image augmented."""
-        image = floats(src)
+        image = floats(src, type(self).__name__)
         alpha = 1.0 + random.uniform(-self.saturation, self.saturation)
         return NDArray(_blend(image, _brightness(image), alpha))
 
@@ -224,7 +224,7 @@ class HueJitterAug(Augmenter):
         angle = random.uniform(-self.hue, self.hue) * np.pi
         cos, sin = np.cos(angle), np.sin(angle)
         turn = np.array([[1.0, 0.0, 0.0], [0.0, cos, -sin], [0.0, sin, cos]])
-        image = floats(src)
+        image = floats(src, type(self).__name__)
         return NDArray(image @ (_FROM_YIQ @ turn @ _TO_YIQ).T.astype(image.dtype))
 
 
@@ -247,7 +247,7 @@ class LightingAug(Augmenter):
 
     def __call__(self, src: Any) -> NDArray:
         """The image augmented."""
-        image = floats(src)
+        image = floats(src, type(self).__name__)
         alpha = np.random.normal(0, self.alphastd, size=(3,))
         colour = np.dot(np.asarray(self.eigvec) * alpha, np.asarray(self.eigval))
         return NDArray(image + colour.astype(image.dtype))
@@ -277,7 +277,7 @@ class RandomGrayAug(Augmenter):
         """The image augmented."""
         if random.random() >= self.p:
             return src
-        image = floats(src)
+        image = floats(src, type(self).__name__)
         return NDArray(image @ _GRAY.astype(image.dtype))
 
 
@@ -304,7 +304,7 @@ class CastAug(Augmenter):
 
     def __call__(self, src: Any) -> NDArray:
         """The image augmented."""
-        return NDArray((values_of(src) if isinstance(src, NDArray) else np.asarray(src)).astype(self.typ))
+        return NDArray(constant_values(src, type(self).__name__).astype(self.typ))
 
 
 def CreateAugmenter(

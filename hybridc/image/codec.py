@@ -32,9 +32,9 @@ def decode(data: bytes | memoryview, flag: int, where: str) -> Array:
     if not len(data):
         raise MXNetError(f"{where}: the image has no bytes")
     cv2 = _opencv()
-    made = _by_opencv(cv2, data, flag) if cv2 is not None else _by_pillow(data, flag, where)
+    made = _by_opencv(cv2, data, flag, where) if cv2 is not None else _by_pillow(data, flag, where)
     if made is None:
-        raise MXNetError(f"{where} is no image that OpenCV can decode, or it is damaged: {_begin(data)}")
+        raise _undecodable(where, "OpenCV", data, "")
     return made[:, :, None] if flag == GRAY and made.ndim == 2 else made
 
 
@@ -71,11 +71,14 @@ def _opencv() -> Any:
         return None
 
 
-def _by_opencv(cv2: Any, data: bytes | memoryview, flag: int) -> Array | None:
+def _by_opencv(cv2: Any, data: bytes | memoryview, flag: int, where: str) -> Array | None:
     kinds = {GRAY: cv2.IMREAD_GRAYSCALE, COLOUR: cv2.IMREAD_COLOR, UNCHANGED: cv2.IMREAD_UNCHANGED}
     # MXNet's version of OpenCV does not turn images as their EXIF says.
     turned = 0 if flag == UNCHANGED else cv2.IMREAD_IGNORE_ORIENTATION
-    made = cv2.imdecode(np.frombuffer(data, np.uint8), kinds[flag] | turned)
+    try:
+        made = cv2.imdecode(np.frombuffer(data, np.uint8), kinds[flag] | turned)
+    except cv2.error as error:  # more pixels than its limit, or than there is memory for
+        raise _undecodable(where, "OpenCV", data, str(error.err)) from error
     return None if made is None else swapped(made)
 
 
@@ -104,6 +107,7 @@ def _pillow() -> Any:
 
 def _by_pillow(data: bytes | memoryview, flag: int, where: str) -> Array:
     pillow = _pillow()
+    unknown = pillow.UnidentifiedImageError
     try:
         with pillow.open(io.BytesIO(data)) as image:
             if flag == GRAY and image.format == "JPEG":
@@ -113,7 +117,8 @@ def _by_pillow(data: bytes | memoryview, flag: int, where: str) -> Array:
     except MemoryError:
         raise
     except Exception as error:  # Pillow's decoders raise nearly every kind of error for damaged files
-        raise MXNetError(f"{where} is no image that Pillow can decode, or it is damaged: {_begin(data)}") from error
+        said = str(error) or type(error).__name__
+        raise _undecodable(where, "Pillow", data, "" if isinstance(error, unknown) else said) from error
 
 
 def _pixels(image: Any, flag: int) -> Array:
@@ -172,6 +177,13 @@ def _encode_by_pillow(image: Array, kind: str, quality: int) -> bytes:
             f"cannot encode an array of shape {image.shape}, {image.dtype}, as {kind!r}: {error}"
         ) from error
     return file.getvalue()
+
+
+def _undecodable(where: str, library: str, data: bytes | memoryview, said: str) -> MXNetError:
+    """The error for an image that a library does not decode, with what it says."""
+    return MXNetError(
+        f"{where} is no image that {library} can decode, or it is damaged: {_begin(data)}{said and f'; {said}'}"
+    )
 
 
 def _begin(data: bytes | memoryview) -> str:

@@ -11,8 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from hybridc import recordio
-from hybridc.errors import AttributeValueError, MXNetError, ShapeError, UnsupportedError
-from hybridc.image.record_iter import RecordBatches
+from hybridc.errors import AttributeValueError, MXNetError, ShapeError
+from hybridc.image.distortions import shifted_colours
+from hybridc.image.record_iter import RecordBatches, check_options
 from hybridc.image.resizing import copyMakeBorder, resized
 from hybridc.io.data_iter import DataDesc
 
@@ -24,12 +25,7 @@ _FRONT = 4  # numbers before a label: channels, height and width of the image in
 _HEAD = 2  # numbers at the beginning of a label: how many there are before the objects, and how many an object has
 _LEFT, _TOP, _RIGHT, _BOTTOM = 1, 2, 3, 4  # columns of an object
 # MXNet's other options, and the values that leave them out.
-_OTHERS = {
-    "aug_seq": "det_aug_default", "max_random_hue": 0, "random_hue_prob": 0, "max_random_saturation": 0,
-    "random_saturation_prob": 0, "max_random_illumination": 0, "random_illumination_prob": 0, "mean_img": "",
-    "mean_a": 0, "std_a": 0,
-}  # fmt: skip
-_IGNORED = {"verbose", "ctx", "shuffle_chunk_size", "shuffle_chunk_seed", "device_id"}
+_OTHERS = {"aug_seq": "det_aug_default"}
 
 
 class _CropSampler(NamedTuple):
@@ -71,8 +67,12 @@ class ImageDetRecordIter(RecordBatches):
         share is.
     random_contrast_prob, max_random_contrast:
         The chance of colours times a number around 1.
+    random_hue_prob, max_random_hue, random_saturation_prob, …, max_random_illumination:
+        Chances of changes of hue, saturation and lightness, and the largest of them (of 180, 255 and 255).
     mean_r, …, std_b, scale:
         ``(image - mean) / std * scale``; a deviation of 0 does nothing.
+    mean_img:
+        A file with the mean of all images, to be subtracted instead; it is written where it does not exist.
     """
 
     def __init__(
@@ -112,6 +112,12 @@ class ImageDetRecordIter(RecordBatches):
         max_pad_scale: float = 1,
         max_random_contrast: float = 0,
         random_contrast_prob: float = 0,
+        max_random_hue: int = 0,
+        random_hue_prob: float = 0,
+        max_random_saturation: int = 0,
+        random_saturation_prob: float = 0,
+        max_random_illumination: int = 0,
+        random_illumination_prob: float = 0,
         rand_mirror_prob: float = 0,
         fill_value: int = 127,
         inter_method: int = 1,
@@ -123,13 +129,14 @@ class ImageDetRecordIter(RecordBatches):
         std_g: float = 0,
         std_b: float = 0,
         scale: float = 1,
+        mean_img: str = "",
         path_imgidx: str = "",
         data_name: str = "data",
         label_name: str = "softmax_label",
         tail: str = "pad",
         **others: Any,
     ) -> None:
-        _check_options(others)
+        check_options(others, "ImageDetRecordIter", _OTHERS)
         super().__init__(
             path_imgrec, path_imgidx, path_imglist, data_shape, batch_size, dtype, num_parts, part_index, tail, shuffle,
             seed, round_batch, preprocess_threads, prefetch_buffer,
@@ -164,11 +171,16 @@ class ImageDetRecordIter(RecordBatches):
         ]
         self._resize, self._mode, self._method, self._fill_value = resize, resize_mode, inter_method, fill_value
         self._chances = (rand_mirror_prob, rand_pad_prob, rand_crop_prob, random_contrast_prob)
+        self._hls = (
+            (random_hue_prob, max_random_hue), (random_illumination_prob, max_random_illumination),
+            (random_saturation_prob, max_random_saturation),
+        )  # fmt: skip
         self._pad_scale, self._contrast = max_pad_scale, max_random_contrast
         self._emit = emit_overlap_thresh if crop_emit_mode == "overlap" else None
         channels = data_shape[0]
-        self._mean = np.array([mean_r, mean_g, mean_b][:channels], np.float32)
+        self.mean = np.array([mean_r, mean_g, mean_b][:channels], np.float32)
         self._factor = np.array([scale / (std or 1) for std in (std_r, std_g, std_b)][:channels], np.float32)
+        self.use_mean_image(mean_img)
         self.begin(0)
 
     def _most_labels(self, num_parts: int, part_index: int) -> int:
@@ -187,8 +199,21 @@ class ImageDetRecordIter(RecordBatches):
 
     def image_of(self, place: int, number: int) -> tuple[Array, Array]:
         """The image CHW of a record, augmented, and its row of labels."""
+        h, w, values, row = self._placed(place, number)
+        mean = np.broadcast_to(self.mean, values.shape)
+        values[:h, :w] = (values[:h, :w] - mean[:h, :w]) * self._factor
+        return self.as_data(values), row
+
+    def values_of(self, place: int, number: int) -> tuple[Array, Array]:
+        """The image HWC of a record, augmented, before the mean is subtracted, and its row of labels."""
+        _, _, values, row = self._placed(place, number)
+        return values, row
+
+    def _placed(self, place: int, number: int) -> tuple[int, int, Array, Array]:
+        """Height and width of an augmented image, the image HWC with zeros around it, and its row of labels."""
         where, label, image = self.record(place)
-        head, width = (int(label[0]), int(label[1])) if label.size > _HEAD else (0, 0)
+        counts = label[:2] if label.size > _HEAD and np.isfinite(label[:2]).all() else (0, 0)
+        head, width = int(counts[0]), int(counts[1])
         if head < _HEAD or width <= _BOTTOM or (label.size - head) % width:
             raise ShapeError(
                 f"{where}: a label begins with the count of numbers before the objects and that of an object's "
@@ -197,14 +222,13 @@ class ImageDetRecordIter(RecordBatches):
         objects = label[head:].reshape(-1, width).copy()
         image, objects = self._augmented(image, objects, random.Random(self._seed << 64 | number))
         h, w = image.shape[:2]
-        values = (image.astype(np.float32) - self._mean) * self._factor
         whole = np.zeros((*self.data_shape[1:], self.data_shape[0]), np.float32)
-        whole[:h, :w] = values
+        whole[:h, :w] = image
         row = np.full(self._row, self._filler, np.float32)
         kept = np.concatenate([label[:head], objects.ravel()])
         row[:_FRONT] = self.data_shape[0], h, w, kept.size
         row[_FRONT : _FRONT + kept.size] = kept
-        return self.as_data(whole), row
+        return h, w, whole, row
 
     # --- augmentation --------------------------------------------------------------------------------------
 
@@ -214,6 +238,11 @@ class ImageDetRecordIter(RecordBatches):
             h, w = image.shape[:2]
             size = (self._resize, self._resize * h // w) if h > w else (self._resize * w // h, self._resize)
             image = resized(image, *size, self._method, rng)
+        shifts = [
+            int(rng.uniform(-most, most)) if chance > 0 and rng.random() < chance else 0 for chance, most in self._hls
+        ]
+        if any(shifts) and image.shape[2] == 3:
+            image = shifted_colours(image, *shifts)
         if contrast:
             factor = 1 + rng.uniform(-self._contrast, self._contrast)
             image = np.clip(image * factor, 0, 255).astype(np.uint8)
@@ -320,16 +349,3 @@ def _for_each(values: Any, count: int) -> list[float]:
     if len(found) != count:
         raise AttributeValueError(f"ImageDetRecordIter: {len(found)} values for num_crop_sampler={count}: {values}")
     return found
-
-
-def _check_options(given: dict[str, Any]) -> None:
-    """Raise for options that change something and are not here, and for names that are none."""
-    for name, value in given.items():
-        if name in _IGNORED:
-            continue
-        if name not in _OTHERS:
-            raise MXNetError(f"ImageDetRecordIter has no option {name!r}")
-        if value != _OTHERS[name]:
-            raise UnsupportedError(
-                f"ImageDetRecordIter: {name}={value!r} is not offered; use mx.image.ImageDetIter, which changes colours"
-            )

@@ -470,7 +470,7 @@ class ImageDetIter(ImageIter):
             if each.label_shape[0] < most:
                 each.reshape(None, (most, each.label_shape[1]))
                 if verbose:
-                    logging.info("Resized label_shape to (%d, %d).", most, each.label_shape[1])
+                    logging.getLogger().info("Resized label_shape to (%d, %d).", most, each.label_shape[1])
         return it
 
     def augmentation_transform(self, data: Any, label: Any = None) -> Any:
@@ -511,7 +511,7 @@ class ImageDetIter(ImageIter):
             augmented, boxes = self.augmentation_transform(data, self._parse_label(label))
             self._check_valid_label(boxes)
         except RuntimeError as error:
-            logging.debug("Invalid image, skipping:  %s", error)
+            logging.getLogger().debug("Invalid image, skipping:  %s", error)
             return None
         return augmented, boxes
 

@@ -227,7 +227,7 @@ class ImageIter(DataIter):
             try:
                 self.check_valid_image([data])
             except RuntimeError as error:
-                logging.debug("Invalid image, skipping:  %s", error)
+                logging.getLogger().debug("Invalid image, skipping:  %s", error)
                 continue
             self._put(batch_data, i, self.augmentation_transform(data))
             self._put_label(batch_label, i, label)
@@ -280,8 +280,9 @@ class ImageIter(DataIter):
         path = Path(self.path_root or "", fname)
         try:
             return path.read_bytes()
-        except OSError as error:
-            raise MXNetError(f"ImageIter: cannot read {path}: {error.strerror or error}; see path_root") from error
+        except (OSError, ValueError) as error:  # the name may have a character that no file has
+            why = getattr(error, "strerror", None) or error
+            raise MXNetError(f"ImageIter: cannot read {path}: {why}; see path_root") from error
 
     def augmentation_transform(self, data: Any) -> Any:
         """The image after all augmenters."""
@@ -305,8 +306,8 @@ def read_list(path: str | os.PathLike[str], dtype: str) -> dict[Any, tuple[Array
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
-        key, *labels, name = line.strip().split("\t")
         try:
+            key, *labels, name = line.strip().split("\t")
             made[int(key)] = (np.array([float(x) for x in labels]).astype(dtype), name)
         except ValueError as error:
             raise MXNetError(

@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from hybridc.array.ndarray import NDArray, values_of
+from hybridc.array.ndarray import NDArray, constant_values, values_of
 from hybridc.errors import MXNetError, ShapeError
 from hybridc.image import codec
 
@@ -20,8 +20,8 @@ def imread(filename: str | os.PathLike[str], flag: int = 1, to_rgb: bool = True,
     """The image in a file: an array HWC of uint8. Arguments as for :func:`imdecode`."""
     try:
         data = Path(filename).read_bytes()
-    except OSError as error:
-        raise MXNetError(f"imread: cannot read {filename}: {error.strerror or error}") from error
+    except (OSError, ValueError) as error:  # the name may have a character that no file has
+        raise MXNetError(f"imread: cannot read {filename}: {getattr(error, 'strerror', None) or error}") from error
     return _decoded(data, flag, to_rgb, out, f"imread: {filename}")
 
 
@@ -64,7 +64,7 @@ def delivered(image: Array, out: NDArray | None, name: str) -> NDArray:
 
 def pixels(src: Any, name: str) -> Array:
     """The values of an image HWC, which may be an NDArray or an array of NumPy."""
-    image: Array = values_of(src) if isinstance(src, NDArray) else np.asarray(src)
+    image = constant_values(src, name)
     if image.ndim != 3 or 0 in image.shape:
         raise ShapeError(f"{name}: expected an image of shape (height, width, channels), got shape {image.shape}")
     return image

@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections import deque
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from hybridc import recordio
+from hybridc import nd, recordio
 from hybridc.array.ndarray import NDArray
 from hybridc.communication.data_parts import adjacent_part
 from hybridc.dialects.vision.image_random import EIGENVALUES, EIGENVECTORS
-from hybridc.errors import MXNetError, ShapeError, UnsupportedError
+from hybridc.errors import AttributeValueError, MXNetError, ShapeError, UnsupportedError
+from hybridc.ground.limits import thread_pool
 from hybridc.image import codec
 from hybridc.image.augmenters import BRIGHTNESS
+from hybridc.image.distortions import shifted_colours, warped
 from hybridc.image.image_iter import read_list
-from hybridc.image.resizing import center_part, copyMakeBorder, random_part, random_sized_part, resized
+from hybridc.image.resizing import (
+    center_part,
+    copyMakeBorder,
+    interpolation_method,
+    random_part,
+    random_sized_part,
+    resized,
+)
 from hybridc.io.data_iter import DataBatch, DataDesc
 from hybridc.io.file_iters import MXDataIter
 
@@ -30,14 +41,49 @@ __all__ = [
 Array = npt.NDArray[Any]
 
 _KINDS = ("float32", "float64", "float16", "uint8", "int8", "int32", "int64")
+_LARGEST = 1e10  # MXNet's limit of a side, which is none
 # MXNet's other options, and the values that leave them out.
 _OTHERS = {
-    "aug_seq": "aug_default", "max_rotate_angle": 0, "rotate": -1, "max_shear_ratio": 0, "max_crop_size": -1,
-    "min_crop_size": -1, "max_random_scale": 1, "min_random_scale": 1, "max_img_size": 1e10, "min_img_size": 0,
-    "random_h": 0, "random_s": 0, "random_l": 0, "mean_img": "", "mean_a": 0, "std_a": 1,
-}  # fmt: skip
-# Those that say how MXNet's own threads and memory work.
-_IGNORED = {"verbose", "device_id", "ctx", "shuffle_chunk_size", "shuffle_chunk_seed"}
+    "aug_seq": "aug_default",
+}
+# Those that say how MXNet's own threads and memory work, and those of a fourth channel.
+IGNORED = {"verbose", "device_id", "ctx", "shuffle_chunk_size", "shuffle_chunk_seed", "mean_a", "std_a"}
+
+
+class Affine(NamedTuple):
+    """Ranges of the random affine map of an image; ``rotate`` is a fixed angle in degrees, if it is positive."""
+
+    rotate: int
+    max_rotate_angle: int
+    max_shear_ratio: float
+    scale: tuple[float, float]
+    ratio: tuple[float, float]
+    side: tuple[float, float]
+
+    def is_identity(self) -> bool:
+        """Whether it leaves each image as it is."""
+        return self.rotate <= 0 and self[1:] == (0, 0, (1, 1), (1, 1), (0, _LARGEST))
+
+    def matrix(self, w: int, h: int, rng: random.Random) -> tuple[Array, tuple[int, int]]:
+        """The map of an image of this width and height, and width and height of the result."""
+        shear = rng.uniform(-self.max_shear_ratio, self.max_shear_ratio)
+        angle = math.radians(
+            self.rotate if self.rotate > 0 else rng.randint(-self.max_rotate_angle, self.max_rotate_angle)
+        )
+        scale, ratio = rng.uniform(*self.scale), rng.uniform(*self.ratio)
+        cos, sin = math.cos(angle), math.sin(angle)
+        height_scale = 2 * scale / (1 + ratio)
+        width_scale = ratio * height_scale
+        linear = np.array(
+            [
+                [height_scale * cos - shear * sin * width_scale, height_scale * sin + shear * cos * width_scale],
+                [-sin * width_scale, cos * width_scale],
+            ]
+        )
+        least, most = self.side
+        size = np.array([max(least, min(most, scale * w)), max(least, min(most, scale * h))])
+        shift = (size - linear @ [w, h]) / 2
+        return np.hstack([linear, shift[:, None]]), (max(1, int(size[0])), max(1, int(size[1])))
 
 
 class _Loading(NamedTuple):
@@ -94,8 +140,9 @@ class RecordBatches(MXDataIter):
         self._round = round_batch
         self._shuffle = np.random.RandomState(seed) if shuffle else None
         self._count = 0  # of images that were asked for
-        self._threads = ThreadPoolExecutor(max(1, preprocess_threads), thread_name_prefix=name)
+        self._threads = thread_pool(max(1, preprocess_threads), name)
         self._ahead = max(1, prefetch_buffer)
+        self.mean: Array = np.zeros(1, np.float32)
         self._next = 0  # the place of the next image
         self._over = 0  # images of the next epoch that the last batch has
         self._under_way: deque[_Loading] = deque()
@@ -122,6 +169,31 @@ class RecordBatches(MXDataIter):
             label = self._labels[header.id][0].ravel()
         flag = codec.COLOUR if self.data_shape[0] == 3 else codec.GRAY
         return where, label, codec.decode(data, flag, where)
+
+    def use_mean_image(self, path: str) -> None:
+        """Subtract the array ``mean_img`` of a file from each image; where there is no file, write it.
+
+        It is the mean of this iterator's images, random changes included.
+        """
+        # COMPAT(mxnet): there it is the mean of images that mean_r and scale have changed, and is subtracted first.
+        if path and not Path(path).exists():
+            total = np.zeros(self.data_shape, np.float64)
+            for number, place in enumerate(self._places.tolist()):
+                total += self.values_of(place, number)[0].transpose(2, 0, 1)
+            nd.save(path, {"mean_img": nd.array(total / len(self._places))})
+        if path:
+            found: Any = nd.load(path)
+            mean: Any = dict(found).get("mean_img") if hasattr(found, "keys") else None
+            if mean is None or mean.shape != self.data_shape:
+                raise ShapeError(
+                    f"{type(self).__name__}: mean_img={path!r} must have an array 'mean_img' of shape "
+                    f"{self.data_shape}, got {None if mean is None else mean.shape}"
+                )
+            self.mean = mean.asnumpy().transpose(1, 2, 0)
+
+    def values_of(self, place: int, number: int) -> tuple[Array, Array]:
+        """The image HWC of a record, augmented, before the mean is subtracted, and its labels."""
+        raise NotImplementedError(f"{type(self).__name__} does not define values_of")
 
     def as_data(self, image: Array) -> Array:
         """An image HWC as CHW in the dtype of batches."""
@@ -217,10 +289,19 @@ class ImageRecordIter(RecordBatches):
         (``min_aspect_ratio`` to ``max_aspect_ratio``), too.
     mirror, rand_mirror:
         All images mirrored; half of them, at random.
+    max_rotate_angle, rotate, max_shear_ratio, min_random_scale, max_random_scale, min_img_size, max_img_size:
+        A random affine map before a part is taken: the angle in degrees, random or fixed, the shear, the factor of the
+        size, and the least and largest side. ``max_aspect_ratio`` holds for it, unless ``random_resized_crop`` is set.
+    min_crop_size, max_crop_size:
+        A square part of a random side, which is then resized.
     brightness, contrast, saturation, pca_noise:
         Random changes of colours: by factors around 1, and AlexNet's noise.
+    random_h, random_s, random_l:
+        The largest random change of hue (of 180), saturation and lightness (of 255).
     mean_r, …, std_b, scale:
         ``(image - mean) * scale / std``, for each channel.
+    mean_img:
+        A file with the mean of all images, to be subtracted instead; it is written where it does not exist.
     max_random_contrast, max_random_illumination:
         A random factor around 1, and a random number, after the mean is subtracted.
     dtype:
@@ -278,12 +359,25 @@ class ImageRecordIter(RecordBatches):
         scale: float = 1,
         max_random_contrast: float = 0,
         max_random_illumination: float = 0,
+        max_rotate_angle: int = 0,
+        rotate: int = -1,
+        max_shear_ratio: float = 0,
+        max_crop_size: int = -1,
+        min_crop_size: int = -1,
+        max_random_scale: float = 1,
+        min_random_scale: float = 1,
+        max_img_size: float = _LARGEST,
+        min_img_size: float = 0,
+        random_h: int = 0,
+        random_s: int = 0,
+        random_l: int = 0,
+        mean_img: str = "",
         data_name: str = "data",
         label_name: str = "softmax_label",
         tail: str = "pad",
         **others: Any,
     ) -> None:
-        _check_options(others)
+        check_options(others, "ImageRecordIter", _OTHERS)
         super().__init__(
             path_imgrec, path_imgidx, path_imglist, data_shape, batch_size, dtype, num_parts, part_index, tail, shuffle,
             seed, round_batch, preprocess_threads, prefetch_buffer,
@@ -302,18 +396,37 @@ class ImageRecordIter(RecordBatches):
         self._method = inter_method
         self._mirror = (mirror, rand_mirror)
         self._jitter = (brightness, contrast, saturation, pca_noise)
-        self._mean = np.array([mean_r, mean_g, mean_b][: data_shape[0]], np.float32)
+        self._hls = (random_h, random_l, random_s)
+        square = (min_crop_size, max_crop_size)
+        if square != (-1, -1) and not 0 < min_crop_size <= max_crop_size:
+            raise AttributeValueError(f"ImageRecordIter: min_crop_size and max_crop_size must be a range, got {square}")
+        self._square = None if random_resized_crop or max_crop_size < 0 else square
+        stretch = (1.0, 1.0) if random_resized_crop else self._ratio
+        sizes = (1.0, 1.0) if random_resized_crop else (min_random_scale, max_random_scale)
+        self._affine = Affine(rotate, max_rotate_angle, max_shear_ratio, sizes, stretch, (min_img_size, max_img_size))
+        self.mean = np.array([mean_r, mean_g, mean_b][: data_shape[0]], np.float32)
         self._factor = np.array([scale / std for std in (std_r, std_g, std_b)][: data_shape[0]], np.float32)
         self._light = (max_random_contrast, max_random_illumination)
         self._seed = seed if seed_aug is None else seed_aug
+        self.use_mean_image(mean_img)
         self.begin(0)
 
     def image_of(self, place: int, number: int) -> tuple[Array, Array]:
         """The image CHW of a record, augmented, and its labels."""
+        values, label = self.values_of(place, number)
+        values = values - self.mean
+        contrast, illumination = self._light
+        if contrast or illumination:
+            rng = random.Random(self._seed << 64 | 1 << 63 | number)  # values_of has the stream of the number
+            values = values * (1 + rng.uniform(-contrast, contrast)) + rng.uniform(-illumination, illumination)
+        return self.as_data(values * self._factor), label
+
+    def values_of(self, place: int, number: int) -> tuple[Array, Array]:
+        """The image HWC of a record, augmented, before the mean is subtracted, and its labels."""
         where, label, image = self.record(place)
         if label.size != self.label_width:
             raise ShapeError(f"{where}: it has {label.size} labels, but label_width is {self.label_width}")
-        return self.as_data(self._augmented(image, random.Random(self._seed << 64 | number))), label
+        return self._augmented(image, random.Random(self._seed << 64 | number)), label
 
     def _augmented(self, image: Array, rng: random.Random) -> Array:
         if self._resize > 0:
@@ -321,10 +434,19 @@ class ImageRecordIter(RecordBatches):
             size = (self._resize, self._resize * h // w) if h > w else (self._resize * w // h, self._resize)
             image = resized(image, *size, self._method, rng)
         margin, colour = self._margin
+        if not self._affine.is_identity():
+            matrix, size = self._affine.matrix(image.shape[1], image.shape[0], rng)
+            image = warped(image, matrix, size, interpolation_method(self._method, (), rng), colour)
         if margin > 0:
             image = copyMakeBorder(image, margin, margin, margin, margin, value=colour).asnative()
         anywhere, any_size = self._crop
-        if not any_size:
+        if self._square is not None:
+            side = rng.randint(*self._square)
+            if side > min(image.shape[:2]):
+                raise ShapeError(f"ImageRecordIter: crop size {side} is larger than an image of {image.shape[:2]}")
+            image, _ = (random_part if anywhere else center_part)(image, (side, side), self._method, rng)
+            image = resized(image, *self._size, self._method, rng)
+        elif not any_size:
             image = resized(image, *_enlarged(image.shape[1], image.shape[0], *self._size), self._method, rng)
         if any_size:
             image, _ = random_sized_part(image, self._size, self._area, self._ratio, self._method, rng)
@@ -333,11 +455,9 @@ class ImageRecordIter(RecordBatches):
         always, maybe = self._mirror
         if always or (maybe and rng.random() < 0.5):
             image = image[:, ::-1]
-        values = self._coloured(image.astype(np.float32), rng) - self._mean
-        contrast, illumination = self._light
-        if contrast or illumination:
-            values = values * (1 + rng.uniform(-contrast, contrast)) + rng.uniform(-illumination, illumination)
-        return values * self._factor
+        if any(self._hls) and image.shape[2] == 3:
+            image = shifted_colours(image, *[int(rng.uniform(-most, most)) for most in self._hls])
+        return self._coloured(image.astype(np.float32), rng)
 
     def _coloured(self, image: Array, rng: random.Random) -> Array:
         brightness, contrast, saturation, noise = self._jitter
@@ -384,15 +504,12 @@ def _enlarged(width: int, height: int, w: int, h: int) -> tuple[int, int]:
     return (w, height * w // width) if w * height > h * width else (width * h // height, h)
 
 
-def _check_options(given: dict[str, Any]) -> None:
-    """Raise for options that change something and are not here, and for names that are none."""
+def check_options(given: dict[str, Any], owner: str, known: Mapping[str, Any]) -> None:
+    """Raise for options with other values than these ones, and for names that are none."""
     for name, value in given.items():
-        if name in _IGNORED:
+        if name in IGNORED:
             continue
-        if name not in _OTHERS:
-            raise MXNetError(f"ImageRecordIter has no option {name!r}")
-        if value != _OTHERS[name]:
-            raise UnsupportedError(
-                f"ImageRecordIter: {name}={value!r} is not offered; use mx.image.ImageIter with aug_list, or "
-                f"gluon.data.vision.ImageRecordDataset with transforms"
-            )
+        if name not in known:
+            raise MXNetError(f"{owner} has no option {name!r}")
+        if value != known[name]:
+            raise UnsupportedError(f"{owner}: {name}={value!r} is not offered; leave it out for {known[name]!r}")

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hybridc import nd
-from hybridc.array.ndarray import NDArray, values_of
+from hybridc.array.ndarray import NDArray, constant_values
 from hybridc.dialects.vision.resampling import AREA, CUBIC, LANCZOS, LINEAR, NEAREST, resample
 from hybridc.dtypes import is_float
 from hybridc.errors import AttributeValueError, CheckError, MXNetError, ShapeError
@@ -171,20 +171,21 @@ def random_sized_part(
 def color_normalize(src: Any, mean: Any, std: Any = None) -> NDArray:
     """``(src - mean) / std``; each is a number or has one for each channel, and None leaves it out."""
     # COMPAT(mxnet): there `src` itself is changed, and must be of floats.
-    values = floats(src)
+    values = floats(src, "color_normalize")
     if mean is not None:
         values = values - _factor(mean, values)
     return NDArray(values if std is None else values / _factor(std, values))
 
 
-def floats(src: Any) -> Array:
+def floats(src: Any, name: str) -> Array:
     """The values of an array; integers as float32."""
-    values: Array = values_of(src) if isinstance(src, NDArray) else np.asarray(src)
+    values = constant_values(src, name)
     return values if is_float(values.dtype) else values.astype(np.float32)
 
 
 def _factor(given: Any, values: Array) -> Array:
-    return values_of(given if isinstance(given, NDArray) else nd.array(given, dtype=values.dtype)).astype(values.dtype)
+    factor = given if isinstance(given, NDArray) else nd.array(given, dtype=values.dtype)
+    return constant_values(factor, "color_normalize").astype(values.dtype)
 
 
 def copyMakeBorder(
@@ -244,7 +245,7 @@ def imrotate(src: Any, rotation_degrees: Any, zoom_in: bool = False, zoom_out: b
     """
     if zoom_in and zoom_out:
         raise ValueError("`zoom_in` and `zoom_out` cannot be both True")
-    images: Array = values_of(src) if isinstance(src, NDArray) else np.asarray(src)
+    images = constant_values(src, "imrotate")
     if images.dtype != np.float32:
         raise TypeError(f"imrotate: only float32 images can be turned, got {images.dtype}; use ToTensor() before")
     single = isinstance(rotation_degrees, int | float | np.number)
@@ -253,7 +254,7 @@ def imrotate(src: Any, rotation_degrees: Any, zoom_in: bool = False, zoom_out: b
     if images.ndim == 3 and not single:
         raise TypeError("imrotate: for a single image the angle must be a number")
     batch = images[None] if images.ndim == 3 else images
-    given = values_of(rotation_degrees) if isinstance(rotation_degrees, NDArray) else np.asarray(rotation_degrees)
+    given = constant_values(rotation_degrees, "imrotate")
     degrees = np.broadcast_to(given, len(batch)) if single else given.ravel()
     if len(degrees) != len(batch):
         raise ValueError(f"imrotate: {len(batch)} images need as many angles, got {len(degrees)}")

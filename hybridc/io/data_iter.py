@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from hybridc.array.ndarray import NDArray, values_of
+from hybridc.array.ndarray import NDArray, constant_values
 from hybridc.errors import ArgumentTypeError, CheckError, MXNetError, UnsupportedError
+from hybridc.ground.limits import thread_pool
 from hybridc.nd.creation import array
 
 Array = npt.NDArray[Any]
@@ -218,7 +220,7 @@ class PrefetchingIter(_BatchIter):
         self.rename_data = rename_data
         self.rename_label = rename_label
         self.batch_size = self.provide_data[0][1][0]
-        self._threads = ThreadPoolExecutor(self.n_iter, thread_name_prefix="PrefetchingIter")
+        self._threads = thread_pool(self.n_iter, "PrefetchingIter")
         self._under_way: list[Future[Any]] = []
         self._fetch()
 
@@ -352,9 +354,13 @@ class NDArrayIter(DataIter):
         self.data = named_arrays(data, False, data_name)
         self.label = named_arrays(label, True, label_name)
         counts = {name: x.shape[self._axis] for name, x in (*self.data, *self.label)}
-        if len(set(counts.values())) > 1:
-            raise MXNetError(f"NDArrayIter: the arrays have different numbers of samples: {counts}")
         self.num_data = next(iter(counts.values()))
+        if len(set(counts.values())) > 1:
+            text = f"NDArrayIter: the arrays have different numbers of samples: {counts}"
+            if min(counts.values()) < self.num_data:
+                raise MXNetError(f"{text}; each must have as many as the first one")
+            # COMPAT(mxnet): there they are left out without a word.
+            warnings.warn(f"{text}; those beyond the {self.num_data} of the first one are not used", stacklevel=2)
         if not self.num_data or batch_size < 1:
             raise MXNetError(f"NDArrayIter: {self.num_data} samples make no batches of {batch_size}")
         self.shuffle = shuffle
@@ -428,7 +434,7 @@ class NDArrayIter(DataIter):
 
     def _gathered(self, arrays: list[tuple[str, NDArray]]) -> list[NDArray]:
         rows = self._rows()
-        return [NDArray(np.take(values_of(x), rows, axis=self._axis)) for _, x in arrays]
+        return [NDArray(np.take(constant_values(x, "NDArrayIter"), rows, axis=self._axis)) for _, x in arrays]
 
     def getdata(self) -> list[NDArray]:
         """The data of this batch."""

@@ -43,7 +43,7 @@ class MXDataIter(DataIter):
     def debug_skip_load(self) -> None:
         """Give the first batch again and again, to measure a network without its reading."""
         self._same_again = True
-        logging.info("Set debug_skip_load to be true, will simply return first batch")
+        logging.getLogger().info("Set debug_skip_load to be true, will simply return first batch")
 
     def iter_next(self) -> bool:
         """Go on to the next batch; False at the end."""
@@ -283,7 +283,7 @@ class MNISTIter(MXDataIter):
         self.provide_label = [DataDesc(label_name, (batch_size,), np.float32)]
         if not silent:
             shape = self.provide_data[0].shape
-            logging.info("MNISTIter: load %d images, shuffle=%d, shape=%s", len(images), shuffle, shape)
+            logging.getLogger().info("MNISTIter: load %d images, shuffle=%d, shape=%s", len(images), shuffle, shape)
 
     def reset(self) -> None:
         """Start over."""
@@ -316,7 +316,7 @@ def _files(path: str) -> list[Path]:
 def _read(path: str | Path, reader: Callable[[Path], Any]) -> Any:
     try:
         return reader(Path(path))
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, UnicodeDecodeError) as error:
         raise MXNetError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
 
 

@@ -82,15 +82,18 @@ def whole_of(value: SSAValue) -> SSAValue:
 
 def strides_in_whole(value: SSAValue) -> Shape | None:
     """The strides, in elements, of a value inside the outermost concatenation; None if no strides fit."""
-    part = part_of(value)
-    if part is None:
-        return row_major(shape_of(value))
-    strides, shape = strides_in_whole(part.whole.result), part.shape
-    for view in reversed(part.views):
-        if strides is None:
-            return None
-        before = shape_of(view.operands[0])
-        strides, shape = reshaped_strides(shape, strides, before), before
+    parts: list[PartOf] = []
+    while (part := part_of(value)) is not None:
+        parts.append(part)
+        value = part.whole.result
+    strides: Shape | None = row_major(shape_of(value))
+    for part in reversed(parts):
+        shape = part.shape
+        for view in reversed(part.views):
+            if strides is None:
+                return None
+            before = shape_of(view.operands[0])
+            strides, shape = reshaped_strides(shape, strides, before), before
     return strides
 
 

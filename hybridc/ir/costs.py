@@ -11,6 +11,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from xdsl.dialects import arith
+from xdsl.dialects import math as math_ops
+from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Operation
 
 from hybridc.ground.machine import NOMINAL, Machine, machine
@@ -23,6 +25,9 @@ _SINGLE = 4  # bytes of an element in single precision, for which thresholds are
 RECOMPUTED = int(_SINGLE * NOMINAL.costs.byte / NOMINAL.costs.operation)
 # Operations that take no longer than to write an element and to read it again: a backward rather computes these.
 REMATERIALIZED = int(2 * _SINGLE * NOMINAL.costs.byte / NOMINAL.costs.operation)
+# Operations that take a hundred times as long as to write an element and to read it again: a kernel with a longer body
+# would save less than a percent, and cost registers and time to compile, which grow with it.
+LARGEST = 100 * REMATERIALIZED
 # Multiply-adds of a matmul that take no longer than to write an element and to read it again; than to begin a region.
 WALKED = int(2 * _SINGLE * NOMINAL.costs.byte / (2 * NOMINAL.costs.flop))
 BEGUN = int(NOMINAL.costs.region / (2 * NOMINAL.costs.flop))
@@ -52,6 +57,11 @@ SAME_SET = NOMINAL.first // 8 // 2
 # half is used by the rows beside it.
 STRIDED = NOMINAL.line // _SINGLE // 2
 
+# Operations of ``math`` that are instructions.
+_INSTRUCTIONS = (
+    *(math_ops.AbsFOp, math_ops.AbsIOp, math_ops.CeilOp, math_ops.CopySignOp, math_ops.FloorOp, math_ops.FmaOp),
+    *(math_ops.RoundEvenOp, math_ops.SqrtOp, math_ops.TruncOp),
+)
 _DIVISIONS = (arith.DivfOp, arith.RemSIOp, arith.RemUIOp)
 
 
@@ -61,6 +71,18 @@ def operation_time(op: Operation) -> float:
     if op.name.startswith("math."):
         return costs.function
     return costs.division if isinstance(op, _DIVISIONS) else costs.operation
+
+
+def body_size(op: Operation) -> int:
+    """The size of a linalg op's body in operations of the nominal machine, functions expanded; 1 at least."""
+    nominal = NOMINAL.costs
+    size = 1.0
+    for step in op.regions[0].block.ops if op.regions else ():
+        if step.name.startswith("math.") and not isinstance(step, _INSTRUCTIONS):
+            size += nominal.function / nominal.operation
+        elif not isinstance(step, arith.ConstantOp | linalg.YieldOp):
+            size += 1
+    return int(size)
 
 
 def element_times(kernel_ops: Iterable[KernelOp], inside: Iterable[Any]) -> list[tuple[set[int], float]]:

@@ -297,17 +297,21 @@ def _rematerialization_cost(
     outside: Callable[[SSAValue], bool],
     chain: set[SSAValue],
 ) -> int:
-    """Number of operations that rematerialise an element of a value; ``chain`` gets the values that they compute."""
-    kernel_op = plan.op_of.get(value)
-    if kernel_op is None or value in plan.scratch or outside(value) or not where[value].axes:
-        return 0
-    if kernel_op.combine is not None:
-        return 0 if not _saved_inside(plan, kernel_op) else RECOMPUTED + 1
-    chain.add(value)
-    total = 0
-    for op in kernel_op.steps:
-        total += RECOMPUTED + 1 if isinstance(op, _COSTLY) or not op.name.startswith("arith.") else 1
-    return total + sum(_rematerialization_cost(plan, r.value, where, outside, chain) for r in kernel_op.reads)
+    """Number of operations that rematerialise an element of a value, as far as that pays; ``chain`` gets the values."""
+    total, work = 0, [value]
+    while work and total <= RECOMPUTED:
+        value = work.pop()
+        kernel_op = plan.op_of.get(value)
+        if kernel_op is None or value in chain or value in plan.scratch or outside(value) or not where[value].axes:
+            continue
+        if kernel_op.combine is not None:
+            total += RECOMPUTED + 1 if _saved_inside(plan, kernel_op) else 0
+            continue
+        chain.add(value)
+        for op in kernel_op.steps:
+            total += RECOMPUTED + 1 if isinstance(op, _COSTLY) or not op.name.startswith("arith.") else 1
+        work += [r.value for r in kernel_op.reads]
+    return total
 
 
 def scratch_bytes(plan: LoopNestPlan, value: SSAValue) -> int:

@@ -51,7 +51,7 @@ NOT_LOADED = _NotLoaded()
 class Position(NamedTuple):
     """An address as a slot and an offset in bytes.
 
-    Slot 0 is the arena; then come the inputs, the results and the constants, in their order, and the kept memory.
+    Slot 0 is the arena; then come the inputs, the results, the constants and the prepared values, in their order.
     """
 
     slot: int
@@ -280,6 +280,20 @@ class LaunchNote:
         }
 
 
+@dataclass(frozen=True)
+class PreparedValue:
+    """A value that follows from parameters alone: so many bytes, written by some ``steps`` of the preparation.
+
+    Values with equal keys that follow from the same arrays have the same bytes, whichever program computes them: the
+    ``key`` says what is computed, of which of the program's ``inputs``, and how the result is laid out.
+    """
+
+    key: str
+    inputs: tuple[int, ...]
+    size: int
+    steps: tuple[int, ...]
+
+
 @dataclass
 class NativePlan:
     """The arrays and the steps of a program; the steps run in order.
@@ -294,23 +308,28 @@ class NativePlan:
     arena: int = 0  # bytes
     work: float = 0.0  # nanoseconds that a call takes, estimated
     threads: int = 1  # the most that share a region: each has its own scratch
-    kept: int = 0  # bytes of prepared values
+    kept: Sequence[PreparedValue] = ()
     preparation: int = 0  # so many of the steps, the first ones, write them
     title: str = ""
     notes: Sequence[LaunchNote] = ()
 
     def unprepared(self) -> NativePlan:
         """The plan whose calls do all steps each time: what would be kept is in the arena."""
-        arena = -(-self.arena // ALIGNMENT) * ALIGNMENT
-        slot = 1 + len(self.inputs) + len(self.results) + len(self.constants)
+        arena, first = _aligned(self.arena), 1 + len(self.inputs) + len(self.results) + len(self.constants)
+        ends = list(itertools.accumulate((_aligned(v.size) for v in self.kept), initial=arena))
 
         def moved(place: Position) -> Position:
-            return Position(ARENA, arena + place.offset) if place.slot == slot else place
+            return place if place.slot < first else Position(ARENA, ends[place.slot - first] + place.offset)
 
         steps = [
             replace(s, buffers=tuple(map(moved, s.buffers))) if isinstance(s, NativeRegion) else s for s in self.steps
         ]
-        return replace(self, steps=steps, arena=arena + self.kept, kept=0, preparation=0)
+        return replace(self, steps=steps, arena=ends[-1], kept=(), preparation=0)
+
+
+def _aligned(size: int) -> int:
+    """A number of bytes rounded up, so that what follows is aligned."""
+    return -(-size // ALIGNMENT) * ALIGNMENT
 
 
 # --- planned programs -------------------------------------------------------------------------------------------------
@@ -319,7 +338,7 @@ class NativePlan:
 DType = np.dtype[Any]
 Shape = tuple[int, ...]
 Strides = tuple[int, ...]
-ARENA = 0  # the slot of a call's arena: arguments, results, constants and kept memory follow it
+ARENA = 0  # the slot of a call's arena: arguments, results, constants and prepared values follow it
 
 
 @dataclass
@@ -341,6 +360,7 @@ class Program(ABC):
     host_calls: list[str] = field(default_factory=lambda: list[str]())
     host_launches: list[int] = field(default_factory=lambda: list[int]())  # which of the launches those are
     loops: list[str] = field(default_factory=lambda: list[str]())  # a line on each launch that is a loop
+    is_stateful: bool = False  # whether operator state stays in its workspaces
     layout: str = ""  # a line on the layouts of images, if it has some
     notes: list[LaunchNote] = field(default_factory=lambda: list[LaunchNote]())
 
@@ -423,7 +443,7 @@ class PlannedProgram(Program):
 
     ``outputs`` are the views of the results. A program that ``takes_into`` arrays is called with an output buffer, or
     None, for each result; ``into`` has the index of the fresh array of each. ``donated`` inputs are overwritten. The
-    first ``preparation`` steps write ``kept`` bytes, which follow from parameters alone, for the other steps.
+    first ``preparation`` steps write the ``kept`` values, which follow from parameters alone, for the other steps.
     """
 
     suffix = "plan"
@@ -436,7 +456,7 @@ class PlannedProgram(Program):
     into: list[int | None] = field(default_factory=lambda: list[int | None]())
     takes_into: bool = False
     donated: set[int] = field(default_factory=lambda: set[int]())
-    kept: int = 0
+    kept: list[PreparedValue] = field(default_factory=lambda: list[PreparedValue]())
     preparation: int = 0
 
     def facts(self) -> list[Any]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from xdsl.dialects import func
 from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, StringAttr
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from hybridc.dialects.mlir.hybrid import HybridOp, dtype_of, element_dtype, shape_of
 from hybridc.dialects.operator import Movement
@@ -99,3 +100,23 @@ def root(value: SSAValue) -> SSAValue:
     while isinstance(value.owner, HybridOp) and value.owner.operands and is_view(value.owner):
         value = value.owner.operands[0]
     return value
+
+
+def operands_first(value: SSAValue, is_known: Callable[[SSAValue], bool]) -> list[Operation]:
+    """The operations that compute a value from known ones, each after those that compute its operands.
+
+    A graph may be deeper than Python's recursion.
+    """
+    found: dict[Operation, None] = {}
+    stack: list[tuple[SSAValue, bool]] = [(value, False)]
+    while stack:
+        value, is_after = stack.pop()
+        op = value.owner
+        if not isinstance(op, Operation) or op in found or is_known(value):
+            continue
+        if is_after:
+            found[op] = None
+            continue
+        stack.append((value, True))
+        stack += [(v, False) for v in reversed(op.operands)]
+    return list(found)

@@ -93,7 +93,8 @@ class TestStore(KVStoreBase):
         for each in arrays if out is None else listed(out):
             each[:] = total
 
-    def is_capable(self, capability: str) -> bool:
+    @staticmethod
+    def is_capable(capability: str) -> bool:  # pyright: ignore[reportIncompatibleMethodOverride] - as in MXNet
         """False for ``"optimizer"``."""
         check_capability(capability)
         return False

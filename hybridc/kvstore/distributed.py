@@ -8,17 +8,20 @@ from typing import Any
 
 import numpy as np
 
-from hybridc.array.ndarray import NDArray
+from hybridc.array.ndarray import NDArray, assign
 from hybridc.communication import communicator
 from hybridc.communication.agreement import require_equal
+from hybridc.communication.communicator import labelled
 from hybridc.ground.watches import written
 from hybridc.kvstore.base import KVStoreBase
 from hybridc.kvstore.kvstore import KVStore
 from hybridc.kvstore.rank_sums import RankSums
 from hybridc.optimizer import Updater
-from hybridc.optimizer.plain_settings import settings_of
+from hybridc.optimizer.plain_settings import scalars_of, settings_of
 
 __all__ = ["DistributedKVStore"]
+
+_NAMED = 8  # keys that an error names
 
 
 @KVStoreBase.register
@@ -61,10 +64,17 @@ class DistributedKVStore(KVStore):
         for each, x in zip(keys, stored, strict=True):
             for array in groups[each]:
                 self._check_shape("push", each, x, array)
-        for indices, totals in self.rank_sums.totals(keys, list(groups.values())):
+        for indices, totals in self.rank_sums.totals(keys, list(groups.values()), self._pushed(keys)):
             moved = [totals[i].as_in_context(stored[i].context) for i in indices]
             with self._same_random(indices[0]):
                 self._take([keys[i] for i in indices], moved, [stored[i] for i in indices])
+
+    def _pushed(self, keys: Sequence[Any]) -> str:
+        """A description of a push that is equal on all ranks."""
+        named = ", ".join(map(str, keys[:_NAMED])) + (f" and {len(keys) - _NAMED} more" if len(keys) > _NAMED else "")
+        updater = self._updater
+        settings = f" with {scalars_of(updater.optimizer)}" if isinstance(updater, Updater) else ""
+        return f"push of the keys {named} to kvstore {self.type!r}{settings}"
 
     def _same_random(self, place: int) -> contextlib.AbstractContextManager[None]:
         """Within the ``with`` block all ranks draw the same random numbers for their updates."""
@@ -88,7 +98,8 @@ class DistributedKVStore(KVStore):
 
     def _barrier(self) -> None:
         """Wait for all ranks."""
-        self.rank_sums.ranks.barrier()
+        with labelled("KVStore.barrier"):
+            self.rank_sums.ranks.barrier()
 
 
 def broadcast_arrays(arrays: Sequence[NDArray], sums: RankSums) -> None:
@@ -96,6 +107,11 @@ def broadcast_arrays(arrays: Sequence[NDArray], sums: RankSums) -> None:
     sums.check_devices(arrays)
     if sums.ranks.size == 1:
         return
+    with labelled("broadcast of parameters"):
+        _broadcast(arrays, sums)
+
+
+def _broadcast(arrays: Sequence[NDArray], sums: RankSums) -> None:
     for array in arrays:
         if not array.size:
             continue
@@ -106,4 +122,4 @@ def broadcast_arrays(arrays: Sequence[NDArray], sums: RankSums) -> None:
             continue
         values = np.ascontiguousarray(array.asnumpy())
         sums.ranks.broadcast(values)
-        NDArray(values).copyto(array)
+        assign(NDArray(values), array)

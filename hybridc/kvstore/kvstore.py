@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any, NoReturn, cast
 
 from hybridc import optimizer as opt
-from hybridc.array.ndarray import NDArray, values_of
+from hybridc.array.ndarray import NDArray, assign, values_of
 from hybridc.communication.compression import ErrorFeedback, Residuals, Rounding, compression_of
 from hybridc.errors import CheckError, MXNetError, ShapeError, UnsupportedError
+from hybridc.ground.whole_files import write_whole
 from hybridc.kvstore.base import KVStoreBase, check_capability, listed
 
 __all__ = ["KVStore"]
@@ -64,12 +65,12 @@ class KVStore(KVStoreBase):
             other = next((k for k in self._values if isinstance(k, str) != isinstance(each, str)), None)
             if other is not None:
                 raise MXNetError(f"init: Mixed key types are not allowed: got {each!r}, but there is {other!r}")
-            self._values[each] = arrays[0].copy()
+            self._values[each] = arrays[0].detach().copy()
 
     def replace(self, key: Any, value: NDArray) -> None:
         """Set the value of a key that has one; an optimizer keeps its states."""
         self._value("replace", key)
-        self._values[key] = value.copy()
+        self._values[key] = value.detach().copy()
 
     def push(self, key: Any, value: Any, priority: int = 0) -> None:
         """Give a key the sum of arrays: it becomes the value, or the gradient of an update of the value."""
@@ -94,7 +95,7 @@ class KVStore(KVStoreBase):
             if self._updater is not None:
                 self._updater(each, total, x)
             else:
-                total.copyto(x)
+                assign(total, x)
 
     def pull(self, key: Any, out: Any = None, priority: int = 0, ignore_sparse: bool = True) -> None:
         """Copy the value of a key into each array of ``out``, in their dtypes."""
@@ -104,7 +105,7 @@ class KVStore(KVStoreBase):
             stored = self._value("pull", each)
             for array in arrays:
                 self._check_shape("pull", each, stored, array)
-                stored.copyto(array)
+                assign(stored, array)
 
     def pushpull(self, key: Any, value: Any, out: Any = None, priority: int = 0) -> None:
         """:meth:`push`, then :meth:`pull` into ``out``, or into ``value`` if that is None."""
@@ -139,9 +140,9 @@ class KVStore(KVStoreBase):
             self._check_shape("push", key, stored, array)
         if self._compression is not None:
             arrays = [self._compressed((key, i), array, self._compression) for i, array in enumerate(arrays)]
-        total = arrays[0].copy()
+        total = arrays[0].detach().copy()
         for array in arrays[1:]:
-            total += array.as_in_context(total.context)
+            total += array.detach().as_in_context(total.context)
         return total
 
     def _pairs(self, what: str, key: Any, value: Any) -> Iterator[tuple[Any, list[NDArray]]]:
@@ -176,7 +177,7 @@ class KVStore(KVStoreBase):
 
     def save_optimizer_states(self, fname: str, dump_optimizer: bool = False) -> None:
         """Save the optimizer's states, and with ``dump_optimizer`` its settings."""
-        Path(fname).write_bytes(self._states("save").get_states(dump_optimizer))
+        write_whole(fname, self._states("save").get_states(dump_optimizer))
 
     def load_optimizer_states(self, fname: str) -> None:
         """Load what :meth:`save_optimizer_states` saved."""

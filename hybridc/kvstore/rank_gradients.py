@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from hybridc import autograd
-from hybridc.array.ndarray import NDArray
+from hybridc.array.ndarray import NDArray, assign
 from hybridc.communication.agreement import require_equal
 from hybridc.context import Context
 from hybridc.kvstore.distributed import broadcast_arrays
@@ -38,7 +38,7 @@ class RankGradients:
             first, *others = param.list_data()
             broadcast_arrays([first], self._sums)
             for other in others:
-                first.copyto(other)
+                assign(first, other)
 
     def prepare(self, optimizer: Any) -> None:
         """Before the first step: all ranks must have the same optimizer and settings, and get the same parameters."""
@@ -54,9 +54,7 @@ class RankGradients:
 
     def total(self, count: int) -> int:
         """The sum of the counts of all ranks."""
-        found = np.array([count], np.int64)
-        self._sums.ranks.allreduce(found)
-        return int(found[0])
+        return int(self._sums.ranks.agree("Trainer.total_batch_size", share=count).total)
 
     def fresh(self, ignore_stale_grad: bool) -> list[int]:
         """The numbers of the parameters to update: all, or with ``ignore_stale_grad`` those that any rank used.

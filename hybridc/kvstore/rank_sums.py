@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from hybridc import random
-from hybridc.array.ndarray import NDArray, values_of, wrap
+from hybridc.array.ndarray import NDArray, assign, values_of, wrap
 from hybridc.array.takeover import is_unshared
 from hybridc.communication import Communicator
 from hybridc.communication.agreement import require_equal
-from hybridc.communication.communicator import Array, in_memory
+from hybridc.communication.communicator import Array, in_memory, labelled
 from hybridc.communication.compression import Residuals, Rounding, compression_of
 from hybridc.communication.gradient_buckets import GradientBuckets, Kind
 from hybridc.errors import UnsupportedError
@@ -63,13 +63,17 @@ class RankSums:
         self._seed = state["seed"]
         self._residuals.load_state(state["residuals"])
 
-    def totals(self, keys: Sequence[Any], groups: Sequence[Group]) -> Iterator[tuple[tuple[int, ...], list[NDArray]]]:
+    def totals(
+        self, keys: Sequence[Any], groups: Sequence[Group], call: str
+    ) -> Iterator[tuple[tuple[int, ...], list[NDArray]]]:
         """The sums of groups, bucket after bucket: the numbers of its groups, and all sums, those of the bucket done.
 
-        The arrays are the same at each call with these keys, and have the sums until the next.
+        The arrays are the same at each call with these keys, and have the sums until the next. ``call`` says what all
+        ranks call.
         """
-        buckets = self._of(tuple(keys), groups, [str(key) for key in keys])
-        buckets.start(lambda i, view: _add_up(groups[i], view))
+        with labelled(call):
+            buckets = self._of(tuple(keys), groups, [str(key) for key in keys])
+            buckets.start(lambda i, view: _add_up(groups[i], view))
         totals = self._totals.setdefault(tuple(keys), [])
         if not totals or any(x._data is not view for x, view in zip(totals, buckets.views, strict=True)):
             totals[:] = [wrap(view) for view in buckets.views]
@@ -202,6 +206,6 @@ def _write(total: Array, group: Group) -> None:
     """Write a sum into the arrays of a group."""
     for array in group:
         if array._data is not total:
-            wrap(total).copyto(array)
+            assign(wrap(total), array)
         else:
             written(total)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from hybridc.array.ndarray import NDArray
+from hybridc.array.ndarray import NDArray, assign
 from hybridc.communication import communicator
 from hybridc.kvstore.base import KVStoreBase, check_capability, listed
 from hybridc.kvstore.distributed import broadcast_arrays
@@ -51,10 +51,10 @@ class Horovod(KVStoreBase):
 
     def broadcast(self, key: Any, value: Any, out: Any, priority: int = 0) -> None:
         """Copy the value that rank 0 has into the arrays of ``out``."""
-        sent = value.copy()
+        sent = value.detach().copy()
         broadcast_arrays([sent], self.rank_sums)
         for each in listed(out):
-            sent.copyto(each)
+            assign(sent, each)
 
     def pushpull(self, key: Any, value: Any, out: Any = None, priority: int = 0) -> None:
         """Write the sums over devices and ranks into ``out``, or into ``value`` if that is None.
@@ -66,10 +66,11 @@ class Horovod(KVStoreBase):
         values, outs = (value, out) if many else ([value], None if out is None else [out])
         groups: list[list[NDArray]] = [listed(each) for each in values]
         targets = groups if outs is None else [listed(each) for each in outs]
-        for indices, totals in self.rank_sums.totals(keys, groups):
+        call = f"pushpull of {len(keys)} keys to kvstore {self.type!r}"
+        for indices, totals in self.rank_sums.totals(keys, groups, call):
             for i in indices:
                 for each in targets[i]:
-                    totals[i].copyto(each)
+                    assign(totals[i], each)
 
     def set_gradient_compression(self, compression_params: Mapping[str, Any]) -> None:
         """As :meth:`DistributedKVStore.set_gradient_compression`."""

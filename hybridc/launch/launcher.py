@@ -1,4 +1,4 @@
-"""The process that a user starts: it starts mpiexec, hears of every rank how it ends, and ends what is left."""
+"""The process that a user starts: it starts the ranks, hears of every one how it ends, and ends what is left."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
@@ -20,12 +20,15 @@ from typing import Any, NoReturn
 
 import hybridc.alias
 from hybridc.communication import launched_rank
-from hybridc.communication.links import BEAT, accepted, addresses, packed, unpacked
+from hybridc.communication.links import BACKLOG, BEAT, LOOPBACK, Door, addresses, packed, unpacked
 from hybridc.communication.rank_watch import STATUS
 from hybridc.launch import mpiexec, rank_process, rank_program
 from hybridc.launch.launch_options import HELP, LaunchError, LaunchOptions, parsed
+from hybridc.launch.local_ranks import LocalRanks
 from hybridc.options import OPTIONS
 
+# Networks of MPICH's libraries that are enough for ranks of one machine, where a user does not choose.
+_LOCAL_NETWORK = {"UCX_NET_DEVICES": "lo", "FI_TCP_IFACE": "lo"}
 _TOKEN = 16  # bytes by which the launcher knows that a connection is of its ranks
 # Seconds for which the ranks may end by themselves after one failed, and mpiexec after all ranks ended.
 _PATIENCE = 5.0
@@ -46,6 +49,8 @@ class _ConnectedRank:
     unread: bytearray = field(default_factory=bytearray)
     #: Its exit status, or minus the signal that ended it.
     status: int | None = None
+    #: The signal that stopped it last, if one did, and whether it has not gone on since.
+    stopped: int | None = None
     #: Whether the connection broke before it ended, or has been silent for too long.
     lost: bool = False
     silent: bool = False
@@ -59,6 +64,19 @@ class _ConnectedRank:
         return self.lost or self.status is not None
 
 
+class _OneProcess(subprocess.Popen[bytes]):
+    """mpiexec, or the only rank; in a session of its own: what a terminal sends comes here, and from here to ranks."""
+
+    def __init__(self, command: Sequence[str], env: Mapping[str, str]) -> None:
+        super().__init__(command, env=env, start_new_session=True)
+
+    def end(self) -> None:
+        """Leave nothing behind."""
+        with contextlib.suppress(OSError):
+            os.killpg(self.pid, signal.SIGKILL)
+        self.wait()
+
+
 class _Attempt:
     """One start of the program: the ranks, from their start to their end."""
 
@@ -66,10 +84,12 @@ class _Attempt:
         self._options = options
         self._timeout = options.timeout or OPTIONS.comm_timeout
         self._token = secrets.token_hex(_TOKEN)
-        self._listener = socket.create_server(("", 0), backlog=options.ranks)
+        self._places = addresses() if options.hosts else [LOOPBACK]
         self._ranks: dict[int, _ConnectedRank] = {}
         self._selector = selectors.DefaultSelector()
-        self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
+        listener = socket.create_server(("" if options.hosts else LOOPBACK, 0), backlog=BACKLOG)
+        self._port = listener.getsockname()[1]
+        self._door = Door(listener, self._token, options.ranks, self._selector, self._admit)
         #: Since when the ranks are started, and since when one waits for MPI to start in all.
         self._begun = self._beat = time.monotonic()
         self._waits: float | None = None
@@ -83,7 +103,7 @@ class _Attempt:
         #: The signal that ends the program, and when the ranks are killed.
         self.signal: int | None = None
         self._patience = 0.0
-        self._mpiexec = self._start(number)
+        self._processes = self._start(number)
 
     def run(self) -> int:
         """Wait until all is over; the exit status of the program."""
@@ -92,10 +112,11 @@ class _Attempt:
             while True:
                 for key, _ in self._selector.select(BEAT / 4):
                     key.data()
+                self._door.look()
                 now = time.monotonic()
                 self._send_beats(now)
                 self._look(now)
-                ended = self._mpiexec.poll() is not None
+                ended = self._processes.poll() is not None
                 ranks_ended = all(rank.is_over for rank in self._ranks.values())
                 if ended and ranks_ended:
                     break
@@ -117,51 +138,56 @@ class _Attempt:
             self._patience = now + _AFTER_SIGNAL[signal.Signals(number)]
             self._send_all({"signal": number})
             if not self._ranks:
-                self._mpiexec.terminate()
+                self._processes.terminate()
         else:
             self._patience = now
 
     # --- the start --------------------------------------------------------------------------------------------
 
-    def _start(self, number: int) -> subprocess.Popen[bytes]:
+    def _start(self, number: int) -> LocalRanks | _OneProcess:
         options = self._options
         env = launched_rank.without(os.environ)
         path = [str(Path(hybridc.alias.__file__).parent), env.get("PYTHONPATH", "")]
         env["PYTHONPATH"] = os.pathsep.join(filter(None, path))
         env["HYBRIDC_RESTART"] = str(number)
         env["HYBRIDC_COMM_TIMEOUT"] = str(self._timeout)
-        port = self._listener.getsockname()[1]
-        env[rank_process.LAUNCHER] = f"{','.join(addresses())} {port} {self._token} {self._timeout}"
+        env[rank_process.LAUNCHER] = f"{','.join(self._places)} {self._port} {self._token} {self._timeout}"
         # What Python was started with, such as -W and -X, holds for the program, too.
         flags: list[str] = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
         command: list[str] = [sys.executable, *flags, rank_process.__file__, *options.program]
-        if options.ranks > 1 or options.hosts:
-            command = mpiexec.find(os.environ).command(options.ranks, options.hosts, command, env)
         self._program = command[0]
-        # In a session of its own: what a terminal sends comes here, and from here to the ranks.
-        return subprocess.Popen(command, env=env, start_new_session=True)
+        if options.ranks > 1 or options.hosts:
+            found = mpiexec.find(os.environ)
+            if found.is_mpich and not options.hosts:
+                network = _LOCAL_NETWORK if os.path.exists("/sys/class/net/lo") else {}
+                return LocalRanks(command, options.ranks, {**network, **env}, self._selector)
+            command = found.command(options.ranks, options.hosts, command, env)
+        self._program = command[0]
+        return _OneProcess(command, env)
 
-    def _accept(self) -> None:
-        found = accepted(self._listener, self._token)
-        if found is not None:
-            connection, number = found
-            connection.settimeout(BEAT)
-            rank = self._ranks[number] = _ConnectedRank(connection)
-            self._selector.register(connection, selectors.EVENT_READ, lambda: self._hear(number, rank))
-            if self.signal is not None:
-                self._send(rank, {"signal": self.signal})
+    def _admit(self, number: int, connection: socket.socket) -> None:
+        rank = self._ranks[number] = _ConnectedRank(connection)
+        self._selector.register(connection, selectors.EVENT_READ, lambda: self._hear(number, rank))
+        if self.signal is not None:
+            self._send(rank, {"signal": self.signal})
+        if not self._door.missing:
+            self._door.close()
 
     # --- the ranks --------------------------------------------------------------------------------------------
 
     def _hear(self, number: int, rank: _ConnectedRank) -> None:
         try:
             got = rank.connection.recv(1 << 16)
-        except OSError:
-            got = b""
+            messages = unpacked(rank.unread, got)
+        except BlockingIOError:
+            return
+        except (OSError, ValueError):
+            got, messages = b"", []
         rank.heard = time.monotonic()
-        for message in unpacked(rank.unread, got):
+        for message in messages:
             rank.host = message.get("host", rank.host)
             rank.stage = message.get("stage", rank.stage)
+            rank.stopped = message.get("stopped", rank.stopped)
             if "ended" in message:
                 rank.status = message["ended"]
         if not got:
@@ -189,6 +215,9 @@ class _Attempt:
             what = f"has not answered for {self._timeout} s"
         elif rank.status is None:
             what = "was lost: the connection to it broke"
+        elif rank.status < 0 and rank.stopped is not None:
+            name = _signal_name(rank.stopped)
+            what = f"was stopped by {name}, so that it no longer answered, and was then killed"
         elif rank.status < 0:
             what = f"was killed by {_signal_name(-rank.status)}"
         else:
@@ -272,13 +301,11 @@ class _Attempt:
 
     def _end(self) -> None:
         """Leave nothing behind."""
-        with contextlib.suppress(OSError):
-            os.killpg(self._mpiexec.pid, signal.SIGKILL)
-        self._mpiexec.wait()
+        self._processes.end()
         for rank in self._ranks.values():
             rank.connection.close()
+        self._door.close()
         self._selector.close()
-        self._listener.close()
 
     def _status(self) -> int:
         if self.signal is not None:
@@ -291,7 +318,7 @@ class _Attempt:
         if self._killed is not None:
             return STATUS
         if len(self._ranks) < self._options.ranks or not all(rank.is_over for rank in self._ranks.values()):
-            status = self._mpiexec.returncode
+            status = self._processes.returncode
             _say(f"{self._program} ended with status {status} before the ranks did; above is what it says")
             return status if status > 0 else 1
         return 0

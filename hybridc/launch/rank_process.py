@@ -1,4 +1,4 @@
-"""What mpiexec starts for each rank: it forks the rank, and stays to write its output and to report how it ends.
+"""What is started for each rank: it forks the rank, and stays to write its output and to report how it ends.
 
 The rank has cores of its own, and its output goes through pipes to this process, which puts ``[rank]`` before each
 line; so what C code and tracebacks print is marked, too, and complete even if the rank is killed. The launcher says
@@ -144,9 +144,14 @@ class RankProcess:
     def _look(self) -> None:
         """See whether the rank ended, and whether something is late."""
         now = time.monotonic()
-        if self._status is None and os.waitid(os.P_PID, self._process, os.WEXITED | os.WNOHANG | os.WNOWAIT):
-            _, status = os.waitpid(self._process, 0)
-            self._status, self._ended = os.waitstatus_to_exitcode(status), now
+        while self._status is None:
+            found, status = os.waitpid(self._process, os.WNOHANG | os.WUNTRACED | os.WCONTINUED)
+            if not found:
+                break
+            if os.WIFSTOPPED(status) or os.WIFCONTINUED(status):
+                self._send({"stopped": os.WSTOPSIG(status) if os.WIFSTOPPED(status) else None})
+            else:
+                self._status, self._ended = os.waitstatus_to_exitcode(status), now
         if self._launcher is not None and now - self._beat > links.BEAT:
             self._beat = now
             self._send({"alive": True})

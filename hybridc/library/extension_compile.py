@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from hybridc.ground.store import may_be_anothers
+from hybridc.ground.whole_files import write_whole
 from hybridc.options import OPTIONS
 
 _SOURCE = Path(__file__).with_name("extension_shim.cc")
@@ -106,17 +107,14 @@ def _folder() -> Generator[Path]:
 
 def _compile(compiler: str, path: Path) -> None:
     """Compile the shim; the file appears whole or not at all, also when several processes do this at once."""
-    handle, partial = tempfile.mkstemp(prefix=path.name, suffix=".partial", dir=path.parent)
-    os.close(handle)
-    command = [compiler, *_FLAGS, str(_SOURCE), "-o", partial]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)
-        if done.returncode != 0:
-            said = (done.stderr.strip() or f"it returned {done.returncode}").splitlines()[0]
-            raise _CannotCompileError(f"{compiler} cannot compile {_SOURCE.name}: {said}")
-        Path(partial).chmod(0o700)
-        Path(partial).replace(path)
+        with tempfile.TemporaryDirectory(prefix="hybridc-") as folder:
+            compiled = Path(folder, path.name)
+            command = [compiler, *_FLAGS, str(_SOURCE), "-o", str(compiled)]
+            done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)
+            if done.returncode != 0:
+                said = (done.stderr.strip() or f"it returned {done.returncode}").splitlines()[0]
+                raise _CannotCompileError(f"{compiler} cannot compile {_SOURCE.name}: {said}")
+            write_whole(path, compiled.read_bytes(), private=True)
     except (OSError, subprocess.SubprocessError) as error:
         raise _CannotCompileError(f"{compiler} cannot compile {_SOURCE.name}: {error}") from error
-    finally:
-        Path(partial).unlink(missing_ok=True)

@@ -6,7 +6,7 @@ a library becomes a class made from one of those here. Its attributes are whatev
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -49,6 +49,11 @@ class _OfLibrary(Operator):
     def bind(cls, **attrs: Any) -> Operator:
         """The operator with these attributes, each as the string that ``str`` makes of it."""
         return cls.bind_values(tuple(sorted([(k, str(v)) for k, v in attrs.items()])))
+
+    @classmethod
+    def from_nnvm(cls, attrs: Mapping[str, str]) -> Operator:
+        """The operator with the attributes of a file."""
+        return cls.bind(**attrs)
 
     @classmethod
     def bind_values(cls, values: tuple[Any, ...]) -> Operator:

@@ -45,6 +45,7 @@ from hybridc.ir.planned import (
     PlainArray,
     PlannedProgram,
     Position,
+    PreparedValue,
     Program,
     SlotView,
 )
@@ -248,16 +249,17 @@ class PlanEmitter(ProgramEmitter):
             case LaunchOp():
                 self.launch(op)
             case ViewOp():
-                slot = ARENA if isinstance(op.memory.owner, ArenaOp) else self.kept_slot
-                self.views[op.array] = _plain(slot, op.offset.value.data, op.array)
-            case AllocOp() | ConstantOp():
+                if isinstance(op.memory.owner, ArenaOp):
+                    self.views[op.array] = _plain(ARENA, op.offset.value.data, op.array)
+                else:
+                    self._kept(op.array)
+            case AllocOp() | ConstantOp() | KeptOp():
                 pass
             case ArenaOp():
                 self.planned.arena = op.size
-            case KeptOp():
-                self.planned.kept = op.size
             case StateOp():
                 self.states[op.array] = len(self.states)
+                self.planned.is_stateful = True
             case DonatedOp():
                 self.views[op.array] = self.views[op.argument]
                 self.planned.donated.add(self.views[op.argument].slot - 1)
@@ -267,6 +269,12 @@ class PlanEmitter(ProgramEmitter):
                 self._results(list(op.arguments))
             case _:
                 raise TypeError(f"{op.name} is not an operation of a planned program")
+
+    def _kept(self, array: SSAValue) -> None:
+        """A prepared value: memory of its own, which programs share; what computes it is said when that is written."""
+        view = self.views[array] = _plain(self.kept_slot + len(self.planned.kept), 0, array)
+        size = aligned(volume(view.shape) * view.dtype.itemsize)
+        self.planned.kept.append(PreparedValue("", (), size, ()))
 
     # --- views ---------------------------------------------------------------------------------------------
 

@@ -74,7 +74,8 @@ class EvalMetric:
         )
 
     def add_up(self, total: Any, count: Any) -> None:
-        """Add to both running results."""
+        """Add to both running results, in double precision: a sum with NumPy's float32 is of that."""
+        total = total.item() if isinstance(total, numpy.generic) else total  # pyright: ignore[reportUnknownVariableType]
         self.sum_metric += total
         self.num_inst += count
         self.global_sum_metric += total

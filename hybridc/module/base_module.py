@@ -81,7 +81,8 @@ class BaseModule:
     """
 
     def __init__(self, logger: Any = logging) -> None:
-        self.logger = logger
+        # The functions of the module logging would add a handler, after which a program's basicConfig does nothing.
+        self.logger = logging.getLogger() if logger is logging else logger
         self.binded = False
         self.for_training = False
         self.inputs_need_grad = False

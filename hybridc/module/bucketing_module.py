@@ -317,6 +317,20 @@ class BucketingModule(AssignedModule):
         symbols = {key: load(f"{prefix}-{key}-symbol.json") for key in map(int, keys[0].asnumpy())}
         return BucketingModule.load_dict(symbols, sym_gen, default_bucket_key, *load_params(prefix, epoch), **kwargs)
 
+    def converted(self, convert: Callable[[Any, Any, Any], tuple[Any, Any, Any]]) -> BucketingModule:
+        """A module of what a function makes of the symbol of each bucket so far and of the parameters."""
+        arguments, states = self.get_params()
+        if not self._buckets:
+            raise CheckError("convert_bucketing_module: the module has no bucket yet; call bind before")
+        made = {key: convert(module.symbol, arguments, states) for key, module in self._buckets.items()}
+        symbols = {key: symbol for key, (symbol, _, _) in made.items()}
+        # Parameters of several buckets are cast alike, as the same operators use them.
+        new_arguments = {name: x for _, found, _ in made.values() for name, x in found.items()}
+        new_states = {name: x for _, _, found in made.values() for name, x in found.items()}
+        return BucketingModule.load_dict(
+            symbols, self._sym_gen, self._default_bucket_key, new_arguments, new_states, **self._options
+        )
+
     @staticmethod
     def load_dict(
         sym_dict: Mapping[Any, Any] | None = None,

@@ -100,7 +100,7 @@ class DataParallelExecutorGroup:
         self.for_training = for_training
         self.inputs_need_grad = inputs_need_grad
         self.logger = logger
-        self.group2ctxs = group2ctxs
+        self.group2ctxs = _groups(group2ctxs, len(self.contexts))
         self.batch_size: int = 0
         self.slices: list[slice] = []
         self.execs: list[Executor] = []
@@ -211,6 +211,7 @@ class DataParallelExecutorGroup:
             grad_req=self.grad_req,
             type_dict=types,
             shared_exec=shared,
+            group2ctx=self.group2ctxs[i],
             **{x.name: x.shape for x in inputs},
         )
 
@@ -385,3 +386,20 @@ def _merged(outputs: Sequence[Sequence[Any]], axes: Sequence[int]) -> list[Any]:
         else nd.concat(*[x.as_in_context(parts[0].context) for x in parts], dim=axis)
         for parts, axis in zip(outputs, axes, strict=True)
     ]
+
+
+def _groups(given: Any, count: int) -> list[Mapping[str, Context] | None]:
+    """For each executor the devices of groups of operators, by ``ctx_group``."""
+    if given is None:
+        return [None] * count
+    if isinstance(given, Mapping):
+        each: dict[str, list[Context]] = {}
+        for name, devices in cast("Mapping[str, Any]", given).items():
+            listed: list[Context] = [devices] if isinstance(devices, Context) else list(devices)
+            each[name] = listed * count if len(listed) == 1 else listed
+        if any(len(devices) != count for devices in each.values()):
+            raise CheckError(f"group2ctxs: a group must have one device, or one for each of {count}, got {given}")
+        return [{name: devices[i] for name, devices in each.items()} for i in range(count)]
+    if not isinstance(given, list) or len(cast("list[Any]", given)) != count:
+        raise CheckError(f"group2ctxs must be a dict, or a list of {count} dicts, one a device, got {given!r}")
+    return cast("list[Mapping[str, Context] | None]", given)

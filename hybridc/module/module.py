@@ -12,6 +12,7 @@ from hybridc import optimizer as opt
 from hybridc.array.ndarray import NDArray
 from hybridc.context import Context
 from hybridc.errors import CheckError, MXNetError, ShapeError
+from hybridc.ground.whole_files import write_whole
 from hybridc.initializer import InitDesc
 from hybridc.io import DataDesc
 from hybridc.kvstore import sharing
@@ -36,7 +37,8 @@ class Module(AssignedModule):
     state_names:
         Arguments that keep their values from batch to batch: 0 at first, see :meth:`set_states`.
     group2ctxs:
-        Devices for parts of the graph in MXNet. Here a graph runs on one device; this is accepted.
+        Devices of variables and outputs by their ``ctx_group``: a dict, or a list of one for each of ``context``. The
+        arrays are on them; a graph is one program, whose operators run on ``context``.
     compression_params:
         As for ``KVStore.set_gradient_compression``.
     """
@@ -112,11 +114,11 @@ class Module(AssignedModule):
         self._symbol.save(f"{prefix}-symbol.json", remove_amp_cast=remove_amp_cast)
         file = parameters_file(prefix, epoch)
         self.save_params(file)
-        logging.info('Saved checkpoint to "%s"', file)
+        logging.getLogger().info('Saved checkpoint to "%s"', file)
         if save_optimizer_states:
             file = f"{prefix}-{epoch:04d}.states"
             self.save_optimizer_states(file)
-            logging.info('Saved optimizer state to "%s"', file)
+            logging.getLogger().info('Saved optimizer state to "%s"', file)
 
     def save_optimizer_states(self, fname: str) -> None:
         """Save the optimizer's states."""
@@ -124,7 +126,7 @@ class Module(AssignedModule):
         if self._update_on_kvstore:
             self._kvstore.save_optimizer_states(fname)
         else:
-            Path(fname).write_bytes(self._updater.get_states())
+            write_whole(fname, self._updater.get_states())
 
     def load_optimizer_states(self, fname: str) -> None:
         """Load what :meth:`save_optimizer_states` saved."""

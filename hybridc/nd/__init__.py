@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 from hybridc.array import fluent
@@ -11,6 +12,8 @@ from hybridc.array.ndarray import NDArray
 from hybridc.dialects import library as library  # importing it registers the operators
 from hybridc.dialects import operator_registry as _registry
 from hybridc.ground.absent import absent as _absent
+from hybridc.ground.hooks import HOOKS as _HOOKS
+from hybridc.nd import _internal as _internal
 from hybridc.nd import contrib, image, linalg, op, random, sparse
 from hybridc.nd.creation import (
     arange,
@@ -72,6 +75,7 @@ __all__ = [
 ]
 
 fluent.install()
+ndarray = utils = sys.modules[__name__]  # MXNet's files of what is here
 
 
 def _forget(name: str) -> None:
@@ -89,6 +93,8 @@ if not TYPE_CHECKING:  # what there is not is an error of the type checker
         if _registry.has_function(name):
             made = globals()[name] = _function(name)
             return made
+        if name == "CachedOp":  # of symbols, which are imported when they are first used
+            return _HOOKS.symbols().CachedOp
         raise _absent("mx.nd", name, "operator", __dir__())
 
 

@@ -1,5 +1,6 @@
 # Written by python -m hybridc.stubs; do not edit.
 # pyright: reportUnusedImport=false
+import sys
 from typing import TYPE_CHECKING as TYPE_CHECKING
 from typing import Any as Any
 from hybridc.array import fluent as fluent
@@ -9,6 +10,8 @@ from hybridc.array.ndarray import NDArray as NDArray
 from hybridc.dialects import library as library
 from hybridc.dialects import operator_registry as _registry
 from hybridc.ground.absent import absent as _absent
+from hybridc.ground.hooks import HOOKS as _HOOKS
+from hybridc.nd import _internal as _internal
 from hybridc.nd import contrib as contrib
 from hybridc.nd import image as image
 from hybridc.nd import linalg as linalg

@@ -14,8 +14,10 @@ from typing import Any, ParamSpec, TypeVar, cast
 
 import numpy as np
 
+from hybridc.array.autocast import AUTOCAST
 from hybridc.array.functions import function
 from hybridc.array.ndarray import NDArray
+from hybridc.dialects.array.shape_rules import agree
 from hybridc.dialects.control.branch import Branch
 from hybridc.dialects.control.loop import ForLoop, WhileLoop
 from hybridc.dialects.error_context import raise_located
@@ -160,10 +162,10 @@ def _recorded_foreach(
     each = [inner.leaf(f"each{i}", x.shape[1:], x.dtype, "value") for i, x in enumerate(data.arrays)]
     held = _leaves(inner, states.arrays)
     with inner.active():
-        result = body(data.of(each), states.of(held))
-    out, after = pair(result, f"{name}: body", "(outputs, states)")
-    outputs = _nested(out, f"{name}: an output of body")
-    inner.finish([*outputs.arrays, *_next_states(name, "body", 0, held, after)])
+        out, after = pair(body(data.of(each), states.of(held)), f"{name}: body", "(outputs, states)")
+        outputs = _nested(out, f"{name}: an output of body")
+        after = _next_states(name, "body", 0, held, after)
+    inner.finish([*outputs.arrays, *after])
     shared = _Shared([inner])
     op = ForLoop.bind(
         body=inner.body([*each, *held, *shared.arguments(inner)], inner.outputs),
@@ -191,10 +193,10 @@ def _recorded_while(
     held = _leaves(inner, states.arrays)
     inner.draws = asking.draws
     with inner.active():
-        result = func(*states.of(held))
-    out, after = pair(result, f"{name}: func", "(outputs, loop_vars)")
-    outputs = _nested([] if out is None else out, f"{name}: an output of func")
-    inner.finish([*outputs.arrays, *_next_states(name, "func", 0, held, as_list(after) if after is not None else [])])
+        out, after = pair(func(*states.of(held)), f"{name}: func", "(outputs, loop_vars)")
+        outputs = _nested([] if out is None else out, f"{name}: an output of func")
+        after = _next_states(name, "func", 0, held, as_list(after) if after is not None else [])
+    inner.finish([*outputs.arrays, *after])
     shared = _Shared([inner, asking])
     if asking.updates:
         raise UnsupportedError(f"{name}: cond mutates an array, such as running statistics; let func do that")
@@ -256,7 +258,12 @@ def _recorded_cond(
 
 
 def _leaves(trace: Trace, arrays: Sequence[Any]) -> list[TracedSymbol]:
-    return [trace.leaf(f"state{i}", x.shape, x.dtype, "value") for i, x in enumerate(arrays)]
+    return [trace.leaf(f"state{i}", _known_shape(x), x.dtype, "value") for i, x in enumerate(arrays)]
+
+
+def _known_shape(x: Any) -> Any:
+    """The shape of an array, or what is known of a traced value's."""
+    return x.inferred_shape if isinstance(x, TracedSymbol) else x.shape
 
 
 class _Shared:
@@ -361,8 +368,10 @@ def _next_states(name: str, called: str, step: int, before: list[Any], after: An
         raise MXNetError(
             f"{name}: {called} must return {len(before)} states, as many as it is given, got {len(values)}"
         )
+    # COMPAT(mxnet): under mixed precision a state keeps its dtype; there it takes that of the first step's result.
+    values = [AUTOCAST.as_dtype(y, x.dtype) for x, y in zip(before, values, strict=True)]
     for i, (x, y) in enumerate(zip(before, values, strict=True)):
-        if (x.shape, np.dtype(x.dtype)) != (y.shape, np.dtype(y.dtype)):
+        if np.dtype(x.dtype) != np.dtype(y.dtype) or not agree(_known_shape(x), _known_shape(y)):
             raise ShapeError(
                 f"{name}: state {i} must stay {np.dtype(x.dtype)}{list(x.shape)}, {called} returned "
                 f"{np.dtype(y.dtype)}{list(y.shape)} in step {step}"
@@ -374,7 +383,7 @@ def _next_states(name: str, called: str, step: int, before: list[Any], after: An
 
 
 def _zeros_like_row(x: Any) -> Any:
-    return function("zeros")(shape=x.shape[1:], dtype=x.dtype)
+    return function("zeros")(shape=x.shape[1:], dtype=x.dtype, ctx=_device(x))
 
 
 def _stack(name: str, rows: list[Any], left: int = 0) -> Any:
@@ -386,4 +395,10 @@ def _stack(name: str, rows: list[Any], left: int = 0) -> Any:
     stacked = function("stack")(*rows, axis=0)
     if not left:
         return stacked
-    return function("concat")(stacked, function("zeros")(shape=(left, *rows[0].shape), dtype=rows[0].dtype), dim=0)
+    rest = function("zeros")(shape=(left, *rows[0].shape), dtype=rows[0].dtype, ctx=_device(rows[0]))
+    return function("concat")(stacked, rest, dim=0)
+
+
+def _device(x: Any) -> Any:
+    """The device of an array; none is known of a symbol."""
+    return x.context if isinstance(x, NDArray) else None

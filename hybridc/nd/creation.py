@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from hybridc.array.dispatch import placed
 from hybridc.array.functions import function, require_hidden
-from hybridc.array.ndarray import NDArray
+from hybridc.array.ndarray import NDArray, recorded_copy
 from hybridc.context import Context, check_device
 from hybridc.errors import ArgumentTypeError, CheckError, MXNetError
 from hybridc.ground.hooks import HOOKS
@@ -53,7 +53,8 @@ def array(source_array: Any, ctx: Context | None = None, dtype: Any = None) -> N
     check_device(ctx)
     if isinstance(source_array, NDArray):
         data = source_array._data if type(source_array) is NDArray else source_array.asnumpy()
-        return placed(NDArray(data.astype(data.dtype if dtype is None else dtype, order="C")), ctx)
+        made = placed(NDArray(data.astype(data.dtype if dtype is None else dtype, order="C")), ctx)
+        return recorded_copy(source_array, made)
     try:
         made = _wrapped(source_array, "float32" if dtype is None else dtype)
     except (ValueError, TypeError, OverflowError) as error:
@@ -244,6 +245,7 @@ def concatenate(arrays: Sequence[NDArray], axis: int = 0, always_copy: bool = Tr
         raise CheckError("concatenate: there must be at least one array")
     if len(arrays) == 1 and not always_copy:
         return arrays[0]
+    # COMPAT(mxnet): there it raises while autograd records.
     return function("concat")(*arrays, dim=axis)
 
 
@@ -273,14 +275,13 @@ def split_v2(ary: Any, indices_or_sections: Any, axis: int = 0, squeeze_axis: bo
     return function("_split_v2")(ary, indices_or_sections, axis, squeeze_axis)
 
 
-def histogram(a: NDArray, bins: Any = 10, range: tuple[float, float] | None = None) -> Any:
+def histogram(a: Any, bins: Any = 10, range: tuple[float, float] | None = None) -> Any:
     """How many elements fall into each bin, and the edges of the bins."""
-    edges = bins.asnumpy() if isinstance(bins, NDArray) else bins
-    if not isinstance(bins, NDArray) and range is None:
-        raise ValueError("null range is not supported: give range=(low, high), or bins as an array of edges")
-    counts, found = np.histogram(a.asnumpy(), edges, range)
-    made = [NDArray(counts.astype(np.int64)), NDArray(found.astype(a.dtype))]
-    return [each.as_in_context(a.context) for each in made]
+    if isinstance(bins, int):
+        if range is None:
+            raise ValueError("null range is not supported: give range=(low, high), or bins as an array of edges")
+        return function("_histogram")(a, bin_cnt=bins, range=range)
+    return function("_histogram")(a, bins)
 
 
 def waitall() -> None:

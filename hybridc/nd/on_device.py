@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from hybridc import autograd
 from hybridc.array import indexing
-from hybridc.array.dispatch import as_ndarray, explain, in_context, own, record, write_out
+from hybridc.array.dispatch import as_ndarray, before, check_out, explain, in_context, own, record, write_out
 from hybridc.array.functions import function
 from hybridc.array.ndarray import NDArray, wrap
 from hybridc.compile.stages import Traced
@@ -122,24 +122,18 @@ class DeviceNDArray(NDArray):
         return indexing.getitem(self, key)
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        part = None if STATE.recording else _part(self._data, key)
+        if STATE.recording and indexing.assign_recorded(self, key, value):
+            return
+        part = _part(self._data, key)
         if part is not None:
             part.write(_values(value))
             return
         values = wrap(self._data.host())
-        recorded = isinstance(value, NDArray) and value._entry is not None
-        if STATE.recording and (self._entry is not None or recorded):
-            raise MXNetError(
-                "inplace operations (+=, -=, x[:] = y, ...) are not supported on arrays of a graph that autograd "
-                "is recording; write y = ..., or do it outside of the record section"
-            )
         values[key] = wrap(value.asnumpy()) if isinstance(value, NDArray) else value
         self._data.write(values._data)
 
     def _inplace(self, name: str, ufunc: Any, other: Any) -> NDArray:
-        if STATE.recording and (self._entry is not None or getattr(other, "_entry", None) is not None):
-            return super()._inplace(name, None, other)
-        return indexing.inplace(self, name, other)
+        return super()._inplace(name, None, other)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restored, (self.asnumpy(), self.context.device_id)
@@ -210,19 +204,19 @@ def invoke(op: Operator, inputs: Sequence[Any], out: Any = None) -> Any:
         op, given, _ = in_context(op, given)
         given = [_there(device, x) for x in given]
     arrays: list[Any] = [x._data for x in given]
+    if out is not None and STATE.recording:
+        check_out(given, out)
     if op.SAME_DTYPE:
         op.infer_type([a.dtype for a in arrays])
     results = execute(op, arrays, device)
-    saved = arrays
-    if op.mutated:
-        saved = [a.copy() if i in op.mutated else a for i, a in enumerate(arrays)] if STATE.recording else arrays
-        for i, value in zip(op.mutated, results[len(results) - len(op.mutated) :], strict=True):
-            arrays[i].write(value)
-    visible = op.num_visible_outputs()
-    if out is not None:
-        return write_out(out, results[:visible])
+    saved = before(op, arrays)
+    for i, value in zip(op.mutated, results[len(results) - len(op.mutated) :], strict=True):
+        arrays[i].write(value)
     ys = [wrap(r) for r in results]
+    if out is not None:
+        return write_out(op, given, saved, ys, out)
     record(op, given, saved, ys)
+    visible = op.num_visible_outputs()
     return ys[0] if visible == 1 else ys[:visible]
 
 

@@ -48,8 +48,8 @@ def _draw(
 
 
 def uniform(
-    low: Any = 0.0,
-    high: Any = 1.0,
+    low: Any = 0,
+    high: Any = 1,
     shape: Shape = None,
     dtype: Any = None,
     ctx: Context | None = None,
@@ -62,8 +62,8 @@ def uniform(
 
 
 def normal(
-    loc: Any = 0.0,
-    scale: Any = 1.0,
+    loc: Any = 0,
+    scale: Any = 1,
     shape: Shape = None,
     dtype: Any = None,
     ctx: Context | None = None,
@@ -77,8 +77,8 @@ def normal(
 
 def randn(
     *shape: int,
-    loc: Any = 0.0,
-    scale: Any = 1.0,
+    loc: Any = 0,
+    scale: Any = 1,
     dtype: Any = None,
     ctx: Context | None = None,
     out: Any = None,
@@ -90,7 +90,7 @@ def randn(
 
 
 def exponential(
-    scale: Any = 1.0, shape: Shape = None, dtype: Any = None, ctx: Context | None = None, out: Any = None, **kwargs: Any
+    scale: Any = 1, shape: Shape = None, dtype: Any = None, ctx: Context | None = None, out: Any = None, **kwargs: Any
 ) -> Any:
     """Numbers from the exponential distribution with the mean ``scale``."""
     require_hidden("exponential", kwargs)
@@ -98,8 +98,8 @@ def exponential(
 
 
 def gamma(
-    alpha: Any = 1.0,
-    beta: Any = 1.0,
+    alpha: Any = 1,
+    beta: Any = 1,
     shape: Shape = None,
     dtype: Any = None,
     ctx: Context | None = None,
@@ -112,7 +112,7 @@ def gamma(
 
 
 def poisson(
-    lam: Any = 1.0, shape: Shape = None, dtype: Any = None, ctx: Context | None = None, out: Any = None, **kwargs: Any
+    lam: Any = 1, shape: Shape = None, dtype: Any = None, ctx: Context | None = None, out: Any = None, **kwargs: Any
 ) -> Any:
     """Counts from the Poisson distribution with the mean lam."""
     require_hidden("poisson", kwargs)
@@ -121,7 +121,7 @@ def poisson(
 
 def negative_binomial(
     k: Any = 1,
-    p: Any = 1.0,
+    p: Any = 1,
     shape: Shape = None,
     dtype: Any = None,
     ctx: Context | None = None,
@@ -134,8 +134,8 @@ def negative_binomial(
 
 
 def generalized_negative_binomial(
-    mu: Any = 1.0,
-    alpha: Any = 1.0,
+    mu: Any = 1,
+    alpha: Any = 1,
     shape: Shape = None,
     dtype: Any = None,
     ctx: Context | None = None,

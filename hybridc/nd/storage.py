@@ -7,20 +7,19 @@ All numbers are little-endian::
     array  u32 magic, i32 storage type, shape, i32 device type, i32 device number, i32 type flag, elements
     shape  i32 dimensions, i64 sizes
 
-The magic tells the version. ``V2`` is written, but where an array has no dimension or no element every array of the
-file is ``V3``, which MXNet uses (and demands, on reading) under ``np_shape``. ``V1`` has no storage type; before it
-there was no magic but a ``u32`` number of dimensions and ``u32`` sizes. A sparse array has the shape of its values
-before its own, and behind the type flag type and shape of each index array, whose elements follow the values.
+The magic tells the version. ``V2`` is written, but under ``np_shape``, and where an array has no dimension or no
+element, every array of the file is ``V3``, which MXNet uses (and demands, on reading) under ``np_shape``. ``V1`` has no
+storage type; before it there was no magic but a ``u32`` number of dimensions and ``u32`` sizes. A sparse array has the
+shape of its values before its own, and behind the type flag type and shape of each index array, whose elements follow
+the values.
 """
 
 from __future__ import annotations
 
-import contextlib
 import io
 import math
 import os
-import threading
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from struct import Struct
 from typing import Any, BinaryIO
@@ -31,6 +30,9 @@ import numpy.typing as npt
 from hybridc.array.ndarray import NDArray, values_of
 from hybridc.dtypes import BFLOAT16, DType
 from hybridc.errors import MXNetError, NestedArraysError
+from hybridc.ground.hooks import HOOKS
+from hybridc.ground.state import STATE
+from hybridc.ground.whole_files import replacing
 
 # The marks with which MXNet's files begin, and arrays in them: of its formats 1, 2 and 3.
 _FILE = 0x112
@@ -92,6 +94,16 @@ def load_frombuffer(buf: bytes | bytearray | memoryview) -> Any:
     return _FileReader(io.BytesIO(buf), "the buffer").arrays()
 
 
+def _array_of_bytes(data: Any) -> npt.NDArray[Any]:
+    """The array of which a file would have these bytes; of none, an array without elements."""
+    if not isinstance(data, bytes | bytearray):
+        raise TypeError(f"a pickled array must be bytes, got {type(data).__name__}")
+    return _FileReader(io.BytesIO(data), "the pickled array").array() if data else np.zeros(0, np.float32)
+
+
+HOOKS.register(array_of_bytes=_array_of_bytes)
+
+
 def load_named(fname: str | os.PathLike[str]) -> dict[str, NDArray]:
     """A dict of arrays; an error for a file that holds a list."""
     loaded = load(fname)
@@ -102,44 +114,11 @@ def load_named(fname: str | os.PathLike[str]) -> dict[str, NDArray]:
     return {}  # an empty dict is written like an empty list
 
 
-@contextlib.contextmanager
-def replacing(fname: str | os.PathLike[str], durable: bool = False) -> Generator[BinaryIO]:
-    """A new file that takes the place of ``fname`` when the ``with`` block ends without an error.
-
-    With ``durable`` it is on the disk by then, and survives a failure of the power.
-    """
-    path = Path(os.path.realpath(fname))
-    partial = path.with_name(f"{path.name}.{os.getpid()}-{threading.get_ident()}.partial")
-    try:
-        with partial.open("wb") as file:
-            yield file
-            if durable:
-                file.flush()
-                os.fsync(file.fileno())
-        partial.replace(path)
-        if durable:
-            sync_folder(path.parent)
-    except OSError as error:
-        raise MXNetError(f"cannot write {fname}: {error.strerror or error}") from error
-    finally:
-        partial.unlink(missing_ok=True)
-
-
-def sync_folder(folder: Path) -> None:
-    """Wait until the names of a folder's files are on the disk, where the system can do that."""
-    with contextlib.suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-
-
 # --- writing ---------------------------------------------------------------------------------------------------
 
 
 def _write(file: BinaryIO, arrays: Sequence[npt.NDArray[Any]], names: Sequence[str]) -> None:
-    magic = _V2 if all(x.size and x.ndim for x in arrays) else _V3
+    magic = _V3 if STATE.np_shape or not all(x.size and x.ndim for x in arrays) else _V2
     file.write(_U64.pack(_FILE) + _U64.pack(0) + _U64.pack(len(arrays)))
     for x in arrays:
         flag = TYPE_FLAGS[x.dtype.newbyteorder("=")]

@@ -6,18 +6,12 @@ the latter under a name, and call ``mx.nd.Custom(x, …, op_type=name)``.
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
-
-import numpy as np
-
-from hybridc.array.ndarray import NDArray
-from hybridc.context import Context
-from hybridc.errors import MXNetError, ShapeError, UnsupportedError
 from hybridc.ground.hooks import HOOKS
-from hybridc.operator.custom import _PROPS, Custom
+from hybridc.operator.custom import _PROPS as _PROPS
+from hybridc.operator.custom import Custom
+from hybridc.operator.custom_op import CustomOp, CustomOpProp, register
 from hybridc.operator.listing import OperatorArguments, get_all_registered_operators, get_operator_arguments
+from hybridc.operator.python_op import NDArrayOp, NumpyOp, PythonOp
 
 __all__ = [
     "Custom",
@@ -34,173 +28,6 @@ __all__ = [
 ]
 
 
-class CustomOp:
-    """Base of custom operators: override ``forward`` and ``backward``.
-
-    Each forward runs on an instance of its own, and its backward on the same one, so that ``self`` may carry
-    values from one to the other.
-    """
-
-    def forward(self, is_train: bool, req: list[str], in_data: list[Any], out_data: list[Any], aux: list[Any]) -> None:
-        """Compute the outputs from ``in_data`` and hand each to ``self.assign(out_data[i], req[i], value)``.
-
-        ``aux`` are the auxiliary states, which may be changed in place.
-        """
-        raise MXNetError(f"{type(self).__name__} must override forward(self, is_train, req, in_data, out_data, aux)")
-
-    def backward(
-        self,
-        req: list[str],
-        out_grad: list[Any],
-        in_data: list[Any],
-        out_data: list[Any],
-        in_grad: list[Any],
-        aux: list[Any],
-    ) -> None:
-        """Compute the gradients of the inputs and hand each to ``self.assign(in_grad[i], req[i], value)``."""
-        # COMPAT(mxnet): there the gradient is whatever the buffer happened to hold.
-        raise MXNetError(
-            f"{type(self).__name__} has no backward; override backward(self, req, out_grad, in_data, "
-            "out_data, in_grad, aux), with self.assign(in_grad[i], req[i], 0) for an input without gradient"
-        )
-
-    def assign(self, dst: Any, req: str, src: Any) -> None:
-        """Put ``src`` into ``dst`` as ``req`` says: 'write', 'inplace': replace, 'add': add, 'null': nothing.
-
-        ``src`` is an array or a number that broadcasts to the shape of ``dst``.
-        """
-        if req == "null":
-            return
-        # COMPAT(mxnet): an unknown req does nothing there.
-        if req not in ("write", "inplace", "add"):
-            raise MXNetError(f"assign: req must be 'write', 'inplace', 'add' or 'null', got {req!r}")
-        target = dst.asnative() if isinstance(dst, NDArray) else dst
-        value = src.asnative() if isinstance(src, NDArray) else np.asarray(src)
-        while value.ndim > target.ndim and value.shape[0] == 1:
-            value = value[0]
-        if not _fits(value.shape, target.shape):
-            raise ShapeError(
-                f"assign: a value of shape {value.shape} does not fit into an array of shape {target.shape}; "
-                "out_data[i] has the shape that infer_shape gives for output i, in_grad[i] that of input i"
-            )
-        if req == "add":
-            np.add(target, value, out=target, casting="unsafe")
-        else:
-            np.copyto(target, value, casting="unsafe")
-
-
-def _fits(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
-    """Whether an array of ``shape`` broadcasts to exactly ``target``."""
-    if len(shape) > len(target):
-        return False
-    return all(n in (1, t) for n, t in zip(reversed(shape), reversed(target), strict=False))
-
-
-class CustomOpProp:
-    """The interface of a custom operator; its constructor gets the keywords of ``nd.Custom`` as strings.
-
-    ``need_top_grad=False`` for a loss: its backward does not read the gradient of its output.
-    """
-
-    def __init__(self, need_top_grad: bool = True) -> None:
-        self.need_top_grad_ = need_top_grad
-
-    def list_arguments(self) -> Sequence[str]:
-        """Names of the inputs; parameters are inputs too."""
-        return ["data"]
-
-    def list_outputs(self) -> Sequence[str]:
-        """Names of the outputs."""
-        return ["output"]
-
-    def list_auxiliary_states(self) -> Sequence[str]:
-        """Names of the states that ``forward`` mutates; they are passed after the inputs."""
-        return []
-
-    def infer_shape(self, in_shape: Any) -> Any:
-        """Shapes of (inputs, outputs, auxiliary states) from those of the inputs; by default the first one.
-
-        An unknown size of an input is -1, and the shape of one of which nothing is known []; returning the full
-        shape there gives a parameter its shape.
-        """
-        outputs, states = len(self.list_outputs()), len(self.list_auxiliary_states())
-        return in_shape, [in_shape[0]] * outputs, [in_shape[0]] * states
-
-    def infer_type(self, in_type: Any) -> Any:
-        """Dtypes of (inputs, outputs, auxiliary states) from those of the inputs; by default the first.
-
-        The dtype of an input of which nothing is known is None.
-        """
-        outputs, states = len(self.list_outputs()), len(self.list_auxiliary_states())
-        return in_type, [in_type[0]] * outputs, [in_type[0]] * states
-
-    def infer_storage_type(self, in_stype: Any) -> Any:
-        """Storage types, which are all ``'default'`` (dense)."""
-        return (
-            list(in_stype),
-            ["default"] * len(self.list_outputs()),
-            ["default"] * len(self.list_auxiliary_states()),
-        )
-
-    def infer_storage_type_backward(
-        self, ograd_stype: Any, in_stype: Any, out_stype: Any, igrad_stype: Any, aux_stype: Any
-    ) -> Any:
-        """Storage types of the backward's arrays, which are all ``'default'`` (dense)."""
-        groups = (ograd_stype, in_stype, out_stype, igrad_stype, aux_stype)
-        return tuple(["default"] * len(group) for group in groups)
-
-    def declare_backward_dependency(self, out_grad: Any, in_data: Any, out_data: Any) -> Any:
-        """The arrays that the backward reads, out of the given ids; the others need not be saved."""
-        return [*(out_grad if self.need_top_grad_ else ()), *in_data, *out_data]
-
-    def create_operator(self, ctx: Context, in_shapes: Any, in_dtypes: Any) -> CustomOp:
-        """The :class:`CustomOp` for inputs of these shapes and dtypes."""
-        return CustomOp()
-
-
-Prop = TypeVar("Prop", bound=type[CustomOpProp])
-
-
-def register(reg_name: str) -> Callable[[Prop], Prop]:
-    """Class decorator: enter a :class:`CustomOpProp` under the name that ``nd.Custom(op_type=…)`` uses."""
-
-    def enter(prop_cls: Prop) -> Prop:
-        given: Any = prop_cls
-        if not isinstance(given, type) or not issubclass(given, CustomOpProp):
-            raise MXNetError(
-                f"operator.register({reg_name!r}) takes a subclass of mx.operator.CustomOpProp, got {given!r}"
-            )
-        old = _PROPS.get(reg_name)
-        if old is not None and (old.__module__, old.__qualname__) != (given.__module__, given.__qualname__):
-            warnings.warn(
-                f"custom operator {reg_name!r} was {old.__module__}.{old.__qualname__}, now it is "
-                f"{given.__module__}.{given.__qualname__}",
-                stacklevel=2,
-            )
-        _PROPS[reg_name] = given
-        return prop_cls
-
-    return enter
-
-
 def load_op_lib(path: str) -> None:
     """Load a library of compiled operators: an older name of ``mx.library.load``."""
     HOOKS.library().load(path)
-
-
-class PythonOp:
-    """MXNet's first kind of Python operators, deprecated there; here it only says what to use instead."""
-
-    def __init__(self, need_top_grad: bool = True) -> None:
-        raise UnsupportedError(
-            f"{type(self).__name__}: PythonOp, NumpyOp and NDArrayOp are not offered; write a CustomOp with "
-            "forward and backward, and a CustomOpProp registered with @mx.operator.register(name)"
-        )
-
-
-class NumpyOp(PythonOp):
-    """See :class:`PythonOp`."""
-
-
-class NDArrayOp(PythonOp):
-    """See :class:`PythonOp`."""

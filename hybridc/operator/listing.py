@@ -44,7 +44,8 @@ def get_operator_arguments(op_name: str) -> OperatorArguments:
         return _of_scalar(op_name)
     inputs = [name for name in cls.INPUTS if name != "key"]
     attributes = {name: a for name, a in cls.ATTRIBUTES.items() if not a.doc.startswith("internal")}
-    kinds = [f"NDArray-or-Symbol{'[]' * cls.VARIADIC}"] * len(inputs) + [_type(a) for a in attributes.values()]
+    kinds = [f"NDArray-or-Symbol{'[]' * cls.VARIADIC}"] * len(inputs)
+    kinds += [_type(a, cls.NNVM_CHOICES.get(name, a.enum)) for name, a in attributes.items()]
     return OperatorArguments(len(kinds), [*inputs, *attributes], kinds)
 
 
@@ -52,14 +53,15 @@ def _of_scalar(op_name: str) -> OperatorArguments:
     known: list[type[Operator]] = list(operator_registry.OPERATORS.values())
     if not any(op_name in vars(cls).get("NNVM_SCALAR", ()) for cls in known):
         raise MXNetError(f"Operator {op_name} is not registered; get_all_registered_operators() lists all")
-    return OperatorArguments(2, ["data", "scalar"], ["NDArray-or-Symbol", "double, required"])
+    kinds = ["NDArray-or-Symbol", "double, optional, default=1", "boolean, optional, default=1"]
+    return OperatorArguments(3, ["data", "scalar", "is_int"], kinds)
 
 
-def _type(declared: Attribute) -> str:
+def _type(declared: Attribute, enum: tuple[str, ...] | None) -> str:
     """An attribute's type and default, as MXNet's documentation writes them."""
     word = _WORDS.get(declared.kind, declared.kind)
-    if declared.enum is not None:
-        choices = ", ".join(map(repr, sorted(declared.enum)))
+    if enum is not None:
+        choices = ", ".join(map(repr, sorted(enum)))
         word = f"{{{'None, ' * declared.optional}{choices}}}"
     elif declared.kind == "int" and declared.low is not None and declared.low >= 0:
         word += " (non-negative)"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 from hybridc.ground.absent import absent as _absent
@@ -12,6 +13,8 @@ from hybridc.optimizer.layerwise import LAMB, LARS
 from hybridc.optimizer.sgd import NAG, SGD, Signum, ccSGD
 from hybridc.optimizer.special_descent import DCASGD, LBSGD, SGLD, Test
 from hybridc.optimizer.updater import Updater, get_updater
+
+optimizer = sys.modules[__name__]  # MXNet's file of what is here
 
 __all__ = [
     "AdaDelta", "AdaGrad", "Adam", "AdamW", "Adamax", "DCASGD", "FTML", "Ftrl", "LAMB", "LARS", "LBSGD", "NAG", "Nadam",

@@ -1,7 +1,8 @@
-"""The settings of an optimizer as plain values, which ranks compare before they train together."""
+"""The settings of an optimizer as plain values, which ranks compare before they train together, and at each step."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Any, cast
 
@@ -11,11 +12,42 @@ import numpy as np
 _LEFT_OUT = frozenset(
     {"param_dict", "sym_info", "_runner", "_index_update_count", "_all_index_update_counts", "idx2name"}
 )
+_SCALARS = (int, float, bool, str, type(None), np.float32, np.float64)
 
 
 def settings_of(optimizer: Any) -> dict[str, Any]:
     """The class and the attributes of an optimizer and of its schedule; of what is no plain value, the class."""
     return {"class": type(optimizer).__name__, **_attributes(optimizer)}
+
+
+def scalars_of(optimizer: Any) -> dict[str, Any]:
+    """The scalars that an optimizer and its schedule were made with, as they are now, its count and multipliers.
+
+    A step may change them, and a user may on one rank alone. What else a class keeps in attributes is its own.
+    """
+    found = {"class of the optimizer": type(optimizer).__name__, **_scalars(optimizer)}
+    found["lr"], found["num_update"] = optimizer.lr, optimizer.num_update
+    found["lr_mult"], found["wd_mult"] = optimizer.lr_mult, optimizer.wd_mult
+    schedule = optimizer.lr_scheduler
+    if schedule is not None:
+        found |= {f"{name} of lr_scheduler": value for name, value in _scalars(schedule).items()}
+    return found
+
+
+def _scalars(instance: object) -> dict[str, Any]:
+    values = ((name, getattr(instance, name, ...)) for name in _named(type(instance)))
+    return {name: value for name, value in values if type(value) in _SCALARS}
+
+
+@functools.lru_cache(maxsize=256)
+def _named(kind: type) -> tuple[str, ...]:
+    """The names of what the constructors of a class and of its bases take."""
+    found: dict[str, None] = {}
+    for each in kind.__mro__[:-1]:
+        code = getattr(vars(each).get("__init__"), "__code__", None)
+        if code is not None:
+            found |= dict.fromkeys(code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount])
+    return tuple(found)
 
 
 def _attributes(instance: object) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from hybridc.errors import MXNetError
 from hybridc.ground.events import RECORDER, CounterValue, Mark, RecordedSpan, now
+from hybridc.ground.limits import required_thread
 from hybridc.ground.locks import ForkLock
 from hybridc.profiler.aggregate_table import Aggregates
 from hybridc.profiler.memory_use import memory_in_use
@@ -137,7 +138,7 @@ class _Watcher:
         self._over = threading.Event()
         if memory:
             self._look()
-        threading.Thread(target=self._run, name="hybridc profiler", daemon=True).start()
+        required_thread(self._run, "hybridc profiler", "recording memory, or writing the file now and then,")
 
     def end(self) -> None:
         """End it; it writes no more."""

@@ -16,15 +16,14 @@ from hybridc.dialects.operator import Operator
 from hybridc.errors import CustomOpError, MXNetError
 from hybridc.ground.cached import cached_property
 from hybridc.ground.events import RECORDER, now
+from hybridc.options import OPTIONS
+from hybridc.runtime.workspace import KEPT, POOL, ViewOwner, plain, workspace
 
 if TYPE_CHECKING:
     from hybridc.ir.planned import Program
     from hybridc.lower.numpy.emit_module import PythonProgram
 
 _NUMBER = itertools.count()
-# The most idle workspaces: one for each thread that ran the graph at the same time, but no more than this, as each
-# takes the memory of an arena.
-KEPT = 4
 
 
 class Executable(ABC):
@@ -42,7 +41,16 @@ class Executable(ABC):
     def __init__(self, program: Program) -> None:
         self.program = program
         self.title = program.name  # for reports of a run
+        self.view_owner = ViewOwner()
         self._free: list[Any] = []
+        #: Whether its workspaces are those of the pool: no operator's state must stay in them, and nothing is poisoned.
+        self.is_pooled = False
+
+    def _join_pool(self) -> None:
+        """Use workspaces that all programs share, if nothing stays in them from call to call."""
+        self.is_pooled = not self.program.is_stateful and not OPTIONS.poison
+        if self.is_pooled:
+            POOL.join(self, self.program.arena)
 
     def entitle(self, title: str) -> None:
         """Name it after the graph that it belongs to."""
@@ -70,6 +78,8 @@ class Executable(ABC):
 
     def acquire(self) -> Any:
         """Take an idle workspace, or make one."""
+        if self.is_pooled:
+            return POOL.acquire(self.program.arena)
         try:
             return self._free.pop()
         except IndexError:
@@ -77,7 +87,9 @@ class Executable(ABC):
 
     def release(self, workspace: Any) -> None:
         """Return a workspace to the pool."""
-        if len(self._free) < KEPT:
+        if self.is_pooled:
+            POOL.release(workspace)
+        elif len(self._free) < KEPT:
             self._free.append(workspace)
 
     def __call__(self, *arrays: Any) -> Any:
@@ -130,19 +142,28 @@ class PythonExecutable(Executable):
         exec(compile(program.source, filename, "exec"), scope)
         self.run = scope[program.name]
         self._scope = scope
-        self._make: Any = scope["workspace"]
+        self._views: Any = scope["workspace"]
+        self._join_pool()
 
     def make_workspace(self) -> Any:
-        """The arena and its views."""
-        return self._make()
+        """The arena."""
+        return workspace(self.program.arena)
+
+    def views(self, workspace: Any) -> Any:
+        """The views of a workspace that a call needs."""
+        kept = workspace.views(self.view_owner)
+        found = kept.get("all")
+        if found is None:
+            found = kept["all"] = self._views(plain(workspace))
+        return found
 
     def run_in(self, workspace: Any, arrays: Sequence[Any]) -> Any:
         """Run in a workspace; while graphs are recorded, each launch is."""
         if not RECORDER.graphs:
-            return super().run_in(workspace, arrays)
+            return super().run_in(self.views(workspace), arrays)
         run, begin = self._recorded, now()
         try:
-            results = run(workspace, *arrays)
+            results = run(self.views(workspace), *arrays)
         except Exception as error:
             self._raise_in_context(error)
             raise

@@ -10,6 +10,7 @@ import numpy as np
 
 from hybridc.ir.planned import ARENA, OperatorState, PlannedProgram, SlotView
 from hybridc.runtime.executable import Executable
+from hybridc.runtime.workspace import ViewOwner, plain
 
 
 class PlannedExecutable(Executable):
@@ -29,7 +30,9 @@ class PlannedExecutable(Executable):
         first = 1 + len(program.inputs)
         slots = [v.slot - first if isinstance(v, SlotView) else -1 for v in program.outputs]
         in_order = slots == list(range(len(program.fresh)))
-        self._outputs = [_fetch(program, constants, view, number) for number, view in enumerate(program.outputs)]
+        self._outputs = [
+            _fetch(program, constants, view, number, self.view_owner) for number, view in enumerate(program.outputs)
+        ]
         whole = [_whole(program, view) for view in program.outputs]
         #: Picks the results out of arguments and fresh arrays, if all are among them.
         self._pick = itemgetter(*[n for n in whole if n is not None]) if len(whole) > 1 and None not in whole else None
@@ -114,7 +117,7 @@ def _whole(program: PlannedProgram, view: SlotView | OperatorState) -> int | Non
 
 
 def _fetch(
-    program: PlannedProgram, constants: Sequence[Any], view: SlotView | OperatorState, number: int
+    program: PlannedProgram, constants: Sequence[Any], view: SlotView | OperatorState, number: int, owner: ViewOwner
 ) -> Callable[[Any, Sequence[Any], Sequence[Any]], Any]:
     """A function that fetches a result after a call, from its workspace, its arguments and its fresh arrays."""
     if isinstance(view, OperatorState):
@@ -124,10 +127,10 @@ def _fetch(
     whole = _whole(program, view)
 
     def kept(workspace: Any, _arrays: Sequence[Any], _fresh: Sequence[Any]) -> Any:
-        key = ("result", number)
-        if key not in workspace.states:
-            workspace.states[key] = _over(view, workspace)
-        return workspace.states[key]
+        views = workspace.views(owner)
+        if number not in views:
+            views[number] = _over(view, plain(workspace) if _is_numpys(workspace) else workspace)
+        return views[number]
 
     def argument(_workspace: Any, arrays: Sequence[Any], _fresh: Sequence[Any]) -> Any:
         return _over(view, _plain(arrays[view.slot - 1], view.dtype))

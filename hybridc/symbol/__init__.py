@@ -6,12 +6,14 @@ block, or makes a node of a graph; here it also takes ``name=`` and ``attr=``.
 
 from __future__ import annotations
 
+import sys
 import types
 from typing import TYPE_CHECKING, Any
 
 from hybridc import nd as _nd
 from hybridc.ground.absent import absent as _absent
 from hybridc.symbol import sparse
+from hybridc.symbol.cached_op import CachedOp as CachedOp
 from hybridc.symbol.composed import ComposedSymbol, load, load_json
 from hybridc.symbol.symbol_namespace import Namespace as _Namespace
 from hybridc.symbol.symbol_namespace import function as _function
@@ -20,8 +22,10 @@ from hybridc.trace.traced import Symbol
 
 __all__ = ["ComposedSymbol", "Group", "Symbol", "Variable", "load", "load_json", "sparse", "var"]
 
+symbol = sys.modules[__name__]  # MXNet's file of what is here
+
 # What mx.nd has for arrays only.
-_ARRAYS_ONLY = {"NDArray", "empty", "from_dlpack", "from_numpy", "load_frombuffer"}
+_ARRAYS_ONLY = {"ndarray", "utils", "NDArray", "empty", "from_dlpack", "from_numpy", "load_frombuffer"}
 _ARRAYS_ONLY.update(("onehot_encode", "save", "to_dlpack_for_read", "to_dlpack_for_write", "waitall"))
 
 

@@ -28,7 +28,7 @@ def evaluate(entries: Sequence[Entry], values: Mapping[str, Any]) -> list[Any]:
     found: dict[int, list[Any]] = {}
     nodes = graph.topological(entries)
     shapes = None
-    if any(map(is_open, nodes)):
+    if any(map(is_open, nodes)) and not getattr(STATE.trace, "opens", False):  # a block's trace infers them itself
         shapes = Shapes(entries, {name: x.shape for name, x in values.items()}, "evaluation", exact=True)
     with inside_rule():
         for node in nodes:

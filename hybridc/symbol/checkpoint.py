@@ -32,7 +32,7 @@ def save_checkpoint(
         symbol.save(f"{prefix}-symbol.json", remove_amp_cast=remove_amp_cast)
     file = parameters_file(prefix, epoch)
     storage.save(file, named_for_file(arg_params, aux_params))
-    logging.info('Saved checkpoint to "%s"', file)
+    logging.getLogger().info('Saved checkpoint to "%s"', file)
 
 
 def named_for_file(arg_params: Mapping[str, NDArray], aux_params: Mapping[str, NDArray]) -> dict[str, NDArray]:

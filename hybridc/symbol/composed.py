@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 import os
 import threading
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NoReturn, cast
 
 import numpy as np
@@ -34,13 +36,15 @@ from hybridc.errors import (
 )
 from hybridc.ground.location import Location, user_location
 from hybridc.ground.state import STATE
-from hybridc.nd import storage
+from hybridc.ground.whole_files import write_whole
 from hybridc.symbol import graph, json
 from hybridc.symbol.graph import Entry, SymbolNode
 from hybridc.symbol.infer import listed_shapes, listed_types
 from hybridc.symbol.mixed_precision import cast_entries
-from hybridc.symbol.node_attributes import HIDDEN, AttributesOfNodes, checked, inherited, is_hidden
+from hybridc.symbol.node_attributes import HIDDEN, AttributesOfNodes, checked, is_hidden, note_initializers
 from hybridc.trace.traced import Symbol
+
+NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class Composer(threading.local):
@@ -50,7 +54,7 @@ class Composer(threading.local):
     casts = False  # mixed precision casts when a node has its inputs, see cast_entries
 
     def __init__(self) -> None:
-        self._next: tuple[str | None, str, dict[str, str]] | None = None
+        self._next: tuple[str | None, str, dict[str, str], Mapping[str, Any]] | None = None
         self._blocks: list[str] = []
         self.stands_for_arrays = False
 
@@ -96,9 +100,14 @@ class Composer(threading.local):
     # --- nodes ---------------------------------------------------------------------------------------------
 
     @contextlib.contextmanager
-    def naming(self, given: str | None, hint: str, attrs: Mapping[str, str]) -> Generator[None]:
-        """The first node made inside is called ``given``, or else the hint with a number."""
-        previous, self._next = self._next, (given, hint, dict(attrs))
+    def naming(
+        self, given: str | None, hint: str, attrs: Mapping[str, str], arguments: Mapping[str, Any] = NOTHING
+    ) -> Generator[None]:
+        """The first node made inside is called ``given``, or else the hint with a number.
+
+        It keeps the text of those ``arguments`` of the call that are attributes of its operator.
+        """
+        previous, self._next = self._next, (given, hint, dict(attrs), arguments)
         try:
             yield
         finally:
@@ -109,23 +118,31 @@ class Composer(threading.local):
         location = user_location(self.path())
         if out is not None:
             raise TraceError(f"{location}: out= cannot be used with symbols; use the returned value")
-        given, hint, attrs = self._next or (None, op.title().lower(), {})
+        given, hint, attrs, arguments = self._next or (None, op.title().lower(), {}, NOTHING)
         self._next = None
         label = name.current().get(given, hint)
-        attrs = attribute.current().get(attrs)
+        attrs = checked(attribute.current().get(attrs))
+        own = op.spelled(arguments)
+        unknown = next((k for k in attrs if not is_hidden(k)), None)
+        if unknown is not None and op.takes_only_its_attributes():
+            raise MXNetError(
+                f"{location}: {op.title()}: Cannot find argument {unknown!r}; an attribute of the user's begins and "
+                f"ends with two underscores, __{unknown}__"
+            )
         names = [n for n in op.input_names() if not (op.DRAWS and n == "key")]
         if op.VARIADIC and len(names) != len(inputs):
             names = [f"arg{i}" for i in range(len(inputs))]
         values = [*inputs, *[None] * (len(names) - len(inputs))]
         entries: list[Entry] = []
         for key, value in zip(names, values, strict=True):
-            if value is None:  # it shares the attributes that users add, such as ctx_group
-                entries.append((SymbolNode(None, f"{label}_{key}", (), inherited(attrs), location), 0))
+            if value is None:  # as in MXNet, it shares all attributes
+                entries.append((SymbolNode(None, f"{label}_{key}", (), {**own, **attrs}, location), 0))
             else:
                 entries.append(self._entry(op, key, value, location))
+        note_initializers(op, entries)
         if AUTOCAST.rules and not STATE.in_rule:
             entries = cast_entries(op, entries, AUTOCAST)
-        node = SymbolNode(op, label, entries, checked(attrs), location)
+        node = SymbolNode(op, label, entries, attrs, location, own)
         return ComposedSymbol([(node, i) for i in range(node.num_outputs())])
 
     def _entry(self, op: Operator, key: str, value: Any, location: Location) -> Entry:
@@ -157,6 +174,13 @@ class Composer(threading.local):
 
 
 COMPOSER = Composer()
+
+
+@functools.cache
+def _parameters(function: Any) -> tuple[str, ...]:
+    """Names of the positional parameters of a function."""
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    return tuple(p.name for p in inspect.signature(function).parameters.values() if p.kind is kind)
 
 
 def composing() -> bool:
@@ -191,7 +215,8 @@ def symbolic(owner: Any, function: str, hint: str, scalar_hint: str = "", reflec
         attrs = {key: str(value) for key, value in users.items()}
         for key in [k for k in kwargs if k in HIDDEN or is_hidden(k)]:
             attrs[key] = str(kwargs.pop(key))
-        with COMPOSER.active(), COMPOSER.naming(given, chosen, attrs):
+        arguments = {**dict(zip(_parameters(meaning), args, strict=False)), **kwargs}
+        with COMPOSER.active(), COMPOSER.naming(given, chosen, attrs, arguments):
             try:
                 return meaning(*args, **kwargs)
             except MXNetError as error:
@@ -212,8 +237,8 @@ class ComposedSymbol(AttributesOfNodes, Symbol):
 
     trace = COMPOSER
 
-    def __init__(self, entries: Sequence[Entry]) -> None:
-        self.entries = list(entries)
+    def __init__(self, entries: Sequence[Entry] | None) -> None:
+        self.entries = list(entries or ())
 
     @staticmethod
     def choose(condition: Any, x: Any, y: Any, out: Any) -> Any:
@@ -318,7 +343,8 @@ class ComposedSymbol(AttributesOfNodes, Symbol):
         names = self.list_inputs()
         if len(args) > len(names):
             raise TypeError(f"{user_location()}: {len(args)} symbols for {len(names)} inputs: {', '.join(names)}")
-        given = kwargs or dict(zip(self.list_arguments(), args, strict=False))
+        arguments = self.list_arguments()
+        given = kwargs or dict(zip(arguments if len(args) <= len(arguments) else names, args, strict=False))
         for key, value in given.items():
             if not isinstance(value, ComposedSymbol) or len(value.entries) != 1:
                 raise TypeError(f"{user_location()}: compose takes Symbols of one output, got {key}={value!r}")
@@ -331,6 +357,16 @@ class ComposedSymbol(AttributesOfNodes, Symbol):
             entries[0][0].name = name
         return ComposedSymbol(entries)
 
+    def _gen_atomic_symbol(self) -> ComposedSymbol:
+        """The operator of this node alone: calling it with symbols composes it anew."""
+        node = self._node("_gen_atomic_symbol")
+        if node.op is None:
+            return self
+        # Its inputs are variables that nothing else has, and which a call replaces.
+        inputs = [(SymbolNode(None, f"{node.name}_input{i}"), 0) for i in range(len(node.inputs))]
+        made = node.with_inputs(inputs)
+        return ComposedSymbol([(made, i) for i in range(made.num_outputs())])
+
     def __copy__(self) -> ComposedSymbol:
         return ComposedSymbol(graph.copied(self.entries))
 
@@ -340,6 +376,10 @@ class ComposedSymbol(AttributesOfNodes, Symbol):
     def __reduce__(self) -> tuple[Any, ...]:
         return load_json, (self.tojson(),)
 
+    def __setstate__(self, state: Any) -> None:
+        """The state of a pickle that MXNet made: ``handle``, the graph in JSON."""
+        self.entries = json.from_json(state["handle"], "the pickled symbol")
+
     # --- files ---------------------------------------------------------------------------------------------
 
     def tojson(self, remove_amp_cast: bool = True) -> str:
@@ -348,9 +388,7 @@ class ComposedSymbol(AttributesOfNodes, Symbol):
 
     def save(self, fname: Any, remove_amp_cast: bool = True) -> None:
         """Write :meth:`tojson` to a file, which appears whole or not at all."""
-        content = self.tojson(remove_amp_cast).encode()
-        with storage.replacing(fname) as file:
-            file.write(content)
+        write_whole(fname, self.tojson(remove_amp_cast).encode())
 
     # --- shapes and dtypes ---------------------------------------------------------------------------------
 
@@ -428,7 +466,7 @@ class ComposedSymbol(AttributesOfNodes, Symbol):
         shared_exec: Any = None,
     ) -> Any:
         """An executor on the given arrays: lists in the order of the arguments, or dicts by name."""
-        return executor.bind(self, ctx, args, args_grad, grad_req, aux_states)
+        return executor.bind(self, ctx, args, args_grad, grad_req, aux_states, group2ctx)
 
     def simple_bind(
         self,
@@ -443,7 +481,9 @@ class ComposedSymbol(AttributesOfNodes, Symbol):
         **kwargs: Any,
     ) -> Any:
         """An executor on new arrays (of zeros) whose shapes follow from those given by name."""
-        return executor.simple_bind(self, ctx, grad_req, type_dict, stype_dict, shared_exec, shared_buffer, kwargs)
+        return executor.simple_bind(
+            self, ctx, grad_req, type_dict, stype_dict, shared_exec, shared_buffer, kwargs, group2ctx
+        )
 
     def eval(self, ctx: Any = None, **kwargs: Any) -> Any:
         """The results, as a list of NDArrays, for the arrays given by name."""

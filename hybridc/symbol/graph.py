@@ -7,7 +7,7 @@ reached from some entries.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 class SymbolNode:
     """A variable (``op`` is None), or an operator with its inputs.
 
-    ``attrs`` are the user's attributes, strings: ``ctx_group``, ``__shape__``, ``__lr_mult__``; the operator's own
-    are bound in ``op``. Random keys are no inputs here. A number is an input that is a node of ``hybrid.constant``;
-    it takes the dtype of the first array beside it.
+    ``attrs`` are the user's attributes, strings: ``ctx_group``, ``__shape__``, ``__lr_mult__``; the operator's own are
+    bound in ``op``, and ``given`` has the text of those that a call or a file gave. Random keys are no inputs here. A
+    number is an input that is a node of ``hybrid.constant``; it takes the dtype of the first array beside it.
     """
 
-    __slots__ = ("attrs", "inputs", "location", "name", "op")
+    __slots__ = ("attrs", "given", "inputs", "location", "name", "op")
 
     def __init__(
         self,
@@ -32,15 +32,27 @@ class SymbolNode:
         inputs: Sequence[Entry] = (),
         attrs: dict[str, str] | None = None,
         location: Location | None = None,
+        given: Mapping[str, str] | None = None,
     ) -> None:
         self.op = op
         self.name = name
         self.inputs = list(inputs)
         self.attrs = dict(attrs or {})
         self.location = location
+        self.given = given or {}
 
     def __repr__(self) -> str:
         return f"Node({self.name}, {self.op!r})" if self.op is not None else f"Node({self.name})"
+
+    def with_inputs(self, inputs: Sequence[Entry]) -> SymbolNode:
+        """The same operator with other inputs."""
+        return SymbolNode(self.op, self.name, inputs, self.attrs, self.location, self.given)
+
+    def rebind(self, attributes: Mapping[str, Any]) -> None:
+        """Change attributes of the operator."""
+        assert self.op is not None
+        self.op = self.op.bind(**{**self.op.attrs, **attributes})
+        self.given = {**self.given, **self.op.spelled(attributes)}
 
     @property
     def is_variable(self) -> bool:

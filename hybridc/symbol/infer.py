@@ -7,68 +7,37 @@ backward along the graph, to a fixed point. An unknown shape is None, an unknown
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
+from hybridc.dialects.array.shape_rules import is_known
 from hybridc.dialects.body import Body
-from hybridc.dialects.operator import Elementwise, Operator
+from hybridc.dialects.operator import Operator
 from hybridc.dialects.operator_attribute import DType, Shape
-from hybridc.errors import MXNetError, ShapeError
+from hybridc.errors import MXNetError
 from hybridc.ground.state import STATE
 from hybridc.symbol import graph
 from hybridc.symbol.graph import Entry, SymbolNode
 from hybridc.symbol.node_attributes import declared_dtype, declared_shape
 from hybridc.symbol.subgraph_nodes import body_to_nodes
+from hybridc.trace.shape_inference import InferenceStep, ShapeInference
 
 T = TypeVar("T")
-_KEY_SHAPE: Shape = (2,)  # of a key of the random generator
 _KEY_DTYPE = np.dtype(np.uint64)
 _FLOAT32 = np.dtype(np.float32)
-# Two sizes with many divisors, substituted for unknown ones: what is equal for both does not depend on them.
-_PROBES = (5040, 10080)
 # Two dtypes that every operator on numbers takes, substituted for unknown ones.
 _PROBED_DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
+_PROBED_INTEGER = np.dtype(np.int32)  # which some take, too: a cast of mixed precision leaves integers as they are
 
 
-class _Inferred:
-    """The known shapes, or dtypes, of the values of a graph."""
+class _Inference:
+    """What inference was given, for its errors."""
 
-    def __init__(self, entries: Sequence[Entry], what: str, given: Mapping[str, Any]) -> None:
-        self.nodes = graph.topological(entries)
+    def __init__(self, what: str, given: Mapping[str, Any]) -> None:
         self.what = what
         self.given = given
-        self.values: dict[tuple[int, int], Any] = {}
-        self.changed = False
-
-    def get(self, entry: Entry) -> Any:
-        """The known shape or dtype of a value, or None."""
-        return self.values.get((id(entry[0]), entry[1]))
-
-    def put(self, entry: Entry, value: Any) -> None:
-        """Note the known shape or dtype of a value."""
-        known = self.get(entry)
-        if value is not None and (known is None or value != known):  # NumPy takes None for float64
-            self.values[id(entry[0]), entry[1]] = value
-            self.changed = True
-
-    def spread(self, step: Callable[[SymbolNode], None]) -> None:
-        """Ask every operator, along the graph and back, until nothing changes."""
-        operators = [n for n in self.nodes if n.op is not None and n.number is None]
-        self.changed = True
-        while self.changed:
-            self.changed = False
-            for node in (*operators, *reversed(operators)):
-                self.spread_one(node, step)
-
-    def spread_one(self, node: SymbolNode, step: Callable[[SymbolNode], None]) -> None:
-        """Ask one operator."""
-        try:
-            step(node)
-        except MXNetError as error:
-            explained = self.explained(node, error)
-            raise explained from explained.__cause__
 
     def explained(self, node: SymbolNode, error: MXNetError) -> MXNetError:
         """The operator's error, with the node, the user's line and what inference was given."""
@@ -85,7 +54,24 @@ def ready(op: Operator) -> Operator:
 # --- shapes --------------------------------------------------------------------------------------------------
 
 
-class Shapes(_Inferred):
+class _NodeResult:
+    """The shape of one result of a node."""
+
+    __slots__ = ("entry", "inferred_shape")
+
+    def __init__(self, entry: Entry) -> None:
+        self.entry = entry
+        self.inferred_shape: Shape | None = None
+
+    @property
+    def name(self) -> str:
+        """The result's name."""
+        node, index = self.entry
+        names = node.output_names()
+        return names[index] if index < len(names) else node.name
+
+
+class Shapes(_Inference):
     """Shapes of all values that follow from the given shapes of variables, by name.
 
     Users give 0 for an unknown size and () for an unknown shape; ``exact`` shapes are those of arrays. Shapes of
@@ -100,109 +86,58 @@ class Shapes(_Inferred):
         exact: bool = False,
         results: Sequence[Shape | None] = (),
     ) -> None:
-        super().__init__(entries, what, {k: v for k, v in given.items() if v is not None})
+        super().__init__(what, {k: v for k, v in given.items() if v is not None})
+        self.nodes = graph.topological(entries)
+        self._values: dict[tuple[int, int], _NodeResult] = {}
+        inference = ShapeInference(self._explain)
+        opened = [node for node in self.nodes if is_open(node)]
         for node in self.nodes:
+            op = None if node.op is None else ready(node.op)
+            values = [self._value((node, i)) for i in range(1 if op is None else op.results)]
             if node.number is not None:
-                self.put((node, 0), ())
-            if node.is_variable:
+                values[0].inferred_shape = ()
+            elif op is None:
                 shape = self.given.get(node.name)
                 shape = shape if exact else _unknown_as_none(shape)
-                self.put((node, 0), declared_shape(node) if shape is None else shape)
-            if is_open(node):
-                self.put((node, 0), _unknown_as_none(made_shape(node)))
+                values[0].inferred_shape = declared_shape(node) if shape is None else tuple(shape)
+            elif is_open(node):
+                values[0].inferred_shape = _unknown_as_none(made_shape(node))
+            else:
+                inputs = [self._value(entry) for entry in node.inputs]
+                numbers = [entry[0].number is not None for entry in node.inputs]
+                inference.add(InferenceStep(op, inputs, values, numbers, node))
         for entry, shape in zip(entries, results, strict=False):
             if entry[0].number is None:
-                self._merge(entry, shape)
-        self._spread_all()
-        for node in self.nodes:
-            if is_open(node) and not is_known(self.get((node, 0))):  # nothing says more: there are no elements
-                self.values[id(node), 0] = made_shape(node)
-                self._spread_all()
+                inference.put(self._value(entry), shape)
+        inference.finish()
+        if not all(is_known(self.get((node, 0))) for node in opened):
+            inference.finish(equal=True)
+        for node in opened:
+            if not is_known(self.get((node, 0))):  # nothing says more: there are no elements
+                inference.put(self._value((node, 0)), _zero_as_unknown(self.get((node, 0))))
+                inference.finish()
 
-    def _spread_all(self) -> None:
-        self.spread(self._step)
-        while any(self._guess(node) for node in self.nodes):
-            self.spread(self._step)
+    def get(self, entry: Entry) -> Shape | None:
+        """The shape of a value, or None."""
+        value = self._values.get((id(entry[0]), entry[1]))
+        return None if value is None else value.inferred_shape
 
-    def _guess(self, node: SymbolNode) -> bool:
-        """Whether more is known if an unknown input of an operator that broadcasts is taken to have the full shape."""
-        self.changed = False
-        if node.op is not None and self._broadcasts(node):
-            self.spread_one(node, lambda node: self._step(node, guess=True))
-        return self.changed
+    def _value(self, entry: Entry) -> _NodeResult:
+        known = id(entry[0]), entry[1]
+        if known not in self._values:
+            self._values[known] = _NodeResult(entry)
+        return self._values[known]
 
-    def _broadcasts(self, node: SymbolNode) -> bool:
-        """Whether inputs of unknown shape may have another shape than the others, in an operator on several arrays."""
-        arrays = [self.get(e) for e in node.inputs if e[0].number is None]
-        return isinstance(node.op, Elementwise) and len(arrays) > 1 and None in arrays
-
-    def _step(self, node: SymbolNode, guess: bool = False) -> None:
-        assert node.op is not None
-        if is_open(node) or (self._broadcasts(node) and not guess):
-            return
-        op = ready(node.op)
-        numbers = [entry[0].number is not None for entry in node.inputs]
-        outputs = [self.get((node, i)) for i in range(node.num_outputs())]
-        ins = [None if n else self.get(e) for e, n in zip(node.inputs, numbers, strict=True)]
-        ins = [() if n else s for s, n in zip(op.complete_shapes(ins, outputs), numbers, strict=True)]
-        self._put_inputs(node, ins)
-        shapes = [s for s in ins if s is not None]
-        if len(shapes) < len(ins):
-            return
-        found_ins, found_outs = _ask(op, shapes)
-        self._put_inputs(node, found_ins)
-        for i, shape in enumerate(found_outs):
-            self._merge((node, i), shape)
-
-    def _put_inputs(self, node: SymbolNode, shapes: Sequence[Shape | None]) -> None:
-        for entry, shape in zip(node.inputs, shapes, strict=False):
-            if entry[0].number is None:
-                self._merge(entry, shape)
-
-    def _merge(self, entry: Entry, shape: Shape | None) -> None:
-        """Add what an operator says of a shape to what is known of it."""
-        known = self.get(entry)
-        if shape is None or known is None:
-            self.put(entry, shape)
-            return
-        if len(known) != len(shape) or any(-1 not in (k, s) and k != s for k, s in zip(known, shape, strict=True)):
-            names = entry[0].output_names()
-            name = names[entry[1]] if entry[1] < len(names) else entry[0].name
-            raise ShapeError(f"Shape inconsistent, Provided = {known}, inferred shape={shape} of {name}")
-        self.put(entry, tuple(s if k == -1 else k for k, s in zip(known, shape, strict=True)))
+    def _explain(self, step: InferenceStep, error: Exception) -> NoReturn:
+        if not isinstance(error, MXNetError):
+            raise error
+        explained = self.explained(step.origin, error)
+        raise explained from explained.__cause__
 
 
-def _ask(op: Operator, shapes: list[Shape]) -> tuple[list[Shape | None], list[Shape | None]]:
-    """The result of ``infer_shape`` for inputs and outputs; sizes that depend on unknown ones are -1."""
-    if op.DRAWS:
-        shapes = [*shapes, _KEY_SHAPE]
-    if op.INFERS_PARTLY or not any(-1 in s for s in shapes):
-        ins, outs = op.infer_shape(shapes)
-        return [*ins], [*outs]
-    try:
-        filled, _ = op.infer_shape(list(shapes))
-    except MXNetError:  # it takes no unknown sizes: nothing to fill in
-        filled = shapes
-    try:
-        first, second = (op.infer_shape(_probed(shapes, filled, p)) for p in _PROBES)
-    except MXNetError:  # it needs to know more
-        return [*shapes], []
-    return _alike(first[0], second[0]), _alike(first[1], second[1])
-
-
-def _probed(shapes: Sequence[Shape], filled: Sequence[Shape], size: int) -> list[Shape]:
-    """The shapes with a size substituted for unknown ones that the operator does not fill in."""
-    return [
-        tuple(size if n == -1 and f < 0 else n for n, f in zip(s, fs, strict=True))
-        for s, fs in zip(shapes, filled, strict=True)
-    ]
-
-
-def _alike(first: Sequence[Shape], second: Sequence[Shape]) -> list[Shape | None]:
-    return [
-        tuple(n if n == m else -1 for n, m in zip(s, t, strict=True)) if len(s) == len(t) else None
-        for s, t in zip(first, second, strict=True)
-    ]
+def _zero_as_unknown(shape: Shape | None) -> Shape | None:
+    """A shape with 0 for sizes that are unknown."""
+    return None if shape is None else tuple(0 if n == -1 else n for n in shape)
 
 
 def _unknown_as_none(shape: Sequence[int] | None) -> Shape | None:
@@ -220,11 +155,6 @@ def is_open(node: SymbolNode) -> bool:
 def made_shape(node: SymbolNode) -> Shape:
     """The shape that a node without inputs was given, or ()."""
     return () if node.op is None or node.inputs else node.op.attrs.get("shape") or ()
-
-
-def is_known(shape: Shape | None) -> bool:
-    """Whether all sizes are known."""
-    return shape is not None and -1 not in shape
 
 
 def listed_shapes(entries: Sequence[Entry], args: Sequence[Any], kwargs: Mapping[str, Any], partial: bool) -> Any:
@@ -269,7 +199,7 @@ def graph_shapes(
 # --- dtypes --------------------------------------------------------------------------------------------------
 
 
-class Types(_Inferred):
+class Types(_Inference):
     """Dtypes of all values that follow from the given dtypes of variables; ``default`` for what remains unknown."""
 
     def __init__(
@@ -279,7 +209,10 @@ class Types(_Inferred):
         default: DType | None = None,
         what: str = "infer_type",
     ) -> None:
-        super().__init__(entries, what, {k: np.dtype(v) for k, v in given.items() if v is not None})
+        super().__init__(what, {k: np.dtype(v) for k, v in given.items() if v is not None})
+        self.nodes = graph.topological(entries)
+        self.values: dict[tuple[int, int], DType] = {}
+        self.changed = False
         variables = [n for n in self.nodes if n.is_variable]
         for node in self.nodes:
             if node.op is not None and node.number is not None:  # alone; beside an array it takes the array's dtype
@@ -287,11 +220,38 @@ class Types(_Inferred):
         for node in variables:
             given_type = self.given.get(node.name)  # a dtype is false, so `or` will not do
             self.put((node, 0), declared_dtype(node) if given_type is None else given_type)
-        self.spread(self._step)
+        self._spread()
         for node in variables if default is not None else ():
             if self.get((node, 0)) is None:
                 self.put((node, 0), default)
-                self.spread(self._step)
+                self._spread()
+
+    def get(self, entry: Entry) -> Any:
+        """The known dtype of a value, or None."""
+        return self.values.get((id(entry[0]), entry[1]))
+
+    def put(self, entry: Entry, value: Any) -> None:
+        """Note the known dtype of a value."""
+        known = self.get(entry)
+        if value is not None and (known is None or value != known):  # NumPy takes None for float64
+            self.values[id(entry[0]), entry[1]] = value
+            self.changed = True
+
+    def _spread(self) -> None:
+        """Ask every operator, along the graph and back, until nothing changes."""
+        operators = [n for n in self.nodes if n.op is not None and n.number is None]
+        self.changed = True
+        while self.changed:
+            self.changed = False
+            for node in (*operators, *reversed(operators)):
+                self._ask(node)
+
+    def _ask(self, node: SymbolNode) -> None:
+        try:
+            self._step(node)
+        except MXNetError as error:
+            explained = self.explained(node, error)
+            raise explained from explained.__cause__
 
     def _step(self, node: SymbolNode) -> None:
         assert node.op is not None
@@ -316,14 +276,21 @@ class Types(_Inferred):
         A result that has the same dtype for both has it always; of a result that takes the dtype of the unknown inputs,
         they take the dtype.
         """
-        asked = [[p if d is None else d for d in dtypes] + [_KEY_DTYPE] * op.DRAWS for p in _PROBED_DTYPES]
+
+        def results(probe: DType) -> list[DType]:
+            return op.infer_type([probe if d is None else d for d in dtypes] + [_KEY_DTYPE] * op.DRAWS)[1]
+
         try:
-            first, second = (op.infer_type(each)[1] for each in asked)
+            first, second = map(results, _PROBED_DTYPES)
         except MXNetError:  # no such dtypes, or not both beside what is known
             return
+        try:
+            third = results(_PROBED_INTEGER)
+        except MXNetError:  # it takes floating-point numbers only
+            third = first
         for i, found in enumerate(zip(first, second, strict=True)):
             known = self.get((node, i))
-            if found[0] == found[1]:
+            if found[0] == found[1] and found[0] == third[i]:
                 self.put((node, i), found[0])
             elif found == _PROBED_DTYPES and known is not None:
                 for entry, dtype in zip(node.inputs, dtypes, strict=True):

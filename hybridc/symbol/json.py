@@ -24,7 +24,7 @@ from hybridc.ground.nesting import as_list
 from hybridc.ground.state import inside_rule
 from hybridc.symbol.graph import Entry, SymbolNode, topological
 from hybridc.symbol.loop_files import LOOPS, read_loop
-from hybridc.symbol.node_attributes import HIDDEN
+from hybridc.symbol.node_attributes import HIDDEN, note_initializers
 from hybridc.symbol.subgraph_nodes import graph_to_nodes, read_subgraph
 
 # --- writing ---------------------------------------------------------------------------------------------------
@@ -143,7 +143,8 @@ class _GraphWriter:
         numbers = [i for i, (source, _) in enumerate(node.inputs) if source.number is not None]
         if len(node.inputs) == 2 and len(numbers) == 1 and op.NNVM_SCALAR:
             number = node.inputs[numbers[0]][0].number
-            attrs = {**node.attrs, "scalar": text(int(number) if isinstance(number, bool) else number)}
+            scalar = text(int(number) if isinstance(number, bool) else number)
+            attrs = {"scalar": scalar, **node.given, **node.attrs}
             array = self._place(node.inputs[1 - numbers[0]], None, "")
             return [self._emit(op.NNVM_SCALAR[1 - numbers[0]], node.name, attrs, [array])]
         other = self._by_others(node, op)
@@ -173,7 +174,7 @@ class _GraphWriter:
         if op.NNVM_COUNT:
             attrs[op.NNVM_COUNT] = str(len(inputs) + len(graphs))
         attrs.update({key: text(value) for key, value in op.nnvm_places(orders).items()})
-        attrs.update(node.attrs)
+        attrs.update({**node.given, **node.attrs})
         self.nodes.append(_Written(op.nnvm_title(), node.name, attrs, inputs, outputs, states, graphs))
         return [(len(self.nodes) - 1, i) for i in range(outputs)]
 
@@ -203,6 +204,32 @@ class _GraphWriter:
             found += [node.name] * (node.op == "null")
             stack += [n for n, _ in reversed(node.inputs)]
         return found
+
+
+# Operators of MXNet that hybridc lacks, by the beginnings of their names.
+_OF_SPARSE = ("_sparse_", "_contrib_getnnz", "_contrib_edge_id", "_contrib_dgl_")
+_OF_MKLDNN = ("_sg_mkldnn_", "_contrib_quantized_rnn")
+_OF_ARRAYS = ("_cv", "_imdecode", "_onehot_encode", "_set_value")
+_INTERNAL = ("_CachedOp", "_CustomFunction", "_NDArray", "_Native", "_NoGradient", "_broadcast_backward")
+_OF_BACKWARD = ("_split_v2_backward", "_backward_", "_contrib_backward_")
+_LACKING = {
+    _OF_SPARSE: "works on sparse arrays, and those of hybridc are dense; use the operators of dense arrays",
+    _OF_MKLDNN: "was made for MKL-DNN; save the symbol before a backend or MXNet's quantization changes it",
+    _OF_ARRAYS: "is a function of arrays; call mx.image or mx.nd for what is an input of the graph",
+    (*_INTERNAL, *_OF_BACKWARD): "exists in a running MXNet only; save the symbol of the forward",
+    ("_np_", "_npi_", "_npx_"): "is one of mx.np, which hybridc lacks; export the network without np semantics",
+}
+
+
+def _missing(op: str) -> str:
+    """Why there is no operator of a name."""
+    why = next((why for names, why in _LACKING.items() if op.startswith(names)), None)
+    if why is not None:
+        return f"MXNet's operator {op!r} {why}"
+    return (
+        f"no operator {op!r} is registered. If it is of a library of operators, load that first, with "
+        "mx.library.load(path) or by importing its module; hybridc lacks some of MXNet's operators"
+    )
 
 
 # --- reading ---------------------------------------------------------------------------------------------------
@@ -331,7 +358,10 @@ class _GraphReader:
             raise self.wrong(f"{what}: {own} cannot be its attributes: {error}") from error
         made.attrs.update(users)
         for name, (source, _) in zip(_input_names(made.op), made.inputs, strict=False):
-            source.attrs.update(of_inputs.get(name, {}))
+            if source.is_variable:
+                source.attrs.update(of_inputs.get(name, {}))
+        if version < 904 and made.op is not None:  # before, no file said how an operator's variables are initialized
+            note_initializers(made.op, made.inputs)
         return made
 
     def with_graphs(
@@ -396,28 +426,26 @@ class _GraphReader:
             raise self.wrong(f"{what} takes one input, got {len(inputs)}")
         constant = SymbolNode(operator_registry.operator("hybrid.constant").bind(value=value), str(value))
         both = [(constant, 0), inputs[0]] if reflected else [inputs[0], (constant, 0)]
-        return SymbolNode(cls.bind(), label, both, users)
+        return SymbolNode(cls.bind(), label, both, users, given=own)
 
     def operator(
-        self, what: str, op: str, label: str, own: dict[str, str], inputs: list[Entry], version: int
+        self, what: str, op: str, label: str, own: Mapping[str, str], inputs: list[Entry], version: int
     ) -> SymbolNode:
         """An operator whose inputs are all arrays."""
         cls = operator_registry.of_mxnet(op)
         if cls is None:
-            raise MXNetError(
-                f"{self.where}: {what}: no operator {op!r} is registered. If it is of a library of operators, "
-                "load that first, with mx.library.load(path) or by importing its module; hybridc lacks some of "
-                "MXNet's operators"
-            )
-        bound: Operator = cls.from_nnvm(cls.upgrade_nnvm(own, version))
+            raise MXNetError(f"{self.where}: {what}: {_missing(op)}")
+        own = cls.upgrade_nnvm(own, version)
+        bound: Operator = cls.from_nnvm(own)
         names = _input_names(bound)
         if bound.VARIADIC and len(names) != len(inputs):
-            return SymbolNode(bound, label, inputs)
+            return SymbolNode(bound, label, inputs, given=own)
         if len(inputs) < len(names) and version < 900:  # auxiliary states were left out then
-            inputs = [*inputs, *[(SymbolNode(None, f"{label}_{n}"), 0) for n in names[len(inputs) :]]]
+            missing = names[len(inputs) :]
+            inputs = [*inputs, *[(SymbolNode(None, f"{label}_{n}", (), dict(own)), 0) for n in missing]]
         if len(inputs) != len(names):
             raise self.wrong(f"{what} takes the inputs ({', '.join(names)}), got {len(inputs)}")
-        return SymbolNode(bound, label, inputs)
+        return SymbolNode(bound, label, inputs, given=own)
 
 
 def _input_names(op: Operator | None) -> list[str]:
@@ -437,7 +465,8 @@ def _hidden(key: str) -> str:
 def _divided(attrs: dict[str, str], version: int) -> tuple[dict[str, str], dict[str, str], dict[str, dict[str, str]]]:
     """The operator's own attributes; the user's, such as ``__lr_mult__``; and the user's of inputs, by their names.
 
-    Before version 1 the user's had no underscores, and ``weight_lr_mult`` was the ``lr_mult`` of the input ``weight``.
+    In files of earlier versions the user's may have no underscores, and ``weight_lr_mult`` is the ``lr_mult`` of the
+    input ``weight``.
     """
     own: dict[str, str] = {}
     users: dict[str, str] = {}
@@ -446,7 +475,7 @@ def _divided(attrs: dict[str, str], version: int) -> tuple[dict[str, str], dict[
         hidden = next((h for h in HIDDEN if key == h or key.endswith(f"_{h}")), None)
         if key.startswith("__") and key.endswith("__"):
             users[key] = value
-        elif version >= 10000 or hidden is None:
+        elif version >= MXNET_VERSION or hidden is None:
             own[key] = value
         elif key == hidden:
             users[_hidden(key)] = value

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from hybridc.dialects.interchange import text
-from hybridc.dialects.operator_attribute import DType, Shape
+from hybridc.dialects.operator import Operator
+from hybridc.dialects.operator_attribute import DType, Shape, literal
 from hybridc.errors import AttributeValueError, UnsupportedError
 from hybridc.ground.state import STATE
 from hybridc.nd.storage import TYPE_FLAGS
@@ -22,28 +22,39 @@ HIDDEN = ("ctx_group", "lr_mult", "wd_mult", "force_mirroring", "mirror_stage")
 
 def of_node(node: SymbolNode) -> dict[str, str]:
     """All attributes of a node; those that MXNet hides (``__lr_mult__``) under their plain name, too."""
-    found: dict[str, str] = {}
-    if node.op is not None:
-        found = {name: text(value) for name, value in node.op.to_nnvm().items()}
-    if node.op is not None and node.op.NNVM_COUNT:
-        found[node.op.NNVM_COUNT] = str(len(node.inputs))
-    for source, _ in node.inputs:
-        if source.number is not None:
-            found["scalar"] = str(source.number)
-    found.update(node.attrs)
+    found = {**_of_operator(node), **node.attrs}
     plain = {key: found[f"__{key}__"] for key in HIDDEN if f"__{key}__" in found}
     return {**found, **plain}
 
 
+def _of_operator(node: SymbolNode) -> dict[str, str]:
+    """The operator's own attributes: those that were given, and those that differ from the default."""
+    if node.op is None:
+        return {}
+    found = {name: text(value) for name, value in node.op.to_nnvm().items()}
+    if node.op.NNVM_COUNT:
+        found[node.op.NNVM_COUNT] = str(len(node.inputs))
+    for source, _ in node.inputs:
+        if source.number is not None:
+            found["scalar"] = str(source.number)
+    return {**found, **node.given}
+
+
 def declared_shape(node: SymbolNode) -> Shape | None:
-    """The shape that a variable was made with; unknown sizes are -1."""
+    """The shape that a variable was made with; unknown sizes are -1, and no shape is known from None or ().
+
+    Under ``np_shape`` () and 0 are known.
+    """
     given = node.attrs.get("__shape__")
     if given is None:
         return None
     try:
-        shape = ast.literal_eval(given)
-        return tuple(-1 if n == -1 or (n == 0 and not STATE.np_shape) else int(n) for n in shape)
-    except (ValueError, SyntaxError, TypeError):
+        shape = literal(given)
+        if shape is None or (shape == () and not STATE.np_shape):
+            return None
+        sizes = (shape,) if isinstance(shape, int) else shape
+        return tuple(-1 if n == -1 or (n == 0 and not STATE.np_shape) else int(n) for n in sizes)
+    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
         raise AttributeValueError(
             f"variable {node.name!r}: attribute __shape__ takes a tuple of integers, got {given!r}"
         ) from None
@@ -100,12 +111,13 @@ class AttributesOfNodes:
         return {n.name: found for n in nodes if (found := of_node(n))}
 
     def _set_attr(self, **kwargs: str) -> None:
-        """Set attributes of this node; values are strings."""
+        """Set attributes of this node, or its ``name``; values are strings."""
         node = self._node("_set_attr")
         given = checked(kwargs)
+        node.name = given.pop("name", node.name)
         own = given.keys() & node.op.ATTRIBUTES.keys() if node.op is not None else set[str]()
-        if node.op is not None and own:
-            node.op = node.op.bind(**{**node.op.attrs, **{k: given.pop(k) for k in own}})
+        if own:
+            node.rebind({k: given.pop(k) for k in own})
         node.attrs.update(given)
 
     def debug_str(self) -> str:
@@ -122,10 +134,13 @@ class AttributesOfNodes:
         return declared_dtype(self.entries[0][0]) if len(self.entries) == 1 else None
 
 
-def inherited(attrs: Mapping[str, str]) -> dict[str, str]:
-    """Of the attributes of a node, those that a variable made for a missing input has, too."""
-    # COMPAT(mxnet): there a variable made for a missing input also lists the operator's own attributes.
-    return checked({k: v for k, v in attrs.items() if k in HIDDEN or is_hidden(k)})
+def note_initializers(op: Operator, inputs: Sequence[Entry]) -> None:
+    """Note on the variables among an operator's inputs how it initializes them, unless that is known."""
+    if not op.NNVM_INITIALIZERS:
+        return
+    for name, (source, _) in zip(op.input_names(), inputs, strict=False):
+        if source.is_variable and name in op.NNVM_INITIALIZERS:
+            source.attrs.setdefault("__init__", op.NNVM_INITIALIZERS[name])
 
 
 def is_hidden(key: str) -> bool:

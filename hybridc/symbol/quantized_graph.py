@@ -87,7 +87,7 @@ class Quantization:
             return
         kind = self._kind(node)
         if kind is None:
-            new = SymbolNode(node.op, node.name, [self._real(e) for e in node.inputs], node.attrs, node.location)
+            new = node.with_inputs([self._real(e) for e in node.inputs])
             for i in range(node.num_outputs()):
                 self.reals[id(node), i] = new, i
             return
@@ -168,5 +168,5 @@ def with_ranges(entries: Sequence[Entry], ranges: Mapping[str, tuple[float, floa
             continue
         if key in ranges:
             low, high = (float(end) for end in ranges[key])
-            node.op = node.op.bind(**{**node.op.attrs, "min_calib_range": low, "max_calib_range": high})
+            node.rebind({"min_calib_range": low, "max_calib_range": high})
     return made

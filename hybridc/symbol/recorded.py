@@ -6,7 +6,7 @@ from collections.abc import MutableMapping, Sequence
 from typing import Any
 
 from hybridc import name as naming
-from hybridc.autograd import Leaf, TapeNode
+from hybridc.autograd import CopyRule, Leaf, TapeNode, freed_error
 from hybridc.dialects import operator_registry
 from hybridc.dialects.operator import Operator
 from hybridc.errors import MXNetError
@@ -77,6 +77,8 @@ class _Tape:
         inputs = [self._of(array, entry) for array, entry in zip(node.arrays, node.entries, strict=True)]
         if isinstance(node.op, Operator):
             return node_of(node.op, self._name(), inputs, len(node.outputs))
+        if isinstance(node.op, CopyRule):
+            return node_of(operator_registry.operator("hybrid.identity").bind(), self._name(), inputs, 1)
         trace = getattr(getattr(node.op, "graph", None), "trace", None)
         if trace is None:
             raise MXNetError(
@@ -108,6 +110,8 @@ def _ancestors(entry: Any) -> list[TapeNode]:
 
 def symbol_of_tape(x: Any) -> ComposedSymbol:
     """The symbol of the operators from which autograd knows an array to be computed."""
+    if x._entry is None and x._tape.__class__ is tuple:
+        raise freed_error()
     if x._entry is None:
         raise MXNetError(
             "get_symbol: NDArray is not part of a computation graph. Did you forget to turn on recording? Compute it "

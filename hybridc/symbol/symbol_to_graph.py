@@ -139,7 +139,7 @@ def _node(
     if origin is not None and [(id(n), i) for n, i in origin.inputs] == [(id(n), i) for n, i in inputs]:
         return origin
     if origin is not None:
-        return SymbolNode(origin.op, origin.name, inputs, origin.attrs, origin.location)
+        return origin.with_inputs(inputs)
     if of_symbol and isinstance(operator, Subgraph):
         part = _of_symbol(operator, keyed=len(inputs) < len(op.operands))
         return SymbolNode(part, part.name, inputs, {}, location_of(op))

@@ -39,7 +39,8 @@ def var(
         raise UnsupportedError(f"variable {name!r}: stype {stype!r} is not supported; use 'default'")
     attrs: dict[str, Any] = attribute.current().get(attr)
     if shape is not None:
-        attrs["__shape__"] = str((shape,) if isinstance(shape, int) else tuple(shape))
+        sizes = (shape,) if isinstance(shape, int) else shape
+        attrs["__shape__"] = str([*sizes] if isinstance(sizes, list) else tuple(sizes))
     if lr_mult is not None:
         attrs["__lr_mult__"] = str(lr_mult)
     if wd_mult is not None:
@@ -88,8 +89,8 @@ def _type_number(name: str, dtype: Any) -> str:
 Variable = var
 
 
-def Group(symbols: Sequence[Any]) -> ComposedSymbol:
-    """The results of several symbols as one symbol."""
+def Group(symbols: Sequence[Any], create_fn: Any = None) -> ComposedSymbol:  # noqa: ARG001 - of MXNet's signature
+    """The results of several symbols as one symbol; ``create_fn``, a class in MXNet, changes nothing."""
     found = list(symbols)
     if not found or any(not isinstance(s, ComposedSymbol) for s in found):
         raise TypeError(f"Expected a list of symbols as input, got {symbols!r}")

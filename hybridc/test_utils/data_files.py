@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import bz2
 import gzip
 import os
-import shutil
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,6 +14,7 @@ from hybridc import io
 from hybridc.base import data_dir
 from hybridc.errors import CheckError
 from hybridc.gluon import download as gluon_download
+from hybridc.ground.unpacking import undamaged, unpack_bz2, unzip_missing
 
 _MNIST_URL = "http://data.mxnet.io/data/mnist/"
 _MODELS_URL = "http://data.mxnet.io/models/imagenet/"
@@ -90,7 +88,7 @@ def _unpacked(name: str) -> bytes:
     """What is in a file of MNIST."""
     known = Path(data_dir(), "datasets", "mnist", name)
     path = known if known.exists() and not Path(name).exists() else download(_MNIST_URL + name)
-    with gzip.open(path) as file:
+    with undamaged(path), gzip.open(path) as file:
         return file.read()
 
 
@@ -98,8 +96,7 @@ def _unzip(url: str, names: tuple[str, ...]) -> None:
     """Put the files of an archive into the folder ``data``, unless they are there."""
     Path("data").mkdir(exist_ok=True)
     if not all(Path("data", name).exists() for name in names):
-        with zipfile.ZipFile(download(url, dirname="data")) as archive:
-            archive.extractall("data")
+        unzip_missing(download(url, dirname="data"), Path("data"))
 
 
 def get_mnist_pkl() -> None:
@@ -139,8 +136,8 @@ def get_zip_data(data_dir: str, url: str, data_origin_name: str) -> None:
     path = os.path.join(data_dir, data_origin_name)
     if not os.path.exists(path):
         download(url, dirname=data_dir, overwrite=False)
-        with zipfile.ZipFile(path) as archive:
-            archive.extractall(path=data_dir)
+    # COMPAT(mxnet): there what a killed program had not unpacked is never unpacked.
+    unzip_missing(path, Path(data_dir))
 
 
 def get_bz2_data(data_dir: str, data_name: str, url: str, data_origin_name: str) -> None:
@@ -149,8 +146,7 @@ def get_bz2_data(data_dir: str, data_name: str, url: str, data_origin_name: str)
     if os.path.exists(unpacked):
         return
     packed = download(url, fname=data_origin_name, dirname=data_dir, overwrite=False)
-    with bz2.open(packed) as source, open(unpacked, "wb") as target:
-        shutil.copyfileobj(source, target)
+    unpack_bz2(packed, unpacked)
     os.remove(packed)
 
 

@@ -4,12 +4,16 @@ hybridc-opt graph.mlir -p canonicalize-graph,decompose --print-between-passes
 hybridc-opt graph.mlir -p decompose,hybrid-to-linalg,fold-views,fuse-kernels,plan-memory -t numpy
 hybridc-opt graph.mlir -p decompose,hybrid-to-linalg,fold-views,fuse-kernels -t tile-programs
 hybridc-opt graph.mlir --load my_backend.py -p partition-graph{backend=my_backend}
+
+What is wrong is a line on stderr, and the exit status 1; ``--traceback`` shows where it was noticed.
 """
 
 from __future__ import annotations
 
+import difflib
+import sys
 from argparse import ArgumentParser
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import IO
 
@@ -21,8 +25,9 @@ from xdsl.dialects.math import Math
 from xdsl.dialects.memref import MemRef
 from xdsl.dialects.scf import Scf
 from xdsl.dialects.vector import Vector
-from xdsl.passes import ModulePass
-from xdsl.utils.exceptions import VerifyException
+from xdsl.passes import ModulePass, PassPipeline
+from xdsl.utils.arg_spec import parse_pipeline
+from xdsl.utils.exceptions import ArgSpecParseError, DiagnosticException, ParseError, VerifyException
 from xdsl.utils.target import Target
 from xdsl.xdsl_opt_main import xDSLOptMain
 
@@ -32,15 +37,13 @@ from hybridc.dialects.mlir.arith import Arith
 from hybridc.dialects.mlir.hybrid import dialects
 from hybridc.dialects.mlir.hybrid_rt import HybridRt
 from hybridc.dialects.mlir.tensor import Tensor
-from hybridc.errors import MXNetError
+from hybridc.errors import AttributeValueError, MXNetError
 from hybridc.ir.kernel import analyse
 from hybridc.ir.structured import is_host, kernels, numbers_of
 from hybridc.ir.values import functions
 from hybridc.lower.llvm.codegen.expand_math import ExpandMath
 from hybridc.lower.llvm.codegen.llvm_ir import NativeLLVM
 from hybridc.lower.llvm.codegen.loops_to_llvm import LoopsToLLVM
-from hybridc.lower.llvm.gemm.prepack_operands import PrepackOperands
-from hybridc.lower.llvm.schedule_regions import ScheduleRegions
 from hybridc.lower.numpy.emit_module import emit
 from hybridc.transforms.kernels.schedule_arrays import schedule_arrays
 
@@ -91,16 +94,8 @@ class HybridcOpt(xDSLOptMain):
 
     def register_all_passes(self) -> None:
         """Every pass of the pipeline, under its name."""
-        cleanup = (type(each) for each in pipeline.CLEANUP)
-        passes: tuple[type[ModulePass], ...] = (
-            *pipeline.alone(),
-            *cleanup,
-            ExpandMath,
-            LoopsToLLVM,
-            PrepackOperands,
-            ScheduleRegions,
-        )
-        for each in passes:
+        listed = (*pipeline.GRAPH, *pipeline.numpy(), *pipeline.llvm(), *pipeline.triton_kernels())
+        for each in {*pipeline.alone(), *(type(each) for each in listed), ExpandMath, LoopsToLLVM}:
             self.register_pass(each.name, _factory(each))
 
     def register_all_arguments(self, arg_parser: ArgumentParser) -> None:
@@ -111,6 +106,9 @@ class HybridcOpt(xDSLOptMain):
             type=self._load,
             metavar="FILE",
             help="a Python file or a library with operators, partitioners or passes; it can be given several times",
+        )
+        arg_parser.add_argument(
+            "--traceback", action="store_true", help="show where in the compiler an error was noticed"
         )
 
     def _load(self, path: str) -> None:
@@ -125,21 +123,62 @@ class HybridcOpt(xDSLOptMain):
         self.available_targets["numpy"] = lambda: NumPySource
         self.available_targets["tile-programs"] = lambda: TileProgramText
 
+    def setup_pipeline(self) -> None:
+        """The passes that the arguments name; an AttributeValueError for one that is unknown, or has wrong options."""
+        self.running: ModulePass | None = None
+        try:
+            for spec in parse_pipeline(self.args.passes):
+                if spec.name not in self.available_passes:
+                    raise AttributeValueError(_unknown(spec.name, self.available_passes))
+                self.available_passes[spec.name]().from_pass_spec(spec)
+            super().setup_pipeline()
+        except (ArgSpecParseError, ValueError) as error:
+            raise AttributeValueError(f"-p {self.args.passes}: {error}") from error
+        verify = self.pipeline.callback
+
+        def between(before: ModulePass | None, module: ModuleOp, after: ModulePass | None) -> None:
+            if verify is not None:
+                verify(before, module, after)
+            self.running = after
+
+        self.pipeline = PassPipeline(self.pipeline.passes, between)
+
     def apply_passes(self, prog: ModuleOp) -> None:
-        """Apply passes in order; what one of them refuses is a diagnostic."""
+        """Apply passes in order; what one of them refuses is a diagnostic, which names it."""
         try:
             super().apply_passes(prog)
+        except DiagnosticException:
+            raise
         except MXNetError as error:
             raise VerifyException(str(error)) from error
+        except Exception as error:  # a pass that meets another form than its own may fail in any way
+            name = self.running.name if self.running is not None else "verify"
+            raise VerifyException(
+                f"pass {name}: {type(error).__name__}: {error}; it may take another form of module than that which "
+                "comes to it: docs/architecture.md has the passes in their order"
+            ) from error
 
 
 def _factory(each: type[ModulePass]) -> Callable[[], type[ModulePass]]:
     return lambda: each
 
 
+def _unknown(name: str, known: Iterable[str]) -> str:
+    """That there is no such pass, and which there are."""
+    near = difflib.get_close_matches(name, known, n=1)
+    meant = f", did you mean {near[0]}?" if near else ""
+    return f"there is no pass {name!r}{meant}; the passes are {', '.join(sorted(known))}"
+
+
 def main() -> None:
     """The console script."""
-    HybridcOpt(description="hybridc's optimizer driver").run()
+    try:
+        HybridcOpt(description="hybridc's optimizer driver").run()
+    except Exception as error:
+        if "--traceback" in sys.argv:
+            raise
+        is_plain = isinstance(error, DiagnosticException | ParseError | MXNetError | OSError)
+        sys.exit(f"hybridc-opt: {error}" if is_plain else f"hybridc-opt: {type(error).__name__}: {error}")
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ class NestedTrace(Trace):
         self.context = outer.context
         self.track_locations = outer.track_locations
         self.casts = outer.casts
+        self.is_open = outer.is_open
         self.given: dict[int, TracedSymbol] = {}
         self._blocks = list(outer.blocks())
 
@@ -50,7 +51,7 @@ class NestedTrace(Trace):
         source = outer.latest(source)
         known = self._known.get(id(source))
         if known is None:
-            known = self.leaf(source.name, source.shape, source._dtype, "value", source.constant)
+            known = self.leaf(source.name, source.inferred_shape, source._dtype, "value", source.constant)
             self._known[id(source)] = known
             self.given[known.index] = source
         return known

@@ -31,6 +31,10 @@ class Symbol(Fluent):
     __slots__ = ()
     __array_priority__ = 1000.0  # Symbol's operators win over those of NumPy scalars and arrays
 
+    def __new__(cls, *_: Any, **__: Any) -> Self:
+        """A symbol of the class; ``Symbol(None)``, with which a pickle of MXNet begins, is a composed one."""
+        return object.__new__(HOOKS.symbols().ComposedSymbol if cls is Symbol else cls)
+
     @property
     def stype(self) -> str:
         """The storage type: always ``'default'`` (dense)."""
@@ -94,17 +98,30 @@ class Symbol(Fluent):
 
 
 class TracedSymbol(Symbol):
-    """A value of a trace: an input of the graph (``node`` is None) or an output of a node."""
+    """A value of a trace: an input of the graph (``node`` is None) or an output of a node.
 
-    __slots__ = ("_dtype", "index", "name", "node", "shape", "trace")
+    ``inferred_shape`` is its shape as far as it is known yet: None, or with sizes -1 (see ``ShapeInference``).
+    """
 
-    def __init__(self, trace: Trace, shape: Shape, dtype: Any, node: TraceNode | None, index: int, name: str) -> None:
+    __slots__ = ("_dtype", "index", "inferred_shape", "name", "node", "trace")
+
+    def __init__(
+        self, trace: Trace, shape: Shape | None, dtype: Any, node: TraceNode | None, index: int, name: str
+    ) -> None:
         self.trace = trace
-        self.shape = shape
+        self.inferred_shape = shape
         self._dtype = np.dtype(dtype)
         self.node = node
         self.index = index
         self.name = name
+
+    @property
+    def shape(self) -> Shape:
+        """The shape; sizes of a parameter that are not inferred yet are -1."""
+        shape = self.inferred_shape
+        if shape is None or (self.trace.is_open and -1 in shape):
+            self.trace.refuse_unknown(self)
+        return shape
 
     @property
     def dtype(self) -> Any:
@@ -131,14 +148,15 @@ class TracedSymbol(Symbol):
     @property
     def constant(self) -> Any:
         """The constant that this value is known to be, or None."""
-        if self.shape:
+        if self.inferred_shape:
             return None
         if self.node is None:
             return self.trace.sources[self.index] if self.trace.roles[self.index] == "value" else None
         return self.node.op.as_number()
 
     def __repr__(self) -> str:
-        return f"<Symbol {self.name} {self._dtype}{list(self.shape)}>"
+        shape = "[?]" if self.inferred_shape is None else list(self.inferred_shape)
+        return f"<Symbol {self.name} {self._dtype}{shape}>"
 
     def __len__(self) -> int:
         return self.shape[0]

@@ -9,7 +9,7 @@ import contextlib
 import itertools
 import traceback
 from collections.abc import Generator, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from hybridc.array.dispatch import as_scalar
 from hybridc.array.ndarray import NDArray
 from hybridc.context import CPU, Context
 from hybridc.dialects import operator_registry
+from hybridc.dialects.array.shape_rules import is_known
 from hybridc.dialects.body import Body, BodyStep
 from hybridc.dialects.error_context import located, pair, raise_in_context, raise_located
 from hybridc.dialects.operator import Operator
@@ -26,6 +27,7 @@ from hybridc.errors import ArgumentTypeError, MXNetError, OpenShapeError, Parame
 from hybridc.ground.location import Location, is_users, user_location
 from hybridc.ground.nesting import as_list, flatten
 from hybridc.ground.state import STATE
+from hybridc.trace.shape_inference import InferenceStep, ShapeInference
 from hybridc.trace.traced import Shape, TracedSymbol
 from hybridc.trace.varying import Varying, VaryingInput
 
@@ -70,8 +72,10 @@ class Trace:
         self.is_symbolic = False  # whether sizes of shapes are symbolic
         self.casts = False  # whether mixed precision casts: what a user calls is recorded
         self.track_locations = True
-        self.refuses_open_shapes = False  # whether making an array with a size 0 is an OpenShapeError
+        self.opens = False  # whether a size 0 of an array that is made follows from its use
+        self.is_open = False  # whether there is such an array: unknown sizes must not be read
         self.rolled = ""  # what was rolled up, in words
+        self.inference: ShapeInference | None = None  # of shapes, where some are unknown at first
         self._known: dict[int, TracedSymbol] = {}
         self._latest: dict[int, TracedSymbol] = {}  # by identity of a mutated value: its new value
         self.constants: dict[tuple[str, Any], TracedSymbol] = {}
@@ -89,18 +93,20 @@ class Trace:
 
     # --- inputs --------------------------------------------------------------------------------------------
 
-    def leaf(self, name: str, shape: Shape, dtype: Any, role: str, source: Any = None) -> TracedSymbol:
-        """A new input of the graph."""
+    def leaf(self, name: str, shape: Shape | None, dtype: Any, role: str, source: Any = None) -> TracedSymbol:
+        """A new input of the graph; unknown sizes of its shape are -1, an unknown shape is None."""
         symbol = TracedSymbol(self, shape, dtype, None, len(self.leaves), name)
+        if self.inference is None and not is_known(shape):
+            self.inference = ShapeInference(_explain)
         self.leaves.append(symbol)
         self.roles.append(role)
         self.sources.append(source)
         return symbol
 
     def parameter(self, parameter: Any) -> TracedSymbol:
-        """The input of a gluon Parameter; unknown sizes are -1 until inferred, an unknown shape is None."""
+        """The input of a gluon Parameter."""
         if id(parameter) not in self._known:
-            shape: Any = tuple(-1 if n in (0, -1) else n for n in parameter.shape or ()) or None
+            shape = tuple(-1 if n in (0, -1) else n for n in parameter.shape or ()) or None
             self._known[id(parameter)] = self.leaf(parameter.name, shape, parameter.dtype, "parameter", parameter)
         return self._known[id(parameter)]
 
@@ -185,8 +191,6 @@ class Trace:
             location = user_location(self.path())
         if out is not None:
             raise TraceError(f"{location}: out= cannot be used while tracing; use the returned value")
-        if self.refuses_open_shapes and not inputs and 0 in (op.attrs.get("shape") or ()):
-            raise OpenShapeError(f"{op.title()}: the shape {op.attrs['shape']} has sizes that follow from its use")
         dtype = next((x.dtype for x in inputs if hasattr(x, "dtype")), np.float32)
         symbols = [self._symbol(op, x, dtype, location) for x in inputs]
         if op.TRAIN_MODE and op.attrs["train"] is None:
@@ -256,69 +260,91 @@ class Trace:
     def emit(self, op: Operator, inputs: list[TracedSymbol], location: Location | None) -> list[TracedSymbol]:
         """Record a node; all of its outputs, hidden ones included."""
         node = TraceNode(op, inputs, location)
-        shapes, dtypes = self._infer(node)
-        for i, (shape, dtype) in enumerate(zip(shapes, dtypes, strict=True)):
-            node.outputs.append(
-                TracedSymbol(self, shape, dtype, node, i, f"{op.NAME.rpartition('.')[2]}{len(self.nodes)}")
-            )
+        if self.opens and _makes_open(node):
+            self._open(node)
+        elif self.inference is None or all(is_known(s.inferred_shape) for s in inputs):
+            self._results(node, *self._infer(node))
+        else:
+            self._infer_later(node, self.inference)
         self.nodes.append(node)
         return node.outputs
 
+    def _results(self, node: TraceNode, shapes: Sequence[Shape | None], dtypes: Sequence[Any]) -> None:
+        for i, (shape, dtype) in enumerate(zip(shapes, dtypes, strict=True)):
+            label = f"{node.op.NAME.rpartition('.')[2]}{len(self.nodes)}"
+            node.outputs.append(TracedSymbol(self, shape, dtype, node, i, label))
+
     def _infer(self, node: TraceNode) -> tuple[list[Shape], list[Any]]:
+        """The shapes and dtypes of the results where all shapes of the inputs are known."""
         try:
             op, count = node.op, len(node.inputs)
-            in_shapes, out_shapes = pair(op, "infer_shape", op.infer_shape(self._shapes(node)), count)
+            _, out_shapes = pair(op, "infer_shape", op.infer_shape([s.shape for s in node.inputs]), count)
             _, out_types = pair(op, "infer_type", op.infer_type([s._dtype for s in node.inputs]), count)
-        except MXNetError as error:
-            if node.location is None:
-                raise
-            if isinstance(error, ShapeError) and not all(_is_closed(s.shape) for s in node.inputs):
-                shown = located(error, node.location)
-                raise ParameterShapeError(str(shown)) from shown.__cause__
-            raise_located(error, node.location)
         except Exception as error:
-            raise_in_context(node.op, "infer_shape", error)
-            raise
-        for symbol, shape in zip(node.inputs, in_shapes, strict=True):
-            if symbol.node is None and not known(symbol.shape) and shape != symbol.shape:
-                symbol.shape = tuple(shape)
+            _explain_node(node, "infer_shape", error)
         return out_shapes, out_types
 
-    def _shapes(self, node: TraceNode) -> list[Shape]:
-        """The shapes of a node's inputs; an unknown one is inferred from the others."""
-        shapes: list[Shape | None] = [s.shape for s in node.inputs]
-        if None not in shapes:
-            return [s for s in shapes if s is not None]
-        numbers = [s.constant is not None for s in node.inputs]  # constants do not constrain shapes
-        shapes = [None if n else s for s, n in zip(shapes, numbers, strict=True)]
-        shapes = node.op.complete_shapes(shapes, [None] * node.op.num_outputs())
-        shapes = [() if n else s for s, n in zip(shapes, numbers, strict=True)]
-        found = [s for s in shapes if s is not None]
-        if len(found) < len(shapes):
-            raise ParameterShapeError(
-                f"{node.op.title()}: the shape of {node.inputs[shapes.index(None)].name} is unknown, and does not "
-                "follow from the other inputs; give it where the parameter is made"
-            )
-        return found
+    # --- shapes that are unknown at first ------------------------------------------------------------------
+
+    def _infer_later(self, node: TraceNode, inference: ShapeInference) -> None:
+        """Infer what follows now; later operators may say more."""
+        try:
+            op = node.op
+            _, dtypes = pair(op, "infer_type", op.infer_type([s._dtype for s in node.inputs]), len(node.inputs))
+        except Exception as error:
+            _explain_node(node, "infer_type", error)
+        self._results(node, [None] * len(dtypes), dtypes)
+        step = InferenceStep(node.op, node.inputs, node.outputs, [s.constant is not None for s in node.inputs], node)
+        inference.add(step)
+        inference.settle()
+        if step.waits() and inference.guess(step):  # what follows in the forward may read the shape
+            inference.settle()
+
+    def _open(self, node: TraceNode) -> None:
+        """Leave sizes 0 of an array that is made open: they follow from its use."""
+        if self.inference is None:
+            self.inference = ShapeInference(_explain)
+        shapes, dtypes = self._infer(node)
+        self._results(node, [tuple(n or -1 for n in s) for s in shapes], dtypes)
+        self.is_open = True
+
+    def refuse_unknown(self, symbol: TracedSymbol) -> NoReturn:
+        """Raise, as an unknown shape was read."""
+        if self.is_open:
+            raise OpenShapeError(f"the shape of {symbol.name} follows from its use, and cannot be read before")
+        raise self._not_inferred("", symbol)
+
+    def _not_inferred(self, where: str, symbol: TracedSymbol) -> ParameterShapeError:
+        return ParameterShapeError(
+            f"{where}the shape of {symbol.name} is unknown, and does not follow from the other inputs; give it where "
+            "the parameter is made"
+        )
 
     def infer(self) -> None:
-        """Infer shapes that were unknown when first used, to a fixed point."""
-        while any(-1 in s.shape for n in self.nodes for s in n.outputs):
-            before = [s.shape for n in self.nodes for s in n.outputs]
-            for node in self.nodes:
-                for symbol, shape in zip(node.outputs, self._infer(node)[0], strict=True):
-                    symbol.shape = shape
-            if before == [s.shape for n in self.nodes for s in n.outputs]:
-                break
-        unknown = [
-            s.name
-            for s, role in zip(self.leaves, self.roles, strict=True)
-            if not known(s.shape) and role == "parameter"
-        ]
+        """Infer shapes that were unknown when first used; an error if some of parameters do not follow."""
+        inference, self.opens = self.inference, False
+        if inference is None:
+            return
+        inference.finish()
+        inference.finish(equal=True)
+        for node in filter(_makes_open, self.nodes if self.is_open else ()):
+            symbol = node.outputs[0]
+            shape: Any = symbol.inferred_shape
+            inference.put(symbol, tuple(0 if n == -1 else n for n in shape))  # nothing says more: no elements
+            inference.finish()
+            node.op = node.op.bind(**{**node.op.attrs, "shape": symbol.inferred_shape})
+        self.inference, self.is_open = None, False
+        leaves = zip(self.leaves, self.roles, strict=True)
+        unknown = [s for s, role in leaves if not is_known(s.inferred_shape) and role == "parameter"]
+        for node in self.nodes:
+            first = next((s for s in node.inputs if s.inferred_shape is None and s.node is None), None)
+            if first is not None:
+                raise located(self._not_inferred(f"{node.op.title()}: ", first), node.location)
         if unknown:
+            names = ", ".join(s.name for s in unknown)
             raise ParameterShapeError(
-                f"the shape of {', '.join(unknown)} cannot be inferred from the inputs; give it where the parameter is "
-                "made (in_units=…, shape=…), or use it in an operator that infers it, such as F.FullyConnected"
+                f"the shape of {names} cannot be inferred from the inputs; give it where the parameter is made "
+                "(in_units=…, shape=…), or use it in an operator that infers it, such as F.FullyConnected"
             )
 
     @contextlib.contextmanager
@@ -332,11 +358,6 @@ class Trace:
             STATE.trace, STATE.recording, STATE.training = previous
 
 
-def known(shape: Shape | None) -> bool:
-    """Whether a shape is known completely."""
-    return shape is not None and -1 not in shape
-
-
 def _stand_in(trace: Trace, value: Any) -> Any:
     """Replace the arrays in an argument by Symbols."""
     if isinstance(value, NDArray):
@@ -348,10 +369,21 @@ def _stand_in(trace: Trace, value: Any) -> Any:
     return value
 
 
-def trace_call(block: Any, args: Sequence[Any], training: bool, refuses_open_shapes: bool = False) -> Trace:
-    """The trace of ``block(*args)``; only shapes and dtypes of the arguments matter."""
+def trace_call(block: Any, args: Sequence[Any], training: bool) -> Trace:
+    """The trace of ``block(*args)``; only shapes and dtypes of the arguments matter.
+
+    Sizes 0 of arrays that it makes, as ``F.zeros(shape=(0, n))`` of MXNet's recurrent programs, follow from their use,
+    unless the forward reads them.
+    """
+    try:
+        return _traced(block, args, training, opens=not STATE.np_shape)
+    except OpenShapeError:
+        return _traced(block, args, training, opens=False)
+
+
+def _traced(block: Any, args: Sequence[Any], training: bool, opens: bool) -> Trace:
     trace = Trace(training)
-    trace.refuses_open_shapes = refuses_open_shapes
+    trace.opens = opens
     trace.name = f"{block.name}-{next(_NUMBER)}"
     trace.takes_numbers = trace.casts = True
 
@@ -378,9 +410,31 @@ def live_nodes(nodes: Sequence[TraceNode], results: Sequence[TracedSymbol]) -> l
     return kept[::-1]
 
 
+def _explain(step: InferenceStep, error: Exception) -> NoReturn:
+    _explain_node(step.origin, "infer_shape", error)
+
+
+def _explain_node(node: TraceNode, method: str, error: Exception) -> NoReturn:
+    """Raise an error of an operator's inference with its context."""
+    if not isinstance(error, MXNetError):
+        raise_in_context(node.op, method, error)
+        raise error
+    if node.location is None:
+        raise error
+    if isinstance(error, ShapeError) and not all(_is_closed(s.inferred_shape) for s in node.inputs):
+        shown = located(error, node.location)
+        raise ParameterShapeError(str(shown)) from shown.__cause__
+    raise_located(error, node.location)
+
+
 def _is_closed(shape: Any) -> bool:
     """Whether all sizes are known; sizes computed from unknown ones may be any negative number, as -2 twice -1."""
-    return known(shape) and min(shape, default=0) >= 0
+    return is_known(shape) and min(shape, default=0) >= 0
+
+
+def _makes_open(node: TraceNode) -> bool:
+    """Whether a node makes an array, of which some sizes are 0."""
+    return len(node.inputs) == node.op.DRAWS and 0 in (node.op.attrs.get("shape") or ())
 
 
 def _statement(error: BaseException) -> tuple[str, int] | None:

@@ -242,3 +242,42 @@ def test_bad_use(started):
     started("float16")
     with pytest.raises(TypeError, match="only compatible with Gluon Trainer"):
         amp.init_trainer(mx.optimizer.SGD())
+
+
+@pytest.mark.parametrize("cast_optional_params", [False, True])
+def test_all_buckets_of_a_module_are_converted(cast_optional_params):
+    def symbols(key):
+        pooled = mx.sym.sum(mx.sym.var("data"), axis=1)
+        weight = mx.sym.var("fc_weight", shape=(4, 5))
+        dense = mx.sym.FullyConnected(pooled, weight, num_hidden=4, no_bias=True, name="fc")
+        return mx.sym.SoftmaxOutput(dense, name="softmax"), ("data",), ("softmax_label",)
+
+    shapes = [("data", (2, 6, 5))], [("softmax_label", (2,))]
+    module = mx.mod.BucketingModule(symbols, default_bucket_key=6)
+    with pytest.raises(mx.MXNetError):
+        amp.amp.convert_bucketing_module(module)
+    module.bind(*shapes, for_training=False)
+    module.init_params(mx.init.Normal(1))
+    batches = {
+        n: mx.io.DataBatch(
+            [mx.nd.random.uniform(shape=(2, n, 5))], [mx.nd.zeros(2)], bucket_key=n,
+            provide_data=[("data", (2, n, 5))], provide_label=[("softmax_label", (2,))],
+        )
+        for n in (6, 3)
+    }  # fmt: skip
+    outputs = []
+    for each in (module, None):
+        if each is None:
+            each = amp.amp.convert_bucketing_module(module, cast_optional_params=cast_optional_params)
+            each.bind(*shapes, for_training=False)
+        for batch in batches.values():
+            each.forward(batch, is_train=False)
+            outputs.append(each.get_outputs()[0].asnumpy().astype("float64"))
+    weight = each.get_params()[0]["fc_weight"]
+    assert np.dtype(weight.dtype) == ("float16" if cast_optional_params else "float32")
+    assert sorted(each._buckets) == [3, 6]
+    for want, got in zip(outputs[:2], outputs[2:], strict=True):
+        np.testing.assert_allclose(got, want, atol=3e-3)
+        assert (got != want).any()
+    with pytest.raises(mx.MXNetError, match="expected a BucketingModule, got Module"):
+        amp.amp.convert_bucketing_module(mx.mod.Module(symbols(6)[0]))

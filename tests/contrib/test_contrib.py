@@ -68,11 +68,17 @@ def test_files_of_vectors_are_not_downloaded(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     ("content", "error"),
-    [("a 1 2\nb 1\nc 1 2 3\n", "c has 3 numbers, those before it have 2"), ("a\n", "At line 1"), ("", "no vector")],
+    [
+        ("a 1 2\nb 1\nc 1 2 3\n", "c has 3 numbers, those before it have 2"),
+        ("a\n", "At line 1"),
+        ("", "no vector"),
+        ("a 1 2\nb 1 x2\n", "At line 2 of .*: a token and its numbers are expected, got 'b 1 x2"),
+        ("a 1 2\nb 1 \udcff\n", "file is not a text in utf-8: .* byte 0xff"),
+    ],
 )
 @pytest.mark.filterwarnings("ignore:At line")
 def test_files_of_vectors_that_are_none(tmp_path, content, error):
-    (tmp_path / "file").write_text(content)
+    (tmp_path / "file").write_text(content, errors="surrogateescape")
     with pytest.raises(AssertionError, match=error):
         mx.contrib.text.embedding.CustomEmbedding(str(tmp_path / "file"))
     with pytest.raises(ValueError, match="must be a valid path"):

@@ -73,17 +73,17 @@ DISAGREEMENTS = {
     "shape": r"net_bias of the parameters of the trainer differs.*'\(3,\) float32 write'.*'\(4,\) float32 write'",
     "dtype": r"float32 write.*float64 write",
     "grad_req": "float32 write.*float32 add",
-    "optimizer": "class of the optimizer differs between ranks: rank 0 on .* has 'SGD', rank 1 on .* has 'Adam'",
-    "rate": "lr of the optimizer differs between ranks: rank 0 on .* has 0.1, rank 1 on .* has 0.2",
-    "batch": "rescale_grad of the optimizer differs between ranks: rank 0 on .* has 0.25, rank 1 on .* has 0.2;",
-    "on_store": "update_on_kvstore of the trainer differs between ranks: rank 0 on .* has False, rank 1 .* True",
+    "optimizer": "class of the optimizer of Trainer.step differs.* rank 0 on .* has 'SGD', rank 1 on .* has 'Adam'",
+    "rate": "learning_rate of Trainer.step differs between ranks: rank 0 on .* has 0.1, rank 1 on .* has 0.2",
+    "batch": "batch_size of Trainer.step differs between ranks: rank 0 on .* has 4.0, rank 1 on .* has 5.0;",
+    "on_store": "update_on_kvstore of Trainer.step differs between ranks: rank 0 on .* has False, rank 1 .* True",
     "compression": "the compression of gradients differs between ranks.*TwoBit.*Half",
     "deferred": r"\(3, 2\) float32.*\(3, 3\) float32",
     "schedule": "step of lr_scheduler of the optimizer differs between ranks: rank 0 on .* has 5, rank 1 on .* has 6",
-    "keys": r"the list of keys whose arrays are summed differs.*\['a'\].*\['b'\]",
+    "keys": "rank . on .* calls push of the keys .* to kvstore 'dist_sync'.*, but rank . on .* calls push of the keys",
     "init": r"1 of the values that init gets differs.*\(2,\) float32.*\(3,\) float32",
     "value": "the graph of the step differs between ranks: rank 0 on .* has 'hash 0', rank 1 on .* has 'hash 1'",
-    "what": "rank 0 on .* is to compare the optimizer, but rank 1 on .* the graph: all ranks must run the same program",
+    "what": "rank . on .* calls comparison of the .*, but rank . on .* calls comparison of the .*; all ranks must call",
 }
 
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
+import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -67,3 +71,45 @@ def test_operators_are_compared_with_mxnet_s_description(compatibility):
 
 def test_a_missing_name_is_absent(compatibility):
     assert compatibility.compared("mxnet.gluon", "Nothing", function()).state == "absent"
+
+
+WALK = """
+import importlib, json, sys
+import mxnet as mx
+
+for path in json.load(sys.stdin):
+    found = mx
+    try:
+        for part in path.split(".")[1:]:
+            found = getattr(found, part)
+    except AttributeError:
+        print(path)
+"""
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_names_are_attributes_after_the_package_is_imported(compatibility):
+    names = compatibility.mxnet_names()
+    paths = [*names, *(f"{module}.{name}" for module in names for name in names[module])]
+    # In MXNet, too, the function hides the module.
+    paths = sorted({p for p in paths if not p.startswith("mxnet.gluon.model_zoo.vision.alexnet.")})
+    command = [sys.executable, "-m", "hybridc", "run", "-c", WALK]
+    done = subprocess.run(command, input=json.dumps(paths), capture_output=True, text=True, check=True)
+    absent = {
+        f.name.replace("mx", "mxnet", 1) for part in compatibility.parts() for f in part.found if f.state == "absent"
+    }
+    absent |= {m for m in paths if (m in names or is_module(names, m)) and not is_importable(m)}
+    assert set(done.stdout.split()) <= absent
+
+
+def is_module(names, path):
+    module, _, name = path.rpartition(".")
+    return names.get(module, {}).get(name, {}).get("kind") == "module"
+
+
+def is_importable(path):
+    try:
+        importlib.import_module(path.replace("mxnet", "hybridc", 1))
+    except ImportError:
+        return False
+    return True

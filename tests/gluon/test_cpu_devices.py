@@ -237,3 +237,40 @@ def test_values_that_a_user_sets_between_steps_are_trained_on(store, batch):
     assert step() == [[4, 5, 6]] * 2
     weight.initialize(ctx=TWO, init=mx.init.Constant(9), force_reinit=True)
     assert step() == [[8, 8, 8]] * 2
+
+
+@pytest.mark.parametrize("update_on_kvstore", [True, False])
+def test_a_trainer_says_what_store_mxnet_has(update_on_kvstore):
+    """Programs read its type, and the states of its updater, after the first step."""
+    w = gluon.Parameter("w", shape=(2,))
+    assert w._ctx_map is None
+    w.initialize(ctx=[mx.cpu(2), mx.cpu(0)])
+    assert w._ctx_map == [[], [1, None, 0]]
+    options = {"kvstore": "local", "update_on_kvstore": update_on_kvstore}
+    trainer = gluon.Trainer([w], "sgd", {"learning_rate": 1, "momentum": 0.5}, **options)
+    assert trainer._kvstore is None
+    for ctx in w.list_ctx():
+        with autograd.record():
+            loss = (w.data(ctx) * 3).sum()
+        loss.backward()
+    trainer.step(1)
+    assert trainer._kvstore.type == "local"
+    assert trainer._kvstore_params == options
+    states = (trainer._kvstore._updater if update_on_kvstore else trainer._updaters[0]).states
+    assert states[0].asnumpy().tolist() == [-6, -6]
+    assert trainer._kvstore._updater is (trainer.updater if update_on_kvstore else None)
+
+
+def test_the_first_step_copies_the_first_device_s_values():
+    """Running means, too; what each device has of them later is its own, as in MXNet."""
+    bn = gluon.nn.BatchNorm(in_channels=1, momentum=0.5)
+    bn.initialize(ctx=TWO)
+    trainer = gluon.Trainer(bn.collect_params(), "sgd")
+    # Half of what it was before, and half of the mean of the device's batch.
+    for means, want in (((2, 10), [1, 1]), ((4, 10), [2.5, 5.5])):
+        for ctx, mean in zip(TWO, means, strict=True):
+            with autograd.record():
+                loss = bn(nd.full((4, 1), mean, ctx=ctx)).sum()
+            loss.backward()
+        trainer.step(1)
+        assert [x.asscalar() for x in bn.running_mean.list_data()] == want

@@ -222,3 +222,14 @@ ERRORS = [
 def test_errors(call, error, text):
     with pytest.raises(error, match=text):
         call()
+
+
+def test_arrays_of_other_lengths_than_the_first():
+    """Samples beyond those of the first array are not used, as in MXNet 1.9.1; fewer are an error."""
+    with pytest.warns(
+        UserWarning, match=r"different numbers of samples: .*; those beyond the 4 of the first one are not"
+    ):
+        batches = list(mx.io.NDArrayIter(np.arange(4.0), np.arange(6.0), 2))
+    assert [batch.label[0].asnumpy().tolist() for batch in batches] == [[0, 1], [2, 3]]
+    with pytest.raises(mx.MXNetError, match=r"different numbers of samples: .*; each must have as many as the first"):
+        mx.io.NDArrayIter([np.arange(5.0), np.arange(4.0)], batch_size=2)

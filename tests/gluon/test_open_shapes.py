@@ -76,3 +76,36 @@ def test_a_forward_that_needs_shapes_keeps_its_empty_arrays():
     net = Shaped()
     net.hybridize()
     assert net(mx.nd.ones((2, 3))).shape == (2, 3)
+
+
+def test_states_of_a_loop_get_the_batch_size_of_its_data():
+    class Loop(gluon.HybridBlock):
+        def __init__(self):
+            super().__init__()
+            with self.name_scope():
+                self.cell = gluon.rnn.LSTMCell(3)
+                self.out = gluon.nn.Dense(2)
+
+        def hybrid_forward(self, F, x):
+            batch = x.shape[1] if isinstance(x, mx.nd.NDArray) else 0
+            outputs, states = F.contrib.foreach(self.cell, x, [F.zeros((batch, 3))] * 2)
+            return outputs, self.out(states[0])
+
+    net = Loop()
+    net.initialize()
+    net.hybridize()
+    x = mx.nd.array(np.random.default_rng(1).normal(size=(4, 2, 5)))
+    compiled = net(x)
+    net.hybridize(False)
+    for a, b in zip(compiled, net(x), strict=True):
+        np.testing.assert_allclose(a.asnumpy(), b.asnumpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_random_arrays_get_the_sizes_of_what_they_meet():
+    class Noisy(gluon.HybridBlock):
+        def hybrid_forward(self, F, x):
+            return x + F.random.uniform(shape=(0, 3)) + F.ones((0, 0)), F.zeros((0, 2))
+
+    net = Noisy()
+    net.hybridize()
+    assert [y.shape for y in net(mx.nd.ones((2, 3)))] == [(2, 3), (0, 2)]

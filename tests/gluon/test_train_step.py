@@ -545,3 +545,42 @@ def test_a_loss_that_is_no_array_is_refused():
         TrainStep(net, lambda out, y: ((out,), y), trainer_of(net))(*batch(0))
     with pytest.raises(MXNetError, match="dtype int32"):
         TrainStep(net, lambda out, y: mx.sym.cast(out, dtype="int32"), trainer_of(net))(*batch(0))
+
+
+class ConcatOfItself(mx.gluon.HybridBlock):
+    """The input, and a 1x1 convolution of it."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv1D(2, 1)
+
+    def hybrid_forward(self, F, x):
+        return F.concat(x, self.conv(x), dim=1)
+
+
+def test_a_convolution_whose_result_is_an_operand_to_pack_for_the_backward():
+    """The weight's gradient multiplies by the dilated convolution's result, which is itself of a packed matmul."""
+    net = nn.HybridSequential()
+    net.add(nn.Conv1D(2, 2, padding=1, dilation=2, use_bias=False), ConcatOfItself(), nn.Dense(3, use_bias=False))
+    mx.random.seed(1)
+    net.initialize(mx.init.Normal(0.5))
+    x = np.random.default_rng(0).normal(size=(2, 2, 3)).astype("float32")
+    net(mx.nd.array(x))
+    before = [p.data().asnumpy().astype("float64") for p in net.collect_params().values()]
+
+    def loss(first, second, bias, dense):
+        padded = np.pad(x.astype("float64"), ((0, 0), (0, 0), (1, 1)))
+        y = sum(np.einsum("oc,bcl->bol", first[:, :, k], padded[:, :, 2 * k : 2 * k + 3]) for k in range(2))
+        both = np.concatenate([y, np.einsum("oc,bcl->bol", second[:, :, 0], y) + bias[:, None]], 1)
+        return np.square(both.reshape(2, -1) @ dense.T).sum()
+
+    step = TrainStep(net, lambda y, _: (y * y).sum(), trainer_of(net, "sgd", learning_rate=0.1))
+    got = step(mx.nd.array(x), mx.nd.zeros((2, 1)))
+    np.testing.assert_allclose(got.asnumpy().sum(), loss(*before), rtol=1e-5)
+    for number, (p, old) in enumerate(zip(net.collect_params().values(), before, strict=True)):
+        for at in np.ndindex(old.shape):
+            moved = [[a.copy() for a in before] for _ in range(2)]
+            moved[0][number][at] += 1e-5
+            moved[1][number][at] -= 1e-5
+            gradient = (loss(*moved[0]) - loss(*moved[1])) / 2e-5
+            np.testing.assert_allclose(p.data().asnumpy()[at], old[at] - 0.1 * gradient / 2, rtol=1e-4, atol=1e-5)

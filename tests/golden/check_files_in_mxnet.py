@@ -5,8 +5,11 @@ Run it with both interpreters, one after the other:
     .venv/bin/python tests/golden/check_files_in_mxnet.py write FOLDER
     path/to/mxnet-venv/bin/python tests/golden/check_files_in_mxnet.py check FOLDER
 
+With a third argument, ``samples``, they write and check only the samples of all operators, which takes a minute.
+
 The second prints a table and each file that fails, and keeps the symbols that pass in `symbols_checked.json.gz` and
-`loop_symbols_checked.json`: the tests compare what hybridc writes with these.
+`loop_symbols_checked.json`, and the shapes that MXNet infers for the samples of all operators in
+`samples_checked.json.gz`: the tests compare what hybridc writes with these.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ import gzip
 import io
 import json
 import os
+import re
 import sys
 import warnings
 import zipfile
@@ -30,6 +34,7 @@ from network_cases import flat, input_names, networks, outputs  # noqa: E402
 from programs import Recorded  # noqa: E402
 
 from tests.golden import loop_symbol_cases as loops  # noqa: E402
+from tests.golden import sample_cases as samples  # noqa: E402
 from tests.golden.file_cases import CASES, NUMPY_SHAPES  # noqa: E402
 from tests.golden.image_cases import FILES, NAMES, RECORD_DATA, noise  # noqa: E402
 from tests.golden.store import Reader  # noqa: E402
@@ -54,7 +59,14 @@ def write(folder):
         net.export(str(folder / name))
     texts = {name: make(mx).tojson() for name, make in loops.CASES.items()}
     (folder / "loop_symbols.json").write_text(json.dumps(texts), encoding="utf-8")
+    write_samples(folder)
     print(len(texts), "symbols")
+
+
+def write_samples(folder):
+    import hybridc as mx
+
+    (folder / "samples.json").write_text(json.dumps(samples.written(mx), ensure_ascii=False), encoding="utf-8")
 
 
 def write_records(mx, folder):
@@ -91,6 +103,7 @@ def check(folder):
     print(len(CASES) + len(NUMPY_SHAPES), "files of arrays are equal")
     check_records(mx, folder)
     check_networks(mx, folder)
+    read_samples(folder)
     check_loops(mx, json.loads((folder / "loop_symbols.json").read_text(encoding="utf-8")))
     check_symbols(mx, json.loads((folder / "symbols.json").read_text(encoding="utf-8")))
 
@@ -125,6 +138,37 @@ def check_networks(mx, folder):
                 assert np.allclose(x, y, 2e-5, 2e-6), name
             passed += 1
     print(passed, "networks give MXNet's results")
+
+
+def read_samples(folder):
+    import mxnet as mx  # noqa: TID251
+
+    check_samples(mx, json.loads((folder / "samples.json").read_text(encoding="utf-8")))
+
+
+def check_samples(mx, texts):
+    """Have MXNet infer the shapes of the results of each sample's file; keep them, or what it lacks, by digest."""
+    found = {}
+    for name, text in texts.items():
+        answer = in_child(shapes_or_error, mx, text)
+        result = json.loads(answer) if answer.startswith("[") else answer
+        found[samples.digest(text)] = [name.partition(" ")[0], result]
+        if not answer.startswith(("[", "lacks")):
+            print(f"{name}\n    {answer}")
+    content = json.dumps(dict(sorted(found.items())), indent=0).encode()
+    (here / "samples_checked.json.gz").write_bytes(gzip.compress(content, mtime=0))
+    read = sum(isinstance(answer, list) for _, answer in found.values())
+    print(f"{read} samples are read by MXNet, {len(found) - read} are not")
+
+
+def shapes_or_error(mx, text):
+    """What MXNet infers, as JSON; or why it does not."""
+    try:
+        return json.dumps(samples.answer(mx, text))
+    except Exception as error:
+        words = " ".join(str(error).split())
+        lacking = re.search(r"Operator (\S+) is not registered", words)
+        return f"lacks {lacking[1]}" if lacking else re.sub(r"\[\d\d:\d\d:\d\d\] ", "", words)[-200:]
 
 
 def check_loops(mx, texts):
@@ -202,4 +246,5 @@ if __name__ == "__main__":
     np.seterr(all="ignore")
     target = Path(sys.argv[2])
     target.mkdir(exist_ok=True)
-    {"write": write, "check": check}[sys.argv[1]](target)
+    whole = {"write": write, "check": check}
+    {"samples": {"write": write_samples, "check": read_samples}}.get(sys.argv[-1], whole)[sys.argv[1]](target)

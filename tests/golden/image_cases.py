@@ -446,6 +446,24 @@ def record_iterators(mx, folder):
 
 
 @case
+def record_distortions(mx, folder):
+    image_records(mx, folder, float)
+    options = {"path_imgrec": str(folder / "i.rec"), "preprocess_threads": 1, "batch_size": 2, "data_shape": (3, 6, 8)}
+    made = []
+    for given in (
+        {"rotate": 30, "max_random_scale": 0.8, "min_random_scale": 0.8, "fill_value": 7},
+        {"min_img_size": 50.0},
+        {"max_crop_size": 7, "min_crop_size": 7},
+    ):
+        iterator = mx.io.ImageRecordIter(**options, **given, dtype="uint8")
+        made += [x.asnumpy() for batch in iterator for x in batch.data]
+    for mean in (0, 9):  # the mean is written, then read
+        iterator = mx.io.ImageRecordIter(**options, mean_img=str(folder / "mean"), mean_r=mean)
+        made += [x.asnumpy() for batch in iterator for x in batch.data]
+    return [*made, mx.nd.load(str(folder / "mean"))["mean_img"].asnumpy()]
+
+
+@case
 def array_iterators(mx, folder):
     data, label = np.arange(20).reshape(10, 2), np.arange(10) * 10
     made = []

@@ -74,6 +74,7 @@ def operator(op, inputs, **more):
     return {"op": op, "name": "y", "inputs": [[i, 0] for i in inputs], "backward_source_id": -1, **more}
 
 
+RESHAPE_08 = {"keep_highest": "False", "reverse": "False", "shape": "()", "target_shape": "(0,0)"}
 XWB = [variable("x"), variable("w"), variable("b")]
 # Files as earlier versions of MXNet wrote them.
 OLD = {
@@ -100,13 +101,69 @@ OLD = {
     "argmax of 0.9.5": graph(variable("x"), operator("argmax", [0], attr={"axis": "-1"}), version=905),
     "ElementWiseSum": graph(*XWB[:2], operator("ElementWiseSum", [0, 1], param={"num_args": "2"})),
     "Flatten": graph(variable("x"), operator("Flatten", [0])),
+    "hidden keys of 1.3": graph(
+        *XWB,
+        operator(
+            "FullyConnected",
+            [0, 1, 2],
+            attrs={
+                "num_hidden": "4",
+                "ctx_group": "dev1",
+                "mirror_stage": "1",
+                "force_mirroring": "True",
+                "lr_mult": "3",
+                "weight_lr_mult": "2",
+                "bias_wd_mult": "0",
+            },
+        ),
+        version=10300,
+    ),
+    "hidden keys of a relu": graph(variable("x"), operator("relu", [0], attrs={"ctx_group": "a"}), version=10700),
+    "Reshape of 0.8": graph(variable("x"), operator("Reshape", [0], param={**RESHAPE_08, "shape": "(0,-1)"})),
+    "target_shape": graph(variable("x"), operator("Reshape", [0], param={"target_shape": "(3,0)"})),
+    "keep_highest": graph(variable("x"), operator("Reshape", [0], param={**RESHAPE_08, "keep_highest": "True"})),
+    "shape of Python 2": graph(
+        variable("x", attrs={"__shape__": "(2L, 3L)"}),
+        operator("slice_axis", [0], attrs={"axis": "1", "begin": "0", "end": "2"}),
+        version=10300,
+    ),
+    "shape None": graph(variable("x", attrs={"__shape__": "None"}), operator("exp", [0]), version=10300),
+    "shape ()": graph(variable("x", attrs={"__shape__": "()"}), operator("exp", [0]), version=10901),
+    "initializers of 0.9.3": graph(
+        *[variable(n) for n in ("x", "g", "b", "y_moving_mean", "y_moving_var")],
+        operator("BatchNorm", [0, 1, 2, 3, 4], attr={"fix_gamma": "False"}),
+        version=903,
+    ),
+    "initializer of prelu": graph(
+        variable("x"), variable("g"), operator("LeakyReLU", [0, 1], attr={"act_type": "prelu"}), version=903
+    ),
+    "no initializer of 0.9.5": graph(
+        variable("x"), variable("g"), operator("LeakyReLU", [0, 1], attr={"act_type": "prelu"}), version=905
+    ),
+    "attributes of none": graph(variable("x"), operator("relu", [0], attrs={"axis": "7"}), version=10901),
+    **{
+        name: graph(variable("x"), operator(name, inputs, **({"attrs": attrs} if attrs else {})), version=10901)
+        for name, inputs, attrs in (
+            ("_CrossDeviceCopy", [0], {}),
+            ("_grad_add", [0, 0], {}),
+            ("_scatter_elemwise_div", [0, 0], {}),
+            ("_scatter_plus_scalar", [0], {"scalar": "2", "is_int": "True"}),
+            ("_scatter_minus_scalar", [0], {"scalar": "2.5"}),
+            ("_rnn_param_concat", [0, 0], {"dim": "0", "num_args": "2"}),
+            ("_identity_with_attr_like_rhs", [0, 0], {}),
+            ("_sparse_square", [0], {}),
+            ("_GreaterScalar", [0], {"scalar": "1"}),
+            ("_Maximum", [0, 0], {}),
+        )
+    },
 }
 SHAPES = {"x": (2, 3), "w": (4, 3), "b": (4,), "g": (3,), "y_moving_mean": (3,), "y_moving_var": (3,)}
 
 
 def old_inputs(name, inputs):
     """Fixed arrays for the inputs of an old file."""
-    shapes = {**SHAPES, **({"b": (3,)} if name == "no states" else {}), **({"w": (2, 3)} if "Sum" in name else {})}
+    of_channels = {"b": (3,)} if name in ("no states", "initializers of 0.9.3") else {}
+    shapes = {**SHAPES, **of_channels, **({"w": (2, 3)} if "Sum" in name else {})}
     return {
         key: np.random.RandomState(i).uniform(0.5, 1.5, shapes[key]).astype("float32") for i, key in enumerate(inputs)
     }

@@ -17,7 +17,8 @@ CLOSE = 2e-5
 # Levels of uint8 by which an element may differ, and which share of them may: OpenCV sums cubic weights in float32
 # where its vector instructions reach, and in integers elsewhere.
 # MXNet cuts hues off where hybridc rounds them.
-LEVELS = {"resize_2_uint8": (1, 0.002), "transformed_at_random": (1, 0.2)}
+# OpenCV's affine maps round places to parts of 32 of a pixel.
+LEVELS = {"resize_2_uint8": (1, 0.002), "transformed_at_random": (1, 0.2), "record_distortions": (4, 0.3)}
 
 
 @pytest.mark.filterwarnings("ignore:Ignoring:UserWarning")

@@ -5,8 +5,10 @@ from __future__ import annotations
 import colorsys
 import importlib
 import random
+import struct
 import subprocess
 import sys
+import zlib
 
 import numpy as np
 import pytest
@@ -40,6 +42,76 @@ def test_truncated_images_are_errors(name):
     for size in (1, 10, len(data) // 2):
         with pytest.raises(mx.MXNetError, match=r"^here is no image that Pillow can decode, or it is damaged"):
             codec._by_pillow(data[:size], codec.COLOUR, "here")
+
+
+def png(height, width):
+    """An image file whose header says this, with the pixels of one row."""
+
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    header = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0))
+    return b"\x89PNG\r\n\x1a\n" + header + chunk(b"IDAT", zlib.compress(bytes(3 * width + 1))) + chunk(b"IEND", b"")
+
+
+def test_images_beyond_the_limits_of_a_library():
+    with pytest.raises(mx.MXNetError, match=r"^here is no image that Pillow can .*3600000000 pixels.* exceeds limit"):
+        codec._by_pillow(png(60000, 60000), codec.COLOUR, "here")
+
+
+class Refusing:
+    """OpenCV, which need not be installed, when an image has more pixels than its limit: it raises its own error."""
+
+    IMREAD_GRAYSCALE, IMREAD_COLOR, IMREAD_UNCHANGED, IMREAD_IGNORE_ORIENTATION = 0, 1, -1, 128
+
+    class error(Exception):
+        err = "pixels <= CV_IO_MAX_IMAGE_PIXELS"
+
+    def imdecode(self, *_):
+        raise self.error
+
+
+def test_what_opencv_raises_is_said():
+    try:
+        opencv = importlib.import_module("cv2")
+    except ImportError:
+        opencv = Refusing()
+    with pytest.raises(mx.MXNetError, match=r"^here is no image that OpenCV can .*; pixels <= CV_IO_MAX_IMAGE_PIXELS"):
+        codec._by_opencv(opencv, png(60000, 60000), codec.COLOUR, "here")
+
+
+LISTS = [
+    (b"0\n", r"line 1: expected a key, labels and a path with tabs between them, got '0'"),
+    (b"0\t1\ta\0.png\n", "embedded null byte"),
+    (b"0\t1\t\xff.png\n", "cannot read the list of images"),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), LISTS)
+def test_damaged_lists(tmp_path, text, message):
+    (tmp_path / "a.lst").write_bytes(text)
+    with pytest.raises(mx.MXNetError, match=message):
+        list(mx.image.ImageIter(1, (3, 8, 8), path_imglist=str(tmp_path / "a.lst"), path_root=str(tmp_path)))
+    with pytest.raises(mx.MXNetError, match=message):
+        mx.gluon.data.vision.ImageListDataset(str(tmp_path), "a.lst")[0]
+
+
+@pytest.mark.parametrize("first", [np.nan, np.inf, -1.0])
+def test_damaged_labels_of_objects(tmp_path, first):
+    writer = mx.recordio.MXRecordIO(str(tmp_path / "a.rec"), "w")
+    label = np.array([first, 5, 0, 0.1, 0.1, 0.9, 0.9], np.float32)
+    writer.write(mx.recordio.pack((0, label, 0, 0), (FILES / "colour.png").read_bytes()))
+    writer.close()
+    with pytest.raises(mx.MXNetError, match="a label begins with the count of numbers before the objects"):
+        list(mx.io.ImageDetRecordIter(path_imgrec=str(tmp_path / "a.rec"), data_shape=(3, 8, 8), batch_size=1))
+
+
+@pytest.mark.parametrize("kind", [mx.io.CSVIter, mx.io.LibSVMIter])
+def test_texts_that_are_none(tmp_path, kind):
+    (tmp_path / "a").write_bytes(b"1,2\n\xff\n")
+    option = "data_csv" if kind is mx.io.CSVIter else "data_libsvm"
+    with pytest.raises(mx.MXNetError, match=r"cannot read .*a: 'utf-8' codec can't decode byte 0xff"):
+        kind(**{option: str(tmp_path / "a")}, data_shape=(2,), batch_size=1)
 
 
 def test_damaged_bytes_raise_no_other_error():
@@ -531,7 +603,7 @@ def test_prefetching_renames_and_passes_errors_on():
             "data must be an array, a list of .* got int",
         ),
         (lambda io: io.NDArrayIter([]), TypeError, "got dict"),
-        (lambda io: io.NDArrayIter(np.zeros(3), np.zeros(4)), mx.MXNetError, "different numbers of samples: .*3.*4"),
+        (lambda io: io.NDArrayIter(np.zeros(4), np.zeros(3)), mx.MXNetError, "different numbers of samples: .*4.*3"),
         (lambda io: io.NDArrayIter(np.zeros((0, 3))), mx.MXNetError, "0 samples make no batches of 1"),
         (lambda io: io.NDArrayIter(np.zeros(3), last_batch_handle="keep"), ValueError, "must be 'pad', 'discard' or"),
         (lambda io: io.NDArrayIter(np.zeros(3), layout="CHW"), ValueError, "must have an N for the samples"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import colorsys
+
 import numpy as np
 import pytest
 
@@ -117,7 +119,10 @@ def test_without_an_index_records_are_found(files):
         ({"dtype": "bool"}, "dtype must be one of float32"),
         ({"part_index": 1}, "part_index must be from 0 to 0, got 1"),
         ({"num_parts": 50, "part_index": 49, "tail": "discard"}, "has no records for part 49 of 50"),
-        ({"max_rotate_angle": 10}, "max_rotate_angle=10 is not offered; use mx.image.ImageIter"),
+        ({"aug_seq": "mine"}, "aug_seq='mine' is not offered; leave it out for 'aug_default'"),
+        ({"max_crop_size": 4, "min_crop_size": 5}, r"must be a range, got \(5, 4\)"),
+        ({"max_crop_size": 40, "min_crop_size": 40}, r"crop size 40 is larger than an image of \(9, 11\)"),
+        ({"mean_img": str(FILES.with_name("files") / "dtypes.params")}, "must have an array 'mean_img' of shape"),
         ({"rand_corp": True}, "has no option 'rand_corp'"),
         ({"label_width": 2}, r"record at byte 0: it has 1 labels, but label_width is 2"),
         ({"path_imgrec": "none.rec"}, "cannot read none.rec"),
@@ -139,6 +144,34 @@ def test_damaged_images_are_named(tmp_path):
     assert iterator.next().data[0].shape == (1, 3, 4, 4)
     with pytest.raises(mx.MXNetError, match=r"b\.rec, record at byte \d+ is no image that .* can decode"):
         iterator.next()
+
+
+def test_one_change_of_colours_is_that_of_all_pixels_of_an_image(files):
+    """In hue, saturation and lightness, which Python's colorsys computes."""
+    options = {**files, "data_shape": (3, 9, 11), "batch_size": 12}
+    plain = mx.io.ImageRecordIter(**options).next().data[0].asnumpy().transpose(0, 2, 3, 1)
+    for name, places, most in (("random_h", 0, 30), ("random_l", 1, 60), ("random_s", 2, 60)):
+        changed = mx.io.ImageRecordIter(**options, **{name: most}, seed=3).next().data[0].asnumpy()
+        shifts = []
+        for before, after in zip(plain / 255, changed.transpose(0, 2, 3, 1)):
+            off = {
+                shift: np.abs(hls_shifted(before, places, shift) - after.reshape(-1, 3)[::9]).mean()
+                for shift in range(-most, most + 1, 1)
+            }
+            shifts.append(min(off, key=off.get))
+            assert off[shifts[-1]] < 1
+        assert len(set(shifts)) > 6
+
+
+def hls_shifted(image, place, shift):
+    """An image of numbers from 0 to 1 whose hue (of 180), lightness or saturation (of 255) is larger, as bytes."""
+    limits = (180, 255, 255)
+    made = []
+    for pixel in image.reshape(-1, 3)[::9]:
+        values = [round(v * limit) for v, limit in zip(colorsys.rgb_to_hls(*pixel), limits)]
+        values[place] = min(limits[place], max(0, values[place] + shift))
+        made.append(colorsys.hls_to_rgb(*[v / limit for v, limit in zip(values, limits)]))
+    return np.array(made) * 255
 
 
 # --- boxes -----------------------------------------------------------------------------------------------------
@@ -167,6 +200,8 @@ CHANGES = {
         "min_crop_aspect_ratios": (0.7, 0.5), "max_crop_aspect_ratios": (1.4, 2.0), "max_crop_trials": 9,
         "crop_emit_mode": "overlap", "rand_pad_prob": 0.5, "max_pad_scale": 2, "rand_mirror_prob": 0.5, "fill_value": 0,
         "random_contrast_prob": 0.5, "max_random_contrast": 0.2, "resize": 50, "resize_mode": "fit",
+        "random_hue_prob": 0.5, "max_random_hue": 18, "random_saturation_prob": 0.5, "max_random_saturation": 32,
+        "random_illumination_prob": 0.5, "max_random_illumination": 32,
     },
 }  # fmt: skip
 
@@ -201,7 +236,7 @@ def test_boxes_stay_around_their_objects(boxes, name):
         ({"label_width": 5}, "rec file provide 7-dimensional label but label_width is set to 5"),
         ({"resize_mode": "fill"}, r"resize_mode must be one of \('force', 'shrink', 'fit'\), got 'fill'"),
         ({"min_crop_scales": (0, 1, 2)}, "3 values for num_crop_sampler=1"),
-        ({"max_random_hue": 3}, "max_random_hue=3 is not offered; use mx.image.ImageDetIter"),
+        ({"aug_seq": "mine"}, "aug_seq='mine' is not offered; leave it out for 'det_aug_default'"),
         ({"mirrors": 3}, "has no option 'mirrors'"),
     ],
 )

@@ -389,6 +389,65 @@ def test_gzipped_and_shuffled_mnist(tmp_path):
     assert next(iterator) is next(iterator)
 
 
+@pytest.mark.parametrize("kind", ["dict", "lists", "list"])
+def test_arrays_are_on_the_devices_of_their_groups(kind):
+    """As in MXNet 1.9.1."""
+    with mx.AttrScope(ctx_group="first"):
+        double = mx.sym.var("a") * 2
+    with mx.AttrScope(ctx_group="second"):
+        symbol = double + mx.sym.var("b")
+    groups = {"first": mx.cpu(1), "second": mx.cpu(2)}
+    given = {"dict": groups, "lists": {k: [v] for k, v in groups.items()}, "list": [groups]}[kind]
+    module = mx.mod.Module(symbol, ("a", "b"), None, group2ctxs=given)
+    module.bind([("a", (2, 5)), ("b", (2, 5))], inputs_need_grad=True)
+    module.init_params()
+    module.forward(mx.io.DataBatch([mx.nd.ones((2, 5)), mx.nd.ones((2, 5))]), is_train=True)
+    module.backward([mx.nd.ones((2, 5))])
+    grads = module.get_input_grads()
+    assert [x.context for x in grads] == [mx.cpu(1), mx.cpu(2)]
+    assert [x.asnumpy()[0, 0] for x in grads] == [2, 1]
+    (output,) = module.get_outputs()
+    assert (output.context, output.asnumpy()[0, 0]) == (mx.cpu(2), 3)
+    with pytest.raises(CheckError, match="one device, or one for each of 1"):
+        mx.mod.Module(symbol, ("a", "b"), None, group2ctxs={"first": [mx.cpu()] * 2}).bind([("a", (2,)), ("b", (2,))])
+
+
+def test_a_monitor_prints_as_mxnet(caplog):
+    """Eight digits, names to the left; gradients of operators' inputs, too."""
+    module = bound()
+    monitor = mx.mon.Monitor(1, lambda x: [x.sum() / 3, x.max()], "fc_(weight|output|backward_output1)|softmax_back")
+    module.install_monitor(monitor)
+    monitor.tic()
+    module.forward_backward(batch())
+    with caplog.at_level(logging.INFO):
+        monitor.toc_print()
+    lines = [record.getMessage() for record in caplog.records]
+    assert [line.split()[2] for line in lines] == [
+        *("fc_output", "softmax_backward_output0", "fc_backward_output1", "fc_weight"),
+    ]
+    assert lines[3] == f"Batch:       1 {'fc_weight':30} 2.0\t1.0\t"
+    digits = re.compile(rf"Batch:       1 {'fc_output':30} (\d\.\d{{5,8}})\t(\d\.\d{{5,8}})\t")
+    assert digits.fullmatch(lines[0])
+
+
+def test_a_program_configures_logging_after_using_the_package(tmp_path, monkeypatch):
+    monkeypatch.setattr(logging.root, "handlers", [])
+    monkeypatch.setattr(logging.root, "level", logging.WARNING)
+    (tmp_path / "i").write_bytes(np.array([2051, 8, 1, 2], ">u4").tobytes() + bytes(16))
+    (tmp_path / "l").write_bytes(np.array([2049, 8], ">u4").tobytes() + bytes(8))
+    files = {"image": str(tmp_path / "i"), "label": str(tmp_path / "l")}
+    data = mx.io.MNISTIter(**files, batch_size=4, flat=True, silent=False)
+    module = mx.mod.Module(net())
+    module.fit(data, num_epoch=1)
+    module.save_checkpoint(str(tmp_path / "m"), 0)
+    assert logging.root.handlers == []
+    logging.basicConfig(level=logging.INFO, filename=tmp_path / "log")
+    module.fit(data, num_epoch=1)
+    lines = (tmp_path / "log").read_text().splitlines()
+    logging.root.handlers[0].close()
+    assert any(line.startswith("INFO:root:Epoch[0] Train-accuracy=") for line in lines)
+
+
 @pytest.mark.demo
 def test_fit_shows_a_bar_on_a_terminal(monkeypatch, capsys):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
@@ -399,3 +458,22 @@ def test_fit_shows_a_bar_on_a_terminal(monkeypatch, capsys):
     data.reset()
     mx.mod.Module(net()).fit(data, num_epoch=1, batch_end_callback=lambda _: None)  # which shows progress itself
     assert not capsys.readouterr().err
+
+
+# --- initializers of operators ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("given", [None, mx.init.One()])
+def test_parameters_have_the_initializers_of_their_operators(given):
+    """A Module's initializer does not reach them, as in MXNet 1.9.1; one that the variable has is kept."""
+    x = mx.sym.LeakyReLU(mx.sym.var("data"), mx.sym.var("slope", init=given), act_type="prelu")
+    x = mx.sym.IdentityAttachKLSparseReg(mx.sym.BatchNorm(mx.sym.FullyConnected(x, num_hidden=2), name="bn"), name="kl")
+    module = mx.mod.Module(mx.sym.LeakyReLU(x, act_type="prelu", name="last"), label_names=None)
+    module.bind(data_shapes=[("data", (4, 3))])
+    module.init_params(mx.init.Constant(7))
+    arguments, states = module.get_params()
+    values = {name: set(array.asnumpy().ravel().tolist()) for name, array in {**arguments, **states}.items()}
+    assert values["slope"] == {0.25 if given is None else 1}
+    assert values["last_gamma"] == {0.25}
+    assert (values["bn_moving_mean"], values["bn_moving_var"], values["kl_moving_avg"]) == ({0}, {1}, {0})
+    assert module.symbol.attr_dict()["last_gamma"]["__init__"] == '["Constant", {"value": 0.25}]'

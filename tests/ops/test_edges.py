@@ -538,7 +538,9 @@ def test_eager_calls_take_the_shapes_that_inference_takes_and_give_those_that_it
                 found = as_list(invoke(operator, [mx.nd.array(x, dtype=x.dtype) for x in given]))
             except IndexRangeError:  # for its values, not its shape
                 continue
-            except MXNetError:
+            except MXNetError as error:
+                if "must increase monotonically" in str(error):  # values, too
+                    continue
                 found = None
             known = expected and [tuple(s) for s in expected[: len(found or ())]]
             assert (found and [y.shape for y in found]) == known, (sample.attrs, [x.shape for x in given])

@@ -30,7 +30,7 @@ def test_the_option(value):
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert ("] = 255" in done.stdout) == (value == "1")
-    assert ("np.full(" in done.stdout) == (value == "1")
+    assert ("arena[:] = 255" in done.stdout) == (value == "1")
 
 
 @pytest.mark.parametrize("value", ["1", "0"])

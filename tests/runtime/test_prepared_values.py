@@ -378,7 +378,7 @@ def test_several_workspaces_share_the_values(net, x):
     for y in found:
         np.testing.assert_allclose(y, expected, rtol=2e-4, atol=2e-4 * abs(expected).max())
     assert times(net) == before + 1
-    assert graph.forward._unprepared is None
+    assert graph.forward._make.unprepared is None
 
 
 def test_inputs_that_are_not_contiguous(net, x):

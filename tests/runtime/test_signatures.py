@@ -6,6 +6,7 @@ import dataclasses
 import gc
 import inspect
 import linecache
+import warnings
 import weakref
 
 import numpy as np
@@ -191,6 +192,30 @@ def test_cache_is_bounded_and_the_least_recently_used_goes(monkeypatch):
     assert len(net._cached_graph.graphs()) == 2
     net(b)
     assert net.runs == 4
+
+
+def test_more_sizes_in_turn_than_the_cache_keeps(monkeypatch):
+    monkeypatch.setattr(cached_graph, "OPTIONS", dataclasses.replace(cached_graph.OPTIONS, cache_entries=4))
+    net = scale()
+    xs = [mx.nd.ones((n,)) for n in range(1, 7)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for x in xs:  # each for the first time
+            net(x)
+        for x in [*xs[2:], xs[0]]:
+            net(x)
+    assert "warning" not in net.explain()
+
+    def again():
+        for x in xs * 3:
+            net(x)
+
+    with pytest.warns(UserWarning, match="more signatures in turn than the 4 .* HYBRIDC_CACHE_ENTRIES") as found:
+        again()
+    assert len(found) == 1, "once for each block"
+    assert found[0].filename == __file__
+    assert "warning: its calls have more signatures in turn than the 4" in net.explain()
+    assert "it was evicted from the cache, which keeps 4 signatures" in net.explain()
 
 
 def test_graphs_are_freed_with_their_block():

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 import warnings
+import zlib
 from pathlib import Path
 
 import pytest
@@ -118,6 +119,28 @@ def test_a_folder_that_others_may_write_is_left_alone(folder, mode):
     assert len(files(folder)) == 1
 
 
+def test_a_folder_that_others_may_replace_is_left_alone(tmp_path):
+    """The folder is this user's, but not the one that it lies in."""
+    folder = tmp_path / "cache" / "store"
+    Store(folder).put("key", b"value")
+    assert folder.parent.stat().st_mode & 0o777 == 0o700
+    folder.parent.chmod(0o1777)  # as /tmp: others may make files there, and rename their own
+    assert Store(folder).get("key") == b"value"
+    folder.parent.chmod(0o770)
+    with pytest.warns(UserWarning, match="is not used: others may write it"):
+        assert Store(folder).get("key") is None
+
+
+def test_a_link_in_the_place_of_the_folder_is_not_followed(tmp_path):
+    Store(tmp_path / "victim").put("key", b"value")
+    (tmp_path / "store").symlink_to(tmp_path / "victim")
+    store = Store(tmp_path / "store")
+    with pytest.warns(UserWarning, match="is not used: others may write it"):
+        assert store.get("key") is None
+    store.put("other", b"value")
+    assert len(files(tmp_path / "victim")) == 1
+
+
 @pytest.mark.parametrize("mode", [0o620, 0o602])
 def test_a_file_that_others_may_write_is_left_alone(folder, mode):
     store = Store(folder)
@@ -192,15 +215,16 @@ def test_size_stays_bounded(folder):
 def test_abandoned_files_go_and_unfinished_ones_stay(folder):
     store = Store(folder, limit=1000)
     store.put("key", b"value")
-    old, new, held = (folder / f"hybridc-{name}.partial" for name in ("old", "new", "held"))
-    for path in (old, new, held):
+    host = f"{zlib.crc32(os.uname().nodename.encode()):08x}"
+    names = (f"{host}-{0:016x}", f"00000000-{0:016x}", f"{host}-{1:016x}")
+    old, distant, held = (folder / f"{'0' * 64}.entry.{name}.partial" for name in names)
+    for path in (old, distant, held):
         path.write_bytes(b"half")
-    for path in (old, held):
         os.utime(path, (time.time() - 60,) * 2)
     with open(held, "rb") as file:
         fcntl.flock(file, fcntl.LOCK_EX)  # its writer lives, and is slow
         store.put("more", bytes(500))
-        assert (old.exists(), new.exists(), held.exists()) == (False, True, True)
+        assert (old.exists(), distant.exists(), held.exists()) == (False, True, True)
     store.put("most", bytes(500))
     assert not held.exists()
 
@@ -241,6 +265,7 @@ OTHERS = [
     f"{'0' * 64}.entry~",
     "kernel-0.py",
     "tmpabc.partial",
+    "mine.0123abcd-0123456789abcdef.partial",
 ]
 
 

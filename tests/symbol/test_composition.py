@@ -307,9 +307,6 @@ ERRORS = {
         mx.sym.dot(A, B).simple_bind(mx.cpu(), a=(2, 3))
     ),
     "L: operator sum1: elemwise: no": None,
-    "grad_req: no argument is called 'zz'; there are a": lambda: A.simple_bind(
-        mx.cpu(), grad_req={"zz": "add"}, a=(2,)
-    ),
     "grad_req=zork is not valid; only 'null', 'write' and 'add' are supported": lambda: A.simple_bind(
         mx.cpu(), grad_req="zork", a=(2,)
     ),
@@ -321,9 +318,7 @@ ERRORS = {
     ).backward(),
     "backward: no output is called 'zz'; there are a": lambda: _trained().backward({"zz": mx.nd.ones((2,))}),
     "backward: the gradient of a has shape (3,), it must be (2,)": lambda: _trained().backward(mx.nd.ones((3,))),
-    "backward: out_grads must be 1 NDArrays, one an output, got NDArray, NDArray": lambda: _trained().backward(
-        [mx.nd.ones((2,))] * 2
-    ),
+    "backward: out_grads must be 1 NDArrays, one an output, got int": lambda: _trained().backward([3]),
     "Symbol.gradient is not offered (MXNet's raises, too); bind the symbol and call backward of the executor, or use "
     "autograd on a SymbolBlock": lambda: A.gradient(["a"]),
     "variable 'v': stype 'csr' is not supported; use 'default'": lambda: mx.sym.var("v", stype="csr"),
@@ -357,7 +352,7 @@ def test_error_texts(wanted):
 def test_a_shape_that_cannot_be_inferred_names_the_parameter():
     block = mx.gluon.SymbolBlock(mx.sym.dot(A, B), A)
     block.initialize()
-    with pytest.raises(ValueError, match=r"the shape of b cannot be inferred.*mx\.sym\.var\('b', shape=…\)"):
+    with pytest.raises(ValueError, match=r"the shape of b is unknown.*mx\.sym\.var\(…, shape=…\)"):
         block(mx.nd.ones((2, 3)))
 
 

@@ -195,21 +195,102 @@ def test_monitor_sees_every_result():
     seen = {}
     executor.set_monitor_callback(lambda name, x: seen.update({name: x.asnumpy()}))
     (y,) = executor.forward(is_train=True)
-    assert list(seen) == ["fc1_output", "act_output", "fc2_output"]
-    assert np.array_equal(seen["act_output"], np.maximum(seen["fc1_output"], 0))
-    assert np.array_equal(seen["fc2_output"], y.asnumpy())
+    assert list(seen) == [b"fc1_output", b"act_output", b"fc2_output"]
+    assert np.array_equal(seen[b"act_output"], np.maximum(seen[b"fc1_output"], 0))
+    assert np.array_equal(seen[b"fc2_output"], y.asnumpy())
     executor.backward(2 * y)
     for got, wanted in zip(executor.grad_arrays, reference(executor.arg_arrays)[1], strict=True):
         np.testing.assert_allclose(got.asnumpy(), wanted, rtol=1e-4, atol=1e-5)
     seen.clear()
     executor.set_monitor_callback(lambda name, x: seen.update({name: x.shape}), monitor_all=True)
     executor.forward()
-    assert seen["fc2_weight"] == (3, 4)
-    assert len(seen) == 8
+    assert seen[b"fc2_weight"] == (3, 4)
+    assert (
+        len(seen) == 11
+    )  # 5 variables, 3 results, and the inputs that are no parameters: fc1_data, act_data, fc2_data
     seen.clear()
     executor.set_monitor_callback(None)
     executor.forward()
     assert not seen
+
+
+def test_monitor_sees_gradients_of_each_operator():
+    """Names and order are MXNet 1.9.1's."""
+    with mx.name.NameManager():
+        symbol = mx.sym.FullyConnected(mx.sym.var("a") * 2, num_hidden=2, name="fc")
+    executor = symbol.simple_bind(mx.cpu(), a=(3, 2))
+    x, w = np.array([[1, 2], [3, 4], [5, 7]]), np.array([[1, -2], [3, 4]])
+    seen = []
+    executor.set_monitor_callback(lambda name, array: seen.append((name.decode(), array.asnumpy())), monitor_all=True)
+    executor.forward(is_train=True, a=mx.nd.array(x), fc_weight=mx.nd.array(w))
+    assert [name for name, _ in seen] == [
+        *("a", "_mulscalar0_input0", "_mulscalar0_output"),
+        *("fc_data", "fc_weight", "fc_weight", "fc_bias", "fc_bias", "fc_output"),
+    ]
+    seen.clear()
+    dy = np.array([[1, 2], [0, 1], [1, 1]])
+    for times in (1, 2):
+        executor.backward(mx.nd.array(dy))
+        assert len(seen) == 4 * times
+    wanted = {
+        "fc_backward_output0": dy @ w, "fc_backward_output1": dy.T @ x * 2, "fc_backward_output2": dy.sum(axis=0),
+        "_mulscalar0_backward_output": dy @ w * 2,
+    }  # fmt: skip
+    for (name, got), (wanted_name, value) in zip(seen, wanted.items()):
+        assert name == wanted_name
+        np.testing.assert_allclose(got, value)
+    np.testing.assert_allclose(executor.grad_dict["a"].asnumpy(), dy @ w * 2)
+
+
+def bound_product(grad_req="write", **options):
+    a, b = mx.sym.var("a"), mx.sym.var("b")
+    executor = (a * b).simple_bind(mx.cpu(), grad_req, a=(2,), b=(2,), **options)
+    executor.forward(a=mx.nd.array([2, 3]), b=mx.nd.array([5, 7]))
+    return executor
+
+
+def test_backward_after_a_forward_without_training():
+    executor = bound_product(force_rebind=True)
+    executor.backward(mx.nd.array([1, 10]))
+    assert [g.asnumpy().tolist() for g in executor.grad_arrays] == [[5, 70], [2, 30]]
+
+
+def test_requests_of_other_names_are_ignored():
+    executor = bound_product({"b": "write", "c": "add"})
+    executor.backward(mx.nd.ones(2))
+    assert executor.grad_dict["a"] is None
+    assert executor.grad_dict["b"].asnumpy().tolist() == [2, 3]
+    x = mx.nd.ones(2)
+    symbol = mx.sym.var("a") * mx.sym.var("b")
+    bound = symbol.bind(mx.cpu(), [x, x], [x.copy(), x.copy()], ["null", "add", "write"])
+    bound.forward(is_train=True)
+    bound.backward([x])
+    assert bound.grad_dict["b"].asnumpy().tolist() == [2, 2]
+    with pytest.raises(mx.MXNetError, match="3 entries for 2 arguments"):
+        bound_product(["null", "add", "write"])
+
+
+@pytest.mark.parametrize("watched", [False, True])
+def test_gradients_of_outputs_that_nothing_reads(watched):
+    """Further ones are of hidden outputs in MXNet; an operator without a gradient takes any shape, a loss too."""
+    executor = bound_product()
+    executor.backward([mx.nd.ones(2), mx.nd.ones(7)])
+    assert executor.grad_dict["a"].asnumpy().tolist() == [5, 7]
+    a = mx.sym.var("a")
+    for symbol, wanted in (
+        (mx.sym.shape_array(a), 0),
+        (mx.sym.size_array(a), 0),
+        (mx.sym.argmax(a, axis=1), 0),
+        (mx.sym.MakeLoss(a * 3), 3),
+    ):
+        bound = symbol.simple_bind(mx.cpu(), a=(2, 3))
+        if watched:
+            bound.set_monitor_callback(lambda name, array: None)
+        bound.forward(is_train=True)
+        bound.backward([mx.nd.ones((5, 7))])
+        assert (bound.grad_arrays[0].asnumpy() == wanted).all()
+    with pytest.raises(mx.MXNetError, match=r"has shape \(3,\), it must be \(2,\)"):
+        executor.backward(mx.nd.ones(3))
 
 
 def test_shared_executor_and_buffer():

@@ -6,7 +6,6 @@ import copy
 import inspect
 import re
 from dataclasses import dataclass, field
-from html import unescape
 from html.parser import HTMLParser
 from itertools import combinations
 
@@ -14,6 +13,7 @@ import pytest
 from xdsl.dialects.builtin import IntegerAttr, i64
 
 import hybridc as mx
+from hybridc.compile.lowering_stages import Optimized
 from hybridc.gluon import nn
 from hybridc.options import OPTIONS
 
@@ -281,8 +281,11 @@ def test_saved_and_shown_in_a_notebook(report, tmp_path):
     report.save(tmp_path / "page.html")
     assert (tmp_path / "page.html").read_text(encoding="utf-8") == report.html()
     (frame,) = parse(report._repr_html_()).all("iframe")
-    assert frame.attrs["srcdoc"] == report.html()
-    assert unescape(report._repr_html_()).count("<section>") == 2
+    known, full = parse(frame.attrs["srcdoc"]), parse(report.html())
+    assert len(known.all("section")) == len(full.all("section")) == 2
+    names = [[code.text() for row in tree.all("tr") for code in row.all("code")[-1:]] for tree in (known, full)]
+    assert set(names[0]) <= set(names[1])
+    assert "explain().html()" in known.text()
 
 
 def test_a_copy_is_the_text(report):
@@ -322,3 +325,44 @@ def test_shared_host_calls_have_their_own_lines():
     rows = parse(report.html()).all("tr", "host")
     assert [row.all("td")[3].all("small")[0].text() for row in rows] == calls
     assert [row.all("code")[0].text() for row in rows] == ["host_sort", "host_sort"]
+
+
+def frame_of(report):
+    """The page in the frame that a notebook shows."""
+    (frame,) = parse(report._repr_html_()).all("iframe")
+    return frame.attrs["srcdoc"]
+
+
+def test_further_sizes_run_no_stage_of_the_compiler(monkeypatch):
+    """In a notebook no size does; on the page the first with its kernels does."""
+    net = nn.HybridSequential(prefix="net_")
+    net.add(nn.Dense(4, in_units=3, activation="relu"), nn.Dense(2, in_units=4))
+    net.initialize()
+    net.hybridize()
+    for size in (20, 21, 22):
+        net(mx.nd.ones((size, 3)))
+    report, lowered = net.explain(), []
+    lower = Optimized.lower
+    monkeypatch.setattr(Optimized, "lower", lambda self, *more: lowered.append(self) or lower(self, *more))
+    shown = parse(frame_of(report))
+    assert len(shown.all("section")) == 3
+    assert not lowered
+    page = report.html()
+    assert len(lowered) == 1
+    assert report.html() is page
+    assert len(lowered) == 1
+    tree = parse(page)
+    assert len(tree.all("section")) == 3
+    assert [a.text() for a in tree.all("a") if a.attrs["href"] == "#s0g0"] == [
+        "signature (float32[20, 3]), predict mode"
+    ] * 2
+
+
+def test_a_training_step_in_a_notebook():
+    net = nn.Dense(2, in_units=3)
+    net.initialize()
+    step = mx.gluon.TrainStep(net, mx.gluon.loss.L2Loss(), mx.gluon.Trainer(net.collect_params(), "sgd"))
+    step(mx.nd.ones((4, 3)), mx.nd.ones((4, 2)))
+    shown = parse(frame_of(step.explain()))
+    assert len(shown.all("section")) == 1
+    assert "weight" in shown.text() or shown.all("code")

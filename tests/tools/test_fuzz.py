@@ -18,7 +18,7 @@ from hybridc.dialects.math.unary import Unary
 from hybridc.errors import MXNetError
 from hybridc.tools.fuzz import check_program as check
 from hybridc.tools.fuzz import damaged_files as files
-from hybridc.tools.fuzz import generate
+from hybridc.tools.fuzz import generate, hostile_peers
 from hybridc.tools.fuzz.main import fuzz
 from hybridc.tools.fuzz.program_source import python
 from hybridc.tools.fuzz.random_program import Input, ProgramStep, RandomProgram
@@ -173,6 +173,16 @@ def test_damaged_files_are_read_right_or_refused_in_words(kind):
         for _ in range(4):
             data = files.damaged(kind, good, random)
             assert files.read(kind, data) is None, files.source(kind, data)
+
+
+def test_hostile_peers_change_nothing_for_ranks(capsys):
+    assert hostile_peers.fuzz_peers(1, rounds=3) == (3, 0), capsys.readouterr().out
+
+
+@pytest.mark.long
+def test_ten_thousand_hostile_peers(capsys):
+    assert hostile_peers.attack_door(Random(5), 10_000) is None
+    assert hostile_peers.attack_pmi(Random(6), 2_000) is None
 
 
 def test_damaged_states_change_nothing():

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import io
+import pkgutil
 import re
+import sys
 
 import pytest
+from xdsl.passes import ModulePass
 
+import hybridc
 from hybridc.compile import pipeline
-from hybridc.tools.opt import HybridcOpt
+from hybridc.tools.opt import HybridcOpt, main
 
 GRAPH = """
 func.func @forward(%x: tensor<2x3xf32>) -> tensor<2x3xf32> attributes {hybrid.grads = array<i64: 0>} {
@@ -68,6 +73,63 @@ def _spec(each):
     return str(each.pipeline_pass_spec())
 
 
+def test_every_pass_of_the_package_is_there():
+    for found in pkgutil.walk_packages(hybridc.__path__, "hybridc."):
+        folder = found.name.split(".")[1]
+        if folder in ("transforms", "lower", "subgraph") and "triton" not in found.name:
+            importlib.import_module(found.name)
+    known = HybridcOpt(args=[]).available_passes
+    every = {each for each in _below(ModulePass) if each.__module__.startswith("hybridc.")}
+    assert len(every) >= 29
+    assert not [each.__name__ for each in every if known.get(each.name, lambda: None)() is not each]
+
+
+def _below(cls):
+    return {each for sub in cls.__subclasses__() for each in (sub, *_below(sub))}
+
+
+def test_the_passes_of_the_native_target_can_be_named(opt):
+    passes = [_spec(each) for each in (*pipeline.GRAPH, *pipeline.llvm_kernels())]
+    out, _ = opt("-p", ",".join(passes))
+    assert "join-epilogues" in passes
+    assert "@forward" in out
+
+
+MISTAKES = [
+    (
+        ("-p", "join-epilogue"),
+        "-p join-epilogue: there is no pass 'join-epilogue', did you mean join-epilogues?; the ",
+    ),
+    (("-p", "decompose{x=1}"), '-p decompose{x=1}: Provided arguments ["x"] not found'),
+    (("-p", "plan-memory"), "pass plan-memory: TypeError: hybrid.softmax is not a view"),
+    (("-p", "decompose{"), "-p decompose{: "),
+    (("--load", "/nosuch.py"), "load path /nosuch.py does NOT exist"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), MISTAKES)
+def test_mistakes_are_a_line_on_stderr(tmp_path, monkeypatch, arguments, message):
+    (tmp_path / "graph.mlir").write_text(GRAPH)
+    monkeypatch.setattr("sys.argv", ["hybridc-opt", str(tmp_path / "graph.mlir"), *arguments])
+    with pytest.raises(SystemExit) as caught:
+        main()
+    assert str(caught.value).startswith(f"hybridc-opt: {message}")
+    monkeypatch.setattr("sys.argv", [*sys.argv, "--traceback"])
+    with pytest.raises(Exception, match=re.escape(message[:20])):
+        main()
+
+
+def test_a_file_that_is_none(tmp_path, monkeypatch):
+    for name, content in (("text.mlir", b"bad {"), ("bytes.mlir", bytes(range(200, 256)))):
+        (tmp_path / name).write_bytes(content)
+        monkeypatch.setattr("sys.argv", ["hybridc-opt", str(tmp_path / name)])
+        with pytest.raises(SystemExit, match=r"^hybridc-opt: "):
+            main()
+    monkeypatch.setattr("sys.argv", ["hybridc-opt", str(tmp_path / "none.mlir")])
+    with pytest.raises(SystemExit, match=r"hybridc-opt: .*No such file or directory: .*none.mlir"):
+        main()
+
+
 def test_a_pass_that_does_not_exist(opt):
-    with pytest.raises(ValueError, match=r"Unrecognized passes: \['fuse'\]"):
-        opt("-p", "fuse")
+    with pytest.raises(ValueError, match=r"there is no pass 'fuse-kernel', did you mean fuse-kernels\?; the "):
+        opt("-p", "fuse-kernel")

@@ -35,6 +35,42 @@ assert np.float is float and np.asscalar(np.ones(1)) == 1
 print(sys.argv[1:], __name__, nn.Dense.__module__)
 """
 
+# What Python and NumPy had in MXNet's time, and lack since 3.8 to 3.12 and 1.20 to 2.4.
+OLDER_NAMES = """
+import base64, collections, fractions, imp, inspect, math, threading, time
+import mxnet as mx
+import numpy as np
+
+assert isinstance({}, collections.Mapping) and issubclass(list, collections.Sequence)
+assert time.clock() >= 0 and fractions.gcd(12, 18) == 6
+spec = inspect.getargspec(lambda a, b=1, *c, **d: 0)
+assert (spec.args, spec.varargs, spec.keywords, spec.defaults) == (["a", "b"], "c", "d", (1,)) == tuple(spec)
+assert base64.decodestring(base64.encodestring(b"x")) == b"x" and not threading.Thread().isAlive()
+assert imp.reload(collections) is collections and imp.new_module("m").__name__ == "m"
+
+loss = mx.nd.array([1.0, 3.5]).mean().asnumpy()
+assert loss.shape == (1,) and (float(loss), int(loss), complex(loss), "%.2f" % loss) == (2.25, 2, 2.25, "2.25")
+assert math.sqrt(np.full((1, 1), 9)) == 3 and float(np.array(2)) == 2
+values = np.zeros(2)
+values[1] = loss
+assert values.tolist() == [0, 2.25]
+for convert in (float, int):
+    try:
+        convert(values)
+    except TypeError as error:
+        assert "only size-1 arrays" in str(error)
+    else:
+        raise AssertionError
+assert np.fromstring(b"\\x01\\x02", dtype=np.uint8).tolist() == [1, 2]
+assert np.fromstring("1 2", dtype=int, sep=" ").tolist() == [1, 2]
+assert np.array([1, 2], copy=False).tolist() == [1, 2] and np.array(values, copy=False) is values
+assert np.array([3], "i2").tostring() == b"\\x03\\0" and np.array([3, 7]).ptp() == 4
+values.itemset(0, 5)
+assert values.item(0) == 5 and values.newbyteorder().newbyteorder().tolist() == [5, 2.25]
+assert np.sctypes["float"][0] is np.float16 and np.mat([[1]]).shape == (1, 1)
+print("done")
+"""
+
 WORKERS = """
 import multiprocessing
 
@@ -62,6 +98,13 @@ def test_a_program_that_imports_mxnet_gets_hybridc(tmp_path):
     file.write_text(PROGRAM)
     done = run("run", file, "--epochs", "3", cwd=tmp_path)
     assert done.stdout == "['--epochs', '3'] __main__ hybridc.gluon.nn.basic_layers\n", done.stderr
+
+
+def test_programs_have_the_names_of_their_time(tmp_path):
+    file = tmp_path / "older.py"
+    file.write_text(OLDER_NAMES)
+    done = run("run", file, cwd=tmp_path)
+    assert done.stdout == "done\n", done.stderr
 
 
 def test_a_module_code_and_processes_of_the_program_get_it_too(tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+import tomllib
 
 from hybridc import stubs
 from hybridc.dialects.scalar import NumPyScalar
@@ -45,3 +46,11 @@ def test_stubs_have_the_parameters_of_operators():
 def test_every_step_of_scalar_bodies_is_typed():
     typed = {name for name in vars(Steps) if not name.startswith("_")}
     assert typed == {name for name in dir(NumPyScalar) if not name.startswith("_")}
+
+
+def test_checkers_are_told_of_types():
+    """Without this file, in the wheel too, they take every value of the package for Any."""
+    assert (stubs.PACKAGE / "py.typed").is_file()
+    with (stubs.PACKAGE.parent / "pyproject.toml").open("rb") as file:
+        packed = tomllib.load(file)["tool"]["setuptools"]["package-data"]
+    assert "py.typed" in packed["hybridc"]

@@ -16,12 +16,14 @@ except ModuleNotFoundError:  # a program elsewhere, run by a hybridc that is not
     sys.path.append(str(Path(__file__).resolve().parents[3]))
     import hybridc
 
-from hybridc.alias import numpy_names
+from hybridc.alias import array_names, numpy_names, python_names
 from hybridc.ground import mxnet_version as __version__
 
 __all__ = ["__version__"]
 
+python_names.add()
 numpy_names.add()
+array_names.add()
 
 
 def __getattr__(name: str) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from hybridc.contrib.amp import amp, lists, loss_scaler
 from hybridc.contrib.amp.amp import (
+    convert_bucketing_module,
     convert_hybrid_block,
     convert_model,
     convert_symbol,
@@ -26,6 +27,7 @@ from hybridc.contrib.amp.amp import (
 
 __all__ = [
     "amp",
+    "convert_bucketing_module",
     "convert_hybrid_block",
     "convert_model",
     "convert_symbol",

@@ -19,6 +19,7 @@ from hybridc.errors import ArgumentTypeError, CheckError
 from hybridc.gluon import HybridBlock, SymbolBlock, Trainer
 from hybridc.gluon.export import symbol_of
 from hybridc.ground.absent import absent
+from hybridc.module import BucketingModule
 from hybridc.optimizer import Optimizer
 from hybridc.symbol import ComposedSymbol, var
 from hybridc.symbol.graph import variables
@@ -322,6 +323,26 @@ def convert_hybrid_block(
     devices = ctx if ctx is not None else _devices(block)
     result.collect_params().load_dict(values, ctx=devices, cast_dtype=True, dtype_source="saved")
     return result
+
+
+def convert_bucketing_module(
+    bucketing_mod: Any,
+    target_dtype: Any = "float16",
+    target_dtype_ops: list[str] | None = None,
+    fp32_ops: list[str] | None = None,
+    conditional_fp32_ops: list[tuple[str, str, list[str]]] | None = None,
+    excluded_sym_names: list[str] | None = None,
+    cast_optional_params: bool = False,
+) -> BucketingModule:
+    """As :func:`convert_model`, for the symbols of all buckets that a module has had; parameters must be there."""
+    if not isinstance(bucketing_mod, BucketingModule):
+        raise CheckError(f"convert_bucketing_module: expected a BucketingModule, got {type(bucketing_mod).__name__}")
+    return bucketing_mod.converted(
+        lambda symbol, arguments, states: convert_model(
+            symbol, arguments, states, target_dtype, target_dtype_ops, fp32_ops, conditional_fp32_ops,
+            excluded_sym_names, cast_optional_params,
+        )
+    )  # fmt: skip
 
 
 def _devices(block: HybridBlock) -> Any:

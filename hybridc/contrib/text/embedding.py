@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
@@ -230,11 +230,23 @@ class _TokenEmbedding(Vocabulary):
 def _lines(path: Path, delimiter: str, encoding: str) -> Iterator[tuple[int, str, list[float]]]:
     """Of each line its number, the token and the numbers."""
     with path.open(encoding=encoding) as file:
-        for number, line in enumerate(file, 1):
+        for number, line in enumerate(_decoded(file, path), 1):
             token, *values = line.rstrip().split(delimiter)
-            if not values:
+            try:
+                vector = [float(x) for x in values]
+            except ValueError:
+                vector = []
+            if not vector:
                 raise CheckError(f"At line {number} of {path}: a token and its numbers are expected, got {line!r}")
-            yield number, token, [float(x) for x in values]
+            yield number, token, vector
+
+
+def _decoded(file: Iterable[str], path: Path) -> Iterator[str]:
+    """The lines of a text file; a CheckError, which is a ValueError, where it is not in its encoding."""
+    try:
+        yield from file
+    except UnicodeDecodeError as error:
+        raise CheckError(f"{path} is not a text in {error.encoding}: {error}; give its encoding") from error
 
 
 def _warn(text: str) -> None:

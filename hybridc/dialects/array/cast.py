@@ -13,7 +13,7 @@ from hybridc.dialects.math.unary import Unary
 from hybridc.dialects.operator import Bad, Composite, Elementwise, Sample, attribute, register
 from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.dtypes import is_float, is_half, kind_of
-from hybridc.errors import AttributeValueError, MXNetError, UnsupportedError
+from hybridc.errors import AttributeValueError, MXNetError, ShapeError, UnsupportedError
 
 _SINGLE = np.dtype("float32")
 
@@ -93,6 +93,7 @@ class AmpCast(Composite):
     """x in another floating-point dtype; what is not floating-point stays as it is"""
 
     AMP = True
+    KEEPS_SHAPE = True
     dtype: DType = attribute(doc="the floating-point dtype of the result")
 
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
@@ -194,12 +195,45 @@ class Identity(Copy):
     """A copy of x"""
 
     NNVM = "_copy"
+    NNVM_ALIASES = ("_copyto", "_CrossDeviceCopy")
 
     def gradient(self, F: Any, *values: Any) -> Any:
         return values[0]
 
     def simplify(self, F: Any, inputs: Sequence[Any]) -> Any:
         return inputs[0]
+
+
+@register("hybrid.identity_with_attr_like_rhs", "_identity_with_attr_like_rhs")
+class IdentityWithAttrLikeRhs(Composite):
+    """A copy of lhs, whose shape and dtype are those of rhs"""
+
+    INPUTS = ("lhs", "rhs")
+    NNVM = "_identity_with_attr_like_rhs"
+
+    def complete_shapes(self, shapes: list[Shape | None], outputs: list[Shape | None]) -> list[Shape | None]:
+        """All shapes are equal."""
+        known = next((s for s in (*shapes, *outputs) if s is not None), None)
+        return [known if s is None else s for s in shapes]
+
+    def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
+        lhs, rhs = shapes
+        if lhs != rhs:
+            raise ShapeError(f"_identity_with_attr_like_rhs: lhs has shape {lhs}, rhs {rhs}; they must be equal")
+        return shapes, [lhs]
+
+    def decompose(self, F: Any, *inputs: Any) -> Any:
+        self.infer_shape([x.shape for x in inputs])
+        return F.identity(inputs[0])
+
+    @classmethod
+    def samples(cls) -> list[Sample]:
+        return [Sample([(2, 3), (2, 3)], lambda x, _: x)]
+
+    @classmethod
+    def bad_samples(cls) -> list[Bad]:
+        text = "_identity_with_attr_like_rhs: lhs has shape (2,), rhs (3,); they must be equal"
+        return [(((2,), (3,)), {}, text)]
 
 
 @register("hybrid.cast_storage")

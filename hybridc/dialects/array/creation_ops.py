@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -62,6 +62,12 @@ class Zeros(_Filled):
     """0 everywhere."""
 
     NNVM = "_zeros"
+    NNVM_ALIASES = ("_zeros_without_dtype",)
+
+    @classmethod
+    def upgrade_nnvm(cls, attrs: Mapping[str, str], version: int) -> Mapping[str, str]:
+        """A dtype of -1 is none."""
+        return {k: v for k, v in attrs.items() if (k, v) != ("dtype", "-1")}
 
     def move(self, m: Any, *xs: Any) -> Any:
         return m.full(self.shape, self.dtype, 0)
@@ -106,6 +112,8 @@ class Full(_Filled):
     """One number everywhere."""
 
     NNVM = "_full"
+    NNVM_ALWAYS = ("val",)
+    NNVM_ATTRIBUTES: ClassVar[dict[str, str]] = {"val": "value"}
     val: float = attribute(0.0, "the number")
     dtype: DType = attribute(FLOAT32, "the element type")
 
@@ -114,13 +122,6 @@ class Full(_Filled):
 
     def eager(self, *arrays: Any) -> Any:
         return np.full(self.shape, cast_number(self.val, self.dtype), self.dtype)
-
-    def to_nnvm(self) -> dict[str, Any]:
-        return {"shape": self.shape, "dtype": self.dtype, "value": self.val}
-
-    @classmethod
-    def from_nnvm(cls, attrs: Mapping[str, str]) -> Any:
-        return super().from_nnvm({"val" if k == "value" else k: v for k, v in attrs.items()})
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
@@ -172,6 +173,7 @@ class Arange(Creation):
 
     NNVM_ONLY = ("ctx", "infer_range=False", "infer_range=None")
     NNVM = "_arange"
+    NNVM_ALWAYS = ("start",)
     start: float = attribute(0.0, "the first number")
     stop: float | None = attribute(None, "the end, which is not reached")
     step: float = attribute(1.0, "the difference between neighbours")

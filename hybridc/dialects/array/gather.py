@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from hybridc.dialects.operator import Bad, Composite, Elementwise, Movement, Sam
 from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.dtypes import is_half
 from hybridc.errors import IndexRangeError, ShapeError
+from hybridc.ground.absent import warn_dense_gradient
 
 MODES = ("clip", "wrap", "raise")
 
@@ -195,12 +196,17 @@ class TakeScatter(_Indexed):
 class Embedding(Composite):
     """``weight[data]``: the row of the table for each integer; integers out of range are clipped."""
 
+    NNVM_ALIASES = ("_contrib_SparseEmbedding",)
     INPUTS = ("data", "weight")
     SAME_DTYPE = False
     input_dim: int = attribute(doc="number of rows of the table", low=1)
     output_dim: int = attribute(doc="length of a row", low=1)
     dtype: DType = attribute("float32", "for MXNet's signature; the weight's own dtype counts")
-    sparse_grad: bool = attribute(False, "for MXNet's signature; gradients are dense")
+    sparse_grad: bool = attribute(False, "for MXNet's signature; gradients are dense, which a warning says")
+
+    def check(self) -> None:
+        if self.sparse_grad:
+            warn_dense_gradient("sparse_grad", f"{self.title()}: sparse_grad=True")
 
     def complete_shapes(self, shapes: list[Shape | None], outputs: list[Shape | None]) -> list[Shape | None]:
         """The table has the size that the attributes say."""
@@ -255,12 +261,9 @@ class Pick(_Indexed):
     axis: int = attribute(-1, "the axis")
     keepdims: bool = attribute(False, "keep the axis, with size 1")
     mode: str = attribute("clip", "what indices out of range mean", enum=("clip", "wrap"))
-    # COMPAT(mxnet): MXNet has no such attribute.
+    # COMPAT(mxnet): MXNet has no such attribute, and files do not say how to compile.
+    NNVM_ATTRIBUTES: ClassVar[dict[str, str]] = {"made": ""}
     made: bool = attribute(False, "the data is made just before: compiled, the loops that make it pick, too")
-
-    def to_nnvm(self) -> dict[str, Any]:
-        """Files do not say how to compile."""
-        return {name: value for name, value in super().to_nnvm().items() if name != "made"}
 
     def decomposes(self) -> bool:
         """Whether a comparison of all elements is faster than a gather."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from hybridc.dialects.array.gather import add_rows, as_index, gathered, in_single
 from hybridc.dialects.array.shape import normalize_axis
+from hybridc.dialects.array.shape_rules import is_known
 from hybridc.dialects.operator import (
     Bad,
     Composite,
@@ -18,6 +19,7 @@ from hybridc.dialects.operator import (
     Opaque,
     Sample,
     attribute,
+    no_gradient,
     register,
 )
 from hybridc.dialects.operator_attribute import DType, Shape
@@ -166,6 +168,54 @@ class ScatterND(ScatterAddND):
         return [(((3,), np.array([[0, 1]])), {"shape": (4,)}, text)]
 
 
+@register("hybrid.scatter_set_nd", "_scatter_set_nd")
+class ScatterSetND(_IndexedND):
+    """lhs with the elements of rhs at ``indices``; of duplicates, the last."""
+
+    gradient = no_gradient
+
+    NNVM = "_scatter_set_nd"
+    INPUTS = ("lhs", "rhs", "indices")
+    shape: Shape = attribute(doc="shape of lhs and of the result")
+
+    def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
+        lhs, rhs, indices = shapes
+        expected = indices[1:] + self.split(self.shape, indices)[1]
+        if lhs != self.shape or rhs != expected:
+            raise ShapeError(
+                f"{self.title()}: lhs has shape {lhs} and rhs {rhs}, expected {self.shape} and {expected} for these "
+                "indices"
+            )
+        return shapes, [self.shape]
+
+    def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
+        return dtypes, [dtypes[0]]
+
+    def eager(self, *arrays: Any) -> Any:
+        lhs, rhs, indices = arrays
+        self.infer_shape([x.shape for x in arrays])
+        sizes, rest = self.split(self.shape, indices.shape)
+        made = lhs.copy()
+        if rhs.size:
+            index = _flat(indices, sizes)
+            made.reshape(-1, *rest)[index] = rhs.reshape(index.size, *rest)
+        return made
+
+    @classmethod
+    def samples(cls) -> Sequence[Sample]:
+        def reference(x: Any, y: Any, i: Any) -> Any:
+            out = x.copy()
+            out[np.asarray(i[0], int)] = y
+            return out
+
+        return [Sample([(3, 2), (2, 2), np.array([[2, 0]], np.int64)], reference, grad=False, shape=(3, 2))]
+
+    @classmethod
+    def bad_samples(cls) -> Sequence[Bad]:
+        text = "scatter_set_nd: lhs has shape (4,) and rhs (3,), expected (4,) and (2,) for these indices"
+        return [(((4,), (3,), np.array([[0, 1]])), {"shape": (4,)}, text)]
+
+
 @register("hybrid.one_hot")
 class OneHot(Composite):
     """``on_value`` at the place that the index names along a new last axis, ``off_value`` elsewhere."""
@@ -212,7 +262,7 @@ class OneHot(Composite):
 class Where(Elementwise):
     """x where the condition is not 0, else y.
 
-    The three broadcast, but a condition of one dimension that is as long as x's first axis selects rows.
+    The three broadcast, but in :func:`where` a condition of one dimension selects rows.
     """
 
     INPUTS = ("condition", "x", "y")
@@ -272,8 +322,8 @@ class Where(Elementwise):
 def where(condition: Any, x: Any, y: Any, out: Any = None, name: str | None = None) -> Any:  # noqa: ARG001
     """x where the condition is not 0, else y.
 
-    The three broadcast; x or y may be a number. A condition of one dimension that is as long as x's first
-    axis selects rows of x and y.
+    The three broadcast; x or y may be a number. A condition of one dimension selects rows of x and y, and is as
+    long as their first axis.
 
     Parameters
     ----------
@@ -286,15 +336,28 @@ def where(condition: Any, x: Any, y: Any, out: Any = None, name: str | None = No
     if composed is not None:  # whose shape is not known yet
         return composed.choose(condition, x, y, out)
     # COMPAT(mxnet): numbers and broadcasting; MXNet wants arrays of one shape.
-    if not hasattr(x, "shape") and hasattr(y, "shape"):
+    if isinstance(x, int | float) and hasattr(y, "dtype"):
         x = function("full_like")(y, x)
-    elif hasattr(x, "shape") and not hasattr(y, "shape"):
+    elif hasattr(x, "dtype") and isinstance(y, int | float):
         y = function("full_like")(x, y)
+    if any(not is_known(getattr(v, "inferred_shape", ())) for v in (condition, x, y)):
+        return invoke(WhereByShapes.bind(), (condition, x, y), out)
     shape: Shape = getattr(x, "shape", ())
     rows: Shape = getattr(condition, "shape", ())
-    if len(rows) == 1 and len(shape) > 1 and rows[0] == shape[0]:
-        condition = function("reshape_to")(condition, shape=(*rows, *(1,) * (len(shape) - 1)))
+    if (aligned := _of_rows(rows, shape)) != rows:
+        condition = function("reshape_to")(condition, shape=aligned)
     return invoke(Where.bind(), (condition, x, y), out)
+
+
+def _of_rows(condition: Shape, x: Shape) -> Shape:
+    """The shape with which a condition broadcasts: one of a single axis selects rows of x, and fits their number."""
+    if len(condition) != 1 or len(x) < 2 or condition == (1,):
+        return condition
+    if condition[0] != x[0]:
+        raise ShapeError(
+            f"where: a condition of one axis selects rows; it has {condition[0]} elements for the {x[0]} rows of x {x}"
+        )
+    return (*condition, *(1,) * (len(x) - 1))
 
 
 def _with_sizes(shape: Shape | None, other: Shape | None) -> Shape | None:
@@ -314,8 +377,7 @@ class WhereByShapes(Composite):
 
     def aligned(self, condition: Shape, x: Shape) -> Shape:
         """The shape with which the condition broadcasts."""
-        rows = len(condition) == 1 and len(x) > 1 and condition[0] == x[0]
-        return (*condition, *(1,) * (len(x) - 1)) if rows else condition
+        return _of_rows(condition, x)
 
     def complete_shapes(self, shapes: list[Shape | None], outputs: list[Shape | None]) -> list[Shape | None]:
         """All have one shape, unless it is known that they do not."""

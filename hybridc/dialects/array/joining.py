@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from hybridc.dialects.array.shape import normalize_axis
+from hybridc.dialects.array.shape_rules import filled_shapes
 from hybridc.dialects.array.slicing import part_of
 from hybridc.dialects.operator import Bad, Movement, Sample, attribute, register
 from hybridc.dialects.operator_attribute import Axes, Shape, parse_shape
@@ -32,6 +33,18 @@ class Concat(Movement):
     dim: int = attribute(1, "the axis")
     num_args: int | None = attribute(None, "how many inputs there are; counted, so it need not be given")
 
+    def complete_shapes(self, shapes: list[Shape | None], outputs: list[Shape | None]) -> list[Shape | None]:
+        """All have the sizes of the result, except along the axis."""
+        out = outputs[0]
+        if out is None or not -len(out) <= self.dim < len(out):
+            return shapes
+        axis = self.dim % len(out)
+        sizes = (*out[:axis], -1, *out[axis + 1 :])
+        return [
+            sizes if s is None else s if len(s) != len(out) else tuple(map(max, s, sizes))  # what is unknown is -1
+            for s in shapes
+        ]
+
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         first = shapes[0]
         axis = normalize_axis("Concat", self.dim, len(first), "dim")
@@ -49,7 +62,7 @@ class Concat(Movement):
 
     def _misfit(self, axis: int, shapes: list[Shape]) -> ShapeError:
         got = ", ".join(map(str, shapes))
-        return ShapeError(f"Concat: the inputs must have equal shapes except along axis {axis}, got {got}")
+        return ShapeError(f"{self.title()}: the inputs must have equal shapes except along axis {axis}, got {got}")
 
     def move(self, m: Any, *xs: Any) -> Any:
         return m.concat(xs, self.dim % len(xs[0].shape))
@@ -86,6 +99,38 @@ class Concat(Movement):
         return [(((2, 3), (2, 4)), {"dim": 0}, text)]
 
 
+@register("hybrid.rnn_param_concat", "_rnn_param_concat")
+class RnnParamConcat(Concat):
+    """``Concat`` of the parameters of an RNN, of which some, of equal size, may be unknown"""
+
+    NNVM = "_rnn_param_concat"
+
+    def complete_shapes(self, shapes: list[Shape | None], outputs: list[Shape | None]) -> list[Shape | None]:
+        """The unknown sizes along the axis are equal parts of what the others leave of the result's.
+
+        There are two in a layer of both directions.
+        """
+        (out,) = outputs
+        open_ = [i for i, s in enumerate(shapes) if s is None or -1 in s]
+        if out is None or -1 in out or not open_:
+            return shapes
+        axis = normalize_axis(self.title(), self.dim, len(out), "dim")
+        rest = out[axis] - sum(s[axis] for s in shapes if s is not None and -1 not in s)
+        if rest % len(open_):
+            return shapes
+        size = rest // len(open_)
+        return [(*out[:axis], size, *out[axis + 1 :]) if i in open_ else s for i, s in enumerate(shapes)]
+
+    @classmethod
+    def samples(cls) -> Sequence[Sample]:
+        return [Sample([(4,), (2,)], lambda x, y: np.concatenate([x, y]), dim=0)]
+
+    @classmethod
+    def bad_samples(cls) -> Sequence[Bad]:
+        text = "rnn_param_concat: the inputs must have equal shapes except along axis 1, got (2, 3), (3, 3)"
+        return [(((2, 3), (3, 3)), {}, text)]
+
+
 @register("hybrid.stack")
 class Stack(Movement):
     """The inputs, which have one shape, along a new axis."""
@@ -96,7 +141,17 @@ class Stack(Movement):
     axis: int = attribute(0, "position of the new axis")
     num_args: int | None = attribute(None, "how many inputs there are; counted, so it need not be given")
 
+    def complete_shapes(self, shapes: list[Shape | None], outputs: list[Shape | None]) -> list[Shape | None]:
+        """All have one shape: that of the result, without the new axis."""
+        out = outputs[0]
+        if out is not None and -len(out) <= self.axis < len(out):
+            axis = self.axis % len(out)
+            out = out[:axis] + out[axis + 1 :]
+            shapes = [out if s is None else s for s in shapes]
+        return shapes
+
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
+        shapes = filled_shapes(shapes)
         first = shapes[0]
         if any(s != first for s in shapes):
             raise ShapeError(f"stack: the inputs must have one shape, got {', '.join(map(str, shapes))}")
@@ -242,6 +297,7 @@ class SplitV2(_SplitOperator):
     """Pieces along an axis: so many equal ones, or cut before each of the given indices."""
 
     NNVM = "_split_v2"
+    NNVM_ATTRIBUTES: ClassVar[dict[str, str]] = {"indices_or_sections": ""}
     INPUTS = ("ary",)
     indices_or_sections: object = attribute(doc="number of equal pieces, or the indices where to cut")
     axis: int = attribute(0, "the axis")
@@ -266,7 +322,7 @@ class SplitV2(_SplitOperator):
         return [i * step for i in range(self.sections + 1)]
 
     def to_nnvm(self) -> dict[str, Any]:
-        cuts = () if self.indices is None else (0, *self.indices)  # it wants the beginning of each piece
+        cuts = [] if self.indices is None else [0, *self.indices]  # it wants the beginning of each piece
         sections = self.sections if self.indices is None else 0
         return {"indices": cuts, "sections": sections, "axis": self.axis, "squeeze_axis": self.squeeze_axis}
 

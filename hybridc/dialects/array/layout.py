@@ -174,6 +174,8 @@ class BroadcastLike(_Broadcast):
     rhs_axes: Axis = attribute(None, "axes of rhs that give their sizes")
 
     def check(self) -> None:
+        if () in (self.lhs_axes, self.rhs_axes):
+            raise ShapeError("broadcast_like: lhs_axes and rhs_axes must name an axis, or be left out for all axes")
         if len(axis_tuple(self.lhs_axes)) != len(axis_tuple(self.rhs_axes)):
             raise AttributeValueError(
                 f"broadcast_like: lhs_axes={self.lhs_axes} and rhs_axes={self.rhs_axes} must be equally many"
@@ -210,7 +212,11 @@ class BroadcastLike(_Broadcast):
     @classmethod
     def bad_samples(cls) -> Sequence[Bad]:
         text = "broadcast_like: lhs_axes=0 and rhs_axes=(0, 1) must be equally many"
-        return [(((1, 3), (2, 3)), {"lhs_axes": 0, "rhs_axes": (0, 1)}, text)]
+        empty = "broadcast_like: lhs_axes and rhs_axes must name an axis, or be left out for all axes"
+        return [
+            (((1, 3), (2, 3)), {"lhs_axes": 0, "rhs_axes": (0, 1)}, text),
+            (((1, 3), (2, 3)), {"lhs_axes": (), "rhs_axes": ()}, empty),
+        ]
 
 
 @register("hybrid.broadcast_axis", "broadcast_axes")
@@ -255,6 +261,8 @@ class _Blocks(Composite):
         full = tuple(n or self.block_size**2 for n in shape)  # which divides a size of 0, but not those beside it
         if math.prod(self.parts(full)[0]) != math.prod(full):
             raise ShapeError(f"{self.title()}: block_size={self.block_size} does not divide the input's {shape}")
+        if 0 in shape[1:]:
+            raise ShapeError(f"{self.title()}: channels, height and width must not be 0, got {shape}")
         moved = [inner[a] for a in order]
         return shapes, [self.merged(moved)]
 
@@ -309,7 +317,11 @@ class DepthToSpace(_Blocks):
     @classmethod
     def bad_samples(cls) -> Sequence[Bad]:
         text = "depth_to_space: block_size=2 does not divide the input's "
-        return [(((n, 3, 2, 2),), {"block_size": 2}, f"{text}{(n, 3, 2, 2)}") for n in (1, 0)]
+        empty = "depth_to_space: channels, height and width must not be 0, got (1, 4, 0, 2)"
+        return [
+            *[(((n, 3, 2, 2),), {"block_size": 2}, f"{text}{(n, 3, 2, 2)}") for n in (1, 0)],
+            (((1, 4, 0, 2),), {"block_size": 2}, empty),
+        ]
 
 
 @register("hybrid.space_to_depth")
@@ -376,6 +388,8 @@ class Diag(Movement):
         b = normalize_axis("diag", self.axis2, len(shape), "axis2")
         if a == b:
             raise ShapeError(f"diag: axis1 and axis2 must differ, both are {a}")
+        if not -shape[a] <= self.k <= shape[b]:
+            raise ShapeError(f"diag: diagonal k={self.k} does not exist in a matrix of {shape[a]} by {shape[b]}")
         rest = tuple(n for i, n in enumerate(shape) if i not in (a, b))
         return shapes, [(*rest, _diagonal_length(shape, self.k, a, b))]
 
@@ -393,6 +407,7 @@ class Diag(Movement):
 
     def eager(self, *arrays: Any) -> Any:
         (x,) = arrays
+        self.infer_shape([x.shape])
         if x.ndim < 2:
             return np.diag(x.reshape(-1), self.k)
         return np.diagonal(x, self.k, self.axis1, self.axis2)
@@ -410,12 +425,16 @@ class Diag(Movement):
             Sample([(3, 4)], lambda x: np.diag(x, -1), k=-1),
             Sample([(3,)], lambda x: np.diag(x, 2), k=2),
             Sample([(2, 3, 4)], lambda x: np.diagonal(x, 1, 1, 2), k=1, axis1=1, axis2=-1),
-            Sample([(2, 3)], lambda _: np.zeros(0), k=5),
+            Sample([(2, 3)], lambda _: np.zeros(0), k=3),
         ]
 
     @classmethod
     def bad_samples(cls) -> Sequence[Bad]:
-        return [(((2, 3),), {"axis1": 1}, "diag: axis1 and axis2 must differ, both are 1")]
+        text = "diag: diagonal k=-3 does not exist in a matrix of 2 by 3"
+        return [
+            (((2, 3),), {"axis1": 1}, "diag: axis1 and axis2 must differ, both are 1"),
+            (((2, 3),), {"k": -3}, text),
+        ]
 
 
 @register("hybrid.diag_scatter")

@@ -357,6 +357,9 @@ class CumSum(Opaque):
     axis: int | None = attribute(None, "the axis; the flattened array if None")
     dtype: DType | None = attribute(None, "dtype of the result; the input's by default")
 
+    def check(self) -> None:
+        vars(self)["KEEPS_SHAPE"] = self.axis is not None
+
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         (shape,) = shapes
         if self.axis is None or (not shape and self.axis in (0, -1)):  # NumPy takes a scalar for an array of one

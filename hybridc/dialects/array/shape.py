@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from hybridc.dialects.operator import Bad, Movement, Opaque, Sample, attribute, no_gradient, register
-from hybridc.dialects.operator_attribute import Axis, DType, Shape
+from hybridc.dialects.operator_attribute import Axes, Axis, DType, Shape
 from hybridc.errors import ShapeError
 
 
@@ -161,19 +161,42 @@ class Reshape(RowMajor):
     """The same elements, in row-major order, in another shape.
 
     In ``shape``, 0 copies the input's dimension, -1 is inferred, -2 copies all remaining dimensions, -3
-    merges two, and -4 splits one into the two numbers that follow it.
+    merges two, and -4 splits one into the two numbers that follow it. ``target_shape`` is an older form, in which one
+    0 is inferred; it counts if ``shape`` is empty.
     """
 
-    NNVM_ONLY = ("target_shape=()", "target_shape=[]", "keep_highest=False")
-    shape: Shape = attribute(doc="the new shape, which may contain 0, -1, -2, -3 and -4")
+    shape: Shape = attribute((), "the new shape, which may contain 0, -1, -2, -3 and -4")
     reverse: bool = attribute(False, "match the special numbers from the right")
+    target_shape: Axes = attribute((), "an older form of shape: one 0 is inferred")
+    keep_highest: bool = attribute(False, "of target_shape: the first dimension is the input's")
+
+    def result_shape(self, shape: Shape) -> Shape:
+        """The shape of the result for an input of ``shape``."""
+        if self.shape or not self.target_shape:
+            return resolve_shape(shape, self.shape, self.reverse)
+        target = (*shape[:1], *self.target_shape[1:]) if self.keep_highest else self.target_shape
+        free = [i for i, n in enumerate(target) if n == 0 and not (i == 0 and self.keep_highest)]
+        if len(free) == 1:
+            rest = math.prod(n for i, n in enumerate(target) if i != free[0])
+            target = tuple(math.prod(shape) // max(rest, 1) if i == free[0] else n for i, n in enumerate(target))
+        if math.prod(target) != math.prod(shape):
+            raise ShapeError(
+                f"Reshape: target_shape={self.target_shape} does not fit an input of shape {shape}: it would be "
+                f"{target}, but the input has {math.prod(shape)} elements"
+            )
+        return target
+
+    def check(self) -> None:
+        vars(self)["INFERS_PARTLY"] = bool(self.shape) and all(n > 0 for n in self.shape)
 
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
-        return shapes, [resolve_shape(shapes[0], self.shape, self.reverse)]
+        if -1 in shapes[0] and self.INFERS_PARTLY:
+            return shapes, [self.shape]
+        return shapes, [self.result_shape(shapes[0])]
 
     def eager(self, *arrays: Any) -> Any:
         (x,) = arrays
-        return x.reshape(resolve_shape(x.shape, self.shape, self.reverse))
+        return x.reshape(self.result_shape(x.shape))
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:
@@ -192,6 +215,9 @@ class Reshape(RowMajor):
             Sample([(10, 5, 4)], to(50, 4), shape=(-1, 0), reverse=True),
             Sample([(0, 3)], to(0, 3), shape=(-1, 3)),
             Sample([(1,)], to(1, 1, 1), shape="(1, 1, -1)"),
+            Sample([(2, 3, 4)], to(2, 12), target_shape=(2, 0)),
+            Sample([(2, 3, 4)], to(2, 4, 3), target_shape=(0, 0, 3), keep_highest=True),
+            Sample([(2, 3, 4)], to(2, 12), shape=(0, -1), target_shape=(0, 0)),
         ]
 
     @classmethod
@@ -208,6 +234,12 @@ class Reshape(RowMajor):
                 ((2, 3),),
                 {"shape": (2, 3, 0)},
                 start.format("(2, 3, 0)") + "it asks for dimension 2, the input has 2 dimensions",
+            ),
+            (
+                ((2, 3),),
+                {"target_shape": (4, 0)},
+                "Reshape: target_shape=(4, 0) does not fit an input of shape (2, 3): it would be (4, 1), but the input "
+                "has 6 elements",
             ),
         ]
 

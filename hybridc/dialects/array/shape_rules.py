@@ -27,13 +27,18 @@ def broadcast_shapes(title: str, names: Sequence[str], shapes: Sequence[Shape]) 
     return tuple(out)
 
 
-def filled_shapes(shapes: list[Shape]) -> list[Shape]:
-    """The shapes, with unknown sizes (-1) taken from known ones: all are to be equal."""
+def filled_shapes(shapes: list[Shape], broadcast: bool = False) -> list[Shape]:
+    """The shapes, with unknown sizes (-1) taken from known ones: all are to be equal.
+
+    Of shapes that ``broadcast``, a known 1 says nothing of the others.
+    """
     known = next((s for s in shapes if -1 not in s), None)
     if known is None and len({len(s) for s in shapes}) == 1:  # each may know other sizes
         known = tuple(max(sizes) for sizes in zip(*shapes, strict=True))
     if known is None:
         return shapes
+    if broadcast:
+        known = tuple(-1 if n == 1 else n for n in known)
     return [
         tuple(k if n == -1 else n for n, k in zip(s, known, strict=True)) if -1 in s and len(s) == len(known) else s
         for s in shapes
@@ -70,3 +75,24 @@ def reduced_shape(shape: Shape, axes: Sequence[int], keepdims: bool) -> Shape:
     if keepdims:
         return tuple(1 if i in axes else n for i, n in enumerate(shape))
     return tuple(n for i, n in enumerate(shape) if i not in axes) or (1,)
+
+
+def is_known(shape: Shape | None) -> bool:
+    """Whether all sizes are known."""
+    return shape is not None and -1 not in shape
+
+
+def agree(shape: Shape | None, other: Shape | None) -> bool:
+    """Whether two shapes may be the same one, as far as they are known."""
+    if shape is None or other is None or shape == other:
+        return True
+    return len(shape) == len(other) and all(n == m or -1 in (n, m) for n, m in zip(shape, other, strict=True))
+
+
+def merged_shape(name: str, known: Shape | None, shape: Shape | None) -> Shape | None:
+    """What two statements say of one shape; an error if they contradict each other."""
+    if shape is None or known is None or known is shape:
+        return known if shape is None else tuple(shape)
+    if not agree(known, shape):
+        raise ShapeError(f"Shape inconsistent, Provided = {known}, inferred shape={tuple(shape)} of {name}")
+    return tuple([s if k == -1 else k for k, s in zip(known, shape, strict=True)])

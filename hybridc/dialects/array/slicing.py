@@ -501,6 +501,8 @@ class SliceLike(View):
 class Flip(View):
     """The elements in reverse order along ``axis``."""
 
+    KEEPS_SHAPE = True
+
     axis: Axis = attribute(doc="the axis or axes")
 
     def check(self) -> None:

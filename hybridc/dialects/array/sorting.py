@@ -13,8 +13,8 @@ from hybridc.dialects.array.order import order_along, sortable
 from hybridc.dialects.array.shape import normalize_axis
 from hybridc.dialects.movement import extreme_place
 from hybridc.dialects.operator import Bad, Opaque, Sample, attribute, no_gradient, register
-from hybridc.dialects.operator_attribute import DType, Shape
-from hybridc.errors import ShapeError
+from hybridc.dialects.operator_attribute import DType, Floats, Shape
+from hybridc.errors import AttributeValueError, ShapeError
 
 FLOAT32 = np.dtype("float32")
 
@@ -396,3 +396,62 @@ class TopK(_Sorting):
                 "topk: attribute ret_typ takes one of 'value', 'indices', 'mask', 'both', got 'all'",
             ),
         ]
+
+
+@register("hybrid.histogram", "_histogram")
+class Histogram(Opaque):
+    """How many elements fall into each bin, and the edges of the bins: ``bin_cnt`` equal ones in ``range``, or given"""
+
+    gradient = no_gradient
+
+    NNVM = "_histogram"
+    INPUTS = ("data", "bins")
+    OPTIONAL = 1
+    bin_cnt: int | None = attribute(None, "number of bins; None if their edges are an input", low=1)
+    range: Floats | None = attribute(None, "the lowest and the highest edge")
+
+    def check(self) -> None:
+        if self.bin_cnt is not None and (self.range is None or len(self.range) != 2):
+            raise AttributeValueError(f"_histogram: bin_cnt={self.bin_cnt} needs range=(low, high), got {self.range}")
+
+    def input_names(self) -> tuple[str, ...]:
+        return ("data", "bins") if self.bin_cnt is None else ("data",)
+
+    def num_outputs(self) -> int:
+        return 2
+
+    def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
+        if self.bin_cnt is None and len(shapes[1]) != 1:
+            raise ShapeError(f"_histogram: bins must have one axis, the edges of the bins; got shape {shapes[1]}")
+        edges = shapes[1][0] if self.bin_cnt is None else self.bin_cnt + 1
+        return shapes, [(edges - 1 if edges >= 0 else -1,), (edges,)]
+
+    def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
+        return dtypes, [np.dtype("int64"), dtypes[0]]
+
+    def eager(self, *arrays: Any) -> Any:
+        data, *given = arrays
+        bins: Any = given[0] if given else self.bin_cnt
+        ends: Any = self.range
+        counts, edges = np.histogram(data, bins, ends)
+        return counts.astype(np.int64), edges.astype(data.dtype)
+
+    @classmethod
+    def samples(cls) -> Sequence[Sample]:
+        def reference(x: Any) -> Any:
+            return np.array([((x >= a) & (x < a + 1)).sum() for a in (-2, -1, 0, 1)]), np.arange(-2.0, 3)
+
+        edges = np.array([0.0, 1.0, 3.0], np.float32)
+        return [
+            Sample([(3, 5)], reference, grad=False, bin_cnt=4, range=(-2, 2), low=-1.5, high=1.5),
+            Sample(
+                [np.array([0, 1, 1, 3], np.float32), edges],
+                lambda _x, b: (np.array([1, 3]), b),
+                grad=False,
+                dtypes=("float32",),
+            ),
+        ]
+
+    @classmethod
+    def bad_samples(cls) -> Sequence[Bad]:
+        return [(((3,),), {"bin_cnt": 4}, "_histogram: bin_cnt=4 needs range=(low, high), got None")]

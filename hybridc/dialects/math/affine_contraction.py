@@ -14,9 +14,12 @@ import numpy as np
 from hybridc.dialects.math.contraction import Product, matmul
 from hybridc.dialects.operator import Bad, Contraction, Sample, attribute, register
 from hybridc.dialects.operator_attribute import Shape
+from hybridc.dtypes import HALVES
 from hybridc.errors import AttributeValueError, ShapeError, UnsupportedError
 from hybridc.ground.sizes import AffineIndex, Place
 
+# Bytes of an operand that an eager contraction spreads over all loops, with elements repeated where windows overlap.
+_SCRATCH = 1 << 25
 _TERM = re.compile(r"(?:(\d+)\*)?([a-z]\d*)|(\d+)")
 
 
@@ -148,6 +151,38 @@ class Contract(Product, Contraction):
         sizes = self.parsed.sizes(a.shape, b.shape, self.shape)
         if 0 in sizes.values():
             return np.zeros(self.shape, a.dtype)
+        index = self.parsed
+        spread = max((a.itemsize * math.prod(sizes[i] for i in _loops(p)) for p in (index.lhs, index.rhs)), default=0)
+        if spread <= _SCRATCH:
+            return self._multiplied(a, b, sizes)
+        wide = np.dtype(np.float32) if a.dtype in HALVES else a.dtype
+        result = np.zeros(self.shape, wide)
+        self._add_blocks(result, a, b, sizes)
+        return result.astype(a.dtype, copy=False)
+
+    def _add_blocks(self, result: Any, a: Any, b: Any, sizes: dict[int, int]) -> None:
+        """Add the contraction to the result, block by block, so that operands spread over their loops stay small.
+
+        The operand that is spread most is cut along the loop that takes the longest steps in it.
+        """
+        index, sides = self.parsed, ((a, self.parsed.lhs), (b, self.parsed.rhs))
+        spread = [x.itemsize * math.prod(sizes[i] for i in _loops(places)) for x, places in sides]
+        x, places = sides[0] if spread[0] >= spread[1] else sides[1]
+        steps = _steps(x, places)
+        loop = max(steps, key=lambda i: (sizes[i] > 1, steps[i]))
+        if max(spread) <= _SCRATCH or sizes[loop] == 1:
+            wide = result.dtype
+            result += self._multiplied(a.astype(wide, copy=False), b.astype(wide, copy=False), sizes)
+            return
+        block = max(1, sizes[loop] * _SCRATCH // max(spread))
+        for first in range(0, sizes[loop], block):
+            count = min(block, sizes[loop] - first)
+            own = result[(slice(None),) * loop + (slice(first, first + count),)] if loop < index.kept else result
+            left, right = (_from(x, each, loop, first, count) for x, each in sides)
+            self._add_blocks(own, left, right, {**sizes, loop: count})
+
+    def _multiplied(self, a: Any, b: Any, sizes: Mapping[int, int]) -> Any:
+        """The contraction by one matmul of the operands spread over their loops."""
         index = self.parsed
         left, right = _loops(index.lhs), _loops(index.rhs)
         kept = range(index.kept)
@@ -287,16 +322,32 @@ def _terms(place: Place) -> Sequence[tuple[int, int]]:
     return ((place, 1),) if isinstance(place, int) else place.terms
 
 
-def _walked(x: Any, places: Sequence[Place], groups: Sequence[Sequence[int]], sizes: Mapping[int, int]) -> Any:
-    """The array with its loops merged into one axis for each group: a strided view, copied where it must be."""
+def _steps(x: Any, places: Sequence[Place]) -> dict[int, int]:
+    """How many bytes further each loop reads in its next iteration."""
     steps = dict[int, int]()
     for place, stride in zip(places, x.strides, strict=True):
         for loop, factor in _terms(place):
             steps[loop] = steps.get(loop, 0) + factor * stride
+    return steps
+
+
+def _walked(x: Any, places: Sequence[Place], groups: Sequence[Sequence[int]], sizes: Mapping[int, int]) -> Any:
+    """The array with its loops merged into one axis for each group: a strided view, copied where it must be."""
+    steps = _steps(x, places)
     order = [loop for group in groups for loop in group]
     begin = tuple(slice(0 if isinstance(place, int) else place.offset, None) for place in places)
     view = np.lib.stride_tricks.as_strided(x[begin], [sizes[i] for i in order], [steps.get(i, 0) for i in order])
     return view.reshape([math.prod(sizes[i] for i in group) for group in groups])
+
+
+def _from(x: Any, places: Sequence[Place], loop: int, first: int, count: int) -> Any:
+    """The elements that are read from one iteration of a loop on; where it alone is the index, by ``count`` of them."""
+    cut = [slice(None)] * len(places)
+    for axis, place in enumerate(places):
+        for each, factor in _terms(place):
+            if each == loop:
+                cut[axis] = slice(first, first + count) if isinstance(place, int) else slice(factor * first, None)
+    return x[tuple(cut)]
 
 
 def _strided(x: Any, w: Any) -> Any:

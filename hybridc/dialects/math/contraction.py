@@ -12,8 +12,11 @@ from hybridc.dialects.operator import Bad, Composite, Contraction, Operator, Sam
 from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.dtypes import HALVES, is_float
 from hybridc.errors import DTypeError, ShapeError
+from hybridc.ground.absent import warn_dense
 
 _BLAS = (np.dtype("float32"), np.dtype("float64"))  # dtypes of BLAS
+
+_STORAGE_TYPES = ("csr", "default", "row_sparse")
 
 
 def matmul(a: Any, b: Any, transpose_a: bool, transpose_b: bool, out: Any = None) -> Any:
@@ -195,7 +198,14 @@ class Dot(Transposable, Composite):
     """
 
     INPUTS = ("lhs", "rhs")
-    forward_stype: str | None = attribute(None, "accepted for MXNet's API, without effect")
+    forward_stype: str | None = attribute(
+        None, "for MXNet's signature; the result is dense, which a warning says", enum=_STORAGE_TYPES
+    )
+
+    def check(self) -> None:
+        if self.forward_stype not in (None, "default"):
+            cost = "it takes the memory of all elements"
+            warn_dense("forward_stype", f"dot: a result of storage type {self.forward_stype!r}", cost)
 
     def matrices(self, a: Shape, b: Shape) -> tuple[Shape, Shape, Shape, Shape]:
         """The result's shape, then the shapes of lhs, rhs and result as matrices."""
@@ -277,7 +287,9 @@ def reshaped(F: Any, x: Any, shape: Shape) -> Any:
 class BatchDot(Matmul):
     """lhs @ rhs for batches of matrices with equal leading axes"""
 
-    forward_stype: str | None = attribute(None, "accepted for MXNet's API, without effect")
+    forward_stype: str | None = attribute(
+        None, "accepted for MXNet's API, without effect: as there, the result is dense", enum=_STORAGE_TYPES
+    )
 
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         if min(map(len, shapes)) < 3:
@@ -384,6 +396,7 @@ class FullyConnected(Product, Composite):
         return y if x is data or self.flatten else y.reshape(*data.shape[:-1], self.num_hidden)
 
     def gradient(self, F: Any, *values: Any) -> Any:
+        # COMPAT(mxnet): a bias has its gradient, too, where none of the weight's is wanted; there it is left as it was.
         dy, data, weight = values[:3]
         rows, columns = self.rows(data.shape)
         dy = reshaped(F, dy, (rows, self.num_hidden))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
+from hybridc.dialects.array.shape_rules import filled_shapes
 from hybridc.dialects.operator import Bad, Elementwise, Reference, Sample, register
 from hybridc.dialects.operator_attribute import Shape
 from hybridc.dialects.scalar import NUMPY
@@ -34,14 +35,10 @@ class Binary(Elementwise):
     """
 
     INPUTS = ("lhs", "rhs")
+    NNVM_ONLY = ("axis",)  # as programs write it
     REFERENCE: ClassVar[Any] = None
     LOW: ClassVar[float] = -2.0
     HIGH: ClassVar[float] = 2.0
-
-    @classmethod
-    def from_nnvm(cls, attrs: Mapping[str, str]) -> Any:
-        """MXNet's binary operators have no attributes, and pass over those that a file has, such as ``axis``."""
-        return cls.bind()
 
     @classmethod
     def samples(cls) -> list[Sample]:
@@ -68,7 +65,7 @@ class Add(Binary):
     LINEAR = True
 
     NNVM = "broadcast_add"
-    NNVM_SCALAR = ("_plus_scalar", "_plus_scalar")
+    NNVM_SCALAR = ("_plus_scalar", "_plus_scalar", "_scatter_plus_scalar")
     REFERENCE = meaning(lambda x, y: x + y)
 
     def scalar(self, b: Any, *xs: Any) -> Any:
@@ -90,7 +87,7 @@ class Subtract(Binary):
     """lhs - rhs"""
 
     NNVM = "broadcast_sub"
-    NNVM_SCALAR = ("_minus_scalar", "_rminus_scalar")
+    NNVM_SCALAR = ("_minus_scalar", "_rminus_scalar", "_scatter_minus_scalar")
     REFERENCE = meaning(lambda x, y: x - y)
 
     def scalar(self, b: Any, *xs: Any) -> Any:
@@ -256,8 +253,18 @@ class Hypot(Binary):
 class SameShape(Binary):
     """A binary operator that does not broadcast."""
 
+    BROADCASTS = False
+
+    def complete_shapes(self, shapes: list[Shape | None], outputs: list[Shape | None]) -> list[Shape | None]:
+        """Inputs and result have one shape, of which each may know other sizes."""
+        known = [s for s in (*outputs, *shapes) if s is not None]
+        if not known or any(len(s) != len(known[0]) for s in known):
+            return shapes
+        sizes = tuple([max(each) for each in zip(*known, strict=True)])  # what is unknown is -1
+        return [s if s is not None and -1 not in s else sizes for s in shapes]
+
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
-        shapes, out = super().infer_shape(shapes)
+        shapes, out = super().infer_shape(filled_shapes(shapes) if -1 in (*shapes[0], *shapes[1]) else shapes)
         if shapes[0] != shapes[1]:
             raise ShapeError(
                 f"{self.title()}: lhs has shape {shapes[0]} and rhs {shapes[1]}, which must be equal; "
@@ -285,6 +292,8 @@ class SameShape(Binary):
 class ElemwiseAdd(SameShape, Add):
     """lhs + rhs for inputs of one shape"""
 
+    NNVM_ALIASES = ("_grad_add",)
+
 
 @register("hybrid.elemwise_sub")
 class ElemwiseSubtract(SameShape, Subtract):
@@ -299,6 +308,8 @@ class ElemwiseMultiply(SameShape, Multiply):
 @register("hybrid.elemwise_div")
 class ElemwiseDivide(SameShape, Divide):
     """lhs / rhs for inputs of one shape"""
+
+    NNVM_ALIASES = ("_scatter_elemwise_div",)
 
 
 class Comparison(Binary):

@@ -83,6 +83,8 @@ class Potrf(_OfMatrices):
     Only the lower triangle of A is read; the gradient is that of a symmetric matrix.
     """
 
+    NNVM_ONLY = ("lower=True",)
+
     def eager(self, *arrays: Any) -> Any:
         a = self.checked(arrays)
         return self.factored(_cholesky, a, "is not positive definite, so it has no Cholesky factor")
@@ -134,6 +136,8 @@ class Potri(_OfMatrices):
 
     The upper triangle of L is not read.
     """
+
+    NNVM_ONLY = ("lower=True",)
 
     def eager(self, *arrays: Any) -> Any:
         a = self.checked(arrays)

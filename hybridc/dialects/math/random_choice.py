@@ -98,3 +98,53 @@ class Shuffle(Opaque):
         x, key = arrays
         self.infer_shape([x.shape])
         return x[random.generator(key, self.draw).permutation(x.shape[0])]
+
+
+@register("hybrid.sample_unique_zipfian", "_sample_unique_zipfian")
+class SampleUniqueZipfian(Opaque):
+    """Rows of different classes, drawn from a log-uniform distribution, and how many draws each row took
+
+    Class k of ``range_max`` has the probability log((k + 2) / (k + 1)) / log(range_max + 1).
+    """
+
+    gradient = no_gradient
+
+    NNVM = "_sample_unique_zipfian"
+    INPUTS = ("key",)
+    DRAWS = True
+    SAME_DTYPE = False
+    range_max: int = attribute(doc="number of classes", low=1)
+    shape: Shape = attribute(doc="(rows, classes in each row)")
+    draw: int = attribute(0, "internal: which use of the key this is")
+
+    def check(self) -> None:
+        if len(self.shape) != 2 or self.shape[1] > self.range_max:
+            raise ShapeError(
+                f"_sample_unique_zipfian: shape={self.shape} must be (rows, n), with n of at most {self.range_max}"
+            )
+
+    def num_outputs(self) -> int:
+        return 2
+
+    def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
+        return shapes, [self.shape, self.shape[:1]]
+
+    def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
+        return dtypes, [np.dtype("int64")] * 2
+
+    def eager(self, *arrays: Any) -> Any:
+        rng = random.generator(arrays[0], self.draw)
+        rows, size = self.shape
+        classes, counts = np.zeros((rows, size), np.int64), np.zeros(rows, np.int64)
+        for i in range(rows):
+            found: dict[int, None] = {}  # in the order of the draws
+            while len(found) < size:
+                found[int(math.exp(rng.random() * math.log(self.range_max + 1))) - 1] = None
+                counts[i] += 1
+            classes[i] = list(found)
+        return classes, counts
+
+    @classmethod
+    def bad_samples(cls) -> Sequence[Bad]:
+        text = "_sample_unique_zipfian: shape=(2, 5) must be (rows, n), with n of at most 4"
+        return [((), {"range_max": 4, "shape": (2, 5)}, text)]

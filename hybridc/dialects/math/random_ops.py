@@ -134,13 +134,10 @@ class _FromNumbers(_Sampler):
     """The parameters are numbers."""
 
     INPUTS = ("key",)
+    NNVM_ALWAYS = ("shape",)  # which has no default there
     shape: Shape = attribute((1,), "the shape")
     dtype: DType = attribute(FLOAT32, "the element type")
     draw: int = attribute(0, "internal: which use of the key this is")
-
-    def to_nnvm(self) -> dict[str, Any]:
-        """Also the shape, which has no default there."""
-        return {**super().to_nnvm(), "shape": self.shape, "dtype": self.dtype}
 
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         return shapes, [self.shape]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -12,7 +13,7 @@ from hybridc.dialects.math.elementwise import meaning
 from hybridc.dialects.operator import AxisRules, Bad, Composite, Reduction, Sample, attribute, register
 from hybridc.dialects.operator_attribute import Axis, Shape
 from hybridc.dialects.scalar import NUMPY
-from hybridc.dtypes import FLOAT32, HALVES, is_half
+from hybridc.dtypes import FLOAT32, HALVES, accumulated
 from hybridc.errors import ShapeError
 
 # Called as (x, axis, dtype, out, keepdims): the fast positional form, which NumPy's type stubs lack.
@@ -20,37 +21,42 @@ add_reduce: Any = np.add.reduce
 max_reduce: Any = np.maximum.reduce
 
 
-# Terms that are added one by one, at most: the error grows with their number, to 2e-4 of the sum in single precision.
-# NumPy adds a column so, however long it is; longer ones are added in blocks.
+# Terms that compiled code adds one by one, at most: the error grows with their number, to 2e-4 of the sum in single
+# precision.
 LONG_COLUMN = 4096
+# Rows that an eager sum adds to one: NumPy adds the elements of a row in a tree, but a column naively, however long.
+_FOLD = 8
 
 
-def _long_column(x: Any, axis: Any) -> int | None:
-    """The axis of a floating-point array that a sum over ``axis`` (NumPy's argument) would sum one by one, if any."""
-    if x.dtype.kind in "iub":
-        return None
-    given: Any = range(x.ndim) if axis is None else axis
-    axes: list[int] = [given] if isinstance(given, int) else list(given)
-    if any(x.strides[a] == x.itemsize for a in axes):
-        return None
-    return next((a % x.ndim for a in axes if x.shape[a] > LONG_COLUMN), None)
+def sum_over(x: Any, axis: Any, keepdims: bool = True, dtype: Any = None) -> Any:
+    """The sum over axes (NumPy's argument) in floating point, with an error that does not grow with their sizes.
 
-
-def _sum_in_blocks(x: Any, axis: Any, dtype: Any, long: int) -> Any:
-    """The sum over ``axis`` with keepdims; axis ``long`` is summed in blocks."""
-    whole = x.shape[long] - x.shape[long] % LONG_COLUMN
-    before = (slice(None),) * long
-    blocks = x[(*before, slice(whole))].reshape(*x.shape[:long], -1, LONG_COLUMN, *x.shape[long + 1 :])
-    sums = add_reduce(blocks, long + 1, dtype, None, False)
-    rest = x[(*before, slice(whole, None))]
-    return add_reduce(sums, axis, dtype, None, True) + add_reduce(rest, axis, dtype, None, True)
+    Rows are added eight to one, and again, as long as there are more: that takes no longer than to add all to one.
+    """
+    axes = range(x.ndim) if axis is None else (axis,) if isinstance(axis, int) else axis
+    slow = [a % x.ndim for a in axes if x.strides[a] != x.itemsize]
+    made = x
+    while math.prod(made.shape[a] for a in slow) > _FOLD:
+        longest = max(slow, key=made.shape.__getitem__)
+        n = made.shape[longest]
+        if n <= _FOLD:
+            made = add_reduce(made, longest, dtype, None, True)
+            continue
+        before, rows = (slice(None),) * longest, n // _FOLD
+        whole = made[(*before, slice(rows * _FOLD))]
+        folded = whole.reshape(*made.shape[:longest], _FOLD, rows, *made.shape[longest + 1 :])
+        rest = made[(*before, slice(rows * _FOLD, None))]
+        made = add_reduce(folded, longest, dtype, None, False)
+        if n % _FOLD:
+            first = made[(*before, slice(1))]
+            np.add(first, add_reduce(rest, longest, dtype, None, True), out=first)
+    return add_reduce(made, axis, dtype, None, keepdims)
 
 
 def reduce(ufunc: Any, x: Any, axis: Any, keepdims: bool) -> Any:
     """``ufunc`` over the axes, in the dtype of ``x``; half precision is accumulated in single."""
-    if x.size > LONG_COLUMN and ufunc is np.add and (long := _long_column(x, axis)) is not None:
-        y = _sum_in_blocks(x, axis, FLOAT32 if x.dtype in HALVES else x.dtype, long).astype(x.dtype, copy=False)
-        y = y if keepdims else y.squeeze(axis)
+    if ufunc is np.add and x.size > _FOLD and x.dtype.kind not in "iub":
+        y = sum_over(x, axis, keepdims, FLOAT32 if x.dtype in HALVES else x.dtype).astype(x.dtype, copy=False)
     elif x.dtype in HALVES:
         y = ufunc.reduce(x, axis, FLOAT32, None, keepdims).astype(x.dtype)
     else:
@@ -221,14 +227,17 @@ class Mean(OverAxes, Composite):
     def decompose(self, F: Any, *inputs: Any) -> Any:
         (x,) = inputs
         axes = self.axes(len(x.shape))
-        if is_half(x.dtype):  # the sum may overflow half precision although the mean does not
-            return F.cast(self.decompose(F, F.cast(x, "float32")), x.dtype)
+        inner = accumulated(np.dtype(x.dtype))
+        # COMPAT(mxnet): there the sum of integers overflows, and their number: the mean of 300 times 200 in uint8 is 2.
+        if inner != x.dtype:  # the sum may overflow although the mean does not
+            return F.cast(self.decompose(F, F.cast(x, inner)), x.dtype)
         return self.drop(F, combined(F, "sum", x, axes) / count(x, axes), x)
 
     def eager(self, *arrays: Any) -> Any:
         (x,) = arrays
-        if x.dtype in HALVES:
-            return self.eager(x.astype(FLOAT32)).astype(x.dtype)
+        inner = accumulated(x.dtype)
+        if inner != x.dtype:
+            return self.eager(x.astype(inner)).astype(x.dtype)
         y = self.over(np.add, x)
         n = x.size // max(y.size, 1)
         if y.dtype.kind != "f":

@@ -12,7 +12,7 @@ from hybridc.dialects.math.unary import Unary
 from hybridc.dialects.operator import Bad, Composite, Sample, attribute, register
 from hybridc.dialects.operator_attribute import Axis, DType, Shape
 from hybridc.dialects.scalar import NUMPY
-from hybridc.dtypes import is_float, wide
+from hybridc.dtypes import accumulated, is_float
 from hybridc.errors import ShapeError
 
 
@@ -133,7 +133,9 @@ class Norm(Sampled, Composite):
     def decompose(self, F: Any, *inputs: Any) -> Any:
         (x,) = inputs
         out = np.dtype(x.dtype) if self.out_dtype is None else self.out_dtype
-        x = x if x.dtype == wide(out) else F.cast(x, wide(out))  # squares of halves may overflow
+        # COMPAT(mxnet): there squares of integers overflow, and the norm of 20, 25 and 30 is 30.
+        inner = accumulated(out)
+        x = x if x.dtype == inner else F.cast(x, inner)  # squares may overflow
         axes = self.axes(len(x.shape))
         if self.ord == 1:
             y = self.drop(F, combined(F, "sum", F.abs(x), axes), x)
@@ -144,7 +146,7 @@ class Norm(Sampled, Composite):
     def eager(self, *arrays: Any) -> Any:
         (x,) = arrays
         out = x.dtype if self.out_dtype is None else self.out_dtype
-        x = x.astype(wide(out), copy=False)
+        x = x.astype(accumulated(out), copy=False)
         y = self.over(np.add, np.abs(x)) if self.ord == 1 else np.sqrt(self.over(np.add, x * x))
         return y.astype(out, copy=False)
 
@@ -194,6 +196,10 @@ class Moments(Composite):
 
     def decompose(self, F: Any, *inputs: Any) -> Any:
         (x,) = inputs
+        inner = accumulated(np.dtype(x.dtype))
+        # COMPAT(mxnet): there sums, counts and squares of integers overflow.
+        if inner != x.dtype and inner.kind == "i":  # squares, and what is below the mean, may not fit
+            return tuple(F.cast(y, x.dtype) for y in self.decompose(F, F.cast(x, inner)))
         mean = F.mean(x, self.axes, True)
         off = x - mean
         shape = self.infer_shape([x.shape])[1][0]
@@ -201,6 +207,9 @@ class Moments(Composite):
 
     def eager(self, *arrays: Any) -> Any:
         (x,) = arrays
+        inner = accumulated(x.dtype)
+        if inner != x.dtype and inner.kind == "i":
+            return tuple(y.astype(x.dtype) for y in self.eager(x.astype(inner)))
         mean = self.kept_mean.eager(x)
         off = x - mean
         off *= off

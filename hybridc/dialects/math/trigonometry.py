@@ -152,6 +152,7 @@ class Arcsinh(Unary):
 
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, x, _ = values
+        # COMPAT(mxnet): the second derivative is -x / (x * x + 1) ** 1.5; there its sign is wrong.
         return dy * F.rsqrt(x * x + 1)
 
 
@@ -167,6 +168,7 @@ class Arccosh(Unary):
 
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, x, _ = values
+        # COMPAT(mxnet): the second derivative is -x / (x * x - 1) ** 1.5; there its sign is wrong.
         return dy * F.rsqrt(x * x - 1)
 
 
@@ -195,6 +197,7 @@ class Degrees(Unary):
         return b.mul(*xs, 180 / math.pi)
 
     def gradient(self, F: Any, *values: Any) -> Any:
+        # COMPAT(mxnet): this can be differentiated again; there it cannot.
         return values[0] * (180 / math.pi)
 
 

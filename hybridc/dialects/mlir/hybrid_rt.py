@@ -78,8 +78,9 @@ class ArenaOp(_MemoryOp):
 
 @irdl_op_definition
 class KeptOp(_MemoryOp):
-    """The memory of prepared values, which the executable keeps from call to call; a program has one at most.
+    """The memory of prepared values, kept from call to call; a program has one at most.
 
+    Each view is a value that is kept by itself: programs of the same parameters that need the same value share it.
     Launches that write it are the program's preparation (``hybrid.preparation``), which comes first. It runs only when
     an array that it reads is another than before, or was written.
     """

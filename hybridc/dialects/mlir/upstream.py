@@ -74,7 +74,7 @@ def _hypot(b: Any, x: Any, y: Any) -> Any:
 
 
 def _sign(b: Any, x: Any) -> Any:
-    return b.select(b.gt(x, 0), 1, b.select(b.lt(x, 0), -1, x))
+    return b.select(b.gt(x, 0), 1, b.select(b.lt(x, 0), -1, b.abs(x)))  # +0 for both zeros, nan for nan
 
 
 def _square(b: Any, x: Any) -> Any:

@@ -327,6 +327,7 @@ class Selu(Unary):
         return b.select(b.gt(*xs, 0), b.mul(*xs, _SELU_SCALE), negative)
 
     def gradient(self, F: Any, *values: Any) -> Any:
+        # COMPAT(mxnet): that of negative x is scale * alpha * exp(x), which is y + scale * alpha; there it is wrong.
         dy, x, y = values
         positive = F.greater(x, 0)
         negative = F.minimum(y, 0) + _SELU_SCALE * _SELU_ALPHA
@@ -446,10 +447,15 @@ class Activation(Choice):
         "gelu": Gelu,
     }
 
+    NNVM_CHOICES: ClassVar = {"act_type": ("relu", "sigmoid", "tanh", "softrelu", "softsign")}
     act_type: str = attribute(doc="the function", enum=tuple(CHOICES))
 
     def check(self) -> None:
         self.chosen = self.CHOICES[self.act_type].bind()
+
+    def for_nnvm(self, F: Any, *inputs: Any) -> Any:
+        """As the function that is chosen, if its name is no act_type there."""
+        return None if self.act_type in self.NNVM_CHOICES["act_type"] else self.chosen.for_nnvm(F, *inputs)
 
     @classmethod
     def samples(cls) -> list[Sample]:
@@ -471,6 +477,7 @@ class LeakyReLU(Choice):
 
     INPUTS = ("data", "gamma")
     OPTIONAL = 1
+    NNVM_INITIALIZERS: ClassVar[dict[str, str]] = {"gamma": '["Constant", {"value": 0.25}]'}
 
     act_type: str = attribute("leaky", "the function", enum=("elu", "gelu", "leaky", "prelu", "rrelu", "selu"))
     slope: float = attribute(0.25, "the slope of leaky and elu for negative x")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -27,6 +27,7 @@ class BatchNormalization(Composite):
     INPUTS = ("data", "gamma", "beta", "moving_mean", "moving_var")
     TRAIN_MODE = True
     SAME_DTYPE = False
+    NNVM_INITIALIZERS: ClassVar[dict[str, str]] = {"moving_mean": '["zero", {}]', "moving_var": '["one", {}]'}
 
     eps: float = attribute(1e-3, "added to the variance")
     momentum: float = attribute(0.9, "how much of the moving mean and variance stays")
@@ -286,6 +287,7 @@ class BatchNormWithReLU(BatchNorm):
 class BatchNormV1(BatchNormalization):
     """BatchNorm along axis 1, with the variance instead of 1 / sqrt(variance + eps) as the third output: an old form"""
 
+    KEYWORD_INPUTS = 2
     # COMPAT(mxnet): data of any number of axes and any float dtype; there two or four of float32.
     train: bool | None = attribute(None, "internal: whether this is for training")
 

@@ -111,6 +111,7 @@ class Im2Col(_Columns):
 class Col2Im(_Columns):
     """The sum of windows, columns as of ``im2col``, in an image: (N, C, *output_size)"""
 
+    ORDER = ("output_size", "kernel", "stride", "dilate", "pad")
     output_size: Shape = attribute(doc="size of the image: (w,), (h, w) or (d, h, w)")
 
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:

@@ -46,7 +46,9 @@ class IdentityAttachKLSparseReg(Composite):
     """
 
     INPUTS = ("data", "moving_avg")
+    KEYWORD_INPUTS = 1
     TRAIN_MODE = True
+    NNVM_INITIALIZERS: ClassVar[dict[str, str]] = {"moving_avg": '["zero", {}]'}
     sparseness_target: float = attribute(0.1, "the wanted mean", low=0, high=1)
     penalty: float = attribute(1e-3, "factor of the penalty")
     momentum: float = attribute(0.9, "how much of the moving average stays", low=0, high=1)

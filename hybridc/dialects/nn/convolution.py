@@ -19,6 +19,7 @@ import numpy as np
 from hybridc.dialects.math.contraction import Product, reshaped
 from hybridc.dialects.operator import Bad, Composite, Sample, attribute, invoke_bound, register
 from hybridc.dialects.operator_attribute import Axes, Shape
+from hybridc.dtypes import HALVES
 from hybridc.errors import AttributeValueError, ShapeError
 
 LAYOUTS = {1: ("NCW", "NWC"), 2: ("NCHW", "NHWC"), 3: ("NCDHW", "NDHWC")}
@@ -70,6 +71,8 @@ def convolve(F: Any, x: Any, w: Any, geometry: Geometry) -> Any:
     return _ungrouped(F, F.contract(x, w, index=index, shape=(x.shape[0], *sizes, *_lead(w, geometry))), -1, geometry)
 
 
+# Bytes of a gradient to which all of the kernel's elements add, while it is in the caches.
+_NEAR = 1 << 22
 # Channels that do not fill the widest vectors of floats. Of a single one, vectors are of filters in either order.
 _FEW = range(2, 16)
 
@@ -174,6 +177,47 @@ def _interleaved(F: Any, made: dict[tuple[int, ...], Any], stride: Shape, shape:
     return _cut(F, whole, [(0, n, 1) for n in shape])
 
 
+def scattered(dy: Any, w: Any, geometry: Geometry, sizes: Shape) -> Any:
+    """:func:`data_gradient` of NumPy's arrays: each element of ``dy`` adds its multiple of the kernel.
+
+    A matmul for each of the kernel's elements, or of the result's if these are fewer; so nothing that is made on the
+    way is larger than the gradient, and no zero is multiplied.
+    """
+    dtype = dy.dtype
+    if dtype in HALVES:
+        dy, w = dy.astype(np.float32), w.astype(np.float32)
+    (n, *outs, _), channels, groups = dy.shape, w.shape[-1], geometry.groups
+    full = geometry.originals(tuple(outs), tuple(2 * p for p in geometry.pad))
+    full = tuple(max(f, p + m) for f, p, m in zip(full, geometry.pad, sizes, strict=True))
+    made = np.zeros((n, *full, groups * channels), dy.dtype)
+    filters = w.shape[0] // groups
+    dy = np.ascontiguousarray(dy).reshape(n, *outs, groups, filters)
+    w = w.reshape(groups, filters, *geometry.kernel, channels)
+    by_tap = math.prod(geometry.kernel) <= math.prod(outs)
+    w = np.ascontiguousarray(np.moveaxis(w, (0, 1), (-3, -2)) if by_tap else w)
+    walks = (geometry.dilate, geometry.stride, outs) if by_tap else (geometry.stride, geometry.dilate, geometry.kernel)
+    chunk = max(1, _NEAR * n // max(1, made.nbytes))
+    for first in range(0, n, chunk):
+        for at in np.ndindex(*(geometry.kernel if by_tap else outs)):
+            own = dy[first : first + chunk] if by_tap else dy[(slice(first, first + chunk), *at)]
+            places = [slice(i * b, i * b + s * (m - 1) + 1, s) for i, b, s, m in zip(at, *walks, strict=True)]
+            part = made[(slice(first, first + chunk), *places)]
+            part += _multiples(own, w[at] if by_tap else w).reshape(part.shape)
+    inside = tuple(slice(p, p + m) for p, m in zip(geometry.pad, sizes, strict=True))
+    return made[(slice(None), *inside)].astype(dtype, copy=False)
+
+
+def _multiples(dy: Any, w: Any) -> Any:
+    """dy (rows…, groups, filters) · w (groups, filters, taps…, channels): (rows…, taps…, groups, channels)."""
+    (groups, filters, *taps, channels), rows = w.shape, dy.shape[:-2]
+    if groups == 1:
+        return dy.reshape(math.prod(rows), filters) @ w.reshape(filters, -1)
+    if filters == 1:  # no matmul: a product for each channel
+        return dy.reshape(*rows, *(1,) * len(taps), groups, 1) * np.moveaxis(w[:, 0], 0, -2)
+    each = dy.reshape(math.prod(rows), groups, filters).swapaxes(0, 1) @ w.reshape(groups, filters, -1)
+    return np.moveaxis(each.reshape(groups, math.prod(rows), *taps, channels), 0, -2)
+
+
 def _loops(geometry: Geometry) -> tuple[str, list[str], list[str]]:
     """The names of the loops: of the group, if there are several, of the result's axes, of the kernel's."""
     axes = range(geometry.rank)
@@ -276,9 +320,21 @@ class Convolutional(Product, Composite):
             )
 
     def eager(self, *arrays: Any) -> Any:
+        self.require_valid(arrays)
+        return super().eager(*arrays)
+
+    def require_valid(self, arrays: Sequence[Any]) -> None:
+        """Raise unless shapes fit each other, and are of floating-point numbers."""
         self.infer_shape([x.shape for x in arrays])
         self.require_float(arrays[0].dtype)
-        return super().eager(*arrays)
+
+    def numpy_last(self, x: Any) -> Any:
+        """NumPy's view of an array with its channels last."""
+        return x if self.last else np.moveaxis(x, 1, -1)
+
+    def numpy_original(self, x: Any) -> Any:
+        """A channels-last array of NumPy in the operator's layout, with memory of its own."""
+        return np.ascontiguousarray(x if self.last else np.moveaxis(x, -1, 1))
 
     def channels_last(self, F: Any, x: Any) -> Any:
         """The array with its channels last."""
@@ -368,6 +424,9 @@ class WithBias(Convolutional):
         """The sum over all axes but the channels."""
         axis = len(dy.shape) - 1 if self.last else 1
         return F.sum(dy, axis=tuple(a for a in range(len(dy.shape)) if a != axis))
+
+
+_PROBES = (5040, 10080)  # two sizes, substituted for unknown ones
 
 
 def _attributes(op: Convolutional) -> dict[str, Any]:
@@ -534,7 +593,8 @@ class Deconvolution(WithBias):
 
     def result_sizes(self, data: Shape, sizes: Shape) -> Shape:
         if -1 in sizes:
-            return (-1,) * len(sizes)
+            made = [self.fitted(tuple(p if n == -1 else n for n in sizes))[1] for p in _PROBES]
+            return tuple(n if n == m else -1 for n, m in zip(*made, strict=True))
         found = self.fitted(sizes)[1]
         if any(n < 1 for n in found):
             raise ShapeError(
@@ -547,6 +607,13 @@ class Deconvolution(WithBias):
         data, weight = self.channels_last(F, inputs[0]), self.channels_last(F, inputs[1])
         geometry, sizes = self.fitted(data.shape[1:-1])
         return self.biased(F, data_gradient(F, data, weight, geometry, sizes), inputs)
+
+    def eager(self, *arrays: Any) -> Any:
+        self.require_valid(arrays)
+        data, weight, *bias = arrays
+        data = self.numpy_last(data)
+        made = scattered(data, self.numpy_last(weight), *self.fitted(data.shape[1:-1]))
+        return self.numpy_original(made + bias[0] if bias else made)
 
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, data, weight = values[:3]
@@ -633,6 +700,11 @@ class ConvolutionData(Convolutional):
     def decompose(self, F: Any, *inputs: Any) -> Any:
         dy, weight = (self.channels_last(F, x) for x in inputs)
         return self.original(F, data_gradient(F, dy, weight, self.geometry, self.size))
+
+    def eager(self, *arrays: Any) -> Any:
+        self.require_valid(arrays)
+        dy, weight = map(self.numpy_last, arrays)
+        return self.numpy_original(scattered(dy, weight, self.geometry, self.size))
 
     def gradient(self, F: Any, *values: Any) -> Any:
         ddata, dy, weight = values[:3]

@@ -219,7 +219,7 @@ class CTCOccupancy(_OfLattice):
             x = np.where(states.inside, before_blanks[:, t, :width] + states.blanks(t) + blanks, NONE)
             y = np.where(states.inside, before_labels[:, t, :width] + labels, NONE)
             top = np.max(np.maximum(x, y), 1, initial=NONE, keepdims=True)
-            x, y = np.exp(x - top), np.exp(y - top)
+            x, y = (np.where(begins[:, None], np.exp(v - top), 0) for v in (x, y))  # else, whatever logs hold
             each = np.where(begins, -scale / (x.sum(1) + y.sum(1)), 0)
             np.add.at(out[t], (states.rows[:, None], states.names), y[:, 1:] * each[:, None])
             out[t, :, self.blank] = x.sum(1) * each  # the names behind the last label gave nothing to it
@@ -350,7 +350,10 @@ class CTCLoss(Composite):
         dy, *inputs, _, logs, blanks, labels = values
         dy = dy if dy.dtype == logs.dtype else F.cast(dy, logs.dtype)
         d = F._ctc_occupancy(dy, logs, *self.lattice(F, *inputs), blanks, labels, blank=self.blank(inputs[0]))
-        dx = d - F.exp(logs) * F.sum(d, axis=-1, keepdims=True)
+        total = F.sum(d, axis=-1, keepdims=True)
+        dx = d - F.exp(logs) * total
+        # Steps behind a sequence's length have no gradient, whatever they hold.
+        dx = F.where(F.broadcast_to(F.equal(total, 0), shape=dx.shape), F.zeros_like(dx), dx)
         return dx if dx.dtype == inputs[0].dtype else F.cast(dx, inputs[0].dtype), *[None] * (len(inputs) - 1)
 
     @classmethod

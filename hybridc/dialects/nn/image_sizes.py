@@ -6,7 +6,7 @@ import functools
 import itertools
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -476,6 +476,7 @@ class UpSampling(_OfImages):
     """
 
     NNVM_COUNT = "num_args"
+    NNVM_INITIALIZERS: ClassVar[dict[str, str]] = {"weight": '["bilinear", {}]'}
     VARIADIC = True
     num_args: int = attribute(1, "number of inputs; it is counted", low=1)
     scale: int = attribute(doc="how many times as large", low=1)

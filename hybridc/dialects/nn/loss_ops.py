@@ -96,31 +96,37 @@ class SoftmaxOutput(Output):
 
     def rows(self, data: Shape) -> Shape:
         """The shape (examples, classes) or (examples, classes, positions) to work in."""
-        if len(data) < 2 or (len(data) > 2 and not self.multi_output and not self.preserve_shape):
-            # COMPAT(mxnet): there softmax runs over all axes but the first and the labels are misread.
+        if len(data) < 2:
             raise ShapeError(
                 f"SoftmaxOutput: data of shape {data} must be (examples, classes); for more axes use "
                 "multi_output=True (classes along axis 1) or preserve_shape=True (along the last)"
             )
         if self.multi_output and len(data) > 2:
             return (data[0], data[1], math.prod(data[2:]))
-        return (math.prod(data[:-1]), data[-1])
+        return (math.prod(data[:-1]), data[-1]) if self.preserve_shape else (data[0], math.prod(data[1:]))
 
     def label_shapes(self, data: Shape) -> tuple[Shape, ...]:
         rows = self.rows(data)
         if self.multi_output and len(data) > 2:
-            return ((data[0], *data[2:]), (rows[0], rows[2]), (rows[0], 1, *data[2:]), data)
-        return (data[:-1], data) if self.preserve_shape else (data[:1], data)
+            return ((rows[0], rows[2]), (data[0], *data[2:]), (rows[0], 1, *data[2:]), data)
+        return (data[:-1], data)
 
     def decompose(self, F: Any, *inputs: Any) -> Any:
         (x, _) = inputs
-        return F.softmax(x, axis=1 if self.multi_output else -1)
+        if self.multi_output or self.preserve_shape:
+            return F.softmax(x, axis=1 if self.multi_output else -1)
+        return reshaped(F, F.softmax(reshaped(F, x, self.rows(x.shape)), axis=1), x.shape)
 
     def eager(self, *arrays: Any) -> Any:
         x, label = arrays
         self.require(x, label)
-        y = softmax(x if x.dtype.itemsize > 2 else x.astype(np.float32), 1 if self.multi_output else -1)
-        return y.astype(x.dtype, copy=False)
+        rows = x.shape if self.multi_output or self.preserve_shape else self.rows(x.shape)
+        wide = (x if x.dtype.itemsize > 2 else x.astype(np.float32)).reshape(rows)
+        return (
+            softmax(wide, 1 if self.multi_output or not self.preserve_shape else -1)
+            .reshape(x.shape)
+            .astype(x.dtype, copy=False)
+        )
 
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, x, label, y = values
@@ -131,6 +137,12 @@ class SoftmaxOutput(Output):
     def of_classes(self, F: Any, label: Any, y: Any) -> Any:
         """The gradient for labels that are classes."""
         rows = self.rows(y.shape)
+        if len(rows) == 2 and not self.preserve_shape and math.prod(label.shape) != rows[0]:
+            # COMPAT(mxnet): there the first numbers of such labels are the examples' classes, in row-major order.
+            raise ShapeError(
+                f"SoftmaxOutput: labels of shape {label.shape} are no classes of {rows[0]} examples, for data of shape "
+                f"{y.shape}; use multi_output=True (classes along axis 1) or preserve_shape=True (along the last)"
+            )
         label = reshaped(F, label, (rows[0], *rows[2:]))
         target = one_hot(F, label, rows[1], y.dtype)
         if self.smooth_alpha:
@@ -140,7 +152,8 @@ class SoftmaxOutput(Output):
         counts = None
         if self.use_ignore:
             counts = F.not_equal(label, self.ignore_label)
-            dx = dx * F.expand_dims(counts, 1)
+            ignored = F.broadcast_equal(F.expand_dims(label, 1), F.full_like(dx, self.ignore_label))
+            dx = F.where(ignored, F.zeros_like(dx), dx)  # whatever they hold
         positions = math.prod(rows[2:])
         if self.normalization == "null":
             dx = dx * (self.grad_scale / max(positions, 1))
@@ -152,11 +165,12 @@ class SoftmaxOutput(Output):
 
     @classmethod
     def samples(cls) -> list[Sample]:
-        def reference(x: Any, axis: int) -> Any:
+        def reference(x: Any, axis: Any) -> Any:
             return np.exp(x) / np.exp(x).sum(axis, keepdims=True)
 
         return [
             Sample([(2, 3), np.array([0.0, 2.0])], lambda x, _: reference(x, 1), grad=False),
+            Sample([(2, 3, 2), np.zeros((2, 3))], lambda x, _: reference(x, (1, 2)), grad=False),
             Sample(
                 [(2, 3, 2), np.array([[0.0, 2.0], [1.0, 1.0]])],
                 lambda x, _: reference(x, 1),
@@ -174,9 +188,9 @@ class SoftmaxOutput(Output):
     @classmethod
     def bad_samples(cls) -> list[Bad]:
         text = "SoftmaxOutput: label has shape (3,), expected (2,) or (2, 3) for data of shape (2, 3)"
-        axes = "SoftmaxOutput: data of shape (2, 3, 4) must be (examples, classes); for more axes use "
+        axes = "SoftmaxOutput: data of shape (2,) must be (examples, classes); for more axes use "
         axes += "multi_output=True (classes along axis 1) or preserve_shape=True (along the last)"
-        return [(((2, 3), (3,)), {}, text), (((2, 3, 4), (2,)), {}, axes)]
+        return [(((2, 3), (3,)), {}, text), (((2,), (2,)), {}, axes)]
 
 
 @register("hybrid.softmax_cross_entropy")
@@ -294,7 +308,7 @@ class MAERegressionOutput(Regression):
     grad_scale: float = attribute(1.0, "factor of the gradient")
 
     def difference(self, F: Any, y: Any, label: Any) -> Any:
-        return F.sign(y - label)
+        return F.greater(y, label) * 2 - 1  # -1 where they are equal
 
 
 @register("hybrid.logistic_regression_output", "LogisticRegressionOutput")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from hybridc.dialects.math.contraction import reshaped
-from hybridc.dialects.math.reduction import add_reduce
+from hybridc.dialects.math.reduction import sum_over
 from hybridc.dialects.operator import Bad, Composite, Sample, attribute, register
 from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.dtypes import HALVES, is_float, is_half, wide
@@ -19,10 +19,10 @@ from hybridc.ground.state import STATE
 
 def standardize(x: Any, axes: tuple[int, ...], n: int, eps: float) -> tuple[Any, Any, Any]:
     """(x - mean) / std in a new array, the mean and std = sqrt(variance + eps) over n numbers each."""
-    mean = add_reduce(x, axes, None, None, True)
+    mean = sum_over(x, axes)
     np.divide(mean, n, out=mean)
     y = np.subtract(x, mean)
-    std = add_reduce(np.square(y), axes, None, None, True)
+    std = sum_over(np.square(y), axes)
     np.divide(std, n, out=std)
     np.add(std, eps, out=std)
     np.sqrt(std, out=std)
@@ -498,7 +498,7 @@ class L2Normalization(Composite):
     def eager(self, *arrays: Any) -> Any:
         (data,) = arrays
         x = data.astype(wide(data.dtype), copy=False)
-        size = add_reduce(np.square(x), self.axes(x.shape), x.dtype, None, True)
+        size = sum_over(np.square(x), self.axes(x.shape))
         size += self.eps
         return np.divide(x, np.sqrt(size, out=size)).astype(data.dtype, copy=False)
 

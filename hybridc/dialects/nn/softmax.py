@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from hybridc.dialects.math.contraction import reshaped
-from hybridc.dialects.math.reduction import add_reduce, max_reduce
+from hybridc.dialects.math.reduction import max_reduce, sum_over
 from hybridc.dialects.operator import Bad, Composite, Sample, attribute, invoke_bound, register
 from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.dialects.scalar import NUMPY
@@ -32,7 +32,7 @@ def exponentials(x: Any, axis: int, temperature: float | None) -> Any:
 def softmax(x: Any, axis: int, temperature: float | None = None) -> Any:
     """exp(x / temperature), divided by its sum along an axis."""
     y = exponentials(x, axis, temperature)
-    share = add_reduce(y, axis, None, None, True)
+    share = sum_over(y, axis)
     return np.multiply(y, np.reciprocal(share, share), y)
 
 
@@ -41,7 +41,7 @@ def log_softmax(x: Any, axis: int, temperature: float | None = None) -> Any:
     y = np.subtract(x, max_reduce(x, axis, None, None, True))
     if temperature is not None:
         np.divide(y, temperature, out=y)
-    return np.subtract(y, np.log(add_reduce(np.exp(y), axis, None, None, True)), out=y)
+    return np.subtract(y, np.log(sum_over(np.exp(y), axis)), out=y)
 
 
 class AlongAxis(Composite):
@@ -315,6 +315,7 @@ def _refuse_length(op: AlongAxis) -> None:
 class SoftmaxActivation(Composite):
     """softmax over all but the first axis (mode='instance'), or over axis 1 (mode='channel')"""
 
+    KEEPS_SHAPE = True
     # COMPAT(mxnet): over all of an example, as documented; there over the last axis alone, with the former's gradient.
     mode: str = attribute("instance", "over which axes", enum=("channel", "instance"))
 

@@ -302,7 +302,7 @@ class QuantizedEmbedding(Quantized):
     input_dim: int = attribute(doc="the number of rows", low=1)
     output_dim: int = attribute(doc="the length of a row", low=1)
     dtype: DType = attribute("float32", "accepted for MXNet's API, without effect")
-    sparse_grad: bool = attribute(False, "accepted for MXNet's API, without effect")
+    sparse_grad: bool = attribute(False, "accepted for MXNet's API, without effect: it has no gradient")
 
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         if shapes[1] != (self.input_dim, self.output_dim):

@@ -82,7 +82,7 @@ class BoxNms(Opaque):
     coord_start: int = attribute(2, "where in a row the four coordinates begin")
     score_index: int = attribute(1, "where in a row the score is")
     id_index: int = attribute(-1, "where in a row the class is; -1 if there is none")
-    background_id: int = attribute(-1, "the class whose boxes are left out; -1 if there is none")
+    background_id: int = attribute(-1, "the class whose boxes are left out, if rows have a class")
     force_suppress: bool = attribute(False, "whether boxes of different classes overlap, too")
     in_format: str = attribute("corner", "how the boxes are given", enum=FORMATS)
     out_format: str = attribute("corner", "how the boxes are returned", enum=FORMATS)
@@ -155,7 +155,7 @@ class BoxNms(Opaque):
         """The rows that are kept, in order."""
         scores = boxes[:, self.score_index]
         valid = scores > self.valid_thresh
-        if self.id_index >= 0 and self.background_id >= 0:
+        if self.id_index >= 0:
             valid &= boxes[:, self.id_index] != self.background_id
         candidates = np.flatnonzero(valid)
         candidates = candidates[np.argsort(-scores[candidates], kind="stable")]

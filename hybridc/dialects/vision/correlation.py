@@ -70,9 +70,13 @@ class Correlation(CheckedComposite):
             x = F.reshape_to(x, shape=(images, channels, steps, taps, size[0], steps, taps, size[1]))
             windows.append(F.transpose(x, axes=(0, 1, 2, 5, 3, 6, 4, 7)))
         first, second = windows
-        alike = first * second if self.is_multiply else F.abs(first - second)
+        alike = first * second if self.is_multiply else (first - second) * self._sign(F, first, second)
         total = F.sum(alike, axis=(1, 4, 5)) / (taps * taps * max(channels, 1))
         return F.cast(F.reshape_to(total, shape=(images, shifts * shifts, *size)), dtype)
+
+    def _sign(self, F: Any, first: Any, second: Any) -> Any:
+        """The derivative of the absolute difference by the first; 1 where both are equal."""
+        return F.broadcast_greater_equal(first, second) * 2 - 1
 
     def _padded(self, F: Any, x: Any) -> Any:
         if not self.pad_size:

@@ -224,6 +224,10 @@ class ModulatedDeformableConvolution(Deformable):
         "mask": "(N, groups * taps, rows, columns): the factor of each tap",
     }
     MASKED = True
+    ORDER = (
+        *("kernel", "stride", "dilate", "pad", "num_filter", "num_group", "num_deformable_group", "workspace"),
+        *("no_bias", "im2col_step", "layout"),
+    )
 
     im2col_step: int = attribute(64, "accepted for MXNet's API, without effect")
 

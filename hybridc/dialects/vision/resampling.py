@@ -7,6 +7,7 @@ pixels times weights. For uint8 the weights are integers, in fractions of 2**11,
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +17,7 @@ Array = npt.NDArray[Any]
 
 NEAREST, LINEAR, CUBIC, AREA, LANCZOS = range(5)  # OpenCV's numbers
 _BITS = 11  # of the weights for uint8, in OpenCV
+_CUBIC_TAPS, _LANES = 4, 8  # pixels that a cubic sum has; bytes that OpenCV's vectors make at once
 _CUBIC = -0.75  # the slope of the cubic kernel at 1 in OpenCV; others have -0.5
 _HALF_LANCZOS = 4  # the kernel is a sinc times a wider sinc, both 0 at that distance
 
@@ -64,7 +66,19 @@ def _blended(image: Array, down: _Taps, across: _Taps) -> Array:
         terms = [(np.take(wide, down.indices[:, i], -3) >> 4) * weights[:, i] >> 16 for i in range(2)]
         return np.clip((terms[0] + terms[1] + 2) >> 2, 0, 255).astype(np.uint8)
     total = _sums(wide.astype(np.int64), down, -3)
-    return np.clip((total + (1 << 2 * _BITS - 1)) >> 2 * _BITS, 0, 255).astype(np.uint8)
+    made = np.clip((total + (1 << 2 * _BITS - 1)) >> 2 * _BITS, 0, 255).astype(np.uint8)
+    if down.weights.shape[1] == _CUBIC_TAPS:
+        _round_in_lanes(made, wide, down)
+    return made
+
+
+def _round_in_lanes(made: Array, wide: Array, down: _Taps) -> None:
+    """Cubic sums as OpenCV's vectors make them: in float32, halves to even; what is left of a row rounds halves up."""
+    lanes = math.prod(made.shape[-2:]) // _LANES * _LANES
+    weights = down.weights.astype(np.float32) * np.float32(2.0 ** (-2 * _BITS))
+    total = np.rint(_sums(wide.astype(np.float32), _Taps(down.indices, weights), -3))
+    flat = (*made.shape[:-2], -1)
+    made.reshape(flat)[..., :lanes] = np.clip(total, 0, 255).astype(np.uint8).reshape(flat)[..., :lanes]
 
 
 def _in_integers(taps: _Taps) -> _Taps:

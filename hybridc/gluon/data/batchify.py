@@ -11,7 +11,7 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from hybridc.array.ndarray import NDArray
+from hybridc.array.ndarray import NDArray, constant_values
 from hybridc.dtypes import kind_of
 from hybridc.errors import MXNetError
 
@@ -92,10 +92,8 @@ def default_batchify_fn(data: Sequence[Any]) -> Any:
 
 
 def _array(sample: Any) -> Array:
-    if isinstance(sample, NDArray):
-        return sample.asnative()
     try:
-        return np.asarray(sample)
+        return constant_values(sample, "a batch")
     except ValueError as error:
         raise MXNetError(f"cannot make an array of the sample {sample!r}: {error}") from error
 

@@ -6,7 +6,7 @@ import itertools
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from multiprocessing.reduction import ForkingPickler
 from typing import Any, Protocol, cast
 
@@ -18,6 +18,7 @@ from hybridc.gluon.data.queues import as_in_context as _as_in_context
 from hybridc.gluon.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
 from hybridc.gluon.data.workers import WorkerPool, too_slow
 from hybridc.ground.events import recorded
+from hybridc.ground.limits import thread_pool
 
 __all__ = [
     "ConnectionWrapper",
@@ -244,7 +245,7 @@ class _Threads:
     def __init__(self, load: _Load, count: int, timeout: float) -> None:
         self._here = _Here(load)
         self._timeout = timeout
-        self._executor = ThreadPoolExecutor(count, thread_name_prefix="DataLoader")
+        self._executor = thread_pool(count, "DataLoader")
 
     def submit(self, indices: Sequence[Any], seed: int) -> Any:
         return self._executor.submit(self._here.result, (indices, seed))

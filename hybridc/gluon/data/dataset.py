@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from hybridc.array.ndarray import NDArray
+from hybridc.array.ndarray import NDArray, constant_values
 from hybridc.dtypes import kind_of
 from hybridc.errors import CheckError
 from hybridc.gluon.data.sampler import Sampler, SequentialSampler
@@ -102,7 +102,7 @@ class ArrayDataset(Dataset):
 
         Rows are gathered at once instead of one by one.
         """
-        arrays: list[Any] = [a.asnative() if isinstance(a, NDArray) else a for a in self._data]
+        arrays: list[Any] = [constant_values(a, "a batch") if isinstance(a, NDArray) else a for a in self._data]
         if not all(type(a) is np.ndarray and kind_of(a.dtype) in "fiub" for a in arrays):
             return None
         rows = np.asarray(indices)

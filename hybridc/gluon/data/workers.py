@@ -29,6 +29,7 @@ import numpy.typing as npt
 from hybridc import random
 from hybridc.array.ndarray import NDArray
 from hybridc.errors import MXNetError
+from hybridc.ground.limits import processes_refused, thread
 
 Array = npt.NDArray[Any]
 Load = Callable[[Sequence[Any]], Any]
@@ -67,7 +68,10 @@ class _LoaderProcess:
         with warnings.catch_warnings():
             # Python 3.12 warns of forks beside threads. Workers only load data: they take none of our locks.
             warnings.filterwarnings("ignore", ".*fork", DeprecationWarning)
-            self.process.start()
+            try:
+                self.process.start()
+            except OSError as error:
+                raise processes_refused(f"DataLoader worker {number}", error, "use num_workers=0") from None
         theirs.close()
 
 
@@ -206,15 +210,19 @@ def _work(pipe: Any, load: Load, inherited: Iterable[Any]) -> None:
     # Control-C is the main process's affair; its SIGTERM must end this one, whatever handler was inherited.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    threading.Thread(target=_end_with_main, daemon=True).start()
+    thread(_end_with_main, "end with main", daemon=True)
     outbox: queue.SimpleQueue[tuple[int, Any]] = queue.SimpleQueue()
-    threading.Thread(target=_post, args=(pipe, outbox), daemon=True).start()
+    is_posted = thread(_post, "post", pipe, outbox, daemon=True) is not None
     while True:
         try:
             ticket, indices, seed = pipe.recv()
         except (EOFError, OSError):
             return
-        outbox.put((ticket, _attempt(load, indices, seed)))
+        result = ticket, _attempt(load, indices, seed)
+        if is_posted:
+            outbox.put(result)
+        elif not _send(pipe, *result):
+            return
 
 
 def _end_with_main() -> None:
@@ -249,22 +257,27 @@ def _portable(error: Exception) -> Exception:
 
 def _post(pipe: Any, outbox: queue.SimpleQueue[tuple[int, Any]]) -> None:
     """Send results: first their structure, then the arrays' bytes, which are not pickled."""
-    while True:
-        ticket, outcome = outbox.get()
-        arrays: list[Array] = []
-        try:
-            message = bytes(ForkingPickler.dumps((ticket, _strip(outcome, arrays))))
-        except Exception:  # the batch holds something that cannot be pickled
-            arrays = []
-            text = traceback.format_exc()
-            error = MXNetError("a batch could not be sent from the worker: it holds something that cannot be pickled")
-            message = bytes(ForkingPickler.dumps((ticket, _Failure(error, WorkerTraceback(text)))))
-        try:
-            pipe.send_bytes(message)
-            for array in arrays:
-                _write(pipe.fileno(), array.reshape(-1).view(np.uint8).data)
-        except OSError:  # the main process has gone
-            return
+    while _send(pipe, *outbox.get()):
+        pass
+
+
+def _send(pipe: Any, ticket: int, outcome: Any) -> bool:
+    """Send a result; False if the main process has gone."""
+    arrays: list[Array] = []
+    try:
+        message = bytes(ForkingPickler.dumps((ticket, _strip(outcome, arrays))))
+    except Exception:  # the batch holds something that cannot be pickled
+        arrays = []
+        text = traceback.format_exc()
+        error = MXNetError("a batch could not be sent from the worker: it holds something that cannot be pickled")
+        message = bytes(ForkingPickler.dumps((ticket, _Failure(error, WorkerTraceback(text)))))
+    try:
+        pipe.send_bytes(message)
+        for array in arrays:
+            _write(pipe.fileno(), array.reshape(-1).view(np.uint8).data)
+    except OSError:
+        return False
+    return True
 
 
 def _write(fd: int, data: memoryview) -> None:

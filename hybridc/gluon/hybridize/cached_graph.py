@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 import weakref
 from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping, Sequence, Set
@@ -13,20 +14,23 @@ from hybridc.compile.stages import Traced
 from hybridc.context import CPU, Context
 from hybridc.errors import AttributeValueError, MXNetError, NestedArraysError, TraceError
 from hybridc.gluon.epoch import ATTRIBUTE_EPOCH
-from hybridc.gluon.hybridize.composed_forward import trace_forward
 from hybridc.gluon.hybridize.guards import Guard, Guards
 from hybridc.gluon.hybridize.roll_steps import roll_steps
 from hybridc.gluon.hybridize.watched_attributes import watching
 from hybridc.ground.debug import compiling, timed
+from hybridc.ground.location import user_depth
 from hybridc.ground.locks import ForkLock
 from hybridc.ground.nesting import frozen, thaw
 from hybridc.ground.state import STATE
+from hybridc.ir.planned import Program
 from hybridc.options import OPTIONS
-from hybridc.trace.tracer import Trace
+from hybridc.trace.tracer import Trace, trace_call
 
 Signature = tuple[Any, ...]
 Backends = tuple[tuple[str, Mapping[str, Any]], ...]  # names and options, in order
 
+# So many times the signatures that are kept, those are remembered that were evicted.
+_EVICTED = 8
 # How many of the latest reasons for a compilation are remembered.
 _REASONS = 100
 
@@ -139,6 +143,11 @@ class Entry:
         made = [g for g in (self.plain, *self.recorded.values()) if g is not None]
         return [stage for graph in made for stage in graph.stages()]
 
+    def programs(self) -> list[list[Program]]:
+        """The programs of each of the :meth:`compilations`."""
+        made = [g for g in (self.plain, *self.recorded.values()) if g is not None]
+        return [programs for graph in made for programs in graph.programs()]
+
 
 def traced_with_guards(
     block: Any, args: tuple[Any, ...], training: bool, varying: Set[str] = frozenset()
@@ -148,7 +157,7 @@ def traced_with_guards(
     Floats at the paths ``varying`` are arguments of the graph where they can be.
     """
     with watching(block, varying) as reading:
-        trace = trace_forward(block, args, training)
+        trace = trace_call(block, args, training)
     carried = reading.carried()
     if carried is not None:
         raise TraceError(
@@ -179,6 +188,8 @@ class CachedGraph:
         self._latest: Entry | None = None
         self._flat: Entry | None = None  # the latest, if its arguments were arrays
         self._lock = ForkLock()
+        self._evicted: OrderedDict[Signature, None] = OrderedDict()
+        self._returned = 0  # how often an evicted signature came again
         self._traced = 0
         self._history: deque[str] = deque(maxlen=_REASONS)
 
@@ -227,6 +238,9 @@ class CachedGraph:
             entry = self._entries.get(key)
             if entry is None:
                 reason = "first call" if not self._entries else self._difference(key)
+                if key in self._evicted:
+                    reason = f"it was evicted from the cache, which keeps {OPTIONS.cache_entries} signatures"
+                    self._count_returned()
             else:
                 epoch = ATTRIBUTE_EPOCH.value
                 moved = entry.moved()
@@ -246,8 +260,31 @@ class CachedGraph:
                 if self._before:
                     del self._before[0]
                 else:
-                    self._entries.popitem(last=False)
+                    self._evicted[self._entries.popitem(last=False)[0]] = None
+            self._evicted.pop(key, None)
+            while len(self._evicted) > _EVICTED * OPTIONS.cache_entries:
+                self._evicted.popitem(last=False)
             return found
+
+    def _count_returned(self) -> None:
+        """Count a signature that comes again after its eviction; once there were too many, warn."""
+        self._returned += 1
+        block = self._block()
+        if block is not None and self._returned == self._too_many():
+            warnings.warn(f"{block.name}: {self._in_turn()}", stacklevel=user_depth())
+
+    @staticmethod
+    def _too_many() -> int:
+        return max(2, OPTIONS.cache_entries // 4)
+
+    def _in_turn(self) -> str:
+        """What happens to a network whose signatures come in turn, and what to do."""
+        return (
+            f"its calls have more signatures in turn than the {OPTIONS.cache_entries} whose graphs the cache keeps, so "
+            f"graphs are made again ({self._returned} so far), which takes longer than most calls; set the environment "
+            "variable HYBRIDC_CACHE_ENTRIES to a greater number, or call it with fewer sizes: pad batches to one size, "
+            "put sequences into buckets of similar lengths"
+        )
 
     def _note_floats(self, entry: Entry) -> None:
         """Float attributes that changed since an entry was made; they are likely to change again."""
@@ -306,7 +343,7 @@ class CachedGraph:
                 return f"argument {number} has shape {is_[0]}, compiled before for {was[0]}"
             if was[1] != is_[1]:
                 return f"argument {number} has dtype {is_[1]}, compiled before for {was[1]}"
-        return "evicted from the cache, which keeps the most recent signatures only"
+        return "no graph of this signature is kept"
 
     def latest(self) -> tuple[Trace, Any] | None:
         """The trace that was used last, and how its arguments are nested."""
@@ -334,6 +371,9 @@ class CachedGraph:
             f"  {number}. {reason}"
             for number, reason in enumerate(self._history, self._traced - len(self._history) + 1)
         ]
+        if self._returned >= self._too_many():
+            lines.append(f"  warning: {self._in_turn()}")
+        lines += self._shared()
         for key, entry, when in self._kept():
             lines.append(f"signature {_describe(key)}{when}")
             for graph in [g for g in (entry.plain, *entry.recorded.values()) if g is not None]:
@@ -341,9 +381,23 @@ class CachedGraph:
             lines += ["  " + line for line in entry.notes()]
         return "\n".join(lines)
 
+    def _shared(self) -> list[str]:
+        """A line on the values that follow from parameters alone, which its graphs share."""
+        programs = [graph.forward.prepared for graph in self.graphs() if graph.forward.prepared is not None]
+        values = {id(value): value for each in programs for value in tuple(each.values.values())}
+        if not values:
+            return []
+        size = sum(value.memory.nbytes for value in values.values())
+        graphs = f"{len(programs)} graph{'s' * (len(programs) != 1)} share{'s' * (len(programs) == 1)}"
+        return [f"  prepared values: {len(values)} of {size} bytes, which {graphs}"]
+
     def compilations(self) -> list[tuple[str, list[Traced]]]:
         """The content of :meth:`explain`: a text for each signature, and the first stage of each of its graphs."""
         return [(f"signature {_describe(key)}{when}", entry.compilations()) for key, entry, when in self._kept()]
+
+    def programs(self) -> list[list[list[Program]]]:
+        """What each of the :meth:`compilations` became: its programs."""
+        return [entry.programs() for _, entry, _ in self._kept()]
 
     def _kept(self) -> list[tuple[Signature, Entry, str]]:
         """All entries, with those of other attribute values."""
@@ -358,12 +412,13 @@ def _never(_arrays: tuple[Any, ...]) -> None:
 def _again(entry: Entry, call: Callable[..., Any]) -> Callable[[tuple[Any, ...]], Any]:
     """``call`` for other arguments; None if a guard of the trace may fail now."""
     training, epoch, unnoticed = entry.trace.training, entry.epoch, entry.unnoticed
+    owner = weakref.ref(entry)  # which has this function: an entry that is evicted is freed at once
     sources = tuple([source for _, source in entry.others])
 
     def again(arrays: tuple[Any, ...]) -> Any:
         if STATE.recording or STATE.training is not training or ATTRIBUTE_EPOCH.value != epoch:
             return None
-        if unnoticed and entry.is_stale():
+        if unnoticed and ((now := owner()) is None or now.is_stale()):
             return None
         return call(*(arrays + sources))
 

@@ -213,8 +213,21 @@ def describe(value: Any) -> str:
     """A value in a few words."""
     if value is MISSING:
         return "nothing"
-    text = repr(value) if isinstance(value, _NUMBERS + _CONTAINERS) else "\n"
+    text = repr(value) if _is_short(value) else "\n"
     return text if "\n" not in text and len(text) <= 80 else f"one {class_of(value).__name__}"
+
+
+def _is_short(value: Any) -> bool:
+    """Whether a value is a number, or a container of few, and not, for example, of the blocks of a network."""
+    left, work = 80, [value]
+    while work and left:
+        left -= 1
+        value = work.pop()
+        if isinstance(value, _CONTAINERS):
+            work += [*value, *value.values()] if isinstance(value, dict) else value
+        elif not isinstance(value, _NUMBERS):
+            return False
+    return not work
 
 
 class Guard:

@@ -86,8 +86,6 @@ class StepSettings:
     on_gpu: bool = False
     #: Which parts of the optimizer's states the ranks have; None: all of them.
     shards: OptimizerShards | None = None
-    #: Whether all ranks were found to run the same step.
-    is_agreed: bool = False
 
     @property
     def ranks(self) -> int:
@@ -211,11 +209,17 @@ class StepEntry(Entry):
         self.bound: dict[StepPart, Bound] = {}
         self.weights = _trained(block, trace)
         self.indices = [weight.index for weight in self.weights]
-        settings = block.settings
-        if settings.shared and not settings.is_agreed:
-            _require_agreement(trace, settings.communicator)
-            settings.is_agreed = True
+        #: The parts of an update that all ranks compared.
+        self.agreed: set[StepPart] = set()
+        self._described = _described(trace) if block.settings.shared else None
         super().__init__(trace, guards, reason, (), is_static)
+
+    def require_agreement(self, ranks: Communicator) -> None:
+        """Raise on all ranks unless they run the same operators; attributes may follow from the shapes of the data."""
+        assert self._described is not None
+        shapes, names, operators = self._described
+        is_equal = all(other == shapes for other in ranks.gather_objects(shapes))
+        require_equal("the operators of the training step", dict(enumerate(operators if is_equal else names)), ranks)
 
     def refresh(self) -> None:
         """Reload the parameters' arrays: they may have been replaced."""
@@ -266,6 +270,10 @@ class StepEntry(Entry):
     def compilations(self) -> list[Any]:
         """The first stage of each program, to run the stages again."""
         return [program.traced for program in self._programs.values()]
+
+    def programs(self) -> list[Any]:
+        """The program of each of the :meth:`compilations`."""
+        return [[program.graph.forward.program] for program in self._programs.values()]
 
     def _program(self, args: tuple[Any, ...], optimizer: Any, kinds: list[Kind], part: StepPart) -> StepProgram:
         if any(program.optimizer is not optimizer for program in self._programs.values()):
@@ -449,12 +457,10 @@ def _forward(block: Any, args: tuple[Any, ...]) -> tuple[Trace, Guards]:
     return trace, guards
 
 
-def _require_agreement(trace: Trace, ranks: Communicator) -> None:
-    """Raise on all ranks unless they run the same operators; attributes may follow from the shapes of the data."""
+def _described(trace: Trace) -> tuple[list[Any], list[str], list[str]]:
+    """The shapes of the data, the names of the operators, and these with their attributes."""
     shapes = [leaf.shape for leaf, role in zip(trace.leaves, trace.roles, strict=True) if role == "data"]
-    is_equal = all(other == shapes for other in ranks.gather_objects(shapes))
-    operators = [repr(node.op) if is_equal else node.op.NAME for node in trace.nodes]
-    require_equal("the operators of the training step", dict(enumerate(operators)), ranks)
+    return shapes, [node.op.NAME for node in trace.nodes], [repr(node.op) for node in trace.nodes]
 
 
 def _check_loss(block: Any, trace: Trace) -> None:

@@ -270,12 +270,13 @@ def _release(value: Any) -> None:
 
 
 def _descendants(block: Any, seen: set[int]) -> Iterator[Any]:
-    if id(block) in seen:
-        return
-    seen.add(id(block))
-    yield block
-    for child in block._children.values():
-        yield from _descendants(child, seen)
+    stack = [block]
+    while stack:
+        block = stack.pop()
+        if id(block) not in seen:
+            seen.add(id(block))
+            yield block
+            stack += reversed(block._children.values())
 
 
 def _watched(cls: Any) -> Any:

@@ -164,7 +164,7 @@ class Dropout(HybridBlock):
     def hybrid_forward(self, F: Any, x: Any) -> Any:
         """The layer's output."""
         if self._rate > 0:
-            return F.Dropout(x, p=self._rate, axes=self._axes, name="fwd")
+            return F.Dropout(x, p=self._rate, axes=self._axes, name="fwd", cudnn_off=False)
         return F.identity(x)
 
     def __repr__(self) -> str:
@@ -174,7 +174,7 @@ class Dropout(HybridBlock):
 class Embedding(HybridBlock):
     """weight[x]: row numbers (…) → vectors (…, output_dim), weight (input_dim, output_dim)
 
-    With ``sparse_grad`` the gradient is dense all the same.
+    With ``sparse_grad`` the gradient is dense all the same, which a warning says.
     """
 
     def __init__(

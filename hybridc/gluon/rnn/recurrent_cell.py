@@ -19,7 +19,6 @@ from hybridc.gluon.rnn.sequences import UnrolledSteps, brief, is_array, label, s
 from hybridc.ground.state import STATE
 from hybridc.symbol.composed import ComposedSymbol, composing
 from hybridc.symbol.variables import var
-from hybridc.trace.traced import TracedSymbol
 
 _FUNCTIONS = ("tanh", "relu", "sigmoid", "softsign")  # of F, by which these activations are computed
 
@@ -75,7 +74,7 @@ class RecurrentCell(Block):
             )
 
     def _states(self, inputs: Any, states: Any) -> list[Any]:
-        """The states of a step, checked; those made without a batch size get that of the inputs."""
+        """The states of a step, checked."""
         found = self._listed(states)
         for number, state in enumerate(found):
             if not is_array(state):
@@ -86,7 +85,6 @@ class RecurrentCell(Block):
         if not shape:
             return found
         infos = self.state_info(shape[0])
-        found = [_sized(state, shape[0]) for state in found]
         for number, (state, info) in enumerate(zip(found, infos, strict=True)):
             wanted, got = info["shape"], shape_of(state)
             if got is not None and (len(got) != len(wanted) or any(n not in (0, m) for n, m in zip(wanted, got))):
@@ -256,13 +254,3 @@ def _is_ours(func: Any) -> bool:
 def _composes(func: Any) -> bool:
     """Whether a function of ours makes symbols that have names."""
     return func is var or (composing() and hasattr(func, "__wrapped__"))
-
-
-def _sized(state: Any, batch_size: int) -> Any:
-    """A state of a traced block that was made with a batch size of 0, which means that it follows."""
-    if not isinstance(state, TracedSymbol) or state.node is None or state.shape[:1] != (0,):
-        return state
-    op = state.node.op
-    if len(state.node.inputs) > op.DRAWS or "shape" not in op.attrs:
-        return state
-    return state.trace.invoke(op.bind(**{**op.attrs, "shape": (batch_size, *state.shape[1:])}), [])

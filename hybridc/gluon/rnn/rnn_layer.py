@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Unpack
 
 from hybridc import nd, symbol
+from hybridc.array.autocast import AUTOCAST
 from hybridc.array.ndarray import NDArray
 from hybridc.dialects.control.rnn import GATES, Rnn
 from hybridc.errors import AttributeValueError, CheckError, ShapeError, UnsupportedError
@@ -17,6 +18,7 @@ from hybridc.gluon.rnn.basic_cells import GRUCell, LSTMCell, RNNCell
 from hybridc.gluon.rnn.modifiers import DropoutCell
 from hybridc.gluon.rnn.stacks import BidirectionalCell, HybridSequentialRNNCell
 from hybridc.gluon.utils import shape_is_known
+from hybridc.ground.state import inside_rule
 from hybridc.trace.traced import Symbol, TracedSymbol
 
 __all__ = ["GRU", "LSTM", "RNN"]
@@ -219,18 +221,23 @@ class _RNNLayer(HybridBlock):
     def _recorded(
         self, F: Any, data: Any, states: Any, lengths: Sequence[Any], params: dict[str, Any], op: Any
     ) -> Sequence[Any]:
-        """The results, by the operators that ``RNN`` consists of."""
+        """The results of ``RNN``, by the operators that it consists of; mixed precision casts its inputs only."""
+        names, given = list(params), [data, *states, *lengths, *params.values()]
+        op, given = AUTOCAST.applied(op, given)
+        data, states, given = given[0], given[1 : 1 + len(states)], given[1 + len(states) :]
+        lengths, params = given[: len(lengths)], dict(zip(names, given[len(lengths) :], strict=True))
         each = [f"{d}{layer}_" for layer in range(self._num_layers) for d in "lr"[: self._dir]]
         weights, biases = (
             [[params[f"{p}{g}_{kind}"] for g in ("i2h", "h2h", "h2r") if f"{p}{g}_{kind}" in params] for p in each]
             for kind in ("weight", "bias")
         )
         factors: Any = None
-        if self._dropout and self._num_layers > 1:
-            width = op.width * self._dir
-            ones = F.ones(shape=(self._num_layers - 1, *data.shape[:2], width), dtype=data.dtype)
-            factors = F.Dropout(ones, p=self._dropout)
-        return op.layers(F, data, weights, biases, states, lengths[0] if lengths else None, factors)
+        with inside_rule():
+            if self._dropout and self._num_layers > 1:
+                width = op.width * self._dir
+                ones = F.ones(shape=(self._num_layers - 1, *data.shape[:2], width), dtype=data.dtype)
+                factors = F.Dropout(ones, p=self._dropout)
+            return op.layers(F, data, weights, biases, states, lengths[0] if lengths else None, factors)
 
     def _check(self, inputs: Any, states: Sequence[Any]) -> None:
         if len(inputs.shape) != 3:

@@ -8,9 +8,10 @@ from typing import Any, cast
 
 from hybridc import nd, symbol
 from hybridc.array.ndarray import NDArray
+from hybridc.dialects.array.shape_rules import is_known
 from hybridc.errors import AttributeValueError, CheckedShapeError, CheckError, ShapeError
 from hybridc.symbol.composed import ComposedSymbol
-from hybridc.trace.traced import Symbol
+from hybridc.trace.traced import Symbol, TracedSymbol
 
 
 def is_array(x: Any) -> bool:
@@ -19,7 +20,9 @@ def is_array(x: Any) -> bool:
 
 
 def shape_of(x: Any) -> tuple[int, ...] | None:
-    """The shape of an array; None for a symbol outside of blocks, which has none yet."""
+    """The shape of an array; None for a symbol whose shape is not known yet."""
+    if isinstance(x, TracedSymbol):
+        return x.inferred_shape if is_known(x.inferred_shape) else None
     return None if isinstance(x, ComposedSymbol) else tuple(x.shape)
 
 

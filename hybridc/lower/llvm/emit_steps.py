@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import struct
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,7 +13,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
 from hybridc.dialects.handwritten import ArraySpec, LoopKernel
-from hybridc.dialects.mlir.hybrid_rt import LaunchOp, aligned
+from hybridc.dialects.mlir.hybrid_rt import AliasOp, LaunchOp, aligned
 from hybridc.dialects.operator import Operator
 from hybridc.ir.planned import ARENA, NOT_LOADED, Grid, GridPart, NativeRegion, PlainArray, Position, SlotView
 from hybridc.ir.structured import arrays_of
@@ -30,8 +31,9 @@ from hybridc.lower.llvm.loops.parallel_regions import (
 )
 from hybridc.lower.llvm.native_loops import NativeLoop, is_native
 from hybridc.lower.llvm.native_source import NativeSource
+from hybridc.lower.llvm.prepared_origins import PreparedOrigins
 from hybridc.options import OPTIONS
-from hybridc.transforms.memory.hoist_preparation import lasting_parameters
+from hybridc.transforms.memory.hoist_preparation import is_preparation, lasting_parameters
 
 if TYPE_CHECKING:
     from hybridc.ground.location import Location
@@ -56,6 +58,7 @@ class _StepEmitter(PlanEmitter):
         self.program = NativeSource(name, "", 0, threads=kernel_cache.threads)
         self._of_loops = (0, 0)  # the memory of loops, which run one after the other: where it begins and ends
         super().__init__(module, self.program, kernel_cache, poison)
+        self._origins = PreparedOrigins(self.program, self.views)
         alone = sum(f.sym_visibility is None for f in functions(module)) == 1  # without a backward
         lasting = {*lasting_parameters(self.function)} if alone else set[SSAValue]()
         self._lasting = {1 + i for i, a in enumerate(self.function.body.block.args) if a in lasting}
@@ -63,6 +66,18 @@ class _StepEmitter(PlanEmitter):
     def launched(self, lines: int, steps: int) -> None:
         functions = [f for s in self.program.steps[steps:] if isinstance(s, tuple) for f in s[0]]
         self.program.calls.append(("\n".join(self.lines[lines:]), functions))
+
+    def launch(self, op: LaunchOp) -> None:
+        first = len(self.program.steps)
+        super().launch(op)
+        if is_preparation(op):
+            self._origins.launched(op, range(first, len(self.program.steps)))
+
+    def _alias(self, op: AliasOp) -> None:
+        first = len(self.program.steps)
+        super()._alias(op)
+        if len(self.program.steps) > first:
+            self._origins.copied(op.result, range(first, len(self.program.steps)))
 
     def run(self, made: ParallelRegions, places: Sequence[Position], scratch: Position | None, name: str) -> None:
         each = aligned(made.scratch) * bool(made.scratch)
@@ -106,9 +121,10 @@ class _StepEmitter(PlanEmitter):
         arrays = [PlainArray(x.shape, x.dtype) for x in (*ins, *outs)]
         for loop in loops:
             made = NativeLoop(loop, arrays[: len(ins)], arrays[len(ins) :])
-            memory = self._memory_of_loops(made.size + aligned(made.kept))
+            ends = list(itertools.accumulate((aligned(v.size) for v in made.kept), initial=made.size))
+            memory = self._memory_of_loops(ends[-1])
             places = [memory, *map(place_of, given), *map(place_of, written)]
-            places.append(self._prepared(made, places) or Position(ARENA, memory.offset + made.size))
+            places += self._prepared(made, places) or [Position(ARENA, memory.offset + n) for n in ends[:-1]]
             if joins(made.loop, made.work):
                 about = f"{made.about} in one function"
                 called = [joined(made.loop, len(places), made.functions)]
@@ -129,13 +145,14 @@ class _StepEmitter(PlanEmitter):
                 self.copied(plain, view)
         return True
 
-    def _prepared(self, made: NativeLoop, places: Sequence[Position]) -> Position | None:
-        """Prepare what a loop prepares of parameters with what this program does; where it is kept."""
-        kept = Position(self.kept_slot, aligned(self.program.kept))
-        hoisted = made.hoist([*places, kept], self._lasting)
+    def _prepared(self, made: NativeLoop, places: Sequence[Position]) -> list[Position]:
+        """Prepare what a loop prepares of parameters with what this program does; the slots of these values."""
+        first = self.kept_slot + len(self.program.kept)
+        kept = [Position(first + number) for number in range(len(made.kept))]
+        hoisted = made.hoist([*places, *kept], self._lasting)
         if not hoisted:
-            return None
-        self.program.kept = kept.offset + aligned(made.kept)
+            return []
+        self.program.kept += made.prepared(places, self.program.preparation)
         self.program.steps[self.program.preparation : self.program.preparation] = hoisted
         self.program.preparation += len(hoisted)
         self.hoisted += len(hoisted)

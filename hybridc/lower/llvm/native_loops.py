@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import itertools
 from collections.abc import Container, Sequence
 from dataclasses import replace
@@ -23,6 +24,7 @@ from hybridc.ir.planned import (
     PlainArray,
     PlannedProgram,
     Position,
+    PreparedValue,
     SlotCopy,
     SlotView,
     StepLoop,
@@ -53,8 +55,8 @@ def _is_native(program: PlannedProgram) -> bool:
 class NativeLoop:
     """The region of a loop whose steps are native.
 
-    It is over these buffers: memory of ``size`` bytes, the inputs, the results, and ``kept`` bytes that the preparation
-    of a step writes.
+    It is over these buffers: memory of ``size`` bytes, the inputs, the results, and the ``kept`` values that the
+    preparation of a step writes.
     """
 
     def __init__(self, loop: CompiledLoop, ins: Sequence[PlainArray], outs: Sequence[PlainArray]) -> None:
@@ -68,7 +70,8 @@ class NativeLoop:
         self._slots: list[Position] = []
         self._constants: list[bytes] = []
         self.kept = programs[0].kept
-        self._buffers = 2 + len(ins) + len(outs)
+        self._first_kept = 1 + len(ins) + len(outs)
+        self._buffers = self._first_kept + len(self.kept)
         self.loop = self._made()
 
     def _made(self) -> StepLoop:
@@ -84,7 +87,7 @@ class NativeLoop:
         for spec in program.fresh:
             number = results.get(len(self._slots), rows)
             self._slots.append(self._result(number) if number < rows else self._memory(spec.nbytes))
-        self._slots += [*self._of_constants(program), Position(self._buffers - 1)]
+        self._slots += [*self._of_constants(program), *map(Position, range(self._first_kept, self._buffers))]
         swaps: list[tuple[int, int]] = []
         advances = [(1 + i, _row(x)) for i, x in enumerate(self._ins[:data])]
         for slot, number in results.items():
@@ -132,7 +135,7 @@ class NativeLoop:
         first = 1 + self._loop.data
         slots = [self._memory(program.arena), *self._slots[first:][: len(program.inputs)]]
         slots += [self._memory(spec.nbytes) for spec in program.fresh]
-        slots += [*self._of_constants(program), self._memory(program.kept)]
+        slots += [*self._of_constants(program), *[self._memory(value.size) for value in program.kept]]
         (view,) = program.outputs
         assert isinstance(view, SlotView), "a condition without a result in memory"
         links = tuple([(1 + i, first + i) for i in range(self._loop.states)])
@@ -151,13 +154,24 @@ class NativeLoop:
         step, count = self.loop.step, self.loop.step.preparation
         regions = [_moved(region, step.slots, places) for region in step.regions[:count]]
         used = {step.slots[p.slot].slot for region in step.regions[:count] for p in region.buffers}
-        own = {0, self._buffers - 1}
+        own = {0, *range(self._first_kept, self._buffers)}
         if not count or not all(i in own or (i < self._buffers and places[i].slot in lasting) for i in used):
             return []
         self.loop = replace(self.loop, step=step.hoisted())
         given = iter(self.functions)
         made = [(tuple(itertools.islice(given, region.code_count)), region) for region in regions]
         self.functions = [*given]
+        return made
+
+    def prepared(self, places: Sequence[Position], first: int) -> list[PreparedValue]:
+        """The kept values, as the program around the loop computes them by its steps from ``first`` on."""
+        made: list[PreparedValue] = []
+        for value in self.kept:
+            inside = [self.loop.step.slots[1 + i] for i in value.inputs]
+            given = [places[at.slot]._replace(offset=places[at.slot].offset + at.offset) for at in inside]
+            key = hashlib.sha256(repr((value.key, [at.offset for at in given])).encode()).hexdigest()
+            steps = tuple([first + step for step in value.steps])
+            made.append(PreparedValue(key, tuple([at.slot - 1 for at in given]), value.size, steps))
         return made
 
     # --- places --------------------------------------------------------------------------------------------

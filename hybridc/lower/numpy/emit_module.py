@@ -1,6 +1,6 @@
-"""A planned program as one Python module: functions for its kernels, ``workspace()`` and the program itself.
+"""A planned program as one Python module: functions for its kernels, ``workspace(arena)`` and the program itself.
 
-``workspace()`` makes the arena and everything in it, once for many calls; the program takes it and the inputs. Kernels
+``workspace`` makes what lies in an arena, once for many calls; the program takes that and the inputs. Kernels
 whose Python is the same, apart from their names and what their docstrings tell, share one function.
 """
 
@@ -120,6 +120,7 @@ class _ModuleEmitter(ProgramEmitter):
                 self._alloc(op)
             case StateOp():
                 self._define_static(op.array, f"np.empty({shape_of(op.array)}, object)")
+                self.program.is_stateful = True
             case DonatedOp():
                 self.names[op.array] = self.names[op.argument]
             case ConstantOp():
@@ -159,7 +160,7 @@ class _ModuleEmitter(ProgramEmitter):
         parts += self.sources
         kept = "".join(f"{n}, " for n in self.kept)
         setup = [*self.setup, f"return ({kept})"]
-        parts.append("def workspace():\n" + "".join(f"    {line}\n" for line in setup))
+        parts.append("def workspace(arena):\n" + "".join(f"    {line}\n" for line in setup))
         unpack = [f"({kept}) = ws"] if self.kept else []
         into = ["into"] if "hybrid.into" in self.function.attributes else []
         parameters = ", ".join(["ws", *into, *args])
@@ -199,10 +200,9 @@ class _ModuleEmitter(ProgramEmitter):
         self.program.arena = op.size
         self.names[op.memory] = "arena"
         self.static.add(op.memory)
-        if self.poison is None:
-            self.setup.append(f"arena = np.empty({op.size}, np.uint8)")
-        else:
-            self.setup.append(f"arena = np.full({op.size}, 255, np.uint8)")
+        if self.poison is not None:
+            self.program.is_stateful = True  # nobody else writes there
+            self.setup.append("arena[:] = 255")
             self.kept.append("arena")
 
     def _alloc(self, op: AllocOp) -> None:

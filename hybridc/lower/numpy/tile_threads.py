@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from hybridc.ground import limits
+
 Tiles = Callable[[int, int, Any], None]
 
 
@@ -80,7 +82,8 @@ class Workers:
         if self._started < part:
             with self._lock:
                 while self._started < part:
-                    threading.Thread(target=self._work, name="hybridc-worker", daemon=True).start()
+                    if limits.thread(self._work, "hybridc-worker", daemon=True) is None:
+                        return  # the caller does this part, too
                     self._started += 1
         self._queue.put((job, part))
 

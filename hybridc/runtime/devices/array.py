@@ -182,14 +182,19 @@ class DeviceWorkspace(DeviceArray):
     It belongs to one ``stream``: on another, pending work may still use it.
     """
 
-    __slots__ = ("replay", "states", "stream")
+    __slots__ = ("_kept_views", "replay", "states", "stream")
 
     def __init__(self, device: Device, arena: int) -> None:
         buffer = device.allocate(arena)
         super().__init__(device, buffer, buffer.pointer, (arena,), np.uint8)
         self.states: dict[Any, Any] = {}
+        self._kept_views: dict[Any, Any] = {}
         self.replay: Replay | None = None
         self.stream = device.stream
+
+    def views(self, _owner: Any) -> dict[Any, Any]:
+        """The views of the arena that its program keeps from call to call."""
+        return self._kept_views
 
 
 class _HostMemory:

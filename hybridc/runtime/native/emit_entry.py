@@ -279,8 +279,10 @@ def _entry(
             f.call("void", outside.incref, outside.not_implemented)
             f.ret(outside.not_implemented)
         f.call("void", outside.incref, prepared.get())  # other threads may prepare values anew meanwhile
-        kept_slot = f.at(constant_slots, program.constant_count * POINTER)
-        f.store("ptr", f.record(prepared.get(), ArrayObject).data, kept_slot)
+        kept_slots = f.at(constant_slots, program.constant_count * POINTER)
+        addresses = f.record(prepared.get(), ArrayObject).data
+        with f.count(program.kept) as k:
+            f.store("ptr", f.load("ptr", f.at(addresses, k * POINTER)), f.at(kept_slots, k * POINTER))
     done = f.call("i1", execute, address, slots, workspace, inputs, results)
     with f.when(prepared.get().differs(0)):
         f.call("void", outside.decref, prepared.get())

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from hybridc.lower.llvm.codegen.ir_text import Record, TextFunction, TextModule, TextValue
 from hybridc.runtime.native.structures import POINTER, ArrayObject, NativeTable, Outside, WrapperCall
+from hybridc.runtime.workspace import ArenaRecord, ArenaTable
 
 
 def emit_wrapper_call(module: TextModule, entry: TextFunction) -> None:
     """PyObject *wrapped(PyObject *self, PyObject **boxes, int64 n): the entry, on the wrapped arrays.
 
     ``self`` is an array over a WrapperCall. Returns a tuple of new wrappers of the program's results, or the wrapper
-    of a single one, or None if the call must take the slow path: other objects or arrays, or the workspace is in use by
-    another thread.
+    of a single one, or None if the call must take the slow path: other objects or arrays, or no workspace of the pool
+    is idle and large enough, which is noted there.
     """
     f = module.function("wrapped", "ptr", ("ptr", "ptr", "i64"), exported=True)
     self, boxes, n = f.arguments
@@ -24,11 +25,10 @@ def emit_wrapper_call(module: TextModule, entry: TextFunction) -> None:
     outside, result_count = f.record(program.outside, Outside), program.result_count
     none = outside.none
 
-    with f.when(n.differs(program.input_count) | wrapped.busy.differs(0)):
+    with f.when(n.differs(program.input_count)):
         _give(f, outside, none)
     arguments = f.stack(n + 2)
     arrays = f.at(arguments, 2 * POINTER)
-    f.store("ptr", wrapped.workspace, arguments)
     f.store("ptr", none, f.at(arguments, POINTER))
     with f.count(n) as i:
         box = f.load("ptr", f.at(boxes, i * POINTER))
@@ -38,12 +38,17 @@ def emit_wrapper_call(module: TextModule, entry: TextFunction) -> None:
         with f.when(array.equals(0)):
             _give(f, outside, none)
         f.store("ptr", array, f.at(arrays, i * POINTER))
+    record = _arena(f, outside, f.record(wrapped.arenas, ArenaTable), program)
+    workspace = record.workspace
+    f.call("void", outside.incref, workspace)  # the pool may put another one there meanwhile
+    f.store("ptr", workspace, arguments)
     # While the program runs without the GIL, another thread may put other arrays into the wrappers.
     with f.count(n) as i:
         f.call("void", outside.incref, f.load("ptr", f.at(arrays, i * POINTER)))
-    wrapped.set(busy=1)
+    record.set(busy=1)
     results = f.call("ptr", entry, anchor, arguments, n + 2)
-    wrapped.set(busy=0)
+    record.set(busy=0)
+    f.call("void", outside.decref, workspace)
     with f.count(n) as i:
         f.call("void", outside.decref, f.load("ptr", f.at(arrays, i * POINTER)))
     with f.when(results.equals(0)):
@@ -61,6 +66,20 @@ def emit_wrapper_call(module: TextModule, entry: TextFunction) -> None:
             f.ret(made)
         f.call("i32", outside.tuple_set, results, i, made)  # which drops the array
     f.ret(results)
+
+
+def _arena(f: TextFunction, outside: Record, arenas: Record, program: Record) -> Record:
+    """The first record of an idle workspace that is large enough; without one the function returns None."""
+    i, found = f.variable("i64", 0), f.variable("ptr", 0)
+    with f.loop() as loop:
+        with f.when(i.get() >= arenas.count):
+            arenas.set(missed=1)
+            _give(f, outside, outside.none)
+        record = f.record(arenas.records, ArenaRecord, i.get())
+        found.set(record.here)
+        loop.leave_if((record.size >= program.arena) & record.busy.equals(0))
+        i.set(i.get() + 1)
+    return f.record(found.get(), ArenaRecord)
 
 
 def _box(f: TextFunction, outside: Record, wrapped: Record, array: TextValue) -> TextValue:

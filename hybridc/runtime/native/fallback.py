@@ -39,8 +39,9 @@ def python_entry(tables: Tables) -> Callable[..., Any]:
         if prepared is None:
             return NotImplemented
         results = tuple(fresh(r) if a is None else a for a, r in zip(given, plan.results))
-        memory = [workspace, *arrays, *results, *plan.constants, *prepared]
-        slots = (ctypes.c_void_p * len(memory))(*[array.ctypes.data for array in memory])
+        addresses = [array.ctypes.data for array in (workspace, *arrays, *results, *plan.constants)]
+        addresses += [int(value) for value in prepared]
+        slots = (ctypes.c_void_p * len(addresses))(*addresses)
         address = ctypes.addressof(tables.program)  # here, as the closure keeps the tables alive
         begin = now() if RECORDER.graphs else 0
         at = plan.preparation

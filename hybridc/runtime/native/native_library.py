@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import importlib
 import platform
-import threading
 from functools import cache
 from typing import Any
 
 import numpy as np
 
+from hybridc.errors import LimitError
+from hybridc.ground import limits
 from hybridc.ground.buffers import take
 from hybridc.ground.store import keep, kept
 from hybridc.lower.llvm.codegen import native_function as codegen
@@ -93,7 +95,12 @@ _LOCK = codegen.fork_lock()
 def compile_ahead() -> None:
     """Start compiling it on another thread: while Python forms kernels, LLVM is idle."""
     if not _library.cache_info().currsize:
-        threading.Thread(target=library, name="hybridc native runtime").start()
+        limits.thread(_ahead, "hybridc native runtime")  # where none can be started, the first call compiles it
+
+
+def _ahead() -> None:
+    with contextlib.suppress(LimitError):  # the first call raises it
+        library()
 
 
 def ir_text(records: bool = False) -> str:

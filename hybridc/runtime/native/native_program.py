@@ -86,7 +86,7 @@ class Tables:
         self.steps: dict[int, tuple[Sequence[NativeRegion | Host], Sequence[LaunchNote]]] = {}
         steps = self._steps(plan.steps, plan.notes)
         self.read = (ctypes.c_void_p * len(plan.inputs))()
-        #: The memory of the prepared values while they are valid, and the identities of the arrays they follow from.
+        #: The addresses of the prepared values while all are valid, and the identities of the arrays they follow from.
         self.prepared: tuple[Any, dict[int, int]] | None = None
         self.program = NativeTable(
             outside=ctypes.addressof(library().outside),
@@ -94,14 +94,14 @@ class Tables:
             result_count=len(plan.results),
             constant_count=len(plan.constants),
             step_count=len(plan.steps),
-            slot_count=1 + len(plan.inputs) + len(plan.results) + len(plan.constants) + 1,
+            slot_count=1 + len(plan.inputs) + len(plan.results) + len(plan.constants) + len(plan.kept),
             buffer_count=max((len(s.buffers) for s in plan.steps if isinstance(s, NativeRegion)), default=0),
             inputs=self._arrays(plan.inputs),
             results=self._arrays(plan.results),
             constants=self._table(ctypes.c_void_p, [c.ctypes.data for c in plan.constants]),
             steps=steps,
             first=plan.preparation,
-            kept=plan.kept,
+            kept=len(plan.kept),
             read=ctypes.addressof(self.read),
             arena=plan.arena,
             release=int(plan.work > machine().released),
@@ -113,12 +113,12 @@ class Tables:
         """An array over the program structure, which keeps all tables alive."""
         return anchor_of(self.program, self)
 
-    def prepared_of(self, arrays: Sequence[Any]) -> tuple[Any] | None:
-        """The memory of the values that are prepared of these arrays; None if there are none."""
+    def prepared_of(self, arrays: Sequence[Any]) -> Any | None:
+        """The addresses of the values that are prepared of these arrays; None if there are none."""
         found = self.prepared
         if found is None or any(id(arrays[i]) != number for i, number in found[1].items()):
             return None
-        return found[:1]
+        return found[0]
 
     def _steps(self, steps: Sequence[NativeRegion | Host], notes: Sequence[LaunchNote]) -> int:
         states: list[StepRecord] = []
@@ -284,12 +284,12 @@ def _place(place: Position) -> PositionRecord:
 
 def check(plan: NativePlan) -> None:
     """Raise ValueError if a plan breaks an assumption of native code."""
-    slots = 1 + len(plan.inputs) + len(plan.results) + len(plan.constants) + bool(plan.kept)
+    slots = 1 + len(plan.inputs) + len(plan.results) + len(plan.constants) + len(plan.kept)
     sizes = [
         plan.arena,
         *(a.nbytes for a in [*plan.inputs, *plan.results]),
         *(c.nbytes for c in plan.constants),
-        plan.kept,
+        *(value.size for value in plan.kept),
     ]
     for constant in plan.constants:
         if not constant.flags.c_contiguous:

@@ -1,27 +1,32 @@
-"""Prepared values: what a native program computes of parameters alone, kept for the calls until one of them changes.
+"""Prepared values of a native program: what it computes of parameters alone, kept until one of them changes.
 
-Each preparation fills memory of its own. So calls in other threads go on with the values that they started with, and
-the memory is freed when nobody uses it any more.
+The values are those of the store, which programs of the same parameters share. Each computation fills memory of its
+own. So calls in other threads go on with the values that they started with, and the memory is freed when nobody uses it
+any more.
 """
 
 from __future__ import annotations
 
 import ctypes
-import weakref
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hybridc.ground.buffers import ALIGNMENT
 from hybridc.ground.locks import ForkLock
-from hybridc.ground.watches import Watch, may_watch
-from hybridc.ir.planned import NativeRegion
+from hybridc.ground.watches import may_watch
 from hybridc.runtime.native.native_library import library
+from hybridc.runtime.prepared_store import STORE, SharedValue, ValueKey, memory_of
 from hybridc.runtime.workspace import fits
 
 if TYPE_CHECKING:
     from hybridc.runtime.native.native_program import Tables
+
+
+class _Addresses(np.ndarray[Any, Any]):
+    """The addresses of values, for native code; it keeps the values alive."""
+
+    values: Sequence[SharedValue]
 
 
 class PreparedValues:
@@ -29,84 +34,90 @@ class PreparedValues:
 
     def __init__(self, tables: Tables) -> None:
         self.tables = tables
-        self.count = 0  # preparations so far
-        plan = tables.plan
-        regions = [s for s in plan.steps[: plan.preparation] if isinstance(s, NativeRegion)]
-        slots = {place.slot for region in regions for place in region.buffers}
+        self.count = 0  # how often this program computed some of them
+        self.kept = tables.plan.kept
         #: The inputs that the preparation reads.
-        self.inputs = [i for i in range(len(plan.inputs)) if i + 1 in slots]
-        self._lock = ForkLock()  # one thread prepares, others wait
-        self._state = ForkLock()  # of the fields that native code reads
-        self._current: list[Watch] = []  # of the arrays that they were computed from
+        self.inputs = sorted({i for value in self.kept for i in value.inputs})
         #: The inputs that foreign code may write, so that all is computed in every call.
         self.shared: list[int] = []
-        weakref.finalize(self, _end, self._current).atexit = False
+        #: The values that are in use, by their indices; one that does not hold any more is missing.
+        self.values: dict[int, SharedValue] = {}
+        self._state = ForkLock()  # of the fields that native code reads
 
     def hold(self, arrays: Sequence[Any]) -> bool:
         """Whether there are values, and they are those of these arrays."""
         return self.tables.prepared_of(arrays) is not None
 
     def prepare(self, workspace: Any, arrays: Sequence[Any]) -> None:
-        """Compute the values of these arrays, if it can be noticed when one of them changes.
+        """Get the values of these arrays, if it can be noticed when one of them changes.
 
         The caller makes sure that only hybridc writes these arrays, saying so (:mod:`hybridc.ground.watches`).
         """
-        with self._lock.current:
+        with STORE.lock.current:
             read = [arrays[i] for i in self.inputs]
             self.shared = [i for i, array in zip(self.inputs, read, strict=True) if not may_watch(array)]
             if self.shared or self.hold(arrays):
                 return
             if not all(fits(array, spec) for array, spec in zip(arrays, self.tables.plan.inputs, strict=True)):
                 return
-            _end(self._current)
-            weak: weakref.ref[PreparedValues] = weakref.ref(self)
-            watch = Watch(read, lambda watch: _forget(weak, watch))
-            self._current.append(watch)
-            memory = self._computed(workspace, arrays)
-            self.count += 1
+            values = self._found_or_computed(workspace, arrays)
             with self._state.current:
-                if not watch.is_over:
-                    self._publish(memory, read)
-            if watch.is_over:  # by the garbage collector, within the lines above
-                self.forget(watch)
+                self.values = values
+                for value in values.values():
+                    value.used_by(self)
+                if all(value.is_valid for value in values.values()):
+                    self._publish(arrays)
+            for value in tuple(values.values()):  # one may have ended by the garbage collector, within the lines above
+                if not value.is_valid:
+                    self.forget(value)
 
-    def forget(self, watch: Watch) -> None:
-        """Drop the values that were computed under a watch: an array changed."""
+    def forget(self, value: SharedValue) -> None:
+        """Drop a value that does not hold any more: an array changed."""
         with self._state.current:
-            if watch in self._current or not self._current:
+            number = next((n for n, known in self.values.items() if known is value), None)
+            if number is not None:
+                del self.values[number]
                 self.tables.program.prepared = None
                 self.tables.prepared = None
 
-    def _publish(self, memory: Any, read: Sequence[Any]) -> None:
+    def _publish(self, arrays: Sequence[Any]) -> None:
         table = self.tables.read
-        for i, array in zip(self.inputs, read, strict=True):
-            table[i] = array.ctypes.data
-        # None of the arrays is freed while the watch lasts, so their identities are theirs alone.
-        self.tables.prepared = memory, {i: id(array) for i, array in zip(self.inputs, read, strict=True)}
-        self.tables.program.prepared = id(memory)
+        for i in self.inputs:
+            table[i] = arrays[i].ctypes.data
+        values = [self.values[n] for n in range(len(self.kept))]
+        addresses = np.array([v.memory.ctypes.data for v in values], np.uintp).view(_Addresses)
+        addresses.values = values
+        # None of the arrays is freed while the values are valid, so their identities are theirs alone.
+        self.tables.prepared = addresses, {i: id(arrays[i]) for i in self.inputs}
+        self.tables.program.prepared = id(addresses)
 
-    def _computed(self, workspace: Any, arrays: Sequence[Any]) -> Any:
-        """The memory with the values."""
+    def _found_or_computed(self, workspace: Any, arrays: Sequence[Any]) -> dict[int, SharedValue]:
+        """All values, by their indices: those that the store has, and the others, which it has from now on."""
+        keys: list[ValueKey] = [(value.key, *[id(arrays[i]) for i in value.inputs]) for value in self.kept]
+        known: dict[ValueKey, SharedValue] = {key: value for key in keys if (value := STORE.find(key)) is not None}
+        missing: dict[ValueKey, SharedValue] = {}
+        for key, value in zip(keys, self.kept, strict=True):
+            if key not in known and key not in missing:
+                missing[key] = SharedValue(value.size, [arrays[i] for i in value.inputs])
+        every = [(known | missing)[key] for key in keys]
+        if missing:
+            self._compute(workspace, arrays, every, {keys.index(key) for key in missing})
+            self.count += 1
+            for key, value in missing.items():
+                STORE.add(key, value)
+        return dict(enumerate(every))
+
+    def _compute(self, workspace: Any, arrays: Sequence[Any], values: Sequence[SharedValue], missing: Set[int]) -> None:
+        """Run the steps that compute the missing values. Others that they write, too, go into memory that is freed."""
         plan = self.tables.plan
-        buffer = np.empty(plan.kept + ALIGNMENT, np.uint8)
-        start = -buffer.ctypes.data % ALIGNMENT
-        memory = buffer[start : start + plan.kept]
+        steps = {step for n in missing for step in self.kept[n].steps}
+        memory = [value.memory for value in values]
+        for n, value in enumerate(self.kept):
+            if n not in missing and not steps.isdisjoint(value.steps):
+                memory[n] = memory_of(value.size)
         given = [a.ctypes.data for a in (workspace, *arrays)]
         constants = [c.ctypes.data for c in plan.constants]
-        addresses = [*given, *[None] * len(plan.results), *constants, memory.ctypes.data]
+        addresses = [*given, *[None] * len(plan.results), *constants, *[m.ctypes.data for m in memory]]
         slots = (ctypes.c_void_p * len(addresses))(*addresses)
-        library().run(ctypes.addressof(self.tables.program), slots, 0, plan.preparation)
-        return memory
-
-
-def _forget(values: weakref.ref[PreparedValues], watch: Watch) -> None:
-    found = values()
-    if found is not None:
-        found.forget(watch)
-
-
-def _end(watches: list[Watch]) -> None:
-    """End the watches of values that are dropped."""
-    for watch in tuple(watches):
-        watch.end()
-    watches.clear()
+        for step in sorted(steps):
+            library().run(ctypes.addressof(self.tables.program), slots, step, step + 1)

@@ -103,8 +103,7 @@ class WrapperCall(ctypes.Structure):
         ("size", c_int64),  # of a wrapper, in bytes
         ("array_offset", c_int64),  # the offset of a wrapper's array
         ("pattern", c_void_p),  # void *[size / 8]: the other words of a new wrapper
-        ("workspace", c_void_p),
-        ("busy", c_int64),  # the workspace is in use; read and written under the GIL
+        ("arenas", c_void_p),  # ArenaTable
     )
 
 
@@ -329,8 +328,8 @@ class NativeTable(ctypes.Structure):
         ("constants", c_void_p),  # void *[constant_count]
         ("steps", c_void_p),  # StepRecord[step_count]
         ("first", c_int64),  # index of the first step that every call runs; those before it prepare values
-        ("kept", c_int64),  # bytes of prepared values; 0 if there are none
-        ("prepared", c_void_p),  # the array that holds them; null while there are none that are valid
+        ("kept", c_int64),  # the number of prepared values
+        ("prepared", c_void_p),  # the array of their addresses, void *[kept]; null while one of them is not valid
         ("read", c_void_p),  # void *[input_count]: the memory of the inputs that they follow from, null for others
         ("arena", c_int64),
         ("release", c_int64),  # run without the GIL

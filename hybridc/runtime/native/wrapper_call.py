@@ -13,22 +13,22 @@ from hybridc.runtime.native.native_library import library
 from hybridc.runtime.native.native_program import NativeProgram, anchor_of
 from hybridc.runtime.native.probe import objects_are_as_declared
 from hybridc.runtime.native.structures import WrapperCall
-from hybridc.runtime.workspace import Workspace
+from hybridc.runtime.workspace import POOL
 
 _WORD = ctypes.sizeof(ctypes.c_void_p)
 
 
-def wrapper_entry(program: NativeProgram, type_: Any, workspace: Workspace | None = None) -> Callable[..., Any] | None:
+def wrapper_entry(program: NativeProgram, type_: Any) -> Callable[..., Any] | None:
     """``call(*wrappers)``: the program on NDArrays; returns a new NDArray, or a tuple of them; None if not possible.
 
     A wrapper is an object of exactly ``type_``, which has ``__slots__`` and is made by ``type_(array)``. The call
-    returns None, without effect, where the entry would refuse the arrays, or while another thread is in it. Errors are
-    the entry's. The workspace is its own; by default a new one.
+    returns None, without effect, where the entry would refuse the arrays, or without an idle workspace in the pool.
+    Errors are the entry's.
     """
     if not objects_are_as_declared():
         return None
     pattern = _pattern(type_)
-    return None if pattern is None else _WrapperCall(program, type_, workspace, *pattern).function()
+    return None if pattern is None else _WrapperCall(program, type_, *pattern).function()
 
 
 def _pattern(type_: Any) -> tuple[Any, int] | None:
@@ -49,24 +49,18 @@ def _pattern(type_: Any) -> tuple[Any, int] | None:
 class _WrapperCall:
     """The structure that native code reads, and the objects to which it points."""
 
-    def __init__(
-        self,
-        program: NativeProgram,
-        type_: Any,
-        workspace: Workspace | None,
-        pattern: Any,
-        array_offset: int,
-    ) -> None:
+    def __init__(self, program: NativeProgram, type_: Any, pattern: Any, array_offset: int) -> None:
         anchor = program.tables.anchor()
-        workspace = program.workspace() if workspace is None else workspace
-        self._keep = (type_, pattern, anchor, workspace)
+        self._keep = (type_, pattern, anchor)
+        POOL.join(self, program.plan.arena)
+        POOL.reserve(program.plan.arena)
         self._cell = WrapperCall(
             anchor=id(anchor),
             type=id(type_),
             size=type_.__basicsize__,
             array_offset=array_offset,
             pattern=ctypes.addressof(pattern),
-            workspace=id(workspace),
+            arenas=ctypes.addressof(POOL.table),
         )
 
     def function(self) -> Callable[..., Any]:

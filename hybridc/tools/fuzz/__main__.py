@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
+from hybridc.tools.fuzz.hostile_peers import fuzz_peers
 from hybridc.tools.fuzz.main import NETWORKS, PROGRAMS, fuzz, fuzz_cache, fuzz_files
 from hybridc.tools.fuzz.networks.random_network import RandomNetwork
 from hybridc.tools.fuzz.random_program import RandomProgram
@@ -24,6 +25,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--replay", help="check this program again, given as the fuzzer printed it")
     parser.add_argument("--networks", action="store_true", help="check random Gluon networks instead of programs")
     parser.add_argument("--files", action="store_true", help="read damaged files, and caches, instead of programs")
+    parser.add_argument("--peers", action="store_true", help="attack the servers of ranks, instead of programs")
     given = parser.parse_args(arguments)
     targets = given.target or ["llvm", "numpy"]
     if given.replay:
@@ -31,6 +33,10 @@ def main(arguments: list[str] | None = None) -> int:
     seconds = 60.0 if given.seconds is None and given.count is None else given.seconds
     if given.files:
         return files(given.seed, targets, given.count, seconds)
+    if given.peers:
+        rounds, failed = fuzz_peers(given.seed, rounds=given.count, seconds=seconds)
+        print(f"{rounds} rounds of hostile peers: {failed} failures")
+        return int(failed > 0)
     report = fuzz(
         given.seed,
         targets,

@@ -38,7 +38,7 @@ from hybridc.ground.hooks import HOOKS
 from hybridc.ground.machine import NOMINAL
 from hybridc.ground.nesting import as_list
 from hybridc.ir.costs import REMATERIALIZED
-from hybridc.ir.values import byte_size, functions, is_constant, result_count, volume
+from hybridc.ir.values import byte_size, functions, is_constant, operands_first, result_count, volume
 from hybridc.trace.traced import TracedSymbol
 from hybridc.transforms.graph.differentiate import OF_HEADS
 from hybridc.transforms.graph.splice import Splicer
@@ -250,21 +250,28 @@ class _Choice:
 
     def _again(self, value: SSAValue, before: Operation) -> SSAValue:
         """A forward value inside the backward: an argument, or rematerialised before the operation that uses it."""
-        if value in self.there:
-            return self.there[value]
-        if value in self.held:
+        for maker in operands_first(value, self._known):
+            if maker.results[0] in self.there:  # what rearranges took it out meanwhile
+                continue
+            operands = dict.fromkeys(maker.operands)
+            copy = maker.clone({v: self._argument(v, before) for v in operands})
+            copy.location = maker.location
+            Rewriter.insert_op(copy, InsertPoint.before(before))
+            self.there.update(zip(maker.results, copy.results, strict=True))
+        return self._argument(value, before)
+
+    def _known(self, value: SSAValue) -> bool:
+        """Whether a value is not rematerialised by its operation."""
+        return value in self.there or self._is_there(value)
+
+    def _argument(self, value: SSAValue, before: Operation) -> SSAValue:
+        """A value inside the backward that is there, or saved."""
+        if value not in self.there and value in self.held:
             self.there[value] = self._taken_out(value, self.held[value], before)
-            return self.there[value]
-        if self._is_there(value):
+        elif value not in self.there:
             arg = self.backward.insert_arg(value.type, 0)
             arg.name_hint = value.name_hint
             self.there[value] = arg
-            return arg
-        maker = _maker(value)
-        copy = maker.clone({v: self._again(v, before) for v in dict.fromkeys(maker.operands)})
-        copy.location = maker.location
-        Rewriter.insert_op(copy, InsertPoint.before(before))
-        self.there.update(zip(maker.results, copy.results, strict=True))
         return self.there[value]
 
     def _taken_out(self, value: SSAValue, joined: HybridOp, before: Operation) -> SSAValue:

@@ -29,7 +29,7 @@ from hybridc.dialects.gradient import vjp
 from hybridc.dialects.mlir.hybrid import HybridOp, dtype_of, location_of, shape_of
 from hybridc.errors import MXNetError
 from hybridc.ground.hooks import HOOKS
-from hybridc.ir.values import constant_value, functions, hybrid_ops, result_count, root
+from hybridc.ir.values import constant_value, functions, hybrid_ops, operands_first, result_count, root
 from hybridc.trace.trace_to_graph import operations
 from hybridc.trace.traced import TracedSymbol
 from hybridc.trace.tracer import live_nodes
@@ -183,26 +183,21 @@ class _Backward:
         end = block.last_op
         assert isinstance(end, func.ReturnOp)
         returned = list(end.arguments)
-        positions: list[int] = []
+        place = {value: i for i, value in reversed([*enumerate([*args, *returned])])}
         for value in saved:
-            if value in args:
-                positions.append(args.index(value))
-                continue
-            if value not in returned:
+            if value not in place:
+                place[value] = len(args) + len(returned)
                 returned.append(value)
-            positions.append(len(args) + returned.index(value))
         Rewriter.replace_op(end, func.ReturnOp(*returned))
         self.forward.function_type = FunctionType.from_lists([a.type for a in args], [r.type for r in returned])
         self.forward.attributes["hybrid.outputs"] = DenseArrayBase.from_list(i64, [visible])
-        return positions
+        return [place[value] for value in saved]
 
 
 def _again(value: SSAValue, known: dict[SSAValue, SSAValue], block: Block) -> SSAValue:
     """A forward value inside the backward: views and constants are cheaper to rematerialise than to save."""
-    if value not in known:
-        assert isinstance(value.owner, HybridOp)
-        operands = [_again(v, known, block) for v in value.owner.operands]
-        copy = value.owner.clone(dict(zip(value.owner.operands, operands, strict=True)))
+    for op in operands_first(value, known.__contains__):
+        copy = op.clone({v: known[v] for v in op.operands})
         block.add_op(copy)
-        known[value] = copy.results[0]
+        known[op.results[0]] = copy.results[0]
     return known[value]

@@ -2,7 +2,8 @@
 
 :mod:`hybridc.transforms.structured.loop_groups` chooses the groups. A kernel is one group, or a contraction
 with its epilogue, or several groups that do not depend on each other: the parts of one concatenation that are made of
-nothing, as the border around an array, and, in a function that updates its arguments, all updates. Its ops carry
+nothing, as the border around an array, and, in a function that updates its arguments, updates, up to the size
+``LARGEST``. Its ops carry
 ``hybrid.axes``, the axis of the domain that each of their loops is (-1 for reduction loops of contractions), and
 ``hybrid.loop_nest``, the index of the domain among the kernel's ``hybrid.domains``.
 
@@ -43,7 +44,7 @@ from hybridc.dialects.mlir.hybrid import fused_location
 from hybridc.dialects.mlir.integer_array import integer_array
 from hybridc.ground.sizes import row_major
 from hybridc.ir.concatenated import RESHAPES, reshaped_strides, strides_in_whole, unshaped, whole_of
-from hybridc.ir.costs import MANY, SMALL
+from hybridc.ir.costs import LARGEST, MANY, SMALL
 from hybridc.ir.kernel import number_of
 from hybridc.ir.structured import (
     DType,
@@ -282,8 +283,8 @@ class KernelOutliner:
                     Rewriter.insert_op(op, InsertPoint.before(end))
             elif nests[0] not in together:
                 self._call(nests, end)
-        if together:
-            self._call(together, end)
+        for nests in _in_kernels(together):
+            self._call(nests, end)
         for op in reversed(list(function.body.block.ops)):
             if is_scaffold(op) and not op.results[0].uses:
                 Rewriter.erase_op(op)
@@ -396,6 +397,19 @@ def _independent(groups: Iterable[LoopGroup], partition: Partition) -> list[Loop
         and g not in needed
         and all(partition.group[s].domain is None for s in g.sources)
     ]
+
+
+def _in_kernels(groups: Iterable[LoopGroup]) -> list[list[LoopGroup]]:
+    """The groups in order, as many in each kernel as its size allows."""
+    made: list[list[LoopGroup]] = []
+    size = LARGEST
+    for group in groups:
+        size += group.size
+        if size > LARGEST:
+            made.append([])
+            size = group.size
+        made[-1].append(group)
+    return made
 
 
 def _bordered(group: LoopGroup) -> SSAValue | None:

@@ -10,7 +10,8 @@ The target of an indirect access must be complete before: its producer is in ano
 
 Two groups merge where a value flows from one to the other, where a column reduction reads what the other reads, where
 one reads nothing but what the other reads, or where both make parts of one concatenation; unless a path between them
-leads through a third (the merged kernel would have to run before and after it).
+leads through a third (the merged kernel would have to run before and after it), or their bodies together are longer
+than ``LARGEST``: a long chain becomes kernels of equal length, which are one if they are equal.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
 from hybridc.ir.concatenated import unshaped
-from hybridc.ir.costs import ONE_TILE
+from hybridc.ir.costs import LARGEST, ONE_TILE, body_size
 from hybridc.ir.structured import (
     KNOW_PLACES,
     Shape,
@@ -106,10 +107,11 @@ class LoopGroup:
     """Operations that will be one loop nest of a kernel; ``domain`` is None where nothing can merge.
 
     ``axes`` are the axes of each op's loops (-1 for reduction loops of contractions); ``read`` and ``made`` the
-    values read and produced, with the axes that index them, ``anywhere`` those that are accessed
+    values read and produced, with the axes that index them, ``indirect`` those that are accessed
     indirectly. ``across`` are the column reductions.
     ``sources`` are the producers outside of the group; ``first`` and ``last`` the positions of its
-    operations in the function, ``products`` the contractions among its sources.
+    operations in the function, ``contractions`` those among its sources. ``size`` is that of all bodies
+    (:func:`hybridc.ir.costs.body_size`).
     """
 
     ops: list[Operation]
@@ -125,6 +127,7 @@ class LoopGroup:
     contractions: set[Operation] = field(default_factory=lambda: set[Operation]())
     contraction: Operation | None = None
     reduces: bool = False
+    size: int = 0
 
     @property
     def volume(self) -> int:
@@ -134,6 +137,7 @@ class LoopGroup:
     def add(self, loops: OperationLoops, axes: Axes) -> None:
         """Add an operation's reads and results, with its loops as these axes."""
         op = loops.op
+        self.size += body_size(op)
         self.axes[op] = axes
         for value, place in loops.reads:
             self.read.setdefault(value, []).append(tuple([axes[i] for i in place]))
@@ -166,6 +170,7 @@ class LoopGroup:
         self.contractions |= other.contractions
         self.contraction = self.contraction or other.contraction
         self.reduces |= other.reduces
+        self.size += other.size
         self.first, self.last = min(self.first, other.first), max(self.last, other.last)
 
 
@@ -341,8 +346,8 @@ class Partition:
             self._join(source, group, merged)
 
     def _allowed(self, source: LoopGroup, group: LoopGroup, merged: Merged) -> bool:
-        """Whether one walk over the domain can compute both, without too many contractions to wait for."""
-        if len(source.contractions | group.contractions) > PRODUCTS:
+        """Whether one walk over the domain can compute both: a body not too long, few contractions to wait for."""
+        if source.size + group.size > LARGEST or len(source.contractions | group.contractions) > PRODUCTS:
             return False
         if math.prod(merged.domain) <= ONE_TILE:
             return True
@@ -367,7 +372,8 @@ class Partition:
             other = self.group.get(use.operation)
             if other is None or other is group or other.domain is None or other.contraction is not None:
                 continue
-            merged = None if other.reduces else merge(group, other)
+            too_large = group.size + other.size > LARGEST
+            merged = None if other.reduces or too_large else merge(group, other)
             if merged is None or not _same_sizes(merged.domain, group.domain or ()):
                 continue
             if all(len(axes) == len(merged.domain) for axes in other.axes.values()) and not self._crossed(group, other):

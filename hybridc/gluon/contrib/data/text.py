@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
-import zipfile
 from collections import Counter
 from pathlib import Path
 from typing import Any, ClassVar
@@ -17,6 +15,7 @@ from hybridc.contrib.text.utils import count_tokens_from_str
 from hybridc.contrib.text.vocab import Vocabulary
 from hybridc.errors import AttributeValueError, MXNetError
 from hybridc.gluon.data.dataset import Dataset
+from hybridc.ground.unpacking import opened_zip, unpack
 
 __all__ = ["WikiText103", "WikiText2"]
 
@@ -68,12 +67,11 @@ class _WikiText(Dataset):
                 f"{type(self).__name__}: there is neither {name} nor {self.ARCHIVE} in {self._root}. hybridc downloads "
                 "nothing: put one of them, as its authors publish it, into that folder, or say by root=… where it is"
             )
-        with zipfile.ZipFile(archive) as files:
+        with opened_zip(archive) as files:
             member = next((each for each in files.namelist() if Path(each).name == name), None)
             if member is None:
                 raise MXNetError(f"{archive} has no {name}; it holds {', '.join(files.namelist())}")
-            with files.open(member) as source, path.open("wb") as target:
-                shutil.copyfileobj(source, target)
+            unpack(files, member, path)
         return path
 
     def _indices(self, text: str) -> Any:

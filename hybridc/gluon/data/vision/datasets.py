@@ -6,7 +6,7 @@ import gzip
 import os
 import warnings
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from struct import Struct
 from typing import Any, cast
@@ -45,6 +45,7 @@ _DEFAULT_MNIST, _DEFAULT_FASHION_MNIST, _DEFAULT_CIFAR10, _DEFAULT_CIFAR100 = (
 )
 _EXTENSIONS = (".jpg", ".jpeg", ".png")
 _IMAGES, _LABELS = 0x803, 0x801  # with which MNIST's files begin: uint8, of 3 dimensions and of 1
+_CHUNK = 1 << 20  # bytes that are in memory at once
 _CIFAR_SIDE = 32  # of its images, in pixels
 
 
@@ -141,8 +142,8 @@ class CIFAR10(_StoredDataset):
         super().__init__(root, transform)
 
     def _get_data(self) -> tuple[Array, Array]:
-        names = self._train_files if self._train else self._test_files
-        records = np.concatenate([self._records(name, self._content(name)) for name in names])
+        contents = self._contents(self._train_files if self._train else self._test_files)
+        records = np.concatenate([self._records(name, data) for name, data in contents.items()])
         pixels = records[:, self._labels :].reshape(-1, 3, _CIFAR_SIDE, _CIFAR_SIDE)
         return np.ascontiguousarray(pixels.transpose(0, 2, 3, 1)), records[:, self._label_used]
 
@@ -152,25 +153,42 @@ class CIFAR10(_StoredDataset):
             raise MXNetError(f"{self._root}: {name} is damaged: {len(data)} bytes are no multiple of {size}")
         return np.frombuffer(data, np.uint8).reshape(-1, size)
 
-    def _content(self, name: str) -> bytes:
-        """The bytes of a file, which is in the folder, in the one of the archive, or in the archive."""
-        for path in (self._root / name, self._root / self._folder / name):
-            if path.is_file():
-                return path.read_bytes()
+    def _contents(self, names: Sequence[str]) -> dict[str, bytes]:
+        """The bytes of each file, which is in the folder, in the one of the archive, or in the archive."""
+        found: dict[str, bytes] = {}
+        for name in names:
+            path = next((p for p in (self._root / name, self._root / self._folder / name) if p.is_file()), None)
+            if path is not None:
+                found[name] = path.read_bytes()
+        missing = [name for name in names if name not in found]
+        if missing:
+            found |= self._of_archive(missing)
+        return {name: found[name] for name in names}
+
+    def _of_archive(self, names: Sequence[str]) -> dict[str, bytes]:
+        """The bytes of files in the archive, which is read to its end, where its checksum is."""
         archive = self._root / self._archive
         if not archive.is_file():
-            raise self._lacks(f"{self._archive}, and no {name}")
+            raise self._lacks(f"{self._archive}, and no {names[0]}")
         import tarfile
 
+        found: dict[str, bytes] = {}
         try:
-            with tarfile.open(archive) as tar:
-                for member in tar:
-                    file = tar.extractfile(member) if os.path.basename(member.name) == name else None
-                    if file is not None:
-                        return file.read()
+            with gzip.open(archive) as unpacked:
+                with tarfile.open(fileobj=unpacked, mode="r:") as tar:
+                    for member in tar:
+                        name = os.path.basename(member.name)
+                        file = tar.extractfile(member) if name in names else None
+                        if file is not None:
+                            found[name] = file.read()
+                while unpacked.read(_CHUNK):
+                    pass
         except (tarfile.TarError, OSError, EOFError, zlib.error) as error:
             raise MXNetError(f"cannot read {archive}: {error}") from error
-        raise MXNetError(f"{archive} has no {name}")
+        for name in names:
+            if name not in found:
+                raise MXNetError(f"{archive} has no {name}")
+        return found
 
 
 class CIFAR100(CIFAR10):

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hybridc import random
-from hybridc.array.ndarray import NDArray, values_of
+from hybridc.array.ndarray import NDArray, constant_values, values_of
 from hybridc.errors import AttributeValueError, MXNetError
 from hybridc.gluon.block import Block, HybridBlock
 from hybridc.gluon.nn import HybridSequential
@@ -28,7 +28,7 @@ class _Transform(Block):
         """Transform one array."""
         (x,) = args
         # COMPAT(mxnet): NumPy arrays are taken too, as data sets often give them.
-        return NDArray(self.apply_to(values_of(x) if isinstance(x, NDArray) else np.asarray(x)))
+        return NDArray(self.apply_to(constant_values(x, type(self).__name__)))
 
     def apply_to(self, x: Array) -> Array:
         """The transform of a NumPy array; must not write to it."""

@@ -16,10 +16,14 @@ from ctypes import POINTER, byref, c_bool, c_char_p, c_int, c_size_t, c_uint, c_
 from pathlib import Path
 from typing import Any
 
+from hybridc.ground.limits import require_address_space
 from hybridc.ground.locks import ForkLock
 
 _TEXT: Any = POINTER(c_char_p)  # out parameter of a string
 _NONE = None  # result type void
+# Address space for LLVM, and for one of its compilations: without it LLVM ends the process.
+_ADDRESSES, _COMPILATION = 192 << 20, 64 << 20
+_REMEDY = "leave LLVM out (HYBRIDC_TARGET=numpy)"
 
 # Result and argument types of the functions.
 _SIGNATURES: dict[str, tuple[Any, ...]] = {
@@ -230,12 +234,18 @@ def _library() -> ctypes.CDLL:
         return _loaded()
 
 
+def require_memory() -> None:
+    """Raise LimitError if LLVM would end the process for want of memory."""
+    require_address_space(_COMPILATION, "compiling with LLVM", _REMEDY)
+
+
 @functools.cache
 def _loaded() -> ctypes.CDLL:
     # Loaded late: GPU graphs import this module too, on machines that may lack the library.
     import llvmlite
     from llvmlite.utils import get_library_name
 
+    require_address_space(_ADDRESSES, "loading LLVM", _REMEDY)
     library = ctypes.CDLL(str(Path(llvmlite.__file__).parent / "binding" / get_library_name()))
     library.LLVMPY_InitializeNativeTarget()
     library.LLVMPY_InitializeNativeAsmPrinter()

@@ -21,6 +21,7 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
+from hybridc.ground import limits
 from hybridc.ground.events import recorded
 from hybridc.ground.locks import PATIENCE, ForkLock
 from hybridc.ground.serialize import NOT_SERIALISED
@@ -209,6 +210,7 @@ def optimised(ir: str) -> llvm_c.LLVMModule:
 
 
 def _optimised(ir: str, target: llvm_c.TargetMachine) -> llvm_c.LLVMModule:
+    llvm_c.require_memory()
     module = llvm_c.LLVMModule(ir)
     target.optimise(module)
     return module
@@ -235,25 +237,33 @@ def _compile(functions: Sequence[NativeFunction]) -> list[ObjectCode]:
     return objects
 
 
-class _CompilerThread(threading.Thread):
-    """A thread that compiles an object, when fewer than ``HYBRIDC_NUM_THREADS`` others do."""
+class _CompilerThread:
+    """A thread that compiles an object, when fewer than ``HYBRIDC_NUM_THREADS`` others do.
+
+    Where none can be started, this one compiles when the object is needed.
+    """
 
     def __init__(self, make: Callable[[], ObjectCode]) -> None:
-        super().__init__(name="hybridc LLVM")
         self._make = make
         self._error: BaseException | None = None
-        self.start()
+        self._thread = limits.thread(self._run, "hybridc LLVM")
 
-    def run(self) -> None:
-        """Compile."""
+    def _run(self) -> None:
         try:
             with _SLOTS.free:
                 self._made = self._make()
         except BaseException as error:
             self._error = error
 
+    def join(self, seconds: float | None = None) -> None:
+        """Wait until the thread has ended, but not longer than so many seconds."""
+        if self._thread is not None:
+            self._thread.join(seconds)
+
     def result(self) -> ObjectCode:
         """Join; returns the object, once, or raises its error."""
+        if self._thread is None:
+            self._run()
         self.join()
         if self._error is not None:
             raise self._error

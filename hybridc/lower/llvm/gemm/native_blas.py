@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from hybridc.dialects.operator_attribute import DType
+from hybridc.ground import limits
 
 # The gemm routine of each dtype, in CBLAS with 32-bit sizes.
 GEMM: Mapping[DType, str] = {
@@ -24,6 +25,8 @@ GEMM: Mapping[DType, str] = {
 }
 # The largest size or leading dimension that fits the interface.
 LARGEST = 2**31 - 1
+# Address space for the library and its buffers: without it OpenBLAS ends the process.
+_ADDRESSES = 128 << 20
 
 
 @functools.cache
@@ -38,11 +41,12 @@ def addresses() -> Mapping[str, int]:
 @functools.cache
 def _library() -> ctypes.CDLL | None:
     """The library, set to one thread."""
-    path = _path()
-    if path is None:
+    path, left = _path(), limits.address_space_left()
+    if path is None or (left is not None and left < _ADDRESSES):
         return None
     try:
-        library = ctypes.CDLL(str(path), ctypes.RTLD_LOCAL)
+        with limits.one_thread_of_blas():
+            library = ctypes.CDLL(str(path), ctypes.RTLD_LOCAL)
         library.scipy_openblas_set_num_threads(1)
     except (OSError, AttributeError):
         return None

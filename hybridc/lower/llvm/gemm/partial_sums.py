@@ -1,8 +1,9 @@
 """Contractions with long sums of segments, as of the gradient of a convolution's weight, in a number of pieces.
 
-Register tiles walk all terms of both operands for each tile of the result. Where the operands are larger than a cache,
-their terms are cut: the tiles of a piece meet what the second cache holds of both. The partial results are added up as
-those of column reductions. How many there are follows from sizes alone.
+Register tiles walk all terms of both operands for each tile of the result, and add one after the other: the error grows
+with the root of their number. Where the operands are larger than a cache, or the terms are many, these are cut: the
+tiles of a piece meet what the second cache holds of both. The partial results are added up as those of column
+reductions. How many there are follows from sizes alone.
 """
 
 from __future__ import annotations
@@ -24,6 +25,10 @@ from hybridc.transforms.kernels.schedule_register_tiles import RegisterTile, is_
 
 # The most pieces; the least terms of one, as partial results are written and read.
 MOST, LEAST = 64, 128
+# Terms whose sum in one register has too large an error, and how many each piece has then: to write and read its result
+# takes 3 % of the time of its products. Few layers have as many terms for an element of their result, but of the
+# gradient of a weight all examples and all places are terms.
+LONG, PIECE = 8192, 1024
 
 
 def partial_sum_regions(kernel: Kernel, threads: int, strides: Sequence[Strides]) -> ParallelRegions | None:
@@ -42,11 +47,13 @@ def partial_sum_regions(kernel: Kernel, threads: int, strides: Sequence[Strides]
     shape, place = shape_of(result), values.index(result)
     if vectors is None or strides[place] != row_major(shape):
         return None
-    if is_prepacked(whole, RegisterTile(dtype_of(result), vectors).fitting(whole.n).width):
+    is_long = contraction.terms >= LONG
+    if not is_long and is_prepacked(whole, RegisterTile(dtype_of(result), vectors).fitting(whole.n).width):
         return None
     read = dtype_of(result).itemsize * sum(math.prod(shape_of(v)) for v in {values[left], values[right]})
     outputs = math.prod(shape)
-    most = min(MOST, read // NOMINAL.second, contraction.terms // LEAST)
+    wanted = max(read // NOMINAL.second, contraction.terms // PIECE if is_long else 0)
+    most = min(MOST, wanted, contraction.terms // LEAST)
     made = _in_pieces(whole, outputs, most)
     if made is None:
         return None
@@ -74,8 +81,14 @@ def _in_pieces(given: Matrices, outputs: int, most: int) -> tuple[int, Matrices]
             left //= count
         if over[i].size > 1:
             break
+    k = given.k
+    if all(loop.size == 1 for loop in over) and k // PIECE > 1:
+        count = max(n for n in range(1, k // PIECE + 1) if k % n == 0 and n <= max(1, left))
+        pieces, k = pieces * count, k // count
+        around.append(Loop(count, k * given.a[1], k * given.b[0], 0))
     if pieces == 1:
         return None
     steps = row_major(tuple([loop.size for loop in around]))
     around = [loop._replace(c=outputs * step) for loop, step in zip(around, steps, strict=True)]
-    return pieces, replace(given, around=(*around, *given.around), over=tuple([x for x in over if x.size > 1]))
+    over = [x for x in over if x.size > 1]
+    return pieces, replace(given, k=k, around=(*around, *given.around), over=tuple(over))

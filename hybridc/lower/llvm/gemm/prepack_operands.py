@@ -101,7 +101,9 @@ class _Packer:
                 order = tuple(panels.read.axes.index(a) for a in panels.terms)
                 key = (op.arguments[panels.argument], panels.column, order, panels.shape)
                 users.setdefault(key, []).append((op, contraction))
-        for (matrix, *_), calls in users.items():
+        for calls in users.values():
+            first, contraction = calls[0]
+            matrix = first.arguments[contraction.panels.argument]  # now, as its own producer may have been replaced
             free = root(matrix) in prepared
             if not free and not self._enough(calls):  # most have too few rows: the cheap test first
                 continue
@@ -109,7 +111,10 @@ class _Packer:
             if (free and fitting) or (_pays(fitting) and (len(fitting) == len(calls) or self._enough(fitting))):
                 panels = self._panels(matrix, *fitting[0])
                 for call, contraction in fitting:
-                    self._multiply(call, contraction, panels)
+                    is_prepared = call.results[0] in prepared
+                    made = self._multiply(call, contraction, panels)
+                    if is_prepared:
+                        prepared.add(made)
 
     def drop_unused(self) -> None:
         """Remove matmuls without calls."""
@@ -145,8 +150,8 @@ class _Packer:
         insert_before(block, call)
         return packed.results[0]
 
-    def _multiply(self, call: func.CallOp, contraction: _PrepackedMatmul, panels: SSAValue) -> None:
-        """Call the prepacked matmul; the columns of its result are split by panels, and reshaped back."""
+    def _multiply(self, call: func.CallOp, contraction: _PrepackedMatmul, panels: SSAValue) -> SSAValue:
+        """Call the prepacked matmul instead; the columns of its result are split by panels, and reshaped back."""
         name = call.callee.string_value()
         if name not in self.made:
             self.made[name] = self._product(contraction, panels)
@@ -168,6 +173,7 @@ class _Packer:
         whole.value.name_hint = call.results[0].name_hint
         call.results[0].replace_all_uses_with(whole.value)
         Rewriter.erase_op(call)
+        return result
 
     # --- kernels -------------------------------------------------------------------------------------------
 

@@ -8,8 +8,7 @@
 // CHECK-NEXT:      np.exp(x0, out=y0)
 // CHECK-NEXT:      np.einsum("ij->i", y0, out=t0[:, 0])
 // CHECK-NEXT:      np.divide(y0, t0, out=y0)
-// CHECK:       def workspace():
-// CHECK-NEXT:      arena = np.empty({{[0-9]+}}, np.uint8)
+// CHECK:       def workspace(arena):
 // CHECK:       def forward(ws, x):
 // CHECK:           sort_0.call_out(([[M:v[0-9]+]], ), x)  # model.py:2
 // CHECK-NEXT:      [[Y:y[0-9]+]] = np.empty((8, 4), 'float32')

@@ -1,0 +1,99 @@
+"""The store of prepared values: what follows from parameters alone, once for all programs that need it.
+
+A program that is called again and again computes what depends on parameters alone once. Programs for other sizes of the
+arguments, or of another network with the same parameters, need the same values. So these are kept by what is computed,
+and of which arrays (:class:`~hybridc.ir.planned.PreparedValue`): who needs one finds it here, or computes it for all.
+A value is freed with the last program that uses it, and is dropped as soon as one of its arrays is written.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from hybridc.ground.buffers import ALIGNMENT
+from hybridc.ground.locks import ForkLock
+from hybridc.ground.watches import Watch
+
+#: What is computed, and the identities of the arrays of which.
+ValueKey = tuple[Any, ...]
+
+
+class ValueUser(Protocol):
+    """A program's prepared values: notified when a value does not hold any more."""
+
+    def forget(self, value: SharedValue) -> None: ...
+
+
+def memory_of(size: int) -> Any:
+    """So many bytes of fresh memory, aligned."""
+    buffer = np.empty(size + ALIGNMENT, np.uint8)
+    start = -buffer.ctypes.data % ALIGNMENT
+    return buffer[start : start + size]
+
+
+class SharedValue:
+    """The memory of a value, valid until one of the arrays of which it is computed is written, shared or freed."""
+
+    def __init__(self, size: int, arrays: Sequence[Any]) -> None:
+        self.memory = memory_of(size)
+        self._users: dict[int, weakref.ref[Any]] = {}
+        weak: weakref.ref[SharedValue] = weakref.ref(self)
+        self._watch = Watch(arrays, lambda _: _ended(weak))
+        weakref.finalize(self, self._watch.end).atexit = False
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether the arrays are what they were."""
+        return not self._watch.is_over
+
+    @property
+    def user_count(self) -> int:
+        """The number of programs that use it."""
+        return len(self._users)
+
+    def used_by(self, user: ValueUser) -> None:
+        """Notify a program from now on."""
+        number, users = id(user), self._users
+        users[number] = weakref.ref(user, lambda _: users.pop(number, None))
+
+    def ended(self) -> None:
+        """Notify all programs that it is not valid any more."""
+        for reference in tuple(self._users.values()):
+            user = reference()
+            if user is not None:
+                user.forget(self)
+
+
+def _ended(value: weakref.ref[SharedValue]) -> None:
+    found = value()
+    if found is not None:
+        found.ended()
+
+
+class PreparedStore:
+    """All prepared values that a program uses now."""
+
+    def __init__(self) -> None:
+        self.lock = ForkLock()  # one thread prepares values, others wait and find them
+        self._values: weakref.WeakValueDictionary[ValueKey, SharedValue] = weakref.WeakValueDictionary()
+
+    def find(self, key: ValueKey) -> SharedValue | None:
+        """The value of a key, if it is valid."""
+        found = self._values.get(key)
+        return found if found is not None and found.is_valid else None
+
+    def add(self, key: ValueKey, value: SharedValue) -> None:
+        """Share a value that has been computed."""
+        self._values[key] = value
+
+    @property
+    def bytes(self) -> int:
+        """The memory of all values."""
+        return sum(value.memory.nbytes for value in list(self._values.values()))
+
+
+STORE = PreparedStore()
