@@ -8,6 +8,7 @@ A value is freed with the last program that uses it, and is dropped as soon as o
 
 from __future__ import annotations
 
+import itertools
 import weakref
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -28,18 +29,19 @@ class ValueUser(Protocol):
     def forget(self, value: SharedValue) -> None: ...
 
 
-def memory_of(size: int) -> Any:
-    """So many bytes of fresh memory, aligned."""
-    buffer = np.empty(size + ALIGNMENT, np.uint8)
-    start = -buffer.ctypes.data % ALIGNMENT
-    return buffer[start : start + size]
+def memories_of(sizes: Sequence[int]) -> list[Any]:
+    """Fresh memory of these bytes, aligned: parts of one buffer, since the system gives large pages to large ones."""
+    starts = list(itertools.accumulate((-(-size // ALIGNMENT) * ALIGNMENT for size in sizes), initial=0))
+    buffer = np.empty(starts[-1] + ALIGNMENT, np.uint8)
+    first = -buffer.ctypes.data % ALIGNMENT
+    return [buffer[first + start : first + start + size] for start, size in zip(starts, sizes, strict=False)]
 
 
 class SharedValue:
     """The memory of a value, valid until one of the arrays of which it is computed is written, shared or freed."""
 
-    def __init__(self, size: int, arrays: Sequence[Any]) -> None:
-        self.memory = memory_of(size)
+    def __init__(self, memory: Any, arrays: Sequence[Any]) -> None:
+        self.memory = memory
         self._users: dict[int, weakref.ref[Any]] = {}
         weak: weakref.ref[SharedValue] = weakref.ref(self)
         self._watch = Watch(arrays, lambda _: _ended(weak))

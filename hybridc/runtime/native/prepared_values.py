@@ -16,7 +16,7 @@ import numpy as np
 from hybridc.ground.locks import ForkLock
 from hybridc.ground.watches import may_watch
 from hybridc.runtime.native.native_library import library
-from hybridc.runtime.prepared_store import STORE, SharedValue, ValueKey, memory_of
+from hybridc.runtime.prepared_store import STORE, SharedValue, ValueKey, memories_of
 from hybridc.runtime.workspace import fits
 
 if TYPE_CHECKING:
@@ -95,10 +95,12 @@ class PreparedValues:
         """All values, by their indices: those that the store has, and the others, which it has from now on."""
         keys: list[ValueKey] = [(value.key, *[id(arrays[i]) for i in value.inputs]) for value in self.kept]
         known: dict[ValueKey, SharedValue] = {key: value for key in keys if (value := STORE.find(key)) is not None}
-        missing: dict[ValueKey, SharedValue] = {}
-        for key, value in zip(keys, self.kept, strict=True):
-            if key not in known and key not in missing:
-                missing[key] = SharedValue(value.size, [arrays[i] for i in value.inputs])
+        absent = {key: value for key, value in zip(keys, self.kept, strict=True) if key not in known}
+        memories = memories_of([value.size for value in absent.values()])
+        missing = {
+            key: SharedValue(memory, [arrays[i] for i in value.inputs])
+            for (key, value), memory in zip(absent.items(), memories, strict=True)
+        }
         every = [(known | missing)[key] for key in keys]
         if missing:
             self._compute(workspace, arrays, every, {keys.index(key) for key in missing})
@@ -114,7 +116,7 @@ class PreparedValues:
         memory = [value.memory for value in values]
         for n, value in enumerate(self.kept):
             if n not in missing and not steps.isdisjoint(value.steps):
-                memory[n] = memory_of(value.size)
+                [memory[n]] = memories_of([value.size])
         given = [a.ctypes.data for a in (workspace, *arrays)]
         constants = [c.ctypes.data for c in plan.constants]
         addresses = [*given, *[None] * len(plan.results), *constants, *[m.ctypes.data for m in memory]]
