@@ -72,7 +72,9 @@ def test_networks_of_the_zoo(started, name, dtype):
     x = mx.nd.ones((1, 3, size, size))
     eager = net(x)
     traced = trace_call(net, [x], training=False)
-    assert np.dtype(eager.dtype).name == traced.outputs[0]._dtype.name == dtype
+    # These end with what bfloat16's list keeps in float32.
+    last = "float32" if dtype == "bfloat16" and name.startswith(("squeezenet", "mobilenetv2")) else dtype
+    assert np.dtype(eager.dtype).name == traced.outputs[0]._dtype.name == last
     assert all(np.dtype(p.dtype) == np.float32 for p in net.collect_params().values())
 
 

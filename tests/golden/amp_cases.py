@@ -119,7 +119,7 @@ NETWORKS = {
     "resnet50_v1": 64,
     "resnet50_v2": 64,
     "squeezenet1.0": 224,
-    "squeezenet1.1": 64,
+    "squeezenet1.1": 224,
     "vgg11": 64,
     "vgg11_bn": 64,
 }
