@@ -229,6 +229,8 @@ class _NetworkWriter:
                 )
             )
             return NetworkNode(call, (operand, self.pick(same)))
+        if not shape:
+            return NetworkNode("{0} * {1}", (operand, operand))
         ranks = [i for i in usable if len(self.shapes[i]) == len(shape)]
         other = self.pick(ranks)
         if len(shape) == 1:
