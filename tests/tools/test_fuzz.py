@@ -13,8 +13,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from hybridc import op, optimizer
-from hybridc.dialects.math.unary import Unary
+from hybridc import optimizer
 from hybridc.errors import MXNetError
 from hybridc.tools.fuzz import check_program as check
 from hybridc.tools.fuzz import damaged_files as files
@@ -39,26 +38,6 @@ def test_programs_use_every_operator_and_are_text():
 
 def test_a_seed_says_what_the_program_is():
     assert generate.program(3, 5) == generate.program(3, 5) != generate.program(3, 6)
-
-
-@pytest.fixture
-def wrong_operator():
-    """An operator that eager calls and compiled networks read differently."""
-
-    @op.register("hybrid.fuzz_wrong", override=True)
-    class Wrong(Unary):
-        """x + 1, compiled x + 1.001"""
-
-        def scalar(self, b, x):
-            return b.add(x, 1.001)
-
-        def eager(self, *arrays):
-            return arrays[0] + 1
-
-    yield Wrong.NAME
-    from hybridc.dialects import operator_registry
-
-    del operator_registry.OPERATORS["hybrid.fuzz_wrong"], operator_registry.FUNCTIONS["fuzz_wrong"]
 
 
 def long_program(wrong):

@@ -7,8 +7,6 @@ import sys
 
 import pytest
 
-from hybridc import op
-from hybridc.dialects.math.unary import Unary
 from hybridc.tools.fuzz.check_program import Invalid
 from hybridc.tools.fuzz.main import NETWORKS, fuzz
 from hybridc.tools.fuzz.networks.check_network import check_network
@@ -26,26 +24,6 @@ def test_networks_are_text_of_many_layers():
         names.update(given.names())
     assert len(names) > 40
     assert random_network(3, 5) == random_network(3, 5) != random_network(3, 6)
-
-
-@pytest.fixture
-def wrong_operator():
-    """An operator whose eager gradient differs from the compiled one."""
-
-    @op.register("hybrid.fuzz_wrong", override=True)
-    class Wrong(Unary):
-        """x + 1, compiled x + 1.001"""
-
-        def scalar(self, b, x):
-            return b.add(x, 1.001)
-
-        def eager(self, *arrays):
-            return arrays[0] + 1
-
-    yield "fuzz_wrong"
-    from hybridc.dialects import operator_registry
-
-    del operator_registry.OPERATORS["hybrid.fuzz_wrong"], operator_registry.FUNCTIONS["fuzz_wrong"]
 
 
 def network(call, events, **others):

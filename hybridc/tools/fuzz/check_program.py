@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from ml_dtypes import finfo
@@ -28,6 +28,8 @@ from hybridc.nd.creation import array
 from hybridc.tools.fuzz.random_program import Array, ProgramNet, RandomProgram, evaluate
 from hybridc.transforms.kernels import schedule_arrays
 from hybridc.transforms.kernels.schedule_arrays import ArrayMachine
+
+T = TypeVar("T")
 
 RUNS = 6  # disturbed runs, in pairs of opposite signs
 UNITS = 4.0  # how far operands are disturbed, in units of the dtype's epsilon
@@ -296,12 +298,18 @@ def _threads(net: ProgramNet, program: RandomProgram, alone: Run) -> None:
     """Three threads call the network at once, with the same values."""
     if any(x.parameter for x in program.inputs) or draws(program) or any(s.bound().mutated for s in program.steps):
         return  # the arrays or the random numbers are shared by the threads
-    found: list[Any] = [None] * 3
+    for run in in_threads(lambda: call(net, program, False)):
+        _same_bits(run, alone, "threads", "a call beside other threads")
+
+
+def in_threads(call: Callable[[], T]) -> list[T]:
+    """What three threads get that make three calls each, at once; an error in one is a failure."""
+    found: list[list[T] | Exception] = [[]] * 3
 
     def work(i: int) -> None:
         try:
             with np.errstate(all="ignore"):
-                found[i] = [call(net, program, False) for _ in range(3)]
+                found[i] = [call() for _ in range(3)]
         except Exception as error:
             found[i] = error
 
@@ -310,11 +318,12 @@ def _threads(net: ProgramNet, program: RandomProgram, alone: Run) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    for result in found:
-        if isinstance(result, Exception):
-            raise CheckFailed("threads", f"{type(result).__name__}: {result}")
-        for run in result:
-            _same_bits(run, alone, "threads", "a call beside other threads")
+    results: list[T] = []
+    for each in found:
+        if isinstance(each, Exception):
+            raise CheckFailed("threads", f"{type(each).__name__}: {each}")
+        results += each
+    return results
 
 
 def draws(program: RandomProgram) -> bool:

@@ -7,7 +7,6 @@ value, its gradient and every parameter disturbed by a few units in the last pla
 from __future__ import annotations
 
 import tempfile
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +21,7 @@ from hybridc.dtypes import is_float
 from hybridc.errors import MXNetError
 from hybridc.ground.nesting import as_list
 from hybridc.nd.creation import array
-from hybridc.tools.fuzz.check_program import CheckFailed, Failure, Invalid, epsilon, equal_bits, is_raw
+from hybridc.tools.fuzz.check_program import CheckFailed, Failure, Invalid, epsilon, equal_bits, in_threads, is_raw
 from hybridc.tools.fuzz.networks.random_network import Array, RandomNetwork, evaluated, network_class
 
 UPDATES = 3  # of loop and step
@@ -141,7 +140,6 @@ class _NetworkCheck:
         self.unit = epsilon(given.dtype)
         self.eager = _network(given, given.dtype)
         self.compiled = self.hybridized(_network(given, given.dtype))
-        self.classes: dict[float | None, Any] = {}
 
     def hybridized(self, net: _Net) -> _Net:
         """The network, hybridized as a whole or in parts."""
@@ -226,8 +224,8 @@ class _NetworkCheck:
             return _named("output", outputs)
         if word == "train":
             return self.trained(net, count, number)
-        made = self.loop(net, count, number) if word == "loop" or net is not self.compiled else None
-        losses = made if made is not None else self.steps(net, count, number)
+        train = self.steps if word == "step" and net is self.compiled else self.loop
+        losses = train(net, count, number)
         return {**_named("loss", losses), **_named("parameter", net.parameters)}
 
     def trained(self, net: _Net, count: int, number: int) -> Results:
@@ -332,25 +330,9 @@ class _NetworkCheck:
             return
         what = f"event {number}, threads"
         want = self.hybridly(lambda: self.results(self.compiled, "predict", count, number), what)
-        found: list[Any] = [None] * 3
-
-        def work(i: int) -> None:
-            try:
-                with np.errstate(all="ignore"):
-                    found[i] = [_named("output", as_list(self.compiled.block(*xs))) for _ in range(3)]
-            except Exception as error:
-                found[i] = error
-
         xs = self.arrays(self.compiled, count, number)
-        workers = [threading.Thread(target=work, args=(i,)) for i in range(3)]
-        for worker in workers:
-            worker.start()
-        for worker in workers:
-            worker.join()
-        for each in found:
-            if isinstance(each, Exception):
-                raise CheckFailed("threads", f"{type(each).__name__}: {each}")
-            if not all(equal_bits(run[name], value) for run in each for name, value in want.items()):
+        for run in in_threads(lambda: _named("output", as_list(self.compiled.block(*xs)))):
+            if not all(equal_bits(run[name], value) for name, value in want.items()):
                 raise CheckFailed("threads", f"{what}: a call beside others gives other bits")
 
     # --- errors, and how far results may differ --------------------------------------------------------------
