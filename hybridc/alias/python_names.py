@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 
 class ArgSpec(NamedTuple):
-    """What ``inspect.getargspec`` returned."""
+    """The result of ``inspect.getargspec``, which Python 3.11 removed."""
 
     args: list[str]
     varargs: str | None
@@ -52,24 +52,24 @@ def _removed() -> list[tuple[Any, dict[str, Any]]]:
 
 
 def _getargspec(func: Callable[..., Any]) -> ArgSpec:
-    found = inspect.getfullargspec(func)
-    if found.kwonlyargs:
+    signature = inspect.getfullargspec(func)
+    if signature.kwonlyargs:
         raise ValueError("Function has keyword-only parameters, use inspect.signature() API which can support them")
-    return ArgSpec(found.args, found.varargs, found.varkw, found.defaults)
+    return ArgSpec(signature.args, signature.varargs, signature.varkw, signature.defaults)
 
 
 def _imp() -> types.ModuleType:
     """What programs use of the module ``imp``, which Python 3.12 removed."""
-    made = types.ModuleType("imp", "The module that Python 3.12 removed, as far as programs of MXNet's time use it.")
-    vars(made).update(reload=importlib.reload, new_module=types.ModuleType, load_source=_load_source)
-    return made
+    module = types.ModuleType("imp", "The module that Python 3.12 removed, as far as programs of MXNet's time use it.")
+    vars(module).update(reload=importlib.reload, new_module=types.ModuleType, load_source=_load_source)
+    return module
 
 
 def _load_source(name: str, pathname: str, file: Any = None) -> types.ModuleType:  # noqa: ARG001
     spec = importlib.util.spec_from_file_location(name, pathname, loader=SourceFileLoader(name, pathname))
     assert spec is not None
     assert spec.loader is not None
-    made = importlib.util.module_from_spec(spec)
-    sys.modules[name] = made
-    spec.loader.exec_module(made)
-    return made
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module

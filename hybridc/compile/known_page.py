@@ -89,8 +89,8 @@ def known_compilation(programs: Sequence[Program], prefix: str, shown: str = "",
 def source_line(file: str, line: int, location: str) -> str:
     """A user's source line and its location."""
     code = linecache.getline(file, line).strip()
-    shown = f"<pre>{escape(code)}</pre>" if code else ""
-    return f"{shown}<small>{escape(location)}</small>"
+    shown_code = f"<pre>{escape(code)}</pre>" if code else ""
+    return f"{shown_code}<small>{escape(location)}</small>"
 
 
 def size_text(count: int) -> str:
@@ -125,8 +125,8 @@ def _row(number: int, note: LaunchNote, word: str) -> str:
 
 
 def _line(where: str) -> str:
-    found = _LOCATION.fullmatch(where)
-    return f"<small>{escape(where)}</small>" if found is None else source_line(found[1], int(found[2]), where)
+    match = _LOCATION.fullmatch(where)
+    return f"<small>{escape(where)}</small>" if match is None else source_line(match[1], int(match[2]), where)
 
 
 def _type(array: PlainArray) -> str:
