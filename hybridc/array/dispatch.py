@@ -71,13 +71,13 @@ def _invoke_converted(op: Operator, inputs: Sequence[Any], out: Any) -> Any:
         return HOOKS.on_device().invoke(op, inputs, out)
     if NumberedNDArray in kinds:
         context = working_device(next(x.context for x in inputs if isinstance(x, NDArray)))
-        given = [plain(x) for x in inputs]
-        made = invoke(op, given, out)
+        operands = [plain(x) for x in inputs]
+        result = invoke(op, operands, out)
         if STATE.recording:
-            for x, y in zip(inputs, given, strict=True):
+            for x, y in zip(inputs, operands, strict=True):
                 if y is not x:
                     x._tape = y._tape  # which says whether the tape reads it
-        return made if out is not None else at(context, made)
+        return result if out is not None else at(context, result)
     first = next((x for x in inputs if isinstance(x, NDArray)), None)
     if first is None and len(inputs) == 2 and all(isinstance(x, int | float) for x in inputs):
         return _of_numbers(op, inputs)

@@ -191,7 +191,7 @@ class Communicator:
     ) -> Agreed:
         """Raise on all ranks unless ``facts`` are equal on all of them; the sum of the shares.
 
-        ``facts`` are plain values, told apart by ``repr``. ``details()`` names them for the error. It costs a message
+        ``facts`` are plain values, compared by ``repr``. ``details()`` names them for the error. It costs a message
         of some bytes, so values that may change on one rank alone are compared at every step.
         """
         raise NotImplementedError

@@ -261,9 +261,9 @@ class MPICommunicator(Communicator):
         with _Call(self, with_label(call), (_digest(repr(facts)), share, asks)) as heard:
             digests = heard[:, _FACTS].tolist()
             if digests.count(digests[0]) != self.size:
-                told: list[Any] = self._comm.allgather(facts if details is None else dict(details()))
-                if any(each != told[0] for each in told):
-                    raise different_facts(call, told, self.hosts)
+                values: list[Any] = self._comm.allgather(facts if details is None else dict(details()))
+                if any(each != values[0] for each in values):
+                    raise different_facts(call, values, self.hosts)
             return Agreed(float(heard[:, _SHARE].sum()), bool(heard[:, _ASKS].any()))
 
     def split(self, color: int) -> Communicator:

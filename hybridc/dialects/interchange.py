@@ -48,8 +48,8 @@ class Interchange:
     ``infer_range=False`` for one value only; ``NNVM_ALWAYS`` are those that files have even if they are the default;
     ``NNVM_COUNT`` is the one with the number of inputs of a variadic operator. ``NNVM_INITIALIZERS`` are the
     initializers, as texts, of variables that are inputs, by the input's name; ``NNVM_CHOICES`` are the values of an
-    attribute there, if there are fewer. ``AMP`` marks casts that MXNet's mixed
-    precision inserts, and leaves out of files.
+    attribute there, if there are fewer. ``AMP`` marks casts that MXNet's mixed precision inserts, and leaves out of
+    files.
     """
 
     NNVM: ClassVar[str] = ""

@@ -495,6 +495,11 @@ def epsilon(dtype: Any) -> float:
     return float(_finfo(dtype).eps) if is_float(np.dtype(dtype)) else 0.0
 
 
+def smallest(dtype: Any) -> float:
+    """The smallest positive number of a floating-point dtype."""
+    return float(_finfo(dtype).smallest_subnormal)
+
+
 def _finfo(dtype: Any) -> Any:
     made: Any = finfo
     return made(dtype)

@@ -1,7 +1,8 @@
 """Checks of a random network: eager, compiled and float64 runs of each event agree, and equal events give equal bits.
 
 How far results may differ is measured, as for programs of operators: the events run in float64, exactly and with every
-value, its gradient and every parameter disturbed by a few units in the last place of the network's dtype.
+value, its gradient and every parameter disturbed by a few units in the last place of the network's dtype, and by its
+smallest number: a gradient below that is 0 there, which an optimizer that divides by its size turns into a whole step.
 """
 
 from __future__ import annotations
@@ -21,7 +22,16 @@ from hybridc.dtypes import is_float
 from hybridc.errors import MXNetError
 from hybridc.ground.nesting import as_list
 from hybridc.nd.creation import array
-from hybridc.tools.fuzz.check_program import CheckFailed, Failure, Invalid, epsilon, equal_bits, in_threads, is_raw
+from hybridc.tools.fuzz.check_program import (
+    CheckFailed,
+    Failure,
+    Invalid,
+    epsilon,
+    equal_bits,
+    in_threads,
+    is_raw,
+    smallest,
+)
 from hybridc.tools.fuzz.networks.random_network import Array, RandomNetwork, evaluated, network_class
 
 UPDATES = 3  # of loop and step
@@ -37,10 +47,11 @@ Results = dict[str, Array]
 class Noise:
     """Disturbs values and their gradients by ``sign`` times some units; and records the largest value."""
 
-    def __init__(self, seed: int, sign: float, unit: float) -> None:
+    def __init__(self, seed: int, sign: float, dtype: str) -> None:
         self.rng = np.random.default_rng(seed)
         self.sign = sign
-        self.unit = unit
+        self.unit = epsilon(dtype)
+        self.smallest = smallest(dtype)
         self.largest = 0.0
 
     def __call__(self, x: Any) -> Any:
@@ -50,19 +61,21 @@ class Noise:
         made: Any = _Disturbed(self)(x)
         return made
 
-    def factor(self, x: Array) -> Array:
-        """What an array is multiplied with."""
+    def applied(self, x: Array) -> Array:
+        """Disturbed values in float64; a zero stays zero."""
+        wide = x.astype(np.float64)
         if x.size:
-            self.largest = max(self.largest, float(np.abs(x.astype(np.float64)).max()))
+            self.largest = max(self.largest, float(np.abs(wide).max()))
         if not self.sign:
-            return np.ones(x.shape)
+            return wide
         signs = self.rng.integers(0, 2, x.shape) * 2.0 - 1
-        return 1 + self.sign * UNITS * self.unit * signs * self.rng.uniform(0.5, 1, x.shape)
+        sizes = UNITS * self.unit * self.rng.uniform(0.5, 1, x.shape) * wide + self.smallest * np.sign(wide)
+        return wide + self.sign * signs * sizes
 
     def disturbed(self, x: NDArray) -> NDArray:
         """A disturbed copy."""
         data = x.asnumpy()
-        return array((data.astype(np.float64) * self.factor(data)).astype(data.dtype), dtype=x.dtype)
+        return array(self.applied(data).astype(data.dtype), dtype=x.dtype)
 
 
 class _Disturbed(autograd.Function):
@@ -88,6 +101,7 @@ class _Net:
     given: RandomNetwork
     block: Any  # called with all arguments of the network
     dtype: str
+    noise: Noise | None = None
 
     @property
     def parameters(self) -> list[Any]:
@@ -97,22 +111,29 @@ class _Net:
         """Copies of all parameters' values."""
         return [p.data().asnumpy().copy() for p in self.parameters]
 
-    def write(self, values: Sequence[Array], noise: Noise | None = None) -> None:
+    def write(self, values: Sequence[Array]) -> None:
         """Set all parameters, and make their gradients zero."""
         for parameter, value in zip(self.parameters, values, strict=True):
             data = value.astype(np.float64)
-            if noise is not None and parameter.grad_req != "null":
-                data = data * noise.factor(data)
+            if self.noise is not None and parameter.grad_req != "null":
+                data = self.noise.applied(value)
             parameter.set_data(array(data, dtype=parameter.dtype))
             if parameter.grad_req != "null":
                 parameter.zero_grad()
+
+    def disturb_gradients(self) -> None:
+        """Disturb the gradients of all parameters, which a layer rounds to its dtype."""
+        for parameter in self.parameters:
+            if self.noise is not None and parameter.grad_req != "null":
+                grad = parameter.grad()
+                grad[:] = self.noise.disturbed(grad)
 
 
 def _network(given: RandomNetwork, dtype: str, noise: Noise | None = None) -> _Net:
     block = network_class(given.network, noise)(prefix="net_")
     block.initialize()
     block.cast(dtype)
-    return _Net(given, block, dtype)
+    return _Net(given, block, dtype, noise)
 
 
 def _require_grads(net: _Net) -> None:
@@ -281,6 +302,7 @@ class _NetworkCheck:
             with autograd.record():
                 loss = self.loss(net.block(*xs), label)
             loss.backward()
+            net.disturb_gradients()
             trainer.step(label.shape[0], ignore_stale_grad=True)
             losses.append(loss)
         return losses
@@ -375,11 +397,11 @@ class _NetworkCheck:
         self, word: str, count: int, number: int, before: Sequence[Array], dtype: str, run: int
     ) -> tuple[Results, float]:
         """What an event leaves in a run with noise, and the largest value on the way; run -1: without noise."""
-        noise = Noise(run // 2 + 10, 0.0 if run < 0 else 1.0 - 2 * (run % 2), self.unit)
+        noise = Noise(run // 2 + 10, 0.0 if run < 0 else 1.0 - 2 * (run % 2), self.given.dtype)
         net = _network(self.given, dtype, noise)
         net.block(*self.arrays(net, max(count, 1), number))  # infers shapes
         _require_grads(net)
-        net.write(before, noise)
+        net.write(before)
         try:
             return self.results(net, word, count, number), noise.largest
         except MXNetError as error:

@@ -295,7 +295,8 @@ class _NetworkWriter:
             f"nn.Activation({activation!r})", "nn.LeakyReLU(0.2)", "nn.PReLU()", "nn.ELU()", "nn.SELU()", "nn.GELU()",
             "nn.Swish()", f"nn.Dropout({self.pick((0.0, 0.3, 0.5))})", f"nn.BatchNorm(axis={max(axis, 1)})",
             "nn.BatchNorm(scale=False)", "nn.BatchNorm(center=False, use_global_stats=True)", "nn.LayerNorm()",
-            f"nn.LayerNorm(axis={max(axis, 1)})", "nn.Flatten()", f"nn.Dense({self.pick(CHANNELS)})",
+            "contrib_nn.SyncBatchNorm()", f"nn.LayerNorm(axis={max(axis, 1)})", "nn.Flatten()",
+            f"nn.Dense({self.pick(CHANNELS)})",
             f"nn.Dense({self.pick(CHANNELS)}, activation={activation!r}, use_bias={self.chance(0.5)})",
             "nn.HybridLambda('tanh')", "nn.InstanceNorm()",
         ]  # fmt: skip
@@ -336,6 +337,8 @@ class _NetworkWriter:
             f"rnn.RNNCell({units})", f"rnn.LSTMCell({units})", f"rnn.GRUCell({units})",
             f"rnn.ResidualCell(rnn.GRUCell({size}))", f"rnn.ZoneoutCell(rnn.RNNCell({units}), 0.3, 0.2)",
             f"rnn.BidirectionalCell(rnn.LSTMCell({units}), rnn.LSTMCell({units}))",
+            f"contrib_rnn.LSTMPCell({units}, 2)",
+            f"contrib_rnn.VariationalDropoutCell(rnn.GRUCell({units}), drop_inputs=0.3, drop_states=0.2)",
         )  # fmt: skip
         first = "F.slice_axis({0}, axis=1, begin=0, end=1)"
         state = f"F.reshape({first}, shape=(0, -1))"
