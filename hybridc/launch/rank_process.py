@@ -125,7 +125,12 @@ class RankProcess:
         self._selector.register(said, selectors.EVENT_READ, lambda: self._stage(said))
         for number, (end, _) in pipes.items():
             self._output.append(_Lines(end, number, f"[{self._rank}] ".encode()))
-            self._output[-1].start()
+            try:
+                self._output[-1].start()
+            except RuntimeError:
+                self._say("its output needs a thread, which the system refuses; raise the limit (ulimit -u)")
+                os.kill(self._process, signal.SIGKILL)
+                os._exit(1)
         self._wake_on_signals()
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _HELD)
 
