@@ -34,7 +34,7 @@ _BESIDE_STACK = 16 << 20
 _UNLIMITED_STACK = 8 << 20
 
 
-class _Started(threading.Event):
+class _TimelyEvent(threading.Event):
     """Whether a thread has begun; ``Thread.start`` waits for it, but not for ever."""
 
     def wait(self, timeout: float | None = None) -> bool:
@@ -48,7 +48,7 @@ class _TimelyThread(threading.Thread):
 
     def __init__(self, target: Callable[..., Any], name: str, args: tuple[Any, ...], daemon: bool) -> None:
         super().__init__(target=target, name=name, args=args, daemon=daemon)
-        self._started = _Started()
+        self._started = _TimelyEvent()
         self._decision = threading.Lock()  # is taken by whoever is first: the thread, or who gives it up
 
     def run(self) -> None:
