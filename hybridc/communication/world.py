@@ -183,8 +183,15 @@ def _started_for(launched: launched_rank.LaunchedRank | None, mpi: Any) -> Gener
             "RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT start ranks with MPICH only, but mpi4py uses "
             f"{library}; start them by its mpiexec, or by python -m hybridc launch, or install the package mpich"
         )
-    from hybridc.communication.pmi_server import serving
+    from hybridc.communication.pmi_server import TOKEN, is_guessable, serving
 
+    if is_guessable(os.environ):
+        raise MXNetError(
+            f"MASTER_ADDR={os.environ.get('MASTER_ADDR', '')} is an address that other machines reach, and without a "
+            f"secret whoever does could take part as a rank; give all ranks one secret in {TOKEN} (of openssl rand "
+            "-hex 16, for instance), or start them by python -m hybridc launch; ranks of one machine need none with "
+            "MASTER_ADDR=127.0.0.1, or with LOCAL_WORLD_SIZE, as torchrun sets it"
+        )
     with serving(os.environ, launched.rank, launched.size, OPTIONS.comm_timeout) as variables, _with(variables):
         yield
 
