@@ -83,9 +83,8 @@ class _Queue:
 
 
 # What each rank says before a collective, as numbers of double precision.
-_CALL, _FACTS, _COUNT, _SHARE, _ASKS = range(5)
-_FIELDS = 5
-_SAID = struct.Struct(f"{_FIELDS}d")
+_SAYS = _CALL, _FACTS, _COUNT, _SHARE, _ASKS = range(5)
+_SAID = struct.Struct(f"{len(_SAYS)}d")
 
 
 class _Call:
@@ -275,7 +274,7 @@ class MPICommunicator(Communicator):
                 told: list[Any] = self._comm.allgather(facts if details is None else dict(details()))
                 if any(each != told[0] for each in told):
                     raise different_facts(call, told, self.hosts)
-            return Agreed(sum(heard[_SHARE::_FIELDS]), any(heard[_ASKS::_FIELDS]))
+            return Agreed(sum(heard[_SHARE :: len(_SAYS)]), any(heard[_ASKS :: len(_SAYS)]))
 
     def split(self, color: int) -> Communicator:
         with self._called("split"):
@@ -310,7 +309,7 @@ class MPICommunicator(Communicator):
 
 def _are_equal(heard: Sequence[float], field: int, ranks: int) -> bool:
     """Whether all ranks say the same."""
-    return list(heard[field::_FIELDS]).count(heard[field]) == ranks
+    return list(heard[field :: len(_SAYS)]).count(heard[field]) == ranks
 
 
 def _pieces(flat: Array, most: int) -> list[Array]:

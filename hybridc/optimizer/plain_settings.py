@@ -45,9 +45,9 @@ class ScalarsReader:
     def __init__(self, optimizer: Any, changing: Collection[str]) -> None:
         schedule = optimizer.lr_scheduler
         self._readers = (
-            [_Reader(optimizer, changing)]
+            [_ObjectReader(optimizer, changing)]
             if schedule is None
-            else [_Reader(optimizer, changing), _Reader(schedule, ())]
+            else [_ObjectReader(optimizer, changing), _ObjectReader(schedule, ())]
         )
         self._multipliers = dict(optimizer.lr_mult), dict(optimizer.wd_mult)
         self._lr = optimizer.lr
@@ -58,10 +58,10 @@ class ScalarsReader:
             return False
         if (optimizer.lr_mult, optimizer.wd_mult) != self._multipliers:
             return False
-        return all(map(_Reader.finds_as_before, self._readers))
+        return all(map(_ObjectReader.finds_as_before, self._readers))
 
 
-class _Reader:
+class _ObjectReader:
     """The scalars of one object, and which its other attributes are, at one time."""
 
     def __init__(self, instance: object, changing: Collection[str]) -> None:

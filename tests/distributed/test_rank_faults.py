@@ -10,7 +10,6 @@ import sys
 
 import pytest
 
-from hybridc.communication import links, pmi_server
 from hybridc.launch import mpiexec
 from tests.distributed import ranks
 
@@ -237,66 +236,17 @@ def test_another_mpi_than_the_launchers():
     assert os.environ.get("OMPI_COMM_WORLD_SIZE") is None
 
 
-def started_by_variables(program, **variables):
-    """What two processes print, and how they end, that have no launcher."""
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
-    variables = {"WORLD_SIZE": "2", "MASTER_PORT": str(port), "HYBRIDC_COMM_TIMEOUT": "8", **variables}
-    processes = [
-        subprocess.Popen(
-            [sys.executable, *program],
-            env=ranks.environment({**variables, "RANK": str(rank)}),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for rank in range(2)
-    ]
-    return [(*process.communicate(timeout=60), process.returncode) for process in processes]
-
-
 @long
 @pytest.mark.parametrize("how", ["none", "raise", "kill"])
 def test_variables_alone_start_ranks(how):
     """Without a launcher of MPI; only MPICH can."""
-    found = started_by_variables([str(ranks.PROGRAMS / "fails.py"), how, "1"], MASTER_ADDR="127.0.0.1")
+    found = ranks.by_variables([str(ranks.PROGRAMS / "fails.py"), how, "1"], MASTER_ADDR="127.0.0.1")
     if how == "none":
         assert [status for _, _, status in found] == [0, 0]
         assert all(stdout.endswith("done\n") for stdout, _, _ in found)
     else:
         assert f"hybridc: rank 1 on {socket.gethostname()} {AT_ONCE[how][0]}; rank 0 on " in found[0][1]
         assert [status for _, _, status in found] == [70, 1 if how == "raise" else -signal.SIGKILL]
-
-
-OWN = links.addresses()[-2]  # the last but the loopback address
-
-
-@pytest.mark.skipif(OWN.startswith("127."), reason="this machine has no address that others reach")
-@pytest.mark.parametrize(
-    "variables",
-    [{}, {"HYBRIDC_COMM_TOKEN": "a secret"}, {"LOCAL_WORLD_SIZE": "2"}],
-    ids=["no", "secret", "one-machine"],
-)
-def test_an_address_that_others_reach_needs_a_secret(variables):
-    code = "from hybridc.communication import communicator; communicator().barrier(); print('done')"
-    found = started_by_variables(["-c", code], MASTER_ADDR=OWN, **variables)
-    if variables:
-        assert found == [("done\n", "", 0)] * 2
-        return
-    for stdout, stderr, status in found:
-        assert (stdout, status) == ("", 1)
-        assert f"MXNetError: MASTER_ADDR={OWN} is an address that other machines reach" in stderr
-        assert "give all ranks one secret in HYBRIDC_COMM_TOKEN" in stderr
-
-
-@pytest.mark.parametrize(
-    ("host", "is_one"), [("localhost", True), ("127.0.0.2", True), ("::1", True), ("8.8.8.8", False), ("", False)]
-)
-def test_which_addresses_only_this_machine_reaches(host, is_one):
-    env = {"MASTER_ADDR": host, "WORLD_SIZE": "2"}
-    assert pmi_server.host_of(env) == ("127.0.0.1" if is_one else host)
-    assert pmi_server.is_guessable(env) is not is_one
-    assert not pmi_server.is_guessable({**env, "HYBRIDC_COMM_TOKEN": "a secret"})
 
 
 SHARED = """
