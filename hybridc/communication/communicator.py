@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -97,8 +97,7 @@ class Pending:
             raise self._error
 
 
-@dataclass(frozen=True)
-class Agreed:
+class Agreed(NamedTuple):
     """What the ranks brought to a call that they make together."""
 
     #: The sum of what each of them contributes.
@@ -188,11 +187,13 @@ class Communicator:
         share: float = 0.0,
         asks: bool = False,
         details: Callable[[], Mapping[str, Any]] | None = None,
+        count: int = 0,
     ) -> Agreed:
-        """Raise on all ranks unless ``facts`` are equal on all of them; the sum of the shares.
+        """Raise on all ranks unless ``facts`` and ``count`` are equal on all of them; the sum of the shares.
 
-        ``facts`` are plain values, compared by ``repr``. ``details()`` names them for the error. It costs a message
-        of some bytes, so values that may change on one rank alone are compared at every step.
+        ``facts`` are plain values, compared by ``repr``; at each step the same text costs less than an equal one.
+        ``details()`` names them for the error. It costs a message of some bytes, so values that may change on one rank
+        alone are compared at every step.
         """
         raise NotImplementedError
 
@@ -253,6 +254,7 @@ class Alone(Communicator):
         share: float = 0.0,
         asks: bool = False,
         details: Callable[[], Mapping[str, Any]] | None = None,
+        count: int = 0,
     ) -> Agreed:
         return Agreed(share, asks)
 

@@ -7,6 +7,7 @@ import functools
 import hashlib
 import os
 import queue
+import struct
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -82,7 +83,8 @@ class _Queue:
 
 
 # What each rank says before a collective, as numbers of double precision.
-_CALL, _FACTS, _SHARE, _ASKS = range(4)
+_SAYS = _CALL, _FACTS, _COUNT, _SHARE, _ASKS = range(5)
+_SAID = struct.Struct(f"{len(_SAYS)}d")
 
 
 class _Call:
@@ -90,10 +92,10 @@ class _Call:
 
     __slots__ = ("_begin", "_ranks", "facts", "text")
 
-    def __init__(self, ranks: MPICommunicator, text: str, facts: tuple[float, float, bool] | None = None) -> None:
+    def __init__(self, ranks: MPICommunicator, text: str, facts: tuple[float, int, float, bool] | None = None) -> None:
         self._ranks, self.text, self.facts = ranks, text, facts
 
-    def __enter__(self) -> Array:
+    def __enter__(self) -> Sequence[float]:
         rows = self._ranks.begin(self)
         self._begin = now() if RECORDER.active else 0
         return rows
@@ -113,6 +115,12 @@ def _digest(text: str) -> float:
     return float(int.from_bytes(hashlib.blake2b(text.encode(), digest_size=6).digest(), "little"))
 
 
+@functools.lru_cache(maxsize=64)
+def _digest_of_text(text: str) -> float:
+    """The digest of a text as a value, which is that of its ``repr``: a long one at each step of a training."""
+    return _digest(repr(text))
+
+
 class MPICommunicator(Communicator):
     """The ranks of an MPI communicator."""
 
@@ -128,7 +136,9 @@ class MPICommunicator(Communicator):
         self.hosts = tuple(handle.allgather(mpi.Get_processor_name()))
         here = [i for i, host in enumerate(self.hosts) if host == self.hosts[self.rank]]
         self.local_rank, self.local_size = here.index(self.rank), len(here)
-        self._said, self._heard = np.zeros(4), np.zeros((self.size, 4))
+        said, heard = bytearray(_SAID.size), bytearray(_SAID.size * self.size)
+        self._said, self._heard = said, memoryview(heard).cast("d")
+        self._exchange = ([said, mpi.DOUBLE], [heard, mpi.DOUBLE])
 
     def _called(self, name: str, array: Array | None = None, is_equal: bool = True) -> _Call:
         """A collective; ``is_equal`` if its arrays have as many elements on all ranks."""
@@ -136,7 +146,7 @@ class MPICommunicator(Communicator):
             name = f"{name} of {array.size} {array.dtype}" if is_equal else f"{name} of {array.dtype}"
         return _Call(self, with_label(name))
 
-    def begin(self, call: _Call) -> Array:
+    def begin(self, call: _Call) -> Sequence[float]:
         """Before a collective: wait for those that were started, and for other threads; what each rank says.
 
         Raises on all ranks unless all call the same.
@@ -154,17 +164,16 @@ class MPICommunicator(Communicator):
             self.end()
             raise
 
-    def _met(self, call: _Call) -> Array:
-        """What each rank says, by rank; raises on all of them unless they call the same."""
-        said, heard = self._said, self._heard
+    def _met(self, call: _Call) -> Sequence[float]:
+        """What all ranks say, one after the other; raises on all of them unless they call the same."""
         if call.facts is None:
             if is_agreed():
-                return heard
-            call.facts = (0.0, 0.0, False)
-        said[:] = _digest(call.text), *call.facts
-        self._comm.Allgather([said, self._mpi.DOUBLE], [heard, self._mpi.DOUBLE])
-        calls = heard[:, _CALL].tolist()
-        if calls.count(calls[0]) != self.size:
+                return ()
+            call.facts = (0.0, 0, 0.0, False)
+        _SAID.pack_into(self._said, 0, _digest(call.text), *call.facts)
+        self._comm.Allgather(*self._exchange)
+        heard = self._heard.tolist()
+        if not _are_equal(heard, _CALL, self.size):
             raise different_calls(self.rank, self._comm.allgather(call.text), self.hosts)
         return heard
 
@@ -257,14 +266,15 @@ class MPICommunicator(Communicator):
         share: float = 0.0,
         asks: bool = False,
         details: Callable[[], Mapping[str, Any]] | None = None,
+        count: int = 0,
     ) -> Agreed:
-        with _Call(self, with_label(call), (_digest(repr(facts)), share, asks)) as heard:
-            digests = heard[:, _FACTS].tolist()
-            if digests.count(digests[0]) != self.size:
+        digest = _digest_of_text(facts) if type(facts) is str else _digest(repr(facts))
+        with _Call(self, with_label(call), (digest, count, share, asks)) as heard:
+            if not (_are_equal(heard, _FACTS, self.size) and _are_equal(heard, _COUNT, self.size)):
                 values: list[Any] = self._comm.allgather(facts if details is None else dict(details()))
                 if any(each != values[0] for each in values):
                     raise different_facts(call, values, self.hosts)
-            return Agreed(float(heard[:, _SHARE].sum()), bool(heard[:, _ASKS].any()))
+            return Agreed(sum(heard[_SHARE :: len(_SAYS)]), any(heard[_ASKS :: len(_SAYS)]))
 
     def split(self, color: int) -> Communicator:
         with self._called("split"):
@@ -295,6 +305,11 @@ class MPICommunicator(Communicator):
         if flat.dtype == np.bool_:
             return flat, flat.astype(np.uint8)
         return flat, flat.astype(wide(flat.dtype), copy=False)
+
+
+def _are_equal(heard: Sequence[float], field: int, ranks: int) -> bool:
+    """Whether all ranks say the same."""
+    return list(heard[field :: len(_SAYS)]).count(heard[field]) == ranks
 
 
 def _pieces(flat: Array, most: int) -> list[Array]:

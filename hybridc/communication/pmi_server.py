@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import hashlib
+import ipaddress
 import os
 import secrets
 import selectors
@@ -41,7 +42,7 @@ _LINE = 8192  # bytes of a line
 _VALUES = 1 << 20  # keys in the store
 _PAUSE = 0.1  # seconds between two looks at what is late
 _PATIENCE = 10.0  # seconds for the ranks to end after rank 0
-#: The variable that may have a secret of all ranks; and what the token follows from without one.
+#: The variable that has a secret of all ranks; and what the token follows from without one, on one machine.
 TOKEN = "HYBRIDC_COMM_TOKEN"
 _PLACE = ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "TORCHELASTIC_RUN_ID")
 
@@ -52,7 +53,7 @@ def serving(env: Mapping[str, str], rank: int, size: int, timeout: float) -> Gen
 
     It stays until all ranks have ended MPI. ConnectionError if there is none after ``timeout`` seconds.
     """
-    host, port = env["MASTER_ADDR"], int(env["MASTER_PORT"])
+    host, port = host_of(env), int(env["MASTER_PORT"])
     if env.get("TORCHELASTIC_USE_AGENT_STORE") == "True":  # torchrun itself listens at the port
         port += 1
     if rank == 0:
@@ -67,8 +68,31 @@ def serving(env: Mapping[str, str], rank: int, size: int, timeout: float) -> Gen
     yield {"PMI_FD": str(connection.detach()), "PMI_RANK": str(rank), "PMI_SIZE": str(size)}
 
 
+def host_of(env: Mapping[str, str]) -> str:
+    """Where the server listens: at ``MASTER_ADDR``, or only for this machine if that has all ranks."""
+    host = env.get("MASTER_ADDR", "")
+    is_here = env.get("LOCAL_WORLD_SIZE") == env["WORLD_SIZE"] or _is_loopback(host)
+    return links.LOOPBACK if is_here else host
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        found = {str(each[4][0]) for each in socket.getaddrinfo(host or None, None)}
+    except OSError:
+        return False
+    return all(ipaddress.ip_address(each.partition("%")[0]).is_loopback for each in found)
+
+
+def is_guessable(env: Mapping[str, str]) -> bool:
+    """Whether a stranger could be let in: one who reaches the server, and knows how programs are started."""
+    return not env.get(TOKEN) and host_of(env) != links.LOOPBACK
+
+
 def token_of(env: Mapping[str, str]) -> str:
-    """What all ranks of a program know: their secret, or else what tells apart programs, and keeps no attacker out."""
+    """What all ranks of a program know: their secret, or else what tells apart programs, and keeps no attacker out.
+
+    See :func:`is_guessable`.
+    """
     return env.get(TOKEN, "") or hashlib.sha256(" ".join(env.get(name, "") for name in _PLACE).encode()).hexdigest()
 
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from hybridc import random
 from hybridc.communication import launched_rank
 from hybridc.communication.communicator import Alone, Communicator
-from hybridc.errors import MXNetError
+from hybridc.errors import LimitError, MXNetError
 from hybridc.ground.locks import ForkLock
 from hybridc.options import OPTIONS
 
@@ -28,7 +28,12 @@ if TYPE_CHECKING:
 
 _LOCK = ForkLock()
 _SIGNALS = [*filter(None, (getattr(signal, name, None) for name in ("SIGINT", "SIGTERM", "SIGHUP")))]
-_SHARED = "/dev/shm/mpich_shm_"
+_SHARED_FOLDER = "/dev/shm"
+_SHARED = f"{_SHARED_FOLDER}/mpich_shm_"
+# Bytes there for each rank of a machine: what MPICH 5 uses, and a little; it dies of SIGBUS or SIGSEGV without.
+_SHARED_SIZE = 5 << 18
+# Bytes for each rank of which UCX, below MPICH, takes some; it fails in other ways where there are almost enough.
+_SHARED_BY_UCX = 16 << 20
 _AFTER_LAUNCHER = 5  # seconds
 _INTERRUPTED = 130  # the status of a process that Ctrl-C ended, as shells count
 
@@ -103,10 +108,42 @@ def mpich_settings(launched: launched_rank.LaunchedRank | None) -> dict[str, str
     return {"MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM": "ring"}
 
 
+def shared_memory_settings(ranks: int) -> dict[str, str]:
+    """Variables for MPICH's ranks on this machine, so many, where there is little shared memory.
+
+    LimitError if there is too little.
+    """
+    if ranks < 2 or sys.platform != "linux":
+        return {}
+    try:
+        found = os.statvfs(_SHARED_FOLDER)
+        free = found.f_bavail * found.f_frsize if os.access(_SHARED_FOLDER, os.W_OK) else 0
+    except OSError:
+        free = 0
+    if free < ranks * _SHARED_SIZE:
+        raise LimitError(
+            f"{ranks} ranks on one machine need {(ranks * _SHARED_SIZE >> 20) + 1} MiB of shared memory, and in "
+            f"{_SHARED_FOLDER} this process may write {free >> 20} MiB; give it more (docker run --shm-size=1g, or "
+            f"mount -o remount,size=1g {_SHARED_FOLDER}), or start fewer ranks on this machine"
+        )
+    # MPICH has shared memory of its own, so UCX's matters little.
+    return {"UCX_TLS": "^posix"} if free < ranks * _SHARED_BY_UCX else {}
+
+
+def _ranks_here(launched: launched_rank.LaunchedRank | None) -> int:
+    """How many ranks are on this machine, as far as the launcher says it."""
+    if launched is None or (launched.launcher == launched_rank.BY_VARIABLES and "LOCAL_WORLD_SIZE" not in os.environ):
+        return 1
+    return launched.local_size
+
+
 def _started() -> Communicator:
     MPI = load_mpi()
     launched = launched_rank.found(os.environ)
-    with _started_for(launched, MPI), _with(mpich_settings(launched)), _limited():
+    settings = mpich_settings(launched)
+    if MPI.Get_library_version().startswith("MPICH"):
+        settings |= shared_memory_settings(_ranks_here(launched))
+    with _started_for(launched, MPI), _with(settings), _limited():
         if not MPI.Is_initialized():
             MPI.Init_thread()
     if threading.current_thread() is threading.main_thread():
@@ -183,8 +220,15 @@ def _started_for(launched: launched_rank.LaunchedRank | None, mpi: Any) -> Gener
             "RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT start ranks with MPICH only, but mpi4py uses "
             f"{library}; start them by its mpiexec, or by python -m hybridc launch, or install the package mpich"
         )
-    from hybridc.communication.pmi_server import serving
+    from hybridc.communication.pmi_server import TOKEN, is_guessable, serving
 
+    if is_guessable(os.environ):
+        raise MXNetError(
+            f"MASTER_ADDR={os.environ.get('MASTER_ADDR', '')} is an address that other machines reach, and without a "
+            f"secret whoever does could take part as a rank; give all ranks one secret in {TOKEN} (of openssl rand "
+            "-hex 16, for instance), or start them by python -m hybridc launch; ranks of one machine need none with "
+            "MASTER_ADDR=127.0.0.1, or with LOCAL_WORLD_SIZE, as torchrun sets it"
+        )
     with serving(os.environ, launched.rank, launched.size, OPTIONS.comm_timeout) as variables, _with(variables):
         yield
 

@@ -112,7 +112,7 @@ class TrainStep:
         share = examples if batch_size is None else float(batch_size)
         is_of_all = batch_size is not None and not trainer.averages
         facts = {"batch_size as an argument": batch_size is not None, **self._settings()}
-        trained = {"whether the loss depends on it": [i in entry.indices for i in range(len(trainer.parameters))]}
+        trained = {"whether the loss depends on it": entry.is_trained}
         is_new = part not in entry.agreed
         agreed = trainer.agree("TrainStep", share if is_of_all else None, share, facts, trained, asks=is_new)
         if agreed.is_asked:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import operator
 import weakref
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from pathlib import Path
@@ -24,7 +25,7 @@ from hybridc.ground.whole_files import write_whole
 from hybridc.kvstore import KVStore, KVStoreBase, create, sharing
 from hybridc.kvstore.base import is_over_ranks
 from hybridc.kvstore.rank_gradients import RankGradients, raise_stale
-from hybridc.optimizer.plain_settings import scalars_of
+from hybridc.optimizer.plain_settings import ScalarsReader, scalars_of
 
 if TYPE_CHECKING:
     from hybridc.dialects.control.collectives import RankSum
@@ -43,6 +44,21 @@ class DeviceSums(NamedTuple):
     num_workers: int = 1
 
     _updater = property(lambda self: self.updater)
+
+
+# What ranks compare of each parameter at an update.
+_COMPARED = ("grad_req", "lr_mult", "wd_mult")
+_OF_PARAMETER = operator.attrgetter(*_COMPARED)
+
+
+class _Compared(NamedTuple):
+    """What ranks compared: what the caller brought, what of the optimizer, and both together."""
+
+    brought: tuple[Any, ...]
+    reader: ScalarsReader
+    facts: dict[str, Any]
+    lists: dict[str, list[Any]]
+    text: str
 
 
 class Trainer:
@@ -98,7 +114,7 @@ class Trainer:
         self._checked = False
         self._shards: tuple[OptimizerShards, list[int]] | None = None
         self._scale: float = self._optimizer.rescale_grad
-        self._compared: tuple[Any, Any, str] = (None, None, "")  # what ranks compared at the last step, and its text
+        self._compared: _Compared | None = None  # by ranks, at the last step
         # Compiled steps, and states that were loaded for those that do not exist yet.
         self._attending: list[Callable[[], Any]] = []
         self._awaited: list[Mapping[str, Any]] = []
@@ -458,29 +474,33 @@ class Trainer:
         That is the optimizer, ``settings`` and ``of_parameters``, which has a value for each parameter.
         ``batch_size`` is the one that all give, or None if each gives its ``share``.
         """
-        scalars = scalars_of(self._optimizer)
-        scalars["rescale_grad"] = self._scale  # what the optimizer has is of the step before
-        count = scalars.pop("num_update")
-        facts = {"batch_size": batch_size, **settings, **scalars}
-        lists = {
-            "grad_req": [param.grad_req for param in self._params],
-            "lr_mult": [param.lr_mult for param in self._params],
-            "wd_mult": [param.wd_mult for param in self._params],
-            **of_parameters,
-        }
+        # At most steps nothing but the count is new.
+        brought = batch_size, self._scale, settings, of_parameters, [*map(_OF_PARAMETER, self._params)]
+        compared, optimizer = self._compared, self._optimizer
+        if compared is None or brought != compared.brought or not compared.reader.finds_as_before(optimizer):
+            compared = self._compared = self._facts(brought)
 
         def details() -> dict[str, Any]:
             is_named = self._over_ranks is not None  # then all ranks have the same names
             names = [param.name if is_named else f"parameter {i}" for i, param in enumerate(self._params)]
             return {
-                "num_update": count,
-                **facts,
-                **{name: dict(zip(names, values, strict=True)) for name, values in lists.items()},
+                "num_update": optimizer.num_update,
+                **compared.facts,
+                **{name: dict(zip(names, values, strict=True)) for name, values in compared.lists.items()},
             }
 
-        if self._compared[:2] != (facts, lists):  # at most steps nothing but the count is new
-            self._compared = facts, lists, repr((facts, lists))
-        return self.communicator.agree(call, f"{count} {self._compared[2]}", share, asks, details)
+        return self.communicator.agree(call, compared.text, share, asks, details, optimizer.num_update)
+
+    def _facts(self, brought: tuple[Any, ...]) -> _Compared:
+        """What ranks compare; ``brought`` is what is not of the optimizer."""
+        batch_size, scale, settings, of_parameters, multipliers = brought
+        scalars = scalars_of(self._optimizer)
+        scalars["rescale_grad"] = scale  # what the optimizer has is of the step before
+        del scalars["num_update"]
+        lists = {name: [each[at] for each in multipliers] for at, name in enumerate(_COMPARED)}
+        facts, lists = {"batch_size": batch_size, **settings, **scalars}, {**lists, **of_parameters}
+        reader = ScalarsReader(self._optimizer, ("rescale_grad", "num_update"))
+        return _Compared(brought, reader, facts, lists, repr((facts, lists)))
 
     def rescale(self, batch_size: float) -> None:
         """Let the next update divide gradients by ``batch_size``; raises if a parameter waits for its shape."""

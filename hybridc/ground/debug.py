@@ -7,6 +7,7 @@ import logging
 import sys
 import time
 from collections.abc import Generator, Iterable
+from typing import Any
 
 from hybridc.errors import RecompileError
 from hybridc.ground.events import recorded
@@ -43,7 +44,15 @@ def compiling(name: str, reason: str, first: bool = False) -> None:
 
 def show(title: str, text: str) -> None:
     """Print a text under a title to stderr."""
-    sys.stderr.write(f"// ---- {title}\n{text.rstrip()}\n")
+    say(f"// ---- {title}\n{text.rstrip()}")
+
+
+def say(line: str) -> None:
+    """Write a line to stderr, if there is one: without it Python has None."""
+    stream: Any = sys.stderr
+    if stream is not None:
+        stream.write(f"{line}\n")
+        stream.flush()
 
 
 def show_times(title: str, steps: Iterable[tuple[str, float]]) -> None:

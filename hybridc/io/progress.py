@@ -9,7 +9,8 @@ from typing import Any
 
 def progress(batches: Iterable[Any], title: str) -> Iterable[Any]:
     """The batches, with a bar on the standard error where that is a terminal and tqdm is installed."""
-    if not sys.stderr.isatty():
+    stream: Any = sys.stderr
+    if stream is None or not stream.isatty():
         return batches
     try:
         from tqdm import tqdm

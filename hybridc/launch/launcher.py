@@ -22,6 +22,7 @@ import hybridc.alias
 from hybridc.communication import launched_rank
 from hybridc.communication.links import BACKLOG, BEAT, LOOPBACK, Door, addresses, packed, unpacked
 from hybridc.communication.rank_watch import STATUS
+from hybridc.ground.debug import say
 from hybridc.launch import mpiexec, rank_process, rank_program
 from hybridc.launch.launch_options import HELP, LaunchError, LaunchOptions, parsed
 from hybridc.launch.local_ranks import LocalRanks
@@ -326,6 +327,7 @@ class _Attempt:
 
 def main(arguments: Sequence[str]) -> NoReturn:
     """Start a program as several ranks, and end with its exit status."""
+    rank_process.open_standard_files()
     if list(arguments[:1]) in (["-h"], ["--help"]):
         sys.stdout.write(HELP)
         sys.exit()
@@ -392,5 +394,4 @@ def _signal_name(number: int) -> str:
 
 
 def _say(text: str) -> None:
-    sys.stderr.write(f"hybridc launch: {text}\n")
-    sys.stderr.flush()
+    say(f"hybridc launch: {text}")

@@ -125,7 +125,12 @@ class RankProcess:
         self._selector.register(said, selectors.EVENT_READ, lambda: self._stage(said))
         for number, (end, _) in pipes.items():
             self._output.append(_Lines(end, number, f"[{self._rank}] ".encode()))
-            self._output[-1].start()
+            try:
+                self._output[-1].start()
+            except RuntimeError:
+                self._say("its output needs a thread, which the system refuses; raise the limit (ulimit -u)")
+                os.kill(self._process, signal.SIGKILL)
+                os._exit(1)
         self._wake_on_signals()
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _HELD)
 
@@ -363,8 +368,18 @@ def _nothing(_number: int, _frame: FrameType | None) -> None:
     """What interrupts a wait."""
 
 
+def open_standard_files() -> None:
+    """Let the files 0, 1 and 2 be open: otherwise those of connections would have these numbers, and be printed to."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # has the least number that is free
+
+
 def main(program: list[str]) -> None:
     """Start the rank of the program."""
+    open_standard_files()
     launcher = os.environ.pop(LAUNCHER)
     rank = launched_rank.found(os.environ) or launched_rank.LaunchedRank("", 0, 1, 0, 1)
     _bind(rank)

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import CodeType, ModuleType, TracebackType
 
 from hybridc.communication import world
+from hybridc.ground.debug import say
 
 #: How far a rank is with its start; what it reports. MPI starts in all ranks or in none.
 STAGES = ("python", "mpi", "program")
@@ -43,7 +44,7 @@ def _exit(error: SystemExit) -> None:
     """End with a status that is a failure, which the others have to know."""
     status = error.code
     if not isinstance(status, int):
-        sys.stderr.write(f"{status}\n")
+        say(str(status))
         status = 1
     status &= 0xFF  # what the system keeps
     world.end_failed(status, f"ended with exit status {status}")

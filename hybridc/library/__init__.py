@@ -13,6 +13,7 @@ from typing import Any
 
 from hybridc.dialects import operator_registry
 from hybridc.errors import MXNetError
+from hybridc.ground.debug import say
 from hybridc.ground.locks import ForkLock
 from hybridc.library import extension_graph
 from hybridc.library import extension_operator as extension
@@ -61,10 +62,10 @@ def _load_library(path: str, verbose: bool) -> None:
     with _LOCK.current:
         library = _opened(path)
     if verbose:
-        _tell(f"Found {len(library.ops)} operators in library")
+        say(f"Found {len(library.ops)} operators in library")
     for number, op in enumerate(library.ops):
         if verbose:
-            _tell(f"\tOp[{number}] {op.name}" + "\n\t\tisSubgraphOp" * op.is_subgraph)
+            say(f"\tOp[{number}] {op.name}" + "\n\t\tisSubgraphOp" * op.is_subgraph)
         extension.define(op)
     _load_backends(library, verbose)
 
@@ -94,18 +95,14 @@ def _load_backends(library: Any, verbose: bool) -> None:
         extension_backend.define(partitioners, passes)
     if not verbose:
         return
-    _tell(f"Found {len(partitioners)} partitioners in library")
+    say(f"Found {len(partitioners)} partitioners in library")
     for number, (name, strategies) in enumerate(partitioners.items()):
-        _tell(f"\tPartitioner[{number}] {name}")
+        say(f"\tPartitioner[{number}] {name}")
         for i, strategy in enumerate(strategies):
-            _tell(f"\t\tStrategy[{i}] {strategy.name} subgraphOp: '{strategy.op}'")
-    _tell(f"Found {len(passes)} graph passes in library")
+            say(f"\t\tStrategy[{i}] {strategy.name} subgraphOp: '{strategy.op}'")
+    say(f"Found {len(passes)} graph passes in library")
     for number, graph_pass in enumerate(passes):
-        _tell(f"\tGraph Pass [{number}] {graph_pass.name}")
-
-
-def _tell(text: str) -> None:
-    sys.stderr.write(text + "\n")
+        say(f"\tGraph Pass [{number}] {graph_pass.name}")
 
 
 def _described(error: Exception, file: Path) -> str:
@@ -141,7 +138,7 @@ def _load_python(file: Path, verbose: bool) -> ModuleType:
         raise MXNetError(f"Error loading library: '{file}'\n{_described(error, file)}") from error
     if verbose:
         found = [n for n in operator_registry.OPERATORS if n not in before]
-        _tell(f"Found {len(found)} operators in library")
+        say(f"Found {len(found)} operators in library")
         for number, op in enumerate(found):
-            _tell(f"\tOp[{number}] {op}")
+            say(f"\tOp[{number}] {op}")
     return module

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+import operator
+from collections.abc import Collection, Mapping
 from typing import Any, cast
 
 import numpy as np
@@ -27,11 +28,61 @@ def scalars_of(optimizer: Any) -> dict[str, Any]:
     """
     found = {"class of the optimizer": type(optimizer).__name__, **_scalars(optimizer)}
     found["lr"], found["num_update"] = optimizer.lr, optimizer.num_update
-    found["lr_mult"], found["wd_mult"] = optimizer.lr_mult, optimizer.wd_mult
+    for name in ("lr_mult", "wd_mult"):  # parameters have those of their own
+        found[f"{name} of the optimizer"] = dict(getattr(optimizer, name))
     schedule = optimizer.lr_scheduler
     if schedule is not None:
         found |= {f"{name} of lr_scheduler": value for name, value in _scalars(schedule).items()}
     return found
+
+
+class ScalarsReader:
+    """Tells whether the scalars of an optimizer are those of before, which takes a fraction of reading them again.
+
+    Those called ``changing`` are left out.
+    """
+
+    def __init__(self, optimizer: Any, changing: Collection[str]) -> None:
+        schedule = optimizer.lr_scheduler
+        self._readers = (
+            [_ObjectReader(optimizer, changing)]
+            if schedule is None
+            else [_ObjectReader(optimizer, changing), _ObjectReader(schedule, ())]
+        )
+        self._multipliers = dict(optimizer.lr_mult), dict(optimizer.wd_mult)
+        self._lr = optimizer.lr
+
+    def finds_as_before(self, optimizer: Any) -> bool:
+        """Whether :func:`scalars_of` of the optimizer would be equal."""
+        if optimizer is not self._readers[0].instance or optimizer.lr != self._lr:
+            return False
+        if (optimizer.lr_mult, optimizer.wd_mult) != self._multipliers:
+            return False
+        return all(map(_ObjectReader.finds_as_before, self._readers))
+
+
+class _ObjectReader:
+    """The scalars of one object, and which its other attributes are, at one time."""
+
+    def __init__(self, instance: object, changing: Collection[str]) -> None:
+        self.instance = instance
+        names = [name for name in _named(type(instance)) if hasattr(instance, name) and name not in changing]
+        scalars = [name for name in names if type(getattr(instance, name)) in _SCALARS]
+        others = [name for name in names if name not in scalars]
+        # Of two names at least, getters return tuples.
+        self._scalars = operator.attrgetter("__class__", "__class__", *scalars)
+        self._others = operator.attrgetter("__class__", "__class__", *others)
+        self._found = self._scalars(instance), self._others(instance), len(vars(instance))
+
+    def finds_as_before(self) -> bool:
+        """Whether scalars are equal, and other attributes the same objects."""
+        scalars, others, count = self._found
+        instance = self.instance
+        try:
+            is_equal = self._scalars(instance) == scalars and len(instance.__dict__) == count
+            return is_equal and all(map(operator.is_, self._others(instance), others))
+        except AttributeError:
+            return False
 
 
 def _scalars(instance: object) -> dict[str, Any]:

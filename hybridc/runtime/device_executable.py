@@ -39,11 +39,76 @@ def _let_go(device: Device, constants: list[DeviceArray], streams: set[int]) -> 
         device.retire(constants.clear)
 
 
+class Trials:
+    """Chooses how functions are run on a device, by trying them on copies of a program's arrays."""
+
+    def __init__(self, device: Device, sizes: Sequence[int]) -> None:
+        """``sizes`` are those of the slots, in bytes."""
+        self._device = device
+        self._sizes = sizes
+
+    def config(self, step: Launch, bases: Sequence[int]) -> Config:
+        """The fastest configuration of a function on this GPU, tuned on copies of the arguments.
+
+        What the GPU has no room for is not compiled. Copies, as a function may overwrite what it reads. Without memory
+        for them, and on the interpreter, it is the configuration that is expected to be the fastest.
+        """
+        device = self._device
+        configs = [c for c in step.configs if device.description.has_room(c.warps, c.shared)] or step.configs
+        found = configs[0] if device.is_host else known(device, step.function, configs, step.numbers)
+        if found is not None:
+            return found
+        copies = self.apart({slot for slot, _ in step.buffers}, bases)
+        if copies is None:
+            return configs[0]
+        pointers = [copies[slot] + offset for slot, offset in step.buffers]
+        return fastest(device, step.function, configs, pointers, step.numbers)
+
+    def apart(self, slots: Iterable[int], bases: Sequence[int]) -> Copies | None:
+        """The addresses of all slots, some of them copied; None if there is no memory for the copies."""
+        try:
+            copies = {slot: self._device.allocate(self._sizes[slot]) for slot in slots}
+        except DeviceMemoryError:
+            return None
+        for slot, copy in copies.items():
+            self._device.copy(copy.pointer, bases[slot], self._sizes[slot])
+        return Copies(bases, copies)
+
+
+def _all_steps(device: Device, program: TritonProgram, trials: Trials) -> list[DeviceStep]:
+    """The steps; contractions try a library of the device, if it has one."""
+    steps = [_step(device, step, trials) for step in program.steps]
+    for alternative in reversed(program.alternatives):
+        multiply = device.multiply(alternative.contraction)
+        if multiply is not None:
+            part = slice(alternative.start, alternative.start + alternative.steps)
+            after = [_step(device, launch, trials) for launch in alternative.after]
+            steps[part] = [Either(device, steps[part], alternative, multiply, after, trials.apart)]
+    return steps
+
+
+def _step(device: Device, step: Any, trials: Trials) -> DeviceStep:
+    if not isinstance(step, Launch):
+        return DeviceStep(host_step(device, step), step.name, launches=0)
+    places, numbers = step.buffers, step.numbers
+    run: Any = None
+
+    def launch(bases: Sequence[int], _workspace: Any) -> None:
+        nonlocal run
+        if run is None:
+            run = device.prepare(step.function, trials.config(step, bases))
+        run([bases[slot] + offset for slot, offset in places], numbers)
+
+    return DeviceStep(launch, step.name, frozenset(place.slot for place in places))
+
+
 class DeviceExecutable(PlannedExecutable):
     """A program loaded on one device: constants uploaded, functions prepared; each workspace is an arena there.
 
     Arguments are arrays of the device; small NumPy arrays, such as random keys, are copied to it at each call. Results
     are arrays of the device, or NumPy arrays if the program ``serves_host``.
+
+    Nothing here refers to this object: its memory on the device shall be free as soon as it is evicted.
     """
 
     def __init__(self, program: TritonProgram, on: Device | None = None) -> None:
@@ -55,11 +120,10 @@ class DeviceExecutable(PlannedExecutable):
         if self._constants:  # any stream may read them from now on; a capturing one could not wait
             self.device.synchronise()
         weakref.finalize(self, _let_go, self.device, self._constants, self._streams).atexit = False
-        super().__init__(program, self._call, self._constants)
-        self._steps = self._all_steps(program)
+        super().__init__(program, self._constants)
+        sizes = [program.arena, *(a.nbytes for a in (*program.inputs, *program.fresh, *self._constants))]
+        self._steps = _all_steps(self.device, program, Trials(self.device, sizes))
         self._recordings: Recordings | None = None
-        if self.serves_host:
-            self.run = self._serve
 
     @staticmethod
     def of(program: TritonProgram, context: Context) -> DeviceExecutable:
@@ -108,61 +172,11 @@ class DeviceExecutable(PlannedExecutable):
         if len(self._free) > KEPT:
             del self._free[0]
 
-    def _all_steps(self, program: TritonProgram) -> list[DeviceStep]:
-        """The steps; contractions try a library of the device, if it has one."""
-        steps = [self._step(step) for step in program.steps]
-        for alternative in reversed(program.alternatives):
-            multiply = self.device.multiply(alternative.contraction)
-            if multiply is not None:
-                part = slice(alternative.start, alternative.start + alternative.steps)
-                after = [self._step(launch) for launch in alternative.after]
-                steps[part] = [Either(self.device, steps[part], alternative, multiply, after, self._apart)]
-        return steps
+    def run(self, workspace: Any, *arrays: Any) -> Any:
+        """The results of one call."""
+        return self._serve(workspace, *arrays) if self.serves_host else super().run(workspace, *arrays)
 
-    def _step(self, step: Any) -> DeviceStep:
-        if not isinstance(step, Launch):
-            return DeviceStep(host_step(self.device, step), step.name, launches=0)
-        prepare, places, numbers = self.device.prepare, step.buffers, step.numbers
-        run: Any = None
-
-        def launch(bases: Sequence[int], _workspace: Any) -> None:
-            nonlocal run
-            if run is None:
-                run = prepare(step.function, self._config(step, bases))
-            run([bases[slot] + offset for slot, offset in places], numbers)
-
-        return DeviceStep(launch, step.name, frozenset(place.slot for place in places))
-
-    def _config(self, step: Launch, bases: Sequence[int]) -> Config:
-        """The fastest configuration of a function on this GPU, tuned on copies of the arguments.
-
-        What the GPU has no room for is not compiled. Copies, as a function may overwrite what it reads. Without memory
-        for them, and on the interpreter, it is the configuration that is expected to be the fastest.
-        """
-        device = self.device
-        configs = [c for c in step.configs if device.description.has_room(c.warps, c.shared)] or step.configs
-        found = configs[0] if device.is_host else known(device, step.function, configs, step.numbers)
-        if found is not None:
-            return found
-        copies = self._apart({slot for slot, _ in step.buffers}, bases)
-        if copies is None:
-            return configs[0]
-        pointers = [copies[slot] + offset for slot, offset in step.buffers]
-        return fastest(device, step.function, configs, pointers, step.numbers)
-
-    def _apart(self, slots: Iterable[int], bases: Sequence[int]) -> Copies | None:
-        """The addresses of all slots, some of them copied; None if there is no memory for the copies."""
-        program = self.planned
-        sizes = [program.arena, *(a.nbytes for a in (*program.inputs, *program.fresh, *self._constants))]
-        try:
-            copies = {slot: self.device.allocate(sizes[slot]) for slot in slots}
-        except DeviceMemoryError:
-            return None
-        for slot, copy in copies.items():
-            self.device.copy(copy.pointer, bases[slot], sizes[slot])
-        return Copies(bases, copies)
-
-    def _call(self, workspace: Any, into: Any, *arrays: Any) -> Any:
+    def _make(self, workspace: Any, into: Any, *arrays: Any) -> Any:
         device, program = self.device, self.planned
         replay: Replay | None = workspace.replay
         here = self._here(arrays, replay)

@@ -23,8 +23,8 @@ class NativeExecutable(PlannedExecutable):
         self.native = NativeProgram(program.plan(codes))
         self.prepared = self.native.values
         # No function here is a method of this object: its memory shall be free as soon as it is evicted.
-        make = self.native.entry if self.prepared is None else PreparedEntry(self.native, self.prepared)
-        super().__init__(program, make, program.constants)
+        self._make = self.native.entry if self.prepared is None else PreparedEntry(self.native, self.prepared)
+        super().__init__(program, program.constants)
         self.program: NativeSource = program
         self._join_pool()
         if self.is_direct:

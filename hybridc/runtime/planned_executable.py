@@ -14,17 +14,18 @@ from hybridc.runtime.workspace import ViewOwner, plain
 
 
 class PlannedExecutable(Executable):
-    """A planned program: ``make(workspace, into, *arrays)`` returns a tuple of its fresh arrays.
+    """A planned program: ``_make(workspace, into, *arrays)`` returns a tuple of its fresh arrays.
 
     ``into`` is None, or an output buffer or None for each of them. It returns NotImplemented if an array is not as
     declared in the program.
     """
 
-    def __init__(self, program: PlannedProgram, make: Callable[..., Any], constants: Sequence[Any]) -> None:
-        """``constants`` are the program's, in memory where ``make`` reads them."""
+    _make: Any
+
+    def __init__(self, program: PlannedProgram, constants: Sequence[Any]) -> None:
+        """``constants`` are the program's, in memory where ``_make`` reads them."""
         super().__init__(program)
         self.planned = program
-        self._make = make
         self._donated = program.donated
         self._into = program.into if program.takes_into else None
         first = 1 + len(program.inputs)

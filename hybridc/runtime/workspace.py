@@ -17,6 +17,8 @@ from hybridc.ir.planned import PlainArray
 KEPT = 4
 # So many calls of native wrappers at a time have a workspace from the pool; others go the long way.
 _RECORDS = 8
+# Bytes of a workspace beside its arena, about: what keeps those without an arena few.
+_OBJECT = 1 << 10
 
 
 class ViewOwner:
@@ -81,7 +83,8 @@ class WorkspacePool:
     """Idle workspaces, for all programs: a call takes one that is large enough, and returns it.
 
     So the programs of a network for many sizes of its arguments, which run one after the other, need the arena of the
-    largest alone. Workspaces larger than any program needs that exists are freed.
+    largest alone. Workspaces larger than any program needs that exists are freed; and of those that many threads left,
+    the least recently used, beyond the bytes of ``KEPT`` of the largest.
     """
 
     def __init__(self) -> None:
@@ -92,14 +95,14 @@ class WorkspacePool:
         self.table.records = ctypes.addressof(self._records)
         self._installed: list[Workspace | None] = [None] * _RECORDS  # for native code, which takes them by itself
         self._users: dict[int, int] = {}  # sizes, by the identities of programs
-        self._most = KEPT
+        self._most = 0  # bytes of the idle ones, if they are more than KEPT
         self._lock = ForkLock()  # of what is installed
         self._is_installing = False
 
     def join(self, user: Any, size: int) -> None:
         """Note that a program needs so many bytes, as long as it exists."""
         self._users[id(user)] = size
-        self._most = KEPT * len(self._users)
+        self._most = max(self._most, KEPT * (capacity(size or 1) + _OBJECT))
         weakref.finalize(user, self._leave, id(user)).atexit = False
 
     def acquire(self, size: int) -> Workspace:
@@ -114,8 +117,9 @@ class WorkspacePool:
         """Return a workspace."""
         if self.table.missed and self._install(returned):
             return
-        if len(self.idle) < self._most:
-            self.idle.append(returned)
+        self.idle.append(returned)
+        if len(self.idle) > KEPT:
+            self._free_oldest()
 
     def reserve(self, size: int) -> None:
         """Have a workspace of so many bytes for native code."""
@@ -145,6 +149,18 @@ class WorkspacePool:
                 break
         return found[::-1]
 
+    def _free_oldest(self) -> None:
+        """Free the least recently used ones beyond the bytes that may be idle."""
+        if sum(each.room + _OBJECT for each in self.idle) <= self._most:
+            return
+        left, kept = self._most, list[Workspace]()
+        for each in reversed(self._taken()):
+            left -= each.room + _OBJECT
+            if left < 0:
+                break
+            kept.append(each)
+        self.idle += kept[::-1]
+
     def _install(self, given: Workspace) -> bool:
         """Let native code take a workspace, in place of the largest if that is smaller; whether it can now.
 
@@ -170,8 +186,8 @@ class WorkspacePool:
     def _leave(self, user: int) -> None:
         """A program is gone, so a workspace may be larger than any call needs."""
         self._users.pop(user, None)
-        self._most = KEPT * max(1, len(self._users))
-        most = capacity(max(self._users.values(), default=0) or 1) if self._users else -1
+        most = capacity(max(self._users.values()) or 1) if self._users else -1
+        self._most = KEPT * (most + _OBJECT)
         self.idle += [each for each in self._taken() if each.room <= most]
         with self._lock.current:
             for at, each in enumerate(self._installed):

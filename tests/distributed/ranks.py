@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -66,6 +67,24 @@ def start(
         start_new_session=True,
         preexec_fn=heed_signals,
     )
+
+
+def by_variables(program: Sequence[str], **variables: str) -> list[tuple[str, str, int]]:
+    """What two processes print, and how they end, that have no launcher."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    variables = {"WORLD_SIZE": "2", "MASTER_PORT": str(port), "HYBRIDC_COMM_TIMEOUT": "8", **variables}
+    processes = [
+        subprocess.Popen(
+            [sys.executable, *program],
+            env=environment({**variables, "RANK": str(rank)}),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    return [(*process.communicate(timeout=60), process.returncode) for process in processes]
 
 
 def heed_signals() -> None:

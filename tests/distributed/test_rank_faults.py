@@ -240,21 +240,7 @@ def test_another_mpi_than_the_launchers():
 @pytest.mark.parametrize("how", ["none", "raise", "kill"])
 def test_variables_alone_start_ranks(how):
     """Without a launcher of MPI; only MPICH can."""
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
-    variables = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "HYBRIDC_COMM_TIMEOUT": "8"}
-    program = [sys.executable, str(ranks.PROGRAMS / "fails.py"), how, "1"]
-    processes = [
-        subprocess.Popen(
-            program,
-            env=ranks.environment({**variables, "RANK": str(rank)}),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for rank in range(2)
-    ]
-    found = [(*process.communicate(timeout=60), process.returncode) for process in processes]
+    found = ranks.by_variables([str(ranks.PROGRAMS / "fails.py"), how, "1"], MASTER_ADDR="127.0.0.1")
     if how == "none":
         assert [status for _, _, status in found] == [0, 0]
         assert all(stdout.endswith("done\n") for stdout, _, _ in found)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from hybridc.communication import links, pmi_server
 from hybridc.communication.links import LOOPBACK
 from tests.distributed import ranks
 
@@ -83,3 +84,36 @@ def test_strangers_at_the_start_of_a_program_change_nothing(tmp_path):
     done = ranks.finish(process)
     assert strangers
     assert (done.returncode, done.lines) == (0, {0: ["finished"]}), done.stderr
+
+
+# --- ranks that variables start -------------------------------------------------------------------------------------
+
+OWN = links.addresses()[-2]  # the last but the loopback address
+
+
+@pytest.mark.skipif(OWN.startswith("127."), reason="this machine has no address that others reach")
+@pytest.mark.parametrize(
+    "variables",
+    [{}, {"HYBRIDC_COMM_TOKEN": "a secret"}, {"LOCAL_WORLD_SIZE": "2"}],
+    ids=["no", "secret", "one-machine"],
+)
+def test_an_address_that_others_reach_needs_a_secret(variables):
+    code = "from hybridc.communication import communicator; communicator().barrier(); print('done')"
+    found = ranks.by_variables(["-c", code], MASTER_ADDR=OWN, **variables)
+    if variables:
+        assert found == [("done\n", "", 0)] * 2
+        return
+    for stdout, stderr, status in found:
+        assert (stdout, status) == ("", 1)
+        assert f"MXNetError: MASTER_ADDR={OWN} is an address that other machines reach" in stderr
+        assert "give all ranks one secret in HYBRIDC_COMM_TOKEN" in stderr
+
+
+@pytest.mark.parametrize(
+    ("host", "is_one"), [("localhost", True), ("127.0.0.2", True), ("::1", True), ("8.8.8.8", False), ("", False)]
+)
+def test_which_addresses_only_this_machine_reaches(host, is_one):
+    env = {"MASTER_ADDR": host, "WORLD_SIZE": "2"}
+    assert pmi_server.host_of(env) == ("127.0.0.1" if is_one else host)
+    assert pmi_server.is_guessable(env) is not is_one
+    assert not pmi_server.is_guessable({**env, "HYBRIDC_COMM_TOKEN": "a secret"})

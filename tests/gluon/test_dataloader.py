@@ -1,6 +1,7 @@
 """DataLoader: the same batches in every mode; errors, deaths and endings of workers."""
 
 import collections
+import gc
 import multiprocessing
 import os
 import pathlib
@@ -228,6 +229,111 @@ def test_a_killed_worker_is_reported_and_replaced():
     assert [values(b) for b in loader] == [[0, 1], [4]]
 
 
+@pytest.fixture
+def fork_that_lives():
+    """What starts a process that has all that this one has open, as one that another thread forks would."""
+    made = []
+
+    def start():
+        made.append(os.fork())
+        if made[-1] == 0:
+            while True:
+                time.sleep(60)
+
+    yield start
+    for process in made:
+        os.kill(process, signal.SIGKILL)
+        os.waitpid(process, 0)
+
+
+@pytest.mark.filterwarnings("ignore:.*fork")
+def test_a_killed_worker_whose_pipe_another_process_has(monkeypatch, fork_that_lives):
+    """No end of the pipe tells of it then."""
+    from hybridc.gluon.data import workers
+
+    start = multiprocessing.process.BaseProcess.start
+
+    def started(process):
+        start(process)
+        fork_that_lives()
+
+    monkeypatch.setattr(multiprocessing.process.BaseProcess, "start", started)
+    loader = DataLoader(Deadly(), batch_sampler=[[2, 3]], num_workers=1, timeout=60)
+    monkeypatch.setattr(multiprocessing.process.BaseProcess, "start", start)
+    monkeypatch.setattr(workers, "_LOOK", 0.05)
+    with pytest.raises(mx.MXNetError, match=r"worker 0 died \(signal SIGKILL\).*samples \[2, 3\]"):
+        list(loader)
+
+
+class Halves(Dataset):
+    """Its second sample is half sent when the worker stops, or is killed, from outside."""
+
+    def __len__(self):
+        return 2
+
+    def __getitem__(self, idx):
+        return np.full(1 << 22, idx, np.uint8)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+def test_half_a_message(monkeypatch, number):
+    """A worker that ends, or stops, while it writes an array."""
+    from hybridc.gluon.data import workers
+
+    loader = DataLoader(Halves(), 1, num_workers=1, timeout=1 if number == signal.SIGSTOP else 60)
+    monkeypatch.setattr(workers, "_PATIENCE", 1.0)
+    monkeypatch.setattr(workers, "_LOOK", 0.05)
+    some = workers._Incoming._some
+
+    def signalled(incoming, place):
+        if len(place) == 1 << 22:
+            os.kill(incoming._process.pid, number)
+        return some(incoming, place)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(workers._Incoming, "_some", signalled)
+        error = mx.MXNetError if number == signal.SIGKILL else TimeoutError
+        with pytest.raises(error, match=r"worker 0 died \(signal SIGKILL\)|within 1 seconds"):
+            list(loader)
+    assert [int(batch[0, -1].asscalar()) for batch in loader] == [0, 1]
+
+
+class Collecting:
+    """Sent as 7; the thread of a worker that sends it collects garbage."""
+
+    def __reduce__(self):
+        gc.collect()
+        return int, (7,)
+
+
+class DeadlyOrCollecting(Deadly):
+    def __getitem__(self, idx):
+        super().__getitem__(idx)
+        return Collecting()
+
+
+def test_garbage_of_the_loader_in_the_thread_of_a_worker():
+    """A worker that is started while its pool is locked has iterators of this process, which nobody uses, in memory."""
+    order = [[0], [1]]
+    loader = DataLoader(
+        DeadlyOrCollecting(), batch_sampler=order, batchify_fn=lambda x: x, num_workers=1, prefetch=2, timeout=20
+    )
+    gc.collect()
+    gc.disable()
+    try:
+        cycle = [iter(loader)]
+        next(cycle[0])
+        cycle.append(cycle)
+        del cycle
+        order[:] = [[3]]
+        with pytest.raises(mx.MXNetError, match="died"):
+            list(loader)
+        order[:] = [[0], [1]]
+        assert list(loader) == [[7], [7]]
+    finally:
+        gc.enable()
+
+
 def test_an_interrupt_amid_a_message_leaves_the_loader_usable(monkeypatch):
     from hybridc.gluon.data import workers
 
@@ -235,12 +341,12 @@ def test_an_interrupt_amid_a_message_leaves_the_loader_usable(monkeypatch):
     loader = DataLoader(SimpleDataset(list(x)), 1, num_workers=1)
     assert [values(b) for b in loader] == x.reshape(4, 1, 2).tolist()
 
-    def interrupted(fd, data):
-        os.read(fd, 3)
+    def interrupted(incoming, _place):
+        os.read(incoming._pipe, 3)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(workers, "_read_into", interrupted)
+        patch.setattr(workers._Incoming, "_some", interrupted)
         with pytest.raises(KeyboardInterrupt):
             next(iter(loader))
     assert [values(b) for b in loader] == x.reshape(4, 1, 2).tolist()

@@ -61,6 +61,15 @@ def hybridized():
     assert np.allclose(net(x).asnumpy(), eager, 1e-4, 1e-5)
 
 
+def convolution():
+    net, x = nn.HybridSequential(), nd.ones((4, 8, 24, 24))
+    net.add(nn.Conv2D(16, 3, in_channels=8, activation="relu"), nn.MaxPool2D(), nn.Dense(3, in_units=16 * 11 * 11))
+    net.initialize()
+    eager = net(x).asnumpy()
+    net.hybridize()
+    assert np.allclose(net(x).asnumpy(), eager, 1e-4, 1e-5)
+
+
 def train_step():
     net = network()
     step = gluon.TrainStep(net, gluon.loss.L2Loss(), gluon.Trainer(net.collect_params(), "adam"))
@@ -82,6 +91,7 @@ def save():
 CASES = {
     "eager": lambda: network()(nd.ones((60, 300))).asnumpy(),
     "hybridized": hybridized,
+    "convolution": convolution,
     "train_step": train_step,
     "loader_threads": lambda: loaded(num_workers=2, thread_pool=True),
     "loader_processes": lambda: loaded(num_workers=2),

@@ -259,6 +259,22 @@ def test_workspaces_are_freed_with_the_graphs():
     assert alive() <= before + KEPT
 
 
+def test_idle_workspaces_are_bounded_by_bytes():
+    """However many programs there are, and threads that ran the largest at a time; the latest used ones stay."""
+    pool, users = WorkspacePool(), [User() for _ in range(50)]
+    for number, user in enumerate(users):
+        pool.join(user, 1 << 20 if number == 3 else 1 << 10)
+    used = [pool.acquire(1 << 20) for _ in range(30)]
+    for each in used:
+        pool.release(each)
+    assert KEPT << 20 <= pool.bytes <= KEPT * capacity(1 << 20)
+    assert [each is last for each, last in zip(pool.idle, used[-KEPT:], strict=True)] == [True] * KEPT
+    small = [pool.acquire(1 << 10) for _ in range(30)]
+    for each in small:
+        pool.release(each)
+    assert len(pool.idle) >= 29, "of these, only a large one makes room"
+
+
 class User:
     """Something that needs a workspace."""
 
@@ -284,7 +300,8 @@ def test_the_pool_of_workspaces():
     many = [pool.acquire(100) for _ in range(5 * KEPT)]
     for each in many:
         pool.release(each)
-    assert len(pool.idle) <= 2 * KEPT
+    assert len(pool.idle) < 5 * KEPT
+    assert pool.bytes <= KEPT * capacity(3000)
     del large
     gc.collect()
     assert all(each.size < 3000 for each in pool.idle)

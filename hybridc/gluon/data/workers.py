@@ -2,6 +2,9 @@
 
 Each worker has one two-way pipe to this process, which starts no thread. A worker sends its results from a
 thread of its own, so it goes on loading while a result waits to be read, and neither side blocks the other.
+
+A worker may end at any time, also amid a message. Its end of the pipe is then closed, unless another process that was
+forked meanwhile has it, too: so this process waits for no worker without looking whether it lives.
 """
 
 from __future__ import annotations
@@ -11,13 +14,16 @@ import multiprocessing
 import os
 import queue
 import random as python_random
+import select
 import signal
+import struct
 import sys
 import threading
 import time
 import traceback
 import warnings
 import weakref
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from multiprocessing import connection
 from multiprocessing.reduction import ForkingPickler
@@ -33,6 +39,10 @@ from hybridc.ground.limits import processes_refused, thread
 
 Array = npt.NDArray[Any]
 Load = Callable[[Sequence[Any]], Any]
+
+_LENGTH = struct.Struct("q")  # bytes of a message, before it
+_LOOK = 1.0  # seconds between two looks at whether a silent worker lives
+_PATIENCE = 5.0  # seconds for a worker to end that closed its pipe
 
 
 class WorkerTraceback(Exception):
@@ -84,6 +94,7 @@ class WorkerPool:
         self._next = 0
         self._ready: dict[int, Any] = {}
         self._forgotten: set[int] = set()
+        self._dropped: deque[int] = deque()  # tickets that are to be forgotten
         self._lock = threading.RLock()
         self._workers: list[_LoaderProcess] = []
         for number in range(count):
@@ -93,6 +104,7 @@ class WorkerPool:
     def submit(self, indices: Sequence[Any], seed: int) -> int:
         """Ask for a batch; gives its ticket."""
         with self._lock:
+            self._forget_dropped()
             ticket, self._next = self._next, self._next + 1
             worker = min(self._workers, key=lambda w: len(w.tasks))
             worker.tasks[ticket] = indices
@@ -117,11 +129,22 @@ class WorkerPool:
         raise outcome.error from outcome.cause
 
     def forget(self, tickets: Iterable[int]) -> None:
-        """Drop results that are no longer wanted."""
-        with self._lock:
-            for ticket in tickets:
-                if self._ready.pop(ticket, None) is None:
-                    self._forgotten.add(ticket)
+        """Drop results that are no longer wanted: now, or as soon as the thread that has the lock is done.
+
+        It waits for no lock: the garbage collector may call it, in any thread.
+        """
+        self._dropped.extend(tickets)
+        if self._lock.acquire(blocking=False):
+            try:
+                self._forget_dropped()
+            finally:
+                self._lock.release()
+
+    def _forget_dropped(self) -> None:
+        while self._dropped:
+            ticket = self._dropped.popleft()
+            if self._ready.pop(ticket, None) is None:
+                self._forgotten.add(ticket)
 
     def close(self) -> None:
         """End the processes."""
@@ -130,13 +153,21 @@ class WorkerPool:
     def _receive(self, deadline: float) -> None:
         """Take in what some workers have sent; wait for the first."""
         owners = {w.pipe: w for w in self._workers}
-        waiting: Any = connection.wait(list(owners), max(0.0, deadline - time.monotonic()))
-        if not waiting:
+        left = deadline - time.monotonic()
+        waiting: Any = connection.wait(list(owners), max(0.0, min(left, _LOOK)))
+        if not waiting and left <= _LOOK:
             raise TimeoutError(too_slow(self._timeout))
+        if not waiting:
+            for worker in [each for each in self._workers if not each.process.is_alive()]:
+                if not worker.pipe.poll():
+                    self._bury(worker)
         for pipe in waiting:
             worker = owners[pipe]
             try:
-                ticket, outcome = _read(pipe)
+                ticket, outcome = _Incoming(worker, max(deadline, time.monotonic() + _PATIENCE)).message()
+            except TimeoutError:
+                self._interrupted(worker)
+                raise TimeoutError(too_slow(self._timeout)) from None
             except (EOFError, OSError):
                 self._bury(worker)
                 continue
@@ -153,13 +184,16 @@ class WorkerPool:
             self._ready[ticket] = outcome
 
     def _interrupted(self, worker: _LoaderProcess) -> None:
-        """Control-C left half a message in the pipe: the worker cannot be talked to any more."""
+        """Half a message is left in the pipe, by Control-C for instance: the worker cannot be talked to any more."""
         worker.process.kill()
         self._bury(worker)
 
     def _bury(self, worker: _LoaderProcess) -> None:
         """A worker has died: its batches fail, and a new one replaces it."""
-        worker.process.join(5)
+        worker.process.join(_PATIENCE)
+        if worker.process.exitcode is None:
+            worker.process.kill()
+            worker.process.join(_PATIENCE)
         code = worker.process.exitcode
         how = f"signal {signal.Signals(-code).name}" if code and code < 0 else f"exit code {code}"
         asked = ", ".join(map(_shorten, worker.tasks.values()))
@@ -272,7 +306,7 @@ def _send(pipe: Any, ticket: int, outcome: Any) -> bool:
         error = MXNetError("a batch could not be sent from the worker: it holds something that cannot be pickled")
         message = bytes(ForkingPickler.dumps((ticket, _Failure(error, WorkerTraceback(text)))))
     try:
-        pipe.send_bytes(message)
+        _write(pipe.fileno(), memoryview(_LENGTH.pack(len(message)) + message))
         for array in arrays:
             _write(pipe.fileno(), array.reshape(-1).view(np.uint8).data)
     except OSError:
@@ -284,14 +318,6 @@ def _write(fd: int, data: memoryview) -> None:
     """All the bytes; a Connection would copy them first."""
     while data:
         data = data[os.write(fd, data) :]
-
-
-def _read_into(fd: int, data: memoryview) -> None:
-    while data:
-        count = os.readv(fd, [data])
-        if not count:
-            raise EOFError
-        data = data[count:]
 
 
 class _Slot:
@@ -314,19 +340,50 @@ def _strip(value: Any, arrays: list[Array]) -> Any:
     return _map(value, lambda v: _strip(v, arrays))
 
 
-def _read(pipe: Any) -> tuple[int, Any]:
-    ticket, outcome = pipe.recv()
-    return ticket, _fill(outcome, pipe)
+class _Incoming:
+    """Reads a message of a worker, some of which has arrived.
 
+    EOFError if the worker ends before it is whole, TimeoutError if that is not so at the deadline.
+    """
 
-def _fill(value: Any, pipe: Any) -> Any:
-    """The batch from its structure, reading the arrays in the order in which they were taken out."""
-    if not isinstance(value, _Slot):
-        return _map(value, lambda v: _fill(v, pipe))
-    data = np.empty(int(np.prod(value.shape)) * value.dtype.itemsize, np.uint8)
-    _read_into(pipe.fileno(), data.data)
-    array: Array = data.view(value.dtype).reshape(value.shape)
-    return NDArray(array) if value.wrapped else array
+    def __init__(self, worker: _LoaderProcess, deadline: float) -> None:
+        self._process, self._deadline = worker.process, deadline
+        self._pipe = worker.pipe.fileno()
+        self._poll = select.poll()
+        self._poll.register(self._pipe, select.POLLIN)
+
+    def message(self) -> tuple[int, Any]:
+        """The ticket, and the batch or why there is none."""
+        (length,) = _LENGTH.unpack(self._bytes(_LENGTH.size).data)
+        ticket, outcome = cast("Any", ForkingPickler).loads(self._bytes(length))
+        return ticket, self._filled(outcome)
+
+    def _filled(self, value: Any) -> Any:
+        """The batch from its structure, reading the arrays in the order in which they were taken out."""
+        if not isinstance(value, _Slot):
+            return _map(value, self._filled)
+        data = self._bytes(int(np.prod(value.shape)) * value.dtype.itemsize)
+        array: Array = data.view(value.dtype).reshape(value.shape)
+        return NDArray(array) if value.wrapped else array
+
+    def _bytes(self, count: int) -> Array:
+        made = np.empty(count, np.uint8)
+        left = made.data
+        while left:
+            left = left[self._some(left) :]
+        return made
+
+    def _some(self, place: memoryview) -> int:
+        """Read what there is; wait for it, as long as the worker lives."""
+        while not self._poll.poll(_LOOK * 1000):
+            if time.monotonic() > self._deadline:
+                raise TimeoutError
+            if not self._process.is_alive() and not self._poll.poll(0):
+                raise EOFError
+        count = os.readv(self._pipe, [place])
+        if not count:
+            raise EOFError
+        return count
 
 
 def _map(value: Any, fn: Callable[[Any], Any]) -> Any:

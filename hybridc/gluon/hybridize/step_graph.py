@@ -209,6 +209,8 @@ class StepEntry(Entry):
         self.bound: dict[StepPart, Bound] = {}
         self.weights = _trained(block, trace)
         self.indices = [weight.index for weight in self.weights]
+        #: Of each parameter of the trainer, whether the loss depends on it.
+        self.is_trained = [i in self.indices for i in range(len(block.trainer.parameters))]
         #: The parts of an update that all ranks compared.
         self.agreed: set[StepPart] = set()
         self._described = _described(trace) if block.settings.shared else None

@@ -16,8 +16,12 @@ Run = Callable[[Sequence[int], Any], None]
 class DeviceStep:
     """A callable step of a program: the slots that it uses, and its number of launches."""
 
-    def __init__(self, run: Run, name: str, slots: Iterable[int] = (), launches: int = 1) -> None:
-        self.run = run
+    run: Any
+
+    def __init__(self, run: Run | None, name: str, slots: Iterable[int] = (), launches: int = 1) -> None:
+        """``run`` is None where the class has it."""
+        if run is not None:
+            self.run = run
         self.name = name
         self.slots = frozenset(slots)
         self.launches = launches
@@ -44,7 +48,7 @@ class Either(DeviceStep):
         apart: Callable[[Iterable[int], Sequence[int]], Sequence[int] | None],
     ) -> None:
         slots = {slot for step in own for slot in step.slots}
-        super().__init__(self._run, own[-1].name, slots, sum(step.launches for step in own))
+        super().__init__(None, own[-1].name, slots, sum(step.launches for step in own))
         self._device = device
         self._own = own
         self._alternative = alternative
@@ -54,7 +58,8 @@ class Either(DeviceStep):
         #: Whether the library is faster; None before the first call.
         self.by_library: bool | None = None
 
-    def _run(self, bases: Sequence[int], workspace: Any) -> None:
+    def run(self, bases: Sequence[int], workspace: Any) -> None:
+        """By whichever is faster, which the first call finds out."""
         if self.by_library is None:
             self.by_library = self._choose(bases)
             self.launches = 1 + len(self._after) if self.by_library else self.launches

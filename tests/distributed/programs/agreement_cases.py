@@ -113,6 +113,11 @@ def settings_differ():
         ("step", lambda t, n: setattr(n.weight, "lr_mult", 2.0), "net_weight of lr_mult of TrainStep"),
         ("step", lambda t, n: setattr(t.optimizer, "num_update", 7), "num_update of TrainStep"),
         ("step", lambda t, n: setattr(t.optimizer, "momentum", 0.9), "momentum of TrainStep"),
+        (
+            "step",
+            lambda t, n: t.optimizer.lr_mult.update(net_weight=2.0),
+            "net_weight of lr_mult of the optimizer of Tr",
+        ),
         ("loop", lambda t, n: t.set_learning_rate(0.2), "learning_rate of Trainer.step"),
         ("loop", lambda t, n: setattr(n.weight, "wd_mult", 2.0), "net_weight of wd_mult of Trainer.step"),
         ("loop", lambda t, n: n.weight.set_data(nd.ones((2, 4))) or mark_used(n), "backward wrote its gradient"),

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
+import weakref
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
+import hybridc as mx
+from hybridc import options
 from hybridc.ground.store import Store
 from hybridc.ir.planned import PlainArray, Position, SlotView
 from hybridc.lower.triton.launches import Launch, TritonProgram
 from hybridc.runtime.device_executable import DeviceExecutable
 from hybridc.runtime.devices.interpreter import Interpreter
+from hybridc.runtime.devices.nvidia.cuda import Cuda
 from hybridc.runtime.devices.nvidia.driver import LaunchConfig
-from tests.runtime.devices.simulated import simulated_gpu
+from tests.runtime.devices.simulated import SimulatedCuda, simulated_gpu
 from tests.runtime.devices.sources import ADD, F32, add_config
 
 pytestmark = pytest.mark.triton
@@ -107,3 +113,53 @@ def test_the_interpreter_runs_the_first_way() -> None:
     x = device.put(np.ones(N, F32))
     DeviceExecutable(added_to(MANY, wrong), device)(x)
     np.testing.assert_array_equal(x.host(), 1 + 2 * np.arange(N))
+
+
+# --- the end of an executable -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def no_collector() -> Iterator[None]:
+    """Only reference counts free objects."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("kept", "no_collector")
+@pytest.mark.parametrize("is_static", [False, True])
+@pytest.mark.parametrize("is_of_host", [False, True])
+def test_its_memory_is_free_as_soon_as_it_is_gone(stub: SimulatedCuda, card: Cuda, is_static: bool, is_of_host: bool):
+    x = np.ones(N, F32)
+    there = x if is_of_host else card.put(x)
+    before = len(stub.buffers)
+    run = DeviceExecutable(added_to(MANY, FEW), None if is_of_host else card)
+    if is_static:
+        run.repeat()
+    for _ in range(4):
+        run(there)
+    dead = weakref.ref(run)
+    assert len(stub.buffers) > before
+    del run
+    assert dead() is None
+    assert len(stub.buffers) == before
+
+
+@pytest.mark.usefixtures("kept", "no_collector")
+@pytest.mark.parametrize("static", [False, True])
+def test_an_evicted_graph_frees_its_memory(stub: SimulatedCuda, card: Cuda, monkeypatch: Any, static: bool) -> None:
+    """Networks keep a few sizes: the memory of further ones is that of those."""
+    monkeypatch.setattr(options, "OPTIONS", dataclasses.replace(options.OPTIONS, cache_entries=2))
+    monkeypatch.setattr("hybridc.gluon.hybridize.cached_graph.OPTIONS", options.OPTIONS)
+    ctx = mx.gpu(0)
+    net = mx.gluon.nn.HybridLambda(lambda F, x: F.sum(x * 2, axis=0) + F.array(np.arange(4, dtype=np.float32)))
+    net.hybridize(static_alloc=static)
+    used: list[int] = []
+    for rows in range(8):
+        x = mx.nd.ones((9 + rows, 4), ctx=ctx)
+        for _ in range(3):
+            net(x).wait_to_read()
+        del x
+        used.append(len(stub.buffers))
+    assert used[-1] <= used[2], used
