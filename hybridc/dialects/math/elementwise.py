@@ -234,7 +234,7 @@ class Minimum(Binary):
         return lambda: dy * F.lesser_equal(x, y), lambda: dy * F.greater(x, y)
 
 
-@register("hybrid.hypot", "broadcast_hypot", "_hypot")
+@register("hybrid.hypot", "broadcast_hypot", "_hypot", "_Hypot")
 class Hypot(Binary):
     """sqrt(lhs**2 + rhs**2) without overflow"""
 
