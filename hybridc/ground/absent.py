@@ -27,7 +27,6 @@ _FAMILIES = [
     (r"quantized_rnn", "this quantized operator", "; RNN on real numbers is here"),
     (r"import_model|import_to_gluon|get_model_metadata|export_model|onnx2mx|mx2onnx|import_model_|export_model_",
      "files of ONNX", "; export() of a block writes MXNet's files, SymbolBlock.imports reads them"),
-    (r"svrg_optimization|SVRG\w*", "this optimization", ""),
     (r"getnnz|edge_id|dgl_\w+|SparseEmbedding", "sparse storage", "; use dense arrays, and Embedding"),
     (r"imdecode|imresize", "this operator", "; mx.image has functions of this name"),
 ]  # fmt: skip
