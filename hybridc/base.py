@@ -25,7 +25,7 @@ from hybridc.errors import (
     NotImplementedForSymbol,
     NotSupportedForSparseNDArray,
 )
-from hybridc.ground import mxnet_version
+from hybridc.ground import NULL, NullType, mxnet_version
 from hybridc.ground.class_property import classproperty
 
 __all__ = [
@@ -103,16 +103,8 @@ class _NoLibrary:
 
 
 _LIB = _NoLibrary()
+_NullType, _Null = NullType, NULL
 
-
-class _NullType:
-    """The default of MXNet's operators for an attribute that was not given."""
-
-    def __repr__(self) -> str:
-        return "_Null"
-
-
-_Null = _NullType()
 
 # --- folders ---------------------------------------------------------------------------------------------------
 

@@ -35,7 +35,7 @@ LAYERS: tuple[tuple[str, str], ...] = (
     ("front end: arrays", "operator op nd util base error numpy numpy_extension ndarray_doc profiler"),
     ("front end: graphs", "symbol executor visualization symbol_doc"),
     ("front end: libraries", "library libinfo"),
-    ("front end: training", "initializer lr_scheduler optimizer metric callback monitor kvstore engine log rtc"),
+    ("front end: training", "initializer lr_scheduler misc optimizer metric callback monitor kvstore engine log rtc"),
     ("front end: data", "recordio io image"),
     ("front end: networks", "gluon module model executor_manager rnn contrib"),
     ("front end: several machines", "distributed horovod"),

@@ -423,3 +423,23 @@ def test_keywords_that_operators_do_not_have():
         with pytest.raises(TypeError, match="unexpected keyword argument 'nosuch'; it takes data"):
             space.exp(given, nosuch=1)
     assert np.allclose(mx.nd.softmax(x, axis=1).asnumpy(), 1 / 3)
+
+
+def test_older_learning_rates(caplog):
+    from hybridc import misc
+
+    schedule = misc.FactorScheduler(step=10, factor=0.5)
+    schedule.base_lr = 0.4
+    with caplog.at_level("INFO"):
+        assert [schedule(i) for i in (0, 9, 10, 25)] == [0.4, 0.4, 0.2, 0.1]
+    assert [r.message for r in caplog.records] == [
+        "At Iteration [10]: Swith to new learning rate 0.20000",
+        "At Iteration [25]: Swith to new learning rate 0.10000",
+    ]
+    assert misc.FactorScheduler(1).factor == 0.1
+    with pytest.raises(NotImplementedError, match="must override this"):
+        misc.LearningRateScheduler()(0)
+    with pytest.raises(ValueError, match="step must be at least 1, got 0"):
+        misc.FactorScheduler(0)
+    with pytest.raises(ValueError, match="factor must be less than 1"):
+        misc.FactorScheduler(1, 1.0)

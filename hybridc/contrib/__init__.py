@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hybridc.contrib import amp, autograd, io, ndarray, onnx, quantization, symbol, tensorboard, text
+from hybridc.contrib import amp, autograd, io, ndarray, onnx, quantization, svrg_optimization, symbol, tensorboard, text
 from hybridc.contrib import ndarray as nd
 from hybridc.contrib import quantization as quant
 from hybridc.contrib import symbol as sym
@@ -22,6 +22,7 @@ __all__ = [
     "onnx",
     "quant",
     "quantization",
+    "svrg_optimization",
     "sym",
     "symbol",
     "tensorboard",

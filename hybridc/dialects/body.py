@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -17,21 +18,44 @@ if TYPE_CHECKING:
     from hybridc.ground.location import Location
 
 _FLOAT32 = np.dtype(np.float32)
+NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 class BodyStep:
-    """One operator of a body: the indices of its input values, and of its first output."""
+    """One operator of a body: the indices of its input values, and of its first output.
 
-    __slots__ = ("first", "inputs", "location", "name", "op")
+    What follows describes it and changes nothing: the user's line, its name in a graph, the text of its attributes as
+    a call or a file gave them, and the user's own attributes, see :class:`hybridc.symbol.graph.SymbolNode`.
+    """
+
+    __slots__ = ("attrs", "first", "given", "inputs", "location", "name", "op")
 
     def __init__(
-        self, op: Operator, inputs: Sequence[int], first: int, location: Location | None = None, name: str = ""
+        self,
+        op: Operator,
+        inputs: Sequence[int],
+        first: int,
+        location: Location | None = None,
+        name: str = "",
+        given: Mapping[str, str] = NOTHING,
+        attrs: Mapping[str, str] = NOTHING,
     ) -> None:
         self.op = op
         self.inputs = tuple(inputs)
         self.first = first
         self.location = location
         self.name = name
+        self.given = given
+        self.attrs = attrs
+
+    def moved(self, inputs: Sequence[int], first: int) -> BodyStep:
+        """The same operator on other values."""
+        return BodyStep(self.op, inputs, first, self.location, self.name, self.given, self.attrs)
+
+    def replaced(self, op: Operator, is_spelled: bool = True) -> BodyStep:
+        """Another operator in its place; without ``is_spelled`` its attributes are no more those that were given."""
+        given = self.given if is_spelled else NOTHING
+        return BodyStep(op, self.inputs, self.first, self.location, self.name, given, self.attrs)
 
     @property
     def outputs(self) -> range:
@@ -44,13 +68,20 @@ class Body:
 
     It has no shapes: they follow from those of the arguments. A body of a symbol has no dtypes either: its constants
     have the dtype None and take that of the array beside them. Bodies are immutable, and equal if they compute the same
-    in the same order, whatever the lines.
+    in the same order, whatever the lines. ``described`` are the user's attributes of the arguments, if there are any.
     """
 
-    __slots__ = ("arguments", "open", "results", "steps", "undecided")
+    __slots__ = ("arguments", "described", "open", "results", "steps", "undecided")
 
-    def __init__(self, arguments: int, steps: Sequence[BodyStep], results: Sequence[int]) -> None:
+    def __init__(
+        self,
+        arguments: int,
+        steps: Sequence[BodyStep],
+        results: Sequence[int],
+        described: Sequence[Mapping[str, str]] = (),
+    ) -> None:
         self.arguments = arguments
+        self.described = tuple(described)
         self.steps = tuple(steps)
         self.results = tuple(results)
         self.open = any(_is_open(step) for step in self.steps)
@@ -88,8 +119,8 @@ class Body:
         steps: list[BodyStep] = []
         for step in self.steps:
             op = step.op.bind(**{**step.op.attrs, "dtype": dtype_of(step)}) if _is_number(step) else step.op
-            steps.append(BodyStep(op, step.inputs, step.first, step.location, step.name))
-        return Body(self.arguments, steps, self.results)
+            steps.append(step.replaced(op))
+        return Body(self.arguments, steps, self.results, self.described)
 
     def with_attributes(self, change: Callable[[Any], Any]) -> Body:
         """The same body with other values of the operators' attributes, but for those that are tuples: of their items.
@@ -101,9 +132,9 @@ class Body:
             values = tuple([_changed(value, change) for value in step.op.key[1:]])
             same = all(a is b for a, b in zip(values, step.op.key[1:], strict=True))
             op = step.op if same else step.op.bind_values(values)
-            steps.append(step if same else BodyStep(op, step.inputs, step.first, step.location, step.name))
+            steps.append(step if same else step.replaced(op, is_spelled=False))
         same = all(a is b for a, b in zip(steps, self.steps, strict=True))
-        return self if same else Body(self.arguments, steps, self.results)
+        return self if same else Body(self.arguments, steps, self.results, self.described)
 
     def typed(self, dtypes: Sequence[DType]) -> Body:
         """The same body for arguments of these dtypes, with typed constants."""
@@ -133,14 +164,14 @@ class Body:
             op = _at_moment(step.op, train, draw)
             draw = None if draw is None else draw + op.num_samples()
             inputs = step.inputs[: len(step.inputs) - step.op.DRAWS + op.DRAWS]
-            steps.append(BodyStep(op, [numbers[i] for i in inputs], count, step.location, step.name))
+            steps.append(step.replaced(op).moved([numbers[i] for i in inputs], count))
             before, after = step.op.num_outputs() - len(step.op.mutated), op.num_outputs() - len(op.mutated)
             numbers |= {step.first + k: count + k for k in range(min(before, after))}
             for k, i in enumerate(step.op.mutated):
                 new = count + after + op.mutated.index(i) if i in op.mutated else numbers[step.inputs[i]]
                 numbers[step.first + before + k] = new
             count += op.num_outputs()
-        return Body(self.arguments, steps, [numbers[i] for i in self.results])
+        return Body(self.arguments, steps, [numbers[i] for i in self.results], self.described)
 
     def complete_shapes(
         self, shapes: Sequence[Shape | None], outputs: Sequence[Shape | None] = ()

@@ -46,7 +46,8 @@ class Interchange:
     may have. ``NNVM_ATTRIBUTES`` are MXNet's names of attributes that are called otherwise here; an empty one if it
     lacks the attribute. ``NNVM_ONLY`` are attributes that only MXNet has and that change nothing here: ``ctx``, or
     ``infer_range=False`` for one value only; ``NNVM_ALWAYS`` are those that files have even if they are the default;
-    ``NNVM_COUNT`` is the one with the number of inputs of a variadic operator. ``NNVM_INITIALIZERS`` are the
+    ``NNVM_COUNT`` is the one with the number of inputs of a variadic operator; ``NNVM_PARAMETERS`` are all of
+    MXNet's, in their order there, if they are not these. ``NNVM_INITIALIZERS`` are the
     initializers, as texts, of variables that are inputs, by the input's name; ``NNVM_CHOICES`` are the values of an
     attribute there, if there are fewer. ``AMP`` marks casts that MXNet's mixed precision inserts, and leaves out of
     files.
@@ -59,6 +60,7 @@ class Interchange:
     NNVM_ONLY: ClassVar[tuple[str, ...]] = ()
     NNVM_ALWAYS: ClassVar[tuple[str, ...]] = ()
     NNVM_COUNT: ClassVar[str] = ""
+    NNVM_PARAMETERS: ClassVar[tuple[str, ...]] = ()
     NNVM_CHOICES: ClassVar[dict[str, tuple[str, ...]]] = {}
     NNVM_INITIALIZERS: ClassVar[dict[str, str]] = {}
     AMP: ClassVar[bool] = False
@@ -150,6 +152,18 @@ class Interchange:
     def upgrade_nnvm(cls, attrs: Mapping[str, str], version: int) -> Mapping[str, str]:
         """The attributes of a file written by an earlier version of MXNet (800 is 0.8), converted to version 1."""
         return attrs
+
+    @classmethod
+    def nnvm_parameters(cls) -> tuple[str, ...] | None:
+        """The attributes as MXNet registers them, in their order; None if they are those of the function here."""
+        if cls.NNVM_PARAMETERS:
+            return cls.NNVM_PARAMETERS
+        declared = {n: a for n, a in cls.ATTRIBUTES.items() if not a.doc.startswith("internal")}
+        if "ctx" not in cls.NNVM_ONLY or "dtype" not in declared:
+            return None
+        theirs = [cls.NNVM_ATTRIBUTES.get(n, n) for n in declared]
+        theirs.insert(theirs.index("dtype"), "ctx")
+        return tuple(theirs)
 
     def nnvm_outputs(self) -> int:
         """Its number of outputs there: with hidden ones, without the new values of mutated inputs."""

@@ -108,23 +108,25 @@ class OperatorType(type):
 class Operator(Interchange, metaclass=OperatorType):
     """An operator with its attributes bound.
 
-    Class fields that a subclass may set: ``INPUTS`` (names of the inputs), ``INPUT_DOCS`` (what they are), ``VARIADIC``
-    (any number of inputs under one name), ``OPTIONAL`` (how many trailing inputs may be missing), ``PURE`` (a function
-    of its inputs without side effects), ``DRAWS`` (it uses random samples: a key is passed as the last input and
-    ``draw`` numbers the uses in one graph), ``TRAIN_MODE`` (its attribute ``train`` follows
-    ``autograd.is_training()``), ``INPLACE`` (pairs of input and output that may share memory), ``MUTATES`` (indices of
-    the inputs that it updates: its last outputs, hidden ones, are their new values), ``KEYWORD_INPUTS`` (how many
-    trailing inputs are parameters behind the attributes), ``ORDER`` (the attributes in the order of parameters, where
-    that is not the one of the declarations; others of its bases have their defaults), ``LINEAR`` (of sums of its inputs
-    it gives the sum of its results), ``ON_DEVICE`` (``call_out`` of a host call takes arrays where they are, also those
-    of a device), ``INFERS_PARTLY`` (``infer_shape`` takes unknown sizes, -1: what it raises is wrong whatever they
-    are), ``KEEPS_SHAPE`` (the first result has the shape of the first input).
+    Class fields that a subclass may set: ``INPUTS`` (names of the inputs), ``OUTPUTS`` (names of the outputs, where
+    they are not "output" alone, or "output0" and so on), ``INPUT_DOCS`` (what they are), ``VARIADIC`` (any number of
+    inputs under one name), ``OPTIONAL`` (how many trailing inputs may be missing), ``PURE`` (a function of its inputs
+    without side effects), ``DRAWS`` (it uses random samples: a key is passed as the last input and ``draw`` numbers the
+    uses in one graph), ``TRAIN_MODE`` (its attribute ``train`` follows ``autograd.is_training()``), ``INPLACE`` (pairs
+    of input and output that may share memory), ``MUTATES`` (indices of the inputs that it updates: its last outputs,
+    hidden ones, are their new values), ``KEYWORD_INPUTS`` (how many trailing inputs are parameters behind the
+    attributes), ``ORDER`` (the attributes in the order of parameters, where that is not the one of the declarations;
+    others of its bases have their defaults), ``LINEAR`` (of sums of its inputs it gives the sum of its results),
+    ``ON_DEVICE`` (``call_out`` of a host call takes arrays where they are, also those of a device), ``INFERS_PARTLY``
+    (``infer_shape`` takes unknown sizes, -1: what it raises is wrong whatever they are), ``KEEPS_SHAPE`` (the first
+    result has the shape of the first input).
     """
 
     NAME: ClassVar[str] = ""
     ALIASES: ClassVar[tuple[str, ...]] = ()
     ATTRIBUTES: ClassVar[dict[str, Attribute]] = {}
     INPUTS: ClassVar[tuple[str, ...]] = ("data",)
+    OUTPUTS: ClassVar[tuple[str, ...]] = ()
     INPUT_DOCS: ClassVar[dict[str, str]] = {}
     VARIADIC: ClassVar[bool] = False
     OPTIONAL: ClassVar[int] = 0
@@ -269,6 +271,8 @@ class Operator(Interchange, metaclass=OperatorType):
     def output_names(self) -> tuple[str, ...]:
         """Names of the visible outputs."""
         count = self.num_visible_outputs()
+        if self.OUTPUTS:
+            return self.OUTPUTS[:count]
         return ("output",) if count == 1 else tuple(f"output{i}" for i in range(count))
 
     def mutates(self) -> tuple[int, ...]:

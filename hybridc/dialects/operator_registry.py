@@ -7,6 +7,7 @@ entry point group ``hybridc.operators`` is imported when a name is first not fou
 from __future__ import annotations
 
 import functools
+import re
 import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -77,6 +78,22 @@ def of_mxnet(name: str) -> type[Operator] | None:
         return FUNCTIONS[name]
     found = next((cls for cls in OPERATORS.values() if name in (cls.nnvm_name(), *_aliases(cls))), None)
     return of_mxnet(name.removeprefix("_sparse_")) if found is None and name.startswith("_sparse_") else found
+
+
+def of_scalar() -> dict[str, tuple[type[Operator], bool]]:
+    """MXNet's operators of an array and a number: the operator of two arrays, and whether the number is first."""
+    reflected: dict[str, tuple[type[Operator], bool]] = {}
+    plain: dict[str, tuple[type[Operator], bool]] = {}
+    for cls in OPERATORS.values():
+        names: tuple[str, ...] = vars(cls).get("NNVM_SCALAR", ())
+        reflected.update((name, (cls, True)) for name in names[1:2])
+        plain.update((name, (cls, False)) for name in (*names[:1], *names[2:]))
+    return reflected | plain
+
+
+def snake_of_scalar(name: str) -> str:
+    """``_RMinusScalar``, as early versions of MXNet wrote, is ``_rminus_scalar``."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower() if name.endswith("Scalar") else name
 
 
 def _aliases(cls: type[Operator]) -> tuple[str, ...]:

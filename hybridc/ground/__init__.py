@@ -6,3 +6,13 @@ __version__ = "0.1.0"
 MXNET_VERSION = 10901
 # The same as its users write it: ``mx.mxnet_version``.
 mxnet_version = "1.9.1"
+
+
+class NullType:
+    """The default of MXNet's operators for an attribute that was not given, where None is a value."""
+
+    def __repr__(self) -> str:
+        return "_Null"
+
+
+NULL = NullType()

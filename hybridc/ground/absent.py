@@ -27,10 +27,29 @@ _FAMILIES = [
     (r"quantized_rnn", "this quantized operator", "; RNN on real numbers is here"),
     (r"import_model|import_to_gluon|get_model_metadata|export_model|onnx2mx|mx2onnx|import_model_|export_model_",
      "files of ONNX", "; export() of a block writes MXNet's files, SymbolBlock.imports reads them"),
-    (r"svrg_optimization|SVRG\w*", "this optimization", ""),
     (r"getnnz|edge_id|dgl_\w+|SparseEmbedding", "sparse storage", "; use dense arrays, and Embedding"),
     (r"imdecode|imresize", "this operator", "; mx.image has functions of this name"),
 ]  # fmt: skip
+
+
+# Operators of MXNet that hybridc lacks: by kind, the beginnings of their names, and what they are.
+_INTERNAL = ("_CachedOp", "_CustomFunction", "_NDArray", "_Native", "_NoGradient", "_broadcast_backward")
+_HANDLES = ("_imperative_invoke", "_set_ndarray_class", "_set_np_ndarray_class")
+_OF_BACKWARD = ("_split_v2_backward", "_backward_", "_contrib_backward_")
+_LACKING = {
+    "sparse": (("_sparse_", "_contrib_getnnz", "_contrib_edge_id", "_contrib_dgl_"),
+               "works on sparse arrays, and those of hybridc are dense"),
+    "mkldnn": (("_sg_mkldnn_", "_contrib_quantized_rnn"), "was made for MKL-DNN"),
+    "arrays": (("_cv", "_imdecode", "_onehot_encode", "_set_value"), "is a function of arrays"),
+    "running": ((*_INTERNAL, *_HANDLES, *_OF_BACKWARD), "exists in a running MXNet only"),
+    "np": (("_np_", "_npi_", "_npx_"), "is one of mx.np, which hybridc lacks"),
+}  # fmt: skip
+
+
+def why_lacking(operator: str) -> tuple[str, str] | None:
+    """The kind of an operator of MXNet that hybridc lacks, and what it is; None for other names."""
+    kinds = ((kind, what) for kind, (names, what) in _LACKING.items() if operator.startswith(names))
+    return next(kinds, None)
 
 
 def absent(

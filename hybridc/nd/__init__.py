@@ -15,6 +15,7 @@ from hybridc.ground.absent import absent as _absent
 from hybridc.ground.hooks import HOOKS as _HOOKS
 from hybridc.nd import _internal as _internal
 from hybridc.nd import contrib, image, linalg, op, random, sparse
+from hybridc.nd import storage as _storage
 from hybridc.nd.creation import (
     arange,
     array,
@@ -76,6 +77,9 @@ __all__ = [
 
 fluent.install()
 ndarray = utils = sys.modules[__name__]  # MXNet's files of what is here
+_DTYPE_NP_TO_MX, _DTYPE_MX_TO_NP = _storage.DTYPE_NP_TO_MX, _storage.DTYPE_MX_TO_NP
+_STORAGE_TYPE_STR_TO_ID, _STORAGE_TYPE_ID_TO_STR = _storage.STORAGE_TYPE_STR_TO_ID, _storage.STORAGE_TYPE_ID_TO_STR
+_GRAD_REQ_MAP = _storage.GRAD_REQ_MAP
 
 
 def _forget(name: str) -> None:

@@ -18,6 +18,7 @@ from hybridc.nd import linalg as linalg
 from hybridc.nd import op as op
 from hybridc.nd import random as random
 from hybridc.nd import sparse as sparse
+from hybridc.nd import storage as _storage
 from hybridc.nd.creation import arange as arange
 from hybridc.nd.creation import array as array
 from hybridc.nd.creation import concatenate as concatenate

@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
-from hybridc.nd.namespace import lookup
+from typing import Any
 
-__getattr__, __dir__ = lookup("op", "")
+from hybridc.ground.hooks import HOOKS as _HOOKS
+from hybridc.nd.namespace import lookup as _lookup
+
+_operator, __dir__ = _lookup("op", "")
+
+
+def __getattr__(name: str) -> Any:
+    return _HOOKS.symbols().CachedOp if name == "CachedOp" else _operator(name)

@@ -45,6 +45,12 @@ _MOST_DIMENSIONS = 32  # of an array: NumPy's own bound, up to version 1
 _DENSE_LIMIT = 1 << 32
 _NAMES = "float32 float64 float16 uint8 int32 int8 int64 bool int16 uint16 uint32 uint64"
 TYPE_FLAGS = {**{np.dtype(name): flag for flag, name in enumerate(_NAMES.split())}, BFLOAT16: 12}
+# MXNet's tables of numbers, under its names: of dtypes, what gradients are asked for, and storage types.
+DTYPE_NP_TO_MX: dict[Any, int] = {None: -1, **{d.type: n for d, n in TYPE_FLAGS.items() if n < 8}, BFLOAT16: 12}
+DTYPE_MX_TO_NP: dict[int, Any] = {flag: dtype for dtype, flag in DTYPE_NP_TO_MX.items()}
+GRAD_REQ_MAP = {"null": 0, "write": 1, "add": 3}  # kWriteInplace, 2, cannot be asked for
+STORAGE_TYPE_STR_TO_ID = {"undefined": -1, **{name: i for i, name in enumerate(_STORAGE)}}
+STORAGE_TYPE_ID_TO_STR = {i: name for name, i in STORAGE_TYPE_STR_TO_ID.items()}
 _TYPES = {flag: dtype for dtype, flag in TYPE_FLAGS.items()}
 
 

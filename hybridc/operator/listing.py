@@ -18,6 +18,15 @@ _WORDS = {
 }  # fmt: skip
 
 
+# The types of parameters that only MXNet has.
+_MXNETS = {
+    "ctx": "string, optional, default=''",
+    "infer_range": "boolean, optional, default=0",
+    "indices": "Shape(tuple), required",
+    "sections": "int, optional, default='0'",
+}
+
+
 class OperatorArguments(NamedTuple):
     """What an operator takes: how many inputs and attributes, their names, and their types in words."""
 
@@ -33,8 +42,8 @@ def get_all_registered_operators() -> list[str]:
     """
     names = {f"_{n.replace('.', '_')}" if "." in n else n for n in operator_registry.FUNCTIONS}
     for cls in operator_registry.OPERATORS.values():
-        names.update((cls.nnvm_name(), *vars(cls).get("NNVM_SCALAR", ())))
-    return sorted(names)
+        names.update((cls.nnvm_name(), *vars(cls).get("NNVM_ALIASES", ())))
+    return sorted({*names, *operator_registry.of_scalar()})
 
 
 def get_operator_arguments(op_name: str) -> OperatorArguments:
@@ -43,15 +52,24 @@ def get_operator_arguments(op_name: str) -> OperatorArguments:
     if cls is None:
         return _of_scalar(op_name)
     inputs = [name for name in cls.INPUTS if name != "key"]
-    attributes = {name: a for name, a in cls.ATTRIBUTES.items() if not a.doc.startswith("internal")}
+    ours = {theirs: name for name, theirs in cls.NNVM_ATTRIBUTES.items()}
+    attributes = [name for name, a in cls.ATTRIBUTES.items() if not a.doc.startswith("internal")]
+    parameters = cls.nnvm_parameters() or attributes
     kinds = [f"NDArray-or-Symbol{'[]' * cls.VARIADIC}"] * len(inputs)
-    kinds += [_type(a, cls.NNVM_CHOICES.get(name, a.enum)) for name, a in attributes.items()]
-    return OperatorArguments(len(kinds), [*inputs, *attributes], kinds)
+    kinds += [_of_parameter(cls, ours.get(name, name)) for name in parameters]
+    return OperatorArguments(len(kinds), [*inputs, *parameters], kinds)
+
+
+def _of_parameter(cls: type[Operator], name: str) -> str:
+    """The type of an attribute, or of a parameter that only MXNet has."""
+    declared = cls.ATTRIBUTES.get(name)
+    if declared is None:
+        return _MXNETS[name]
+    return _type(declared, cls.NNVM_CHOICES.get(name, declared.enum))
 
 
 def _of_scalar(op_name: str) -> OperatorArguments:
-    known: list[type[Operator]] = list(operator_registry.OPERATORS.values())
-    if not any(op_name in vars(cls).get("NNVM_SCALAR", ()) for cls in known):
+    if operator_registry.snake_of_scalar(op_name) not in operator_registry.of_scalar():
         raise MXNetError(f"Operator {op_name} is not registered; get_all_registered_operators() lists all")
     kinds = ["NDArray-or-Symbol", "double, optional, default=1", "boolean, optional, default=1"]
     return OperatorArguments(3, ["data", "scalar", "is_int"], kinds)

@@ -214,7 +214,8 @@ class _Inner:
             key = id(node), index
             around[key] = entry
             if key not in self._variables:
-                self._variables[key] = SymbolNode(None, node.output_names()[index])
+                own = node.attrs if node.is_variable else None
+                self._variables[key] = SymbolNode(None, node.output_names()[index], (), own)
             return self._variables[key], 0
 
         for node in topological(results):

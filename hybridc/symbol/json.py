@@ -19,6 +19,7 @@ from hybridc.dialects.interchange import text
 from hybridc.dialects.operator import Operator
 from hybridc.errors import MXNetError
 from hybridc.ground import MXNET_VERSION
+from hybridc.ground.absent import why_lacking
 from hybridc.ground.hooks import HOOKS
 from hybridc.ground.nesting import as_list
 from hybridc.ground.state import inside_rule
@@ -206,26 +207,21 @@ class _GraphWriter:
         return found
 
 
-# Operators of MXNet that hybridc lacks, by the beginnings of their names.
-_OF_SPARSE = ("_sparse_", "_contrib_getnnz", "_contrib_edge_id", "_contrib_dgl_")
-_OF_MKLDNN = ("_sg_mkldnn_", "_contrib_quantized_rnn")
-_OF_ARRAYS = ("_cv", "_imdecode", "_onehot_encode", "_set_value")
-_INTERNAL = ("_CachedOp", "_CustomFunction", "_NDArray", "_Native", "_NoGradient", "_broadcast_backward")
-_OF_BACKWARD = ("_split_v2_backward", "_backward_", "_contrib_backward_")
-_LACKING = {
-    _OF_SPARSE: "works on sparse arrays, and those of hybridc are dense; use the operators of dense arrays",
-    _OF_MKLDNN: "was made for MKL-DNN; save the symbol before a backend or MXNet's quantization changes it",
-    _OF_ARRAYS: "is a function of arrays; call mx.image or mx.nd for what is an input of the graph",
-    (*_INTERNAL, *_OF_BACKWARD): "exists in a running MXNet only; save the symbol of the forward",
-    ("_np_", "_npi_", "_npx_"): "is one of mx.np, which hybridc lacks; export the network without np semantics",
+# What to do about an operator of a file that hybridc lacks, by the kind of operators it is of.
+_REMEDIES = {
+    "sparse": "use the operators of dense arrays",
+    "mkldnn": "save the symbol before a backend or MXNet's quantization changes it",
+    "arrays": "call mx.image or mx.nd for what is an input of the graph",
+    "running": "save the symbol of the forward",
+    "np": "export the network without np semantics",
 }
 
 
 def _missing(op: str) -> str:
     """Why there is no operator of a name."""
-    why = next((why for names, why in _LACKING.items() if op.startswith(names)), None)
+    why = why_lacking(op)
     if why is not None:
-        return f"MXNet's operator {op!r} {why}"
+        return f"MXNet's operator {op!r} {why[1]}; {_REMEDIES[why[0]]}"
     return (
         f"no operator {op!r} is registered. If it is of a library of operators, load that first, with "
         "mx.library.load(path) or by importing its module; hybridc lacks some of MXNet's operators"
@@ -279,11 +275,7 @@ class _GraphReader:
 
     def __init__(self, where: str) -> None:
         self.where = where
-        # MXNet's operators of an array and a number: the operator, and whether the number comes first.
-        self.scalars: dict[str, tuple[type[Operator], bool]] = {}
-        for cls in operator_registry.OPERATORS.values():
-            for i, name in enumerate(vars(cls).get("NNVM_SCALAR", ())):
-                self.scalars.setdefault(name, (cls, i == 1))
+        self.scalars = operator_registry.of_scalar()
 
     def wrong(self, why: str) -> MXNetError:
         return MXNetError(f"{self.where} is not a symbol in nnvm's JSON: {why}")
@@ -340,7 +332,7 @@ class _GraphReader:
         if op == "null":
             return SymbolNode(None, label, (), {_hidden(k): v for k, v in attrs.items()})
         own, users, of_inputs = _divided(attrs, version)
-        scalar = self.scalars.get(_snake(op) if op.endswith("Scalar") else op)
+        scalar = self.scalars.get(operator_registry.snake_of_scalar(op))
         try:
             if scalar is not None:
                 return self.of_scalar(what, label, scalar, own, users, inputs)
@@ -451,11 +443,6 @@ class _GraphReader:
 def _input_names(op: Operator | None) -> list[str]:
     """Names of the inputs that a graph gives: the random key is none of them."""
     return [] if op is None else [n for n in op.input_names() if not (op.DRAWS and n == "key")]
-
-
-def _snake(op: str) -> str:
-    """``_RMinusScalar``, as early versions wrote, is ``_rminus_scalar``."""
-    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", op).lower()
 
 
 def _hidden(key: str) -> str:

@@ -115,7 +115,10 @@ def _given(entries: Sequence[Entry], what: str, places: Sequence[int], count: in
 def _body(entries: Sequence[Entry], what: str, places: Sequence[int], count: int) -> tuple[Body, bool]:
     """A graph whose variables are these of so many arguments; and whether it needs a random key."""
     inside = [SymbolNode(None, f"argument{i}") for i in range(count)]
-    given = {id(node): i for node, i in _given(entries, what, places, count)}
+    found = _given(entries, what, places, count)
+    for node, i in found:
+        inside[i].attrs = node.attrs
+    given = {id(node): i for node, i in found}
     for node in topological(entries):
         node.inputs = [(inside[given[id(n)]], i) if id(n) in given else (n, i) for n, i in node.inputs]
     heads = [(inside[given[id(n)]], i) if id(n) in given else (n, i) for n, i in entries]

@@ -34,7 +34,8 @@ def body_to_nodes(body: Body, variables: Sequence[SymbolNode], count: int) -> li
             op = op.bind(value=op.attrs["value"])
             node = SymbolNode(op, str(op.attrs["value"]))
         else:
-            node = SymbolNode(op, _unique(step.name or f"{op.title().lower()}0", taken), inputs, {}, step.location)
+            name = _unique(step.name or f"{op.title().lower()}0", taken)
+            node = SymbolNode(op, name, inputs, dict(step.attrs), step.location, step.given)
         values += [(node, i) for i in range(len(step.outputs))]
     return [values[i] for i in body.results[:count]]
 
@@ -42,7 +43,11 @@ def body_to_nodes(body: Body, variables: Sequence[SymbolNode], count: int) -> li
 def graph_to_nodes(graph: NestedGraph) -> tuple[list[Entry], list[SymbolNode]]:
     """The results of a nested graph of a file, and the variables that its arguments are."""
     taken: set[str] = set()
-    variables = [SymbolNode(None, _unique(name, taken)) for name in graph.arguments]
+    described = graph.body.described
+    variables = [
+        SymbolNode(None, _unique(name, taken), (), dict(described[i]) if i < len(described) else None)
+        for i, name in enumerate(graph.arguments)
+    ]
     entries = body_to_nodes(graph.body, variables, graph.results)
     unused = [variables[i] for i in graph.used if variables[i] not in topological(entries)]
     for variable in unused:
@@ -86,12 +91,14 @@ def nodes_to_body(entries: Sequence[Entry], variables: Sequence[SymbolNode]) -> 
         op = node.op if node.number is None else node.op.bind(value=node.number, dtype=None)
         inputs = [places[id(n)] + i for n, i in node.inputs] + [len(variables)] * op.DRAWS
         places[id(node)] = count
-        steps.append(BodyStep(op, inputs, count, node.location, node.name if node.number is None else ""))
+        name = node.name if node.number is None else ""
+        steps.append(BodyStep(op, inputs, count, node.location, name, node.given, node.attrs))
         count += op.num_outputs()
     arguments = len(variables) + keyed
     updated = Body(arguments, steps, ()).updated()
     results = [places[id(n)] + i for n, i in entries]
-    return Body(arguments, steps, [*results, *updated.values()]), tuple(updated), keyed
+    described = [node.attrs for node in variables]
+    return Body(arguments, steps, [*results, *updated.values()], described), tuple(updated), keyed
 
 
 def read_subgraph(
@@ -134,7 +141,7 @@ def _pairs(name: str, text: str) -> tuple[tuple[str, Any], ...]:
 def nodes_to_step(entries: Sequence[Entry], variables: Sequence[SymbolNode]) -> tuple[Body, bool]:
     """As :func:`nodes_to_body`, for a graph whose inputs are updated where it runs, each time; whether it has a key."""
     body, _, keyed = nodes_to_body(entries, variables)
-    return Body(body.arguments, body.steps, body.results[: len(entries)]), keyed
+    return Body(body.arguments, body.steps, body.results[: len(entries)], body.described), keyed
 
 
 def graph_operator(cls: Any, bodies: Sequence[tuple[Body, bool]], **attrs: Any) -> Operator:
@@ -143,8 +150,7 @@ def graph_operator(cls: Any, bodies: Sequence[tuple[Body, bool]], **attrs: Any) 
     counters = [sum(step.op.num_samples() for step in body.steps) for body, _ in bodies]
     names = [name for name, declared in cls.ATTRIBUTES.items() if declared.kind == "Body"]
     made = {
-        name: Body(body.arguments, body.steps, body.results) if needs or not keyed else _with_key(body)
-        for name, (body, needs) in zip(names, bodies, strict=True)
+        name: body if needs or not keyed else _with_key(body) for name, (body, needs) in zip(names, bodies, strict=True)
     }
     return cls.bind(**made, counters=sum(counters), **attrs)
 
@@ -156,5 +162,5 @@ def _with_key(body: Body) -> Body:
     def moved(values: Sequence[int]) -> list[int]:
         return [i + (i >= count) for i in values]
 
-    steps = [BodyStep(s.op, moved(s.inputs), s.first + 1, s.location, s.name) for s in body.steps]
-    return Body(count + 1, steps, moved(body.results))
+    steps = [step.moved(moved(step.inputs), step.first + 1) for step in body.steps]
+    return Body(count + 1, steps, moved(body.results), body.described)

@@ -349,6 +349,12 @@ def test_a_constant_may_be_written_when_the_graph_is_gone():
 
 LINEAR = {
     "radians": nd.radians,
+    "degrees": nd.degrees,
+    "negative": nd.negative,
+    "mul": lambda x: x * 2,
+    "reflected": lambda x: 2 - x,
+    "transpose": nd.transpose,
+    "mean": lambda x: x.mean(),
     "floor": nd.floor,
     "sum": lambda x: x.sum(),
     "add": lambda x: x + 1,

@@ -26,6 +26,43 @@ def read_again(mx, x):
     return mx.sym.load_json(made.tojson())
 
 
+def looped(mx, x):
+    """A loop whose function gives attributes: defaults too, and the user's."""
+
+    def step(row, states):
+        w = mx.sym.var("w", lr_mult=2)
+        y = mx.sym.FullyConnected(row, w, num_hidden=2, no_bias=True, flatten=True, name="fc", attr={"__mood__": "so"})
+        y = mx.sym.sum(mx.sym.Activation(y, act_type="relu", name="act"), axis=(1,), keepdims=True, name="sum")
+        y = mx.sym.slice(mx.sym.broadcast_add(y, states[0], name="add"), begin=(0, 0), end=(None, None), name="cut")
+        return mx.sym.Cast(y * 2, dtype="float32", name="cast"), [mx.sym.clip(y, a_min=0, a_max=1, name="clip")]
+
+    rows, states = mx.sym.contrib.foreach(step, x, [mx.sym.var("s")], name="loop")
+    return mx.sym.Group([rows, *states])[0]
+
+
+def looped_while(mx, x):
+    """A loop with a condition."""
+
+    def step(i, v):
+        return mx.sym.sum(v, axis=0, keepdims=False, name="sum"), [i + 1, mx.sym.clip(v, a_min=0, a_max=1, name="clip")]
+
+    return mx.sym.contrib.while_loop(lambda i, v: i < 3, step, [mx.sym.var("i"), x], max_iterations=4)[1][0]
+
+
+def branched(mx, x):
+    """A branch."""
+    return mx.sym.contrib.cond(
+        mx.sym.var("p"),
+        lambda: mx.sym.sum(x, axis=0, keepdims=False, name="then"),
+        lambda: mx.sym.mean(x, axis=(0,), name="else"),
+    )
+
+
+def read_loop_again(mx, x):
+    """A loop out of a file."""
+    return mx.sym.load_json(looped(mx, x).tojson())
+
+
 def set_again(mx, x):
     """Attributes that are set afterwards."""
     made = mx.sym.Pooling(x, kernel=(2, 2), name="pool")
@@ -110,6 +147,10 @@ CASES = {
     "composed": composed,
     "read again": read_again,
     "set again": set_again,
+    "loop": looped,
+    "loop with a condition": looped_while,
+    "branch": branched,
+    "loop out of a file": read_loop_again,
     "pooling of all options": lambda mx, x: mx.sym.Pooling(
         x, (3, 3), "avg", False, False, "valid", (2, 2), (1, 1), name="y"
     ),
@@ -127,11 +168,21 @@ CASES = {
 }
 
 
+def _numberless(attrs):
+    key = "__subgraph_name__"
+    return {**attrs, key: attrs[key].rstrip("0123456789")} if key in attrs else attrs
+
+
 def described(mx, make):
     """The attributes of all nodes: as ``attr_dict`` has them, and as the file has them, by name."""
     with mx.name.NameManager():
         symbol = make(mx, mx.sym.var("x"))
-    written = {node["name"]: node.get("attrs", {}) for node in json.loads(symbol.tojson())["nodes"]}
+    nodes = json.loads(symbol.tojson())["nodes"]
+    written = {node["name"]: node.get("attrs", {}) for node in nodes}
+    inside = [graph for node in nodes for graph in node.get("subgraphs", ())[-2:]]  # not the first of a branch
+    if inside:  # what asks the node of a loop has fewer attributes here; names of graphs are counted per process there
+        graphs = [[[node["name"], _numberless(node.get("attrs", {}))] for node in graph["nodes"]] for graph in inside]
+        return {"inside": graphs, "written": {k: _numberless(v) for k, v in written.items() if v}}
     return {
         "asked": symbol.attr_dict(),
         "listed": symbol.list_attr(),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import json
 import warnings
 
 import numpy as np
@@ -303,3 +305,104 @@ def variables_of_parameters(mx):
     p = mx.gluon.Parameter("w", shape=(2, 3), dtype="float64", lr_mult=2.0, init="ones")
     v = p.var()
     return {"attributes": v.list_attr(), "same": p.var() is v, "shapes": shapes((v * 2).infer_shape())}
+
+
+def _hidden(mx):
+    """Symbols of operators that have more outputs than are seen, by what they are."""
+    x = mx.sym.var("x")
+    state = {"state_size": 2, "num_layers": 1, "mode": "lstm"}
+    return {
+        "BatchNorm": mx.sym.BatchNorm(x, fix_gamma=False, name="n"),
+        "BatchNorm, all": mx.sym.BatchNorm(x, fix_gamma=False, output_mean_var=True, name="n"),
+        "LayerNorm": mx.sym.LayerNorm(x, name="n"),
+        "GroupNorm": mx.sym.GroupNorm(x, num_groups=1, name="n"),
+        "Dropout": mx.sym.Dropout(x, p=0.0, name="n"),
+        "split": mx.sym.split(x, num_outputs=2, axis=1, name="n"),
+        "split of one": mx.sym.split(x, num_outputs=1, axis=1, name="n"),
+        "second of split": mx.sym.split(x, num_outputs=2, axis=1, name="n")[1],
+        "topk value": mx.sym.topk(x, k=2, ret_typ="value", name="n"),
+        "topk both": mx.sym.topk(x, k=2, ret_typ="both", name="n"),
+        "topk mask": mx.sym.topk(x, k=2, ret_typ="mask", name="n"),
+        "indices of topk": mx.sym.topk(x, k=2, ret_typ="both", name="n")[1],
+        "sort": mx.sym.sort(x, axis=1, name="n"),
+        "RNN": mx.sym.RNN(x, name="n", **state),
+        "RNN, states": mx.sym.RNN(x, state_outputs=True, name="n", **state),
+        "LRN": mx.sym.LRN(mx.sym.expand_dims(x, axis=3, name="m"), nsize=3, name="n"),
+        "L2Normalization": mx.sym.L2Normalization(x, name="n"),
+        "max": mx.sym.Pooling(x, kernel=(2,), name="n"),
+        "moments": mx.sym.moments(x, axes=(0,), name="n"),
+    }
+
+
+@case
+def hidden_outputs(mx):
+    """Internals of operators with hidden outputs, bound: names, results and gradients of random head gradients."""
+    found = {}
+    for key, symbol in _hidden(mx).items():
+        for kind, bound in (("", symbol), (", internals", symbol.get_internals())):
+            executor = bound.simple_bind(mx.cpu(), x=(2, 4, 3))
+            for i, array in enumerate([*executor.arg_arrays, *executor.aux_arrays]):
+                array[:] = random(*array.shape, seed=60 + i)
+            executor.forward(is_train=True)
+            results = [np.array(y.asnumpy(), "float32") for y in executor.outputs]
+            heads = [mx.nd.array(random(*y.shape, seed=80 + i), dtype=y.dtype) for i, y in enumerate(executor.outputs)]
+            executor.backward(heads)
+            states = bound.list_auxiliary_states()
+            names = [n for n in bound.list_outputs() if n not in states]  # when they change is another matter
+            found[key + kind] = bound.list_outputs()
+            found.update({f"{key}{kind}: {n}": y for n, y in zip(bound.list_outputs(), results) if n in names})
+            found.update({f"{key}{kind}: grad {n}": g.asnumpy() for n, g in executor.grad_dict.items()})
+    return found
+
+
+@case
+def names_of_outputs(mx):
+    """What the outputs of operators with several are called, those hidden among them."""
+    x, quantized = mx.sym.var("x"), mx.sym.contrib
+    made = {
+        "LayerNorm": mx.sym.LayerNorm(x, output_mean_var=True, name="n"),
+        "GroupNorm": mx.sym.GroupNorm(x, output_mean_var=True, name="n"),
+        "det": mx.sym.linalg.det(x, name="n"),
+        "slogdet": mx.sym.linalg.slogdet(x, name="n"),
+        "ctc": mx.sym.CTCLoss(x, x, name="n"),
+        "box_nms": quantized.box_nms(x, name="n"),
+        "hawkesll": quantized.hawkesll(x, x, x, x, x, x, x, x, name="n"),
+        "target": quantized.MultiBoxTarget(x, x, x, name="n"),
+        "proposal": quantized.Proposal(x, x, x, output_score=True, name="n"),
+        "quantize": quantized.quantize(x, x, x, name="n"),
+        "requantize": quantized.requantize(x, x, x, name="n"),
+        "conv": quantized.quantized_conv(*[x] * 9, kernel=(1, 1), num_filter=2, name="n"),
+        "pooling": quantized.quantized_pooling(x, x, x, kernel=(1, 1), name="n"),
+        "dense": quantized.quantized_fully_connected(*[x] * 9, num_hidden=2, name="n"),
+        "act": quantized.quantized_act(x, x, x, act_type="relu", name="n"),
+        "flatten": quantized.quantized_flatten(x, x, x, name="n"),
+        "concat": quantized.quantized_concat(*[x] * 6, num_args=2, name="n"),
+        "add": quantized.quantized_elemwise_add(*[x] * 6, name="n"),
+        "embedding": quantized.quantized_embedding(x, x, x, x, input_dim=2, output_dim=2, name="n"),
+        "calibrate": quantized.calibrate_entropy(x, x, name="n"),
+    }
+    return {key: symbol.list_outputs() for key, symbol in made.items()}
+
+
+@case
+def equal_nodes(mx):
+    """Nodes of equal operators on equal inputs stay apart in symbols, files, copies and compositions."""
+    a, b = mx.sym.var("a"), mx.sym.var("b")
+    x, y, z = (mx.sym.elemwise_add(a, b, name=n) for n in ("first", "second", "second"))
+    parts = [mx.sym.exp(x, name="e1"), mx.sym.exp(y, name="e2"), mx.sym.exp(z, name="e2"), y, x]
+    parts += [mx.sym.zeros((2,), name="z1"), mx.sym.zeros((2,), name="z2"), mx.sym.Dropout(a), mx.sym.Dropout(a)]
+    group = mx.sym.Group([*parts, mx.sym.elemwise_mul(parts[0], parts[1], name="product"), a + 1, a + 1])
+    again = mx.sym.load_json(group.tojson())
+
+    def listed(symbol):
+        nodes = [[n["op"], n["name"], n["inputs"]] for n in json.loads(symbol.tojson())["nodes"]]
+        return [symbol.list_arguments(), symbol.list_outputs(), symbol.get_internals().list_outputs(), nodes]
+
+    return {
+        "made": listed(group),
+        "read": listed(again),
+        "twice": listed(mx.sym.load_json(again.tojson())),
+        "copied": listed(copy.deepcopy(group)),
+        "composed": listed(again(a=mx.sym.var("c"))),
+        "one": listed(mx.sym.load_json(group.get_internals()["product_output"].tojson())),
+    }

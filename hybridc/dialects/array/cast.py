@@ -27,14 +27,14 @@ class Clip(Unary):
 
     def scalar(self, b: Any, *xs: Any) -> Any:
         (x,) = xs
-        return b.min(b.max(x, b.like(x, self.a_min)), b.like(x, self.a_max))
+        return b.min(b.like(x, self.a_max), b.max(b.like(x, self.a_min), x))  # see Maximum: -0.0 stays
 
     def eager(self, *arrays: Any) -> Any:
         (x,) = arrays
         if x.dtype.kind != "f":
             return super().eager(x)
-        y = np.maximum(x, self.a_min)
-        return np.minimum(y, self.a_max, out=y if y.ndim else None)
+        y = np.maximum(self.a_min, x)
+        return np.minimum(self.a_max, y, out=y if y.ndim else None)
 
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, x, y = values

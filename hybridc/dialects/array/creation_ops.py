@@ -172,6 +172,7 @@ class Arange(Creation):
     """
 
     NNVM_ONLY = ("ctx", "infer_range=False", "infer_range=None")
+    NNVM_PARAMETERS = ("start", "stop", "step", "repeat", "infer_range", "ctx", "dtype")
     NNVM = "_arange"
     NNVM_ALWAYS = ("start",)
     start: float = attribute(0.0, "the first number")

@@ -265,6 +265,9 @@ class Split(_SplitOperator):
     def num_outputs(self) -> int:
         return self.num_outputs_
 
+    def output_names(self) -> tuple[str, ...]:
+        return tuple(f"output{i}" for i in range(self.num_outputs_))
+
     def bounds(self, size: int) -> list[int]:
         if size % self.num_outputs_:
             raise ShapeError(f"SliceChannel: num_outputs={self.num_outputs_} does not divide an axis of size {size}")
@@ -298,6 +301,7 @@ class SplitV2(_SplitOperator):
 
     NNVM = "_split_v2"
     NNVM_ATTRIBUTES: ClassVar[dict[str, str]] = {"indices_or_sections": ""}
+    NNVM_PARAMETERS = ("indices", "axis", "squeeze_axis", "sections")
     INPUTS = ("ary",)
     indices_or_sections: object = attribute(doc="number of equal pieces, or the indices where to cut")
     axis: int = attribute(0, "the axis")

@@ -289,6 +289,7 @@ class SliceAssign(Movement):
     """lhs, in which the slice ``[begin:end:step]`` is replaced by rhs (which broadcasts)."""
 
     NNVM = "_slice_assign"
+    NNVM_ALIASES = ("_crop_assign",)
     INPUTS = ("lhs", "rhs")
     INPLACE = ((0, 0),)
     begin: Slice = attribute(doc="first index along each axis")
@@ -348,6 +349,7 @@ class SliceAssignScalar(Movement):
     """data, in which the slice ``[begin:end:step]`` is replaced by a scalar."""
 
     NNVM = "_slice_assign_scalar"
+    NNVM_ALIASES = ("_crop_assign_scalar",)
     INPLACE = ((0, 0),)
     scalar: float = attribute(0.0, "the number")
     begin: Slice = attribute(doc="first index along each axis")

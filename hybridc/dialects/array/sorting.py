@@ -156,6 +156,8 @@ class _Sorting(Opaque):
 class Sort(_Sorting):
     """The elements in order along an axis."""
 
+    OUTPUTS = ("output0",)
+
     axis: int | None = attribute(-1, "the axis; the flattened array if None")
     is_ascend: bool = attribute(True, "smallest first")
 
@@ -359,6 +361,9 @@ class TopK(_Sorting):
         shape, axis = self.place(x.shape)
         order = F.topk(x, axis=self.axis, k=self.k, is_ascend=self.is_ascend, dtype="int64")
         return F.reshape_to(F.scatter_along_axis(dy, order, size=shape[axis], axis=axis), shape=x.shape)
+
+    def output_names(self) -> tuple[str, ...]:
+        return ("output0", "output1")[: self.num_outputs()] if self.nnvm_outputs() == 2 else ("output",)
 
     def nnvm_outputs(self) -> int:
         """The indices are a hidden output there."""

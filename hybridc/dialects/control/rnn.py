@@ -43,6 +43,7 @@ class Rnn(Composite):
         "sequence_length": "(batch,): the steps of each sequence; others give 0, and leave the states",
     }
     INPUTS = ("data", "parameters", "state", "state_cell", "sequence_length")
+    OUTPUTS = ("output", "state_output", "statecell_output")
     SAME_DTYPE = False
     TRAIN_MODE = True
 
@@ -90,9 +91,6 @@ class Rnn(Composite):
     def num_outputs(self) -> int:
         """And the factors of dropout."""
         return self.num_visible_outputs() + self.drops
-
-    def output_names(self) -> tuple[str, ...]:
-        return ("output", "state_output", "statecell_output")[: self.num_visible_outputs()]
 
     def nnvm_outputs(self) -> int:
         """In files as here."""

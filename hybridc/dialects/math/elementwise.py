@@ -154,14 +154,18 @@ class Modulo(Binary):
 
     def scalar(self, b: Any, *xs: Any) -> Any:
         x, y = xs
-        return b.select(b.eq(y, 0), 0, b.rem(x, y))
+        rest = b.rem(x, y)
+        # A remainder of 0 has the sign that C's fmod gives: of a negative dividend and divisor, or of a dividend of 0.
+        zero = b.select(b.lt(y, 0), b.select(b.lt(x, 0), -0.0, 0), b.select(b.eq(x, 0), x, 0))
+        return b.select(b.eq(y, 0), 0, b.select(b.eq(rest, 0), zero, rest))
 
     def eager(self, *arrays: Any) -> Any:
         x, y = arrays
         result = np.mod(x, y)
-        if y.all():
+        if result.all() and y.all():
             return result
-        return NUMPY.select(y == 0, x.dtype.type(0), result)
+        zero = np.where(y < 0, np.where(x < 0, -0.0, 0), np.where(x == 0, x, 0)).astype(result.dtype)
+        return NUMPY.select(y == 0, x.dtype.type(0), NUMPY.select(result == 0, zero, result))
 
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, x, y, _ = values
@@ -206,6 +210,8 @@ class Maximum(Binary):
     NNVM_SCALAR = ("_maximum_scalar", "_maximum_scalar")
     REFERENCE = by_element(max)
 
+    # COMPAT(mxnet): of 0.0 and -0.0 there the second; here, too, but in code of LLVM 0.0 is greater, as in IEEE 754.
+    # So for minimum and clip.
     def scalar(self, b: Any, *xs: Any) -> Any:
         return b.max(*xs)
 
@@ -234,7 +240,7 @@ class Minimum(Binary):
         return lambda: dy * F.lesser_equal(x, y), lambda: dy * F.greater(x, y)
 
 
-@register("hybrid.hypot", "broadcast_hypot", "_hypot")
+@register("hybrid.hypot", "broadcast_hypot", "_hypot", "_Hypot")
 class Hypot(Binary):
     """sqrt(lhs**2 + rhs**2) without overflow"""
 

@@ -344,6 +344,8 @@ class InverseOrZero(_Inverse):
 class _Determinant(_OfMatrices):
     """A number for each matrix."""
 
+    OUTPUTS = ("output0", "output1")
+
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         (shape,) = shapes
         square_size(self.title(), "A", shape)
@@ -352,9 +354,6 @@ class _Determinant(_OfMatrices):
     def nnvm_outputs(self) -> int:
         """The LU factorization and its pivots are hidden outputs there."""
         return self.num_outputs() + 2
-
-    def output_names(self) -> tuple[str, ...]:
-        return tuple(f"output{i}" for i in range(self.num_outputs()))
 
     def spread(self, F: Any, x: Any, a: Any) -> Any:
         """A number for each matrix, to broadcast to the matrices."""

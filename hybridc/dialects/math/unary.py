@@ -321,7 +321,7 @@ class Rint(Unary):
 
     def scalar(self, b: Any, *xs: Any) -> Any:
         whole = b.floor(*xs)
-        return b.select(b.gt(b.sub(xs[0], whole), 0.5), b.add(whole, 1), whole)
+        return b.select(b.gt(b.sub(xs[0], whole), 0.5), b.ceil(*xs), whole)
 
 
 # --- special functions ------------------------------------------------------------------------------------
@@ -357,7 +357,7 @@ class Erfinv(Unary):
     LOW, HIGH = -0.9, 0.9
 
     def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.erfinv(*xs)
+        return b.select(b.eq(*xs, 0), *xs, b.erfinv(*xs))  # -0.0 stays
 
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, _, y = values

@@ -25,6 +25,7 @@ class BatchNormalization(Composite):
 
     INFERS_PARTLY = True
     INPUTS = ("data", "gamma", "beta", "moving_mean", "moving_var")
+    OUTPUTS = ("output", "mean", "var")
     TRAIN_MODE = True
     SAME_DTYPE = False
     NNVM_INITIALIZERS: ClassVar[dict[str, str]] = {"moving_mean": '["zero", {}]', "moving_var": '["one", {}]'}
@@ -54,9 +55,6 @@ class BatchNormalization(Composite):
 
     def num_visible_outputs(self) -> int:
         return 3 if self.output_mean_var else 1
-
-    def output_names(self) -> tuple[str, ...]:
-        return ("output", "mean", "var")[: self.num_visible_outputs()]
 
     def complete_shapes(self, shapes: list[Shape | None], outputs: list[Shape | None]) -> list[Shape | None]:
         """Everything but the data has one axis, whose size follows from the data."""

@@ -252,6 +252,7 @@ class CTCLoss(Composite):
     """
 
     INPUTS = ("data", "label", "data_lengths", "label_lengths")
+    OUTPUTS = ("output0",)
     INPUT_DOCS: ClassVar = {
         "data": "(T, N, C): the classes' scores, before softmax",
         "label": "(N, L): the labels; L is at most T",
@@ -273,9 +274,6 @@ class CTCLoss(Composite):
 
     def num_visible_outputs(self) -> int:
         return 1
-
-    def output_names(self) -> tuple[str, ...]:
-        return ("output0",)
 
     def complete_shapes(self, shapes: list[Shape | None], outputs: list[Shape | None]) -> list[Shape | None]:
         """There is one length for each sequence."""

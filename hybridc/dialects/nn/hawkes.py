@@ -194,6 +194,7 @@ class HawkesLL(Composite):
     """
 
     INPUTS = NAMES
+    OUTPUTS = ("output", "out_state")
     INPUT_DOCS: ClassVar = {
         "lda": "(N, K): the intensities without points",
         "alpha": "(K,): how many further points one of the mark causes, on average",
@@ -208,9 +209,6 @@ class HawkesLL(Composite):
 
     def num_outputs(self) -> int:
         return 2
-
-    def output_names(self) -> tuple[str, ...]:
-        return ("output", "out_state")
 
     def complete_shapes(self, shapes: list[Shape | None], outputs: list[Shape | None]) -> list[Shape | None]:
         """From the shapes of lda and lags, or of others of these."""

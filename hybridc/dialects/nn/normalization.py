@@ -52,6 +52,7 @@ class Normalization(Composite):
 
     INFERS_PARTLY = True
     INPUTS = ("data", "gamma", "beta")
+    OUTPUTS = ("output", "mean", "std")
     eps: Any = 1e-5
     output_mean_var: Any = False
 
@@ -146,6 +147,7 @@ class Normalization(Composite):
         np.multiply(y, gamma, out=y)
         return np.add(y, beta, out=y), mean, std
 
+    # COMPAT(mxnet): there the mean and std that output_mean_var asks for pass no gradient on to the data.
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, data, gamma, beta, _, mean, std = values[0], *values[-6:]
         work, axes, shape = self.work(data.shape), self.reduced(data.shape), self.aligned(data.shape)

@@ -27,6 +27,7 @@ from hybridc.dialects.quantized.ranges import (
 from hybridc.dtypes import is_float
 from hybridc.errors import AttributeValueError, DTypeError, ShapeError, UnsupportedError
 
+_OUTPUTS = ("output", "min_output", "max_output")
 _LARGEST = LEVELS["int32"]
 
 
@@ -43,6 +44,7 @@ class Layer(Quantized):
         *("data", "weight", "bias"),
         *("min_data", "max_data", "min_weight", "max_weight", "min_bias", "max_bias"),
     )
+    OUTPUTS = _OUTPUTS
     OPTIONAL = 3
 
     no_bias: Any = False
@@ -179,6 +181,7 @@ class SameRange(Quantized):
     """Base of operators whose integers stand for what they stood for."""
 
     INPUTS = ("data", "min_data", "max_data")
+    OUTPUTS = _OUTPUTS
 
     def plain(self, F: Any, x: Any) -> Any:
         """The operator on integers."""
@@ -298,6 +301,7 @@ class QuantizedEmbedding(Quantized):
     """Rows of a matrix of integers, by their indices"""
 
     INPUTS = ("data", "weight", "min_weight", "max_weight")
+    OUTPUTS = _OUTPUTS
 
     input_dim: int = attribute(doc="the number of rows", low=1)
     output_dim: int = attribute(doc="the length of a row", low=1)
@@ -338,6 +342,7 @@ class QuantizedConcat(Quantized):
     """
 
     NNVM = "_contrib_quantized_concat"
+    OUTPUTS = _OUTPUTS
     INPUTS = ("data",)
     VARIADIC = True
 
@@ -410,6 +415,7 @@ class TwoRanges(Calibrated):
     """Base of operators on two arrays, which broadcast, with the ends of both ranges."""
 
     INPUTS = ("lhs", "rhs", "lhs_min", "lhs_max", "rhs_min", "rhs_max")
+    OUTPUTS = _OUTPUTS
 
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         return self.with_range(shapes, broadcast_shapes(self.title(), self.INPUTS[:2], shapes[:2]), 4)
@@ -518,6 +524,7 @@ class QuantizedBatchNorm(Calibrated):
     """Batch normalization of integers with running statistics, as signed integers in the range of calibration"""
 
     INPUTS = ("data", "gamma", "beta", "moving_mean", "moving_var", "min_data", "max_data")
+    OUTPUTS = _OUTPUTS
 
     eps: float = attribute(0.001, "added to the variance")
     momentum: float = attribute(0.9, "accepted for MXNet's API, without effect")

@@ -347,6 +347,7 @@ class CalibrateEntropy(Opaque):
     """
 
     INPUTS = ("hist", "hist_edges")
+    OUTPUTS = ("threshold", "divergence")
     SAME_DTYPE = False
     gradient = no_gradient
 

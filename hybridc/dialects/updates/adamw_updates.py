@@ -79,6 +79,7 @@ class AdamWUpdate(Update):
     # COMPAT(mxnet): the gradient stays as it is; there a bound of 0 writes zeros to it.
 
     NNVM = "_adamw_update"
+    NNVM_PARAMETERS = ("lr", "beta1", "beta2", "epsilon", "wd", "eta", "clip_gradient")
     INPUTS = ("weight", "grad", "mean", "var", "rescale_grad")
     SAME_DTYPE = False
     STEP: ClassVar[type[Update]] = AdamWStep

@@ -75,6 +75,7 @@ class BoxNms(Opaque):
     """
 
     NNVM = "_contrib_box_nms"
+    OUTPUTS = ("output0",)
 
     overlap_thresh: float = attribute(0.5, "the intersection over union above which boxes overlap")
     valid_thresh: float = attribute(0.0, "only boxes with a higher score are considered")
@@ -92,9 +93,6 @@ class BoxNms(Opaque):
 
     def num_visible_outputs(self) -> int:
         return 1
-
-    def output_names(self) -> tuple[str, ...]:
-        return ("output0",)
 
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         (data,) = shapes

@@ -139,6 +139,7 @@ class MultiBoxTarget(Opaque):
     gradient = no_gradient
 
     INPUTS = ("anchor", "label", "cls_pred")
+    OUTPUTS = ("loc_target", "loc_mask", "cls_target")
     INPUT_DOCS: ClassVar = {
         "anchor": "(1, N, 4), corners",
         "label": "(B, M, 5 or more): class and corners of the true boxes; rows from the first of class -1 on are none",
@@ -160,9 +161,6 @@ class MultiBoxTarget(Opaque):
 
     def num_outputs(self) -> int:
         return 3
-
-    def output_names(self) -> tuple[str, ...]:
-        return "loc_target", "loc_mask", "cls_target"
 
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         anchor, label, scores = shapes

@@ -25,6 +25,7 @@ class MultiProposal(Opaque):
     gradient = no_gradient
 
     INPUTS = ("cls_prob", "bbox_pred", "im_info")
+    OUTPUTS = ("output", "score")
     INPUT_DOCS: ClassVar = {
         "cls_prob": "(N, 2 A, rows, columns): probabilities, of the background first, of A anchors at each place",
         "bbox_pred": "(N, 4 A, rows, columns): offsets from the anchors",
@@ -52,9 +53,6 @@ class MultiProposal(Opaque):
 
     def num_visible_outputs(self) -> int:
         return 1 + self.output_score
-
-    def output_names(self) -> tuple[str, ...]:
-        return ("output", "score")[: self.num_visible_outputs()]
 
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         scores, offsets, info = shapes
