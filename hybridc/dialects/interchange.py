@@ -40,17 +40,16 @@ class NestedGraph:
 class Interchange:
     """MXNet's names of an operator and its attributes.
 
-    ``NNVM`` is its name there, if that is not its title (``FullyConnected``) or, for a function of a namespace such
-    as ``contrib.quadratic``, ``_contrib_quadratic``. ``NNVM_SCALAR`` are MXNet's two operators for an array and a
-    scalar and for a scalar and an array, and further names of the first; ``NNVM_ALIASES`` are further names that files
-    may have. ``NNVM_ATTRIBUTES`` are MXNet's names of attributes that are called otherwise here; an empty one if it
-    lacks the attribute. ``NNVM_ONLY`` are attributes that only MXNet has and that change nothing here: ``ctx``, or
+    ``NNVM`` is its name there, if that is not its title (``FullyConnected``) or, for a function of a namespace such as
+    ``contrib.quadratic``, ``_contrib_quadratic``. ``NNVM_SCALAR`` are MXNet's two operators for an array and a scalar
+    and for a scalar and an array, and further names of the first; ``NNVM_ALIASES`` are further names that files may
+    have. ``NNVM_ATTRIBUTES`` are MXNet's names of attributes that are called otherwise here; an empty one if it lacks
+    the attribute. ``NNVM_ONLY`` are attributes that only MXNet has and that change nothing here: ``ctx``, or
     ``infer_range=False`` for one value only; ``NNVM_ALWAYS`` are those that files have even if they are the default;
-    ``NNVM_COUNT`` is the one with the number of inputs of a variadic operator; ``NNVM_PARAMETERS`` are all of
-    MXNet's, in their order there, if they are not these. ``NNVM_INITIALIZERS`` are the
-    initializers, as texts, of variables that are inputs, by the input's name; ``NNVM_CHOICES`` are the values of an
-    attribute there, if there are fewer. ``AMP`` marks casts that MXNet's mixed precision inserts, and leaves out of
-    files.
+    ``NNVM_COUNT`` is the one with the number of inputs of a variadic operator; ``NNVM_PARAMETERS`` are all of MXNet's,
+    in their order there, if they are not these. ``NNVM_INITIALIZERS`` are the initializers, as texts, of variables that
+    are inputs, by the input's name; ``NNVM_CHOICES`` are the values of an attribute there, if there are fewer. ``AMP``
+    marks casts that MXNet's mixed precision inserts, and leaves out of files.
     """
 
     NNVM: ClassVar[str] = ""
