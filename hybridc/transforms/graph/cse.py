@@ -1,24 +1,28 @@
 """Common subexpression elimination: of equal operations on equal operands, the first replaces all.
 
-This is xDSL's pass of the same name, but that operations are hashed by their operands: attributes, types and
-regions are compared only with those of operations with the same operands, which are few.
+This is xDSL's pass of the same name, but that operations are hashed by their operands and the integers in their
+properties: all else is compared only where these are the same, which few are (of the slices of one array each has
+another offset).
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
+from typing import Any, cast
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import DenseArrayBase, IntegerType, ModuleOp
 from xdsl.ir import Block, Operation
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 from xdsl.traits import IsolatedFromAbove, is_side_effect_free
 
+from hybridc.dialects.mlir.integer_array import integers_of
+from hybridc.ground.sizes import is_size
 from hybridc.transforms.graph.dce import is_pure, is_unused
 
-Known = dict[Hashable, list[Operation]]  # by their operands
+Known = dict[Hashable, list[Operation]]  # by their operands and integers
 
 
 @dataclass(frozen=True)
@@ -62,8 +66,19 @@ def _is_replaceable(op: Operation) -> bool:
 
 def _found_by(op: Operation) -> Hashable:
     if op.operands:
-        return type(op), *map(id, op.operands)
-    return type(op), tuple(op.properties.items()), op.result_types
+        return type(op), tuple(map(id, op.operands)), _integers(op)
+    return type(op), tuple(op.properties.items()), tuple(op.attributes.items()), op.result_types
+
+
+def _integers(op: Operation) -> Hashable:
+    """The integers of arrays in properties and attributes; of symbolic ones the values, which asks nothing of sizes."""
+    found: list[tuple[int, ...]] = []
+    for attribute in (*op.properties.values(), *op.attributes.values()):
+        if isinstance(attribute, DenseArrayBase):
+            array = cast("DenseArrayBase[Any]", attribute)
+            if isinstance(array.elt_type, IntegerType):
+                found.append(tuple([n.value if is_size(n) else n for n in integers_of(array)]))
+    return tuple(found)
 
 
 def _are_equal(op: Operation, other: Operation) -> bool:
