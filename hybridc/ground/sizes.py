@@ -59,12 +59,15 @@ class Sizes:
         self.guards: dict[SizeGuard, bool] = {}
         self.written: list[Size] | None = None  # while a text is written: the sizes in it
         self._numbers: dict[FloorDivision, int] = {}
+        self._free = 0  # how many atoms are free sizes
         self._sizes: dict[Terms, Size] = {}
+        self._answered: list[Size] = []  # that keep answers
         self._equal: dict[int, Terms] = {}  # atoms that are known to equal a polynomial of others
 
     def free(self, value: int) -> int:
         """The next free size."""
-        self.atoms.append(sum(isinstance(atom, int) for atom in self.atoms))
+        self.atoms.append(self._free)
+        self._free += 1
         self.values.append(value)
         return self.of((((len(self.atoms) - 1,), 1),))
 
@@ -154,8 +157,13 @@ class Sizes:
         rest = tuple((monomial, -factor * count) for monomial, count in zero if monomial != (latest,)) if factor else ()
         if factor in (1, -1) and all(latest not in monomial for monomial, _ in rest):
             self._equal[latest] = rest
-            for size in self._sizes.values():
+            for size in self._answered:
                 size.answers.clear()
+            self._answered.clear()
+
+    def has_answers(self, size: Size) -> None:
+        """Note that a size keeps answers, until a guard says that sizes are equal."""
+        self._answered.append(size)
 
     def _known(self, terms: Terms) -> Terms:
         """The same polynomial without atoms that are known to equal others."""
@@ -318,6 +326,8 @@ class Size:
             terms = _terms(other)
             assert terms is not None
             found = symbolic(terms)
+            if not self.answers:
+                self.sizes.has_answers(self)
             self.answers[key] = found
         return found
 

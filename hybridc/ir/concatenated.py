@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import MutableMapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 from xdsl.dialects import func, tensor
 from xdsl.dialects.builtin import ModuleOp
@@ -34,15 +34,23 @@ def unshaped(value: SSAValue) -> SSAValue:
 
 @dataclass(frozen=True, eq=False)
 class PartOf:
-    """The slice of ``whole`` that a value becomes, as an operand of it after the reshapes ``views``.
-
-    The operand has ``shape`` and begins at index ``begin`` of the whole.
-    """
+    """The slice of ``whole`` that a value becomes, as operand ``number`` of it after the reshapes ``views``."""
 
     whole: tensor.ConcatOp
-    begin: Shape
-    shape: Shape
+    number: int
     views: tuple[Operation, ...]
+
+    @property
+    def shape(self) -> Shape:
+        """The shape of the operand."""
+        return shape_of(self.whole.operands[self.number])
+
+
+def begins_of(whole: tensor.ConcatOp) -> list[Shape]:
+    """The index of a concatenation at which each of its operands begins."""
+    axis, rank = whole.dim.value.data, len(shape_of(whole.result))
+    places = accumulate([shape_of(v)[axis] for v in whole.inputs], initial=0)
+    return [(0,) * axis + (place,) + (0,) * (rank - axis - 1) for place in places][:-1]
 
 
 def part_of(value: SSAValue) -> PartOf | None:
@@ -56,11 +64,7 @@ def part_of(value: SSAValue) -> PartOf | None:
     use, views = found
     whole = use.operation
     assert isinstance(whole, tensor.ConcatOp)
-    axis, inputs = whole.dim.value.data, whole.inputs
-    shape = shape_of(inputs[use.index])
-    begin = [0] * len(shape)
-    begin[axis] = sum(shape_of(v)[axis] for v in inputs[: use.index])
-    return PartOf(whole, tuple(begin), shape, views)
+    return PartOf(whole, use.index, views)
 
 
 def _joined_at(value: SSAValue) -> tuple[Use, tuple[Operation, ...]] | None:
@@ -164,13 +168,14 @@ def strided_arrays(
     """
     known = {} if known is None else known
     found: dict[str, list[dict[int, Shape]]] = {}
+    roots: dict[SSAValue, Shape] = {}
     for function in functions(module):
         if function.sym_visibility is not None:
             continue
         if function not in known:
             known[function] = MovedArrays.of(function)
         for name, views, parts in known[function].calls:
-            placed = [(i, value, _strides(value)) for i, value in (*views, *parts)]
+            placed = [(i, value, _strides(value, roots)) for i, value in (*views, *parts)]
             strides = {i: given for i, value, given in placed if given != row_major(shape_of(value))}
             found.setdefault(name, []).append(strides)
     return {name: calls for name, calls in found.items() if any(calls)}
@@ -185,14 +190,27 @@ def _is_moved(value: SSAValue) -> bool:
     return part_of(value) is not None
 
 
-def _strides(value: SSAValue) -> Shape:
-    """The strides of a value, in elements: of a view, those of its root array under the view's operations."""
-    op = value.owner
-    if not isinstance(op, VIEWS):
-        found = strides_in_whole(value)
-        assert found is not None, "a part is made where it is"
-        return found
-    inner = _strides(op.operands[0])
+def _strides(value: SSAValue, roots: MutableMapping[SSAValue, Shape]) -> Shape:
+    """The strides of a value, in elements: of a view, those of its root array under the view's operations.
+
+    ``roots`` are the strides of arrays that are no views, as far as they are known.
+    """
+    views: list[Operation] = []
+    while isinstance(value.owner, VIEWS):
+        views.append(value.owner)
+        value = value.owner.operands[0]
+    strides = roots.get(value)
+    if strides is None:
+        strides = strides_in_whole(value)
+        assert strides is not None, "a part is made where it is"
+        roots[value] = strides
+    for view in reversed(views):
+        strides = _viewed(view, strides)
+    return strides
+
+
+def _viewed(op: Operation, inner: Shape) -> Shape:
+    """The strides of a view of an array with these."""
     match op:
         case linalg.TransposeOp():
             return tuple(inner[i] for i in op.permutation.get_values())
@@ -202,7 +220,7 @@ def _strides(value: SSAValue) -> Shape:
             sizes = shape_of(op.operands[0])
             return tuple(inner[max((i for i in group if sizes[i] != 1), default=group[-1])] for group in groups_of(op))
         case tensor.ExpandShapeOp():
-            shape = shape_of(value)
+            shape = shape_of(op.results[0])
             if not inner:  # all axes have size 1
                 return row_major(shape)
             return tuple(
@@ -210,3 +228,5 @@ def _strides(value: SSAValue) -> Shape:
                 for s, group in zip(inner, groups_of(op), strict=True)
                 for i in group
             )
+        case _:
+            raise TypeError(f"{op.name} is not a view; expected a reshape, a transpose or a slice")

@@ -424,11 +424,10 @@ def pairs_in(
     No value of ``needed`` is overwritten.
     """
     made = {kernel_op.result: kernel_op for kernel_op in order}
-    results = [
-        (j, made[r], shape_of(r), dtype_of(r))
-        for j, r in enumerate(kernel.results)
-        if r in made and r not in strided and _covers_domain(nest, made[r])
-    ]
+    results: dict[Any, list[tuple[int, int, Any]]] = {}  # by type: a result, its place in the order, its axes
+    for j, r in enumerate(kernel.results):
+        if r in made and r not in strided and _covers_domain(nest, made[r]):
+            results.setdefault((shape_of(r), dtype_of(r)), []).append((j, order[made[r]], made[r].axes))
     reads: dict[SSAValue, list[tuple[KernelOp, Any]]] = {}
     for kernel_op in order if results else ():
         for read in kernel_op.reads:
@@ -438,12 +437,10 @@ def pairs_in(
     for i, argument in enumerate(kernel.arguments):
         if argument not in reads or argument in strided or argument in needed or argument in returned:
             continue
-        shape, dtype = shape_of(argument), dtype_of(argument)
-        for j, kernel_op, result_shape, result_dtype in results:
-            if (shape, dtype) == (result_shape, result_dtype) and all(
-                axes == kernel_op.axes and last(s) <= order[kernel_op] for s, axes in reads[argument]
-            ):
-                pairs.append((i, j))
+        fitting = results.get((shape_of(argument), dtype_of(argument)), ())
+        read = max(last(s) for s, _ in reads[argument]) if fitting else 0
+        places = {axes for _, axes in reads[argument]}
+        pairs += [(i, j) for j, written, axes in fitting if places == {axes} and read <= written]
     return pairs
 
 

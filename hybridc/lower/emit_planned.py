@@ -341,12 +341,10 @@ class PlanEmitter(ProgramEmitter):
         strides = {i: given[i].strides for i in numbers_of(function, "hybrid.strided")}
         views = [i for i, v in enumerate(given) if not v.is_plain and i not in strides]
         assert not views, f"{kernel.name} is given views as plain arrays: {views}"
-        over = [
-            (i, j)
-            for i, a in enumerate(ins)
-            for j, b in enumerate(outs)
-            if (a.slot, a.offset) == (b.slot, b.offset) and volume(a.shape)
-        ]
+        written: dict[tuple[int, int], list[int]] = {}
+        for j, b in enumerate(outs):
+            written.setdefault((b.slot, b.offset), []).append(j)
+        over = [(i, j) for i, a in enumerate(ins) if volume(a.shape) for j in written.get((a.slot, a.offset), ())]
         made = self._codes.of(kernel, strides, over)
         scratch = None if memory is None else self.views[memory]
         begin = 0 if scratch is None else scratch.offset
@@ -403,9 +401,12 @@ class PlanEmitter(ProgramEmitter):
         program.outputs = [self._array(v) for v in results]
         program.takes_into = "hybrid.into" in self.function.attributes
         first = 1 + len(program.inputs)
+        views: dict[int, list[tuple[int, SlotView]]] = {}
+        for n, view in enumerate(program.outputs):
+            if isinstance(view, SlotView):
+                views.setdefault(view.slot, []).append((n, view))
         for i, array in enumerate(program.fresh):
-            views = [(n, v) for n, v in enumerate(program.outputs) if isinstance(v, SlotView)]
-            whole = [(n, v) for n, v in views if v.slot == first + i and v.is_whole(array)]
+            whole = [(n, v) for n, v in views.get(first + i, ()) if v.is_whole(array)]
             program.into.append(whole[0][0] if whole else None)
             if whole:  # made in the shape that the caller sees
                 program.fresh[i] = PlainArray(whole[0][1].shape, array.dtype)
@@ -458,13 +459,14 @@ def check_launch(name: str, given: int, needed: int, over: Pairs, allowed: Calla
 
 def written_over(ins: Sequence[SSAValue], outs: Sequence[SSAValue]) -> list[tuple[int, int]]:
     """Pairs of an argument and a result with the same address; two parts of an array are apart."""
+    at: dict[object, list[tuple[int, SSAValue]]] = {}
+    for i, read in enumerate(ins):
+        at.setdefault(_address(read), []).append((i, read))
     return [
         (i, j)
         for j, value in enumerate(outs)
-        for i, read in enumerate(ins)
-        if _address(read) == _address(value)
-        and not (isinstance(value.owner, AliasOp) and aliased(read) is aliased(value))
-        and volume(shape_of(value))
+        for i, read in at.get(_address(value), ())
+        if not (isinstance(value.owner, AliasOp) and aliased(read) is aliased(value)) and volume(shape_of(value))
     ]
 
 

@@ -188,3 +188,40 @@ def test_a_thousand_layers(tmp_path: Path) -> None:
     net.export(str(tmp_path / "n"))
     read = mx.gluon.SymbolBlock.imports(str(tmp_path / "n-symbol.json"), ["data"], str(tmp_path / "n-0000.params"))
     np.testing.assert_allclose(read(x).asnumpy(), net(x).asnumpy(), rtol=1e-5)
+
+
+class Shifted(mx.gluon.HybridBlock):
+    """All its parameters are added."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__()
+        for i in range(count):
+            setattr(self, f"w{i}", self.params.get(f"w{i}", shape=(3,)))
+
+    def hybrid_forward(self, F: Any, x: Any, **parameters: Any) -> Any:
+        for parameter in parameters.values():
+            x = F.broadcast_add(x, parameter)
+        return x
+
+
+@pytest.mark.long
+def test_thousands_of_parameters(tmp_path: Path) -> None:
+    net, x = Shifted(5000), mx.nd.array(X)
+    net.initialize(mx.init.Normal(1))
+    params = net.collect_params()
+    trainer = mx.gluon.Trainer(params, "sgd", {"learning_rate": 0.25})
+    total = sum(p.data().asnumpy().astype("float64") for p in params.values())
+    for hybridized in (False, True):
+        net.hybridize(hybridized)
+        with mx.autograd.record():
+            y = net(x)
+        np.testing.assert_allclose(y.asnumpy(), X + total, rtol=1e-3, atol=1e-3)
+        y.backward()
+        trainer.step(1)  # each gradient is the number of rows
+        total = total - 5000 * 0.25 * len(X)
+    net.save_parameters(str(tmp_path / "p"))
+    net.load_parameters(str(tmp_path / "p"))
+    net.export(str(tmp_path / "n"))
+    read = mx.gluon.SymbolBlock.imports(str(tmp_path / "n-symbol.json"), ["data"], str(tmp_path / "n-0000.params"))
+    np.testing.assert_allclose(read(x).asnumpy(), X + total, rtol=1e-3)
+    assert len(net.collect_params(".*w1")) == 1111

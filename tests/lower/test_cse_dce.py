@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import cProfile
+
 import pytest
 from xdsl.context import Context
 from xdsl.parser import Parser
@@ -130,3 +132,16 @@ def test_constants_of_a_block_are_known_in_it_and_its_loops_only():
     ours = applied(OURS, module)
     assert ours == applied(THEIRS, module)
     assert ours[1].count("arith.constant") == 3  # two in @f, 4 in the other loop, two in @g
+
+
+def test_slices_of_one_array_are_compared_with_their_equals_alone():
+    class Slices(mx.gluon.HybridBlock):
+        def hybrid_forward(self, F, x):
+            y = F.exp(x)
+            return [F.slice_axis(y, axis=0, begin=i % 50, end=i % 50 + 2) for i in range(100)]
+
+    made = Slices().trace(mx.nd.ones((64, 3)))
+    with cProfile.Profile() as profile:
+        made.optimize()
+    compared = [entry.callcount for entry in profile.getstats() if "_are_equal" in str(entry.code)]
+    assert 50 <= sum(compared) < 200

@@ -1,24 +1,28 @@
 """Common subexpression elimination: of equal operations on equal operands, the first replaces all.
 
-This is xDSL's pass of the same name, but that operations are hashed by their operands: attributes, types and
-regions are compared only with those of operations with the same operands, which are few.
+This is xDSL's pass of the same name, but that operations are hashed by their operands and the numbers in their
+properties: all else is compared only where these are the same, which few are (of the slices of one array each has
+another offset).
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any, cast
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Block, Operation
+from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, FloatAttr, IntegerAttr, IntegerType, ModuleOp
+from xdsl.ir import Attribute, Block, Operation
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 from xdsl.traits import IsolatedFromAbove, is_side_effect_free
 
+from hybridc.dialects.mlir.integer_array import integers_of
+from hybridc.ground.sizes import is_size
 from hybridc.transforms.graph.dce import is_pure, is_unused
 
-Known = dict[Hashable, list[Operation]]  # by their operands
+Known = dict[Hashable, list[Operation]]  # by their operands and numbers
 
 
 @dataclass(frozen=True)
@@ -62,8 +66,28 @@ def _is_replaceable(op: Operation) -> bool:
 
 def _found_by(op: Operation) -> Hashable:
     if op.operands:
-        return type(op), *map(id, op.operands)
-    return type(op), tuple(op.properties.items()), op.result_types
+        return type(op), tuple(map(id, op.operands)), _numbers(op)
+    return type(op), tuple(op.properties.items()), tuple(op.attributes.items()), op.result_types
+
+
+def _numbers(op: Operation) -> Hashable:
+    """The numbers in properties and attributes; of symbolic sizes the values, which asks nothing about these."""
+    return tuple([n for a in (*op.properties.values(), *op.attributes.values()) for n in _numbers_in(a)])
+
+
+def _numbers_in(attribute: Attribute) -> Iterator[float]:
+    match attribute:
+        case IntegerAttr() | FloatAttr():
+            numbers: Sequence[float] = [attribute.value.data]
+        case DenseArrayBase() if isinstance(cast("DenseArrayBase[Any]", attribute).elt_type, IntegerType):
+            numbers = integers_of(cast("DenseArrayBase[Any]", attribute))
+        case ArrayAttr():
+            for each in attribute:
+                yield from _numbers_in(each)
+            return
+        case _:
+            return
+    yield from (n.value if is_size(n) else n for n in numbers)
 
 
 def _are_equal(op: Operation, other: Operation) -> bool:

@@ -10,6 +10,7 @@ the backward will need (results after the visible ones) stays in the arena until
 from __future__ import annotations
 
 import functools
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -48,7 +49,7 @@ from hybridc.dialects.mlir.hybrid_rt import (
     aligned,
 )
 from hybridc.ir import structured
-from hybridc.ir.concatenated import part_of, unshaped, whole_of
+from hybridc.ir.concatenated import PartOf, begins_of, part_of, unshaped, whole_of
 from hybridc.ir.structured import (
     DType,
     Shape,
@@ -66,6 +67,7 @@ from hybridc.ir.values import functions, result_count, volume
 from hybridc.transforms.memory.hoist_preparation import PREPARATION, calls_of, is_preparation
 
 Memory = MemRefType[Any]
+Reads = Counter[SSAValue]  # by how many operands a call reads each array
 
 
 @dataclass(frozen=True)
@@ -160,6 +162,7 @@ class _Planner:
         self.given: dict[SSAValue, SSAValue] = {}  # results written into donated memory
         self.measured: list[tuple[Buffer, SSAValue, int]] = []  # a buffer's value and element size
         self.shaped: list[tuple[SSAValue, SSAValue, DType]] = []  # planned values, and whose shapes they have
+        self.begins: dict[tensor.ConcatOp, list[Shape]] = {}  # where the parts of a concatenation begin, for its sizes
         self.changes: list[Callable[[], None]] = []  # other updates for new sizes
         self.same: list[tuple[SSAValue, SSAValue, bool]] = []  # values, and whether they have the same shape
         self.made: func.FuncOp | None = None
@@ -175,6 +178,7 @@ class _Planner:
             self._decide()
             self.made = self._write()
         self._place_all()
+        self.begins = {}
         for value, like, dtype in self.shaped:
             give_type(value, _memref(shape_of(like), dtype))
         for change in self.changes:
@@ -186,8 +190,9 @@ class _Planner:
         for number, op in enumerate(self.ops):
             if isinstance(op, func.CallOp):
                 self._place(number, op)
+        numbers = {op: number for number, op in enumerate(self.ops)}
         for result in self.donors:
-            self._copy_later(result)
+            self._copy_later(result, numbers.get(cast(Operation, result.owner), 0))
 
     def _place_all(self) -> None:
         """Compute the size and the offset of every buffer."""
@@ -213,15 +218,22 @@ class _Planner:
 
     def _last_uses(self) -> dict[SSAValue, int]:
         last: dict[SSAValue, int] = {}
+        wholes: dict[SSAValue, SSAValue] = {}
         for number, op in enumerate(self.ops):
             for value in op.operands:
                 base = root(value)
-                last[base] = last[whole_of(base)] = number
+                if base not in wholes:
+                    wholes[base] = whole_of(base)
+                last[base] = last[wholes[base]] = number
         return last
 
     def _place(self, number: int, call: func.CallOp) -> None:
         kernel = self.called[call.callee.string_value()]
-        pairs = pairs_of(kernel, "hybrid.inplace")
+        reads = Counter(map(root, call.operands))
+        overwritten: dict[int, list[SSAValue]] = {}  # by each result, the operands that it may overwrite
+        for operand, out in pairs_of(kernel, "hybrid.inplace"):
+            overwritten.setdefault(out, []).append(call.operands[operand])
+        taken: set[int] = set()
         for index, (result, kind) in enumerate(zip(call.results, self.types[kernel.sym_name.data], strict=True)):
             if _is_cell(kind):
                 continue
@@ -229,19 +241,20 @@ class _Planner:
             if (whole := whole_of(result)) is not result:
                 self._place_whole(number, whole)
                 continue
-            operands = [call.operands[i] for i, out in pairs if out == index]
+            operands = overwritten.get(index, [])
             if result in self.visible:
                 self.buffers[result] = self._buffer(result, dtype, number, end, owned=True)
             elif is_preparation(call) and not all(map(is_preparation, calls_of(result))):
                 self.buffers[result] = self._buffer(result, dtype, number, end, kept=True)
-            elif self._may_donate(number, call, result, operands):
+            elif self._may_donate(number, reads, result, operands):
                 self.buffers[result] = Buffer(0, number, end, donor=self.donors[self.shown[result]])
-            elif (reused := self._reusable(number, call, operands)) is not None:
+            elif (reused := self._reusable(number, reads, operands, taken)) is not None:
                 reused.end = end
                 reused.values.append(result)
                 self.buffers[result] = reused
             else:
                 self.buffers[result] = self._buffer(result, dtype, number, end)
+            taken.add(id(self.buffers[result]))
         if _scratch(kernel):
             self.scratch[call] = Buffer(0, number, number)
 
@@ -251,37 +264,38 @@ class _Planner:
             end, owned = self.last.get(whole, number), whole in self.visible
             self.buffers[whole] = self._buffer(whole, dtype_of(whole), number, end, owned)
 
-    def _may_donate(self, number: int, call: func.CallOp, result: SSAValue, operands: list[SSAValue]) -> bool:
+    def _may_donate(self, number: int, reads: Reads, result: SSAValue, operands: list[SSAValue]) -> bool:
         """Whether the kernel may write this result straight into the argument that is donated for it."""
         if result not in self.shown:
             return False
         argument = self.function.body.block.args[self.donors[self.shown[result]]]
         if argument in map(unshaped, operands):
-            return self._dies_here(number, call, argument)
+            return self._dies_here(number, reads, argument)
         return self.last.get(argument, -1) < number  # not read here either
 
-    def _dies_here(self, number: int, call: func.CallOp, value: SSAValue) -> bool:
-        """Whether this call reads the value last, and by one operand alone."""
-        return self.last[value] == number and [root(v) for v in call.operands].count(value) == 1
+    def _dies_here(self, number: int, reads: Reads, value: SSAValue) -> bool:
+        """Whether the call with these ``reads`` reads the value last, and by one operand alone."""
+        return self.last[value] == number and reads[value] == 1
 
-    def _reusable(self, number: int, call: func.CallOp, operands: list[SSAValue]) -> Buffer | None:
-        """The buffer of an argument that the kernel may overwrite with a result, if it is dead afterwards."""
-        taken = {id(self.buffers[r]) for r in call.results if r in self.buffers}
+    def _reusable(self, number: int, reads: Reads, operands: list[SSAValue], taken: set[int]) -> Buffer | None:
+        """The buffer of an argument that the kernel may overwrite with a result, if it is dead afterwards.
+
+        Buffers that are ``taken`` are those of other results.
+        """
         for value in operands:
             buffer = self.buffers.get(value)
             if buffer is None or buffer.owned or buffer.kept or buffer.donor is not None or id(buffer) in taken:
                 continue
-            if buffer.end == number and buffer.values[-1] is value and self._dies_here(number, call, value):
+            if buffer.end == number and buffer.values[-1] is value and self._dies_here(number, reads, value):
                 return buffer
         return None
 
-    def _copy_later(self, result: SSAValue) -> None:
-        """Copy a result into its donated memory, where it could not be written directly, when both are ready."""
+    def _copy_later(self, result: SSAValue, made: int) -> None:
+        """Copy the result of operation ``made`` into its donated memory, where it could not be written directly."""
         buffer = self.buffers.get(root(result))
         if buffer is not None and buffer.donor is not None and self.shown.get(root(result)) is result:
             return
         argument = self.function.body.block.args[self.donors[result]]
-        made = self.ops.index(result.owner) if isinstance(result.owner, Operation) else 0
         number = max(made, min(self.last.get(argument, 0), len(self.ops) - 2))
         self.copies.setdefault(number, []).append(result)
         if buffer is not None:
@@ -414,7 +428,7 @@ class _Planner:
         made = self._part(part.whole.result, values, arena)
         slice_ = AliasOp("slice", values[part.whole.result], {}, kind)
         self._like(slice_.result, part.views[-1].results[0] if part.views else value, dtype_of(value))
-        self._always(lambda: slice_.attributes.update(_box(value)))
+        self._always(lambda: slice_.attributes.update(self._box(part)))
         made.append(slice_)
         for view in reversed(part.views):
             values[view.results[0]] = made[-1].results[0]
@@ -424,6 +438,16 @@ class _Planner:
             self.parts.add(view)
         values[value] = made[-1].results[0]
         return made
+
+    def _box(self, part: PartOf) -> dict[str, Attribute]:
+        """Offsets and steps of a part in its whole, as attributes."""
+        if part.whole not in self.begins:
+            self.begins[part.whole] = begins_of(part.whole)
+        begin = self.begins[part.whole][part.number]
+        return {
+            "begin": DenseArrayBase.from_list(i64, begin),
+            "step": DenseArrayBase.from_list(i64, [1] * len(begin)),
+        }
 
     def _memory(self, result: SSAValue, kind: Memory, arena: SSAValue) -> Operation:
         """The memory of a result: fresh, donated, or a view of the arena or of kept memory."""
@@ -460,14 +484,6 @@ class _Planner:
         made = AliasOp("reshape", flat.result, {}, kind)
         self._like(made.result, result, dtype)
         return [flat, made]
-
-
-def _box(value: SSAValue) -> dict[str, Attribute]:
-    """Offsets and sizes of a part in its whole, as properties."""
-    part = part_of(value)
-    assert part is not None
-    ones = DenseArrayBase.from_list(i64, [1] * len(part.begin))
-    return {"begin": DenseArrayBase.from_list(i64, part.begin), "step": ones}
 
 
 # --- offset assignment ------------------------------------------------------------------------------------------------

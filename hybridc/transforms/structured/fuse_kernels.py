@@ -240,21 +240,28 @@ def _compute_again(partition: Partition, prepared: Collection[SSAValue]) -> None
 
 def _copy_into(partition: Partition, group: LoopGroup, value: SSAValue) -> None:
     """Rematerialise a value inside a group that reads it, if it is small, and its operands likewise."""
+    waiting = [value]
+    while waiting:
+        copy = _copied_into(partition, group, waiting.pop())
+        if copy is not None:
+            waiting += reversed(dict.fromkeys(copy.operands))
+
+
+def _copied_into(partition: Partition, group: LoopGroup, value: SSAValue) -> Operation | None:
+    """The operation that rematerialises a value inside a group that reads it; None if it is not small."""
     op = value.owner
     if value not in group.read or not isinstance(op, Operation) or partition.group.get(op, group) is group:
-        return
+        return None
     places, loops, size = set(group.read[value]), loops_of(op), volume(shape_of(value))
     if loops is None or loops.reduced or size > SMALL or size * MANY > group.volume or len(places) != 1:
-        return
+        return None
     copy = op.clone()
     Rewriter.insert_op(copy, InsertPoint.after(op))
     for use in list(value.uses):
         if partition.group.get(use.operation) is group:
             use.operation.operands[use.index] = copy.results[0]
     partition.add(copy, group, *places, like=op)
-    for operand in dict.fromkeys(copy.operands):
-        if operand in group.read:
-            _copy_into(partition, group, operand)
+    return copy
 
 
 # --- outlining --------------------------------------------------------------------------------------------

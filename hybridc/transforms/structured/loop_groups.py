@@ -17,9 +17,9 @@ than ``LARGEST``: a long chain becomes kernels of equal length, which are one if
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import chain, pairwise
 
 from xdsl.dialects import func, tensor
 from xdsl.dialects.linalg import ops as linalg
@@ -409,19 +409,48 @@ class Partition:
         return place
 
     def _depends(self, group: LoopGroup, on: LoopGroup) -> bool:
-        """Whether ``group`` depends on ``on`` through a third group."""
-        seen: set[int] = set()
-        stack = [g for s in group.sources if (g := self.group[s]) is not on]
+        """Whether ``group`` depends on ``on`` through a third group: a search from both, until one ends."""
+        # After a cut all that it needs lies before it: so compile time is linear in the graph.
+        back = self._search(group, on, self._before, lambda current: self._cut(current.last) < on.first)
+        forth = self._search(on, group, self._after, lambda current: self._cut(group.last) < current.first)
+        return any(chain.from_iterable(zip(back, forth)))
+
+    def _search(
+        self,
+        begin: LoopGroup,
+        end: LoopGroup,
+        beside: Callable[[LoopGroup], Iterator[LoopGroup]],
+        is_beyond: Callable[[LoopGroup], bool],
+    ) -> Iterator[bool]:
+        """For each step of a search whether it comes to the end by way of a third group."""
+        seen = {begin}
+        stack = [beside(begin)]
         while stack:
-            current = stack.pop()
-            if current is on:
-                return True
-            # After a cut all that it needs lies before it: so compile time is linear in the graph.
-            if id(current) in seen or current is group or self._cut(current.last) < on.first:
-                continue
-            seen.add(id(current))
-            stack += [self.group[s] for s in current.sources]
-        return False
+            current = next(stack[-1], None)
+            if current is None:
+                stack.pop()
+            elif current is end:
+                yield len(stack) > 1
+            elif current in seen or is_beyond(current):
+                yield False
+            else:
+                seen.add(current)
+                stack.append(beside(current))
+                yield False
+
+    def _before(self, group: LoopGroup) -> Iterator[LoopGroup]:
+        """The groups that a group reads from."""
+        return (self.group[source] for source in group.sources)
+
+    def _after(self, group: LoopGroup) -> Iterator[LoopGroup]:
+        """The groups that read from a group, itself too."""
+        for op in group.ops:
+            for use in (use for result in op.results for use in result.uses):
+                reader: Operation | None = use.operation
+                while reader is not None and reader not in self.group:  # an operation in a body
+                    reader = reader.parent_op()
+                if reader is not None:
+                    yield self.group[reader]
 
     def add(self, op: Operation, group: LoopGroup, axes: Axes, like: Operation) -> None:
         """Add an op without reductions to a group, at the position of ``like``; its result has these axes."""
