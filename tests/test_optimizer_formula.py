@@ -163,9 +163,9 @@ def test_a_number_may_be_a_result(shape):
         np.testing.assert_array_equal(array.asnumpy(), np.full(shape, value))
 
 
-# Two have an update instead of a formula, one a copy of the weights beside its states, one no weight decay: what they
+# Four have an update instead of a formula, two of them of SVRGModule alone, one a copy of the weights beside its states, one no weight decay: what they
 # compute is compared with MXNet's results in test_optimizer.py.
-OTHERS = {"dcasgd", "groupadagrad", "lbsgd", "sgld"}
+OTHERS = {"_assignmentoptimizer", "_svrgoptimizer", "dcasgd", "groupadagrad", "lbsgd", "sgld"}
 
 
 @pytest.mark.parametrize("name", sorted({*mx.optimizer.Optimizer.opt_registry} - OTHERS))
