@@ -163,8 +163,8 @@ def test_a_number_may_be_a_result(shape):
         np.testing.assert_array_equal(array.asnumpy(), np.full(shape, value))
 
 
-# Four have an update instead of a formula, two of them of SVRGModule alone, one a copy of the weights beside its states, one no weight decay: what they
-# compute is compared with MXNet's results in test_optimizer.py.
+# Four have an update instead of a formula, two of them of SVRGModule alone; one has a copy of the weights beside its
+# states, one no weight decay. What they compute is compared with MXNet's results in test_optimizer.py and test_svrg.py.
 OTHERS = {"_assignmentoptimizer", "_svrgoptimizer", "dcasgd", "groupadagrad", "lbsgd", "sgld"}
 
 

@@ -109,3 +109,27 @@ def test_random_arrays_get_the_sizes_of_what_they_meet():
     net = Noisy()
     net.hybridize()
     assert [y.shape for y in net(mx.nd.ones((2, 3)))] == [(2, 3), (0, 2)]
+
+
+def test_a_condition_says_the_shape_of_what_it_chooses():
+    """As DeepAR does of GluonTS, whose states are zeros of batch size 0 where steps are padded."""
+
+    class Padded(gluon.HybridBlock):
+        def __init__(self):
+            super().__init__()
+            with self.name_scope():
+                self.cell = gluon.rnn.LSTMCell(3)
+
+        def hybrid_forward(self, F, x, padded):
+            batch = x.shape[0] if isinstance(x, mx.nd.NDArray) else 0
+            begin = self.cell.begin_state(func=F.zeros, batch_size=batch)
+            states = [F.where(padded.repeat(repeats=3, axis=1), s, s) for s in begin]
+            rows = [F.where(padded.reshape((-1,)), s, s) for s in states]
+            return self.cell.unroll(2, x, begin_state=rows, layout="NTC", merge_outputs=True)[0]
+
+    net = Padded()
+    net.initialize()
+    x, padded = mx.nd.array(np.random.default_rng(1).normal(size=(4, 2, 5))), mx.nd.array([[0], [1], [0], [1]])
+    eager = net(x, padded).asnumpy()
+    net.hybridize()
+    np.testing.assert_allclose(net(x, padded).asnumpy(), eager, rtol=1e-5, atol=1e-6)

@@ -128,6 +128,11 @@ def test_a_convolution_and_its_gradients_are_what_they_are_defined_as(number):
     compare(*CASES[number], "float32")
 
 
+def test_sums_are_arranged_in_the_dtype_of_the_result():
+    """Vectors of AVX-512 have sums of several groups: they are cast, and then moved to their places."""
+    compare((3, 48, 11, 13), (96, 16, 1, 1), {"groups": 3}, "float16")
+
+
 @pytest.mark.parametrize(("number", "dtype"), crossed(6, range(len(CASES)), ["float64", "float16"]))
 def test_in_other_dtypes(number, dtype):
     compare(*CASES[number], dtype)

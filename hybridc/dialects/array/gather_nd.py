@@ -360,6 +360,14 @@ def _of_rows(condition: Shape, x: Shape) -> Shape:
     return (*condition, *(1,) * (len(x) - 1))
 
 
+def _of_condition(condition: Shape | None, x: Shape | None) -> Shape | None:
+    """What a condition says of the shape of x: that of elements, of which 1 may broadcast, or the number of rows."""
+    if condition is None or x is None:
+        return None
+    sizes = tuple(-1 if n == 1 else n for n in condition)
+    return (*sizes, *(-1,) * (len(x) - 1)) if len(condition) == 1 else sizes
+
+
 def _with_sizes(shape: Shape | None, other: Shape | None) -> Shape | None:
     """A shape with its unknown sizes taken from another one."""
     if shape is None or other is None or len(shape) != len(other):
@@ -384,7 +392,8 @@ class WhereByShapes(Composite):
         given = [s for s in (*outputs, *shapes[1:]) if s is not None]
         known = next((s for s in given if -1 not in s), given[0] if given else None)
         condition, x, y = [known if s is None else s for s in shapes]
-        return [condition, _with_sizes(x, known), _with_sizes(y, known)]
+        chosen = [_with_sizes(s, known) for s in (x, y)]
+        return [condition, *[_with_sizes(s, _of_condition(condition, s)) for s in chosen]]
 
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         condition, x, y = shapes

@@ -57,9 +57,10 @@ class _Windowed(Movement):
     def check(self) -> None:
         n = len(self.axes)
         given = {"kernel": self.kernel_, "count": self.count, "stride": self.stride, "pad": self.pad}
-        for name, values in {**given, "dilate": self.dilate}.items():
-            low = 0 if name in ("pad", "count") else 1
-            if (values or name in ("kernel", "count")) and len(values) != n:
+        sizes = {"size": self.attrs["size"]} if "size" in self.ATTRIBUTES else {}
+        for name, values in {**given, "dilate": self.dilate, **sizes}.items():
+            low = 0 if name in ("pad", "count", "size") else 1
+            if (values or name in ("kernel", "count", "size")) and len(values) != n:
                 raise AttributeValueError(f"{self.title()}: {name}={values} must have {n} numbers, one for each axis")
             if any(v < low for v in values):
                 raise AttributeValueError(f"{self.title()}: {name}={values} must be at least {low}")
@@ -364,7 +365,11 @@ class WindowsAdd(_Windowed):
     @classmethod
     def bad_samples(cls) -> Sequence[Bad]:
         text = "windows_add: data of shape (3, 2) must have (3,) windows of (3,)"
-        return [(((3, 2),), {"axes": 0, "kernel": 3, "count": 3, "size": 5}, text)]
+        size = "windows_add: size=(5, 2) must have 1 numbers, one for each axis"
+        return [
+            (((3, 2),), {"axes": 0, "kernel": 3, "count": 3, "size": 5}, text),
+            (((3, 3),), {"axes": 0, "kernel": 3, "count": 3, "size": (5, 2)}, size),
+        ]
 
 
 def windowed_samples(reduced: Any, outside: float = 0, grad: bool = True) -> list[Sample]:

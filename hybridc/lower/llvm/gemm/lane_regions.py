@@ -23,6 +23,7 @@ import numpy as np
 from xdsl.dialects.builtin import AnyFloat, ModuleOp, f32, f64
 from xdsl.ir import SSAValue
 
+from hybridc.dialects.operator_attribute import DType
 from hybridc.ground.machine import NOMINAL
 from hybridc.ground.sizes import AffineIndex, is_size, row_major
 from hybridc.ir.contraction_shape import Loop, accesses_after, coalesced, loops_of, matrices_of_loops, multiplied
@@ -186,7 +187,7 @@ def lane_regions(kernel: Kernel, strides: Sequence[Strides]) -> ParallelRegions 
     lanes = lanes._replace(along=(*lanes.along, *more))
     kinds = tuple([kind_of(r.value) for r in used])
     writer = _Writer(kernel_op, lanes, vectors.lanes(dtype), vectors.count, kinds, epilogue_of(kernel))
-    return writer.regions(places, len(values))
+    return writer.regions(places, len(values), dtype_of(used[2].value))
 
 
 def keeps_sums_in_registers(kernel: Kernel) -> bool:
@@ -425,28 +426,31 @@ class _Writer:
         piece = max(1, rows // min(rows, wanted))
         return -(-rows // piece), piece
 
-    def regions(self, places: Sequence[int], first: int) -> ParallelRegions:
-        """The parallel regions; arrays are the buffers ``places``, and locals begin at ``first``."""
+    def regions(self, places: Sequence[int], first: int, stored: DType) -> ParallelRegions:
+        """The parallel regions; arrays are the buffers ``places``, and locals begin at ``first``.
+
+        ``stored`` is the dtype of the result, in which an epilogue may store the sums.
+        """
         made, buffers = ParallelRegions(), list(places)
 
-        def local(size: int) -> int:
-            made.locals.append(size * self.dtype.itemsize)
+        def local(size: int, dtype: DType) -> int:
+            made.locals.append(size * dtype.itemsize)
             return first + len(made.locals) - 1
 
         copies = self.lanes.copies
         for i, copy in enumerate(copies[:2]):
             if copy is not None:
-                buffers[i] = local(math.prod(copy.shape))
+                buffers[i] = local(math.prod(copy.shape), self.dtype)
                 made.regions.append(rearranging_region(self.dtype, copy.shape, copy.strides, places[i], buffers[i]))
         outputs = math.prod(shape_of(self.kernel_op.result))
-        arranged = places[2] if copies[2] is None else local(outputs)
-        buffers[2] = arranged if self.pieces == 1 else local(outputs * self.pieces)
+        arranged = places[2] if copies[2] is None else local(outputs, stored)
+        buffers[2] = arranged if self.pieces == 1 else local(outputs * self.pieces, self.dtype)
         made.regions.append(self._main(tuple(buffers)))
         if self.pieces > 1:
             function = combine_function(self.kernel_op)
             made.regions.append(combine_region(self.kernel_op, function, (buffers[2], arranged), self.pieces))
         if copies[2] is not None:
-            made.regions.append(rearranging_region(self.dtype, copies[2].shape, copies[2].strides, arranged, places[2]))
+            made.regions.append(rearranging_region(stored, copies[2].shape, copies[2].strides, arranged, places[2]))
         return made
 
     def _main(self, buffers: tuple[int, ...]) -> ParallelRegion:
