@@ -10,6 +10,7 @@ import resource
 import sys
 
 KIND, VALUE = sys.argv[1], int(sys.argv[2])
+USER = 100_000_000 + os.getpid()  # the limit is of all threads of a user: no other process is this one's
 
 
 def become_another_user():
@@ -17,8 +18,8 @@ def become_another_user():
     libc = ctypes.CDLL(None)
     libc.prctl(8, 1, 0, 0, 0)  # PR_SET_KEEPCAPS
     os.setgroups([])
-    os.setgid(54321)
-    os.setuid(54321)
+    os.setgid(USER)
+    os.setuid(USER)
     head = (ctypes.c_uint32 * 2)(0x20080522, 0)
     data = (ctypes.c_uint32 * 6)(6, 6, 0, 0, 0, 0)  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
     assert libc.capset(head, data) == 0
