@@ -77,10 +77,10 @@ def host_of(env: Mapping[str, str]) -> str:
 
 def _is_loopback(host: str) -> bool:
     try:
-        found = {str(each[4][0]) for each in socket.getaddrinfo(host or None, None)}
+        addresses = {str(info[4][0]) for info in socket.getaddrinfo(host or None, None)}
     except OSError:
         return False
-    return all(ipaddress.ip_address(each.partition("%")[0]).is_loopback for each in found)
+    return all(ipaddress.ip_address(each.partition("%")[0]).is_loopback for each in addresses)
 
 
 def is_guessable(env: Mapping[str, str]) -> bool:

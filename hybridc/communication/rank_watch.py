@@ -307,11 +307,11 @@ class RankWatch:
 
     def _silent(self, rank: int) -> str:
         """A description of a rank that does not answer."""
-        text, found = self._text(rank, f"has not answered for {self.timeout:g} s"), self.seats[rank]
-        if found.space != self.seats[self.rank].space:
+        text, seat = self._text(rank, f"has not answered for {self.timeout:g} s"), self.seats[rank]
+        if seat.space != self.seats[self.rank].space:
             return text
         with contextlib.suppress(OSError):  # only Linux says in which state a process is
-            state = Path(f"/proc/{found.process}/stat").read_text().rpartition(")")[2].split()[0]
+            state = Path(f"/proc/{seat.process}/stat").read_text().rpartition(")")[2].split()[0]
             text += {"T": ": a signal, as SIGSTOP, has stopped it", "t": ": a debugger has stopped it"}.get(state, "")
         return text
 

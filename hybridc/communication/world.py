@@ -116,8 +116,8 @@ def shared_memory_settings(ranks: int) -> dict[str, str]:
     if ranks < 2 or sys.platform != "linux":
         return {}
     try:
-        found = os.statvfs(_SHARED_FOLDER)
-        free = found.f_bavail * found.f_frsize if os.access(_SHARED_FOLDER, os.W_OK) else 0
+        status = os.statvfs(_SHARED_FOLDER)
+        free = status.f_bavail * status.f_frsize if os.access(_SHARED_FOLDER, os.W_OK) else 0
     except OSError:
         free = 0
     if free < ranks * _SHARED_SIZE:

@@ -48,10 +48,10 @@ class SVRGModule(Module):
             )
         if update_freq <= 0:
             raise AttributeValueError(f"SVRGModule: update_freq must be a positive number of epochs, got {update_freq}")
-        given = (symbol, data_names, label_names, logger, context, work_load_list, fixed_param_names, state_names)
-        super().__init__(*given, group2ctxs, compression_params)
+        arguments = (symbol, data_names, label_names, logger, context, work_load_list, fixed_param_names, state_names)
+        super().__init__(*arguments, group2ctxs, compression_params)
         self.update_freq = update_freq
-        self._mod_aux = Module(*given, group2ctxs, compression_params)  # of the old weights
+        self._mod_aux = Module(*arguments, group2ctxs, compression_params)  # of the old weights
         self._param_dict: list[dict[str, NDArray]] = []  # for each device, the mean gradients of the old weights
 
     def bind(
@@ -65,11 +65,11 @@ class SVRGModule(Module):
         grad_req: Any = "write",
     ) -> None:
         """Make the executors of the weights and of the old weights; see :meth:`Module.bind`."""
-        given = (data_shapes, label_shapes, for_training, inputs_need_grad, force_rebind)
-        super().bind(*given, shared_module, grad_req)
+        arguments = (data_shapes, label_shapes, for_training, inputs_need_grad, force_rebind)
+        super().bind(*arguments, shared_module, grad_req)
         if for_training:
             shared_aux = getattr(shared_module, "_mod_aux", shared_module)
-            self._mod_aux.bind(*given, shared_aux, grad_req)
+            self._mod_aux.bind(*arguments, shared_aux, grad_req)
 
     def _reset_bind(self) -> None:
         super()._reset_bind()

@@ -195,11 +195,11 @@ class ScatterSetND(_IndexedND):
         lhs, rhs, indices = arrays
         self.infer_shape([x.shape for x in arrays])
         sizes, rest = self.split(self.shape, indices.shape)
-        made = lhs.copy()
+        result = lhs.copy()
         if rhs.size:
             index = _flat(indices, sizes)
-            made.reshape(-1, *rest)[index] = rhs.reshape(index.size, *rest)
-        return made
+            result.reshape(-1, *rest)[index] = rhs.reshape(index.size, *rest)
+        return result
 
     @classmethod
     def samples(cls) -> Sequence[Sample]:

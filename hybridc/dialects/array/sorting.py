@@ -435,8 +435,8 @@ class Histogram(Opaque):
         return dtypes, [np.dtype("int64"), dtypes[0]]
 
     def eager(self, *arrays: Any) -> Any:
-        data, *given = arrays
-        bins: Any = given[0] if given else self.bin_cnt
+        data, *edges_given = arrays
+        bins: Any = edges_given[0] if edges_given else self.bin_cnt
         ends: Any = self.range
         counts, edges = np.histogram(data, bins, ends)
         return counts.astype(np.int64), edges.astype(data.dtype)
