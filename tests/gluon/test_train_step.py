@@ -584,3 +584,33 @@ def test_a_convolution_whose_result_is_an_operand_to_pack_for_the_backward():
             moved[1][number][at] -= 1e-5
             gradient = (loss(*moved[0]) - loss(*moved[1])) / 2e-5
             np.testing.assert_allclose(p.data().asnumpy()[at], old[at] - 0.1 * gradient / 2, rtol=1e-4, atol=1e-5)
+
+
+class ReadsPartsOfAConcatenation(mx.gluon.HybridBlock):
+    """A layer whose result is read twice, once inside a concatenation that recurrent layers read."""
+
+    def __init__(self):
+        super().__init__()
+        self.embedding = nn.Embedding(3, 7)
+        self.dense = nn.Dense(8, flatten=False)
+        self.rnn = mx.gluon.rnn.RNN(2, layout="NTC", num_layers=2)
+
+    def hybrid_forward(self, F, tokens):
+        rows = self.embedding(tokens)
+        masked = F.SequenceMask(F.swapaxes(rows, 0, 1)).swapaxes(0, 1)
+        return self.rnn(F.concat(self.dense(masked), rows, dim=2)), masked, F.clip(self.dense(masked), -1, 1)
+
+
+def test_what_is_taken_out_of_a_concatenation_is_not_what_it_is_rematerialised_from():
+    net = ReadsPartsOfAConcatenation()
+    mx.random.seed(1)
+    net.initialize(mx.init.Normal(0.5))
+    tokens, gradients = mx.nd.array([[0], [2]]), []
+    for hybridized in (False, True):
+        net.hybridize(hybridized)
+        with mx.autograd.record():
+            total = sum(y.sum() for y in net(tokens))
+        total.backward()
+        gradients.append([p.grad().asnumpy() for p in net.collect_params().values()])
+    for eager, compiled in zip(*gradients, strict=True):
+        np.testing.assert_allclose(compiled, eager, rtol=1e-5, atol=1e-6)

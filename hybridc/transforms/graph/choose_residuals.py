@@ -193,7 +193,9 @@ class _Choice:
                 made_of.setdefault(source, []).append(value)
         for source, values in made_of.items():
             before = self.residuals
-            if source in before or len(values) < 2:
+            # A value from which others are taken out cannot be rematerialised from these.
+            holding = {op.results[0] for op in self.held.values()}
+            if source in before or len(values) < 2 or not holding.isdisjoint(values):
                 continue
             self.residuals = {value: None for value in (*before, source) if value not in values}
             self._choose(values, shared=True)
