@@ -100,10 +100,11 @@ class _NetworkWriter:
         optimizer = self.pick(OPTIMIZERS)
         if dtype != "float32":
             optimizer = optimizer.replace("{", "{'multi_precision': True, ", 1).replace(", }", "}")
+        inputs = self.growing(network, inputs)
         return RandomNetwork(
             network,
             tuple(inputs),
-            self.events(parts is None),
+            self.events(parts is None, any(x.grows for x in inputs)),
             dtype,
             parts,
             tuple(name for name in ("static_alloc", "static_shape") if self.chance(0.2)),
@@ -113,13 +114,30 @@ class _NetworkWriter:
             random.randrange(1000),
         )
 
-    def events(self, whole: bool) -> tuple[tuple[str, int], ...]:
+    def growing(self, network: NetworkBody, inputs: list[NetworkInput]) -> list[NetworkInput]:
+        """The inputs, with the axes that may be longer: all but channels, or the last ones, or none."""
+        axes = {1: (), 2: (0, 1), 3: (1, 2), 4: (1, 2, 3)}
+        for choice in (axes, {rank: some[-1:] for rank, some in axes.items()}):
+            grown = [replace(x, grows=(0,) if x.classes is not None else choice[len(x.shape)]) for x in inputs]
+            longer = [replace(x, shape=x.shape_of(BATCH, True)[1:]) for x in grown]
+            if self.broken or not any(x.grows for x in grown):
+                break
+            try:
+                _shape(network, inputs, BATCH, longer)
+            except MXNetError:
+                continue
+            return grown
+        return inputs
+
+    def events(self, whole: bool, grows: bool) -> tuple[tuple[str, int], ...]:
         words = ["predict", "predict", "train", "train", "train", "loop", "write", "save", "threads"]
         words += ["step", "step", "export"] if whole else []
         found = [(self.pick(("predict", "train")), self.pick(BATCHES))]
         for _ in range(self.random.randint(2, 6)):
             word = self.pick(words)
             found.append((word, self.random.randrange(12) if word == "write" else self.pick(BATCHES)))
+            if grows and word != "write" and self.chance(0.4):
+                found[-1] = (f"{word}+", found[-1][1])
             if word == "write":
                 found.append(("predict", found[0][1]))
         if self.chance(0.05):
@@ -426,10 +444,15 @@ def _sequential(layers: Sequence[str]) -> str:
     return f"sequence({', '.join(layers)})"
 
 
-def _shape(network: NetworkBody, inputs: Sequence[NetworkInput], batch: int) -> Shape:
-    """The shape of the network's only result, by an eager call."""
+def _shape(
+    network: NetworkBody, inputs: Sequence[NetworkInput], batch: int, others: Sequence[NetworkInput] = ()
+) -> Shape:
+    """The shape of the network's first result, by an eager call; then it is called with the other inputs."""
     net = network_class(network)()
     net.initialize()
     values = [array(x.array(batch, 0), dtype="float32") for x in inputs]
     with autograd.predict_mode(), np.errstate(all="ignore"):
-        return tuple(as_list(net(*values))[0].shape)
+        shape = tuple(as_list(net(*values))[0].shape)
+        if others:
+            net(*(array(x.array(batch, 0), dtype="float32") for x in others))
+        return shape

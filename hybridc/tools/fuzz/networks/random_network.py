@@ -90,15 +90,23 @@ class NetworkBody:
 
 @dataclass(frozen=True)
 class NetworkInput:
-    """An argument: its shape behind the axis of examples, and the integers below ``classes``, or normal values."""
+    """An argument: its shape behind the axis of examples, and the integers below ``classes``, or normal values.
+
+    ``grows`` are the axes of ``shape`` that are longer by one in events of larger arrays.
+    """
 
     shape: Shape
     classes: int | None = None
+    grows: tuple[int, ...] = ()
 
-    def array(self, batch: int, seed: int) -> Array:
+    def shape_of(self, batch: int, larger: bool) -> Shape:
+        """The shape of the array with so many examples."""
+        return (batch, *(size + (larger and axis in self.grows) for axis, size in enumerate(self.shape)))
+
+    def array(self, batch: int, seed: int, larger: bool = False) -> Array:
         """Values for so many examples."""
         rng = np.random.default_rng(seed)
-        shape = (batch, *self.shape)
+        shape = self.shape_of(batch, larger)
         if self.classes is not None:
             return rng.integers(0, self.classes, shape).astype(np.float32)
         return rng.normal(size=shape).astype(np.float32)
@@ -110,7 +118,7 @@ class RandomNetwork:
 
     An event is a word and a number: ``predict`` and ``train`` (forward and backward) with so many examples, ``loop``
     and ``step`` (three updates by a Trainer, and by TrainStep), ``write`` (a parameter, by its number), ``save``,
-    ``export``, ``threads``.
+    ``export``, ``threads``; a word that ends in ``+`` is the same with larger arrays.
     """
 
     network: NetworkBody
@@ -140,9 +148,9 @@ class RandomNetwork:
         """The number of nodes."""
         return len(self.names())
 
-    def arrays(self, batch: int, seed: int) -> list[Array]:
+    def arrays(self, batch: int, seed: int, larger: bool = False) -> list[Array]:
         """The arguments of a call."""
-        return [x.array(batch, seed + i) for i, x in enumerate(self.inputs)]
+        return [x.array(batch, seed + i, larger) for i, x in enumerate(self.inputs)]
 
     def to_json(self) -> str:
         """The network as text."""
@@ -153,7 +161,9 @@ class RandomNetwork:
         """The network that a text says."""
         given: dict[str, Any] = json.loads(text)
         given["network"] = _network(given["network"])
-        given["inputs"] = tuple(NetworkInput(tuple(x["shape"]), x["classes"]) for x in given["inputs"])
+        given["inputs"] = tuple(
+            NetworkInput(tuple(x["shape"]), x["classes"], tuple(x["grows"])) for x in given["inputs"]
+        )
         for name in ("events", "grad_reqs"):
             given[name] = tuple((first, second) for first, second in given[name])
         given["flags"] = tuple(given["flags"])
@@ -307,7 +317,8 @@ def happen(block):
 
 def script(given: RandomNetwork, target: str, kind: str) -> str:
     """A program that shows the failure: what its last event leaves of the eager and the compiled network."""
-    word, count = given.events[-1]
+    event_word, count = given.events[-1]
+    word, larger = event_word.removesuffix("+"), event_word.endswith("+")
     event = EVENTS.get("step" if word == "loop" else word, EVENTS["predict"])
     name, _, options = given.optimizer.partition(", ")
     for placeholder, value in (("LOSS", given.loss), ("NAME", name), ("OPTIONS", options), ("STEP", word == "step")):
@@ -322,7 +333,7 @@ def script(given: RandomNetwork, target: str, kind: str) -> str:
         "",
         "eager, net = Net(prefix='net_'), Net(prefix='net_')",
         *_hybridized(given),
-        f"xs = [{', '.join(_array(x, given, count) for x in given.inputs)}]",
+        f"xs = [{', '.join(_array(x, given, count, larger) for x in given.inputs)}]",
         "for block in (eager, net):",
         "    block.initialize()",
         *([f"    block.cast({given.dtype!r})"] if given.dtype != "float32" else []),
@@ -343,8 +354,8 @@ def _hybridized(given: RandomNetwork) -> list[str]:
     return [f"net.b{i}.hybridize({flags})" for i in given.parts]
 
 
-def _array(x: NetworkInput, given: RandomNetwork, count: int) -> str:
-    shape = (max(count, 1), *x.shape)
+def _array(x: NetworkInput, given: RandomNetwork, count: int, larger: bool) -> str:
+    shape = x.shape_of(max(count, 1), larger)
     if x.classes is not None:
         return f"mx.nd.array(np.random.default_rng(0).integers(0, {x.classes}, {shape}))"
     return f"mx.nd.array(np.random.default_rng(0).normal(size={shape}), dtype={given.dtype!r})"

@@ -46,6 +46,7 @@ def _candidates(given: RandomNetwork) -> Iterator[RandomNetwork]:
         {"optimizer": "'sgd', {'learning_rate': 0.1}"},
         {"loss": "(o - y) ** 2"},
         {"seed": 0},
+        {"events": tuple((word.removesuffix("+"), count) for word, count in events)},
         {"events": tuple((word, 1 if word not in ("write",) else 0) for word, _ in events)},
         {"events": tuple((word, 2 if word not in ("write",) else 0) for word, _ in events)},
     )
