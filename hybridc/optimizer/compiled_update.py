@@ -57,7 +57,7 @@ class UpdateTracer:
         gradient = self._leaf(place, f"grad{place}", kind.shape, kind.gradient) if gradient is None else gradient
         states = [self._leaf(place, f"state{i}_of{place}", *state) for i, state in enumerate(kind.states)]
         numbers = Numbers(self.trace, kind.dtype, dict(kind.numbers))
-        start = len(self.trace.nodes)
+        start, first = len(self.trace.nodes), len(self.results)
         if kind.gradient != kind.dtype:
             gradient = F.cast(gradient, dtype=kind.dtype.name)
         results = self.formula(F, weight, gradient, tuple(states), numbers.given)
@@ -70,7 +70,7 @@ class UpdateTracer:
             self._result(target, self._array(result, target))
         if half is not None:
             self._result(half, F.cast(self.results[-1 - len(states)], dtype=half.dtype))
-        self._take_numbers(place, start)
+        self._take_numbers(place, start, self.results[first:])
 
     @property
     def arrays(self) -> list[TracedSymbol]:
@@ -104,9 +104,9 @@ class UpdateTracer:
             )
         return result if result.dtype == target.dtype else F.cast(result, dtype=np.dtype(target.dtype).name)
 
-    def _take_numbers(self, place: int, start: int) -> None:
-        """Make inputs of the scalars that the results need, among the nodes traced since ``start``."""
-        nodes, needed = self.trace.nodes, {id(s) for s in self.results}
+    def _take_numbers(self, place: int, start: int, results: Sequence[TracedSymbol]) -> None:
+        """Make inputs of the scalars that these results need, among the nodes traced since ``start``."""
+        nodes, needed = self.trace.nodes, {id(s) for s in results}
         kept: list[TraceNode] = []
         for node in reversed(nodes[start:]):
             if any(id(s) in needed for s in node.outputs):

@@ -24,8 +24,12 @@ from tests.test_properties import Net, programs
 
 def structure(program):
     """The structured form of a program, forward and backward for all inputs."""
-    inputs = [mx.nd.zeros(s, dtype="float64") for s in program.shapes]
-    trace = trace_call(Net(program), inputs, False)
+    return structured(Net(program), program.shapes)
+
+
+def structured(net, shapes):
+    """The structured form of a network of float64 arrays, forward and backward for all inputs."""
+    trace = trace_call(net, [mx.nd.zeros(s, dtype="float64") for s in shapes], False)
     return Traced(trace, tuple(range(len(trace.leaves)))).optimize().structure().module
 
 
@@ -91,3 +95,33 @@ def test_kernels_compute_what_the_graph_does(program, small):
     results = zip(run(before, np.random.default_rng(0)), run(after, np.random.default_rng(0)), strict=True)
     for want, got in results:
         np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-12, err_msg=f"{program}")
+
+
+class Outer(mx.gluon.HybridBlock):
+    """Products of each maximum of a row with each other one, and a reduction of the maxima that joins their group."""
+
+    def __init__(self, reduce, first):
+        super().__init__()
+        self.reduce, self.first = reduce, first
+
+    def hybrid_forward(self, F, x):
+        maxima = F.max(x, axis=1)
+        reduced = [F.sum(maxima), F.mean(maxima), maxima * 2][self.reduce]
+        products = F.broadcast_mul(F.expand_dims(maxima, 0), F.expand_dims(maxima, 1))
+        products = F.softmax(products) if self.first else F.broadcast_mul(products, F.sum(products, axis=1))
+        return reduced, products
+
+
+@pytest.mark.parametrize("reduce", range(3))
+@pytest.mark.parametrize("first", [True, False])
+def test_what_is_read_along_two_axes_is_complete_before(reduce, first):
+    net, x = Outer(reduce, first), mx.nd.array(np.random.default_rng(0).normal(size=(4, 4)), dtype="float64")
+    module = structured(net, [x.shape])
+    fuse_kernels.FuseKernels().apply(Context(), module)
+    for kernel in kernels(module).values():
+        for domain, ops in nests(kernel) if kernel.body.blocks else ():
+            check_nest(domain, ops, loop_groups.ONE_TILE)
+    want = [y.asnumpy() for y in net(x)]
+    net.hybridize()
+    for got, right in zip(net(x), want, strict=True):
+        np.testing.assert_allclose(got.asnumpy(), right, rtol=1e-12)

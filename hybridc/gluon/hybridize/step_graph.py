@@ -410,8 +410,9 @@ class Bound:
 
     def _unfit(self, written: Sequence[Any]) -> list[int]:
         """The arguments that are copied at each step: strided ones that are written, and those that overlap these."""
+        places = set(self.program.written)
         unfit = [i for i in self.program.written if not self._arguments[i].flags.c_contiguous]
-        others = [i for i in self.program.places if i not in set(self.program.written)]
+        others = [i for i in self.program.places if i not in places]
         return unfit + [i for i in others if overlap(written, [self._arguments[i]])]
 
     def _require_apart(self, written: Sequence[Any]) -> None:

@@ -218,6 +218,9 @@ def _bound(source: LoopGroup, group: LoopGroup) -> dict[int, int] | None:
                     return None
         elif value in source.read:
             shared.append(value)
+    for value, places in source.read.items():
+        if value in group.made and not all(_bind(bound, group.made[value], place) for place in places):
+            return None
     for value in shared:
         attempt = dict(bound)
         if _bind(attempt, group.read[value][0], source.read[value][0]):
@@ -409,28 +412,33 @@ class Partition:
         return place
 
     def _depends(self, group: LoopGroup, on: LoopGroup) -> bool:
-        """Whether ``group`` depends on ``on`` through a third group: a search from both, until one ends."""
+        """Whether ``group`` depends on ``on`` through a third group: searches from both meet, or one ends."""
         # After a cut all that it needs lies before it: so compile time is linear in the graph.
-        back = self._search(group, on, self._before, lambda current: self._cut(current.last) < on.first)
-        forth = self._search(on, group, self._after, lambda current: self._cut(group.last) < current.first)
+        sources, readers = {group}, {on}
+        back = self._search(sources, readers, on, self._before, lambda current: self._cut(current.last) < on.first)
+        forth = self._search(
+            readers, sources, group, self._after, lambda current: self._cut(group.last) < current.first
+        )
         return any(chain.from_iterable(zip(back, forth)))
 
     def _search(
         self,
-        begin: LoopGroup,
+        seen: set[LoopGroup],
+        seen_from_end: set[LoopGroup],
         end: LoopGroup,
         beside: Callable[[LoopGroup], Iterator[LoopGroup]],
         is_beyond: Callable[[LoopGroup], bool],
     ) -> Iterator[bool]:
-        """For each step of a search whether it comes to the end by way of a third group."""
-        seen = {begin}
-        stack = [beside(begin)]
+        """For each step of a search whether it comes by way of a third group to the end, or where its search was."""
+        stack = [beside(begin) for begin in seen]
         while stack:
             current = next(stack[-1], None)
             if current is None:
                 stack.pop()
             elif current is end:
                 yield len(stack) > 1
+            elif current in seen_from_end:
+                yield True
             elif current in seen or is_beyond(current):
                 yield False
             else:
