@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from functools import cache
 
 from xdsl.context import Context
 from xdsl.dialects import func
@@ -107,6 +108,8 @@ class _Choice:
         self.held: dict[SSAValue, HybridOp] = {}  # the operations whose results, which are there, have these values
         self.splicer = Splicer("hybrid.training" in forward.attributes)
         self.taken: dict[HybridOp, dict[SSAValue, TracedSymbol]] = {}  # the operands of these, from their results
+        self.cost_again = cache(cost_again)  # of one value asked as often as values follow from it
+        self.volume = cache(_elements)
 
     def apply(self) -> func.ReturnOp:
         """Choose, and rewrite both functions; the forward's new return."""
@@ -170,8 +173,8 @@ class _Choice:
         """
         if all(map(shows, made)) or byte_size(value) > NOMINAL.second:
             return False
-        size = volume(shape_of(value))
-        read = {v for op in made for v in (*op.operands, *op.results) if volume(shape_of(v)) >= size}
+        size = self.volume(value)
+        read = (v for op in made for v in (*op.operands, *op.results) if self.volume(v) >= size)
         return all(map(self._is_multiplied, read))
 
     def _is_multiplied(self, value: SSAValue) -> bool:
@@ -211,7 +214,7 @@ class _Choice:
 
         The operators that are then computed again are added to ``made``.
         """
-        cost, size = 0, volume(shape_of(value))
+        cost, size = 0, self.volume(value)
         made = set() if made is None else made
         needed: dict[SSAValue, None] = {}
         work = [value]
@@ -219,14 +222,14 @@ class _Choice:
             found = work.pop()
             if found.owner in made or (self._is_there(found) and not (again and found is value)):
                 continue
-            steps = cost_again(found)
+            steps = self.cost_again(found)
             if steps is None:
                 needed[found] = None
                 continue
             made.add(_maker(found))
             work += _maker(found).operands
             if _maker(found) not in self.again:
-                cost += steps * min(volume(shape_of(found)), size)
+                cost += steps * min(self.volume(found), size)
             if cost > REMATERIALIZED * size:
                 made.clear()
                 return [value]
@@ -315,6 +318,10 @@ class _Choice:
         assert saved_by is not None
         saved_by.attributes["hybrid.saved"] = DenseArrayBase.from_list(i64, [number[v] for v in saved])
         return end
+
+
+def _elements(value: SSAValue) -> int:
+    return volume(shape_of(value))
 
 
 def _bytes(values: Iterable[SSAValue]) -> int:
