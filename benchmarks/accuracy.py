@@ -23,7 +23,6 @@ from xdsl.dialects.arith import Arith
 from xdsl.dialects.builtin import Builtin
 from xdsl.parser import Parser
 
-from hybridc.lower.llvm.codegen.expand_math import ExpandMath
 from hybridc.lower.llvm.codegen.native_function import LoadedCode, NativeFunction, load
 
 Array = np.ndarray[Any, Any]
@@ -98,9 +97,7 @@ class Native:
 
     def __init__(self, name: str, kind: str) -> None:
         def build() -> Any:
-            module = Parser(context(), source(name, kind)).parse_module()
-            ExpandMath().apply(context(), module)
-            return module
+            return Parser(context(), source(name, kind)).parse_module()
 
         self.code: LoadedCode = load([NativeFunction(f"accuracy {name} {kind} {time.time()}", build)])[0]
         shape = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 2, *[ctypes.c_int64] * 2, ctypes.c_void_p)

@@ -41,9 +41,7 @@ from hybridc.errors import AttributeValueError, MXNetError
 from hybridc.ir.kernel import analyse
 from hybridc.ir.structured import is_host, kernels, numbers_of
 from hybridc.ir.values import functions
-from hybridc.lower.llvm.codegen.expand_math import ExpandMath
-from hybridc.lower.llvm.codegen.llvm_ir import NativeLLVM
-from hybridc.lower.llvm.codegen.loops_to_llvm import LoopsToLLVM
+from hybridc.lower.llvm.codegen.loops_to_text import REGION, llvm_ir
 from hybridc.lower.numpy.emit_module import emit
 from hybridc.transforms.kernels.schedule_arrays import schedule_arrays
 
@@ -79,9 +77,21 @@ class TileProgramText(Target):
                 output.write(f"// {name}\n{program}\n")
 
 
+@dataclass(frozen=True)
+class LLVMText(Target):
+    """The LLVM IR of a parallel region in loop form, for vectors of so many bits."""
+
+    name = "llvm-ir"
+
+    bits: int = 256
+
+    def emit(self, ctx: Context, module: ModuleOp, output: IO[str]) -> None:
+        output.write(llvm_ir([(module, REGION)], self.bits))
+
+
 __all__ = ["HybridcOpt", "main", "nd"]  # nd registers the operators
 
-_NATIVE = (Scf, MemRef, Vector, NativeLLVM)  # of loops over memory, and what they become
+_LOOPS = (Scf, MemRef, Vector)  # of loops over memory
 
 
 class HybridcOpt(xDSLOptMain):
@@ -89,13 +99,13 @@ class HybridcOpt(xDSLOptMain):
 
     def register_all_dialects(self) -> None:
         """Ours, and the upstream ones that they are embedded in."""
-        for dialect in (Builtin, Func, HybridRt, Arith, Linalg, Math, Tensor, *_NATIVE, *dialects().values()):
+        for dialect in (Builtin, Func, HybridRt, Arith, Linalg, Math, Tensor, *_LOOPS, *dialects().values()):
             self.ctx.load_dialect(dialect)
 
     def register_all_passes(self) -> None:
         """Every pass of the pipeline, under its name."""
         listed = (*pipeline.GRAPH, *pipeline.numpy(), *pipeline.llvm(), *pipeline.triton_kernels())
-        for each in {*pipeline.alone(), *(type(each) for each in listed), ExpandMath, LoopsToLLVM}:
+        for each in {*pipeline.alone(), *(type(each) for each in listed)}:
             self.register_pass(each.name, _factory(each))
 
     def register_all_arguments(self, arg_parser: ArgumentParser) -> None:
@@ -122,6 +132,7 @@ class HybridcOpt(xDSLOptMain):
         super().register_all_targets()
         self.available_targets["numpy"] = lambda: NumPySource
         self.available_targets["tile-programs"] = lambda: TileProgramText
+        self.available_targets["llvm-ir"] = lambda: LLVMText
 
     def setup_pipeline(self) -> None:
         """The passes that the arguments name; an AttributeValueError for one that is unknown, or has wrong options."""

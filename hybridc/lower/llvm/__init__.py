@@ -1,1 +1,1 @@
-"""The llvm target: kernels to loops, expanded math, the llvm dialect, machine code."""
+"""The llvm target: kernels to loops, LLVM IR as text, machine code."""

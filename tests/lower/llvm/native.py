@@ -24,7 +24,7 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def context() -> Context:
-    """All dialects that loop form and the llvm dialect need."""
+    """All dialects that loop form needs."""
     made = Context()
     for name, dialect in get_all_dialects().items():
         if name != "arith":

@@ -191,18 +191,13 @@ def test_many_processes_compile_the_same_at_once(tmp_path):
     assert len(entries(tmp_path)) == 3
 
 
-CALLS = """
-builtin.module {
-  llvm.func @NAME(f64) -> f64
-  llvm.func @region(%buffers: !llvm.ptr, %numbers: !llvm.ptr, %lo: i64, %hi: i64, %scratch: !llvm.ptr) {
-    %place = llvm.load %buffers : !llvm.ptr -> !llvm.ptr
-    %x = llvm.load %place : !llvm.ptr -> f64
-    %y = llvm.call @NAME(%x) : (f64) -> f64
-    llvm.store %y, %place : f64, !llvm.ptr
-    llvm.return
-  }
-}
-"""
+CALLS = region(
+    "%x: memref<?xf64>",
+    """%v = memref.load %x[%zero] : memref<?xf64>
+    %y = func.call @NAME(%v) : (f64) -> f64
+    memref.store %y, %x[%zero] : memref<?xf64>""",
+    "func.func private @NAME(f64) -> f64",
+)
 
 
 def test_functions_of_other_libraries_are_called_by_name():

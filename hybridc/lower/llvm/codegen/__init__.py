@@ -1,1 +1,1 @@
-"""Code generation: loops to the llvm dialect, to LLVM IR, to machine code."""
+"""Code generation: loops to LLVM IR as text, and that to machine code."""

@@ -48,8 +48,8 @@ def _built_before() -> NoReturn:
 class NativeFunction:
     """A native function ``region(buffers, numbers, lo, hi, scratch)``, to be compiled or found in the cache.
 
-    ``key`` identifies its code, given compiler and processor. ``build`` makes its module: in loop
-    form, or in the llvm dialect with an exported ``region``. ``program`` is the tile program that it is made from.
+    ``key`` identifies its code, given compiler and processor. ``build`` makes its module in loop form. ``program`` is
+    the tile program that it is made from.
     """
 
     key: str
@@ -180,20 +180,11 @@ def _target_key(_: str) -> str:
 def text(functions: Sequence[NativeFunction]) -> str:
     """The LLVM IR of these functions, before LLVM's passes."""
     # Imported late: loading cached code needs no compiler, whose import takes longer than that.
-    from xdsl.context import Context
+    from hybridc.lower.llvm.codegen.function_text import half_functions
+    from hybridc.lower.llvm.codegen.loops_to_text import llvm_ir
 
-    from hybridc.lower.llvm.codegen.expand_math import ExpandMath
-    from hybridc.lower.llvm.codegen.llvm_ir import half_functions, llvm_ir
-    from hybridc.lower.llvm.codegen.loops_to_llvm import LoopsToLLVM
-
-    context = Context()
-    modules: list[tuple[ModuleOp, str]] = []
-    for function in functions:
-        module = function.build()
-        ExpandMath().apply(context, module)
-        LoopsToLLVM().apply(context, module)
-        modules.append((module, function.symbol))
-    return llvm_ir(modules, processor.vector_bits()) + ("" if processor.converts_halves() else half_functions())
+    ir = llvm_ir(((function.build(), function.symbol) for function in functions), processor.vector_bits())
+    return ir + ("" if processor.converts_halves() else half_functions())
 
 
 def explained(ir: str, stage: str) -> str:

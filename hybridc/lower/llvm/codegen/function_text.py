@@ -1,0 +1,402 @@
+"""LLVM IR as text: modules, functions, types, constants, and the instructions that need more than one line.
+
+A function is written in one go: constants are operands as they are, every other value has a number.
+"""
+
+from __future__ import annotations
+
+import functools
+import struct
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple, cast
+
+from xdsl.dialects.builtin import (
+    BFloat16Type,
+    DenseIntOrFPElementsAttr,
+    Float16Type,
+    Float32Type,
+    Float64Type,
+    FloatAttr,
+    IndexType,
+    IntegerAttr,
+    IntegerType,
+    MemRefType,
+    VectorType,
+)
+from xdsl.ir import Attribute
+from xdsl.utils.exceptions import PassFailedException
+
+# What a loop is: of elements; of elements with carried values and few operations; around others; around one that sums.
+INNERMOST, CARRIED, OUTER, SUMS = "innermost", "carried", "outer", "sums"
+
+_NOT_UNROLLED, _NEVER_UNROLLED = '!"llvm.loop.unroll.runtime.disable"', '!"llvm.loop.unroll.disable"'
+_MANY_REGISTERS = 512  # vectors of so many bits have 32 registers
+_LONG = 16  # vector iterations after which the scalar remainder is negligible
+# Iterations of loops that LLVM does not vectorise unless it is told to, but that fill vectors.
+_SHORT = (8, 12)
+
+
+class Value(NamedTuple):
+    """A value of an LLVM type: a register or a constant."""
+
+    type: str
+    name: str
+
+    @property
+    def typed(self) -> str:
+        """The value as an operand with its type."""
+        return f"{self.type} {self.name}"
+
+
+class ModuleText:
+    """An LLVM module while it is written; ``vector_bits`` is the width of vectors."""
+
+    def __init__(self, vector_bits: int) -> None:
+        self.vector_bits = vector_bits
+        self.functions: list[str] = []
+        self.declarations: dict[str, str] = {}
+        self._private: dict[tuple[str, str], str] = {}  # the symbols of private functions, by name and text
+        self._metadata: list[str] = []
+        self._properties: dict[str, str] = {}  # the names of metadata nodes
+
+    def __str__(self) -> str:
+        return "\n".join([*self.functions, *self.declarations.values(), *self._metadata, ""])
+
+    def add(self, name: str, head: str, body: str) -> str:
+        """Add a private function, unless an equal one is there; its symbol."""
+        symbol = self._private.get((name, head + body))
+        if symbol is None:
+            symbol = self._private[name, head + body] = f"{name}.{len(self._private)}"
+            self.functions.append(head.replace(f"@{name}(", f"@{symbol}(", 1) + body)
+        return symbol
+
+    def declare(self, name: str, result: str, operands: Iterable[str]) -> None:
+        """Declare an external function or an intrinsic, once."""
+        if name not in self.declarations:
+            self.declarations[name] = f"declare {result} @{name}({', '.join(operands)})"
+
+    def loop(self, kind: str, rounds: int | None, encloses: bool) -> str:
+        """The metadata of a loop: the interleave count, or no vectorisation, and what LLVM may unroll.
+
+        Interleaved vectors hide latencies. LLVM's default is higher, which makes twice the code, takes
+        twice the time to compile, and runs as fast at best. A loop that accumulates is not vectorised over its
+        iterations: the remainder would be added in another order, and results would depend on where a range is cut. A
+        short loop may be unrolled, for the vectoriser, but not with loops inside: that makes several copies of these.
+        """
+        unroll = _NEVER_UNROLLED if encloses else _NOT_UNROLLED
+        if kind == OUTER:
+            return self._node(unroll)
+        if kind == SUMS:
+            return self._node(unroll, '!"llvm.loop.vectorize.enable", i1 false')
+        properties = [_NOT_UNROLLED, f'!"llvm.loop.interleave.count", i32 {self._abreast(kind, rounds)}']
+        if rounds is not None and rounds in _SHORT:
+            width = min(rounds & -rounds, self.vector_bits // 32)
+            properties += ['!"llvm.loop.vectorize.enable", i1 true', f'!"llvm.loop.vectorize.width", i32 {width}']
+        return self._node(*properties)
+
+    def _abreast(self, kind: str, rounds: int | None) -> int:
+        """The interleave count: lower where the scalar remainder would be long."""
+        abreast = 4 if kind == CARRIED else 2 if self.vector_bits >= _MANY_REGISTERS else 1
+        lanes = self.vector_bits // 32
+        while abreast > 1 and rounds is not None and rounds < _LONG * abreast * lanes and rounds % (abreast * lanes):
+            abreast //= 2
+        return abreast
+
+    def _node(self, *properties: str) -> str:
+        """The name of a distinct metadata node; equal properties are written once."""
+        for text in properties:
+            if text not in self._properties:
+                self._properties[text] = f"!{len(self._metadata)}"
+                self._metadata.append(f"{self._properties[text]} = !{{{text}}}")
+        node = f"!{len(self._metadata)}"
+        self._metadata.append(f"{node} = distinct !{{{', '.join((node, *(self._properties[p] for p in properties)))}}}")
+        return node
+
+
+class FunctionText:
+    """The body of a function while it is written."""
+
+    def __init__(self, module: ModuleText, arguments: Sequence[str]) -> None:
+        self.module = module
+        self.arguments = [Value(t, f"%a{i}") for i, t in enumerate(arguments)]
+        self.label = "b0"  # of the block that is written
+        self._cells: list[str] = []
+        self._lines: list[str] = []
+        self._values = 0
+        self._blocks = 1
+
+    def body(self) -> str:
+        """The lines after the head."""
+        return "\n".join(["b0:", *self._cells, *self._lines, "}", ""])
+
+    # --- instructions --------------------------------------------------------------------------------------
+
+    def write(self, instruction: str) -> None:
+        """Write an instruction without a result."""
+        self._lines.append(f"  {instruction}")
+
+    def value(self, type_: str, instruction: str) -> Value:
+        """Write an instruction; its result."""
+        name = f"%v{self._values}"
+        self._values += 1
+        self._lines.append(f"  {name} = {instruction}")
+        return Value(type_, name)
+
+    def binary(self, op: str, a: Value, b: Value, flags: str = "") -> Value:
+        """An instruction of two operands and a result of one type."""
+        return self.value(a.type, f"{op} {flags}{a.type} {a.name}, {b.name}")
+
+    def integer(self, op: str, a: Value, number: int) -> Value:
+        """As :meth:`binary`, of an integer and a constant."""
+        return self.value(a.type, f"{op} {a.type} {a.name}, {number}")
+
+    def convert(self, op: str, a: Value, type_: str) -> Value:
+        """A conversion to another type."""
+        return self.value(type_, f"{op} {a.type} {a.name} to {type_}")
+
+    def compare(self, predicate: str, a: Value, b: Value, flags: str = "") -> Value:
+        """A comparison of floats."""
+        return self.value(like(a.type, "i1"), f"fcmp {flags}{predicate} {a.type} {a.name}, {b.name}")
+
+    def select(self, condition: Value, a: Value, b: Value) -> Value:
+        """One of two values."""
+        return self.value(a.type, f"select {condition.typed}, {a.typed}, {b.typed}")
+
+    def intrinsic(self, name: str, operands: Sequence[Value], result: str, flags: str = "", overload: int = 0) -> Value:
+        """A call of an intrinsic, mangled with the type of the operand ``overload``."""
+        mangled = f"{name}.{_suffix(operands[overload].type)}"
+        self.module.declare(mangled, result, [x.type for x in operands])
+        return self.value(result, f"call {flags}{result} @{mangled}({', '.join([x.typed for x in operands])})")
+
+    def call(self, symbol: str, operands: Sequence[Value], result: str) -> Value:
+        """A call of a function; of one without a result a value that nothing may read."""
+        text = f"call {result} @{symbol}({', '.join([x.typed for x in operands])})"
+        if result != "void":
+            return self.value(result, text)
+        self.write(text)
+        return Value("void", "")
+
+    def address(self, pointer: Value, index: Value, element: str) -> Value:
+        """The address of an element."""
+        return self.value("ptr", f"getelementptr inbounds {element}, ptr {pointer.name}, {index.type} {index.name}")
+
+    def load(self, address: Value, type_: str, alignment: int | None = None) -> Value:
+        """A load."""
+        return self.value(type_, f"load {type_}, ptr {address.name}{_align(alignment)}")
+
+    def store(self, value: Value, address: Value, alignment: int | None = None) -> None:
+        """A store."""
+        self.write(f"store {value.type} {value.name}, ptr {address.name}{_align(alignment)}")
+
+    def stack(self, count: int, element: str, alignment: int) -> Value:
+        """A stack array, allocated once in the entry block."""
+        name = f"%s{len(self._cells)}"
+        self._cells.insert(0, f"  {name} = alloca {element}, i64 {count}, align {alignment}")
+        return Value("ptr", name)
+
+    # --- control flow --------------------------------------------------------------------------------------
+
+    def new_label(self) -> str:
+        """A label for a block that is begun later."""
+        self._blocks += 1
+        return f"b{self._blocks - 1}"
+
+    def begin(self, label: str) -> None:
+        """Begin a block."""
+        self.label = label
+        self._lines.append(f"{label}:")
+
+    def phi(self, types: Sequence[str]) -> tuple[list[Value], int]:
+        """Values of the block that is begun, whose cases :meth:`cases` tells; and where their lines are."""
+        place = len(self._lines)
+        return [self.value(t, "phi") for t in types], place
+
+    def cases(self, place: int, *incoming: tuple[Sequence[Value], str]) -> None:
+        """The values of phis, by the block that control comes from."""
+        for i, value in enumerate(incoming[0][0]):
+            cases = ", ".join([f"[ {values[i].name}, %{label} ]" for values, label in incoming])
+            self._lines[place + i] += f" {value.type} {cases}"
+
+    def jump(self, label: str, loop: str | None = None) -> None:
+        """An unconditional branch; the back edge of a loop has its metadata."""
+        self.write(f"br label %{label}" + (f", !llvm.loop {loop}" if loop else ""))
+
+    def branch(self, condition: Value, then: str, otherwise: str) -> None:
+        """A conditional branch."""
+        self.write(f"br {condition.typed}, label %{then}, label %{otherwise}")
+
+
+def _align(alignment: int | None) -> str:
+    return "" if alignment is None else f", align {alignment}"
+
+
+# --- types ------------------------------------------------------------------------------------------------------------
+
+_TYPES: dict[Attribute, str] = {}
+_NAMES: dict[type[Attribute], str] = {
+    IndexType: "i64",
+    MemRefType: "ptr",
+    Float16Type: "half",
+    BFloat16Type: "i16",
+    Float32Type: "float",
+    Float64Type: "double",
+}
+
+
+def type_text(kind: Attribute) -> str:
+    """The LLVM type of a value: ``index`` is i64, a buffer is a pointer, storage-only floats are integers.
+
+    LLVM would convert a ``bfloat`` in a register to single precision, and call a library function to convert it back.
+    """
+    text = _TYPES.get(kind)
+    if text is None:
+        text = _TYPES[kind] = _spelled(kind)
+    return text
+
+
+def _spelled(kind: Attribute) -> str:
+    if isinstance(kind, IntegerType):
+        return f"i{cast(Any, kind).width.data}"
+    if isinstance(kind, VectorType):
+        vector = cast("VectorType[Any]", kind)
+        return f"<{vector.get_shape()[0]} x {type_text(vector.element_type)}>"
+    name = _NAMES.get(type(kind))
+    if name is None:
+        raise PassFailedException(f"{kind} is not a type of loop form")
+    return name
+
+
+@functools.cache
+def element_of(type_: str) -> str:
+    """The type of a vector's elements, or of a scalar."""
+    return type_.partition(" x ")[2][:-1] if type_[0] == "<" else type_
+
+
+@functools.cache
+def like(type_: str, element: str) -> str:
+    """A type of other elements: of a vector as long as one, or of a scalar."""
+    return f"{type_.partition(' x ')[0]} x {element}>" if type_[0] == "<" else element
+
+
+@functools.cache
+def length(type_: str) -> int:
+    """The elements of a vector."""
+    return int(type_.partition(" x ")[0][1:])
+
+
+_SUFFIXES = {"half": "f16", "float": "f32", "double": "f64", "ptr": "p0"}
+
+
+@functools.cache
+def _suffix(type_: str) -> str:
+    """The type in the name of an intrinsic: ``v8f32`` for ``<8 x float>``."""
+    if type_[0] == "<":
+        return f"v{length(type_)}{_suffix(element_of(type_))}"
+    return _SUFFIXES.get(type_, type_)
+
+
+# --- constants --------------------------------------------------------------------------------------------------------
+
+
+def constant(number: float, type_: str) -> Value:
+    """A number of a type; in all lanes of a vector."""
+    return constants([number], type_)
+
+
+def constants(numbers: Sequence[float], type_: str) -> Value:
+    """Numbers of a type, one for each lane of a vector; or one for all."""
+    element = element_of(type_)
+    texts = [_constant(number, element) for number in numbers]
+    if element == type_:
+        return Value(type_, texts[0])
+    lanes = texts if len(texts) > 1 else texts * length(type_)
+    return Value(type_, f"<{', '.join([f'{element} {text}' for text in lanes])}>")
+
+
+def _constant(number: float, element: str) -> str:
+    """The bits of a float in hexadecimal; LLVM writes an f32 as the double that equals it."""
+    if element in ("float", "double"):
+        return f"0x{struct.unpack('<Q', struct.pack('<d', number))[0]:016X}"
+    if element == "half":
+        return f"0xH{struct.unpack('<H', struct.pack('<e', number))[0]:04X}"
+    return str(int(number) & 1 if element == "i1" else int(number))
+
+
+def constant_of(value: Attribute, kind: Attribute) -> Value:
+    """The constant of an attribute, of a type of loop form."""
+    type_ = type_text(kind)
+    if isinstance(kind, BFloat16Type):
+        return constant(brain_bits(cast("FloatAttr[Any]", value).value.data), type_)
+    if isinstance(value, IntegerAttr | FloatAttr):
+        return constant(cast(Any, value).value.data, type_)
+    if isinstance(value, DenseIntOrFPElementsAttr):
+        return constants(value.get_values(), type_)
+    raise PassFailedException(f"{value} is not a constant of loop form; expected a number or a vector")
+
+
+def brain_bits(value: float) -> int:
+    """The bits of the nearest bfloat16; a NaN stays one."""
+    bits: int = struct.unpack("<I", struct.pack("<f", value))[0]
+    return bits + (0x7FFF + (bits >> 16 & 1)) * (value == value) >> 16
+
+
+# --- half-precision conversions ---------------------------------------------------------------------------------------
+
+
+def half_functions() -> str:
+    """The conversions between half and single as LLVM IR, for processors without instructions for them.
+
+    LLVM calls these two functions of compiler-rt there, which a process may lack; they are added to the module.
+    """
+    return _EXTEND + _TRUNCATE
+
+
+# Half's bits shifted left by 13 are single's but for the bias, which a multiplication corrects, subnormal or not.
+_EXTEND = f"""
+define weak hidden float @__extendhfsf2(half %x) nounwind {{
+  %short = bitcast half %x to i16
+  %bits = zext i16 %short to i32
+  %size = and i32 %bits, {0x7FFF}
+  %moved = shl i32 %size, 13
+  %unscaled = bitcast i32 %moved to float
+  %scaled = fmul float %unscaled, 0x46F0000000000000
+  %finite = bitcast float %scaled to i32
+  %other = or i32 %moved, {0x7F800000}
+  %is_finite = icmp ult i32 %size, {0x7C00}
+  %result = select i1 %is_finite, i32 %finite, i32 %other
+  %sign = and i32 %bits, {0x8000}
+  %high = shl i32 %sign, 16
+  %whole = or i32 %result, %high
+  %single = bitcast i32 %whole to float
+  ret float %single
+}}
+"""
+
+# Rounded to even by an addition below the last place. A subnormal is in the lowest bits of a sum with 1/2.
+_TRUNCATE = f"""
+define weak hidden half @__truncsfhf2(float %x) nounwind {{
+  %bits = bitcast float %x to i32
+  %size = and i32 %bits, {0x7FFFFFFF}
+  %cut = lshr i32 %size, 13
+  %odd = and i32 %cut, 1
+  %biased = add i32 %size, {((15 - 127) << 23) + 0xFFF}
+  %rounded = add i32 %biased, %odd
+  %normal = lshr i32 %rounded, 13
+  %absolute = bitcast i32 %size to float
+  %summed = fadd float %absolute, 5.0e-01
+  %shifted = bitcast float %summed to i32
+  %subnormal = sub i32 %shifted, {0x3F000000}
+  %is_small = icmp ult i32 %size, {0x38800000}
+  %finite = select i1 %is_small, i32 %subnormal, i32 %normal
+  %is_nan = icmp ugt i32 %size, {0x7F800000}
+  %other = select i1 %is_nan, i32 {0x7E00}, i32 {0x7C00}
+  %is_great = icmp uge i32 %size, {0x47800000}
+  %result = select i1 %is_great, i32 %other, i32 %finite
+  %shift = lshr i32 %bits, 16
+  %sign = and i32 %shift, {0x8000}
+  %whole = or i32 %result, %sign
+  %short = trunc i32 %whole to i16
+  %half = bitcast i16 %short to half
+  ret half %half
+}}
+"""
