@@ -31,6 +31,7 @@ from xdsl.dialects.scf import Scf
 from xdsl.parser import Parser
 
 from benchmarks import timing
+from hybridc.lower.llvm.codegen.loops_to_text import loop_form
 from hybridc.lower.llvm.codegen.native_function import LoadedCode, NativeFunction, load
 from hybridc.nd import NDArray
 from hybridc.runtime.native import (
@@ -84,7 +85,7 @@ def compiled(text: str) -> LoadedCode:
             context.load_dialect(dialect)
         return Parser(context, f"builtin.module {{ {text} }}").parse_module()
 
-    (code,) = load([NativeFunction(f"benchmark {hashlib.sha256(text.encode()).hexdigest()}", build)])
+    (code,) = load([NativeFunction(f"benchmark {hashlib.sha256(text.encode()).hexdigest()}", loop_form(build))])
     return code
 
 

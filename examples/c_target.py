@@ -334,14 +334,13 @@ class CFunction(NativeFunction):
     """A tile program whose machine code a C compiler makes; ``key`` is the text of the program."""
 
     def __init__(self, program: TileProgram) -> None:
-        super().__init__("c " + hashlib.sha256(f"{program}{FLAGS}".encode()).hexdigest(), lambda: None)
-        object.__setattr__(self, "program", program)
+        super().__init__("c " + hashlib.sha256(f"{program}{FLAGS}".encode()).hexdigest(), program=program)
 
     def compiler(self) -> Callable[[], ObjectCode]:
         return lambda: ObjectCode.of(compiled(CPrinter(self.program).source(self.symbol)))
 
     def explain(self, stage: str) -> str:
-        return str(self.program) if stage == "loops" else CPrinter(self.program).source(self.symbol)
+        return str(self.program) if stage == "tiles" else CPrinter(self.program).source(self.symbol)
 
 
 def compiled(source: str) -> bytes:

@@ -41,7 +41,8 @@ from hybridc.errors import AttributeValueError, MXNetError
 from hybridc.ir.kernel import analyse
 from hybridc.ir.structured import is_host, kernels, numbers_of
 from hybridc.ir.values import functions
-from hybridc.lower.llvm.codegen.loops_to_text import REGION, llvm_ir
+from hybridc.lower.llvm.codegen.function_text import ModuleText
+from hybridc.lower.llvm.codegen.loops_to_text import loop_form
 from hybridc.lower.numpy.emit_module import emit
 from hybridc.transforms.kernels.schedule_arrays import schedule_arrays
 
@@ -86,7 +87,9 @@ class LLVMText(Target):
     bits: int = 256
 
     def emit(self, ctx: Context, module: ModuleOp, output: IO[str]) -> None:
-        output.write(llvm_ir([(module, REGION)], self.bits))
+        text = ModuleText(self.bits)
+        loop_form(lambda: module)(text, "region")
+        output.write(str(text))
 
 
 __all__ = ["HybridcOpt", "main", "nd"]  # nd registers the operators

@@ -514,7 +514,7 @@ def test_builders_are_forgotten():
     for n in (4, 8, 6):
         found = graph(net, n)
     with pytest.raises(LookupError, match="has no IR"):
-        found.forward.program.functions_called()[0].build()
+        found.forward.program.functions_called()[0].explain("llvm")
 
 
 def test_nobody_plans_where_stages_are_watched(monkeypatch, tmp_path):

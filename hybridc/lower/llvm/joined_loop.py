@@ -45,8 +45,8 @@ class JoinedFunction(NativeFunction):
         return lambda: codegen.object_of(ir)
 
     def explain(self, stage: str) -> str:
-        """Its text at a stage; it has no tiles and no loops of its own."""
-        return codegen.explained(self.make(), stage) if stage not in ("tiles", "loops") else "// all steps of a loop"
+        """Its text at a stage; it has no tiles of its own."""
+        return codegen.explained(self.make(), stage) if stage != "tiles" else "// all steps of a loop"
 
 
 def joined(loop: StepLoop, buffers: int, functions: Sequence[NativeFunction]) -> JoinedFunction:

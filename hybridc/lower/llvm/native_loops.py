@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import ModuleOp
 
 from hybridc.dialects.control.loop_steps import CompiledLoop
 from hybridc.dialects.mlir.hybrid_rt import aligned
@@ -30,6 +29,7 @@ from hybridc.ir.planned import (
     StepLoop,
     ZeroTest,
 )
+from hybridc.lower.llvm.codegen.function_text import ModuleText
 from hybridc.lower.llvm.codegen.native_function import NativeFunction
 from hybridc.lower.llvm.native_source import NativeSource
 
@@ -207,10 +207,10 @@ def _functions(graph: Any) -> list[NativeFunction]:
         lowered = graph.traced.optimize().form(in_place=True).lower()
         return {f.key: f for f in lowered.programs["forward"].functions_called()}
 
-    def build(key: str) -> ModuleOp:
+    def build(key: str, module: ModuleText, symbol: str) -> None:
         if key not in again():
             raise LookupError("the IR of a function in a loop is not known: it serves several sizes")
-        return again()[key].build()
+        again()[key].build(module, symbol)
 
     return [NativeFunction(f.key, functools.partial(build, f.key)) for f in graph.forward.program.functions_called()]
 

@@ -30,8 +30,8 @@ class NativeSource(PlannedProgram):
     )
 
     def launched(self) -> list[tuple[str, str]]:
-        """For each launch its lines, and its functions as loops."""
-        return [(lines, "\n\n".join(f.explain("loops") for f in found)) for lines, found in self.calls]
+        """For each launch its lines, and its functions: tile programs, LLVM IR of those that have none."""
+        return [(lines, "\n\n".join(map(_listing, functions))) for lines, functions in self.calls]
 
     def facts(self) -> list[Any]:
         """Adds the functions of its steps."""
@@ -48,7 +48,7 @@ class NativeSource(PlannedProgram):
         ]
         self.calls = []
 
-    def code(self, stage: str = "loops") -> str:
+    def code(self, stage: str = "llvm") -> str:
         """The functions that it calls, at a stage: see :meth:`NativeFunction.explain`."""
         names: dict[NativeFunction, list[str]] = {}
         for functions, region in (step for step in self.steps if isinstance(step, tuple)):
@@ -67,3 +67,7 @@ class NativeSource(PlannedProgram):
         arrays = (self.inputs, self.fresh, steps, self.constants)
         kept = (self.kept, self.preparation)
         return NativePlan(*arrays, self.arena, self.work, self.threads, *kept, self.name, self.notes)
+
+
+def _listing(function: NativeFunction) -> str:
+    return function.explain("llvm" if function.program is None else "tiles")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import hashlib
 import itertools
 import mmap
@@ -16,6 +17,8 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.parser import Parser
 
 from hybridc.dialects.mlir.arith import Arith
+from hybridc.lower.llvm.codegen.function_text import ModuleText
+from hybridc.lower.llvm.codegen.loops_to_text import loop_form
 from hybridc.lower.llvm.codegen.native_function import LoadedCode, NativeFunction, load
 
 _PAGE = mmap.PAGESIZE
@@ -38,10 +41,20 @@ def parse(text: str) -> ModuleOp:
     return Parser(context(), text).parse_module()
 
 
+def llvm_ir(*sources: str) -> str:
+    """The LLVM IR of parallel regions in loop form, for vectors of 256 bits; ``symbol0`` and so on in one module."""
+    module = ModuleText(256)
+    for i, source in enumerate(sources):
+        loop_form(functools.partial(parse, source))(module, f"symbol{i}")
+    return str(module)
+
+
 def compiled(source: ModuleOp | str) -> LoadedCode:
     """The code of a parallel region. The key is its text."""
     text = str(source)
-    (code,) = load([NativeFunction(f"test {hashlib.sha256(text.encode()).hexdigest()}", lambda: parse(text))])
+    (code,) = load(
+        [NativeFunction(f"test {hashlib.sha256(text.encode()).hexdigest()}", loop_form(lambda: parse(text)))]
+    )
     return code
 
 

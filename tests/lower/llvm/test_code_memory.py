@@ -7,6 +7,7 @@ import threading
 import uuid
 
 from hybridc.lower.llvm.codegen import native_function as codegen
+from hybridc.lower.llvm.codegen.loops_to_text import loop_form
 from hybridc.lower.llvm.codegen.native_function import NativeFunction
 from tests.lower.llvm.loops import elementwise
 from tests.lower.llvm.native import parse
@@ -15,7 +16,7 @@ DOUBLE = elementwise(["f32"], "f32", "%r = arith.addf %0, %0 : f32")
 
 
 def load():
-    (code,) = codegen.load([NativeFunction(f"test {uuid.uuid4()}", lambda: parse(DOUBLE))])
+    (code,) = codegen.load([NativeFunction(f"test {uuid.uuid4()}", loop_form(lambda: parse(DOUBLE)))])
     return code
 
 

@@ -17,6 +17,7 @@ import pytest
 
 from hybridc.lower.llvm.codegen import native_function as codegen
 from hybridc.lower.llvm.codegen import processor
+from hybridc.lower.llvm.codegen.loops_to_text import loop_form
 from hybridc.lower.llvm.codegen.native_function import NativeFunction, load
 from tests.lower.llvm.loops import elementwise, region
 from tests.lower.llvm.native import call, parse, run
@@ -26,7 +27,7 @@ DOUBLE = elementwise(["f32"], "f32", "%r = arith.addf %0, %0 : f32")
 
 def function(source, key=None):
     """A native function; with a key of its own that nobody has compiled before."""
-    return NativeFunction(key or f"test {uuid.uuid4()}", lambda: parse(source))
+    return NativeFunction(key or f"test {uuid.uuid4()}", loop_form(lambda: parse(source)))
 
 
 def doubled(code, values):
@@ -54,8 +55,8 @@ def test_equal_keys_are_built_once():
         return parse(DOUBLE)
 
     key = f"test {uuid.uuid4()}"
-    first, again = load([NativeFunction(key, build), NativeFunction(key, build)])
-    (later,) = load([NativeFunction(key, build)])
+    first, again = load([NativeFunction(key, loop_form(build)), NativeFunction(key, loop_form(build))])
+    (later,) = load([NativeFunction(key, loop_form(build))])
     assert first is again is later
     assert len(built) == 1
     np.testing.assert_array_equal(doubled(first, [1, 2.5]), [2, 5])
@@ -110,11 +111,11 @@ def test_memory_of_code_stays_on_a_plateau(tmp_path):
 _LOAD = """
 from hybridc.lower.llvm.codegen import native_function as codegen
 codegen.compiler_version = lambda: "the same"
-from tests.lower.llvm.test_codegen import DOUBLE, NativeFunction, doubled, load, parse
+from tests.lower.llvm.test_codegen import DOUBLE, NativeFunction, doubled, load, loop_form, parse
 def build():
     print("built")
     return parse(DOUBLE)
-codes = load([NativeFunction(f"{i}", build) for i in range(3)])
+codes = load([NativeFunction(f"{i}", loop_form(build)) for i in range(3)])
 print([doubled(code, [1, 2]).tolist() for code in codes] == [[2, 4]] * 3)
 """
 
@@ -363,9 +364,8 @@ def test_equal_functions_are_told_apart():
 
 
 def test_every_stage_can_be_read():
-    stages = {name: function(DOUBLE).explain(name) for name in ("tiles", "loops", "llvm", "optimised", "assembly")}
+    stages = {name: function(DOUBLE).explain(name) for name in ("tiles", "llvm", "optimised", "assembly")}
     assert stages["tiles"] == "// no tile program"  # it was written as loops
-    assert "scf.for" in stages["loops"]
     assert "fadd float" in stages["llvm"]
     assert f"fadd <{FLOATS} x float>" in stages["optimised"]
     assert "addps" in stages["assembly"] or not re.search("x86", codegen.machine().triple)

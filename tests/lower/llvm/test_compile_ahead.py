@@ -9,6 +9,7 @@ import hybridc as mx
 from hybridc.compile.stages import Traced
 from hybridc.gluon import nn
 from hybridc.lower.llvm.codegen import native_function as codegen
+from hybridc.lower.llvm.codegen.loops_to_text import loop_form
 from hybridc.lower.llvm.codegen.native_function import NativeFunction
 from hybridc.options import OPTIONS
 from hybridc.trace.tracer import trace_call
@@ -31,7 +32,7 @@ def counted(monkeypatch):
 
 def test_a_function_that_was_started_is_not_compiled_again(monkeypatch):
     made = counted(monkeypatch)
-    function = NativeFunction(f"test {uuid.uuid4()}", lambda: parse(DOUBLE))
+    function = NativeFunction(f"test {uuid.uuid4()}", loop_form(lambda: parse(DOUBLE)))
     started = codegen.compile_ahead([function])
     assert len(started) == 1
     assert not codegen.compile_ahead([function]), "it is being compiled"
@@ -42,7 +43,7 @@ def test_a_function_that_was_started_is_not_compiled_again(monkeypatch):
 
 
 def test_what_is_wrong_with_a_function_is_raised_where_it_is_loaded(monkeypatch):
-    function = NativeFunction(f"test {uuid.uuid4()}", lambda: parse(DOUBLE))
+    function = NativeFunction(f"test {uuid.uuid4()}", loop_form(lambda: parse(DOUBLE)))
     with monkeypatch.context() as patch:
         text = codegen.text
         patch.setattr(codegen, "text", lambda functions: f"{text(functions)}\n!broken")
@@ -54,7 +55,7 @@ def test_what_is_wrong_with_a_function_is_raised_where_it_is_loaded(monkeypatch)
 
 
 def test_a_fork_waits_for_what_was_started():
-    functions = [NativeFunction(f"test {uuid.uuid4()}", lambda: parse(DOUBLE)) for _ in range(3)]
+    functions = [NativeFunction(f"test {uuid.uuid4()}", loop_form(lambda: parse(DOUBLE))) for _ in range(3)]
     started = codegen.compile_ahead(functions)
     pid = os.fork()
     if pid == 0:

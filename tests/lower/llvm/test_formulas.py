@@ -10,10 +10,10 @@ from scipy import special
 from xdsl.utils.exceptions import PassFailedException
 
 import hybridc as mx
-from hybridc.lower.llvm.codegen.loops_to_text import llvm_ir
+from hybridc.lower.llvm.codegen.loops_to_text import loop_form
 from hybridc.lower.llvm.codegen.native_function import NativeFunction
 from tests.lower.llvm.loops import TYPES, compute, elementwise
-from tests.lower.llvm.native import parse
+from tests.lower.llvm.native import llvm_ir, parse
 
 UNARY = {
     "exp": np.exp, "expm1": np.expm1, "log": np.log, "log2": np.log2, "log10": np.log10, "log1p": np.log1p,
@@ -212,7 +212,7 @@ def test_results_stay_within_one(name):
 
 def written(body, kinds=("f32",), result="f32"):
     """The LLVM IR of a loop with this body."""
-    return llvm_ir([(parse(elementwise(kinds, result, body)), "region")], 256)
+    return llvm_ir(elementwise(kinds, result, body))
 
 
 def calls(text):
@@ -245,7 +245,7 @@ def test_vectors_are_refused():
 @pytest.mark.parametrize("name", UNARY)
 def test_loops_that_call_them_are_vectorised(name):
     source = elementwise(["f32"], "f32", f"%r = math.{name} %0 : f32")
-    optimised = NativeFunction(f"vectorised {name}", lambda: parse(source)).explain("optimised")
+    optimised = NativeFunction(f"vectorised {name}", loop_form(lambda: parse(source))).explain("optimised")
     assert "x float>" in optimised
     assert f"call float @{name}" not in optimised
 

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 from xdsl.utils.exceptions import PassFailedException
 
-from hybridc.lower.llvm.codegen.loops_to_text import llvm_ir
 from tests.lower.llvm.loops import TYPES, compute, elementwise, region
-from tests.lower.llvm.native import parse
+from tests.lower.llvm.native import llvm_ir
 
 NAN, INF = np.nan, np.inf
 FLOATS = [0.0, -0.0, 1.0, -1.0, 0.5, 1.5, 2.5, -2.5, 3.75, -7.25, 1e3, INF, -INF, NAN]
@@ -300,22 +299,22 @@ def test_indices_become_numbers():
 
 
 def test_what_has_no_form_is_named():
-    module = parse(elementwise(["f32"], "f32", "%r = math.exp2 %0 : f32"))
+    source = elementwise(["f32"], "f32", "%r = math.exp2 %0 : f32")
     with pytest.raises(PassFailedException, match=r"math\.exp2 has no lowering to LLVM IR"):
-        llvm_ir([(module, "region")], 256)
+        llvm_ir(source)
 
 
 def test_memory_has_one_index():
-    module = parse(region("%x: memref<?x?xf32>", "%v = memref.load %x[%zero, %one] : memref<?x?xf32>"))
+    source = region("%x: memref<?x?xf32>", "%v = memref.load %x[%zero, %one] : memref<?x?xf32>")
     with pytest.raises(PassFailedException, match="a memref of rank 2 is not flat"):
-        llvm_ir([(module, "region")], 256)
+        llvm_ir(source)
 
 
 def test_equal_functions_of_several_modules_are_written_once():
     sources = [
         elementwise(["f32"], "f32", f"%a = math.{name} %0 : f32\n%r = math.exp %a : f32") for name in ("exp", "log")
     ]
-    text = llvm_ir([(parse(source), f"symbol{i}") for i, source in enumerate(sources)], 256)
+    text = llvm_ir(*sources)
     defined = re.findall(r"^define (?:internal )?\w+ @([\w.]+)", text, re.MULTILINE)
     assert [re.sub(r"\.\d+$", "", name) for name in defined] == [
         "exp_f32", "region.body", "symbol0", "log_f32", "region.body", "symbol1"

@@ -1,13 +1,21 @@
-"""LLVM IR as text: modules, functions, types, constants, and the instructions that need more than one line.
+"""LLVM IR as text: modules, functions, types, constants and instructions.
 
 A function is written in one go: constants are operands as they are, every other value has a number.
+
+The *parallel region* takes pointers to arrays, then scalars, then the range ``lo, hi`` and its thread's scratch memory.
+It becomes two functions: ``region.body`` with the same arguments and noalias pointers, and the exported one
+``(buffers, scalars, lo, hi, scratch)``, which loads the pointers and the 8-byte scalars and calls it. Every native
+function has this signature, so one executor runs them all.
 """
 
 from __future__ import annotations
 
 import functools
+import re
 import struct
+from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
 from xdsl.dialects.builtin import (
@@ -26,14 +34,15 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute
 from xdsl.utils.exceptions import PassFailedException
 
-# What a loop is: of elements; of elements with carried values and few operations; around others; around one that sums.
-INNERMOST, CARRIED, OUTER, SUMS = "innermost", "carried", "outer", "sums"
-
 _NOT_UNROLLED, _NEVER_UNROLLED = '!"llvm.loop.unroll.runtime.disable"', '!"llvm.loop.unroll.disable"'
 _MANY_REGISTERS = 512  # vectors of so many bits have 32 registers
 _LONG = 16  # vector iterations after which the scalar remainder is negligible
 # Iterations of loops that LLVM does not vectorise unless it is told to, but that fill vectors.
 _SHORT = (8, 12)
+_UNROLLED = 16  # the most iterations of a loop that LLVM may unroll as a whole
+_FEW = 6  # so few operations are bound by the latency of the carried value
+
+_ENTRY = ("ptr", "ptr", "i64", "i64", "ptr")  # the arguments of every exported function
 
 
 class Value(NamedTuple):
@@ -48,26 +57,54 @@ class Value(NamedTuple):
         return f"{self.type} {self.name}"
 
 
+@dataclass(eq=False)
+class LoopFacts:
+    """What decides how LLVM compiles a loop, of its own body: but of loops inside as well ``encloses``.
+
+    ``rounds`` is the number of iterations, if it is known; ``carries`` whether values go from one to the next;
+    ``numbers`` how many numbers, but no indices, are computed; ``reassociates`` whether some operations may be done in
+    any order; ``branches`` whether there is control flow inside; ``encloses`` whether loops are left inside when LLVM
+    has unrolled the short ones; ``encloses_sums`` whether a loop inside carries values by operations in any order.
+    """
+
+    rounds: int | None = None
+    carries: bool = False
+    numbers: int = 0
+    reassociates: bool = False
+    branches: bool = False
+    encloses: bool = False
+    encloses_sums: bool = False
+
+    def add(self, inside: LoopFacts) -> None:
+        """Note a loop inside."""
+        self.branches = True
+        self.encloses |= inside.rounds is None or inside.rounds > _UNROLLED or inside.encloses
+        self.encloses_sums |= inside.carries and inside.reassociates
+
+
 class ModuleText:
     """An LLVM module while it is written; ``vector_bits`` is the width of vectors."""
 
     def __init__(self, vector_bits: int) -> None:
         self.vector_bits = vector_bits
-        self.functions: list[str] = []
+        self.functions: dict[str, str] = {}  # by symbol
+        self.calls: Counter[str] = Counter()  # of functions by symbol
         self.declarations: dict[str, str] = {}
         self._private: dict[tuple[str, str], str] = {}  # the symbols of private functions, by name and text
         self._metadata: list[str] = []
         self._properties: dict[str, str] = {}  # the names of metadata nodes
 
     def __str__(self) -> str:
-        return "\n".join([*self.functions, *self.declarations.values(), *self._metadata, ""])
+        # What only values called that were left out is left out, too.
+        functions = [text for name, text in self.functions.items() if self.calls[name] or "internal" not in text[:16]]
+        return "\n".join([*functions, *self.declarations.values(), *self._metadata, ""])
 
     def add(self, name: str, head: str, body: str) -> str:
         """Add a private function, unless an equal one is there; its symbol."""
         symbol = self._private.get((name, head + body))
         if symbol is None:
             symbol = self._private[name, head + body] = f"{name}.{len(self._private)}"
-            self.functions.append(head.replace(f"@{name}(", f"@{symbol}(", 1) + body)
+            self.functions[symbol] = head.replace(f"@{name}(", f"@{symbol}(", 1) + body
         return symbol
 
     def declare(self, name: str, result: str, operands: Iterable[str]) -> None:
@@ -75,7 +112,30 @@ class ModuleText:
         if name not in self.declarations:
             self.declarations[name] = f"declare {result} @{name}({', '.join(operands)})"
 
-    def loop(self, kind: str, rounds: int | None, encloses: bool) -> str:
+    def write_region(self, f: FunctionText, symbol: str) -> None:
+        """Write a parallel region, and its exported entry, which loads the arguments from their tables."""
+        body = self.add(
+            "region.body", self.head("internal ", "void", "region.body", f, " noinline nounwind", "noalias "), f.body()
+        )
+        entry = FunctionText(self, _ENTRY)
+        buffers, numbers, low, high, scratch = entry.arguments
+        own = [a.type for a in f.arguments[:-3]]
+        count = own.count("ptr")
+        arguments: list[Value] = []
+        for i, type_ in enumerate(own):
+            table, cell = (buffers, i) if i < count else (numbers, i - count)
+            arguments.append(entry.load(entry.address(table, constant(cell, "i64"), "i64"), type_))
+        entry.call(body, [*arguments, low, high, scratch], "void")
+        entry.write("ret void")
+        self.functions[symbol] = self.head("", "void", symbol, entry) + entry.body()
+
+    def head(self, linkage: str, result: str, name: str, f: FunctionText, flags: str = "", marks: str = "") -> str:
+        """The ``define`` line of a function; ``marks`` are attributes of pointers."""
+        arguments = ", ".join([f"{a.type} {marks if a.type == 'ptr' else ''}{a.name}" for a in f.arguments])
+        width = f'"prefer-vector-width"="{self.vector_bits}"'
+        return f"define {linkage}{result} @{name}({arguments}){flags} {width} {{\n"
+
+    def loop(self, facts: LoopFacts) -> str:
         """The metadata of a loop: the interleave count, or no vectorisation, and what LLVM may unroll.
 
         Interleaved vectors hide latencies. LLVM's default is higher, which makes twice the code, takes
@@ -83,21 +143,22 @@ class ModuleText:
         iterations: the remainder would be added in another order, and results would depend on where a range is cut. A
         short loop may be unrolled, for the vectoriser, but not with loops inside: that makes several copies of these.
         """
-        unroll = _NEVER_UNROLLED if encloses else _NOT_UNROLLED
-        if kind == OUTER:
-            return self._node(unroll)
-        if kind == SUMS:
+        unroll = _NEVER_UNROLLED if facts.encloses else _NOT_UNROLLED
+        if facts.encloses_sums:
             return self._node(unroll, '!"llvm.loop.vectorize.enable", i1 false')
-        properties = [_NOT_UNROLLED, f'!"llvm.loop.interleave.count", i32 {self._abreast(kind, rounds)}']
-        if rounds is not None and rounds in _SHORT:
-            width = min(rounds & -rounds, self.vector_bits // 32)
+        if facts.branches:
+            return self._node(unroll)
+        properties = [_NOT_UNROLLED, f'!"llvm.loop.interleave.count", i32 {self._abreast(facts)}']
+        if facts.rounds is not None and facts.rounds in _SHORT:
+            width = min(facts.rounds & -facts.rounds, self.vector_bits // 32)
             properties += ['!"llvm.loop.vectorize.enable", i1 true', f'!"llvm.loop.vectorize.width", i32 {width}']
         return self._node(*properties)
 
-    def _abreast(self, kind: str, rounds: int | None) -> int:
+    def _abreast(self, facts: LoopFacts) -> int:
         """The interleave count: lower where the scalar remainder would be long."""
-        abreast = 4 if kind == CARRIED else 2 if self.vector_bits >= _MANY_REGISTERS else 1
-        lanes = self.vector_bits // 32
+        latency = facts.carries and facts.numbers <= _FEW
+        abreast = 4 if latency else 2 if self.vector_bits >= _MANY_REGISTERS else 1
+        lanes, rounds = self.vector_bits // 32, facts.rounds
         while abreast > 1 and rounds is not None and rounds < _LONG * abreast * lanes and rounds % (abreast * lanes):
             abreast //= 2
         return abreast
@@ -120,6 +181,13 @@ class FunctionText:
         self.module = module
         self.arguments = [Value(t, f"%a{i}") for i, t in enumerate(arguments)]
         self.label = "b0"  # of the block that is written
+        self.facts = LoopFacts()  # of the innermost loop
+        # Parts of logistic functions, by name: the operands of negations; of exp of these the name of the negation
+        # and its operand; of the sums of these and 1 the name of exp and the two.
+        self.opposites: dict[str, Value] = {}
+        self.powers: dict[str, tuple[str, Value]] = {}
+        self.sums: dict[str, tuple[str, str, Value]] = {}
+        self._perhaps_unused: list[str] = []
         self._cells: list[str] = []
         self._lines: list[str] = []
         self._values = 0
@@ -127,7 +195,18 @@ class FunctionText:
 
     def body(self) -> str:
         """The lines after the head."""
-        return "\n".join(["b0:", *self._cells, *self._lines, "}", ""])
+        text = "\n".join(["b0:", *self._cells, *self._lines, "}", ""])
+        for name in self._perhaps_unused:
+            if len(re.findall(rf"{name}\b", text)) == 1:
+                line = re.search(rf"^  {name} = .*\n", text, re.MULTILINE)
+                assert line is not None
+                self.module.calls.subtract(re.findall(r"call \w+ @([\w.]+)", line[0]))
+                text = text.replace(line[0], "")
+        return text
+
+    def discard_unused(self, *names: str) -> None:
+        """Leave out values that nothing reads at the end, each of which may read the next ones."""
+        self._perhaps_unused += names
 
     # --- instructions --------------------------------------------------------------------------------------
 
@@ -141,6 +220,15 @@ class FunctionText:
         self._values += 1
         self._lines.append(f"  {name} = {instruction}")
         return Value(type_, name)
+
+    def new_value(self, type_: str) -> Value:
+        """A value that :meth:`define` says later."""
+        self._values += 1
+        return Value(type_, f"%v{self._values - 1}")
+
+    def define(self, value: Value, instruction: str) -> None:
+        """Write the instruction of a new value."""
+        self._lines.append(f"  {value.name} = {instruction}")
 
     def binary(self, op: str, a: Value, b: Value, flags: str = "") -> Value:
         """An instruction of two operands and a result of one type."""
@@ -170,6 +258,7 @@ class FunctionText:
 
     def call(self, symbol: str, operands: Sequence[Value], result: str) -> Value:
         """A call of a function; of one without a result a value that nothing may read."""
+        self.module.calls[symbol] += 1
         text = f"call {result} @{symbol}({', '.join([x.typed for x in operands])})"
         if result != "void":
             return self.value(result, text)
@@ -332,6 +421,21 @@ def constant_of(value: Attribute, kind: Attribute) -> Value:
     if isinstance(value, DenseIntOrFPElementsAttr):
         return constants(value.get_values(), type_)
     raise PassFailedException(f"{value} is not a constant of loop form; expected a number or a vector")
+
+
+def number_of(value: Value) -> float | None:
+    """The number that a constant float is; None of other values."""
+    if not value.name.startswith("0x") or value.type not in ("float", "double"):
+        return None
+    number: float = struct.unpack("<d", struct.pack("<Q", int(value.name, 16)))[0]
+    return number
+
+
+def rounds_of(low: Value, high: Value, step: Value) -> int | None:
+    """The iterations of a loop whose bounds are constants."""
+    if "%" in low.name + high.name + step.name or not int(step.name):
+        return None
+    return -(-(int(high.name) - int(low.name)) // int(step.name))
 
 
 def brain_bits(value: float) -> int:

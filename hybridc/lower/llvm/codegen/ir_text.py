@@ -1,7 +1,8 @@
 """A builder of LLVM IR as text: values with operators, variables, structured control flow, structure fields.
 
-It covers what the native runtime needs. A first call with an empty cache writes it beside the compiler: so it is
-neither xDSL's llvm dialect nor llvmlite's builder, which take 20 and 35 ms longer for it. Variables are allocas, which LLVM promotes to registers; so loops and conditions need no phi nodes and read as in C:
+It covers what the native runtime needs. A first call with an empty cache writes it beside the compiler: so it is not
+llvmlite's builder, which takes 35 ms longer for it. Variables are allocas, which LLVM promotes to registers; so loops
+and conditions need no phi nodes and read as in C:
 
     f = module.function("count_odd", "i64", ("ptr", "i64"))
     numbers, n = f.arguments

@@ -32,14 +32,13 @@ from hybridc.lower.llvm.gemm import native_blas
 from hybridc.options import OPTIONS
 
 if TYPE_CHECKING:
-    from xdsl.dialects.builtin import ModuleOp
-
     from hybridc.ir.tile_program import TileProgram
+    from hybridc.lower.llvm.codegen.function_text import ModuleText
 
 _SPEED_LEVEL = 2  # 3 takes longer, without effect on these loops
 
 
-def _built_before() -> NoReturn:
+def _built_before(_: ModuleText, __: str) -> NoReturn:
     """The builder of a function from the cache, whose IR is not known."""
     raise LookupError("a function from the kernel cache has no IR; call lower(), which builds it again")
 
@@ -48,12 +47,12 @@ def _built_before() -> NoReturn:
 class NativeFunction:
     """A native function ``region(buffers, numbers, lo, hi, scratch)``, to be compiled or found in the cache.
 
-    ``key`` identifies its code, given compiler and processor. ``build`` makes its module in loop form. ``program`` is
-    the tile program that it is made from.
+    ``key`` identifies its code, given compiler and processor. ``build`` writes it into a module of LLVM IR, exported
+    under a symbol. ``program`` is the tile program that it is made from.
     """
 
     key: str
-    build: Callable[[], ModuleOp] = field(default=_built_before, compare=False, metadata=NOT_SERIALISED)
+    build: Callable[[ModuleText, str], None] = field(default=_built_before, compare=False, metadata=NOT_SERIALISED)
     program: TileProgram | None = field(default=None, compare=False, metadata=NOT_SERIALISED)
 
     @property
@@ -67,11 +66,9 @@ class NativeFunction:
         return lambda: object_of(ir)
 
     def explain(self, stage: str) -> str:
-        """Its text at a stage: ``"tiles"``, ``"loops"``, ``"llvm"``, ``"optimised"`` or ``"assembly"``."""
+        """Its text at a stage: ``"tiles"``, ``"llvm"``, ``"optimised"`` or ``"assembly"``."""
         if stage == "tiles":
             return "// no tile program" if self.program is None else str(self.program)
-        if stage == "loops":
-            return str(self.build())
         return explained(text([self]), stage)
 
 
@@ -180,11 +177,12 @@ def _target_key(_: str) -> str:
 def text(functions: Sequence[NativeFunction]) -> str:
     """The LLVM IR of these functions, before LLVM's passes."""
     # Imported late: loading cached code needs no compiler, whose import takes longer than that.
-    from hybridc.lower.llvm.codegen.function_text import half_functions
-    from hybridc.lower.llvm.codegen.loops_to_text import llvm_ir
+    from hybridc.lower.llvm.codegen.function_text import ModuleText, half_functions
 
-    ir = llvm_ir(((function.build(), function.symbol) for function in functions), processor.vector_bits())
-    return ir + ("" if processor.converts_halves() else half_functions())
+    module = ModuleText(processor.vector_bits())
+    for function in functions:
+        function.build(module, function.symbol)
+    return str(module) + ("" if processor.converts_halves() else half_functions())
 
 
 def explained(ir: str, stage: str) -> str:

@@ -29,7 +29,7 @@ from hybridc.lower.llvm.codegen.native_function import NativeFunction
 from hybridc.lower.llvm.gemm import native_blas
 from hybridc.lower.llvm.gemm.gemm_blas import blas_region
 from hybridc.lower.llvm.gemm.gemm_region import registers
-from hybridc.lower.llvm.gemm.tiles_to_matmul import matmul_module, scratch_bytes
+from hybridc.lower.llvm.gemm.tiles_to_matmul import matmul_region, scratch_bytes
 from hybridc.lower.llvm.loops.parallel_regions import ParallelRegion, Printer, print_loops, program_key
 from hybridc.transforms.kernels.schedule_contractions import Epilogue, epilogue_of, schedule_loops
 from hybridc.transforms.kernels.schedule_register_tiles import (
@@ -342,7 +342,7 @@ def _tiled_region(
 @functools.lru_cache(256)
 def _matmul_function(made: MatmulProgram) -> NativeFunction:
     """The native function of a matmul's program."""
-    return NativeFunction(program_key(made.program), lambda: matmul_module(made.program), made.program)
+    return NativeFunction(program_key(made.program), matmul_region(made.program), made.program)
 
 
 def _preferred(given: Matrices, dtype: DType) -> Sequence[str]:

@@ -14,23 +14,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from xdsl.dialects import func
-from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, ModuleOp, SymbolRefAttr, f32, f64, i8, i32
-from xdsl.ir import Attribute, SSAValue
+from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, f32, f64, i8, i32
 
 from hybridc.dialects.operator_attribute import DType
 from hybridc.ground.machine import NOMINAL
 from hybridc.ir.contraction_shape import Loop, Matrices, few_forms, time_of
 from hybridc.ir.costs import HIDE_PACKING, grain_of, matmul_time
+from hybridc.lower.llvm.codegen.function_text import Value
 from hybridc.lower.llvm.codegen.native_function import NativeFunction
 from hybridc.lower.llvm.gemm import native_blas
 from hybridc.lower.llvm.gemm.gemm_region import (
     Arguments,
     Index,
+    RegionBuilder,
     Walk,
     region,
 )
-from hybridc.lower.llvm.loops.loop_builder import array_type
 from hybridc.lower.llvm.loops.parallel_regions import ParallelRegion
 
 ROW_MAJOR, PLAIN, TRANSPOSED = 101, 111, 112  # constants of CBLAS
@@ -77,11 +76,8 @@ def blas_region(given: Matrices, dtype: DType, buffers: tuple[int, ...]) -> Para
     numbers = (*fixed, *Walk.values(around), *Walk.values(over))
     key = f"matmul-blas {dtype.name} around {len(around)} over {Walk.key(over)}"
 
-    def build() -> ModuleOp:
-        return _build(dtype, name, around, over)
-
     return ParallelRegion(
-        NativeFunction(key, build),
+        NativeFunction(key, _builder(dtype, name, around, over)),
         buffers,
         numbers,
         extent=extent,
@@ -112,17 +108,15 @@ def _tile(span: int, batches: int, large: bool) -> int:
     return math.ceil(span / max(1, tiles) / _BLOCK) * _BLOCK
 
 
-def _build(dtype: DType, name: str, around: tuple[Loop, ...], over: tuple[Loop, ...]) -> ModuleOp:
+def _builder(dtype: DType, name: str, around: tuple[Loop, ...], over: tuple[Loop, ...]) -> RegionBuilder:
     element = f32 if dtype == np.float32 else f64
-    array = array_type(element)
-    kinds: list[Attribute] = [*[i32] * 6, element, array, i32, array, i32, element, array, i32]
     numbers = _FIXED + Walk.count(around) + Walk.count(over)
 
     def write(given: Arguments) -> None:
         _write(given, name, element, dtype.itemsize, around, over)
 
     # Arrays are bytes here, so that a tile can be passed to BLAS as a view at its offset.
-    return region([i8, i8, i8], numbers, write, [func.FuncOp.external(name, kinds, [])])
+    return region([i8, i8, i8], numbers, write)
 
 
 def _write(
@@ -136,7 +130,7 @@ def _write(
 
     tiles = span.ceildiv(tile)
 
-    def multiplied(number: Index, _: Sequence[SSAValue]) -> None:
+    def multiplied(number: Index, _: Sequence[Value]) -> None:
         batch, first = number // tiles, number % tiles * tile
         count = (span - first).least(tile)
         at = [x + first * step for x, step in zip(outer.offsets(batch), steps, strict=True)]
@@ -145,20 +139,20 @@ def _write(
             return
         terms = functools.reduce(operator.mul, inner.sizes)
 
-        def term(i: Index, sofar: Sequence[SSAValue]) -> Sequence[SSAValue]:
+        def term(i: Index, sofar: Sequence[Value]) -> Sequence[Value]:
             multiply([x + y for x, y in zip(at, inner.offsets(i), strict=True)], count, sofar[0])
             return [one]  # beta is 1 after the first
 
         given.loop(0, terms, term, starts=[zero])
 
-    def multiply(at: Sequence[Index], count: Index, beta: SSAValue) -> None:
+    def multiply(at: Sequence[Index], count: Index, beta: Value) -> None:
         """One call of BLAS; each size is fixed, or the tile's."""
-        arrays = [b.view(x, (i * size).value, b.index(0), element) for x, i in zip(given.arrays, at, strict=True)]
+        arrays = [b.view(x, (i * size).value, element) for x, i in zip(given.arrays, at, strict=True)]
         sizes = (order_a, order_b, m + m_part * count, n + n_part * count, k)
         flags = [x.integer(i32) for x in sizes]
         a_row, b_row, c_row = [x.integer(i32) for x in (lda, ldb, ldc)]
         order = b.constant(IntegerAttr(ROW_MAJOR, i32), i32)
         operands = [order, *flags, one, arrays[0], a_row, arrays[1], b_row, beta, arrays[2], c_row]
-        b.add(func.CallOp, operands, (), {"callee": SymbolRefAttr(name)}, level=b.depth)
+        b.call_external(name, operands)
 
     given.loop(given.lo, given.hi, multiplied)

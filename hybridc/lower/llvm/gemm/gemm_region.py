@@ -7,22 +7,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from xdsl.dialects import arith, func, vector
-from xdsl.dialects.builtin import (
-    AnyFloat,
-    DenseArrayBase,
-    DenseIntOrFPElementsAttr,
-    FunctionType,
-    ModuleOp,
-    UnitAttr,
-    VectorType,
-    i64,
-)
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.dialects import arith, vector
+from xdsl.dialects.builtin import AnyFloat, DenseArrayBase, DenseIntOrFPElementsAttr, VectorType, i64
+from xdsl.ir import Attribute, Operation
 
 from hybridc.ir.contraction_shape import Loop
-from hybridc.ir.structured import shape_of
 from hybridc.lower.llvm.codegen import processor
+from hybridc.lower.llvm.codegen.function_text import ModuleText, Value, length
 from hybridc.lower.llvm.loops.loop_builder import BYTES, INDEX, LoopBuilder, array_type
 from hybridc.transforms.kernels.schedule_register_tiles import Registers
 
@@ -32,7 +23,7 @@ class Index:
     """An index value with operators; arithmetic on it emits operations."""
 
     b: LoopBuilder
-    value: SSAValue
+    value: Value
 
     def of(self, other: Index | int) -> Index:
         """An index in the same builder."""
@@ -69,7 +60,7 @@ class Index:
         """The maximum."""
         return self._pure(arith.MaxSIOp, other)
 
-    def integer(self, kind: Attribute) -> SSAValue:
+    def integer(self, kind: Attribute) -> Value:
         """The index as an integer of another type."""
         return self.b.pure(arith.IndexCastOp, [self.value], kind)
 
@@ -82,20 +73,20 @@ class Arguments:
     """The arguments of a parallel region, and the builder of its body."""
 
     b: LoopBuilder
-    arrays: list[SSAValue]
+    arrays: list[Value]
     numbers: list[Index]
     lo: Index
     hi: Index
-    scratch: SSAValue
+    scratch: Value
 
     def loop(
         self,
         low: Index | int,
         high: Index | int,
-        body: Callable[[Index, list[SSAValue]], Sequence[SSAValue] | None],
+        body: Callable[[Index, list[Value]], Sequence[Value] | None],
         step: int = 1,
-        starts: Sequence[SSAValue] = (),
-    ) -> list[SSAValue]:
+        starts: Sequence[Value] = (),
+    ) -> list[Value]:
         """A loop; ``body`` gets the index and the carried values, and returns the next ones."""
         low, high = self.lo.of(low), self.lo.of(high)
         return self.b.loop(
@@ -107,22 +98,19 @@ class Arguments:
         )
 
 
-def region(
-    elements: Sequence[Attribute],
-    numbers: int,
-    write: Callable[[Arguments], None],
-    externals: Sequence[func.FuncOp] = (),
-) -> ModuleOp:
-    """A module in loop form with one parallel region, over arrays of these elements and so many scalars."""
-    kinds = [*(array_type(e) for e in elements), *[INDEX] * numbers, INDEX, INDEX, BYTES]
-    block = Block(arg_types=kinds)
-    b = LoopBuilder(block)
-    *indices, lo, hi = [Index(b, v) for v in block.args[len(elements) : -1]]
-    write(Arguments(b, list(block.args[: len(elements)]), indices, lo, hi, block.args[-1]))
-    block.add_op(func.ReturnOp())
-    function = func.FuncOp("region", FunctionType.from_lists(kinds, []), Region(block))
-    function.attributes["hybrid.region"] = UnitAttr()
-    return ModuleOp([*externals, function])
+RegionBuilder = Callable[[ModuleText, str], None]  # writes a parallel region into a module, under a symbol
+
+
+def region(elements: Sequence[Attribute], numbers: int, write: Callable[[Arguments], None]) -> RegionBuilder:
+    """The builder of a parallel region over arrays of these elements and so many scalars."""
+
+    def build(module: ModuleText, symbol: str) -> None:
+        b = LoopBuilder(module, [*(array_type(e) for e in elements), *[INDEX] * numbers, INDEX, INDEX, BYTES])
+        *indices, lo, hi = [Index(b, v) for v in b.arguments[len(elements) : -1]]
+        write(Arguments(b, b.arguments[: len(elements)], indices, lo, hi, b.arguments[-1]))
+        b.write_region(symbol)
+
+    return build
 
 
 @dataclass(frozen=True)
@@ -201,43 +189,43 @@ class Vectors:
         self.kind = _kind(element, lanes)
         self.zero = self.number(0.0)
 
-    def load(self, array: SSAValue, at: Index) -> SSAValue:
+    def load(self, array: Value, at: Index) -> Value:
         """Load contiguous elements."""
-        return self.b.add(vector.LoadOp, [array, at.value], [self.kind]).results[0]
+        return self.b.load_vector(array, at.value, self.kind)
 
-    def store(self, value: SSAValue, array: SSAValue, at: Index) -> None:
+    def store(self, value: Value, array: Value, at: Index) -> None:
         """Store to contiguous elements."""
-        self.b.add(vector.StoreOp, [value, array, at.value], level=self.b.depth)
+        self.b.store_vector(value, array, at.value)
 
-    def everywhere(self, scalar: SSAValue) -> SSAValue:
+    def everywhere(self, scalar: Value) -> Value:
         """Splat a scalar."""
         return self.b.pure(vector.BroadcastOp, [scalar], self.kind)
 
-    def fma(self, x: SSAValue, y: SSAValue, z: SSAValue) -> SSAValue:
+    def fma(self, x: Value, y: Value, z: Value) -> Value:
         """x * y + z"""
         return self.b.pure(vector.FMAOp, [x, y, z], self.kind)
 
-    def plus(self, x: SSAValue, y: SSAValue) -> SSAValue:
+    def plus(self, x: Value, y: Value) -> Value:
         """x + y"""
         return self.b.pure(arith.AddfOp, [x, y], self.kind)
 
-    def minus(self, x: SSAValue, y: SSAValue) -> SSAValue:
+    def minus(self, x: Value, y: Value) -> Value:
         """x - y"""
         return self.b.pure(arith.SubfOp, [x, y], self.kind)
 
-    def product(self, x: SSAValue, y: SSAValue) -> SSAValue:
+    def product(self, x: Value, y: Value) -> Value:
         """x * y"""
         return self.b.pure(arith.MulfOp, [x, y], self.kind)
 
-    def number(self, value: float) -> SSAValue:
+    def number(self, value: float) -> Value:
         """A number in all lanes."""
         return self.b.constant(DenseIntOrFPElementsAttr.from_list(self.kind, [value] * self.lanes), self.kind)
 
-    def shuffle(self, x: SSAValue, y: SSAValue, lanes: Sequence[int]) -> SSAValue:
+    def shuffle(self, x: Value, y: Value, lanes: Sequence[int]) -> Value:
         """Elements of two vectors by index; those of the second are counted after the first's."""
         return self.b.pure(vector.ShuffleOp, [x, y], _kind(self.element, len(lanes)), {"mask": _mask(tuple(lanes))})
 
-    def transposed(self, rows: Sequence[SSAValue]) -> list[SSAValue]:
+    def transposed(self, rows: Sequence[Value]) -> list[Value]:
         """Transpose a square in registers: at each step, blocks twice as large swap the halves off the diagonal."""
         found, size = list(rows), self.lanes
         half = 1
@@ -253,7 +241,7 @@ class Vectors:
             half *= 2
         return found
 
-    def sums(self, values: Sequence[SSAValue]) -> SSAValue:
+    def sums(self, values: Sequence[Value]) -> Value:
         """The horizontal sum of each vector, as one vector.
 
         A vector holds segments, one for each sum. At each step the halves of segments are added; while there are
@@ -269,11 +257,11 @@ class Vectors:
             segment = half
         return found[0]
 
-    def _halves(self, x: SSAValue, y: SSAValue | None, half: int) -> SSAValue:
+    def _halves(self, x: Value, y: Value | None, half: int) -> Value:
         """The first halves of all segments plus the second ones."""
-        count = shape_of(x)[0] * (1 if y is None else 2)
+        count = length(x.type) * (1 if y is None else 2)
         first = [i for i in range(count) if i // half % 2 == 0]
         other = y or x
         low = self.shuffle(x, other, first)
         high = self.shuffle(x, other, [i + half for i in first])
-        return self.b.pure(arith.AddfOp, [low, high], low.type)
+        return self.b.pure(arith.AddfOp, [low, high], _kind(self.element, len(first)))

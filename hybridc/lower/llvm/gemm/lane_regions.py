@@ -20,8 +20,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from xdsl.dialects.builtin import AnyFloat, ModuleOp, f32, f64
-from xdsl.ir import SSAValue
+from xdsl.dialects.builtin import AnyFloat, f32, f64
 
 from hybridc.dialects.operator_attribute import DType
 from hybridc.ground.machine import NOMINAL
@@ -33,8 +32,9 @@ from hybridc.ir.planned import Strides
 from hybridc.ir.structured import dtype_of, shape_of
 from hybridc.ir.structured_builder import ELEMENT_TYPES
 from hybridc.ir.tile_program import Address, TileStore
+from hybridc.lower.llvm.codegen.function_text import Value
 from hybridc.lower.llvm.codegen.native_function import NativeFunction
-from hybridc.lower.llvm.gemm.gemm_region import Arguments, Index, Vectors, region, registers
+from hybridc.lower.llvm.gemm.gemm_region import Arguments, Index, RegionBuilder, Vectors, region, registers
 from hybridc.lower.llvm.gemm.vector_statements import VectorStatements, Where
 from hybridc.lower.llvm.loops.parallel_regions import (
     LONG,
@@ -491,7 +491,7 @@ class _Writer:
         work = _SLOWER * matmul_time(2 * math.prod(self.sizes.values()))
         grain, least = sharing(work, extent)
         key = hashlib.sha256(repr(code).encode()).hexdigest()
-        function = NativeFunction(f"lanes {key}", lambda: _module(code))
+        function = NativeFunction(f"lanes {key}", _builder(code))
         return ParallelRegion(function, buffers, tuple(numbers), extent, grain, 0, work, least, "lanes")
 
 
@@ -523,7 +523,7 @@ class _Strides:
 # --- code -------------------------------------------------------------------------------------------------------------
 
 
-def _module(code: LaneCode) -> ModuleOp:
+def _builder(code: LaneCode) -> RegionBuilder:
     element = _ELEMENTS[np.dtype(code.dtype)]
 
     def write(given: Arguments) -> None:
@@ -555,7 +555,7 @@ class _Code:
     def write(self) -> None:
         given, code = self.given, self.code
 
-        def iteration(point: Index, _: Sequence[SSAValue]) -> None:
+        def iteration(point: Index, _: Sequence[Value]) -> None:
             at = [given.lo.of(0)] * len(code.kinds)
             for loop, count in zip(reversed(self.around), reversed(code.around), strict=True):
                 tiles = loop.size.ceildiv(count) if count > 1 else loop.size
@@ -567,7 +567,7 @@ class _Code:
             last = (first + self.piece).least(self.rows)
             at[2] = at[2] + point * self.apart
 
-            def lanes(group: Index, _: Sequence[SSAValue]) -> None:
+            def lanes(group: Index, _: Sequence[Value]) -> None:
                 start = group.least(self.groups - code.step)
                 wide = start * (code.lanes // code.groups)
                 own = [wide if lane is None else start * lane.size for lane in code.operands]
@@ -580,10 +580,10 @@ class _Code:
 
     def results(self, at: Sequence[Index], first: Index, last: Index) -> None:
         """One vector of each result in registers, over the rows of terms."""
-        values: Sequence[SSAValue] = [self.v.zero] * len(self.points)
+        values: Sequence[Value] = [self.v.zero] * len(self.points)
         if len(self.loops) > 1:
 
-            def row(index: Index, carried: list[SSAValue]) -> Sequence[SSAValue]:
+            def row(index: Index, carried: list[Value]) -> Sequence[Value]:
                 found = list(at)
                 for number, loop in reversed([*enumerate(self.loops[:-1])]):
                     own = index % loop.size if number else index
@@ -604,15 +604,15 @@ class _Code:
             after = _STORE if self.code.epilogue is None else self.code.epilogue.statements
             self.vectors.write(after, value, where)
 
-    def along(self, at: Sequence[Index], values: Sequence[SSAValue]) -> Sequence[SSAValue]:
+    def along(self, at: Sequence[Index], values: Sequence[Value]) -> Sequence[Value]:
         """Add the terms along the innermost loop."""
         if not self.loops:
             return self.straight(at, values, self.code.terms)
         loop, some = self.loops[-1], self.code.some
         whole = loop.size - loop.size % some if some > 1 else loop.size
 
-        def body(terms: Sequence[Unrolled]) -> Callable[[Index, list[SSAValue]], Sequence[SSAValue]]:
-            def each(index: Index, carried: list[SSAValue]) -> Sequence[SSAValue]:
+        def body(terms: Sequence[Unrolled]) -> Callable[[Index, list[Value]], Sequence[Value]]:
+            def each(index: Index, carried: list[Value]) -> Sequence[Value]:
                 return self.straight([x + index * s for x, s in zip(at, loop.steps, strict=True)], carried, terms)
 
             return each
@@ -622,11 +622,11 @@ class _Code:
             values = self.given.loop(whole, loop.size, body(self.code.terms[:-1]), starts=values)
         return values
 
-    def straight(self, at: Sequence[Index], values: Sequence[SSAValue], terms: Sequence[Unrolled]) -> list[SSAValue]:
+    def straight(self, at: Sequence[Index], values: Sequence[Value], terms: Sequence[Unrolled]) -> list[Value]:
         """Add all terms that are unrolled."""
-        found, loaded = list(values), dict[Any, SSAValue]()
+        found, loaded = list(values), dict[Any, Value]()
 
-        def operand(array: int, point: tuple[int, ...], term: tuple[int, ...]) -> SSAValue:
+        def operand(array: int, point: tuple[int, ...], term: tuple[int, ...]) -> Value:
             offset, chosen = self._offset(array, point, term), self._chosen(array, terms, point, term)
             key = (array, offset, chosen)
             if key not in loaded:
@@ -639,16 +639,14 @@ class _Code:
                 found[i] = self.v.fma(operand(0, point, term), operand(1, point, term), found[i])
         return found
 
-    def _load(
-        self, array: int, at: Index, offset: tuple[int, ...], chosen: int, loaded: dict[Any, SSAValue]
-    ) -> SSAValue:
+    def _load(self, array: int, at: Index, offset: tuple[int, ...], chosen: int, loaded: dict[Any, Value]) -> Value:
         """An operand's vector: contiguous, or elements of the groups for all of their lanes."""
         lane, given, code = self.code.operands[array], self.given.arrays[array], self.code
         place = self._moved(at, array, offset)
         if lane is None:
             return self.v.load(given, place)
         if code.groups == 1 or lane.size == 0:
-            return self.v.everywhere(self.given.b.load(given, (place + chosen).value))
+            return self.v.everywhere(self.given.b.load_element(given, (place + chosen).value))
         key = (array, offset, None)
         if key not in loaded:
             loaded[key] = Vectors(self.given.b, self.element, code.groups * lane.size).load(given, place)

@@ -19,8 +19,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import AnyFloat, ModuleOp, f32, f64, i1
-from xdsl.ir import SSAValue
+from xdsl.dialects.builtin import AnyFloat, f32, f64, i1
 
 from hybridc.ir.structured_builder import ELEMENT_TYPES, operation_properties
 from hybridc.ir.tile_program import (
@@ -35,14 +34,16 @@ from hybridc.ir.tile_program import (
     TileSweep,
     axes_of_values,
 )
-from hybridc.lower.llvm.gemm.gemm_region import Arguments, Index, Vectors, region
+from hybridc.lower.llvm.codegen.function_text import Value
+from hybridc.lower.llvm.gemm.gemm_region import Arguments, Index, RegionBuilder, Vectors, region
 from hybridc.lower.llvm.gemm.vector_statements import VectorStatements, Where
+from hybridc.lower.llvm.loops.loop_builder import INDEX, array_type
 from hybridc.lower.llvm.loops.tiles_to_loops import byte_width
 from hybridc.transforms.kernels.schedule_register_tiles import SQUARE
 
 
-def matmul_module(program: TileProgram) -> ModuleOp:
-    """The module with the function ``region`` of a matmul's program."""
+def matmul_region(program: TileProgram) -> RegionBuilder:
+    """The builder of the parallel region of a matmul's program."""
     elements = [ELEMENT_TYPES[buffer.kind] for buffer in program.buffers]
     numbers = len(program.dynamic) + program.strides + len(_parameters(program))
     return region(elements, numbers, lambda given: _MatmulEmitter(program, given).write())
@@ -127,7 +128,7 @@ class _MatmulEmitter:
         self.index: dict[int, Index] = {}  # along axes around the matmul; of others, that of the tile's first element
         self.count: dict[int, Index] = {}  # how many elements the tile has
         self.line = (given.lo, given.hi)  # the first line of the tile, and how many it has
-        self.firsts: dict[tuple[object, ...], SSAValue] = {}  # the offset of a tile, by the address and its indices
+        self.firsts: dict[tuple[object, ...], Value] = {}  # the offset of a tile, by the address and its indices
         self.vectors = VectorStatements(given.b, self.shape.lanes)
         self.k = self.sizes[self.shape.terms]
         self.spill = self._view(0, element)
@@ -135,9 +136,9 @@ class _MatmulEmitter:
 
     # --- memory --------------------------------------------------------------------------------------------
 
-    def _view(self, elements: int, element: AnyFloat) -> SSAValue:
+    def _view(self, elements: int, element: AnyFloat) -> Value:
         offset = self.b.index(elements * byte_width(self.program.buffers[0].kind))
-        return self.b.view(self.given.scratch, offset, self.b.index(0), element)
+        return self.b.view(self.given.scratch, offset, element)
 
     def _cut(self, element: AnyFloat) -> None:
         """Assign offsets to the scratch arrays; only the last one may have a size that is not known here."""
@@ -159,7 +160,7 @@ class _MatmulEmitter:
         terms = [self._stride(factor) * index[axis] for axis, factor in address.terms if axis in index]
         return Index(self.b, self.b.plus(self._first(address), *(t.value for t in terms)))
 
-    def _first(self, address: Address) -> SSAValue:
+    def _first(self, address: Address) -> Value:
         """The offset of a tile's first element."""
         key = (address, *(self.index.get(axis) for axis in address.axes))
         if key not in self.firsts:
@@ -282,7 +283,7 @@ class _MatmulEmitter:
         """1 if a stride is 1, else 0."""
         flag = self.b.pure(arith.CmpiOp, [stride.value, self.b.index(1)], i1, operation_properties("arith.cmpi eq"))
         chosen = [flag, self.b.index(1), self.b.index(0)]
-        return Index(self.b, self.b.pure(arith.SelectOp, chosen, chosen[1].type))
+        return Index(self.b, self.b.pure(arith.SelectOp, chosen, INDEX))
 
     def _pack(self, source: Address, target: Address) -> None:
         """Pack a panel, term after term; one that reaches beyond the last column repeats it."""
@@ -305,8 +306,8 @@ class _MatmulEmitter:
                 v.store(turned, panel, (term + i) * width + lane)
 
         def element(term: Index, column: Index) -> None:
-            value = self.b.load(array, (start + term * by_term + column.least(columns - 1) * by_column).value)
-            self.b.store(value, panel, (term * width + column).value)
+            value = self.b.load_element(array, (start + term * by_term + column.least(columns - 1) * by_column).value)
+            self.b.store_element(value, panel, (term * width + column).value)
 
         self.loop(0, by_rows, row)
         self.loop(0, by_squares, lambda term: self.loop(0, width, functools.partial(square, term), lanes), lanes)
@@ -330,8 +331,8 @@ class _MatmulEmitter:
 
             def elements(term: Index) -> None:
                 for i, start in enumerate(starts):
-                    value = self.b.load(array, (start + term * by_term).value)
-                    self.b.store(value, block, (to + term * height + i).value)
+                    value = self.b.load_element(array, (start + term * by_term).value)
+                    self.b.store_element(value, block, (to + term * height + i).value)
 
             if height == shape.heights[0]:
                 # One of the two loops runs, as either rows or terms are contiguous.
@@ -343,7 +344,7 @@ class _MatmulEmitter:
 
         self._by_tiles(rows)
 
-    def _squares(self, array: SSAValue, starts: Sequence[Index], block: SSAValue, to: Index, term: Index) -> None:
+    def _squares(self, array: Value, starts: Sequence[Index], block: Value, to: Index, term: Index) -> None:
         """Transpose some terms, which are contiguous, of all rows; the last square may repeat its last row."""
         v = Vectors(self.b, self.v.element, SQUARE)
         for group in range(0, len(starts), SQUARE):
@@ -372,7 +373,7 @@ class _MatmulEmitter:
                 self.vectors.write(after, column, functools.partial(where, row, (lane + i).least(columns - 1)))
 
         def element(row: Index, column: Index) -> None:
-            value = self.b.load(sums, (row * width + column).value, level=self.b.depth)
+            value = self.b.load_element(sums, (row * width + column).value, level=self.b.depth)
             single.write(after, single.everywhere(value, load.kind), functools.partial(where, row, column))
 
         self.loop(0, done, lambda row: self.loop(0, columns, functools.partial(square, row), lanes), lanes)
@@ -428,7 +429,7 @@ class _MatmulEmitter:
 
         self._by_tiles(rows)
 
-    def _sums(self, left: Address, right: Address, row: Index, height: int) -> list[SSAValue]:
+    def _sums(self, left: Address, right: Address, row: Index, height: int) -> list[Value]:
         """Outer products of ``height`` rows, added up in registers: vector after vector, row by row."""
         shape, v = self.shape, self.v
         abreast = shape.width // shape.lanes
@@ -441,21 +442,21 @@ class _MatmulEmitter:
                 return [at + i for i in range(height)]
             return [self.at(left, {shape.rows: r, shape.terms: term}) for r in rows]
 
-        def add(term: Index, sums: list[SSAValue]) -> list[SSAValue]:
+        def add(term: Index, sums: list[Value]) -> list[Value]:
             at = term * shape.width if right.buffer in self.scratch else self.at(right, {shape.terms: term})
             ys = [v.load(y_array, at + j * shape.lanes) for j in range(abreast)]
-            found: list[SSAValue] = []
+            found: list[Value] = []
             for number, place in enumerate(places(term)):
-                x = v.everywhere(self.b.load(x_array, place.value))
+                x = v.everywhere(self.b.load_element(x_array, place.value))
                 found += [v.fma(x, ys[j], sums[abreast * number + j]) for j in range(abreast)]
             return found
 
-        def segment(axes: Sequence[int], sums: Sequence[SSAValue]) -> list[SSAValue]:
+        def segment(axes: Sequence[int], sums: Sequence[Value]) -> list[Value]:
             """The sums with the terms of all segments along axes."""
             if not axes:
                 return self.given.loop(0, self.k, add, starts=sums)
 
-            def one(index: Index, sofar: list[SSAValue]) -> list[SSAValue]:
+            def one(index: Index, sofar: list[Value]) -> list[Value]:
                 self.index[axes[0]] = index
                 found = segment(axes[1:], sofar)
                 del self.index[axes[0]]
@@ -465,7 +466,7 @@ class _MatmulEmitter:
 
         return segment(shape.segments, [v.zero] * (abreast * height))
 
-    def _finish(self, name: str, sums: Sequence[SSAValue], after: Sequence[Statement], row: Index, height: int) -> None:
+    def _finish(self, name: str, sums: Sequence[Value], after: Sequence[Statement], row: Index, height: int) -> None:
         """Statements about the sums of this name, which end with stores of whole columns."""
         shape = self.shape
         abreast, rows = shape.width // shape.lanes, self._below(row, height)
@@ -481,27 +482,27 @@ class _MatmulEmitter:
 
             self.vectors.write(after, value, where, name)
 
-    def _store_columns(self, sums: Sequence[SSAValue], target: Address, row: Index) -> None:
+    def _store_columns(self, sums: Sequence[Value], target: Address, row: Index) -> None:
         """Store a tile; one that reaches beyond the last column goes to scratch, and its first columns are copied."""
         shape, b, result = self.shape, self.b, self.arrays[target.buffer]
         columns, start = self.count[shape.columns], self.at(target, {shape.rows: row})
         down_by, abreast = self.stride(target, shape.rows), shape.width // shape.lanes
         full = columns // shape.width
         rest = start.of(1) - full
-        to = b.pure(arith.SelectOp, [rest.integer(i1), self.spill, result], result.type)
+        to = b.pure(arith.SelectOp, [rest.integer(i1), self.spill, result], array_type(self.v.element))
         first, step = start * full, down_by * full + rest * shape.width
         for number, value in enumerate(sums):
             down, right = divmod(number, abreast)
             self.v.store(value, to, first + step * down + right * shape.lanes)
 
         def copy(i: Index, j: Index) -> None:
-            value = b.load(self.spill, (i * shape.width + j).value, level=b.depth)
-            b.store(value, result, (start + i * down_by + j).value)
+            value = b.load_element(self.spill, (i * shape.width + j).value, level=b.depth)
+            b.store_element(value, result, (start + i * down_by + j).value)
 
         rows = rest * (len(sums) // abreast)
         self.loop(0, rows, lambda i: self.loop(0, columns, functools.partial(copy, i)))
 
-    def _dots(self, left: Address, right: Address, row: Index, height: int) -> SSAValue:
+    def _dots(self, left: Address, right: Address, row: Index, height: int) -> Value:
         """A vector of dot products, row by row; columns beyond the last one repeat it."""
         shape, v, last = self.shape, self.v, self.sizes[self.shape.columns] - 1
         rows = [self.at(left, {shape.rows: row + i}) for i in range(height)]
@@ -509,7 +510,7 @@ class _MatmulEmitter:
         columns = [self.at(right, {shape.columns: (first + j).least(last)}) for j in range(shape.width)]
         self.index[shape.columns] = first
 
-        def add(term: Index, sums: Sequence[SSAValue]) -> list[SSAValue]:
+        def add(term: Index, sums: Sequence[Value]) -> list[Value]:
             xs = [v.load(self.arrays[left.buffer], start + term) for start in rows]
             ys = [v.load(self.arrays[right.buffer], start + term) for start in columns]
             pairs = [(x, y) for x in xs for y in ys]
@@ -517,7 +518,7 @@ class _MatmulEmitter:
 
         return v.sums(self.given.loop(0, self.k, add, step=shape.lanes, starts=[v.zero] * shape.lanes))
 
-    def _store_dots(self, tile: SSAValue, target: Address, row: Index, height: int) -> None:
+    def _store_dots(self, tile: Value, target: Address, row: Index, height: int) -> None:
         """Store a vector of dot products."""
         shape, b, v, result = self.shape, self.b, self.v, self.arrays[target.buffer]
         start, step, count = (
@@ -536,8 +537,8 @@ class _MatmulEmitter:
 
             def copy(j: Index) -> None:
                 for i in range(height):
-                    value = b.load(self.spill, (j + i * width).value, level=b.depth)
-                    b.store(value, result, (start + step * i + j).value)
+                    value = b.load_element(self.spill, (j + i * width).value, level=b.depth)
+                    b.store_element(value, result, (start + step * i + j).value)
 
             self.loop(0, count, copy)
 

@@ -8,18 +8,18 @@ from typing import Any
 
 from xdsl.dialects import vector
 from xdsl.dialects.builtin import VectorType
-from xdsl.ir import SSAValue
 
 from hybridc.errors import UnsupportedError
 from hybridc.ir.structured_builder import ELEMENT_TYPES, operation_class
 from hybridc.ir.tile_program import Address, Statement, TileConstant, TileLoad, TileMap, TileStore
+from hybridc.lower.llvm.codegen.function_text import Value
 from hybridc.lower.llvm.gemm.gemm_region import Index
 from hybridc.lower.llvm.loops.loop_builder import LoopBuilder
 from hybridc.lower.llvm.loops.tiles_to_loops import constant, properties_of
 from hybridc.transforms.kernels.schedule_contractions import TOTAL
 
 # Where the elements of a vector are: the array, the first one's offset, and whether they are one after the other there.
-Where = tuple[SSAValue, Index, bool]
+Where = tuple[Value, Index, bool]
 
 
 class VectorStatements:
@@ -27,10 +27,10 @@ class VectorStatements:
 
     def __init__(self, b: LoopBuilder, lanes: int) -> None:
         self.b, self.lanes = b, lanes
-        self._loaded: dict[tuple[SSAValue, SSAValue], SSAValue] = {}
+        self._loaded: dict[tuple[Value, Value], Value] = {}
 
     def write(
-        self, statements: Sequence[Statement], total: SSAValue, where: Callable[[Address], Where], name: str = TOTAL
+        self, statements: Sequence[Statement], total: Value, where: Callable[[Address], Where], name: str = TOTAL
     ) -> None:
         """The statements about a vector of sums, which they call ``name``."""
         b, known = self.b, {name: total}
@@ -46,21 +46,21 @@ class VectorStatements:
                     known[s.name] = self._load(s.kind, *where(s.address))
                 case TileStore():
                     array, at, _ = where(s.address)
-                    b.add(vector.StoreOp, [known[s.value], array, at.value], level=b.depth)
+                    b.store_vector(known[s.value], array, at.value)
                 case _:
                     raise UnsupportedError(f"an epilogue in registers: {type(s).__name__} is about no vector")
 
-    def everywhere(self, scalar: SSAValue, kind: str) -> SSAValue:
+    def everywhere(self, scalar: Value, kind: str) -> Value:
         """A vector with a scalar in all lanes."""
         return self.b.pure(vector.BroadcastOp, [scalar], _vector_of(kind, self.lanes))
 
-    def _load(self, kind: str, array: SSAValue, at: Index, follows: bool) -> SSAValue:
+    def _load(self, kind: str, array: Value, at: Index, follows: bool) -> Value:
         key = (array, at.value)
         if key not in self._loaded:
             if follows:
-                found = self.b.add(vector.LoadOp, [*key], [_vector_of(kind, self.lanes)]).results[0]
+                found = self.b.load_vector(*key, _vector_of(kind, self.lanes))
             else:
-                found = self.everywhere(self.b.load(*key), kind)
+                found = self.everywhere(self.b.load_element(*key), kind)
             self._loaded[key] = found
         return self._loaded[key]
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from xdsl.dialects import arith, memref, scf
-from xdsl.dialects.builtin import UNKNOWN_LOC, IntegerType, ModuleOp, i64
+from xdsl.dialects import arith, func, memref, scf
+from xdsl.dialects.builtin import UNKNOWN_LOC, FunctionType, IntegerType, ModuleOp, UnitAttr, i64
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from hybridc.dialects.handwritten import ArraySpec, LoopKernel
@@ -24,9 +24,9 @@ from hybridc.ground.nesting import as_list
 from hybridc.ir.costs import copy_time, sharing
 from hybridc.ir.structured import Shape
 from hybridc.ir.structured_builder import DType, Element, ScalarBuilder, number_attribute, signless
+from hybridc.lower.llvm.codegen.loops_to_text import REGION_ATTRIBUTE, loop_form
 from hybridc.lower.llvm.codegen.native_function import NativeFunction
 from hybridc.lower.llvm.loops.loop_builder import BYTES, INDEX, array_type
-from hybridc.lower.llvm.loops.loop_functions import region_module
 from hybridc.lower.llvm.loops.parallel_regions import ParallelRegion
 
 INT64, UINT64 = np.dtype("int64"), np.dtype("uint64")
@@ -157,7 +157,7 @@ def loop_kernel_region(kernel: LoopKernel, arrays: Sequence[ArraySpec], threads:
 @functools.lru_cache(256)
 def _function(body: Callable[..., Any], numbers: int, arrays: Sequence[_Spec]) -> NativeFunction:
     build = functools.partial(_module, body, numbers, arrays)
-    return NativeFunction(hashlib.sha256(f"{__version__} {build()}".encode()).hexdigest(), build)
+    return NativeFunction(hashlib.sha256(f"{__version__} {build()}".encode()).hexdigest(), loop_form(build))
 
 
 def _module(body: Callable[..., Any], numbers: int, arrays: Sequence[_Spec]) -> ModuleOp:
@@ -174,7 +174,10 @@ def _module(body: Callable[..., Any], numbers: int, arrays: Sequence[_Spec]) -> 
     made: Any = body(*arguments)
     if made is not None:
         raise CustomOpError(f"the body of a LoopKernel writes by b.store and returns nothing; it returned {made!r}")
-    return region_module(block)
+    block.add_op(func.ReturnOp())
+    function = func.FuncOp("region", FunctionType.from_lists([a.type for a in block.args], []), Region(block))
+    function.attributes[REGION_ATTRIBUTE] = UnitAttr()
+    return ModuleOp([function])
 
 
 def _require_parameters(body: Callable[..., Any], arguments: Sequence[Any], arrays: int, numbers: int) -> None:

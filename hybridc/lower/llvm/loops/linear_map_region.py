@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import ModuleOp, f32, f64
-from xdsl.ir import SSAValue
+from xdsl.dialects.builtin import f32, f64
 
 from hybridc.ir.contraction_shape import LinearMap, Loop, Matrix, coalesced
 from hybridc.ir.costs import SAME_SET, copy_time, sharing
 from hybridc.ir.planned import Strides
 from hybridc.ir.structured import dtype_of, shape_of
+from hybridc.lower.llvm.codegen.function_text import Value
 from hybridc.lower.llvm.codegen.native_function import NativeFunction
-from hybridc.lower.llvm.gemm.gemm_region import Arguments, Index, Vectors, Walk, region, registers
+from hybridc.lower.llvm.gemm.gemm_region import Arguments, Index, RegionBuilder, Vectors, Walk, region, registers
 from hybridc.lower.llvm.loops.parallel_regions import ParallelRegion
 
 _ELEMENTS = {np.dtype(np.float32): f32, np.dtype(np.float64): f64}
@@ -46,7 +46,7 @@ def linear_map_region(given: LinearMap, strides: Sequence[Strides]) -> ParallelR
     grain, least = sharing(work, extent)
     apart = any(target[m.row] * dtype.itemsize >= SAME_SET for m in given.matrices)
     form = _Form(matrices, dtype, lanes, len(around), apart)
-    function = NativeFunction(form.key(), lambda: form.module(around))
+    function = NativeFunction(form.key(), form.builder(around))
     return ParallelRegion(function, (0, 1), numbers, extent, grain, 0, work, least, "linear map")
 
 
@@ -76,8 +76,8 @@ class _Form:
         numbers = hashlib.sha256(text.encode()).hexdigest()
         return f"linear map {numbers} {self.dtype.name} {self.lanes} {self.loops}{' apart' * self.apart}"
 
-    def module(self, around: Sequence[Loop]) -> ModuleOp:
-        """The code."""
+    def builder(self, around: Sequence[Loop]) -> RegionBuilder:
+        """What writes the code."""
         element, count = _ELEMENTS[self.dtype], 1 + 2 * len(self.matrices)
         first, *others = self.matrices
         firsts = [first[row : row + 1] for row in range(len(first))] if self.apart else [first]
@@ -88,7 +88,7 @@ class _Form:
             walk = Walk.read(around, given.numbers[count:])
             for row, rows in enumerate(firsts):
 
-                def point(number: Index, _: Sequence[SSAValue], row: int = row, rows: Matrix = rows) -> None:
+                def point(number: Index, _: Sequence[Value], row: int = row, rows: Matrix = rows) -> None:
                     source, _unused, target = walk.offsets(number)
                     target += steps[1] * row
                     given.loop(
@@ -126,12 +126,12 @@ def _moved(start: Index, at: Sequence[int], steps: Sequence[Index]) -> Index:
     return start
 
 
-Values = Mapping[tuple[int, ...], SSAValue]
+Values = Mapping[tuple[int, ...], Value]
 
 
-def _mapped(v: Vectors, matrix: Matrix, values: Values, number: int) -> dict[tuple[int, ...], SSAValue]:
+def _mapped(v: Vectors, matrix: Matrix, values: Values, number: int) -> dict[tuple[int, ...], Value]:
     """The values with one of their indices mapped by a matrix."""
-    found: dict[tuple[int, ...], SSAValue] = {}
+    found: dict[tuple[int, ...], Value] = {}
     for at in values:
         if at[number] == 0:
             column = [values[(*at[:number], i, *at[number + 1 :])] for i in range(matrix.shape[1])]
@@ -140,9 +140,9 @@ def _mapped(v: Vectors, matrix: Matrix, values: Values, number: int) -> dict[tup
     return found
 
 
-def _products(v: Vectors, matrix: Matrix, column: Sequence[SSAValue]) -> list[SSAValue]:
+def _products(v: Vectors, matrix: Matrix, column: Sequence[Value]) -> list[Value]:
     """A matrix times a column. Rows that are equal but for the signs of some numbers share the sums of both parts."""
-    found: dict[int, SSAValue] = {}
+    found: dict[int, Value] = {}
     for row, numbers in enumerate(matrix):
         if row in found:
             continue
@@ -164,14 +164,14 @@ def _twins(matrix: Matrix, row: int) -> Iterator[int]:
             yield other
 
 
-def _sum(v: Vectors, numbers: Matrix, column: Sequence[SSAValue]) -> SSAValue:
+def _sum(v: Vectors, numbers: Matrix, column: Sequence[Value]) -> Value:
     """The sum of the products of numbers and values."""
     # One whose factor is 1 begins, as it costs nothing.
     order = sorted((i for i, n in enumerate(numbers) if n), key=lambda i: numbers[i] != 1)
-    total: SSAValue | None = None
+    total: Value | None = None
     for i in order:
         number = float(numbers[i])
-        step: Callable[[SSAValue, SSAValue], SSAValue] | None = {1.0: v.plus, -1.0: v.minus}.get(number)
+        step: Callable[[Value, Value], Value] | None = {1.0: v.plus, -1.0: v.minus}.get(number)
         if total is None:
             total = column[i] if number == 1 else v.product(column[i], v.number(number))
         elif step is not None:

@@ -1,20 +1,29 @@
 """A builder of nested loops that hoists: each operation goes to the outermost loop in which it can be computed.
 
-A *level* is the body of one of the open loops; level 0 is the entry block. An operation goes to the
+A *level* is the body of one of the open loops; level 0 is the function's. An operation goes to the
 deepest level among those of its operands, and equal pure operations are made once.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
-from xdsl.dialects import arith, memref, scf
-from xdsl.dialects.builtin import DYNAMIC_INDEX, IndexType, IntegerAttr, MemRefType, i8
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.dialects import arith, memref, vector
+from xdsl.dialects.builtin import DYNAMIC_INDEX, IndexType, MemRefType, VectorType, i8
+from xdsl.ir import Attribute, Operation
 
-from hybridc.dialects.mlir.new_op import new_op
+from hybridc.lower.llvm.codegen.function_text import (
+    FunctionText,
+    LoopFacts,
+    ModuleText,
+    Value,
+    constant_of,
+    rounds_of,
+    type_text,
+)
+from hybridc.lower.llvm.codegen.instructions import INSTRUCTIONS, is_reassociated
 
 INDEX = IndexType()
 
@@ -28,151 +37,195 @@ def array_type(element: Attribute) -> MemRefType[Any]:
 BYTES = array_type(i8)
 
 
-@functools.lru_cache(4096)
-def _index(value: int) -> IntegerAttr[IndexType]:
-    return IntegerAttr(value, INDEX)
+class _Level:
+    """The body of an open loop while it is written."""
+
+    def __init__(self, label: str, facts: LoopFacts) -> None:
+        self.label = label  # of the block that is written
+        self.facts = facts
+        self.lines: list[str] = []
+        self.keys: list[Any] = []  # of the pure values that are known here
 
 
-class LoopBuilder:
-    """Builds the body of a function; knows the level of every value."""
+class LoopBuilder(FunctionText):
+    """Writes the body of a parallel region of these arguments; knows the level of every value."""
 
-    def __init__(self, block: Block) -> None:
-        self._blocks = [block]
-        self._levels: dict[SSAValue, int] = {}
-        self._made: dict[Any, SSAValue] = {}
-        self._keys: list[list[Any]] = [[]]  # those of what was made, by level
-        self._constants: dict[Any, SSAValue] = {}
-        self._indices: dict[int, SSAValue] = {}  # the constants among indices, whose attributes take long to compare
+    def __init__(self, module: ModuleText, kinds: Sequence[Attribute]) -> None:
+        super().__init__(module, [type_text(kind) for kind in kinds])
+        self._levels = [_Level(self.label, self.facts)]
+        self._level_of: dict[str, int] = {}  # of values by name
+        self._elements: dict[str, Attribute] = {}  # of arrays by name
+        for argument, kind in zip(self.arguments, kinds, strict=True):
+            if isinstance(kind, MemRefType):
+                self._elements[argument.name] = cast("MemRefType[Any]", kind).element_type
+        self._pure: dict[Any, Value] = {}
+        self._constants: dict[Any, Value] = {}
 
     @property
     def depth(self) -> int:
         """The level of the innermost open loop."""
-        return len(self._blocks) - 1
+        return len(self._levels) - 1
 
-    def level(self, *values: SSAValue) -> int:
-        """The deepest level of these values; unknown ones are at level 0."""
-        return max((self._levels.get(v, 0) for v in values), default=0)
+    def level(self, *values: Value) -> int:
+        """The deepest level of these values; constants and arguments are at level 0."""
+        return max([self._level_of.get(v.name, 0) for v in values], default=0)
+
+    def write_region(self, symbol: str) -> None:
+        """Write the function as a parallel region into its module."""
+        self._lines = self._levels[0].lines
+        self.write("ret void")
+        self.module.write_region(self, symbol)
 
     # --- operations ----------------------------------------------------------------------------------------
 
     def add(
         self,
         cls: type[Operation],
-        operands: Sequence[SSAValue],
-        kinds: Sequence[Attribute] = (),
-        properties: dict[str, Attribute] | None = None,
+        operands: Sequence[Value],
+        kind: Attribute | None = None,
+        properties: Mapping[str, Attribute] | None = None,
         level: int | None = None,
-    ) -> Operation:
-        """Append an operation to a level, by default that of its operands."""
-        op = new_op(cls, operands, kinds, properties)
+    ) -> Value | None:
+        """Write an operation at a level, by default that of its operands; its result, of type ``kind``, or None."""
         at = self.level(*operands) if level is None else level
-        self._blocks[at].add_op(op)
-        for result in op.results:
-            self._levels[result] = at
-        return op
+        outer, properties = self._levels[at], properties or {}
+        self._lines, self.facts = outer.lines, outer.facts
+        value = INSTRUCTIONS[cls](self, operands, kind, properties)
+        outer.facts.reassociates |= is_reassociated(properties)
+        if value is not None:
+            outer.facts.numbers += kind is not INDEX
+            self._level_of[value.name] = at
+        return value
 
     def pure(
         self,
         cls: type[Operation],
-        operands: Sequence[SSAValue],
+        operands: Sequence[Value],
         kind: Attribute,
-        properties: dict[str, Attribute] | None = None,
-    ) -> SSAValue:
+        properties: Mapping[str, Attribute] | None = None,
+    ) -> Value:
         """The result of an operation without effects; made once for equal operands."""
-        result = None if kind is INDEX else kind
-        key = (cls, tuple(operands), result, tuple(properties.items()) if properties else ())
-        known = self._made.get(key)
+        key = (cls, *operands, None if kind is INDEX else kind, *(properties.items() if properties else ()))
+        known = self._pure.get(key)
         if known is None:
-            known = self._made[key] = self.add(cls, operands, [kind], properties).results[0]
-            self._keys[self._levels[known]].append(key)
+            known = self._pure[key] = self._result(cls, operands, kind, properties)
+            self._levels[self.level(known)].keys.append(key)
         return known
 
-    def constant(self, attribute: Attribute, kind: Attribute) -> SSAValue:
+    def _result(
+        self,
+        cls: type[Operation],
+        operands: Sequence[Value],
+        kind: Attribute,
+        properties: Mapping[str, Attribute] | None = None,
+        level: int | None = None,
+    ) -> Value:
+        value = self.add(cls, operands, kind, properties, level)
+        assert value is not None, f"{cls.name} has no result"
+        return value
+
+    def constant(self, attribute: Attribute, kind: Attribute) -> Value:
         """A constant."""
         key = (attribute, kind)
         known = self._constants.get(key)
         if known is None:
-            made = new_op(arith.ConstantOp, (), [kind], {"value": attribute})
-            first = self._blocks[0].first_op
-            if first is None:
-                self._blocks[0].add_op(made)
-            else:
-                self._blocks[0].insert_op_before(made, first)
-            known = self._constants[key] = made.results[0]
+            known = self._constants[key] = constant_of(attribute, kind)
         return known
+
+    def call_external(self, name: str, operands: Sequence[Value]) -> None:
+        """Call a function of another library, without a result, in the innermost open loop."""
+        self.module.declare(name, "void", [x.type for x in operands])
+        self._lines = self._levels[-1].lines
+        self.call(name, operands, "void")
 
     # --- indices -------------------------------------------------------------------------------------------
 
-    def index(self, value: int) -> SSAValue:
+    def index(self, value: int) -> Value:
         """A constant index."""
-        known = self._indices.get(value)
-        if known is None:
-            known = self._indices[value] = self.constant(_index(value), INDEX)
-        return known
+        return Value("i64", str(value))
 
-    def plus(self, *terms: SSAValue) -> SSAValue:
+    def plus(self, *terms: Value) -> Value:
         """The sum of indices, those of outer levels first."""
-        zero = self._indices.get(0)
-        ordered = sorted((t for t in terms if t is not zero), key=self.level)
+        ordered = sorted((t for t in terms if t.name != "0"), key=self.level)
         if not ordered:
             return self.index(0)
         return functools.reduce(lambda a, b: self.pure(arith.AddiOp, [a, b], INDEX), ordered)
 
-    def times(self, *factors: SSAValue) -> SSAValue:
+    def times(self, *factors: Value) -> Value:
         """The product of indices, those of outer levels first."""
-        one = self._indices.get(1)
-        ordered = sorted((f for f in factors if f is not one), key=self.level)
+        ordered = sorted((f for f in factors if f.name != "1"), key=self.level)
         if not ordered:
             return self.index(1)
         return functools.reduce(lambda a, b: self.pure(arith.MuliOp, [a, b], INDEX), ordered)
 
-    def least(self, a: SSAValue, b: SSAValue) -> SSAValue:
+    def least(self, a: Value, b: Value) -> Value:
         """The minimum of two indices."""
         return self.pure(arith.MinSIOp, [a, b], INDEX)
 
-    def split(self, value: SSAValue, size: SSAValue) -> tuple[SSAValue, SSAValue]:
+    def split(self, value: Value, size: Value) -> tuple[Value, Value]:
         """Quotient and remainder of a non-negative index."""
         quotient = self.pure(arith.DivUIOp, [value, size], INDEX)
         return quotient, self.pure(arith.SubiOp, [value, self.times(quotient, size)], INDEX)
 
     # --- memory --------------------------------------------------------------------------------------------
 
-    def load(self, array: SSAValue, at: SSAValue, level: int | None = None) -> SSAValue:
+    def load_element(self, array: Value, at: Value, level: int | None = None) -> Value:
         """A load; at the level of its index, unless another is given."""
-        kind = cast("MemRefType[Any]", array.type).element_type
-        return self.add(memref.LoadOp, [array, at], [kind], level=level).results[0]
+        return self._result(memref.LoadOp, [array, at], self._elements[array.name], level=level)
 
-    def store(self, value: SSAValue, array: SSAValue, at: SSAValue, level: int | None = None) -> None:
+    def store_element(self, value: Value, array: Value, at: Value, level: int | None = None) -> None:
         """A store; in the innermost open loop, unless another level is given."""
         self.add(memref.StoreOp, [value, array, at], level=self.depth if level is None else level)
 
-    def view(self, scratch: SSAValue, offset: SSAValue, size: SSAValue, element: Attribute) -> SSAValue:
+    def load_vector(self, array: Value, at: Value, kind: VectorType[Any]) -> Value:
+        """A load of contiguous elements, at the level of their index."""
+        return self._result(vector.LoadOp, [array, at], kind)
+
+    def store_vector(self, value: Value, array: Value, at: Value) -> None:
+        """A store to contiguous elements, in the innermost open loop."""
+        self.add(vector.StoreOp, [value, array, at], level=self.depth)
+
+    def view(self, scratch: Value, offset: Value, element: Attribute) -> Value:
         """A view of scratch at an offset in bytes."""
-        return self.pure(memref.ViewOp, [scratch, offset, size], array_type(element))
+        array = self.pure(memref.ViewOp, [scratch, offset], array_type(element))
+        self._elements[array.name] = element
+        return array
 
     # --- loops ---------------------------------------------------------------------------------------------
 
     def loop(
         self,
-        low: SSAValue,
-        high: SSAValue,
-        step: SSAValue,
-        body: Callable[[SSAValue, list[SSAValue]], Sequence[SSAValue]],
-        starts: Sequence[SSAValue] = (),
-    ) -> list[SSAValue]:
+        low: Value,
+        high: Value,
+        step: Value,
+        body: Callable[[Value, list[Value]], Sequence[Value]],
+        starts: Sequence[Value] = (),
+    ) -> list[Value]:
         """A loop in the innermost one; ``body`` gets the index and the carried values, and returns the next ones."""
-        block = Block(arg_types=[INDEX, *[s.type for s in starts]])
-        self._blocks.append(block)
-        self._keys.append([])
-        for arg in block.args:
-            self._levels[arg] = self.depth
-        carried = body(block.args[0], list(block.args[1:]))
-        block.add_op(new_op(scf.YieldOp, carried))
-        self._blocks.pop()
-        for key in self._keys.pop():  # of the values inside
-            del self._made[key]
-        loop = new_op(scf.ForOp, [low, high, step, *starts], [s.type for s in starts], regions=[Region(block)])
-        self._blocks[-1].add_op(loop)
-        for result in loop.results:
-            self._levels[result] = self.depth
-        return list(loop.results)
+        head, begin = self.new_label(), self.new_label()
+        facts = LoopFacts(rounds_of(low, high, step), bool(starts))
+        around = [self.new_value(v.type) for v in (low, *starts)]
+        inside = _Level(begin, facts)
+        self._levels.append(inside)
+        self._level_of.update(dict.fromkeys((v.name for v in around), self.depth))
+        ends = body(around[0], around[1:])
+        self._lines = inside.lines
+        following = [self.binary("add", around[0], step, "nsw "), *ends]
+        self._levels.pop()
+        for key in inside.keys:
+            del self._pure[key]
+        outside, done = self._levels[-1], self.new_label()
+        self._lines = outside.lines
+        self.jump(head)
+        self.begin(head)
+        for value, start, end in zip(around, (low, *starts), following, strict=True):
+            self.define(value, f"phi {value.type} [ {start.name}, %{outside.label} ], [ {end.name}, %{inside.label} ]")
+        self.branch(self.value("i1", f"icmp slt {around[0].typed}, {high.name}"), begin, done)
+        self.begin(begin)
+        self._lines += inside.lines
+        self.jump(head, self.module.loop(facts))
+        self.begin(done)
+        outside.label = done
+        outside.facts.add(facts)
+        self._level_of.update(dict.fromkeys((v.name for v in around[1:]), self.depth))
+        return around[1:]

@@ -4,30 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from xdsl.dialects import arith, func
-from xdsl.dialects.builtin import FunctionType, ModuleOp, UnitAttr
+from xdsl.dialects import arith
 from xdsl.dialects.utils import FastMathFlag
-from xdsl.ir import Block, Region, SSAValue
 
 from hybridc.ir.costs import SQUARE
 from hybridc.ir.kernel import KernelOp, number_of
 from hybridc.ir.structured import dtype_of
 from hybridc.ir.structured_builder import number_attribute, signless
+from hybridc.lower.llvm.codegen.function_text import ModuleText, Value
 from hybridc.lower.llvm.loops.loop_builder import BYTES, INDEX, LoopBuilder, array_type
 
 REORDER = arith.FastMathFlagsAttr([FastMathFlag.REASSOC, FastMathFlag.NO_SIGNED_ZEROS, FastMathFlag.ALLOW_CONTRACT])
 
 
-def region_module(block: Block) -> ModuleOp:
-    """The module of one function over a range."""
-    block.add_op(func.ReturnOp())
-    kind = FunctionType.from_lists([a.type for a in block.args], [])
-    function = func.FuncOp("region", kind, Region(block))
-    function.attributes["hybrid.region"] = UnitAttr()
-    return ModuleOp([function])
-
-
-def start_of(build: LoopBuilder, kernel_op: KernelOp) -> SSAValue:
+def start_of(build: LoopBuilder, kernel_op: KernelOp) -> Value:
     """A reduction's initial value."""
     number = number_of(kernel_op.op.operands[-1])
     assert number is not None, "a reduction begins with a number"
@@ -35,7 +25,7 @@ def start_of(build: LoopBuilder, kernel_op: KernelOp) -> SSAValue:
     return build.constant(number_attribute(number, dtype), signless(dtype))
 
 
-def combine(build: LoopBuilder, kernel_op: KernelOp, a: SSAValue, b: SSAValue) -> SSAValue:
+def combine(build: LoopBuilder, kernel_op: KernelOp, a: Value, b: Value) -> Value:
     """Combine two partial results of a reduction."""
     op = kernel_op.combine
     assert op is not None
@@ -45,7 +35,7 @@ def combine(build: LoopBuilder, kernel_op: KernelOp, a: SSAValue, b: SSAValue) -
     return build.pure(type(op), [a, b], op.results[0].type, properties)
 
 
-def first_and_last(b: LoopBuilder, point: SSAValue, size: SSAValue) -> tuple[SSAValue, SSAValue, SSAValue]:
+def first_and_last(b: LoopBuilder, point: Value, size: Value) -> tuple[Value, Value, Value]:
     """For a range that counts tiles along an axis: the index of the outer axes, and the tile's first and last row."""
     count, _ = b.split(b.plus(size, b.index(SQUARE - 1)), b.index(SQUARE))
     rest, tile = b.split(point, count)
@@ -54,14 +44,14 @@ def first_and_last(b: LoopBuilder, point: SSAValue, size: SSAValue) -> tuple[SSA
 
 
 def walk_tile(
-    b: LoopBuilder, first: SSAValue, last: SSAValue, columns: SSAValue, element: Callable[[SSAValue, SSAValue], None]
+    b: LoopBuilder, first: Value, last: Value, columns: Value, element: Callable[[Value, Value], None]
 ) -> None:
     """Rows from ``first`` to ``last``, all columns, in tiles: ``element`` gets the indices of each element."""
     whole = b.times(b.split(columns, b.index(SQUARE))[0], b.index(SQUARE))
 
-    def rows(start: SSAValue | None) -> None:
-        def row(index: SSAValue, _: list[SSAValue]) -> list[SSAValue]:
-            def column(at: SSAValue, _: list[SSAValue]) -> list[SSAValue]:
+    def rows(start: Value | None) -> None:
+        def row(index: Value, _: list[Value]) -> list[Value]:
+            def column(at: Value, _: list[Value]) -> list[Value]:
                 element(index, at if start is None else b.plus(start, at))
                 return []
 
@@ -70,7 +60,7 @@ def walk_tile(
 
         b.loop(first, last, b.index(1), row)
 
-    def tile(start: SSAValue, _: list[SSAValue]) -> list[SSAValue]:
+    def tile(start: Value, _: list[Value]) -> list[Value]:
         rows(start)
         return []
 
@@ -78,56 +68,55 @@ def walk_tile(
     rows(None)
 
 
-def fill(build: LoopBuilder, buffer: SSAValue, low: SSAValue, high: SSAValue, value: SSAValue) -> None:
+def fill(build: LoopBuilder, buffer: Value, low: Value, high: Value, value: Value) -> None:
     """Fill a range of a buffer with a constant."""
 
-    def body(index: SSAValue, _: list[SSAValue]) -> list[SSAValue]:
-        build.store(value, buffer, index)
+    def body(index: Value, _: list[Value]) -> list[Value]:
+        build.store_element(value, buffer, index)
         return []
 
     build.loop(low, high, build.index(1), body)
 
 
-def combine_parts(kernel_op: KernelOp) -> ModuleOp:
-    """The function that combines partial results (first buffer, overwritten) into a result (second), pairwise.
+def combine_parts(kernel_op: KernelOp, module: ModuleText, symbol: str) -> None:
+    """Write the function that combines partial results (first buffer, overwritten) into a result (second), pairwise.
 
     At each level the second half of them is combined with the first one, so that sums of many keep their
     precision. Scalars: partial results, levels (2 ** levels is as many or more), size of the result.
     """
     kind = array_type(signless(dtype_of(kernel_op.result)))
-    block = Block(arg_types=[kind, kind, INDEX, INDEX, INDEX, INDEX, INDEX, BYTES])
-    parts, result, count, levels, size, low, high, _ = block.args
-    b = LoopBuilder(block)
+    b = LoopBuilder(module, [kind, kind, INDEX, INDEX, INDEX, INDEX, INDEX, BYTES])
+    parts, result, count, levels, size, low, high, _ = b.arguments
     one = b.index(1)
     fill(b, result, low, high, start_of(b, kernel_op))
 
-    def add(into: SSAValue, at: SSAValue, part: SSAValue) -> None:
+    def add(into: Value, at: Value, part: Value) -> None:
         """Combine a partial result with the one at an index of a buffer."""
         first = b.times(part, size)
 
-        def element(index: SSAValue, _: list[SSAValue]) -> list[SSAValue]:
-            given = b.load(parts, b.plus(first, index), b.depth)
+        def element(index: Value, _: list[Value]) -> list[Value]:
+            given = b.load_element(parts, b.plus(first, index), b.depth)
             to = b.plus(at, index)
-            b.store(combine(b, kernel_op, b.load(into, to, b.depth), given), into, to)
+            b.store_element(combine(b, kernel_op, b.load_element(into, to, b.depth), given), into, to)
             return []
 
         b.loop(low, high, one, element)
 
-    def level(_: SSAValue, carried: list[SSAValue]) -> list[SSAValue]:
+    def level(_: Value, carried: list[Value]) -> list[Value]:
         (left,) = carried
         half, _ = b.split(b.plus(left, one), b.index(2))
 
-        def pair(number: SSAValue, _: list[SSAValue]) -> list[SSAValue]:
+        def pair(number: Value, _: list[Value]) -> list[Value]:
             add(parts, b.times(b.pure(arith.SubiOp, [number, half], INDEX), size), number)
             return []
 
         b.loop(half, left, one, pair)
         return [half]
 
-    def whole(number: SSAValue, _: list[SSAValue]) -> list[SSAValue]:
+    def whole(number: Value, _: list[Value]) -> list[Value]:
         add(result, b.index(0), number)
         return []
 
     b.loop(b.index(0), levels, one, level, [count])
     b.loop(b.index(0), b.least(count, one), one, whole)
-    return region_module(block)
+    b.write_region(symbol)

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import IntegerType, ModuleOp, i1
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.dialects.builtin import IntegerType, i1
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from hybridc.dialects.mlir.hybrid_rt import aligned
 from hybridc.ground import __version__
@@ -37,11 +37,12 @@ from hybridc.ir.planned import Position
 from hybridc.ir.structured import Shape, dtype_of, shape_of
 from hybridc.ir.structured_builder import operation_properties, signless
 from hybridc.ir.tile_program import TileProgram
+from hybridc.lower.llvm.codegen.function_text import ModuleText, Value
 from hybridc.lower.llvm.codegen.native_function import NativeFunction
-from hybridc.lower.llvm.gemm.gemm_region import Arguments, Index, region
+from hybridc.lower.llvm.gemm.gemm_region import Arguments, Index, RegionBuilder, region
 from hybridc.lower.llvm.loops.loop_builder import BYTES, INDEX, LoopBuilder, array_type
-from hybridc.lower.llvm.loops.loop_functions import combine_parts, fill, first_and_last, region_module, walk_tile
-from hybridc.lower.llvm.loops.tiles_to_loops import LoopEmitter
+from hybridc.lower.llvm.loops.loop_functions import combine_parts, fill, first_and_last, walk_tile
+from hybridc.lower.llvm.loops.tiles_to_loops import write_loops
 from hybridc.transforms.kernels.schedule_kernels import BLOCK, LoopNestMemory, schedule
 
 # Pieces of a column reduction: at most so many, or more of so many points each, as long sums lose precision; or
@@ -138,7 +139,7 @@ Printer = Callable[[TileProgram], NativeFunction]
 
 def print_loops(program: TileProgram) -> NativeFunction:
     """The native function of a tile program, through loops and LLVM."""
-    return NativeFunction(program_key(program), lambda: LoopEmitter(program).module(), program)
+    return NativeFunction(program_key(program), functools.partial(write_loops, program), program)
 
 
 def program_key(program: TileProgram) -> str:
@@ -341,7 +342,7 @@ def combine_function(kernel_op: KernelOp) -> NativeFunction:
     op = kernel_op.combine
     assert op is not None
     key = _hash("combine", _operation(op), dtype_of(kernel_op.result).name, number_of(kernel_op.op.operands[-1]))
-    return NativeFunction(key, lambda: combine_parts(kernel_op))
+    return NativeFunction(key, functools.partial(combine_parts, kernel_op))
 
 
 def combine_region(
@@ -367,7 +368,7 @@ def fill_region(dtype: np.dtype[Any], shape: Shape, strides: Strides, number: Nu
     walked = _in_rows(walked, end)
     walked = [walked[0], *[ONE] * (_FILLED - len(walked)), *walked[1:]]
     rank, width = len(walked), dtype.itemsize
-    function = NativeFunction(_hash("fill", width, rank), lambda: fill_module(width, rank))
+    function = NativeFunction(_hash("fill", width, rank), functools.partial(write_fill, width, rank))
     work = copy_time(math.prod(shape) * width)
     grain, least = sharing(work, walked[0].size)
     numbers = (_bits(number, dtype), end, *(a.size for a in walked), *(a.target for a in walked[:-1]))
@@ -400,7 +401,8 @@ def move_region(
     work = copy_time(math.prod(a.size for a in axes) * dtype.itemsize, not contiguous)
     grain, least = sharing(work, extent)
     numbers = (_bits(outside, dtype), first, end, *(n for a in walked for n in a[: code.each]))
-    return ParallelRegion(NativeFunction(f"move {code}", code.module), (0, 1), numbers, extent, grain, 0, work, least)
+    function = NativeFunction(f"move {code}", code.builder())
+    return ParallelRegion(function, (0, 1), numbers, extent, grain, 0, work, least)
 
 
 def _tiled_copy(dtype: np.dtype[Any], axes: Sequence[MovedAxis]) -> ParallelRegion:
@@ -410,7 +412,7 @@ def _tiled_copy(dtype: np.dtype[Any], axes: Sequence[MovedAxis]) -> ParallelRegi
     assert number is not None, "the source is contiguous along another axis than the target"
     rows = outer.pop(number)
     walked, rank = [*outer, rows, last], len(outer) + 2
-    function = NativeFunction(_hash("copy", dtype.name, rank), lambda: copy_module(dtype, rank))
+    function = NativeFunction(_hash("copy", dtype.name, rank), functools.partial(write_copy, dtype, rank))
     extent = math.prod(a.size for a in outer) * -(-rows.size // SQUARE)
     work = copy_time(math.prod(a.size for a in walked) * dtype.itemsize, strided=True)
     grain, least = sharing(work, extent)
@@ -542,8 +544,8 @@ class _Move:
         """The scalars of an axis."""
         return 5 if self.bordered else 3
 
-    def module(self) -> ModuleOp:
-        """The module with the function, whose range are the first two axes."""
+    def builder(self) -> RegionBuilder:
+        """What writes the function, whose range are the first two axes."""
         return region([IntegerType(8 * self.width)] * 2, 3 + self.rank * self.each, self._write)
 
     def _write(self, given: Arguments) -> None:
@@ -571,13 +573,13 @@ class _Move:
                 fill(b, target, to.value, (to + low).value, value)
                 fill(b, target, (to + high).value, (to + size).value, value)
 
-            def element(i: Index, _: list[SSAValue]) -> None:
-                moved = b.load(source, (at + (i if self.contiguous else i * step)).value, b.depth)
-                b.store(moved, target, (to + i).value)
+            def element(i: Index, _: list[Value]) -> None:
+                moved = b.load_element(source, (at + (i if self.contiguous else i * step)).value, b.depth)
+                b.store_element(moved, target, (to + i).value)
 
             given.loop(low, high, element)
 
-        def shared(point: Index, _: list[SSAValue]) -> None:
+        def shared(point: Index, _: list[Value]) -> None:
             count = axes[1][0]
             walk(2, along(1, point % count, along(0, point // count, (first, first.of(0), first.of(1)))))
 
@@ -592,27 +594,26 @@ def within(index: Index, low: Index, high: Index) -> Index:
     return Index(b, b.pure(arith.SelectOp, [flag, b.index(1), b.index(0)], INDEX))
 
 
-def copy_module(dtype: np.dtype[Any], rank: int) -> ModuleOp:
-    """The function that copies a strided array (first buffer) to a contiguous one, in tiles of its last two axes.
+def write_copy(dtype: np.dtype[Any], rank: int, module: ModuleText, symbol: str) -> None:
+    """Write the function that copies a strided array (first buffer) to a contiguous one, in tiles of its last two axes.
 
     Its scalars are the sizes, then the strides of the source, then those of the target, of each axis. The source is
     contiguous along the last axis but one.
     """
     kind = array_type(signless(dtype))
-    block = Block(arg_types=[kind, kind, *[INDEX] * (3 * rank), INDEX, INDEX, BYTES])
-    source, target, *numbers, low, high, _ = block.args
-    split: list[list[SSAValue]] = [list(numbers[i * rank : (i + 1) * rank]) for i in range(3)]
+    b = LoopBuilder(module, [kind, kind, *[INDEX] * (3 * rank), INDEX, INDEX, BYTES])
+    source, target, *numbers, low, high, _ = b.arguments
+    split: list[list[Value]] = [list(numbers[i * rank : (i + 1) * rank]) for i in range(3)]
     sizes, given, made = split
-    b = LoopBuilder(block)
     made[-1] = given[-2] = b.index(1)
 
-    def copy(index: list[SSAValue]) -> None:
+    def copy(index: list[Value]) -> None:
         at = [b.plus(*[b.times(i, s) for i, s in zip(index, strides, strict=True)]) for strides in (given, made)]
-        b.store(b.load(source, at[0]), target, at[1])
+        b.store_element(b.load_element(source, at[0]), target, at[1])
 
-    def point(index: SSAValue, _: list[SSAValue]) -> list[SSAValue]:
+    def point(index: Value, _: list[Value]) -> list[Value]:
         rest, first, last = first_and_last(b, index, sizes[-2])
-        outer: list[SSAValue] = []
+        outer: list[Value] = []
         for axis in reversed(range(1, rank - 2)):
             rest, at = b.split(rest, sizes[axis])
             outer.insert(0, at)
@@ -621,32 +622,31 @@ def copy_module(dtype: np.dtype[Any], rank: int) -> ModuleOp:
         return []
 
     b.loop(low, high, b.index(1), point)
-    return region_module(block)
+    b.write_region(symbol)
 
 
-def fill_module(width: int, rank: int) -> ModuleOp:
-    """The function that fills a strided array with elements of ``width`` bytes, contiguous along the last axis.
+def write_fill(width: int, rank: int, module: ModuleText, symbol: str) -> None:
+    """Write the function that fills a strided array with elements of ``width`` bytes, contiguous along the last axis.
 
     Its scalars are the bits of the element, where the last row ends, the sizes, and the strides but for the last.
     """
     kind = IntegerType(8 * width)
-    block = Block(arg_types=[array_type(kind), *[INDEX] * (2 * rank + 1), INDEX, INDEX, BYTES])
-    array, bits, end, *numbers, low, high, _ = block.args
+    b = LoopBuilder(module, [array_type(kind), *[INDEX] * (2 * rank + 1), INDEX, INDEX, BYTES])
+    array, bits, end, *numbers, low, high, _ = b.arguments
     sizes, steps = numbers[:rank], numbers[rank:]
-    b = LoopBuilder(block)
     value, zero, one = b.pure(arith.IndexCastOp, [bits], kind), b.index(0), b.index(1)
 
-    def walk(axis: int, first: SSAValue) -> None:
+    def walk(axis: int, first: Value) -> None:
         if axis == rank - 1:
             left = b.pure(arith.SubiOp, [end, first], INDEX)
             fill(b, array, first, b.plus(first, b.least(sizes[axis], left)), value)
             return
 
-        def point(index: SSAValue, _: list[SSAValue]) -> list[SSAValue]:
+        def point(index: Value, _: list[Value]) -> list[Value]:
             walk(axis + 1, b.plus(first, b.times(index, steps[axis])))
             return []
 
         b.loop(*((zero, sizes[axis]) if axis else (low, high)), one, point)
 
     walk(0, zero)
-    return region_module(block)
+    b.write_region(symbol)

@@ -1,4 +1,4 @@
-"""Lower a tile program to loops over memory: ``scf``, ``arith``, ``math`` and ``memref``.
+"""Write a tile program as loops over memory, in LLVM IR.
 
 The function computes the indices ``lo`` to ``hi`` of the parallel axes. Column reductions are computed in
 *pieces*: each has partial results in memory of its own, and a second function combines them in order, so that
@@ -10,13 +10,13 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import FloatAttr, IntegerAttr, ModuleOp
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr
 from xdsl.dialects.utils import FastMathFlag
-from xdsl.ir import Attribute, Block, SSAValue
+from xdsl.ir import Attribute
 
 from hybridc.errors import UnsupportedError
 from hybridc.ground.buffers import ALIGNMENT
@@ -36,12 +36,18 @@ from hybridc.ir.tile_program import (
     TileStore,
     TileSweep,
 )
+from hybridc.lower.llvm.codegen.function_text import ModuleText, Value
 from hybridc.lower.llvm.loops.loop_builder import BYTES, INDEX, LoopBuilder, array_type
-from hybridc.lower.llvm.loops.loop_functions import REORDER, fill, first_and_last, region_module, walk_tile
+from hybridc.lower.llvm.loops.loop_functions import REORDER, fill, first_and_last, walk_tile
 
 # Fast-math: a*b + c may be contracted. Differences are rounded: those of equal values are zero.
 CONTRACT = arith.FastMathFlagsAttr([FastMathFlag.ALLOW_CONTRACT])
 _CONTRACTED = ("arith.addf", "arith.mulf")
+
+
+def write_loops(program: TileProgram, module: ModuleText, symbol: str) -> None:
+    """Write the function of a tile program into a module of LLVM IR, exported under a symbol."""
+    LoopEmitter(program, module).write(symbol)
 
 
 @dataclass(eq=False)
@@ -49,34 +55,31 @@ class LoopEmitter:
     """Emits the function of a tile program."""
 
     program: TileProgram
-    block: Block = field(default_factory=Block)
+    module: ModuleText
 
     def __post_init__(self) -> None:
         program = self.program
         kinds: list[Attribute] = [array_type(ELEMENT_TYPES[b.kind]) for b in program.buffers]
         numbers = len(program.dynamic) + program.strides
         numbers += bool(program.pieces)  # parallel indices per piece
-        self.block = Block(arg_types=[*kinds, *[INDEX] * numbers, INDEX, INDEX, BYTES])
-        args = list(self.block.args)
+        self.build = b = LoopBuilder(self.module, [*kinds, *[INDEX] * numbers, INDEX, INDEX, BYTES])
+        args = b.arguments
         self.low, self.high, scratch = args[-3:]
-        self.build = b = LoopBuilder(self.block)
         left = iter(args[len(kinds) :])
         given = {a: next(left) for a in program.dynamic}
         self.sizes = [given[a] if n is None else b.index(n) for a, n in enumerate(program.sizes)]
         self.strides = [next(left) for _ in range(program.strides)]
         self.piece = next(left) if program.pieces else None
-        self.buffers: dict[str, SSAValue] = {
-            buffer.name: arg for buffer, arg in zip(program.buffers, args, strict=False)
-        }
-        self.offsets: dict[str, SSAValue] = {}  # the offset of a piece's partial results
+        self.buffers: dict[str, Value] = {buffer.name: arg for buffer, arg in zip(program.buffers, args, strict=False)}
+        self.offsets: dict[str, Value] = {}  # the offset of a piece's partial results
         self.written = {s.address.buffer for w in program.sweeps for s in w.statements if isinstance(s, TileStore)}
         self.written |= {s.into.buffer for s in program.reductions if s.into is not None}
-        self.known: dict[str, SSAValue] = {}
-        self.index: dict[int, SSAValue] = {}  # the index along each axis
+        self.known: dict[str, Value] = {}
+        self.index: dict[int, Value] = {}  # the index along each axis
         self._cut(scratch)
 
-    def module(self) -> ModuleOp:
-        """The module with the function ``region``."""
+    def write(self, symbol: str) -> None:
+        """Write the function into the module, under a symbol."""
         program = self.program
         if program.shared:
             self._pieces(self._shared) if program.pieces else self._shared(self.low, self.high)
@@ -86,28 +89,28 @@ class LoopEmitter:
             self._pieces(self._points)
         else:
             self._points(self.low, self.high)
-        return region_module(self.block)
+        self.build.write_region(symbol)
 
     # --- memory --------------------------------------------------------------------------------------------
 
-    def _cut(self, scratch: SSAValue) -> None:
+    def _cut(self, scratch: Value) -> None:
         """Give each scratch array its offset in the scratch memory."""
         b = self.build
         offset, line = b.index(0), b.index(ALIGNMENT)
         for each in self.program.scratch:
             size = b.times(*[self.sizes[a] for a in each.axes])
             element = ELEMENT_TYPES[each.kind]
-            self.buffers[each.name] = b.view(scratch, offset, size, element)
+            self.buffers[each.name] = b.view(scratch, offset, element)
             bytes_ = b.times(size, b.index(byte_width(each.kind)))
             lines, _ = b.split(b.plus(bytes_, b.index(ALIGNMENT - 1)), line)
             offset = b.plus(offset, b.times(lines, line))
 
-    def _factor(self, factor: Factor) -> list[SSAValue]:
+    def _factor(self, factor: Factor) -> list[Value]:
         found = [self.sizes[a] for a in factor.sizes]
         found += [self.strides[factor.stride]] if factor.stride is not None else []
         return [self.build.index(factor.number), *found] if factor.number != 1 else found
 
-    def _at(self, address: Address) -> SSAValue:
+    def _at(self, address: Address) -> Value:
         """The offset of an element in its buffer."""
         b = self.build
         terms = [b.times(self.index[a], b.times(*self._factor(f))) for a, f in address.terms]
@@ -117,13 +120,13 @@ class LoopEmitter:
 
     # --- parallel axes -------------------------------------------------------------------------------------
 
-    def _pieces(self, walk: Callable[[SSAValue, SSAValue], None]) -> None:
+    def _pieces(self, walk: Callable[[Value, Value], None]) -> None:
         """For each piece from ``lo`` to ``hi``: its partial results, and its indices."""
         b, program = self.build, self.program
         whole = b.times(*[self.sizes[a] for a in (program.parallel or program.inner)])
         partial = {s.into.buffer: s for s in program.reductions if s.into is not None}
 
-        def piece(number: SSAValue, _: list[SSAValue]) -> list[SSAValue]:
+        def piece(number: Value, _: list[Value]) -> list[Value]:
             assert self.piece is not None
             first = b.times(number, self.piece)
             for buffer in program.pieces:
@@ -138,16 +141,16 @@ class LoopEmitter:
 
         b.loop(self.low, self.high, b.index(1), piece)
 
-    def _points(self, low: SSAValue, high: SSAValue) -> None:
+    def _points(self, low: Value, high: Value) -> None:
         self.build.loop(low, high, self.build.index(1), lambda point, _: self._point(point))
 
-    def _tiles(self, low: SSAValue, high: SSAValue) -> None:
+    def _tiles(self, low: Value, high: Value) -> None:
         """Tiles of the last parallel axis and the inner axis; the range counts the former's."""
         b = self.build
         *outer, rows = self.program.parallel
         (inner,) = self.program.inner
 
-        def tile(point: SSAValue, _: list[SSAValue]) -> list[SSAValue]:
+        def tile(point: Value, _: list[Value]) -> list[Value]:
             rest, first, last = first_and_last(b, point, self.sizes[rows])
             for axis in reversed(outer[1:]):
                 rest, self.index[axis] = b.split(rest, self.sizes[axis])
@@ -156,7 +159,7 @@ class LoopEmitter:
             walk_tile(b, first, last, self.sizes[inner], element)
             return []
 
-        def element(row: SSAValue, column: SSAValue) -> None:
+        def element(row: Value, column: Value) -> None:
             self.index[rows], self.index[inner] = row, column
             self.known = {}
             for sweep in self.program.sweeps:
@@ -164,7 +167,7 @@ class LoopEmitter:
 
         b.loop(low, high, b.index(1), tile)
 
-    def _point(self, point: SSAValue) -> list[SSAValue]:
+    def _point(self, point: Value) -> list[Value]:
         b = self.build
         rest = point
         for axis in reversed(self.program.parallel[1:]):
@@ -175,14 +178,14 @@ class LoopEmitter:
             self._sweep(sweep)
         return []
 
-    def _shared(self, low: SSAValue, high: SSAValue) -> None:
+    def _shared(self, low: Value, high: Value) -> None:
         """A program of one axis, of which this call computes a range."""
         for sweep in self.program.sweeps:
             self._sweep(sweep, (low, high))
 
     # --- sweeps --------------------------------------------------------------------------------------------
 
-    def _sweep(self, sweep: TileSweep, bounds: tuple[SSAValue, SSAValue] | None = None) -> None:
+    def _sweep(self, sweep: TileSweep, bounds: tuple[Value, Value] | None = None) -> None:
         for reduce in _reductions(sweep):
             if reduce.accumulates and reduce.into is not None and reduce.into.buffer not in self.offsets:
                 self._begin(reduce, reduce.into)
@@ -198,7 +201,7 @@ class LoopEmitter:
                 self._fill_row(reduce, into, innermost)
                 return
 
-            def body(index: SSAValue, _: list[SSAValue]) -> list[SSAValue]:
+            def body(index: Value, _: list[Value]) -> list[Value]:
                 self.index[left[0]] = index
                 filled(left[1:])
                 return []
@@ -210,14 +213,14 @@ class LoopEmitter:
     def _fill_row(self, reduce: TileReduce, into: Address, axis: int) -> None:
         b = self.build
 
-        def body(index: SSAValue, _: list[SSAValue]) -> list[SSAValue]:
+        def body(index: Value, _: list[Value]) -> list[Value]:
             self.index[axis] = index
-            b.store(self._start(reduce), self.buffers[into.buffer], self._at(into))
+            b.store_element(self._start(reduce), self.buffers[into.buffer], self._at(into))
             return []
 
         b.loop(b.index(0), self.sizes[axis], b.index(1), body)
 
-    def _loops(self, sweep: TileSweep, level: int, bounds: tuple[SSAValue, SSAValue] | None) -> None:
+    def _loops(self, sweep: TileSweep, level: int, bounds: tuple[Value, Value] | None) -> None:
         """The loops of a sweep from ``level`` on, with scalar reductions as carried values."""
         if level == len(sweep.axes):
             self._statements(sweep)
@@ -231,7 +234,7 @@ class LoopEmitter:
         axis = sweep.axes[level]
         low, high = bounds or (b.index(0), self.sizes[axis])
 
-        def body(index: SSAValue, carried: list[SSAValue]) -> list[SSAValue]:
+        def body(index: Value, carried: list[Value]) -> list[Value]:
             self.index[axis] = index
             self.known.update(zip((s.name for s in inside), carried, strict=True))
             self._loops(sweep, level + 1, None)
@@ -248,18 +251,18 @@ class LoopEmitter:
 
     def _blocked(
         self,
-        low: SSAValue,
-        high: SSAValue,
+        low: Value,
+        high: Value,
         reduced: list[TileReduce],
-        starts: list[SSAValue],
+        starts: list[Value],
         body: Any,
         blocks: tuple[int, ...],
-    ) -> list[SSAValue]:
+    ) -> list[Value]:
         """A loop in blocks of so many elements, whose results are combined: pairwise summation for precision."""
         b = self.build
         size, *smaller = blocks
 
-        def block(first: SSAValue, carried: list[SSAValue]) -> list[SSAValue]:
+        def block(first: Value, carried: list[Value]) -> list[Value]:
             last, neutral = b.least(b.plus(first, b.index(size)), high), [self._start(s) for s in reduced]
             if smaller:
                 ends = self._blocked(first, last, reduced, neutral, body, tuple(smaller))
@@ -276,13 +279,13 @@ class LoopEmitter:
         if reduce.accumulates:
             self._accumulate(reduce, self.known[reduce.name], False)
         else:
-            self.build.store(self.known[reduce.name], self.buffers[reduce.into.buffer], self._at(reduce.into))
+            self.build.store_element(self.known[reduce.name], self.buffers[reduce.into.buffer], self._at(reduce.into))
 
-    def _accumulate(self, reduce: TileReduce, value: SSAValue, ordered: bool) -> None:
+    def _accumulate(self, reduce: TileReduce, value: Value, ordered: bool) -> None:
         assert reduce.into is not None
         buffer, at = self.buffers[reduce.into.buffer], self._at(reduce.into)
-        held = self.build.load(buffer, at, self.build.depth)
-        self.build.store(self._combine(reduce, held, value, ordered), buffer, at)
+        held = self.build.load_element(buffer, at, self.build.depth)
+        self.build.store_element(self._combine(reduce, held, value, ordered), buffer, at)
 
     # --- statements ----------------------------------------------------------------------------------------
 
@@ -300,9 +303,9 @@ class LoopEmitter:
             case TileLoad():
                 # Memory that the program writes is loaded inside the loops.
                 level = b.depth if s.address.buffer in self.written else None
-                self.known[s.name] = b.load(self.buffers[s.address.buffer], self._at(s.address), level)
+                self.known[s.name] = b.load_element(self.buffers[s.address.buffer], self._at(s.address), level)
             case TileStore():
-                b.store(self.known[s.value], self.buffers[s.address.buffer], self._at(s.address))
+                b.store_element(self.known[s.value], self.buffers[s.address.buffer], self._at(s.address))
             case TileConstant():
                 self.known[s.name] = constant(b, s.number, s.kind)
             case TileReduce() if s.carried:
@@ -313,16 +316,16 @@ class LoopEmitter:
                 self.known[s.name] = self.index[s.axis]
             case TileGather():
                 terms = [b.times(self.known[v], b.times(*self._factor(f))) for v, f in s.terms]
-                self.known[s.name] = b.load(self.buffers[s.buffer], b.plus(*terms))
+                self.known[s.name] = b.load_element(self.buffers[s.buffer], b.plus(*terms))
             case _:
                 raise UnsupportedError(
                     f"tiles-to-loops: {type(s).__name__} is a statement on whole tiles, not on elements"
                 )
 
-    def _start(self, reduce: TileReduce) -> SSAValue:
+    def _start(self, reduce: TileReduce) -> Value:
         return constant(self.build, reduce.start, reduce.kind)
 
-    def _combine(self, reduce: TileReduce, a: SSAValue, b: SSAValue, ordered: bool) -> SSAValue:
+    def _combine(self, reduce: TileReduce, a: Value, b: Value, ordered: bool) -> Value:
         """Combine two partial results of a reduction.
 
         LLVM vectorises an ordered sum of a few terms over several points, not over the terms: the last
@@ -344,7 +347,7 @@ def _reductions(sweep: TileSweep) -> list[TileReduce]:
     return [s for s in sweep.statements if isinstance(s, TileReduce)]
 
 
-def constant(build: LoopBuilder, number: Number, kind: str) -> SSAValue:
+def constant(build: LoopBuilder, number: Number, kind: str) -> Value:
     """A number of an element type."""
     element: Any = ELEMENT_TYPES[kind]
     attribute = FloatAttr(float(number), element) if "f" in kind else IntegerAttr(int(number), element)

@@ -13,8 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from xdsl.dialects.builtin import ModuleOp, f32, f64
-from xdsl.ir import SSAValue
+from xdsl.dialects.builtin import f32, f64
 
 from hybridc.dialects.operator_attribute import DType
 from hybridc.ground.sizes import row_major
@@ -22,8 +21,9 @@ from hybridc.ir.costs import copy_time, sharing
 from hybridc.ir.kernel import Kernel, Number
 from hybridc.ir.planned import Strides
 from hybridc.ir.structured import Shape, dtype_of, shape_of
+from hybridc.lower.llvm.codegen.function_text import Value
 from hybridc.lower.llvm.codegen.native_function import NativeFunction
-from hybridc.lower.llvm.gemm.gemm_region import Arguments, Index, Vectors, region, registers
+from hybridc.lower.llvm.gemm.gemm_region import Arguments, Index, RegionBuilder, Vectors, region, registers
 from hybridc.lower.llvm.loops.moved_elements import moved_array
 from hybridc.lower.llvm.loops.parallel_regions import (
     ONE,
@@ -95,7 +95,7 @@ def _region(dtype: DType, axes: Sequence[MovedAxis], first: int, outside: Number
     numbers = (width, strips, first, along.size, along.low, along.high, down.size, down.source, along.target)
     numbers += tuple(n for a in outer for n in a)
     code = _Transposition(dtype, vectors, len(outer), float(outside))
-    function = NativeFunction(f"transpose {code}", code.module)
+    function = NativeFunction(f"transpose {code}", code.builder())
     return ParallelRegion(function, (0, 1), numbers, extent, grain, 0, work, least)
 
 
@@ -130,8 +130,8 @@ class _Transposition:
     outer: int
     outside: float
 
-    def module(self) -> ModuleOp:
-        """The module with the function."""
+    def builder(self) -> RegionBuilder:
+        """What writes the function."""
         element = _ELEMENTS[self.dtype]
         return region([element] * 2, 9 + 5 * self.outer, self._write)
 
@@ -141,7 +141,7 @@ class _Transposition:
         outer = [numbers[5 * i : 5 * i + 5] for i in range(self.outer)]
         filler = v.number(self.outside)
 
-        def strip(i: Index, _: Sequence[SSAValue]) -> None:
+        def strip(i: Index, _: Sequence[Value]) -> None:
             first = i % strips * width
             last, source, target, inside, point = (first + width).least(size), base, i.of(0), i.of(1), i // strips
             for number, (count, step, to, begin, end) in reversed([*enumerate(outer)]):
@@ -156,8 +156,8 @@ class _Transposition:
             fill(end, last, target)
 
         def fill(begin: Index, end: Index, target: Index) -> None:
-            def line(at: Index, _: Sequence[SSAValue]) -> None:
-                def vector(row: Index, _: Sequence[SSAValue]) -> None:
+            def line(at: Index, _: Sequence[Value]) -> None:
+                def vector(row: Index, _: Sequence[Value]) -> None:
                     v.store(filler, given.arrays[1], target + at * target_step + row.least(rows - v.lanes))
 
                 given.loop(0, rows, vector, step=v.lanes)
@@ -165,7 +165,7 @@ class _Transposition:
             given.loop(begin, end, line)
 
         def squares(begin: Index, end: Index, row: Index, source: Index, target: Index) -> None:
-            def square(at: Index, _: Sequence[SSAValue]) -> None:
+            def square(at: Index, _: Sequence[Value]) -> None:
                 at = at.least(high - v.lanes)
                 loaded = [v.load(given.arrays[0], source + at + source_step * (row + j)) for j in range(v.lanes)]
                 for j, turned in enumerate(v.transposed(loaded)):

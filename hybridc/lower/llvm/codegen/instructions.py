@@ -1,0 +1,603 @@
+"""The LLVM IR of each operation of arith, math, memref, vector and scf that loops are made of.
+
+``index`` is i64 and never wraps. A boolean is a byte in memory. Addresses are one index into a pointer.
+
+Functions without an instruction (exp, tanh, ...) are calls of private functions that a formula of
+:mod:`hybridc.lower.mathlib` writes, in single precision for halves. Powers with common constant exponents (2, 3,
+0.5, ...) become products and roots in place. The logistic function 1 / (1 + exp(-x)) has a formula of its own, in
+which exp cannot overflow.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, cast
+
+from xdsl.dialects import arith, func, math, memref, scf, vector
+from xdsl.dialects.builtin import (
+    BFloat16Type,
+    Float16Type,
+    IndexType,
+    IntegerAttr,
+    IntegerType,
+    MemRefType,
+    bf16,
+    f16,
+    f32,
+    i1,
+)
+from xdsl.dialects.utils import FastMathAttrBase, FastMathFlag
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.utils.exceptions import PassFailedException
+
+from hybridc.dialects.mlir.arith import RemFOp
+from hybridc.ground.buffers import ALIGNMENT
+from hybridc.lower.llvm.codegen.function_text import (
+    FunctionText,
+    LoopFacts,
+    ModuleText,
+    Value,
+    constant,
+    constant_of,
+    element_of,
+    length,
+    like,
+    number_of,
+    rounds_of,
+    type_text,
+)
+from hybridc.lower.mathlib import FORMULAS, Formula
+from hybridc.lower.mathlib.exponential import logistic
+from hybridc.lower.mathlib.power import short_power
+from hybridc.lower.mathlib.value import FORMATS, FormulaWriter
+from hybridc.lower.mathlib.value import Value as FormulaValue
+
+Properties = Mapping[str, Attribute]
+# What writes an operation of these operands and properties: the result, of a type that is None if there is none.
+Instruction = Callable[[FunctionText, Sequence[Value], Any, Properties], Value | None]
+
+
+# --- arithmetic -------------------------------------------------------------------------------------------------------
+
+
+def is_reassociated(properties: Properties) -> bool:
+    """Whether an operation may be done in any order with others."""
+    flags = properties.get("fastmath")
+    return isinstance(flags, FastMathAttrBase) and FastMathFlag.REASSOC in flags.data
+
+
+@functools.cache
+def _flags_text(flags: FastMathAttrBase) -> str:
+    return "fast " if len(flags.data) == 7 else "".join(sorted(f"{flag.value} " for flag in flags.data))
+
+
+def _flags(properties: Properties) -> str:
+    """The fast-math flags of an operation."""
+    flags = properties.get("fastmath")
+    return "" if flags is None else _flags_text(cast("FastMathAttrBase", flags))
+
+
+def _float(name: str) -> Instruction:
+    return lambda f, x, _, properties: f.binary(name, x[0], x[1], _flags(properties))
+
+
+def _wrapping(name: str) -> Instruction:
+    """An integer operation; indices get nsw, other integers their own flags."""
+
+    def write(f: FunctionText, x: Sequence[Value], kind: Attribute, properties: Properties) -> Value:
+        flags: Any = properties.get("overflowFlags")
+        names = ["nsw"] if type(kind) is IndexType else sorted(flag.value for flag in flags.data) if flags else []
+        return f.binary(name, x[0], x[1], "".join([f"{word} " for word in names]))
+
+    return write
+
+
+def _plain(name: str) -> Instruction:
+    """An instruction of two operands without flags."""
+    return lambda f, x, _, __: f.binary(name, x[0], x[1])
+
+
+def _convert(name: str) -> Instruction:
+    """A conversion."""
+    return lambda f, x, kind, _: f.convert(name, x[0], type_text(kind))
+
+
+def _intrinsic(name: str) -> Instruction:
+    return lambda f, x, kind, properties: f.intrinsic(f"llvm.{name}", x, type_text(kind), _flags(properties))
+
+
+def _addf(f: FunctionText, x: Sequence[Value], _: Attribute, properties: Properties) -> Value:
+    total = f.binary("fadd", x[0], x[1], _flags(properties))
+    if x[0].name in f.powers and number_of(x[1]) == 1:
+        f.sums[total.name] = (x[0].name, *f.powers[x[0].name])
+    return total
+
+
+def _negf(f: FunctionText, x: Sequence[Value], _: Attribute, properties: Properties) -> Value:
+    opposite = f.value(x[0].type, f"fneg {_flags(properties)}{x[0].typed}")
+    f.opposites[opposite.name] = x[0]
+    return opposite
+
+
+def _absi(f: FunctionText, x: Sequence[Value], _: Attribute, __: Properties) -> Value:
+    return f.intrinsic("llvm.abs", (x[0], constant(0, "i1")), x[0].type)  # the smallest number stays itself
+
+
+def _constant(_: FunctionText, __: Sequence[Value], kind: Attribute, properties: Properties) -> Value:
+    return constant_of(properties["value"], kind)
+
+
+def _number(attribute: Attribute) -> int:
+    return cast("IntegerAttr[Any]", attribute).value.data
+
+
+def _cmpi(f: FunctionText, x: Sequence[Value], _: Attribute, properties: Properties) -> Value:
+    predicate = arith.CMPI_COMPARISON_OPERATIONS[_number(properties["predicate"])]
+    return f.value(like(x[0].type, "i1"), f"icmp {predicate} {x[0].typed}, {x[1].name}")
+
+
+def _cmpf(f: FunctionText, x: Sequence[Value], _: Attribute, properties: Properties) -> Value:
+    predicate = arith.CMPF_COMPARISON_OPERATIONS[_number(properties["predicate"])]
+    return f.compare(predicate, x[0], x[1], _flags(properties))
+
+
+def _select(f: FunctionText, x: Sequence[Value], _: Attribute, __: Properties) -> Value:
+    return f.select(x[0], x[1], x[2])
+
+
+def _bitcast(f: FunctionText, x: Sequence[Value], kind: Attribute, _: Properties) -> Value:
+    type_ = type_text(kind)
+    return x[0] if x[0].type == type_ else f.convert("bitcast", x[0], type_)
+
+
+def _truncf(f: FunctionText, x: Sequence[Value], kind: Attribute, _: Properties) -> Value:
+    source = x[0]
+    if source.type == "double" and kind in (f16, bf16):
+        source = _rounded_to_odd(f, source)
+    return _brain(f, source) if kind == bf16 else f.convert("fptrunc", source, type_text(kind))
+
+
+def _extf(f: FunctionText, x: Sequence[Value], kind: Attribute, _: Properties) -> Value:
+    source, type_ = x[0], type_text(kind)
+    if source.type == "i16":  # bf16, the upper half of an f32
+        source = f.convert("bitcast", f.integer("shl", f.convert("zext", source, "i32"), 16), "float")
+    return source if source.type == type_ else f.convert("fpext", source, type_)
+
+
+def _to_integer(unsigned: bool) -> Instruction:
+    """Float to integer, truncating; values that do not fit into 32 or 64 bits are INT_MIN, whose low bits are taken.
+
+    That is what x86's instructions give, and so NumPy. In LLVM it is poison, and differs
+    where the float is a constant. For u64 the conversion is signed, with 2**63 subtracted from larger floats.
+    """
+
+    def write(f: FunctionText, x: Sequence[Value], kind: Attribute, _: Properties) -> Value:
+        source, type_ = x[0], type_text(kind)
+        width = int(element_of(type_)[1:])
+        if element_of(source.type) == "half":  # whose range fits
+            source = f.convert("fpext", source, like(source.type, "float"))
+        bits = 32 if width + unsigned <= 32 else 64
+        wide, least = like(source.type, f"i{bits}"), -(2 ** (bits - 1))
+        limit = constant(-float(least), source.type)
+        if not (unsigned and width == 64):
+            whole = _cut(f, source, limit, wide, least)
+            return whole if wide == type_ else f.convert("trunc", whole, type_)
+        far = f.compare("oge", source, limit)
+        whole = _cut(f, f.select(far, f.binary("fsub", source, limit), source), limit, wide, least)
+        return f.binary("xor", whole, f.select(far, constant(least, wide), constant(0, wide)))
+
+    return write
+
+
+def _cut(f: FunctionText, source: Value, limit: Value, wide: str, least: int) -> Value:
+    """Float to signed integer, INT_MIN where its magnitude reaches the limit."""
+    within = f.compare("olt", f.intrinsic("llvm.fabs", (source,), source.type), limit)
+    return f.select(within, f.convert("fptosi", source, wide), constant(least, wide))
+
+
+def _brain(f: FunctionText, single: Value) -> Value:
+    """The bits of an f32 rounded to bf16: to even, by an addition to the lower half; NaNs stay NaNs.
+
+    Few processors have an instruction for it, and LLVM would call a library function that is not linked.
+    """
+    bits = f.convert("bitcast", single, "i32")
+    high = f.integer("lshr", bits, 16)
+    odd = f.integer("and", high, 1)
+    rounded = f.integer("lshr", f.binary("add", f.integer("add", bits, 0x7FFF), odd), 16)
+    quiet = f.integer("or", high, 0x40)
+    return f.convert("trunc", f.select(f.compare("uno", single, single), quiet, rounded), "i16")
+
+
+def _rounded_to_odd(f: FunctionText, wide: Value) -> Value:
+    """f64 to f32, rounded to odd: then rounding to f16 is exact.
+
+    Few processors convert f64 to f16 directly, and LLVM would call a library function that is not linked.
+    """
+    near = f.convert("fptrunc", wide, "float")
+    exact = f.convert("fpext", near, "double")
+    bits = f.convert("bitcast", near, "i32")
+    sizes = [f.intrinsic("llvm.fabs", (x,), "double") for x in (exact, wide)]
+    cut = f.binary("sub", bits, f.convert("zext", f.compare("ogt", sizes[0], sizes[1]), "i32"))
+    odd = f.integer("or", cut, 1)
+    return f.convert("bitcast", f.select(f.compare("one", exact, wide), odd, bits), "float")
+
+
+def _index_cast(f: FunctionText, x: Sequence[Value], kind: Attribute, _: Properties) -> Value:
+    source, type_ = x[0], type_text(kind)
+    if source.type == type_:
+        return source
+    return f.convert("sext" if int(source.type[1:]) < int(type_[1:]) else "trunc", source, type_)
+
+
+# --- functions without an instruction ---------------------------------------------------------------------------------
+
+
+def _formula(cls: type[Operation]) -> Instruction:
+    """A call of the formula's function."""
+    name = cls.name.removeprefix("math.")
+
+    def write(f: FunctionText, x: Sequence[Value], kind: Attribute, _: Properties) -> Value:
+        if isinstance(kind, Float16Type | BFloat16Type):
+            single = _called(f, name, FORMULAS[cls], [_extf(f, [each], f32, {}) for each in x], f32)
+            f.facts.numbers += len(x) + 1
+            return _truncf(f, [single], kind, {})
+        if kind not in FORMATS and type(kind) is not IntegerType:
+            raise PassFailedException(
+                f"{cls.name} of {kind} cannot be expanded: formulas are of scalars, not of vectors"
+            )
+        return _called(f, name, FORMULAS[cls], x, kind)
+
+    return write
+
+
+def _exp(f: FunctionText, x: Sequence[Value], kind: Attribute, properties: Properties) -> Value:
+    power = _formula(math.ExpOp)(f, x, kind, properties)
+    assert power is not None
+    if x[0].name in f.opposites:
+        f.powers[power.name] = (x[0].name, f.opposites[x[0].name])
+    return power
+
+
+def _power(f: FunctionText, x: Sequence[Value], kind: Attribute, properties: Properties) -> Value | None:
+    """A power: with a simple constant exponent products and roots, else its formula."""
+    exponent = number_of(x[1])
+    if kind in FORMATS and exponent is not None:
+        block = Block(arg_types=[kind])
+        power = short_power(FormulaValue(FormulaWriter(block), block.args[0]), exponent)
+        if power is not None:
+            values: dict[SSAValue, Value] = {block.args[0]: x[0]}
+            f.facts.numbers -= 1  # the power itself is none of the operations
+            BlockWriter(f, values).write(block)
+            return values[power.ssa]
+    return _formula(math.PowFOp)(f, x, kind, properties)
+
+
+def _divf(f: FunctionText, x: Sequence[Value], kind: Attribute, properties: Properties) -> Value:
+    """A division; one that completes 1 / (1 + exp(-x)) calls the formula of the logistic function."""
+    if x[1].name in f.sums and number_of(x[0]) == 1 and kind in FORMATS:
+        power, opposite, argument = f.sums[x[1].name]
+        f.discard_unused(x[1].name, power, opposite)
+        f.facts.numbers -= 3
+        return _called(f, "logistic", logistic, [argument], kind)
+    return f.binary("fdiv", x[0], x[1], _flags(properties))
+
+
+def _called(f: FunctionText, name: str, formula: Formula, x: Sequence[Value], kind: Attribute) -> Value:
+    """A call of the function that computes a formula for values of a type."""
+    head, body, declared = _function_of(name, formula, len(x), kind, f.module.vector_bits)
+    for symbol, declaration in declared.items():
+        f.module.declarations.setdefault(symbol, declaration)
+    return f.call(f.module.add(f"{name}_{kind}", head, body), x, type_text(kind))
+
+
+@functools.cache
+def _function_of(
+    name: str, formula: Formula, count: int, kind: Attribute, vector_bits: int
+) -> tuple[str, str, Mapping[str, str]]:
+    """The head and the body of a formula's function, and the intrinsics that it calls."""
+    block, module = Block(arg_types=[kind] * count), ModuleText(vector_bits)
+    writer = FormulaWriter(block)
+    result = formula(*[FormulaValue(writer, x) for x in block.args])
+    f = FunctionText(module, [type_text(kind)] * count)
+    values: dict[SSAValue, Value] = dict(zip(block.args, f.arguments, strict=True))
+    BlockWriter(f, values).write(block)
+    f.write(f"ret {values[result.ssa].typed}")
+    head = module.head("internal ", type_text(kind), f"{name}_{kind}", f, " alwaysinline nounwind")
+    return head, f.body(), module.declarations
+
+
+# --- memory -----------------------------------------------------------------------------------------------------------
+
+
+def _element(f: FunctionText, base: Value, indices: Sequence[Value], stored: str) -> Value:
+    """The address of an element."""
+    if len(indices) > 1:
+        raise PassFailedException(f"a memref of rank {len(indices)} is not flat, expected rank 0 or 1")
+    return f.address(base, indices[0], stored) if indices else base
+
+
+def _load(f: FunctionText, x: Sequence[Value], kind: Attribute, _: Properties) -> Value:
+    stored = "i8" if kind == i1 else type_text(kind)
+    value = f.load(_element(f, x[0], x[1:], stored), stored)
+    return f.convert("trunc", value, "i1") if kind == i1 else value
+
+
+def _store(f: FunctionText, x: Sequence[Value], _: Attribute, __: Properties) -> None:
+    value, base, *indices = x
+    address = _element(f, base, indices, "i8" if value.type == "i1" else value.type)
+    f.store(f.convert("zext", value, "i8") if value.type == "i1" else value, address)
+
+
+def _view(f: FunctionText, x: Sequence[Value], _: Attribute, __: Properties) -> Value:
+    return f.address(x[0], x[1], "i8")
+
+
+def _alloca(f: FunctionText, _: Sequence[Value], kind: MemRefType[Any], __: Properties) -> Value:
+    if not kind.has_static_shape():
+        raise PassFailedException(f"memref.alloca needs a static shape, got {kind}")
+    count = 1
+    for size in kind.get_shape():
+        count *= size
+    return f.stack(count, "i8" if kind.element_type == i1 else type_text(kind.element_type), ALIGNMENT)
+
+
+def _vector_load(f: FunctionText, x: Sequence[Value], kind: Attribute, _: Properties) -> Value:
+    type_ = type_text(kind)
+    stored = element_of(type_)
+    return f.load(_element(f, x[0], x[1:], stored), type_, _bytes(stored))
+
+
+def _vector_store(f: FunctionText, x: Sequence[Value], _: Attribute, __: Properties) -> None:
+    value, base, *indices = x
+    stored = element_of(value.type)
+    f.store(value, _element(f, base, indices, stored), _bytes(stored))
+
+
+def _bytes(stored: str) -> int:
+    """The alignment of an access: that of an element."""
+    return {"half": 2, "float": 4, "double": 8}.get(stored) or int(stored[1:]) // 8
+
+
+# --- vectors ----------------------------------------------------------------------------------------------------------
+
+
+def _broadcast(f: FunctionText, x: Sequence[Value], kind: Attribute, _: Properties) -> Value:
+    type_ = type_text(kind)
+    first = f.value(type_, f"insertelement {type_} undef, {x[0].typed}, i64 0")
+    return _shuffled(f, first, Value(type_, "undef"), [0] * length(type_))
+
+
+def _shuffle(f: FunctionText, x: Sequence[Value], _: Attribute, properties: Properties) -> Value:
+    return _shuffled(f, x[0], x[1], [*map(int, cast("Any", properties["mask"]).get_values())])
+
+
+def _shuffled(f: FunctionText, a: Value, b: Value, places: Sequence[int]) -> Value:
+    mask = ", ".join([f"i32 {place}" for place in places])
+    type_ = f"<{len(places)} x {element_of(a.type)}>"
+    return f.value(type_, f"shufflevector {a.typed}, {b.typed}, <{len(places)} x i32> <{mask}>")
+
+
+_REDUCE = {
+    **{kind: f"llvm.vector.reduce.{kind}" for kind in ("and", "or", "xor")},
+    "add": "llvm.vector.reduce.add",
+    "mul": "llvm.vector.reduce.mul",
+    "minsi": "llvm.vector.reduce.smin",
+    "maxsi": "llvm.vector.reduce.smax",
+    "minui": "llvm.vector.reduce.umin",
+    "maxui": "llvm.vector.reduce.umax",
+    "maximumf": "llvm.vector.reduce.fmaximum",
+    "minimumf": "llvm.vector.reduce.fminimum",
+    "maxnumf": "llvm.vector.reduce.fmax",
+    "minnumf": "llvm.vector.reduce.fmin",
+}
+
+
+def _reduction(f: FunctionText, x: Sequence[Value], kind: Attribute, properties: Properties) -> Value:
+    """A horizontal reduction; sums and products of floats begin with the accumulator."""
+    name, type_ = cast("Any", properties["kind"]).data.value, type_text(kind)
+    if type(kind) is IntegerType or name not in ("add", "mul"):
+        if len(x) > 1:
+            text = f"vector.reduction <{name}> of {x[0].type} with an accumulator has no LLVM intrinsic"
+            raise PassFailedException(text)
+        return f.intrinsic(_REDUCE[name], x, type_, _flags(properties))
+    start = x[1] if len(x) > 1 else constant(0.0 if name == "add" else 1.0, type_)
+    return f.intrinsic(f"llvm.vector.reduce.f{name}", (start, x[0]), type_, _flags(properties), overload=1)
+
+
+INSTRUCTIONS: dict[type[Operation], Instruction] = {
+    arith.ConstantOp: _constant,
+    arith.AddfOp: _addf,
+    arith.SubfOp: _float("fsub"),
+    arith.MulfOp: _float("fmul"),
+    arith.DivfOp: _divf,
+    arith.NegfOp: _negf,
+    RemFOp: _float("frem"),
+    arith.MaximumfOp: _intrinsic("maximum"),
+    arith.MinimumfOp: _intrinsic("minimum"),
+    arith.MaxnumfOp: _intrinsic("maxnum"),
+    arith.MinnumfOp: _intrinsic("minnum"),
+    arith.AddiOp: _wrapping("add"),
+    arith.SubiOp: _wrapping("sub"),
+    arith.MuliOp: _wrapping("mul"),
+    arith.ShLIOp: _wrapping("shl"),
+    arith.ShRSIOp: _plain("ashr"),
+    arith.ShRUIOp: _plain("lshr"),
+    arith.DivSIOp: _plain("sdiv"),
+    arith.DivUIOp: _plain("udiv"),
+    arith.RemSIOp: _plain("srem"),
+    arith.RemUIOp: _plain("urem"),
+    arith.AndIOp: _plain("and"),
+    arith.OrIOp: _plain("or"),
+    arith.XOrIOp: _plain("xor"),
+    arith.MaxSIOp: _intrinsic("smax"),
+    arith.MinSIOp: _intrinsic("smin"),
+    arith.MaxUIOp: _intrinsic("umax"),
+    arith.MinUIOp: _intrinsic("umin"),
+    arith.CmpiOp: _cmpi,
+    arith.CmpfOp: _cmpf,
+    arith.SelectOp: _select,
+    arith.BitcastOp: _bitcast,
+    arith.IndexCastOp: _index_cast,
+    arith.ExtFOp: _extf,
+    arith.TruncFOp: _truncf,
+    arith.ExtSIOp: _convert("sext"),
+    arith.ExtUIOp: _convert("zext"),
+    arith.TruncIOp: _convert("trunc"),
+    arith.SIToFPOp: _convert("sitofp"),
+    arith.UIToFPOp: _convert("uitofp"),
+    arith.FPToSIOp: _to_integer(unsigned=False),
+    arith.FPToUIOp: _to_integer(unsigned=True),
+    math.AbsFOp: _intrinsic("fabs"),
+    math.AbsIOp: _absi,
+    math.CopySignOp: _intrinsic("copysign"),
+    math.FmaOp: _intrinsic("fma"),
+    math.FloorOp: _intrinsic("floor"),
+    math.CeilOp: _intrinsic("ceil"),
+    math.TruncOp: _intrinsic("trunc"),
+    math.RoundEvenOp: _intrinsic("roundeven"),
+    math.SqrtOp: _intrinsic("sqrt"),
+    **{cls: _formula(cls) for cls in FORMULAS},
+    math.ExpOp: _exp,
+    math.PowFOp: _power,
+    memref.LoadOp: _load,
+    memref.StoreOp: _store,
+    memref.ViewOp: _view,
+    memref.AllocaOp: _alloca,
+    vector.LoadOp: _vector_load,
+    vector.StoreOp: _vector_store,
+    vector.BroadcastOp: _broadcast,
+    vector.ShuffleOp: _shuffle,
+    vector.BitcastOp: _bitcast,
+    vector.FMAOp: _intrinsic("fma"),
+    vector.ReductionOp: _reduction,
+}
+
+
+# --- control flow -----------------------------------------------------------------------------------------------------
+
+
+class BlockWriter:
+    """Writes blocks of loop form: control flow by methods, all else by :data:`INSTRUCTIONS`.
+
+    ``values`` are those of SSA values; ``symbol`` gives that of a function.
+    """
+
+    def __init__(
+        self, f: FunctionText, values: dict[SSAValue, Value], symbol: Callable[[str], str] = lambda name: name
+    ) -> None:
+        self.f = f
+        self.values = values
+        self._symbol = symbol
+
+    def write(self, block: Block) -> list[Value]:
+        """Write the operations of a block; its yielded values."""
+        for op in block.ops:
+            if isinstance(op, scf.YieldOp | scf.ConditionOp):
+                return self._of(op.operands)
+            control = _CONTROL.get(type(op))
+            if control is not None:
+                control(self, op)
+            else:
+                self._operation(op)
+        return []
+
+    def _operation(self, op: Operation) -> None:
+        write, facts = INSTRUCTIONS.get(type(op)), self.f.facts
+        if write is None:
+            raise PassFailedException(f"{op.name} has no lowering to LLVM IR")
+        kind = op.results[0].type if op.results else None
+        value = write(self.f, self._of(op.operands), kind, op.properties)
+        facts.reassociates |= is_reassociated(op.properties)
+        if value is not None:
+            self.values[op.results[0]] = value
+            facts.numbers += type(kind) is not IndexType
+
+    def _of(self, values: Iterable[SSAValue]) -> list[Value]:
+        return [self.values[v] for v in values]
+
+    def _inside(self, block: Block, facts: LoopFacts | None = None) -> list[Value]:
+        """Write a block with facts of its own."""
+        outside, self.f.facts = self.f.facts, facts or LoopFacts()
+        ends = self.write(block)
+        self.f.facts = outside
+        outside.branches = True
+        return ends
+
+    def for_(self, op: scf.ForOp) -> None:
+        """A loop."""
+        f = self.f
+        lower, upper, step = self._of((op.lb, op.ub, op.step))
+        facts = LoopFacts(rounds_of(lower, upper, step), bool(op.iter_args))
+        starts, before = [lower, *self._of(op.iter_args)], f.label
+        head, body = f.new_label(), f.new_label()
+        f.jump(head)
+        f.begin(head)
+        (counter, *carried), place = f.phi([v.type for v in starts])
+        done = f.new_label()
+        f.branch(f.value("i1", f"icmp slt {counter.typed}, {upper.name}"), body, done)
+        f.begin(body)
+        self.values.update(zip(op.body.block.args, (counter, *carried), strict=True))
+        ends = self._inside(op.body.block, facts)
+        following = [f.binary("add", counter, step, "nsw "), *ends]
+        f.cases(place, (starts, before), (following, f.label))
+        f.jump(head, f.module.loop(facts))
+        f.facts.add(facts)
+        f.begin(done)
+        self.values.update(zip(op.results, carried, strict=True))
+
+    def if_(self, op: scf.IfOp) -> None:
+        """A choice."""
+        f = self.f
+        then, done = f.new_label(), f.new_label()
+        otherwise = f.new_label() if op.false_region.blocks else done
+        f.branch(self.values[op.cond], then, otherwise)
+        incoming: list[tuple[list[Value], str]] = []
+        for label, region in ((then, op.true_region), (otherwise, op.false_region)):
+            if region.blocks:
+                f.begin(label)
+                incoming.append((self._inside(region.block), f.label))
+                f.jump(done)
+        f.begin(done)
+        values, place = f.phi([type_text(r.type) for r in op.results])
+        f.cases(place, *incoming)
+        self.values.update(zip(op.results, values, strict=True))
+
+    def while_(self, op: scf.WhileOp) -> None:
+        """A loop until a condition fails."""
+        f, before, after = self.f, op.before_region.block, op.after_region.block
+        starts, entry = self._of(op.arguments), f.label
+        head, body, done = f.new_label(), f.new_label(), f.new_label()
+        f.jump(head)
+        f.begin(head)
+        carried, place = f.phi([v.type for v in starts])
+        self.values.update(zip(before.args, carried, strict=True))
+        condition, *passed = self._inside(before)
+        f.branch(condition, body, done)
+        f.begin(body)
+        self.values.update(zip(after.args, passed, strict=True))
+        f.cases(place, (starts, entry), (self._inside(after), f.label))
+        f.jump(head)
+        f.begin(done)
+        self.values.update(zip(op.results, passed, strict=True))
+
+    def call(self, op: func.CallOp) -> None:
+        """A call of a function of the module."""
+        result = type_text(op.results[0].type) if op.results else "void"
+        value = self.f.call(self._symbol(op.callee.string_value()), self._of(op.arguments), result)
+        for ssa in op.results:
+            self.values[ssa] = value
+            self.f.facts.numbers += 1
+
+    def return_(self, op: func.ReturnOp) -> None:
+        """The end of a function."""
+        self.f.write(f"ret {self.values[op.operands[0]].typed}" if op.operands else "ret void")
+
+
+_CONTROL: dict[type[Operation], Callable[[BlockWriter, Any], None]] = {
+    scf.ForOp: BlockWriter.for_,
+    scf.IfOp: BlockWriter.if_,
+    scf.WhileOp: BlockWriter.while_,
+    func.CallOp: BlockWriter.call,
+    func.ReturnOp: BlockWriter.return_,
+}
