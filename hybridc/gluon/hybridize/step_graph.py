@@ -30,11 +30,11 @@ from hybridc.gluon.hybridize.gradient_exchange import Exchange, added, append_al
 from hybridc.gluon.hybridize.guards import Guards
 from hybridc.gluon.hybridize.optimizer_shards import OptimizerShards
 from hybridc.gluon.hybridize.sharded_update import ShardedUpdate
+from hybridc.gluon.training.fresh_gradients import raise_stale
 from hybridc.ground.debug import compiling, timed
 from hybridc.ground.locks import UPDATES
 from hybridc.ground.nesting import as_list
 from hybridc.ground.watches import all_written
-from hybridc.kvstore.rank_gradients import raise_stale
 from hybridc.optimizer.binding import Fill, Known, Row, kind_of, overlap, states_of
 from hybridc.optimizer.compiled_update import UpdateTracer
 from hybridc.optimizer.formula import FormulaNumber, Kind, Values
