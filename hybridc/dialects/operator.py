@@ -22,6 +22,7 @@ from hybridc.dialects.control.loop_steps import CompiledLoop
 from hybridc.dialects.derived import completed_shapes, evaluate_decomposed, inferred_shapes
 from hybridc.dialects.handwritten import ArraySpec, Kernel
 from hybridc.dialects.interchange import Interchange
+from hybridc.dialects.movement import MovementBuilder
 from hybridc.dialects.operator_attribute import REQUIRED, Attribute, Axis, DType, Shape, attribute, from_annotation
 from hybridc.dialects.scalar import NUMPY, depends_on_all
 from hybridc.dtypes import STORED, computed, is_float
@@ -377,7 +378,7 @@ class Operator(Interchange, metaclass=OperatorType):
                 "writes its results into out=, and returns nothing or out"
             )
 
-    def move(self, m: Any, *xs: Any, **_: Any) -> Any:
+    def move(self, m: MovementBuilder[Any], *xs: Any, **_: Any) -> Any:
         """The movement, built with ``m`` (see :mod:`hybridc.dialects.movement`); None if it has none."""
         return None
 

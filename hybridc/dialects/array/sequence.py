@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from hybridc.dialects.array.shape import normalize_axis
+from hybridc.dialects.movement import MovementBuilder
 from hybridc.dialects.operator import (
     Bad,
     Composite,
@@ -292,7 +293,7 @@ class SequenceReverse(_OfSequences, Movement):
             )
         return shapes, [data]
 
-    def move(self, m: Any, *xs: Any) -> Any:
+    def move(self, m: MovementBuilder[Any], *xs: Any) -> Any:
         data, rank = xs[0], len(xs[0].shape)
         last = data.shape[0] - 1
         if len(xs) == 1:

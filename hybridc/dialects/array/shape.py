@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from hybridc.dialects.movement import MovementBuilder
 from hybridc.dialects.operator import Bad, Movement, Opaque, Sample, attribute, no_gradient, register
 from hybridc.dialects.operator_attribute import Axes, Axis, DType, Shape
 from hybridc.errors import ShapeError
@@ -145,7 +146,7 @@ class RowMajor(View):
             return shapes
         return [tuple(elements // others if n == -1 else n for n in shape)]
 
-    def move(self, m: Any, *xs: Any) -> Any:
+    def move(self, m: MovementBuilder[Any], *xs: Any) -> Any:
         return m.reshape(xs[0], self.infer_shape([xs[0].shape])[1][0])
 
     def eager_out(self, outs: Sequence[Any], *arrays: Any) -> None:
