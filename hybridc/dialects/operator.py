@@ -119,8 +119,7 @@ class Operator(Interchange, metaclass=OperatorType):
     attributes), ``ORDER`` (the attributes in the order of parameters, where that is not the one of the declarations;
     others of its bases have their defaults), ``LINEAR`` (of sums of its inputs it gives the sum of its results),
     ``ON_DEVICE`` (``call_out`` of a host call takes arrays where they are, also those of a device), ``INFERS_PARTLY``
-    (``infer_shape`` takes unknown sizes, -1: what it raises is wrong whatever they are), ``KEEPS_SHAPE`` (the first
-    result has the shape of the first input).
+    (see :meth:`infers_partly`), ``KEEPS_SHAPE`` (the first result has the shape of the first input).
     """
 
     NAME: ClassVar[str] = ""
@@ -303,6 +302,10 @@ class Operator(Interchange, metaclass=OperatorType):
         """Inference of unknown input dtypes (None): that of the known ones, if all must be equal."""
         known = next((d for d in dtypes if d is not None), None)
         return [known if d is None else d for d in dtypes] if self.SAME_DTYPE else dtypes
+
+    def infers_partly(self) -> bool:
+        """Whether ``infer_shape`` takes unknown sizes, -1: then what it raises is wrong whatever they are."""
+        return self.INFERS_PARTLY
 
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         """Shapes of the inputs (unknown sizes, -1, filled in) and of all outputs."""

@@ -187,11 +187,11 @@ class Reshape(RowMajor):
             )
         return target
 
-    def check(self) -> None:
-        vars(self)["INFERS_PARTLY"] = bool(self.shape) and all(n > 0 for n in self.shape)
+    def infers_partly(self) -> bool:
+        return bool(self.shape) and all(n > 0 for n in self.shape)
 
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
-        if -1 in shapes[0] and self.INFERS_PARTLY:
+        if -1 in shapes[0] and self.infers_partly():
             return shapes, [self.shape]
         return shapes, [self.result_shape(shapes[0])]
 
