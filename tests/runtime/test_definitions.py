@@ -299,7 +299,8 @@ def test_every_method_says_what_its_override_means_to_a_key(kind):
     names = {name for name in dir(kind) if not name.startswith("_") and not hasattr(type, name)}
     methods = {name for name in names if callable(getattr(kind, name)) or isinstance(getattr(kind, name), property)}
     assert len(methods) > 50
-    assert not {name for name in methods if operator_registry.role_of(kind, name) is None}
+    unmarked = {name for name in methods if operator_registry.role_of(kind, name) is None}
+    assert not unmarked, "mark their definitions as recorded, called_later or unrecorded (operator_registry.py)"
 
 
 def test_a_number_that_is_one_already_may_be_asked_for():
