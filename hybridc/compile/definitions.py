@@ -18,7 +18,7 @@ import numpy as np
 from hybridc.dialects import operator_registry
 from hybridc.dialects.gradient import vjp
 from hybridc.dialects.operator import Contraction, Elementwise, Movement, Operator, Reduction
-from hybridc.dialects.operator_registry import Attached, Revision
+from hybridc.dialects.operator_registry import Attached, Revision, role_of
 from hybridc.dialects.scalar import Recorder, Scalar, record
 from hybridc.ground.hooks import HOOKS
 from hybridc.ground.nesting import as_list
@@ -27,53 +27,6 @@ from hybridc.ir.planned import operator_written
 from hybridc.trace.traced import TracedSymbol
 from hybridc.trace.tracer import Trace
 
-# The methods whose results are recorded, here or as a part of the trace.
-_RECORDED = frozenset(
-    {
-        "auxiliary",
-        "check",
-        "complete_shapes",
-        "complete_types",
-        "decompose",
-        "decomposes",
-        "gradient",
-        "infer_shape",
-        "infer_type",
-        "input_names",
-        "is_view",
-        "loops",
-        "move",
-        "mutates",
-        "num_samples",
-        "num_outputs",
-        "num_visible_outputs",
-        "output_names",
-        "reads",
-        "require_same_dtype",
-        "result_shapes",
-        "result_types",
-        "scalar",
-    }
-)
-# Methods that are called by programs when they run, by users, or by tests.
-_CALLED_LATER = frozenset(
-    {
-        "backward",
-        "bad_samples",
-        "create_state",
-        "described",
-        "eager",
-        "eager_out",
-        "evaluate",
-        "forward",
-        "from_nnvm",
-        "function",
-        "nnvm_outputs",
-        "samples",
-        "title",
-        "to_nnvm",
-    }
-)
 # Class fields that do not affect the compiler, or that the trace records.
 _APART = frozenset({"ALIASES", "ATTRIBUTES", "INPUT_DOCS", "NAME"})
 
@@ -260,11 +213,10 @@ def _array(symbol: TracedSymbol) -> Array:
 def _require_recorded(op: Operator) -> None:
     """Raise if a user overrides a method whose results the compiler uses and no definition records."""
     mro = type(op).__mro__
-    known = _RECORDED | _CALLED_LATER
     for base in filter(is_own, mro):
         for name, value in vars(base).items():
             method = callable(value) or isinstance(value, property | staticmethod | classmethod)
-            if not method or name in known or name.startswith("__"):
+            if not method or name.startswith("__") or role_of(base, name) in ("recorded", "called later"):
                 continue
             if not is_own(next(cls for cls in mro if name in vars(cls))):
                 raise NotWritable(f"{op.NAME}, which overrides {name}")

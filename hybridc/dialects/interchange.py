@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from hybridc.dialects.operator_registry import called_later
+
 if TYPE_CHECKING:
     from hybridc.dialects.operator_attribute import Attribute
 
@@ -37,6 +39,7 @@ class NestedGraph:
     apart: bool = False
 
 
+@called_later
 class Interchange:
     """MXNet's names of an operator and its attributes.
 

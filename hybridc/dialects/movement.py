@@ -5,14 +5,15 @@ An operator that moves elements, or computes them from their indices, is written
 are structural steps (reshape, transpose, slice, broadcast, concat, insert, full), ``combine`` for extremes, and one
 general one: ``generate`` computes each element from its indices, reading other arrays with ``b.load``.
 
-Run on :data:`NUMPY_MOVES` a ``move`` computes what ``eager`` does (the tests compare them); run on the builder of
-:mod:`hybridc.ir.structured_builder` it becomes operations on tensors. Arrays have ``shape`` and ``dtype`` in both.
+:class:`MovementBuilder` is the vocabulary. Run on :data:`NUMPY_MOVES` a ``move`` computes what ``eager`` does (the
+tests compare them); run on the builder of :mod:`hybridc.ir.structured_builder` it becomes operations on tensors.
+Arrays have ``shape`` and ``dtype`` in all builders.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -20,6 +21,49 @@ from hybridc.dialects.scalar import NumPyScalar
 
 Shape = tuple[int, ...]
 PLACE = np.dtype("int32")
+
+
+Moved = TypeVar("Moved")  # an array of a builder
+
+
+class MovementBuilder(Protocol[Moved]):
+    """The builder ``m`` of movements; sizes, indices and axes are known."""
+
+    def reshape(self, x: Moved, shape: Shape) -> Moved:
+        """The same elements in another shape, in row-major order."""
+        ...
+
+    def transpose(self, x: Moved, order: Sequence[int]) -> Moved:
+        """The axes permuted: axis ``i`` of the result is axis ``order[i]`` of ``x``."""
+        ...
+
+    def slice(self, x: Moved, begin: Sequence[int], step: Sequence[int], shape: Shape) -> Moved:
+        """A strided slice of ``shape`` from ``begin`` on; steps may be negative."""
+        ...
+
+    def broadcast(self, x: Moved, shape: Shape) -> Moved:
+        """NumPy's broadcasting."""
+        ...
+
+    def full(self, shape: Shape, dtype: Any, value: Any) -> Moved:
+        """An array filled with a constant."""
+        ...
+
+    def insert(self, x: Moved, into: Moved, begin: Sequence[int], step: Sequence[int]) -> Moved:
+        """``into``, with ``x`` written to the slice from ``begin`` on."""
+        ...
+
+    def concat(self, xs: Sequence[Moved], axis: int) -> Moved:
+        """Concatenation along an axis."""
+        ...
+
+    def combine(self, name: str, x: Moved, axis: int) -> Moved:
+        """A ``max`` or ``min`` along an axis, which keeps size 1."""
+        ...
+
+    def generate(self, shape: Shape, dtype: Any, element: Callable[..., Any]) -> Moved:
+        """Each element is ``element(b, *its indices)``; the indices are int64."""
+        ...
 
 
 class NumPyElement(NumPyScalar):
@@ -36,7 +80,7 @@ class NumPyMovement:
 
     @staticmethod
     def reshape(x: Any, shape: Shape) -> Any:
-        """Movements on NumPy arrays."""
+        """A view where NumPy gives one."""
         return x.reshape(shape)
 
     @staticmethod
@@ -97,7 +141,7 @@ def _box(begin: Sequence[int], step: Sequence[int], shape: Shape) -> tuple[Any, 
     )
 
 
-def extreme_place(m: Any, x: Any, axis: int, combine: str) -> Any:
+def extreme_place(m: MovementBuilder[Any], x: Any, axis: int, combine: str) -> Any:
     """The first index of the ``max`` or ``min`` along an axis, which keeps size 1, in x's dtype; NaN is extreme."""
     best, size = m.combine(combine, x, axis), x.shape[axis]
 

@@ -22,7 +22,9 @@ from hybridc.dialects.control.loop_steps import CompiledLoop
 from hybridc.dialects.derived import completed_shapes, evaluate_decomposed, inferred_shapes
 from hybridc.dialects.handwritten import ArraySpec, Kernel
 from hybridc.dialects.interchange import Interchange
+from hybridc.dialects.movement import MovementBuilder
 from hybridc.dialects.operator_attribute import REQUIRED, Attribute, Axis, DType, Shape, attribute, from_annotation
+from hybridc.dialects.operator_registry import called_later, recorded, unrecorded
 from hybridc.dialects.scalar import NUMPY, depends_on_all
 from hybridc.dtypes import STORED, computed, is_float
 from hybridc.errors import AttributeValueError, CustomOpError, DTypeError, MXNetError, UnsupportedError
@@ -118,8 +120,9 @@ class Operator(Interchange, metaclass=OperatorType):
     attributes), ``ORDER`` (the attributes in the order of parameters, where that is not the one of the declarations;
     others of its bases have their defaults), ``LINEAR`` (of sums of its inputs it gives the sum of its results),
     ``ON_DEVICE`` (``call_out`` of a host call takes arrays where they are, also those of a device), ``INFERS_PARTLY``
-    (``infer_shape`` takes unknown sizes, -1: what it raises is wrong whatever they are), ``KEEPS_SHAPE`` (the first
-    result has the shape of the first input).
+    (see :meth:`infers_partly`), ``KEEPS_SHAPE`` (the first result has the shape of the first input).
+
+    ``recorded``, ``called_later`` and ``unrecorded`` say what the cache on the disk makes of a user's override.
     """
 
     NAME: ClassVar[str] = ""
@@ -171,6 +174,7 @@ class Operator(Interchange, metaclass=OperatorType):
     # --- attributes ----------------------------------------------------------------------------------------
 
     @classmethod
+    @unrecorded
     def bind(cls, **attrs: Any) -> Operator:
         """The operator with these attributes; missing ones take their defaults."""
         unknown = attrs.keys() - cls.ATTRIBUTES.keys()
@@ -180,6 +184,7 @@ class Operator(Interchange, metaclass=OperatorType):
         return cls.bind_values(tuple(attrs.get(name, a.default) for name, a in cls.ATTRIBUTES.items()))
 
     @classmethod
+    @unrecorded
     def bind_values(cls, values: tuple[Any, ...]) -> Operator:
         """As :meth:`bind`, with all the values in the order of ``ATTRIBUTES``; equal values give the same object."""
         try:
@@ -219,19 +224,23 @@ class Operator(Interchange, metaclass=OperatorType):
         self.foreign = self.is_foreign()
         return self
 
+    @unrecorded
     def is_foreign(self) -> bool:
         """Whether a user wrote its methods on arrays."""
         return checked.on_arrays(type(self))
 
+    @recorded
     def check(self) -> None:
         """Raise if the attributes contradict each other; the base class accepts all."""
 
     @property
+    @unrecorded
     def attrs(self) -> dict[str, Any]:
         """The bound attributes by name."""
         return dict(zip(self.ATTRIBUTES, self.key[1:], strict=True))
 
     @classmethod
+    @called_later
     def title(cls) -> str:
         """The name that users know: ``FullyConnected`` for ``hybrid.fully_connected``."""
         names = [alias.rpartition(".")[2] for alias in cls.ALIASES]  # without contrib
@@ -242,32 +251,39 @@ class Operator(Interchange, metaclass=OperatorType):
         return f"{self.NAME}({shown})"
 
     @classmethod
+    @called_later
     def function(cls) -> Callable[..., Any] | None:
         """The function of ``mx.nd`` if it is written by hand; None to generate it from the attributes."""
         return None
 
     # --- inputs and outputs --------------------------------------------------------------------------------
 
+    @recorded
     def input_names(self) -> tuple[str, ...]:
         """Names of the inputs for these attributes (a variadic operator has one name for all)."""
         return self.INPUTS
 
+    @unrecorded
     def rows_inside(self) -> int:
         """Of so many inputs, the first ones, a graph inside the operator has a row, not the whole."""
         return 0
 
+    @recorded
     def num_samples(self) -> int:
         """Number of counters of a random key that it takes."""
         return int(self.DRAWS)
 
+    @recorded
     def num_outputs(self) -> int:
         """The number of outputs, hidden ones included."""
         return 1
 
+    @recorded
     def num_visible_outputs(self) -> int:
         """The number of outputs that a caller sees; the others are for the gradient, or new values of inputs."""
         return self.num_outputs() - len(self.mutated)
 
+    @recorded
     def output_names(self) -> tuple[str, ...]:
         """Names of the visible outputs."""
         count = self.num_visible_outputs()
@@ -275,6 +291,7 @@ class Operator(Interchange, metaclass=OperatorType):
             return self.OUTPUTS[:count]
         return ("output",) if count == 1 else tuple(f"output{i}" for i in range(count))
 
+    @recorded
     def mutates(self) -> tuple[int, ...]:
         """Indices of the inputs that the operator updates, such as running statistics (auxiliary states).
 
@@ -284,10 +301,12 @@ class Operator(Interchange, metaclass=OperatorType):
         """
         return self.MUTATES
 
+    @recorded
     def auxiliary(self) -> tuple[int, ...]:
         """Indices of the inputs that are auxiliary states, not arguments: those it mutates, in training at least."""
         return self.mutated
 
+    @recorded
     def complete_shapes(
         self,
         shapes: list[Shape | None],
@@ -298,20 +317,29 @@ class Operator(Interchange, metaclass=OperatorType):
             return [outputs[0], *shapes[1:]]
         return shapes
 
+    @recorded
     def complete_types(self, dtypes: list[DType | None]) -> list[DType | None]:
         """Inference of unknown input dtypes (None): that of the known ones, if all must be equal."""
         known = next((d for d in dtypes if d is not None), None)
         return [known if d is None else d for d in dtypes] if self.SAME_DTYPE else dtypes
 
+    @recorded
+    def infers_partly(self) -> bool:
+        """Whether ``infer_shape`` takes unknown sizes, -1: then what it raises is wrong whatever they are."""
+        return self.INFERS_PARTLY
+
+    @recorded
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         """Shapes of the inputs (unknown sizes, -1, filled in) and of all outputs."""
         raise MXNetError(f"{self.title()} has no shape inference")
 
+    @recorded
     def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
         """Dtypes of the inputs and of all outputs; by default all are equal."""
         self.require_same_dtype(dtypes)
         return dtypes, [dtypes[0]] * self.num_outputs()
 
+    @recorded
     def require_same_dtype(self, dtypes: list[DType]) -> None:
         """Raise :class:`DTypeError` unless all inputs share one dtype."""
         if self.SAME_DTYPE and any(d != dtypes[0] for d in dtypes):
@@ -323,24 +351,29 @@ class Operator(Interchange, metaclass=OperatorType):
                 f"{self.title()}: all inputs must have one dtype, but {got}; use .astype('{wanted}') on {others}"
             )
 
+    @unrecorded
     def as_number(self) -> Any:
         """The operator's value, if it is a scalar constant, which kernels hold as a literal; else None."""
         return None
 
+    @unrecorded
     def undecided(self) -> Operator:
         """The operator as a symbol has it: without a train mode, which is that of the call."""
         return self.bind(**{**self.attrs, "train": None}) if self.TRAIN_MODE else self
 
+    @unrecorded
     def owned(self) -> Operator:
         """The operator as one executor uses it: with a state of its own, if it is stateful."""
         return self
 
     # --- meaning -------------------------------------------------------------------------------------------
 
+    @called_later
     def eager(self, *arrays: Any, **_: Any) -> Any:
         """The NumPy implementation: one array, or a tuple of them for several outputs."""
         raise MXNetError(f"{self.title()} has no eager implementation")
 
+    @called_later
     def evaluate(self, *arrays: Any, **_: Any) -> Any:
         """As :meth:`eager`; storage-only floats are computed in float32, and rounded once at the end."""
         dtypes = [x.dtype for x in arrays]
@@ -352,6 +385,7 @@ class Operator(Interchange, metaclass=OperatorType):
             return np.asarray(results).astype(wanted[0], copy=False)
         return tuple(np.asarray(y).astype(d, copy=False) for y, d in zip(results, wanted, strict=True))
 
+    @called_later
     def eager_out(self, outs: Sequence[Array], *arrays: Any) -> None:
         """As :meth:`evaluate`, into the given arrays; override if NumPy can write there directly."""
         results: Any = self.evaluate(*arrays)
@@ -360,14 +394,17 @@ class Operator(Interchange, metaclass=OperatorType):
         for out, result in zip(outs, as_list(results), strict=True):
             np.copyto(out, result, casting="unsafe")
 
+    @called_later
     def call_out(self, outs: Sequence[Array], *arrays: Any) -> None:
         """``eager_out`` as compiled graphs call it: users' methods get read-only inputs."""
         self.eager_out(outs, *(map(checked.readonly, arrays) if self.foreign else arrays))
 
+    @unrecorded
     def compiled_loops(self, _ins: Sequence[ArraySpec]) -> list[CompiledLoop]:
         """The loops that a call on these arrays runs, for targets that run all steps at once; none if it is no loop."""
         return []
 
+    @called_later
     def run_kernel(self, function: Callable[..., Any], outs: Sequence[Array], *arrays: Any) -> None:
         """Run a NumPy kernel that :meth:`kernel` returned."""
         made = function(*map(checked.readonly, arrays), out=outs[0] if len(outs) == 1 else tuple(outs))
@@ -377,10 +414,12 @@ class Operator(Interchange, metaclass=OperatorType):
                 "writes its results into out=, and returns nothing or out"
             )
 
-    def move(self, m: Any, *xs: Any, **_: Any) -> Any:
+    @recorded
+    def move(self, m: MovementBuilder[Any], *xs: Any, **_: Any) -> Any:
         """The movement, built with ``m`` (see :mod:`hybridc.dialects.movement`); None if it has none."""
         return None
 
+    @unrecorded
     def kernel(self, target: str, inputs: Sequence[ArraySpec], outputs: Sequence[ArraySpec]) -> Kernel | None:
         """The handwritten kernel for a target; None to compile the operator by its kind.
 
@@ -388,6 +427,7 @@ class Operator(Interchange, metaclass=OperatorType):
         """
         return None
 
+    @recorded
     def gradient(self, F: Any, *values: Any, **_: Any) -> Any:
         """Gradients of the inputs, given ``F`` and ``(*ograds of visible outputs, *inputs, *outputs)``.
 
@@ -401,40 +441,49 @@ class Operator(Interchange, metaclass=OperatorType):
             "mx.op.no_gradient if none is to flow"
         )
 
+    @unrecorded
     def summed(self, F: Any, *rows: Any) -> Any:
         """The sum of the results for all rows, along the first axis, of the inputs, at once; see ``sums_rows``."""
         raise MXNetError(f"{self.title()} has no sum over rows")
 
+    @unrecorded
     def sums_rows(self) -> bool:
         """Whether ``summed`` is better than adding up the results for each row."""
         return False
 
+    @unrecorded
     def placed(self) -> tuple[int, ...] | None:
         """Where the input begins in the result, if that is zeros around the input; else None."""
         return None
 
+    @recorded
     def gradient_of(self, needed: Sequence[bool], F: Any, *values: Any) -> Any:
         """As :meth:`gradient`, given which inputs need a gradient."""
         return self.gradient(F, *values)
 
+    @unrecorded
     def simplify(self, F: Any, inputs: Sequence[Any]) -> Any:
         """An equal, cheaper value, or None: ``x`` for ``x * 1``. Inputs are Symbols; see ``Symbol.constant``."""
         return None
 
+    @recorded
     def decomposes(self) -> bool:
         """Whether the compiler replaces this operator by ``decompose``."""
         return False
 
+    @recorded
     def decompose(self, F: Any, *inputs: Any, **_: Any) -> Any:
         """The same value by simpler operators; one value or a tuple for several outputs."""
         raise MXNetError(f"{self.title()} has no decomposition")
 
     @classmethod
+    @called_later
     def samples(cls) -> Sequence[Sample]:
         """Good calls with their NumPy reference, from which tests are generated."""
         return ()
 
     @classmethod
+    @called_later
     def bad_samples(cls) -> Sequence[Bad]:
         """Bad calls: ``(inputs, attributes, the error's text)``."""
         return ()
@@ -462,6 +511,7 @@ class Elementwise(Operator):
     _whole: bool | None = None  # whether the body depends on all inputs; cached
 
     # A user's method may name its inputs, as ``def scalar(self, b, x, y)``: ``**_`` tells type checkers so.
+    @recorded
     def scalar(self, b: Any, *xs: Any, **_: Any) -> Any:
         """The scalar function, built with ``b`` (see :mod:`hybridc.dialects.scalar`)."""
         raise MXNetError(f"{self.title()} has no scalar body")
@@ -499,6 +549,7 @@ class AxisRules(Operator):
         # NumPy's axis argument; None where the rank decides.
         self.numpy_axis = None if self.exclude or self.axis == () else self.axis
 
+    @unrecorded
     def axes(self, rank: int) -> tuple[int, ...]:
         """The reduced axes, counted from 0 and sorted."""
         return reduced_axes(self.title(), self.axis, bool(self.exclude), rank)
@@ -508,6 +559,7 @@ class AxisRules(Operator):
         (shape,) = shapes
         return shapes, [reduced_shape(shape, self.axes(len(shape)), bool(self.keepdims))]
 
+    @unrecorded
     def drop(self, F: Any, y: Any, x: Any) -> Any:
         """The result ``y``, computed with keepdims, in its final shape.
 
@@ -551,6 +603,7 @@ class Reduction(AxisRules):
         return F.squeeze(kept, axis=dropped) if dropped else kept
 
     @classmethod
+    @unrecorded
     def combine(cls) -> Any:
         """The NumPy ufunc that combines two elements."""
         return getattr(NUMPY, cls.COMBINE)
@@ -559,6 +612,7 @@ class Reduction(AxisRules):
 class Contraction(Operator):
     """A sum of products: ``matmul`` and ``contract`` are the primitive ones, the others decompose into them."""
 
+    @recorded
     def loops(self, rank: int) -> tuple[tuple[Place, ...], tuple[Place, ...], tuple[int, ...]]:
         """For inputs of ``rank`` axes: the loops that index lhs, rhs and the result; others are reduced.
 
@@ -573,7 +627,6 @@ class Movement(Operator):
     ``move`` defines it, in a small vocabulary; a movement that the vocabulary lacks (scatter-add to indices that may
     coincide) is a host call.
 
-    ``is_view``: NumPy's ``eager`` returns a view, so that no copy is planned.
     ``LAYOUT`` of a view: ``strided`` (any strides), ``same`` (row-major if the input is), or ``row-major`` (as
     ``same``, and a view of row-major inputs only: a reshape copies a transposed array).
     ``REARRANGES``: the result has each element of the inputs once, so the gradient, given it, gives the inputs.
@@ -586,14 +639,17 @@ class Movement(Operator):
         """As :meth:`eager`: nothing is computed."""
         return self.eager(*arrays)
 
+    @recorded
     def is_view(self) -> bool:
-        """As :meth:`eager`: no arithmetic."""
+        """Whether NumPy's ``eager`` returns a view, so that no copy is planned."""
         return False
 
+    @unrecorded
     def row(self, shape: Shape, output: int) -> tuple[int, int] | None:
         """The axis and the index at which a result lies in the one input, without that axis; None if it is no row."""
         return None
 
+    @unrecorded
     def stacked_axis(self, rank: int) -> int | None:
         """The axis of a result of that rank along which the inputs, which lack it, follow each other; or None."""
         return None

@@ -1,4 +1,4 @@
-"""The registry of operators, by their names in the IR and the names of their functions; attached attributes.
+"""The registry of operators, by their names in the IR and the names of their functions; what users may change of them.
 
 Operators of other packages are registered by importing them, or through an entry point: a module under the
 entry point group ``hybridc.operators`` is imported when a name is first not found.
@@ -10,18 +10,21 @@ import functools
 import re
 import warnings
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from hybridc.errors import MXNetError
 
 if TYPE_CHECKING:
     from hybridc.dialects.operator import Operator
 
+Method = TypeVar("Method")
+
 ENTRY_POINTS = "hybridc.operators"
 OPERATORS: dict[str, type[Operator]] = {}
 FUNCTIONS: dict[str, type[Operator]] = {}
 # Called with the name of each function that is bound to another operator.
 LISTENERS: list[Callable[[str], None]] = []
+_ROLE = "_role_in_keys"  # the attribute of a function that is marked
 
 
 def add(cls: type[Operator], override: bool = False) -> None:
@@ -143,3 +146,40 @@ class Attached:
             found: Any = {}
             setattr(operator, cls.FIELD, found)
         return found
+
+
+# --- what the cache on the disk makes of a user's operator that overrides a method ----------------------------------
+
+
+def recorded(method: Method) -> Method:
+    """Mark a method whose results a key has, by themselves or as a part of the trace."""
+    return _marked(method, "recorded")
+
+
+def called_later(method: Method) -> Method:
+    """Mark a method, or all of a class, that programs call when they run, or users, files or tests: no key has it."""
+    for member in vars(method).values() if isinstance(method, type) else ():
+        if callable(_function(member)):
+            _marked(_function(member), "called later")
+    return method if isinstance(method, type) else _marked(method, "called later")
+
+
+def unrecorded(method: Method) -> Method:
+    """Mark a method that the compiler asks and no key has: of an operator that overrides it nothing is kept."""
+    return _marked(method, "unrecorded")
+
+
+def _marked(method: Method, role: str) -> Method:
+    vars(method)[_ROLE] = role
+    return method
+
+
+def _function(member: Any) -> Any:
+    """The function in a class or static method, or in a property."""
+    return getattr(member, "fget", None) or getattr(member, "__func__", member)
+
+
+def role_of(cls: type[Operator], name: str) -> str | None:
+    """The mark of a method where it is first defined."""
+    members = [vars(base)[name] for base in reversed(cls.__mro__) if name in vars(base)]
+    return next((role for x in members if (role := getattr(_function(x), _ROLE, None)) is not None), None)

@@ -16,6 +16,7 @@ import numpy as np
 from hybridc.dialects import checked
 from hybridc.dialects.operator import Opaque, Operator, attribute, register
 from hybridc.dialects.operator_attribute import DType, Shape
+from hybridc.dialects.operator_registry import called_later, recorded
 from hybridc.errors import MXNetError
 from hybridc.ground.hooks import HOOKS
 from hybridc.ground.nesting import as_list
@@ -50,14 +51,17 @@ class Stateful(Opaque):
 
     # --- methods of subclasses -----------------------------------------------------------------------------
 
+    @called_later
     def create_state(self, shapes: Sequence[Shape], dtypes: Sequence[DType]) -> Any:
         """A new state for inputs of these shapes and dtypes."""
         raise MXNetError(f"{self.title()} must override create_state(self, shapes, dtypes)")
 
+    @called_later
     def forward(self, state: Any, *arrays: Any) -> Any:
         """The results, and the new values of mutated inputs: one NumPy array, or a tuple for several."""
         raise MXNetError(f"{self.title()} must override forward(self, state, *arrays)")
 
+    @called_later
     def backward(
         self, state: Any, needed: Sequence[bool], ograds: Sequence[Any], inputs: Sequence[Any], outputs: Sequence[Any]
     ) -> Sequence[Any]:
@@ -67,10 +71,12 @@ class Stateful(Opaque):
         """
         raise MXNetError(f"{self.described()} has no backward; override it, or use it outside autograd.record()")
 
+    @recorded
     def result_shapes(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         """Shapes of the inputs, unknown sizes filled in, and of the results; by default that of the first input."""
         return shapes, [shapes[0]] * self.num_visible_outputs()
 
+    @recorded
     def result_types(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
         """Dtypes of the inputs and of the results; by default that of the first input."""
         return dtypes, [dtypes[0]] * self.num_visible_outputs()
@@ -79,11 +85,13 @@ class Stateful(Opaque):
         """The number of results."""
         return 1
 
+    @recorded
     def reads(self) -> Sequence[int]:
         """The arrays that ``backward`` reads: indices into output gradients, then inputs, then outputs."""
         visible = self.num_visible_outputs()
         return range(2 * visible + len(self.input_names()))
 
+    @called_later
     def described(self) -> str:
         """Its name in error texts."""
         return f"operator {self.NAME}"

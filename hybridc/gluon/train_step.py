@@ -280,7 +280,7 @@ class _Step(HybridBlock):
             except TraceError as error:
                 raise TraceError(f"{error}\n{REMEDY}") from error.__cause__
         if settings.ranks > 1:
-            self.trainer._prepare_store()
+            self.trainer._init_kvstore()
         return self._keep_graph(StepGraphs(self, is_static=self.net._is_static))
 
 

@@ -85,9 +85,6 @@ class DistributedTrainer(Trainer):
         if self._takes_part and compression is Compression.none and self._predivide == 1 and not num_groups:
             self._rank_sums = RankSums(process_set.communicator())
 
-    def _sum_gradients(self) -> None:
-        self._allreduce_grads()
-
     def _allreduce_grads(self) -> None:
         """Sum the gradients over the ranks, divided by the predivide factor."""
         if not self._takes_part:

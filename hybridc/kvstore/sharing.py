@@ -9,6 +9,7 @@ from typing import Any
 from hybridc.array.ndarray import NDArray
 from hybridc.communication.agreement import require_equal
 from hybridc.kvstore.base import KVStoreBase, create, is_over_ranks
+from hybridc.kvstore.distributed import DistributedKVStore
 from hybridc.kvstore.kvstore import KVStore
 from hybridc.kvstore.summing_store import Horovod
 from hybridc.optimizer.plain_settings import settings_of
@@ -38,7 +39,7 @@ def create_kvstore(kvstore: Any, num_device: int, arg_params: Mapping[str, NDArr
 
 def sums_over_ranks(store: Any) -> bool:
     """Whether a store sums gradients over several ranks."""
-    return hasattr(store, "rank_sums")
+    return isinstance(store, DistributedKVStore | Horovod)
 
 
 def total_batch_size(store: Any, batch_size: int) -> int:

@@ -169,7 +169,7 @@ class ShapeInference:
 
 def forward_shapes(op: Operator, shapes: Sequence[Shape]) -> tuple[list[Shape | None], list[Shape | None]]:
     """The result of ``infer_shape`` for inputs and outputs; sizes that depend on unknown ones are -1."""
-    if op.INFERS_PARTLY or not any(-1 in s for s in shapes):
+    if op.infers_partly() or not any(-1 in s for s in shapes):
         ins, outs = _inferred(op, shapes)
         return [*ins], [*outs]
     filled = _filled(op, shapes)

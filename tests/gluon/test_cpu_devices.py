@@ -172,6 +172,45 @@ def test_steps_sum_the_gradients_of_the_devices(options):
         trainer.step(2)
 
 
+@pytest.mark.parametrize("store", [lambda: "device", lambda: None, lambda: mx.kv.create("device")])
+@pytest.mark.parametrize("update_on_kvstore", [True, False])
+def test_no_device_is_updated_where_one_has_a_stale_gradient(store, update_on_kvstore):
+    w = gluon.Parameter("w", shape=(2,))
+    w.initialize(ctx=TWO, init="ones")
+    trainer = gluon.Trainer([w], "sgd", {"learning_rate": 1}, store(), update_on_kvstore=update_on_kvstore)
+    with autograd.record():
+        loss = (w.data(TWO[0]) * 3).sum()
+    loss.backward()
+    with pytest.raises(UserWarning, match=r"Parameter `w` on context cpu\(1\) has not been updated"):
+        trainer.step(1)
+    assert [x.asnumpy().tolist() for x in w.list_data()] == [[1, 1], [1, 1]]
+    if trainer._kvstore is None:
+        trainer.step(1, ignore_stale_grad=True)
+        assert [x.asnumpy().tolist() for x in w.list_data()] == [[-2, -2], [1, 1]]
+
+
+def test_a_subclass_replaces_the_sum_of_gradients():
+    class Doubling(gluon.Trainer):
+        """As libraries for MXNet do it, such as Horovod and BytePS."""
+
+        def __init__(self, *args):
+            super().__init__(*args, kvstore=None)
+            self._update_on_kvstore = False
+
+        def _allreduce_grads(self):
+            for param in self._params:
+                param.list_grad()[0][:] *= 2
+
+    w = gluon.Parameter("w", shape=(2,))
+    w.initialize(init="ones")
+    trainer = Doubling([w], "sgd", {"learning_rate": 1})
+    with autograd.record():
+        loss = (w.data() * 3).sum()
+    loss.backward()
+    trainer.step(1)
+    assert w.data().asnumpy().tolist() == [-5, -5]
+
+
 def test_trainers_refuse_what_they_cannot_do():
     a, b = gluon.Parameter("a", shape=(2,)), gluon.Parameter("b", shape=(2,))
     a.initialize(ctx=TWO)

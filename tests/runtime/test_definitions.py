@@ -260,6 +260,49 @@ def test_what_cannot_be_recorded_is_not_kept(function, shapes, text):
         written(function, *shapes, grads=(0,))
 
 
+@mx.op.register("written.named")
+class Named(mx.op.Elementwise):
+    """x, with methods that only files and running programs call"""
+
+    def scalar(self, b, x):
+        return b.mul(x, 1.0)
+
+    def call_out(self, outs, *arrays):
+        super().call_out(outs, *arrays)
+
+    @classmethod
+    def nnvm_name(cls):
+        return "Named"
+
+    def gradient_of(self, needed, F, *values):
+        return super().gradient_of(needed, F, *values)
+
+
+def test_what_compiled_code_does_not_depend_on_may_be_overridden():
+    assert written(lambda F, x: F.named(x), (3,))
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        mx.op.Elementwise,
+        mx.op.Reduction,
+        mx.op.Contraction,
+        mx.op.Movement,
+        mx.op.Composite,
+        mx.op.Opaque,
+        mx.op.Stateful,
+    ],
+    ids=lambda kind: kind.__name__,
+)
+def test_every_method_says_what_its_override_means_to_a_key(kind):
+    names = {name for name in dir(kind) if not name.startswith("_") and not hasattr(type, name)}
+    methods = {name for name in names if callable(getattr(kind, name)) or isinstance(getattr(kind, name), property)}
+    assert len(methods) > 50
+    unmarked = {name for name in methods if operator_registry.role_of(kind, name) is None}
+    assert not unmarked, "mark their definitions as recorded, called_later or unrecorded (operator_registry.py)"
+
+
 def test_a_number_that_is_one_already_may_be_asked_for():
     assert written(lambda F, x: F.asking(x, 0.0), (3,)) != written(lambda F, x: F.asking(x, 1.0), (3,))
 

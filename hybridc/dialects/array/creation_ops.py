@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from hybridc.dialects.array.shape import normalize_axis
+from hybridc.dialects.movement import MovementBuilder
 from hybridc.dialects.operator import Bad, Opaque, Operator, Sample, attribute, no_gradient, register
 from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.dialects.scalar import NUMPY
@@ -69,7 +70,7 @@ class Zeros(_Filled):
         """A dtype of -1 is none."""
         return {k: v for k, v in attrs.items() if (k, v) != ("dtype", "-1")}
 
-    def move(self, m: Any, *xs: Any) -> Any:
+    def move(self, m: MovementBuilder[Any], *xs: Any) -> Any:
         return m.full(self.shape, self.dtype, 0)
 
     def eager(self, *arrays: Any) -> Any:
@@ -96,7 +97,7 @@ class Ones(_Filled):
 
     NNVM = "_ones"
 
-    def move(self, m: Any, *xs: Any) -> Any:
+    def move(self, m: MovementBuilder[Any], *xs: Any) -> Any:
         return m.full(self.shape, self.dtype, 1)
 
     def eager(self, *arrays: Any) -> Any:
@@ -117,7 +118,7 @@ class Full(_Filled):
     val: float = attribute(0.0, "the number")
     dtype: DType = attribute(FLOAT32, "the element type")
 
-    def move(self, m: Any, *xs: Any) -> Any:
+    def move(self, m: MovementBuilder[Any], *xs: Any) -> Any:
         return m.full(self.shape, self.dtype, self.val)
 
     def eager(self, *arrays: Any) -> Any:
@@ -197,7 +198,7 @@ class Arange(Creation):
     def out_shape(self) -> Shape:
         return (self.numbers()[1] * self.repeat,)
 
-    def move(self, m: Any, *xs: Any) -> Any:
+    def move(self, m: MovementBuilder[Any], *xs: Any) -> Any:
         begin, count = self.numbers()
 
         def element(b: Any, i: Any, _: Any) -> Any:
@@ -248,7 +249,7 @@ class Linspace(Creation):
     def out_shape(self) -> Shape:
         return (self.num,)
 
-    def move(self, m: Any, *xs: Any) -> Any:
+    def move(self, m: MovementBuilder[Any], *xs: Any) -> Any:
         step = (self.stop - self.start) / max(self.num - self.endpoint, 1)
 
         def element(b: Any, i: Any) -> Any:
@@ -281,7 +282,7 @@ class Eye(Creation):
     def out_shape(self) -> Shape:
         return (self.N, self.M or self.N)
 
-    def move(self, m: Any, *xs: Any) -> Any:
+    def move(self, m: MovementBuilder[Any], *xs: Any) -> Any:
         def element(b: Any, i: Any, j: Any) -> Any:
             return b.eq(b.sub(j, i), self.k)
 
@@ -326,7 +327,7 @@ class ArangeLike(Opaque):
             return shapes, [shape]
         return shapes, [(shape[normalize_axis("arange_like", self.axis, len(shape))],)]
 
-    def move(self, m: Any, *xs: Any) -> Any:
+    def move(self, m: MovementBuilder[Any], *xs: Any) -> Any:
         (x,) = xs
         (shape,) = self.infer_shape([x.shape])[1]
 

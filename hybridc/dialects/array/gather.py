@@ -11,7 +11,7 @@ import numpy as np
 from hybridc.dialects.array.shape import normalize_axis
 from hybridc.dialects.handwritten import ArraySpec, Kernel
 from hybridc.dialects.kernels import add_rows as kernels
-from hybridc.dialects.movement import bounded_index
+from hybridc.dialects.movement import MovementBuilder, bounded_index
 from hybridc.dialects.operator import Bad, Composite, Elementwise, Movement, Sample, attribute, register
 from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.dtypes import is_half
@@ -88,7 +88,7 @@ class Take(_Indexed):
             raise ShapeError(f"take: nothing can be taken along axis {axis} of an array of shape {a}")
         return shapes, [(*a[:axis], *indices, *a[axis + 1 :])]
 
-    def move(self, m: Any, *xs: Any) -> Any:
+    def move(self, m: MovementBuilder[Any], *xs: Any) -> Any:
         if self.mode == "raise":  # only the host can
             return None
         a, indices = xs
@@ -297,7 +297,7 @@ class Pick(_Indexed):
             return shapes
         return [data, self._reduced(data, normalize_axis("pick", self.axis, len(data)))[0]]
 
-    def move(self, m: Any, *xs: Any) -> Any:
+    def move(self, m: MovementBuilder[Any], *xs: Any) -> Any:
         data, index = xs
         axis = self.axis % len(data.shape)
         kept = (*data.shape[:axis], 1, *data.shape[axis + 1 :])

@@ -10,7 +10,7 @@ import numpy as np
 
 from hybridc.dialects.array.gather import as_index
 from hybridc.dialects.array.shape import normalize_axis
-from hybridc.dialects.movement import bounded_index
+from hybridc.dialects.movement import MovementBuilder, bounded_index
 from hybridc.dialects.operator import Bad, Movement, Opaque, Sample, attribute, no_gradient, register
 from hybridc.dialects.operator_attribute import Axes, DType, Shape
 from hybridc.errors import AttributeValueError, ShapeError
@@ -109,7 +109,7 @@ class IndexArray(Opaque):
     def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
         return dtypes, [np.dtype("int64")]
 
-    def move(self, m: Any, *xs: Any) -> Any:
+    def move(self, m: MovementBuilder[Any], *xs: Any) -> Any:
         (x,) = xs
         axes = self.chosen(len(x.shape))
 
@@ -210,7 +210,7 @@ class FillElement(Movement):
     def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
         return dtypes, [dtypes[0]]
 
-    def move(self, m: Any, *xs: Any) -> Any:
+    def move(self, m: MovementBuilder[Any], *xs: Any) -> Any:
         lhs, mhs, rhs = xs
 
         def element(b: Any, row: Any, column: Any) -> Any:

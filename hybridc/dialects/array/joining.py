@@ -11,6 +11,7 @@ import numpy as np
 from hybridc.dialects.array.shape import normalize_axis
 from hybridc.dialects.array.shape_rules import filled_shapes
 from hybridc.dialects.array.slicing import part_of
+from hybridc.dialects.movement import MovementBuilder
 from hybridc.dialects.operator import Bad, Movement, Sample, attribute, register
 from hybridc.dialects.operator_attribute import Axes, Shape, parse_shape
 from hybridc.errors import AttributeValueError, ShapeError
@@ -64,7 +65,7 @@ class Concat(Movement):
         got = ", ".join(map(str, shapes))
         return ShapeError(f"{self.title()}: the inputs must have equal shapes except along axis {axis}, got {got}")
 
-    def move(self, m: Any, *xs: Any) -> Any:
+    def move(self, m: MovementBuilder[Any], *xs: Any) -> Any:
         return m.concat(xs, self.dim % len(xs[0].shape))
 
     def eager(self, *arrays: Any) -> Any:
@@ -158,7 +159,7 @@ class Stack(Movement):
         axis = normalize_axis("stack", self.axis, len(first) + 1)
         return shapes, [(*first[:axis], len(shapes), *first[axis:])]
 
-    def move(self, m: Any, *xs: Any) -> Any:
+    def move(self, m: MovementBuilder[Any], *xs: Any) -> Any:
         shape = xs[0].shape
         axis = self.axis % (len(shape) + 1)
         return m.concat([m.reshape(x, (*shape[:axis], 1, *shape[axis:])) for x in xs], axis)
@@ -375,7 +376,7 @@ class Tile(Movement):
         shape, reps = self.parts(shapes[0])
         return shapes, [tuple(n * r for n, r in zip(shape, reps, strict=True))]
 
-    def move(self, m: Any, *xs: Any) -> Any:
+    def move(self, m: MovementBuilder[Any], *xs: Any) -> Any:
         (x,) = xs
         shape, reps = self.parts(x.shape)
         apart = m.reshape(x, tuple(n for size in shape for n in (1, size)))
@@ -424,7 +425,7 @@ class Repeat(Movement):
         shape, axis = self.parts(shapes[0])
         return shapes, [(*shape[:axis], shape[axis] * self.repeats, *shape[axis + 1 :])]
 
-    def move(self, m: Any, *xs: Any) -> Any:
+    def move(self, m: MovementBuilder[Any], *xs: Any) -> Any:
         (x,) = xs
         shape, axis = self.parts(x.shape)
         apart = m.reshape(x, (*shape[: axis + 1], 1, *shape[axis + 1 :]))

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from hybridc.dialects.array.shape import View, axis_tuple, normalize_axis
+from hybridc.dialects.movement import MovementBuilder
 from hybridc.dialects.operator import Bad, Composite, Movement, Sample, attribute, register
 from hybridc.dialects.operator_attribute import Axes, Axis, Shape
 from hybridc.errors import AttributeValueError, BroadcastError, ShapeError
@@ -43,7 +44,7 @@ class Transpose(View):
         order = self.order(len(result))
         return [tuple(result[order.index(i)] for i in range(len(result)))]
 
-    def move(self, m: Any, *xs: Any) -> Any:
+    def move(self, m: MovementBuilder[Any], *xs: Any) -> Any:
         return m.transpose(xs[0], self.order(len(xs[0].shape)))
 
     def eager(self, *arrays: Any) -> Any:
@@ -85,7 +86,7 @@ class SwapAxes(View):
         shape[a], shape[b] = shape[b], shape[a]
         return shapes, [tuple(shape)]
 
-    def move(self, m: Any, *xs: Any) -> Any:
+    def move(self, m: MovementBuilder[Any], *xs: Any) -> Any:
         (x,) = xs
         order = list(range(len(x.shape)))
         order[self.dim1], order[self.dim2] = order[self.dim2], order[self.dim1]
@@ -123,7 +124,7 @@ class _Broadcast(View):
             )
         return shapes, [target]
 
-    def move(self, m: Any, *xs: Any) -> Any:
+    def move(self, m: MovementBuilder[Any], *xs: Any) -> Any:
         return m.broadcast(xs[0], self.infer_shape([x.shape for x in xs])[1][0])
 
     def eager(self, *arrays: Any) -> Any:
@@ -364,7 +365,7 @@ def _diagonal(lead: int, columns: int, k: int) -> tuple[tuple[int, ...], tuple[i
     return (*(0,) * lead, k if k >= 0 else -k * columns), (*(1,) * lead, columns + 1)
 
 
-def _on_diagonal(m: Any, x: Any, shape: Shape, k: int) -> Any:
+def _on_diagonal(m: MovementBuilder[Any], x: Any, shape: Shape, k: int) -> Any:
     """Zeros of ``shape`` with ``x`` on the k-th diagonal of the last two axes."""
     *rest, rows, columns = shape
     flat = m.full((*rest, rows * columns), x.dtype, 0)
@@ -393,7 +394,7 @@ class Diag(Movement):
         rest = tuple(n for i, n in enumerate(shape) if i not in (a, b))
         return shapes, [(*rest, _diagonal_length(shape, self.k, a, b))]
 
-    def move(self, m: Any, *xs: Any) -> Any:
+    def move(self, m: MovementBuilder[Any], *xs: Any) -> Any:
         (x,) = xs
         (out,) = self.infer_shape([x.shape])[1]
         if len(x.shape) < 2:
@@ -454,7 +455,7 @@ class DiagScatter(Movement):
             )
         return shapes, [self.shape]
 
-    def move(self, m: Any, *xs: Any) -> Any:
+    def move(self, m: MovementBuilder[Any], *xs: Any) -> Any:
         order, back = _planes(len(self.shape), self.axis1, self.axis2)
         return m.transpose(_on_diagonal(m, xs[0], tuple(self.shape[a] for a in order), self.k), back)
 

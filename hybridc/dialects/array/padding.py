@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from hybridc.dialects.array.joining import box
+from hybridc.dialects.movement import MovementBuilder
 from hybridc.dialects.operator import Bad, Movement, Sample, attribute, register
 from hybridc.dialects.operator_attribute import Axes, Shape
 from hybridc.errors import AttributeValueError, ShapeError
@@ -47,7 +48,7 @@ class Pad(Movement):
                 )
         return shapes, [tuple(b + n + a for n, (b, a) in zip(shape, widths, strict=True))]
 
-    def move(self, m: Any, *xs: Any) -> Any:
+    def move(self, m: MovementBuilder[Any], *xs: Any) -> Any:
         (x,) = xs
         (shape,) = self.infer_shape([x.shape])[1]
         before = tuple(b for b, _ in self.widths(x.shape))

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from hybridc.dialects.array.shape import normalize_axis
+from hybridc.dialects.movement import MovementBuilder
 from hybridc.dialects.operator import (
     Bad,
     Composite,
@@ -292,7 +293,7 @@ class SequenceReverse(_OfSequences, Movement):
             )
         return shapes, [data]
 
-    def move(self, m: Any, *xs: Any) -> Any:
+    def move(self, m: MovementBuilder[Any], *xs: Any) -> Any:
         data, rank = xs[0], len(xs[0].shape)
         last = data.shape[0] - 1
         if len(xs) == 1:
@@ -357,8 +358,8 @@ class CumSum(Opaque):
     axis: int | None = attribute(None, "the axis; the flattened array if None")
     dtype: DType | None = attribute(None, "dtype of the result; the input's by default")
 
-    def check(self) -> None:
-        vars(self)["KEEPS_SHAPE"] = self.axis is not None
+    def complete_shapes(self, shapes: list[Shape | None], outputs: list[Shape | None]) -> list[Shape | None]:
+        return list(outputs) if self.axis is not None and shapes[0] is None else shapes
 
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         (shape,) = shapes

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from hybridc.dialects.movement import MovementBuilder
 from hybridc.dialects.operator import Bad, Movement, Opaque, Sample, attribute, no_gradient, register
 from hybridc.dialects.operator_attribute import Axes, Axis, DType, Shape
 from hybridc.errors import ShapeError
@@ -145,7 +146,7 @@ class RowMajor(View):
             return shapes
         return [tuple(elements // others if n == -1 else n for n in shape)]
 
-    def move(self, m: Any, *xs: Any) -> Any:
+    def move(self, m: MovementBuilder[Any], *xs: Any) -> Any:
         return m.reshape(xs[0], self.infer_shape([xs[0].shape])[1][0])
 
     def eager_out(self, outs: Sequence[Any], *arrays: Any) -> None:
@@ -186,11 +187,11 @@ class Reshape(RowMajor):
             )
         return target
 
-    def check(self) -> None:
-        vars(self)["INFERS_PARTLY"] = bool(self.shape) and all(n > 0 for n in self.shape)
+    def infers_partly(self) -> bool:
+        return bool(self.shape) and all(n > 0 for n in self.shape)
 
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
-        if -1 in shapes[0] and self.INFERS_PARTLY:
+        if -1 in shapes[0] and self.infers_partly():
             return shapes, [self.shape]
         return shapes, [self.result_shape(shapes[0])]
 

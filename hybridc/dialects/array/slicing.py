@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from hybridc.dialects.array.shape import View, axis_tuple, normalize_axis
+from hybridc.dialects.movement import MovementBuilder
 from hybridc.dialects.operator import Bad, Movement, Sample, attribute, register
 from hybridc.dialects.operator_attribute import Axes, Axis, Index, Shape, Slice, Steps
 from hybridc.errors import AttributeValueError, ShapeError
@@ -88,7 +89,7 @@ class SliceBox(_Slicing):
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         return shapes, [sliced_shape("slice", shapes[0], self.key_of())]
 
-    def move(self, m: Any, *xs: Any) -> Any:
+    def move(self, m: MovementBuilder[Any], *xs: Any) -> Any:
         return m.slice(xs[0], *box_of(xs[0].shape, self.key_of()))
 
     def eager(self, *arrays: Any) -> Any:
@@ -154,7 +155,7 @@ class BasicIndex(_Slicing):
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         return shapes, [self.result_shape(shapes[0])]
 
-    def move(self, m: Any, *xs: Any) -> Any:
+    def move(self, m: MovementBuilder[Any], *xs: Any) -> Any:
         (x,) = xs
         return m.reshape(m.slice(x, *box_of(x.shape, self.key_of())), self.result_shape(x.shape))
 
@@ -246,7 +247,7 @@ class SliceScatter(Movement):
             raise ShapeError(f"slice_scatter: the box has shape {box}, the input has shape {shapes[0]}")
         return shapes, [self.shape]
 
-    def move(self, m: Any, *xs: Any) -> Any:
+    def move(self, m: MovementBuilder[Any], *xs: Any) -> Any:
         begin, step, _ = box_of(self.shape, slice_key(self.begin, self.end, self.step))
         return m.insert(xs[0], m.full(self.shape, xs[0].dtype, 0), begin, step)
 
@@ -306,7 +307,7 @@ class SliceAssign(Movement):
             raise ShapeError(f"slice_assign: rhs {rhs} does not broadcast to the box {box} of lhs {lhs}")
         return shapes, [lhs]
 
-    def move(self, m: Any, *xs: Any) -> Any:
+    def move(self, m: MovementBuilder[Any], *xs: Any) -> Any:
         lhs, rhs = xs
         begin, step, shape = box_of(lhs.shape, slice_key(self.begin, self.end, self.step))
         return m.insert(m.broadcast(rhs, shape), lhs, begin, step)
@@ -363,7 +364,7 @@ class SliceAssignScalar(Movement):
         sliced_shape("slice_assign_scalar", shapes[0], slice_key(self.begin, self.end, self.step))
         return shapes, [shapes[0]]
 
-    def move(self, m: Any, *xs: Any) -> Any:
+    def move(self, m: MovementBuilder[Any], *xs: Any) -> Any:
         (x,) = xs
         begin, step, shape = box_of(x.shape, slice_key(self.begin, self.end, self.step))
         return m.insert(m.full(shape, x.dtype, self.scalar), x, begin, step)
@@ -408,7 +409,7 @@ class SliceAxis(View):
         axis, begin, end = self.bounds(shape)
         return shapes, [(*shape[:axis], end - begin, *shape[axis + 1 :])]
 
-    def move(self, m: Any, *xs: Any) -> Any:
+    def move(self, m: MovementBuilder[Any], *xs: Any) -> Any:
         (x,) = xs
         axis, begin, end = self.bounds(x.shape)
         return m.slice(x, *box_of(x.shape, (slice(None),) * axis + (slice(begin, end),)))
@@ -519,7 +520,7 @@ class Flip(View):
         self.axes(len(shapes[0]))
         return shapes, [shapes[0]]
 
-    def move(self, m: Any, *xs: Any) -> Any:
+    def move(self, m: MovementBuilder[Any], *xs: Any) -> Any:
         (x,) = xs
         axes = self.axes(len(x.shape))
         return m.slice(

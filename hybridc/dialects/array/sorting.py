@@ -11,7 +11,7 @@ import numpy as np
 from hybridc.dialects.array.gather import add_rows, as_index
 from hybridc.dialects.array.order import order_along, sortable
 from hybridc.dialects.array.shape import normalize_axis
-from hybridc.dialects.movement import extreme_place
+from hybridc.dialects.movement import MovementBuilder, extreme_place
 from hybridc.dialects.operator import Bad, Opaque, Sample, attribute, no_gradient, register
 from hybridc.dialects.operator_attribute import DType, Floats, Shape
 from hybridc.errors import AttributeValueError, ShapeError
@@ -47,7 +47,7 @@ class _ArgExtreme(Opaque):
             raise ShapeError(f"{self.title()}: no element to choose from in an input of shape {shape}")
         return shapes, [out]
 
-    def move(self, m: Any, *xs: Any) -> Any:
+    def move(self, m: MovementBuilder[Any], *xs: Any) -> Any:
         (x,) = xs
         flat = m.reshape(x, (math.prod(x.shape),)) if self.axis is None else x
         place = extreme_place(m, flat, (self.axis or 0) % len(flat.shape), self.EXTREME)
@@ -116,7 +116,7 @@ class ArgMaxChannel(Opaque):
             raise ShapeError(f"argmax_channel: the input needs a second axis with elements, got shape {shape}")
         return shapes, [(shape[0], *shape[2:])]
 
-    def move(self, m: Any, *xs: Any) -> Any:
+    def move(self, m: MovementBuilder[Any], *xs: Any) -> Any:
         place = extreme_place(m, xs[0], 1, "max")
         return m.reshape(place, self.infer_shape([xs[0].shape])[1][0])
 

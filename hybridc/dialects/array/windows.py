@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from hybridc.dialects.movement import MovementBuilder
 from hybridc.dialects.operator import Bad, Movement, Sample, attribute, no_gradient, register
 from hybridc.dialects.operator_attribute import Axes, DType, Shape
 from hybridc.dtypes import is_half, wide
@@ -210,7 +211,7 @@ class _Windowed(Movement):
             )
         return made
 
-    def spread(self, m: Any, x: Any, *given: Any) -> Any:
+    def spread(self, m: MovementBuilder[Any], x: Any, *given: Any) -> Any:
         """The numbers of windows added to the elements that they hold; to one each, if there are places."""
         *places, sizes = given
         shape = self.spread_shape(x.shape, sizes)
@@ -244,7 +245,7 @@ class Windows(_Windowed):
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         return shapes, [(*self.replaced(shapes[0], self.count), *self.kernel_)]
 
-    def move(self, m: Any, *xs: Any) -> Any:
+    def move(self, m: MovementBuilder[Any], *xs: Any) -> Any:
         (x,) = xs
         (shape,) = self.infer_shape([x.shape])[1]
         if 0 in x.shape:
@@ -303,7 +304,7 @@ class WindowsAdd(_Windowed):
             y = F.windows_add(y, **self.along(axis).attrs)
         return y
 
-    def move(self, m: Any, *xs: Any) -> Any:
+    def move(self, m: MovementBuilder[Any], *xs: Any) -> Any:
         (x,) = xs
         (shape,) = self.infer_shape([x.shape])[1]
         if 0 in x.shape:
@@ -463,7 +464,7 @@ class WindowSum(_Reducing):
         y = F.windows(x, **attrs)
         return F.sum(y if self.power == 1 else y**self.power, axis=tuple(range(rank, rank + len(self.axes))))
 
-    def move(self, m: Any, *xs: Any) -> Any:
+    def move(self, m: MovementBuilder[Any], *xs: Any) -> Any:
         (x,) = xs
         (shape,) = self.infer_shape([x.shape])[1]
         (dtype,) = self.infer_type([np.dtype(x.dtype)])[1]
@@ -531,7 +532,7 @@ class WindowSpread(_Windowed):
             y = F.window_spread(y, **self.along(axis).attrs)
         return y
 
-    def move(self, m: Any, *xs: Any) -> Any:
+    def move(self, m: MovementBuilder[Any], *xs: Any) -> Any:
         return self.spread(m, *xs, self.size)
 
     def eager(self, *arrays: Any) -> Any:
@@ -588,7 +589,7 @@ class WindowMax(_Reducing):
             x = F.pad(x, mode="constant", pad_width=widths, constant_value=-math.inf)
         return F.max(F.windows(x, **{**self.attrs, "pad": (0,)}), axis=rank)
 
-    def move(self, m: Any, *xs: Any) -> Any:
+    def move(self, m: MovementBuilder[Any], *xs: Any) -> Any:
         (x,) = xs
         (shape,) = self.infer_shape([x.shape])[1]
         if 0 in x.shape:
@@ -658,7 +659,7 @@ class WindowPlace(_Windowed):
             raise ShapeError(f"window_place: an image of an input of shape {shapes[0]} is too large for int32")
         return found
 
-    def move(self, m: Any, *xs: Any) -> Any:
+    def move(self, m: MovementBuilder[Any], *xs: Any) -> Any:
         (x,) = xs
         (shape,) = self.infer_shape([x.shape])[1]
         if 0 in x.shape:
@@ -777,7 +778,7 @@ class WindowSpreadAt(_Placed):
             raise ShapeError(f"window_spread_at: place has shape {shapes[1]}, expected {shapes[0]} as data")
         return shapes, [self.spread_shape(shapes[0], self.size)]
 
-    def move(self, m: Any, *xs: Any) -> Any:
+    def move(self, m: MovementBuilder[Any], *xs: Any) -> Any:
         return self.spread(m, *xs, self.size)
 
     def eager(self, *arrays: Any) -> Any:
@@ -825,7 +826,7 @@ class WindowPick(_Placed):
             )
         return shapes, [made]
 
-    def move(self, m: Any, *xs: Any) -> Any:
+    def move(self, m: MovementBuilder[Any], *xs: Any) -> Any:
         x, place = xs
         (shape,) = self.infer_shape([x.shape, place.shape])[1]
         if 0 in x.shape:

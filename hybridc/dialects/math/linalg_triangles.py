@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from hybridc.dialects.math.contraction import Product
+from hybridc.dialects.movement import MovementBuilder
 from hybridc.dialects.operator import Bad, Composite, Movement, Opaque, Sample, attribute, register
 from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.dtypes import is_float
@@ -53,7 +54,7 @@ class Triangle(Movement):
             raise ShapeError(f"_triangle: the input must hold matrices in its last two axes, got shape {shapes[0]}")
         return shapes, list(shapes)
 
-    def move(self, m: Any, *xs: Any) -> Any:
+    def move(self, m: MovementBuilder[Any], *xs: Any) -> Any:
         (x,) = xs
 
         def element(b: Any, *i: Any) -> Any:
@@ -140,7 +141,7 @@ class MakeTrian(_Packing):
         n = inner + abs(self.offset)
         return shapes, [(*shape[:-1], n, n)]
 
-    def move(self, m: Any, *xs: Any) -> Any:
+    def move(self, m: MovementBuilder[Any], *xs: Any) -> Any:
         (x,) = xs
         (shape,) = self.infer_shape([x.shape])[1]
         if not math.prod(x.shape):
@@ -207,7 +208,7 @@ class ExtractTrian(_Packing):
         inner = n - abs(self.offset)
         return shapes, [(*shape[:-2], inner * (inner + 1) // 2)]
 
-    def move(self, m: Any, *xs: Any) -> Any:
+    def move(self, m: MovementBuilder[Any], *xs: Any) -> Any:
         (x,) = xs
         (shape,) = self.infer_shape([x.shape])[1]
 

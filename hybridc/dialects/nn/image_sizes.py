@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from hybridc.dialects.array.creation_ops import Creation
+from hybridc.dialects.movement import MovementBuilder
 from hybridc.dialects.operator import Bad, Composite, Movement, Sample, attribute, register
 from hybridc.dialects.operator_attribute import Axes, DType, Shape
 from hybridc.dtypes import FLOAT32, is_float, is_half, wide
@@ -62,7 +63,7 @@ class _Band(Creation):
         """The first columns, or the numbers."""
         return bands(self.kind, int(self.size), int(self.count), self.transposed)[which]
 
-    def move(self, m: Any, *xs: Any) -> Any:
+    def move(self, m: MovementBuilder[Any], *xs: Any) -> Any:
         """One number after the other: in a graph they are a constant."""
         numbers = self.eager()
         made = m.concat([m.full((1,), numbers.dtype, v) for v in numbers.reshape(-1).tolist()], 0)
@@ -134,7 +135,7 @@ class BandSum(Movement):
             made[axis] = first[0]
         return shapes, [tuple(made)]
 
-    def move(self, m: Any, *xs: Any) -> Any:
+    def move(self, m: MovementBuilder[Any], *xs: Any) -> Any:
         x, *tables = xs
         (shape,) = self.infer_shape([v.shape for v in xs])[1]
         if 0 in x.shape:

@@ -10,6 +10,7 @@ import numpy as np
 
 from hybridc.dialects.array.creation_ops import Creation
 from hybridc.dialects.array.windows import windows_in
+from hybridc.dialects.movement import MovementBuilder
 from hybridc.dialects.operator import Bad, Composite, Sample, attribute, no_gradient, register
 from hybridc.dialects.operator_attribute import Axes, DType, Shape
 from hybridc.dtypes import FLOAT32, is_float, is_half, lowest, wide
@@ -53,7 +54,7 @@ class WindowCount(Creation):
     def out_shape(self) -> Shape:
         return (self.count,)
 
-    def move(self, m: Any, *xs: Any) -> Any:
+    def move(self, m: MovementBuilder[Any], *xs: Any) -> Any:
         border = self.pad if self.padded else 0
 
         def element(b: Any, i: Any) -> Any:

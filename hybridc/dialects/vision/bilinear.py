@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from hybridc.dialects.array.gather import as_index
-from hybridc.dialects.movement import bounded_index
+from hybridc.dialects.movement import MovementBuilder, bounded_index
 from hybridc.dialects.operator import Bad, Movement, Sample, attribute, register
 from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.dialects.vision.rules import CheckedComposite, require_shape
@@ -65,7 +65,7 @@ class WeightedRows(Movement):
     def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
         return dtypes, [dtypes[2]]
 
-    def move(self, m: Any, *xs: Any) -> Any:
+    def move(self, m: MovementBuilder[Any], *xs: Any) -> Any:
         data, index, weight = xs
         terms, sums = map(int, index.shape)
 

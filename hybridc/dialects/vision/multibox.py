@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from hybridc.dialects.movement import NUMPY_MOVES
+from hybridc.dialects.movement import NUMPY_MOVES, MovementBuilder
 from hybridc.dialects.operator import Bad, Movement, Opaque, Sample, attribute, no_gradient, register
 from hybridc.dialects.operator_attribute import DType, Floats, Shape
 from hybridc.dialects.vision.box_nms import areas, intersections
@@ -60,7 +60,7 @@ class MultiBoxPrior(Movement):
         require_float(self, dtypes)
         return dtypes, [dtypes[0]]
 
-    def move(self, m: Any, *xs: Any) -> Any:
+    def move(self, m: MovementBuilder[Any], *xs: Any) -> Any:
         (x,) = xs
         height, width = map(int, x.shape[2:])
         step_y, step_x = (s if s > 0 else 1 / max(n, 1) for s, n in zip(self.steps, (height, width), strict=True))

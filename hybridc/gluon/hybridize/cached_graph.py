@@ -6,7 +6,7 @@ import warnings
 import weakref
 from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping, Sequence, Set
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from hybridc.array.ndarray import NDArray
 from hybridc.compile.compiled_graph import CompiledGraph
@@ -28,6 +28,7 @@ from hybridc.trace.tracer import Trace, trace_call
 
 Signature = tuple[Any, ...]
 Backends = tuple[tuple[str, Mapping[str, Any]], ...]  # names and options, in order
+E = TypeVar("E", bound="Entry")
 
 # So many times the signatures that are kept, those are remembered that were evicted.
 _EVICTED = 8
@@ -170,69 +171,47 @@ def traced_with_guards(
     return trace, reading.guards
 
 
-class CachedGraph:
-    """The callable of a hybridized block: it finds or makes the graph for the arguments' signature and runs it.
+class EntryCache(Generic[E]):
+    """The entries of one block by the signature of its arguments, each with its reason.
 
     The signature is the arguments' structure, shapes and dtypes, train mode, and the plain attributes that the forward
     read. At most ``HYBRIDC_CACHE_ENTRIES`` signatures are kept; the least recently used goes first, after those for
     other values of attributes than the present ones. ``is_static`` is MXNet's ``static_alloc``.
     """
 
-    def __init__(self, block: Any, backends: Backends = (), is_static: bool = False) -> None:
+    def __init__(self, block: Any, is_static: bool = False) -> None:
         self._block = weakref.ref(block)
         self._is_static = is_static
-        self._backends = backends
-        self._entries: OrderedDict[Signature, Entry] = OrderedDict()
-        self._before: list[tuple[Signature, Entry]] = []  # of other values of attributes, the latest last
-        self._varying: set[str] = set()  # the paths of floats that changed from call to call
-        self._latest: Entry | None = None
-        self._flat: Entry | None = None  # the latest, if its arguments were arrays
+        self._entries: OrderedDict[Signature, E] = OrderedDict()
+        self._before: list[tuple[Signature, E]] = []  # of other values of attributes, the latest last
+        self._latest: E | None = None
         self._lock = ForkLock()
         self._evicted: OrderedDict[Signature, None] = OrderedDict()
         self._returned = 0  # how often an evicted signature came again
         self._traced = 0
         self._history: deque[str] = deque(maxlen=_REASONS)
 
-    def __call__(self, *args: Any) -> Any:
-        if self._flat is not None and (result := self._flat.again(args)) is not None:
-            return result
-        key: list[Any] = [STATE.training]
-        for x in args:
-            if type(x) is not NDArray:
-                return self._call_structured(args)
-            data = x._data
-            key += (data.shape, data.dtype)
-        return self._run(tuple(key), args, args)
+    def _make(self, block: Any, args: tuple[Any, ...], reason: str) -> E:
+        """The entry for arguments of a new signature."""
+        raise NotImplementedError
 
-    def _call_structured(self, args: tuple[Any, ...]) -> Any:
-        """Arguments that are lists or tuples of arrays, or None; any others only where ``forward`` is overridden."""
-        try:
-            key, arrays = _signature(args)
-        except NestedArraysError:
-            block = self._block()
-            if block is None or not block.overrides_forward():
-                raise
-            return block.forward(*args)
-        return self._run(key, arrays, args)
+    def _note(self, entry: E) -> None:
+        """Note that a guard of an entry failed."""
 
-    def prepare(self, *args: Any) -> None:
-        """Compile for these arguments, without running."""
+    def find(self, *args: Any) -> tuple[E, Sequence[NDArray]]:
+        """The entry for these arguments, and the arrays in them."""
         key, arrays = _signature(args)
-        entry = self._find(key, args)
-        others = [source if role != "key" else entry.trace.random_key() for role, source in entry.others]
-        entry.graph([*arrays, *others])
+        return self._entry(key, args), arrays
 
-    def _run(self, key: Signature, arrays: tuple[NDArray, ...], args: tuple[Any, ...]) -> Any:
+    def _entry(self, key: Signature, args: tuple[Any, ...]) -> E:
         entry = self._entries.get(key)
         if entry is None or entry.is_stale():
             entry = self._find(key, args)
         if entry is not self._latest:
             self._touch(key, entry)
-        self._flat = entry if arrays is args else None
-        result = entry.again(arrays)
-        return entry.run(arrays) if result is None else result
+        return entry
 
-    def _find(self, key: Signature, args: tuple[Any, ...]) -> Entry:
+    def _find(self, key: Signature, args: tuple[Any, ...]) -> E:
         """The entry, made if it is missing or if one of its guards fails."""
         with self._lock.current:
             entry = self._entries.get(key)
@@ -248,7 +227,7 @@ class CachedGraph:
                     entry.epoch = epoch
                     return entry
                 reason = moved
-                self._note_floats(entry)
+                self._note(entry)
             found = self._of_before(key)
             if found is None:
                 found = self._trace(args, reason)
@@ -286,12 +265,7 @@ class CachedGraph:
             "put sequences into buckets of similar lengths"
         )
 
-    def _note_floats(self, entry: Entry) -> None:
-        """Float attributes that changed since an entry was made; they are likely to change again."""
-        if not self._backends:
-            self._varying |= {g.path for g in entry.guards if isinstance(g, Guard) and g.is_other_float()}
-
-    def _of_before(self, key: Signature) -> Entry | None:
+    def _of_before(self, key: Signature) -> E | None:
         """An entry that was left when an attribute changed, and that is valid again."""
         for i, (signature, entry) in enumerate(self._before):
             epoch = ATTRIBUTE_EPOCH.value
@@ -301,31 +275,21 @@ class CachedGraph:
                 return entry
         return None
 
-    def _touch(self, key: Signature, entry: Entry) -> None:
+    def _touch(self, key: Signature, entry: E) -> None:
         """Note that this signature is the one used most recently."""
         with self._lock.current:
             self._latest = entry
             if key in self._entries:
                 self._entries.move_to_end(key)
 
-    def _trace(self, args: tuple[Any, ...], reason: str) -> Entry:
+    def _trace(self, args: tuple[Any, ...], reason: str) -> E:
         block = self._block()
         if block is None:
             raise MXNetError("the block of this compiled graph does not exist any more")
         compiling(block.name, reason, first=self._traced == 0)
         self._traced += 1
         self._history.append(reason)
-        with timed(f"{block.name}, time of tracing"):
-            trace, guards = self._traced_with_guards(block, args)
-        return Entry(trace, guards, reason, self._backends, self._is_static)
-
-    def _traced_with_guards(self, block: Any, args: tuple[Any, ...]) -> tuple[Trace, Guards]:
-        if self._varying:
-            try:
-                return traced_with_guards(block, args, STATE.training, self._varying)
-            except Exception:
-                self._varying.clear()  # code that takes floats only; what raises for these, too, raises again
-        return traced_with_guards(block, args, STATE.training)
+        return self._make(block, args, reason)
 
     def _difference(self, key: Signature) -> str:
         """The difference of a new signature from the last one, as text."""
@@ -399,10 +363,63 @@ class CachedGraph:
         """What each of the :meth:`compilations` became: its programs."""
         return [entry.programs() for _, entry, _ in self._kept()]
 
-    def _kept(self) -> list[tuple[Signature, Entry, str]]:
+    def _kept(self) -> list[tuple[Signature, E, str]]:
         """All entries, with those of other attribute values."""
         found = [(key, entry, ", with attributes of before") for key, entry in self._before]
         return [*found, *[(key, entry, "") for key, entry in self._entries.items()]]
+
+
+class CachedGraph(EntryCache[Entry]):
+    """The callable of a hybridized block: it finds or makes the graph for the arguments' signature and runs it."""
+
+    def __init__(self, block: Any, backends: Backends = (), is_static: bool = False) -> None:
+        super().__init__(block, is_static)
+        self._backends = backends
+        self._varying: set[str] = set()  # the paths of floats that changed from call to call
+        self._flat: Entry | None = None  # the latest, if its arguments were arrays
+
+    def __call__(self, *args: Any) -> Any:
+        if self._flat is not None and (result := self._flat.again(args)) is not None:
+            return result
+        try:
+            key, arrays = _signature(args)
+        except NestedArraysError:  # arguments of other types than arrays, only where ``forward`` is overridden
+            block = self._block()
+            if block is None or not block.overrides_forward():
+                raise
+            return block.forward(*args)
+        return self._run(key, arrays, args)
+
+    def _run(self, key: Signature, arrays: tuple[NDArray, ...], args: tuple[Any, ...]) -> Any:
+        entry = self._entry(key, args)
+        self._flat = entry if arrays is args else None
+        result = entry.again(arrays)
+        return entry.run(arrays) if result is None else result
+
+    def prepare(self, *args: Any) -> None:
+        """Compile for these arguments, without running."""
+        key, arrays = _signature(args)
+        entry = self._find(key, args)
+        others = [source if role != "key" else entry.trace.random_key() for role, source in entry.others]
+        entry.graph([*arrays, *others])
+
+    def _make(self, block: Any, args: tuple[Any, ...], reason: str) -> Entry:
+        with timed(f"{block.name}, time of tracing"):
+            trace, guards = self._traced_with_guards(block, args)
+        return Entry(trace, guards, reason, self._backends, self._is_static)
+
+    def _traced_with_guards(self, block: Any, args: tuple[Any, ...]) -> tuple[Trace, Guards]:
+        if self._varying:
+            try:
+                return traced_with_guards(block, args, STATE.training, self._varying)
+            except Exception:
+                self._varying.clear()  # code that takes floats only; what raises for these, too, raises again
+        return traced_with_guards(block, args, STATE.training)
+
+    def _note(self, entry: Entry) -> None:
+        """Note float attributes that changed since an entry was made; they are likely to change again."""
+        if not self._backends:
+            self._varying |= {g.path for g in entry.guards if isinstance(g, Guard) and g.is_other_float()}
 
 
 def _never(_arrays: tuple[Any, ...]) -> None:
@@ -426,6 +443,17 @@ def _again(entry: Entry, call: Callable[..., Any]) -> Callable[[tuple[Any, ...]]
 
 
 def _signature(args: tuple[Any, ...]) -> tuple[Signature, tuple[NDArray, ...]]:
+    """The signature of arguments, and the arrays in them: ``args`` itself if they are all arrays on ``cpu(0)``."""
+    key: list[Any] = [STATE.training]
+    for x in args:
+        if type(x) is not NDArray:
+            return _nested_signature(args)
+        data = x._data
+        key += (data.shape, data.dtype)
+    return tuple(key), args
+
+
+def _nested_signature(args: tuple[Any, ...]) -> tuple[Signature, tuple[NDArray, ...]]:
     """The signature of arguments that may be lists or tuples of arrays, or None; and the arrays."""
     arrays: list[NDArray] = []
     nesting = frozen(list(args), NDArray, "the arguments of a hybridized block", arrays)

@@ -22,10 +22,7 @@ class MonitoredGraph(CachedGraph):
         self._monitor_all = monitor_all
 
     def _run(self, key: Signature, arrays: tuple[NDArray, ...], args: tuple[Any, ...]) -> Any:
-        entry = self._entries.get(key)
-        if entry is None or entry.is_stale():
-            entry = self._find(key, args)
-        self._touch(key, entry)
+        entry = self._entry(key, args)
         structure = flatten(list(args), NDArray, "the arguments")[1]
         symbol, values = symbol_with_values(self._block(), entry.trace, structure, arrays)
         internals = symbol.get_internals()

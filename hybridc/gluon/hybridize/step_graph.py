@@ -25,16 +25,16 @@ from hybridc.compile.stages import Traced
 from hybridc.dialects.control.collectives import TIMES, RankSum, callable_sum
 from hybridc.dtypes import is_float
 from hybridc.errors import MXNetError, TraceError
-from hybridc.gluon.hybridize.cached_graph import CachedGraph, Entry, Signature, traced_with_guards
+from hybridc.gluon.hybridize.cached_graph import Entry, EntryCache, traced_with_guards
 from hybridc.gluon.hybridize.gradient_exchange import Exchange, added, append_allreduce, buckets_of, clipped
 from hybridc.gluon.hybridize.guards import Guards
 from hybridc.gluon.hybridize.optimizer_shards import OptimizerShards
 from hybridc.gluon.hybridize.sharded_update import ShardedUpdate
+from hybridc.gluon.training.fresh_gradients import raise_stale
 from hybridc.ground.debug import compiling, timed
 from hybridc.ground.locks import UPDATES
 from hybridc.ground.nesting import as_list
 from hybridc.ground.watches import all_written
-from hybridc.kvstore.rank_gradients import raise_stale
 from hybridc.optimizer.binding import Fill, Known, Row, kind_of, overlap, states_of
 from hybridc.optimizer.compiled_update import UpdateTracer
 from hybridc.optimizer.formula import FormulaNumber, Kind, Values
@@ -301,26 +301,10 @@ class StepEntry(Entry):
         return _forward(self._block, args)[0]
 
 
-class StepGraphs(CachedGraph):
+class StepGraphs(EntryCache[StepEntry]):
     """The compiled steps of one network, loss and trainer, by signature."""
 
-    def find(self, *args: Any) -> tuple[StepEntry, Sequence[NDArray]]:
-        """The entry for data and label, and the arrays in them."""
-        return self(*args)
-
-    def _run(self, key: Signature, arrays: Sequence[NDArray], args: tuple[Any, ...]) -> Any:
-        entry = self._entries.get(key)
-        if entry is None or entry.is_stale():
-            entry = self._find(key, args)
-        if entry is not self._latest:
-            self._touch(key, entry)
-        return entry, arrays
-
-    def _trace(self, args: tuple[Any, ...], reason: str) -> StepEntry:
-        block: Any = self._block()  # alive: it called this graph
-        compiling(block.name, reason, first=self._traced == 0)
-        self._traced += 1
-        self._history.append(reason)
+    def _make(self, block: Any, args: tuple[Any, ...], reason: str) -> StepEntry:
         return StepEntry(block, *_forward(block, args), reason, self._is_static)
 
 
