@@ -3830,7 +3830,7 @@ def random_uniform_like(
     ctx: Context | None = None,
     attr: dict[str, str] | None = None,
 ) -> _A:
-    """Numbers that are equally likely from low to high, in the shape of data"""
+    """Numbers that are equally likely anywhere from low to high, in the shape of data"""
     ...
 
 def ravel_multi_index(
