@@ -3014,7 +3014,7 @@ def multi_mp_sgd_mom_update(
     ctx: Context | None = None,
     attr: dict[str, str] | None = None,
 ) -> Any:
-    """``mp_sgd_mom_update`` of several weights: the inputs are weight, grad, mom, weight32 of the first, …"""
+    """``mp_sgd_mom_update`` of several weights: the inputs are weight, grad, mom, weight32 of the first, of the second, …"""
     ...
 
 def multi_mp_sgd_update(

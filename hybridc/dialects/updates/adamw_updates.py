@@ -145,6 +145,10 @@ class AdamWUpdate(Update):
         ]
         return used
 
+    @classmethod
+    def bad_samples(cls) -> list[Bad]:
+        return []
+
 
 def _reference(arrays: tuple[Any, ...], rescale: Any, lr: float, eta: float, wd: float) -> Any:
     w, g, m, v = arrays

@@ -23,7 +23,6 @@ from hybridc.dialects.updates.update import (
     limited,
     same_shape,
     unbiased,
-    unequal_shapes,
 )
 from hybridc.errors import ShapeError
 
@@ -77,10 +76,6 @@ class AdamUpdate(Update):
 
         return _positive(4, reference, beta1=0.8, beta2=0.5, epsilon=1e-3)
 
-    @classmethod
-    def bad_samples(cls) -> list[Bad]:
-        return unequal_shapes(cls, lr=0.1)
-
 
 @register("hybrid.rmsprop_update")
 class RMSPropUpdate(Update):
@@ -115,10 +110,6 @@ class RMSPropUpdate(Update):
             return np.clip(w - 0.1 * g / np.sqrt(0.9 * n + 0.1 * g * g + 1e-3), -1, 1)
 
         return _positive(3, reference, gamma1=0.9, epsilon=1e-3, clip_weights=1.0)
-
-    @classmethod
-    def bad_samples(cls) -> list[Bad]:
-        return unequal_shapes(cls, lr=0.1)
 
 
 def _bounded(h: SimpleNamespace) -> SimpleNamespace:
@@ -165,10 +156,6 @@ class RMSPropAlexUpdate(Update):
 
         return _positive(5, reference, gamma1=0.9, gamma2=0.8, epsilon=5.0)
 
-    @classmethod
-    def bad_samples(cls) -> list[Bad]:
-        return unequal_shapes(cls, lr=0.1)
-
 
 @register("hybrid.ftrl_update")
 class FtrlUpdate(Update):
@@ -204,10 +191,6 @@ class FtrlUpdate(Update):
             return np.where(np.abs(z) > 0.5, w, 0)
 
         return _positive(4, reference, lamda1=0.5, beta=2.0)
-
-    @classmethod
-    def bad_samples(cls) -> list[Bad]:
-        return unequal_shapes(cls, lr=0.1)
 
 
 @register("hybrid.ftml_update")
@@ -256,10 +239,6 @@ class FTMLUpdate(Update):
         del attrs["clip_gradient"]
         attrs |= {"beta2": 0.9, "epsilon": 1e-3, "t": 3}
         return [Sample([(3, 5)] * 5, reference, grad=False, low=0.1, **attrs)]
-
-    @classmethod
-    def bad_samples(cls) -> list[Bad]:
-        return unequal_shapes(cls, lr=0.1, t=1)
 
 
 @register("hybrid.group_adagrad_update", "contrib.group_adagrad_update")

@@ -26,7 +26,6 @@ from hybridc.dialects.updates.update import (
     require_types,
     same_shape,
     unbiased,
-    unequal_shapes,
 )
 from hybridc.errors import ShapeError
 from hybridc.ground.hooks import HOOKS
@@ -94,10 +93,6 @@ class LambUpdatePhase1(Update):
         attrs: dict[str, Any] = {"beta1": 0.8, "beta2": 0.5, "epsilon": 1e-3, "t": 3, "wd": 0.01, "rescale_grad": 0.5}
         attrs |= {"dtypes": ("float32",)} if cls.MASTER else {}
         return [Sample([(3, 5)] * len(cls.INPUTS), reference, grad=False, low=0.1, clip_gradient=0.7, **attrs)]
-
-    @classmethod
-    def bad_samples(cls) -> list[Bad]:
-        return unequal_shapes(cls, t=1, wd=0.0)
 
 
 def _direction(arrays: tuple[Any, ...], t: int, wd: float) -> Any:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from types import SimpleNamespace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
-from hybridc.dialects.operator import Bad, Composite, Sample, attribute
-from hybridc.dialects.operator_attribute import DType, Shape
+from hybridc.dialects.operator import Bad, Composite, Sample, attribute, define
+from hybridc.dialects.operator_attribute import REQUIRED, DType, Shape
 from hybridc.dtypes import is_float
 from hybridc.errors import AttributeValueError, DTypeError, MXNetError, ShapeError, UnsupportedError
 
@@ -109,6 +109,42 @@ class Update(Composite):
         self.infer_type([x.dtype for x in arrays])
         with np.errstate(all="ignore"):  # infinities and NaN are the user's, as in MXNet
             return super().eager(*arrays)
+
+    @classmethod
+    def bad_samples(cls) -> list[Bad]:
+        """A gradient of another shape."""
+        text = f"{cls.title()}: grad has shape (2, 1), expected (2, 3), the shape of all its inputs"
+        attrs = {name: 1 for name, a in cls.ATTRIBUTES.items() if a.default is REQUIRED}
+        return [(((2, 3), (2, 1), *((2, 3),) * (len(cls.INPUTS) - 2)), attrs, text)]
+
+
+OneUpdate = TypeVar("OneUpdate", bound=Update)
+
+
+def of_copy(update: type[OneUpdate], name: str) -> type[OneUpdate]:
+    """``mp_sgd_update`` of ``sgd_update``: the update of a float32 copy of the weight, which is its last input."""
+    doc = (
+        f"``{update.title()}`` of the float32 copy ``weight32``, in place; the result is the copy in the weight's dtype"
+    )
+
+    def samples() -> list[Sample]:
+        sample = update.samples()[0]
+
+        def reference(*xs: Any) -> Any:
+            return sample.reference(xs[-1], *xs[1:-1])
+
+        inputs = (*sample.inputs, sample.inputs[0])
+        return [Sample(inputs, reference, grad=False, dtypes=("float32",), **sample.attrs)]
+
+    return define(
+        update,
+        name,
+        doc,
+        class_name=f"MP{update.__name__}",
+        INPUTS=(*update.INPUTS, "weight32"),
+        MASTER=True,
+        samples=staticmethod(samples),
+    )
 
 
 def updated(update: type[Update] | Update, F: Any, inputs: Sequence[Any], h: Any) -> tuple[Any, ...]:
@@ -283,9 +319,3 @@ def two_weights(update: type[Update], reference: Any, *last: Any, master: bool =
     shapes = [shape for shape in ((2, 3), (4,)) for _ in update.INPUTS]
     dtypes = ("float32",) if master or last else ("float32", "float64")
     return [Sample([*shapes, *last], reference, grad=False, low=0.1, dtypes=dtypes, num_weights=2, **attrs)]
-
-
-def unequal_shapes(update: type[Update], **attrs: Any) -> list[Bad]:
-    """A bad sample: a gradient of another shape."""
-    text = f"{update.title()}: grad has shape (2, 1), expected (2, 3), the shape of all its inputs"
-    return [(((2, 3), (2, 1), *((2, 3),) * (len(update.INPUTS) - 2)), attrs, text)]
