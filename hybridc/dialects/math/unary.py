@@ -44,16 +44,20 @@ def unary(
     gradient: Callable[[Any, Any, Any, Any], Any] | None = None,
     *,
     alias: str = "",
+    class_name: str = "",
     between: tuple[float, float] = (Unary.LOW, Unary.HIGH),
+    base: type[Unary] = Unary,
+    eager: Callable[[Any], Any] | None = None,
+    for_nnvm: Callable[[Any, Any], Any] | None = None,
 ) -> type[Unary]:
     """A function as a row of a table: its meaning in float64, its scalar body, and its gradient unless it has steps.
 
-    ``alias`` is another name; the samples lie ``between`` two numbers.
+    ``alias`` is another name; the samples lie ``between`` two numbers. The functions are methods without ``self``.
     """
-    fields: dict[str, Any] = {"REFERENCE": reference, "scalar": staticmethod(scalar)}
-    fields["LOW"], fields["HIGH"] = between
-    fields |= {"STEPS": True} if gradient is None else {"gradient": staticmethod(gradient)}
-    return define(Unary, name, doc, *[alias] * bool(alias), module=scalar.__module__, **fields)
+    functions: dict[str, Any] = {"scalar": scalar, "gradient": gradient, "eager": eager, "for_nnvm": for_nnvm}
+    fields: dict[str, Any] = {key: staticmethod(f) for key, f in functions.items() if f is not None}
+    fields |= {"REFERENCE": reference, "STEPS": gradient is None, "LOW": between[0], "HIGH": between[1]}
+    return define(base, name, doc, *[alias] * bool(alias), class_name=class_name, module=scalar.__module__, **fields)
 
 
 def special(name: str) -> Callable[..., Any]:

@@ -13,11 +13,8 @@ from hybridc.dialects.operator_attribute import Floats
 from hybridc.dialects.updates.update import (
     CLIP,
     COUNT,
-    LAZY,
-    LR,
     MOMENTUM,
     RESCALE,
-    WD,
     MultiUpdate,
     Update,
     limited,
@@ -37,11 +34,7 @@ def _clipped(g: Any) -> Any:
 class SGDUpdate(Update):
     """weight - lr * (clip(rescale_grad * grad) + wd * weight)"""
 
-    lr: float = LR
-    wd: float = WD
-    rescale_grad: float = RESCALE
-    clip_gradient: float = CLIP
-    lazy_update: bool = LAZY
+    ORDER = ("lr", "wd", "rescale_grad", "clip_gradient", "lazy_update")
 
     @staticmethod
     def formula(F: Any, w: Any, g: Any, state: tuple[Any, ...], h: Any) -> tuple[Any, ...]:
@@ -63,13 +56,7 @@ class SGDMomUpdate(Update):
     """weight + mom, where mom = momentum * mom - lr * (clip(rescale_grad * grad) + wd * weight) is updated in place"""
 
     INPUTS = ("weight", "grad", "mom")
-
-    lr: float = LR
-    momentum: float = MOMENTUM
-    wd: float = WD
-    rescale_grad: float = RESCALE
-    clip_gradient: float = CLIP
-    lazy_update: bool = LAZY
+    ORDER = ("lr", "momentum", "wd", "rescale_grad", "clip_gradient", "lazy_update")
 
     @staticmethod
     def formula(F: Any, w: Any, g: Any, state: tuple[Any, ...], h: Any) -> tuple[Any, ...]:
@@ -97,12 +84,7 @@ class NAGMomUpdate(Update):
     """
 
     INPUTS = ("weight", "grad", "mom")
-
-    lr: float = LR
-    momentum: float = MOMENTUM
-    wd: float = WD
-    rescale_grad: float = RESCALE
-    clip_gradient: float = CLIP
+    ORDER = ("lr", "momentum", "wd", "rescale_grad", "clip_gradient")
 
     @staticmethod
     def formula(F: Any, w: Any, g: Any, state: tuple[Any, ...], h: Any) -> tuple[Any, ...]:
@@ -128,10 +110,7 @@ MPNAGMomUpdate = of_copy(NAGMomUpdate, "hybrid.mp_nag_mom_update")
 class SignSGDUpdate(Update):
     """(1 - lr * wd) * weight - lr * sign(grad)"""
 
-    lr: float = LR
-    wd: float = WD
-    rescale_grad: float = RESCALE
-    clip_gradient: float = CLIP
+    ORDER = ("lr", "wd", "rescale_grad", "clip_gradient")
 
     @staticmethod
     def formula(F: Any, w: Any, g: Any, state: tuple[Any, ...], h: Any) -> tuple[Any, ...]:
@@ -152,12 +131,8 @@ class SignumUpdate(Update):
     """
 
     INPUTS = ("weight", "grad", "mom")
+    ORDER = ("lr", "momentum", "wd", "rescale_grad", "clip_gradient", "wd_lh")
 
-    lr: float = LR
-    momentum: float = MOMENTUM
-    wd: float = WD
-    rescale_grad: float = RESCALE
-    clip_gradient: float = CLIP
     wd_lh: float = attribute(0.0, "weight decay of the weight itself, which is no part of the momentum")
 
     @staticmethod

@@ -64,15 +64,12 @@ class LambUpdatePhase1(Update):
     """
 
     INPUTS = ("weight", "grad", "mean", "var")
+    ORDER = ("beta1", "beta2", "epsilon", "t", "bias_correction", "wd", "rescale_grad", "clip_gradient")
 
-    beta1: float = BETA1
-    beta2: float = BETA2
     epsilon: float = _EPSILON
     t: int = _T
     bias_correction: bool = _CORRECTED
     wd: float = attribute(doc="weight decay")
-    rescale_grad: float = RESCALE
-    clip_gradient: float = CLIP
 
     def numbers(self) -> SimpleNamespace:
         return corrected(super().numbers())

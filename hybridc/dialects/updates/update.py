@@ -25,7 +25,6 @@ MOMENTUM: Any = attribute(0.0, "how much of the momentum stays")
 WD: Any = attribute(0.0, "weight decay: how much of the weight is added to the gradient")
 RESCALE: Any = attribute(1.0, "factor of the gradient")
 CLIP: Any = attribute(-1.0, "bound of the gradient's magnitude; below 0 there is none")
-LAZY: Any = attribute(True, "accepted for MXNet's API; it concerns sparse gradients")
 BETA1: Any = attribute(0.9, "decay rate of the mean")
 BETA2: Any = attribute(0.999, "decay rate of the variance")
 EPSILON: Any = attribute(1e-8, "added to the denominator")
@@ -55,11 +54,21 @@ class Update(Composite):
 
     With ``out=weight`` the weight is updated in place, too. ``INPUTS`` are the weight, its gradient and its states; in
     a ``MASTER`` update the last is a float32 copy of the weight, which the update works on, and the other states have
-    float32, too.
+    float32, too. ``ORDER`` are the attributes that an update has, of those below and its own.
     """
 
     INPUTS = ("weight", "grad")
     MASTER: ClassVar[bool] = False
+
+    lr: float = LR
+    momentum: float = MOMENTUM
+    beta1: float = BETA1
+    beta2: float = BETA2
+    epsilon: float = EPSILON
+    wd: float = WD
+    rescale_grad: float = RESCALE
+    clip_gradient: float = CLIP
+    lazy_update: bool = attribute(True, "accepted for MXNet's API; it concerns sparse gradients")
 
     @staticmethod
     def formula(F: Any, w: Any, g: Any, state: tuple[Any, ...], h: Any) -> tuple[Any, ...]:
