@@ -84,18 +84,22 @@ def _notes(source: str) -> Iterator[str]:
 
 
 def _definitions(source: str) -> list[tuple[int, int, str]]:
-    """First and last line (from 0) and qualified name of every class and function."""
+    """First and last line (from 0) and qualified name of every class and function, and of rows of tables of classes."""
     found: list[tuple[int, int, str]] = []
 
     def visit(node: ast.AST, prefix: str) -> None:
         for child in ast.iter_child_nodes(node):
+            match child:
+                case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call()) if node is tree and name[0].isupper():
+                    found.append((child.lineno - 1, (child.end_lineno or child.lineno) - 1, name))
             if not isinstance(child, ast.ClassDef | ast.FunctionDef):
                 continue
             first = min([child.lineno, *(d.lineno for d in child.decorator_list)]) - 1
             found.append((first, (child.end_lineno or child.lineno) - 1, prefix + child.name))
             visit(child, f"{prefix}{child.name}.")
 
-    visit(ast.parse(source), "")
+    tree = ast.parse(source)
+    visit(tree, "")
     return found
 
 

@@ -133,11 +133,11 @@ class _Decay(LRScheduler):
     def __init__(
         self,
         max_update: int,
-        base_lr: float,
-        final_lr: float,
-        warmup_steps: int,
-        warmup_begin_lr: float,
-        warmup_mode: str,
+        base_lr: float = 0.01,
+        final_lr: float = 0,
+        warmup_steps: int = 0,
+        warmup_begin_lr: float = 0,
+        warmup_mode: str = "linear",
     ) -> None:
         super().__init__(base_lr, warmup_steps, warmup_begin_lr, warmup_mode)
         if not isinstance(max_update, int) or max_update < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -184,17 +184,6 @@ class PolyScheduler(_Decay):
 
 class CosineScheduler(_Decay):
     """``final_lr + (base_lr - final_lr) * (1 + cos(pi * done)) / 2``, ``done`` as in PolyScheduler."""
-
-    def __init__(
-        self,
-        max_update: int,
-        base_lr: float = 0.01,
-        final_lr: float = 0,
-        warmup_steps: int = 0,
-        warmup_begin_lr: float = 0,
-        warmup_mode: str = "linear",
-    ) -> None:
-        super().__init__(max_update, base_lr, final_lr, warmup_steps, warmup_begin_lr, warmup_mode)
 
     def curve(self, done: float) -> float:
         return (1.0 + math.cos(math.pi * done)) / 2.0

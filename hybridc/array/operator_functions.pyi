@@ -3014,7 +3014,7 @@ def multi_mp_sgd_mom_update(
     ctx: Context | None = None,
     attr: dict[str, str] | None = None,
 ) -> Any:
-    """``mp_sgd_mom_update`` of several weights: the inputs are weight, grad, mom, weight32 of the first, …"""
+    """``mp_sgd_mom_update`` of several weights: the inputs are weight, grad, mom, weight32 of the first, of the second, …"""
     ...
 
 def multi_mp_sgd_update(
@@ -3830,7 +3830,7 @@ def random_uniform_like(
     ctx: Context | None = None,
     attr: dict[str, str] | None = None,
 ) -> _A:
-    """Numbers that are equally likely from low to high, in the shape of data"""
+    """Numbers that are equally likely anywhere from low to high, in the shape of data"""
     ...
 
 def ravel_multi_index(

@@ -689,6 +689,7 @@ class Opaque(Operator):
 
 
 Class = TypeVar("Class", bound=type[Operator])
+Base = TypeVar("Base", bound=Operator)
 
 
 def register(name: str, *aliases: str, override: bool = False) -> Callable[[Class], Class]:
@@ -705,6 +706,20 @@ def register(name: str, *aliases: str, override: bool = False) -> Callable[[Clas
         return cls
 
     return enter
+
+
+def define(
+    base: type[Base], name: str, doc: str, *aliases: str, class_name: str = "", module: str = "", **fields: Any
+) -> type[Base]:
+    """A subclass of ``base``, registered as by :func:`register`: a row in a table of operators that are much alike.
+
+    ``fields`` are its class fields; an attribute among them has the type of its default. The variable that the class is
+    assigned to has its name, by default ``RandomNormal`` for ``hybrid.random_normal``, in the module of ``base``.
+    """
+    class_name = class_name or "".join(word.capitalize() for word in name.partition(".")[2].split("_"))
+    kinds_of = {key: type(value.default).__name__ for key, value in fields.items() if isinstance(value, Attribute)}
+    fields |= {"__doc__": doc, "__module__": module or base.__module__, "__annotations__": kinds_of}
+    return register(name, *aliases)(type(base)(class_name, (base,), fields))
 
 
 # --- what a class must have to be registered --------------------------------------------------------------------------

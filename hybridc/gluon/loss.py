@@ -254,14 +254,18 @@ class HuberLoss(Loss):
         return self._mean(F, _apply_weighting(F, loss, self._weight, sample_weight))
 
 
-class HingeLoss(Loss):
-    """max(0, margin - pred * label), label -1 or 1"""
+class _MarginLoss(Loss):
+    """A loss of what is within a margin."""
 
     def __init__(
         self, margin: float = 1, weight: float | None = None, batch_axis: int = 0, **kwargs: Unpack[BlockOptions]
     ) -> None:
         super().__init__(weight, batch_axis, **kwargs)
         self._margin = margin
+
+
+class HingeLoss(_MarginLoss):
+    """max(0, margin - pred * label), label -1 or 1"""
 
     def hybrid_forward(self, F: Any, pred: Any, label: Any, sample_weight: Any = None) -> Any:
         """The loss of each sample."""
@@ -269,14 +273,8 @@ class HingeLoss(Loss):
         return self._mean(F, _apply_weighting(F, loss, self._weight, sample_weight))
 
 
-class SquaredHingeLoss(Loss):
+class SquaredHingeLoss(_MarginLoss):
     """max(0, margin - pred * label)², label -1 or 1"""
-
-    def __init__(
-        self, margin: float = 1, weight: float | None = None, batch_axis: int = 0, **kwargs: Unpack[BlockOptions]
-    ) -> None:
-        super().__init__(weight, batch_axis, **kwargs)
-        self._margin = margin
 
     def hybrid_forward(self, F: Any, pred: Any, label: Any, sample_weight: Any = None) -> Any:
         """The loss of each sample."""
@@ -308,14 +306,8 @@ class LogisticLoss(Loss):
         return self._mean(F, _apply_weighting(F, loss, self._weight, sample_weight))
 
 
-class TripletLoss(Loss):
+class TripletLoss(_MarginLoss):
     """max(0, ‖positive - pred‖² - ‖negative - pred‖² + margin)"""
-
-    def __init__(
-        self, margin: float = 1, weight: float | None = None, batch_axis: int = 0, **kwargs: Unpack[BlockOptions]
-    ) -> None:
-        super().__init__(weight, batch_axis, **kwargs)
-        self._margin = margin
 
     def hybrid_forward(self, F: Any, pred: Any, positive: Any, negative: Any) -> Any:
         """The loss of each sample."""

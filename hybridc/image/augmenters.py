@@ -103,26 +103,25 @@ class ResizeAug(Augmenter):
         return resize_short(src, self.size, self.interp)
 
 
-class ForceResizeAug(Augmenter):
-    """The image in a ``size`` (width, height), whatever its shape."""
+class SizedAug(Augmenter):
+    """An augmenter whose images have one ``size``, (width, height)."""
 
     def __init__(self, size: tuple[int, int], interp: int = 2) -> None:
         super().__init__(size=size, interp=interp)
         self.size = size
         self.interp = interp
+
+
+class ForceResizeAug(SizedAug):
+    """The image in a ``size`` (width, height), whatever its shape."""
 
     def __call__(self, src: Any) -> NDArray:
         """The image augmented."""
         return imresize(src, *self.size, interp=self.interp)
 
 
-class RandomCropAug(Augmenter):
+class RandomCropAug(SizedAug):
     """A random part of the image in a ``size`` (width, height)."""
-
-    def __init__(self, size: tuple[int, int], interp: int = 2) -> None:
-        super().__init__(size=size, interp=interp)
-        self.size = size
-        self.interp = interp
 
     def __call__(self, src: Any) -> NDArray:
         """The image augmented."""
@@ -151,13 +150,8 @@ class RandomSizedCropAug(Augmenter):
         return random_size_crop(src, self.size, self.area, self.ratio, self.interp)[0]
 
 
-class CenterCropAug(Augmenter):
+class CenterCropAug(SizedAug):
     """The middle of the image in a ``size`` (width, height)."""
-
-    def __init__(self, size: tuple[int, int], interp: int = 2) -> None:
-        super().__init__(size=size, interp=interp)
-        self.size = size
-        self.interp = interp
 
     def __call__(self, src: Any) -> NDArray:
         """The image augmented."""

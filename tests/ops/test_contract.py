@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from hybridc.array.functions import function
+from hybridc.compile.definitions import is_own
 from hybridc.dialects.operator_registry import FUNCTIONS
 from hybridc.errors import OperatorCheckError
 from hybridc.tools.check_op import contract
@@ -35,6 +36,10 @@ NO_SAMPLES |= {name: "tests/nd/test_random.py" for name, cls in OURS.items() if 
 @each(contract.name)
 def test_name(case):
     contract.name(case)
+
+
+def test_a_class_is_the_variable_of_its_name_in_its_module():
+    assert [cls for cls in OURS.values() if not is_own(cls)] == []
 
 
 @each(contract.docstring)

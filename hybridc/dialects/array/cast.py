@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from hybridc.dialects.math.elementwise import meaning
-from hybridc.dialects.math.unary import Unary
+from hybridc.dialects.math.unary import Unary, unary
 from hybridc.dialects.operator import Bad, Composite, Elementwise, Sample, attribute, register
 from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.dtypes import is_float, is_half, kind_of
@@ -290,32 +290,24 @@ class Like(Unary):
     dtype: DType | None = attribute(None, "accepted as in MXNet, without effect: the result has the dtype of x")
 
 
-@register("hybrid.zeros_like", "_zeros_like")
-class ZerosLike(Like):
-    """Zeros in the shape and dtype of x"""
-
-    REFERENCE = meaning(lambda x: np.zeros(x.shape))
-    STEPS = True
-
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return 0
-
-    def eager(self, *arrays: Any) -> Any:
-        return np.zeros(arrays[0].shape, arrays[0].dtype)
-
-
-@register("hybrid.ones_like", "_ones_like")
-class OnesLike(Like):
-    """Ones in the shape and dtype of x"""
-
-    REFERENCE = meaning(lambda x: np.ones(x.shape))
-    STEPS = True
-
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return 1
-
-    def eager(self, *arrays: Any) -> Any:
-        return np.ones(arrays[0].shape, arrays[0].dtype)
+ZerosLike = unary(
+    "hybrid.zeros_like",
+    "Zeros in the shape and dtype of x",
+    meaning(lambda x: np.zeros(x.shape)),
+    lambda b, x: 0,
+    base=Like,
+    alias="_zeros_like",
+    eager=lambda x: np.zeros(x.shape, x.dtype),
+)
+OnesLike = unary(
+    "hybrid.ones_like",
+    "Ones in the shape and dtype of x",
+    meaning(lambda x: np.ones(x.shape)),
+    lambda b, x: 1,
+    base=Like,
+    alias="_ones_like",
+    eager=lambda x: np.ones(x.shape, x.dtype),
+)
 
 
 @register("hybrid.full_like")
@@ -358,53 +350,36 @@ class Predicate(Unary):
         return [Sample([x], cls.REFERENCE, grad=False) for x in (special, (0, 2))]
 
 
-@register("hybrid.isnan", "contrib.isnan")
-class IsNan(Predicate):
-    """1 where x is not a number, else 0"""
-
-    REFERENCE = meaning(lambda x: x != x)
-
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.isnan(*xs)
-
-    def for_nnvm(self, F: Any, *inputs: Any) -> Any:
-        (x,) = inputs
-        return F.not_equal(x, x)
-
-
-@register("hybrid.isinf", "contrib.isinf")
-class IsInf(Predicate):
-    """1 where x is infinite, else 0"""
-
-    REFERENCE = meaning(lambda x: np.abs(x) == np.inf)
-
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.isinf(*xs)
-
-    def for_nnvm(self, F: Any, *inputs: Any) -> Any:
-        (x,) = inputs
-        return F.equal(F.abs(x), math.inf)
-
-
-@register("hybrid.isfinite", "contrib.isfinite")
-class IsFinite(Predicate):
-    """1 where x is neither infinite nor nan, else 0"""
-
-    REFERENCE = meaning(lambda x: np.abs(x) < np.inf)
-
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.isfinite(*xs)
-
-    def for_nnvm(self, F: Any, *inputs: Any) -> Any:
-        (x,) = inputs
-        return F.lesser(F.abs(x), math.inf)
-
-
-@register("hybrid.logical_not")
-class LogicalNot(Predicate):
-    """1 where x is 0, else 0"""
-
-    REFERENCE = meaning(lambda x: x == 0)
-
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.eq(*xs, 0)
+IsNan = unary(
+    "hybrid.isnan",
+    "1 where x is not a number, else 0",
+    meaning(lambda x: x != x),
+    lambda b, x: b.isnan(x),
+    base=Predicate,
+    alias="contrib.isnan",
+    class_name="IsNan",
+    for_nnvm=lambda F, x: F.not_equal(x, x),
+)
+IsInf = unary(
+    "hybrid.isinf",
+    "1 where x is infinite, else 0",
+    meaning(lambda x: np.abs(x) == np.inf),
+    lambda b, x: b.isinf(x),
+    base=Predicate,
+    alias="contrib.isinf",
+    class_name="IsInf",
+    for_nnvm=lambda F, x: F.equal(F.abs(x), math.inf),
+)
+IsFinite = unary(
+    "hybrid.isfinite",
+    "1 where x is neither infinite nor nan, else 0",
+    meaning(lambda x: np.abs(x) < np.inf),
+    lambda b, x: b.isfinite(x),
+    base=Predicate,
+    alias="contrib.isfinite",
+    class_name="IsFinite",
+    for_nnvm=lambda F, x: F.lesser(F.abs(x), math.inf),
+)
+LogicalNot = unary(
+    "hybrid.logical_not", "1 where x is 0, else 0", meaning(lambda x: x == 0), lambda b, x: b.eq(x, 0), base=Predicate
+)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
 from hybridc.dialects.array.shape_rules import filled_shapes
-from hybridc.dialects.operator import Bad, Elementwise, Reference, Sample, register
+from hybridc.dialects.operator import Bad, Elementwise, Reference, Sample, define, register
 from hybridc.dialects.operator_attribute import Shape
 from hybridc.dialects.scalar import NUMPY
 from hybridc.dtypes import is_float
@@ -330,112 +330,51 @@ class Comparison(Binary):
         return [Sample(xs, cls.REFERENCE, grad=False, dtypes=("float32", "float64", "int32")) for xs in inputs]
 
 
-@register("hybrid.equal", "broadcast_equal", "_equal", "_Equal")
-class Equal(Comparison):
-    """1 where lhs == rhs, else 0"""
-
-    NNVM = "broadcast_equal"
-    NNVM_SCALAR = ("_equal_scalar", "_equal_scalar")
-    REFERENCE = by_element(operator.eq)
-
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.eq(*xs)
-
-
-@register("hybrid.not_equal", "broadcast_not_equal", "_not_equal", "_Not_Equal")
-class NotEqual(Comparison):
-    """1 where lhs != rhs, else 0"""
-
-    NNVM = "broadcast_not_equal"
-    NNVM_SCALAR = ("_not_equal_scalar", "_not_equal_scalar")
-    REFERENCE = by_element(operator.ne)
-
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.ne(*xs)
+def _comparison(
+    name: str, relation: str, reference: Reference, scalar: Callable[[Any, Any, Any], Any], exchanged: str = ""
+) -> type[Comparison]:
+    """The comparison that is 1 where a relation holds; with its operands exchanged it is ``exchanged``, or itself."""
+    function = name.partition(".")[2]
+    return define(
+        Comparison,
+        name,
+        f"1 where {relation}, else 0",
+        f"broadcast_{function}",
+        f"_{function}",
+        f"_{function.title()}",
+        NNVM=f"broadcast_{function}",
+        NNVM_SCALAR=(f"_{function}_scalar", f"_{exchanged or function}_scalar"),
+        REFERENCE=by_element(reference),
+        scalar=staticmethod(scalar),
+    )
 
 
-@register("hybrid.lesser", "broadcast_lesser", "_lesser", "_Lesser")
-class Lesser(Comparison):
-    """1 where lhs < rhs, else 0"""
-
-    NNVM = "broadcast_lesser"
-    NNVM_SCALAR = ("_lesser_scalar", "_greater_scalar")
-    REFERENCE = by_element(operator.lt)
-
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.lt(*xs)
-
-
-@register("hybrid.lesser_equal", "broadcast_lesser_equal", "_lesser_equal", "_Lesser_Equal")
-class LesserEqual(Comparison):
-    """1 where lhs <= rhs, else 0"""
-
-    NNVM = "broadcast_lesser_equal"
-    NNVM_SCALAR = ("_lesser_equal_scalar", "_greater_equal_scalar")
-    REFERENCE = by_element(operator.le)
-
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.le(*xs)
-
-
-@register("hybrid.greater", "broadcast_greater", "_greater", "_Greater")
-class Greater(Comparison):
-    """1 where lhs > rhs, else 0"""
-
-    NNVM = "broadcast_greater"
-    NNVM_SCALAR = ("_greater_scalar", "_lesser_scalar")
-    REFERENCE = by_element(operator.gt)
-
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.gt(*xs)
-
-
-@register("hybrid.greater_equal", "broadcast_greater_equal", "_greater_equal", "_Greater_Equal")
-class GreaterEqual(Comparison):
-    """1 where lhs >= rhs, else 0"""
-
-    NNVM = "broadcast_greater_equal"
-    NNVM_SCALAR = ("_greater_equal_scalar", "_lesser_equal_scalar")
-    REFERENCE = by_element(operator.ge)
-
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.ge(*xs)
-
-
-@register("hybrid.logical_and", "broadcast_logical_and", "_logical_and", "_Logical_And")
-class LogicalAnd(Comparison):
-    """1 where lhs and rhs are both not 0, else 0"""
-
-    NNVM = "broadcast_logical_and"
-    NNVM_SCALAR = ("_logical_and_scalar", "_logical_and_scalar")
-    REFERENCE = by_element(lambda x, y: x != 0 and y != 0)
-
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.logical_and(b.ne(xs[0], 0), b.ne(xs[1], 0))
-
-
-@register("hybrid.logical_or", "broadcast_logical_or", "_logical_or", "_Logical_Or")
-class LogicalOr(Comparison):
-    """1 where lhs or rhs is not 0, else 0"""
-
-    NNVM = "broadcast_logical_or"
-    NNVM_SCALAR = ("_logical_or_scalar", "_logical_or_scalar")
-    REFERENCE = by_element(lambda x, y: x != 0 or y != 0)
-
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.logical_or(b.ne(xs[0], 0), b.ne(xs[1], 0))
-
-
-@register("hybrid.logical_xor", "broadcast_logical_xor", "_logical_xor", "_Logical_Xor")
-class LogicalXor(Comparison):
-    """1 where exactly one of lhs and rhs is not 0, else 0"""
-
-    NNVM = "broadcast_logical_xor"
-    NNVM_SCALAR = ("_logical_xor_scalar", "_logical_xor_scalar")
-    REFERENCE = by_element(lambda x, y: (x != 0) != (y != 0))
-
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.logical_xor(b.ne(xs[0], 0), b.ne(xs[1], 0))
+Equal = _comparison("hybrid.equal", "lhs == rhs", operator.eq, lambda b, x, y: b.eq(x, y))
+NotEqual = _comparison("hybrid.not_equal", "lhs != rhs", operator.ne, lambda b, x, y: b.ne(x, y))
+Lesser = _comparison("hybrid.lesser", "lhs < rhs", operator.lt, lambda b, x, y: b.lt(x, y), "greater")
+LesserEqual = _comparison("hybrid.lesser_equal", "lhs <= rhs", operator.le, lambda b, x, y: b.le(x, y), "greater_equal")
+Greater = _comparison("hybrid.greater", "lhs > rhs", operator.gt, lambda b, x, y: b.gt(x, y), "lesser")
+GreaterEqual = _comparison(
+    "hybrid.greater_equal", "lhs >= rhs", operator.ge, lambda b, x, y: b.ge(x, y), "lesser_equal"
+)
+LogicalAnd = _comparison(
+    "hybrid.logical_and",
+    "lhs and rhs are both not 0",
+    lambda x, y: x != 0 and y != 0,
+    lambda b, x, y: b.logical_and(b.ne(x, 0), b.ne(y, 0)),
+)
+LogicalOr = _comparison(
+    "hybrid.logical_or",
+    "lhs or rhs is not 0",
+    lambda x, y: x != 0 or y != 0,
+    lambda b, x, y: b.logical_or(b.ne(x, 0), b.ne(y, 0)),
+)
+LogicalXor = _comparison(
+    "hybrid.logical_xor",
+    "exactly one of lhs and rhs is not 0",
+    lambda x, y: (x != 0) != (y != 0),
+    lambda b, x, y: b.logical_xor(b.ne(x, 0), b.ne(y, 0)),
+)
 
 
 def other_than(inputs: Sequence[Any], neutral: float, commutes: bool = False) -> Any:

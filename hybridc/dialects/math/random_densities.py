@@ -8,10 +8,11 @@ follows in the samples' shape are its samples. Samples count as lying where the 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
+from hybridc.dialects.math.elementwise import meaning
 from hybridc.dialects.operator import Bad, Composite, Sample, attribute, register
 from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.dtypes import is_float, is_half
@@ -19,11 +20,21 @@ from hybridc.errors import DTypeError, ShapeError
 
 
 class _Density(Composite):
-    """A density; ``logarithm`` is the one thing that differs."""
+    """A density; ``logarithm`` is the one thing that differs.
+
+    ``REFERENCE`` is the density in NumPy, for the inputs ``SAMPLE``.
+    """
 
     INFERS_PARTLY = True
     INPUTS = ("sample",)
-    is_log: Any = False
+    REFERENCE: ClassVar[Any] = None
+    SAMPLE: ClassVar[tuple[Any, ...]] = ()
+    is_log: bool = attribute(False, "the logarithm of the density")
+
+    @classmethod
+    def nnvm_name(cls) -> str:
+        """All begin with an underscore there."""
+        return f"_{cls.title()}"
 
     def logarithm(self, F: Any, x: Any, *parameters: Any) -> Any:
         """The logarithm of the density, by operators, of values that broadcast."""
@@ -71,6 +82,13 @@ class _Density(Composite):
         return F.cast(y, dtype) if is_half(dtype) else y
 
     @classmethod
+    def samples(cls) -> list[Sample]:
+        return [
+            Sample(cls.SAMPLE, cls.REFERENCE, low=0.5),
+            Sample(cls.SAMPLE, _composed(np.log, cls.REFERENCE), low=0.5, is_log=True),
+        ]
+
+    @classmethod
     def bad_samples(cls) -> list[Bad]:
         name = cls.INPUTS[1]
         text = (
@@ -99,9 +117,7 @@ def _lgamma(x: Any) -> Any:
 class PdfUniform(_Density):
     """1 / (high - low): the density of uniform distributions between low and high"""
 
-    NNVM = "_random_pdf_uniform"
     INPUTS = ("sample", "low", "high")
-    is_log: bool = attribute(False, "the logarithm of the density")
 
     def logarithm(self, F: Any, x: Any, *parameters: Any) -> Any:
         low, high = parameters
@@ -120,9 +136,7 @@ class PdfUniform(_Density):
 class PdfNormal(_Density):
     """The density of normal distributions with the mean mu and the standard deviation sigma"""
 
-    NNVM = "_random_pdf_normal"
     INPUTS = ("sample", "mu", "sigma")
-    is_log: bool = attribute(False, "the logarithm of the density")
 
     def logarithm(self, F: Any, x: Any, *parameters: Any) -> Any:
         mu, sigma = parameters
@@ -142,83 +156,60 @@ class PdfNormal(_Density):
         ]
 
 
+def _of_gamma(x: Any, a: Any, b: Any) -> Any:
+    """The density of gamma distributions: a reference of the samples."""
+    a, b = a[:, None], b[:, None]
+    return b**a * x ** (a - 1) * np.exp(-b * x) / np.exp(_lgamma(a))
+
+
 @register("hybrid.random_pdf_gamma", "_random_pdf_gamma")
 class PdfGamma(_Density):
     """The density of gamma distributions with the shape alpha and the rate beta: their mean is alpha / beta"""
 
-    NNVM = "_random_pdf_gamma"
     INPUTS = ("sample", "alpha", "beta")
-    is_log: bool = attribute(False, "the logarithm of the density")
+    SAMPLE = ((2, 3), (2,), (2,))
+    REFERENCE = meaning(_of_gamma)
 
     def logarithm(self, F: Any, x: Any, *parameters: Any) -> Any:
         alpha, beta = parameters
         return alpha * F.log(beta) + (alpha - 1) * F.log(x) - beta * x - F.gammaln(alpha)
-
-    @classmethod
-    def samples(cls) -> list[Sample]:
-        def density(x: Any, a: Any, b: Any) -> Any:
-            a, b = a[:, None], b[:, None]
-            return b**a * x ** (a - 1) * np.exp(-b * x) / np.exp(_lgamma(a))
-
-        return [
-            Sample([(2, 3), (2,), (2,)], density, low=0.5),
-            Sample([(2, 3), (2,), (2,)], _composed(np.log, density), low=0.5, is_log=True),
-        ]
 
 
 @register("hybrid.random_pdf_exponential", "_random_pdf_exponential")
 class PdfExponential(_Density):
     """lam exp(-lam sample): the density of exponential distributions with the rate lam"""
 
-    NNVM = "_random_pdf_exponential"
     INPUTS = ("sample", "lam")
-    is_log: bool = attribute(False, "the logarithm of the density")
+    SAMPLE = ((2, 3), (2,))
+    REFERENCE = meaning(lambda x, lam: lam[:, None] * np.exp(-lam[:, None] * x))
 
     def logarithm(self, F: Any, x: Any, *parameters: Any) -> Any:
         (lam,) = parameters
         return F.log(lam) - lam * x
 
-    @classmethod
-    def samples(cls) -> list[Sample]:
-        def density(x: Any, lam: Any) -> Any:
-            return lam[:, None] * np.exp(-lam[:, None] * x)
 
-        return [
-            Sample([(2, 3), (2,)], density, low=0.5),
-            Sample([(2, 3), (2,)], _composed(np.log, density), low=0.5, is_log=True),
-        ]
+class _Probability(_Density):
+    """The probability of counts."""
 
-
-def _counts() -> Any:
-    """Fixed counts."""
-    return np.array([[0.0, 1.0, 4.0], [2.0, 0.0, 7.0]])
+    SAMPLE = (np.array([[0.0, 1.0, 4.0], [2.0, 0.0, 7.0]]), (2,), (2,))
+    is_log: bool = attribute(False, "the logarithm of the probability")
 
 
 @register("hybrid.random_pdf_poisson", "_random_pdf_poisson")
-class PdfPoisson(_Density):
+class PdfPoisson(_Probability):
     """lam**sample exp(-lam) / sample!: the probability of counts with the mean lam"""
 
-    NNVM = "_random_pdf_poisson"
     INPUTS = ("sample", "lam")
-    is_log: bool = attribute(False, "the logarithm of the probability")
+    SAMPLE = _Probability.SAMPLE[:2]
+    REFERENCE = meaning(lambda x, lam: lam[:, None] ** x * np.exp(-lam[:, None]) / np.exp(_lgamma(x + 1)))
 
     def logarithm(self, F: Any, x: Any, *parameters: Any) -> Any:
         (lam,) = parameters
         x = F.BlockGrad(x)
         return x * F.log(lam) - F.gammaln(x + 1) - lam
 
-    @classmethod
-    def samples(cls) -> list[Sample]:
-        def probability(x: Any, lam: Any) -> Any:
-            return lam[:, None] ** x * np.exp(-lam[:, None]) / np.exp(_lgamma(x + 1))
 
-        return [
-            Sample([_counts(), (2,)], probability, low=0.5),
-            Sample([_counts(), (2,)], _composed(np.log, probability), low=0.5, is_log=True),
-        ]
-
-
-class _Binomial(_Density):
+class _Binomial(_Probability):
     """Counts of failures before the k-th success of probability p; k need not be an integer."""
 
     def failures(self, F: Any, x: Any, k: Any, p: Any) -> Any:
@@ -238,43 +229,24 @@ def _of_failures(x: Any, k: Any, p: Any) -> Any:
 class PdfNegativeBinomial(_Binomial):
     """The probability of so many failures before the k-th success of probability p; k may be fractional"""
 
-    NNVM = "_random_pdf_negative_binomial"
     INPUTS = ("sample", "k", "p")
-    is_log: bool = attribute(False, "the logarithm of the probability")
+    SAMPLE = (*_Probability.SAMPLE[:2], np.array([0.3, 0.6]))
+    REFERENCE = meaning(_of_failures)
 
     def logarithm(self, F: Any, x: Any, *parameters: Any) -> Any:
         return self.failures(F, x, *parameters)
-
-    @classmethod
-    def samples(cls) -> list[Sample]:
-        p = np.array([0.3, 0.6])
-        return [
-            Sample([_counts(), (2,), p], _of_failures, low=0.5),
-            Sample([_counts(), (2,), p], _composed(np.log, _of_failures), low=0.5, is_log=True),
-        ]
 
 
 @register("hybrid.random_pdf_generalized_negative_binomial", "_random_pdf_generalized_negative_binomial")
 class PdfGeneralizedNegativeBinomial(_Binomial):
     """The probability of counts with the mean mu and the variance mu + alpha mu^2"""
 
-    NNVM = "_random_pdf_generalized_negative_binomial"
     INPUTS = ("sample", "mu", "alpha")
-    is_log: bool = attribute(False, "the logarithm of the probability")
+    REFERENCE = meaning(lambda x, mu, alpha: _of_failures(x, 1 / alpha, 1 / (mu * alpha + 1)))
 
     def logarithm(self, F: Any, x: Any, *parameters: Any) -> Any:
         mu, alpha = parameters
         return self.failures(F, x, 1 / alpha, 1 / (mu * alpha + 1))
-
-    @classmethod
-    def samples(cls) -> list[Sample]:
-        def probability(x: Any, mu: Any, alpha: Any) -> Any:
-            return _of_failures(x, 1 / alpha, 1 / (mu * alpha + 1))
-
-        return [
-            Sample([_counts(), (2,), (2,)], probability, low=0.5),
-            Sample([_counts(), (2,), (2,)], _composed(np.log, probability), low=0.5, is_log=True),
-        ]
 
 
 @register("hybrid.random_pdf_dirichlet", "_random_pdf_dirichlet")
@@ -284,9 +256,7 @@ class PdfDirichlet(_Density):
     The last axis of the samples is one sample; alpha's other axes are those with which the samples' shape begins.
     """
 
-    NNVM = "_random_pdf_dirichlet"
     INPUTS = ("sample", "alpha")
-    is_log: bool = attribute(False, "the logarithm of the density")
 
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         sample, alpha = shapes

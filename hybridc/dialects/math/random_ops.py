@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from hybridc import random
-from hybridc.dialects.operator import Bad, Opaque, attribute, no_gradient, register
+from hybridc.dialects.operator import Bad, Opaque, attribute, define, no_gradient, register
 from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.dtypes import is_float
 from hybridc.errors import AttributeValueError, ShapeError
@@ -76,6 +76,22 @@ def bernoulli(rng: Any, shape: Shape, dtype: DType, prob: Any) -> Any:
 
 # The distributions whose samples are rarely whole numbers.
 _CONTINUOUS = (uniform, normal, exponential, gamma)
+# The parameters of each distribution, where they are attributes.
+_PARAMETERS: dict[Any, dict[str, Any]] = {
+    uniform: {"low": attribute(0.0, "the least number"), "high": attribute(1.0, "the upper bound")},
+    normal: {"loc": attribute(0.0, "the mean"), "scale": attribute(1.0, "the standard deviation")},
+    exponential: {"lam": attribute(1.0, "the rate")},
+    gamma: {"alpha": attribute(1.0, "the shape"), "beta": attribute(1.0, "the scale")},
+    poisson: {"lam": attribute(1.0, "the mean")},
+    negative_binomial: {
+        "k": attribute(1, "number of successes"),
+        "p": attribute(1.0, "probability of a success", low=0, high=1),
+    },
+    generalized_negative_binomial: {
+        "mu": attribute(1.0, "the mean"),
+        "alpha": attribute(1.0, "the dispersion"),
+    },
+}
 
 
 class _Sampler(Opaque):
@@ -196,76 +212,65 @@ class _FromArrays(_Sampler):
         return self.drawn(key, shape, dtype, spread)
 
 
-@register("hybrid.random_uniform", "uniform", "_random_uniform")
-class RandomUniform(_FromNumbers):
-    """Numbers that are equally likely anywhere from low to high"""
-
-    PARAMETERS = ("low", "high")
-    VALUES = staticmethod(uniform)
-    low: float = attribute(0.0, "the least number")
-    high: float = attribute(1.0, "the upper bound")
+# --- the operators ----------------------------------------------------------------------------------------
 
 
-@register("hybrid.random_normal", "normal", "_random_normal")
-class RandomNormal(_FromNumbers):
-    """Numbers from the normal distribution"""
-
-    PARAMETERS = ("loc", "scale")
-    VALUES = staticmethod(normal)
-    loc: float = attribute(0.0, "the mean")
-    scale: float = attribute(1.0, "the standard deviation")
+def _from_numbers(name: str, doc: str, values: Any, *aliases: str) -> type[_FromNumbers]:
+    """The operator whose parameters are numbers; ``_random_normal`` is MXNet's second name of ``random_normal``."""
+    own, second = _PARAMETERS[values], name.replace("hybrid.", "_")
+    return define(_FromNumbers, name, doc, *aliases, second, VALUES=staticmethod(values), PARAMETERS=tuple(own), **own)
 
 
-@register("hybrid.random_exponential", "exponential", "_random_exponential")
-class RandomExponential(_FromNumbers):
-    """Numbers from the exponential distribution with the mean 1 / lam"""
-
-    PARAMETERS = ("lam",)
-    VALUES = staticmethod(exponential)
-    lam: float = attribute(1.0, "the rate")
-
-
-@register("hybrid.random_gamma", "_random_gamma")
-class RandomGamma(_FromNumbers):
-    """Numbers from the gamma distribution with the mean alpha beta"""
-
-    PARAMETERS = ("alpha", "beta")
-    VALUES = staticmethod(gamma)
-    alpha: float = attribute(1.0, "the shape")
-    beta: float = attribute(1.0, "the scale")
+def _like(name: str, numbers: type[_FromNumbers]) -> type[_SampleLike]:
+    """The operator that is ``numbers`` in the shape of an array, ``random.normal_like`` and ``_random_normal_like``."""
+    values: Any = numbers.VALUES
+    return define(
+        _SampleLike,
+        name,
+        f"{numbers.__doc__}, in the shape of data",
+        name.replace("hybrid.random_", "random."),
+        name.replace("hybrid.", "_"),
+        class_name=numbers.__name__.removeprefix("Random") + "Like",
+        VALUES=staticmethod(values),
+        PARAMETERS=numbers.PARAMETERS,
+        **_PARAMETERS[values],
+    )
 
 
-@register("hybrid.random_poisson", "poisson", "_random_poisson")
-class RandomPoisson(_FromNumbers):
-    """Counts from the Poisson distribution with the mean lam"""
-
-    PARAMETERS = ("lam",)
-    VALUES = staticmethod(poisson)
-    lam: float = attribute(1.0, "the mean")
+def _from_arrays(name: str, values: Any, inputs: tuple[str, ...], doc: str) -> type[_FromArrays]:
+    """The operator whose parameters are arrays; ``_sample_normal`` is MXNet's second name of ``sample_normal``."""
+    doc, second = f"For each element of {' and '.join(inputs)}, {doc}", name.replace("hybrid.", "_")
+    return define(_FromArrays, name, doc, second, VALUES=staticmethod(values), INPUTS=(*inputs, "key"))
 
 
-@register("hybrid.random_negative_binomial", "negative_binomial", "_random_negative_binomial")
-class RandomNegativeBinomial(_FromNumbers):
-    """How many failures come before the k-th success of probability p"""
-
-    PARAMETERS = ("k", "p")
-    VALUES = staticmethod(negative_binomial)
-    k: int = attribute(1, "number of successes")
-    p: float = attribute(1.0, "probability of a success", low=0, high=1)
-
-
-@register(
-    "hybrid.random_generalized_negative_binomial",
-    "generalized_negative_binomial",
-    "_random_generalized_negative_binomial",
+RandomUniform = _from_numbers(
+    "hybrid.random_uniform", "Numbers that are equally likely anywhere from low to high", uniform, "uniform"
 )
-class RandomGeneralizedNegativeBinomial(_FromNumbers):
-    """Counts with the mean mu and the variance mu + alpha mu^2"""
-
-    PARAMETERS = ("mu", "alpha")
-    VALUES = staticmethod(generalized_negative_binomial)
-    mu: float = attribute(1.0, "the mean")
-    alpha: float = attribute(1.0, "the dispersion")
+RandomNormal = _from_numbers("hybrid.random_normal", "Numbers from the normal distribution", normal, "normal")
+RandomExponential = _from_numbers(
+    "hybrid.random_exponential",
+    "Numbers from the exponential distribution with the mean 1 / lam",
+    exponential,
+    "exponential",
+)
+RandomGamma = _from_numbers(
+    "hybrid.random_gamma", "Numbers from the gamma distribution with the mean alpha beta", gamma
+)
+RandomPoisson = _from_numbers(
+    "hybrid.random_poisson", "Counts from the Poisson distribution with the mean lam", poisson, "poisson"
+)
+RandomNegativeBinomial = _from_numbers(
+    "hybrid.random_negative_binomial",
+    "How many failures come before the k-th success of probability p",
+    negative_binomial,
+    "negative_binomial",
+)
+RandomGeneralizedNegativeBinomial = _from_numbers(
+    "hybrid.random_generalized_negative_binomial",
+    "Counts with the mean mu and the variance mu + alpha mu^2",
+    generalized_negative_binomial,
+    "generalized_negative_binomial",
+)
 
 
 @register("hybrid.random_bernoulli", "bernoulli", "random.bernoulli", "_random_bernoulli")
@@ -303,129 +308,36 @@ class RandomRandint(_FromNumbers):
         return rng.integers(self.low, self.high, self.shape, np.int64).astype(self.dtype)
 
 
-@register("hybrid.sample_uniform", "_sample_uniform")
-class SampleUniform(_FromArrays):
-    """For each element of low and high, numbers that are equally likely between them"""
-
-    INPUTS = ("low", "high", "key")
-    VALUES = staticmethod(uniform)
-
-
-@register("hybrid.sample_normal", "_sample_normal")
-class SampleNormal(_FromArrays):
-    """For each element of mu and sigma, numbers from that normal distribution"""
-
-    INPUTS = ("mu", "sigma", "key")
-    VALUES = staticmethod(normal)
-
-
-@register("hybrid.sample_exponential", "_sample_exponential")
-class SampleExponential(_FromArrays):
-    """For each element of lam, numbers from the exponential distribution with the mean 1 / lam"""
-
-    INPUTS = ("lam", "key")
-    VALUES = staticmethod(exponential)
-
-
-@register("hybrid.sample_gamma", "_sample_gamma")
-class SampleGamma(_FromArrays):
-    """For each element of alpha and beta, numbers from that gamma distribution"""
-
-    INPUTS = ("alpha", "beta", "key")
-    VALUES = staticmethod(gamma)
-
-
-@register("hybrid.sample_poisson", "_sample_poisson")
-class SamplePoisson(_FromArrays):
-    """For each element of lam, counts from the Poisson distribution with that mean"""
-
-    INPUTS = ("lam", "key")
-    VALUES = staticmethod(poisson)
-
-
-@register("hybrid.sample_negative_binomial", "_sample_negative_binomial")
-class SampleNegativeBinomial(_FromArrays):
-    """For each element of k and p, how many failures come before the k-th success"""
-
-    INPUTS = ("k", "p", "key")
-    VALUES = staticmethod(negative_binomial)
-
-
-@register("hybrid.sample_generalized_negative_binomial", "_sample_generalized_negative_binomial")
-class SampleGeneralizedNegativeBinomial(_FromArrays):
-    """For each element of mu and alpha, counts with the mean mu and the variance mu + alpha mu^2"""
-
-    INPUTS = ("mu", "alpha", "key")
-    VALUES = staticmethod(generalized_negative_binomial)
-
-
-@register("hybrid.random_uniform_like", "random.uniform_like", "_random_uniform_like")
-class UniformLike(_SampleLike):
-    """Numbers that are equally likely from low to high, in the shape of data"""
-
-    PARAMETERS = ("low", "high")
-    VALUES = staticmethod(uniform)
-    low: float = attribute(0.0, "the least number")
-    high: float = attribute(1.0, "the upper bound")
-
-
-@register("hybrid.random_normal_like", "random.normal_like", "_random_normal_like")
-class NormalLike(_SampleLike):
-    """Numbers from the normal distribution, in the shape of data"""
-
-    PARAMETERS = ("loc", "scale")
-    VALUES = staticmethod(normal)
-    loc: float = attribute(0.0, "the mean")
-    scale: float = attribute(1.0, "the standard deviation")
-
-
-@register("hybrid.random_exponential_like", "random.exponential_like", "_random_exponential_like")
-class ExponentialLike(_SampleLike):
-    """Numbers from the exponential distribution with the mean 1 / lam, in the shape of data"""
-
-    PARAMETERS = ("lam",)
-    VALUES = staticmethod(exponential)
-    lam: float = attribute(1.0, "the rate")
-
-
-@register("hybrid.random_gamma_like", "random.gamma_like", "_random_gamma_like")
-class GammaLike(_SampleLike):
-    """Numbers from the gamma distribution with the mean alpha beta, in the shape of data"""
-
-    PARAMETERS = ("alpha", "beta")
-    VALUES = staticmethod(gamma)
-    alpha: float = attribute(1.0, "the shape")
-    beta: float = attribute(1.0, "the scale")
-
-
-@register("hybrid.random_poisson_like", "random.poisson_like", "_random_poisson_like")
-class PoissonLike(_SampleLike):
-    """Counts from the Poisson distribution with the mean lam, in the shape of data"""
-
-    PARAMETERS = ("lam",)
-    VALUES = staticmethod(poisson)
-    lam: float = attribute(1.0, "the mean")
-
-
-@register("hybrid.random_negative_binomial_like", "random.negative_binomial_like", "_random_negative_binomial_like")
-class NegativeBinomialLike(_SampleLike):
-    """How many failures come before the k-th success of probability p, in the shape of data"""
-
-    PARAMETERS = ("k", "p")
-    VALUES = staticmethod(negative_binomial)
-    k: int = attribute(1, "number of successes")
-    p: float = attribute(1.0, "probability of a success", low=0, high=1)
-
-
-@register(
-    "hybrid.random_generalized_negative_binomial_like",
-    "random.generalized_negative_binomial_like",
-    "_random_generalized_negative_binomial_like",
+SampleUniform = _from_arrays(
+    "hybrid.sample_uniform", uniform, ("low", "high"), "numbers that are equally likely between them"
 )
-class GeneralizedNegativeBinomialLike(_SampleLike):
-    """Counts with the mean mu and the variance mu + alpha mu^2, in the shape of data"""
+SampleNormal = _from_arrays("hybrid.sample_normal", normal, ("mu", "sigma"), "numbers from that normal distribution")
+SampleExponential = _from_arrays(
+    "hybrid.sample_exponential",
+    exponential,
+    ("lam",),
+    "numbers from the exponential distribution with the mean 1 / lam",
+)
+SampleGamma = _from_arrays("hybrid.sample_gamma", gamma, ("alpha", "beta"), "numbers from that gamma distribution")
+SamplePoisson = _from_arrays(
+    "hybrid.sample_poisson", poisson, ("lam",), "counts from the Poisson distribution with that mean"
+)
+SampleNegativeBinomial = _from_arrays(
+    "hybrid.sample_negative_binomial", negative_binomial, ("k", "p"), "how many failures come before the k-th success"
+)
+SampleGeneralizedNegativeBinomial = _from_arrays(
+    "hybrid.sample_generalized_negative_binomial",
+    generalized_negative_binomial,
+    ("mu", "alpha"),
+    "counts with the mean mu and the variance mu + alpha mu^2",
+)
 
-    PARAMETERS = ("mu", "alpha")
-    VALUES = staticmethod(generalized_negative_binomial)
-    mu: float = attribute(1.0, "the mean")
-    alpha: float = attribute(1.0, "the dispersion")
+UniformLike = _like("hybrid.random_uniform_like", RandomUniform)
+NormalLike = _like("hybrid.random_normal_like", RandomNormal)
+ExponentialLike = _like("hybrid.random_exponential_like", RandomExponential)
+GammaLike = _like("hybrid.random_gamma_like", RandomGamma)
+PoissonLike = _like("hybrid.random_poisson_like", RandomPoisson)
+NegativeBinomialLike = _like("hybrid.random_negative_binomial_like", RandomNegativeBinomial)
+GeneralizedNegativeBinomialLike = _like(
+    "hybrid.random_generalized_negative_binomial_like", RandomGeneralizedNegativeBinomial
+)

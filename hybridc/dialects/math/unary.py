@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from hybridc.dialects.math.elementwise import by_element, meaning
-from hybridc.dialects.operator import Elementwise, Sample, attribute, register
+from hybridc.dialects.operator import Elementwise, Sample, attribute, define, register
 from hybridc.dialects.operator_attribute import Shape
 from hybridc.dialects.scalar import NUMPY
 from hybridc.dialects.special import scipy_special
@@ -36,6 +36,30 @@ class Unary(Elementwise):
         return [Sample([s], cls.REFERENCE, low=cls.LOW, high=cls.HIGH, grad=not cls.STEPS) for s in shapes]
 
 
+def unary(
+    name: str,
+    doc: str,
+    reference: Any,
+    scalar: Callable[[Any, Any], Any],
+    gradient: Callable[[Any, Any, Any, Any], Any] | None = None,
+    *,
+    alias: str = "",
+    class_name: str = "",
+    between: tuple[float, float] = (Unary.LOW, Unary.HIGH),
+    base: type[Unary] = Unary,
+    eager: Callable[[Any], Any] | None = None,
+    for_nnvm: Callable[[Any, Any], Any] | None = None,
+) -> type[Unary]:
+    """A function as a row of a table: its meaning in float64, its scalar body, and its gradient unless it has steps.
+
+    ``alias`` is another name; the samples lie ``between`` two numbers. The functions are methods without ``self``.
+    """
+    functions: dict[str, Any] = {"scalar": scalar, "gradient": gradient, "eager": eager, "for_nnvm": for_nnvm}
+    fields: dict[str, Any] = {key: staticmethod(f) for key, f in functions.items() if f is not None}
+    fields |= {"REFERENCE": reference, "STEPS": gradient is None, "LOW": between[0], "HIGH": between[1]}
+    return define(base, name, doc, *[alias] * bool(alias), class_name=class_name, module=scalar.__module__, **fields)
+
+
 def special(name: str) -> Callable[..., Any]:
     """A ufunc of scipy.special."""
     return getattr(scipy_special(), name)
@@ -44,31 +68,22 @@ def special(name: str) -> Callable[..., Any]:
 # --- sign, powers -----------------------------------------------------------------------------------------
 
 
-@register("hybrid.negative", "_np_negative")
-class Negative(Unary):
-    """-x"""
-
-    REFERENCE = meaning(lambda x: 0 - x)
-
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.neg(*xs)
-
-    def gradient(self, F: Any, *values: Any) -> Any:
-        return -values[0]
-
-
-@register("hybrid.abs", "_abs")
-class Abs(Unary):
-    """|x|"""
-
-    REFERENCE = meaning(lambda x: np.maximum(x, -x))
-
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.abs(*xs)
-
-    def gradient(self, F: Any, *values: Any) -> Any:
-        dy, x, _ = values
-        return dy * F.sign(x)
+Negative = unary(
+    "hybrid.negative",
+    "-x",
+    meaning(lambda x: 0 - x),
+    lambda b, x: b.neg(x),
+    lambda F, dy, x, y: -dy,
+    alias="_np_negative",
+)
+Abs = unary(
+    "hybrid.abs",
+    "|x|",
+    meaning(lambda x: np.maximum(x, -x)),
+    lambda b, x: b.abs(x),
+    lambda F, dy, x, y: dy * F.sign(x),
+    alias="_abs",
+)
 
 
 @register("hybrid.sign")
@@ -83,220 +98,110 @@ class Sign(Unary):
         return b.sign(*xs)
 
 
-@register("hybrid.square")
-class Square(Unary):
-    """x**2"""
-
-    REFERENCE = meaning(lambda x: x**2)
-
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.mul(xs[0], xs[0])
-
-    def gradient(self, F: Any, *values: Any) -> Any:
-        dy, x, _ = values
-        return dy * (x * 2)
-
-
-@register("hybrid.sqrt")
-class Sqrt(Unary):
-    """The square root of x"""
-
-    REFERENCE = meaning(lambda x: x**0.5)
-    LOW = 0.2
-
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.sqrt(*xs)
-
-    def gradient(self, F: Any, *values: Any) -> Any:
-        dy, _, y = values
-        return dy * 0.5 / y
-
-
-@register("hybrid.rsqrt")
-class Rsqrt(Unary):
-    """1 / sqrt(x)"""
-
-    REFERENCE = meaning(lambda x: x**-0.5)
-    LOW = 0.2
-
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.div(1.0, b.sqrt(*xs))
-
-    def gradient(self, F: Any, *values: Any) -> Any:
-        dy, x, y = values
-        return dy * -0.5 * (y / x)
-
-
-@register("hybrid.cbrt")
-class Cbrt(Unary):
-    """The cube root of x"""
-
-    REFERENCE = by_element(lambda x: math.copysign(abs(x) ** (1 / 3), x))
-    LOW = 0.2
-
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.cbrt(*xs)
-
-    def gradient(self, F: Any, *values: Any) -> Any:
-        dy, _, y = values
-        return dy / (3 * y * y)
-
-
-@register("hybrid.rcbrt")
-class Rcbrt(Unary):
-    """1 / cbrt(x)"""
-
-    REFERENCE = meaning(lambda x: 1 / np.cbrt(x))
-    LOW = 0.2
-
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.div(1.0, b.cbrt(*xs))
-
-    def gradient(self, F: Any, *values: Any) -> Any:
-        dy, x, y = values
-        return dy * (y / x) / -3
-
-
-@register("hybrid.reciprocal")
-class Reciprocal(Unary):
-    """1 / x"""
-
-    REFERENCE = meaning(lambda x: 1 / x)
-    LOW = 0.2
-
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.div(1.0, *xs)
-
-    def gradient(self, F: Any, *values: Any) -> Any:
-        dy, _, y = values
-        return -dy * y * y
+Square = unary(
+    "hybrid.square", "x**2", meaning(lambda x: x**2), lambda b, x: b.mul(x, x), lambda F, dy, x, y: dy * (x * 2)
+)
+Sqrt = unary(
+    "hybrid.sqrt",
+    "The square root of x",
+    meaning(lambda x: x**0.5),
+    lambda b, x: b.sqrt(x),
+    lambda F, dy, x, y: dy * 0.5 / y,
+    between=(0.2, 2.0),
+)
+Rsqrt = unary(
+    "hybrid.rsqrt",
+    "1 / sqrt(x)",
+    meaning(lambda x: x**-0.5),
+    lambda b, x: b.div(1.0, b.sqrt(x)),
+    lambda F, dy, x, y: dy * -0.5 * (y / x),
+    between=(0.2, 2.0),
+)
+Cbrt = unary(
+    "hybrid.cbrt",
+    "The cube root of x",
+    by_element(lambda x: math.copysign(abs(x) ** (1 / 3), x)),
+    lambda b, x: b.cbrt(x),
+    lambda F, dy, x, y: dy / (3 * y * y),
+    between=(0.2, 2.0),
+)
+Rcbrt = unary(
+    "hybrid.rcbrt",
+    "1 / cbrt(x)",
+    meaning(lambda x: 1 / np.cbrt(x)),
+    lambda b, x: b.div(1.0, b.cbrt(x)),
+    lambda F, dy, x, y: dy * (y / x) / -3,
+    between=(0.2, 2.0),
+)
+Reciprocal = unary(
+    "hybrid.reciprocal",
+    "1 / x",
+    meaning(lambda x: 1 / x),
+    lambda b, x: b.div(1.0, x),
+    lambda F, dy, x, y: -dy * y * y,
+    between=(0.2, 2.0),
+)
 
 
 # --- exponentials, logarithms -----------------------------------------------------------------------------
 
 
-@register("hybrid.exp")
-class Exp(Unary):
-    """e**x"""
-
-    REFERENCE = by_element(math.exp)
-
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.exp(*xs)
-
-    def gradient(self, F: Any, *values: Any) -> Any:
-        dy, _, y = values
-        return dy * y
-
-
-@register("hybrid.expm1")
-class Expm1(Unary):
-    """e**x - 1, exact for small x"""
-
-    REFERENCE = by_element(math.expm1)
-
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.expm1(*xs)
-
-    def gradient(self, F: Any, *values: Any) -> Any:
-        dy, _, y = values
-        return dy * (y + 1)
-
-
-@register("hybrid.log")
-class Log(Unary):
-    """The natural logarithm of x"""
-
-    REFERENCE = by_element(math.log)
-    LOW = 0.2
-
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.log(*xs)
-
-    def gradient(self, F: Any, *values: Any) -> Any:
-        dy, x, _ = values
-        return dy / x
-
-
-@register("hybrid.log1p")
-class Log1p(Unary):
-    """log(1 + x), exact for small x"""
-
-    REFERENCE = by_element(math.log1p)
-    LOW = -0.7
-
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.log1p(*xs)
-
-    def gradient(self, F: Any, *values: Any) -> Any:
-        dy, x, _ = values
-        return dy / (x + 1)
-
-
-@register("hybrid.log2")
-class Log2(Unary):
-    """The logarithm of x to the base 2"""
-
-    REFERENCE = meaning(lambda x: np.log(x) / math.log(2))
-    LOW = 0.2
-
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.log2(*xs)
-
-    def gradient(self, F: Any, *values: Any) -> Any:
-        dy, x, _ = values
-        return dy / (x * math.log(2))
-
-
-@register("hybrid.log10")
-class Log10(Unary):
-    """The logarithm of x to the base 10"""
-
-    REFERENCE = meaning(lambda x: np.log(x) / math.log(10))
-    LOW = 0.2
-
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.log10(*xs)
-
-    def gradient(self, F: Any, *values: Any) -> Any:
-        dy, x, _ = values
-        return dy / (x * math.log(10))
+Exp = unary("hybrid.exp", "e**x", by_element(math.exp), lambda b, x: b.exp(x), lambda F, dy, x, y: dy * y)
+Expm1 = unary(
+    "hybrid.expm1",
+    "e**x - 1, exact for small x",
+    by_element(math.expm1),
+    lambda b, x: b.expm1(x),
+    lambda F, dy, x, y: dy * (y + 1),
+)
+Log = unary(
+    "hybrid.log",
+    "The natural logarithm of x",
+    by_element(math.log),
+    lambda b, x: b.log(x),
+    lambda F, dy, x, y: dy / x,
+    between=(0.2, 2.0),
+)
+Log1p = unary(
+    "hybrid.log1p",
+    "log(1 + x), exact for small x",
+    by_element(math.log1p),
+    lambda b, x: b.log1p(x),
+    lambda F, dy, x, y: dy / (x + 1),
+    between=(-0.7, 2.0),
+)
+Log2 = unary(
+    "hybrid.log2",
+    "The logarithm of x to the base 2",
+    meaning(lambda x: np.log(x) / math.log(2)),
+    lambda b, x: b.log2(x),
+    lambda F, dy, x, y: dy / (x * math.log(2)),
+    between=(0.2, 2.0),
+)
+Log10 = unary(
+    "hybrid.log10",
+    "The logarithm of x to the base 10",
+    meaning(lambda x: np.log(x) / math.log(10)),
+    lambda b, x: b.log10(x),
+    lambda F, dy, x, y: dy / (x * math.log(10)),
+    between=(0.2, 2.0),
+)
 
 
 # --- rounding ---------------------------------------------------------------------------------------------
 
 
-@register("hybrid.floor")
-class Floor(Unary):
-    """The greatest whole number that is at most x"""
-
-    REFERENCE = by_element(math.floor)
-    STEPS = True
-
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.floor(*xs)
-
-
-@register("hybrid.ceil")
-class Ceil(Unary):
-    """The least whole number that is at least x"""
-
-    REFERENCE = by_element(math.ceil)
-    STEPS = True
-
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.ceil(*xs)
-
-
-@register("hybrid.trunc", "fix")
-class Trunc(Unary):
-    """x without its fraction"""
-
-    REFERENCE = meaning(lambda x: np.sign(x) * np.floor(np.abs(x)))
-    STEPS = True
-
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.trunc(*xs)
+Floor = unary(
+    "hybrid.floor", "The greatest whole number that is at most x", by_element(math.floor), lambda b, x: b.floor(x)
+)
+Ceil = unary("hybrid.ceil", "The least whole number that is at least x", by_element(math.ceil), lambda b, x: b.ceil(x))
+Trunc = unary(
+    "hybrid.trunc",
+    "x without its fraction",
+    meaning(lambda x: np.sign(x) * np.floor(np.abs(x))),
+    lambda b, x: b.trunc(x),
+    alias="fix",
+)
 
 
 @register("hybrid.round")
@@ -327,18 +232,13 @@ class Rint(Unary):
 # --- special functions ------------------------------------------------------------------------------------
 
 
-@register("hybrid.erf")
-class Erf(Unary):
-    """The error function, 2/sqrt(pi) * integral of exp(-t**2) from 0 to x"""
-
-    REFERENCE = by_element(math.erf)
-
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.erf(*xs)
-
-    def gradient(self, F: Any, *values: Any) -> Any:
-        dy, x, _ = values
-        return dy * (2 / math.sqrt(math.pi)) * F.exp(-(x * x))
+Erf = unary(
+    "hybrid.erf",
+    "The error function, 2/sqrt(pi) * integral of exp(-t**2) from 0 to x",
+    by_element(math.erf),
+    lambda b, x: b.erf(x),
+    lambda F, dy, x, y: dy * (2 / math.sqrt(math.pi)) * F.exp(-(x * x)),
+)
 
 
 def _by_bisection(y: float) -> float:
@@ -364,34 +264,22 @@ class Erfinv(Unary):
         return dy * (math.sqrt(math.pi) / 2) * F.exp(y * y)
 
 
-@register("hybrid.gamma")
-class Gamma(Unary):
-    """The gamma function, (x - 1)! for whole x"""
-
-    REFERENCE = by_element(math.gamma)
-    LOW, HIGH = 0.5, 4.0
-
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.gamma(*xs)
-
-    def gradient(self, F: Any, *values: Any) -> Any:
-        dy, x, y = values
-        return dy * y * F.digamma(x)
-
-
-@register("hybrid.gammaln")
-class Gammaln(Unary):
-    """log|gamma(x)|"""
-
-    REFERENCE = by_element(math.lgamma)
-    LOW, HIGH = 0.5, 4.0
-
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.lgamma(*xs)
-
-    def gradient(self, F: Any, *values: Any) -> Any:
-        dy, x, _ = values
-        return dy * F.digamma(x)
+Gamma = unary(
+    "hybrid.gamma",
+    "The gamma function, (x - 1)! for whole x",
+    by_element(math.gamma),
+    lambda b, x: b.gamma(x),
+    lambda F, dy, x, y: dy * y * F.digamma(x),
+    between=(0.5, 4.0),
+)
+Gammaln = unary(
+    "hybrid.gammaln",
+    "log|gamma(x)|",
+    by_element(math.lgamma),
+    lambda b, x: b.lgamma(x),
+    lambda F, dy, x, y: dy * F.digamma(x),
+    between=(0.5, 4.0),
+)
 
 
 def _digamma_series(x: Any) -> Any:

@@ -18,8 +18,6 @@ from hybridc.dialects.updates.update import (
     COUNT,
     EPSILON,
     FLOAT32,
-    LR,
-    WD,
     MultiUpdate,
     Update,
     limited,
@@ -83,14 +81,9 @@ class AdamWUpdate(Update):
     INPUTS = ("weight", "grad", "mean", "var", "rescale_grad")
     SAME_DTYPE = False
     STEP: ClassVar[type[Update]] = AdamWStep
+    ORDER = ("lr", "eta", "beta1", "beta2", "epsilon", "wd", "clip_gradient")
 
-    lr: float = LR
     eta: float = _ETA
-    beta1: float = BETA1
-    beta2: float = BETA2
-    epsilon: float = EPSILON
-    wd: float = WD
-    clip_gradient: float = CLIP
 
     def states(self) -> int:
         return len(self.INPUTS) - 3
@@ -144,6 +137,10 @@ class AdamWUpdate(Update):
             Sample([*shapes, np.array([np.inf], np.float32)], same, **attrs),
         ]
         return used
+
+    @classmethod
+    def bad_samples(cls) -> list[Bad]:
+        return []
 
 
 def _reference(arrays: tuple[Any, ...], rescale: Any, lr: float, eta: float, wd: float) -> Any:

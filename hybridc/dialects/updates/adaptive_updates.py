@@ -10,20 +10,12 @@ import numpy as np
 from hybridc.dialects.operator import Bad, Sample, attribute, register
 from hybridc.dialects.operator_attribute import Shape
 from hybridc.dialects.updates.update import (
-    BETA1,
-    BETA2,
     CLIP,
-    EPSILON,
-    LAZY,
-    LR,
-    RESCALE,
-    WD,
     Update,
     bound,
     limited,
     same_shape,
     unbiased,
-    unequal_shapes,
 )
 from hybridc.errors import ShapeError
 
@@ -51,15 +43,7 @@ class AdamUpdate(Update):
     """
 
     INPUTS = ("weight", "grad", "mean", "var")
-
-    lr: float = LR
-    beta1: float = BETA1
-    beta2: float = BETA2
-    epsilon: float = EPSILON
-    wd: float = WD
-    rescale_grad: float = RESCALE
-    clip_gradient: float = CLIP
-    lazy_update: bool = LAZY
+    ORDER = ("lr", "beta1", "beta2", "epsilon", "wd", "rescale_grad", "clip_gradient", "lazy_update")
 
     @staticmethod
     def formula(F: Any, w: Any, g: Any, state: tuple[Any, ...], h: Any) -> tuple[Any, ...]:
@@ -77,10 +61,6 @@ class AdamUpdate(Update):
 
         return _positive(4, reference, beta1=0.8, beta2=0.5, epsilon=1e-3)
 
-    @classmethod
-    def bad_samples(cls) -> list[Bad]:
-        return unequal_shapes(cls, lr=0.1)
-
 
 @register("hybrid.rmsprop_update")
 class RMSPropUpdate(Update):
@@ -90,13 +70,9 @@ class RMSPropUpdate(Update):
     """
 
     INPUTS = ("weight", "grad", "n")
+    ORDER = ("lr", "gamma1", "epsilon", "wd", "rescale_grad", "clip_gradient", "clip_weights")
 
-    lr: float = LR
     gamma1: float = _GAMMA1
-    epsilon: float = EPSILON
-    wd: float = WD
-    rescale_grad: float = RESCALE
-    clip_gradient: float = CLIP
     clip_weights: float = _CLIP_WEIGHTS
 
     def numbers(self) -> SimpleNamespace:
@@ -116,10 +92,6 @@ class RMSPropUpdate(Update):
 
         return _positive(3, reference, gamma1=0.9, epsilon=1e-3, clip_weights=1.0)
 
-    @classmethod
-    def bad_samples(cls) -> list[Bad]:
-        return unequal_shapes(cls, lr=0.1)
-
 
 def _bounded(h: SimpleNamespace) -> SimpleNamespace:
     h.clip_weights = bound(h.clip_weights)
@@ -135,14 +107,10 @@ class RMSPropAlexUpdate(Update):
     """
 
     INPUTS = ("weight", "grad", "n", "g", "delta")
+    ORDER = ("lr", "gamma1", "gamma2", "epsilon", "wd", "rescale_grad", "clip_gradient", "clip_weights")
 
-    lr: float = LR
     gamma1: float = _GAMMA1
     gamma2: float = attribute(0.9, "how much of the last step stays")
-    epsilon: float = EPSILON
-    wd: float = WD
-    rescale_grad: float = RESCALE
-    clip_gradient: float = CLIP
     clip_weights: float = _CLIP_WEIGHTS
 
     def numbers(self) -> SimpleNamespace:
@@ -165,10 +133,6 @@ class RMSPropAlexUpdate(Update):
 
         return _positive(5, reference, gamma1=0.9, gamma2=0.8, epsilon=5.0)
 
-    @classmethod
-    def bad_samples(cls) -> list[Bad]:
-        return unequal_shapes(cls, lr=0.1)
-
 
 @register("hybrid.ftrl_update")
 class FtrlUpdate(Update):
@@ -178,13 +142,10 @@ class FtrlUpdate(Update):
     """
 
     INPUTS = ("weight", "grad", "z", "n")
+    ORDER = ("lr", "lamda1", "beta", "wd", "rescale_grad", "clip_gradient")
 
-    lr: float = LR
     lamda1: float = attribute(0.01, "factor of the sum of magnitudes that is added to the loss")
     beta: float = attribute(1.0, "added to the root of n")
-    wd: float = WD
-    rescale_grad: float = RESCALE
-    clip_gradient: float = CLIP
 
     @staticmethod
     def formula(F: Any, w: Any, g: Any, state: tuple[Any, ...], h: Any) -> tuple[Any, ...]:
@@ -205,10 +166,6 @@ class FtrlUpdate(Update):
 
         return _positive(4, reference, lamda1=0.5, beta=2.0)
 
-    @classmethod
-    def bad_samples(cls) -> list[Bad]:
-        return unequal_shapes(cls, lr=0.1)
-
 
 @register("hybrid.ftml_update")
 class FTMLUpdate(Update):
@@ -220,14 +177,11 @@ class FTMLUpdate(Update):
     """
 
     INPUTS = ("weight", "grad", "d", "v", "z")
+    ORDER = ("lr", "beta1", "beta2", "epsilon", "t", "wd", "rescale_grad", "clip_grad")
 
-    lr: float = LR
     beta1: float = attribute(0.6, "decay rate of z")
     beta2: float = attribute(0.999, "decay rate of v")
-    epsilon: float = EPSILON
     t: int = attribute(doc="number of this update, from 1")
-    wd: float = WD
-    rescale_grad: float = RESCALE
     clip_grad: float = CLIP
 
     def numbers(self) -> SimpleNamespace:
@@ -257,10 +211,6 @@ class FTMLUpdate(Update):
         attrs |= {"beta2": 0.9, "epsilon": 1e-3, "t": 3}
         return [Sample([(3, 5)] * 5, reference, grad=False, low=0.1, **attrs)]
 
-    @classmethod
-    def bad_samples(cls) -> list[Bad]:
-        return unequal_shapes(cls, lr=0.1, t=1)
-
 
 @register("hybrid.group_adagrad_update", "contrib.group_adagrad_update")
 class GroupAdaGradUpdate(Update):
@@ -272,10 +222,8 @@ class GroupAdaGradUpdate(Update):
     # COMPAT(mxnet): dense gradients; there the gradient must be sparse by rows.
 
     INPUTS = ("weight", "grad", "history")
+    ORDER = ("lr", "rescale_grad", "clip_gradient", "epsilon")
 
-    lr: float = LR
-    rescale_grad: float = RESCALE
-    clip_gradient: float = CLIP
     epsilon: float = attribute(1e-5, "added to the history")
 
     @staticmethod

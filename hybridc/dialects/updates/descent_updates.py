@@ -8,25 +8,20 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from hybridc.dialects.operator import Bad, Sample, attribute, register
+from hybridc.dialects.operator import Bad, Sample, attribute, define, register
 from hybridc.dialects.operator_attribute import Floats
 from hybridc.dialects.updates.update import (
     CLIP,
     COUNT,
-    LAZY,
-    LR,
     MOMENTUM,
     RESCALE,
-    WD,
     MultiUpdate,
     Update,
     limited,
+    of_copy,
     two_weights,
-    unequal_shapes,
 )
 
-_LRS: Any = attribute(doc="the learning rate of each weight")
-_WDS: Any = attribute(doc="the weight decay of each weight")
 # What the samples use: some gradients are beyond the bound.
 _ALL: dict[str, Any] = {"lr": 0.1, "wd": 0.01, "rescale_grad": 0.5, "clip_gradient": 0.7}
 
@@ -35,21 +30,11 @@ def _clipped(g: Any) -> Any:
     return np.clip(0.5 * g, -0.7, 0.7)
 
 
-def _master(sample: Sample) -> Sample:
-    """A sample of an update of float32."""
-    sample.dtypes, sample.grad = ("float32",), False
-    return sample
-
-
 @register("hybrid.sgd_update")
 class SGDUpdate(Update):
     """weight - lr * (clip(rescale_grad * grad) + wd * weight)"""
 
-    lr: float = LR
-    wd: float = WD
-    rescale_grad: float = RESCALE
-    clip_gradient: float = CLIP
-    lazy_update: bool = LAZY
+    ORDER = ("lr", "wd", "rescale_grad", "clip_gradient", "lazy_update")
 
     @staticmethod
     def formula(F: Any, w: Any, g: Any, state: tuple[Any, ...], h: Any) -> tuple[Any, ...]:
@@ -62,21 +47,8 @@ class SGDUpdate(Update):
             Sample([(0, 2), (0, 2)], lambda w, g: w - g, grad=False, lr=1.0),
         ]
 
-    @classmethod
-    def bad_samples(cls) -> list[Bad]:
-        return unequal_shapes(cls, lr=0.1)
 
-
-@register("hybrid.mp_sgd_update")
-class MPSGDUpdate(SGDUpdate):
-    """``sgd_update`` of the float32 copy ``weight32``, in place; the result is the copy in the weight's dtype"""
-
-    INPUTS = ("weight", "grad", "weight32")
-    MASTER = True
-
-    @classmethod
-    def samples(cls) -> list[Sample]:
-        return [_master(Sample([(3, 5)] * 3, lambda _, g, w: w - 0.1 * (_clipped(g) + 0.01 * w), **_ALL))]
+MPSGDUpdate = of_copy(SGDUpdate, "hybrid.mp_sgd_update")
 
 
 @register("hybrid.sgd_mom_update")
@@ -84,13 +56,7 @@ class SGDMomUpdate(Update):
     """weight + mom, where mom = momentum * mom - lr * (clip(rescale_grad * grad) + wd * weight) is updated in place"""
 
     INPUTS = ("weight", "grad", "mom")
-
-    lr: float = LR
-    momentum: float = MOMENTUM
-    wd: float = WD
-    rescale_grad: float = RESCALE
-    clip_gradient: float = CLIP
-    lazy_update: bool = LAZY
+    ORDER = ("lr", "momentum", "wd", "rescale_grad", "clip_gradient", "lazy_update")
 
     @staticmethod
     def formula(F: Any, w: Any, g: Any, state: tuple[Any, ...], h: Any) -> tuple[Any, ...]:
@@ -105,24 +71,8 @@ class SGDMomUpdate(Update):
 
         return [Sample([(3, 5)] * 3, reference, grad=False, momentum=0.9, **_ALL)]
 
-    @classmethod
-    def bad_samples(cls) -> list[Bad]:
-        return unequal_shapes(cls, lr=0.1)
 
-
-@register("hybrid.mp_sgd_mom_update")
-class MPSGDMomUpdate(SGDMomUpdate):
-    """``sgd_mom_update`` of the float32 copy ``weight32``, in place; the result is the copy in the weight's dtype"""
-
-    INPUTS = ("weight", "grad", "mom", "weight32")
-    MASTER = True
-
-    @classmethod
-    def samples(cls) -> list[Sample]:
-        def reference(_: Any, g: Any, m: Any, w: Any) -> Any:
-            return w + 0.9 * m - 0.1 * (_clipped(g) + 0.01 * w)
-
-        return [_master(Sample([(3, 5)] * 4, reference, momentum=0.9, **_ALL))]
+MPSGDMomUpdate = of_copy(SGDMomUpdate, "hybrid.mp_sgd_mom_update")
 
 
 @register("hybrid.nag_mom_update")
@@ -134,12 +84,7 @@ class NAGMomUpdate(Update):
     """
 
     INPUTS = ("weight", "grad", "mom")
-
-    lr: float = LR
-    momentum: float = MOMENTUM
-    wd: float = WD
-    rescale_grad: float = RESCALE
-    clip_gradient: float = CLIP
+    ORDER = ("lr", "momentum", "wd", "rescale_grad", "clip_gradient")
 
     @staticmethod
     def formula(F: Any, w: Any, g: Any, state: tuple[Any, ...], h: Any) -> tuple[Any, ...]:
@@ -157,35 +102,15 @@ class NAGMomUpdate(Update):
 
         return [Sample([(3, 5)] * 3, reference, grad=False, momentum=0.9, **_ALL)]
 
-    @classmethod
-    def bad_samples(cls) -> list[Bad]:
-        return unequal_shapes(cls, lr=0.1)
 
-
-@register("hybrid.mp_nag_mom_update")
-class MPNAGMomUpdate(NAGMomUpdate):
-    """``nag_mom_update`` of the float32 copy ``weight32``, in place; the result is the copy in the weight's dtype"""
-
-    INPUTS = ("weight", "grad", "mom", "weight32")
-    MASTER = True
-
-    @classmethod
-    def samples(cls) -> list[Sample]:
-        def reference(_: Any, g: Any, m: Any, w: Any) -> Any:
-            step = 0.1 * (_clipped(g) + 0.01 * w)
-            return w + 0.9 * (0.9 * m - step) - step
-
-        return [_master(Sample([(3, 5)] * 4, reference, momentum=0.9, **_ALL))]
+MPNAGMomUpdate = of_copy(NAGMomUpdate, "hybrid.mp_nag_mom_update")
 
 
 @register("hybrid.signsgd_update")
 class SignSGDUpdate(Update):
     """(1 - lr * wd) * weight - lr * sign(grad)"""
 
-    lr: float = LR
-    wd: float = WD
-    rescale_grad: float = RESCALE
-    clip_gradient: float = CLIP
+    ORDER = ("lr", "wd", "rescale_grad", "clip_gradient")
 
     @staticmethod
     def formula(F: Any, w: Any, g: Any, state: tuple[Any, ...], h: Any) -> tuple[Any, ...]:
@@ -197,10 +122,6 @@ class SignSGDUpdate(Update):
     def samples(cls) -> list[Sample]:
         return [Sample([(3, 5)] * 2, lambda w, g: (1 - 0.1 * 0.01) * w - 0.1 * np.sign(g), grad=False, **_ALL)]
 
-    @classmethod
-    def bad_samples(cls) -> list[Bad]:
-        return unequal_shapes(cls, lr=0.1)
-
 
 @register("hybrid.signum_update")
 class SignumUpdate(Update):
@@ -210,12 +131,8 @@ class SignumUpdate(Update):
     """
 
     INPUTS = ("weight", "grad", "mom")
+    ORDER = ("lr", "momentum", "wd", "rescale_grad", "clip_gradient", "wd_lh")
 
-    lr: float = LR
-    momentum: float = MOMENTUM
-    wd: float = WD
-    rescale_grad: float = RESCALE
-    clip_gradient: float = CLIP
     wd_lh: float = attribute(0.0, "weight decay of the weight itself, which is no part of the momentum")
 
     @staticmethod
@@ -231,10 +148,6 @@ class SignumUpdate(Update):
 
         return [Sample([(3, 5)] * 3, reference, grad=False, momentum=0.9, wd_lh=0.2, **_ALL)]
 
-    @classmethod
-    def bad_samples(cls) -> list[Bad]:
-        return unequal_shapes(cls, lr=0.1)
-
 
 # --- several weights --------------------------------------------------------------------------------------------------
 
@@ -246,33 +159,28 @@ def _stepped(w: Any, g: Any, m: Any, lr: float, wd: float) -> Any:
     return w + 0.9 * m - lr * (_clipped(g) + wd * w)
 
 
-def _two(w0: Any, g0: Any, w1: Any, g1: Any) -> Any:
-    return _stepped(w0, g0, 0, 0.1, 0.01), _stepped(w1, g1, 0, 0.2, 0.0)
-
-
-def _two_momentum(w0: Any, g0: Any, m0: Any, w1: Any, g1: Any, m1: Any) -> Any:
-    return _stepped(w0, g0, m0, 0.1, 0.01), _stepped(w1, g1, m1, 0.2, 0.0)
-
-
 class _MultiDescent(MultiUpdate):
-    """A sample and a bad one of SGD on two weights."""
+    """SGD of several weights, with momentum or without."""
 
     OPTIONS: ClassVar[dict[str, Any]] = _LISTED
+
+    momentum: float = MOMENTUM
+    rescale_grad: float = RESCALE
+    clip_gradient: float = CLIP
+    num_weights: int = COUNT
 
     @classmethod
     def samples(cls) -> list[Sample]:
         momentum = issubclass(cls.UPDATE, SGDMomUpdate)
-        plain = [i for i, name in enumerate(cls.UPDATE.INPUTS) if name not in ("weight32",)]
         step, master = len(cls.UPDATE.INPUTS), cls.UPDATE.MASTER
 
         def reference(*xs: Any) -> Any:
-            used: list[Any] = []
-            for i in range(2):
-                group = list(xs[i * step : (i + 1) * step])
-                if master:
-                    group[0] = group[-1]
-                used += [group[j] for j in plain]
-            return _two_momentum(*used) if momentum else _two(*used)
+            weights: list[Any] = []
+            for i, (lr, wd) in enumerate(((0.1, 0.01), (0.2, 0.0))):
+                weight, grad, *states = xs[i * step : (i + 1) * step]
+                weight = states.pop() if master else weight
+                weights.append(_stepped(weight, grad, states[0] if momentum else 0, lr, wd))
+            return tuple(weights)
 
         last = [np.array([0.1, 0.2], np.float32), np.array([0.01, 0.0], np.float32)][: len(cls.LAST)]
         attrs = {**cls.OPTIONS, "momentum": 0.9} if momentum else cls.OPTIONS
@@ -288,45 +196,13 @@ class _MultiDescent(MultiUpdate):
         return [(((2, 3),) * step, {**cls.OPTIONS, "num_weights": 2}, text)]
 
 
-@register("hybrid.multi_sgd_update")
-class MultiSGDUpdate(_MultiDescent):
-    """``sgd_update`` of several weights: the inputs are weight, grad of the first, of the second, …"""
+class _Listed(_MultiDescent):
+    """The learning rates and weight decays are attributes."""
 
-    UPDATE = SGDUpdate
+    ORDER = ("lrs", "wds", "momentum", "rescale_grad", "clip_gradient", "num_weights")
 
-    lrs: Floats = _LRS
-    wds: Floats = _WDS
-    rescale_grad: float = RESCALE
-    clip_gradient: float = CLIP
-    num_weights: int = COUNT
-
-
-@register("hybrid.multi_sgd_mom_update")
-class MultiSGDMomUpdate(_MultiDescent):
-    """``sgd_mom_update`` of several weights: the inputs are weight, grad, mom of the first, of the second, …"""
-
-    UPDATE = SGDMomUpdate
-
-    lrs: Floats = _LRS
-    wds: Floats = _WDS
-    momentum: float = MOMENTUM
-    rescale_grad: float = RESCALE
-    clip_gradient: float = CLIP
-    num_weights: int = COUNT
-
-
-@register("hybrid.multi_mp_sgd_update")
-class MultiMPSGDUpdate(MultiSGDUpdate):
-    """``mp_sgd_update`` of several weights: the inputs are weight, grad, weight32 of the first, of the second, …"""
-
-    UPDATE = MPSGDUpdate
-
-
-@register("hybrid.multi_mp_sgd_mom_update")
-class MultiMPSGDMomUpdate(MultiSGDMomUpdate):
-    """``mp_sgd_mom_update`` of several weights: the inputs are weight, grad, mom, weight32 of the first, …"""
-
-    UPDATE = MPSGDMomUpdate
+    lrs: Floats = attribute(doc="the learning rate of each weight")
+    wds: Floats = attribute(doc="the weight decay of each weight")
 
 
 class _Preloaded(_MultiDescent):
@@ -347,38 +223,32 @@ class _Preloaded(_MultiDescent):
         return one if one.dtype == dtype else F.cast(one, dtype=np.dtype(dtype).name)
 
 
-@register("hybrid.preloaded_multi_sgd_update")
-class PreloadedMultiSGDUpdate(_Preloaded):
-    """``multi_sgd_update`` with the learning rates and the weight decays as the last two inputs, of float32"""
-
-    UPDATE = SGDUpdate
-
-    rescale_grad: float = RESCALE
-    clip_gradient: float = CLIP
-    num_weights: int = COUNT
+def _descent(
+    base: type[_MultiDescent], class_name: str, name: str, update: type[Update], doc: str
+) -> type[_MultiDescent]:
+    """A row of the table below."""
+    order = tuple(n for n in base.ATTRIBUTES if n != "momentum" or n in update.ATTRIBUTES)
+    return define(base, name, doc, class_name=class_name, UPDATE=update, ORDER=order)
 
 
-@register("hybrid.preloaded_multi_sgd_mom_update")
-class PreloadedMultiSGDMomUpdate(_Preloaded):
-    """``multi_sgd_mom_update`` with the learning rates and the weight decays as the last two inputs, of float32"""
-
-    UPDATE = SGDMomUpdate
-
-    momentum: float = MOMENTUM
-    rescale_grad: float = RESCALE
-    clip_gradient: float = CLIP
-    num_weights: int = COUNT
+def _of_several(name: str, update: type[Update]) -> type[_MultiDescent]:
+    """The update of several weights."""
+    inputs = ", ".join(update.INPUTS)
+    doc = f"``{update.title()}`` of several weights: the inputs are {inputs} of the first, of the second, …"
+    return _descent(_Listed, f"Multi{update.__name__}", name, update, doc)
 
 
-@register("hybrid.preloaded_multi_mp_sgd_update")
-class PreloadedMultiMPSGDUpdate(PreloadedMultiSGDUpdate):
-    """``multi_mp_sgd_update`` with the learning rates and the weight decays as the last two inputs, of float32"""
+def _preloaded(name: str, multi: type[_MultiDescent]) -> type[_MultiDescent]:
+    """The update of several weights whose learning rates and weight decays are inputs."""
+    doc = f"``{multi.title()}`` with the learning rates and the weight decays as the last two inputs, of float32"
+    return _descent(_Preloaded, f"Preloaded{multi.__name__}", name, multi.UPDATE, doc)
 
-    UPDATE = MPSGDUpdate
 
-
-@register("hybrid.preloaded_multi_mp_sgd_mom_update")
-class PreloadedMultiMPSGDMomUpdate(PreloadedMultiSGDMomUpdate):
-    """``multi_mp_sgd_mom_update`` with the learning rates and the weight decays as the last two inputs, of float32"""
-
-    UPDATE = MPSGDMomUpdate
+MultiSGDUpdate = _of_several("hybrid.multi_sgd_update", SGDUpdate)
+MultiSGDMomUpdate = _of_several("hybrid.multi_sgd_mom_update", SGDMomUpdate)
+MultiMPSGDUpdate = _of_several("hybrid.multi_mp_sgd_update", MPSGDUpdate)
+MultiMPSGDMomUpdate = _of_several("hybrid.multi_mp_sgd_mom_update", MPSGDMomUpdate)
+PreloadedMultiSGDUpdate = _preloaded("hybrid.preloaded_multi_sgd_update", MultiSGDUpdate)
+PreloadedMultiSGDMomUpdate = _preloaded("hybrid.preloaded_multi_sgd_mom_update", MultiSGDMomUpdate)
+PreloadedMultiMPSGDUpdate = _preloaded("hybrid.preloaded_multi_mp_sgd_update", MultiMPSGDUpdate)
+PreloadedMultiMPSGDMomUpdate = _preloaded("hybrid.preloaded_multi_mp_sgd_mom_update", MultiMPSGDMomUpdate)

@@ -26,7 +26,6 @@ from hybridc.dialects.updates.update import (
     require_types,
     same_shape,
     unbiased,
-    unequal_shapes,
 )
 from hybridc.errors import ShapeError
 from hybridc.ground.hooks import HOOKS
@@ -65,15 +64,12 @@ class LambUpdatePhase1(Update):
     """
 
     INPUTS = ("weight", "grad", "mean", "var")
+    ORDER = ("beta1", "beta2", "epsilon", "t", "bias_correction", "wd", "rescale_grad", "clip_gradient")
 
-    beta1: float = BETA1
-    beta2: float = BETA2
     epsilon: float = _EPSILON
     t: int = _T
     bias_correction: bool = _CORRECTED
     wd: float = attribute(doc="weight decay")
-    rescale_grad: float = RESCALE
-    clip_gradient: float = CLIP
 
     def numbers(self) -> SimpleNamespace:
         return corrected(super().numbers())
@@ -94,10 +90,6 @@ class LambUpdatePhase1(Update):
         attrs: dict[str, Any] = {"beta1": 0.8, "beta2": 0.5, "epsilon": 1e-3, "t": 3, "wd": 0.01, "rescale_grad": 0.5}
         attrs |= {"dtypes": ("float32",)} if cls.MASTER else {}
         return [Sample([(3, 5)] * len(cls.INPUTS), reference, grad=False, low=0.1, clip_gradient=0.7, **attrs)]
-
-    @classmethod
-    def bad_samples(cls) -> list[Bad]:
-        return unequal_shapes(cls, t=1, wd=0.0)
 
 
 def _direction(arrays: tuple[Any, ...], t: int, wd: float) -> Any:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from types import SimpleNamespace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
-from hybridc.dialects.operator import Bad, Composite, Sample, attribute
-from hybridc.dialects.operator_attribute import DType, Shape
+from hybridc.dialects.operator import Bad, Composite, Sample, attribute, define
+from hybridc.dialects.operator_attribute import REQUIRED, DType, Shape
 from hybridc.dtypes import is_float
 from hybridc.errors import AttributeValueError, DTypeError, MXNetError, ShapeError, UnsupportedError
 
@@ -25,7 +25,6 @@ MOMENTUM: Any = attribute(0.0, "how much of the momentum stays")
 WD: Any = attribute(0.0, "weight decay: how much of the weight is added to the gradient")
 RESCALE: Any = attribute(1.0, "factor of the gradient")
 CLIP: Any = attribute(-1.0, "bound of the gradient's magnitude; below 0 there is none")
-LAZY: Any = attribute(True, "accepted for MXNet's API; it concerns sparse gradients")
 BETA1: Any = attribute(0.9, "decay rate of the mean")
 BETA2: Any = attribute(0.999, "decay rate of the variance")
 EPSILON: Any = attribute(1e-8, "added to the denominator")
@@ -55,11 +54,21 @@ class Update(Composite):
 
     With ``out=weight`` the weight is updated in place, too. ``INPUTS`` are the weight, its gradient and its states; in
     a ``MASTER`` update the last is a float32 copy of the weight, which the update works on, and the other states have
-    float32, too.
+    float32, too. ``ORDER`` are the attributes that an update has, of those below and its own.
     """
 
     INPUTS = ("weight", "grad")
     MASTER: ClassVar[bool] = False
+
+    lr: float = LR
+    momentum: float = MOMENTUM
+    beta1: float = BETA1
+    beta2: float = BETA2
+    epsilon: float = EPSILON
+    wd: float = WD
+    rescale_grad: float = RESCALE
+    clip_gradient: float = CLIP
+    lazy_update: bool = attribute(True, "accepted for MXNet's API; it concerns sparse gradients")
 
     @staticmethod
     def formula(F: Any, w: Any, g: Any, state: tuple[Any, ...], h: Any) -> tuple[Any, ...]:
@@ -109,6 +118,42 @@ class Update(Composite):
         self.infer_type([x.dtype for x in arrays])
         with np.errstate(all="ignore"):  # infinities and NaN are the user's, as in MXNet
             return super().eager(*arrays)
+
+    @classmethod
+    def bad_samples(cls) -> list[Bad]:
+        """A gradient of another shape."""
+        text = f"{cls.title()}: grad has shape (2, 1), expected (2, 3), the shape of all its inputs"
+        attrs = {name: 1 for name, a in cls.ATTRIBUTES.items() if a.default is REQUIRED}
+        return [(((2, 3), (2, 1), *((2, 3),) * (len(cls.INPUTS) - 2)), attrs, text)]
+
+
+OneUpdate = TypeVar("OneUpdate", bound=Update)
+
+
+def of_copy(update: type[OneUpdate], name: str) -> type[OneUpdate]:
+    """``mp_sgd_update`` of ``sgd_update``: the update of a float32 copy of the weight, which is its last input."""
+    doc = (
+        f"``{update.title()}`` of the float32 copy ``weight32``, in place; the result is the copy in the weight's dtype"
+    )
+
+    def samples() -> list[Sample]:
+        sample = update.samples()[0]
+
+        def reference(*xs: Any) -> Any:
+            return sample.reference(xs[-1], *xs[1:-1])
+
+        inputs = (*sample.inputs, sample.inputs[0])
+        return [Sample(inputs, reference, grad=False, dtypes=("float32",), **sample.attrs)]
+
+    return define(
+        update,
+        name,
+        doc,
+        class_name=f"MP{update.__name__}",
+        INPUTS=(*update.INPUTS, "weight32"),
+        MASTER=True,
+        samples=staticmethod(samples),
+    )
 
 
 def updated(update: type[Update] | Update, F: Any, inputs: Sequence[Any], h: Any) -> tuple[Any, ...]:
@@ -283,9 +328,3 @@ def two_weights(update: type[Update], reference: Any, *last: Any, master: bool =
     shapes = [shape for shape in ((2, 3), (4,)) for _ in update.INPUTS]
     dtypes = ("float32",) if master or last else ("float32", "float64")
     return [Sample([*shapes, *last], reference, grad=False, low=0.1, dtypes=dtypes, num_weights=2, **attrs)]
-
-
-def unequal_shapes(update: type[Update], **attrs: Any) -> list[Bad]:
-    """A bad sample: a gradient of another shape."""
-    text = f"{update.title()}: grad has shape (2, 1), expected (2, 3), the shape of all its inputs"
-    return [(((2, 3), (2, 1), *((2, 3),) * (len(update.INPUTS) - 2)), attrs, text)]

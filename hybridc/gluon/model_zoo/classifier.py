@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from hybridc.gluon.block import HybridBlock
 from hybridc.gluon.model_zoo.model_store import load_pretrained
 from hybridc.gluon.nn import Activation, BatchNorm, Conv2D, HybridSequential
 
-__all__ = ["ImageClassifier", "add_conv", "made"]
+__all__ = ["ImageClassifier", "add_conv", "made", "variant"]
+
+Network = TypeVar("Network")
 
 
 class ImageClassifier(HybridBlock):
@@ -40,3 +42,15 @@ def made(
     if pretrained:
         load_pretrained(net, name, ctx, root)
     return net
+
+
+def variant(get: Callable[..., Network], name: str, doc: str, *args: Any, **options: Any) -> Callable[..., Network]:
+    """The function ``name(**kwargs)``, a row of a table: ``get`` with these arguments and options."""
+
+    def network(**kwargs: Any) -> Any:
+        return get(*args, **{**kwargs, **options})
+
+    network.__name__ = network.__qualname__ = name
+    network.__module__, network.__doc__ = get.__module__, doc
+    network.__annotations__["return"] = get.__annotations__["return"]
+    return network

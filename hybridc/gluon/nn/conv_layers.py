@@ -58,6 +58,10 @@ class HasLayouts:
         if cls.LAYOUTS:
             show_defaults(cls, layout=cls.LAYOUTS[0], conv_layout=cls.LAYOUTS[0])
 
+    def _layout_of(self, layout: str | None) -> str:
+        """The layout, by default the first."""
+        return self.LAYOUTS[0] if layout is None else layout
+
 
 class Convolving(HasLayouts, HybridBlock):
     """activation(convolution(x, weight) + bias): the base of all convolution layers
@@ -175,20 +179,9 @@ class _Conv(Convolving):
         **kwargs: Unpack[BlockOptions],
     ) -> None:
         super().__init__(
-            channels,
-            kernel_size,
-            strides,
-            padding,
-            dilation,
-            groups,
-            self.LAYOUTS[0] if layout is None else layout,
-            in_channels,
-            activation,
-            use_bias,
-            weight_initializer,
-            bias_initializer,
-            **kwargs,
-        )
+            channels, kernel_size, strides, padding, dilation, groups, self._layout_of(layout), in_channels, activation,
+            use_bias, weight_initializer, bias_initializer, **kwargs,
+        )  # fmt: skip
 
 
 class _ConvTranspose(Convolving):
@@ -215,21 +208,9 @@ class _ConvTranspose(Convolving):
         **kwargs: Unpack[BlockOptions],
     ) -> None:
         super().__init__(
-            channels,
-            kernel_size,
-            strides,
-            padding,
-            dilation,
-            groups,
-            self.LAYOUTS[0] if layout is None else layout,
-            in_channels,
-            activation,
-            use_bias,
-            weight_initializer,
-            bias_initializer,
-            adj=output_padding,
-            **kwargs,
-        )
+            channels, kernel_size, strides, padding, dilation, groups, self._layout_of(layout), in_channels, activation,
+            use_bias, weight_initializer, bias_initializer, adj=output_padding, **kwargs,
+        )  # fmt: skip
         self.outpad = self._kwargs["adj"]
 
 
@@ -351,8 +332,7 @@ class _MaxPool(_Pooling):
         ceil_mode: bool = False,
         **kwargs: Unpack[BlockOptions],
     ) -> None:
-        layout = self.LAYOUTS[0] if layout is None else layout
-        super().__init__(pool_size, strides, padding, ceil_mode, False, "max", layout, **kwargs)
+        super().__init__(pool_size, strides, padding, ceil_mode, False, "max", self._layout_of(layout), **kwargs)
 
 
 class _AvgPool(_Pooling):
@@ -368,8 +348,9 @@ class _AvgPool(_Pooling):
         count_include_pad: bool = True,
         **kwargs: Unpack[BlockOptions],
     ) -> None:
-        layout = self.LAYOUTS[0] if layout is None else layout
-        super().__init__(pool_size, strides, padding, ceil_mode, False, "avg", layout, count_include_pad, **kwargs)
+        super().__init__(
+            pool_size, strides, padding, ceil_mode, False, "avg", self._layout_of(layout), count_include_pad, **kwargs
+        )
 
 
 class _GlobalPool(_Pooling):
@@ -378,8 +359,7 @@ class _GlobalPool(_Pooling):
     POOL_TYPE: ClassVar[str] = ""
 
     def __init__(self, layout: str | None = None, **kwargs: Unpack[BlockOptions]) -> None:
-        layout = self.LAYOUTS[0] if layout is None else layout
-        super().__init__(1, None, 0, True, True, self.POOL_TYPE, layout, **kwargs)
+        super().__init__(1, None, 0, True, True, self.POOL_TYPE, self._layout_of(layout), **kwargs)
 
 
 class MaxPool1D(_MaxPool):

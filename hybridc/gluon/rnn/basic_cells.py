@@ -19,25 +19,7 @@ class GatedCell(HybridRecurrentCell):
     h2h_weight: Any
     i2h_bias: Any
     h2h_bias: Any
-
-    def _make(
-        self,
-        hidden_size: int,
-        input_size: int,
-        i2h_weight_initializer: Any,
-        h2h_weight_initializer: Any,
-        i2h_bias_initializer: Any,
-        h2h_bias_initializer: Any,
-        output_size: int | None = None,
-    ) -> None:
-        self._hidden_size = hidden_size
-        self._input_size = input_size
-        rows = self.GATES * hidden_size
-        outputs = hidden_size if output_size is None else output_size
-        self._parameter("i2h_weight", (rows, input_size), i2h_weight_initializer)
-        self._parameter("h2h_weight", (rows, outputs), h2h_weight_initializer)
-        self._parameter("i2h_bias", (rows,), i2h_bias_initializer)
-        self._parameter("h2h_bias", (rows,), h2h_bias_initializer)
+    _hidden_size: int
 
     def state_info(self, batch_size: int = 0) -> list[Any]:
         """One state, the output of the last step."""
@@ -61,7 +43,31 @@ class GatedCell(HybridRecurrentCell):
         return f"{type(self).__name__}({self._sizes()})"
 
 
-class RNNCell(GatedCell):
+class FullyConnectedCell(GatedCell):
+    """A cell whose output has the hidden size: its weights and biases."""
+
+    def __init__(
+        self,
+        hidden_size: int,
+        i2h_weight_initializer: Any = None,
+        h2h_weight_initializer: Any = None,
+        i2h_bias_initializer: Any = "zeros",
+        h2h_bias_initializer: Any = "zeros",
+        input_size: int = 0,
+        prefix: str | None = None,
+        params: Any = None,
+    ) -> None:
+        super().__init__(prefix=prefix, params=params)
+        self._hidden_size = hidden_size
+        self._input_size = input_size
+        rows = self.GATES * hidden_size
+        self._parameter("i2h_weight", (rows, input_size), i2h_weight_initializer)
+        self._parameter("h2h_weight", (rows, hidden_size), h2h_weight_initializer)
+        self._parameter("i2h_bias", (rows,), i2h_bias_initializer)
+        self._parameter("h2h_bias", (rows,), h2h_bias_initializer)
+
+
+class RNNCell(FullyConnectedCell):
     """activation(inputs · i2h_weightᵀ + i2h_bias + output · h2h_weightᵀ + h2h_bias): an Elman network's step
 
     One state, the output: (N, hidden_size).
@@ -79,16 +85,11 @@ class RNNCell(GatedCell):
         prefix: str | None = None,
         params: Any = None,
     ) -> None:
-        super().__init__(prefix=prefix, params=params)
+        super().__init__(
+            hidden_size, i2h_weight_initializer, h2h_weight_initializer, i2h_bias_initializer, h2h_bias_initializer,
+            input_size, prefix, params,
+        )  # fmt: skip
         self._activation = activation
-        self._make(
-            hidden_size,
-            input_size,
-            i2h_weight_initializer,
-            h2h_weight_initializer,
-            i2h_bias_initializer,
-            h2h_bias_initializer,
-        )
 
     def _alias(self) -> str:
         return "rnn"
@@ -107,7 +108,7 @@ class RNNCell(GatedCell):
         return f"{type(self).__name__}({self._sizes()}, {self._activation})"
 
 
-class LSTMCell(GatedCell):
+class LSTMCell(FullyConnectedCell):
     """The step of a network with long short-term memory (Hochreiter and Schmidhuber 1997)
 
     The gates i, f, g, o, one below the other in the weights: memory' = f * memory + i * g, output = o *
@@ -130,17 +131,12 @@ class LSTMCell(GatedCell):
         activation: Any = "tanh",
         recurrent_activation: Any = "sigmoid",
     ) -> None:
-        super().__init__(prefix=prefix, params=params)
+        super().__init__(
+            hidden_size, i2h_weight_initializer, h2h_weight_initializer, i2h_bias_initializer, h2h_bias_initializer,
+            input_size, prefix, params,
+        )  # fmt: skip
         self._activation = activation
         self._recurrent_activation = recurrent_activation
-        self._make(
-            hidden_size,
-            input_size,
-            i2h_weight_initializer,
-            h2h_weight_initializer,
-            i2h_bias_initializer,
-            h2h_bias_initializer,
-        )
 
     def state_info(self, batch_size: int = 0) -> list[Any]:
         """Two states, the output of the last step and the memory."""
@@ -176,7 +172,7 @@ class LSTMCell(GatedCell):
         return output, [output, memory]
 
 
-class GRUCell(GatedCell):
+class GRUCell(FullyConnectedCell):
     """The step of a network of gated recurrent units (Cho et al. 2014), as cuDNN has it
 
     The gates r, z and the new output n, one below the other in the weights: output' = (1 - z) * n + z * output, where
@@ -184,27 +180,6 @@ class GRUCell(GatedCell):
     """
 
     GATES = 3
-
-    def __init__(
-        self,
-        hidden_size: int,
-        i2h_weight_initializer: Any = None,
-        h2h_weight_initializer: Any = None,
-        i2h_bias_initializer: Any = "zeros",
-        h2h_bias_initializer: Any = "zeros",
-        input_size: int = 0,
-        prefix: str | None = None,
-        params: Any = None,
-    ) -> None:
-        super().__init__(prefix=prefix, params=params)
-        self._make(
-            hidden_size,
-            input_size,
-            i2h_weight_initializer,
-            h2h_weight_initializer,
-            i2h_bias_initializer,
-            h2h_bias_initializer,
-        )
 
     def _alias(self) -> str:
         return "gru"

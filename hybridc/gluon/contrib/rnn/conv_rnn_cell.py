@@ -54,7 +54,7 @@ class _ConvCell(HasLayouts, HybridRecurrentCell):
         params: Any = None,
     ) -> None:
         super().__init__(prefix=prefix, params=params)
-        name, layout = type(self).__name__, self.LAYOUTS[0] if conv_layout is None else conv_layout
+        name, layout = type(self).__name__, self._layout_of(conv_layout)
         check_layout(name, layout, self.LAYOUTS)
         rank = len(layout) - 2
         if len(input_shape) != rank + 1:

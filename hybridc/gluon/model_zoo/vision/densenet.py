@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from hybridc.errors import AttributeValueError
-from hybridc.gluon.model_zoo.classifier import ImageClassifier, made
+from hybridc.gluon.model_zoo.classifier import ImageClassifier, made, variant
 from hybridc.gluon.nn import (
     Activation,
     AvgPool2D,
@@ -105,21 +105,7 @@ def get_densenet(
     return made(DenseNet, *densenet_spec[num_layers], name=name, pretrained=pretrained, ctx=ctx, root=root, **kwargs)
 
 
-def densenet121(**kwargs: Any) -> DenseNet:
-    """DenseNet of 121 layers."""
-    return get_densenet(121, **kwargs)
-
-
-def densenet161(**kwargs: Any) -> DenseNet:
-    """DenseNet of 161 layers."""
-    return get_densenet(161, **kwargs)
-
-
-def densenet169(**kwargs: Any) -> DenseNet:
-    """DenseNet of 169 layers."""
-    return get_densenet(169, **kwargs)
-
-
-def densenet201(**kwargs: Any) -> DenseNet:
-    """DenseNet of 201 layers."""
-    return get_densenet(201, **kwargs)
+densenet121 = variant(get_densenet, "densenet121", "DenseNet of 121 layers.", 121)
+densenet161 = variant(get_densenet, "densenet161", "DenseNet of 161 layers.", 161)
+densenet169 = variant(get_densenet, "densenet169", "DenseNet of 169 layers.", 169)
+densenet201 = variant(get_densenet, "densenet201", "DenseNet of 201 layers.", 201)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hybridc.gluon.block import HybridBlock
-from hybridc.gluon.model_zoo.classifier import ImageClassifier, add_conv, made
+from hybridc.gluon.model_zoo.classifier import ImageClassifier, add_conv, made, variant
 from hybridc.gluon.nn import Conv2D, Dense, Flatten, GlobalAvgPool2D, HybridSequential
 
 __all__ = [
@@ -126,41 +126,11 @@ def get_mobilenet_v2(
     return made(MobileNetV2, multiplier, name=name, pretrained=pretrained, ctx=ctx, root=root, **kwargs)
 
 
-def mobilenet1_0(**kwargs: Any) -> MobileNet:
-    """MobileNet of width 1."""
-    return get_mobilenet(1.0, **kwargs)
-
-
-def mobilenet0_75(**kwargs: Any) -> MobileNet:
-    """MobileNet of width 0.75."""
-    return get_mobilenet(0.75, **kwargs)
-
-
-def mobilenet0_5(**kwargs: Any) -> MobileNet:
-    """MobileNet of width 0.5."""
-    return get_mobilenet(0.5, **kwargs)
-
-
-def mobilenet0_25(**kwargs: Any) -> MobileNet:
-    """MobileNet of width 0.25."""
-    return get_mobilenet(0.25, **kwargs)
-
-
-def mobilenet_v2_1_0(**kwargs: Any) -> MobileNetV2:
-    """MobileNetV2 of width 1."""
-    return get_mobilenet_v2(1.0, **kwargs)
-
-
-def mobilenet_v2_0_75(**kwargs: Any) -> MobileNetV2:
-    """MobileNetV2 of width 0.75."""
-    return get_mobilenet_v2(0.75, **kwargs)
-
-
-def mobilenet_v2_0_5(**kwargs: Any) -> MobileNetV2:
-    """MobileNetV2 of width 0.5."""
-    return get_mobilenet_v2(0.5, **kwargs)
-
-
-def mobilenet_v2_0_25(**kwargs: Any) -> MobileNetV2:
-    """MobileNetV2 of width 0.25."""
-    return get_mobilenet_v2(0.25, **kwargs)
+mobilenet1_0 = variant(get_mobilenet, "mobilenet1_0", "MobileNet of width 1.", 1.0)
+mobilenet0_75 = variant(get_mobilenet, "mobilenet0_75", "MobileNet of width 0.75.", 0.75)
+mobilenet0_5 = variant(get_mobilenet, "mobilenet0_5", "MobileNet of width 0.5.", 0.5)
+mobilenet0_25 = variant(get_mobilenet, "mobilenet0_25", "MobileNet of width 0.25.", 0.25)
+mobilenet_v2_1_0 = variant(get_mobilenet_v2, "mobilenet_v2_1_0", "MobileNetV2 of width 1.", 1.0)
+mobilenet_v2_0_75 = variant(get_mobilenet_v2, "mobilenet_v2_0_75", "MobileNetV2 of width 0.75.", 0.75)
+mobilenet_v2_0_5 = variant(get_mobilenet_v2, "mobilenet_v2_0_5", "MobileNetV2 of width 0.5.", 0.5)
+mobilenet_v2_0_25 = variant(get_mobilenet_v2, "mobilenet_v2_0_25", "MobileNetV2 of width 0.25.", 0.25)

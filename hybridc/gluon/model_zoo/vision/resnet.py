@@ -7,7 +7,7 @@ from typing import Any
 
 from hybridc.errors import CheckError
 from hybridc.gluon.block import HybridBlock
-from hybridc.gluon.model_zoo.classifier import ImageClassifier, made
+from hybridc.gluon.model_zoo.classifier import ImageClassifier, made, variant
 from hybridc.gluon.nn import Activation, BatchNorm, Conv2D, Dense, Flatten, GlobalAvgPool2D, HybridSequential, MaxPool2D
 
 __all__ = [
@@ -235,51 +235,13 @@ def get_resnet(
     return made(network, block, layers, channels, name=name, pretrained=pretrained, ctx=ctx, root=root, **kwargs)
 
 
-def resnet18_v1(**kwargs: Any) -> ResNetV1:
-    """ResNet V1 of 18 layers."""
-    return get_resnet(1, 18, **kwargs)
-
-
-def resnet34_v1(**kwargs: Any) -> ResNetV1:
-    """ResNet V1 of 34 layers."""
-    return get_resnet(1, 34, **kwargs)
-
-
-def resnet50_v1(**kwargs: Any) -> ResNetV1:
-    """ResNet V1 of 50 layers."""
-    return get_resnet(1, 50, **kwargs)
-
-
-def resnet101_v1(**kwargs: Any) -> ResNetV1:
-    """ResNet V1 of 101 layers."""
-    return get_resnet(1, 101, **kwargs)
-
-
-def resnet152_v1(**kwargs: Any) -> ResNetV1:
-    """ResNet V1 of 152 layers."""
-    return get_resnet(1, 152, **kwargs)
-
-
-def resnet18_v2(**kwargs: Any) -> ResNetV2:
-    """ResNet V2 of 18 layers."""
-    return get_resnet(2, 18, **kwargs)
-
-
-def resnet34_v2(**kwargs: Any) -> ResNetV2:
-    """ResNet V2 of 34 layers."""
-    return get_resnet(2, 34, **kwargs)
-
-
-def resnet50_v2(**kwargs: Any) -> ResNetV2:
-    """ResNet V2 of 50 layers."""
-    return get_resnet(2, 50, **kwargs)
-
-
-def resnet101_v2(**kwargs: Any) -> ResNetV2:
-    """ResNet V2 of 101 layers."""
-    return get_resnet(2, 101, **kwargs)
-
-
-def resnet152_v2(**kwargs: Any) -> ResNetV2:
-    """ResNet V2 of 152 layers."""
-    return get_resnet(2, 152, **kwargs)
+resnet18_v1: Callable[..., ResNetV1] = variant(get_resnet, "resnet18_v1", "ResNet V1 of 18 layers.", 1, 18)
+resnet34_v1: Callable[..., ResNetV1] = variant(get_resnet, "resnet34_v1", "ResNet V1 of 34 layers.", 1, 34)
+resnet50_v1: Callable[..., ResNetV1] = variant(get_resnet, "resnet50_v1", "ResNet V1 of 50 layers.", 1, 50)
+resnet101_v1: Callable[..., ResNetV1] = variant(get_resnet, "resnet101_v1", "ResNet V1 of 101 layers.", 1, 101)
+resnet152_v1: Callable[..., ResNetV1] = variant(get_resnet, "resnet152_v1", "ResNet V1 of 152 layers.", 1, 152)
+resnet18_v2: Callable[..., ResNetV2] = variant(get_resnet, "resnet18_v2", "ResNet V2 of 18 layers.", 2, 18)
+resnet34_v2: Callable[..., ResNetV2] = variant(get_resnet, "resnet34_v2", "ResNet V2 of 34 layers.", 2, 34)
+resnet50_v2: Callable[..., ResNetV2] = variant(get_resnet, "resnet50_v2", "ResNet V2 of 50 layers.", 2, 50)
+resnet101_v2: Callable[..., ResNetV2] = variant(get_resnet, "resnet101_v2", "ResNet V2 of 101 layers.", 2, 101)
+resnet152_v2: Callable[..., ResNetV2] = variant(get_resnet, "resnet152_v2", "ResNet V2 of 152 layers.", 2, 152)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hybridc.errors import CheckError
-from hybridc.gluon.model_zoo.classifier import ImageClassifier, made
+from hybridc.gluon.model_zoo.classifier import ImageClassifier, made, variant
 from hybridc.gluon.nn import Activation, AvgPool2D, Conv2D, Dropout, Flatten, HybridSequential, MaxPool2D
 from hybridc.gluon.nn.concurrent import HybridConcurrent
 
@@ -64,11 +64,5 @@ def get_squeezenet(
     return made(SqueezeNet, version, name=name, pretrained=pretrained, ctx=ctx, root=root, **kwargs)
 
 
-def squeezenet1_0(**kwargs: Any) -> SqueezeNet:
-    """SqueezeNet 1.0."""
-    return get_squeezenet("1.0", **kwargs)
-
-
-def squeezenet1_1(**kwargs: Any) -> SqueezeNet:
-    """SqueezeNet 1.1."""
-    return get_squeezenet("1.1", **kwargs)
+squeezenet1_0 = variant(get_squeezenet, "squeezenet1_0", "SqueezeNet 1.0.", "1.0")
+squeezenet1_1 = variant(get_squeezenet, "squeezenet1_1", "SqueezeNet 1.1.", "1.1")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from hybridc.errors import AttributeValueError, CheckError
-from hybridc.gluon.model_zoo.classifier import ImageClassifier, made
+from hybridc.gluon.model_zoo.classifier import ImageClassifier, made, variant
 from hybridc.gluon.nn import Activation, BatchNorm, Conv2D, Dense, Dropout, HybridSequential, MaxPool2D
 from hybridc.initializer import Xavier
 
@@ -76,41 +76,11 @@ def get_vgg(num_layers: int, pretrained: bool = False, ctx: Any = None, root: An
     return made(VGG, *vgg_spec[num_layers], name=name, pretrained=pretrained, ctx=ctx, root=root, **kwargs)
 
 
-def vgg11(**kwargs: Any) -> VGG:
-    """VGG of 11 layers."""
-    return get_vgg(11, **kwargs)
-
-
-def vgg13(**kwargs: Any) -> VGG:
-    """VGG of 13 layers."""
-    return get_vgg(13, **kwargs)
-
-
-def vgg16(**kwargs: Any) -> VGG:
-    """VGG of 16 layers."""
-    return get_vgg(16, **kwargs)
-
-
-def vgg19(**kwargs: Any) -> VGG:
-    """VGG of 19 layers."""
-    return get_vgg(19, **kwargs)
-
-
-def vgg11_bn(**kwargs: Any) -> VGG:
-    """VGG of 11 layers with batch normalization."""
-    return get_vgg(11, **{**kwargs, "batch_norm": True})
-
-
-def vgg13_bn(**kwargs: Any) -> VGG:
-    """VGG of 13 layers with batch normalization."""
-    return get_vgg(13, **{**kwargs, "batch_norm": True})
-
-
-def vgg16_bn(**kwargs: Any) -> VGG:
-    """VGG of 16 layers with batch normalization."""
-    return get_vgg(16, **{**kwargs, "batch_norm": True})
-
-
-def vgg19_bn(**kwargs: Any) -> VGG:
-    """VGG of 19 layers with batch normalization."""
-    return get_vgg(19, **{**kwargs, "batch_norm": True})
+vgg11 = variant(get_vgg, "vgg11", "VGG of 11 layers.", 11)
+vgg13 = variant(get_vgg, "vgg13", "VGG of 13 layers.", 13)
+vgg16 = variant(get_vgg, "vgg16", "VGG of 16 layers.", 16)
+vgg19 = variant(get_vgg, "vgg19", "VGG of 19 layers.", 19)
+vgg11_bn = variant(get_vgg, "vgg11_bn", "VGG of 11 layers with batch normalization.", 11, batch_norm=True)
+vgg13_bn = variant(get_vgg, "vgg13_bn", "VGG of 13 layers with batch normalization.", 13, batch_norm=True)
+vgg16_bn = variant(get_vgg, "vgg16_bn", "VGG of 16 layers with batch normalization.", 16, batch_norm=True)
+vgg19_bn = variant(get_vgg, "vgg19_bn", "VGG of 19 layers with batch normalization.", 19, batch_norm=True)
