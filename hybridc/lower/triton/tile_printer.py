@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from hybridc.dtypes import NARROW
 from hybridc.ir.kernel import constant_as, neutral_of
 from hybridc.ir.structured_builder import kind_dtype
 from hybridc.ir.tile_program import (
@@ -333,7 +334,7 @@ def narrowed_in(statements: Sequence[Statement]) -> set[str]:
     rounded, other = set[str](), set[str]()
     for s in statements:
         match s:
-            case TileMap(op="arith.truncf", kind="f16" | "bf16"):
+            case TileMap(op="arith.truncf", kind=kind) if kind in NARROW:
                 rounded.update(s.operands)
             case TileMap():
                 other.update(s.operands)

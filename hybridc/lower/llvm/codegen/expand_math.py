@@ -12,12 +12,14 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects import arith, func, math
-from xdsl.dialects.builtin import BFloat16Type, Float16Type, FloatAttr, IntegerType, ModuleOp, f32
+from xdsl.dialects.builtin import FloatAttr, IntegerType, ModuleOp, f32
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import PassFailedException
 
+from hybridc.dtypes import HALVES
+from hybridc.ir.structured import element_dtype
 from hybridc.lower.mathlib import FORMULAS, Formula
 from hybridc.lower.mathlib.exponential import logistic
 from hybridc.lower.mathlib.power import short_power
@@ -49,7 +51,7 @@ def _expand(op: Operation, added: dict[str, func.FuncOp]) -> None:
     short = _short(op, FormulaWriter(block))
     if short is not None:
         result = short
-    elif isinstance(kind, Float16Type | BFloat16Type):
+    elif element_dtype(kind) in HALVES:
         operands = [_converted(block, arith.ExtFOp, x, f32) for x in operands]
         result = _converted(block, arith.TruncFOp, _called(block, op, operands, f32, added), kind)
     else:

@@ -11,12 +11,11 @@ import struct
 from collections.abc import Callable, Iterable
 from typing import Any, cast
 
+import numpy as np
 from xdsl.dialects import llvm
 from xdsl.dialects.builtin import (
     ArrayAttr,
-    BFloat16Type,
     DenseIntOrFPElementsAttr,
-    Float16Type,
     Float32Type,
     Float64Type,
     FloatAttr,
@@ -31,6 +30,8 @@ from xdsl.dialects.utils import FastMathAttrBase
 from xdsl.ir import Attribute, Block, Dialect, Operation, SSAValue
 from xdsl.irdl import irdl_op_definition
 from xdsl.utils.exceptions import LLVMTranslationException
+
+from hybridc.dialects.mlir.hybrid import FLOATS
 
 # --- operations that xDSL's dialect lacks -----------------------------------------------------------------------------
 
@@ -309,21 +310,21 @@ def _integer(value: int, kind: IntegerType) -> str:
     return str(value & 1) if kind.width.data == 1 else str(value)
 
 
+_PREFIXES = {"half": "0xH", "bfloat": "0xR"}  # of the bits of a constant
+
+
 def _float(value: float, kind: Attribute) -> str:
     """The bits in hexadecimal; LLVM writes an f32 (which the attribute has rounded) as the double that equals it."""
     if isinstance(kind, (Float32Type, Float64Type)):
         return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
-    if isinstance(kind, Float16Type):
-        return f"0xH{struct.unpack('<H', struct.pack('<e', value))[0]:04X}"
-    if isinstance(kind, BFloat16Type):
-        return f"0xR{brain_bits(value):04X}"
+    if (known := FLOATS.get(type(kind))) is not None and known.llvm in _PREFIXES:
+        return f"{_PREFIXES[known.llvm]}{bits_of(value, known.dtype):04X}"
     raise LLVMTranslationException(f"{kind} is not a floating-point type of LLVM")
 
 
-def brain_bits(value: float) -> int:
-    """The bits of the nearest bfloat16; a NaN stays one."""
-    bits: int = struct.unpack("<I", struct.pack("<f", value))[0]
-    return bits + (0x7FFF + (bits >> 16 & 1)) * (value == value) >> 16
+def bits_of(value: float, dtype: np.dtype[Any]) -> int:
+    """The bits of the nearest number of a dtype."""
+    return int(np.asarray(value, dtype).view(f"u{dtype.itemsize}"))
 
 
 _TYPES: dict[Attribute, str] = {}
@@ -337,10 +338,7 @@ def type_text(kind: Attribute) -> str:
 
 
 _NAMES: dict[type[Attribute], str] = {
-    Float16Type: "half",
-    BFloat16Type: "bfloat",
-    Float32Type: "float",
-    Float64Type: "double",
+    **{kind: t.llvm for kind, t in FLOATS.items()},
     llvm.LLVMPointerType: "ptr",
     llvm.LLVMVoidType: "void",
 }
@@ -372,14 +370,6 @@ def attribute_text(given: Attribute) -> str:
 # --- names of intrinsics ----------------------------------------------------------------------------------------------
 
 
-_FLOAT_NAMES: dict[type[Attribute], str] = {
-    Float16Type: "f16",
-    BFloat16Type: "bf16",
-    Float32Type: "f32",
-    Float64Type: "f64",
-}
-
-
 @functools.lru_cache(1024)
 def mangled(name: str, kind: Attribute) -> str:
     """The name of an intrinsic for a type: ``llvm.fma`` and ``vector<8xf32>`` make ``llvm.fma.v8f32``."""
@@ -394,7 +384,7 @@ def _suffix(kind: Attribute) -> str:
         return f"v{vector.get_shape()[0]}{_suffix(vector.element_type)}"
     if isinstance(kind, LLVMPointerType):
         return "p0"
-    return _FLOAT_NAMES[type(kind)]
+    return FLOATS[type(kind)].ir
 
 
 # --- operations -------------------------------------------------------------------------------------------------------
@@ -463,10 +453,7 @@ def _call(f: LLVMFunction, op: llvm.CallOp) -> str:
     if op.callee is None:
         raise LLVMTranslationException(f"{op.name} must name its callee; indirect calls are not supported")
     kind = op.results[0].type if op.results else None
-    return f.call(op, f.module.name(op.callee.string_value()), op.args, _fast(op) if type(kind) in _FLOATS else "")
-
-
-_FLOATS = (Float16Type, BFloat16Type, Float32Type, Float64Type)
+    return f.call(op, f.module.name(op.callee.string_value()), op.args, _fast(op) if type(kind) in FLOATS else "")
 
 
 def _icmp(f: LLVMFunction, op: llvm.ICmpOp) -> str:

@@ -19,7 +19,6 @@ from xdsl.context import Context
 from xdsl.dialects import arith, func, llvm, math, memref, scf, vector
 from xdsl.dialects.builtin import (
     ArrayAttr,
-    BFloat16Type,
     DenseArrayBase,
     DenseIntOrFPElementsAttr,
     DictionaryAttr,
@@ -49,7 +48,9 @@ from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
 from hybridc.dialects.mlir.arith import RemFOp
+from hybridc.dialects.mlir.hybrid import FLOATS
 from hybridc.dialects.mlir.new_op import new_op
+from hybridc.dtypes import STORED
 from hybridc.ground.buffers import ALIGNMENT
 from hybridc.lower.llvm.codegen.llvm_ir import (
     CARRIED,
@@ -61,7 +62,7 @@ from hybridc.lower.llvm.codegen.llvm_ir import (
     SUMS,
     FPToSIOp,
     UIToFPOp,
-    brain_bits,
+    bits_of,
     mangled,
 )
 
@@ -80,6 +81,10 @@ _ORDINARY = IntegerAttr(0, i64)  # neither atomic nor ordered
 _NONE = DenseArrayBase.from_list(i32, [])
 
 
+# The integers whose bits storage-only floats are.
+_BITS: dict[type[Attribute], Attribute] = {k: IntegerType(t.bits) for k, t in FLOATS.items() if t.dtype in STORED}
+
+
 def native_type(t: Attribute) -> Attribute:
     """The LLVM type of a value: ``index`` is i64, a buffer is a pointer, storage-only floats are integers.
 
@@ -92,7 +97,7 @@ def native_type(t: Attribute) -> Attribute:
     if isinstance(t, VectorType):
         vector = cast(VectorType[Any], t)
         return VectorType(native_type(vector.element_type), vector.shape)
-    return i16 if isinstance(t, BFloat16Type) else t
+    return _BITS.get(type(t), t)
 
 
 Rules = Mapping[type[Operation], Callable[["Rebuild", Any], None]]
@@ -395,8 +400,9 @@ def _absi(b: Rebuild, op: math.AbsIOp) -> None:
 def _constant(b: Rebuild, op: arith.ConstantOp) -> None:
     kind = native_type(op.result.type)
     value: Attribute = op.value
-    if op.result.type == bf16:
-        value = integer_attribute(brain_bits(cast(FloatAttr[Any], value).value.data), i16)
+    if type(op.result.type) in _BITS:
+        dtype = FLOATS[type(op.result.type)].dtype
+        value = integer_attribute(bits_of(cast(FloatAttr[Any], value).value.data, dtype), kind)
     if isinstance(op.result.type, IndexType):
         value = integer_attribute(cast(IntegerAttr[Any], value).value.data, i64)
     b.values[op.result] = b.value(llvm.ConstantOp, (), kind, {"value": value})

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from hybridc.dtypes import is_float
+from hybridc.dtypes import TYPES, is_float
 from hybridc.errors import UnsupportedError
 from hybridc.ir.kernel import Number, constant_as
 
@@ -98,7 +98,7 @@ class Term:
 
 def triton_type(dtype: DType) -> str:
     """A dtype as Triton names it."""
-    return "tl.int1" if dtype == BOOL else f"tl.{dtype.name}"
+    return f"tl.{TYPES[dtype].triton}"
 
 
 def literal(value: Number, dtype: DType) -> str:
