@@ -122,7 +122,10 @@ ABSENT = frozenset(t.name for t in _ROWS if t.dtype.name != t.name)
 # The dtypes of which sums, products and functions are computed in float32 and rounded at the end, with that; and of
 # these, the floats in which nothing is computed: every operator computes in float32, and rounds its results once.
 WIDE: dict[DType, DType] = {t.dtype: t.wide for t in _ROWS if t.wide != t.dtype}
-HALVES, STORED = frozenset(WIDE), frozenset(t.dtype for t in _ROWS if t.computed != t.dtype)
+COMPUTED: dict[DType, DType] = {t.dtype: t.computed for t in _ROWS if t.computed != t.dtype}
+HALVES, STORED = frozenset(WIDE), frozenset(COMPUTED)
+# The dtypes in which means and norms are computed, where that is another one: sums and counts fit it.
+ACCUMULATED = {**WIDE, **{t.dtype: np.dtype(np.int64) for t in _ROWS if t.kind in "iu" and t.bits < 64}}
 # The former by their names in the IR.
 NARROW = frozenset(TYPES[dtype].ir for dtype in HALVES)
 
@@ -149,7 +152,7 @@ def wide(dtype: DType) -> DType:
 
 def accumulated(dtype: DType) -> DType:
     """The dtype in which means and norms of numbers are computed: sums and counts fit it."""
-    return np.dtype("int64") if dtype.kind in "iu" and dtype.itemsize < np.dtype("int64").itemsize else wide(dtype)
+    return ACCUMULATED.get(dtype, dtype)
 
 
 def exact_integers(dtype: DType) -> int:
@@ -159,4 +162,4 @@ def exact_integers(dtype: DType) -> int:
 
 def computed(dtype: DType) -> DType:
     """The dtype in which every operation on numbers is computed."""
-    return FLOAT32 if dtype in STORED else dtype
+    return COMPUTED.get(dtype, dtype)
