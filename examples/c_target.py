@@ -46,7 +46,7 @@ from hybridc.options import OPTIONS
 
 FLAGS = ("-O3", "-march=native", "-std=gnu11", "-fPIC", "-fwrapv", "-fno-math-errno", "-ffp-contract=on", "-w")
 # Integers are signless, and signed in C.
-TYPES = {t.ir: t.c for t in dtypes.TYPES.values() if t.ir and t.kind != "u"} | {"index": "int64_t"}
+TYPES = {t.ir: t.c for t in dtypes.TYPES.values() if t.ir and t.c and t.kind != "u"} | {"index": "int64_t"}
 HEAD = """\
 #include <math.h>
 #include <stdint.h>

@@ -37,9 +37,10 @@ from hybridc.ir.tile_program import (
     operands_of,
 )
 from hybridc.lower.triton.expressions import ops
-from hybridc.lower.triton.expressions.ops import DType, Term, literal, triton_type
+from hybridc.lower.triton.expressions.ops import DType, Term, literal
 from hybridc.lower.triton.expressions.statements import INDEX, compute, reduce
 from hybridc.lower.triton.source_writer import SourceWriter
+from hybridc.lower.triton.triton_function import triton_type
 
 Sizes = tuple[int | None, ...]
 # The dimensions of a block: which of the program's each is, None where it has one element.

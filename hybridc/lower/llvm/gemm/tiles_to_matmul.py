@@ -22,7 +22,7 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import AnyFloat, ModuleOp, f32, f64, i1
 from xdsl.ir import SSAValue
 
-from hybridc.ir.structured_builder import ELEMENT_TYPES, operation_properties
+from hybridc.ir.structured_builder import ELEMENT_TYPES, kind_dtype, operation_properties
 from hybridc.ir.tile_program import (
     Address,
     Factor,
@@ -37,7 +37,6 @@ from hybridc.ir.tile_program import (
 )
 from hybridc.lower.llvm.gemm.gemm_region import Arguments, Index, Vectors, region
 from hybridc.lower.llvm.gemm.vector_statements import VectorStatements, Where
-from hybridc.lower.llvm.loops.tiles_to_loops import byte_width
 from hybridc.transforms.kernels.schedule_register_tiles import SQUARE
 
 
@@ -52,7 +51,7 @@ def scratch_bytes(program: TileProgram, sizes: Sequence[int]) -> int:
     """The scratch of a program's code, if its axes have these sizes."""
     shape = _Shape(program)
     elements = [math.prod(shape.held(axis, sizes) for axis in {*each.axes}) for each in program.scratch]
-    return (shape.spill + sum(elements)) * byte_width(program.buffers[0].kind)
+    return (shape.spill + sum(elements)) * kind_dtype(program.buffers[0].kind).itemsize
 
 
 def _element(program: TileProgram) -> AnyFloat:
@@ -136,7 +135,7 @@ class _MatmulEmitter:
     # --- memory --------------------------------------------------------------------------------------------
 
     def _view(self, elements: int, element: AnyFloat) -> SSAValue:
-        offset = self.b.index(elements * byte_width(self.program.buffers[0].kind))
+        offset = self.b.index(elements * kind_dtype(self.program.buffers[0].kind).itemsize)
         return self.b.view(self.given.scratch, offset, self.b.index(0), element)
 
     def _cut(self, element: AnyFloat) -> None:

@@ -23,8 +23,9 @@ from hybridc.lower.mathlib.power import short_power
 from hybridc.lower.mathlib.value import FORMATS, FormulaWriter, Value
 from hybridc.lower.triton.expressions import ops
 from hybridc.lower.triton.expressions.formulas import FORMULAS
-from hybridc.lower.triton.expressions.ops import BOOL, HALF, SINGLE, DType, Term, triton_type
+from hybridc.lower.triton.expressions.ops import BOOL, HALF, SINGLE, DType, Term
 from hybridc.lower.triton.source_writer import SourceWriter
+from hybridc.lower.triton.triton_function import triton_type
 
 INDEX = np.dtype("int64")  # of an index, which may be narrower where it comes from
 
