@@ -114,6 +114,8 @@ _ROWS = (
     *(_integer(name, flag, False) for flag, name in enumerate(("int16", "uint16", "uint32"), 8)),
     _integer("uint64", 11),
     _float("bfloat16", 16, ("bf16", "bfloat", "bfloat16", "bf16", "bf16"), (12, 4), 8, 127, (8e-2, 1e-1)),
+    # Triton has it as float8e4nv, but GPUs cut to the largest number what is too large for it, and so is NaN here.
+    _float("float8_e4m3fn", 8, ("f8E4M3FN", "i8", "", "", ""), (None, 10), 4, 7, (1.5e-1, 1.5e-1), 448.0),
 )
 TYPES: dict[DType, ElementType] = {t.dtype: t for t in _ROWS}
 BFLOAT16 = next(t.dtype for t in _ROWS if t.name == "bfloat16")

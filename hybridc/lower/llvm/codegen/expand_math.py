@@ -1,8 +1,9 @@
 """Expand math functions without an instruction: call a function whose body is a polynomial approximation.
 
 ``math.exp`` of f32 becomes ``func.call @exp_f32``; the formula is added to the module once. Half precision is computed
-in single. Powers with common constant exponents (2, 3, 0.5, ...) become products and roots in place. The logistic
-function 1 / (1 + exp(-x)) has a formula of its own, in which exp cannot overflow.
+in single, and floats of eight bits are converted in place. Powers with common constant exponents (2, 3, 0.5, ...)
+become products and roots in place. The logistic function 1 / (1 + exp(-x)) has a formula of its own, in which exp
+cannot overflow.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from xdsl.utils.exceptions import PassFailedException
 from hybridc.dtypes import HALVES
 from hybridc.ir.structured import element_dtype
 from hybridc.lower.mathlib import FORMULAS, Formula
+from hybridc.lower.mathlib.eight_bits import conversion
 from hybridc.lower.mathlib.exponential import logistic
 from hybridc.lower.mathlib.power import short_power
 from hybridc.lower.mathlib.value import FORMATS, FormulaWriter, Value
@@ -34,12 +36,15 @@ class ExpandMath(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         added: dict[str, func.FuncOp] = {}
-        found = [o for o in op.walk() if isinstance(o, arith.DivfOp) or type(o) in FORMULAS]
+        found = [o for o in op.walk() if isinstance(o, arith.DivfOp) or type(o) in FORMULAS or conversion(o)]
         for each in found:
             if isinstance(each, arith.DivfOp):
                 _expand_logistic(each, added)
         for each in found:
-            if type(each) in FORMULAS and each.parent is not None:  # not fused into a logistic function
+            if (formula := conversion(each)) is not None:
+                block = Block()
+                _replace(each, block, formula(Value(FormulaWriter(block), each.operands[0])).ssa)
+            elif type(each) in FORMULAS and each.parent is not None:  # not fused into a logistic function
                 _expand(each, added)
         for function in added.values():
             op.body.block.add_op(function)
