@@ -22,7 +22,9 @@ from pathlib import Path
 import numpy as np
 
 import hybridc as mx
+from hybridc import dtypes
 from hybridc.compile.targets import LLVM, add_target
+from hybridc.dtypes import NARROW  # kinds of memory alone: operations on them are those on float, rounded
 from hybridc.gluon import nn
 from hybridc.ir.tile_program import (
     Address,
@@ -43,11 +45,8 @@ from hybridc.lower.llvm.kernel_cache import KernelCache
 from hybridc.options import OPTIONS
 
 FLAGS = ("-O3", "-march=native", "-std=gnu11", "-fPIC", "-fwrapv", "-fno-math-errno", "-ffp-contract=on", "-w")
-TYPES = {
-    "f32": "float", "f64": "double", "f16": "f16", "bf16": "bf16", "i1": "uint8_t", "i8": "int8_t",
-    "i32": "int32_t", "i64": "int64_t", "index": "int64_t",
-}  # fmt: skip
-NARROW = ("f16", "bf16")  # kinds of memory alone: operations on them are those on float, rounded
+# Integers are signless, and signed in C.
+TYPES = {t.ir: t.c for t in dtypes.TYPES.values() if t.ir and t.c and t.kind != "u"} | {"index": "int64_t"}
 HEAD = """\
 #include <math.h>
 #include <stdint.h>

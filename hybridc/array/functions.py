@@ -20,7 +20,6 @@ from hybridc.dialects.checked import on_arrays
 from hybridc.dialects.operator import Elementwise, Movement, Operator
 from hybridc.dialects.operator_attribute import REQUIRED
 from hybridc.dialects.scalar import NUMPY, record
-from hybridc.dtypes import STORED
 from hybridc.errors import ArgumentTypeError, MXNetError
 from hybridc.ground.events import RECORDER, EventRecorder, EventSource, now
 from hybridc.ground.hooks import HOOKS
@@ -62,7 +61,7 @@ def _build(name: str, cls: type[Operator]) -> Callable[..., Any]:
         "_asarray": np.asarray,
         "_finish": finish,
         "_as_scalar": as_scalar,
-        "_stored": STORED,
+        "_other": cls.COMPUTES_IN.keys(),
         "_explain": explain,
         "_now": now,
         "_ran": ran,
@@ -172,10 +171,9 @@ def _direct(cls: type[Operator], names: list[str], records: bool) -> list[str]:
     same = " and _a.dtype is _b.dtype" if cls.SAME_DTYPE else ""
     idle = "out is None and _state.trace is None"
     native = _native(cls, names)
-    run = _run(cls, eager, "(" + ", ".join(names) + ",)", records)
+    run = _run(cls, f"({eager} if {native} else _op.evaluate)", "(" + ", ".join(names) + ",)", records)
     if len(names) == 1:
         body = [f"if type({first}) is _NDArray and {idle}:", f"    _arrays = ({first}._data,)"]
-        run = run if native == "True" else [f"if {native}:", *("    " + r for r in run)]
         return ["    " + line for line in (*body, *("    " + r for r in run))]
     body = [f"if {idle}:", "    _arrays = None", f"    if type({first}) is _NDArray:"]
     body += [
@@ -195,7 +193,7 @@ def _direct(cls: type[Operator], names: list[str], records: bool) -> list[str]:
         body += ["        if _state.recording:"]
         body += [f"            {first} = _NDArray(_asarray(_a))", f"            _a = {first}._data"]
         body += ["        _arrays = (_a, _b)"]
-    body += [f"    if _arrays is not None and {native}:", *("        " + r for r in run)]
+    body += ["    if _arrays is not None:", *("        " + r for r in run)]
     return ["    " + line for line in body]
 
 
@@ -211,8 +209,8 @@ def _direct_by_arity(cls: type[Operator], names: list[str], records: bool) -> li
         body.append(f"            _arrays = ({''.join(f'{x}._data, ' for x in names[:n])})")
     inputs = f"({', '.join(names)},)[: _op.arity]"
     native = _native(cls, names)
-    run = _run(cls, "_op.eager", inputs, records)
-    body += [f"    if _arrays is not None and {native}:", *("        " + r for r in run)]
+    run = _run(cls, f"(_op.eager if {native} else _op.evaluate)", inputs, records)
+    body += ["    if _arrays is not None:", *("        " + r for r in run)]
     return ["    " + line for line in body]
 
 
@@ -221,8 +219,8 @@ def _native(cls: type[Operator], names: list[str]) -> str:
     if cls.evaluate is not Operator.evaluate or (not cls.ATTRIBUTES and _ufunc(cls.bind()) is not None):
         return "True"
     if cls.SAME_DTYPE or len(names) == 1:
-        return "_arrays[0].dtype not in _stored"
-    return "_stored.isdisjoint([_x.dtype for _x in _arrays])"
+        return "_arrays[0].dtype not in _other"
+    return "_other.isdisjoint([_x.dtype for _x in _arrays])"
 
 
 def _run(cls: type[Operator], eager: str, inputs: str, records: bool) -> list[str]:

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hybridc.communication.communicator import Array, Communicator
-from hybridc.dtypes import ABSENT, BFLOAT16, FLOAT16, is_float, wide
+from hybridc.dtypes import ABSENT, BFLOAT16, FLOAT16, TYPES, is_float, wide
 from hybridc.errors import AttributeValueError, UnsupportedError
 
 Owner = TypeVar("Owner", bound="ErrorFeedback | CompressedSum")
@@ -93,7 +93,7 @@ class Half(Rounding):
     both_ways = True
 
     def encode(self, left: Array, into: Array) -> None:
-        most = _largest(self.wire)
+        most = TYPES[self.wire].largest
         finite = np.isfinite(left)
         with np.errstate(over="ignore", invalid="ignore"):
             np.copyto(into, np.where(finite, np.clip(left, -most, most), left), casting="unsafe")
@@ -103,12 +103,6 @@ class Half(Rounding):
 
     def decode(self, code: Array, into: Array) -> None:
         np.copyto(into, code, casting="unsafe")
-
-
-def _largest(dtype: np.dtype[Any]) -> float:
-    if dtype == FLOAT16:
-        return float(np.finfo(np.float16).max)
-    return float.fromhex("0x1.fep127")  # of bfloat16: 8 binary digits, float32's exponents
 
 
 def compression_of(params: Mapping[str, Any] | Rounding | None) -> Rounding | None:

@@ -140,7 +140,7 @@ class Definitions:
         if isinstance(op, Movement):
             said.append(op.is_view())
         if op.decomposes():
-            said.append(self._graph(training, inputs, (), op.decompose))
+            said.append(self._graph(training, inputs, (), op.expanded))
         elif not isinstance(op, Elementwise | Reduction | Contraction):
             said.append(_movement(op, inputs))
         if any(needed):

@@ -96,8 +96,8 @@ def decomposition_graph(op: Composite, inputs: Sequence[Any]) -> Graph:
     It is cached, unless a user's ``decompose`` made it, which may differ from call to call.
     """
     if _is_own(op):
-        return _kept(op, "", inputs, op.decompose)
-    return _written_out(op, inputs, op.decompose)
+        return _kept(op, "", inputs, op.expanded)
+    return _written_out(op, inputs, op.expanded)
 
 
 def _is_own(op: Operator) -> bool:
@@ -136,7 +136,7 @@ def evaluate_decomposed(op: Composite, arrays: Sequence[Any]) -> Any:
     STATE.recording, STATE.trace, STATE.in_rule = False, None, True
     try:
         with working_on(Context("cpu")):
-            made = as_list(op.decompose(HOOKS.arrays(), *[HOOKS.wrap(a) for a in arrays]))
+            made = as_list(op.expanded(HOOKS.arrays(), *[HOOKS.wrap(a) for a in arrays]))
     except MXNetError:
         op.infer_shape([a.shape for a in arrays])  # whose error is clearer, if the shapes are wrong
         raise
@@ -167,7 +167,7 @@ def completed_shapes(
     keys: list[Shape | None] = [(2,)] * (op.DRAWS and len(shapes) < len(op.input_names()))  # no inputs of symbols
     stand_ins = [_StandIn(s, np.dtype(np.float32)) for s in [*shapes, *keys]]
     try:
-        trace, leaves, results = _written_out(op, stand_ins, op.decompose)
+        trace, leaves, results = _written_out(op, stand_ins, op.expanded)
         if trace.inference is not None:
             for y, shape in zip(results, outputs, strict=False):
                 if hasattr(y, "inferred_shape"):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -26,7 +26,7 @@ from hybridc.dialects.movement import MovementBuilder
 from hybridc.dialects.operator_attribute import REQUIRED, Attribute, Axis, DType, Shape, attribute, from_annotation
 from hybridc.dialects.operator_registry import called_later, recorded, unrecorded
 from hybridc.dialects.scalar import NUMPY, depends_on_all
-from hybridc.dtypes import STORED, computed, is_float
+from hybridc.dtypes import COMPUTED, is_float
 from hybridc.errors import AttributeValueError, CustomOpError, DTypeError, MXNetError, UnsupportedError
 from hybridc.ground.hooks import HOOKS
 from hybridc.ground.location import user_location
@@ -120,7 +120,11 @@ class Operator(Interchange, metaclass=OperatorType):
     attributes), ``ORDER`` (the attributes in the order of parameters, where that is not the one of the declarations;
     others of its bases have their defaults), ``LINEAR`` (of sums of its inputs it gives the sum of its results),
     ``ON_DEVICE`` (``call_out`` of a host call takes arrays where they are, also those of a device), ``INFERS_PARTLY``
-    (see :meth:`infers_partly`), ``KEEPS_SHAPE`` (the first result has the shape of the first input).
+    (see :meth:`infers_partly`), ``KEEPS_SHAPE`` (the first result has the shape of the first input), ``COMPUTES_IN`` (by
+    the dtypes of inputs of which it computes in another one, that: ``eager`` and ``decompose`` get the inputs cast to
+    it, and their results are cast to the inferred dtypes. By default these are the floats in which nothing is computed,
+    for ``eager`` alone: compiled, each step of a decomposition computes so), ``GRADIENT_TOO`` (``gradient`` gets its
+    values cast so, too).
 
     ``recorded``, ``called_later`` and ``unrecorded`` say what the cache on the disk makes of a user's override.
     """
@@ -146,6 +150,8 @@ class Operator(Interchange, metaclass=OperatorType):
     KEEPS_SHAPE: ClassVar[bool] = False
     SAME_DTYPE: ClassVar[bool] = True
     SHAPES_ARE_KNOWN: ClassVar[bool] = True  # results' shapes follow from the inputs' shapes, whatever the values
+    COMPUTES_IN: ClassVar[Mapping[DType, DType]] = COMPUTED
+    GRADIENT_TOO: ClassVar[bool] = False
     CONVERTS: ClassVar[bool] = False  # its caller casts ``eager``'s results to the inferred dtype
     _BOUND: ClassVar[dict[tuple[Any, ...], Any]] = {}
 
@@ -375,12 +381,12 @@ class Operator(Interchange, metaclass=OperatorType):
 
     @called_later
     def evaluate(self, *arrays: Any, **_: Any) -> Any:
-        """As :meth:`eager`; storage-only floats are computed in float32, and rounded once at the end."""
-        dtypes = [x.dtype for x in arrays]
-        if STORED.isdisjoint(dtypes):
+        """As :meth:`eager`, computed in the dtypes of ``COMPUTES_IN``, and rounded once at the end."""
+        dtypes, other = [x.dtype for x in arrays], self.COMPUTES_IN
+        if other.keys().isdisjoint(dtypes):
             return self.eager(*arrays)
         wanted = self.infer_type(dtypes)[1]
-        results: Any = self.eager(*[x.astype(computed(d)) for x, d in zip(arrays, dtypes, strict=True)])
+        results: Any = self.eager(*[x.astype(other.get(d, d), copy=False) for x, d in zip(arrays, dtypes, strict=True)])
         if results.__class__ is not tuple:
             return np.asarray(results).astype(wanted[0], copy=False)
         return tuple(np.asarray(y).astype(d, copy=False) for y, d in zip(results, wanted, strict=True))
@@ -459,7 +465,7 @@ class Operator(Interchange, metaclass=OperatorType):
     @recorded
     def gradient_of(self, needed: Sequence[bool], F: Any, *values: Any) -> Any:
         """As :meth:`gradient`, given which inputs need a gradient."""
-        return self.gradient(F, *values)
+        return self.gradient(F, *(self._cast(F, values) if self.GRADIENT_TOO else values))
 
     @unrecorded
     def simplify(self, F: Any, inputs: Sequence[Any]) -> Any:
@@ -475,6 +481,22 @@ class Operator(Interchange, metaclass=OperatorType):
     def decompose(self, F: Any, *inputs: Any, **_: Any) -> Any:
         """The same value by simpler operators; one value or a tuple for several outputs."""
         raise MXNetError(f"{self.title()} has no decomposition")
+
+    @recorded
+    def expanded(self, F: Any, *inputs: Any) -> Any:
+        """As :meth:`decompose`, computed in the dtypes of ``COMPUTES_IN``, and rounded once at the end."""
+        dtypes = [np.dtype(x.dtype) for x in inputs]
+        if self.COMPUTES_IN is COMPUTED or self.COMPUTES_IN.keys().isdisjoint(dtypes):
+            return self.decompose(F, *inputs)
+        wanted = self.infer_type(dtypes)[1]
+        results = as_list(self.decompose(F, *self._cast(F, inputs)))
+        rounded = [y if y.dtype == d else F.cast(y, d) for y, d in zip(results, wanted, strict=True)]
+        return rounded[0] if len(rounded) == 1 else tuple(rounded)
+
+    def _cast(self, F: Any, values: Sequence[Any]) -> list[Any]:
+        """Values in the dtypes of ``COMPUTES_IN``."""
+        pairs = [(x, self.COMPUTES_IN.get(np.dtype(x.dtype))) for x in values]
+        return [x if dtype is None else F.cast(x, dtype) for x, dtype in pairs]
 
     @classmethod
     @called_later

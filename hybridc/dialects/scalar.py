@@ -23,6 +23,7 @@ import numpy.typing as npt
 
 from hybridc.dialects import special
 from hybridc.dialects.error_context import defined, raise_in_context
+from hybridc.dtypes import wide
 from hybridc.errors import CustomOpError, TraceError
 
 # Steps that NumPy lacks, and their function in hybridc.dialects.special (or scipy).
@@ -74,7 +75,7 @@ def _quotient(x: Any, y: Any) -> Any:
 def _logistic(x: Any) -> Any:
     dtype = np.exp.resolve_dtypes((x.dtype, None))[1]
     # In half precision exp overflows where the result is not yet 0.
-    x = x.astype(np.float32 if dtype == np.float16 else dtype, copy=False)
+    x = x.astype(wide(dtype), copy=False)
     return np.divide(1.0, np.add(np.exp(np.negative(x)), 1.0)).astype(dtype, copy=False)
 
 

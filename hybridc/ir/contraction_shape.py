@@ -20,7 +20,7 @@ from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Block, Operation, SSAValue
 
 from hybridc.dialects.operator_attribute import DType
-from hybridc.dtypes import BFLOAT16, FLOAT16, FLOAT32, wide
+from hybridc.dtypes import TYPES
 from hybridc.ground.machine import Machine
 from hybridc.ground.sizes import row_major
 from hybridc.ir.costs import matmul_time
@@ -72,8 +72,10 @@ class Loop(NamedTuple):
 _LONG = 8
 # Rows that fill a high tile of registers.
 _HIGH = 12
+# Bits of the narrowest floats that all tensor cores and vector instructions multiply.
+LEAST_BITS = 16
 # Dtypes of factors that are multiplied as they are, and of their accumulators.
-_SUMMED_IN = {d: wide(d) for d in (FLOAT16, BFLOAT16, FLOAT32, np.dtype(np.float64))}
+_SUMMED_IN = {t.dtype: t.wide for t in TYPES.values() if t.kind == "f" and t.bits >= LEAST_BITS}
 BATCH, ROW, COLUMN, SUM = (True, True, True), (True, False, True), (False, True, True), (True, True, False)
 
 
@@ -305,7 +307,7 @@ def multiplied(kernel_op: KernelOp) -> tuple[DType, DType] | None:
     if found is None:
         return None
     left, right, wide = found
-    return (wide if left != right or _SUMMED_IN[left] != wide else left), wide
+    return (wide if left != right or _SUMMED_IN.get(left) != wide else left), wide
 
 
 def _factors(kernel_op: KernelOp) -> tuple[DType, DType, DType] | None:

@@ -17,16 +17,8 @@ from xdsl.dialects.builtin import (
     ArrayAttr,
     DenseArrayBase,
     IntegerAttr,
-    IntegerType,
     ModuleOp,
     TensorType,
-    bf16,
-    f16,
-    f32,
-    f64,
-    i1,
-    i32,
-    i64,
 )
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.dialects.linalg.attrs import IteratorType
@@ -35,7 +27,7 @@ from xdsl.ir.affine import AffineDimExpr
 from xdsl.passes import ModulePass
 
 from hybridc.dialects.mlir import hybrid_rt
-from hybridc.dialects.mlir.hybrid import HybridOp, is_open, location_of
+from hybridc.dialects.mlir.hybrid import SIGNLESS, HybridOp, is_open, location_of
 from hybridc.errors import VerifyError
 from hybridc.ground.sizes import AffineIndex
 from hybridc.ir import spec
@@ -55,7 +47,7 @@ from hybridc.ir.structured import (
 )
 from hybridc.ir.values import functions, result_count
 
-ELEMENTS = (f16, bf16, f32, f64, i1, IntegerType(8), i32, i64)
+ELEMENTS = tuple(SIGNLESS.values())
 
 TENSOR_OPERATIONS = (
     arith.ConstantOp,

@@ -14,13 +14,9 @@ import numpy as np
 from xdsl.dialects import func, tensor
 from xdsl.dialects.builtin import (
     ArrayAttr,
-    BFloat16Type,
     DenseArrayBase,
     DenseIntOrFPElementsAttr,
     DictionaryAttr,
-    Float16Type,
-    Float32Type,
-    Float64Type,
     IntegerType,
     ModuleOp,
     StringAttr,
@@ -44,7 +40,6 @@ from hybridc.dialects.handwritten import RETURNED, ArraySpec, Kernel
 from hybridc.dialects.mlir import hybrid
 from hybridc.dialects.mlir.integer_array import integers_of
 from hybridc.dialects.operator import Operator
-from hybridc.dtypes import BFLOAT16, FLOAT16, FLOAT32
 from hybridc.errors import CustomOpError
 from hybridc.ground.cached import by_identity
 from hybridc.ground.sizes import AffineIndex
@@ -71,9 +66,9 @@ def give_type(value: SSAValue, kind: Attribute) -> None:
 def dtype_of(value: SSAValue) -> DType:
     """The dtype of a tensor or scalar value of the structured form."""
     kind: Any = value.type
-    known = _FLOATS.get(cast("type[Any]", type(getattr(kind, "element_type", kind))))
+    known = hybrid.FLOATS.get(cast("type[Any]", type(getattr(kind, "element_type", kind))))
     if known is not None:  # nothing else says more about it
-        return known
+        return known.dtype
     owner = value.owner
     index: int = cast(Any, value).index
     if isinstance(owner, Block):
@@ -99,18 +94,10 @@ def element_dtype(kind: Attribute) -> DType:
         case IntegerType():
             width = kind.width.data
             return np.dtype(bool) if width == 1 else np.dtype(f"int{width}")
-        case _ if type(kind) in _FLOATS:
-            return _FLOATS[type(kind)]
+        case _ if type(kind) in hybrid.FLOATS:
+            return hybrid.FLOATS[type(kind)].dtype
         case _:
             raise TypeError(f"{kind} is not an element type; expected a float or an integer type")
-
-
-_FLOATS: dict[type[Any], DType] = {
-    Float16Type: FLOAT16,
-    BFloat16Type: BFLOAT16,
-    Float32Type: FLOAT32,
-    Float64Type: np.dtype(np.float64),
-}
 
 
 def declared_dtypes(function: func.FuncOp) -> list[DType] | None:

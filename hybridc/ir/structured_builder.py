@@ -38,10 +38,6 @@ from xdsl.dialects.builtin import (
     LocationAttr,
     StringAttr,
     TensorType,
-    bf16,
-    f16,
-    f32,
-    f64,
     i1,
     i32,
     i64,
@@ -52,12 +48,13 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
 from hybridc.dialects.mlir.arith import Arith
+from hybridc.dialects.mlir.hybrid import SIGNLESS
 from hybridc.dialects.mlir.integer_array import integer_array
 from hybridc.dialects.mlir.new_op import new_op
 from hybridc.dialects.mlir.tensor import ExpandShapeOp
 from hybridc.dialects.mlir.upstream import COMPOSED, LOGICAL, UPSTREAM, loop_dtypes
 from hybridc.dialects.scalar import PREDICATES, NumPyScalar, number_like
-from hybridc.dtypes import FLOAT16, FLOAT32, STORED, computed, is_float, wide
+from hybridc.dtypes import FLOAT32, STORED, TYPES, WIDE, computed, is_float, wide
 from hybridc.errors import UnsupportedError
 from hybridc.ground.sizes import Place, is_size
 from hybridc.ir.kernel import neutral
@@ -71,10 +68,7 @@ DType = np.dtype[Any]
 BOOL, INT32, INT64 = np.dtype(bool), np.dtype("int32"), np.dtype("int64")
 INDEX = IndexType()
 
-_ELEMENTS: dict[str, Attribute] = {
-    "float16": f16, "bfloat16": bf16, "float32": f32, "float64": f64, "bool": i1, "object": i64, "int64": i64,
-    "uint64": i64, "int8": IntegerType(8), "uint8": IntegerType(8), "int32": IntegerType(32),
-}  # fmt: skip
+_ELEMENTS: dict[str, Attribute] = {t.name: SIGNLESS[t.ir] for t in TYPES.values() if t.ir} | {"object": i64}
 
 
 def signless(dtype: DType) -> Attribute:
@@ -89,7 +83,7 @@ def _classes() -> dict[str, type[Operation]]:
 
 
 # Element types by their names.
-ELEMENT_TYPES: dict[str, Attribute] = {"index": IndexType(), **{str(kind): kind for kind in _ELEMENTS.values()}}
+ELEMENT_TYPES: dict[str, Attribute] = {"index": IndexType(), **SIGNLESS}
 
 
 @functools.cache
@@ -232,8 +226,8 @@ class ScalarBuilder:
         xs = [self.convert(x, d) for x, d in zip(operands, wanted, strict=True)]
         dtype = wanted[0]
         if step in COMPOSED:
-            if dtype == FLOAT16 and out == FLOAT16:
-                xs = [self.convert(x, FLOAT32) for x in xs]
+            if dtype in WIDE and out == dtype:
+                xs = [self.convert(x, WIDE[dtype]) for x in xs]
             return self.convert(COMPOSED[step](self, *xs), out)
         name = UPSTREAM[step]["fiub".index(dtype.kind)] if step in UPSTREAM else None
         if name == "":
@@ -244,9 +238,8 @@ class ScalarBuilder:
             return _ON_INTEGERS[step](self, *xs)
         if name is None:
             raise UnsupportedError(f"the step {step!r} of scalar bodies does not exist for {dtype}")
-        if dtype == FLOAT16 and (name.startswith("math.") or step == "fmod"):
-            wide = self._step(step, *[self.convert(x, FLOAT32) for x in xs])
-            return self.convert(wide, out)
+        if dtype in WIDE and (name.startswith("math.") or step == "fmod"):
+            return self.convert(self._step(step, *[self.convert(x, WIDE[dtype]) for x in xs]), out)
         return Element(self._named(name, [x.value for x in xs], signless(out)), out)
 
     def _computed(self, x: Any) -> Any:

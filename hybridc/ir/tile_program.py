@@ -88,6 +88,7 @@ from typing import Any
 
 import numpy as np
 
+from hybridc.dtypes import NARROW
 from hybridc.errors import VerifyError
 from hybridc.ir.kernel import CASTS
 
@@ -775,7 +776,7 @@ def _faults(program: TileProgram) -> Iterator[str]:
 def _accumulates(s: TileContract, kinds: Mapping[str, str]) -> bool:
     """Whether a contraction adds up in the kind of its accumulator, or of its factors."""
     return kinds.get(s.left if s.accumulator is None else s.accumulator) == s.kind or (
-        s.accumulator is None and kinds.get(s.left) in ("f16", "bf16") and s.kind == "f32"
+        s.accumulator is None and kinds.get(s.left) in NARROW and s.kind == "f32"
     )
 
 

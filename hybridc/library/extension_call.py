@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from ctypes import POINTER, addressof, byref, c_char_p, c_int, c_uint, c_void_p, cast
 from typing import Any
 
-import numpy as np
-
 from hybridc.dialects.operator_attribute import DType, Shape
+from hybridc.dtypes import TYPES
 from hybridc.errors import DTypeError, MXNetError, ShapeError
 from hybridc.library.extension import LibraryOp
 
-_NAMES = ("float32", "float64", "float16", "uint8", "int32", "int8", "int64")
-DTYPES: dict[int, DType] = {code: np.dtype(name) for code, name in enumerate(_NAMES)}
+# Libraries have the first of MXNet's type flags.
+_CODES = 7
+DTYPES: dict[int, DType] = {t.flag: t.dtype for t in TYPES.values() if t.flag is not None and t.flag < _CODES}
 CODES: dict[DType, int] = {dtype: code for code, dtype in DTYPES.items()}
 # How a library writes a size that it does not know; as a signed or unsigned number it is -1.
 _UNKNOWN_SIZES = (0, 0xFFFFFFFF)
@@ -34,7 +34,7 @@ def type_code(title: str, number: int, dtype: DType) -> int:
     if code is None:
         raise DTypeError(
             f"custom operator '{title}': input {number} is {dtype}, which a library cannot take; use .astype with one "
-            f"of {', '.join(_NAMES)}"
+            f"of {', '.join(t.name for t in DTYPES.values())}"
         )
     return code
 

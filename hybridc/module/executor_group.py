@@ -12,6 +12,7 @@ import numpy as np
 from hybridc import nd
 from hybridc.array.ndarray import NDArray
 from hybridc.context import Context
+from hybridc.dtypes import TYPES
 from hybridc.errors import AttributeValueError, CheckError, ShapeError, UnknownNameError
 from hybridc.executor import Executor
 from hybridc.io import DataDesc
@@ -21,7 +22,7 @@ __all__ = ["DataParallelExecutorGroup"]
 # Sets of executors that a group keeps for other shapes than those it was bound for: each holds compiled programs.
 _MOST_SHAPES = 16
 # The dtypes by which the attribute __dtype__ of a variable calls them, in MXNet's numbering.
-_DTYPES = ("float32", "float64", "float16", "uint8", "int32", "int8", "int64", "bool")
+_DTYPES = {str(t.flag): t.name for t in TYPES.values()}
 
 Shapes = tuple[tuple[str, tuple[int, ...]], ...]
 
@@ -205,7 +206,7 @@ class DataParallelExecutorGroup:
         for each in self.data_shapes:
             number = attributes.get(each.name, {}).get("__dtype__", "-1")
             if number != "-1":
-                types[each.name] = _DTYPES[int(number)]
+                types[each.name] = _DTYPES[number]
         return self.symbol.simple_bind(
             ctx=self.contexts[i],
             grad_req=self.grad_req,

@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hybridc.array.ndarray import NDArray, values_of
-from hybridc.dtypes import BFLOAT16, DType
+from hybridc.dtypes import BFLOAT16, STORED, TYPES, DType
 from hybridc.errors import MXNetError, NestedArraysError
 from hybridc.ground.hooks import HOOKS
 from hybridc.ground.state import STATE
@@ -43,10 +43,10 @@ _STORAGE = ("default", "row_sparse", "csr")
 _MOST_DIMENSIONS = 32  # of an array: NumPy's own bound, up to version 1
 # A small file may claim a sparse array of any size: above this one nobody wants it dense.
 _DENSE_LIMIT = 1 << 32
-_NAMES = "float32 float64 float16 uint8 int32 int8 int64 bool int16 uint16 uint32 uint64"
-TYPE_FLAGS = {**{np.dtype(name): flag for flag, name in enumerate(_NAMES.split())}, BFLOAT16: 12}
+TYPE_FLAGS = {t.dtype: t.flag for t in TYPES.values() if t.flag is not None}
 # MXNet's tables of numbers, under its names: of dtypes, what gradients are asked for, and storage types.
-DTYPE_NP_TO_MX: dict[Any, int] = {None: -1, **{d.type: n for d, n in TYPE_FLAGS.items() if n < 8}, BFLOAT16: 12}
+DTYPE_NP_TO_MX: dict[Any, int] = {None: -1, **{d.type: n for d, n in TYPE_FLAGS.items() if n < 8}}
+DTYPE_NP_TO_MX[BFLOAT16] = TYPE_FLAGS[BFLOAT16]
 DTYPE_MX_TO_NP: dict[int, Any] = {flag: dtype for dtype, flag in DTYPE_NP_TO_MX.items()}
 GRAD_REQ_MAP = {"null": 0, "write": 1, "add": 3}  # kWriteInplace, 2, cannot be asked for
 STORAGE_TYPE_STR_TO_ID = {"undefined": -1, **{name: i for i, name in enumerate(_STORAGE)}}
@@ -56,7 +56,8 @@ _TYPES = {flag: dtype for dtype, flag in TYPE_FLAGS.items()}
 
 def _in_file(dtype: DType) -> DType:
     """The file format of a dtype's elements; a bool is a byte that is 0 or not."""
-    return np.dtype("<u2" if dtype == BFLOAT16 else "u1" if dtype.kind == "b" else dtype.newbyteorder("<"))
+    whole = f"<u{dtype.itemsize}"
+    return np.dtype(whole if dtype in STORED or dtype.kind == "b" else dtype.newbyteorder("<"))
 
 
 def save(fname: str | os.PathLike[str], data: NDArray | Sequence[NDArray] | Mapping[str, NDArray]) -> None:
@@ -128,7 +129,7 @@ def _write(file: BinaryIO, arrays: Sequence[npt.NDArray[Any]], names: Sequence[s
     file.write(_U64.pack(_FILE) + _U64.pack(0) + _U64.pack(len(arrays)))
     for x in arrays:
         flag = TYPE_FLAGS[x.dtype.newbyteorder("=")]
-        x = x.view(np.uint16) if x.dtype == BFLOAT16 else x
+        x = x.view(f"u{x.itemsize}") if x.dtype in STORED else x
         shape = _I32.pack(x.ndim) + Struct(f"<{x.ndim}q").pack(*x.shape)
         file.write(_U32.pack(magic) + _I32.pack(0) + shape + _CPU + _I32.pack(flag))
         file.write(np.asarray(x, _in_file(_TYPES[flag]), order="C").reshape(-1).view(np.uint8).data)
@@ -244,8 +245,8 @@ class _FileReader:
         if read != made.nbytes:
             raise self.damaged(f"{made.nbytes} bytes expected, {read} read")
         self.at += made.nbytes
-        if wanted == BFLOAT16:
-            return made.astype(np.uint16, copy=False).view(BFLOAT16)
+        if wanted in STORED:
+            return made.astype(dtype.newbyteorder("="), copy=False).view(wanted)
         return made.astype(wanted, copy=False)
 
     def sparse(self, kind: str, shape: tuple[int, ...], flag: int) -> npt.NDArray[Any]:

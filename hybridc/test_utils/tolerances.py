@@ -9,20 +9,15 @@ from typing import Any
 import numpy as np
 
 from hybridc.context import Context, current_context
-from hybridc.dtypes import BFLOAT16
+from hybridc.dtypes import BFLOAT16, TYPES
 
 DType = np.dtype[Any]
 Tolerance = float | Mapping[Any, float] | None
 
 _FLOAT64 = np.dtype(np.float64)
 _EXACT = (np.bool_, np.int8, np.uint8, np.int32, np.uint32, np.int64, np.uint64)
-# Relative and absolute tolerances as MXNet has them; for bfloat16, of 8 binary digits, those of a few roundings.
-_FLOATS = {
-    BFLOAT16: (8e-2, 1e-1),
-    np.dtype(np.float16): (1e-2, 1e-1),
-    np.dtype(np.float32): (1e-4, 1e-3),
-    np.dtype(np.float64): (1e-5, 1e-20),
-}
+# Relative and absolute tolerances of floats.
+_FLOATS = {t.dtype: t.tolerances for t in TYPES.values() if t.kind == "f"}
 
 
 def default_context() -> Context:

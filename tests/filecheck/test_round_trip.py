@@ -77,7 +77,7 @@ def test_dtypes_that_cannot_be_compiled():
         tensor_type((2,), "complex64")
     assert str(error.value) == (
         "arrays of dtype complex64 cannot be compiled; use one of ['bfloat16', 'bool', 'float16', 'float32', "
-        "'float64', 'int32', 'int64', 'int8', 'uint64', 'uint8']"
+        "'float64', 'float8_e4m3fn', 'int32', 'int64', 'int8', 'uint64', 'uint8']"
     )
 
 

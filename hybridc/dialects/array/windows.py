@@ -18,7 +18,7 @@ import numpy as np
 from hybridc.dialects.movement import MovementBuilder
 from hybridc.dialects.operator import Bad, Movement, Sample, attribute, no_gradient, register
 from hybridc.dialects.operator_attribute import Axes, DType, Shape
-from hybridc.dtypes import is_half, wide
+from hybridc.dtypes import WIDE, wide
 from hybridc.errors import AttributeValueError, ShapeError
 
 # So many elements of a window are read in one loop body; more are read axis by axis, or by a loop of their own.
@@ -439,6 +439,8 @@ class _Reducing(_Windowed):
 class WindowSum(_Reducing):
     """The sum of each window's elements, or of a power of them."""
 
+    COMPUTES_IN = WIDE
+
     power: int = attribute(1, "the exponent of each element", low=1)
     dtype: DType | None = attribute(None, "dtype of the result; that of the data by default")
 
@@ -447,11 +449,8 @@ class WindowSum(_Reducing):
 
     def decompose(self, F: Any, *inputs: Any) -> Any:
         (x,) = inputs
-        dtype = np.dtype(x.dtype) if self.dtype is None else self.dtype
-        if is_half(x.dtype):
-            x = F.cast(x, "float32")
         y = self.separate(F, x)
-        return y if y.dtype == dtype else F.cast(y, dtype)
+        return y if self.dtype in (None, y.dtype) else F.cast(y, self.dtype)
 
     def separate(self, F: Any, x: Any) -> Any:
         """The sums along one axis after the other, or in loops of their own."""
@@ -516,6 +515,8 @@ class WindowSum(_Reducing):
 class WindowSpread(_Windowed):
     """Each window's value added to all elements of that window: the adjoint of ``window_sum``."""
 
+    COMPUTES_IN = WIDE
+
     size: Shape = attribute(doc="size of the array along each axis")
 
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
@@ -526,8 +527,6 @@ class WindowSpread(_Windowed):
 
     def decompose(self, F: Any, *inputs: Any) -> Any:
         (y,) = inputs
-        if is_half(y.dtype):
-            return F.cast(self.decompose(F, F.cast(y, "float32")), y.dtype)
         for axis in range(len(self.axes)):
             y = F.window_spread(y, **self.along(axis).attrs)
         return y

@@ -15,7 +15,7 @@ import numpy as np
 from hybridc.dialects.math.elementwise import meaning
 from hybridc.dialects.operator import Bad, Composite, Sample, attribute, register
 from hybridc.dialects.operator_attribute import DType, Shape
-from hybridc.dtypes import is_float, is_half
+from hybridc.dtypes import WIDE, is_float
 from hybridc.errors import DTypeError, ShapeError
 
 
@@ -26,6 +26,7 @@ class _Density(Composite):
     """
 
     INFERS_PARTLY = True
+    COMPUTES_IN = WIDE
     INPUTS = ("sample",)
     REFERENCE: ClassVar[Any] = None
     SAMPLE: ClassVar[tuple[Any, ...]] = ()
@@ -73,13 +74,9 @@ class _Density(Composite):
     def decompose(self, F: Any, *inputs: Any) -> Any:
         self.infer_shape([x.shape for x in inputs])
         self.infer_type([np.dtype(x.dtype) for x in inputs])
-        dtype = np.dtype(inputs[0].dtype)
-        if is_half(dtype):
-            inputs = tuple(F.cast(x, "float32") for x in inputs)
         sample, *parameters = inputs
         y = self.logarithm(F, sample, *[self.spread(F, p, sample) for p in parameters])
-        y = y if self.is_log else F.exp(y)
-        return F.cast(y, dtype) if is_half(dtype) else y
+        return y if self.is_log else F.exp(y)
 
     @classmethod
     def samples(cls) -> list[Sample]:

@@ -13,7 +13,7 @@ from hybridc.dialects.math.elementwise import meaning
 from hybridc.dialects.operator import AxisRules, Bad, Composite, Reduction, Sample, attribute, register
 from hybridc.dialects.operator_attribute import Axis, Shape
 from hybridc.dialects.scalar import NUMPY
-from hybridc.dtypes import FLOAT32, HALVES, accumulated
+from hybridc.dtypes import ACCUMULATED, FLOAT32, HALVES
 from hybridc.errors import ShapeError
 
 # Called as (x, axis, dtype, out, keepdims): the fast positional form, which NumPy's type stubs lack.
@@ -222,22 +222,17 @@ class Min(Extreme):
 class Mean(OverAxes, Composite):
     """The mean of the elements along axes"""
 
+    # COMPAT(mxnet): there the sum of integers overflows, and their number: the mean of 300 times 200 in uint8 is 2.
+    COMPUTES_IN = ACCUMULATED  # the sum may overflow although the mean does not
     REFERENCE = meaning(np.mean)
 
     def decompose(self, F: Any, *inputs: Any) -> Any:
         (x,) = inputs
         axes = self.axes(len(x.shape))
-        inner = accumulated(np.dtype(x.dtype))
-        # COMPAT(mxnet): there the sum of integers overflows, and their number: the mean of 300 times 200 in uint8 is 2.
-        if inner != x.dtype:  # the sum may overflow although the mean does not
-            return F.cast(self.decompose(F, F.cast(x, inner)), x.dtype)
         return self.drop(F, combined(F, "sum", x, axes) / count(x, axes), x)
 
     def eager(self, *arrays: Any) -> Any:
         (x,) = arrays
-        inner = accumulated(x.dtype)
-        if inner != x.dtype:
-            return self.eager(x.astype(inner)).astype(x.dtype)
         y = self.over(np.add, x)
         n = x.size // max(y.size, 1)
         if y.dtype.kind != "f":

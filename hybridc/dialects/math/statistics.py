@@ -210,10 +210,10 @@ class Moments(Composite):
         inner = accumulated(x.dtype)
         if inner != x.dtype and inner.kind == "i":
             return tuple(y.astype(x.dtype) for y in self.eager(x.astype(inner)))
-        mean = self.kept_mean.eager(x)
+        mean = self.kept_mean.evaluate(x)
         off = x - mean
         off *= off
-        variance = self.mean.eager(off)
+        variance = self.mean.evaluate(off)
         return mean.reshape(variance.shape), variance
 
     def gradient(self, F: Any, *values: Any) -> Any:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
+from xdsl.dialects import builtin
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     ArrayAttr,
@@ -28,9 +29,6 @@ from xdsl.dialects.builtin import (
     StringAttr,
     TensorType,
     UnrankedTensorType,
-    bf16,
-    f16,
-    f32,
     f64,
     i1,
     i64,
@@ -65,7 +63,7 @@ from hybridc.dialects.body import Body, BodyStep
 from hybridc.dialects.mlir.integer_array import integer_array, integers_of
 from hybridc.dialects.mlir.new_op import new_op
 from hybridc.dialects.operator import Operator
-from hybridc.dtypes import BFLOAT16
+from hybridc.dtypes import TYPES, ElementType
 from hybridc.errors import MXNetError
 from hybridc.ground.location import Location
 from hybridc.ground.nesting import as_list
@@ -81,23 +79,23 @@ class StateType(ParametrizedAttribute, TypeAttribute):
     name = "hybrid.state"
 
 
+# Upstream element types by name: ``f32``, ``i8``.
+SIGNLESS: dict[str, Attribute] = {
+    t.ir: getattr(builtin, t.ir) if t.kind == "f" else IntegerType(int(t.ir[1:])) for t in TYPES.values() if t.ir
+}
+# What is known of floats, by the type of their IR type, which hashes faster than an attribute.
+FLOATS: dict[type[Attribute], ElementType] = {type(SIGNLESS[t.ir]): t for t in TYPES.values() if t.kind == "f"}
 _UNSIGNED = IntegerType(64, Signedness.UNSIGNED)
 _ELEMENTS: dict[str, Attribute] = {
-    "float16": f16,
-    "float32": f32,
-    "float64": f64,
-    "int8": IntegerType(8),
-    "int32": IntegerType(32),
-    "int64": IntegerType(64),
-    "uint8": IntegerType(8, Signedness.UNSIGNED),
-    "uint64": _UNSIGNED,
-    "bool": i1,
+    **{
+        t.name: IntegerType(t.bits, Signedness.UNSIGNED) if t.kind == "u" else SIGNLESS[t.ir]
+        for t in TYPES.values()
+        if t.ir
+    },
     "object": StateType(),
 }
-_DTYPES: dict[Attribute, np.dtype[Any]] = {element: np.dtype(name) for name, element in _ELEMENTS.items()}
-# Dtypes of ml_dtypes.
-_ELEMENTS["bfloat16"] = bf16
-_DTYPES[bf16] = BFLOAT16
+_DTYPES: dict[Attribute, np.dtype[Any]] = {_ELEMENTS[t.name]: t.dtype for t in TYPES.values() if t.ir}
+_DTYPES[StateType()] = np.dtype(object)
 
 
 def element_type(dtype: Any) -> Attribute:

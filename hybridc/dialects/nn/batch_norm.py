@@ -12,7 +12,7 @@ from hybridc.dialects.math.reduction import combined, reduce
 from hybridc.dialects.nn.normalization import checked_axis, known_size
 from hybridc.dialects.operator import Bad, Composite, Sample, attribute, register
 from hybridc.dialects.operator_attribute import DType, Shape
-from hybridc.dtypes import is_float, is_half, wide
+from hybridc.dtypes import WIDE, is_float, is_half, wide
 from hybridc.errors import DTypeError, ShapeError
 
 
@@ -28,6 +28,7 @@ class BatchNormalization(Composite):
     OUTPUTS = ("output", "mean", "var")
     TRAIN_MODE = True
     SAME_DTYPE = False
+    COMPUTES_IN = WIDE
     NNVM_INITIALIZERS: ClassVar[dict[str, str]] = {"moving_mean": '["zero", {}]', "moving_var": '["one", {}]'}
 
     eps: float = attribute(1e-3, "added to the variance")
@@ -123,11 +124,10 @@ class BatchNormalization(Composite):
     def decompose(self, F: Any, *inputs: Any) -> Any:
         data, gamma, beta, moving_mean, moving_var = inputs
         _, aligned, _ = self._axes(data.shape)
-        x = F.cast(data, "float32") if is_half(data.dtype) else data
         channels = (aligned[self._channel_axis(data.shape)],)
-        mean, variance = self._moments(F, x, moving_mean, moving_var)
+        mean, variance = self._moments(F, data, moving_mean, moving_var)
         scale = 1 / F.sqrt(variance + self.eps)
-        y = (x - mean) * scale
+        y = (data - mean) * scale
         if not self.fix_gamma:
             y = y * F.reshape_to(gamma, shape=aligned)
         y = y + F.reshape_to(beta, shape=aligned)
@@ -137,28 +137,26 @@ class BatchNormalization(Composite):
             for old, new in ((moving_mean, mean), (moving_var, variance))
             if self.mutated
         ]
-        result = F.cast(y, data.dtype) if is_half(data.dtype) else y
-        return (result, mean, self.spread_of(variance, F.reshape_to(scale, shape=channels)), *moved)
+        return (y, mean, self.spread_of(variance, F.reshape_to(scale, shape=channels)), *moved)
 
     def eager(self, *arrays: Any) -> Any:
         data, gamma, beta, moving_mean, moving_var = arrays
         self.infer_shape([a.shape for a in arrays])
         self.infer_type([a.dtype for a in arrays])
         axes, aligned, n = self._axes(data.shape)
-        x = data.astype(wide(data.dtype), copy=False)
         mean, variance = moving_mean, moving_var
         if self.mutated:
-            mean = self._eager_mean(x, axes, n)
-            variance = self._eager_mean(np.square(x - mean.reshape(aligned)), axes, n)
-            mean, variance = mean.astype(x.dtype, copy=False), variance.astype(x.dtype, copy=False)
-        scale = 1 / np.sqrt(variance + x.dtype.type(self.eps))
-        y = x - mean.reshape(aligned)
+            mean = self._eager_mean(data, axes, n)
+            variance = self._eager_mean(np.square(data - mean.reshape(aligned)), axes, n)
+            mean, variance = mean.astype(data.dtype, copy=False), variance.astype(data.dtype, copy=False)
+        scale = 1 / np.sqrt(variance + data.dtype.type(self.eps))
+        y = data - mean.reshape(aligned)
         factor = scale if self.fix_gamma else scale * gamma
         np.multiply(y, factor.reshape(aligned), out=y)
         np.add(y, beta.reshape(aligned), out=y)
         pairs = ((moving_mean, mean), (moving_var, variance)) if self.mutated else ()
         moved = [old * self.momentum + new * (1 - self.momentum) for old, new in pairs]
-        return (y.astype(data.dtype, copy=False), mean.copy(), np.array(self.spread_of(variance, scale)), *moved)
+        return (y, mean.copy(), np.array(self.spread_of(variance, scale)), *moved)
 
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, (data, gamma, _, *moving, _, mean, spread) = values[0], values[self.num_visible_outputs() :][:8]

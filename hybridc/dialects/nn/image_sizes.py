@@ -14,7 +14,7 @@ from hybridc.dialects.array.creation_ops import Creation
 from hybridc.dialects.movement import MovementBuilder
 from hybridc.dialects.operator import Bad, Composite, Movement, Sample, attribute, register
 from hybridc.dialects.operator_attribute import Axes, DType, Shape
-from hybridc.dtypes import FLOAT32, is_float, is_half, wide
+from hybridc.dtypes import FLOAT32, WIDE, is_float, wide
 from hybridc.errors import AttributeValueError, DTypeError, ShapeError
 
 KINDS = ("centers", "corners", "means")
@@ -199,6 +199,7 @@ class Resample(Composite):
     ``transposed`` is the adjoint: what the result's elements have, added to the elements of which they were made.
     """
 
+    COMPUTES_IN = WIDE
     axes: Axes = attribute(doc="the axes")
     size: Shape = attribute(doc="sizes of these axes of the data, or of the result if transposed")
     count: Shape = attribute(doc="sizes of these axes of the result, or of the data if transposed")
@@ -217,8 +218,6 @@ class Resample(Composite):
     def decompose(self, F: Any, *inputs: Any) -> Any:
         (x,) = inputs
         self.infer_shape([x.shape])
-        if is_half(x.dtype):
-            return F.cast(self.decompose(F, F.cast(x, "float32")), x.dtype)
         given = [(a, n, c) for a, n, c in zip(self.axes, self.size, self.count, strict=True) if n != c]
         of: list[dict[str, Any]] = [
             {"kind": self.kind, "size": n, "count": c, "transposed": self.transposed} for _, n, c in given

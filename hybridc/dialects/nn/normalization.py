@@ -12,7 +12,7 @@ from hybridc.dialects.math.contraction import reshaped
 from hybridc.dialects.math.reduction import sum_over
 from hybridc.dialects.operator import Bad, Composite, Sample, attribute, register
 from hybridc.dialects.operator_attribute import DType, Shape
-from hybridc.dtypes import HALVES, is_float, is_half, wide
+from hybridc.dtypes import WIDE, is_float
 from hybridc.errors import DTypeError, MXNetError, ShapeError
 from hybridc.ground.state import STATE
 
@@ -51,6 +51,7 @@ class Normalization(Composite):
     """
 
     INFERS_PARTLY = True
+    COMPUTES_IN = WIDE
     INPUTS = ("data", "gamma", "beta")
     OUTPUTS = ("output", "mean", "std")
     eps: Any = 1e-5
@@ -104,9 +105,6 @@ class Normalization(Composite):
 
     def decompose(self, F: Any, *inputs: Any) -> Any:
         data, gamma, beta = inputs
-        if is_half(data.dtype):
-            made = self.decompose(F, *[F.cast(x, "float32") for x in inputs])
-            return tuple(F.cast(y, data.dtype) for y in made)
         x = reshaped(F, data, self.work(data.shape))
         axes = self.reduced(data.shape)
         n = max(math.prod(x.shape[a] for a in axes), 1)
@@ -137,8 +135,6 @@ class Normalization(Composite):
         if gamma.shape != want or beta.shape != want or not is_float(data.dtype):
             self.infer_shape([x.shape for x in arrays])
             self.infer_type([x.dtype for x in arrays])
-        if data.dtype in HALVES:
-            return tuple(y.astype(data.dtype) for y in self.eager(*[x.astype(np.float32) for x in arrays]))
         y, mean, std = standardize(data if work == shape else data.reshape(work), axes, n, self.eps)
         if work != shape:
             y = y.reshape(shape)
@@ -391,6 +387,8 @@ class LRN(Composite):
     For an even ``nsize`` one channel less is summed.
     """
 
+    COMPUTES_IN = WIDE
+    GRADIENT_TOO = True
     # COMPAT(mxnet): data of two axes or more, of any float dtype; there four of float32.
     alpha: float = attribute(1e-4, "factor of the mean square")
     beta: float = attribute(0.75, "the exponent")
@@ -414,27 +412,21 @@ class LRN(Composite):
 
     def size(self, F: Any, x: Any) -> Any:
         """What is raised to the exponent."""
-        squares = F.window_sum(x, power=2, dtype=wide(np.dtype(x.dtype)), **self.around(x.shape))
+        squares = F.window_sum(x, power=2, **self.around(x.shape))
         return squares * (self.alpha / self.nsize) + self.knorm
 
     def decompose(self, F: Any, *inputs: Any) -> Any:
         (data,) = inputs
         self.infer_shape([data.shape])
         self.infer_type([np.dtype(data.dtype)])
-        size = self.size(F, data)
-        x = F.cast(data, "float32") if is_half(data.dtype) else data
-        y = x * size**-self.beta
-        return F.cast(y, data.dtype) if is_half(data.dtype) else y
+        return data * self.size(F, data) ** -self.beta
 
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, x, _ = values
         size = self.size(F, x)
-        if is_half(x.dtype):
-            dy, x = F.cast(dy, "float32"), F.cast(x, "float32")
         slope = size**-self.beta
         shared = F.window_spread(dy * x * slope / size, size=x.shape[1], **self.around(x.shape))
-        dx = dy * slope - x * shared * (2 * self.alpha * self.beta / self.nsize)
-        return F.cast(dx, values[1].dtype) if is_half(values[1].dtype) else dx
+        return dy * slope - x * shared * (2 * self.alpha * self.beta / self.nsize)
 
     def nnvm_outputs(self) -> int:
         """What is raised to the exponent is a hidden output there."""
@@ -476,6 +468,8 @@ class L2Normalization(Composite):
     ('spatial').
     """
 
+    COMPUTES_IN = WIDE
+    GRADIENT_TOO = True
     eps: float = attribute(1e-10, "added to the sum of squares")
     mode: str = attribute("instance", "over which axes", enum=("channel", "instance", "spatial"))
 
@@ -492,25 +486,20 @@ class L2Normalization(Composite):
         return shapes, list(shapes)
 
     def decompose(self, F: Any, *inputs: Any) -> Any:
-        (data,) = inputs
-        x = F.cast(data, "float32") if is_half(data.dtype) else data
-        y = x / F.sqrt(F.sum(x * x, self.axes(x.shape), True) + self.eps)
-        return F.cast(y, data.dtype) if is_half(data.dtype) else y
+        (x,) = inputs
+        return x / F.sqrt(F.sum(x * x, self.axes(x.shape), True) + self.eps)
 
     def eager(self, *arrays: Any) -> Any:
-        (data,) = arrays
-        x = data.astype(wide(data.dtype), copy=False)
+        (x,) = arrays
         size = sum_over(np.square(x), self.axes(x.shape))
         size += self.eps
-        return np.divide(x, np.sqrt(size, out=size)).astype(data.dtype, copy=False)
+        return np.divide(x, np.sqrt(size, out=size))
 
     def gradient(self, F: Any, *values: Any) -> Any:
-        data = values[1]
-        dy, x, y = [F.cast(v, "float32") for v in values] if is_half(data.dtype) else values
+        dy, x, y = values
         axes = self.axes(x.shape)
         size = F.sqrt(F.sum(x * x, axes, True) + self.eps)
-        dx = (dy - y * F.sum(dy * y, axes, True)) / size
-        return F.cast(dx, data.dtype) if is_half(data.dtype) else dx
+        return (dy - y * F.sum(dy * y, axes, True)) / size
 
     def nnvm_outputs(self) -> int:
         """The norm is a hidden output there."""

@@ -13,7 +13,7 @@ from hybridc.dialects.array.windows import windows_in
 from hybridc.dialects.movement import MovementBuilder
 from hybridc.dialects.operator import Bad, Composite, Sample, attribute, no_gradient, register
 from hybridc.dialects.operator_attribute import Axes, DType, Shape
-from hybridc.dtypes import FLOAT32, is_float, is_half, lowest, wide
+from hybridc.dtypes import FLOAT32, TYPES, is_float, is_half, wide
 from hybridc.errors import AttributeValueError, DTypeError, ShapeError
 
 LAYOUTS = ("NCDHW", "NCHW", "NCW", "NDHWC", "NHWC", "NWC")
@@ -196,7 +196,7 @@ class Pooling(Composite):
 
     def of_nothing(self, dtype: DType) -> float:
         """The maximum of a window without elements."""
-        return lowest(dtype)
+        return -TYPES[dtype].largest
 
     def maxima(self, F: Any, x: Any, found: PoolingWindows) -> Any:
         """The maxima of windows; those that have no element are at the ends of axes."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from hybridc.dtypes import NARROW
 from hybridc.ir.kernel import constant_as, neutral_of
 from hybridc.ir.structured_builder import kind_dtype
 from hybridc.ir.tile_program import (
@@ -36,9 +37,10 @@ from hybridc.ir.tile_program import (
     operands_of,
 )
 from hybridc.lower.triton.expressions import ops
-from hybridc.lower.triton.expressions.ops import DType, Term, literal, triton_type
+from hybridc.lower.triton.expressions.ops import DType, Term, literal
 from hybridc.lower.triton.expressions.statements import INDEX, compute, reduce
 from hybridc.lower.triton.source_writer import SourceWriter
+from hybridc.lower.triton.triton_function import triton_type
 
 Sizes = tuple[int | None, ...]
 # The dimensions of a block: which of the program's each is, None where it has one element.
@@ -333,7 +335,7 @@ def narrowed_in(statements: Sequence[Statement]) -> set[str]:
     rounded, other = set[str](), set[str]()
     for s in statements:
         match s:
-            case TileMap(op="arith.truncf", kind="f16" | "bf16"):
+            case TileMap(op="arith.truncf", kind=kind) if kind in NARROW:
                 rounded.update(s.operands)
             case TileMap():
                 other.update(s.operands)

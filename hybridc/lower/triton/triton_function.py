@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hybridc.dialects.operator_attribute import DType
+from hybridc.dtypes import TYPES
 from hybridc.errors import UnsupportedError
 from hybridc.ground.cached import cached_property
 
@@ -17,6 +18,18 @@ if TYPE_CHECKING:
 QUOTES = '"""'
 # Programs along each of the three axes of a grid, at most: only the first has room for what arrays may have many of.
 PROGRAMS = (2**31 - 1, 65535, 65535)
+
+
+def triton_type(dtype: DType) -> str:
+    """A dtype as Triton names it.
+
+    Raises:
+        UnsupportedError: Triton lacks it, or does not convert to it as NumPy does.
+    """
+    name = TYPES[dtype].triton
+    if not name:
+        raise UnsupportedError(f"arrays of {dtype} cannot be used on GPUs: cast them before, as .astype('float16')")
+    return f"tl.{name}"
 
 
 @dataclass(frozen=True)
@@ -51,6 +64,10 @@ class TritonFunction:
     pointers: tuple[DType, ...]
     numbers: tuple[str, ...] = ()  # "i32" or "i64" of each
     constants: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for dtype in self.pointers:
+            triton_type(dtype)
 
     @cached_property
     def key(self) -> str:

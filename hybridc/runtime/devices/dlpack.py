@@ -9,9 +9,7 @@ import ctypes
 import itertools
 from typing import Any
 
-import numpy as np
-
-from hybridc.dtypes import BFLOAT16, DType
+from hybridc.dtypes import TYPES, DType
 from hybridc.errors import MXNetError, UnsupportedError
 from hybridc.ground.sizes import row_major
 from hybridc.ir.planned import SlotView
@@ -20,9 +18,7 @@ from hybridc.runtime.devices.device import Device
 
 # DLPack's device types and type codes, and its name of the default stream.
 CPU, CUDA, _DEFAULT_STREAM = 1, 2, 1
-_CODES = {"i": 0, "u": 1, "f": 2, "b": 6}
-_KINDS = {code: kind for kind, code in _CODES.items()}
-_OTHERS = {BFLOAT16: 4}  # of no kind of NumPy's
+_DTYPES = {(t.dlpack, t.bits): t.dtype for t in TYPES.values()}
 _NAME, _USED = b"dltensor", b"used_dltensor"
 
 
@@ -85,19 +81,11 @@ def gpu_of(capsule: Any) -> int | None:
     return found.device_id if found.device_type == CUDA else None
 
 
-def _code(dtype: DType) -> int:
-    """DLPack type code of a dtype."""
-    return _OTHERS[dtype] if dtype in _OTHERS else _CODES[dtype.kind]
-
-
 def _dtype_of(code: int, bits: int) -> DType:
     """The dtype of a DLPack type."""
-    for dtype, number in _OTHERS.items():
-        if code == number and bits == dtype.itemsize * 8:
-            return dtype
-    if code not in _KINDS:
+    if (code, bits) not in _DTYPES:
         raise UnsupportedError("from_dlpack: only tensors of integers, floats and booleans can be shared")
-    return np.dtype(bool) if _KINDS[code] == "b" else np.dtype(f"{_KINDS[code]}{bits // 8}")
+    return _DTYPES[code, bits]
 
 
 def capsule_of(array: DeviceArray) -> Any:
@@ -106,9 +94,8 @@ def capsule_of(array: DeviceArray) -> Any:
     shape = (ctypes.c_int64 * rank)(*array.shape)
     strides = (ctypes.c_int64 * rank)(*row_major(array.shape))
     kind, number = device_of(array)
-    tensor = _Tensor(
-        array.pointer, kind, number, rank, _code(array.dtype), array.dtype.itemsize * 8, 1, shape, strides, 0
-    )
+    element = TYPES[array.dtype]
+    tensor = _Tensor(array.pointer, kind, number, rank, element.dlpack, element.bits, 1, shape, strides, 0)
     key = next(_NUMBERS)
     managed = _Managed(tensor, key, ctypes.cast(_release, ctypes.c_void_p))
     _GIVEN[key] = managed, shape, strides, array

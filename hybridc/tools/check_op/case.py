@@ -14,7 +14,7 @@ from hybridc import autograd, random
 from hybridc.array.dispatch import invoke
 from hybridc.array.ndarray import NDArray
 from hybridc.dialects.operator import Bad, Elementwise, Operator, Sample
-from hybridc.dtypes import computed, is_float
+from hybridc.dtypes import HALVES, TYPES, computed, is_float
 from hybridc.errors import OperatorCheckError
 from hybridc.ground.nesting import as_list
 
@@ -22,12 +22,9 @@ Array = npt.NDArray[Any]
 Found = tuple[str, Any]  # a case's label and the case
 Cases = Callable[[type[Operator]], Iterable[Found]]
 
-RTOL = {
-    "bfloat16": 3.2e-2, "float16": 4e-3, "float32": 1e-5, "float64": 1e-10
-}  # fmt: skip
-ATOL = {
-    "bfloat16": 1.6e-2, "float16": 2e-3, "float32": 2e-6, "float64": 1e-11
-}  # fmt: skip
+# Of half precision, what some four roundings and two may be; of others what formulas need.
+RTOL = {**{TYPES[d].name: 4.1 * TYPES[d].epsilon for d in HALVES}, "float32": 1e-5, "float64": 1e-10}
+ATOL = {**{TYPES[d].name: 2.05 * TYPES[d].epsilon for d in HALVES}, "float32": 2e-6, "float64": 1e-11}
 
 SPECIAL = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 0.5])
 

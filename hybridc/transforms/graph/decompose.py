@@ -48,7 +48,7 @@ def _decomposed(operator: Operator, F: Any, inputs: Sequence[Any]) -> Any:
     trace = inputs[0].trace if inputs else None
     before = len(trace.leaves) if trace is not None else 0
     try:
-        made = operator.decompose(F, *inputs)
+        made = operator.expanded(F, *inputs)
     except Exception as error:
         raise_in_context(operator, "decompose", error, F, *inputs)
         raise

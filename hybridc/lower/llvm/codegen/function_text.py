@@ -18,12 +18,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
+import numpy as np
 from xdsl.dialects.builtin import (
-    BFloat16Type,
     DenseIntOrFPElementsAttr,
-    Float16Type,
-    Float32Type,
-    Float64Type,
     FloatAttr,
     IndexType,
     IntegerAttr,
@@ -33,6 +30,9 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute
 from xdsl.utils.exceptions import PassFailedException
+
+from hybridc.dialects.mlir.hybrid import FLOATS
+from hybridc.dtypes import STORED
 
 _NOT_UNROLLED, _NEVER_UNROLLED = '!"llvm.loop.unroll.runtime.disable"', '!"llvm.loop.unroll.disable"'
 _MANY_REGISTERS = 512  # vectors of so many bits have 32 registers
@@ -187,6 +187,7 @@ class FunctionText:
         self.opposites: dict[str, Value] = {}
         self.powers: dict[str, tuple[str, Value]] = {}
         self.sums: dict[str, tuple[str, str, Value]] = {}
+        self.kinds: dict[Value, Attribute] = {}  # of half precision: some are integers here
         self._perhaps_unused: list[str] = []
         self._cells: list[str] = []
         self._lines: list[str] = []
@@ -325,10 +326,7 @@ _TYPES: dict[Attribute, str] = {}
 _NAMES: dict[type[Attribute], str] = {
     IndexType: "i64",
     MemRefType: "ptr",
-    Float16Type: "half",
-    BFloat16Type: "i16",
-    Float32Type: "float",
-    Float64Type: "double",
+    **{kind: f"i{t.bits}" if t.dtype in STORED else t.llvm for kind, t in FLOATS.items()},
 }
 
 
@@ -414,8 +412,10 @@ def _constant(number: float, element: str) -> str:
 def constant_of(value: Attribute, kind: Attribute) -> Value:
     """The constant of an attribute, of a type of loop form."""
     type_ = type_text(kind)
-    if isinstance(kind, BFloat16Type):
-        return constant(brain_bits(cast("FloatAttr[Any]", value).value.data), type_)
+    float_type = FLOATS.get(type(kind))
+    if float_type is not None and float_type.dtype in STORED:
+        number = np.asarray(cast("FloatAttr[Any]", value).value.data, float_type.dtype)
+        return constant(int(number.view(f"u{number.itemsize}")), type_)
     if isinstance(value, IntegerAttr | FloatAttr):
         return constant(cast(Any, value).value.data, type_)
     if isinstance(value, DenseIntOrFPElementsAttr):
@@ -436,12 +436,6 @@ def rounds_of(low: Value, high: Value, step: Value) -> int | None:
     if "%" in low.name + high.name + step.name or not int(step.name):
         return None
     return -(-(int(high.name) - int(low.name)) // int(step.name))
-
-
-def brain_bits(value: float) -> int:
-    """The bits of the nearest bfloat16; a NaN stays one."""
-    bits: int = struct.unpack("<I", struct.pack("<f", value))[0]
-    return bits + (0x7FFF + (bits >> 16 & 1)) * (value == value) >> 16
 
 
 # --- half-precision conversions ---------------------------------------------------------------------------------------

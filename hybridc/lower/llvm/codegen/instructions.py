@@ -16,8 +16,6 @@ from typing import Any, cast
 
 from xdsl.dialects import arith, func, math, memref, scf, vector
 from xdsl.dialects.builtin import (
-    BFloat16Type,
-    Float16Type,
     IndexType,
     IntegerAttr,
     IntegerType,
@@ -32,6 +30,8 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.utils.exceptions import PassFailedException
 
 from hybridc.dialects.mlir.arith import RemFOp
+from hybridc.dialects.mlir.hybrid import FLOATS
+from hybridc.dtypes import HALVES
 from hybridc.ground.buffers import ALIGNMENT
 from hybridc.lower.llvm.codegen.function_text import (
     FunctionText,
@@ -48,10 +48,14 @@ from hybridc.lower.llvm.codegen.function_text import (
     type_text,
 )
 from hybridc.lower.mathlib import FORMULAS, Formula
+from hybridc.lower.mathlib.eight_bits import EIGHT_BITS
 from hybridc.lower.mathlib.exponential import logistic
 from hybridc.lower.mathlib.power import short_power
 from hybridc.lower.mathlib.value import FORMATS, FormulaWriter
 from hybridc.lower.mathlib.value import Value as FormulaValue
+
+# The types of half precision, and of floats of eight bits.
+HALF_TYPES = frozenset(kind for kind, t in FLOATS.items() if t.dtype in HALVES)
 
 Properties = Mapping[str, Attribute]
 # What writes an operation of these operands and properties: the result, of a type that is None if there is none.
@@ -61,7 +65,7 @@ Instruction = Callable[[FunctionText, Sequence[Value], Any, Properties], Value |
 # --- arithmetic -------------------------------------------------------------------------------------------------------
 
 
-def is_reassociated(properties: Properties) -> bool:
+def _is_reassociated(properties: Properties) -> bool:
     """Whether an operation may be done in any order with others."""
     flags = properties.get("fastmath")
     return isinstance(flags, FastMathAttrBase) and FastMathFlag.REASSOC in flags.data
@@ -153,14 +157,18 @@ def _bitcast(f: FunctionText, x: Sequence[Value], kind: Attribute, _: Properties
 
 def _truncf(f: FunctionText, x: Sequence[Value], kind: Attribute, _: Properties) -> Value:
     source = x[0]
+    if type(kind) in EIGHT_BITS:
+        return _inlined(f, EIGHT_BITS[type(kind)].rounded, source, f32)
     if source.type == "double" and kind in (f16, bf16):
         source = _rounded_to_odd(f, source)
     return _brain(f, source) if kind == bf16 else f.convert("fptrunc", source, type_text(kind))
 
 
 def _extf(f: FunctionText, x: Sequence[Value], kind: Attribute, _: Properties) -> Value:
-    source, type_ = x[0], type_text(kind)
-    if source.type == "i16":  # bf16, the upper half of an f32
+    source, type_, stored = x[0], type_text(kind), f.kinds.get(x[0])
+    if stored is not None and type(stored) in EIGHT_BITS:
+        source = _inlined(f, EIGHT_BITS[type(stored)].widened, source, stored)
+    elif stored == bf16:  # the upper half of an f32
         source = f.convert("bitcast", f.integer("shl", f.convert("zext", source, "i32"), 16), "float")
     return source if source.type == type_ else f.convert("fpext", source, type_)
 
@@ -238,7 +246,7 @@ def _formula(cls: type[Operation]) -> Instruction:
     name = cls.name.removeprefix("math.")
 
     def write(f: FunctionText, x: Sequence[Value], kind: Attribute, _: Properties) -> Value:
-        if isinstance(kind, Float16Type | BFloat16Type):
+        if type(kind) in HALF_TYPES:
             single = _called(f, name, FORMULAS[cls], [_extf(f, [each], f32, {}) for each in x], f32)
             f.facts.numbers += len(x) + 1
             return _truncf(f, [single], kind, {})
@@ -266,11 +274,22 @@ def _power(f: FunctionText, x: Sequence[Value], kind: Attribute, properties: Pro
         block = Block(arg_types=[kind])
         power = short_power(FormulaValue(FormulaWriter(block), block.args[0]), exponent)
         if power is not None:
-            values: dict[SSAValue, Value] = {block.args[0]: x[0]}
-            f.facts.numbers -= 1  # the power itself is none of the operations
-            BlockWriter(f, values).write(block)
-            return values[power.ssa]
+            return _written(f, block, x[0], power)
     return _formula(math.PowFOp)(f, x, kind, properties)
+
+
+def _inlined(f: FunctionText, formula: Callable[[FormulaValue], FormulaValue], x: Value, kind: Attribute) -> Value:
+    """A formula of a value of a type, in place."""
+    block = Block(arg_types=[kind])
+    return _written(f, block, x, formula(FormulaValue(FormulaWriter(block), block.args[0])))
+
+
+def _written(f: FunctionText, block: Block, x: Value, result: FormulaValue) -> Value:
+    """The result of a block of one argument in place of an operation."""
+    values: dict[SSAValue, Value] = {block.args[0]: x}
+    f.facts.numbers -= 1  # the operation itself
+    BlockWriter(f, values).write(block)
+    return values[result.ssa]
 
 
 def _divf(f: FunctionText, x: Sequence[Value], kind: Attribute, properties: Properties) -> Value:
@@ -474,6 +493,22 @@ INSTRUCTIONS: dict[type[Operation], Instruction] = {
 }
 
 
+def write_operation(
+    f: FunctionText, cls: type[Operation], x: Sequence[Value], kind: Attribute | None, properties: Properties
+) -> Value | None:
+    """Write an operation of these operands; its result, of type ``kind``, or None."""
+    write = INSTRUCTIONS.get(cls)
+    if write is None:
+        raise PassFailedException(f"{cls.name} has no lowering to LLVM IR")
+    value = write(f, x, kind, properties)
+    f.facts.reassociates |= _is_reassociated(properties)
+    if value is not None:
+        f.facts.numbers += type(kind) is not IndexType
+        if type(kind) in HALF_TYPES:
+            f.kinds[value] = kind
+    return value
+
+
 # --- control flow -----------------------------------------------------------------------------------------------------
 
 
@@ -503,15 +538,10 @@ class BlockWriter:
         return []
 
     def _operation(self, op: Operation) -> None:
-        write, facts = INSTRUCTIONS.get(type(op)), self.f.facts
-        if write is None:
-            raise PassFailedException(f"{op.name} has no lowering to LLVM IR")
         kind = op.results[0].type if op.results else None
-        value = write(self.f, self._of(op.operands), kind, op.properties)
-        facts.reassociates |= is_reassociated(op.properties)
+        value = write_operation(self.f, type(op), self._of(op.operands), kind, op.properties)
         if value is not None:
             self.values[op.results[0]] = value
-            facts.numbers += type(kind) is not IndexType
 
     def _of(self, values: Iterable[SSAValue]) -> list[Value]:
         return [self.values[v] for v in values]

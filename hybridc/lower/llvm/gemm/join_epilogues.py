@@ -22,7 +22,7 @@ from xdsl.rewriter import Rewriter
 
 from hybridc.dialects.mlir.hybrid import fused_location
 from hybridc.dialects.mlir.integer_array import integers_of
-from hybridc.dtypes import BFLOAT16
+from hybridc.dtypes import STORED
 from hybridc.ir.concatenated import RESHAPES
 from hybridc.ir.kernel import Axes, Kernel, KernelOp, analyse
 from hybridc.ir.structured import VIEWS, Shape, dtype_of, is_host, kernels, note_dtypes, shape_of
@@ -223,7 +223,7 @@ def _is_of_scalars(op: KernelOp) -> bool:
     """Whether elements are computed by what there is for scalars alone: functions, and formats without instructions."""
     kinds = {dtype_of(v) for v in (*(r.value for r in op.reads), op.result)}
     halves = any(isinstance(s, arith.TruncFOp) and s.input.type == f64 and s.result.type == f16 for s in op.steps)
-    return bool(kinds & {BFLOAT16, np.dtype(bool)}) or halves or any(type(step) in FORMULAS for step in op.steps)
+    return bool(kinds & {*STORED, np.dtype(bool)}) or halves or any(type(step) in FORMULAS for step in op.steps)
 
 
 def _skips(value: SSAValue) -> bool:

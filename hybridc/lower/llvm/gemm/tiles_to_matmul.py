@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import AnyFloat, f32, f64, i1
 
-from hybridc.ir.structured_builder import ELEMENT_TYPES, operation_properties
+from hybridc.ir.structured_builder import ELEMENT_TYPES, kind_dtype, operation_properties
 from hybridc.ir.tile_program import (
     Address,
     Factor,
@@ -38,7 +38,6 @@ from hybridc.lower.llvm.codegen.function_text import Value
 from hybridc.lower.llvm.gemm.gemm_region import Arguments, Index, RegionBuilder, Vectors, region
 from hybridc.lower.llvm.gemm.vector_statements import VectorStatements, Where
 from hybridc.lower.llvm.loops.loop_builder import INDEX, array_type
-from hybridc.lower.llvm.loops.tiles_to_loops import byte_width
 from hybridc.transforms.kernels.schedule_register_tiles import SQUARE
 
 
@@ -53,7 +52,7 @@ def scratch_bytes(program: TileProgram, sizes: Sequence[int]) -> int:
     """The scratch of a program's code, if its axes have these sizes."""
     shape = _Shape(program)
     elements = [math.prod(shape.held(axis, sizes) for axis in {*each.axes}) for each in program.scratch]
-    return (shape.spill + sum(elements)) * byte_width(program.buffers[0].kind)
+    return (shape.spill + sum(elements)) * kind_dtype(program.buffers[0].kind).itemsize
 
 
 def _element(program: TileProgram) -> AnyFloat:
@@ -137,7 +136,7 @@ class _MatmulEmitter:
     # --- memory --------------------------------------------------------------------------------------------
 
     def _view(self, elements: int, element: AnyFloat) -> Value:
-        offset = self.b.index(elements * byte_width(self.program.buffers[0].kind))
+        offset = self.b.index(elements * kind_dtype(self.program.buffers[0].kind).itemsize)
         return self.b.view(self.given.scratch, offset, element)
 
     def _cut(self, element: AnyFloat) -> None:

@@ -23,7 +23,7 @@ from hybridc.lower.llvm.codegen.function_text import (
     rounds_of,
     type_text,
 )
-from hybridc.lower.llvm.codegen.instructions import INSTRUCTIONS, is_reassociated
+from hybridc.lower.llvm.codegen.instructions import write_operation
 
 INDEX = IndexType()
 
@@ -88,12 +88,9 @@ class LoopBuilder(FunctionText):
     ) -> Value | None:
         """Write an operation at a level, by default that of its operands; its result, of type ``kind``, or None."""
         at = self.level(*operands) if level is None else level
-        outer, properties = self._levels[at], properties or {}
-        self._lines, self.facts = outer.lines, outer.facts
-        value = INSTRUCTIONS[cls](self, operands, kind, properties)
-        outer.facts.reassociates |= is_reassociated(properties)
+        self._lines, self.facts = self._levels[at].lines, self._levels[at].facts
+        value = write_operation(self, cls, operands, kind, properties or {})
         if value is not None:
-            outer.facts.numbers += kind is not INDEX
             self._level_of[value.name] = at
         return value
 
@@ -130,6 +127,7 @@ class LoopBuilder(FunctionText):
         known = self._constants.get(key)
         if known is None:
             known = self._constants[key] = constant_of(attribute, kind)
+            self.kinds[known] = kind
         return known
 
     def call_external(self, name: str, operands: Sequence[Value]) -> None:

@@ -7,8 +7,6 @@ results do not depend on how threads share the work.
 
 from __future__ import annotations
 
-import functools
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +18,7 @@ from xdsl.ir import Attribute
 
 from hybridc.errors import UnsupportedError
 from hybridc.ground.buffers import ALIGNMENT
-from hybridc.ir.structured_builder import ELEMENT_TYPES, operation_class, operation_properties
+from hybridc.ir.structured_builder import ELEMENT_TYPES, kind_dtype, operation_class, operation_properties
 from hybridc.ir.tile_program import (
     Address,
     Factor,
@@ -101,7 +99,7 @@ class LoopEmitter:
             size = b.times(*[self.sizes[a] for a in each.axes])
             element = ELEMENT_TYPES[each.kind]
             self.buffers[each.name] = b.view(scratch, offset, element)
-            bytes_ = b.times(size, b.index(byte_width(each.kind)))
+            bytes_ = b.times(size, b.index(kind_dtype(each.kind).itemsize))
             lines, _ = b.split(b.plus(bytes_, b.index(ALIGNMENT - 1)), line)
             offset = b.plus(offset, b.times(lines, line))
 
@@ -352,9 +350,3 @@ def constant(build: LoopBuilder, number: Number, kind: str) -> Value:
     element: Any = ELEMENT_TYPES[kind]
     attribute = FloatAttr(float(number), element) if "f" in kind else IntegerAttr(int(number), element)
     return build.constant(attribute, element)
-
-
-@functools.cache
-def byte_width(kind: str) -> int:
-    """The bytes of an element."""
-    return math.ceil(int("".join(c for c in kind if c.isdigit())) / 8)

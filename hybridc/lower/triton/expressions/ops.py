@@ -15,6 +15,7 @@ import numpy as np
 from hybridc.dtypes import is_float
 from hybridc.errors import UnsupportedError
 from hybridc.ir.kernel import Number, constant_as
+from hybridc.lower.triton.triton_function import triton_type
 
 DType = np.dtype[Any]
 
@@ -94,11 +95,6 @@ class Term:
         if self.number is not None:
             return number(self.number, dtype)
         return Term(f"{self.text}.to({triton_type(dtype)})", dtype)
-
-
-def triton_type(dtype: DType) -> str:
-    """A dtype as Triton names it."""
-    return "tl.int1" if dtype == BOOL else f"tl.{dtype.name}"
 
 
 def literal(value: Number, dtype: DType) -> str:

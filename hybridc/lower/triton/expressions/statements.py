@@ -12,18 +12,20 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import bf16, f16
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
+from hybridc.dtypes import HALVES
 from hybridc.ir.kernel import CASTS, combining, number_of, sign, signed_as
+from hybridc.ir.structured import element_dtype
 from hybridc.ir.structured_builder import ELEMENT_TYPES, kind_dtype, operation_class, operation_name, signless
 from hybridc.lower.mathlib import Formula
 from hybridc.lower.mathlib.power import short_power
 from hybridc.lower.mathlib.value import FORMATS, FormulaWriter, Value
 from hybridc.lower.triton.expressions import ops
 from hybridc.lower.triton.expressions.formulas import FORMULAS
-from hybridc.lower.triton.expressions.ops import BOOL, HALF, SINGLE, DType, Term, triton_type
+from hybridc.lower.triton.expressions.ops import BOOL, HALF, SINGLE, DType, Term
 from hybridc.lower.triton.source_writer import SourceWriter
+from hybridc.lower.triton.triton_function import triton_type
 
 INDEX = np.dtype("int64")  # of an index, which may be narrower where it comes from
 
@@ -188,7 +190,7 @@ def _kind(element: Attribute) -> str:
 def _is_narrowed(op: Operation) -> bool:
     """Whether a result is rounded to half precision wherever it is used."""
     users = [use.operation for use in op.results[0].uses]
-    return bool(users) and all(isinstance(u, arith.TruncFOp) and u.result.type in (f16, bf16) for u in users)
+    return bool(users) and all(isinstance(u, arith.TruncFOp) and element_dtype(u.result.type) in HALVES for u in users)
 
 
 class Statements:

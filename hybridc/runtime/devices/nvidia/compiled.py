@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+from hybridc.dtypes import TYPES
 from hybridc.errors import UnsupportedError
 from hybridc.ground.machine import GPU
 from hybridc.ground.store import keep, kept
@@ -23,15 +24,6 @@ DIVISIBLE = GPU.access
 # Compile options, a part of the cache key.
 # No contraction of a*b + c: formulas write fma where they mean it, and differences of equal values are zero.
 _OPTIONS = {"enable_fp_fusion": False}
-
-_TYPES = {
-    "float16": "fp16",
-    "bfloat16": "bf16",
-    "float32": "fp32",
-    "float64": "fp64",
-    "bool": "i1",
-    **{f"{u}int{n}": f"{u or 'i'}{n}" for u in ("", "u") for n in (8, 16, 32, 64)},
-}
 
 
 @dataclass(frozen=True)
@@ -109,7 +101,7 @@ def compiled(function: TritonFunction, config: Config, capability: tuple[int, in
     source: Any = importlib.import_module("triton.compiler").ASTSource
     target: Any = importlib.import_module("triton.backends.compiler").GPUTarget
     kernel = load(function, interpreted=False)
-    types = [f"*{_TYPES[dtype.name]}" for dtype in function.pointers] + list(function.numbers)
+    types = [f"*{TYPES[dtype].signature}" for dtype in function.pointers] + list(function.numbers)
     signature = dict(zip(kernel.arg_names, [*types, *["constexpr"] * len(function.constants)], strict=True))
     attributes = {(i,): [["tt.divisibility", DIVISIBLE]] for i in range(len(types)) if divisible >> i & 1}
     made = source(fn=kernel, signature=signature, constexprs=dict(config.constants), attrs=attributes)

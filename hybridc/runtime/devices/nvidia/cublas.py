@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from ctypes import byref, c_double, c_float, c_int, c_int64, c_size_t, c_void_p
 from typing import TYPE_CHECKING, Any
 
+from hybridc.dtypes import wide
 from hybridc.errors import DeviceError
 from hybridc.lower.triton.launches import LibraryMatmul
 from hybridc.runtime.devices.nvidia.library_files import loaded
@@ -60,9 +61,9 @@ class Cublas:
 
     def prepare(self, product: LibraryMatmul) -> Callable[[Sequence[int]], None] | None:
         """The matmul as a function of the addresses of its matrices; None if cuBLAS does not have it."""
+        factors, result = product.dtypes
         names = [dtype.name for dtype in product.dtypes]
-        pairs = [(name, name) for name in KINDS] + [("float16", "float32"), ("bfloat16", "float32")]
-        if (names[0], names[1]) not in pairs:
+        if names[0] not in KINDS or result not in (factors, wide(factors)):
             return None
         kinds = [KINDS[names[0]], KINDS[names[0]], KINDS[names[1]]]
         double = names[0] == "float64"
