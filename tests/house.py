@@ -194,7 +194,7 @@ def all_imports(known: Mapping[str, Path]) -> list[Import]:
     """All that they import."""
     found: list[Import] = []
     for name, path in known.items():
-        text, tree = _parsed(path)
+        text, tree = parsed(path)
         found += _imports(known, name, tree)
         if _IMPORTER in text:
             found += _named(known, name, tree)
@@ -282,7 +282,7 @@ def _reached(graph: Mapping[str, set[str]], start: str) -> set[str]:
 
 
 @functools.cache
-def _parsed(path: Path) -> tuple[str, ast.Module]:
+def parsed(path: Path) -> tuple[str, ast.Module]:
     text = path.read_text()
     return text, ast.parse(text)
 
@@ -291,7 +291,7 @@ def classes(known: Mapping[str, Path]) -> dict[str, list[str]]:
     """The modules in which a class of each name is."""
     found: dict[str, list[str]] = {}
     for module, path in known.items():
-        for node in ast.walk(_parsed(path)[1]):
+        for node in ast.walk(parsed(path)[1]):
             if isinstance(node, ast.ClassDef):
                 found.setdefault(node.name, []).append(module)
     return found
@@ -316,7 +316,7 @@ def constants(known: Mapping[str, Path]) -> list[tuple[str, bool]]:
     for module, path in known.items():
         if module in EXPLAINED:
             continue
-        text, tree = _parsed(path)
+        text, tree = parsed(path)
         lines, end, headed = text.splitlines(), 0, False
         for node in tree.body:
             if not isinstance(node, ast.Assign | ast.AnnAssign) or not _is_number(node.value):
@@ -349,7 +349,7 @@ def root_logger_calls(known: Mapping[str, Path]) -> list[str]:
     return [
         f"{name}, line {node.lineno}: logging.{node.func.attr}"
         for name, path in known.items()
-        for node in ast.walk(_parsed(path)[1])
+        for node in ast.walk(parsed(path)[1])
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in functions
         if isinstance(node.func.value, ast.Name) and node.func.value.id == "logging"
     ]

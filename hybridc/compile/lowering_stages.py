@@ -131,7 +131,7 @@ class Formed:
 
 @dataclass(frozen=True)
 class Structured:
-    """The structured form: ``linalg`` on tensors, scalar bodies in ``arith`` and ``math``; valid MLIR."""
+    """The structured form: linalg on tensors, scalar bodies in arith and math; valid MLIR."""
 
     trace: Trace
     grads: tuple[int, ...]

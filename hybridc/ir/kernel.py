@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 from xdsl.dialects import arith, func
@@ -79,12 +79,12 @@ class KernelOp:
     """One linalg op of a loop nest.
 
     ``axes`` are those of its result, ``reduced`` those it reduces, by ``combine``, an operation of its body. Its
-    ``kind`` is ``map`` (elementwise), ``row`` (a reduction, not over axis 0), ``across`` (a reduction over axis 0,
-    perhaps more) or ``product`` (a contraction of its two reads).
+    ``kind`` is ``"elementwise"``, ``"row"`` (a reduction, not over axis 0), ``"column"`` (a reduction over axis 0,
+    perhaps more) or ``"contraction"`` (of its two reads).
     """
 
     op: linalg.GenericOp | linalg.MatmulOp
-    kind: str
+    kind: Literal["elementwise", "row", "column", "contraction"]
     reads: tuple[Read, ...]
     axes: Axes
     reduced: Axes

@@ -49,9 +49,9 @@ class TraceNode:
 class Trace:
     """The recorded nodes of one run of a forward function, in order, and its inputs.
 
-    Inputs have a role: ``data`` (an argument), ``parameter``, ``capture`` (an NDArray of the function's closure,
-    read at every call), ``number`` (a float attribute that varies), ``key`` (the random key, one a call), ``value`` (a
-    value of another graph).
+    Inputs have a role: ``"data"`` (an argument), ``"parameter"``, ``"capture"`` (an NDArray of the function's closure,
+    read at every call), ``"number"`` (a float attribute that varies), ``"key"`` (the random key, one a call),
+    ``"value"`` (a value of another graph).
     """
 
     takes_numbers = False  # whether float attributes may become inputs

@@ -80,7 +80,7 @@ Given = StepOperand | Number
 
 @dataclass(eq=False)
 class UfuncStep:
-    """One line of NumPy: ``function`` is a ufunc, ``reduce:`` and one, ``select``, ``copy``, ``gather`` or ``matmul``.
+    """One line of NumPy: ``function`` is a ufunc, "reduce:" and one, "select", "copy", "gather" or "matmul".
 
     Of a reduction ``into`` partial results, or into what all tiles add to, each tile gives a part; ``accumulates`` says
     whether several tiles give to the same. What is gathered are elements of ``table``.

@@ -31,7 +31,7 @@ class DeviceMemory:
 
 
 class Flags:
-    """NumPy's ``flags`` of a contiguous array."""
+    """NumPy's ``numpy.ndarray.flags`` of a contiguous array."""
 
     c_contiguous = aligned = writeable = True
 
@@ -39,7 +39,7 @@ class Flags:
 class DeviceArray:
     """A contiguous array in C order at a device address; it keeps the buffer alive, which others may share.
 
-    It supports NumPy's functions that move values without arithmetic: ``copyto``, ``zeros_like``, …
+    It supports NumPy's functions that move values without arithmetic: ``numpy.copyto``, ``numpy.zeros_like``, …
     """
 
     __slots__ = ("__weakref__", "_buffer", "device", "dtype", "pointer", "shape")

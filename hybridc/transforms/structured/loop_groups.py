@@ -107,11 +107,10 @@ class LoopGroup:
     """Operations that will be one loop nest of a kernel; ``domain`` is None where nothing can merge.
 
     ``axes`` are the axes of each op's loops (-1 for reduction loops of contractions); ``read`` and ``made`` the
-    values read and produced, with the axes that index them, ``indirect`` those that are accessed
-    indirectly. ``across`` are the column reductions.
-    ``sources`` are the producers outside of the group; ``first`` and ``last`` the positions of its
-    operations in the function, ``contractions`` those among its sources. ``size`` is that of all bodies
-    (:func:`hybridc.ir.costs.body_size`).
+    values read and produced, with the axes that index them, ``indirect`` those that are accessed indirectly. ``across``
+    are the column reductions. ``sources`` are the producers outside of the group, ``contractions`` those of them that
+    are contractions; ``first`` and ``last`` are the positions of its operations in the function. ``size`` is that of
+    all bodies (:func:`hybridc.ir.costs.body_size`).
     """
 
     ops: list[Operation]

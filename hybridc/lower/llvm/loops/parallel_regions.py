@@ -56,7 +56,7 @@ class ParallelRegion:
 
     ``buffers`` are indices of the kernel's arguments, then its results, then its locals. Threads cut [0, extent) at
     multiples of ``grain``, but leave fewer than ``least`` iterations to one of them. ``scratch`` is in bytes per
-    thread; ``work`` is an estimate of its time, in nanoseconds. ``way`` names the algorithm of a contraction.
+    thread; ``work`` is an estimate of its time, in nanoseconds. ``algorithm`` names that of a contraction.
     """
 
     function: NativeFunction

@@ -116,9 +116,9 @@ class NetworkInput:
 class RandomNetwork:
     """A network, its inputs, and what happens to it.
 
-    An event is a word and a number: ``predict`` and ``train`` (forward and backward) with so many examples, ``loop``
-    and ``step`` (three updates by a Trainer, and by TrainStep), ``write`` (a parameter, by its number), ``save``,
-    ``export``, ``threads``; a word that ends in ``+`` is the same with larger arrays.
+    An event is a word and a number: "predict" and "train" (forward and backward) with so many examples, "loop" and
+    "step" (three updates by a Trainer, and by TrainStep), "write" (a parameter, by its number), "save", "export",
+    "threads"; a word that ends in "+" is the same with larger arrays.
     """
 
     network: NetworkBody
