@@ -31,7 +31,7 @@ from xdsl.dialects.scf import Scf
 from xdsl.parser import Parser
 
 from benchmarks import timing
-from hybridc.lower.llvm.codegen.native_function import LoadedCode, NativeFunction, load
+from hybridc.lower.llvm.codegen.native_function import LoadedCode, NativeFunction, load_functions
 from hybridc.nd import NDArray
 from hybridc.runtime.native import (
     NativePlan,
@@ -84,7 +84,7 @@ def compiled(text: str) -> LoadedCode:
             context.load_dialect(dialect)
         return Parser(context, f"builtin.module {{ {text} }}").parse_module()
 
-    (code,) = load([NativeFunction(f"benchmark {hashlib.sha256(text.encode()).hexdigest()}", build)])
+    (code,) = load_functions([NativeFunction(f"benchmark {hashlib.sha256(text.encode()).hexdigest()}", build)])
     return code
 
 

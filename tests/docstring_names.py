@@ -16,6 +16,7 @@ import functools
 import importlib
 import keyword
 import re
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import BuiltinFunctionType
@@ -34,7 +35,7 @@ APART: dict[str, set[str]] = {
         *("UniqueId: ncclUniqueId", "Tensors: ShimTensors", "Compute: ShimCompute"),
     },
     "a name in Triton source, written or generated": {
-        *("TritonKernel: triton", "TritonKernel: tl", "TritonKernel: tl.constexpr"),
+        *("TritonKernel: triton", "TritonKernel: tl", "TritonKernel: tl.constexpr", "TritonKernel: triton.jit"),
         *("Elements: BLOCK", "Elements: TAIL"),
     },
     "an operation of MLIR": {"ExpandShapeOp: tensor.expand_shape", "HybridToLinalg: tensor.extract"},
@@ -155,9 +156,14 @@ def _is_operator(name: str) -> bool:
 
 
 def _resolves(name: str) -> bool:
-    """Whether a dotted name leads to an attribute of a module, of ours or of another package."""
+    """Whether a dotted name leads to an attribute of a module of ours, of NumPy's or of Python's.
+
+    Other packages are not imported: tests depend on when Triton is.
+    """
     first, _, rest = name.partition(".")
     parts = f"{_SHORT.get(first, first)}.{rest}".split(".")
+    if parts[0] not in {"hybridc", "numpy", *sys.stdlib_module_names}:
+        return False
     try:
         value = importlib.import_module(parts[0])
         for part in parts[1:]:

@@ -58,6 +58,16 @@ def test_no_two_files_have_one_name():
     assert not wrong, f"rename all but one: {wrong}"
 
 
+def test_no_two_functions_of_the_compiler_have_one_name():
+    found = house.compiler_functions(house.modules())
+    wrong = {name: where for name, where in found.items() if len({*where}) > 1}
+    assert not wrong, f"rename all but one: {wrong}"
+
+
+def test_types_that_all_use_are_declared_once():
+    assert house.aliases(house.modules()) == {name: [module] for name, module in house.ALIASES.items()}
+
+
 def test_a_folder_has_about_a_dozen_files():
     sizes = house.folders(house.modules())
     wrong = {name: n for name, n in sizes.items() if n > house.MOST_FILES.get(name, 16)}

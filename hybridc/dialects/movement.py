@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from hybridc.dialects.operator_attribute import Shape
 from hybridc.dialects.scalar import NumPyScalar
 
-Shape = tuple[int, ...]
 PLACE = np.dtype("int32")
 
 

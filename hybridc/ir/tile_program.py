@@ -84,10 +84,8 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
-import numpy as np
-
+from hybridc.dtypes import DType
 from hybridc.errors import VerifyError
 from hybridc.ir.kernel import CASTS
 
@@ -864,9 +862,6 @@ def _addresses(statement: Statement) -> tuple[Address, ...]:
 
 
 # --- launches of tile programs on whole tiles -------------------------------------------------------------------------
-
-
-DType = np.dtype[Any]
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from hybridc.dtypes import DType
 from hybridc.errors import UnsupportedError
 from hybridc.ground.hooks import HOOKS
 
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
     from hybridc.ir.planned import SlotView
     from hybridc.runtime.devices.device import Device
     from hybridc.runtime.devices.replay import Replay
-
-DType = np.dtype[Any]
 
 
 @dataclass(frozen=True, eq=False)

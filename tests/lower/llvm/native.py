@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.parser import Parser
 
 from hybridc.dialects.mlir.arith import Arith
-from hybridc.lower.llvm.codegen.native_function import LoadedCode, NativeFunction, load
+from hybridc.lower.llvm.codegen.native_function import LoadedCode, NativeFunction, load_functions
 
 _PAGE = mmap.PAGESIZE
 _PHASE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
@@ -41,7 +41,7 @@ def parse(text: str) -> ModuleOp:
 def compiled(source: ModuleOp | str) -> LoadedCode:
     """The code of a parallel region. The key is its text."""
     text = str(source)
-    (code,) = load([NativeFunction(f"test {hashlib.sha256(text.encode()).hexdigest()}", lambda: parse(text))])
+    (code,) = load_functions([NativeFunction(f"test {hashlib.sha256(text.encode()).hexdigest()}", lambda: parse(text))])
     return code
 
 

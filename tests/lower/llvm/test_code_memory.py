@@ -15,7 +15,7 @@ DOUBLE = elementwise(["f32"], "f32", "%r = arith.addf %0, %0 : f32")
 
 
 def load():
-    (code,) = codegen.load([NativeFunction(f"test {uuid.uuid4()}", lambda: parse(DOUBLE))])
+    (code,) = codegen.load_functions([NativeFunction(f"test {uuid.uuid4()}", lambda: parse(DOUBLE))])
     return code
 
 

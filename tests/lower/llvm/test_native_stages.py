@@ -16,7 +16,7 @@ from hybridc.ir.values import functions
 from hybridc.lower.llvm.codegen.expand_math import ExpandMath
 from hybridc.lower.llvm.codegen.llvm_ir import NativeLLVM
 from hybridc.lower.llvm.codegen.loops_to_llvm import LoopsToLLVM
-from hybridc.lower.llvm.emit_steps import emit
+from hybridc.lower.llvm.emit_steps import emit_native_plan
 from hybridc.trace.tracer import trace_call
 from tests.slices import but
 
@@ -52,7 +52,7 @@ def test_every_level_is_valid(name, checked, monkeypatch):
             _same(module, f"{number}, {each.name}", checked)
         for function in functions(module):
             if function.sym_visibility is None:
-                _check_functions(emit(module, function.sym_name.data, 2), checked)
+                _check_functions(emit_native_plan(module, function.sym_name.data, 2), checked)
 
 
 def _check_functions(source, checked):

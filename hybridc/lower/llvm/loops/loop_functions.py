@@ -27,7 +27,7 @@ def region_module(block: Block) -> ModuleOp:
     return ModuleOp([function])
 
 
-def start_of(build: LoopBuilder, kernel_op: KernelOp) -> SSAValue:
+def emit_start(build: LoopBuilder, kernel_op: KernelOp) -> SSAValue:
     """A reduction's initial value."""
     number = number_of(kernel_op.op.operands[-1])
     assert number is not None, "a reduction begins with a number"
@@ -35,7 +35,7 @@ def start_of(build: LoopBuilder, kernel_op: KernelOp) -> SSAValue:
     return build.constant(number_attribute(number, dtype), signless(dtype))
 
 
-def combine(build: LoopBuilder, kernel_op: KernelOp, a: SSAValue, b: SSAValue) -> SSAValue:
+def emit_combine(build: LoopBuilder, kernel_op: KernelOp, a: SSAValue, b: SSAValue) -> SSAValue:
     """Combine two partial results of a reduction."""
     op = kernel_op.combine
     assert op is not None
@@ -99,7 +99,7 @@ def combine_parts(kernel_op: KernelOp) -> ModuleOp:
     parts, result, count, levels, size, low, high, _ = block.args
     b = LoopBuilder(block)
     one = b.index(1)
-    fill(b, result, low, high, start_of(b, kernel_op))
+    fill(b, result, low, high, emit_start(b, kernel_op))
 
     def add(into: SSAValue, at: SSAValue, part: SSAValue) -> None:
         """Combine a partial result with the one at an index of a buffer."""
@@ -108,7 +108,7 @@ def combine_parts(kernel_op: KernelOp) -> ModuleOp:
         def element(index: SSAValue, _: list[SSAValue]) -> list[SSAValue]:
             given = b.load(parts, b.plus(first, index), b.depth)
             to = b.plus(at, index)
-            b.store(combine(b, kernel_op, b.load(into, to, b.depth), given), into, to)
+            b.store(emit_combine(b, kernel_op, b.load(into, to, b.depth), given), into, to)
             return []
 
         b.loop(low, high, one, element)

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from hybridc.dialects.operator_attribute import Shape
 from hybridc.gluon.nn import HybridLambda
 
 Array = npt.NDArray[Any]
-Shape = tuple[int, ...]
 
 BATCH = 2  # examples of the calls that decide whether a network is one
 
