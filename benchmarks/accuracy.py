@@ -24,7 +24,7 @@ from xdsl.dialects.builtin import Builtin
 from xdsl.parser import Parser
 
 from hybridc.lower.llvm.codegen.loops_to_text import loop_form
-from hybridc.lower.llvm.codegen.native_function import LoadedCode, NativeFunction, load
+from hybridc.lower.llvm.codegen.native_function import LoadedCode, NativeFunction, load_functions
 
 Array = np.ndarray[Any, Any]
 
@@ -100,7 +100,9 @@ class Native:
         def build() -> Any:
             return Parser(context(), source(name, kind)).parse_module()
 
-        self.code: LoadedCode = load([NativeFunction(f"accuracy {name} {kind} {time.time()}", loop_form(build))])[0]
+        self.code: LoadedCode = load_functions(
+            [NativeFunction(f"accuracy {name} {kind} {time.time()}", loop_form(build))]
+        )[0]
         shape = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 2, *[ctypes.c_int64] * 2, ctypes.c_void_p)
         self.call = shape(self.code.address)
 

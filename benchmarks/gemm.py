@@ -23,8 +23,8 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from benchmarks.timing import compare
 from hybridc.ground.sizes import row_major
-from hybridc.ir.contraction_shape import loops_of, matrices_of_loops
-from hybridc.lower.llvm.codegen.native_function import load
+from hybridc.ir.contraction_shape import contraction_loops, matrices_of_loops
+from hybridc.lower.llvm.codegen.native_function import load_functions
 from hybridc.lower.llvm.gemm.choose_gemm import matrices_region
 from hybridc.lower.llvm.gemm.gemm_region import registers
 from hybridc.lower.llvm.loops.parallel_regions import ParallelRegion
@@ -82,7 +82,7 @@ def region_of(
         dict(zip([numbers[a] for a in axes], row_major(tuple(sizes[a] for a in axes)), strict=True))
         for axes in operands(spec)
     ]
-    matrices = matrices_of_loops(*loops_of({numbers[a]: n for a, n in sizes.items()}, places))
+    matrices = matrices_of_loops(*contraction_loops({numbers[a]: n for a, n in sizes.items()}, places))
     if matrices is None:
         return None
     buffers = (1, 0, 2) if matrices.swapped else (0, 1, 2)
@@ -106,7 +106,7 @@ def in_panels(spec: str, sizes: dict[str, int], right: Any) -> tuple[str, dict[s
 
 def program_of(region: ParallelRegion, arrays: list[Any], result: Any, threads: int) -> Callable[[], Any]:
     """A call of the region, by as many threads."""
-    (code,) = load([region.function])
+    (code,) = load_functions([region.function])
     stride = -(-region.scratch // 64) * 64
     step = NativeRegion(
         code,

@@ -32,7 +32,7 @@ from xdsl.parser import Parser
 
 from benchmarks import timing
 from hybridc.lower.llvm.codegen.loops_to_text import loop_form
-from hybridc.lower.llvm.codegen.native_function import LoadedCode, NativeFunction, load
+from hybridc.lower.llvm.codegen.native_function import LoadedCode, NativeFunction, load_functions
 from hybridc.nd import NDArray
 from hybridc.runtime.native import (
     NativePlan,
@@ -85,7 +85,9 @@ def compiled(text: str) -> LoadedCode:
             context.load_dialect(dialect)
         return Parser(context, f"builtin.module {{ {text} }}").parse_module()
 
-    (code,) = load([NativeFunction(f"benchmark {hashlib.sha256(text.encode()).hexdigest()}", loop_form(build))])
+    (code,) = load_functions(
+        [NativeFunction(f"benchmark {hashlib.sha256(text.encode()).hexdigest()}", loop_form(build))]
+    )
     return code
 
 

@@ -113,7 +113,7 @@ def copy_speed(size: int, threads: int) -> float:
 def native_copy(source: np.ndarray, target: np.ndarray, threads: int) -> Callable[[], Any]:
     """A loop that copies, as a native program."""
     region = copy_region(source.dtype, source.shape, (1,), 0, 1)
-    (code,) = codegen.load([region.function])
+    (code,) = codegen.load_functions([region.function])
     numbers = struct.pack(f"<{len(region.numbers)}q", *region.numbers)
     step = NativeRegion(code, (Position(1), Position(2)), numbers, region.extent, region.grain)
     array = PlainArray(source.shape, source.dtype)

@@ -25,7 +25,7 @@ def passes() -> str:
     """The passes of each target in their order, then what each does."""
     from hybridc.compile import pipeline
 
-    shared = (*pipeline.GRAPH, *pipeline.structured(), *pipeline.KERNELS)
+    shared = (*pipeline.GRAPH, *pipeline.structured_passes(), *pipeline.KERNELS)
     targets = {
         "llvm": pipeline.llvm(),
         "numpy": pipeline.numpy(),

@@ -133,7 +133,7 @@ class ProgressBar:
 
 
 class LogValidationMetricsCallback:
-    """Logs the metric of a validation, as ``Epoch[0] Validation-accuracy=0.900000``; for ``eval_end_callback``."""
+    """Logs a metric as ``Epoch[0] Validation-accuracy=0.900000``; for ``fit(eval_end_callback=...)``."""
 
     def __call__(self, param: Any) -> None:
         """Log the name and value of the metric, or of each of several."""

@@ -91,7 +91,7 @@ class CheckedShapeError(ShapeError, CheckError):
 
 
 class NotOverriddenError(MXNetError, NotImplementedError):
-    """A class of yours lacks a method that it must have, as a ``Block`` without ``forward``."""
+    """A class of yours lacks a method that it must have, as a ``Block`` without ``forward()``."""
 
 
 class NestedArraysError(MXNetError, ValueError, TypeError):
@@ -122,7 +122,8 @@ class CustomOpError(MXNetError):
 class DeferredInitializationError(MXNetError):
     """A parameter was read before the first forward pass gave it a shape.
 
-    ``net = nn.Dense(5); net.initialize(); net.weight.data()`` raises it: call ``net(x)`` once, or give ``in_units``.
+    ``net = nn.Dense(5); net.initialize(); net.weight.data()`` raises it: call ``net(x)`` once, or give ``Dense(5,
+    in_units=...)``.
     """
 
 

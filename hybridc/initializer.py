@@ -389,7 +389,7 @@ class LSTMBias(Initializer):
 
 @register
 class FusedRNN(Initializer):
-    """The parts of the ``parameters`` of an ``RNN`` by ``init``, the global initializer if that is None.
+    """The parts of the one parameter of an ``RNN`` by ``init``, the global initializer if that is None.
 
     Biases of the forget gates of an LSTM are ``forget_bias``.
     """

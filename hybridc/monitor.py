@@ -29,8 +29,8 @@ class Monitor:
     stat_func:
         A function of an NDArray that gives an NDArray, or a list of them; by default the root of the mean square.
     pattern:
-        A regular expression with which names must begin: of outputs (``fc1_output``), gradients of an operator's
-        inputs (``fc1_backward_output0``), arguments and auxiliary states.
+        A regular expression with which names must begin: of outputs ("fc1_output"), gradients of an operator's
+        inputs ("fc1_backward_output0"), arguments and auxiliary states.
     sort:
         Whether the statistics are sorted by name.
     monitor_all:

@@ -144,6 +144,11 @@ MODULES_OF_MXNET |= {"autograd.py", "ndarray.py"}
 # Folders whose names are MXNet's, or whose files have one idea each that nothing groups better.
 MOST_FILES = {"hybridc": 40, "hybridc.ground": 21, "hybridc.symbol": 20}
 
+# The compiler: of its public functions each has a name of its own.
+COMPILER = ("compile", "dialects.mlir", "ir", "lower", "runtime", "trace", "transforms")
+# Names of types that are declared once for the package, and where.
+ALIASES = {"DType": "hybridc.dtypes", "Shape": "hybridc.dialects.operator_attribute"}
+
 # Modules of nothing but figures, which their docstrings explain.
 EXPLAINED = {"hybridc.ground.machine", "hybridc.ir.costs", "hybridc.lower.mathlib.coefficients"}
 
@@ -194,7 +199,7 @@ def all_imports(known: Mapping[str, Path]) -> list[Import]:
     """All that they import."""
     found: list[Import] = []
     for name, path in known.items():
-        text, tree = _parsed(path)
+        text, tree = parsed(path)
         found += _imports(known, name, tree)
         if _IMPORTER in text:
             found += _named(known, name, tree)
@@ -282,7 +287,7 @@ def _reached(graph: Mapping[str, set[str]], start: str) -> set[str]:
 
 
 @functools.cache
-def _parsed(path: Path) -> tuple[str, ast.Module]:
+def parsed(path: Path) -> tuple[str, ast.Module]:
     text = path.read_text()
     return text, ast.parse(text)
 
@@ -291,9 +296,30 @@ def classes(known: Mapping[str, Path]) -> dict[str, list[str]]:
     """The modules in which a class of each name is."""
     found: dict[str, list[str]] = {}
     for module, path in known.items():
-        for node in ast.walk(_parsed(path)[1]):
+        for node in ast.walk(parsed(path)[1]):
             if isinstance(node, ast.ClassDef):
                 found.setdefault(node.name, []).append(module)
+    return found
+
+
+def compiler_functions(known: Mapping[str, Path]) -> dict[str, list[str]]:
+    """The modules of the compiler in which a public function of each name is; methods are not counted."""
+    found: dict[str, list[str]] = {}
+    for module, path in known.items():
+        if module.startswith(tuple(f"hybridc.{folder}." for folder in COMPILER)):
+            for node in parsed(path)[1].body:
+                if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
+                    found.setdefault(node.name, []).append(module)
+    return found
+
+
+def aliases(known: Mapping[str, Path]) -> dict[str, list[str]]:
+    """The modules that declare each of :data:`ALIASES`."""
+    found: dict[str, list[str]] = {name: [] for name in ALIASES}
+    for module, path in known.items():
+        for node in parsed(path)[1].body:
+            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) in ALIASES:
+                found[ast.unparse(node.targets[0])].append(module)
     return found
 
 
@@ -316,7 +342,7 @@ def constants(known: Mapping[str, Path]) -> list[tuple[str, bool]]:
     for module, path in known.items():
         if module in EXPLAINED:
             continue
-        text, tree = _parsed(path)
+        text, tree = parsed(path)
         lines, end, headed = text.splitlines(), 0, False
         for node in tree.body:
             if not isinstance(node, ast.Assign | ast.AnnAssign) or not _is_number(node.value):
@@ -349,7 +375,7 @@ def root_logger_calls(known: Mapping[str, Path]) -> list[str]:
     return [
         f"{name}, line {node.lineno}: logging.{node.func.attr}"
         for name, path in known.items()
-        for node in ast.walk(_parsed(path)[1])
+        for node in ast.walk(parsed(path)[1])
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in functions
         if isinstance(node.func.value, ast.Name) and node.func.value.id == "logging"
     ]
@@ -378,6 +404,7 @@ def main() -> None:
         "files in circles": sum(map(len, circles(found))),
         "largest circle": max(map(len, circles(found)), default=0),
         "names of two or more classes": sum(len(w) > 1 for w in classes(known).values()),
+        "names of two or more functions": sum(len({*w}) > 1 for w in compiler_functions(known).values()),
         "names of two or more files": sum(len(paths) > 1 for paths in files(known).values()),
         "numbers that modules name": len(constants(known)),
         "those without a comment": sum(not explained for _, explained in constants(known)),

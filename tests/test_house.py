@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 
-from tests import house
+from tests import docstring_names, house
 
 
 @functools.cache
@@ -58,6 +58,16 @@ def test_no_two_files_have_one_name():
     assert not wrong, f"rename all but one: {wrong}"
 
 
+def test_no_two_functions_of_the_compiler_have_one_name():
+    found = house.compiler_functions(house.modules())
+    wrong = {name: where for name, where in found.items() if len({*where}) > 1}
+    assert not wrong, f"rename all but one: {wrong}"
+
+
+def test_types_that_all_use_are_declared_once():
+    assert house.aliases(house.modules()) == {name: [module] for name, module in house.ALIASES.items()}
+
+
 def test_a_folder_has_about_a_dozen_files():
     sizes = house.folders(house.modules())
     wrong = {name: n for name, n in sizes.items() if n > house.MOST_FILES.get(name, 16)}
@@ -72,3 +82,20 @@ def test_numbers_say_why_they_have_their_values():
 def test_messages_leave_the_root_logger_to_the_program():
     wrong = house.root_logger_calls(house.modules())
     assert not wrong, "call the method of logging.getLogger():\n" + "\n".join(wrong)
+
+
+def test_class_docstrings_name_members():
+    unknown = {*docstring_names.package(house.modules()).unknown()}
+    apart = {entry for entries in docstring_names.APART.values() for entry in entries}
+    assert not unknown - apart, "the docstrings of these classes name what is not there:\n" + "\n".join(unknown - apart)
+    assert not apart - unknown, "entries of APART in tests/docstring_names.py that nothing needs"
+
+
+def test_a_name_that_a_class_lacks_is_unknown(tmp_path):
+    (tmp_path / "parts.py").write_text(
+        "class Base:\n    size: int\n\n\nclass Part(Base):\n"
+        '    """``size`` at ``place(x, way)``: ``way``, ``other``, ``Base.size``, ``Base.gone``, ``x1``, '
+        '``"lost"``."""\n'
+    )
+    parts = docstring_names.package({"parts": tmp_path / "parts.py"})
+    assert [*parts.unknown()] == ["Part: other", "Part: Base.gone", 'Part: "lost"']

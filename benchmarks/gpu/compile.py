@@ -116,7 +116,7 @@ def _step_of(name: str) -> list[Traced]:
 def _compiled_by(step: Callable[[], Any], first: bool = False) -> list[Traced]:
     """What a step compiles: all of it, which is run, or the ``first`` trace, with which it ends."""
     found: list[Traced] = []
-    original = warm_start.graph
+    original = warm_start.stored_graph
 
     def graph(traced: Traced, compiled: Callable[[], CompiledGraph]) -> CompiledGraph:
         found.append(traced)
@@ -124,13 +124,13 @@ def _compiled_by(step: Callable[[], Any], first: bool = False) -> list[Traced]:
             raise _Found
         return original(traced, compiled)
 
-    warm_start.graph = graph
+    warm_start.stored_graph = graph
     try:
         step()
     except _Found:
         pass
     finally:
-        warm_start.graph = original
+        warm_start.stored_graph = original
     return found
 
 

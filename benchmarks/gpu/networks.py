@@ -70,12 +70,12 @@ def checks() -> dict[str, Callable[[], None]]:
 
 def collectives() -> None:
     """They leave arrays as they are, after what computed them and before what reads them."""
-    if nccl.library() is None:
+    if nccl.nccl_library() is None:
         raise UnsupportedError("there is no libnccl.so.2")
     gpu, alone = device(0), Alone()
     if not isinstance(gpu, Cuda):
         raise UnsupportedError("NCCL needs a GPU of NVIDIA's")
-    made = nccl.Nccl(gpu, nccl.library())
+    made = nccl.Nccl(gpu, nccl.nccl_library())
     for dtype in ("float32", "float64", "int32", "int64"):
         values = np.arange(1 << 20).astype(dtype)
         x = mx.nd.array(values, ctx=mx.gpu(0), dtype=dtype)

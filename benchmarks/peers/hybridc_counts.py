@@ -11,7 +11,7 @@ from benchmarks.counted_networks import COUNTED, EPSILON, HEAD, CountedNetwork
 from benchmarks.peers.peer import Counts, Task
 from benchmarks.workloads import WithParameters
 from hybridc.compile.explain_html import launches
-from hybridc.dialects.mlir.hybrid import element_dtype
+from hybridc.dialects.mlir.hybrid import hybrid_element_dtype
 
 if TYPE_CHECKING:
     from hybridc.compile.compiled_graph import CompiledGraph
@@ -164,4 +164,4 @@ def explained(graphs: Sequence[CompiledGraph]) -> Iterator[str]:
 
 def _bytes(value: Any) -> int:
     shape = value.type.get_shape()
-    return math.prod(shape) * element_dtype(value.type.get_element_type()).itemsize
+    return math.prod(shape) * hybrid_element_dtype(value.type.get_element_type()).itemsize

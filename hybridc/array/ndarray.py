@@ -24,7 +24,7 @@ class NDArray(Fluent):
 
     Operators run at once; under ``autograd.record()`` they are also put on the tape. NumPy's functions take
     NDArrays and give NumPy arrays; Python's operators with an NDArray on either side give NDArrays. Basic
-    indexing and ``x.reshape`` give views, every other operator a new array.
+    indexing and ``x.reshape(...)`` give views, every other operator a new array.
     """
 
     __slots__ = ("__weakref__", "_data", "_leaf", "_tape")

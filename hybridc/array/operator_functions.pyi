@@ -920,7 +920,7 @@ def band_sum(
     ctx: Context | None = None,
     attr: dict[str, str] | None = None,
 ) -> _A:
-    """Along each axis of ``axes``: the sums of ``taps`` elements from ``first`` on, multiplied by ``weight``"""
+    """Along each of the ``axes``: weighted sums of ``taps`` elements; further inputs give first indices and weights"""
     ...
 
 def band_weight(

@@ -86,7 +86,7 @@ class Door:
     """Lets the ranks of a program in by a listener, and nobody else.
 
     ``admit(rank, connection)`` gets each rank from 0 to ``size - 1`` once. Connections are registered with
-    ``selector``, whose events' ``data`` are functions to call; :meth:`look` is called between them.
+    ``selector``, whose ``selectors.SelectorKey.data`` are functions to call; :meth:`look` is called between them.
     """
 
     def __init__(

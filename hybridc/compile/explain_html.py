@@ -20,7 +20,7 @@ from xdsl.ir import SSAValue
 from hybridc.compile.known_page import document, known_compilation, size_text, source_line, text_lines
 from hybridc.compile.lowering_stages import Lowered
 from hybridc.compile.stages import Traced
-from hybridc.dialects.mlir.hybrid import element_dtype, locations_of
+from hybridc.dialects.mlir.hybrid import hybrid_element_dtype, locations_of
 from hybridc.dialects.mlir.hybrid_rt import ArenaOp, CopyOp, LaunchOp, ViewOp, aliased
 from hybridc.dialects.operator import Movement, Operator
 from hybridc.ground.location import Location
@@ -203,7 +203,7 @@ def _function(lowered: Lowered, name: str) -> func.FuncOp:
 def _content(value: SSAValue) -> tuple[np.dtype[Any], tuple[int, ...]]:
     """Dtype and shape of a tensor or of a buffer."""
     kind: Any = value.type
-    return element_dtype(kind.get_element_type()), tuple(kind.get_shape())
+    return hybrid_element_dtype(kind.get_element_type()), tuple(kind.get_shape())
 
 
 def _bytes(value: SSAValue) -> int:

@@ -40,7 +40,7 @@ def _parameters(trace: Trace) -> dict[str, Any]:
     return {identifier(leaf.name): source.data() for leaf, role, source in given if role == "parameter"}
 
 
-def text(module: ModuleOp, locations: bool = False) -> str:
+def mlir_text(module: ModuleOp, locations: bool = False) -> str:
     """The module as MLIR text, with source locations on request."""
     stream = io.StringIO()
     Printer(stream, print_debuginfo=locations).print_op(module)
@@ -61,7 +61,7 @@ def optimized(traced: Traced) -> Optimized:
     with collector_at_rest():
         module = traced.module
         arrays = _parameters(traced.trace) if traced.backends else {}
-        passes = pipeline.graph([PartitionGraph(name, options, arrays) for name, options in traced.backends])
+        passes = pipeline.graph_passes([PartitionGraph(name, options, arrays) for name, options in traced.backends])
         name = _dump_name(traced.trace, traced.grads, "graph")
         pipeline.run(passes, module, name, is_symbolic=traced.trace.is_symbolic)
     return Optimized(traced.trace, traced.grads, module)
@@ -76,13 +76,13 @@ class Optimized:
     module: ModuleOp
 
     def __str__(self) -> str:
-        return text(self.module)
+        return mlir_text(self.module)
 
     def structure(self) -> Structured:
         """The structured form: ``linalg`` loops over tensors."""
         with collector_at_rest():
             module = self.module.clone()
-            pipeline.run(pipeline.structured(), module, _dump_name(self.trace, self.grads, "structured"))
+            pipeline.run(pipeline.structured_passes(), module, _dump_name(self.trace, self.grads, "structured"))
         return Structured(self.trace, self.grads, module)
 
     def form(self, target: str | None = None, in_place: bool = False) -> Formed:
@@ -110,7 +110,7 @@ class Formed:
     target: Target
 
     def __str__(self) -> str:
-        return text(self.module)
+        return mlir_text(self.module)
 
     def lower(self, planning: Planning | None = None) -> Lowered:
         """Plan memory, in place, and generate the target's code.
@@ -131,14 +131,14 @@ class Formed:
 
 @dataclass(frozen=True)
 class Structured:
-    """The structured form: ``linalg`` on tensors, scalar bodies in ``arith`` and ``math``; valid MLIR."""
+    """The structured form: linalg on tensors, scalar bodies in arith and math; valid MLIR."""
 
     trace: Trace
     grads: tuple[int, ...]
     module: ModuleOp
 
     def __str__(self) -> str:
-        return text(self.module)
+        return mlir_text(self.module)
 
 
 @dataclass(frozen=True)
@@ -156,7 +156,7 @@ class Lowered:
 
     def plan(self) -> str:
         """The kernels and the memory plan as MLIR text."""
-        return text(self.module)
+        return mlir_text(self.module)
 
     def compile(self) -> CompiledGraph:
         """Load the code; the callable graph."""

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 KINDS, FAMILIES = 32, 16
 
 
-def graph(traced: Traced, form: Callable[[Traced], Formed]) -> CompiledGraph:
+def planned_graph(traced: Traced, form: Callable[[Traced], Formed]) -> CompiledGraph:
     """The graph of a trace: planned from the kernels of a family, or else from those that are formed of it now.
 
     ``form`` applies all passes to a trace.

@@ -61,7 +61,7 @@ CLEANUP: tuple[ModulePass, ...] = (
 )
 
 
-def graph(backends: Sequence[PartitionGraph] = ()) -> tuple[ModulePass, ...]:
+def graph_passes(backends: Sequence[PartitionGraph] = ()) -> tuple[ModulePass, ...]:
     """Graph passes: simplify, partition for backends, differentiate, decompose into primitive operators."""
     return (
         *CLEANUP,
@@ -75,10 +75,10 @@ def graph(backends: Sequence[PartitionGraph] = ()) -> tuple[ModulePass, ...]:
     )
 
 
-GRAPH: tuple[ModulePass, ...] = graph()
+GRAPH: tuple[ModulePass, ...] = graph_passes()
 
 
-def structured(target: str = "") -> tuple[ModulePass, ...]:
+def structured_passes(target: str = "") -> tuple[ModulePass, ...]:
     """From the graph to ``linalg`` on tensors, with calls of a target's handwritten kernels."""
     return (MarkKernels(target), HybridToLinalg(), CommonSubexpressionElimination(), DeadCodeElimination())
 
@@ -106,7 +106,7 @@ _ATTENTION = FuseAttention(row=2**40, saved=2**30)
 KERNELS: tuple[ModulePass, ...] = fusion(_ATTENTION)
 
 # numpy target: from the graph to kernels.
-NUMPY_KERNELS: tuple[ModulePass, ...] = (*structured("numpy"), *KERNELS)
+NUMPY_KERNELS: tuple[ModulePass, ...] = (*structured_passes("numpy"), *KERNELS)
 
 
 def numpy_plan() -> tuple[ModulePass, ...]:
@@ -132,7 +132,7 @@ def llvm_kernels() -> tuple[ModulePass, ...]:
     winograd = Winograd(registers=0) if vectors is None else Winograd(vectors.bytes, vectors.count)
     kernels = fusion(_ATTENTION, FoldScales(), winograd, prepares=True)
     contractions = (SplitContractions(), MergeContractions(), PrepackOperands(), JoinEpilogues())
-    return (*structured("llvm"), WidenContractions(), *kernels, *contractions, HoistPreparation())
+    return (*structured_passes("llvm"), WidenContractions(), *kernels, *contractions, HoistPreparation())
 
 
 def llvm_plan(kernel_cache: KernelCache | None = None) -> tuple[ModulePass, ...]:
@@ -152,7 +152,7 @@ def llvm() -> tuple[ModulePass, ...]:
 
 def triton_kernels() -> tuple[ModulePass, ...]:
     """triton target: from the graph to kernels; contractions keep their epilogues, attention is one kernel."""
-    return (*structured("triton"), *fusion(FuseAttention()))
+    return (*structured_passes("triton"), *fusion(FuseAttention()))
 
 
 def triton_plan(kernel_cache: TritonKernelCache | None = None) -> tuple[ModulePass, ...]:

@@ -47,9 +47,9 @@ class Traced:
         return module_of(self)
 
     def __str__(self) -> str:
-        from hybridc.compile.lowering_stages import text
+        from hybridc.compile.lowering_stages import mlir_text
 
-        return text(self.module, locations=True)
+        return mlir_text(self.module, locations=True)
 
     @cached_property
     def written(self) -> WrittenTrace:
@@ -63,7 +63,7 @@ class Traced:
         from hybridc.compile import warm_start
 
         with collector_at_rest(), recorded("compile", f"compile {self.trace.name}"):
-            made = warm_start.graph(self, self._compiled)
+            made = warm_start.stored_graph(self, self._compiled)
         made.traced = self
         return made
 
@@ -76,7 +76,7 @@ class Traced:
 
         if self.trace.context.device_type == "gpu":
             return self.optimize().lower().compile()
-        return new_sizes.graph(self, lambda traced: traced.optimize().form(in_place=True))
+        return new_sizes.planned_graph(self, lambda traced: traced.optimize().form(in_place=True))
 
     def optimize(self) -> Optimized:
         """Run the graph passes: simplify, partition for backends, differentiate, decompose."""

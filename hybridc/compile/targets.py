@@ -68,9 +68,11 @@ class NumPy(Target):
         return pipeline.NUMPY_KERNELS
 
     def plan(self, ahead: bool = False) -> Planning:
-        from hybridc.lower.numpy.emit_module import emit
+        from hybridc.lower.numpy.emit_module import emit_python_program
 
-        return Planning(pipeline.numpy_plan(), lambda module, name: emit(module, name, min(2, OPTIONS.num_threads)))
+        return Planning(
+            pipeline.numpy_plan(), lambda module, name: emit_python_program(module, name, min(2, OPTIONS.num_threads))
+        )
 
     def load(self, program: Any, context: Context) -> Executable:
         return PythonExecutable(program)
@@ -91,13 +93,13 @@ class LLVM(Target):
         return pipeline.llvm_kernels()
 
     def plan(self, ahead: bool = False) -> Planning:
-        from hybridc.lower.llvm.emit_steps import emit
+        from hybridc.lower.llvm.emit_steps import emit_native_plan
 
         kernel_cache = self.kernel_cache()
         kernel_cache.ahead = ahead
         return Planning(
             pipeline.llvm_plan(kernel_cache),
-            lambda module, name: emit(module, name, kernel_cache.threads, kernel_cache=kernel_cache),
+            lambda module, name: emit_native_plan(module, name, kernel_cache.threads, kernel_cache=kernel_cache),
         )
 
     def load(self, program: Any, context: Context) -> Executable:
@@ -120,12 +122,13 @@ class Triton(Target):
         return pipeline.triton_kernels()
 
     def plan(self, ahead: bool = False) -> Planning:
-        from hybridc.lower.triton.emit_launches import emit
+        from hybridc.lower.triton.emit_launches import emit_triton_program
         from hybridc.lower.triton.triton_kernel_cache import TritonKernelCache
 
         kernel_cache = TritonKernelCache()
         return Planning(
-            pipeline.triton_plan(kernel_cache), lambda module, name: emit(module, name, kernel_cache=kernel_cache)
+            pipeline.triton_plan(kernel_cache),
+            lambda module, name: emit_triton_program(module, name, kernel_cache=kernel_cache),
         )
 
     def load(self, program: Any, context: Context) -> Executable:

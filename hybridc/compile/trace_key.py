@@ -60,7 +60,7 @@ def target_of(trace: Trace) -> str:
 
 @dataclass(frozen=True)
 class WrittenTrace:
-    """A trace as canonical text, and the classes of users' operators whose ``eager`` its programs may call.
+    """A trace as canonical text, and the classes of users' operators whose ``Operator.eager`` its programs may call.
 
     ``changed`` are those of hybridc's own operators that are others than when they were imported.
     """

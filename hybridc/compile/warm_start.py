@@ -26,7 +26,7 @@ from hybridc.lower.llvm.native_source import NativeSource
 from hybridc.lower.triton.launches import TritonProgram
 from hybridc.options import OPTIONS
 from hybridc.runtime.executable import Executable
-from hybridc.runtime.native.native_library import compile_ahead
+from hybridc.runtime.native.native_library import compile_runtime_ahead
 from hybridc.runtime.native_executable import NativeExecutable
 from hybridc.runtime.planned_executable import PlannedExecutable
 from hybridc.trace.tracer import Trace
@@ -50,7 +50,7 @@ class StoredGraph:
     lines: dict[str, list[int]] = field(default_factory=lambda: dict[str, list[int]]())
 
 
-def graph(traced: Traced, compiled: Callable[[], CompiledGraph]) -> CompiledGraph:
+def stored_graph(traced: Traced, compiled: Callable[[], CompiledGraph]) -> CompiledGraph:
     """The compiled graph of a trace: from the disk cache, or else ``compiled()``, which is then stored."""
     target = target_of(traced.trace)
     if not _enabled(target):
@@ -65,7 +65,7 @@ def graph(traced: Traced, compiled: Callable[[], CompiledGraph]) -> CompiledGrap
         RECORDER.mark("compile", "cache hit" if found is not None else "cache miss", args={"graph": traced.trace.name})
     if found is None:
         if target == "llvm":
-            compile_ahead()
+            compile_runtime_ahead()
         found = compiled()
         _keep(key, traced, found)
     return found

@@ -26,7 +26,7 @@ def _writer(folder: str) -> Any:
 
 
 class LogMetricsCallback:
-    """A callback for ``fit``: writes the metrics into files in ``logging_dir``, step by epoch.
+    """A callback for ``BaseModule.fit``: writes the metrics into files in ``logging_dir``, step by epoch.
 
     ``prefix`` goes before the metrics' names, with a hyphen.
 

@@ -67,7 +67,7 @@ class LoopKernel:
     * ``b.loop(low, high, body, *starts)``: ``body(i, *carried)`` returns the next carried values; the loop the last;
     * ``b.constant(number, dtype)``, ``b.xor(x, y)``, ``b.shift_right(x, count)``, ``b.wide_product(x, y)``.
 
-    Arrays have ``shape`` and ``dtype``. Python's sizes are constants of the code; the ``numbers``, 64-bit integers,
+    Arrays have a shape and a dtype. Python's sizes are constants of the code; the ``numbers``, 64-bit integers,
     are arguments, so that kernels which differ in them share code. With ``flat``, arrays have one axis, of dynamic
     size. Equal bodies emit equal code for arrays of equal shapes and dtypes, which is cached. ``work``
     estimates the time of all iterations in nanoseconds, on one thread, ``setup`` that of each range, however

@@ -17,9 +17,9 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
+from hybridc.dialects.operator_attribute import Shape
 from hybridc.dialects.scalar import NumPyScalar
 
-Shape = tuple[int, ...]
 PLACE = np.dtype("int32")
 
 

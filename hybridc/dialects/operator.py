@@ -113,18 +113,18 @@ class Operator(Interchange, metaclass=OperatorType):
     Class fields that a subclass may set: ``INPUTS`` (names of the inputs), ``OUTPUTS`` (names of the outputs, where
     they are not "output" alone, or "output0" and so on), ``INPUT_DOCS`` (what they are), ``VARIADIC`` (any number of
     inputs under one name), ``OPTIONAL`` (how many trailing inputs may be missing), ``PURE`` (a function of its inputs
-    without side effects), ``DRAWS`` (it uses random samples: a key is passed as the last input and ``draw`` numbers the
-    uses in one graph), ``TRAIN_MODE`` (its attribute ``train`` follows ``autograd.is_training()``), ``INPLACE`` (pairs
-    of input and output that may share memory), ``MUTATES`` (indices of the inputs that it updates: its last outputs,
-    hidden ones, are their new values), ``KEYWORD_INPUTS`` (how many trailing inputs are parameters behind the
-    attributes), ``ORDER`` (the attributes in the order of parameters, where that is not the one of the declarations;
-    others of its bases have their defaults), ``LINEAR`` (of sums of its inputs it gives the sum of its results),
-    ``ON_DEVICE`` (``call_out`` of a host call takes arrays where they are, also those of a device), ``INFERS_PARTLY``
-    (see :meth:`infers_partly`), ``KEEPS_SHAPE`` (the first result has the shape of the first input), ``COMPUTES_IN`` (by
-    the dtypes of inputs of which it computes in another one, that: ``eager`` and ``decompose`` get the inputs cast to
-    it, and their results are cast to the inferred dtypes. By default these are the floats in which nothing is computed,
-    for ``eager`` alone: compiled, each step of a decomposition computes so), ``GRADIENT_TOO`` (``gradient`` gets its
-    values cast so, too).
+    without side effects), ``DRAWS`` (it uses random samples: a key is passed as the last input and an attribute, draw,
+    numbers the uses in one graph), ``TRAIN_MODE`` (its attribute ``train`` follows ``autograd.is_training()``),
+    ``INPLACE`` (pairs of input and output that may share memory), ``MUTATES`` (indices of the inputs that it updates:
+    its last outputs, hidden ones, are their new values), ``KEYWORD_INPUTS`` (how many trailing inputs are parameters
+    behind the attributes), ``ORDER`` (the attributes in the order of parameters, where that is not the one of the
+    declarations; others of its bases have their defaults), ``LINEAR`` (of sums of its inputs it gives the sum of its
+    results), ``ON_DEVICE`` (``call_out`` of a host call takes arrays where they are, also those of a device),
+    ``INFERS_PARTLY`` (see :meth:`infers_partly`), ``KEEPS_SHAPE`` (the first result has the shape of the first input),
+    ``COMPUTES_IN`` (by the dtypes of inputs of which it computes in another one, that: ``eager`` and ``decompose`` get
+    the inputs cast to it, and their results are cast to the inferred dtypes. By default these are the floats in which
+    nothing is computed, for ``eager`` alone: compiled, each step of a decomposition computes so), ``GRADIENT_TOO``
+    (``gradient`` gets its values cast so, too).
 
     ``recorded``, ``called_later`` and ``unrecorded`` say what the cache on the disk makes of a user's override.
     """
@@ -594,8 +594,8 @@ class AxisRules(Operator):
 class Reduction(AxisRules):
     """A reduction along ``axis``: subclasses name the combining ufunc.
 
-    ``COMBINE`` is one of ``add``, ``mul``, ``max`` and ``min``. All further reductions (mean, norm, …) are composites
-    of these and of elementwise operators.
+    ``COMBINE`` is one of ``"add"``, ``"mul"``, ``"max"`` and ``"min"``. All further reductions (mean, norm, …) are
+    composites of these and of elementwise operators.
     """
 
     COMBINE: ClassVar[str] = "add"
@@ -649,8 +649,8 @@ class Movement(Operator):
     ``move`` defines it, in a small vocabulary; a movement that the vocabulary lacks (scatter-add to indices that may
     coincide) is a host call.
 
-    ``LAYOUT`` of a view: ``strided`` (any strides), ``same`` (row-major if the input is), or ``row-major`` (as
-    ``same``, and a view of row-major inputs only: a reshape copies a transposed array).
+    ``LAYOUT`` of a view: ``"strided"`` (any strides), ``"same"`` (row-major if the input is), or ``"row-major"`` (as
+    ``"same"``, and a view of row-major inputs only: a reshape copies a transposed array).
     ``REARRANGES``: the result has each element of the inputs once, so the gradient, given it, gives the inputs.
     """
 

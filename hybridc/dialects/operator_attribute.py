@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from hybridc.dtypes import ABSENT
+from hybridc.dtypes import ABSENT, DType
 from hybridc.errors import AttributeValueError, DTypeNameError, MXNetError, UnsupportedError
 from hybridc.ground.sizes import is_size
 
@@ -24,7 +24,6 @@ REQUIRED: Any = _Required()
 
 Shape = tuple[int, ...]
 Axis = int | tuple[int, ...] | None
-DType = np.dtype[Any]
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class ChangeCounter:
-    """Counts changes of plain attributes of blocks and of parameters' dtype, ``grad_req`` and arrays."""
+    """Counts changes of plain attributes of blocks and of parameters' dtype, ``Parameter.grad_req`` and arrays."""
 
     __slots__ = ("value",)
 

@@ -97,7 +97,7 @@ def _sum_of_squares(a: Any) -> float:
 
 
 class HookHandle:
-    """The handle that ``register_forward_hook`` returns; ``detach`` (or leaving a ``with`` block) removes the hook."""
+    """What ``Block.register_forward_hook`` returns; ``detach`` (or leaving a ``with`` block) removes the hook."""
 
     def __init__(self) -> None:
         self._hooks: weakref.ref[BlockHooks] | None = None

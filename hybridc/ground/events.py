@@ -69,7 +69,7 @@ class EventRecorder:
     """The events of this process.
 
     ``active``: anything is recorded. Of that, ``operators`` are eager operators, ``graphs`` compiled ones with all they
-    run, and ``calls`` those of blocks, ``backward`` and the like.
+    run, and ``calls`` those of blocks, ``NDArray.backward`` and the like.
     """
 
     def __init__(self) -> None:

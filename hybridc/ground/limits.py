@@ -35,7 +35,7 @@ _UNLIMITED_STACK = 8 << 20
 
 
 class _TimelyEvent(threading.Event):
-    """Whether a thread has begun; ``Thread.start`` waits for it, but not for ever."""
+    """Whether a thread has begun; ``threading.Thread.start`` waits for it, but not for ever."""
 
     def wait(self, timeout: float | None = None) -> bool:
         if super().wait(_START if timeout is None else timeout):

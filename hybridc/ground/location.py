@@ -18,7 +18,7 @@ _INSTALLED = (os.path.join(_LIBRARY, "site-packages"), os.path.join(_LIBRARY, "d
 
 @dataclass(frozen=True)
 class Location:
-    """A line of the user's code; ``block`` is the path of the block being traced, as ``net_dense0``."""
+    """A line of the user's code; ``block`` is the path of the block being traced, as "net_dense0"."""
 
     file: str
     line: int

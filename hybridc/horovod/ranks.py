@@ -92,7 +92,7 @@ def gloo_enabled() -> bool:
 
 def nccl_built() -> int:
     """The version of NCCL, which sums the gradients of trainers on GPUs; 0 if there is none."""
-    return nccl.version()
+    return nccl.nccl_version()
 
 
 def ddl_built() -> bool:
@@ -107,7 +107,7 @@ def ccl_built() -> bool:
 
 def cuda_built() -> bool:
     """Whether NCCL is installed: it sums trainers' gradients on GPUs; other GPU arrays go through host memory."""
-    return bool(nccl.version())
+    return bool(nccl.nccl_version())
 
 
 def rocm_built() -> bool:

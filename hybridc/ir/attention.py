@@ -38,14 +38,14 @@ from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Operation, SSAValue
 
 from hybridc.dialects.mlir.integer_array import integers_of
-from hybridc.dialects.operator_attribute import DType
+from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.dtypes import exact_integers, is_float
 from hybridc.ground.cached import cached_property
 from hybridc.ir.contraction_shape import multiplied
 from hybridc.ir.kernel import CASTS, Axes, Kernel, KernelOp, LoopNest, Read, number_of
 from hybridc.ir.loop_nest_plan import loop_axes
 from hybridc.ir.online_reductions import OnlineSoftmax, online_softmax
-from hybridc.ir.structured import Shape, dtype_of, element_dtype, shape_of
+from hybridc.ir.structured import dtype_of, element_dtype, shape_of
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,8 +17,9 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Operation, SSAValue, Use
 
+from hybridc.dialects.operator_attribute import Shape
 from hybridc.ground.sizes import row_major
-from hybridc.ir.structured import VIEWS, Shape, groups_of, shape_of
+from hybridc.ir.structured import VIEWS, groups_of, shape_of
 from hybridc.ir.values import functions
 
 # Views that reshape their operand.

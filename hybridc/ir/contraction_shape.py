@@ -117,7 +117,7 @@ def contraction_of(kernel: Kernel, strides: Sequence[Strides] | None = None) -> 
     steps = [row_major(shape_of(v)) for v in values] if strides is None else strides
     of = dict(zip(values, steps, strict=True))
     places = [r.along(of[r.value]) for r in (*kernel_op.reads, *accesses_after(kernel))]
-    return ContractionLoops(*loops_of(kernel_op.extents, places), kernel_op.op)
+    return ContractionLoops(*contraction_loops(kernel_op.extents, places), kernel_op.op)
 
 
 def accesses_after(kernel: Kernel) -> list[Read]:
@@ -129,7 +129,7 @@ def accesses_after(kernel: Kernel) -> list[Read]:
     return [*(Read(v, made[v].axes) for v in kernel.results), *reads.values()]
 
 
-def loops_of(
+def contraction_loops(
     sizes: Mapping[int, int], places: Sequence[Mapping[int, int]]
 ) -> tuple[tuple[Loop, ...], tuple[Loop, ...]]:
     """The loops of the result and the summed ones, given sizes and strides of the axes in each of the arrays."""
@@ -141,10 +141,10 @@ def loops_of(
     ]
     kept = sorted((loop for loop in loops if loop.c is not None), key=lambda x: -abs(x.c or 0))
     summed = sorted((loop for loop in loops if loop.c is None), key=lambda x: -abs(x.a or 0))
-    return tuple(coalesced(kept)), tuple(coalesced(summed))
+    return tuple(coalesced_loops(kept)), tuple(coalesced_loops(summed))
 
 
-def coalesced(loops: Sequence[Loop]) -> list[Loop]:
+def coalesced_loops(loops: Sequence[Loop]) -> list[Loop]:
     """Loops with neighbours coalesced, where they can be."""
     found: list[Loop] = []
     for loop in reversed(loops):

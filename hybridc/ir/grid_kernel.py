@@ -28,11 +28,12 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.rewriter import Rewriter
 
+from hybridc.dialects.operator_attribute import Shape
 from hybridc.ground.sizes import Place
 from hybridc.ir.costs import PARTS, WORTH_READING
 from hybridc.ir.kernel import Axes, Kernel, KernelOp, LoopNest
 from hybridc.ir.loop_nest_plan import loop_axes
-from hybridc.ir.structured import Shape, dtype_of, is_scaffold, note_dtypes, shape_of
+from hybridc.ir.structured import dtype_of, is_scaffold, note_dtypes, shape_of
 from hybridc.ir.structured_builder import Builder, Element, ScalarBuilder, Tensor
 
 _INDEX = np.dtype(np.int64)

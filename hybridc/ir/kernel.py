@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 from xdsl.dialects import arith, func
@@ -27,13 +27,13 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from hybridc.dialects.mlir.hybrid import locations_of
 from hybridc.dialects.mlir.integer_array import integers_of
-from hybridc.dtypes import STORED, is_float
+from hybridc.dialects.operator_attribute import Shape
+from hybridc.dtypes import STORED, DType, is_float
 from hybridc.errors import UnsupportedError
 from hybridc.ground.cached import cached_property
 from hybridc.ground.location import Location
 from hybridc.ground.sizes import AffineIndex, Place
 from hybridc.ir.structured import (
-    Shape,
     affine_operands,
     dtype_of,
     indirect_operands,
@@ -79,12 +79,12 @@ class KernelOp:
     """One linalg op of a loop nest.
 
     ``axes`` are those of its result, ``reduced`` those it reduces, by ``combine``, an operation of its body. Its
-    ``kind`` is ``map`` (elementwise), ``row`` (a reduction, not over axis 0), ``across`` (a reduction over axis 0,
-    perhaps more) or ``product`` (a contraction of its two reads).
+    ``kind`` is ``"elementwise"``, ``"row"`` (a reduction, not over axis 0), ``"column"`` (a reduction over axis 0,
+    perhaps more) or ``"contraction"`` (of its two reads).
     """
 
     op: linalg.GenericOp | linalg.MatmulOp
-    kind: str
+    kind: Literal["elementwise", "row", "column", "contraction"]
     reads: tuple[Read, ...]
     axes: Axes
     reduced: Axes
@@ -449,7 +449,6 @@ class AnalysedKernels:
 #
 # Upstream integers are signless; the operations for which it matters carry the sign in their names.
 
-DType = np.dtype[Any]
 
 FLOAT_CASTS = (arith.ExtFOp, arith.TruncFOp)
 CASTS = frozenset(
@@ -470,7 +469,7 @@ _COMBINES = {
 }  # fmt: skip
 
 
-def sign(op: str) -> str | None:
+def signedness(op: str) -> str | None:
     """The signedness of an operation, named with its predicate: ``i`` signed, ``u`` unsigned, None if either."""
     name, _, predicate = op.partition(" ")
     if name == "arith.cmpi":
@@ -518,4 +517,4 @@ def combining(op: str) -> str:
 
 def neutral_of(op: str, dtype: DType) -> Number:
     """The neutral element of a reduction by an operation, as the dtype holds it."""
-    return constant_as(neutral(combining(op), signed_as(dtype, sign(op))), dtype)
+    return constant_as(neutral(combining(op), signed_as(dtype, signedness(op))), dtype)

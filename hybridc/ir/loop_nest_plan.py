@@ -18,9 +18,10 @@ from xdsl.dialects.builtin import DenseArrayBase
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import SSAValue
 
+from hybridc.dialects.operator_attribute import Shape
 from hybridc.ir.costs import RECOMPUTED, SQUARE
 from hybridc.ir.kernel import Axes, Kernel, KernelOp, LoopNest, Read, number_of
-from hybridc.ir.structured import Shape, dtype_of, shape_of
+from hybridc.ir.structured import dtype_of, shape_of
 
 _COSTLY = (arith.DivfOp, arith.RemSIOp, arith.RemUIOp)
 

@@ -21,6 +21,8 @@ from numpy.lib.stride_tricks import as_strided
 from hybridc.dialects import operator_registry
 from hybridc.dialects.body import Body, BodyStep
 from hybridc.dialects.operator import Operator
+from hybridc.dialects.operator_attribute import Shape
+from hybridc.dtypes import DType
 from hybridc.ground.buffers import ALIGNMENT
 from hybridc.ground.events import RECORDER, now
 from hybridc.ground.serialize import NOT_SERIALISED, NotWritable, read, register_form, register_value, written
@@ -335,8 +337,6 @@ def _aligned(size: int) -> int:
 # --- planned programs -------------------------------------------------------------------------------------------------
 
 
-DType = np.dtype[Any]
-Shape = tuple[int, ...]
 Strides = tuple[int, ...]
 ARENA = 0  # the slot of a call's arena: arguments, results, constants and prepared values follow it
 

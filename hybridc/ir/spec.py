@@ -1,6 +1,7 @@
 """The IR spec: the operations that each level allows, checked after every pass with ``HYBRIDC_VERIFY=1``.
 
-A level is a function of a module: :func:`graph`, :func:`primitive`, :func:`structured`, :func:`kernels`, :func:`plan`.
+A level is a function of a module: :func:`check_graph`, :func:`check_primitive`, :func:`check_structured`,
+:func:`check_kernels`, :func:`check_planned`.
 Each raises :class:`~hybridc.errors.VerifyError` at the first operation that does not belong, with the pass after which
 the error context: pass, operation, user's line. Operand and result types are the operations' own verifiers' affair.
 """
@@ -99,7 +100,7 @@ PLANNED = (
 )
 
 
-def check(module: ModuleOp, level: str, after: str) -> None:
+def check_level(module: ModuleOp, level: str, after: str) -> None:
     """Raise unless the module is of that level; ``after`` is the pass that ran last."""
     _Check(level, after).run(module)
 
@@ -142,7 +143,7 @@ class _Check:
                 self.fail(op, f"a function holds {what}")
 
 
-def graph(check: _Check, module: ModuleOp) -> None:
+def check_graph(check: _Check, module: ModuleOp) -> None:
     """Operators in functions; arguments and results are tensors of static shape."""
     for function in functions(module):
         check.only(function, (HybridOp, func.ReturnOp), "operators and func.return")
@@ -159,9 +160,9 @@ def _shape(check: _Check, op: Operation, value: SSAValue) -> None:
         check.fail(op, f"{kind!s} is not a tensor of static shape")
 
 
-def primitive(check: _Check, module: ModuleOp) -> None:
+def check_primitive(check: _Check, module: ModuleOp) -> None:
     """As the graph level, without composite operators."""
-    graph(check, module)
+    check_graph(check, module)
     for function in functions(module):
         for op in function.body.block.ops:
             if isinstance(op, HybridOp) and op.operator.decomposes():
@@ -171,7 +172,7 @@ def primitive(check: _Check, module: ModuleOp) -> None:
 # --- structured -------------------------------------------------------------------------------------------
 
 
-def structured(check: _Check, module: ModuleOp) -> None:
+def check_structured(check: _Check, module: ModuleOp) -> None:
     """Upstream's dialects: ``linalg`` on tensors, bodies in ``arith`` and ``math``, declared host functions.
 
     Shapes are static, integers signless. An indexing map is a projected permutation, or of affine sums of loops that
@@ -252,7 +253,7 @@ def _generic(check: _Check, op: linalg.GenericOp) -> None:
 # --- kernels and plan -------------------------------------------------------------------------------------
 
 
-def kernels(check: _Check, module: ModuleOp) -> None:
+def check_kernels(check: _Check, module: ModuleOp) -> None:
     """Functions that call kernels and the host, views and constants; kernels have loops, and no views.
 
     A function returns fresh arrays, each once: no argument, no constant, no view of these.
@@ -289,7 +290,7 @@ def _returned(check: _Check, function: func.FuncOp) -> None:
         made.add(value)
 
 
-def plan(check: _Check, module: ModuleOp) -> None:
+def check_planned(check: _Check, module: ModuleOp) -> None:
     """Memory and launches in public functions; kernels as on the level above."""
     _kernels(check, module)
     for function in functions(module):
@@ -374,11 +375,11 @@ def _numbers(attribute: Attribute | None) -> list[int]:
 
 
 LEVELS: dict[str, Callable[[_Check, ModuleOp], None]] = {
-    "graph": graph,
-    "primitive": primitive,
-    "structured": structured,
-    "kernels": kernels,
-    "plan": plan,
+    "graph": check_graph,
+    "primitive": check_primitive,
+    "structured": check_structured,
+    "kernels": check_kernels,
+    "plan": check_planned,
 }
 
 
@@ -406,7 +407,7 @@ class Verifier:
         for function in changed:
             function.verify()
         self._module.verify(verify_nested_ops=False)
-        spec.check(self._module, level, after)
+        spec.check_level(self._module, level, after)
         self._level, self._known = level, found
 
 

@@ -40,12 +40,11 @@ from hybridc.dialects.handwritten import RETURNED, ArraySpec, Kernel
 from hybridc.dialects.mlir import hybrid
 from hybridc.dialects.mlir.integer_array import integers_of
 from hybridc.dialects.operator import Operator
+from hybridc.dialects.operator_attribute import Shape
+from hybridc.dtypes import DType
 from hybridc.errors import CustomOpError
 from hybridc.ground.cached import by_identity
 from hybridc.ground.sizes import AffineIndex
-
-DType = np.dtype[Any]
-Shape = tuple[int, ...]
 
 # Views: operations that show their first operand's memory in another shape or order.
 KNOW_PLACES = (linalg.IndexOp.name, tensor.ExtractOp.name)  # loops of a body with one of these are not split
@@ -305,10 +304,10 @@ def operator_of(declaration: func.FuncOp) -> Operator:
 
 def arrays_of(values: Sequence[SSAValue]) -> list[ArraySpec]:
     """Shapes and dtypes of values."""
-    return [ArraySpec(hybrid.shape_of(v), hybrid.dtype_of(v)) for v in values]
+    return [ArraySpec(hybrid.hybrid_shape(v), hybrid.hybrid_dtype(v)) for v in values]
 
 
-def kernel_of(operator: Operator, target: str, ins: list[ArraySpec], outs: list[ArraySpec]) -> Kernel | None:
+def handwritten_kernel(operator: Operator, target: str, ins: list[ArraySpec], outs: list[ArraySpec]) -> Kernel | None:
     """The handwritten kernel of an operator for a target; None if it has none for these arguments."""
     if target not in RETURNED:
         return None
@@ -326,17 +325,17 @@ def kernel_of(operator: Operator, target: str, ins: list[ArraySpec], outs: list[
     return made
 
 
-def has_kernel(declaration: func.FuncOp) -> bool:
+def is_handwritten(declaration: func.FuncOp) -> bool:
     """Whether a handwritten kernel computes a declared function, rather than the host."""
     return HAS_KERNEL in declaration.attributes
 
 
-def inplace_pairs(declaration: func.FuncOp) -> list[tuple[int, int]]:
+def declared_inplace_pairs(declaration: func.FuncOp) -> list[tuple[int, int]]:
     """Pairs of argument and result that may share memory, by the operator's ``inplace``; both have one type.
 
     None for a handwritten kernel, which may write an element before it reads it.
     """
-    if has_kernel(declaration):
+    if is_handwritten(declaration):
         return []
     ins, outs = declaration.function_type.inputs.data, declaration.function_type.outputs.data
     dtypes = declared_dtypes(declaration) or [None] * (len(ins) + len(outs))

@@ -53,8 +53,9 @@ from hybridc.dialects.mlir.integer_array import integer_array
 from hybridc.dialects.mlir.new_op import new_op
 from hybridc.dialects.mlir.tensor import ExpandShapeOp
 from hybridc.dialects.mlir.upstream import COMPOSED, LOGICAL, UPSTREAM, loop_dtypes
+from hybridc.dialects.operator_attribute import Shape
 from hybridc.dialects.scalar import PREDICATES, NumPyScalar, number_like
-from hybridc.dtypes import FLOAT32, STORED, TYPES, WIDE, computed, is_float, wide
+from hybridc.dtypes import FLOAT32, STORED, TYPES, WIDE, DType, computed, is_float, wide
 from hybridc.errors import UnsupportedError
 from hybridc.ground.sizes import Place, is_size
 from hybridc.ir.kernel import neutral
@@ -62,8 +63,6 @@ from hybridc.ir.structured import element_dtype, note_dtype
 
 # --- scalar bodies ----------------------------------------------------------------------------------------------------
 
-
-DType = np.dtype[Any]
 
 BOOL, INT32, INT64 = np.dtype(bool), np.dtype("int32"), np.dtype("int64")
 INDEX = IndexType()
@@ -616,7 +615,7 @@ class Builder:
         kept = reassociation(tuple(new for _, new in pairs))
         return self._one(
             ExpandShapeOp, [x.value], Tensor(shape, x.dtype, self), reassociation=kept,
-            static_output_shape=integers(shape),
+            static_output_shape=dense_integers(shape),
         )  # fmt: skip
 
     def transpose(self, x: Tensor, order: Sequence[int]) -> Tensor:
@@ -628,7 +627,7 @@ class Builder:
         init = self.empty(shape, x.dtype)
         out = Tensor(shape, x.dtype, self)
         dtypes = [x.dtype, x.dtype]
-        return self.named(linalg.TransposeOp, [x.value], dtypes, init, out, first, permutation=integers(order))
+        return self.named(linalg.TransposeOp, [x.value], dtypes, init, out, first, permutation=dense_integers(order))
 
     def slice(self, x: Tensor, begin: Sequence[int], step: Sequence[int], shape: Shape) -> Tensor:
         """``tensor.extract_slice`` with positive steps, then a reversal of axes with negative ones."""
@@ -714,8 +713,6 @@ def _strides(step: Sequence[int], shape: Shape) -> Shape:
 
 # --- shared attributes and types --------------------------------------------------------------------------------------
 
-Shape = tuple[int, ...]
-
 
 @functools.lru_cache(4096)
 def structured_type(shape: Shape, dtype: DType) -> TensorType[Any]:
@@ -762,7 +759,7 @@ def segments(*sizes: int) -> DenseArrayBase[Any]:
 
 
 @functools.lru_cache(1024)
-def integers(numbers: tuple[int, ...]) -> DenseArrayBase[Any]:
+def dense_integers(numbers: tuple[int, ...]) -> DenseArrayBase[Any]:
     """Integers as a dense array property."""
     return integer_array(numbers)
 
@@ -782,9 +779,9 @@ def wide_axes(shape: Shape) -> tuple[int, ...]:
 def slice_properties(operands: int, offsets: Shape, sizes: Shape, strides: Shape) -> dict[str, Attribute]:
     """The properties of a slice with static offsets, sizes and strides."""
     return {
-        "static_offsets": integers(offsets),
-        "static_sizes": integers(sizes),
-        "static_strides": integers(strides),
+        "static_offsets": dense_integers(offsets),
+        "static_sizes": dense_integers(sizes),
+        "static_strides": dense_integers(strides),
         "operandSegmentSizes": segments(*(1,) * operands, 0, 0, 0),
     }
 

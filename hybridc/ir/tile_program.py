@@ -84,11 +84,8 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
-import numpy as np
-
-from hybridc.dtypes import NARROW
+from hybridc.dtypes import NARROW, DType
 from hybridc.errors import VerifyError
 from hybridc.ir.kernel import CASTS
 
@@ -195,7 +192,7 @@ class TileGather:
 
 @dataclass(frozen=True)
 class TileMap:
-    """An operation of ``arith`` or ``math``; the predicate of a comparison follows its name.
+    """An operation of the dialects arith or math; the predicate of a comparison follows its name.
 
     A ``rough`` one need be no more exact than half precision.
     """
@@ -401,11 +398,11 @@ class TileBound:
 class TileDim:
     """A dimension of tiles: elements of the index space of some axes, in row-major order.
 
-    A tile has ``block`` of them, an integer or a parameter of the code. The others are made by other tiles of the
-    ``grid``, or there are none (``whole``), or in a ``loop`` over all tiles (that a ``bound`` does not leave out), or
-    in one over the tiles of a ``piece``, of which there are several; those of a ``range`` of the grid begin where a
-    thread's range does. If ``masked``, tiles may reach beyond the last element. Tiles of the grid that are taken
-    ``backwards`` begin with the last.
+    A tile has ``block`` of them, an integer or a parameter of the code. ``walk`` says where the
+    others are: in other tiles of the grid (``"grid"``), of which those of a ``"range"`` begin where a thread's range
+    does; nowhere, as the tile has all (``"whole"``); in a loop over all tiles that a ``bound`` does not leave out
+    (``"loop"``), or over the tiles of one of several pieces (``"piece"``). If ``masked``, tiles may reach beyond the
+    last element. Tiles of the grid that are taken ``backwards`` begin with the last.
 
     A tile is worked on in ``parts``, the larger ones first: as many as there are of the first of these sizes, and then
     of the next. If it is not masked, the last part ends with the last element, and shares some with the one before.
@@ -865,9 +862,6 @@ def _addresses(statement: Statement) -> tuple[Address, ...]:
 
 
 # --- launches of tile programs on whole tiles -------------------------------------------------------------------------
-
-
-DType = np.dtype[Any]
 
 
 @dataclass(frozen=True)

@@ -10,14 +10,14 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, StringAttr
 from xdsl.ir import Operation, SSAValue
 
-from hybridc.dialects.mlir.hybrid import HybridOp, dtype_of, element_dtype, shape_of
+from hybridc.dialects.mlir.hybrid import HybridOp, hybrid_dtype, hybrid_element_dtype, hybrid_shape
 from hybridc.dialects.operator import Movement
 
 
 def constant_value(value: SSAValue) -> Any:
     """The constant that a value is known to be, or None."""
     op = value.owner
-    if isinstance(op, HybridOp) and not op.operands and not shape_of(value):
+    if isinstance(op, HybridOp) and not op.operands and not hybrid_shape(value):
         return op.operator.as_number()
     return None
 
@@ -61,7 +61,7 @@ def result_count(function: func.FuncOp) -> int:
 
 def is_state(value: SSAValue) -> bool:
     """Whether the value is operator state, which stays from call to call."""
-    return dtype_of(value).kind == "O"
+    return hybrid_dtype(value).kind == "O"
 
 
 def volume(shape: tuple[int, ...]) -> int:
@@ -72,7 +72,7 @@ def volume(shape: tuple[int, ...]) -> int:
 def byte_size(array: SSAValue) -> int:
     """The size of a tensor or buffer in bytes."""
     kind: Any = array.type
-    return volume(kind.get_shape()) * element_dtype(kind.get_element_type()).itemsize
+    return volume(kind.get_shape()) * hybrid_element_dtype(kind.get_element_type()).itemsize
 
 
 def is_view(op: HybridOp) -> bool:
@@ -95,7 +95,7 @@ def is_row_major(value: SSAValue) -> bool:
     return True
 
 
-def root(value: SSAValue) -> SSAValue:
+def graph_root(value: SSAValue) -> SSAValue:
     """The value at the end of a chain of views, which owns the memory."""
     while isinstance(value.owner, HybridOp) and value.owner.operands and is_view(value.owner):
         value = value.owner.operands[0]

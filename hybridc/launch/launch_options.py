@@ -26,7 +26,7 @@ class LaunchError(Exception):
 
 @dataclass(frozen=True)
 class LaunchOptions:
-    """What is started: how many ranks, where, and the program, as it follows ``python`` in a command.
+    """What is started: how many ranks, where, and the program, as it follows ``"python"`` in a command.
 
     After a failure it is started again, ``restarts`` times. A rank is late after ``timeout`` seconds; if there is none,
     after those of the environment.

@@ -19,9 +19,9 @@ from hybridc.launch.launch_options import LaunchError
 
 
 class LocalRanks:
-    """The processes that a command starts, one for each rank; the methods are those of ``Popen`` for all of them.
+    """The processes that a command starts, one for each rank, with the methods of ``subprocess.Popen`` for all.
 
-    Their connections are registered with ``selector``, whose events' ``data`` are functions to call.
+    Their connections are registered with ``selector``, whose ``selectors.SelectorKey.data`` are functions to call.
     """
 
     def __init__(

@@ -11,7 +11,7 @@ from xdsl.ir import Operation
 
 from hybridc.array.ndarray import NDArray
 from hybridc.dialects import operator_registry
-from hybridc.dialects.mlir.hybrid import HybridOp, dtype_of, element_dtype, shape_of
+from hybridc.dialects.mlir.hybrid import HybridOp, hybrid_dtype, hybrid_element_dtype, hybrid_shape
 from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.errors import MXNetError
 from hybridc.ir.values import functions, result_count
@@ -192,7 +192,7 @@ class _Runner:
 
 def _described(kind: Any) -> tuple[Shape, DType]:
     tensor = cast(TensorType[Any], kind)
-    return tuple(tensor.get_shape()), element_dtype(tensor.element_type)
+    return tuple(tensor.get_shape()), hybrid_element_dtype(tensor.element_type)
 
 
 # --- graph passes ------------------------------------------------------------------------------------------
@@ -227,7 +227,7 @@ class PassOfLibrary:
             if node is None:
                 trace.key()
                 continue
-            leaf = trace.leaf(argument.name_hint or node.name, shape_of(argument), dtype_of(argument), role)
+            leaf = trace.leaf(argument.name_hint or node.name, hybrid_shape(argument), hybrid_dtype(argument), role)
             values[node.name] = leaf
         constant = operator_registry.operator("extension.array")
         for name, array in {**arguments, **states}.items():

@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import TensorType, UnrankedTensorType
 from xdsl.ir import Operation, SSAValue
 
 from hybridc.dialects import operator_registry
-from hybridc.dialects.mlir.hybrid import HybridOp, dtype_of, shape_of
+from hybridc.dialects.mlir.hybrid import HybridOp, hybrid_dtype, hybrid_shape
 from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.library.extension_call import CODES
 from hybridc.symbol.json import to_json
@@ -59,16 +59,16 @@ def _of_equal_shapes(name: str, op: HybridOp) -> str:
     """MXNet's name of ``x + y`` without broadcasting: ``elemwise_add`` rather than ``broadcast_add``."""
     same = name.replace("broadcast_", "elemwise_")
     found = operator_registry.FUNCTIONS.get(same)
-    known = not any(isinstance(v.type, UnrankedTensorType) or -1 in shape_of(v) for v in op.operands)
-    equal = known and len({shape_of(v) for v in op.operands}) == 1
+    known = not any(isinstance(v.type, UnrankedTensorType) or -1 in hybrid_shape(v) for v in op.operands)
+    equal = known and len({hybrid_shape(v) for v in op.operands}) == 1
     return same if equal and found is not None and issubclass(found, op.OPERATOR) else name
 
 
 def _described(values: Sequence[SSAValue]) -> dict[str, str]:
     """The attributes of shapes and dtypes; none, if a shape is unknown."""
-    if not all(isinstance(v.type, TensorType) and -1 not in shape_of(v) for v in values):
+    if not all(isinstance(v.type, TensorType) and -1 not in hybrid_shape(v) for v in values):
         return {}
-    return types_text([(shape_of(v), dtype_of(v)) for v in values])
+    return types_text([(hybrid_shape(v), hybrid_dtype(v)) for v in values])
 
 
 def types_text(types: Sequence[tuple[Shape, DType]]) -> dict[str, str]:

@@ -17,7 +17,7 @@ from xdsl.ir import Operation, SSAValue
 
 from hybridc.dialects.error_context import located, raise_in_context, user_frames
 from hybridc.dialects.handwritten import ArraySpec
-from hybridc.dialects.mlir.hybrid import dtype_of, location_of, locations_of, shape_of
+from hybridc.dialects.mlir.hybrid import hybrid_dtype, hybrid_shape, location_of, locations_of
 from hybridc.dialects.mlir.hybrid_rt import (
     AliasOp,
     AllocOp,
@@ -51,9 +51,9 @@ from hybridc.ir.planned import (
 )
 from hybridc.ir.structured import (
     arrays_of,
-    has_kernel,
+    handwritten_kernel,
+    is_handwritten,
     is_host,
-    kernel_of,
     kernels,
     numbers_in,
     numbers_of,
@@ -149,7 +149,7 @@ class ProgramEmitter(ABC):
             self._operators[name] = operator_of(declaration)
         operator = self._operators[name]
         where = location_of(op) or location_of(declaration)
-        if has_kernel(declaration):
+        if is_handwritten(declaration):
             self.by_hand(op, name, operator, where)
             return
         if self.loop(op, name, operator, where):
@@ -209,17 +209,17 @@ class PlanEmitter(ProgramEmitter):
         """Write the whole program."""
         program, block = self.planned, self.function.body.block
         for i, arg in enumerate(block.args):
-            program.inputs.append(PlainArray(shape_of(arg), dtype_of(arg)))
+            program.inputs.append(PlainArray(hybrid_shape(arg), hybrid_dtype(arg)))
             self.views[arg] = _plain(1 + i, 0, arg)
         first = 1 + len(block.args)
         allocs = [op.array for op in block.ops if isinstance(op, AllocOp)]
         for i, array in enumerate(allocs):
             self.views[array] = _plain(first + i, 0, array)
-            program.fresh.append(PlainArray(shape_of(array), dtype_of(array)))
+            program.fresh.append(PlainArray(hybrid_shape(array), hybrid_dtype(array)))
         for op in block.ops:
             if isinstance(op, ConstantOp):
                 self.views[op.array] = _plain(first + len(allocs) + len(program.constants), 0, op.array)
-                numbers = numbers_in(op.value, shape_of(op.array), dtype_of(op.array))
+                numbers = numbers_in(op.value, hybrid_shape(op.array), hybrid_dtype(op.array))
                 program.constants.append(np.ascontiguousarray(numbers))
         self.kept_slot = first + len(allocs) + len(program.constants)
         begin = block.first_op
@@ -240,7 +240,7 @@ class PlanEmitter(ProgramEmitter):
         self.planned.preparation = len(self.planned.steps)
         if self.poison is not None:
             for array in allocs:
-                self._fill(self.views[array].slot, (0, volume(shape_of(array)) * dtype_of(array).itemsize))
+                self._fill(self.views[array].slot, (0, volume(hybrid_shape(array)) * hybrid_dtype(array).itemsize))
 
     def _operation(self, op: Operation) -> None:
         match op:  # the most frequent first
@@ -280,7 +280,7 @@ class PlanEmitter(ProgramEmitter):
 
     def _alias(self, op: AliasOp) -> None:
         (array,), (result,) = op.operands, op.results
-        view, shape = self.views[array], shape_of(result)
+        view, shape = self.views[array], hybrid_shape(result)
         match op.view.data:
             case "reshape" if view.is_plain:
                 moved = view._replace(shape=shape, strides=row_major(shape))
@@ -381,7 +381,7 @@ class PlanEmitter(ProgramEmitter):
         """The parallel regions or launches of a handwritten kernel; its faults are errors of the operator's author."""
         ins, outs = arrays_of(op.ins), arrays_of(op.outs)
         try:
-            return self.described(kernel_of(operator, self.TARGET, ins, outs), [*ins, *outs])
+            return self.described(handwritten_kernel(operator, self.TARGET, ins, outs), [*ins, *outs])
         except CustomOpError as error:
             raise located(error.restated(f"operator {operator.NAME}: {error}"), where) from error
         except Exception as error:
@@ -391,7 +391,7 @@ class PlanEmitter(ProgramEmitter):
 
     def _array(self, value: SSAValue) -> SlotView | OperatorState:
         """The position of a value."""
-        return self.views[value] if value in self.views else OperatorState(self.states[value], shape_of(value))
+        return self.views[value] if value in self.views else OperatorState(self.states[value], hybrid_shape(value))
 
     # --- results -------------------------------------------------------------------------------------------
 
@@ -424,8 +424,8 @@ def place_of(view: SlotView) -> Position:
 
 
 def _plain(slot: int, offset: int, value: SSAValue) -> SlotView:
-    shape = shape_of(value)
-    return SlotView(slot, offset, dtype_of(value), shape, row_major(shape))
+    shape = hybrid_shape(value)
+    return SlotView(slot, offset, hybrid_dtype(value), shape, row_major(shape))
 
 
 def _part(begin: int, step: int, count: int) -> slice:
@@ -466,7 +466,7 @@ def written_over(ins: Sequence[SSAValue], outs: Sequence[SSAValue]) -> list[tupl
         (i, j)
         for j, value in enumerate(outs)
         for i, read in at.get(_address(value), ())
-        if not (isinstance(value.owner, AliasOp) and aliased(read) is aliased(value)) and volume(shape_of(value))
+        if not (isinstance(value.owner, AliasOp) and aliased(read) is aliased(value)) and volume(hybrid_shape(value))
     ]
 
 

@@ -13,7 +13,7 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Operation, SSAValue
 
-from hybridc.dialects.mlir.hybrid import element_dtype
+from hybridc.dialects.mlir.hybrid import hybrid_element_dtype
 from hybridc.dialects.mlir.hybrid_rt import AliasOp, ArenaOp, LaunchOp, ViewOp, aliased
 from hybridc.ir.structured import pairs_of
 from hybridc.ir.values import volume
@@ -60,4 +60,4 @@ def _place(value: SSAValue) -> Bytes | None:
     kind: Any = value.type
     assert isinstance(value.type, MemRefType)
     begin = value.owner.offset.value.data
-    return begin, begin + volume(kind.get_shape()) * element_dtype(kind.element_type).itemsize
+    return begin, begin + volume(kind.get_shape()) * hybrid_element_dtype(kind.element_type).itemsize

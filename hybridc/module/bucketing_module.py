@@ -23,7 +23,7 @@ __all__ = ["BucketingModule"]
 
 
 class BucketingModule(AssignedModule):
-    """Modules by bucket, such as sentences of one length; a batch says in ``bucket_key`` which one is for it.
+    """Modules by bucket, such as sentences of one length; a batch says in ``DataBatch.bucket_key`` which one is for it.
 
     Parameters
     ----------

@@ -37,8 +37,8 @@ class Module(AssignedModule):
     state_names:
         Arguments that keep their values from batch to batch: 0 at first, see :meth:`set_states`.
     group2ctxs:
-        Devices of variables and outputs by their ``ctx_group``: a dict, or a list of one for each of ``context``. The
-        arrays are on them; a graph is one program, whose operators run on ``context``.
+        Devices of variables and outputs by their attribute ``"ctx_group"``: a dict, or a list of one for each of
+        ``context``. The arrays are on them; a graph is one program, whose operators run on ``context``.
     compression_params:
         As for ``KVStore.set_gradient_compression``.
     """

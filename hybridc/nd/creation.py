@@ -20,7 +20,7 @@ from hybridc.errors import ArgumentTypeError, CheckError, MXNetError
 from hybridc.ground.hooks import HOOKS
 from hybridc.ground.watches import shared
 
-Shape = int | Sequence[int]
+ShapeLike = int | Sequence[int]
 _CUDA = 2  # as DLPack numbers devices
 
 
@@ -144,7 +144,7 @@ def to_dlpack_for_write(data: NDArray) -> Any:
     return data.to_dlpack_for_write()
 
 
-def empty(shape: Shape, ctx: Context | None = None, dtype: Any = None, stype: str | None = None) -> NDArray:
+def empty(shape: ShapeLike, ctx: Context | None = None, dtype: Any = None, stype: str | None = None) -> NDArray:
     """An array whose values are whatever was in its memory."""
     _check_stype(stype)
     return placed(NDArray(np.empty(_dimensions(shape), _element_type(ctx, dtype))), ctx)
@@ -156,7 +156,7 @@ def _check_stype(stype: str | None) -> None:
 
 
 def zeros(
-    shape: Shape,
+    shape: ShapeLike,
     ctx: Context | None = None,
     dtype: Any = None,
     stype: str | None = None,
@@ -171,7 +171,7 @@ def zeros(
 
 
 def ones(
-    shape: Shape,
+    shape: ShapeLike,
     ctx: Context | None = None,
     dtype: Any = None,
     out: NDArray | None = None,
@@ -184,7 +184,7 @@ def ones(
 
 
 def full(
-    shape: Shape,
+    shape: ShapeLike,
     val: float,
     ctx: Context | None = None,
     dtype: Any = np.float32,

@@ -10,7 +10,7 @@ from hybridc.context import Context, check_device
 from hybridc.errors import CheckError
 from hybridc.nd.namespace import lookup
 
-Shape = int | tuple[int, ...] | None
+ShapeLike = int | tuple[int, ...] | None
 
 # What follows is also an operator of its name; this finds the rest: bernoulli, normal_like, …
 __getattr__, __dir__ = lookup("random", "random_")
@@ -50,7 +50,7 @@ def _draw(
 def uniform(
     low: Any = 0,
     high: Any = 1,
-    shape: Shape = None,
+    shape: ShapeLike = None,
     dtype: Any = None,
     ctx: Context | None = None,
     out: Any = None,
@@ -64,7 +64,7 @@ def uniform(
 def normal(
     loc: Any = 0,
     scale: Any = 1,
-    shape: Shape = None,
+    shape: ShapeLike = None,
     dtype: Any = None,
     ctx: Context | None = None,
     out: Any = None,
@@ -90,7 +90,12 @@ def randn(
 
 
 def exponential(
-    scale: Any = 1, shape: Shape = None, dtype: Any = None, ctx: Context | None = None, out: Any = None, **kwargs: Any
+    scale: Any = 1,
+    shape: ShapeLike = None,
+    dtype: Any = None,
+    ctx: Context | None = None,
+    out: Any = None,
+    **kwargs: Any,
 ) -> Any:
     """Numbers from the exponential distribution with the mean ``scale``."""
     require_hidden("exponential", kwargs)
@@ -100,7 +105,7 @@ def exponential(
 def gamma(
     alpha: Any = 1,
     beta: Any = 1,
-    shape: Shape = None,
+    shape: ShapeLike = None,
     dtype: Any = None,
     ctx: Context | None = None,
     out: Any = None,
@@ -112,7 +117,7 @@ def gamma(
 
 
 def poisson(
-    lam: Any = 1, shape: Shape = None, dtype: Any = None, ctx: Context | None = None, out: Any = None, **kwargs: Any
+    lam: Any = 1, shape: ShapeLike = None, dtype: Any = None, ctx: Context | None = None, out: Any = None, **kwargs: Any
 ) -> Any:
     """Counts from the Poisson distribution with the mean lam."""
     require_hidden("poisson", kwargs)
@@ -122,7 +127,7 @@ def poisson(
 def negative_binomial(
     k: Any = 1,
     p: Any = 1,
-    shape: Shape = None,
+    shape: ShapeLike = None,
     dtype: Any = None,
     ctx: Context | None = None,
     out: Any = None,
@@ -136,7 +141,7 @@ def negative_binomial(
 def generalized_negative_binomial(
     mu: Any = 1,
     alpha: Any = 1,
-    shape: Shape = None,
+    shape: ShapeLike = None,
     dtype: Any = None,
     ctx: Context | None = None,
     out: Any = None,
@@ -150,7 +155,7 @@ def generalized_negative_binomial(
 def randint(
     low: int,
     high: int,
-    shape: Shape = None,
+    shape: ShapeLike = None,
     dtype: Any = None,
     ctx: Context | None = None,
     out: Any = None,
@@ -162,7 +167,7 @@ def randint(
 
 
 def multinomial(
-    data: Any, shape: Shape = None, get_prob: bool = False, out: Any = None, dtype: Any = "int32", **kwargs: Any
+    data: Any, shape: ShapeLike = None, get_prob: bool = False, out: Any = None, dtype: Any = "int32", **kwargs: Any
 ) -> Any:
     """Indices drawn by the probabilities in each row of data; with ``get_prob``, also their logarithms."""
     require_hidden("multinomial", kwargs)

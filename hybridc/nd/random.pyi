@@ -8,40 +8,40 @@ from hybridc.context import Context as Context
 from hybridc.context import check_device as check_device
 from hybridc.errors import CheckError as CheckError
 from hybridc.nd.namespace import lookup as lookup
-Shape = int | tuple[int, ...] | None
+ShapeLike = int | tuple[int, ...] | None
 def _is_array(x: Any) -> bool:
     ...
 def _draw(name: str, parameters: tuple[Any, ...], shape: Any, dtype: Any, ctx: Context | None, out: Any) -> Any:
     """The operator ``random_<name>`` for numbers, ``sample_<name>`` for arrays."""
     ...
-def uniform(low: Any=0, high: Any=1, shape: Shape=None, dtype: Any=None, ctx: Context | None=None, out: Any=None, **kwargs: Any) -> Any:
+def uniform(low: Any=0, high: Any=1, shape: ShapeLike=None, dtype: Any=None, ctx: Context | None=None, out: Any=None, **kwargs: Any) -> Any:
     """Samples of a uniform distribution on [low, high)."""
     ...
-def normal(loc: Any=0, scale: Any=1, shape: Shape=None, dtype: Any=None, ctx: Context | None=None, out: Any=None, **kwargs: Any) -> Any:
+def normal(loc: Any=0, scale: Any=1, shape: ShapeLike=None, dtype: Any=None, ctx: Context | None=None, out: Any=None, **kwargs: Any) -> Any:
     """Numbers from the normal distribution with that mean and standard deviation."""
     ...
 def randn(*shape: int, loc: Any=0, scale: Any=1, dtype: Any=None, ctx: Context | None=None, out: Any=None, **kwargs: Any) -> Any:
     """Numbers from the normal distribution, in the shape that the arguments give."""
     ...
-def exponential(scale: Any=1, shape: Shape=None, dtype: Any=None, ctx: Context | None=None, out: Any=None, **kwargs: Any) -> Any:
+def exponential(scale: Any=1, shape: ShapeLike=None, dtype: Any=None, ctx: Context | None=None, out: Any=None, **kwargs: Any) -> Any:
     """Numbers from the exponential distribution with the mean ``scale``."""
     ...
-def gamma(alpha: Any=1, beta: Any=1, shape: Shape=None, dtype: Any=None, ctx: Context | None=None, out: Any=None, **kwargs: Any) -> Any:
+def gamma(alpha: Any=1, beta: Any=1, shape: ShapeLike=None, dtype: Any=None, ctx: Context | None=None, out: Any=None, **kwargs: Any) -> Any:
     """Numbers from the gamma distribution with the shape alpha and the scale beta; the mean is alpha beta."""
     ...
-def poisson(lam: Any=1, shape: Shape=None, dtype: Any=None, ctx: Context | None=None, out: Any=None, **kwargs: Any) -> Any:
+def poisson(lam: Any=1, shape: ShapeLike=None, dtype: Any=None, ctx: Context | None=None, out: Any=None, **kwargs: Any) -> Any:
     """Counts from the Poisson distribution with the mean lam."""
     ...
-def negative_binomial(k: Any=1, p: Any=1, shape: Shape=None, dtype: Any=None, ctx: Context | None=None, out: Any=None, **kwargs: Any) -> Any:
+def negative_binomial(k: Any=1, p: Any=1, shape: ShapeLike=None, dtype: Any=None, ctx: Context | None=None, out: Any=None, **kwargs: Any) -> Any:
     """How many failures come before the k-th success of probability p."""
     ...
-def generalized_negative_binomial(mu: Any=1, alpha: Any=1, shape: Shape=None, dtype: Any=None, ctx: Context | None=None, out: Any=None, **kwargs: Any) -> Any:
+def generalized_negative_binomial(mu: Any=1, alpha: Any=1, shape: ShapeLike=None, dtype: Any=None, ctx: Context | None=None, out: Any=None, **kwargs: Any) -> Any:
     """Counts with the mean mu and the variance mu + alpha mu^2."""
     ...
-def randint(low: int, high: int, shape: Shape=None, dtype: Any=None, ctx: Context | None=None, out: Any=None, **kwargs: Any) -> Any:
+def randint(low: int, high: int, shape: ShapeLike=None, dtype: Any=None, ctx: Context | None=None, out: Any=None, **kwargs: Any) -> Any:
     """Integers that are equally likely from low up to but without high."""
     ...
-def multinomial(data: Any, shape: Shape=None, get_prob: bool=False, out: Any=None, dtype: Any='int32', **kwargs: Any) -> Any:
+def multinomial(data: Any, shape: ShapeLike=None, get_prob: bool=False, out: Any=None, dtype: Any='int32', **kwargs: Any) -> Any:
     """Indices drawn by the probabilities in each row of data; with ``get_prob``, also their logarithms."""
     ...
 def shuffle(data: Any, out: Any=None, **kwargs: Any) -> Any:

@@ -19,7 +19,7 @@ _MICROSECOND = 1000  # nanoseconds
 class TraceFile:
     """A trace that grows: each write puts events before the end, so that the file is always valid.
 
-    Times are microseconds since ``origin``, a time of the recorder; ``otherData`` says when that was.
+    Times are microseconds since ``origin``, a time of the recorder; "otherData" says when that was.
     """
 
     def __init__(self, path: Path, origin: int) -> None:

@@ -52,8 +52,8 @@ class BucketSentenceIter(DataIter):
     """Batches of encoded sentences for language models: the label of a word is the next one.
 
     ``buckets`` are lengths: a sentence is padded with ``invalid_label`` to the next of them, longer ones are left out;
-    by default every length of which the sentences fill a batch. ``layout`` is NT or TN. A batch's ``bucket_key`` is its
-    length.
+    by default every length of which the sentences fill a batch. ``layout`` is NT or TN. A batch's
+    ``DataBatch.bucket_key`` is its length.
     """
 
     def __init__(

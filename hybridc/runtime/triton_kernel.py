@@ -55,7 +55,7 @@ def triton(*, interpreted: bool) -> Any:
     )
 
 
-def load(function: TritonFunction, *, interpreted: bool) -> Any:
+def load_kernel(function: TritonFunction, *, interpreted: bool) -> Any:
     """The function of a source, as Triton's decorator made it; cached."""
     found = _LOADED.get(function.key)
     if found is not None:
@@ -99,7 +99,7 @@ def run_interpreted(
 
 def interpret(function: TritonFunction, pointers: Sequence[int], numbers: Sequence[int], config: Config) -> None:
     """Run all programs of a launch, one after the other, on host memory."""
-    kernel = load(function, interpreted=True)
+    kernel = load_kernel(function, interpreted=True)
     given = [_InterpreterMemory(pointer, dtype) for pointer, dtype in zip(pointers, function.pointers, strict=True)]
     with _INTERPRETING.current, np.errstate(all="ignore"):
         interpreter()

@@ -26,7 +26,7 @@ from xdsl.utils.exceptions import VerifyException
 from hybridc.dialects.body import Body, BodyStep
 from hybridc.dialects.control.inner_graph import InnerGraphs
 from hybridc.dialects.error_context import user_code
-from hybridc.dialects.mlir.hybrid import HybridOp, dtype_of, location_of, shape_of, tensor_type
+from hybridc.dialects.mlir.hybrid import HybridOp, hybrid_dtype, hybrid_shape, location_of, tensor_type
 from hybridc.dialects.stateful import CELL
 from hybridc.errors import MXNetError
 from hybridc.ir.values import functions, hybrid_ops, is_constant
@@ -239,8 +239,8 @@ class _Outline:
         """Whether the partitioner accepts it."""
         op = Subgraph.bind(**self.attributes)
         assert isinstance(op, Subgraph)
-        shapes = [None if isinstance(v.type, UnrankedTensorType) else shape_of(v) for v in self.inputs]
-        part = Part(op, shapes, [dtype_of(v) for v in self.inputs])
+        shapes = [None if isinstance(v.type, UnrankedTensorType) else hybrid_shape(v) for v in self.inputs]
+        part = Part(op, shapes, [hybrid_dtype(v) for v in self.inputs])
         where = f"backend {op.backend!r}: {op.partitioner}.review"
         with user_code(where):
             said: Any = runner.review(part)

@@ -21,7 +21,7 @@ __all__ = ["CachedOp"]
 
 
 class CachedOp:
-    """Calls a symbol on NDArrays for all its inputs, in the order of ``list_inputs``; autograd records the call.
+    """Calls a symbol on NDArrays in the order of ``mx.sym.Symbol.list_inputs``; autograd records the call.
 
     Auxiliary states are updated in place. ``flags`` are MXNet's options of memory and order, which change nothing.
     """

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 class SymbolNode:
     """A variable (``op`` is None), or an operator with its inputs.
 
-    ``attrs`` are the user's attributes, strings: ``ctx_group``, ``__shape__``, ``__lr_mult__``; the operator's own are
-    bound in ``op``, and ``given`` has the text of those that a call or a file gave. Random keys are no inputs here. A
-    number is an input that is a node of ``hybrid.constant``; it takes the dtype of the first array beside it.
+    ``attrs`` are the user's attributes, strings: ``"ctx_group"``, ``"__shape__"``, ``"__lr_mult__"``; the operator's
+    own are bound in ``op``, and ``given`` has the text of those that a call or a file gave. Random keys are no inputs
+    here. A number is an input that is a node of ``hybrid.constant``; it takes the dtype of the first array beside it.
     """
 
     __slots__ = ("attrs", "given", "inputs", "location", "name", "op")

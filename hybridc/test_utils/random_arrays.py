@@ -11,11 +11,11 @@ import numpy.typing as npt
 from hybridc import nd
 from hybridc.array.ndarray import NDArray
 from hybridc.context import Context
+from hybridc.dialects.operator_attribute import Shape
 from hybridc.errors import CheckError, UnsupportedError
 from hybridc.test_utils.tolerances import default_context, default_dtype
 
 Array = npt.NDArray[Any]
-Shape = tuple[int, ...]
 
 # --- shapes ----------------------------------------------------------------------------------------------------
 

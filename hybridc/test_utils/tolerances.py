@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 
 from hybridc.context import Context, current_context
-from hybridc.dtypes import BFLOAT16, TYPES
+from hybridc.dtypes import BFLOAT16, TYPES, DType
 
-DType = np.dtype[Any]
 Tolerance = float | Mapping[Any, float] | None
 
 _FLOAT64 = np.dtype(np.float64)

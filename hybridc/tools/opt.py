@@ -43,7 +43,7 @@ from hybridc.ir.structured import is_host, kernels, numbers_of
 from hybridc.ir.values import functions
 from hybridc.lower.llvm.codegen.function_text import ModuleText
 from hybridc.lower.llvm.codegen.loops_to_text import loop_form
-from hybridc.lower.numpy.emit_module import emit
+from hybridc.lower.numpy.emit_module import emit_python_program
 from hybridc.transforms.kernels.schedule_arrays import schedule_arrays
 
 
@@ -57,7 +57,7 @@ class NumPySource(Target):
 
     def emit(self, ctx: Context, module: ModuleOp, output: IO[str]) -> None:
         planned = [f.sym_name.data for f in functions(module) if f.sym_visibility is None]
-        output.write("\n\n".join(emit(module, name, self.threads).source for name in planned))
+        output.write("\n\n".join(emit_python_program(module, name, self.threads).source for name in planned))
 
 
 @dataclass(frozen=True)

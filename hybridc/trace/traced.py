@@ -14,6 +14,7 @@ import numpy as np
 
 from hybridc.array.fluent import Fluent
 from hybridc.context import current_context
+from hybridc.dialects.operator_attribute import Shape
 from hybridc.errors import TraceError
 from hybridc.ground.hooks import HOOKS
 from hybridc.ground.location import user_location
@@ -21,8 +22,6 @@ from hybridc.ground.location import user_location
 if TYPE_CHECKING:
     from hybridc.context import Context
     from hybridc.trace.tracer import Trace, TraceNode
-
-Shape = tuple[int, ...]
 
 
 class Symbol(Fluent):

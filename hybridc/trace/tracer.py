@@ -22,13 +22,14 @@ from hybridc.dialects.array.shape_rules import is_known
 from hybridc.dialects.body import Body, BodyStep
 from hybridc.dialects.error_context import located, pair, raise_in_context, raise_located
 from hybridc.dialects.operator import Operator
+from hybridc.dialects.operator_attribute import Shape
 from hybridc.dtypes import is_float
 from hybridc.errors import ArgumentTypeError, MXNetError, OpenShapeError, ParameterShapeError, ShapeError, TraceError
 from hybridc.ground.location import Location, is_users, user_location
 from hybridc.ground.nesting import as_list, flatten
 from hybridc.ground.state import STATE
 from hybridc.trace.shape_inference import InferenceStep, ShapeInference
-from hybridc.trace.traced import Shape, TracedSymbol
+from hybridc.trace.traced import TracedSymbol
 from hybridc.trace.varying import Varying, VaryingInput
 
 _NUMBER = itertools.count()
@@ -49,9 +50,9 @@ class TraceNode:
 class Trace:
     """The recorded nodes of one run of a forward function, in order, and its inputs.
 
-    Inputs have a role: ``data`` (an argument), ``parameter``, ``capture`` (an NDArray of the function's closure,
-    read at every call), ``number`` (a float attribute that varies), ``key`` (the random key, one a call), ``value`` (a
-    value of another graph).
+    Inputs have a role: ``"data"`` (an argument), ``"parameter"``, ``"capture"`` (an NDArray of the function's closure,
+    read at every call), ``"number"`` (a float attribute that varies), ``"key"`` (the random key, one a call),
+    ``"value"`` (a value of another graph).
     """
 
     takes_numbers = False  # whether float attributes may become inputs

@@ -358,15 +358,15 @@ def test_graph_prints_and_parses(loaded):
     from xdsl.dialects import builtin, func
     from xdsl.parser import Parser
 
-    from hybridc.compile.lowering_stages import text
+    from hybridc.compile.lowering_stages import mlir_text
     from hybridc.dialects.mlir.hybrid import dialects
 
     block = Function(lambda F, x: F.lib_scale(F.lib_gemm(x, x), scale=2))
-    printed = text(block.trace(mx.nd.ones((2, 2))).module)
+    printed = mlir_text(block.trace(mx.nd.ones((2, 2))).module)
     assert '%1 = extension.lib_scale %0 {scale = "2"} : (tensor<2x2xf32>) -> tensor<2x2xf32>' in printed
     context = Context()
     for name, dialect in {"builtin": builtin.Builtin, "func": func.Func, **dialects()}.items():
         context.register_dialect(name, lambda dialect=dialect: dialect)
     module = Parser(context, printed).parse_module()
     module.verify()
-    assert text(module) == printed
+    assert mlir_text(module) == printed

@@ -16,7 +16,7 @@ from hybridc.ir import spec
 from hybridc.ir.concatenated import strided_arrays
 from hybridc.ir.structured import VIEWS, is_host, kernels, loop_sizes, places_of
 from hybridc.lower.numpy.emit_kernel import KernelEmitter
-from hybridc.lower.numpy.emit_module import emit
+from hybridc.lower.numpy.emit_module import emit_python_program
 from hybridc.runtime.executable import PythonExecutable
 from hybridc.tools.check_op.check_compiled import _EXTRA
 from hybridc.transforms.memory.plan_memory import PlanMemory
@@ -55,7 +55,7 @@ def numpy_form(stage):
     module = stage.module.clone()
     for each in (HybridToLinalg(), *CLEANUP):
         each.apply(Context(), module)
-    spec.check(module, spec.level_after("hybrid-to-linalg", "structured"), "hybrid-to-linalg")
+    spec.check_level(module, spec.level_after("hybrid-to-linalg", "structured"), "hybrid-to-linalg")
     return module
 
 
@@ -68,7 +68,7 @@ def without_views(module):
     for each in CLEANUP:
         each.apply(Context(), folded)
     folded.verify()
-    spec.check(folded, spec.level_after("fold-views", "structured"), "fold-views")
+    spec.check_level(folded, spec.level_after("fold-views", "structured"), "fold-views")
     for function in [op for op in folded.ops if isinstance(op, FuncOp) and op.body.blocks]:
         check_folded(function)
     return folded
@@ -105,14 +105,14 @@ def planned(module, donated=()):
     for function in module.ops:
         if function.sym_visibility is None and donated:
             function.attributes["hybrid.donated"] = DenseArrayBase.from_list(i64, donated)
-    spec.check(module, "kernels", "outline")
+    spec.check_level(module, "kernels", "outline")
     for each in (PlanMemory(), VerifyPlan()):
         each.apply(Context(), module)
     module.verify()
-    spec.check(module, "plan", "plan-memory")
+    spec.check_level(module, "plan", "plan-memory")
     return module
 
 
 def program(module, name="forward", poison=True):
     """A function of a planned module, run by NumPy."""
-    return PythonExecutable(emit(module, name, 2, poison))
+    return PythonExecutable(emit_python_program(module, name, 2, poison))

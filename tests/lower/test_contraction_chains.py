@@ -38,10 +38,10 @@ def ops_met(monkeypatch, count):
     net = Steps(count)
     net.initialize()
     module = Traced(trace_call(net, [mx.nd.ones((3, 4))], False), ()).optimize().module
-    for each in (*pipeline.structured("llvm"), *pipeline.LOOPS):
+    for each in (*pipeline.structured_passes("llvm"), *pipeline.LOOPS):
         each.apply(Context(), module)
-    met, loops_of = [], contraction_chains.loops_of
-    monkeypatch.setattr(contraction_chains, "loops_of", lambda op: met.append(op) or loops_of(op))
+    met, loops_of = [], contraction_chains.operation_loops
+    monkeypatch.setattr(contraction_chains, "operation_loops", lambda op: met.append(op) or loops_of(op))
     FuseAttention().apply(Context(), module)
     monkeypatch.undo()
     return len(met)

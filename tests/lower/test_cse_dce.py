@@ -56,7 +56,7 @@ def after_each(net, *arrays):
         trace = trace_call(net, list(arrays), True)
     module = stages.Traced(trace, tuple(range(len(trace.leaves)))).module
     found = [module.clone()]
-    for each in (*pipeline.graph(), *pipeline.llvm_kernels()):
+    for each in (*pipeline.graph_passes(), *pipeline.llvm_kernels()):
         each.apply(Context(), module)
         if not module.is_structurally_equivalent(found[-1]):
             found.append(module.clone())

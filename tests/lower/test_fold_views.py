@@ -29,7 +29,7 @@ from hybridc.tools.check_op.case import (
 from hybridc.trace.tracer import trace_call
 from hybridc.transforms.structured.hybrid_to_linalg import HybridToLinalg
 from hybridc.transforms.views.fold_views import Cuts, FoldViews
-from hybridc.transforms.views.result_orders import by_axis, in_memory, merged, row_major, split
+from hybridc.transforms.views.result_orders import by_axis, in_memory, merged, row_major, split_pieces
 from tests.lower.evaluate import Evaluator
 from tests.lower.levels import check_folded, saved
 from tests.slices import one_in
@@ -45,7 +45,7 @@ def folded(trace, grads=()):
     for each in PASSES:
         each.apply(Context(), module)
         module.verify()
-        spec.check(module, spec.level_after(each.name, "structured"), each.name)
+        spec.check_level(module, spec.level_after(each.name, "structured"), each.name)
     for function in bodies(module):
         check_folded(function)
     return module
@@ -330,11 +330,11 @@ def test_pieces_are_what_numpy_says():
 
 
 def test_pieces_cut_to_sizes():
-    assert split([(12, 1)], [3, 4]) == [(3, 4), (4, 1)]
-    assert split([(4, 3), (3, 1)], [2, 2, 3]) == [(2, 6), (2, 3), (3, 1)]
-    assert split([(4, 1), (3, 4)], [2, 6]) is None
-    assert split([(4, 1), (3, 4)], [3, 4]) is None
-    assert split([], []) == []
+    assert split_pieces([(12, 1)], [3, 4]) == [(3, 4), (4, 1)]
+    assert split_pieces([(4, 3), (3, 1)], [2, 2, 3]) == [(2, 6), (2, 3), (3, 1)]
+    assert split_pieces([(4, 1), (3, 4)], [2, 6]) is None
+    assert split_pieces([(4, 1), (3, 4)], [3, 4]) is None
+    assert split_pieces([], []) == []
     assert by_axis([(4, 1), (3, 4)], (6, 2)) is None
     assert by_axis([(4, 1), (3, 4)], (1, 12, 1)) == [[], [(4, 1), (3, 4)], []]
     assert in_memory([(4, 1), (3, 4)]) == [1, 0]

@@ -48,7 +48,7 @@ def kernel(domains=DOMAIN, axes=AXES, inside=""):
 
 
 def check(level, text):
-    spec.check(Parser(pipeline.context(), text).parse_module(), level, "this")
+    spec.check_level(Parser(pipeline.context(), text).parse_module(), level, "this")
 
 
 CALL = f"""

@@ -15,7 +15,7 @@ from tests.slices import but, crossed
 NETWORKS = [w.name for w in workloads.WORKLOADS.values() if w.name not in ("mlp_train", "custom_op")]
 LISTS = {
     "numpy": pipeline.NUMPY_KERNELS,
-    "llvm": (*pipeline.structured("llvm"), *pipeline.KERNELS),
+    "llvm": (*pipeline.structured_passes("llvm"), *pipeline.KERNELS),
     "triton": pipeline.triton_kernels(),
 }
 

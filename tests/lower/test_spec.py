@@ -130,7 +130,7 @@ def module(text):
 )
 def test_what_does_not_belong(level, text, expected):
     with pytest.raises(VerifyError) as error:
-        spec.check(module(text), level, "some-pass")
+        spec.check_level(module(text), level, "some-pass")
     assert str(error.value) == f"after some-pass: {expected}"
 
 
@@ -139,7 +139,7 @@ def test_the_users_line_is_named():
     op = next(iter(wrong.ops)).body.block.first_op
     op.location = file_line(Location("net.py", 12, "net_dense0"))
     with pytest.raises(VerifyError, match=r"^after cse: math.exp at net.py:12 \(in net_dense0\) is not allowed on"):
-        spec.check(wrong, "graph", "cse")
+        spec.check_level(wrong, "graph", "cse")
 
 
 def test_a_pass_that_leaves_a_level_incomplete_is_named(monkeypatch):

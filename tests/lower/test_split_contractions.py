@@ -26,7 +26,7 @@ def kernels_of(net, inputs, training=False):
     """The kernels of a network: of its forward, and if asked for of the gradient for all inputs and parameters."""
     trace = trace_call(net, inputs, training)
     module = Traced(trace, tuple(range(len(trace.leaves))) if training else ()).optimize().module
-    for each in (*pipeline.structured("numpy"), *pipeline.KERNELS):
+    for each in (*pipeline.structured_passes("numpy"), *pipeline.KERNELS):
         each.apply(Context(), module)
     return module
 
@@ -47,7 +47,7 @@ def check(module, *passes):
     for each in passes:
         each.apply(Context(), module)
         module.verify()
-        spec.check(module, "kernels", each.name)
+        spec.check_level(module, "kernels", each.name)
     for x, y in zip(before, run(module, 7), strict=True):
         np.testing.assert_allclose(x, y, rtol=1e-12, atol=1e-12)
     found = [analyse(f) for f in kernels(module).values() if not is_host(f)]

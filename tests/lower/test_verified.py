@@ -76,7 +76,7 @@ def checked(monkeypatch):
     names = []
     for kind in (ModuleOp, func.FuncOp):
         monkeypatch.setattr(kind, "verify", lambda self, verify_nested_ops=True: None)
-    monkeypatch.setattr(verified.spec, "check", lambda module, level, after: names.append(after))
+    monkeypatch.setattr(verified.spec, "check_level", lambda module, level, after: names.append(after))
     return names
 
 
@@ -108,7 +108,7 @@ def test_functions_that_did_not_change_are_not_verified_again(monkeypatch):
     seen = []
     whole = func.FuncOp.verify
     monkeypatch.setattr(func.FuncOp, "verify", lambda self: seen.append(self) or whole(self))
-    monkeypatch.setattr(verified.spec, "check", lambda module, level, after: None)
+    monkeypatch.setattr(verified.spec, "check_level", lambda module, level, after: None)
     verifier = Verifier(made, ())
     verifier.verify("one")
     other.attributes["noted"] = UnitAttr()
@@ -117,7 +117,7 @@ def test_functions_that_did_not_change_are_not_verified_again(monkeypatch):
 
 
 def test_what_is_wrong_stays_wrong(monkeypatch):
-    monkeypatch.setattr(verified.spec, "check", lambda module, level, after: None)
+    monkeypatch.setattr(verified.spec, "check_level", lambda module, level, after: None)
     made = module()
     verifier = Verifier(made, ())
     verifier.verify("one")

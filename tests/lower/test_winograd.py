@@ -171,7 +171,7 @@ def _is_rewritten(data, weight, attrs, vectors):
     )
     traced = Traced(trace_call(net, [mx.nd.zeros(data), mx.nd.zeros(weight)], False))
     module = traced.optimize().module
-    for each in (*pipeline.structured("llvm"), *pipeline.LOOPS):
+    for each in (*pipeline.structured_passes("llvm"), *pipeline.LOOPS):
         each.apply(Context(), module)
     before = str(module)
     winograd.Winograd(*(vectors or (0, 0))).apply(Context(), module)

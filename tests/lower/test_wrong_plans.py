@@ -181,10 +181,10 @@ SLICE = """func.func @f(%x: tensor<4x6xf32>) -> tensor<2x2xf32> {{
 def test_a_slice_out_of_bounds(level, offsets, strides, why):
     module = Parser(pipeline.context(), SLICE.format(offsets, strides)).parse_module()
     with pytest.raises(VerifyError, match=f"tensor.extract_slice is not allowed on the {level} level: {why}"):
-        spec.check(module, level, "a pass")
+        spec.check_level(module, level, "a pass")
     fits = Parser(pipeline.context(), SLICE.format("2, 3", "1, 2")).parse_module()
     assert isinstance(fits.body.block.first_op.body.block.first_op, tensor.ExtractSliceOp)
-    spec.check(fits, "structured", "a pass")
+    spec.check_level(fits, "structured", "a pass")
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import DenseArrayBase, i64
 from xdsl.dialects.linalg import ops as linalg
 
-from hybridc.dialects.mlir.hybrid import element_dtype
+from hybridc.dialects.mlir.hybrid import hybrid_element_dtype
 from hybridc.dialects.mlir.hybrid_rt import (
     AliasOp,
     AllocOp,
@@ -105,4 +105,4 @@ class PlanRunner:
 
 def content(value):
     """Shape and dtype of a buffer."""
-    return tuple(value.type.get_shape()), element_dtype(value.type.element_type)
+    return tuple(value.type.get_shape()), hybrid_element_dtype(value.type.element_type)

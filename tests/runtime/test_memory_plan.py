@@ -70,10 +70,10 @@ def plan(module, donated=(), scratch=0):
             function.attributes["hybrid.donated"] = DenseArrayBase.from_list(i64, donated)
         elif function.body.blocks and scratch:
             function.attributes["hybrid.scratch"] = IntegerAttr(scratch, i64)
-    spec.check(module, "kernels", "outline")
+    spec.check_level(module, "kernels", "outline")
     PlanMemory().apply(Context(), module)
     module.verify()
-    spec.check(module, "plan", "plan-memory")
+    spec.check_level(module, "plan", "plan-memory")
     return module
 
 

@@ -465,7 +465,7 @@ def formed(one):
 
 def graph(net, n):
     one = traced(net, n)
-    return new_sizes.graph(one, formed)
+    return new_sizes.planned_graph(one, formed)
 
 
 @pytest.mark.parametrize("wrong", ["offset", "numbers", "extent", "arena"])

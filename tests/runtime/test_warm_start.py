@@ -21,7 +21,7 @@ from hybridc.compile.trace_key import structure
 from hybridc.compile.warm_start import StoredGraph
 from hybridc.ground.serialize import NotWritable, from_bytes, read, to_bytes, written
 from hybridc.ir.planned import HostCall, NativeRegion
-from hybridc.lower.llvm.emit_steps import emit
+from hybridc.lower.llvm.emit_steps import emit_native_plan
 from hybridc.options import Options
 from hybridc.trace.tracer import trace_call
 from tests.slices import but, one_in
@@ -362,7 +362,7 @@ def made(net, *arrays, grads=()):
     """The native programs of a network, as they are before they are loaded."""
     trace = trace_call(net, arrays, True)
     lowered = Traced(trace, grads).optimize().lower("llvm")
-    return trace, {name: emit(lowered.module, name, 2) for name in lowered.programs}
+    return trace, {name: emit_native_plan(lowered.module, name, 2) for name in lowered.programs}
 
 
 class Mixed(mx.gluon.HybridBlock):

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import hybridc as mx
-from hybridc.compile.lowering_stages import text
+from hybridc.compile.lowering_stages import mlir_text
 from hybridc.gluon import nn
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "golden"))
@@ -234,15 +234,15 @@ def test_printed_without_shapes_and_with():
         fc = mx.sym.FullyConnected(mx.sym.var("data") * 2, num_hidden=4, name="fc")
     module = fc.module()
     module.verify()
-    assert text(module) + "\n" == UNRANKED
+    assert mlir_text(module) + "\n" == UNRANKED
     ranked = fc.module(data=(2, 3))
     ranked.verify()
-    assert "-> tensor<2x4xf32>" in text(ranked)
-    assert "*" not in text(ranked)
+    assert "-> tensor<2x4xf32>" in mlir_text(ranked)
+    assert "*" not in mlir_text(ranked)
     open_batch = fc.module(data=(0, 3))
     open_batch.verify()
-    assert "%fc_weight: tensor<4x3xf32>" in text(open_batch)
-    assert "-> tensor<?x4xf32>" in text(open_batch)
+    assert "%fc_weight: tensor<4x3xf32>" in mlir_text(open_batch)
+    assert "-> tensor<?x4xf32>" in mlir_text(open_batch)
 
 
 def test_printed_unranked_text_parses_again():
@@ -260,9 +260,9 @@ def test_printed_unranked_text_parses_again():
         context.load_dialect(dialect)
     for symbol in (mlp(), mx.sym.Dropout(mx.sym.var("x")), mx.sym.BatchNorm(mx.sym.var("x"))):
         for module in (symbol.module(), symbol.module(**{symbol.list_arguments()[0]: (2, 3)})):
-            again = Parser(context, text(module)).parse_module()
+            again = Parser(context, mlir_text(module)).parse_module()
             again.verify()
-            assert text(again) == text(module)
+            assert mlir_text(again) == mlir_text(module)
 
 
 # --- errors ----------------------------------------------------------------------------------------------------

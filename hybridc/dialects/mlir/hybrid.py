@@ -127,20 +127,20 @@ def open_type(shape: Sequence[int] | None, dtype: Any) -> TensorType[Any] | Unra
 
 def is_open(value: SSAValue) -> bool:
     """Whether a tensor type has an unknown rank or dynamic sizes."""
-    return isinstance(value.type, UnrankedTensorType) or DYNAMIC_INDEX in shape_of(value)
+    return isinstance(value.type, UnrankedTensorType) or DYNAMIC_INDEX in hybrid_shape(value)
 
 
-def element_dtype(element: Attribute) -> np.dtype[Any]:
+def hybrid_element_dtype(element: Attribute) -> np.dtype[Any]:
     """The dtype of an IR element type."""
     return _DTYPES[element]
 
 
-def shape_of(value: SSAValue) -> tuple[int, ...]:
+def hybrid_shape(value: SSAValue) -> tuple[int, ...]:
     """The shape of a tensor or an array in memory."""
     return cast(TensorType[Any], value.type).get_shape()
 
 
-def dtype_of(value: SSAValue) -> np.dtype[Any]:
+def hybrid_dtype(value: SSAValue) -> np.dtype[Any]:
     """The dtype of a tensor or an array in memory."""
     return _DTYPES[cast(TensorType[Any], value.type).element_type]
 
@@ -246,8 +246,8 @@ class HybridOp(IRDLOperation):
     ) -> HybridOp:
         """The operation of a bound operator; result types are inferred unless given."""
         if results is None:
-            _, shapes = operator.infer_shape([shape_of(v) for v in operands])
-            _, dtypes = operator.infer_type([dtype_of(v) for v in operands])
+            _, shapes = operator.infer_shape([hybrid_shape(v) for v in operands])
+            _, dtypes = operator.infer_type([hybrid_dtype(v) for v in operands])
             results = [tensor_type(s, d) for s, d in zip(shapes, dtypes, strict=True)]
         attributes = {
             name: to_attribute(value, declared.kind)
@@ -275,8 +275,8 @@ class HybridOp(IRDLOperation):
             self._verify_inputs(operator)
             if any(is_open(v) for v in self.operands):
                 return
-            _, shapes = operator.infer_shape([shape_of(v) for v in self.operands])
-            _, dtypes = operator.infer_type([dtype_of(v) for v in self.operands])
+            _, shapes = operator.infer_shape([hybrid_shape(v) for v in self.operands])
+            _, dtypes = operator.infer_type([hybrid_dtype(v) for v in self.operands])
         except MXNetError as error:
             raise VerifyException(str(error)) from error
         expected = [tensor_type(s, d) for s, d in zip(shapes, dtypes, strict=True)]
@@ -356,7 +356,9 @@ def _argument_types(operator: Operator, operands: Sequence[SSAValue]) -> list[At
     """The types of the arguments of an operator's regions: those of the operands, or of a row of them."""
     types = [v.type for v in operands]
     return [
-        tensor_type(shape_of(v)[1:], dtype_of(v)) if i < operator.rows_inside() and isinstance(t, TensorType) else t
+        tensor_type(hybrid_shape(v)[1:], hybrid_dtype(v))
+        if i < operator.rows_inside() and isinstance(t, TensorType)
+        else t
         for i, (v, t) in enumerate(zip(operands, types, strict=True))
     ]
 
@@ -365,11 +367,11 @@ def body_to_region(body: Body, types: Sequence[Attribute]) -> Region:
     """The region of a body whose arguments have these types."""
     block = Block(arg_types=types)
     values: list[SSAValue] = list(block.args)
-    for step in body.typed([dtype_of(arg) for arg in block.args]).steps:
+    for step in body.typed([hybrid_dtype(arg) for arg in block.args]).steps:
         operands = [values[i] for i in step.inputs]
         results: list[Attribute] | None = None
         if any(is_open(v) for v in operands):
-            results = [open_type(None, d) for d in step.op.infer_type([dtype_of(v) for v in operands])[1]]
+            results = [open_type(None, d) for d in step.op.infer_type([hybrid_dtype(v) for v in operands])[1]]
         op = HybridOp.build_op(step.op, operands, step.location, results)
         for result in op.results:
             result.name_hint = step.name or None

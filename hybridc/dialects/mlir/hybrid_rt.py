@@ -42,10 +42,9 @@ from xdsl.irdl import (
 from xdsl.utils.exceptions import VerifyException
 
 from hybridc.dialects.mlir.integer_array import integers_of
+from hybridc.dialects.operator_attribute import Shape
 from hybridc.ground.buffers import ALIGNMENT
 from hybridc.ground.sizes import row_major
-
-Shape = tuple[int, ...]
 
 
 def aligned(size: int) -> int:

@@ -6,7 +6,7 @@ from xdsl.dialects import tensor
 from xdsl.ir import Dialect
 from xdsl.utils.exceptions import VerifyException
 
-from hybridc.dialects.mlir.hybrid import shape_of
+from hybridc.dialects.mlir.hybrid import hybrid_shape
 
 
 class ExpandShapeOp(tensor.ExpandShapeOp):
@@ -14,11 +14,11 @@ class ExpandShapeOp(tensor.ExpandShapeOp):
 
     def verify_(self) -> None:
         """As xDSL does, but for a source of rank 0."""
-        if shape_of(self.src) or len(self.reassociation):
+        if hybrid_shape(self.src) or len(self.reassociation):
             super().verify_()
-        elif any(n != 1 for n in shape_of(self.result)):
+        elif any(n != 1 for n in hybrid_shape(self.result)):
             raise VerifyException(
-                f"{self.name}: a rank-0 tensor expands to axes of size 1 only, got {shape_of(self.result)}"
+                f"{self.name}: a rank-0 tensor expands to axes of size 1 only, got {hybrid_shape(self.result)}"
             )
 
 

@@ -410,7 +410,7 @@ class PRelu(Composite):
 
 
 class Choice(Composite):
-    """An operator that is one of several, by its attribute ``act_type``."""
+    """An operator that is one of several, by the attribute "act_type" of its subclasses."""
 
     chosen: Operator
 

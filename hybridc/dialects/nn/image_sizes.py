@@ -113,7 +113,7 @@ class BandWeight(_Band):
 
 @register("hybrid.band_sum")
 class BandSum(Movement):
-    """Along each axis of ``axes``: the sums of ``taps`` elements from ``first`` on, multiplied by ``weight``"""
+    """Along each of the ``axes``: weighted sums of ``taps`` elements; further inputs give first indices and weights"""
 
     SAME_DTYPE = False
     VARIADIC = True  # data, and first and weight for each axis

@@ -358,7 +358,7 @@ class _Adaptive(OfAlignedRegions, Opaque):
 
 @register("hybrid._adaptive_roi_align")
 class AdaptiveRoiAlign(_Adaptive):
-    """``ROIAlign`` with as many points in each bin as it has pixels"""
+    """``contrib.ROIAlign`` with as many points in each bin as it has pixels"""
 
     def infer_shape(self, shapes: list[Shape]) -> tuple[list[Shape], list[Shape]]:
         return [shapes[0], (shapes[1][0], 5)], [self.pooled_shape(*shapes)]

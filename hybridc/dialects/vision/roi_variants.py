@@ -142,7 +142,7 @@ class PsRoiPooling(_PositionSensitive):
 
 @register("hybrid._psroi_pooling_scatter")
 class PsRoiPoolingScatter(_PositionSensitive):
-    """The gradient of ``PSROIPooling``: each bin's, in equal parts for the pixels that it averages"""
+    """The gradient of ``contrib.PSROIPooling``: each bin's, in equal parts for the pixels that it averages"""
 
     shape: Shape = attribute(doc="shape of the feature maps")
 

@@ -413,7 +413,7 @@ class DataLoaderV1(DataLoader):
 
 
 class _MultiWorkerIter:  # pyright: ignore[reportUnusedClass]
-    """One pass over batches that a pool of ``multiprocessing`` makes: the base of iterators derived from MXNet's.
+    """One pass over batches that a pool of processes makes: the base of iterators derived from MXNet's.
 
     A derived one may override ``_push_next``, which has the pool make one more batch. :class:`DataLoader` has workers
     of its own. Without ``dataset`` a worker gives the bytes of a batch's pickle.

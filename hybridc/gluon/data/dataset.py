@@ -113,7 +113,7 @@ class ArrayDataset(Dataset):
 
 
 class RecordFileDataset(Dataset):
-    """The records of a file, as bytes; its index is beside it: ``a.rec`` and ``a.idx``."""
+    """The records of a file, as bytes; its index is beside it: ``"a.rec"`` and ``"a.idx"``."""
 
     def __init__(self, filename: str | os.PathLike[str]) -> None:
         self.filename = os.fspath(filename)

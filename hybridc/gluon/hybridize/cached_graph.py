@@ -176,7 +176,7 @@ class EntryCache(Generic[E]):
 
     The signature is the arguments' structure, shapes and dtypes, train mode, and the plain attributes that the forward
     read. At most ``HYBRIDC_CACHE_ENTRIES`` signatures are kept; the least recently used goes first, after those for
-    other values of attributes than the present ones. ``is_static`` is MXNet's ``static_alloc``.
+    other values of attributes than the present ones. ``is_static`` is MXNet's ``hybridize(static_alloc=True)``.
     """
 
     def __init__(self, block: Any, is_static: bool = False) -> None:

@@ -66,7 +66,7 @@ class HasLayouts:
 class Convolving(HasLayouts, HybridBlock):
     """activation(convolution(x, weight) + bias): the base of all convolution layers
 
-    ``op_name`` is the operator of the convolution, ``options`` its attributes. The weight has the axes of ``layout``,
+    ``op_name`` is the operator of the convolution. The weight has the axes of ``layout``,
     with the output channels at N and the input channels of a group at C; at a transposed convolution the input
     channels are at N, the output channels of a group at C. ``in_channels=0`` is inferred from the first input.
     """
@@ -487,7 +487,7 @@ class GlobalAvgPool3D(_GlobalPool):
 class ReflectionPad2D(HybridBlock):
     """x with its rows and columns repeated in reverse around it: (N, C, H, W) → (N, C, H + 2*padding, W + 2*padding)
 
-    ``padding`` is a number, or ``pad_width`` of ``F.pad``: eight numbers of which the first four are 0.
+    ``padding`` is a number, or ``F.pad(pad_width=...)``: eight numbers of which the first four are 0.
     """
 
     def __init__(self, padding: Any = 0, **kwargs: Unpack[BlockOptions]) -> None:

@@ -19,7 +19,7 @@ from hybridc.ir.planned import ARENA, NOT_LOADED, Grid, GridPart, NativeRegion, 
 from hybridc.ir.structured import arrays_of
 from hybridc.ir.values import functions
 from hybridc.lower.emit_planned import PlanEmitter, comment, place_of
-from hybridc.lower.llvm.joined_loop import joined, joins, numbers_of
+from hybridc.lower.llvm.joined_loop import joined_function, joins, packed_numbers
 from hybridc.lower.llvm.kernel_cache import KernelCache
 from hybridc.lower.llvm.loops.kernel_builder import loop_kernel_region
 from hybridc.lower.llvm.loops.parallel_regions import (
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from hybridc.ground.location import Location
 
 
-def emit(
+def emit_native_plan(
     module: ModuleOp, name: str, threads: int, poison: bool = OPTIONS.poison, kernel_cache: KernelCache | None = None
 ) -> NativeSource:
     """The native plan of the planned function ``name``; with ``poison``, dead memory is filled with NaN.
@@ -127,8 +127,8 @@ class _StepEmitter(PlanEmitter):
             places += self._prepared(made, places) or [Position(ARENA, memory.offset + n) for n in ends[:-1]]
             if joins(made.loop, made.work):
                 about = f"{made.about} in one function"
-                called = [joined(made.loop, len(places), made.functions)]
-                region = NativeRegion(NOT_LOADED, tuple(places), numbers_of(made.loop), name=name)
+                called = [joined_function(made.loop, len(places), made.functions)]
+                region = NativeRegion(NOT_LOADED, tuple(places), packed_numbers(made.loop), name=name)
             else:
                 about, called = made.about, made.functions
                 region = NativeRegion(NOT_LOADED, tuple(places), name=name, loop=made.loop)

@@ -16,6 +16,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 
 from hybridc.dialects.mlir.hybrid_rt import aligned
+from hybridc.dialects.operator_attribute import Shape
 from hybridc.ground.machine import NOMINAL
 from hybridc.ground.sizes import row_major
 from hybridc.ir.contraction_shape import matrix_of
@@ -23,7 +24,7 @@ from hybridc.ir.costs import PARTS, WORTH_PACKING, WORTH_READING, sharing
 from hybridc.ir.grid_kernel import GridIndex, Step, TileKernel, contractions_apart, index_kernel, tile_of
 from hybridc.ir.kernel import Kernel, LoopNest, analyse
 from hybridc.ir.planned import Position
-from hybridc.ir.structured import Shape, dtype_of, shape_of
+from hybridc.ir.structured import dtype_of, shape_of
 from hybridc.lower.llvm.loops.parallel_regions import GridRegion, ParallelRegion, ParallelRegions, Strides, TileRegion
 
 # Bytes that loop nests make for each other at a tile: as much as the third cache holds. Tiles that are cut smaller have

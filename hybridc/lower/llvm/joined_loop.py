@@ -49,7 +49,7 @@ class JoinedFunction(NativeFunction):
         return codegen.explained(self.make(), stage) if stage != "tiles" else "// all steps of a loop"
 
 
-def joined(loop: StepLoop, buffers: int, functions: Sequence[NativeFunction]) -> JoinedFunction:
+def joined_function(loop: StepLoop, buffers: int, functions: Sequence[NativeFunction]) -> JoinedFunction:
     """The native function of a loop over so many buffers, whose regions call these functions, in order."""
     parts = ["joined loop", _as_key(loop), buffers, [f.key for f in functions]]
     key = hashlib.sha256(repr(parts).encode()).hexdigest()
@@ -57,7 +57,7 @@ def joined(loop: StepLoop, buffers: int, functions: Sequence[NativeFunction]) ->
     return JoinedFunction(key, make=lambda: _JoinedLoopWriter(loop, buffers, functions).text(named.symbol))
 
 
-def numbers_of(loop: StepLoop) -> bytes:
+def packed_numbers(loop: StepLoop) -> bytes:
     """The scalar arguments of the function of a loop."""
     return struct.pack("<q", loop.count)
 
@@ -82,7 +82,7 @@ class _JoinedLoopWriter:
         f = self.module.function(symbol, "void", ("ptr", "ptr", "i64", "i64", "ptr"), exported=True)
         self.f = f
         self._write()
-        return inlined(codegen.text(list(dict.fromkeys(self.functions)))) + str(self.module)
+        return inlined(codegen.llvm_text(list(dict.fromkeys(self.functions)))) + str(self.module)
 
     def _write(self) -> None:
         f, loop = self.f, self.loop

@@ -8,13 +8,14 @@ from typing import Any
 from xdsl.dialects.func import FuncOp
 from xdsl.dialects.linalg import ops as linalg
 
+from hybridc.dialects.operator_attribute import Shape
 from hybridc.ground.sizes import row_major
 from hybridc.ir.contraction_shape import linear_map_of
 from hybridc.ir.grid_kernel import TileKernel, tile_kernels
 from hybridc.ir.kernel import AnalysedKernels, Kernel, LoopNest, constants_of
-from hybridc.ir.structured import Shape, dtype_of, shape_of
-from hybridc.lower.llvm.codegen.native_function import compile_ahead
-from hybridc.lower.llvm.gemm.choose_gemm import is_contraction, regions_of_matmul
+from hybridc.ir.structured import dtype_of, shape_of
+from hybridc.lower.llvm.codegen.native_function import compile_functions_ahead
+from hybridc.lower.llvm.gemm.choose_gemm import is_contraction_kernel, regions_of_matmul
 from hybridc.lower.llvm.gemm.lane_regions import lane_regions
 from hybridc.lower.llvm.gemm.partial_sums import partial_sum_regions
 from hybridc.lower.llvm.grid_regions import grid_regions
@@ -88,7 +89,7 @@ class KernelCache(AnalysedKernels):
             )
         if kernel.grid:
             return grid_regions(kernel, strides, self)
-        if not is_contraction(kernel):
+        if not is_contraction_kernel(kernel):
             moved = None if inplace else moved_region(kernel, strides)
             if moved is not None:
                 return ParallelRegions([moved])
@@ -132,7 +133,7 @@ class KernelCache(AnalysedKernels):
         """Pairs of an argument and the result that may overwrite it."""
         return (
             []
-            if not kernel.arguments or is_contraction(kernel) or kernel.grid
+            if not kernel.arguments or is_contraction_kernel(kernel) or kernel.grid
             else self._loops_of(kernel, frozenset(strided), ()).inplace_pairs
         )
 
@@ -140,7 +141,7 @@ class KernelCache(AnalysedKernels):
         """Bytes of scratch of all threads, and of each buffer that they share."""
         made = self.of(kernel, strides)
         if self.ahead and not self.inplace(kernel, [*strides]):  # whatever the memory plan, this will be called
-            self._started += compile_ahead(made.functions)
+            self._started += compile_functions_ahead(made.functions)
         return made.scratch_of(self.threads), made.locals
 
 

@@ -36,7 +36,7 @@ def exponent_and_mantissa(x: Value) -> tuple[Value, Value]:
     return _as_float(e, x.format), mantissa
 
 
-def split(x: Value) -> tuple[Value, Value]:
+def split_exponent(x: Value) -> tuple[Value, Value]:
     """e and f: x = 2**e (1 + f), for positive finite numbers."""
     kind = x.format
     tiny = x < kind.smallest
@@ -53,13 +53,13 @@ def _with_limits(result: Value, x: Value, zero: Operand) -> Value:
 
 def log(x: Value) -> Value:
     """The natural logarithm."""
-    e, f = split(x)
+    e, f = split_exponent(x)
     return _with_limits(fma(f, polynomial(f, _LOG[x.format.name]), e * math.log(2)), x, 0.0)
 
 
 def log2(x: Value) -> Value:
     """The logarithm to base 2; exact for powers of 2."""
-    e, f = split(x)
+    e, f = split_exponent(x)
     if x.format == SINGLE:
         return _with_limits(fma(f, polynomial(f, table.LOG2_F32), e), x, 0.0)
     return _with_limits(fma(f * polynomial(f, table.LOG_F64), 1 / math.log(2), e), x, 0.0)
@@ -67,7 +67,7 @@ def log2(x: Value) -> Value:
 
 def log10(x: Value) -> Value:
     """The logarithm to base 10."""
-    e, f = split(x)
+    e, f = split_exponent(x)
     if x.format == SINGLE:
         return _with_limits(fma(f, polynomial(f, table.LOG10_F32), e * math.log10(2)), x, 0.0)
     return _with_limits(fma(f * polynomial(f, table.LOG_F64), 1 / math.log(10), e * math.log10(2)), x, 0.0)

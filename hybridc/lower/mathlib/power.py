@@ -9,7 +9,7 @@ from xdsl.ir import Block, Region
 
 from hybridc.lower.mathlib import coefficients as table
 from hybridc.lower.mathlib.exponential import exp, halves_of_power, shifted_integer
-from hybridc.lower.mathlib.logarithm import exponent_and_mantissa, log, split
+from hybridc.lower.mathlib.logarithm import exponent_and_mantissa, log, split_exponent
 from hybridc.lower.mathlib.value import (
     DOUBLE,
     SINGLE,
@@ -36,7 +36,7 @@ def _log2(x: Value) -> tuple[Value, Value]:
 
     log(1 + f) = 2 atanh(s) with s = f / (2 + f); of its series all but the first term is small.
     """
-    e, f = split(x)
+    e, f = split_exponent(x)
     below = f + 2.0
     s = f / below
     s_low = (fma(-s, below, f) - s * (f - (below - 2.0))) / below

@@ -9,12 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
-from hybridc.ir.kernel import CASTS, Axes, Number, constant_as, sign, signed_as
-from hybridc.ir.structured import Shape
+from hybridc.dialects.operator_attribute import Shape
+from hybridc.dtypes import DType
+from hybridc.ir.kernel import CASTS, Axes, Number, constant_as, signed_as, signedness
 from hybridc.ir.structured_builder import kind_dtype
 from hybridc.ir.tile_program import (
     Address,
@@ -35,8 +35,6 @@ from hybridc.ir.tile_program import (
 )
 from hybridc.lower.numpy.ufuncs import SIGN, fold, ufunc
 from hybridc.transforms.kernels.schedule_arrays import ArrayMemory, ArrayNest
-
-DType = np.dtype[Any]
 
 BOOL, HALF, INT64 = np.dtype(bool), np.dtype(np.float16), np.dtype(np.int64)
 
@@ -80,7 +78,7 @@ Given = StepOperand | Number
 
 @dataclass(eq=False)
 class UfuncStep:
-    """One line of NumPy: ``function`` is a ufunc, ``reduce:`` and one, ``select``, ``copy``, ``gather`` or ``matmul``.
+    """One line of NumPy: ``function`` is a ufunc, "reduce:" and one, "select", "copy", "gather" or "matmul".
 
     Of a reduction ``into`` partial results, or into what all tiles add to, each tile gives a part; ``accumulates`` says
     whether several tiles give to the same. What is gathered are elements of ``table``.
@@ -273,7 +271,7 @@ class _StepWriter:
             target = self._operand(replace(into, buffer=final))
         if target is None:
             target = StepOperand(StepValue(kind_dtype(s.kind)), (), kind_dtype(s.kind))
-        dtype = signed_as(target.dtype, sign(s.op))
+        dtype = signed_as(target.dtype, signedness(s.op))
         axes = _axes([given])
         if not {*s.over, *target.axes} <= {*axes}:
             spread = StepOperand(StepValue(dtype), tuple(sorted({*axes, *s.over, *target.axes})), dtype)
@@ -301,13 +299,13 @@ class _StepWriter:
             return given[1] if given[0] else given[2]
         kind = kind_dtype(s.kind)
         if function == "copy":
-            given = [self._as(arrays[0], signed_as(arrays[0].dtype, sign(s.op)), s.operands[0])]
+            given = [self._as(arrays[0], signed_as(arrays[0].dtype, signedness(s.op)), s.operands[0])]
             stored = kind if target is None else target.dtype
             dtype = signed_as(stored, {"arith.fptoui": "u", "arith.fptosi": "i"}.get(s.op))
         else:
             # A selection of two scalars has only its condition, of truth values, as an array.
             some = next((x.dtype for x in arrays if x.dtype != BOOL), kind)
-            dtype = signed_as(some if target is None or kind.kind != "i" else target.dtype, sign(s.op))
+            dtype = signed_as(some if target is None or kind.kind != "i" else target.dtype, signedness(s.op))
             given = [self._as(x, dtype, v) for x, v in zip(given, s.operands, strict=True)]
             dtype = dtype if kind.kind == "i" else kind
         if target is None:
@@ -335,7 +333,7 @@ class _StepWriter:
         values = [x for v in s.operands if not isinstance(x := self.known[v], StepOperand)]
         if function == "select":
             return values[1] if values[0] else values[2]
-        read = signed_as(kind_dtype(self.kinds[s.operands[0]]), sign(s.op))
+        read = signed_as(kind_dtype(self.kinds[s.operands[0]]), signedness(s.op))
         dtype = kind_dtype(s.kind)
         return constant_as(fold(function, [constant_as(v, read) for v in values], read, dtype), dtype)
 

@@ -13,12 +13,13 @@ import numpy as np
 from xdsl.dialects import func
 
 from hybridc.dialects.mlir.hybrid_rt import aligned
+from hybridc.dialects.operator_attribute import Shape
 from hybridc.ground.quoting import docstring, required_name
 from hybridc.ir.kernel import Kernel, analyse
-from hybridc.ir.structured import Shape, numbers_of
+from hybridc.ir.structured import numbers_of
 from hybridc.lower.numpy.array_steps import KernelSteps, NestSteps, StepOperand, StepValue, UfuncStep
 from hybridc.lower.numpy.emit_nest import NestEmitter, assign_slots, form_contractions
-from hybridc.lower.numpy.ufuncs import literal
+from hybridc.lower.numpy.ufuncs import python_literal
 from hybridc.transforms.kernels.schedule_arrays import ArrayNest, schedule_arrays
 
 # How to write a view of memory, given an offset, a dtype and a shape.
@@ -162,7 +163,7 @@ class KernelEmitter(KernelSource):
                 lines += nest.unpacked("scratch" if len(self.nests) == 1 else f"scratch[{given}]")
                 given += 1
             lines += nest.lines()
-        lines += [f"np.copyto(y{i}, {literal(number)})" for i, number in self.kernel.fills]
+        lines += [f"np.copyto(y{i}, {python_literal(number)})" for i, number in self.kernel.fills]
         return [*lines, *(f"np.copyto({name}, {source})" for name, source in self.memory.copies)]
 
     def title(self) -> str:

@@ -18,7 +18,7 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 
-from hybridc.dialects.mlir.hybrid import dtype_of, location_of, shape_of
+from hybridc.dialects.mlir.hybrid import hybrid_dtype, hybrid_shape, location_of
 from hybridc.dialects.mlir.hybrid_rt import (
     AliasOp,
     AllocOp,
@@ -36,7 +36,7 @@ from hybridc.ground.buffers import SMALLEST
 from hybridc.ground.location import Location
 from hybridc.ground.quoting import one_line, required_name
 from hybridc.ir.planned import Program
-from hybridc.ir.structured import arrays_of, kernel_of, numbers_in, numbers_of
+from hybridc.ir.structured import arrays_of, handwritten_kernel, numbers_in, numbers_of
 from hybridc.ir.values import volume
 from hybridc.lower.emit_planned import ProgramEmitter, check_launch, comment, written_over
 from hybridc.lower.numpy.emit_grid_kernel import kernel_emitter
@@ -78,7 +78,7 @@ class PythonProgram(Program):
         return isinstance(call.func, ast.Name) or (isinstance(call.func, ast.Attribute) and call.func.attr in _CALLS)
 
 
-def emit(module: ModuleOp, name: str, threads: int, poison: bool = OPTIONS.poison) -> PythonProgram:
+def emit_python_program(module: ModuleOp, name: str, threads: int, poison: bool = OPTIONS.poison) -> PythonProgram:
     """The Python program of the planned function ``name``; with ``poison``, memory that holds nothing holds NaN."""
     return _ModuleEmitter(module, name, threads, poison).run()
 
@@ -119,12 +119,14 @@ class _ModuleEmitter(ProgramEmitter):
             case AllocOp():
                 self._alloc(op)
             case StateOp():
-                self._define_static(op.array, f"np.empty({shape_of(op.array)}, object)")
+                self._define_static(op.array, f"np.empty({hybrid_shape(op.array)}, object)")
                 self.program.is_stateful = True
             case DonatedOp():
                 self.names[op.array] = self.names[op.argument]
             case ConstantOp():
-                self.names[op.array] = self._bind(numbers_in(op.value, shape_of(op.array), dtype_of(op.array)), "c")
+                self.names[op.array] = self._bind(
+                    numbers_in(op.value, hybrid_shape(op.array), hybrid_dtype(op.array)), "c"
+                )
             case AliasOp():
                 self._alias(op)
             case CopyOp():
@@ -206,7 +208,7 @@ class _ModuleEmitter(ProgramEmitter):
             self.kept.append("arena")
 
     def _alloc(self, op: AllocOp) -> None:
-        shape, dtype = shape_of(op.array), dtype_of(op.array)
+        shape, dtype = hybrid_shape(op.array), hybrid_dtype(op.array)
         large = volume(shape) * dtype.itemsize >= SMALLEST
         fresh = f"{'' if large else 'np.'}empty({shape}, {dtype.name!r})"
         number = self.places.get(op.array)
@@ -220,7 +222,7 @@ class _ModuleEmitter(ProgramEmitter):
     def _view(self, op: ViewOp) -> None:
         if all(isinstance(u.operation, LaunchOp) and u.operation.scratch is op.array for u in op.array.uses):
             return  # scratch is cut up where its kernel is known
-        self._define_static(op.array, _array(op.offset.value.data, dtype_of(op.array), shape_of(op.array)))
+        self._define_static(op.array, _array(op.offset.value.data, hybrid_dtype(op.array), hybrid_shape(op.array)))
 
     def _alias(self, op: AliasOp) -> None:
         expression = f"{self.names[op.array]}{_movement(op)}"
@@ -244,7 +246,7 @@ class _ModuleEmitter(ProgramEmitter):
                 function, self.threads, frozenset(numbers_of(function, "hybrid.strided"))
             )
             self.program.functions[name] = self._function(name, self.emitters[name])
-        given_bytes = 0 if op.scratch is None else volume(shape_of(op.scratch))
+        given_bytes = 0 if op.scratch is None else volume(hybrid_shape(op.scratch))
         emitter = self.emitters[name]
         check_launch(name, given_bytes, emitter.bytes, written_over(op.ins, op.outs), emitter.inplace_pairs)
         given = [self.names[v] for v in (*op.ins, *op.outs)]
@@ -282,7 +284,7 @@ class _ModuleEmitter(ProgramEmitter):
         self.body.append(f"{self._operator(operator)}.call_out({self._given(op)}){comment(where)}")
 
     def by_hand(self, op: LaunchOp, name: str, operator: Operator, where: Location | None) -> None:
-        kernel = kernel_of(operator, "numpy", arrays_of(op.ins), arrays_of(op.outs))
+        kernel = handwritten_kernel(operator, "numpy", arrays_of(op.ins), arrays_of(op.outs))
         called = f"{self._operator(operator)}.run_kernel({self._bind(kernel, 'kernel_')}, {self._given(op)})"
         self.body.append(f"{called}{comment(where)}")
 
@@ -310,14 +312,14 @@ def _places(results: list[SSAValue]) -> dict[SSAValue, int]:
 
 def _movement(op: AliasOp) -> str:
     """How NumPy says a movement, as what follows the array."""
-    shape = shape_of(op.result)
+    shape = hybrid_shape(op.result)
     match op.view.data:
         case "reshape":
             return f".reshape({shape})"
         case "transpose":
             return f".transpose({op.numbers('order')})"
         case "slice":
-            sources = shape_of(op.array)
+            sources = hybrid_shape(op.array)
             parts = zip(op.numbers("begin"), op.numbers("step"), shape, sources, strict=True)
             return f"[{', '.join(_range(*each) for each in parts) or '...'}]"
         case other:

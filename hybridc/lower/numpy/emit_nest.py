@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from hybridc.dialects.math.reduction import LONG_COLUMN
+from hybridc.dialects.operator_attribute import Shape
 from hybridc.ir.kernel import Axes
-from hybridc.ir.structured import Shape
 from hybridc.ir.tile_program import TileProgram
 from hybridc.lower.numpy.array_steps import Given, KernelSteps, NestSteps, StepOperand, StepValue, UfuncStep
-from hybridc.lower.numpy.ufuncs import literal, neutral
+from hybridc.lower.numpy.ufuncs import python_literal, ufunc_neutral
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ class NestEmitter:
         target = step.result.value.name
         if step.function != "matmul":
             (given,) = step.operands
-            source = given.value.name if isinstance(given, StepOperand) else literal(given)
+            source = given.value.name if isinstance(given, StepOperand) else python_literal(given)
             return [f'np.copyto({target}, {source}, casting="unsafe")']
         lhs, rhs = [(o.value.name, o) for o in step.reads()]
         return [matmul(lhs, rhs, (target, step.result))]
@@ -140,7 +140,7 @@ class NestEmitter:
             if not step.into:
                 continue
             if step.accumulates:
-                start.append(f"{step.into}.fill({literal(neutral(step.combine, step.result.dtype))})")
+                start.append(f"{step.into}.fill({python_literal(ufunc_neutral(step.combine, step.result.dtype))})")
             if step.into in self.gathered:
                 end.append(f"{step.combine}.reduce({step.into}, axis=0, out={self._kept(step.result)})")
         if self.threads == 1:
@@ -192,7 +192,7 @@ class NestEmitter:
     def _name(self, given: Given, tile: bool = True) -> str:
         """An operand as source: what one tile sees of it."""
         if not isinstance(given, StepOperand):
-            return literal(given)
+            return python_literal(given)
         value = given.value
         name = f"t{value.slot}" if value.slot is not None else self._view(given)
         if tile and value.outside and not self.loops.flat and not self._broadcasts(given):
@@ -294,7 +294,8 @@ class NestEmitter:
     def _reduction(self, step: UfuncStep) -> list[str]:
         t = self.loops
         if any(t.dims[a] == 0 for a in step.reduced):
-            return [f"np.copyto({self._name(step.result)}, {literal(neutral(step.combine, step.result.dtype))})"]
+            start = python_literal(ufunc_neutral(step.combine, step.result.dtype))
+            return [f"np.copyto({self._name(step.result)}, {start})"]
         inputs = [self._name(o) for o in step.operands]
         if step.into:
             return self._part(step, inputs)

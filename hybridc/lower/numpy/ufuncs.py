@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from hybridc.dialects import special
+from hybridc.dtypes import DType
 from hybridc.errors import UnsupportedError
 from hybridc.ir import kernel as scalars
 from hybridc.ir.kernel import Number
-
-DType = np.dtype[Any]
 
 # One of no dialect: 1 where x > 0, else -1 where x < 0, else x.
 SIGN = "sign"
@@ -63,12 +61,12 @@ def ufunc(op: str, lines: str = "") -> str:
     return found
 
 
-def neutral(function: str, dtype: DType) -> Number:
+def ufunc_neutral(function: str, dtype: DType) -> Number:
     """The element from which a reduction begins."""
     return scalars.neutral(_COMBINES[function], dtype)
 
 
-def literal(value: Number) -> str:
+def python_literal(value: Number) -> str:
     """A Python scalar as source."""
     if isinstance(value, float) and not math.isfinite(value):
         return "np.nan" if math.isnan(value) else "np.inf" if value > 0 else "-np.inf"

@@ -18,7 +18,7 @@ from hybridc.lower.triton.triton_kernel_cache import TritonKernelCache
 from hybridc.options import OPTIONS
 
 
-def emit(
+def emit_triton_program(
     module: ModuleOp, name: str, poison: bool = OPTIONS.poison, kernel_cache: TritonKernelCache | None = None
 ) -> TritonProgram:
     """The launches of the planned function ``name``; with ``poison``, memory that holds nothing holds NaN.

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hybridc.dtypes import NARROW
+from hybridc.dtypes import NARROW, DType
 from hybridc.ir.kernel import constant_as, neutral_of
 from hybridc.ir.structured_builder import kind_dtype
 from hybridc.ir.tile_program import (
@@ -37,7 +37,7 @@ from hybridc.ir.tile_program import (
     operands_of,
 )
 from hybridc.lower.triton.expressions import ops
-from hybridc.lower.triton.expressions.ops import DType, Term, literal
+from hybridc.lower.triton.expressions.ops import Term, triton_literal
 from hybridc.lower.triton.expressions.statements import INDEX, compute, reduce
 from hybridc.lower.triton.source_writer import SourceWriter
 from hybridc.lower.triton.triton_function import triton_type
@@ -206,7 +206,7 @@ class TilePrinter:
             case TileGather():
                 terms = [(self.known[v].text, factor_text(f)) for v, f in s.terms if f.number]
                 offset = " + ".join(i if f == "1" else f"{i} * {f}" for i, f in terms)
-                sides = joined(self.sides[v] for v, _ in s.terms)
+                sides = joined_sides(self.sides[v] for v, _ in s.terms)
                 self._know(s.name, self._loaded(s.buffer, offset, self.mask(_followed(sides), sides)), sides)
             case TileReduce():
                 self._reduce(s)
@@ -216,7 +216,7 @@ class TilePrinter:
                 self._contract(s)
             case TileCarry():
                 sides, dtype = self.sides_of(self.dims_of(s.axes), s.on), kind_dtype(s.kind)
-                full = f"tl.full({self.shape(sides)}, {literal(s.number, dtype)}, {triton_type(dtype)})"
+                full = f"tl.full({self.shape(sides)}, {triton_literal(s.number, dtype)}, {triton_type(dtype)})"
                 self._know(s.name, Term(self.w.let("total", full), dtype), sides)
             case TileUpdate():
                 carried = self.known[s.name]
@@ -226,7 +226,7 @@ class TilePrinter:
 
     def _know(self, name: str, value: Term, *sides: Sides) -> None:
         self.known[name] = value
-        self.sides[name] = joined(sides)
+        self.sides[name] = joined_sides(sides)
 
     # --- memory --------------------------------------------------------------------------------------------
 
@@ -237,7 +237,7 @@ class TilePrinter:
         else:
             ends = zip(s.on, s.limits, strict=True) if s.limits else ()
             masks = [f"({self.place(i, s.on)} < {end})" for i, end in ends if end is not None and i in sides]
-            other = f", other={literal(s.other, self.dtypes[buffer])}" if masks else ""
+            other = f", other={triton_literal(s.other, self.dtypes[buffer])}" if masks else ""
             made = self._loaded(buffer, self.offset(s.address, s.on), " & ".join(masks), other)
         self._know(s.name, made, sides)
 
@@ -270,7 +270,7 @@ class TilePrinter:
         start, neutral = constant_as(s.start, dtype), neutral_of(s.op, dtype)
         name, mask = f"tl.broadcast_to({value.block}, {self.shape(sides)})", self.mask(over, sides)
         if mask is not None and not s.filled:
-            name = f"tl.where({mask}, {name}, {literal(neutral, dtype)})"
+            name = f"tl.where({mask}, {name}, {triton_literal(neutral, dtype)})"
         name = self.w.let("part", name)
         for dim in sorted(over):
             name = reduce(s.op, name, sides.index(dim), dtype, self.w)
@@ -285,7 +285,7 @@ class TilePrinter:
         if mask is not None:
             other = ops.number(s.other, value.dtype).argument(True)
             value = Term(self.w.let("shown", f"tl.where({mask}, {value.block}, {other})"), value.dtype)
-            sides = joined([sides, self.sides_of(self.dims_of(s.axes), sides)])
+            sides = joined_sides([sides, self.sides_of(self.dims_of(s.axes), sides)])
         self._know(s.name, value, sides)
 
     def _contract(self, s: TileContract) -> None:
@@ -325,7 +325,7 @@ def _followed(sides: Sides) -> set[int]:
     return {i for i in sides if i is not None}
 
 
-def joined(sides: Iterable[Sides]) -> Sides:
+def joined_sides(sides: Iterable[Sides]) -> Sides:
     """The sides of what is made of blocks, each of which has all of them or, as a scalar, none."""
     return tuple(next((i for i in each if i is not None), None) for each in itertools.zip_longest(*sides))
 

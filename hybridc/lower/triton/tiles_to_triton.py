@@ -12,7 +12,7 @@ from hybridc.ground.sizes import row_major
 from hybridc.ir.kernel import Kernel, number_of
 from hybridc.ir.structured import dtype_of, shape_of
 from hybridc.ir.tile_program import LOOPS, Axes, TileConfig, TileDim, TileLaunch, on_of
-from hybridc.lower.triton.expressions.ops import literal
+from hybridc.lower.triton.expressions.ops import triton_literal
 from hybridc.lower.triton.horizontal_fusion import call_block, fuse_horizontally
 from hybridc.lower.triton.source_writer import SourceWriter
 from hybridc.lower.triton.texts import copy_launch, fill_launch, module, title
@@ -40,7 +40,7 @@ def launches_of(
         number, source, target = number_of(value), memory.names[value], numbers[f"y{i}"]
         dtype, shape = dtype_of(value), shape_of(value)
         if number is not None:
-            made.append(fill_launch(dtype, math.prod(shape), literal(number, dtype), target))
+            made.append(fill_launch(dtype, math.prod(shape), triton_literal(number, dtype), target))
         elif source != f"y{i}":
             made.append(copy_launch(dtype, shape, row_major(shape), numbers[source], target))
     return TritonLaunches(fuse_horizontally(made, _read_only(kernel)), memory.locals)

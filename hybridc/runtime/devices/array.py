@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from hybridc.dtypes import DType
 from hybridc.errors import UnsupportedError
 from hybridc.ground.hooks import HOOKS
 
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
     from hybridc.ir.planned import SlotView
     from hybridc.runtime.devices.device import Device
     from hybridc.runtime.devices.replay import Replay
-
-DType = np.dtype[Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +30,7 @@ class DeviceMemory:
 
 
 class Flags:
-    """NumPy's ``flags`` of a contiguous array."""
+    """NumPy's ``numpy.ndarray.flags`` of a contiguous array."""
 
     c_contiguous = aligned = writeable = True
 
@@ -39,7 +38,7 @@ class Flags:
 class DeviceArray:
     """A contiguous array in C order at a device address; it keeps the buffer alive, which others may share.
 
-    It supports NumPy's functions that move values without arithmetic: ``copyto``, ``zeros_like``, …
+    It supports NumPy's functions that move values without arithmetic: ``numpy.copyto``, ``numpy.zeros_like``, …
     """
 
     __slots__ = ("__weakref__", "_buffer", "device", "dtype", "pointer", "shape")

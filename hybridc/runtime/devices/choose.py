@@ -32,8 +32,8 @@ class _DeviceProvider:
 _MADE: weakref.WeakSet[Device] = weakref.WeakSet()
 # In order of preference: memory is shared with a library that is installed.
 _KINDS = {
-    "torch": _DeviceProvider("PyTorch with CUDA", torch_gpu.there, TorchGpu),
-    "cupy": _DeviceProvider("CuPy", cupy_gpu.there, CupyGpu),
+    "torch": _DeviceProvider("PyTorch with CUDA", torch_gpu.has_torch, TorchGpu),
+    "cupy": _DeviceProvider("CuPy", cupy_gpu.has_cupy, CupyGpu),
     "cuda": _DeviceProvider("NVIDIA's driver", lambda _: True, Cuda),
 }
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from hybridc.ground.events import RECORDER, now
 from hybridc.ir.planned import Host
-from hybridc.runtime.native.native_library import library
+from hybridc.runtime.native.native_library import native_runtime
 from hybridc.runtime.workspace import Workspace, fits, fresh
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def python_entry(tables: Tables) -> Callable[..., Any]:
     """The native entry's interface, several times slower; only the steps between host steps are native."""
     plan = tables.plan
-    native = library()
+    native = native_runtime()
     host_steps = [(index, step.call) for index, step in enumerate(plan.steps) if isinstance(step, Host)]
 
     def entry(workspace: Any, into: Any, *arrays: Any) -> Any:

@@ -76,7 +76,7 @@ class NativeRuntime:
 _RUN = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 
 
-def library() -> NativeRuntime:
+def native_runtime() -> NativeRuntime:
     """The native runtime."""
     with _LOCK.current:
         return _library()
@@ -92,7 +92,7 @@ def _library() -> NativeRuntime:
 _LOCK = codegen.fork_lock()
 
 
-def compile_ahead() -> None:
+def compile_runtime_ahead() -> None:
     """Start compiling it on another thread: while Python forms kernels, LLVM is idle."""
     if not _library.cache_info().currsize:
         limits.thread(_ahead, "hybridc native runtime")  # where none can be started, the first call compiles it
@@ -100,7 +100,7 @@ def compile_ahead() -> None:
 
 def _ahead() -> None:
     with contextlib.suppress(LimitError):  # the first call raises it
-        library()
+        native_runtime()
 
 
 def ir_text(records: bool = False) -> str:

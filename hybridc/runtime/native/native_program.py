@@ -25,7 +25,7 @@ from hybridc.ir.planned import (
 from hybridc.runtime.native.builtin_functions import builtin
 from hybridc.runtime.native.fallback import python_entry
 from hybridc.runtime.native.native_events import NATIVE_EVENTS
-from hybridc.runtime.native.native_library import library
+from hybridc.runtime.native.native_library import native_runtime
 from hybridc.runtime.native.prepared_values import PreparedValues
 from hybridc.runtime.native.probe import objects_are_as_declared
 from hybridc.runtime.native.structures import (
@@ -52,7 +52,7 @@ class NativeProgram:
     """
 
     def __init__(self, plan: NativePlan) -> None:
-        check(plan)
+        check_plan(plan)
         self.plan = plan
         self.tables = Tables(plan)
         make = native_entry if objects_are_as_declared() else python_entry
@@ -66,14 +66,14 @@ class NativeProgram:
 
 def num_threads() -> int:
     """The number of threads of native kernels, the calling one included."""
-    return library().threads.count
+    return native_runtime().threads.count
 
 
 def set_num_threads(count: int) -> None:
     """Set the number of threads of native kernels; programs compiled for fewer keep theirs."""
     if count < 1:
         raise ValueError(f"set_num_threads: expected at least 1, the calling thread, got {count}")
-    library().threads.set_count(count)
+    native_runtime().threads.set_count(count)
 
 
 class Tables:
@@ -89,7 +89,7 @@ class Tables:
         #: The addresses of the prepared values while all are valid, and the identities of the arrays they follow from.
         self.prepared: tuple[Any, dict[int, int]] | None = None
         self.program = NativeTable(
-            outside=ctypes.addressof(library().outside),
+            outside=ctypes.addressof(native_runtime().outside),
             input_count=len(plan.inputs),
             result_count=len(plan.results),
             constant_count=len(plan.constants),
@@ -136,9 +136,9 @@ class Tables:
 
     def _region(self, region: NativeRegion, next_host: int) -> StepRecord:
         if region.loop is not None:
-            code, numbers = library().loop, self._loop(region.loop, len(region.buffers))
+            code, numbers = native_runtime().loop, self._loop(region.loop, len(region.buffers))
         elif region.grid is not None:
-            code, numbers = library().grid, self._grid(region.grid)
+            code, numbers = native_runtime().grid, self._grid(region.grid)
         else:
             code, numbers = region.code.address, self._words(array("q", region.numbers))
         return StepRecord(
@@ -210,7 +210,7 @@ class Tables:
 
     def _inner(self, inner: InnerSteps) -> InnerCell:
         table = NativeTable(
-            outside=ctypes.addressof(library().outside),
+            outside=ctypes.addressof(native_runtime().outside),
             step_count=len(inner.regions),
             buffer_count=max((len(r.buffers) for r in inner.regions), default=0),
             steps=self._steps(inner.regions, inner.notes),
@@ -271,7 +271,7 @@ def anchor_of(structure: ctypes.Structure, keep: Any) -> Any:
 
 def native_entry(tables: Tables) -> Callable[..., Any]:
     """The builtin function that runs a plan."""
-    return builtin(library().entry, tables.anchor())
+    return builtin(native_runtime().entry, tables.anchor())
 
 
 def _slot(number: int | None) -> int:
@@ -282,7 +282,7 @@ def _place(place: Position) -> PositionRecord:
     return PositionRecord(place.slot, place.offset)
 
 
-def check(plan: NativePlan) -> None:
+def check_plan(plan: NativePlan) -> None:
     """Raise ValueError if a plan breaks an assumption of native code."""
     slots = 1 + len(plan.inputs) + len(plan.results) + len(plan.constants) + len(plan.kept)
     sizes = [

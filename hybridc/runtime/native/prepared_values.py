@@ -15,7 +15,7 @@ import numpy as np
 
 from hybridc.ground.locks import ForkLock
 from hybridc.ground.watches import may_watch
-from hybridc.runtime.native.native_library import library
+from hybridc.runtime.native.native_library import native_runtime
 from hybridc.runtime.prepared_store import STORE, SharedValue, ValueKey, memories_of
 from hybridc.runtime.workspace import fits
 
@@ -122,4 +122,4 @@ class PreparedValues:
         addresses = [*given, *[None] * len(plan.results), *constants, *[m.ctypes.data for m in memory]]
         slots = (ctypes.c_void_p * len(addresses))(*addresses)
         for step in sorted(steps):
-            library().run(ctypes.addressof(self.tables.program), slots, step, step + 1)
+            native_runtime().run(ctypes.addressof(self.tables.program), slots, step, step + 1)

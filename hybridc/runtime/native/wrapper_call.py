@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from hybridc.runtime.native.builtin_functions import builtin
-from hybridc.runtime.native.native_library import library
+from hybridc.runtime.native.native_library import native_runtime
 from hybridc.runtime.native.native_program import NativeProgram, anchor_of
 from hybridc.runtime.native.probe import objects_are_as_declared
 from hybridc.runtime.native.structures import WrapperCall
@@ -65,4 +65,4 @@ class _WrapperCall:
 
     def function(self) -> Callable[..., Any]:
         """The builtin function."""
-        return builtin(library().wrapped, anchor_of(self._cell, self))
+        return builtin(native_runtime().wrapped, anchor_of(self._cell, self))

@@ -18,7 +18,7 @@ from hybridc.dialects.operator import Elementwise, Operator, Reduction
 from hybridc.dialects.stateful import Stateful
 from hybridc.gluon.block import HybridBlock
 from hybridc.ground.nesting import as_list
-from hybridc.ir.structured import kernel_of
+from hybridc.ir.structured import handwritten_kernel
 from hybridc.tools.check_op.case import (
     SPECIAL,
     Case,
@@ -203,7 +203,7 @@ def kernels_by_hand(case: Case) -> None:
     op, arrays = case.operator(), keyed(case.operator(), case.arrays())
     specs = [[ArraySpec(x.shape, x.dtype) for x in values] for values in (arrays, eager(op, arrays))]
     for name, target in TARGETS.items():
-        if kernel_of(op, name, *specs) is None:
+        if handwritten_kernel(op, name, *specs) is None:
             continue
         if target.is_runnable():
             compare_on(case, name)

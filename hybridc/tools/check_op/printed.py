@@ -10,7 +10,7 @@ from xdsl.ir import Block, Region
 from xdsl.parser import Parser
 
 from hybridc.compile import pipeline
-from hybridc.compile.lowering_stages import text
+from hybridc.compile.lowering_stages import mlir_text
 from hybridc.dialects.mlir.hybrid import HandleAttr, HybridOp, tensor_type
 from hybridc.dialects.operator import Opaque
 from hybridc.ground.location import Location
@@ -39,10 +39,10 @@ def print_and_parse(case: Case) -> str | None:
     if any(isinstance(a, HandleAttr) for a in op.attributes.values()):
         require(issubclass(case.cls, Opaque), "an attribute is a Python object; only host calls may refer to such")
         return "not parsed: an attribute is a Python object"
-    printed = text(module, locations=True)
+    printed = mlir_text(module, locations=True)
     again = Parser(pipeline.context(), printed).parse_module()
     again.verify()
-    equal(text(again, locations=True), printed, "text after parsing and printing")
+    equal(mlir_text(again, locations=True), printed, "text after parsing and printing")
     found = [o for o in again.walk() if isinstance(o, HybridOp)]
     equal(len(found), 1, "number of operations")
     if found[0].operator is not op.operator or found[0].location != op.location:

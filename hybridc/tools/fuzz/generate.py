@@ -22,12 +22,12 @@ from hybridc.array.dispatch import invoke
 from hybridc.array.ndarray import NDArray
 from hybridc.dialects import operator_registry
 from hybridc.dialects.operator import Operator, Sample
-from hybridc.dialects.operator_attribute import REQUIRED, Attribute
+from hybridc.dialects.operator_attribute import REQUIRED, Attribute, Shape
 from hybridc.dtypes import is_float
 from hybridc.errors import MXNetError
 from hybridc.ground.nesting import as_list
 from hybridc.tools.fuzz.check_program import is_raw
-from hybridc.tools.fuzz.random_program import FLOATS, INTEGERS, Array, Input, ProgramStep, RandomProgram, Shape, nested
+from hybridc.tools.fuzz.random_program import FLOATS, INTEGERS, Array, Input, ProgramStep, RandomProgram, nested
 
 # Sizes of axes: few elements, as programs are many, with those that are special; sometimes one that is cut into tiles
 # with a rest. LARGEST bounds the elements of an array, RANKS its axes.

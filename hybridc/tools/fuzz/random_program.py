@@ -15,13 +15,13 @@ from hybridc.array.dispatch import invoke
 from hybridc.array.ndarray import NDArray
 from hybridc.dialects import operator_registry
 from hybridc.dialects.operator import Operator
+from hybridc.dialects.operator_attribute import Shape
 from hybridc.dtypes import is_float
 from hybridc.gluon.block import HybridBlock
 from hybridc.ground.nesting import as_list
 from hybridc.nd.creation import array
 
 Array = npt.NDArray[Any]
-Shape = tuple[int, ...]
 
 FLOATS = ("float32", "float64", "float16", "bfloat16")
 INTEGERS = ("int8", "uint8", "int32", "int64")

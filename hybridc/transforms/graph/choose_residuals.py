@@ -32,7 +32,7 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from hybridc.dialects.mlir.hybrid import HybridOp, dtype_of, shape_of
+from hybridc.dialects.mlir.hybrid import HybridOp, hybrid_dtype, hybrid_shape
 from hybridc.dialects.operator import Contraction, Elementwise, Movement
 from hybridc.dialects.scalar import record
 from hybridc.ground.hooks import HOOKS
@@ -291,7 +291,7 @@ class _Choice:
     def _parts(self, joined: HybridOp, whole: TracedSymbol) -> dict[SSAValue, TracedSymbol]:
         """Each operand of an operation that rearranges its operands, recorded from the result."""
         F, trace = HOOKS.symbols(), self.splicer.trace
-        inputs = [trace.leaf("input", shape_of(v), dtype_of(v), "value") for v in joined.operands]
+        inputs = [trace.leaf("input", hybrid_shape(v), hybrid_dtype(v), "value") for v in joined.operands]
         with trace.active():
             parts = as_list(joined.operator.gradient(F, whole, *inputs, whole))
         return dict(reversed([*zip(joined.operands, parts, strict=True)]))  # of equal operands the first
@@ -321,7 +321,7 @@ class _Choice:
 
 
 def _elements(value: SSAValue) -> int:
-    return volume(shape_of(value))
+    return volume(hybrid_shape(value))
 
 
 def _bytes(values: Iterable[SSAValue]) -> int:

@@ -11,7 +11,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from hybridc.dialects.mlir.hybrid import HybridOp, dtype_of, shape_of
+from hybridc.dialects.mlir.hybrid import HybridOp, hybrid_dtype, hybrid_shape
 from hybridc.ir.values import constant_value, functions, hybrid_ops
 from hybridc.trace.traced import TracedSymbol
 from hybridc.transforms.graph.splice import Splicer
@@ -35,7 +35,7 @@ def _fold(splicer: Splicer, op: HybridOp) -> None:
     """Replace an operation by its constant result."""
 
     def build(F: Any, inputs: Sequence[TracedSymbol]) -> TracedSymbol:  # noqa: ARG001 - the interface of every rewrite
-        return splicer.trace.constant(_run(op), dtype_of(op.results[0]))
+        return splicer.trace.constant(_run(op), hybrid_dtype(op.results[0]))
 
     splicer.replace(op, build)
 
@@ -45,12 +45,12 @@ def _foldable(op: HybridOp) -> bool:
         op.OPERATOR.PURE
         and bool(op.operands)
         and len(op.results) == 1
-        and shape_of(op.results[0]) == ()
+        and hybrid_shape(op.results[0]) == ()
         and all(constant_value(v) is not None for v in op.operands)
     )
 
 
 def _run(op: HybridOp) -> Any:
-    arrays = [np.asarray(constant_value(v), dtype_of(v)) for v in op.operands]
+    arrays = [np.asarray(constant_value(v), hybrid_dtype(v)) for v in op.operands]
     with np.errstate(all="ignore"):
         return np.asarray(op.operator.evaluate(*arrays)).item()

@@ -26,10 +26,10 @@ from xdsl.rewriter import Rewriter
 
 from hybridc.dialects.error_context import raise_located
 from hybridc.dialects.gradient import vjp
-from hybridc.dialects.mlir.hybrid import HybridOp, dtype_of, location_of, shape_of
+from hybridc.dialects.mlir.hybrid import HybridOp, hybrid_dtype, hybrid_shape, location_of
 from hybridc.errors import MXNetError
 from hybridc.ground.hooks import HOOKS
-from hybridc.ir.values import constant_value, functions, hybrid_ops, operands_first, result_count, root
+from hybridc.ir.values import constant_value, functions, graph_root, hybrid_ops, operands_first, result_count
 from hybridc.trace.trace_to_graph import operations
 from hybridc.trace.traced import TracedSymbol
 from hybridc.trace.tracer import live_nodes
@@ -98,7 +98,7 @@ class _Backward:
         active = self._active()
         with self.trace.active():
             for i, head in enumerate(self.heads):
-                self.ograds.append(self.trace.leaf(f"ograd{i}", shape_of(head), dtype_of(head), "value"))
+                self.ograds.append(self.trace.leaf(f"ograd{i}", hybrid_shape(head), hybrid_dtype(head), "value"))
                 self._add(head, self.ograds[-1])
             for op in reversed(hybrid_ops(self.forward)):
                 if any(r in self.grads for r in op.results) and any(v in active for v in op.operands):
@@ -119,7 +119,7 @@ class _Backward:
     def _sum(self, F: Any, value: SSAValue) -> TracedSymbol:
         """The gradient of a value."""
         if value not in self.grads:
-            return F.zeros(shape=shape_of(value), dtype=dtype_of(value))
+            return F.zeros(shape=hybrid_shape(value), dtype=hybrid_dtype(value))
         grads, start = self.grads[value], len(self.trace.nodes)
         self.grads[value] = [sum_gradients(F, grads)]
         for node in self.trace.nodes[start:]:  # where the last one comes from
@@ -149,7 +149,7 @@ class _Backward:
         nodes = live_nodes(self.trace.nodes, self.results)
         used = {id(s) for n in nodes for s in n.inputs} | {id(s) for s in self.results}
         wanted = [v for v, s in self.splicer.symbols.items() if id(s) in used]
-        saved = list(dict.fromkeys(r for v in wanted if constant_value(r := root(v)) is None))
+        saved = list(dict.fromkeys(r for v in wanted if constant_value(r := graph_root(v)) is None))
         block = Block(arg_types=[v.type for v in saved] + [h.type for h in self.heads])
         known: dict[SSAValue, SSAValue] = {}
         for value, arg in zip(saved, block.args, strict=False):

@@ -12,7 +12,7 @@ from hybridc.dialects.error_context import raise_located
 from hybridc.dialects.mlir.hybrid import BY_HAND, HybridOp, location_of
 from hybridc.dialects.operator import Operator
 from hybridc.errors import MXNetError
-from hybridc.ir.structured import arrays_of, kernel_of
+from hybridc.ir.structured import arrays_of, handwritten_kernel
 from hybridc.ir.values import functions
 
 
@@ -27,15 +27,15 @@ class MarkKernels(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in functions(op):
             for each in function.body.block.ops if function.body.blocks else ():
-                if isinstance(each, HybridOp) and has_kernel(each, self.target):
+                if isinstance(each, HybridOp) and has_handwritten_kernel(each, self.target):
                     each.attributes[BY_HAND] = UnitAttr()
 
 
-def has_kernel(op: HybridOp, target: str) -> bool:
+def has_handwritten_kernel(op: HybridOp, target: str) -> bool:
     """Whether an operator has a handwritten kernel for a target and these shapes and dtypes."""
     if op.OPERATOR.kernel is Operator.kernel:  # most have none: the cheap test first
         return False
     try:
-        return kernel_of(op.operator, target, arrays_of(op.operands), arrays_of(op.results)) is not None
+        return handwritten_kernel(op.operator, target, arrays_of(op.operands), arrays_of(op.results)) is not None
     except MXNetError as error:
         raise_located(error, location_of(op))

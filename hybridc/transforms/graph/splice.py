@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from hybridc.dialects.mlir.hybrid import HybridOp, dtype_of, shape_of
+from hybridc.dialects.mlir.hybrid import HybridOp, hybrid_dtype, hybrid_shape
 from hybridc.ground.hooks import HOOKS
 from hybridc.ground.nesting import as_list
 from hybridc.ir.values import constant_value, functions, hybrid_ops
@@ -40,7 +40,7 @@ class Splicer:
     def symbol(self, value: SSAValue) -> TracedSymbol:
         """The symbol of an IR value."""
         if value not in self.symbols:
-            symbol = self.trace.leaf("value", shape_of(value), dtype_of(value), "value", constant_value(value))
+            symbol = self.trace.leaf("value", hybrid_shape(value), hybrid_dtype(value), "value", constant_value(value))
             self.symbols[value] = symbol
             self._values[id(symbol)] = value
         return self.symbols[value]
@@ -86,10 +86,10 @@ class Splicer:
         if any(not isinstance(s, TracedSymbol) for s in symbols):
             with self.trace.active():
                 symbols = [
-                    s if isinstance(s, TracedSymbol) else self.trace.constant(s, dtype_of(r))
+                    s if isinstance(s, TracedSymbol) else self.trace.constant(s, hybrid_dtype(r))
                     for s, r in zip(symbols, op.results, strict=True)
                 ]
-        if [(s.shape, s._dtype) for s in symbols] != [(shape_of(r), dtype_of(r)) for r in op.results]:
+        if [(s.shape, s._dtype) for s in symbols] != [(hybrid_shape(r), hybrid_dtype(r)) for r in op.results]:
             self.trace.nodes.clear()
             return None
         made = self.splice(op)

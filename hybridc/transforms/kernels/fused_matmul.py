@@ -12,12 +12,12 @@ from dataclasses import dataclass
 
 from xdsl.ir import SSAValue
 
-from hybridc.dialects.operator_attribute import DType
+from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.ground.sizes import row_major
-from hybridc.ir.contraction_shape import BATCH, COLUMN, ROW, SUM, Loop, Strides, loops_of, multiplied
+from hybridc.ir.contraction_shape import BATCH, COLUMN, ROW, SUM, Loop, Strides, contraction_loops, multiplied
 from hybridc.ir.kernel import Axes, Kernel, KernelOp, LoopNest, Number, Read, number_of
 from hybridc.ir.loop_nest_plan import LoopNestPlan, indexed_axes
-from hybridc.ir.structured import Shape, shape_of
+from hybridc.ir.structured import shape_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,7 +130,7 @@ def fused_matmul(kernel: Kernel, strides: Mapping[int, Strides]) -> FusedMatmul 
 def _terms(kernel_op: KernelOp, reads: tuple[Read, Read], strides: Mapping[SSAValue, Strides]) -> tuple[Loop, ...]:
     """The loops that are added up, with the strides of both operands."""
     places = [r.along(strides[r.value]) for r in reads]
-    return loops_of(kernel_op.extents, [*places, dict.fromkeys(kernel_op.axes, 0)])[1]
+    return contraction_loops(kernel_op.extents, [*places, dict.fromkeys(kernel_op.axes, 0)])[1]
 
 
 def strides_along(plan: LoopNestPlan, read: Read, strides: Mapping[SSAValue, Strides]) -> dict[int, int]:

@@ -19,9 +19,10 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from hybridc.dialects.mlir.hybrid import fused_location
 from hybridc.dialects.mlir.integer_array import integer_array, integers_of
+from hybridc.dialects.operator_attribute import Shape
 from hybridc.ir.costs import WORTH_PACKING
 from hybridc.ir.kernel import Kernel, KernelOp, analyse
-from hybridc.ir.structured import VIEWS, Shape, dtype_of, groups_of, is_host, kernels, note_dtypes, shape_of
+from hybridc.ir.structured import VIEWS, dtype_of, groups_of, is_host, kernels, note_dtypes, shape_of
 from hybridc.ir.structured_builder import Builder
 from hybridc.ir.values import functions, volume
 

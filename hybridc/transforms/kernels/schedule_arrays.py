@@ -18,12 +18,13 @@ from xdsl.dialects import arith
 from xdsl.ir import SSAValue
 
 from hybridc.dialects.math.reduction import LONG_COLUMN
-from hybridc.dtypes import is_float
+from hybridc.dialects.operator_attribute import Shape
+from hybridc.dtypes import DType, is_float
 from hybridc.ground.machine import CHUNKS, NOMINAL
 from hybridc.ir.costs import ONE_TILE
 from hybridc.ir.kernel import Axes, Kernel, KernelOp, LoopNest, Read, constant_as, number_of
 from hybridc.ir.loop_nest_plan import LoopNestPlan, plan_tiles
-from hybridc.ir.structured import DType, Shape, dtype_of, shape_of
+from hybridc.ir.structured import dtype_of, shape_of
 from hybridc.ir.structured_builder import conversion, kind_dtype, signless
 from hybridc.ir.tile_program import (
     Address,

@@ -23,13 +23,14 @@ from dataclasses import dataclass, replace
 from xdsl.dialects import math as functions
 from xdsl.ir import SSAValue
 
+from hybridc.dialects.operator_attribute import Shape
 from hybridc.dtypes import HALVES
 from hybridc.ground.sizes import row_major
 from hybridc.ir.attention import Attention, GridContraction
 from hybridc.ir.kernel import Axes, KernelOp, LoopNest, Read
 from hybridc.ir.loop_nest_plan import LoopNestPlan
 from hybridc.ir.online_reductions import OnlinePair, OnlineSoftmax
-from hybridc.ir.structured import Shape, dtype_of, shape_of
+from hybridc.ir.structured import dtype_of, shape_of
 from hybridc.ir.tile_program import (
     Address,
     Dims,

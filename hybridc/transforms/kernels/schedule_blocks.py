@@ -34,7 +34,7 @@ from hybridc.transforms.kernels.split_nest import (
     by_sweeps,
     online_pairs,
     reads_pointwise,
-    split,
+    split_into_nests,
 )
 from hybridc.transforms.kernels.tile_blocks import TileStatements
 from hybridc.transforms.kernels.tile_machine import MACHINE, TileMachine, power_of_two
@@ -110,7 +110,7 @@ class _BlockScheduler:
         return plan.extent(plan.parallel) >= machine.few_rows or inner <= machine.long_row
 
     def _split(self, plan: LoopNestPlan, groups: Groups) -> None:
-        for nest in split(plan, groups, self.memory):
+        for nest in split_into_nests(plan, groups, self.memory):
             self._nest(nest)
 
     # --- elements ------------------------------------------------------------------------------------------

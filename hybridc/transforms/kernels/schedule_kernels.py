@@ -16,10 +16,11 @@ from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from hybridc.dialects.math.reduction import LONG_COLUMN
+from hybridc.dtypes import DType
 from hybridc.ground.sizes import row_major
 from hybridc.ir.kernel import KernelOp, Number, Read, constant_as, number_of
 from hybridc.ir.loop_nest_plan import LoopNestPlan, Sweep, loop_axes
-from hybridc.ir.structured import DType, dtype_of, shape_of
+from hybridc.ir.structured import dtype_of, shape_of
 from hybridc.ir.structured_builder import operation_name, signless
 from hybridc.ir.tile_program import (
     Address,

@@ -13,8 +13,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from hybridc.dtypes import DType
 from hybridc.ir.loop_nest_plan import LoopNestPlan
-from hybridc.ir.structured import DType, dtype_of
+from hybridc.ir.structured import dtype_of
 from hybridc.ir.tile_program import (
     Address,
     Axes,

@@ -93,7 +93,7 @@ def by_reduced_axes(plan: LoopNestPlan) -> Groups:
 # --- loop nests -------------------------------------------------------------------------------------------------------
 
 
-def split(plan: LoopNestPlan, groups: Groups, memory: KernelMemory) -> Iterator[LoopNest]:
+def split_into_nests(plan: LoopNestPlan, groups: Groups, memory: KernelMemory) -> Iterator[LoopNest]:
     """A loop nest for each group of ops that stores a value; values that groups share are in memory."""
     kernel_ops = list(plan.op_of.values())
     wanted = [_computed_by(plan, group, memory) for group in groups]

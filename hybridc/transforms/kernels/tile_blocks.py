@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 
 from xdsl.ir import SSAValue
 
+from hybridc.dtypes import DType
 from hybridc.ground.sizes import reach, row_major
 from hybridc.ir.kernel import KernelOp, Read, neutral_of
 from hybridc.ir.online_reductions import OnlinePair
-from hybridc.ir.structured import DType, dtype_of, shape_of
+from hybridc.ir.structured import dtype_of, shape_of
 from hybridc.ir.structured_builder import conversion
 from hybridc.ir.tile_program import (
     Address,

@@ -16,10 +16,11 @@ from xdsl.dialects import func
 from xdsl.ir import SSAValue
 
 from hybridc.dialects.mlir.hybrid_rt import AliasOp, LaunchOp, aliased
+from hybridc.dialects.operator_attribute import Shape
 from hybridc.ground.sizes import AffineIndex, Place, row_major
 from hybridc.ir.kernel import Kernel, analyse
 from hybridc.ir.loop_nest_plan import loop_axes
-from hybridc.ir.structured import Shape, is_host, loops_of_extracts, shape_of
+from hybridc.ir.structured import is_host, loops_of_extracts, shape_of
 
 LISTED = 3  # so many transposing kernels are named
 

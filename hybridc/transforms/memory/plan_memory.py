@@ -34,7 +34,7 @@ from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
-from hybridc.dialects.mlir.hybrid import element_dtype, element_type
+from hybridc.dialects.mlir.hybrid import element_type, hybrid_element_dtype
 from hybridc.dialects.mlir.hybrid_rt import (
     AliasOp,
     AllocOp,
@@ -48,15 +48,15 @@ from hybridc.dialects.mlir.hybrid_rt import (
     ViewOp,
     aligned,
 )
+from hybridc.dialects.operator_attribute import Shape
+from hybridc.dtypes import DType
 from hybridc.ir import structured
 from hybridc.ir.concatenated import PartOf, begins_of, part_of, unshaped, whole_of
 from hybridc.ir.structured import (
-    DType,
-    Shape,
     declared_dtypes,
+    declared_inplace_pairs,
     dtype_of,
     give_type,
-    inplace_pairs,
     is_host,
     kernels,
     pairs_of,
@@ -84,7 +84,7 @@ class PlanMemory(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         called = kernels(op)
         for declaration in filter(is_host, called.values()):
-            pairs = [number for pair in inplace_pairs(declaration) for number in pair]
+            pairs = [number for pair in declared_inplace_pairs(declaration) for number in pair]
             declaration.attributes["hybrid.inplace"] = DenseArrayBase.from_list(i64, pairs)
         facts = {name: _facts(kernel) for name, kernel in called.items()}
         known = {} if self.planners is None else self.planners
@@ -130,7 +130,7 @@ def _types(kernel: func.FuncOp) -> list[Memory]:
 
 def _is_cell(kind: Memory) -> bool:
     """Whether a buffer is operator state, which stays from call to call."""
-    return element_dtype(kind.element_type).kind == "O"
+    return hybrid_element_dtype(kind.element_type).kind == "O"
 
 
 class _Planner:
@@ -237,7 +237,7 @@ class _Planner:
         for index, (result, kind) in enumerate(zip(call.results, self.types[kernel.sym_name.data], strict=True)):
             if _is_cell(kind):
                 continue
-            end, dtype = self.last.get(result, number), element_dtype(kind.element_type)
+            end, dtype = self.last.get(result, number), hybrid_element_dtype(kind.element_type)
             if (whole := whole_of(result)) is not result:
                 self._place_whole(number, whole)
                 continue
@@ -373,7 +373,7 @@ class _Planner:
     def _alias(self, op: Operation, values: dict[SSAValue, SSAValue]) -> AliasOp:
         source, result = op.operands[0], op.results[0]
         array = values[source]
-        kind = _memref(shape_of(result), element_dtype(cast(Memory, array.type).element_type))
+        kind = _memref(shape_of(result), hybrid_element_dtype(cast(Memory, array.type).element_type))
         match op:
             case tensor.CollapseShapeOp() | tensor.ExpandShapeOp():
                 alias = AliasOp("reshape", array, {}, kind)
@@ -385,7 +385,7 @@ class _Planner:
             case _:
                 raise TypeError(f"{op.name} is not a view; expected a reshape, a transpose or a slice")
         alias.result.name_hint = result.name_hint
-        self._like(alias.result, result, element_dtype(kind.element_type))
+        self._like(alias.result, result, hybrid_element_dtype(kind.element_type))
         values[result] = alias.result
         return alias
 
@@ -461,7 +461,7 @@ class _Planner:
             made = StateOp(kind)
         else:
             made = AllocOp(kind) if buffer.owned else self._view(arena, buffer, kind)
-        self._like(made.array, result, element_dtype(kind.element_type))
+        self._like(made.array, result, hybrid_element_dtype(kind.element_type))
         return made
 
     def _view(self, arena: SSAValue, buffer: Buffer, kind: Memory) -> ViewOp:

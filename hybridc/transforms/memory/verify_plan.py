@@ -29,7 +29,7 @@ from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr
 from xdsl.passes import ModulePass
 
-from hybridc.dialects.mlir.hybrid import element_dtype
+from hybridc.dialects.mlir.hybrid import hybrid_element_dtype
 from hybridc.dialects.mlir.hybrid_rt import (
     AliasOp,
     AllocOp,
@@ -43,13 +43,12 @@ from hybridc.dialects.mlir.hybrid_rt import (
     ViewOp,
     aliased,
 )
+from hybridc.dialects.operator_attribute import Shape
 from hybridc.errors import VerifyError
 from hybridc.ground.sizes import row_major
 from hybridc.ir import structured
-from hybridc.ir.structured import inplace_pairs
+from hybridc.ir.structured import declared_inplace_pairs
 from hybridc.ir.values import functions
-
-Shape = tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -290,7 +289,7 @@ class _Checker:
         contents = [(d, _content(t)[1]) for t, d in zip(kinds, dtypes, strict=True)]
         count = len(kernel.function_type.inputs)
         for what, given, wanted in (("ins", op.ins, contents[:count]), ("outs", op.outs, contents[count:])):
-            if [(element_dtype(e), s) for e, s in (_content(v.type) for v in given)] != wanted:
+            if [(hybrid_element_dtype(e), s) for e, s in (_content(v.type) for v in given)] != wanted:
                 _fail(op, f"{what} do not fit the signature of @{kernel.sym_name.data}")
         needed = kernel.attributes.get("hybrid.scratch")
         size = needed.value.data if isinstance(needed, IntegerAttr) else 0
@@ -354,7 +353,7 @@ class _Checker:
 def _keeps(kernel: func.FuncOp, number: int, index: int) -> str | None:
     """Why a result must not overwrite an argument, on any target; None if no reason is known."""
     if not kernel.body.blocks:
-        pairs = inplace_pairs(kernel)
+        pairs = declared_inplace_pairs(kernel)
         return None if (number, index) in pairs else f"its operator allows {pairs or 'none'}"
     block = kernel.body.block
     end, argument = block.last_op, block.args[number]
@@ -463,7 +462,7 @@ def _content(kind: Attribute) -> tuple[Any, tuple[int, ...]]:
 def _size(value: SSAValue) -> int:
     """The size of an array in bytes."""
     element, shape = _content(value.type)
-    return math.prod(shape) * element_dtype(element).itemsize
+    return math.prod(shape) * hybrid_element_dtype(element).itemsize
 
 
 def _name(value: SSAValue) -> str:

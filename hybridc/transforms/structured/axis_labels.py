@@ -11,7 +11,7 @@ from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Block, Operation, SSAValue
 
 from hybridc.ir.kernel import FLOAT_CASTS, number_of
-from hybridc.transforms.structured.loop_groups import LoopGroup, OperationLoops, loops_of
+from hybridc.transforms.structured.loop_groups import LoopGroup, OperationLoops, operation_loops
 
 Labels = tuple[Hashable, ...]
 
@@ -27,7 +27,7 @@ class AxisLabels:
 
     def add(self, op: Operation) -> None:
         """An operation that comes after those of which it reads results."""
-        loops = loops_of(op)
+        loops = operation_loops(op)
         assert loops is not None
         self.loops[op] = loops
         for value, places in loops.reads:

@@ -12,7 +12,7 @@ from xdsl.ir import Operation, SSAValue
 from hybridc.ir.structured import indirect_operands, shape_of
 from hybridc.ir.values import volume
 from hybridc.transforms.structured.fuse_kernels import depends_on
-from hybridc.transforms.structured.loop_groups import is_contraction, loops_of
+from hybridc.transforms.structured.loop_groups import is_contraction, operation_loops
 
 # Ops between two contractions, at most: twice what an attention has there, with its masks. Without a bound, the search
 # behind all contractions of a network that carries a state from step to step would be quadratic in its steps.
@@ -32,7 +32,7 @@ def contractions_behind(
     while work:
         each = work.pop()
         op = each.owner
-        loops = loops_of(op) if isinstance(op, Operation) and each not in stop else None
+        loops = operation_loops(op) if isinstance(op, Operation) and each not in stop else None
         if loops is None or loops.op in seen:
             continue
         if loops.is_contraction:
@@ -76,13 +76,13 @@ def in_block_order(ops: Iterable[Operation]) -> list[Operation]:
     return [*found]
 
 
-def epilogue_of(last: Operation, others: Iterable[Operation]) -> list[Operation]:
+def operations_after(last: Operation, others: Iterable[Operation]) -> list[Operation]:
     """The elementwise operations that follow a contraction one by one and need nothing else that the kernel makes."""
     found = [last]
     while True:
         value = found[-1].results[0]
         users = dict.fromkeys(use.operation for use in value.uses)
-        maps = [op for op in users if (loops := loops_of(op)) is not None and not loops.is_contraction]
+        maps = [op for op in users if (loops := operation_loops(op)) is not None and not loops.is_contraction]
         if len(maps) != 1 or not _continues(maps[0], value):
             return found[1:]
         beside = [v for v in maps[0].operands[:-1] if v is not value]
@@ -93,7 +93,7 @@ def epilogue_of(last: Operation, others: Iterable[Operation]) -> list[Operation]
 
 def _continues(op: Operation, value: SSAValue) -> bool:
     """Whether an operation makes each element of its result of that of a value, at the same indices."""
-    loops = loops_of(op)
+    loops = operation_loops(op)
     if loops is None or loops.reduced or indirect_operands(op):
         return False
     places = {place for read, place in loops.reads if read is value}
@@ -107,5 +107,5 @@ def steps_of(op: Operation) -> list[Operation]:
 
 def reduces(op: Operation) -> bool:
     """Whether a linalg op sums, or the like."""
-    loops = loops_of(op)
+    loops = operation_loops(op)
     return loops is not None and bool(loops.reduced)

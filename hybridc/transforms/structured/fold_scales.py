@@ -23,9 +23,10 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from hybridc.dialects.mlir.hybrid import fused_location
+from hybridc.dialects.operator_attribute import Shape
 from hybridc.dtypes import FLOAT32
 from hybridc.ir.kernel import number_of
-from hybridc.ir.structured import Shape, affine_operands, dtype_of, loop_sizes, places_of, root, shape_of
+from hybridc.ir.structured import affine_operands, dtype_of, loop_sizes, places_of, root, shape_of
 from hybridc.ir.structured_builder import Builder, Element, ScalarBuilder, Tensor
 from hybridc.ir.values import functions
 from hybridc.transforms.memory.hoist_preparation import prepared_values

@@ -39,13 +39,13 @@ from hybridc.ir.values import functions, volume
 from hybridc.transforms.structured.axis_labels import AxisLabels, Factors
 from hybridc.transforms.structured.contraction_chains import (
     contractions_behind,
-    epilogue_of,
     in_block_order,
+    operations_after,
     reduces,
     steps_of,
 )
 from hybridc.transforms.structured.fuse_kernels import KernelOutliner, depends_on
-from hybridc.transforms.structured.loop_groups import is_contraction, loops_of
+from hybridc.transforms.structured.loop_groups import is_contraction, operation_loops
 from hybridc.transforms.structured.outlined_kernel import OutlinedKernel, erase_unused, row_sum
 from hybridc.transforms.structured.recompute import KernelCopies, itself
 from hybridc.transforms.structured.saved_values import SavedValues
@@ -150,7 +150,7 @@ class _Attention:
     @cached_property
     def epilogue(self) -> list[Operation]:
         """What follows in the kernel."""
-        return epilogue_of(self.last, ())
+        return operations_after(self.last, ())
 
     @property
     def to_output(self) -> list[Operation]:
@@ -225,7 +225,7 @@ class _BackwardKernel:
         gradient, between, total, outputs = region
         if not self.again:  # what weights are multiplied with that are given is another kernel
             outputs = [op for op in outputs if depends_on(op.operands[:2], {gradient})]
-        chains = [[op, *epilogue_of(op, outputs)] for op in outputs]
+        chains = [[op, *operations_after(op, outputs)] for op in outputs]
         inside = {op for chain in chains for op in chain}
         scores, maps, result = list[Operation](), list[Operation](), list[Operation]()
         if self.again:  # of the result only the axes are of use
@@ -238,7 +238,7 @@ class _BackwardKernel:
         grads = copies.nest([gradient])
         maps += copies.nest(between)
         made = [(chain, copies.nest(chain)) for chain in chains]
-        axes, nests = AxisLabels(op for op in copies.block.ops if loops_of(op) is not None), [(grads, grads[0])]
+        axes, nests = AxisLabels(op for op in copies.block.ops if operation_loops(op) is not None), [(grads, grads[0])]
         reads = {nest[0]: next((v for v in nest[0].operands[:2] if v.owner in maps), None) for _, nest in made}
         if self.again:
             row = copies.made(total.results[0])
@@ -317,7 +317,7 @@ class _BackwardKernel:
         while work:
             value = work.pop()
             for op in [use.operation for use in value.uses if use.operation not in self.ours]:
-                loops = loops_of(op)
+                loops = operation_loops(op)
                 if loops is None or indirect_operands(op):
                     return None
                 if loops.is_contraction:

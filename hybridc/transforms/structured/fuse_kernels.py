@@ -42,13 +42,13 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from hybridc.dialects.mlir.hybrid import fused_location
 from hybridc.dialects.mlir.integer_array import integer_array
+from hybridc.dialects.operator_attribute import Shape
+from hybridc.dtypes import DType
 from hybridc.ground.sizes import row_major
 from hybridc.ir.concatenated import RESHAPES, reshaped_strides, strides_in_whole, unshaped, whole_of
 from hybridc.ir.costs import LARGEST, MANY, SMALL
 from hybridc.ir.kernel import number_of
 from hybridc.ir.structured import (
-    DType,
-    Shape,
     dtype_of,
     function_called,
     indirect_operands,
@@ -62,7 +62,7 @@ from hybridc.ir.structured_builder import Builder, Element, ScalarBuilder, Tenso
 from hybridc.ir.values import functions, new_name, volume
 from hybridc.trace.trace_to_graph import identifier
 from hybridc.transforms.memory.hoist_preparation import prepared_values
-from hybridc.transforms.structured.loop_groups import LoopGroup, Partition, loops_of
+from hybridc.transforms.structured.loop_groups import LoopGroup, Partition, operation_loops
 
 
 @dataclass(frozen=True)
@@ -164,7 +164,7 @@ def _may_lie(value: SSAValue, strides: Shape | None) -> bool:
         return not is_host(function_called(op))
     if isinstance(op, tensor.ConcatOp) or strides == row_major(shape_of(value)):
         return True
-    loops = loops_of(op)
+    loops = operation_loops(op)
     return loops is not None and not loops.reduced
 
 
@@ -252,7 +252,7 @@ def _copied_into(partition: Partition, group: LoopGroup, value: SSAValue) -> Ope
     op = value.owner
     if value not in group.read or not isinstance(op, Operation) or partition.group.get(op, group) is group:
         return None
-    places, loops, size = set(group.read[value]), loops_of(op), volume(shape_of(value))
+    places, loops, size = set(group.read[value]), operation_loops(op), volume(shape_of(value))
     if loops is None or loops.reduced or size > SMALL or size * MANY > group.volume or len(places) != 1:
         return None
     copy = op.clone()
@@ -309,7 +309,7 @@ class KernelOutliner:
         kernel, location = self.kernels.get(key), fused_location(ops)
         is_new = kernel is None
         if kernel is None:
-            kernel = self._add(key, kernel_of(nests, inputs, outputs, dtypes))
+            kernel = self._add(key, outline_kernel(nests, inputs, outputs, dtypes))
         call = func.CallOp(kernel.sym_name.data, inputs, [v.type for v in outputs])
         call.location = location
         Rewriter.insert_op(call, InsertPoint.before(end))
@@ -427,7 +427,7 @@ def _bordered(group: LoopGroup) -> SSAValue | None:
     return None if whole in group.made else whole
 
 
-def kernel_of(
+def outline_kernel(
     nests: Sequence[LoopGroup], inputs: Sequence[SSAValue], outputs: Sequence[SSAValue], dtypes: list[DType]
 ) -> func.FuncOp:
     """A kernel of groups, whose operations move into it."""
@@ -519,7 +519,7 @@ def _structure(kernel: func.FuncOp) -> Any:
 def _structure_of(
     nests: Sequence[LoopGroup], inputs: Sequence[SSAValue], outputs: Sequence[SSAValue], dtypes: list[DType]
 ) -> Any:
-    """A key of what :func:`kernel_of` makes of equal groups, before it does: most calls of a network share a kernel."""
+    """A key of what :func:`outline_kernel` makes of equal groups, before it does: most calls share a kernel."""
     number = {value: i for i, value in enumerate(inputs)}
     rows: list[Any] = [tuple([v.type for v in inputs]), *dtypes]
     for nest in nests:

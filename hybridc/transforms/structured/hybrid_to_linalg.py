@@ -39,10 +39,12 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
 from hybridc.dialects.body import Body
-from hybridc.dialects.mlir.hybrid import BY_HAND, HandleAttr, HybridOp, dtype_of, location_of, shape_of
+from hybridc.dialects.mlir.hybrid import BY_HAND, HandleAttr, HybridOp, hybrid_dtype, hybrid_shape, location_of
 from hybridc.dialects.mlir.upstream import HOST
 from hybridc.dialects.operator import Contraction, Elementwise, Operator, Reduction
+from hybridc.dialects.operator_attribute import Shape
 from hybridc.dialects.scalar import Recorder, Scalar
+from hybridc.dtypes import DType
 from hybridc.dtypes import wide as wide_of
 from hybridc.errors import VerifyError
 from hybridc.ground.nesting import as_list
@@ -52,10 +54,8 @@ from hybridc.ir.structured import HAS_KERNEL, note_dtype, root
 from hybridc.ir.structured_builder import (
     INT64,
     Builder,
-    DType,
     Element,
     ScalarBuilder,
-    Shape,
     Tensor,
     maps,
     segments,
@@ -136,7 +136,7 @@ class _Structure:
     def run(self) -> None:
         for old, new in zip(self.old.args, self.block.args, strict=True):
             new.name_hint = old.name_hint
-            self.tensors[old] = self.builder.tensor(new, shape_of(old), dtype_of(old))
+            self.tensors[old] = self.builder.tensor(new, hybrid_shape(old), hybrid_dtype(old))
         for op in list(self.old.ops):
             self.builder.location = op.location
             if isinstance(op, HybridOp):
@@ -167,14 +167,14 @@ class _Structure:
         operator = op.operator
         number = constant_value(op.results[0]) if len(op.results) == 1 else None
         if number is not None:
-            self.tensors[op.results[0]] = Tensor((), dtype_of(op.results[0]), self.builder, number=number)
+            self.tensors[op.results[0]] = Tensor((), hybrid_dtype(op.results[0]), self.builder, number=number)
             return
         if operator.decomposes():
             raise VerifyError(
                 f"hybrid-to-linalg: {operator!r} ({location_of(op)}) is not primitive; run decompose before"
             )
         inputs = [self.tensors[v] for v in op.operands]
-        out = Tensor(shape_of(op.results[0]), dtype_of(op.results[0]), self.builder) if op.results else None
+        out = Tensor(hybrid_shape(op.results[0]), hybrid_dtype(op.results[0]), self.builder) if op.results else None
         by_hand = BY_HAND in op.attributes
         made = self._structured(operator, inputs, out) if out is not None and not by_hand else None
         for result, given in zip(op.results, self._call(op, inputs, by_hand) if made is None else made, strict=True):
@@ -294,7 +294,10 @@ class _Structure:
         kind = FunctionType.from_lists([_type_of(v) for v in op.operands], results)
         callee = SymbolRefAttr(self.hosts.declare(op, kind, by_hand).sym_name.data)
         made = self.builder.add(func.CallOp, [x.value for x in inputs], results, {"callee": callee})
-        return [self.builder.tensor(v, shape_of(r), dtype_of(r)) for v, r in zip(made.results, op.results, strict=True)]
+        return [
+            self.builder.tensor(v, hybrid_shape(r), hybrid_dtype(r))
+            for v, r in zip(made.results, op.results, strict=True)
+        ]
 
 
 def _renumbered(place: Place, number: Mapping[int, int]) -> Place:
@@ -316,12 +319,12 @@ def _title(op: Operation | Block) -> str:
 
 
 def _type_of(value: SSAValue) -> Attribute:
-    return structured_type(shape_of(value), dtype_of(value))
+    return structured_type(hybrid_shape(value), hybrid_dtype(value))
 
 
 def _hidden_dtypes(values: list[SSAValue]) -> dict[str, Attribute]:
     """The dtypes of arguments and results that upstream types do not say: unsigned integers and operator state."""
-    names = [dtype_of(v).name for v in values]
+    names = [hybrid_dtype(v).name for v in values]
     hidden = any(n == "object" or n.startswith("uint") for n in names)
     return {"hybrid.dtypes": ArrayAttr([StringAttr(n) for n in names])} if hidden else {}
 

@@ -26,17 +26,10 @@ from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
+from hybridc.dialects.operator_attribute import Shape
 from hybridc.ir.concatenated import unshaped
 from hybridc.ir.costs import LARGEST, ONE_TILE, body_size
-from hybridc.ir.structured import (
-    KNOW_PLACES,
-    Shape,
-    affine_operands,
-    indirect_operands,
-    is_scaffold,
-    loop_sizes,
-    places_of,
-)
+from hybridc.ir.structured import KNOW_PLACES, affine_operands, indirect_operands, is_scaffold, loop_sizes, places_of
 
 # The most contractions whose results one group may read: of a longer sum of contractions each gets its own addition as
 # epilogue, instead of all of them being live for one walk in the end.
@@ -77,7 +70,7 @@ class OperationLoops:
         return self.several and bool(self.reduced)
 
 
-def loops_of(op: Operation) -> OperationLoops | None:
+def operation_loops(op: Operation) -> OperationLoops | None:
     """The loops of an operation; None if it has none (a view, a call, an initial value)."""
     if not isinstance(op, linalg.GenericOp | linalg.MatmulOp):
         return None
@@ -90,7 +83,7 @@ def elementwise_loops(op: Operation) -> OperationLoops | None:
     """The loops of an elementwise operation whose body does not know its place; None for other operations."""
     if not isinstance(op, linalg.GenericOp) or affine_operands(op):
         return None
-    loops = loops_of(op)
+    loops = operation_loops(op)
     if loops is None or loops.reduced or loops.result != tuple(range(len(loops.sizes))):
         return None
     return None if any(inner.name in KNOW_PLACES for inner in op.body.block.ops) else loops
@@ -98,7 +91,7 @@ def elementwise_loops(op: Operation) -> OperationLoops | None:
 
 def is_contraction(op: Operation) -> bool:
     """Whether an op is a contraction that reads its operands at loops."""
-    loops = loops_of(op)
+    loops = operation_loops(op)
     return loops is not None and loops.is_contraction and not indirect_operands(op)
 
 
@@ -107,11 +100,10 @@ class LoopGroup:
     """Operations that will be one loop nest of a kernel; ``domain`` is None where nothing can merge.
 
     ``axes`` are the axes of each op's loops (-1 for reduction loops of contractions); ``read`` and ``made`` the
-    values read and produced, with the axes that index them, ``indirect`` those that are accessed
-    indirectly. ``across`` are the column reductions.
-    ``sources`` are the producers outside of the group; ``first`` and ``last`` the positions of its
-    operations in the function, ``contractions`` those among its sources. ``size`` is that of all bodies
-    (:func:`hybridc.ir.costs.body_size`).
+    values read and produced, with the axes that index them, ``indirect`` those that are accessed indirectly. ``across``
+    are the column reductions. ``sources`` are the producers outside of the group, ``contractions`` those of them that
+    are contractions; ``first`` and ``last`` are the positions of its operations in the function. ``size`` is that of
+    all bodies (:func:`hybridc.ir.costs.body_size`).
     """
 
     ops: list[Operation]
@@ -290,7 +282,7 @@ class Partition:
         place = self.order[op]
         group = LoopGroup([op], place, place, sources=set(sources))
         self.group[op] = group
-        loops = loops_of(op)
+        loops = operation_loops(op)
         if loops is None:
             return
         kept = loops.result if loops.is_contraction else loops.walked
@@ -462,7 +454,7 @@ class Partition:
 
     def add(self, op: Operation, group: LoopGroup, axes: Axes, like: Operation) -> None:
         """Add an op without reductions to a group, at the position of ``like``; its result has these axes."""
-        loops = loops_of(op)
+        loops = operation_loops(op)
         assert loops is not None
         group.add(loops, tuple(axes[loops.result.index(i)] for i in range(len(loops.sizes))))
         group.ops.insert(0, op)

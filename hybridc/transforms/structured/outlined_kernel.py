@@ -19,7 +19,7 @@ from hybridc.ir.kernel import Axes, Kernel, analyse, number_of
 from hybridc.ir.structured import VIEWS, dtype_of, indirect_operands, is_scaffold, shape_of
 from hybridc.ir.structured_builder import Builder, Tensor
 from hybridc.transforms.structured.axis_labels import AxisLabels, Labels
-from hybridc.transforms.structured.fuse_kernels import KernelOutliner, depends_on, kernel_of
+from hybridc.transforms.structured.fuse_kernels import KernelOutliner, depends_on, outline_kernel
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +69,7 @@ class OutlinedKernel:
         if depends_on(given, inside):
             return None
         location = fused_location([op for ops, _ in nests for op in ops])
-        function = kernel_of(found, given, results, [dtype_of(v) for v in (*given, *results)])
+        function = outline_kernel(found, given, results, [dtype_of(v) for v in (*given, *results)])
         function.sym_name = StringAttr(name)
         function.location = location
         made = cls(analyse(function), given, replaced)

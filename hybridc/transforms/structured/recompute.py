@@ -20,7 +20,7 @@ from hybridc.ir.kernel import number_of
 from hybridc.ir.structured import dtype_of, indirect_operands, shape_of
 from hybridc.ir.structured_builder import Builder, Tensor
 from hybridc.ir.values import volume
-from hybridc.transforms.structured.loop_groups import is_contraction, loops_of
+from hybridc.transforms.structured.loop_groups import is_contraction, operation_loops
 
 
 def itself(value: SSAValue) -> SSAValue:
@@ -112,7 +112,7 @@ def counted_from(value: SSAValue) -> int | None:
 def _is_computed_again(value: SSAValue) -> bool:
     """Whether a kernel computes an operand itself: elementwise, and read by it alone or made of much less."""
     op = value.owner
-    loops = loops_of(op) if isinstance(op, Operation) else None
+    loops = operation_loops(op) if isinstance(op, Operation) else None
     if loops is None or loops.reduced or indirect_operands(loops.op):
         return False
     read = sum(volume(shape_of(v)) for v, _ in loops.reads if number_of(v) is None and counted_from(v) is None)
@@ -131,7 +131,7 @@ def _leaves(value: SSAValue) -> int:
             continue
         seen.add(each)
         op = each.owner
-        loops = loops_of(op) if isinstance(op, Operation) else None
+        loops = operation_loops(op) if isinstance(op, Operation) else None
         if loops is not None and not loops.reduced and not indirect_operands(loops.op):
             work += [v for v, _ in loops.reads]
         elif number_of(each) is None and counted_from(each) is None:

@@ -13,8 +13,9 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from hybridc.dialects.mlir.tensor import ExpandShapeOp
+from hybridc.dtypes import DType
 from hybridc.ir.concatenated import RESHAPES, unshaped
-from hybridc.ir.structured import VIEWS, DType, dtype_of, note_dtypes, shape_of
+from hybridc.ir.structured import VIEWS, dtype_of, note_dtypes, shape_of
 from hybridc.ir.values import result_count
 
 _COMPUTED = (arith.ConstantOp, EmptyOp, linalg.FillOp, linalg.GenericOp, linalg.MatmulOp, *VIEWS)

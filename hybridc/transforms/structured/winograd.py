@@ -28,12 +28,13 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from hybridc.dialects.operator_attribute import Shape
 from hybridc.ground.machine import NOMINAL
 from hybridc.ground.sizes import AffineIndex, Place
 from hybridc.ir.grid_kernel import is_worth_tiling
 from hybridc.ir.kernel import number_of
 from hybridc.ir.structured import affine_operands, dtype_of, loop_sizes, places_of, root, shape_of
-from hybridc.ir.structured_builder import Builder, Shape, Tensor, first, structured_type
+from hybridc.ir.structured_builder import Builder, Tensor, first, structured_type
 from hybridc.ir.values import functions
 from hybridc.transforms.kernels.schedule_register_tiles import Registers, RegisterTile
 from hybridc.transforms.memory.hoist_preparation import prepared_values

@@ -35,21 +35,13 @@ from xdsl.rewriter import Rewriter
 from hybridc.dialects.mlir.integer_array import integers_of
 from hybridc.dialects.mlir.new_op import new_op
 from hybridc.dialects.mlir.tensor import ExpandShapeOp
+from hybridc.dialects.operator_attribute import Shape
+from hybridc.dtypes import DType
 from hybridc.ground.sizes import Place
-from hybridc.ir.structured import (
-    VIEWS,
-    DType,
-    dtype_of,
-    give_type,
-    groups_of,
-    is_scaffold,
-    numbers_of,
-    places_of,
-    shape_of,
-)
+from hybridc.ir.structured import VIEWS, dtype_of, give_type, groups_of, is_scaffold, numbers_of, places_of, shape_of
 from hybridc.ir.structured_builder import (
+    dense_integers,
     groups,
-    integers,
     iterators,
     maps,
     reassociation,
@@ -63,15 +55,14 @@ from hybridc.transforms.views.result_orders import (
     Order,
     Piece,
     Pieces,
-    Shape,
     by_axis,
     convolves,
     in_memory,
-    loops_of,
     merged,
+    operand_loops,
     result_orders,
     row_major,
-    split,
+    split_pieces,
     unrequested,
 )
 
@@ -129,7 +120,9 @@ class _Saved:
                 uses, old = list(argument.uses), cast("TensorType[Any]", argument.type)
                 give_type(argument, kind)
                 empty = tensor.EmptyOp.create(result_types=[old])
-                back: dict[str, Attribute] = {"permutation": integers(tuple(order.index(i) for i in range(len(order))))}
+                back: dict[str, Attribute] = {
+                    "permutation": dense_integers(tuple(order.index(i) for i in range(len(order))))
+                }
                 made = linalg.TransposeOp.create(
                     operands=[argument, empty.results[0]], result_types=[old], properties=back, regions=[_identity(old)]
                 )
@@ -164,7 +157,7 @@ def _slice_parts(block: Block) -> None:
                 break
             offsets[dim] -= begin
             op.operands[0] = inside
-            op.properties["static_offsets"] = integers(tuple(offsets))
+            op.properties["static_offsets"] = dense_integers(tuple(offsets))
             if shape_of(inside) == shape:
                 op.results[0].replace_all_uses_with(inside)
                 op.detach()
@@ -175,7 +168,7 @@ def _slice_parts(block: Block) -> None:
 def _read_before_broadcasts(block: Block) -> None:
     """Let contractions read what is broadcast to their operands: with a stride of 0 along loops that are not summed."""
     for op in [each for each in block.ops if isinstance(each, linalg.GenericOp)]:
-        loops = None if op.parent is None else loops_of(op)
+        loops = None if op.parent is None else operand_loops(op)
         if loops is None or not loops.contraction or loops.affine:
             continue
         places = list(loops.places)
@@ -196,7 +189,7 @@ def _read_before_broadcasts(block: Block) -> None:
 
 def _broadcast(op: Operation | Block) -> linalg.GenericOp | None:
     """The operation, if it copies its input along more axes."""
-    loops = loops_of(op) if isinstance(op, linalg.GenericOp) else None
+    loops = operand_loops(op) if isinstance(op, linalg.GenericOp) else None
     if not isinstance(op, linalg.GenericOp) or loops is None or loops.affine or loops.summed or len(op.inputs) != 1:
         return None
     body = op.body.block
@@ -223,7 +216,7 @@ class _Folding:
         self.block = block
         self.saved = saved  # the results that may be returned in any order
         self.turned: dict[int, tuple[int, ...]] = {}  # those that are, and the original axis of each
-        self.loops = {op: found for op in block.ops if (found := loops_of(op)) is not None}
+        self.loops = {op: found for op in block.ops if (found := operand_loops(op)) is not None}
         cutting = Cutting(block, self.loops)
         self.factors = {op: cutting.factors(op) for op in self.loops}
         convolved = convolves(block)
@@ -378,7 +371,7 @@ class _Folding:
         like = view.like or self.here
         turned = tuple(order.index(i) for i in range(len(order)))
         kind = _typed(seen, [pieces[i][0] for i in range(len(order))])
-        properties: dict[str, Attribute] = {"permutation": integers(turned)}
+        properties: dict[str, Attribute] = {"permutation": dense_integers(turned)}
         operands = [seen, self._empty(kind)]
         value = self._insert(linalg.TransposeOp, operands, kind, like, properties, [_identity(kind)])
         return self._reshape(value, view.shape, like)
@@ -465,7 +458,7 @@ class _Folding:
             atoms = [(loop, i) for loop in places for i in range(len(factors[loop]))]
             if view is None or _whole_of(view.root).owner not in self.leading or sorted(atoms) != sorted(own):
                 continue
-            pieces = split(view.pieces, [factors[loop][i] for loop, i in atoms])
+            pieces = split_pieces(view.pieces, [factors[loop][i] for loop, i in atoms])
             if pieces is not None:
                 return tuple(own.index(atoms[i]) for i in in_memory(pieces))
         return None
@@ -474,10 +467,10 @@ class _Folding:
         """An input reshaped to one axis for each loop, and the loop of each axis."""
         if view.number is not None:
             return self._fill(view.root, view.number, sizes, view.like or op), list(range(len(sizes)))
-        pieces = split(view.pieces, sizes)
+        pieces = split_pieces(view.pieces, sizes)
         if pieces is None:
             self._copy(view)
-            pieces = split(view.pieces, sizes)
+            pieces = split_pieces(view.pieces, sizes)
         assert pieces is not None
         return self._seen(view, pieces, op)
 
@@ -596,7 +589,7 @@ class _Folding:
         if middle != shape:
             properties = {
                 "reassociation": reassociation(tuple(axes for _, axes in pairs)),
-                "static_output_shape": integers(shape),
+                "static_output_shape": dense_integers(shape),
             }
             made = self._insert(ExpandShapeOp, [made], _typed(value, shape), like, properties)
         self.reshaped[key] = made

@@ -21,7 +21,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from hybridc.ir.structured_builder import indexing_map, segments
 from hybridc.ir.values import functions, volume
-from hybridc.transforms.structured.loop_groups import OperationLoops, elementwise_loops, loops_of
+from hybridc.transforms.structured.loop_groups import OperationLoops, elementwise_loops, operation_loops
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class FuseIndexedReads(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in functions(op):
             for each in list(function.body.block.ops) if function.body.blocks else ():
-                loops = loops_of(each)
+                loops = operation_loops(each)
                 if isinstance(each, linalg.GenericOp) and loops is not None:
                     _compute_here(each, loops)
 

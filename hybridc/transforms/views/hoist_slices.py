@@ -27,7 +27,7 @@ from hybridc.ir.concatenated import RESHAPES, unshaped
 from hybridc.ir.structured import shape_of
 from hybridc.ir.structured_builder import slice_properties
 from hybridc.ir.values import functions, volume
-from hybridc.transforms.structured.loop_groups import OperationLoops, elementwise_loops, loops_of
+from hybridc.transforms.structured.loop_groups import OperationLoops, elementwise_loops, operation_loops
 
 Read = tuple[SSAValue, tuple[int, ...]]  # an operand, and the loops along its axes
 
@@ -154,7 +154,7 @@ def _is_read_by_loops(value: SSAValue) -> bool:
             if not _is_read_by_loops(user.results[0]):
                 return False
         elif not isinstance(user, tensor.ConcatOp):
-            loops = loops_of(user)
+            loops = operation_loops(user)
             if loops is None or loops.is_contraction:
                 return False
     return True
@@ -169,7 +169,7 @@ def _follows_contraction(op: Operation) -> bool:
         owner = value.owner
         if not isinstance(owner, Operation) or not value.has_one_use():
             continue
-        loops = loops_of(owner)
+        loops = operation_loops(owner)
         if loops is None:
             continue
         if (loops.is_contraction and not _is_of_slices(owner)) or (not loops.reduced and _follows_contraction(owner)):

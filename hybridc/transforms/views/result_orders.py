@@ -21,6 +21,7 @@ from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Block, Operation, SSAValue
 
 from hybridc.dialects.mlir.integer_array import integers_of
+from hybridc.dialects.operator_attribute import Shape
 from hybridc.ground.sizes import AffineIndex
 from hybridc.ir.structured import (
     KNOW_PLACES,
@@ -54,7 +55,7 @@ class OperandLoops:
         return not (self.contraction and loop in self.summed)
 
 
-def loops_of(op: Operation) -> OperandLoops | None:
+def operand_loops(op: Operation) -> OperandLoops | None:
     """The loops of an operation that can be split and reordered; None for other operations."""
     if not isinstance(op, linalg.GenericOp | linalg.MatmulOp):
         return None
@@ -78,7 +79,6 @@ def loops_of(op: Operation) -> OperandLoops | None:
 # are coalesced, so equal views have equal pieces, and inverse reshapes or transposes cancel. A
 # contiguous array is a single piece.
 
-Shape = tuple[int, ...]
 Piece = tuple[int, int]  # size, stride
 Pieces = tuple[Piece, ...]
 
@@ -106,7 +106,7 @@ def row_major(sizes: Sequence[int]) -> list[Piece]:
     return found[::-1]
 
 
-def split(pieces: Sequence[Piece], sizes: Iterable[int]) -> list[Piece] | None:
+def split_pieces(pieces: Sequence[Piece], sizes: Iterable[int]) -> list[Piece] | None:
     """Split pieces into these sizes; None if a size straddles pieces."""
     found: list[Piece] = []
     rest = iter(pieces)
@@ -264,7 +264,7 @@ class _Wishes:
     def _by_loops(self, user: Operation, index: int, pieces: Pieces, shape: Shape) -> None:
         loops, factors = self.loops[user], self.factors[user]
         places = loops.places[index]
-        parts = split(pieces, [n for loop in places for n in factors[loop]])
+        parts = split_pieces(pieces, [n for loop in places for n in factors[loop]])
         if parts is None:  # it needs a contiguous copy
             self.needed.add(pieces)
             return

@@ -14,8 +14,8 @@ from hybridc.compile.targets import target_named
 from hybridc.ir.kernel import analyse
 from hybridc.ir.loop_nest_plan import inplace_pairs
 from hybridc.ir.structured import dtype_of, is_host, kernels, shape_of
-from hybridc.lower.llvm.codegen.native_function import load
-from hybridc.lower.llvm.gemm.choose_gemm import is_contraction
+from hybridc.lower.llvm.codegen.native_function import load_functions
+from hybridc.lower.llvm.gemm.choose_gemm import is_contraction_kernel
 from hybridc.lower.llvm.kernel_cache import code_of
 from hybridc.lower.llvm.loops.parallel_regions import row_major
 from hybridc.transforms.kernels.schedule_kernels import SHORT
@@ -113,7 +113,7 @@ def run_kernel(function, arrays, threads, rng):
             _, shape = results[i - len(arrays)]
             strides[i] = row_major((*shape[:1], *(n + GAP for n in shape[1:])))
     values = [*kernel.arguments, *kernel.results]
-    pairs = [] if is_contraction(kernel) else inplace_pairs(kernel, frozenset(values[i] for i in views))
+    pairs = [] if is_contraction_kernel(kernel) else inplace_pairs(kernel, frozenset(values[i] for i in views))
     first = None
     for algorithm in [(), (), *[(pair,) for pair in pairs]]:
         at_end = first is None or bool(rng.integers(2))
@@ -164,7 +164,7 @@ def _run(kernel, arrays, results, strides, inplace, threads, at_end, rng):
 
 def run_regions(regions, places, at_end, rng=None):
     """Parallel regions, one after the other, on buffers at these addresses; with poisoned scratch for each piece."""
-    for region, code in zip(regions, load([p.function for p in regions]), strict=True):
+    for region, code in zip(regions, load_functions([p.function for p in regions]), strict=True):
         for lo, hi in _pieces(region, rng):
             scratch = Array(np.dtype(np.uint8), (-(-region.scratch // 64) * 64,), (1,), at_end)
             call(code, [places[i] for i in region.buffers], region.numbers, lo, hi, scratch.address)

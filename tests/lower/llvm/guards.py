@@ -7,7 +7,7 @@ import itertools
 
 import numpy as np
 
-from hybridc.lower.llvm.codegen.native_function import load
+from hybridc.lower.llvm.codegen.native_function import load_functions
 from tests.lower.llvm.native import Guarded, call
 
 
@@ -19,7 +19,7 @@ def in_guards(regions, arrays, outputs, locals_=(), cuts=3):
         for place, array in zip(places, (*arrays, *outputs), strict=False):
             fill(place, array)
         for region in regions:
-            (code,) = load([region.function])
+            (code,) = load_functions([region.function])
             scratch = Guarded(-(-region.scratch // 64) * 64, at_end)
             bounds = sorted({region.extent * i // cuts for i in range(cuts + 1)})
             for low, high in itertools.pairwise(bounds):

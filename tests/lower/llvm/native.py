@@ -19,7 +19,7 @@ from xdsl.parser import Parser
 from hybridc.dialects.mlir.arith import Arith
 from hybridc.lower.llvm.codegen.function_text import ModuleText
 from hybridc.lower.llvm.codegen.loops_to_text import loop_form
-from hybridc.lower.llvm.codegen.native_function import LoadedCode, NativeFunction, load
+from hybridc.lower.llvm.codegen.native_function import LoadedCode, NativeFunction, load_functions
 
 _PAGE = mmap.PAGESIZE
 _PHASE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
@@ -52,7 +52,7 @@ def llvm_ir(*sources: str) -> str:
 def compiled(source: ModuleOp | str) -> LoadedCode:
     """The code of a parallel region. The key is its text."""
     text = str(source)
-    (code,) = load(
+    (code,) = load_functions(
         [NativeFunction(f"test {hashlib.sha256(text.encode()).hexdigest()}", loop_form(lambda: parse(text)))]
     )
     return code

@@ -16,7 +16,7 @@ DOUBLE = elementwise(["f32"], "f32", "%r = arith.addf %0, %0 : f32")
 
 
 def load():
-    (code,) = codegen.load([NativeFunction(f"test {uuid.uuid4()}", loop_form(lambda: parse(DOUBLE)))])
+    (code,) = codegen.load_functions([NativeFunction(f"test {uuid.uuid4()}", loop_form(lambda: parse(DOUBLE)))])
     return code
 
 

@@ -18,7 +18,7 @@ import pytest
 from hybridc.lower.llvm.codegen import native_function as codegen
 from hybridc.lower.llvm.codegen import processor
 from hybridc.lower.llvm.codegen.loops_to_text import loop_form
-from hybridc.lower.llvm.codegen.native_function import NativeFunction, load
+from hybridc.lower.llvm.codegen.native_function import NativeFunction, load_functions
 from tests.lower.llvm.loops import elementwise, region
 from tests.lower.llvm.native import call, parse, run
 
@@ -55,8 +55,8 @@ def test_equal_keys_are_built_once():
         return parse(DOUBLE)
 
     key = f"test {uuid.uuid4()}"
-    first, again = load([NativeFunction(key, loop_form(build)), NativeFunction(key, loop_form(build))])
-    (later,) = load([NativeFunction(key, loop_form(build))])
+    first, again = load_functions([NativeFunction(key, loop_form(build)), NativeFunction(key, loop_form(build))])
+    (later,) = load_functions([NativeFunction(key, loop_form(build))])
     assert first is again is later
     assert len(built) == 1
     np.testing.assert_array_equal(doubled(first, [1, 2.5]), [2, 5])
@@ -64,18 +64,18 @@ def test_equal_keys_are_built_once():
 
 def test_several_functions_are_one_object():
     source = elementwise(["f32"], "f32", "%c = arith.constant 3.0 : f32\n%r = arith.mulf %0, %c : f32")
-    double, treble = load([function(DOUBLE), function(source)])
+    double, treble = load_functions([function(DOUBLE), function(source)])
     assert double.memory is treble.memory
     np.testing.assert_array_equal(doubled(double, [1, 2.5]), [2, 5])
     np.testing.assert_array_equal(doubled(treble, [1, 2.5]), [3, 7.5])
 
 
 def test_nothing_is_loaded_for_nothing():
-    assert load([]) == []
+    assert load_functions([]) == []
 
 
 def test_code_is_freed_with_its_last_user():
-    first, second = load([function(DOUBLE), function(DOUBLE)])
+    first, second = load_functions([function(DOUBLE), function(DOUBLE)])
     memory = weakref.ref(first.memory)
     del first
     gc.collect()
@@ -88,12 +88,12 @@ def test_code_is_freed_with_its_last_user():
 
 _PLATEAU = """
 import resource
-from tests.lower.llvm.test_codegen import DOUBLE, function, load
+from tests.lower.llvm.test_codegen import DOUBLE, function, load_functions
 def used():
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * resource.getpagesize()
 from hybridc.lower.llvm.codegen import native_function as codegen
-made = codegen.object_of(codegen.text([f := function(DOUBLE)]))
+made = codegen.object_of(codegen.llvm_text([f := function(DOUBLE)]))
 for i in range(300):
     codegen._place([made], [f])
     if i == 100:
@@ -111,11 +111,11 @@ def test_memory_of_code_stays_on_a_plateau(tmp_path):
 _LOAD = """
 from hybridc.lower.llvm.codegen import native_function as codegen
 codegen.compiler_version = lambda: "the same"
-from tests.lower.llvm.test_codegen import DOUBLE, NativeFunction, doubled, load, loop_form, parse
+from tests.lower.llvm.test_codegen import DOUBLE, NativeFunction, doubled, load_functions, loop_form, parse
 def build():
     print("built")
     return parse(DOUBLE)
-codes = load([NativeFunction(f"{i}", loop_form(build)) for i in range(3)])
+codes = load_functions([NativeFunction(f"{i}", loop_form(build)) for i in range(3)])
 print([doubled(code, [1, 2]).tolist() for code in codes] == [[2, 4]] * 3)
 """
 
@@ -172,13 +172,13 @@ import os, time, warnings
 warnings.simplefilter("ignore")
 from hybridc.lower.llvm.codegen import native_function as codegen
 codegen.compiler_version = lambda: "the same"
-from tests.lower.llvm.test_codegen import DOUBLE, doubled, function, load
+from tests.lower.llvm.test_codegen import DOUBLE, doubled, function, load_functions
 start, children = time.time() + 1, []
 for _ in range(16):
     children.append(os.fork())
     if children[-1] == 0:
         time.sleep(max(0, start - time.time()))
-        codes = load([function(DOUBLE, f"{i}") for i in range(3)])
+        codes = load_functions([function(DOUBLE, f"{i}") for i in range(3)])
         os._exit(any(doubled(code, [1]).tolist() != [2] for code in codes))
 print([os.waitpid(child, 0)[1] for child in children] == [0] * 16)
 """
@@ -211,7 +211,7 @@ def test_functions_of_other_libraries_are_called_by_name():
 def test_a_function_that_nobody_has_is_named():
     source = CALLS.replace("NAME", "hybridc_test_nowhere")
     with pytest.raises(LookupError, match=r"undefined symbols hybridc_test_nowhere in native functions; define each"):
-        load([function(source)])
+        load_functions([function(source)])
 
 
 def vectors(source):
@@ -351,14 +351,16 @@ def test_functions_of_several_kernels_are_written_once():
     other = "%c = func.call @exp_f32(%0) : (f32) -> f32\n%r = arith.addf %c, %0 : f32"
     different = EXP.replace("0.5", "0.25")
     sources = [(body, EXP), (other, EXP), (body, different)]
-    text = codegen.text([function(elementwise(["f32"], "f32", b, f)) for b, f in sources])
+    text = codegen.llvm_text([function(elementwise(["f32"], "f32", b, f)) for b, f in sources])
     assert len(re.findall(r"define internal float @exp_f32", text)) == 2
     assert len(re.findall(r"define void @region_", text)) == 3
 
 
 def test_equal_functions_are_told_apart():
     body = "%r = func.call @exp_f32(%0) : (f32) -> f32"
-    one, other = load([function(elementwise(["f32"], "f32", body, f)) for f in (EXP, EXP.replace("0.5", "0.25"))])
+    one, other = load_functions(
+        [function(elementwise(["f32"], "f32", body, f)) for f in (EXP, EXP.replace("0.5", "0.25"))]
+    )
     x = np.full(1, 0.5, "f4")
     assert doubled(one, x) != doubled(other, x)
 
@@ -374,8 +376,8 @@ def test_every_stage_can_be_read():
 _BUSY = """
 import threading
 import numpy as np
-from tests.lower.llvm.test_codegen import SUM, call, function, load
-(code,) = load([function(SUM)])
+from tests.lower.llvm.test_codegen import SUM, call, function, load_functions
+(code,) = load_functions([function(SUM)])
 x, y = np.ones((1000, 1000), "f4"), np.zeros(1000, "f4")
 def forever():
     while True:
@@ -391,18 +393,18 @@ def test_a_process_ends_while_code_runs(tmp_path):
 
 _FORK = """
 import os, threading
-from tests.lower.llvm.test_codegen import DOUBLE, doubled, function, load
+from tests.lower.llvm.test_codegen import DOUBLE, doubled, function, load_functions
 stop = []
 def compiles():
     while not stop:
-        load([function(DOUBLE)])
+        load_functions([function(DOUBLE)])
 thread = threading.Thread(target=compiles)
 thread.start()
 fine = []
 for _ in range(10):
     child = os.fork()
     if child == 0:
-        (code,) = load([function(DOUBLE)])
+        (code,) = load_functions([function(DOUBLE)])
         os._exit(0 if doubled(code, [1]).tolist() == [2] else 1)
     fine.append(os.waitpid(child, 0)[1] == 0)
 stop.append(1)
@@ -419,9 +421,9 @@ def test_a_child_compiles_whatever_its_parent_was_doing(tmp_path):
 
 _THREADS = """
 from concurrent.futures import ThreadPoolExecutor
-from tests.lower.llvm.test_codegen import DOUBLE, doubled, function, load
+from tests.lower.llvm.test_codegen import DOUBLE, doubled, function, load_functions
 def one(i):
-    (code,) = load([function(DOUBLE, f"{i % 5}")])
+    (code,) = load_functions([function(DOUBLE, f"{i % 5}")])
     return doubled(code, [i]).tolist() == [2 * i]
 with ThreadPoolExecutor(8) as pool:
     print(all(pool.map(one, range(200))))

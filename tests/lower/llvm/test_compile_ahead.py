@@ -20,48 +20,48 @@ from tests.lower.llvm.test_code_memory import DOUBLE
 def counted(monkeypatch):
     """The keys of functions whose IR is written for LLVM from now on."""
     made = []
-    text = codegen.text
+    text = codegen.llvm_text
 
     def noted(functions):
         made.extend(f.key for f in functions)
         return text(functions)
 
-    monkeypatch.setattr(codegen, "text", noted)
+    monkeypatch.setattr(codegen, "llvm_text", noted)
     return made
 
 
 def test_a_function_that_was_started_is_not_compiled_again(monkeypatch):
     made = counted(monkeypatch)
     function = NativeFunction(f"test {uuid.uuid4()}", loop_form(lambda: parse(DOUBLE)))
-    started = codegen.compile_ahead([function])
+    started = codegen.compile_functions_ahead([function])
     assert len(started) == 1
-    assert not codegen.compile_ahead([function]), "it is being compiled"
-    (code,) = codegen.load([function])
+    assert not codegen.compile_functions_ahead([function]), "it is being compiled"
+    (code,) = codegen.load_functions([function])
     assert code.address
     assert made == [function.key]
-    assert not codegen.compile_ahead([function]), "it is loaded"
+    assert not codegen.compile_functions_ahead([function]), "it is loaded"
 
 
 def test_what_is_wrong_with_a_function_is_raised_where_it_is_loaded(monkeypatch):
     function = NativeFunction(f"test {uuid.uuid4()}", loop_form(lambda: parse(DOUBLE)))
     with monkeypatch.context() as patch:
-        text = codegen.text
-        patch.setattr(codegen, "text", lambda functions: f"{text(functions)}\n!broken")
-        started = codegen.compile_ahead([function])
+        text = codegen.llvm_text
+        patch.setattr(codegen, "llvm_text", lambda functions: f"{text(functions)}\n!broken")
+        started = codegen.compile_functions_ahead([function])
     with pytest.raises(RuntimeError, match="cannot parse"):
-        codegen.load([function])
+        codegen.load_functions([function])
     assert len(started) == 1
-    assert codegen.load([function])[0].address, "it is compiled anew"
+    assert codegen.load_functions([function])[0].address, "it is compiled anew"
 
 
 def test_a_fork_waits_for_what_was_started():
     functions = [NativeFunction(f"test {uuid.uuid4()}", loop_form(lambda: parse(DOUBLE))) for _ in range(3)]
-    started = codegen.compile_ahead(functions)
+    started = codegen.compile_functions_ahead(functions)
     pid = os.fork()
     if pid == 0:
-        os._exit(0 if all(code.address for code in codegen.load(functions)) else 3)
+        os._exit(0 if all(code.address for code in codegen.load_functions(functions)) else 3)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
-    assert len(codegen.load(functions)) == len(started) == 3
+    assert len(codegen.load_functions(functions)) == len(started) == 3
 
 
 class Residual(nn.HybridBlock):

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from hybridc.ir.kernel import analyse
-from hybridc.lower.llvm.codegen.native_function import load
+from hybridc.lower.llvm.codegen.native_function import load_functions
 from hybridc.lower.llvm.gemm import choose_gemm
-from hybridc.lower.llvm.gemm.choose_gemm import is_contraction, regions_of_matmul
+from hybridc.lower.llvm.gemm.choose_gemm import is_contraction_kernel, regions_of_matmul
 from hybridc.lower.llvm.gemm.gemm_region import registers
 from hybridc.runtime.native import (
     NativePlan,
@@ -95,7 +95,7 @@ def run(regions, arrays, result, threads, at_end, rng):
     memory = [Guarded(x.nbytes, at_end) for x in (*arrays, result)]
     for place, x in zip(memory, (*arrays, np.full_like(result, 77)), strict=True):
         ctypes.memmove(place.address, x.ctypes.data, x.nbytes)
-    for region, code in zip(regions, load([p.function for p in regions]), strict=True):
+    for region, code in zip(regions, load_functions([p.function for p in regions]), strict=True):
         inner = range(region.grain, region.extent, region.grain)
         cuts = sorted(rng.choice(inner, min(3, len(inner)), replace=False)) if inner else []
         scratch = Guarded(-(-region.scratch // 64) * 64, at_end)
@@ -110,7 +110,7 @@ def check(spec, sizes, dtype="f32", threads=2, seed=0, algorithms=(), change=lam
     """The contraction agrees with einsum; returns its parallel regions."""
     rng = np.random.default_rng(seed)
     made = contraction_kernel(spec, sizes, dtype)
-    assert is_contraction(made)
+    assert is_contraction_kernel(made)
     left, right, out = spec.replace("->", ",").split(",")
     a, b = (change(numbers_of(rng, tuple(sizes[x] for x in axes), dtype)) for axes in (left, right))
     regions = regions_of_matmul(made, threads, algorithms=algorithms)
@@ -390,7 +390,7 @@ def test_threads(spec, shape, threads):
     left, right, _ = spec.replace("->", ",").split(",")
     a, b = (rng.standard_normal([sizes[x] for x in axes]).astype("f") for axes in (left, right))
     (region,) = regions_of_matmul(contraction_kernel(spec, sizes), threads)
-    (code,) = load([region.function])
+    (code,) = load_functions([region.function])
     stride = -(-region.scratch // 64) * 64
     numbers = np.array(region.numbers, np.int64).tobytes()
     places = tuple(Position(1 + i) for i in region.buffers)

@@ -12,7 +12,7 @@ from hybridc.compile import pipeline
 from hybridc.errors import VerifyError
 from hybridc.gluon.nn import HybridLambda
 from hybridc.ir import spec
-from hybridc.lower.llvm.emit_steps import emit
+from hybridc.lower.llvm.emit_steps import emit_native_plan
 from hybridc.lower.llvm.schedule_regions import ScheduleRegions
 from hybridc.runtime.native_executable import NativeExecutable
 from hybridc.transforms.kernels.split_contractions import SplitContractions
@@ -31,12 +31,12 @@ def lowered(function, *arrays):
     module = HybridLambda(function).trace(*[mx.nd.array(a, dtype=a.dtype) for a in arrays]).optimize().module
     level = "graph"
     last = (SplitContractions(), ScheduleRegions(threads=2), PlanMemory(), VerifyPlan())
-    for each in (*pipeline.structured("llvm"), *pipeline.KERNELS, *last):
+    for each in (*pipeline.structured_passes("llvm"), *pipeline.KERNELS, *last):
         each.apply(Context(), module)
         module.verify()
         level = spec.level_after(each.name, level)
-        spec.check(module, level, each.name)
-    return emit(module, "forward", 2)
+        spec.check_level(module, level, each.name)
+    return emit_native_plan(module, "forward", 2)
 
 
 def check(function, *arrays):
@@ -141,7 +141,7 @@ WRONG = {
 def test_kernels_that_do_not_hold_to_it_are_refused(what):
     text, expected = WRONG[what]
     with pytest.raises(VerifyError) as error:
-        spec.check(Parser(pipeline.context(), text).parse_module(), "kernels", "some-pass")
+        spec.check_level(Parser(pipeline.context(), text).parse_module(), "kernels", "some-pass")
     assert str(error.value) == f"after some-pass: {expected}"
 
 

@@ -99,4 +99,4 @@ def test_objects_of_one_engine_run_until_it_is_closed():
 def test_the_host_is_the_one_that_llvmlite_finds():
     assert llvm_c.host_name() == binding.get_host_cpu_name()
     assert llvm_c.host_features() == dict(binding.get_host_cpu_features())
-    assert llvm_c.version() == ".".join(map(str, binding.llvm_version_info))
+    assert llvm_c.llvm_version() == ".".join(map(str, binding.llvm_version_info))

@@ -34,7 +34,7 @@ def only_kernel(function, *arrays):
     """The one kernel of a function, and which of the function's arguments each of its own is."""
     traced = HybridLambda(function).trace(*[mx.nd.array(a, dtype=a.dtype) for a in arrays])
     module = traced.optimize().module.clone()
-    for each in (*pipeline.structured("llvm"), *pipeline.KERNELS):
+    for each in (*pipeline.structured_passes("llvm"), *pipeline.KERNELS):
         each.apply(Context(), module)
     (found,) = kernels(module).values()
     assert not is_host(found)

@@ -13,7 +13,6 @@ from hybridc.compile import pipeline, stages
 from hybridc.compile.targets import target_named
 from hybridc.ir.values import functions
 from hybridc.lower.llvm.codegen import llvm_c
-from hybridc.lower.llvm.emit_steps import emit
 from hybridc.trace.tracer import trace_call
 from tests.slices import but
 
@@ -49,7 +48,7 @@ def test_every_level_is_valid(name, checked, monkeypatch):
             _same(module, f"{number}, {each.name}", checked)
         for function in functions(module):
             if function.sym_visibility is None:
-                _check_functions(emit(module, function.sym_name.data, 2), checked)
+                _check_functions(emit_native_plan(module, function.sym_name.data, 2), checked)
 
 
 def _check_functions(source, checked):

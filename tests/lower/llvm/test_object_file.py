@@ -85,5 +85,5 @@ def test_short_floats_call_nothing(monkeypatch, level, dtype):
     called: set[str] = set()
     for program in made.programs.values():
         for function in dict.fromkeys(program.functions_called()):
-            called |= {*codegen.object_of(codegen.text([function])).needs}
+            called |= {*codegen.object_of(codegen.llvm_text([function])).needs}
     assert called <= {"memset", "memcpy", "fmaf", "fma"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from xdsl.parser import Parser
 
-from hybridc.compile.pipeline import KERNELS, context, structured
+from hybridc.compile.pipeline import KERNELS, context, structured_passes
 from hybridc.ir.structured import is_host, kernels
 from hybridc.lower.llvm.schedule_regions import ScheduleRegions
 from hybridc.transforms.kernels.split_contractions import SplitContractions
@@ -101,7 +101,7 @@ CASES = {
 def scheduled(text, threads):
     """Scratch, pairs and strided values of each kernel of a graph."""
     module = Parser(context(), text).parse_module()
-    for each in (*structured("llvm"), *KERNELS, SplitContractions(), ScheduleRegions(threads=threads)):
+    for each in (*structured_passes("llvm"), *KERNELS, SplitContractions(), ScheduleRegions(threads=threads)):
         each.apply(context(), module)
         module.verify()
     found = {}

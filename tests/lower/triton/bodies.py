@@ -12,7 +12,7 @@ from hybridc.ir.loop_nest_plan import LoopNestPlan
 from hybridc.ir.structured import dtype_of, note_dtypes
 from hybridc.ir.structured_builder import Builder, Tensor, structured_type
 from hybridc.ir.tile_program import TileProgram
-from hybridc.lower.triton.expressions.statements import combine
+from hybridc.lower.triton.expressions.statements import combine_expression
 from hybridc.lower.triton.source_writer import SourceWriter
 from hybridc.lower.triton.tile_printer import Dim, TilePrinter, narrowed_in
 from hybridc.lower.triton.triton_function import Config, TritonFunction
@@ -69,7 +69,7 @@ def function_of(kernel_ops):
         for kernel_op, pointer in zip(kernel_ops, outputs, strict=True):
             made = [computed(part, kernel_op) for part in parts]
             if kernel_op.combine is not None:
-                made = [w.let("whole", combine(kernel_op.combine.name, *made, dtype_of(kernel_op.result)))]
+                made = [w.let("whole", combine_expression(kernel_op.combine.name, *made, dtype_of(kernel_op.result)))]
             place = parts[0].offset(parts[0].space.row_major(pointer, kernel_op.axes))
             w.line(f"tl.store({pointer} + {place}, {made[0]})")
     return TritonFunction("bodies", w.module("Bodies of stages."), (*given, *results))

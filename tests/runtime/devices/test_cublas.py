@@ -151,7 +151,7 @@ def kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> Store:
 def given(stub: SimulatedCuda, takes: float, monkeypatch: pytest.MonkeyPatch) -> StubCublas:
     """The library is there."""
     made = StubCublas(stub, takes)
-    monkeypatch.setattr("hybridc.runtime.devices.nvidia.cuda.library", lambda: made)
+    monkeypatch.setattr("hybridc.runtime.devices.nvidia.cuda.cublas_library", lambda: made)
     return made
 
 
@@ -187,7 +187,7 @@ def test_a_library_that_fails_is_not_chosen(stub: SimulatedCuda, card: Cuda, mon
 
 @pytest.mark.usefixtures("kept")
 def test_without_a_library_nothing_is_tried(stub: SimulatedCuda, card: Cuda, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hybridc.runtime.devices.nvidia.cuda.library", lambda: None)
+    monkeypatch.setattr("hybridc.runtime.devices.nvidia.cuda.cublas_library", lambda: None)
     x = np.ones((8, 8), np.float32)
     run = DeviceExecutable(program(lambda F, a, b: F.dot(a, b), x.shape, x.shape), card)
     run(card.put(x), card.put(x))

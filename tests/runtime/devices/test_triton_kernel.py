@@ -15,7 +15,7 @@ import pytest
 
 from hybridc.ground import store as store_module
 from hybridc.ground.store import Store, store
-from hybridc.runtime.triton_kernel import load, run_interpreted
+from hybridc.runtime.triton_kernel import load_kernel, run_interpreted
 from tests.runtime.devices import sources
 from tests.runtime.devices.sources import ADD, F32, KINDS, ONE, add_config
 
@@ -104,7 +104,7 @@ def test_another_dtype_than_declared_is_refused() -> None:
 def test_a_function_is_loaded_once_by_any_number_of_threads() -> None:
     function = dataclasses.replace(ADD, source=ADD.source + "\n# for one test\n")
     found: list[object] = []
-    threads = [threading.Thread(target=lambda: found.append(load(function, interpreted=True))) for _ in range(4)]
+    threads = [threading.Thread(target=lambda: found.append(load_kernel(function, interpreted=True))) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -172,13 +172,13 @@ def test_triton_imported_to_compile_cannot_interpret() -> None:
     text = """
 import triton
 from hybridc.errors import UnsupportedError
-from hybridc.runtime.triton_kernel import load
+from hybridc.runtime.triton_kernel import load_kernel
 from tests.runtime.devices.sources import ADD
 try:
-    load(ADD, interpreted=True)
+    load_kernel(ADD, interpreted=True)
 except UnsupportedError as error:
     print(error)
-print(type(load(ADD, interpreted=False)).__name__)
+print(type(load_kernel(ADD, interpreted=False)).__name__)
 """
     said = in_process(text)
     assert "Triton was imported before" in said
@@ -189,10 +189,10 @@ print(type(load(ADD, interpreted=False)).__name__)
 def test_triton_imported_to_interpret_cannot_compile() -> None:
     text = """
 from hybridc.errors import UnsupportedError
-from hybridc.runtime.triton_kernel import load
+from hybridc.runtime.triton_kernel import load_kernel
 from tests.runtime.devices.sources import ADD
 try:
-    load(ADD, interpreted=False)
+    load_kernel(ADD, interpreted=False)
 except UnsupportedError as error:
     print(error)
 """

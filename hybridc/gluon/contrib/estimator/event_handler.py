@@ -98,7 +98,7 @@ def _check_event_handlers(handlers: Any) -> list[Any]:  # pyright: ignore[report
 
 
 class StoppingHandler(TrainBegin, BatchEnd, EpochEnd):
-    """Ends training after ``max_epoch`` epochs or ``max_batch`` batches, as ``fit`` was told."""
+    """Ends training after ``max_epoch`` epochs or ``max_batch`` batches, as ``Estimator.fit`` was told."""
 
     def __init__(self, max_epoch: int | None = None, max_batch: int | None = None) -> None:
         self.max_epoch = max_epoch
@@ -130,7 +130,7 @@ class StoppingHandler(TrainBegin, BatchEnd, EpochEnd):
 
 
 class MetricHandler(EpochBegin, BatchEnd, EpochEnd):
-    """Resets metrics before each epoch and updates them after each batch; a ``metric.Loss`` gets the losses.
+    """Resets metrics before each epoch and updates them after each batch; a ``mx.metric.Loss`` gets the losses.
 
     If the trainer trains over ranks, the metrics at the end of an epoch are those of all ranks, equal on each of them:
     what handlers decide by them, such as an early stop, all ranks do together.

@@ -210,7 +210,7 @@ class CIFAR100(CIFAR10):
 
 
 class ImageRecordDataset(RecordFileDataset):
-    """Images and labels in a record file, whose index is beside it: ``a.rec`` and ``a.idx``.
+    """Images and labels in a record file, whose index is beside it: ``"a.rec"`` and ``"a.idx"``.
 
     ``flag`` is 1 for images of three channels, 0 for gray ones; ``transform(image, label)`` gives the items.
     """

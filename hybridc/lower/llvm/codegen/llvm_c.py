@@ -77,7 +77,7 @@ _LOCK = ForkLock()
 # --- LLVM and the host -----------------------------------------------------------------------------------------
 
 
-def version() -> str:
+def llvm_version() -> str:
     """LLVM's version."""
     number = call("GetVersionInfo")
     return ".".join(map(str, number.to_bytes(4, "big").lstrip(b"\0")))
@@ -93,7 +93,7 @@ def host_features() -> dict[str, bool]:
     return {feature[1:]: feature[0] == "+" for feature in _made("GetHostCPUFeatures").split(",") if feature}
 
 
-def declare_symbol(name: str, address: int) -> None:
+def add_symbol(name: str, address: int) -> None:
     """Make an external function callable by name."""
     call("AddSymbol", name.encode(), address)
 

@@ -1,12 +1,12 @@
 """Compile native functions: LLVM's optimiser and code generator, an object cache, executable memory.
 
-    load([NativeFunction(key, build), ...]) → [Code, ...]
+    load_functions([NativeFunction(key, build), ...]) → [Code, ...]
 
 Equal keys mean equal code: code loaded in this process is shared, and objects compiled by any process of this user are
 in the cache folder. A missing function is compiled to an object of its own, which is position independent:
 external functions (BLAS) are resolved by name when it is loaded (:func:`declare_symbol`). LLVM runs on threads while
-further functions are built, or from :func:`compile_ahead` on, while memory is planned. Machine code that is loaded
-together is freed when the last :class:`LoadedCode` of it dies.
+further functions are built, or from :func:`compile_functions_ahead` on, while memory is planned. Machine code that is
+loaded together is freed when the last :class:`LoadedCode` of it dies.
 """
 
 from __future__ import annotations
@@ -62,14 +62,14 @@ class NativeFunction:
 
     def compiler(self) -> Callable[[], ObjectCode]:
         """A function that compiles its object on another thread; IR is built before."""
-        ir = text([self])
+        ir = llvm_text([self])
         return lambda: object_of(ir)
 
     def explain(self, stage: str) -> str:
         """Its text at a stage: ``"tiles"``, ``"llvm"``, ``"optimised"`` or ``"assembly"``."""
         if stage == "tiles":
             return "// no tile program" if self.program is None else str(self.program)
-        return explained(text([self]), stage)
+        return explained(llvm_text([self]), stage)
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +81,7 @@ class LoadedCode:
     memory: Any = field(repr=False)
 
 
-def load(functions: Sequence[NativeFunction]) -> list[LoadedCode]:
+def load_functions(functions: Sequence[NativeFunction]) -> list[LoadedCode]:
     """Load functions, compiling those that are not cached; OptionError if this computer cannot run their code."""
     processor.check_runs_here()
     with _alone():
@@ -99,8 +99,8 @@ def load_stored(functions: Sequence[NativeFunction]) -> list[LoadedCode] | None:
         return None if missing else [found[f.key] for f in functions]
 
 
-def compile_ahead(functions: Sequence[NativeFunction]) -> list[Any]:
-    """Start compiling those functions that are neither loaded nor stored: :func:`load` waits for them.
+def compile_functions_ahead(functions: Sequence[NativeFunction]) -> list[Any]:
+    """Start compiling those functions that are neither loaded nor stored: :func:`load_functions` waits for them.
 
     They are given up when what this returns dies before.
     """
@@ -118,7 +118,7 @@ def compile_ahead(functions: Sequence[NativeFunction]) -> list[Any]:
 
 def declare_symbol(name: str, address: int) -> None:
     """Make an external function callable from native functions by name."""
-    llvm_c.declare_symbol(name, address)
+    llvm_c.add_symbol(name, address)
 
 
 def fork_lock() -> ForkLock:
@@ -168,13 +168,13 @@ def target_key() -> str:
 @functools.cache
 def _target_key(_: str) -> str:
     cpu = (processor.name(), processor.features_text(), str(processor.vector_bits()))
-    return " ".join((*cpu, llvm_c.version(), compiler_version()))
+    return " ".join((*cpu, llvm_c.llvm_version(), compiler_version()))
 
 
 # From functions to object code
 
 
-def text(functions: Sequence[NativeFunction]) -> str:
+def llvm_text(functions: Sequence[NativeFunction]) -> str:
     """The LLVM IR of these functions, before LLVM's passes."""
     # Imported late: loading cached code needs no compiler, whose import takes longer than that.
     from hybridc.lower.llvm.codegen.function_text import ModuleText, half_functions

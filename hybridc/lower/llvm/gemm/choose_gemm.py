@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hybridc.dialects.operator_attribute import DType
+from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.ground.machine import NOMINAL
 from hybridc.ground.sizes import row_major
 from hybridc.ir.contraction_shape import (
@@ -24,12 +24,12 @@ from hybridc.ir.contraction_shape import (
 )
 from hybridc.ir.costs import BEGUN, OF_CORE, SAME_SET, WALKED, grain_of, matmul_time
 from hybridc.ir.kernel import Axes, Kernel, Read
-from hybridc.ir.structured import Shape, dtype_of, shape_of
+from hybridc.ir.structured import dtype_of, shape_of
 from hybridc.lower.llvm.codegen.native_function import NativeFunction
 from hybridc.lower.llvm.gemm import native_blas
 from hybridc.lower.llvm.gemm.gemm_blas import blas_region
 from hybridc.lower.llvm.gemm.gemm_region import registers
-from hybridc.lower.llvm.gemm.tiles_to_matmul import matmul_region, scratch_bytes
+from hybridc.lower.llvm.gemm.tiles_to_matmul import matmul_region, matmul_scratch_bytes
 from hybridc.lower.llvm.loops.parallel_regions import ParallelRegion, Printer, print_loops, program_key
 from hybridc.transforms.kernels.schedule_contractions import Epilogue, epilogue_of, schedule_loops
 from hybridc.transforms.kernels.schedule_register_tiles import (
@@ -75,7 +75,7 @@ def is_of_panels(kernel: Kernel) -> bool:
     return PANELS in kernel.function.attributes
 
 
-def is_contraction(kernel: Kernel) -> bool:
+def is_contraction_kernel(kernel: Kernel) -> bool:
     """Whether a kernel is a single contraction, with or without an epilogue."""
     return len(kernel.nests) == 1 and kernel.nests[0].contraction is not None
 
@@ -175,7 +175,7 @@ class Panels:
 def prepacked_of(kernel: Kernel) -> Panels | None:
     """The panels of the right operand of a matmul, if its columns fill them."""
     vectors = registers()
-    if not is_contraction(kernel) or len(kernel.ops) > 1 or vectors is None or len(kernel.arguments) != 2:
+    if not is_contraction_kernel(kernel) or len(kernel.ops) > 1 or vectors is None or len(kernel.arguments) != 2:
         return None
     (kernel_op,) = kernel.ops
     dtypes = {dtype_of(v) for v in (*kernel.arguments, kernel_op.result)}
@@ -333,7 +333,7 @@ def _tiled_region(
         made.numbers,
         extent=made.extent,
         grain=made.grain,
-        scratch=scratch_bytes(made.made.program, [loop.size for loop in made.loops]),
+        scratch=matmul_scratch_bytes(made.made.program, [loop.size for loop in made.loops]),
         work=matmul_time(given.flops),
         algorithm=algorithm,
     )

@@ -22,13 +22,14 @@ from xdsl.rewriter import Rewriter
 
 from hybridc.dialects.mlir.hybrid import fused_location
 from hybridc.dialects.mlir.integer_array import integers_of
+from hybridc.dialects.operator_attribute import Shape
 from hybridc.dtypes import STORED
 from hybridc.ir.concatenated import RESHAPES
 from hybridc.ir.kernel import Axes, Kernel, KernelOp, analyse
-from hybridc.ir.structured import VIEWS, Shape, dtype_of, is_host, kernels, note_dtypes, shape_of
+from hybridc.ir.structured import VIEWS, dtype_of, is_host, kernels, note_dtypes, shape_of
 from hybridc.ir.structured_builder import Builder, iterators, maps, segments, structured_type
 from hybridc.ir.values import functions, new_name
-from hybridc.lower.llvm.gemm.choose_gemm import is_contraction, is_of_panels, takes_epilogue
+from hybridc.lower.llvm.gemm.choose_gemm import is_contraction_kernel, is_of_panels, takes_epilogue
 from hybridc.lower.llvm.gemm.lane_regions import keeps_sums_in_registers
 from hybridc.lower.llvm.gemm.prepack_operands import insert_before
 from hybridc.lower.mathlib import FORMULAS
@@ -199,7 +200,7 @@ def _takes_epilogue(kernel: Kernel) -> bool:
     if kernel.grid:
         last, attention = kernel.nests[-1], "hybrid.attention" in kernel.function.attributes
         return not attention and last.contraction is not None and kernel.results == [last.ops[-1].result]
-    if not is_contraction(kernel) or len(kernel.ops) > 1 or len(kernel.arguments) != 2:
+    if not is_contraction_kernel(kernel) or len(kernel.ops) > 1 or len(kernel.arguments) != 2:
         return False
     return is_of_panels(kernel) or keeps_sums_in_registers(kernel) or takes_epilogue(kernel)
 

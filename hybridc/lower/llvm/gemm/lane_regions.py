@@ -25,7 +25,14 @@ from xdsl.dialects.builtin import AnyFloat, f32, f64
 from hybridc.dialects.operator_attribute import DType
 from hybridc.ground.machine import NOMINAL
 from hybridc.ground.sizes import AffineIndex, is_size, row_major
-from hybridc.ir.contraction_shape import Loop, accesses_after, coalesced, loops_of, matrices_of_loops, multiplied
+from hybridc.ir.contraction_shape import (
+    Loop,
+    accesses_after,
+    coalesced_loops,
+    contraction_loops,
+    matrices_of_loops,
+    multiplied,
+)
 from hybridc.ir.costs import PARTS, matmul_time, sharing
 from hybridc.ir.kernel import Axes, Kernel, KernelOp, Read, number_of
 from hybridc.ir.planned import Strides
@@ -288,7 +295,7 @@ def _is_short(kernel_op: KernelOp, strides: Sequence[Strides], lanes: int) -> bo
     """Whether tiles of a matmul do not fit, as for a convolution of one channel, and for the gradient of its weight."""
     places = [read.along(given) for read, given in zip(kernel_op.reads, strides, strict=False)]
     places.append(dict(zip(kernel_op.axes, strides[2], strict=True)))
-    matrices = matrices_of_loops(*loops_of(kernel_op.extents, places))
+    matrices = matrices_of_loops(*contraction_loops(kernel_op.extents, places))
     return matrices is not None and matrices.is_short(lanes)
 
 
@@ -303,7 +310,7 @@ def _has_far_terms(kernel_op: KernelOp, strides: Sequence[Strides]) -> bool:
     sizes = kernel_op.extents
     left, right = [read.along(given) for read, given in zip(kernel_op.reads, strides, strict=False)]
     loops = [Loop(sizes[a], left.get(a), right.get(a), None) for a in kernel_op.reduced if sizes[a] > 1]
-    return len(coalesced(sorted(loops, key=lambda x: -abs(x.a or 0)))) > 1
+    return len(coalesced_loops(sorted(loops, key=lambda x: -abs(x.a or 0)))) > 1
 
 
 def _is_contiguous(steps: Along, axes: Sequence[int], sizes: Mapping[int, int]) -> bool:

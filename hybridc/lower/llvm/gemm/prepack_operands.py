@@ -21,6 +21,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from hybridc.dialects.mlir.integer_array import integer_array
+from hybridc.dialects.operator_attribute import Shape
 from hybridc.ground.sizes import Place
 from hybridc.ir.concatenated import part_of
 from hybridc.ir.costs import HIDE_PACKING
@@ -30,7 +31,6 @@ from hybridc.ir.structured_builder import (
     Builder,
     Element,
     ScalarBuilder,
-    Shape,
     Tensor,
     first,
     iterators,

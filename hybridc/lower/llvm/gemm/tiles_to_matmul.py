@@ -48,7 +48,7 @@ def matmul_region(program: TileProgram) -> RegionBuilder:
     return region(elements, numbers, lambda given: _MatmulEmitter(program, given).write())
 
 
-def scratch_bytes(program: TileProgram, sizes: Sequence[int]) -> int:
+def matmul_scratch_bytes(program: TileProgram, sizes: Sequence[int]) -> int:
     """The scratch of a program's code, if its axes have these sizes."""
     shape = _Shape(program)
     elements = [math.prod(shape.held(axis, sizes) for axis in {*each.axes}) for each in program.scratch]

@@ -17,13 +17,14 @@ from xdsl.dialects.builtin import UNKNOWN_LOC, FunctionType, IntegerType, Module
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from hybridc.dialects.handwritten import ArraySpec, LoopKernel
+from hybridc.dialects.operator_attribute import Shape
+from hybridc.dtypes import DType
 from hybridc.errors import CustomOpError
 from hybridc.ground import __version__
 from hybridc.ground.machine import CHUNKS, machine
 from hybridc.ground.nesting import as_list
 from hybridc.ir.costs import copy_time, sharing
-from hybridc.ir.structured import Shape
-from hybridc.ir.structured_builder import DType, Element, ScalarBuilder, number_attribute, signless
+from hybridc.ir.structured_builder import Element, ScalarBuilder, number_attribute, signless
 from hybridc.lower.llvm.codegen.loops_to_text import REGION_ATTRIBUTE, loop_form
 from hybridc.lower.llvm.codegen.native_function import NativeFunction
 from hybridc.lower.llvm.loops.loop_builder import BYTES, INDEX, array_type

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from xdsl.dialects.builtin import f32, f64
 
-from hybridc.ir.contraction_shape import LinearMap, Loop, Matrix, coalesced
+from hybridc.ir.contraction_shape import LinearMap, Loop, Matrix, coalesced_loops
 from hybridc.ir.costs import SAME_SET, copy_time, sharing
 from hybridc.ir.planned import Strides
 from hybridc.ir.structured import dtype_of, shape_of
@@ -31,7 +31,7 @@ def linear_map_region(given: LinearMap, strides: Sequence[Strides]) -> ParallelR
     size = kernel_op.extents
     own = {m.row for m in given.matrices}
     kept = [a for a in kernel_op.axes if a not in own]
-    loops = coalesced([Loop(size[a], source[a], 0, target[a]) for a in sorted(kept, key=lambda a: -target[a])])
+    loops = coalesced_loops([Loop(size[a], source[a], 0, target[a]) for a in sorted(kept, key=lambda a: -target[a])])
     lanes = vector_lanes(dtype)
     if not loops or loops[-1].steps != (1, 0, 1) or loops[-1].size % lanes:
         lanes, loops = 1, [*loops, Loop(1, 1, 0, 1)]

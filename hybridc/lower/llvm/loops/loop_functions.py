@@ -17,7 +17,7 @@ from hybridc.lower.llvm.loops.loop_builder import BYTES, INDEX, LoopBuilder, arr
 REORDER = arith.FastMathFlagsAttr([FastMathFlag.REASSOC, FastMathFlag.NO_SIGNED_ZEROS, FastMathFlag.ALLOW_CONTRACT])
 
 
-def start_of(build: LoopBuilder, kernel_op: KernelOp) -> Value:
+def emit_start(build: LoopBuilder, kernel_op: KernelOp) -> Value:
     """A reduction's initial value."""
     number = number_of(kernel_op.op.operands[-1])
     assert number is not None, "a reduction begins with a number"
@@ -25,7 +25,7 @@ def start_of(build: LoopBuilder, kernel_op: KernelOp) -> Value:
     return build.constant(number_attribute(number, dtype), signless(dtype))
 
 
-def combine(build: LoopBuilder, kernel_op: KernelOp, a: Value, b: Value) -> Value:
+def emit_combine(build: LoopBuilder, kernel_op: KernelOp, a: Value, b: Value) -> Value:
     """Combine two partial results of a reduction."""
     op = kernel_op.combine
     assert op is not None
@@ -88,7 +88,7 @@ def combine_parts(kernel_op: KernelOp, module: ModuleText, symbol: str) -> None:
     b = LoopBuilder(module, [kind, kind, INDEX, INDEX, INDEX, INDEX, INDEX, BYTES])
     parts, result, count, levels, size, low, high, _ = b.arguments
     one = b.index(1)
-    fill(b, result, low, high, start_of(b, kernel_op))
+    fill(b, result, low, high, emit_start(b, kernel_op))
 
     def add(into: Value, at: Value, part: Value) -> None:
         """Combine a partial result with the one at an index of a buffer."""
@@ -97,7 +97,7 @@ def combine_parts(kernel_op: KernelOp, module: ModuleText, symbol: str) -> None:
         def element(index: Value, _: list[Value]) -> list[Value]:
             given = b.load_element(parts, b.plus(first, index), b.depth)
             to = b.plus(at, index)
-            b.store_element(combine(b, kernel_op, b.load_element(into, to, b.depth), given), into, to)
+            b.store_element(emit_combine(b, kernel_op, b.load_element(into, to, b.depth), given), into, to)
             return []
 
         b.loop(low, high, one, element)

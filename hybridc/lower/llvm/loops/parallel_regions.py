@@ -19,6 +19,7 @@ from xdsl.dialects.builtin import IntegerType, i1
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from hybridc.dialects.mlir.hybrid_rt import aligned
+from hybridc.dialects.operator_attribute import Shape
 from hybridc.ground import __version__
 from hybridc.ground.cached import cached_property
 from hybridc.ground.machine import machine
@@ -34,7 +35,7 @@ from hybridc.ir.loop_nest_plan import (
     scratch_bytes,
 )
 from hybridc.ir.planned import Position
-from hybridc.ir.structured import Shape, dtype_of, shape_of
+from hybridc.ir.structured import dtype_of, shape_of
 from hybridc.ir.structured_builder import operation_properties, signless
 from hybridc.ir.tile_program import TileProgram
 from hybridc.lower.llvm.codegen.function_text import ModuleText, Value
@@ -57,7 +58,7 @@ class ParallelRegion:
 
     ``buffers`` are indices of the kernel's arguments, then its results, then its locals. Threads cut [0, extent) at
     multiples of ``grain``, but leave fewer than ``least`` iterations to one of them. ``scratch`` is in bytes per
-    thread; ``work`` is an estimate of its time, in nanoseconds. ``way`` names the algorithm of a contraction.
+    thread; ``work`` is an estimate of its time, in nanoseconds. ``algorithm`` names that of a contraction.
     """
 
     function: NativeFunction
@@ -361,7 +362,7 @@ def fill_region(dtype: np.dtype[Any], shape: Shape, strides: Strides, number: Nu
 
     All of a size of elements and up to three axes share a function: the constant's bits are a scalar argument.
     """
-    walked = coalesced([MovedAxis(n, step, step, 0, n) for n, step in zip(shape, strides, strict=True)])
+    walked = coalesced_axes([MovedAxis(n, step, step, 0, n) for n, step in zip(shape, strides, strict=True)])
     end = _end(walked)
     if walked[-1].target != 1:
         walked = [*walked, ONE._replace(target=1)]
@@ -389,7 +390,7 @@ def move_region(
     ``first`` is the offset of the element that is read where all indices are 0. None if the last axis is not contiguous
     in the second, or another one is in the first, so that tiles are faster.
     """
-    walked = coalesced(axes)
+    walked = coalesced_axes(axes)
     last = walked[-1]
     if last.target != 1 or _rows(walked) is not None:
         return None
@@ -407,7 +408,7 @@ def move_region(
 
 def _tiled_copy(dtype: np.dtype[Any], axes: Sequence[MovedAxis]) -> ParallelRegion:
     """The region that copies in tiles of the two axes along which one of the arrays is contiguous."""
-    *outer, last = coalesced(axes)
+    *outer, last = coalesced_axes(axes)
     number = _rows([*outer, last])
     assert number is not None, "the source is contiguous along another axis than the target"
     rows = outer.pop(number)
@@ -490,7 +491,7 @@ def copied_axes(shape: Shape, strides: Strides) -> list[MovedAxis]:
     return [MovedAxis(n, step, to, 0, n) for n, step, to in zip(shape, strides, row_major(shape), strict=True)]
 
 
-def coalesced(axes: Sequence[MovedAxis]) -> list[MovedAxis]:
+def coalesced_axes(axes: Sequence[MovedAxis]) -> list[MovedAxis]:
     """The same walk over both arrays with as few axes as possible, at least one."""
     found: list[MovedAxis] = []
     for a in axes:

@@ -15,12 +15,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 from xdsl.dialects.builtin import f32, f64
 
-from hybridc.dialects.operator_attribute import DType
+from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.ground.sizes import row_major
 from hybridc.ir.costs import copy_time, sharing
 from hybridc.ir.kernel import Kernel, Number
 from hybridc.ir.planned import Strides
-from hybridc.ir.structured import Shape, dtype_of, shape_of
+from hybridc.ir.structured import dtype_of, shape_of
 from hybridc.lower.llvm.codegen.function_text import Value
 from hybridc.lower.llvm.codegen.native_function import NativeFunction
 from hybridc.lower.llvm.gemm.gemm_region import Arguments, Index, RegionBuilder, Vectors, region, registers
@@ -29,7 +29,7 @@ from hybridc.lower.llvm.loops.parallel_regions import (
     ONE,
     MovedAxis,
     ParallelRegion,
-    coalesced,
+    coalesced_axes,
     copied_axes,
     copy_region,
     move_region,
@@ -59,7 +59,7 @@ def moved_region(kernel: Kernel, strides: Mapping[int, Strides]) -> ParallelRegi
     """As :func:`transpose_region`, or row by row if squares do not fit; None if the rows are too short."""
     given = _moved(kernel, strides)
     made = None if given is None else _region(*given)
-    if made is None and given is not None and coalesced(given[1])[-1].size >= _RUN:
+    if made is None and given is not None and coalesced_axes(given[1])[-1].size >= _RUN:
         return move_region(*given)
     return made
 

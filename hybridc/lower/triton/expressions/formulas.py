@@ -23,7 +23,7 @@ def _of(cls: type[Operation], x: Value) -> Value:
     return x.writer.write(cls, [x], x.ssa.type, {})
 
 
-def exp(x: Value) -> Value:
+def exp_by_exp2(x: Value) -> Value:
     """2**(x log2(e)), with what the product's rounding has lost put right; for single precision.
 
     Results that are subnormal come of a greater one, as the processor's own function makes them 0.
@@ -37,7 +37,7 @@ def exp(x: Value) -> Value:
     return select(small, result * 2.0**-64, result)
 
 
-def tan(x: Value) -> Value:
+def sin_over_cos(x: Value) -> Value:
     """sin(x) / cos(x)."""
     return _of(math.SinOp, x) / _of(math.CosOp, x)
 
@@ -51,11 +51,11 @@ def roundeven(x: Value) -> Value:
     """The nearest integer, the even one of two: a sum with a value whose last binary place is 1 is rounded so."""
     one_apart = 2.0**x.format.fraction
     size = abs(x)
-    rounded = copysign((size + one_apart) - one_apart, x)
+    rounded = with_sign_of((size + one_apart) - one_apart, x)
     return select(size < one_apart, rounded, x)
 
 
-def copysign(x: Value, sign: Value) -> Value:
+def with_sign_of(x: Value, sign: Value) -> Value:
     """x with another's sign."""
     highest = 1 << x.format.whole.width.data - 1
     return ((x.bits() & highest - 1) | (sign.bits() & highest)).as_float()
@@ -73,7 +73,7 @@ def remainder(x: Value, y: Value) -> Value:
     regions = [Region(before.block), Region(after.block)]
     loop = scf.WhileOp.create(operands=[a.ssa], result_types=[DOUBLE.real], regions=regions)
     x.writer.block.add_op(loop)
-    result = copysign(Value(x.writer, loop.results[0]).to(x.format), x)
+    result = with_sign_of(Value(x.writer, loop.results[0]).to(x.format), x)
     defined = (abs(x) < numbers.inf) & abs(y).unequal(0.0)
     return select(defined, select(y.unequal(y), y, result), numbers.nan)
 
@@ -95,10 +95,10 @@ def _part_of_remainder(a: Value, b: Value) -> Value:
 
 FORMULAS: dict[type[Operation], mathlib.Formula] = {
     **mathlib.FORMULAS,
-    math.ExpOp: exp,
-    math.TanOp: tan,
+    math.ExpOp: exp_by_exp2,
+    math.TanOp: sin_over_cos,
     math.TruncOp: trunc,
     math.RoundEvenOp: roundeven,
-    math.CopySignOp: copysign,
+    math.CopySignOp: with_sign_of,
     RemFOp: remainder,
 }

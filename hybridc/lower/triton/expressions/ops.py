@@ -8,16 +8,13 @@ from __future__ import annotations
 import ast
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from hybridc.dtypes import is_float
+from hybridc.dtypes import DType, is_float
 from hybridc.errors import UnsupportedError
 from hybridc.ir.kernel import Number, constant_as
 from hybridc.lower.triton.triton_function import triton_type
-
-DType = np.dtype[Any]
 
 BOOL, HALF, SINGLE, DOUBLE = (np.dtype(n) for n in ("bool", "float16", "float32", "float64"))
 INT32, INT64 = np.dtype("int32"), np.dtype("int64")
@@ -97,7 +94,7 @@ class Term:
         return Term(f"{self.text}.to({triton_type(dtype)})", dtype)
 
 
-def literal(value: Number, dtype: DType) -> str:
+def triton_literal(value: Number, dtype: DType) -> str:
     """A scalar as the dtype holds it, as source; of half precision all digits, as Triton may compare it in single."""
     value = float(np.float16(value)) if dtype == HALF else constant_as(value, dtype)
     if isinstance(value, float) and not math.isfinite(value):
@@ -109,17 +106,17 @@ def number(value: Number, dtype: DType) -> Term:
     """A scalar as a term; to Triton before 3.9 the number -0 is 0."""
     if is_float(dtype) and repr(value) == "-0.0":
         return Term(f"(tl.full([], 0.0, {triton_type(dtype)}) * -1.0)", dtype)
-    return Term(literal(value, dtype), dtype, constant_as(value, dtype))
+    return Term(triton_literal(value, dtype), dtype, constant_as(value, dtype))
 
 
 def parsed(text: str, dtype: DType) -> Term:
-    """A name, or a scalar as :func:`literal` writes it."""
+    """A name, or a scalar as :func:`triton_literal` writes it."""
     if text.isidentifier() and text not in ("True", "False"):
         return Term(text, dtype)
     return number(float(text[7:-2]) if text.startswith("float(") else ast.literal_eval(text), dtype)
 
 
-def sign(op: str) -> str | None:
+def infix(op: str) -> str | None:
     """The infix operator of an operation; None if it has none."""
     name, _, predicate = op.partition(" ")
     if name == "arith.cmpf":

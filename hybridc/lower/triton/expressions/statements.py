@@ -14,8 +14,8 @@ import numpy as np
 from xdsl.dialects import arith, scf
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from hybridc.dtypes import HALVES
-from hybridc.ir.kernel import CASTS, combining, number_of, sign, signed_as
+from hybridc.dtypes import HALVES, DType
+from hybridc.ir.kernel import CASTS, combining, number_of, signed_as, signedness
 from hybridc.ir.structured import element_dtype
 from hybridc.ir.structured_builder import ELEMENT_TYPES, kind_dtype, operation_class, operation_name, signless
 from hybridc.lower.mathlib import Formula
@@ -23,7 +23,7 @@ from hybridc.lower.mathlib.power import short_power
 from hybridc.lower.mathlib.value import FORMATS, FormulaWriter, Value
 from hybridc.lower.triton.expressions import ops
 from hybridc.lower.triton.expressions.formulas import FORMULAS
-from hybridc.lower.triton.expressions.ops import BOOL, HALF, SINGLE, DType, Term
+from hybridc.lower.triton.expressions.ops import BOOL, HALF, SINGLE, Term
 from hybridc.lower.triton.source_writer import SourceWriter
 from hybridc.lower.triton.triton_function import triton_type
 
@@ -36,7 +36,7 @@ def applied(op: str, operands: Sequence[Term], dtype: DType, narrowed: bool = Fa
     if call is not None:
         beside = any(x.number is None and x.dtype == dtype for x in operands)
         return call.format(*[x.argument(beside) for x in operands])
-    between = ops.sign(op)
+    between = ops.infix(op)
     if between is None:
         return None
     first, second = operands
@@ -62,9 +62,9 @@ def compute(op: str, given: Sequence[Term], kind: str, w: SourceWriter, narrowed
     return _short_power(op, operands, kind, w) or _let(op, _expression(op, operands, dtype, narrowed, w), result, w)
 
 
-def combine(op: str, a: str, b: str, dtype: DType) -> str:
+def combine_expression(op: str, a: str, b: str, dtype: DType) -> str:
     """Two partial results of a reduction as one, as an expression; of names."""
-    operands = [Term(text, dtype).as_dtype(signed_as(dtype, sign(op))) for text in (a, b)]
+    operands = [Term(text, dtype).as_dtype(signed_as(dtype, signedness(op))) for text in (a, b)]
     text = applied(op, operands, operands[0].dtype)
     if text is None:
         raise ops.unsupported(op)
@@ -82,7 +82,7 @@ def reduce(op: str, value: str, axis: int, dtype: DType, w: SourceWriter) -> str
         wide = triton_type(SINGLE) if dtype == HALF else own
         total = f"tl.sum({value}, axis={axis}, keep_dims=True, dtype={wide})"
         return w.let("total", total if wide == own else f"{total}.to({own})")
-    read = signed_as(dtype, sign(op))
+    read = signed_as(dtype, signedness(op))
     a, b = Term("a", read), Term("b", read)
     name = f"combine_{op.partition('.')[2]}"
     w.helper(name, f"@triton.jit\ndef {name}(a, b):\n    return {applied(op, [a, b], read)}")
@@ -132,7 +132,7 @@ def _read_as(op: str, given: Sequence[Term]) -> DType:
     """The dtype in which an operation reads its operands; a condition is none of them."""
     values = given[1:] if op == "arith.select" else given
     named = [x for x in values if x.number is None] or list(values)
-    return signed_as(named[0].dtype, sign(op))
+    return signed_as(named[0].dtype, signedness(op))
 
 
 def _cast(op: str, given: Term, kind: str, w: SourceWriter) -> Term:
@@ -141,7 +141,7 @@ def _cast(op: str, given: Term, kind: str, w: SourceWriter) -> Term:
         return _let(op, f"{given.block}.to({triton_type(target)}, bitcast=True)", target, w)
     if op == "arith.index_cast" and target == given.dtype and kind == "index":
         return given
-    read = signed_as(given.dtype, sign(op))
+    read = signed_as(given.dtype, signedness(op))
     target = signed_as(target, {"arith.fptoui": "u", "arith.fptosi": "i"}.get(op))
     if given.dtype == BOOL and op == "arith.extsi":
         raise ops.unsupported(op)

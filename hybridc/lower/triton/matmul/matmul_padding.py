@@ -9,9 +9,10 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from hybridc.dialects.operator_attribute import Shape
 from hybridc.ground.machine import GPU
 from hybridc.ground.sizes import reach, row_major
-from hybridc.ir.structured import Shape, dtype_of, shape_of
+from hybridc.ir.structured import dtype_of, shape_of
 from hybridc.lower.triton.source_writer import SourceWriter
 from hybridc.lower.triton.texts import module
 from hybridc.lower.triton.triton_function import Config, TritonFunction, TritonLaunch

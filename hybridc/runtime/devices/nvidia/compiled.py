@@ -17,7 +17,7 @@ from hybridc.errors import UnsupportedError
 from hybridc.ground.machine import GPU
 from hybridc.ground.store import keep, kept
 from hybridc.lower.triton.triton_function import QUOTES, Config, TritonFunction
-from hybridc.runtime.triton_kernel import load, triton
+from hybridc.runtime.triton_kernel import load_kernel, triton
 
 # Pointers and integers divisible by this let Triton make accesses of so many bytes.
 DIVISIBLE = GPU.access
@@ -100,7 +100,7 @@ def compiled(function: TritonFunction, config: Config, capability: tuple[int, in
     package = triton(interpreted=False)
     source: Any = importlib.import_module("triton.compiler").ASTSource
     target: Any = importlib.import_module("triton.backends.compiler").GPUTarget
-    kernel = load(function, interpreted=False)
+    kernel = load_kernel(function, interpreted=False)
     types = [f"*{TYPES[dtype].signature}" for dtype in function.pointers] + list(function.numbers)
     signature = dict(zip(kernel.arg_names, [*types, *["constexpr"] * len(function.constants)], strict=True))
     attributes = {(i,): [["tt.divisibility", DIVISIBLE]] for i in range(len(types)) if divisible >> i & 1}

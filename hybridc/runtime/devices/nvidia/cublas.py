@@ -120,6 +120,6 @@ class Cublas:
 
 
 @functools.cache
-def library() -> Any:
+def cublas_library() -> Any:
     """The cuBLAS library; None if there is none."""
     return loaded([f"libcublas.so.{version}" for version in _VERSIONS], FUNCTIONS)

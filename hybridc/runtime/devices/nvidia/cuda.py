@@ -22,7 +22,7 @@ from hybridc.runtime.devices.device import Device, Launch, StreamEvent
 from hybridc.runtime.devices.nvidia import driver as cuda
 from hybridc.runtime.devices.nvidia.asked import LatestLaunches
 from hybridc.runtime.devices.nvidia.compiled import DIVISIBLE, binary, divisible_by
-from hybridc.runtime.devices.nvidia.cublas import Cublas, library
+from hybridc.runtime.devices.nvidia.cublas import Cublas, cublas_library
 from hybridc.runtime.devices.nvidia.driver import (
     FUNCTIONS,
     Current,
@@ -32,8 +32,7 @@ from hybridc.runtime.devices.nvidia.driver import (
     LaunchConfig,
     OneGpu,
 )
-from hybridc.runtime.devices.nvidia.nccl import Nccl
-from hybridc.runtime.devices.nvidia.nccl import library as nccl_library
+from hybridc.runtime.devices.nvidia.nccl import Nccl, nccl_library
 from hybridc.runtime.devices.nvidia.recorder import GraphRecorder
 
 _KEEP_ALL = (1 << 64) - 1  # bytes, of a pool without a limit
@@ -173,7 +172,7 @@ class Cuda(Device):
 
     def multiply(self, product: LibraryMatmul) -> Callable[[Sequence[int]], None] | None:
         if self._cublas is None:
-            found = library()
+            found = cublas_library()
             self._cublas = None if found is None else Cublas(self, found)
         return None if self._cublas is None else self._cublas.prepare(product)
 

@@ -10,7 +10,7 @@ from hybridc.runtime.devices.nvidia.cuda import Cuda
 from hybridc.runtime.devices.nvidia.driver import Driver
 
 
-def there(_driver: Driver) -> bool:
+def has_cupy(_driver: Driver) -> bool:
     """Whether CuPy is installed; the driver has found a GPU already."""
     try:
         importlib.import_module("cupy")

@@ -189,13 +189,13 @@ def _parts(array: DeviceArray, counts: Sequence[int]) -> Iterator[tuple[int, int
             yield rank, array.pointer + start * size, end - start
 
 
-def version() -> int:
+def nccl_version() -> int:
     """The version of the library, as 22803 for 2.28.3; 0 if there is none."""
-    found, number = library(), c_int()
+    found, number = nccl_library(), c_int()
     return 0 if found is None or found.ncclGetVersion(byref(number)) else number.value
 
 
 @functools.cache
-def library() -> Any:
+def nccl_library() -> Any:
     """The NCCL library; None if there is none."""
     return loaded(["libnccl.so.2"], FUNCTIONS)

@@ -10,7 +10,7 @@ from hybridc.runtime.devices.nvidia.cuda import Cuda
 from hybridc.runtime.devices.nvidia.driver import Driver
 
 
-def there(_driver: Driver) -> bool:
+def has_torch(_driver: Driver) -> bool:
     """Whether PyTorch is installed and sees a GPU."""
     try:
         torch: Any = importlib.import_module("torch")

@@ -15,6 +15,7 @@ from typing import TypeVar
 import numpy as np
 
 from hybridc import autograd
+from hybridc.dialects.operator_attribute import Shape
 from hybridc.errors import MXNetError
 from hybridc.ground.nesting import as_list
 from hybridc.nd.creation import array
@@ -24,7 +25,6 @@ from hybridc.tools.fuzz.networks.random_network import (
     NetworkInput,
     NetworkNode,
     RandomNetwork,
-    Shape,
     network_class,
 )
 

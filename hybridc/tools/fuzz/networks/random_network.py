@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from hybridc.dialects.operator_attribute import Shape
 from hybridc.gluon.nn import HybridLambda
 
 Array = npt.NDArray[Any]
-Shape = tuple[int, ...]
 
 BATCH = 2  # examples of the calls that decide whether a network is one
 
@@ -116,9 +116,9 @@ class NetworkInput:
 class RandomNetwork:
     """A network, its inputs, and what happens to it.
 
-    An event is a word and a number: ``predict`` and ``train`` (forward and backward) with so many examples, ``loop``
-    and ``step`` (three updates by a Trainer, and by TrainStep), ``write`` (a parameter, by its number), ``save``,
-    ``export``, ``threads``; a word that ends in ``+`` is the same with larger arrays.
+    An event is a word and a number: "predict" and "train" (forward and backward) with so many examples, "loop" and
+    "step" (three updates by a Trainer, and by TrainStep), "write" (a parameter, by its number), "save", "export",
+    "threads"; a word that ends in "+" is the same with larger arrays.
     """
 
     network: NetworkBody
