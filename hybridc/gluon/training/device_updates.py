@@ -57,8 +57,8 @@ class DeviceUpdates:
     @property
     def kvstore(self) -> Any:
         """The store, or from the first step on what programs read of MXNet's."""
-        if not (self._sums_devices and self._is_begun):
-            return None
+        if self.store is not None or not (self._sums_devices and self._is_begun):
+            return self.store
         return DeviceSums(str(self._given_kvstore), self.device_updaters[0] if self.on_store else None)
 
     # --- before the first step -----------------------------------------------------------------------------

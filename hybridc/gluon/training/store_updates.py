@@ -21,11 +21,6 @@ class StoreUpdates(DeviceUpdates):
         """The store."""
         return self._given_kvstore
 
-    @property
-    def kvstore(self) -> Any:
-        """The store."""
-        return self._given_kvstore
-
     # --- before the first step -----------------------------------------------------------------------------
 
     def prepare(self) -> None:
