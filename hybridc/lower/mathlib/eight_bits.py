@@ -18,7 +18,7 @@ from hybridc.dtypes import FLOAT16, TYPES, ElementType
 from hybridc.lower.mathlib.value import SINGLE, Value, select
 
 _HALF, _SHORT = TYPES[FLOAT16], IntegerType(16)
-_BITS, _MAGNITUDE, _SIGN = 8, 0x7F, 0x80
+_BITS, _MAGNITUDE, _SIGN = 8, 0x7F, 0x80  # how many, and which of them are the magnitude and the sign
 
 
 @dataclass(frozen=True)
