@@ -25,8 +25,7 @@ class Clip(Unary):
     a_min: float = attribute(doc="the least result")
     a_max: float = attribute(doc="the greatest result")
 
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        (x,) = xs
+    def scalar(self, b: Any, x: Any) -> Any:
         return b.min(b.like(x, self.a_max), b.max(b.like(x, self.a_min), x))  # see Maximum: -0.0 stays
 
     def eager(self, *arrays: Any) -> Any:
@@ -66,8 +65,8 @@ class Cast(Elementwise):
                 f"Cast: attribute dtype takes a floating-point, integer or bool dtype, got '{self.dtype}'"
             )
 
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.cast(*xs, self.dtype)
+    def scalar(self, b: Any, x: Any) -> Any:
+        return b.cast(x, self.dtype)
 
     def eager(self, *arrays: Any) -> Any:
         return arrays[0].astype(self.dtype)
@@ -183,8 +182,8 @@ class Copy(Unary):
 
     REFERENCE = meaning(lambda x: x)
 
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return xs[0]
+    def scalar(self, b: Any, x: Any) -> Any:
+        return x
 
     def eager(self, *arrays: Any) -> Any:
         return arrays[0].copy()
@@ -364,8 +363,8 @@ class IsNan(Predicate):
 
     REFERENCE = meaning(lambda x: x != x)
 
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.isnan(*xs)
+    def scalar(self, b: Any, x: Any) -> Any:
+        return b.isnan(x)
 
     def for_nnvm(self, F: Any, *inputs: Any) -> Any:
         (x,) = inputs
@@ -378,8 +377,8 @@ class IsInf(Predicate):
 
     REFERENCE = meaning(lambda x: np.abs(x) == np.inf)
 
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.isinf(*xs)
+    def scalar(self, b: Any, x: Any) -> Any:
+        return b.isinf(x)
 
     def for_nnvm(self, F: Any, *inputs: Any) -> Any:
         (x,) = inputs
@@ -392,8 +391,8 @@ class IsFinite(Predicate):
 
     REFERENCE = meaning(lambda x: np.abs(x) < np.inf)
 
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.isfinite(*xs)
+    def scalar(self, b: Any, x: Any) -> Any:
+        return b.isfinite(x)
 
     def for_nnvm(self, F: Any, *inputs: Any) -> Any:
         (x,) = inputs
@@ -406,5 +405,5 @@ class LogicalNot(Predicate):
 
     REFERENCE = meaning(lambda x: x == 0)
 
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.eq(*xs, 0)
+    def scalar(self, b: Any, x: Any) -> Any:
+        return x == 0

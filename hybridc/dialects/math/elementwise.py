@@ -68,8 +68,8 @@ class Add(Binary):
     NNVM_SCALAR = ("_plus_scalar", "_plus_scalar", "_scatter_plus_scalar")
     REFERENCE = meaning(lambda x, y: x + y)
 
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.add(*xs)
+    def scalar(self, b: Any, x: Any, y: Any) -> Any:
+        return x + y
 
     def gradient(self, F: Any, *values: Any) -> Any:
         dy = values[0]
@@ -90,8 +90,8 @@ class Subtract(Binary):
     NNVM_SCALAR = ("_minus_scalar", "_rminus_scalar", "_scatter_minus_scalar")
     REFERENCE = meaning(lambda x, y: x - y)
 
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.sub(*xs)
+    def scalar(self, b: Any, x: Any, y: Any) -> Any:
+        return x - y
 
     def gradient(self, F: Any, *values: Any) -> Any:
         dy = values[0]
@@ -111,8 +111,8 @@ class Multiply(Binary):
     NNVM_SCALAR = ("_mul_scalar", "_mul_scalar")
     REFERENCE = meaning(lambda x, y: x * y)
 
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.mul(*xs)
+    def scalar(self, b: Any, x: Any, y: Any) -> Any:
+        return x * y
 
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, x, y, _ = values
@@ -131,9 +131,9 @@ class Divide(Binary):
     REFERENCE = meaning(lambda x, y: x / y)
     LOW = 0.5
 
-    def scalar(self, b: Any, *xs: Any) -> Any:
+    def scalar(self, b: Any, x: Any, y: Any) -> Any:
         # COMPAT(mxnet): there a division of integers by 0 ends the process.
-        return b.quotient(*xs)
+        return b.quotient(x, y)
 
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, _, y, z = values
@@ -152,12 +152,11 @@ class Modulo(Binary):
     REFERENCE = meaning(lambda x, y: x - np.floor(x / y) * y)
     LOW = 0.5
 
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        x, y = xs
-        rest = b.rem(x, y)
+    def scalar(self, b: Any, x: Any, y: Any) -> Any:
+        rest = x % y
         # A remainder of 0 has the sign that C's fmod gives: of a negative dividend and divisor, or of a dividend of 0.
-        zero = b.select(b.lt(y, 0), b.select(b.lt(x, 0), -0.0, 0), b.select(b.eq(x, 0), x, 0))
-        return b.select(b.eq(y, 0), 0, b.select(b.eq(rest, 0), zero, rest))
+        zero = b.select(y < 0, b.select(x < 0, -0.0, 0), b.select(x == 0, x, 0))
+        return b.select(y == 0, 0, b.select(rest == 0, zero, rest))
 
     def eager(self, *arrays: Any) -> Any:
         x, y = arrays
@@ -181,9 +180,9 @@ class Power(Binary):
     REFERENCE = meaning(lambda x, y: x**y)
     LOW = 0.5
 
-    def scalar(self, b: Any, *xs: Any) -> Any:
+    def scalar(self, b: Any, x: Any, y: Any) -> Any:
         # COMPAT(mxnet): there powers of integers are computed in floats, and undefined beyond their range.
-        return b.pow(*xs)
+        return b.pow(x, y)
 
     def eager(self, *arrays: Any) -> Any:
         x, y = arrays
@@ -212,8 +211,8 @@ class Maximum(Binary):
 
     # COMPAT(mxnet): of 0.0 and -0.0 there the second; here, too, but in code of LLVM 0.0 is greater, as in IEEE 754.
     # So for minimum and clip.
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.max(*xs)
+    def scalar(self, b: Any, x: Any, y: Any) -> Any:
+        return b.max(x, y)
 
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, x, y, _ = values
@@ -230,8 +229,8 @@ class Minimum(Binary):
     NNVM_SCALAR = ("_minimum_scalar", "_minimum_scalar")
     REFERENCE = by_element(min)
 
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.min(*xs)
+    def scalar(self, b: Any, x: Any, y: Any) -> Any:
+        return b.min(x, y)
 
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, x, y, _ = values
@@ -248,8 +247,8 @@ class Hypot(Binary):
     NNVM_SCALAR = ("_hypot_scalar", "_hypot_scalar")
     REFERENCE = meaning(lambda x, y: np.sqrt(x * x + y * y))
 
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.hypot(*xs)
+    def scalar(self, b: Any, x: Any, y: Any) -> Any:
+        return b.hypot(x, y)
 
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, x, y, z = values
@@ -338,8 +337,8 @@ class Equal(Comparison):
     NNVM_SCALAR = ("_equal_scalar", "_equal_scalar")
     REFERENCE = by_element(operator.eq)
 
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.eq(*xs)
+    def scalar(self, b: Any, x: Any, y: Any) -> Any:
+        return x == y
 
 
 @register("hybrid.not_equal", "broadcast_not_equal", "_not_equal", "_Not_Equal")
@@ -350,8 +349,8 @@ class NotEqual(Comparison):
     NNVM_SCALAR = ("_not_equal_scalar", "_not_equal_scalar")
     REFERENCE = by_element(operator.ne)
 
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.ne(*xs)
+    def scalar(self, b: Any, x: Any, y: Any) -> Any:
+        return x != y
 
 
 @register("hybrid.lesser", "broadcast_lesser", "_lesser", "_Lesser")
@@ -362,8 +361,8 @@ class Lesser(Comparison):
     NNVM_SCALAR = ("_lesser_scalar", "_greater_scalar")
     REFERENCE = by_element(operator.lt)
 
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.lt(*xs)
+    def scalar(self, b: Any, x: Any, y: Any) -> Any:
+        return x < y
 
 
 @register("hybrid.lesser_equal", "broadcast_lesser_equal", "_lesser_equal", "_Lesser_Equal")
@@ -374,8 +373,8 @@ class LesserEqual(Comparison):
     NNVM_SCALAR = ("_lesser_equal_scalar", "_greater_equal_scalar")
     REFERENCE = by_element(operator.le)
 
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.le(*xs)
+    def scalar(self, b: Any, x: Any, y: Any) -> Any:
+        return x <= y
 
 
 @register("hybrid.greater", "broadcast_greater", "_greater", "_Greater")
@@ -386,8 +385,8 @@ class Greater(Comparison):
     NNVM_SCALAR = ("_greater_scalar", "_lesser_scalar")
     REFERENCE = by_element(operator.gt)
 
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.gt(*xs)
+    def scalar(self, b: Any, x: Any, y: Any) -> Any:
+        return x > y
 
 
 @register("hybrid.greater_equal", "broadcast_greater_equal", "_greater_equal", "_Greater_Equal")
@@ -398,8 +397,8 @@ class GreaterEqual(Comparison):
     NNVM_SCALAR = ("_greater_equal_scalar", "_lesser_equal_scalar")
     REFERENCE = by_element(operator.ge)
 
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.ge(*xs)
+    def scalar(self, b: Any, x: Any, y: Any) -> Any:
+        return x >= y
 
 
 @register("hybrid.logical_and", "broadcast_logical_and", "_logical_and", "_Logical_And")
@@ -410,8 +409,8 @@ class LogicalAnd(Comparison):
     NNVM_SCALAR = ("_logical_and_scalar", "_logical_and_scalar")
     REFERENCE = by_element(lambda x, y: x != 0 and y != 0)
 
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.logical_and(b.ne(xs[0], 0), b.ne(xs[1], 0))
+    def scalar(self, b: Any, x: Any, y: Any) -> Any:
+        return (x != 0) & (y != 0)
 
 
 @register("hybrid.logical_or", "broadcast_logical_or", "_logical_or", "_Logical_Or")
@@ -422,8 +421,8 @@ class LogicalOr(Comparison):
     NNVM_SCALAR = ("_logical_or_scalar", "_logical_or_scalar")
     REFERENCE = by_element(lambda x, y: x != 0 or y != 0)
 
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.logical_or(b.ne(xs[0], 0), b.ne(xs[1], 0))
+    def scalar(self, b: Any, x: Any, y: Any) -> Any:
+        return (x != 0) | (y != 0)
 
 
 @register("hybrid.logical_xor", "broadcast_logical_xor", "_logical_xor", "_Logical_Xor")
@@ -434,8 +433,8 @@ class LogicalXor(Comparison):
     NNVM_SCALAR = ("_logical_xor_scalar", "_logical_xor_scalar")
     REFERENCE = by_element(lambda x, y: (x != 0) != (y != 0))
 
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.logical_xor(b.ne(xs[0], 0), b.ne(xs[1], 0))
+    def scalar(self, b: Any, x: Any, y: Any) -> Any:
+        return b.logical_xor(x != 0, y != 0)
 
 
 def other_than(inputs: Sequence[Any], neutral: float, commutes: bool = False) -> Any:

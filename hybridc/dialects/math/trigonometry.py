@@ -18,8 +18,8 @@ class Sin(Unary):
 
     REFERENCE = by_element(math.sin)
 
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.sin(*xs)
+    def scalar(self, b: Any, x: Any) -> Any:
+        return b.sin(x)
 
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, x, _ = values
@@ -32,8 +32,8 @@ class Cos(Unary):
 
     REFERENCE = by_element(math.cos)
 
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.cos(*xs)
+    def scalar(self, b: Any, x: Any) -> Any:
+        return b.cos(x)
 
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, x, _ = values
@@ -47,8 +47,8 @@ class Tan(Unary):
     REFERENCE = meaning(lambda x: np.sin(x) / np.cos(x))
     LOW, HIGH = -1.2, 1.2
 
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.tan(*xs)
+    def scalar(self, b: Any, x: Any) -> Any:
+        return b.tan(x)
 
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, _, y = values
@@ -62,8 +62,8 @@ class Arcsin(Unary):
     REFERENCE = by_element(math.asin)
     LOW, HIGH = -0.9, 0.9
 
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.asin(*xs)
+    def scalar(self, b: Any, x: Any) -> Any:
+        return b.asin(x)
 
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, x, _ = values
@@ -77,8 +77,8 @@ class Arccos(Unary):
     REFERENCE = by_element(math.acos)
     LOW, HIGH = -0.9, 0.9
 
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.acos(*xs)
+    def scalar(self, b: Any, x: Any) -> Any:
+        return b.acos(x)
 
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, x, _ = values
@@ -91,8 +91,8 @@ class Arctan(Unary):
 
     REFERENCE = by_element(math.atan)
 
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.atan(*xs)
+    def scalar(self, b: Any, x: Any) -> Any:
+        return b.atan(x)
 
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, x, _ = values
@@ -105,8 +105,8 @@ class Sinh(Unary):
 
     REFERENCE = meaning(lambda x: (np.exp(x) - np.exp(-x)) / 2)
 
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.sinh(*xs)
+    def scalar(self, b: Any, x: Any) -> Any:
+        return b.sinh(x)
 
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, x, _ = values
@@ -119,8 +119,8 @@ class Cosh(Unary):
 
     REFERENCE = meaning(lambda x: (np.exp(x) + np.exp(-x)) / 2)
 
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.cosh(*xs)
+    def scalar(self, b: Any, x: Any) -> Any:
+        return b.cosh(x)
 
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, x, _ = values
@@ -133,8 +133,8 @@ class Tanh(Unary):
 
     REFERENCE = meaning(lambda x: (np.exp(2 * x) - 1) / (np.exp(2 * x) + 1))
 
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.tanh(*xs)
+    def scalar(self, b: Any, x: Any) -> Any:
+        return b.tanh(x)
 
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, _, y = values
@@ -147,8 +147,8 @@ class Arcsinh(Unary):
 
     REFERENCE = meaning(lambda x: np.log(x + np.sqrt(x * x + 1)))
 
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.asinh(*xs)
+    def scalar(self, b: Any, x: Any) -> Any:
+        return b.asinh(x)
 
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, x, _ = values
@@ -163,8 +163,8 @@ class Arccosh(Unary):
     REFERENCE = meaning(lambda x: np.log(x + np.sqrt(x * x - 1)))
     LOW, HIGH = 1.2, 4.0
 
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.acosh(*xs)
+    def scalar(self, b: Any, x: Any) -> Any:
+        return b.acosh(x)
 
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, x, _ = values
@@ -179,8 +179,8 @@ class Arctanh(Unary):
     REFERENCE = meaning(lambda x: 0.5 * np.log((1 + x) / (1 - x)))
     LOW, HIGH = -0.9, 0.9
 
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.atanh(*xs)
+    def scalar(self, b: Any, x: Any) -> Any:
+        return b.atanh(x)
 
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, x, _ = values
@@ -193,8 +193,8 @@ class Degrees(Unary):
 
     REFERENCE = meaning(lambda x: x * 180 / math.pi)
 
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.mul(*xs, 180 / math.pi)
+    def scalar(self, b: Any, x: Any) -> Any:
+        return x * (180 / math.pi)
 
     def gradient(self, F: Any, *values: Any) -> Any:
         # COMPAT(mxnet): this can be differentiated again; there it cannot.
@@ -207,8 +207,8 @@ class Radians(Unary):
 
     REFERENCE = meaning(lambda x: x * math.pi / 180)
 
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.mul(*xs, math.pi / 180)
+    def scalar(self, b: Any, x: Any) -> Any:
+        return x * (math.pi / 180)
 
     def gradient(self, F: Any, *values: Any) -> Any:
         return values[0] * (math.pi / 180)

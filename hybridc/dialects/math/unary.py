@@ -50,8 +50,8 @@ class Negative(Unary):
 
     REFERENCE = meaning(lambda x: 0 - x)
 
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.neg(*xs)
+    def scalar(self, b: Any, x: Any) -> Any:
+        return -x
 
     def gradient(self, F: Any, *values: Any) -> Any:
         return -values[0]
@@ -63,8 +63,8 @@ class Abs(Unary):
 
     REFERENCE = meaning(lambda x: np.maximum(x, -x))
 
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.abs(*xs)
+    def scalar(self, b: Any, x: Any) -> Any:
+        return b.abs(x)
 
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, x, _ = values
@@ -79,8 +79,8 @@ class Sign(Unary):
     REFERENCE = meaning(lambda x: 1.0 * (x > 0) - (x < 0))
     STEPS = True
 
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.sign(*xs)
+    def scalar(self, b: Any, x: Any) -> Any:
+        return b.sign(x)
 
 
 @register("hybrid.square")
@@ -89,8 +89,8 @@ class Square(Unary):
 
     REFERENCE = meaning(lambda x: x**2)
 
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.mul(xs[0], xs[0])
+    def scalar(self, b: Any, x: Any) -> Any:
+        return x * x
 
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, x, _ = values
@@ -104,8 +104,8 @@ class Sqrt(Unary):
     REFERENCE = meaning(lambda x: x**0.5)
     LOW = 0.2
 
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.sqrt(*xs)
+    def scalar(self, b: Any, x: Any) -> Any:
+        return b.sqrt(x)
 
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, _, y = values
@@ -119,8 +119,8 @@ class Rsqrt(Unary):
     REFERENCE = meaning(lambda x: x**-0.5)
     LOW = 0.2
 
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.div(1.0, b.sqrt(*xs))
+    def scalar(self, b: Any, x: Any) -> Any:
+        return 1.0 / b.sqrt(x)
 
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, x, y = values
@@ -134,8 +134,8 @@ class Cbrt(Unary):
     REFERENCE = by_element(lambda x: math.copysign(abs(x) ** (1 / 3), x))
     LOW = 0.2
 
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.cbrt(*xs)
+    def scalar(self, b: Any, x: Any) -> Any:
+        return b.cbrt(x)
 
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, _, y = values
@@ -149,8 +149,8 @@ class Rcbrt(Unary):
     REFERENCE = meaning(lambda x: 1 / np.cbrt(x))
     LOW = 0.2
 
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.div(1.0, b.cbrt(*xs))
+    def scalar(self, b: Any, x: Any) -> Any:
+        return 1.0 / b.cbrt(x)
 
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, x, y = values
@@ -164,8 +164,8 @@ class Reciprocal(Unary):
     REFERENCE = meaning(lambda x: 1 / x)
     LOW = 0.2
 
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.div(1.0, *xs)
+    def scalar(self, b: Any, x: Any) -> Any:
+        return 1.0 / x
 
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, _, y = values
@@ -181,8 +181,8 @@ class Exp(Unary):
 
     REFERENCE = by_element(math.exp)
 
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.exp(*xs)
+    def scalar(self, b: Any, x: Any) -> Any:
+        return b.exp(x)
 
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, _, y = values
@@ -195,8 +195,8 @@ class Expm1(Unary):
 
     REFERENCE = by_element(math.expm1)
 
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.expm1(*xs)
+    def scalar(self, b: Any, x: Any) -> Any:
+        return b.expm1(x)
 
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, _, y = values
@@ -210,8 +210,8 @@ class Log(Unary):
     REFERENCE = by_element(math.log)
     LOW = 0.2
 
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.log(*xs)
+    def scalar(self, b: Any, x: Any) -> Any:
+        return b.log(x)
 
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, x, _ = values
@@ -225,8 +225,8 @@ class Log1p(Unary):
     REFERENCE = by_element(math.log1p)
     LOW = -0.7
 
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.log1p(*xs)
+    def scalar(self, b: Any, x: Any) -> Any:
+        return b.log1p(x)
 
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, x, _ = values
@@ -240,8 +240,8 @@ class Log2(Unary):
     REFERENCE = meaning(lambda x: np.log(x) / math.log(2))
     LOW = 0.2
 
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.log2(*xs)
+    def scalar(self, b: Any, x: Any) -> Any:
+        return b.log2(x)
 
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, x, _ = values
@@ -255,8 +255,8 @@ class Log10(Unary):
     REFERENCE = meaning(lambda x: np.log(x) / math.log(10))
     LOW = 0.2
 
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.log10(*xs)
+    def scalar(self, b: Any, x: Any) -> Any:
+        return b.log10(x)
 
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, x, _ = values
@@ -273,8 +273,8 @@ class Floor(Unary):
     REFERENCE = by_element(math.floor)
     STEPS = True
 
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.floor(*xs)
+    def scalar(self, b: Any, x: Any) -> Any:
+        return b.floor(x)
 
 
 @register("hybrid.ceil")
@@ -284,8 +284,8 @@ class Ceil(Unary):
     REFERENCE = by_element(math.ceil)
     STEPS = True
 
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.ceil(*xs)
+    def scalar(self, b: Any, x: Any) -> Any:
+        return b.ceil(x)
 
 
 @register("hybrid.trunc", "fix")
@@ -295,8 +295,8 @@ class Trunc(Unary):
     REFERENCE = meaning(lambda x: np.sign(x) * np.floor(np.abs(x)))
     STEPS = True
 
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.trunc(*xs)
+    def scalar(self, b: Any, x: Any) -> Any:
+        return b.trunc(x)
 
 
 @register("hybrid.round")
@@ -306,10 +306,10 @@ class Round(Unary):
     REFERENCE = meaning(lambda x: np.sign(x) * np.floor(np.abs(x) + 0.5))
     STEPS = True
 
-    def scalar(self, b: Any, *xs: Any) -> Any:
+    def scalar(self, b: Any, x: Any) -> Any:
         # Not floor(|x| + 0.5): that addition rounds, so the largest float below 0.5 would become 1.
-        whole = b.trunc(*xs)
-        return b.select(b.ge(b.abs(b.sub(xs[0], whole)), 0.5), b.add(whole, b.sign(*xs)), whole)
+        whole = b.trunc(x)
+        return b.select(b.abs(x - whole) >= 0.5, whole + b.sign(x), whole)
 
 
 @register("hybrid.rint")
@@ -319,9 +319,9 @@ class Rint(Unary):
     REFERENCE = meaning(lambda x: np.ceil(x - 0.5))
     STEPS = True
 
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        whole = b.floor(*xs)
-        return b.select(b.gt(b.sub(xs[0], whole), 0.5), b.ceil(*xs), whole)
+    def scalar(self, b: Any, x: Any) -> Any:
+        whole = b.floor(x)
+        return b.select(x - whole > 0.5, b.ceil(x), whole)
 
 
 # --- special functions ------------------------------------------------------------------------------------
@@ -333,8 +333,8 @@ class Erf(Unary):
 
     REFERENCE = by_element(math.erf)
 
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.erf(*xs)
+    def scalar(self, b: Any, x: Any) -> Any:
+        return b.erf(x)
 
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, x, _ = values
@@ -356,8 +356,8 @@ class Erfinv(Unary):
     REFERENCE = by_element(_by_bisection)
     LOW, HIGH = -0.9, 0.9
 
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.select(b.eq(*xs, 0), *xs, b.erfinv(*xs))  # -0.0 stays
+    def scalar(self, b: Any, x: Any) -> Any:
+        return b.select(x == 0, x, b.erfinv(x))  # -0.0 stays
 
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, _, y = values
@@ -371,8 +371,8 @@ class Gamma(Unary):
     REFERENCE = by_element(math.gamma)
     LOW, HIGH = 0.5, 4.0
 
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.gamma(*xs)
+    def scalar(self, b: Any, x: Any) -> Any:
+        return b.gamma(x)
 
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, x, y = values
@@ -386,8 +386,8 @@ class Gammaln(Unary):
     REFERENCE = by_element(math.lgamma)
     LOW, HIGH = 0.5, 4.0
 
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.lgamma(*xs)
+    def scalar(self, b: Any, x: Any) -> Any:
+        return b.lgamma(x)
 
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, x, _ = values
@@ -409,8 +409,8 @@ class Digamma(Unary):
     LOW, HIGH = 0.5, 4.0
     STEPS = True
 
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.digamma(*xs)
+    def scalar(self, b: Any, x: Any) -> Any:
+        return b.digamma(x)
 
     def gradient(self, F: Any, *values: Any) -> Any:
         raise UnsupportedError(
@@ -428,11 +428,11 @@ class SmoothL1(Unary):
 
     scalar_: float = attribute(1.0, "where the parabola ends: at |x| = 1 / scalar**2")
 
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        size, square = b.abs(*xs), self.scalar_**2
-        near = b.mul(b.mul(size, size), 0.5 * square)
+    def scalar(self, b: Any, x: Any) -> Any:
+        size, square = b.abs(x), self.scalar_**2
+        near = size * size * (0.5 * square)
         end = 1 / square if square else math.inf  # the parabola is flat, and never ends
-        return b.select(b.lt(size, end), near, b.sub(size, 0.5 * end))
+        return b.select(size < end, near, size - 0.5 * end)
 
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, x, _ = values
