@@ -33,8 +33,8 @@ QUICK, THOROUGH = (5, 0.05), (15, 0.2)  # number of blocks, seconds of each
 class UserSoftsign(op.Elementwise):
     """x / (1 + |x|)"""
 
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.div(*xs, b.add(b.abs(*xs), 1.0))
+    def scalar(self, b: Any, x: Any) -> Any:
+        return x / (b.abs(x) + 1.0)
 
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, x, _ = values
@@ -45,8 +45,8 @@ class UserSoftsign(op.Elementwise):
 class UserSilu(op.Elementwise):
     """x * sigmoid(x), with the built-in's faster eager"""
 
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.mul(*xs, b.logistic(*xs))
+    def scalar(self, b: Any, x: Any) -> Any:
+        return x * b.logistic(x)
 
     def eager(self, *arrays: Any) -> Any:
         (x,) = arrays
@@ -69,8 +69,8 @@ class UserHardSigmoid(op.Elementwise):
     alpha: float = op.attribute(0.2, "the slope")
     beta: float = op.attribute(0.5, "the value at 0")
 
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.min(b.max(b.add(b.mul(*xs, self.alpha), self.beta), 0.0), 1.0)
+    def scalar(self, b: Any, x: Any) -> Any:
+        return b.min(b.max(x * self.alpha + self.beta, 0.0), 1.0)
 
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, _, y = values

@@ -59,17 +59,17 @@ def rms_loops(b, low, high, x, y, columns):
     """Native loops over a range of rows."""
 
     def row(i):
-        first = b.mul(i, columns)
+        first = i * columns
 
         def add_square(j, total):
-            return b.add(total, b.square(b.load(x, b.add(first, j))))
+            return total + b.square(x[first + j])
 
-        mean = b.div(b.loop(0, columns, add_square, b.constant(0, x.dtype)), b.cast(columns, x.dtype))
-        scale = b.div(1, b.sqrt(b.add(mean, 1e-6)))
+        mean = b.loop(0, columns, add_square, b.constant(0, x.dtype)) / b.cast(columns, x.dtype)
+        scale = 1 / b.sqrt(mean + 1e-6)
 
         def scaled(j):
-            at = b.add(first, j)
-            b.store(b.mul(b.load(x, at), scale), y, at)
+            at = first + j
+            y[at] = x[at] * scale
 
         b.loop(0, columns, scaled)
 

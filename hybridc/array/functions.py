@@ -84,7 +84,8 @@ def _ufunc(op: Operator) -> Any:
     if type(op).eager is not Elementwise.eager:
         return None
     arguments, steps, result = record(op, len(op.INPUTS))
-    if steps != [result] or list(result.operands) != arguments or result.is_predicate:
+    whole = len(steps) == 1 and steps[0] is result and [*map(id, result.operands)] == [*map(id, arguments)]
+    if not whole or result.is_predicate:
         return None
     found = getattr(NUMPY, str(result.step))
     return found if isinstance(found, np.ufunc) else None

@@ -17,6 +17,7 @@ import numpy as np
 
 from hybridc.dialects import operator_registry
 from hybridc.dialects.gradient import vjp
+from hybridc.dialects.movement import Indexed
 from hybridc.dialects.operator import Contraction, Elementwise, Movement, Operator, Reduction
 from hybridc.dialects.operator_registry import Attached, Revision, role_of
 from hybridc.dialects.scalar import Recorder, Scalar, record
@@ -255,7 +256,7 @@ def _operand(step: str | None, value: Any) -> Any:
     return written(value)
 
 
-class _Moved:
+class _Moved(Indexed):
     """A symbolic array in a recorded movement."""
 
     def __init__(self, index: int, shape: Sequence[int], dtype: Any) -> None:
@@ -269,8 +270,7 @@ class _Elements(Recorder):
 
     def load(self, x: Any, *index: Any) -> Scalar:
         """The element of an array at indices."""
-        self.steps.append(Scalar("load", (x, *index), len(self.steps)))
-        return self.steps[-1]
+        return self.step("load", x, *index)
 
 
 class _Moves:
@@ -318,7 +318,7 @@ class _Moves:
 
     def generate(self, shape: Any, dtype: Any, element: Callable[..., Any]) -> _Moved:
         b = _Elements()
-        result = element(b, *[Scalar(None, (), i) for i in range(len(shape))])
+        result = element(b, *b.arguments(len(shape)))
         return self._made("generate", shape, dtype, _steps(b.steps, result))
 
 

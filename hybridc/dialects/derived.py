@@ -6,6 +6,7 @@ small graph of other operators (see :mod:`hybridc.dialects.gradient`).
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ import numpy as np
 from hybridc.context import Context, working_on
 from hybridc.dialects import operator_registry
 from hybridc.dialects.operator_attribute import Shape
-from hybridc.dialects.scalar import NUMPY, Scalar, record
+from hybridc.dialects.scalar import Scalar, numpy_step, record, replay
 from hybridc.errors import MXNetError, UnsupportedError
 from hybridc.ground.hooks import HOOKS
 from hybridc.ground.nesting import as_list
@@ -39,39 +40,29 @@ Graph = tuple[Any, list[Any], list[Any]]
 _KEPT = 8  # cached graphs of one operator, by input shapes
 
 
-class _Steps:
-    """A builder ``b`` whose steps are operators."""
-
-    def __init__(self, op: Operator) -> None:
-        self._op = op
-
-    def __getattr__(self, step: str) -> Callable[..., Any]:
-        def apply(*operands: Any) -> Any:
-            invoke = HOOKS.invoke
-            if not any(hasattr(x, "shape") for x in operands):
-                return getattr(NUMPY, step)(*operands)
-            if step == "cast":
-                x, dtype = operands
-                return invoke(operator_registry.operator("hybrid.cast").bind(dtype=dtype), [x])
-            if step == "like":
-                x, number = operands
-                return invoke(operator_registry.operator("hybrid.full_like").bind(fill_value=number), [x])
-            if step == "select":  # a scalar branch takes the dtype of the other
-                like = next((x for x in operands[1:] if hasattr(x, "shape")), operands[0])
-                full = operator_registry.operator("hybrid.full_like")
-                operands = (
-                    operands[0],
-                    *(x if hasattr(x, "shape") else invoke(full.bind(fill_value=x), [like]) for x in operands[1:]),
-                )
-            name = f"hybrid.{_OPERATORS.get(step, step)}"
-            if name not in operator_registry.OPERATORS:
-                raise UnsupportedError(
-                    f"operator {self._op.NAME}: the step b.{step} of its scalar body has no gradient rule; give the "
-                    "operator a gradient(self, F, dy, …) of its own"
-                )
-            return invoke(operator_registry.operator(name).bind(), list(operands))
-
-        return apply
+def _apply(op: Operator, step: str, *operands: Any) -> Any:
+    """A step of an operator's scalar body as an operator."""
+    invoke = HOOKS.invoke
+    if not any(hasattr(x, "shape") for x in operands):
+        return numpy_step(step, *operands)
+    if step == "cast":
+        x, dtype = operands
+        return invoke(operator_registry.operator("hybrid.cast").bind(dtype=dtype), [x])
+    if step == "like":
+        x, number = operands
+        return invoke(operator_registry.operator("hybrid.full_like").bind(fill_value=number), [x])
+    if step == "select":  # a scalar branch takes the dtype of the other
+        like = next((x for x in operands[1:] if hasattr(x, "shape")), operands[0])
+        full = operator_registry.operator("hybrid.full_like")
+        branches = [x if hasattr(x, "shape") else invoke(full.bind(fill_value=x), [like]) for x in operands[1:]]
+        operands = (operands[0], *branches)
+    name = f"hybrid.{_OPERATORS.get(step, step)}"
+    if name not in operator_registry.OPERATORS:
+        raise UnsupportedError(
+            f"operator {op.NAME}: the step b.{step} of its scalar body has no gradient rule; give the "
+            "operator a gradient(self, F, dy, …) of its own"
+        )
+    return invoke(operator_registry.operator(name).bind(), list(operands))
 
 
 def _body(op: Elementwise, count: int) -> str:
@@ -85,7 +76,8 @@ def steps_graph(op: Elementwise, inputs: Sequence[Any]) -> Graph:
     """A scalar body as a graph of operators, for inputs like these; cached."""
 
     def write(_: Any, *xs: Any) -> Any:
-        return op.scalar(_Steps(op), *xs)
+        _, steps, result = record(op, len(xs))
+        return replay(steps, result, xs, functools.partial(_apply, op))
 
     return _kept(op, "" if _is_own(op) else _body(op, len(inputs)), inputs, write)
 

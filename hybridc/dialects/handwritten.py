@@ -60,10 +60,11 @@ class LoopKernel:
     """A native loop, written with a builder.
 
     ``body(b, low, high, *inputs, *outputs, *numbers)`` emits, with the builder ``b``, the iterations from ``low`` to
-    ``high`` of [0, ``extent``). Threads share these, so iterations must be independent. ``b``
-    has the steps of scalar bodies, on elements and indices, and
+    ``high`` of [0, ``extent``). Threads share these, so iterations must be independent. Elements and indices are
+    computed as in scalar bodies, by Python's operators and by the functions of ``b``, which has, too,
 
-    * ``b.load(x, i, j)`` and ``b.store(value, y, i, j)``: an element by its indices, or by one index in C order;
+    * ``x[i, j]`` and ``y[i, j] = value``, or ``b.load(x, i, j)`` and ``b.store(value, y, i, j)``: an element by its
+      indices, or by one index in C order;
     * ``b.loop(low, high, body, *starts)``: ``body(i, *carried)`` returns the next carried values; the loop the last;
     * ``b.constant(number, dtype)``, ``b.xor(x, y)``, ``b.shift_right(x, count)``, ``b.wide_product(x, y)``.
 

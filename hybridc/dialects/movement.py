@@ -13,12 +13,13 @@ Arrays have ``shape`` and ``dtype`` in all builders.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, cast
 
 import numpy as np
 
 from hybridc.dialects.operator_attribute import Shape
-from hybridc.dialects.scalar import NumPyScalar
+from hybridc.dialects.scalar import Arithmetic, NumPyScalar
+from hybridc.errors import TraceError
 
 PLACE = np.dtype("int32")
 
@@ -64,6 +65,19 @@ class MovementBuilder(Protocol[Moved]):
     def generate(self, shape: Shape, dtype: Any, element: Callable[..., Any]) -> Moved:
         """Each element is ``element(b, *its indices)``; the indices are int64."""
         ...
+
+
+class Indexed:
+    """A symbolic array: ``x[i, j]`` is ``b.load(x, i, j)``; one index at least is a value of ``b``."""
+
+    __iter__ = None
+
+    def __getitem__(self, index: Any) -> Any:
+        indices = cast("tuple[Any, ...]", index if isinstance(index, tuple) else (index,))
+        value = next((i for i in indices if isinstance(i, Arithmetic)), None)
+        if value is None:
+            raise TraceError(f"x[{index}] has constant indices alone; write b.load(x, {index})")
+        return value.builder.load(self, *indices)
 
 
 class NumPyElement(NumPyScalar):
@@ -147,7 +161,7 @@ def extreme_place(m: MovementBuilder[Any], x: Any, axis: int, combine: str) -> A
 
     def place(b: Any, *i: Any) -> Any:
         own = b.load(x, *i)
-        found = b.logical_or(b.eq(own, b.load(best, *i[:axis], b.mul(i[axis], 0), *i[axis + 1 :])), b.isnan(own))
+        found = (own == b.load(best, *i[:axis], i[axis] * 0, *i[axis + 1 :])) | b.isnan(own)
         return b.select(found, i[axis], size)
 
     first = m.combine("min", m.generate(x.shape, PLACE if size < 2**31 else np.dtype("int64"), place), axis)
@@ -162,5 +176,5 @@ def bounded_index(b: Any, index: Any, size: int, mode: str) -> Any:
     """An index of any dtype brought into [0, size) by ``clip`` or ``wrap``."""
     index = b.cast(index, np.dtype("int64"))
     if mode == "wrap":
-        return b.rem(index, size)
+        return index % size
     return b.min(b.max(index, 0), max(size - 1, 0))

@@ -25,7 +25,7 @@ from hybridc.dialects.interchange import Interchange
 from hybridc.dialects.movement import MovementBuilder
 from hybridc.dialects.operator_attribute import REQUIRED, Attribute, Axis, DType, Shape, attribute, from_annotation
 from hybridc.dialects.operator_registry import called_later, recorded, unrecorded
-from hybridc.dialects.scalar import NUMPY, depends_on_all
+from hybridc.dialects.scalar import NUMPY, Scalar, depends_on_all, numpy_step, record, replay
 from hybridc.dtypes import COMPUTED, is_float
 from hybridc.errors import AttributeValueError, CustomOpError, DTypeError, MXNetError, UnsupportedError
 from hybridc.ground.hooks import HOOKS
@@ -531,6 +531,9 @@ class Elementwise(Operator):
     BROADCASTS: ClassVar[bool] = True
     CONVERTS = True  # booleans and widened integers are cast to the inputs' dtype
     _whole: bool | None = None  # whether the body depends on all inputs; cached
+    _powers: tuple[list[Scalar], Any] | None = (
+        None  # the recorded body, if it has powers, which NumPy's own ``**`` computes otherwise; cached
+    )
 
     # A user's method may name its inputs, as ``def scalar(self, b, x, y)``: ``**_`` tells type checkers so.
     @recorded
@@ -551,10 +554,13 @@ class Elementwise(Operator):
 
     def eager(self, *arrays: Any) -> Any:
         """The scalar body on NumPy arrays; booleans and widened integers are cast to the input's dtype."""
-        result = self.scalar(NUMPY, *arrays)
-        dtype = arrays[0].dtype
         if self._whole is None:
-            self._whole = depends_on_all(self, len(arrays))
+            arguments, steps, result = record(self, len(arrays))
+            self._powers = (steps, result) if any(s.step == "pow" for s in steps) else None
+            self._whole = depends_on_all(arguments, result)
+        powers = self._powers
+        result: Any = self.scalar(NUMPY, *arrays) if powers is None else replay(*powers, arrays, numpy_step)
+        dtype = arrays[0].dtype
         if not self._whole:  # the result may be an input, a constant, or not broadcast
             return np.broadcast_to(result, np.broadcast_shapes(*[a.shape for a in arrays])).astype(dtype)
         return result if result.dtype is dtype else result.astype(dtype)

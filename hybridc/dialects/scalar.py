@@ -1,9 +1,9 @@
 """The vocabulary of scalar bodies (``b``), with its NumPy implementation.
 
-A scalar body is written with a builder ``b`` whose methods are named as in MLIR's ``arith`` and ``math`` dialects.
-Run on :data:`NUMPY` it is the eager operator; run on a recording builder (:class:`Recorder`) it becomes a list of
-steps which a target turns into ufunc calls, LLVM instructions or Triton expressions. Python scalars may be
-operands; comparisons give booleans for ``select`` and the logical operators.
+A scalar body is arithmetic (:class:`Arithmetic`) and calls of a builder ``b`` whose methods are named as in MLIR's
+``arith`` and ``math`` dialects. Run on :data:`NUMPY` it is the eager operator; run on a recording builder
+(:class:`Recorder`) it becomes a list of steps which a target turns into ufunc calls, LLVM instructions or Triton
+expressions. Python scalars may be operands; comparisons give booleans for ``select`` and the logical operators.
 
 ``div`` divides integers as floats. ``quotient`` divides them exactly and truncates; by 0 it is 0.
 ``pow`` of integers is exact modulo their range, and truncated where the exponent is negative.
@@ -14,9 +14,11 @@ operands; comparisons give booleans for ``select`` and the logical operators.
 from __future__ import annotations
 
 import difflib
+import functools
 import math
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -84,7 +86,7 @@ def _power(x: Any, y: Any) -> Any:
     if dtype.kind not in "iu":
         return special.power(x, y)
     with np.errstate(all="ignore"):
-        power: Any = np.power(x, np.maximum(y, 0), dtype=dtype)
+        power: Any = np.power(x, max(y, 0) if isinstance(y, int) else np.maximum(y, 0), dtype=dtype)
         if dtype.kind == "u" or np.min(y, initial=0) >= 0:
             return power
         sign: Any = np.where(np.bitwise_and(y, 1) == 1, x, 1)
@@ -140,20 +142,74 @@ PREDICATES = frozenset(
 )
 
 
-@dataclass(frozen=True, eq=False)
-class Scalar:
-    """An SSA value of a recorded scalar body: an argument (``step is None``) or the result of a step."""
+_Value = TypeVar("_Value", bound="Arithmetic")
 
-    step: str | None
-    operands: tuple[Any, ...]
-    index: int = 0
+
+def _binary(step: str) -> Callable[[_Value, Any], _Value]:
+    def apply(x: _Value, y: Any) -> _Value:
+        return x.builder.step(step, x, y)
+
+    return apply
+
+
+def _reflected(step: str) -> Callable[[_Value, Any], _Value]:
+    def apply(x: _Value, y: Any) -> _Value:
+        return x.builder.step(step, y, x)
+
+    return apply
+
+
+def _unary(step: str) -> Callable[[_Value], _Value]:
+    def apply(x: _Value) -> _Value:
+        return x.builder.step(step, x)
+
+    return apply
+
+
+def _logical(sign: str, step: str) -> Callable[..., Any]:
+    def apply(x: _Value, *more: Any) -> _Value:
+        for operand in (x, *more):
+            if not (operand.is_predicate if isinstance(operand, Arithmetic) else isinstance(operand, bool | np.bool)):
+                raise TraceError(f"{sign} of a scalar body takes conditions, such as x > 0; write x != 0, or b.{step}")
+        return x.builder.step(step, x, *more)
+
+    return apply
+
+
+class Arithmetic:
+    """Python's operators on the values of a ``builder``: ``x * y + 1`` is ``b.add(b.mul(x, y), 1)``.
+
+    ``&``, ``|`` and ``~`` are the logical operators of conditions. ``==`` is a step, too; hashes are by identity.
+    """
+
+    __slots__ = ()
+    builder: Any
 
     @property
     def is_predicate(self) -> bool:
         """Whether it is a boolean."""
-        return self.step in PREDICATES
+        raise NotImplementedError
 
-    # Python's own operators see no value here: a body is written with the builder.
+    __add__, __radd__ = _binary("add"), _reflected("add")
+    __sub__, __rsub__ = _binary("sub"), _reflected("sub")
+    __mul__, __rmul__ = _binary("mul"), _reflected("mul")
+    __truediv__, __rtruediv__ = _binary("div"), _reflected("div")
+    __mod__, __rmod__ = _binary("rem"), _reflected("rem")
+    __pow__, __rpow__ = _binary("pow"), _reflected("pow")
+    __neg__, __abs__ = _unary("neg"), _unary("abs")
+    __lt__, __le__, __gt__, __ge__ = map(_binary, ("lt", "le", "gt", "ge"))
+    __hash__ = object.__hash__
+    __and__ = __rand__ = _logical("&", "logical_and")
+    __or__ = __ror__ = _logical("|", "logical_or")
+    __invert__ = _logical("~", "logical_not")
+
+    def __eq__(self, other: Any) -> Self:  # pyright: ignore[reportIncompatibleMethodOverride]  (a step, not a bool)
+        return self.builder.step("eq", self, other)
+
+    def __ne__(self, other: Any) -> Self:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return self.builder.step("ne", self, other)
+
+    # Python's branches and numbers, and NumPy, see no value here.
 
     def __bool__(self) -> bool:
         raise _no_value("Python's if, and, or, not", "b.select(condition, a, b) and b.logical_and, …")
@@ -163,11 +219,21 @@ class Scalar:
 
     __int__ = __index__ = __float__  # pyright: ignore[reportAssignmentType]  (all of them raise)
 
-    def __array_ufunc__(self, ufunc: Any, *_: Any, **__: Any) -> Any:
-        raise _no_value(f"np.{ufunc.__name__}", "the builder's: b.exp(x), b.max(x, y), …")
+    def __array_ufunc__(self, ufunc: Any, method: str, *operands: Any, **_: Any) -> Any:
+        """Arithmetic with a NumPy scalar on the left; no other ufunc."""
+        if ufunc not in _SIGNED or method != "__call__":
+            raise _no_value(f"np.{ufunc.__name__}", "the builder's: b.exp(x), b.max(x, y), …")
+        return self.builder.step(_SIGNED[ufunc], *operands)
 
     def __array_function__(self, function: Any, *_: Any) -> Any:
         raise _no_value(f"np.{function.__name__}", "the builder's: b.select(condition, a, b), b.max(x, y), …")
+
+
+# The ufuncs of NumPy's own operators.
+_SIGNED: dict[Any, str] = {
+    np.power: "pow",
+    **{getattr(NUMPY, s): s for s in ("add", "sub", "mul", "div", "rem", "lt", "le", "gt", "ge", "eq", "ne")},
+}
 
 
 def _no_value(what: str, instead: str) -> TraceError:
@@ -176,25 +242,19 @@ def _no_value(what: str, instead: str) -> TraceError:
     )
 
 
-_PYTHON = {
-    "add": "+", "sub": "-", "mul": "*", "truediv": "/", "mod": "%", "pow": "**", "lt": "<", "le": "<=", "gt": ">",
-    "ge": ">=", "neg": "-", "abs": "abs",
-}  # fmt: skip
+@dataclass(frozen=True, eq=False)
+class Scalar(Arithmetic):
+    """An SSA value of a recorded scalar body: an argument (``step is None``) or the result of a step."""
 
+    step: str | None
+    operands: tuple[Any, ...]
+    index: int
+    builder: Recorder = field(repr=False)
 
-def _refuse(name: str, sign: str) -> Any:
-    step = "div" if name == "truediv" else "rem" if name == "mod" else name
-    arguments = "x" if name in ("neg", "abs") else "x, y"
-
-    def refuse(*_: Any) -> Any:
-        raise _no_value(f"Python's {sign}", f"b.{step}({arguments})")
-
-    return refuse
-
-
-for _name, _sign in _PYTHON.items():
-    for _prefix in ("__", "__r") if _name not in ("lt", "le", "gt", "ge", "neg", "abs") else ("__",):
-        setattr(Scalar, f"{_prefix}{_name}__", _refuse(_name, _sign))
+    @property
+    def is_predicate(self) -> bool:
+        """Whether it is a boolean."""
+        return self.step in PREDICATES
 
 
 _NUMBERS: Any = (int, float, np.number)
@@ -203,7 +263,7 @@ _NUMBERS: Any = (int, float, np.number)
 def record(op: Any, count: int) -> tuple[list[Scalar], list[Scalar], Any]:
     """The scalar body of an operator with ``count`` inputs: arguments, steps, and the result or a constant."""
     recorder = Recorder()
-    arguments = [Scalar(None, (), i) for i in range(count)]
+    arguments = recorder.arguments(count)
     try:
         result: Any = op.scalar(recorder, *arguments)
     except Exception as error:
@@ -217,9 +277,8 @@ def record(op: Any, count: int) -> tuple[list[Scalar], list[Scalar], Any]:
     return arguments, recorder.steps, result
 
 
-def depends_on_all(op: Any, count: int) -> bool:
-    """Whether the scalar body of an operator uses each of its ``count`` inputs."""
-    arguments, _, result = record(op, count)
+def depends_on_all(arguments: Sequence[Scalar], result: Any) -> bool:
+    """Whether the result of a recorded body uses each of its arguments."""
     seen: dict[int, Scalar] = {}
     work = [result] if isinstance(result, Scalar) and result.step is not None else []
     while work:
@@ -236,15 +295,36 @@ class Recorder:
     def __init__(self) -> None:
         self.steps: list[Scalar] = []
 
+    def arguments(self, count: int) -> list[Scalar]:
+        """The arguments of a body."""
+        return [Scalar(None, (), i, self) for i in range(count)]
+
+    def step(self, step: str, *operands: Any) -> Scalar:
+        """The result of a step; NumPy's numbers are operands as Python's."""
+        operands = tuple([x.item() if isinstance(x, np.number) else x for x in operands])
+        self.steps.append(Scalar(step, operands, len(self.steps), self))
+        return self.steps[-1]
+
     def __getattr__(self, name: str) -> Any:
         if not hasattr(NumPyScalar, name):
             near = difflib.get_close_matches(name, [n for n in dir(NumPyScalar) if n[0] != "_"], n=3, cutoff=0.5)
             meant = f"; did you mean {', '.join(near)}?" if near else "; see hybridc.dialects.scalar"
             raise AttributeError(f"scalar bodies have no step {name!r}{meant}")
+        return functools.partial(self.step, name)
 
-        def record(*operands: Any) -> Scalar:
-            step = Scalar(name, operands, len(self.steps))
-            self.steps.append(step)
-            return step
 
-        return record
+def replay(steps: Sequence[Scalar], result: Any, inputs: Sequence[Any], step: Callable[..., Any]) -> Any:
+    """The result of a recorded body on other values: ``step(name, *operands)`` computes each of its steps."""
+    results: list[Any] = []
+
+    def value(x: Any) -> Any:
+        return x if not isinstance(x, Scalar) else inputs[x.index] if x.step is None else results[x.index]
+
+    for recorded in steps:
+        results.append(step(recorded.step, *map(value, recorded.operands)))
+    return value(result)
+
+
+def numpy_step(step: str, *operands: Any) -> Any:
+    """A step on NumPy arrays."""
+    return getattr(NUMPY, step)(*operands)

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 from typing import Any, cast
 
@@ -53,8 +53,9 @@ from hybridc.dialects.mlir.integer_array import integer_array
 from hybridc.dialects.mlir.new_op import new_op
 from hybridc.dialects.mlir.tensor import ExpandShapeOp
 from hybridc.dialects.mlir.upstream import COMPOSED, LOGICAL, UPSTREAM, loop_dtypes
+from hybridc.dialects.movement import Indexed
 from hybridc.dialects.operator_attribute import Shape
-from hybridc.dialects.scalar import PREDICATES, NumPyScalar, number_like
+from hybridc.dialects.scalar import PREDICATES, Arithmetic, NumPyScalar, number_like
 from hybridc.dtypes import FLOAT32, STORED, TYPES, WIDE, DType, computed, is_float, wide
 from hybridc.errors import UnsupportedError
 from hybridc.ground.sizes import Place, is_size
@@ -148,12 +149,18 @@ def number_attribute(value: Any, dtype: DType) -> Attribute:
 
 
 @dataclass(eq=False)
-class Element:
+class Element(Arithmetic):
     """An SSA value in a body with its dtype (which has the sign), and the loop whose index it is, if any."""
 
+    builder: ScalarBuilder = field(repr=False)
     value: SSAValue
     dtype: DType
     index: SSAValue | None = None
+
+    @property
+    def is_predicate(self) -> bool:
+        """Whether it is a boolean."""
+        return self.dtype == BOOL
 
 
 class ScalarBuilder:
@@ -169,9 +176,13 @@ class ScalarBuilder:
     def __getattr__(self, step: str) -> Callable[..., Element]:
         if not hasattr(NumPyScalar, step):
             raise AttributeError(f"scalar bodies have no step {step!r}; see hybridc.dialects.scalar")
-        return functools.partial(self._step, step)
+        return functools.partial(self.step, step)
 
     # --- operations ----------------------------------------------------------------------------------------
+
+    def arguments(self, dtypes: Sequence[DType]) -> list[Element]:
+        """The block's arguments as elements."""
+        return [Element(self, v, d) for v, d in zip(self.block.args, dtypes, strict=True)]
 
     def add_op(
         self,
@@ -195,22 +206,22 @@ class ScalarBuilder:
         if key not in self.constants:
             attribute = {"value": number_attribute(value, dtype)}
             self.constants[key] = self.add_op(arith.ConstantOp, [], signless(dtype), attribute)
-        return Element(self.constants[key], dtype)
+        return Element(self, self.constants[key], dtype)
 
     def integers(self, step: str, *xs: Element) -> Element:
         """The upstream operation of a step on integers of one dtype."""
         dtype = xs[0].dtype
         name = UPSTREAM[step]["fiub".index(dtype.kind)] or ""
-        return Element(self._named(name, [x.value for x in xs], signless(dtype)), dtype)
+        return Element(self, self._named(name, [x.value for x in xs], signless(dtype)), dtype)
 
     def _compare(self, predicate: str, x: Element, y: Element) -> Element:
         name = "arith.cmpf" if x.dtype.kind == "f" else "arith.cmpi"
         values = [x.value, y.value]
-        return Element(self._named(name, values, i1, predicate=_predicate(name, predicate)), BOOL)
+        return Element(self, self._named(name, values, i1, predicate=_predicate(name, predicate)), BOOL)
 
     # --- steps ---------------------------------------------------------------------------------------------
 
-    def _step(self, step: str, *operands: Any) -> Element:
+    def step(self, step: str, *operands: Any) -> Element:
         if step == "select":
             return self._select(*operands)
         if step == "cast":
@@ -238,8 +249,8 @@ class ScalarBuilder:
         if name is None:
             raise UnsupportedError(f"the step {step!r} of scalar bodies does not exist for {dtype}")
         if dtype in WIDE and (name.startswith("math.") or step == "fmod"):
-            return self.convert(self._step(step, *[self.convert(x, WIDE[dtype]) for x in xs]), out)
-        return Element(self._named(name, [x.value for x in xs], signless(out)), out)
+            return self.convert(self.step(step, *[self.convert(x, WIDE[dtype]) for x in xs]), out)
+        return Element(self, self._named(name, [x.value for x in xs], signless(out)), out)
 
     def _computed(self, x: Any) -> Any:
         """An operand in its compute dtype; a symbolic size is fixed."""
@@ -251,7 +262,7 @@ class ScalarBuilder:
         x, y = self._computed(x), self._computed(y)
         dtype = np.result_type(*[v.dtype if isinstance(v, Element) else v for v in (x, y)])
         values = [self.convert(condition, BOOL), self.convert(x, dtype), self.convert(y, dtype)]
-        return Element(self.add_op(arith.SelectOp, [v.value for v in values], signless(dtype)), dtype)
+        return Element(self, self.add_op(arith.SelectOp, [v.value for v in values], signless(dtype)), dtype)
 
     # --- conversions ---------------------------------------------------------------------------------------
 
@@ -272,27 +283,27 @@ class ScalarBuilder:
         if x.dtype.kind == "f" and dtype.kind in "iu" and dtype.itemsize < 4:
             return self.convert(self.convert(x, INT32), dtype)
         name = conversion(x.dtype, dtype)
-        return Element(self._named(name, [x.value], signless(dtype)) if name else x.value, dtype)
+        return Element(self, self._named(name, [x.value], signless(dtype)) if name else x.value, dtype)
 
     def _rounded(self, x: Element, dtype: DType) -> Element:
         """A single-precision value rounded to fewer bits; its source, if it was only widened from that."""
         made = x.value.owner
         if isinstance(made, arith.ExtFOp) and made.input.type == signless(dtype):
-            return Element(made.input, dtype)
-        return Element(self._named("arith.truncf", [x.value], signless(dtype)), dtype)
+            return Element(self, made.input, dtype)
+        return Element(self, self._named("arith.truncf", [x.value], signless(dtype)), dtype)
 
     # --- indices and loads ---------------------------------------------------------------------------------
 
     def index_of(self, loop: int) -> Element:
         """The index of a loop."""
         index = self.add_op(linalg.IndexOp, [], INDEX, {"dim": IntegerAttr(loop, i64)})
-        return Element(self.add_op(arith.IndexCastOp, [index], i64), INT64, index)
+        return Element(self, self.add_op(arith.IndexCastOp, [index], i64), INT64, index)
 
     def load(self, array: Any, *index: Any) -> Element:
         """The element of a tensor at indices in range."""
         places = [self._place(i) for i in index]
         value = self.add_op(tensor.ExtractOp, [array.value, *places], signless(array.dtype))
-        return Element(value, array.dtype)
+        return Element(self, value, array.dtype)
 
     def _place(self, x: Any) -> SSAValue:
         if isinstance(x, Element) and x.index is not None:
@@ -327,26 +338,26 @@ def conversion(source: DType, target: DType) -> str:
 
 
 def _negative(b: ScalarBuilder, x: Element) -> Element:
-    return b.sub(b.constant(0, x.dtype), x)
+    return b.constant(0, x.dtype) - x
 
 
 def _c_remainder(b: ScalarBuilder, x: Element, y: Element) -> Element:
     """The remainder with the sign of x; by 0, and by -1 where it could overflow, it is 0."""
     zero, one = b.constant(0, y.dtype), b.constant(1, y.dtype)
-    bad = b.eq(y, zero)
+    bad = y == zero
     if y.dtype.kind == "i":
-        bad = b.logical_or(bad, b.eq(y, b.constant(-1, y.dtype)))
+        bad = bad | (y == b.constant(-1, y.dtype))
     return b.integers("fmod", x, b.select(bad, one, y))
 
 
 def _quotient(b: ScalarBuilder, x: Element, y: Element) -> Element:
     """x / y, cut towards zero; by 0 it is 0, and by -1, where it could overflow, it is -x."""
     zero, one = b.constant(0, y.dtype), b.constant(1, y.dtype)
-    by_zero = b.eq(y, zero)
+    by_zero = y == zero
     if y.dtype.kind == "u":
         return b.select(by_zero, zero, b.integers("quotient", x, b.select(by_zero, one, y)))
-    negated = b.eq(y, b.constant(-1, y.dtype))
-    result = b.integers("quotient", x, b.select(b.logical_or(by_zero, negated), one, y))
+    negated = y == b.constant(-1, y.dtype)
+    result = b.integers("quotient", x, b.select(by_zero | negated, one, y))
     return b.select(by_zero, zero, b.select(negated, _negative(b, x), result))
 
 
@@ -357,12 +368,12 @@ def _power(b: ScalarBuilder, x: Element, y: Element) -> Element:
         return b.convert(b.integers("pow", *wide), x.dtype)
     zero, one = b.constant(0, INT64), b.constant(1, INT64)
     base, exponent = wide
-    inverse = b.select(b.eq(b.abs(base), one), base, zero)
-    negative = b.lt(exponent, zero)
+    inverse = b.select(b.abs(base) == one, base, zero)
+    negative = exponent < zero
     # For bases 1 and -1 the power depends on the parity of the exponent only; 0 must not become 0**0.
-    odd = Element(b._named("arith.andi", [exponent.value, one.value], i64), INT64)  # pyright: ignore[reportPrivateUsage]  (the same module)
+    odd = Element(b, b._named("arith.andi", [exponent.value, one.value], i64), INT64)  # pyright: ignore[reportPrivateUsage]  (the same module)
     power = b.integers("pow", b.select(negative, inverse, base), b.select(negative, odd, exponent))
-    return b.convert(b.select(b.logical_and(negative, b.eq(inverse, zero)), zero, power), x.dtype)
+    return b.convert(b.select(negative & (inverse == zero), zero, power), x.dtype)
 
 
 _ON_INTEGERS: dict[str, Callable[..., Element]] = {
@@ -377,7 +388,7 @@ _ON_INTEGERS: dict[str, Callable[..., Element]] = {
 
 
 @dataclass(eq=False)
-class Tensor:
+class Tensor(Indexed):
     """A symbolic array of the structured form.
 
     ``made`` is its SSA value, if there is one yet: a constant may stay one (``number``), and a tensor that only adds
@@ -493,7 +504,7 @@ class Builder:
         block = Block(arg_types=[*[signless(d) for _, _, d in inputs], element])
         dtypes = [*[d for _, _, d in inputs], out.dtype]
         b = self.body(block)
-        result = b.convert(body(b, *map(Element, block.args, dtypes)), out.dtype)
+        result = b.convert(body(b, *b.arguments(dtypes)), out.dtype)
         end = new_op(linalg.YieldOp, [result.value])
         end.location = self.location
         block.add_op(end)
@@ -569,7 +580,7 @@ class Builder:
         """A named operation of linalg, with the region that it implies."""
         block = Block(arg_types=[signless(d) for d in dtypes])
         b = ScalarBuilder(block, self.location)
-        end = new_op(linalg.YieldOp, [body(b, *map(Element, block.args, dtypes)).value])
+        end = new_op(linalg.YieldOp, [body(b, *b.arguments(dtypes)).value])
         end.location = self.location
         block.add_op(end)
         types = [structured_type(out.shape, out.dtype)]
@@ -644,13 +655,10 @@ class Builder:
         """A reversal by computed indices: a map with negative strides is valid upstream, but cannot be tiled."""
 
         def element(b: ScalarBuilder, *index: Element) -> Element:
-            steps = [b.mul(i, s) if abs(s) > 1 else i for i, s in zip(index, map(abs, step), strict=True)]
+            steps = [i * s if abs(s) > 1 else i for i, s in zip(index, map(abs, step), strict=True)]
             return b.load(
                 x,
-                *[
-                    b.sub(at, i) if s < 0 else b.add(i, at) if at else i
-                    for at, s, i in zip(begin, step, steps, strict=True)
-                ],
+                *[at - i if s < 0 else i + at if at else i for at, s, i in zip(begin, step, steps, strict=True)],
             )
 
         return self.generate(shape, x.dtype, element)

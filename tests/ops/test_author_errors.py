@@ -153,8 +153,8 @@ def with_truth(self, b, x):
     return x if b.gt(x, 0.0) else b.neg(x)  # truth
 
 
-def with_python(self, b, x):
-    return x * 2  # python
+def with_and(self, b, x):
+    return b.exp(x) & (x > 0)  # and
 
 
 def with_numpy(self, b, x):
@@ -181,15 +181,16 @@ def with_one_more_input(self, b, x, y):  # more
     return b.add(x, y)
 
 
+CONDITIONS = "& of a scalar body takes conditions, such as x > 0; write x != 0, or b.logical_and"
 NO_VALUE = "cannot be used on the values of a scalar body, which is recorded once for all elements; use"
 
 
 @pytest.mark.parametrize(
     ("body", "text", "marker"),
     [
-        (with_if, f"Python's > {NO_VALUE} b.gt(x, y)", "if"),
+        (with_if, f"Python's if, and, or, not {NO_VALUE} b.select(condition, a, b) and b.logical_and, …", "if"),
         (with_truth, f"Python's if, and, or, not {NO_VALUE} b.select(condition, a, b) and b.logical_and, …", "truth"),
-        (with_python, f"Python's * {NO_VALUE} b.mul(x, y)", "python"),
+        (with_and, CONDITIONS, "and"),
         (with_numpy, f"np.exp {NO_VALUE} the builder's: b.exp(x), b.max(x, y), …", "numpy"),
         (with_where, f"np.where {NO_VALUE} the builder's: b.select(condition, a, b), b.max(x, y), …", "where"),
     ],
@@ -237,9 +238,9 @@ def test_scalar_body_with_attributes_when_compiled():
         """x"""
 
         slope: float = op.attribute(1.0, "slope")
-        scalar = with_python
+        scalar = with_and
 
-    apply_ = pytest.raises(MXNetError, match=re.escape(f"Python's * {NO_VALUE} b.mul(x, y)"))
+    apply_ = pytest.raises(MXNetError, match=re.escape(CONDITIONS))
     with apply_:
         apply(entered(Bodied), "hybridized")
 

@@ -80,4 +80,4 @@ class TypedSquare(mx.op.Elementwise):
         """The square of x, times the factor."""
         b.ad(x, 1.0)  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
         b.add(x)  # pyright: ignore[reportCallIssue]
-        return b.mul(b.square(x), self.factor)
+        return b.select((x > 0) & (x <= 1), 1 - x, b.square(x) * self.factor)

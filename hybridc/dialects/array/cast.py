@@ -25,8 +25,7 @@ class Clip(Unary):
     a_min: float = attribute(doc="the least result")
     a_max: float = attribute(doc="the greatest result")
 
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        (x,) = xs
+    def scalar(self, b: Any, x: Any) -> Any:
         return b.min(b.like(x, self.a_max), b.max(b.like(x, self.a_min), x))  # see Maximum: -0.0 stays
 
     def eager(self, *arrays: Any) -> Any:
@@ -66,8 +65,8 @@ class Cast(Elementwise):
                 f"Cast: attribute dtype takes a floating-point, integer or bool dtype, got '{self.dtype}'"
             )
 
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.cast(*xs, self.dtype)
+    def scalar(self, b: Any, x: Any) -> Any:
+        return b.cast(x, self.dtype)
 
     def eager(self, *arrays: Any) -> Any:
         return arrays[0].astype(self.dtype)
@@ -183,8 +182,8 @@ class Copy(Unary):
 
     REFERENCE = meaning(lambda x: x)
 
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return xs[0]
+    def scalar(self, b: Any, x: Any) -> Any:
+        return x
 
     def eager(self, *arrays: Any) -> Any:
         return arrays[0].copy()
@@ -381,5 +380,5 @@ IsFinite = unary(
     for_nnvm=lambda F, x: F.lesser(F.abs(x), math.inf),
 )
 LogicalNot = unary(
-    "hybrid.logical_not", "1 where x is 0, else 0", meaning(lambda x: x == 0), lambda b, x: b.eq(x, 0), base=Predicate
+    "hybrid.logical_not", "1 where x is 0, else 0", meaning(lambda x: x == 0), lambda b, x: x == 0, base=Predicate
 )

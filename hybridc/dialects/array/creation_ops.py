@@ -253,8 +253,8 @@ class Linspace(Creation):
         step = (self.stop - self.start) / max(self.num - self.endpoint, 1)
 
         def element(b: Any, i: Any) -> Any:
-            value = b.add(b.mul(b.cast(i, np.dtype("float64")), step), self.start)
-            return b.select(b.eq(i, self.num - 1), self.stop, value) if self.endpoint and self.num > 1 else value
+            value = b.cast(i, np.dtype("float64")) * step + self.start
+            return b.select(i == self.num - 1, self.stop, value) if self.endpoint and self.num > 1 else value
 
         return m.generate((self.num,), self.dtype, element)
 
@@ -283,8 +283,8 @@ class Eye(Creation):
         return (self.N, self.M or self.N)
 
     def move(self, m: MovementBuilder[Any], *xs: Any) -> Any:
-        def element(b: Any, i: Any, j: Any) -> Any:
-            return b.eq(b.sub(j, i), self.k)
+        def element(_: Any, i: Any, j: Any) -> Any:
+            return j - i == self.k
 
         return m.generate(self.out_shape(), self.dtype, element)
 
@@ -305,8 +305,8 @@ class Eye(Creation):
 def _term(b: Any, i: Any, dtype: DType, start: float, step: float) -> Any:
     """The i-th number of a range: in float64, or for integers with start and step cut to integers, as in MXNet."""
     if dtype.kind in "iu":
-        return b.add(b.mul(i, int(step)), int(start))
-    return b.add(b.mul(b.cast(i, np.dtype("float64")), step), start)
+        return i * int(step) + int(start)
+    return b.cast(i, np.dtype("float64")) * step + start
 
 
 @register("hybrid.arange_like", "contrib.arange_like")

@@ -350,9 +350,8 @@ class KeepWhereEqual(Elementwise):
     SAME_DTYPE = False
     INPLACE = ((0, 0),)
 
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        data, counter, index = xs
-        return b.select(b.eq(b.cast(counter, np.dtype("int64")), b.cast(index, np.dtype("int64"))), data, 0)
+    def scalar(self, b: Any, data: Any, counter: Any, index: Any) -> Any:
+        return b.select(b.cast(counter, np.dtype("int64")) == b.cast(index, np.dtype("int64")), data, 0)
 
     def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
         return dtypes, [dtypes[0]]

@@ -269,9 +269,8 @@ class Where(Elementwise):
     SAME_DTYPE = False
     INPLACE = ((1, 0), (2, 0))
 
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        condition, x, y = xs
-        return b.select(b.ne(condition, 0), x, y)
+    def scalar(self, b: Any, condition: Any, x: Any, y: Any) -> Any:
+        return b.select(condition != 0, x, y)
 
     def infer_type(self, dtypes: list[DType]) -> tuple[list[DType], list[DType]]:
         _, x, y = dtypes

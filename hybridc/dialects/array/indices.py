@@ -117,7 +117,7 @@ class IndexArray(Opaque):
             *at, which = i
             result = at[axes[0]]
             for number, axis in enumerate(axes):
-                result = b.select(b.eq(which, number), at[axis], result)
+                result = b.select(which == number, at[axis], result)
             return result
 
         return m.generate((*x.shape, len(axes)), np.dtype("int64"), element)
@@ -214,8 +214,8 @@ class FillElement(Movement):
         lhs, mhs, rhs = xs
 
         def element(b: Any, row: Any, column: Any) -> Any:
-            chosen = bounded_index(b, b.load(rhs, row), lhs.shape[1], "clip")
-            return b.select(b.eq(column, chosen), b.load(mhs, row), b.load(lhs, row, column))
+            chosen = bounded_index(b, rhs[row], lhs.shape[1], "clip")
+            return b.select(column == chosen, mhs[row], lhs[row, column])
 
         return m.generate(lhs.shape, lhs.dtype, element)
 

@@ -57,10 +57,10 @@ class Pad(Movement):
 
         def source(b: Any, i: Any, first: int, last: int) -> Any:
             """The index in the input: that of the edge, or mirrored about it."""
-            i = b.sub(i, first)
+            i = i - first
             if self.mode == "edge":
                 return b.min(b.max(i, 0), last)
-            return b.sub(last, b.abs(b.sub(last, b.abs(i))))
+            return last - b.abs(last - b.abs(i))
 
         def element(b: Any, *index: Any) -> Any:
             given = zip(index, before, x.shape, strict=True)

@@ -300,12 +300,12 @@ class SequenceReverse(_OfSequences, Movement):
             return m.slice(data, (last, *(0,) * (rank - 1)), (-1, *(1,) * (rank - 1)), data.shape)
 
         def element(b: Any, step: Any, sequence: Any, *rest: Any) -> Any:
-            length = b.load(xs[1], sequence)
+            length = xs[1][sequence]
             # Limited as a float: what is beyond an integer's range has no meaning as one.
             # COMPAT(mxnet): there a length beyond the axis leaves the result undefined.
             limited = b.min(b.cast(length, np.dtype("float64")), float(last + 1))
-            length = b.cast(b.select(b.gt(length, 0), limited, 0.0), np.dtype("int64"))
-            source = b.select(b.lt(step, length), b.sub(b.sub(length, 1), step), step)
+            length = b.cast(b.select(length > 0, limited, 0.0), np.dtype("int64"))
+            source = b.select(step < length, length - 1 - step, step)
             return b.load(data, source, sequence, *rest)
 
         return m.generate(data.shape, data.dtype, element)

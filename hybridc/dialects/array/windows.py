@@ -29,15 +29,15 @@ PLACES = np.dtype("int32")
 Term = tuple[Any, Any, Any]
 
 
-def both(b: Any, x: Any, y: Any) -> Any:
+def both(x: Any, y: Any) -> Any:
     """The conjunction of x and y, each a condition or None, which always holds."""
-    return y if x is None else x if y is None else b.logical_and(x, y)
+    return y if x is None else x if y is None else x & y
 
 
-def scaled(b: Any, i: Any, factor: int, offset: Any) -> Any:
+def scaled(i: Any, factor: int, offset: Any) -> Any:
     """i * factor + offset, without steps that change nothing."""
-    i = b.mul(i, factor) if factor != 1 else i
-    return i if isinstance(offset, int) and offset == 0 else b.add(i, offset)
+    i = i * factor if factor != 1 else i
+    return i if isinstance(offset, int) and offset == 0 else i + offset
 
 
 def windows_in(size: int, kernel: int, stride: int, pad: int, dilate: int = 1) -> int:
@@ -95,12 +95,12 @@ class _Windowed(Movement):
         inside: Any = None
         given = zip(self.axes, self.strides, self.dilates, self.pads, self.lasts(), strict=True)
         for k, (a, s, d, p, last) in zip(taps, given, strict=True):
-            at = scaled(b, window[a], s, k * d - p if isinstance(k, int) else scaled(b, k, d, -p))
+            at = scaled(window[a], s, k * d - p if isinstance(k, int) else scaled(k, d, -p))
             low, high = p > 0, bool(last > shape[a])
             if low:
-                inside = both(b, inside, b.ge(at, 0))
+                inside = both(inside, at >= 0)
             if high:
-                inside = both(b, inside, b.lt(at, shape[a]))
+                inside = both(inside, at < shape[a])
             at = b.max(at, 0) if low else at
             index[a] = b.min(at, shape[a] - 1) if high else at
         return index, inside
@@ -118,11 +118,11 @@ class _Windowed(Movement):
         """The sizes of the axes."""
         return tuple(shape[a] for a in self.axes)
 
-    def flat(self, b: Any, shape: Shape, index: Sequence[Any]) -> Any:
+    def flat(self, shape: Shape, index: Sequence[Any]) -> Any:
         """The number of an element among those of the axes, in row-major order."""
         found: Any = None
         for a in self.axes:
-            found = index[a] if found is None else b.add(b.mul(found, shape[a]), index[a])
+            found = index[a] if found is None else found * shape[a] + index[a]
         return found
 
     def view(self, x: Any, outside: float) -> Any:
@@ -148,26 +148,26 @@ class _Windowed(Movement):
         """The windows that may hold element ``i`` of an axis."""
         k, s, d = self.kernel_[axis], self.strides[axis], self.dilates[axis]
         p, count = self.pads[axis], self.count[axis]
-        at = scaled(b, i, 1, p)
+        at = scaled(i, 1, p)
         if d > 1:
             for tap in range(k):
-                off = b.sub(at, tap * d)
+                off = at - tap * d
                 window = b.quotient(b.max(off, 0), s) if s > 1 else b.max(off, 0)
-                holds = b.logical_and(b.ge(off, 0), b.lt(window, count))
+                holds = (off >= 0) & (window < count)
                 if s > 1:
-                    holds = b.logical_and(holds, b.eq(b.mul(window, s), off))
+                    holds = holds & (window * s == off)
                 yield b.min(window, count - 1), tap, holds
             return
         last = b.quotient(at, s) if s > 1 else at
-        rest = b.sub(at, b.mul(last, s)) if s > 1 else 0
+        rest = at - last * s if s > 1 else 0
         for j in range(-(-k // s)):
-            window, tap = (b.sub(last, j), scaled(b, rest, 1, j * s) if s > 1 else j) if j else (last, rest)
-            holds = b.lt(tap, k) if s > 1 and (j + 1) * s > k else None
+            window, tap = (last - j, scaled(rest, 1, j * s) if s > 1 else j) if j else (last, rest)
+            holds = tap < k if s > 1 and (j + 1) * s > k else None
             if j:
-                holds = both(b, holds, b.ge(window, 0))
+                holds = both(holds, window >= 0)
                 window = b.max(window, 0)
             if (size - 1 + p) // s - j >= count:
-                holds = both(b, holds, b.lt(window, count))
+                holds = both(holds, window < count)
                 window = b.min(window, count - 1)
             yield window, tap, holds
 
@@ -179,7 +179,7 @@ class _Windowed(Movement):
             for a, (o, tap, valid) in zip(self.axes, each, strict=True):
                 window[a] = o
                 taps.append(tap)
-                holds = both(b, holds, valid)
+                holds = both(holds, valid)
             yield window, taps, holds
 
     def visited(self) -> int:
@@ -220,13 +220,13 @@ class _Windowed(Movement):
 
         def element(b: Any, *index: Any) -> Any:
             found: Any = None
-            own = b.cast(self.flat(b, shape, index), PLACES) if places else None
+            own = b.cast(self.flat(shape, index), PLACES) if places else None
             for window, _, holds in self.covering(b, shape, index):
                 value = b.cast(b.load(x, *window), wide(x.dtype))
                 if places:
-                    holds = both(b, holds, b.eq(b.load(places[0], *window), own))
+                    holds = both(holds, b.load(places[0], *window) == own)
                 value = value if holds is None else b.select(holds, value, 0)
-                found = value if found is None else b.add(found, value)
+                found = value if found is None else found + value
             return found
 
         return m.generate(shape, x.dtype, element)
@@ -316,7 +316,7 @@ class WindowsAdd(_Windowed):
                 at = [b.min(t, k - 1) if not isinstance(t, int) else t for t, k in zip(taps, self.kernel_, strict=True)]
                 value = b.cast(b.load(x, *window, *at), wide(x.dtype))
                 value = value if holds is None else b.select(holds, value, 0)
-                found = value if found is None else b.add(found, value)
+                found = value if found is None else found + value
             return found
 
         return m.generate(shape, x.dtype, element)
@@ -476,9 +476,9 @@ class WindowSum(_Reducing):
                 at, inside = self.place(b, x.shape, index, tap)
                 value = own = b.cast(b.load(x, *at), wide(x.dtype))
                 for _ in range(self.power - 1):
-                    value = b.mul(value, own)
+                    value = value * own
                 value = value if inside is None else b.select(inside, value, 0)
-                found = value if found is None else b.add(found, value)
+                found = value if found is None else found + value
             return found
 
         return m.generate(shape, dtype, element)
@@ -677,18 +677,18 @@ class WindowPlace(_Windowed):
                 value = value if inside is None else b.select(inside, value, -math.inf)
                 best = value if best is None else b.max(best, value)
                 # Numbers that are constants count from that of the window's first element.
-                number = b.cast(self.from_first(x.shape, tap) if within else self.flat(b, x.shape, at), PLACES)
+                number = b.cast(self.from_first(x.shape, tap) if within else self.flat(x.shape, at), PLACES)
                 taps.append((value, number, inside))
             found: Any = None
             for value, number, inside in reversed(taps):
                 if found is None and inside is None:
                     found = number
                     continue
-                hit = both(b, inside, b.logical_or(b.eq(value, best), b.ne(value, value)))
+                hit = both(inside, (value == best) | (value != value))
                 found = b.select(hit, number, b.cast(-1, PLACES) if found is None else found)
             if within:
                 first, _ = self.place(b, x.shape, index, (0,) * len(self.axes))
-                found = b.add(b.cast(self.flat(b, x.shape, first), PLACES), found)
+                found = b.cast(self.flat(x.shape, first), PLACES) + found
             return found
 
         return m.generate(shape, PLACES, element)
@@ -836,8 +836,8 @@ class WindowPick(_Placed):
             number, at = b.max(given, 0), list(index)
             for a in reversed(self.axes):
                 rest = b.quotient(number, x.shape[a])
-                at[a], number = b.sub(number, b.mul(rest, x.shape[a])), rest
-            return b.select(b.ge(given, 0), b.load(x, *at), 0)
+                at[a], number = number - rest * x.shape[a], rest
+            return b.select(given >= 0, b.load(x, *at), 0)
 
         return m.generate(shape, x.dtype, element)
 

@@ -59,21 +59,21 @@ class AddRowsLoops:
         self, b: Any, low: Any, high: Any, data: Any, indices: Any, out: Any, outer: Any, inner: Any, count: Any
     ) -> None:
         def clear(part: Any) -> None:
-            first = b.mul(part, self.rows)
-            begin, end = (b.mul(b.add(first, place), inner) for place in (low, high))
+            first = part * self.rows
+            begin, end = ((first + place) * inner for place in (low, high))
             b.loop(begin, end, lambda i: b.store(0, out, i))
 
         def row(number: Any) -> None:
-            place = bounded_index(b, b.load(indices, number), self.rows, self.mode)
-            inside = b.logical_and(b.le(low, place), b.lt(place, high))
+            place = bounded_index(b, indices[number], self.rows, self.mode)
+            inside = (low <= place) & (place < high)
 
             def part(which: Any) -> None:
-                source = b.mul(b.add(b.mul(which, count), number), inner)
-                target = b.mul(b.add(b.mul(which, self.rows), place), inner)
+                source = (which * count + number) * inner
+                target = (which * self.rows + place) * inner
 
                 def element(i: Any) -> None:
-                    at = b.add(target, i)
-                    b.store(b.add(b.load(out, at), b.load(data, b.add(source, i))), out, at)
+                    at = target + i
+                    out[at] = out[at] + data[source + i]
 
                 b.loop(0, inner, element)
 

@@ -10,6 +10,7 @@ vectorized: no two rows that a loop writes and reads are a distance apart that v
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,13 +54,13 @@ def _kernel(target: str, body: PathsLoops | OccupancyLoops, logs: ArraySpec, rou
         return None
     costs = machine().costs
     steps, batch, _ = logs.shape
-    each = (body.most + 1) * rounds * 2 * (costs.function + costs.indirect) + body.classes * costs.operation
-    return LoopKernel(body, batch, (steps, batch), flat=True, work=batch * steps * each)
+    step = (body.most + 1) * rounds * 2 * (costs.function + costs.indirect) + body.classes * costs.operation
+    return LoopKernel(body, batch, (steps, batch), flat=True, work=batch * steps * step)
 
 
 @dataclass(frozen=True)
 class _CTCLoops:
-    """The base of the kernels of the loss and of its gradient."""
+    """The sizes that the kernels of the loss and of its gradient are written for."""
 
     most: int
     classes: int
@@ -70,41 +71,6 @@ class _CTCLoops:
         """The size of a row."""
         return padded(self.most)
 
-    def sequence(self, b: Any, n: Any, label: Any, data_length: Any, label_length: Any, steps: Any) -> Any:
-        """The valid steps and labels of a sequence, and whether its lengths or labels are out of range.
-
-        No step counts where the labels do not fit.
-        """
-        most = self.most
-        length, labels = (b.cast(b.load(x, n), INT64) for x in (data_length, label_length))
-        wrong = b.logical_or(b.lt(length, 0), b.gt(length, steps))
-        wrong = b.logical_or(wrong, b.logical_or(b.lt(labels, 0), b.gt(labels, most)))
-        labels = b.min(b.max(labels, 0), most)
-        first = b.mul(n, most)
-
-        def count(j: Any, repeats: Any, bad: Any) -> Any:
-            this = b.load(label, b.add(first, j))
-            out = b.logical_or(b.logical_or(b.lt(this, 0), b.ge(this, self.classes)), b.eq(this, self.blank))
-            before = b.load(label, b.add(first, b.max(b.sub(j, 1), 0)))
-            again = b.logical_and(b.gt(j, 0), b.eq(this, before))
-            return b.add(repeats, b.select(again, 1, 0)), b.select(out, 1, bad)
-
-        zero = b.constant(0, INT64)
-        repeats, bad = b.loop(0, labels, count, zero, zero)
-        wrong = b.logical_or(wrong, b.ne(bad, 0))
-        fits = b.logical_and(b.logical_not(wrong), b.le(b.add(labels, repeats), length))
-        return b.select(fits, length, 0), b.select(wrong, 0, labels), wrong
-
-    def repeated(self, b: Any, label: Any, place: Any) -> Any:
-        """Whether the label at an index equals the previous one."""
-        return b.eq(b.load(label, place), b.load(label, b.sub(place, 1)))
-
-
-def either(b: Any, x: Any, y: Any) -> Any:
-    """log(exp(x) + exp(y))"""
-    larger = b.select(b.gt(x, y), x, y)
-    return b.add(larger, b.log1p(b.exp(b.neg(b.abs(b.sub(x, y))))))
-
 
 class PathsLoops(_CTCLoops):
     """The loss of a sequence, and of each step the logarithms of its prefixes' probabilities.
@@ -112,93 +78,12 @@ class PathsLoops(_CTCLoops):
     The blanks' row lacks the blank's own probability of its step.
     """
 
-    def __call__(
-        self,
-        b: Any,
-        low: Any,
-        high: Any,
-        logs: Any,
-        label: Any,
-        data_length: Any,
-        label_length: Any,
-        loss: Any,
-        blanks: Any,
-        labels: Any,
-        steps: Any,
-        batch: Any,
-    ) -> None:
-        width, dtype = self.width, logs.dtype
+    def __call__(self, b: Any, low: Any, high: Any, *arrays: Any) -> None:
+        logs, label, data_length, label_length, loss, blanks, labels, steps, batch = arrays
 
         def sequence(n: Any) -> None:
-            length, count, wrong = self.sequence(b, n, label, data_length, label_length, steps)
-            first = b.mul(b.mul(n, steps), width)
-            names = b.mul(n, self.most)
-            end = b.add(count, 1)
-            for rows in (blanks, labels):
-                b.loop(0, b.mul(steps, width), lambda i, rows=rows: b.store(NONE, rows, b.add(first, i)))
-
-            def emitted(t: Any, which: Any) -> Any:
-                return b.load(logs, b.add(b.mul(b.add(b.mul(t, batch), n), self.classes), which))
-
-            def named(j: Any) -> Any:
-                return b.cast(b.load(label, b.add(names, b.sub(j, 1))), INT64)
-
-            def begin(_: Any) -> None:
-                b.store(0, blanks, first)
-                b.loop(1, b.min(end, 2), lambda j: b.store(emitted(0, named(j)), labels, b.add(first, j)))
-
-            def step(t: Any, shift: Any, offset: Any) -> Any:
-                row = b.add(first, b.mul(t, width))
-                before = b.sub(row, width)
-                blank = b.sub(emitted(b.sub(t, 1), self.blank), shift)
-
-                def gather(j: Any) -> None:
-                    b.store(emitted(t, named(j)), labels, b.add(row, j))
-
-                def stayed(rows: Any, j: Any, change: Any) -> Any:
-                    return b.add(b.load(rows, b.add(before, j)), change)
-
-                def between(j: Any) -> None:
-                    comes = stayed(labels, j, b.neg(shift))
-                    b.store(either(b, stayed(blanks, j, blank), comes), blanks, b.add(row, j))
-
-                def state(j: Any, comes: Any) -> None:
-                    place = b.add(row, j)
-                    stays = stayed(labels, j, b.neg(shift))
-                    b.store(b.add(either(b, stays, comes), b.load(labels, place)), labels, place)
-
-                def later(j: Any) -> None:
-                    again = self.repeated(b, label, b.add(names, b.sub(j, 1)))
-                    left = b.sub(j, 1)
-                    state(j, b.select(again, stayed(blanks, left, blank), b.load(blanks, b.add(row, left))))
-
-                def largest(j: Any, x: Any, y: Any) -> Any:
-                    stays, comes = (b.load(rows, b.add(row, j)) for rows in (blanks, labels))
-                    return b.select(b.gt(stays, x), stays, x), b.select(b.gt(comes, y), comes, y)
-
-                b.loop(1, end, gather)
-                b.loop(0, end, between)
-                b.loop(1, b.min(end, 2), lambda j: state(j, stayed(blanks, b.sub(j, 1), blank)))
-                b.loop(2, end, later)
-                due = b.eq(b.rem(t, RESCALED), 0)
-                none = b.constant(-math.inf, dtype)
-                x, y = b.loop(0, b.select(due, end, 0), largest, none, none)
-                x = b.add(x, emitted(t, self.blank))
-                x = b.select(b.gt(x, y), x, y)
-                return b.select(due, x, 0.0), b.add(offset, b.cast(shift, FLOAT64))
-
-            def finish(t: Any) -> None:
-                last = b.add(b.add(first, b.mul(t, width)), count)
-                blank = b.add(b.load(blanks, last), emitted(t, self.blank))
-                either_end = either(b, blank, b.load(labels, last))
-                total = b.sub(0.0, b.add(offset, b.cast(either_end, FLOAT64)))
-                b.store(b.select(b.gt(total, INFINITE), math.inf, total), loss, n)
-
-            some = b.min(length, 1)
-            b.store(b.select(wrong, math.nan, b.constant(0.0, dtype)), loss, n)
-            b.loop(0, some, begin)
-            offset = b.loop(1, length, step, b.constant(0.0, dtype), b.constant(0.0, FLOAT64))[1]
-            b.loop(b.sub(length, some), length, finish)
+            inputs = _Inputs(self, b, n, logs, label, data_length, label_length, steps, batch)
+            _Paths(inputs, loss, blanks, labels).write()
 
         b.loop(low, high, sequence)
 
@@ -206,133 +91,300 @@ class PathsLoops(_CTCLoops):
 class OccupancyLoops(_CTCLoops):
     """-scale times the probability that a step of a sequence emits a class, given its labels; scratch of four rows"""
 
-    def __call__(
-        self,
-        b: Any,
-        low: Any,
-        high: Any,
-        scale: Any,
-        logs: Any,
-        label: Any,
-        data_length: Any,
-        label_length: Any,
-        blanks: Any,
-        labels: Any,
-        out: Any,
-        scratch: Any,
-        steps: Any,
-        batch: Any,
-    ) -> None:
-        width, dtype = self.width, logs.dtype
+    def __call__(self, b: Any, low: Any, high: Any, *arrays: Any) -> None:
+        scale, logs, label, data_length, label_length, blanks, labels, out, scratch, steps, batch = arrays
 
         def sequence(n: Any) -> None:
-            length, count, wrong = self.sequence(b, n, label, data_length, label_length, steps)
-            names = b.mul(n, self.most)
-            end = b.add(count, 1)
-            work = b.mul(n, 4 * width)
-            factor = b.load(scale, n)
-            start = b.select(wrong, math.nan, b.constant(0.0, dtype))
-
-            def rows(t: Any) -> Any:
-                return b.mul(b.add(b.mul(t, batch), n), self.classes)
-
-            def clear(t: Any) -> None:
-                at = rows(t)
-                b.loop(0, self.classes, lambda i: b.store(start, out, b.add(at, i)))
-
-            def named(j: Any) -> Any:
-                return b.cast(b.load(label, b.add(names, b.sub(j, 1))), INT64)
-
-            def scratched(row: int, j: Any) -> Any:
-                return b.add(work, b.add(j, row * width))
-
-            def weighed(t: Any) -> None:
-                """Add what a step gives to the result."""
-                at = rows(t)
-                row = b.mul(b.add(b.mul(n, steps), t), width)
-                blank = b.load(logs, b.add(at, self.blank))
-
-                def both(j: Any) -> None:
-                    """A state's logarithm, up to a number that all states share."""
-                    x = b.add(b.add(b.load(blanks, b.add(row, j)), blank), b.load(scratch, scratched(0, j)))
-                    y = b.add(b.load(labels, b.add(row, j)), b.load(scratch, scratched(1, j)))
-                    b.store(x, scratch, scratched(2, j))
-                    b.store(y, scratch, scratched(3, j))
-
-                def largest(j: Any, x: Any, y: Any) -> Any:
-                    u, v = (b.load(scratch, scratched(k, j)) for k in (2, 3))
-                    return b.select(b.gt(u, x), u, x), b.select(b.gt(v, y), v, y)
-
-                def power(j: Any) -> None:
-                    for k in (2, 3):
-                        place = scratched(k, j)
-                        b.store(b.exp(b.sub(b.load(scratch, place), top)), scratch, place)
-
-                def total(j: Any, x: Any, y: Any) -> Any:
-                    return b.add(x, b.load(scratch, scratched(2, j))), b.add(y, b.load(scratch, scratched(3, j)))
-
-                def scatter(j: Any) -> None:
-                    place = b.add(at, named(j))
-                    share = b.mul(b.load(scratch, scratched(3, j)), each)
-                    b.store(b.add(b.load(out, place), share), out, place)
-
-                b.loop(0, end, both)
-                none, zero = b.constant(-math.inf, dtype), b.constant(0.0, dtype)
-                x, y = b.loop(0, end, largest, none, none)
-                top = b.select(b.gt(x, y), x, y)
-                b.loop(0, end, power)
-                x, y = b.loop(0, end, total, zero, zero)
-                each = b.div(b.neg(factor), b.add(x, y))
-                b.loop(1, end, scatter)
-                b.store(b.mul(x, each), out, b.add(at, self.blank))
-
-            def back(t: Any, shift: Any) -> Any:
-                """From what follows step t to what follows the one before it."""
-                at = rows(t)
-                blank = b.sub(b.load(logs, b.add(at, self.blank)), shift)
-
-                def gather(j: Any) -> None:
-                    place = scratched(1, j)
-                    value = b.load(logs, b.add(at, named(j)))
-                    b.store(b.add(b.load(scratch, place), b.sub(value, shift)), scratch, place)
-
-                def state(j: Any, again: Any) -> None:
-                    here = b.add(b.load(scratch, scratched(0, j)), blank)
-                    stays = b.load(scratch, scratched(1, j))
-                    follows = b.load(scratch, scratched(1, b.add(j, 1)))
-                    any_next = either(b, here, follows)
-                    b.store(any_next, scratch, scratched(0, j))
-                    if again is not None:
-                        b.store(either(b, stays, b.select(again, here, any_next)), scratch, scratched(1, j))
-
-                def last(j: Any) -> None:
-                    here = b.add(b.load(scratch, scratched(0, j)), blank)
-                    b.store(here, scratch, scratched(0, j))
-                    b.store(either(b, here, b.load(scratch, scratched(1, j))), scratch, scratched(1, j))
-
-                def largest(j: Any, x: Any, y: Any) -> Any:
-                    u, v = (b.load(scratch, scratched(k, j)) for k in (0, 1))
-                    return b.select(b.gt(u, x), u, x), b.select(b.gt(v, y), v, y)
-
-                b.loop(1, end, gather)
-                b.loop(0, b.min(count, 1), lambda j: state(j, None))
-                b.loop(1, count, lambda j: state(j, self.repeated(b, label, b.add(names, j))))
-                b.loop(count, end, last)
-                b.store(NONE, scratch, scratched(1, 0))
-                due = b.eq(b.rem(t, RESCALED), 0)
-                none = b.constant(-math.inf, dtype)
-                x, y = b.loop(0, b.select(due, end, 0), largest, none, none)
-                return b.select(due, b.select(b.gt(x, y), x, y), 0.0)
-
-            def step(i: Any, shift: Any) -> Any:
-                t = b.sub(b.sub(length, 1), i)
-                weighed(t)
-                return back(t, shift)
-
-            b.loop(0, steps, clear)
-            b.loop(0, 4 * width, lambda i: b.store(NONE, scratch, b.add(work, i)))
-            b.store(0, scratch, scratched(0, count))
-            b.store(b.select(b.gt(count, 0), b.constant(0.0, dtype), NONE), scratch, scratched(1, count))
-            b.loop(0, length, step, b.constant(0.0, dtype))
+            inputs = _Inputs(self, b, n, logs, label, data_length, label_length, steps, batch)
+            _Occupancy(inputs, scale, blanks, labels, out, scratch).write()
 
         b.loop(low, high, sequence)
+
+
+@dataclass(frozen=True)
+class _StateRow:
+    """A row of an array; ``place(j)`` is the index of its element j."""
+
+    array: Any
+    place: Callable[[Any], Any]
+
+    def __getitem__(self, j: Any) -> Any:
+        return self.array[self.place(j)]
+
+    def __setitem__(self, j: Any, value: Any) -> None:
+        self.array[self.place(j)] = value
+
+
+@dataclass
+class _Inputs:
+    """The inputs of one sequence ``n``: its valid steps ``length`` and labels ``count``, and what steps emit.
+
+    They are 0 where lengths or labels are out of range, which ``wrong`` says; no step counts where the labels do not
+    fit.
+    """
+
+    sizes: _CTCLoops
+    b: Any
+    n: Any
+    logs: Any
+    label: Any
+    data_length: Any
+    label_length: Any
+    steps: Any
+    batch: Any
+
+    def __post_init__(self) -> None:
+        b, most = self.b, self.sizes.most
+        length, labels = (b.cast(x[self.n], INT64) for x in (self.data_length, self.label_length))
+        wrong = (length < 0) | (length > self.steps)
+        wrong = wrong | ((labels < 0) | (labels > most))
+        labels = b.min(b.max(labels, 0), most)
+        first = self.n * most
+
+        def count(j: Any, repeats: Any, bad: Any) -> Any:
+            name = self.label[first + j]
+            out = (name < 0) | (name >= self.sizes.classes) | (name == self.sizes.blank)
+            before = self.label[first + b.max(j - 1, 0)]
+            repeated = (j > 0) & (name == before)
+            return repeats + b.select(repeated, 1, 0), b.select(out, 1, bad)
+
+        zero = b.constant(0, INT64)
+        repeats, bad = b.loop(0, labels, count, zero, zero)
+        self.wrong = wrong | (bad != 0)
+        fits = ~self.wrong & (labels + repeats <= length)
+        self.length, self.count = b.select(fits, length, 0), b.select(self.wrong, 0, labels)
+
+    @property
+    def names(self) -> Any:
+        """The index of its first label."""
+        return self.n * self.sizes.most
+
+    def emitted(self, t: Any) -> Any:
+        """The index of the logarithm of a step's first class."""
+        return (t * self.batch + self.n) * self.sizes.classes
+
+    def largest(self, end: Any, *rows: _StateRow) -> Any:
+        """The largest elements of two rows up to an index."""
+        b = self.b
+
+        def larger(j: Any, x: Any, y: Any) -> Any:
+            u, v = (row[j] for row in rows)
+            return b.select(u > x, u, x), b.select(v > y, v, y)
+
+        none = b.constant(-math.inf, self.logs.dtype)
+        return b.loop(0, end, larger, none, none)
+
+
+class _StateLoops:
+    """The states of a sequence, a row of blanks and one of labels, in the loops that write them."""
+
+    names: Any  # the index of the first label
+
+    def __init__(self, inputs: _Inputs) -> None:
+        self.inputs, self.b, self.n, self.sizes = inputs, inputs.b, inputs.n, inputs.sizes
+        self.logs, self.steps, self.width = inputs.logs, inputs.steps, inputs.sizes.width
+        self.length, self.count, self.wrong = inputs.length, inputs.count, inputs.wrong
+
+    @property
+    def zero(self) -> Any:
+        """0 in the dtype of logarithms."""
+        return self.b.constant(0.0, self.logs.dtype)
+
+    def named(self, j: Any) -> Any:
+        """The class of a label."""
+        return self.b.cast(self.inputs.label[self.names + (j - 1)], INT64)
+
+    def repeated(self, place: Any) -> Any:
+        """Whether the label at an index equals the previous one."""
+        return self.inputs.label[place] == self.inputs.label[place - 1]
+
+    def either(self, x: Any, y: Any) -> Any:
+        """log(exp(x) + exp(y))"""
+        b = self.b
+        larger = b.select(x > y, x, y)
+        return larger + b.log1p(b.exp(-b.abs(x - y)))
+
+
+class _Paths(_StateLoops):
+    """The loss and the forward variables of a sequence."""
+
+    def __init__(self, inputs: _Inputs, loss: Any, blanks: Any, labels: Any) -> None:
+        super().__init__(inputs)
+        self.loss, self.blanks, self.labels = loss, blanks, labels
+        self.first = self.n * self.steps * self.width
+        self.names = inputs.names
+        self.end = self.count + 1
+
+    def write(self) -> None:
+        """Write the results."""
+        b, length, first = self.b, self.length, self.first
+        for rows in (self.blanks, self.labels):
+            b.loop(0, self.steps * self.width, lambda i, rows=rows: b.store(NONE, rows, first + i))
+        some = b.min(length, 1)
+        self.loss[self.n] = b.select(self.wrong, math.nan, self.zero)
+        b.loop(0, some, self.begin)
+        offset = b.loop(1, length, self.step, self.zero, b.constant(0.0, FLOAT64))[1]
+        b.loop(length - some, length, lambda t: self.finish(t, offset))
+
+    def emitted(self, t: Any, which: Any) -> Any:
+        """The logarithm of the probability that a step emits a class."""
+        return self.logs[self.inputs.emitted(t) + which]
+
+    def begin(self, _: Any) -> None:
+        """The first step."""
+        b = self.b
+
+        def name(j: Any) -> None:
+            self.labels[self.first + j] = self.emitted(0, self.named(j))
+
+        self.blanks[self.first] = 0
+        b.loop(1, b.min(self.end, 2), name)
+
+    def step(self, t: Any, shift: Any, offset: Any) -> Any:
+        """A later step: by what its row is to be shifted, and by what all before are."""
+        b, end = self.b, self.end
+        row = self.first + t * self.width
+        before = row - self.width
+        blank = self.emitted(t - 1, self.sizes.blank) - shift
+        blanks, labels = (_StateRow(array, lambda j: row + j) for array in (self.blanks, self.labels))
+
+        def gather(j: Any) -> None:
+            labels[j] = self.emitted(t, self.named(j))
+
+        def stayed(array: Any, j: Any, change: Any) -> Any:
+            return array[before + j] + change
+
+        def between(j: Any) -> None:
+            comes = stayed(self.labels, j, -shift)
+            blanks[j] = self.either(stayed(self.blanks, j, blank), comes)
+
+        def state(j: Any, comes: Any) -> None:
+            place = labels.place(j)
+            stays = stayed(self.labels, j, -shift)
+            self.labels[place] = self.either(stays, comes) + self.labels[place]
+
+        def later(j: Any) -> None:
+            repeated = self.repeated(self.names + (j - 1))
+            left = j - 1
+            state(j, b.select(repeated, stayed(self.blanks, left, blank), blanks[left]))
+
+        b.loop(1, end, gather)
+        b.loop(0, end, between)
+        b.loop(1, b.min(end, 2), lambda j: state(j, stayed(self.blanks, j - 1, blank)))
+        b.loop(2, end, later)
+        due = t % RESCALED == 0
+        x, y = self.inputs.largest(b.select(due, end, 0), blanks, labels)
+        x = x + self.emitted(t, self.sizes.blank)
+        x = b.select(x > y, x, y)
+        return b.select(due, x, 0.0), offset + b.cast(shift, FLOAT64)
+
+    def finish(self, t: Any, offset: Any) -> None:
+        """The loss, after the last step."""
+        b = self.b
+        last = self.first + t * self.width + self.count
+        blank = self.blanks[last] + self.emitted(t, self.sizes.blank)
+        end = self.either(blank, self.labels[last])
+        total = 0.0 - (offset + b.cast(end, FLOAT64))
+        self.loss[self.n] = b.select(total > INFINITE, math.inf, total)
+
+
+class _Occupancy(_StateLoops):
+    """The gradient of a sequence's loss, from its last step back to the first."""
+
+    def __init__(self, inputs: _Inputs, scale: Any, blanks: Any, labels: Any, out: Any, scratch: Any) -> None:
+        super().__init__(inputs)
+        self.blanks, self.labels, self.out, self.scratch = blanks, labels, out, scratch
+        self.names = inputs.names
+        self.end = self.count + 1
+        self.work = self.n * (4 * self.width)
+        self.factor = scale[self.n]
+        self.rows = [
+            _StateRow(scratch, lambda j, row=row: self.work + self.b.add(j, row * self.width)) for row in range(4)
+        ]
+
+    def write(self) -> None:
+        """Write the results."""
+        b, sizes = self.b, self.sizes
+        start = b.select(self.wrong, math.nan, self.zero)
+
+        def clear(t: Any) -> None:
+            first = self.inputs.emitted(t)
+            b.loop(0, sizes.classes, lambda i: b.store(start, self.out, first + i))
+
+        def step(i: Any, shift: Any) -> Any:
+            t = self.length - 1 - i
+            self.weigh(t)
+            return self.back(t, shift)
+
+        blanks, labels, *_ = self.rows
+        b.loop(0, self.steps, clear)
+        b.loop(0, 4 * self.width, lambda i: b.store(NONE, self.scratch, self.work + i))
+        blanks[self.count] = 0
+        labels[self.count] = b.select(self.count > 0, self.zero, NONE)
+        b.loop(0, self.length, step, self.zero)
+
+    def weigh(self, t: Any) -> None:
+        """Add what a step gives to the result."""
+        b, end, zero = self.b, self.end, self.zero
+        first = self.inputs.emitted(t)
+        row = (self.n * self.steps + t) * self.width
+        blank = self.logs[first + self.sizes.blank]
+        blanks, labels, *sums = self.rows
+
+        def both(j: Any) -> None:
+            """A state's logarithm, up to a number that all states share."""
+            x = self.blanks[row + j] + blank + blanks[j]
+            y = self.labels[row + j] + labels[j]
+            sums[0][j], sums[1][j] = x, y
+
+        def power(j: Any) -> None:
+            for place in (sum.place(j) for sum in sums):
+                self.scratch[place] = b.exp(self.scratch[place] - top)
+
+        def scatter(j: Any) -> None:
+            place = first + self.named(j)
+            share = sums[1][j] * factor
+            self.out[place] = self.out[place] + share
+
+        b.loop(0, end, both)
+        x, y = self.inputs.largest(end, *sums)
+        top = b.select(x > y, x, y)
+        b.loop(0, end, power)
+        x, y = b.loop(0, end, lambda j, x, y: (x + sums[0][j], y + sums[1][j]), zero, zero)
+        factor = -self.factor / (x + y)
+        b.loop(1, end, scatter)
+        self.out[first + self.sizes.blank] = x * factor
+
+    def back(self, t: Any, shift: Any) -> Any:
+        """From what follows step t to what follows the one before it; by what that is to be shifted."""
+        b, count, end = self.b, self.count, self.end
+        first = self.inputs.emitted(t)
+        blank = self.logs[first + self.sizes.blank] - shift
+        blanks, labels, *_ = self.rows
+
+        def gather(j: Any) -> None:
+            place = labels.place(j)
+            value = self.logs[first + self.named(j)]
+            self.scratch[place] = self.scratch[place] + (value - shift)
+
+        def state(j: Any, repeated: Any) -> None:
+            own = blanks[j] + blank
+            stays = labels[j]
+            any_next = self.either(own, labels[j + 1])
+            blanks[j] = any_next
+            if repeated is not None:
+                labels[j] = self.either(stays, b.select(repeated, own, any_next))
+
+        def last(j: Any) -> None:
+            own = blanks[j] + blank
+            blanks[j] = own
+            labels[j] = self.either(own, labels[j])
+
+        b.loop(1, end, gather)
+        b.loop(0, b.min(count, 1), lambda j: state(j, None))
+        b.loop(1, count, lambda j: state(j, self.repeated(self.names + j)))
+        b.loop(count, end, last)
+        labels[0] = NONE
+        due = t % RESCALED == 0
+        x, y = self.inputs.largest(b.select(due, end, 0), blanks, labels)
+        return b.select(due, b.select(x > y, x, y), 0.0)

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,189 +32,168 @@ def _kernel(target: str, body: LikelihoodLoops | SlopesLoops, lda: ArraySpec, la
         return None
     batch, points = lags.shape
     costs = machine().costs
-    each = 8 * (costs.function + costs.indirect)
-    return LoopKernel(body, batch, (points,), flat=True, work=batch * (points + lda.shape[1]) * each)
+    point = 8 * (costs.function + costs.indirect)
+    return LoopKernel(body, batch, (points,), flat=True, work=batch * (points + lda.shape[1]) * point)
 
 
 @dataclass(frozen=True)
-class _HawkesLoops:
-    """The base of the kernels of the likelihood and of its derivatives."""
+class LikelihoodLoops:
+    """The log likelihood of a sequence, and the states at its end; ``last``, when each mark had a point, is scratch."""
 
     marks: int
 
-    def points(self, b: Any, n: Any, marks: Any, count: Any, most: Any) -> Any:
-        """The number of valid points of a sequence, and whether it or a mark is out of range; it is 0 then."""
-        given = b.cast(b.load(count, n), INT64)
-        wrong = b.logical_or(b.lt(given, 0), b.gt(given, most))
-        limited = b.min(b.max(given, 0), most)
-
-        def test(j: Any, bad: Any) -> Any:
-            mark = b.load(marks, b.add(b.mul(n, most), j))
-            return b.select(b.logical_or(b.lt(mark, 0), b.ge(mark, self.marks)), 1, bad)
-
-        bad = b.loop(0, limited, test, b.constant(0, INT64))
-        wrong = b.logical_or(wrong, b.ne(bad, 0))
-        return b.select(wrong, 0, limited), wrong
-
-
-def _doubles(b: Any, *loads: Any) -> list[Any]:
-    """Elements of arrays, given as pairs, as doubles."""
-    return [b.cast(b.load(array, place), FLOAT64) for array, place in loads]
-
-
-class LikelihoodLoops(_HawkesLoops):
-    """The log likelihood of a sequence, and the states at its end; ``last``, when each mark had a point, is scratch."""
-
-    def __call__(
-        self,
-        b: Any,
-        low: Any,
-        high: Any,
-        lda: Any,
-        alpha: Any,
-        beta: Any,
-        state: Any,
-        lags: Any,
-        marks: Any,
-        count: Any,
-        max_time: Any,
-        out: Any,
-        out_state: Any,
-        last: Any,
-        most: Any,
-    ) -> None:
+    def __call__(self, b: Any, low: Any, high: Any, *arrays: Any) -> None:
+        *inputs, out, out_state, last, most = arrays
         zero = b.constant(0.0, FLOAT64)
-
-        def sequence(n: Any) -> None:
-            points, wrong = self.points(b, n, marks, count, most)
-            first, row = b.mul(n, most), b.mul(n, self.marks)
-
-            def begin(k: Any) -> None:
-                place = b.add(row, k)
-                b.store(b.load(state, place), out_state, place)
-                b.store(zero, last, place)
-
-            def decayed(k: Any, time: Any) -> tuple[Any, ...]:
-                """Intensity, expected points since the last one, and the state, of a mark at a time."""
-                place = b.add(row, k)
-                rate, before = _doubles(b, (lda, place), (out_state, place))
-                branching, decay = _doubles(b, (alpha, k), (beta, k))
-                gap = b.sub(time, b.load(last, place))
-                now = b.mul(before, b.exp(b.neg(b.mul(decay, gap))))
-                expected = b.add(b.mul(rate, gap), b.mul(branching, b.sub(before, now)))
-                return b.add(rate, b.mul(b.mul(branching, decay), now)), expected, now, place
-
-            def point(j: Any, total: Any, time: Any) -> Any:
-                time = b.add(time, b.cast(b.load(lags, b.add(first, j)), FLOAT64))
-                mark = b.cast(b.load(marks, b.add(first, j)), INT64)
-                intensity, expected, now, place = decayed(mark, time)
-                b.store(b.add(now, 1), out_state, place)
-                b.store(time, last, place)
-                return b.add(total, b.sub(b.log(intensity), expected)), time
-
-            def finish(k: Any, total: Any) -> Any:
-                _, expected, now, place = decayed(k, end)
-                b.store(now, out_state, place)
-                return b.sub(total, expected)
-
-            b.loop(0, self.marks, begin)
-            total, _ = b.loop(0, points, point, zero, zero)
-            end = b.cast(b.load(max_time, n), FLOAT64)
-            total = b.loop(0, self.marks, finish, total)
-            b.store(b.select(wrong, math.nan, total), out, n)
-
-        b.loop(low, high, sequence)
+        b.loop(low, high, lambda n: _Likelihood(b, n, zero, self.marks, inputs, most, last).write(out, out_state))
 
 
-class SlopesLoops(_HawkesLoops):
+@dataclass(frozen=True)
+class SlopesLoops:
     """Derivatives of the log likelihood by lda, alpha, beta and the state, and of the new state by beta and the state.
 
     ``now`` and ``last``, the states and the times of the last points, are scratch.
     """
 
-    def __call__(
-        self,
-        b: Any,
-        low: Any,
-        high: Any,
-        lda: Any,
-        alpha: Any,
-        beta: Any,
-        state: Any,
-        lags: Any,
-        marks: Any,
-        count: Any,
-        max_time: Any,
-        by_lda: Any,
-        by_alpha: Any,
-        by_beta: Any,
-        by_state: Any,
-        state_by_beta: Any,
-        state_by_state: Any,
-        now: Any,
-        last: Any,
-        most: Any,
-    ) -> None:
+    marks: int
+
+    def __call__(self, b: Any, low: Any, high: Any, *arrays: Any) -> None:
+        inputs, (*slopes, now, last, most) = arrays[:8], arrays[8:]
         zero = b.constant(0.0, FLOAT64)
-        sums = (by_lda, by_alpha, by_beta, by_state)
+        b.loop(low, high, lambda n: _Slopes(b, n, zero, self.marks, inputs, most, last).write(slopes, now))
 
-        def sequence(n: Any) -> None:
-            points, wrong = self.points(b, n, marks, count, most)
-            first, row = b.mul(n, most), b.mul(n, self.marks)
-            start = b.select(wrong, math.nan, zero)
 
-            def begin(k: Any) -> None:
-                place = b.add(row, k)
-                b.store(b.cast(b.load(state, place), FLOAT64), now, place)
-                b.store(zero, last, place)
-                for array in (*sums, state_by_beta):
-                    b.store(start, array, place)
-                b.store(b.add(start, 1), state_by_state, place)
+class _ProcessLoops:
+    """One sequence ``n``: the number of its valid points, which is 0 where that or a mark is out of range."""
 
-            def advance(k: Any, time: Any, happens: bool) -> None:
-                """Go on to a time, at which there is a point, or not."""
-                place = b.add(row, k)
-                rate, of_beta, of_state = _doubles(b, (lda, place), (state_by_beta, place), (state_by_state, place))
-                branching, decay = _doubles(b, (alpha, k), (beta, k))
-                before = b.load(now, place)
-                gap = b.sub(time, b.load(last, place))
-                share = b.exp(b.neg(b.mul(decay, gap)))
-                after = b.mul(before, share)
-                next_of_beta = b.mul(b.sub(of_beta, b.mul(before, gap)), share)
-                next_of_state = b.mul(of_state, share)
-                changes = [
-                    b.neg(gap),
-                    b.sub(after, before),
-                    b.mul(branching, b.sub(next_of_beta, of_beta)),
-                    b.mul(branching, b.sub(next_of_state, of_state)),
-                ]
-                if happens:
-                    intensity = b.add(rate, b.mul(b.mul(branching, decay), after))
-                    each = b.div(1.0, intensity)
-                    excited = b.mul(branching, each)
-                    gains = [
-                        each,
-                        b.mul(b.mul(decay, after), each),
-                        b.mul(excited, b.add(after, b.mul(decay, next_of_beta))),
-                        b.mul(b.mul(excited, decay), next_of_state),
-                    ]
-                    changes = [b.add(x, y) for x, y in zip(changes, gains, strict=True)]
-                    after = b.add(after, 1)
-                for array, change in zip(sums, changes, strict=True):
-                    b.store(b.add(b.cast(b.load(array, place), FLOAT64), change), array, place)
-                b.store(after, now, place)
-                b.store(time, last, place)
-                b.store(next_of_beta, state_by_beta, place)
-                b.store(next_of_state, state_by_state, place)
+    def __init__(self, b: Any, n: Any, zero: Any, marks: int, inputs: Sequence[Any], most: Any, last: Any) -> None:
+        self.b, self.n, self.zero, self.count, self.last = b, n, zero, marks, last
+        self.lda, self.alpha, self.beta, self.state, self.lags, self.marks, lengths, self.max_time = inputs
+        length = b.cast(lengths[n], INT64)
+        wrong = (length < 0) | (length > most)
+        limited = b.min(b.max(length, 0), most)
 
-            def point(j: Any, time: Any) -> Any:
-                time = b.add(time, b.cast(b.load(lags, b.add(first, j)), FLOAT64))
-                advance(b.cast(b.load(marks, b.add(first, j)), INT64), time, True)
-                return time
+        def test(j: Any, bad: Any) -> Any:
+            mark = self.marks[n * most + j]
+            return b.select((mark < 0) | (mark >= marks), 1, bad)
 
-            b.loop(0, self.marks, begin)
-            b.loop(0, points, point, zero)
-            end = b.cast(b.load(max_time, n), FLOAT64)
-            b.loop(0, self.marks, lambda k: advance(k, end, False))
+        bad = b.loop(0, limited, test, b.constant(0, INT64))
+        self.wrong = wrong | (bad != 0)
+        self.points = b.select(self.wrong, 0, limited)
+        self.first, self.row = n * most, n * marks
 
-        b.loop(low, high, sequence)
+    def double(self, x: Any) -> Any:
+        """A number in double precision."""
+        return self.b.cast(x, FLOAT64)
+
+    def rates(self, k: Any, place: Any, *states: Any) -> list[Any]:
+        """The rate of a mark, elements of states, its branching ratio and its decay."""
+        of_mark = [self.double(x[place]) for x in (self.lda, *states)]
+        return of_mark + [self.double(x[k]) for x in (self.alpha, self.beta)]
+
+    def point(self, j: Any, time: Any) -> tuple[Any, Any]:
+        """The time and the mark of a point, given the time of the one before it."""
+        time = time + self.double(self.lags[self.first + j])
+        return time, self.b.cast(self.marks[self.first + j], INT64)
+
+
+class _Likelihood(_ProcessLoops):
+    """The log likelihood of a sequence."""
+
+    def write(self, out: Any, out_state: Any) -> None:
+        """Write the results."""
+        b = self.b
+
+        def begin(k: Any) -> None:
+            place = self.row + k
+            out_state[place] = self.state[place]
+            self.last[place] = self.zero
+
+        def decayed(k: Any, time: Any) -> tuple[Any, ...]:
+            """Intensity, expected points since the last one, and the state, of a mark at a time."""
+            place = self.row + k
+            rate, before, branching, decay = self.rates(k, place, out_state)
+            gap = time - self.last[place]
+            now = before * b.exp(-(decay * gap))
+            expected = rate * gap + branching * (before - now)
+            return rate + branching * decay * now, expected, now, place
+
+        def point(j: Any, total: Any, time: Any) -> Any:
+            time, mark = self.point(j, time)
+            intensity, expected, now, place = decayed(mark, time)
+            out_state[place] = now + 1
+            self.last[place] = time
+            return total + (b.log(intensity) - expected), time
+
+        def finish(k: Any, total: Any) -> Any:
+            _, expected, now, place = decayed(k, end)
+            out_state[place] = now
+            return total - expected
+
+        b.loop(0, self.count, begin)
+        total, _ = b.loop(0, self.points, point, self.zero, self.zero)
+        end = self.double(self.max_time[self.n])
+        total = b.loop(0, self.count, finish, total)
+        out[self.n] = b.select(self.wrong, math.nan, total)
+
+
+class _Slopes(_ProcessLoops):
+    """The derivatives of the log likelihood of a sequence."""
+
+    def write(self, slopes: Sequence[Any], now: Any) -> None:
+        """Write the results."""
+        b = self.b
+        self.sums, (self.state_by_beta, self.state_by_state), self.now = slopes[:4], slopes[4:], now
+        start = b.select(self.wrong, math.nan, self.zero)
+
+        def begin(k: Any) -> None:
+            place = self.row + k
+            now[place] = self.double(self.state[place])
+            self.last[place] = self.zero
+            for array in (*self.sums, self.state_by_beta):
+                array[place] = start
+            self.state_by_state[place] = start + 1
+
+        def point(j: Any, time: Any) -> Any:
+            time, mark = self.point(j, time)
+            self.advance(mark, time, True)
+            return time
+
+        b.loop(0, self.count, begin)
+        b.loop(0, self.points, point, self.zero)
+        end = self.double(self.max_time[self.n])
+        b.loop(0, self.count, lambda k: self.advance(k, end, False))
+
+    def advance(self, k: Any, time: Any, happens: bool) -> None:
+        """Go on to a time, at which there is a point, or not."""
+        b, place = self.b, self.row + k
+        rate, of_beta, of_state, branching, decay = self.rates(k, place, self.state_by_beta, self.state_by_state)
+        before = self.now[place]
+        gap = time - self.last[place]
+        share = b.exp(-(decay * gap))
+        after = before * share
+        next_of_beta = (of_beta - before * gap) * share
+        next_of_state = of_state * share
+        changes = [
+            -gap,
+            after - before,
+            branching * (next_of_beta - of_beta),
+            branching * (next_of_state - of_state),
+        ]
+        if happens:
+            inverse = 1.0 / (rate + branching * decay * after)
+            excited = branching * inverse
+            gains = [
+                inverse,
+                decay * after * inverse,
+                excited * (after + decay * next_of_beta),
+                excited * decay * next_of_state,
+            ]
+            changes = [x + y for x, y in zip(changes, gains, strict=True)]
+            after = after + 1
+        for array, change in zip(self.sums, changes, strict=True):
+            array[place] = self.double(array[place]) + change
+        self.now[place] = after
+        self.last[place] = time
+        self.state_by_beta[place] = next_of_beta
+        self.state_by_state[place] = next_of_state

@@ -61,8 +61,8 @@ def uniform(target: str, out: ArraySpec, draw: int) -> Kernel | None:
 def uniform_loops(b: Any, low: Any, high: Any, key: Any, out: Any, count: Any, draw: Any) -> None:
     """A range of blocks of four words; the last one may be partial."""
     each = numbers_each(out.dtype)
-    seed = b.load(key, 0)
-    highest = b.add(b.load(key, 1), b.cast(draw, UINT64))
+    seed = key[0]
+    highest = key[1] + b.cast(draw, UINT64)
     full = b.quotient(count, each)
 
     def whole(block: Any) -> None:
@@ -70,7 +70,7 @@ def uniform_loops(b: Any, low: Any, high: Any, key: Any, out: Any, count: Any, d
         for i in range(each):
             word = words[i * WORDS // each]
             bits = b.shift_right(word, 32) if each > WORDS and i % 2 else word
-            b.store(_unit(b, bits, out.dtype), out, b.add(b.mul(block, each), i))
+            out[block * each + i] = _unit(b, bits, out.dtype)
 
     def rest(block: Any) -> None:
         words = _words(b, block, highest, seed)
@@ -79,12 +79,12 @@ def uniform_loops(b: Any, low: Any, high: Any, key: Any, out: Any, count: Any, d
             which = b.quotient(i, each // WORDS)
             bits = words[-1]
             for k in reversed(range(WORDS - 1)):
-                bits = b.select(b.eq(which, k), words[k], bits)
+                bits = b.select(which == k, words[k], bits)
             if each > WORDS:
-                bits = b.shift_right(bits, b.cast(b.mul(b.rem(i, 2), 32), UINT64))
-            b.store(_unit(b, bits, out.dtype), out, b.add(b.mul(block, each), i))
+                bits = b.shift_right(bits, b.cast(i % 2 * 32, UINT64))
+            out[block * each + i] = _unit(b, bits, out.dtype)
 
-        b.loop(0, b.sub(count, b.mul(block, each)), one)
+        b.loop(0, count - block * each, one)
 
     b.loop(low, b.min(high, full), whole)
     b.loop(b.max(low, full), high, rest)
@@ -93,20 +93,20 @@ def uniform_loops(b: Any, low: Any, high: Any, key: Any, out: Any, count: Any, d
 def _words(b: Any, block: Any, highest: Any, seed: Any) -> Sequence[Any]:
     """The four words of a block; its counter is one more than its index."""
     zero = b.constant(0, UINT64)
-    words, keys = [b.add(b.cast(block, UINT64), 1), zero, zero, highest], [seed, zero]
+    words, keys = [b.cast(block, UINT64) + 1, zero, zero, highest], [seed, zero]
     for _ in range(ROUNDS):
         high0, low0 = b.wide_product(words[0], b.constant(MULTIPLIERS[0], UINT64))
         high1, low1 = b.wide_product(words[2], b.constant(MULTIPLIERS[1], UINT64))
         words = [b.xor(b.xor(high1, words[1]), keys[0]), low1, b.xor(b.xor(high0, words[3]), keys[1]), low0]
-        keys = [b.add(k, b.constant(step, UINT64)) for k, step in zip(keys, STEPS, strict=True)]
+        keys = [k + b.constant(step, UINT64) for k, step in zip(keys, STEPS, strict=True)]
     return words
 
 
 def _unit(b: Any, word: Any, dtype: DType) -> Any:
     """A word, or its lower half, as a float in [0, 1)."""
     if dtype.itemsize == 8:
-        return b.mul(b.cast(b.shift_right(word, 11), dtype), 2.0**-53)
-    return b.mul(b.cast(b.shift_right(b.cast(word, INT32), 8), np.dtype("float32")), 2.0**-24)
+        return b.cast(b.shift_right(word, 11), dtype) * 2.0**-53
+    return b.cast(b.shift_right(b.cast(word, INT32), 8), np.dtype("float32")) * 2.0**-24
 
 
 # --- Triton -----------------------------------------------------------------------------------------------------------

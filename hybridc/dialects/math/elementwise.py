@@ -68,8 +68,8 @@ class Add(Binary):
     NNVM_SCALAR = ("_plus_scalar", "_plus_scalar", "_scatter_plus_scalar")
     REFERENCE = meaning(lambda x, y: x + y)
 
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.add(*xs)
+    def scalar(self, b: Any, x: Any, y: Any) -> Any:
+        return x + y
 
     def gradient(self, F: Any, *values: Any) -> Any:
         dy = values[0]
@@ -90,8 +90,8 @@ class Subtract(Binary):
     NNVM_SCALAR = ("_minus_scalar", "_rminus_scalar", "_scatter_minus_scalar")
     REFERENCE = meaning(lambda x, y: x - y)
 
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.sub(*xs)
+    def scalar(self, b: Any, x: Any, y: Any) -> Any:
+        return x - y
 
     def gradient(self, F: Any, *values: Any) -> Any:
         dy = values[0]
@@ -111,8 +111,8 @@ class Multiply(Binary):
     NNVM_SCALAR = ("_mul_scalar", "_mul_scalar")
     REFERENCE = meaning(lambda x, y: x * y)
 
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.mul(*xs)
+    def scalar(self, b: Any, x: Any, y: Any) -> Any:
+        return x * y
 
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, x, y, _ = values
@@ -131,9 +131,9 @@ class Divide(Binary):
     REFERENCE = meaning(lambda x, y: x / y)
     LOW = 0.5
 
-    def scalar(self, b: Any, *xs: Any) -> Any:
+    def scalar(self, b: Any, x: Any, y: Any) -> Any:
         # COMPAT(mxnet): there a division of integers by 0 ends the process.
-        return b.quotient(*xs)
+        return b.quotient(x, y)
 
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, _, y, z = values
@@ -152,12 +152,11 @@ class Modulo(Binary):
     REFERENCE = meaning(lambda x, y: x - np.floor(x / y) * y)
     LOW = 0.5
 
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        x, y = xs
-        rest = b.rem(x, y)
+    def scalar(self, b: Any, x: Any, y: Any) -> Any:
+        rest = x % y
         # A remainder of 0 has the sign that C's fmod gives: of a negative dividend and divisor, or of a dividend of 0.
-        zero = b.select(b.lt(y, 0), b.select(b.lt(x, 0), -0.0, 0), b.select(b.eq(x, 0), x, 0))
-        return b.select(b.eq(y, 0), 0, b.select(b.eq(rest, 0), zero, rest))
+        zero = b.select(y < 0, b.select(x < 0, -0.0, 0), b.select(x == 0, x, 0))
+        return b.select(y == 0, 0, b.select(rest == 0, zero, rest))
 
     def eager(self, *arrays: Any) -> Any:
         x, y = arrays
@@ -181,9 +180,9 @@ class Power(Binary):
     REFERENCE = meaning(lambda x, y: x**y)
     LOW = 0.5
 
-    def scalar(self, b: Any, *xs: Any) -> Any:
+    def scalar(self, b: Any, x: Any, y: Any) -> Any:
         # COMPAT(mxnet): there powers of integers are computed in floats, and undefined beyond their range.
-        return b.pow(*xs)
+        return b.pow(x, y)
 
     def eager(self, *arrays: Any) -> Any:
         x, y = arrays
@@ -212,8 +211,8 @@ class Maximum(Binary):
 
     # COMPAT(mxnet): of 0.0 and -0.0 there the second; here, too, but in code of LLVM 0.0 is greater, as in IEEE 754.
     # So for minimum and clip.
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.max(*xs)
+    def scalar(self, b: Any, x: Any, y: Any) -> Any:
+        return b.max(x, y)
 
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, x, y, _ = values
@@ -230,8 +229,8 @@ class Minimum(Binary):
     NNVM_SCALAR = ("_minimum_scalar", "_minimum_scalar")
     REFERENCE = by_element(min)
 
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.min(*xs)
+    def scalar(self, b: Any, x: Any, y: Any) -> Any:
+        return b.min(x, y)
 
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, x, y, _ = values
@@ -248,8 +247,8 @@ class Hypot(Binary):
     NNVM_SCALAR = ("_hypot_scalar", "_hypot_scalar")
     REFERENCE = meaning(lambda x, y: np.sqrt(x * x + y * y))
 
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.hypot(*xs)
+    def scalar(self, b: Any, x: Any, y: Any) -> Any:
+        return b.hypot(x, y)
 
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, x, y, z = values
@@ -349,31 +348,29 @@ def _comparison(
     )
 
 
-Equal = _comparison("hybrid.equal", "lhs == rhs", operator.eq, lambda b, x, y: b.eq(x, y))
-NotEqual = _comparison("hybrid.not_equal", "lhs != rhs", operator.ne, lambda b, x, y: b.ne(x, y))
-Lesser = _comparison("hybrid.lesser", "lhs < rhs", operator.lt, lambda b, x, y: b.lt(x, y), "greater")
-LesserEqual = _comparison("hybrid.lesser_equal", "lhs <= rhs", operator.le, lambda b, x, y: b.le(x, y), "greater_equal")
-Greater = _comparison("hybrid.greater", "lhs > rhs", operator.gt, lambda b, x, y: b.gt(x, y), "lesser")
-GreaterEqual = _comparison(
-    "hybrid.greater_equal", "lhs >= rhs", operator.ge, lambda b, x, y: b.ge(x, y), "lesser_equal"
-)
+Equal = _comparison("hybrid.equal", "lhs == rhs", operator.eq, lambda b, x, y: x == y)
+NotEqual = _comparison("hybrid.not_equal", "lhs != rhs", operator.ne, lambda b, x, y: x != y)
+Lesser = _comparison("hybrid.lesser", "lhs < rhs", operator.lt, lambda b, x, y: x < y, "greater")
+LesserEqual = _comparison("hybrid.lesser_equal", "lhs <= rhs", operator.le, lambda b, x, y: x <= y, "greater_equal")
+Greater = _comparison("hybrid.greater", "lhs > rhs", operator.gt, lambda b, x, y: x > y, "lesser")
+GreaterEqual = _comparison("hybrid.greater_equal", "lhs >= rhs", operator.ge, lambda b, x, y: x >= y, "lesser_equal")
 LogicalAnd = _comparison(
     "hybrid.logical_and",
     "lhs and rhs are both not 0",
     lambda x, y: x != 0 and y != 0,
-    lambda b, x, y: b.logical_and(b.ne(x, 0), b.ne(y, 0)),
+    lambda b, x, y: (x != 0) & (y != 0),
 )
 LogicalOr = _comparison(
     "hybrid.logical_or",
     "lhs or rhs is not 0",
     lambda x, y: x != 0 or y != 0,
-    lambda b, x, y: b.logical_or(b.ne(x, 0), b.ne(y, 0)),
+    lambda b, x, y: (x != 0) | (y != 0),
 )
 LogicalXor = _comparison(
     "hybrid.logical_xor",
     "exactly one of lhs and rhs is not 0",
     lambda x, y: (x != 0) != (y != 0),
-    lambda b, x, y: b.logical_xor(b.ne(x, 0), b.ne(y, 0)),
+    lambda b, x, y: b.logical_xor(x != 0, y != 0),
 )
 
 

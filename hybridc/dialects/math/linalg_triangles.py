@@ -58,8 +58,8 @@ class Triangle(Movement):
         (x,) = xs
 
         def element(b: Any, *i: Any) -> Any:
-            above = b.sub(i[-1], i[-2])
-            inside = b.le(above, self.k) if self.lower else b.ge(above, self.k)
+            above = i[-1] - i[-2]
+            inside = above <= self.k if self.lower else above >= self.k
             return b.select(inside, b.load(x, *i), b.cast(0, x.dtype))
 
         return m.generate(x.shape, x.dtype, element)
@@ -102,17 +102,17 @@ class _Packing(Movement):
     def place(self, b: Any, index: Any) -> tuple[Any, Any]:
         """The row and the column of an element, by its number in the triangle."""
         # Row r begins at r (r + 1) / 2. The root is exact where a row begins, and clearly less before.
-        root = b.sqrt(b.cast(b.add(b.mul(index, 8), 1), np.dtype("float64")))
-        row = b.cast(b.floor(b.mul(b.sub(root, 1.0), 0.5)), np.dtype("int64"))
-        column = b.sub(index, b.quotient(b.mul(row, b.add(row, 1)), 2))
-        row = b.add(row, abs(self.offset))
+        root = b.sqrt(b.cast(index * 8 + 1, np.dtype("float64")))
+        row = b.cast(b.floor((root - 1.0) * 0.5), np.dtype("int64"))
+        column = index - b.quotient(row * (row + 1), 2)
+        row = row + abs(self.offset)
         return (row, column) if self.is_below() else (column, row)
 
     def index(self, b: Any, i: Any, j: Any) -> tuple[Any, Any]:
         """Whether element (i, j) of a matrix is in the triangle, and its number there."""
         row, column = (i, j) if self.is_below() else (j, i)
-        row = b.sub(row, abs(self.offset))
-        return b.le(column, row), b.add(b.quotient(b.mul(row, b.add(row, 1)), 2), column)
+        row = row - abs(self.offset)
+        return column <= row, b.quotient(row * (row + 1), 2) + column
 
 
 @register("hybrid.linalg_maketrian", "linalg.maketrian", "_linalg_maketrian")

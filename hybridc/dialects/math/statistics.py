@@ -82,8 +82,8 @@ class NanTo(Unary):
 
     value: float = attribute(0.0, "what replaces nan")
 
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.select(b.isnan(*xs), self.value, *xs)
+    def scalar(self, b: Any, x: Any) -> Any:
+        return b.select(b.isnan(x), self.value, x)
 
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, x, _ = values

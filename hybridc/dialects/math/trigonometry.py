@@ -96,7 +96,7 @@ Degrees = unary(
     "hybrid.degrees",
     "Radians in degrees, x * 180 / pi",
     meaning(lambda x: x * 180 / math.pi),
-    lambda b, x: b.mul(x, 180 / math.pi),
+    lambda b, x: x * (180 / math.pi),
     # COMPAT(mxnet): this can be differentiated again; there it cannot.
     lambda F, dy, x, y: dy * (180 / math.pi),
 )
@@ -104,6 +104,6 @@ Radians = unary(
     "hybrid.radians",
     "Degrees in radians, x * pi / 180",
     meaning(lambda x: x * math.pi / 180),
-    lambda b, x: b.mul(x, math.pi / 180),
+    lambda b, x: x * (math.pi / 180),
     lambda F, dy, x, y: dy * (math.pi / 180),
 )

@@ -72,7 +72,7 @@ Negative = unary(
     "hybrid.negative",
     "-x",
     meaning(lambda x: 0 - x),
-    lambda b, x: b.neg(x),
+    lambda b, x: -x,
     lambda F, dy, x, y: -dy,
     alias="_np_negative",
 )
@@ -94,13 +94,11 @@ class Sign(Unary):
     REFERENCE = meaning(lambda x: 1.0 * (x > 0) - (x < 0))
     STEPS = True
 
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.sign(*xs)
+    def scalar(self, b: Any, x: Any) -> Any:
+        return b.sign(x)
 
 
-Square = unary(
-    "hybrid.square", "x**2", meaning(lambda x: x**2), lambda b, x: b.mul(x, x), lambda F, dy, x, y: dy * (x * 2)
-)
+Square = unary("hybrid.square", "x**2", meaning(lambda x: x**2), lambda b, x: x * x, lambda F, dy, x, y: dy * (x * 2))
 Sqrt = unary(
     "hybrid.sqrt",
     "The square root of x",
@@ -113,7 +111,7 @@ Rsqrt = unary(
     "hybrid.rsqrt",
     "1 / sqrt(x)",
     meaning(lambda x: x**-0.5),
-    lambda b, x: b.div(1.0, b.sqrt(x)),
+    lambda b, x: 1.0 / b.sqrt(x),
     lambda F, dy, x, y: dy * -0.5 * (y / x),
     between=(0.2, 2.0),
 )
@@ -129,7 +127,7 @@ Rcbrt = unary(
     "hybrid.rcbrt",
     "1 / cbrt(x)",
     meaning(lambda x: 1 / np.cbrt(x)),
-    lambda b, x: b.div(1.0, b.cbrt(x)),
+    lambda b, x: 1.0 / b.cbrt(x),
     lambda F, dy, x, y: dy * (y / x) / -3,
     between=(0.2, 2.0),
 )
@@ -137,7 +135,7 @@ Reciprocal = unary(
     "hybrid.reciprocal",
     "1 / x",
     meaning(lambda x: 1 / x),
-    lambda b, x: b.div(1.0, x),
+    lambda b, x: 1.0 / x,
     lambda F, dy, x, y: -dy * y * y,
     between=(0.2, 2.0),
 )
@@ -211,10 +209,10 @@ class Round(Unary):
     REFERENCE = meaning(lambda x: np.sign(x) * np.floor(np.abs(x) + 0.5))
     STEPS = True
 
-    def scalar(self, b: Any, *xs: Any) -> Any:
+    def scalar(self, b: Any, x: Any) -> Any:
         # Not floor(|x| + 0.5): that addition rounds, so the largest float below 0.5 would become 1.
-        whole = b.trunc(*xs)
-        return b.select(b.ge(b.abs(b.sub(xs[0], whole)), 0.5), b.add(whole, b.sign(*xs)), whole)
+        whole = b.trunc(x)
+        return b.select(b.abs(x - whole) >= 0.5, whole + b.sign(x), whole)
 
 
 @register("hybrid.rint")
@@ -224,9 +222,9 @@ class Rint(Unary):
     REFERENCE = meaning(lambda x: np.ceil(x - 0.5))
     STEPS = True
 
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        whole = b.floor(*xs)
-        return b.select(b.gt(b.sub(xs[0], whole), 0.5), b.ceil(*xs), whole)
+    def scalar(self, b: Any, x: Any) -> Any:
+        whole = b.floor(x)
+        return b.select(x - whole > 0.5, b.ceil(x), whole)
 
 
 # --- special functions ------------------------------------------------------------------------------------
@@ -256,8 +254,8 @@ class Erfinv(Unary):
     REFERENCE = by_element(_by_bisection)
     LOW, HIGH = -0.9, 0.9
 
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.select(b.eq(*xs, 0), *xs, b.erfinv(*xs))  # -0.0 stays
+    def scalar(self, b: Any, x: Any) -> Any:
+        return b.select(x == 0, x, b.erfinv(x))  # -0.0 stays
 
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, _, y = values
@@ -297,8 +295,8 @@ class Digamma(Unary):
     LOW, HIGH = 0.5, 4.0
     STEPS = True
 
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.digamma(*xs)
+    def scalar(self, b: Any, x: Any) -> Any:
+        return b.digamma(x)
 
     def gradient(self, F: Any, *values: Any) -> Any:
         raise UnsupportedError(
@@ -316,11 +314,11 @@ class SmoothL1(Unary):
 
     scalar_: float = attribute(1.0, "where the parabola ends: at |x| = 1 / scalar**2")
 
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        size, square = b.abs(*xs), self.scalar_**2
-        near = b.mul(b.mul(size, size), 0.5 * square)
+    def scalar(self, b: Any, x: Any) -> Any:
+        size, square = b.abs(x), self.scalar_**2
+        near = size * size * (0.5 * square)
         end = 1 / square if square else math.inf  # the parabola is flat, and never ends
-        return b.select(b.lt(size, end), near, b.sub(size, 0.5 * end))
+        return b.select(size < end, near, size - 0.5 * end)
 
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, x, _ = values

@@ -61,48 +61,48 @@ LOGICAL = frozenset({"logical_and", "logical_or", "logical_xor"})  # on booleans
 def _rem(b: Any, x: Any, y: Any) -> Any:
     """The remainder with the sign of the divisor."""
     r = b.fmod(x, y)
-    return b.select(b.logical_and(b.ne(r, 0), b.ne(b.lt(r, 0), b.lt(y, 0))), b.add(r, y), r)
+    return b.select((r != 0) & ((r < 0) != (y < 0)), r + y, r)
 
 
 def _hypot(b: Any, x: Any, y: Any) -> Any:
     """Scaled by the greater one against overflow; infinite beside a nan, too."""
     x, y = b.abs(x), b.abs(y)
     great, small = b.max(x, y), b.min(x, y)
-    ratio = b.div(small, b.select(b.eq(great, 0), 1.0, great))
-    length = b.mul(great, b.sqrt(b.add(b.mul(ratio, ratio), 1.0)))
-    return b.select(b.logical_or(b.isinf(x), b.isinf(y)), float("inf"), length)
+    ratio = small / b.select(great == 0, 1.0, great)
+    length = great * b.sqrt(ratio * ratio + 1.0)
+    return b.select(b.isinf(x) | b.isinf(y), float("inf"), length)
 
 
 def _sign(b: Any, x: Any) -> Any:
-    return b.select(b.gt(x, 0), 1, b.select(b.lt(x, 0), -1, b.abs(x)))  # +0 for both zeros, nan for nan
+    return b.select(x > 0, 1, b.select(x < 0, -1, b.abs(x)))  # +0 for both zeros, nan for nan
 
 
-def _square(b: Any, x: Any) -> Any:
-    return b.mul(x, x)
+def _square(_: Any, x: Any) -> Any:
+    return x * x
 
 
-def _reciprocal(b: Any, x: Any) -> Any:
-    return b.div(1, x)
+def _reciprocal(_: Any, x: Any) -> Any:
+    return 1 / x
 
 
-def _isnan(b: Any, x: Any) -> Any:
-    return b.ne(x, x)
+def _isnan(_: Any, x: Any) -> Any:
+    return x != x
 
 
 def _isinf(b: Any, x: Any) -> Any:
-    return b.eq(b.abs(x), float("inf"))
+    return b.abs(x) == float("inf")
 
 
 def _isfinite(b: Any, x: Any) -> Any:
-    return b.lt(b.abs(x), float("inf"))
+    return b.abs(x) < float("inf")
 
 
-def _logical_not(b: Any, x: Any) -> Any:
-    return b.eq(x, 0)
+def _logical_not(_: Any, x: Any) -> Any:
+    return x == 0
 
 
 def _logistic(b: Any, x: Any) -> Any:
-    return b.div(1.0, b.add(b.exp(b.neg(x)), 1.0))
+    return 1.0 / (b.exp(-x) + 1.0)
 
 
 COMPOSED: dict[str, Callable[..., Any]] = {

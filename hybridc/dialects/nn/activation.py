@@ -23,8 +23,8 @@ class Relu(Unary):
 
     REFERENCE = meaning(lambda x: x * (x > 0))
 
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.max(*xs, 0)
+    def scalar(self, b: Any, x: Any) -> Any:
+        return b.max(x, 0)
 
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, _, y = values
@@ -37,8 +37,8 @@ class Sigmoid(Unary):
 
     REFERENCE = meaning(lambda x: 1 / (1 + np.exp(-x)))
 
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.logistic(*xs)
+    def scalar(self, b: Any, x: Any) -> Any:
+        return b.logistic(x)
 
     def eager(self, *arrays: Any) -> Any:
         (x,) = arrays
@@ -61,8 +61,8 @@ class HardSigmoid(Unary):
     alpha: float = attribute(0.2, "the slope")
     beta: float = attribute(0.5, "the value at 0")
 
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.min(b.max(b.add(b.mul(*xs, self.alpha), self.beta), 0.0), 1.0)
+    def scalar(self, b: Any, x: Any) -> Any:
+        return b.min(b.max(x * self.alpha + self.beta, 0.0), 1.0)
 
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, _, y = values
@@ -82,8 +82,8 @@ class Softrelu(Unary):
 
     REFERENCE = meaning(lambda x: np.log(1 + np.exp(x)))
 
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.add(b.max(*xs, 0), b.log1p(b.exp(b.neg(b.abs(*xs)))))
+    def scalar(self, b: Any, x: Any) -> Any:
+        return b.max(x, 0) + b.log1p(b.exp(-b.abs(x)))
 
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, x, _ = values
@@ -100,8 +100,8 @@ class Softsign(Unary):
 
     REFERENCE = meaning(lambda x: x / (1 + np.abs(x)))
 
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.div(*xs, b.add(b.abs(*xs), 1.0))
+    def scalar(self, b: Any, x: Any) -> Any:
+        return x / (b.abs(x) + 1.0)
 
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, x, _ = values
@@ -114,8 +114,8 @@ class LogSigmoid(Unary):
 
     REFERENCE = meaning(lambda x: -np.log(1 + np.exp(-x)))
 
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.sub(b.min(*xs, 0), b.log1p(b.exp(b.neg(b.abs(*xs)))))
+    def scalar(self, b: Any, x: Any) -> Any:
+        return b.min(x, 0) - b.log1p(b.exp(-b.abs(x)))
 
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, x, _ = values
@@ -132,8 +132,8 @@ class Silu(Unary):
 
     beta: float = attribute(1.0, "the slope inside the sigmoid")
 
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.mul(*xs, b.logistic(b.mul(*xs, self.beta)))
+    def scalar(self, b: Any, x: Any) -> Any:
+        return x * b.logistic(x * self.beta)
 
     def eager(self, *arrays: Any) -> Any:
         (x,) = arrays
@@ -168,8 +168,8 @@ class Gelu(Unary):
 
     REFERENCE = meaning(lambda x: x / 2 * (1 + special("erf")(x / math.sqrt(2))))
 
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.mul(b.mul(*xs, 0.5), b.add(b.erf(b.mul(*xs, math.sqrt(0.5))), 1.0))
+    def scalar(self, b: Any, x: Any) -> Any:
+        return x * 0.5 * (b.erf(x * math.sqrt(0.5)) + 1.0)
 
     def eager(self, *arrays: Any) -> Any:
         (x,) = arrays
@@ -197,10 +197,10 @@ class Leaky(Unary):
 
     slope: float = attribute(0.25, "the slope for negative x")
 
-    def scalar(self, b: Any, *xs: Any) -> Any:
+    def scalar(self, b: Any, x: Any) -> Any:
         if 0 < self.slope <= 1:
-            return b.max(*xs, b.mul(*xs, self.slope))
-        return b.select(b.gt(*xs, 0), *xs, b.mul(*xs, self.slope))
+            return b.max(x, x * self.slope)
+        return b.select(x > 0, x, x * self.slope)
 
     def eager(self, *arrays: Any) -> Any:
         (x,) = arrays
@@ -292,8 +292,8 @@ class Elu(Unary):
 
     slope: float = attribute(1.0, "minus the limit for negative x")
 
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        return b.select(b.gt(*xs, 0), *xs, b.mul(b.expm1(*xs), self.slope))
+    def scalar(self, b: Any, x: Any) -> Any:
+        return b.select(x > 0, x, b.expm1(x) * self.slope)
 
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, x, y = values
@@ -322,9 +322,9 @@ class Selu(Unary):
 
     REFERENCE = meaning(lambda x: _SELU_SCALE * (np.maximum(x, 0) + _SELU_ALPHA * (np.exp(np.minimum(x, 0)) - 1)))
 
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        negative = b.mul(b.expm1(*xs), _SELU_SCALE * _SELU_ALPHA)
-        return b.select(b.gt(*xs, 0), b.mul(*xs, _SELU_SCALE), negative)
+    def scalar(self, b: Any, x: Any) -> Any:
+        negative = b.expm1(x) * (_SELU_SCALE * _SELU_ALPHA)
+        return b.select(x > 0, x * _SELU_SCALE, negative)
 
     def gradient(self, F: Any, *values: Any) -> Any:
         # COMPAT(mxnet): that of negative x is scale * alpha * exp(x), which is y + scale * alpha; there it is wrong.

@@ -23,9 +23,8 @@ class Quadratic(Unary):
     b: float = attribute(0.0, "factor of x")
     c: float = attribute(0.0, "constant")
 
-    def scalar(self, b: Any, *xs: Any) -> Any:
-        (x,) = xs
-        return b.add(b.mul(b.add(b.mul(x, self.a), self.b), x), self.c)
+    def scalar(self, b: Any, x: Any) -> Any:
+        return (x * self.a + self.b) * x + self.c
 
     def gradient(self, F: Any, *values: Any) -> Any:
         dy, x, _ = values

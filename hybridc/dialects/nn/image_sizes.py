@@ -146,12 +146,12 @@ class BandSum(Movement):
             for taps in itertools.product(*map(range, self.taps)):
                 at, factor = list(index), None
                 for n, (axis, tap) in enumerate(zip(self.axes, taps, strict=True)):
-                    first = b.cast(b.load(tables[2 * n], index[axis]), np.dtype("int64"))
-                    at[axis] = b.min(b.add(first, tap) if tap else first, x.shape[axis] - 1)
-                    weight = b.load(tables[2 * n + 1], index[axis], b.mul(index[axis], 0) if tap == 0 else tap)
-                    factor = weight if factor is None else b.mul(factor, weight)
-                value = b.mul(b.cast(b.load(x, *at), wide(x.dtype)), factor)
-                found = value if found is None else b.add(found, value)
+                    first = b.cast(tables[2 * n][index[axis]], np.dtype("int64"))
+                    at[axis] = b.min(first + tap if tap else first, x.shape[axis] - 1)
+                    weight = tables[2 * n + 1][index[axis], index[axis] * 0 if tap == 0 else tap]
+                    factor = weight if factor is None else factor * weight
+                value = b.cast(b.load(x, *at), wide(x.dtype)) * factor
+                found = value if found is None else found + value
             return found
 
         return m.generate(shape, x.dtype, element)

@@ -58,9 +58,9 @@ class WindowCount(Creation):
         border = self.pad if self.padded else 0
 
         def element(b: Any, i: Any) -> Any:
-            first = b.sub(b.mul(i, self.stride), self.pad)
-            end = b.min(b.add(first, self.kernel_), self.size + border)
-            return b.cast(b.max(b.sub(end, b.max(first, -border)), 1), self.dtype)
+            first = i * self.stride - self.pad
+            end = b.min(first + self.kernel_, self.size + border)
+            return b.cast(b.max(end - b.max(first, -border), 1), self.dtype)
 
         return m.generate((self.count,), self.dtype, element)
 

@@ -77,9 +77,9 @@ class WeightedRows(Movement):
         def element(b: Any, row: Any, column: Any) -> Any:
             total: Any = None
             for each, factor in pairs:
-                chosen = bounded_index(b, b.load(each, row), data.shape[0], "clip")
-                own = b.mul(b.cast(b.load(data, chosen, column), weight.dtype), b.load(factor, row))
-                total = own if total is None else b.add(total, own)
+                chosen = bounded_index(b, each[row], data.shape[0], "clip")
+                own = b.cast(data[chosen, column], weight.dtype) * factor[row]
+                total = own if total is None else total + own
             return total
 
         return m.generate((sums, data.shape[1]), weight.dtype, element)

@@ -68,14 +68,14 @@ class MultiBoxPrior(Movement):
         halves = [(s * height / max(width, 1) * r**0.5 / 2, s / r**0.5 / 2) for s, r in kinds]
 
         def element(b: Any, row: Any, column: Any, kind: Any, corner: Any) -> Any:
-            horizontal = b.eq(b.rem(corner, 2), 0)
-            center_x = b.mul(b.add(column, self.offsets[1]), step_x)
-            center_y = b.mul(b.add(row, self.offsets[0]), step_y)
-            half_w, half_h = b.cast(b.mul(kind, 0), FLOAT64), b.cast(b.mul(kind, 0), FLOAT64)
+            horizontal = corner % 2 == 0
+            center_x = (column + self.offsets[1]) * step_x
+            center_y = (row + self.offsets[0]) * step_y
+            half_w, half_h = b.cast(kind * 0, FLOAT64), b.cast(kind * 0, FLOAT64)
             for i, (w, h) in enumerate(halves):
-                half_w, half_h = b.select(b.eq(kind, i), w, half_w), b.select(b.eq(kind, i), h, half_h)
+                half_w, half_h = b.select(kind == i, w, half_w), b.select(kind == i, h, half_h)
             center, half = b.select(horizontal, center_x, center_y), b.select(horizontal, half_w, half_h)
-            value = b.add(center, b.mul(half, b.select(b.lt(corner, 2), -1.0, 1.0)))
+            value = center + half * b.select(corner < 2, -1.0, 1.0)
             return b.min(b.max(value, 0.0), 1.0) if self.clip else value
 
         made = m.generate((height, width, len(kinds), 4), x.dtype, element)

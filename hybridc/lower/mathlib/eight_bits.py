@@ -29,12 +29,12 @@ class Narrow:
 
     def widened(self, x: Value) -> Value:
         """A number of eight bits in single precision."""
-        w, cut = x.writer, _HALF.digits - self.known.digits
+        w, cut = x.builder, _HALF.digits - self.known.digits
         bits = w.write(arith.ExtUIOp, [w.write(arith.BitcastOp, [x], i8)], _SHORT)
         size = bits & _MAGNITUDE
         half = w.write(arith.BitcastOp, [((bits & _SIGN) << _BITS) | (size << cut)], f16)
         number = w.write(arith.ExtFOp, [half], f32) * 2.0 ** (_HALF.bias - self.known.bias)
-        return select(size.equal(_MAGNITUDE), number.like(float("nan")), number)
+        return select(size == _MAGNITUDE, number.like(float("nan")), number)
 
     def rounded(self, x: Value) -> Value:
         """The nearest number of eight bits, the even one of two; NaN for what is too large.
@@ -42,7 +42,7 @@ class Narrow:
         A normal number is rounded by what is added below its last place. A subnormal one stands in the lowest bits of
         its sum with a number whose last place is that of the subnormals.
         """
-        known, w, cut = self.known, x.writer, SINGLE.fraction + 1 - self.known.digits
+        known, w, cut = self.known, x.builder, SINGLE.fraction + 1 - self.known.digits
         bits = x.bits()
         size = bits & 0x7FFFFFFF
         rounding = ((known.bias - SINGLE.bias) << SINGLE.fraction) + (1 << cut - 1) - 1

@@ -114,7 +114,7 @@ def expm1(x: Value) -> Value:
 def _inverse(power: Value) -> Value:
     """1 over a power of two."""
     kind = power.format
-    return (power.writer.constant(2 * kind.bias << kind.fraction, kind.whole) - power.bits()).as_float()
+    return (power.builder.constant(2 * kind.bias << kind.fraction, kind.whole) - power.bits()).as_float()
 
 
 def logistic(x: Value) -> Value:
@@ -140,7 +140,7 @@ def _hyperbolic(x: Value) -> tuple[Value, Value]:
     n = shifted - shifter
     r = fma(n, -low, fma(n, -high, x))
     exponent = shifted.bits() << kind.fraction  # of 2**n / 4
-    rest = x.writer.constant(2 * (kind.bias - 2) << kind.fraction, kind.whole) - exponent
+    rest = x.builder.constant(2 * (kind.bias - 2) << kind.fraction, kind.whole) - exponent
     grows, shrinks = exponent.as_float(), select(rest > 0, rest, 0).as_float()
     z = r * r
     sinh_r, cosh_less_one = fma(z * r, polynomial(z, constants.sinh), r), z * polynomial(z, constants.cosh)

@@ -48,7 +48,7 @@ def split_exponent(x: Value) -> tuple[Value, Value]:
 def _with_limits(result: Value, x: Value, zero: Operand) -> Value:
     """A logarithm of x: infinite for an infinite x, for the number ``zero`` minus infinity, below it a nan."""
     result = select(x < INFINITY, result, x)
-    return select(x > zero, result, select(x.equal(zero), x.like(-INFINITY), NAN))
+    return select(x > zero, result, select(x == zero, x.like(-INFINITY), NAN))
 
 
 def log(x: Value) -> Value:
@@ -78,7 +78,7 @@ def log1p(x: Value) -> Value:
     kind = x.format
     e, _ = _split(x + 1.0)
     # 4 * 2**-e, which is in range for every e; the products with it are exact.
-    scale = ((x.writer.constant(2 * kind.bias + 2, kind.whole) - e) << kind.fraction).as_float()
+    scale = ((x.builder.constant(2 * kind.bias + 2, kind.whole) - e) << kind.fraction).as_float()
     f = fma(x * scale, 0.25, fma(scale, 0.25, -1.0))
     result = fma(f, polynomial(f, _LOG[kind.name]), _as_float(e, kind) * math.log(2))
     return _with_limits(copysign(result, x), x, -1.0)

@@ -49,7 +49,7 @@ def _log2(x: Value) -> tuple[Value, Value]:
     result = rounded + low
     low = (rounded - result) + low
     result = select(x < INFINITY, result, x)
-    return select(x.equal(0.0), -INFINITY, result), low
+    return select(x == 0.0, -INFINITY, result), low
 
 
 def _exp2(high: Value, low: Value) -> Value:
@@ -76,7 +76,7 @@ def _size_of_single(x: Value, y: Value) -> Value:
     f = mantissa - 1.0
     log2 = fma(f, polynomial(f, table.POWER_LOG2_F64), e)
     log2 = select(a < INFINITY, log2, a)
-    power = y * select(a.equal(0.0), -INFINITY, log2)
+    power = y * select(a == 0.0, -INFINITY, log2)
     power = greatest(least(power, 200.0), -200.0)
     shifter = DOUBLE.shifter + DOUBLE.bias
     shifted = power + shifter
@@ -91,14 +91,14 @@ def powf(x: Value, y: Value) -> Value:
         size = _size_of_single(wide, exponent).to(SINGLE)
     else:
         size = _size(x, y)
-    whole = y.equal(rint(y))
+    whole = y == rint(y)
     half = y * 0.5
-    odd = whole & half.unequal(rint(half))
+    odd = whole & (half != rint(half))
     result = select(odd, copysign(size, x), size)
     # A negative number, neither zero nor infinite, has no power that is not whole.
     negative = (x < 0.0) & (x > -INFINITY)
     result = select(negative, select(whole, result, NAN), result)
-    one = x.equal(1.0) | y.equal(0.0) | (x.equal(-1.0) & abs(y).equal(INFINITY))
+    one = (x == 1.0) | (y == 0.0) | ((x == -1.0) & (abs(y) == INFINITY))
     return select(one, 1.0, result)
 
 
@@ -109,7 +109,7 @@ def cbrt(x: Value) -> Value:
     a = abs(x)
     root = exp(log(a) * (1 / 3))
     better = root - (root - a / (root * root)) * (1 / 3)
-    limit = a.equal(0.0) | a.equal(INFINITY)
+    limit = (a == 0.0) | (a == INFINITY)
     return copysign(select(limit, a, better), x)
 
 
@@ -127,7 +127,7 @@ def _cbrt_of_single(x: Value) -> Value:
     small = size < 2.0**-60
     a = select(small, size * 2.0**60, size)
     third = (a.bits() >> 16) * 0x5556
-    y = (x.writer.constant(_THIRD_AND_MORE, third.ssa.type) - third).as_float()
+    y = (x.builder.constant(_THIRD_AND_MORE, third.ssa.type) - third).as_float()
     for _ in range(2):
         h = fma(-(a * y * y), y, 1.0)
         y = fma(y * h, fma(h, 2 / 9, 1 / 3), y)
@@ -150,7 +150,7 @@ def short_power(x: Value, exponent: float) -> Value | None:
     if abs(exponent) != 0.5:
         return None
     root = sqrt(x + 0.0)  # of -0, too, a power is positive
-    infinite = x.equal(-INFINITY)
+    infinite = x == -INFINITY
     return select(infinite, INFINITY, root) if exponent > 0 else select(infinite, 0.0, 1.0 / root)
 
 
@@ -160,14 +160,14 @@ def ipowi(x: Value, y: Value) -> Value:
     before, after = FormulaWriter(Block(arg_types=[kind] * 3)), FormulaWriter(Block(arg_types=[kind] * 3))
 
     _, _, left = (Value(before, v) for v in before.block.args)
-    before.block.add_op(scf.ConditionOp.create(operands=[left.unequal(0).ssa, *before.block.args], result_types=[]))
+    before.block.add_op(scf.ConditionOp.create(operands=[(left != 0).ssa, *before.block.args], result_types=[]))
     result, square, left = (Value(after, v) for v in after.block.args)
-    result = select((left & 1).unequal(0), result * square, result)
+    result = select((left & 1) != 0, result * square, result)
     after.block.add_op(scf.YieldOp.create(operands=[result.ssa, (square * square).ssa, (left >> 1).ssa]))
     loop = scf.WhileOp.create(
         operands=[x.like(1).ssa, x.ssa, y.ssa],
         result_types=[kind] * 3,
         regions=[Region(before.block), Region(after.block)],
     )
-    x.writer.block.add_op(loop)
-    return Value(x.writer, loop.results[0])
+    x.builder.block.add_op(loop)
+    return Value(x.builder, loop.results[0])

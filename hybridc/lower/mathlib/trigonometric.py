@@ -88,8 +88,8 @@ def _window_of_double(x: Value) -> list[Value]:
     great = [(2.0**e, two_over_pi(e - 52, 3, _UP)) for e in range(_FIRST, 1024, _STEP)]
     regions = [branch(2.0**_UP, great), branch(1.0, [])]
     found = scf.IfOp.create(operands=[(size >= 2.0**_FIRST).ssa], result_types=[x.ssa.type] * 4, regions=regions)
-    x.writer.block.add_op(found)
-    return [Value(x.writer, part) for part in found.results]
+    x.builder.block.add_op(found)
+    return [Value(x.builder, part) for part in found.results]
 
 
 def _modulo_four(x: Value) -> Value:
@@ -127,7 +127,7 @@ def _turned(x: Value, ahead: int) -> Value:
         r, quarters = _quarters_of_double(x)
     quarters = quarters + ahead
     sine, cosine = _sin_and_cos(r, kind)
-    result = select((quarters & 1).unequal(0), cosine, sine)
+    result = select((quarters & 1) != 0, cosine, sine)
     return (result.bits() ^ (quarters & 2) << kind.whole.width.data - 2).as_float()
 
 
@@ -150,7 +150,7 @@ def tan(x: Value) -> Value:
     else:
         r, quarters = _quarters_of_double(x)
     sine, cosine = (part.to(kind) for part in _sin_and_cos(r, kind))
-    odd = (quarters & 1).unequal(0)
+    odd = (quarters & 1) != 0
     return select(odd, cosine, sine) / select(odd, -sine, cosine)
 
 
@@ -212,8 +212,8 @@ def atan2(y: Value, x: Value) -> Value:
     steep = up > across
     short, long = select(steep, across, up), select(steep, up, across)
     t = short / long
-    t = select(short.equal(long), 1.0, t)  # both may be infinite
-    t = select((short + long).equal(0.0), 0.0, t)  # not beside a nan
+    t = select(short == long, 1.0, t)  # both may be infinite
+    t = select((short + long) == 0.0, 0.0, t)  # not beside a nan
     angle = _atan_up_to_one(t)
     angle = select(steep, _right_angle_less(angle), angle)
     angle = select(copysign(x.like(1.0), x) < 0.0, _straight_angle_less(angle), angle)

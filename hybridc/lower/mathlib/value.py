@@ -19,6 +19,9 @@ from xdsl.dialects.builtin import FloatAttr, IntegerAttr, IntegerType, f32, f64,
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from hybridc.dialects.mlir.new_op import new_op
+from hybridc.dialects.mlir.upstream import UPSTREAM
+from hybridc.dialects.scalar import PREDICATES, Arithmetic
+from hybridc.ir.structured_builder import operation_class, operation_properties
 
 _PLAIN: dict[str, Attribute] = {"fastmath": arith.FastMathFlagsAttr("none")}
 _WRAPS: dict[str, Attribute] = {"overflowFlags": arith.IntegerOverflowAttr("none")}
@@ -55,11 +58,11 @@ DOUBLE = Format("f64", f64, i64, 52, 1023)
 FORMATS = {f.real: f for f in (SINGLE, DOUBLE)}
 
 
-class Value:
-    """A number inside a function that is being written."""
+class Value(Arithmetic):
+    """A number inside a function that is being written; ``&`` and ``|`` are on bits."""
 
-    def __init__(self, writer: FormulaWriter, ssa: SSAValue) -> None:
-        self.writer = writer
+    def __init__(self, builder: FormulaWriter, ssa: SSAValue) -> None:
+        self.builder = builder
         self.ssa = ssa
 
     @property
@@ -69,108 +72,48 @@ class Value:
 
     def like(self, x: Operand) -> Value:
         """A number as a value of this one's type."""
-        return x if isinstance(x, Value) else self.writer.constant(x, self.ssa.type)
-
-    def _binary(self, real: type[Operation], whole: type[Operation], left: Operand, right: Operand) -> Value:
-        operands = [self.like(left), self.like(right)]
-        if self.ssa.type in FORMATS:
-            return self.writer.write(real, operands, self.ssa.type, _PLAIN)
-        return self.writer.write(whole, operands, self.ssa.type, _WRAPS)
-
-    def __add__(self, other: Operand) -> Value:
-        return self._binary(arith.AddfOp, arith.AddiOp, self, other)
-
-    def __sub__(self, other: Operand) -> Value:
-        return self._binary(arith.SubfOp, arith.SubiOp, self, other)
-
-    def __mul__(self, other: Operand) -> Value:
-        return self._binary(arith.MulfOp, arith.MuliOp, self, other)
-
-    def __truediv__(self, other: Operand) -> Value:
-        return self.writer.write(arith.DivfOp, [self, self.like(other)], self.ssa.type, _PLAIN)
-
-    def __radd__(self, other: float) -> Value:
-        return self._binary(arith.AddfOp, arith.AddiOp, other, self)
-
-    def __rsub__(self, other: float) -> Value:
-        return self._binary(arith.SubfOp, arith.SubiOp, other, self)
-
-    def __rmul__(self, other: float) -> Value:
-        return self._binary(arith.MulfOp, arith.MuliOp, other, self)
-
-    def __rtruediv__(self, other: float) -> Value:
-        return self.like(other) / self
-
-    def __neg__(self) -> Value:
-        return self.writer.write(arith.NegfOp, [self], self.ssa.type, _PLAIN)
-
-    def __abs__(self) -> Value:
-        return self.writer.write(math.AbsFOp, [self], self.ssa.type, _PLAIN)
+        return x if isinstance(x, Value) else self.builder.constant(x, self.ssa.type)
 
     # Bits of integers, and truth values
 
     def __and__(self, other: Operand) -> Value:
-        return self.writer.write(arith.AndIOp, [self, self.like(other)], self.ssa.type)
+        return self.builder.write(arith.AndIOp, [self, self.like(other)], self.ssa.type)
 
     def __or__(self, other: Operand) -> Value:
-        return self.writer.write(arith.OrIOp, [self, self.like(other)], self.ssa.type)
+        return self.builder.write(arith.OrIOp, [self, self.like(other)], self.ssa.type)
 
     def __xor__(self, other: Operand) -> Value:
-        return self.writer.write(arith.XOrIOp, [self, self.like(other)], self.ssa.type)
+        return self.builder.write(arith.XOrIOp, [self, self.like(other)], self.ssa.type)
 
     def __lshift__(self, other: int) -> Value:
-        return self.writer.write(arith.ShLIOp, [self, self.like(other)], self.ssa.type, _WRAPS)
+        return self.builder.write(arith.ShLIOp, [self, self.like(other)], self.ssa.type, _WRAPS)
 
     def __rshift__(self, other: int) -> Value:
         """Zeros come in from above."""
-        return self.writer.write(arith.ShRUIOp, [self, self.like(other)], self.ssa.type)
-
-    # Comparisons: false for a nan, but for ``unequal``
-
-    def _compare(self, real: str, whole: str, other: Operand) -> Value:
-        float_operands = self.ssa.type in FORMATS
-        cls, predicate = (arith.CmpfOp, real) if float_operands else (arith.CmpiOp, whole)
-        return self.writer.write(cls, [self, self.like(other)], i1, _predicate(predicate, float_operands))
-
-    def __lt__(self, other: Operand) -> Value:
-        return self._compare("olt", "slt", other)
-
-    def __gt__(self, other: Operand) -> Value:
-        return self._compare("ogt", "sgt", other)
-
-    def __ge__(self, other: Operand) -> Value:
-        return self._compare("oge", "sge", other)
-
-    def equal(self, other: Operand) -> Value:
-        """Whether the two are equal."""
-        return self._compare("oeq", "eq", other)
-
-    def unequal(self, other: Operand) -> Value:
-        """Whether the two are not equal: a nan is not equal to itself."""
-        return self._compare("une", "ne", other)
+        return self.builder.write(arith.ShRUIOp, [self, self.like(other)], self.ssa.type)
 
     # Other types
 
     def bits(self) -> Value:
         """A float's representation."""
-        return self.writer.write(arith.BitcastOp, [self], self.format.whole)
+        return self.builder.write(arith.BitcastOp, [self], self.format.whole)
 
     def as_float(self) -> Value:
         """The float that an integer represents."""
         kind = next(f.real for f in FORMATS.values() if f.whole == self.ssa.type)
-        return self.writer.write(arith.BitcastOp, [self], kind)
+        return self.builder.write(arith.BitcastOp, [self], kind)
 
     def to(self, target: Format) -> Value:
         """The same number in another format, rounded to it."""
         if self.format == target:
             return self
         if target.fraction > self.format.fraction:
-            return self.writer.write(arith.ExtFOp, [self], target.real)
-        return self.writer.write(arith.TruncFOp, [self], target.real)
+            return self.builder.write(arith.ExtFOp, [self], target.real)
+        return self.builder.write(arith.TruncFOp, [self], target.real)
 
     def narrow(self) -> Value:
         """The lower half of a 64-bit integer."""
-        return self.writer.write(arith.TruncIOp, [self], i32)
+        return self.builder.write(arith.TruncIOp, [self], i32)
 
 
 Operand = Value | float
@@ -195,6 +138,17 @@ class FormulaWriter:
         self.block.add_op(op)
         return Value(self, op.results[0])
 
+    def step(self, step: str, *operands: Operand) -> Value:
+        """A step of scalar bodies that is one operation; comparisons are false for a nan, but for ``!=``."""
+        known = next(x for x in operands if isinstance(x, Value))
+        real = known.ssa.type in FORMATS
+        name = UPSTREAM[step][0 if real else 1]
+        if step in PREDICATES:
+            name = f"arith.{'cmpf' if real else 'cmpi'} {name}"
+        kind = i1 if step in PREDICATES else known.ssa.type
+        values = [known.like(x) for x in operands]
+        return self.write(operation_class(str(name)), values, kind, operation_properties(str(name)))
+
     def constant(self, x: float, kind: Attribute) -> Value:
         """A constant of a type."""
         key = (repr(x), kind)
@@ -215,26 +169,18 @@ def _attribute(number: str, kind: Attribute) -> Attribute:
     return IntegerAttr((int(number) + half) % (2 * half) - half, width)
 
 
-@functools.cache
-def _predicate(name: str, real: bool) -> dict[str, Attribute]:
-    """The properties of a comparison."""
-    if real:
-        return {"predicate": IntegerAttr(arith.CMPF_COMPARISON_OPERATIONS.index(name), i64), **_PLAIN}
-    return {"predicate": IntegerAttr(arith.CMPI_COMPARISON_OPERATIONS.index(name), i64)}
-
-
 # Operations that Python has no sign for
 
 
 def fma(x: Value, y: Operand, z: Operand) -> Value:
     """x * y + z with one rounding."""
-    return x.writer.write(math.FmaOp, [x, x.like(y), x.like(z)], x.ssa.type, _PLAIN)
+    return x.builder.write(math.FmaOp, [x, x.like(y), x.like(z)], x.ssa.type, _PLAIN)
 
 
 def select(condition: Value, x: Operand, y: Operand) -> Value:
     """x where the condition holds, y elsewhere; one of the two is a value."""
     known = next(v for v in (x, y) if isinstance(v, Value))
-    return known.writer.write(arith.SelectOp, [condition, known.like(x), known.like(y)], known.ssa.type)
+    return known.builder.write(arith.SelectOp, [condition, known.like(x), known.like(y)], known.ssa.type)
 
 
 def least(x: Value, limit: float) -> Value:
@@ -249,17 +195,17 @@ def greatest(x: Value, limit: float) -> Value:
 
 def sqrt(x: Value) -> Value:
     """The square root, rightly rounded."""
-    return x.writer.write(math.SqrtOp, [x], x.ssa.type, _PLAIN)
+    return x.builder.write(math.SqrtOp, [x], x.ssa.type, _PLAIN)
 
 
 def rint(x: Value) -> Value:
     """The nearest integer, the even one of two."""
-    return x.writer.write(math.RoundEvenOp, [x], x.ssa.type, _PLAIN)
+    return x.builder.write(math.RoundEvenOp, [x], x.ssa.type, _PLAIN)
 
 
 def copysign(x: Value, sign: Operand) -> Value:
     """x with another's sign."""
-    return x.writer.write(math.CopySignOp, [x, x.like(sign)], x.ssa.type, _PLAIN)
+    return x.builder.write(math.CopySignOp, [x, x.like(sign)], x.ssa.type, _PLAIN)
 
 
 def polynomial(x: Value, coefficients: Sequence[float]) -> Value:

@@ -215,7 +215,7 @@ def _copy(value: SSAValue, before: Operation) -> SSAValue:
 def _number(constant: SSAValue, b: ScalarBuilder, x: Element) -> Element:
     """A body that yields one constant."""
     assert isinstance(constant.owner, Operation)
-    return Element(b.add_op(arith.ConstantOp, [], constant.type, dict(constant.owner.properties)), x.dtype)
+    return Element(b, b.add_op(arith.ConstantOp, [], constant.type, dict(constant.owner.properties)), x.dtype)
 
 
 # --- rematerialising small results ------------------------------------------------------------------------

@@ -43,7 +43,7 @@ from hybridc.dialects.mlir.hybrid import BY_HAND, HandleAttr, HybridOp, hybrid_d
 from hybridc.dialects.mlir.upstream import HOST
 from hybridc.dialects.operator import Contraction, Elementwise, Operator, Reduction
 from hybridc.dialects.operator_attribute import Shape
-from hybridc.dialects.scalar import Recorder, Scalar
+from hybridc.dialects.scalar import Scalar, record, replay
 from hybridc.dtypes import DType
 from hybridc.dtypes import wide as wide_of
 from hybridc.errors import VerifyError
@@ -211,22 +211,21 @@ class _Structure:
     # --- kinds ---------------------------------------------------------------------------------------------
 
     def _elementwise(self, operator: Elementwise, inputs: list[Tensor], out: Tensor) -> Tensor | None:
-        recorder = Recorder()
-        recorded: Any = operator.scalar(recorder, *[Scalar(None, (), i) for i in range(len(inputs))])
-        if any(s.step in HOST for s in recorder.steps):
+        _, steps, result = record(operator, len(inputs))
+        if any(s.step in HOST for s in steps):
             return None
-        if not isinstance(recorded, Scalar):
-            return self.builder.fill(out.shape, out.dtype, recorded)
-        if recorded.step is None:
-            same = inputs[recorded.index]
+        if not isinstance(result, Scalar):
+            return self.builder.fill(out.shape, out.dtype, result)
+        if result.step is None:
+            same = inputs[result.index]
             if (same.shape, same.dtype) == (out.shape, out.dtype):
                 return same
         arrays = [x for x in inputs if x.number is None]
 
-        def body(b: Any, *elements: Element) -> Any:
+        def body(b: ScalarBuilder, *elements: Element) -> Any:
             given = iter(elements)
             xs = [next(given) if x.number is None else b.constant(x.number, x.dtype) for x in inputs]
-            return operator.scalar(b, *xs)
+            return replay(steps, result, xs, b.step)
 
         return self.builder.map(arrays, out, body)
 
@@ -254,8 +253,8 @@ class _Structure:
         core = Tensor(tuple(n for n in out.shape if n != 1), wide if summed else out.dtype, self.builder)
 
         def body(b: Any, x: Element, y: Element, sofar: Element) -> Any:
-            contraction = b.mul(b.convert(x, wide), b.convert(y, wide))
-            return b.add(sofar, contraction) if summed else contraction
+            contraction = b.convert(x, wide) * b.convert(y, wide)
+            return sofar + contraction if summed else contraction
 
         if not summed:
             return self.builder.reshape(self.builder.generic(reads, core, body), out.shape)
@@ -473,14 +472,14 @@ class NativeBuilder(Builder):
                     places.append(i)
                     continue
                 low, every = (first, by) if by > 0 else (first + by * (n - 1), -by)
-                far = b.sub(i, low)
-                at = b.cast(b.floor(b.div(far, every)), INT64) if every > 1 else far
-                here = b.logical_and(b.ge(at, 0), b.lt(at, n))
+                far = i - low
+                at = b.cast(b.floor(far / every), INT64) if every > 1 else far
+                here = (at >= 0) & (at < n)
                 if every > 1:
-                    here = b.logical_and(here, b.eq(b.mul(at, every), far))
-                inside = here if inside is None else b.logical_and(inside, here)
+                    here = here & (at * every == far)
+                inside = here if inside is None else inside & here
                 at = b.min(b.max(at, 0), n - 1)
-                places.append(at if by > 0 else b.sub(n - 1, at))
+                places.append(at if by > 0 else n - 1 - at)
             own = b.load(x, *places)
             return own if inside is None else b.select(inside, own, b.load(into, *index))
 
@@ -516,7 +515,7 @@ class _Places(ScalarBuilder):
         value, axes = self.builder.narrow(array)
         filled = root(value).owner
         if isinstance(filled, linalg.FillOp):
-            return Element(filled.operands[0], array.dtype)
+            return Element(self, filled.operands[0], array.dtype)
         kept = [index[a] for a in axes]
         loops = [_loop(i) for i in kept]
         if all(loop is not None for loop in loops) and len(set(loops)) == len(loops):
@@ -525,14 +524,14 @@ class _Places(ScalarBuilder):
         if all(each is not None for each in affine):
             return self._operand(value, cast(tuple[AffineIndex, ...], tuple(affine)), array.dtype)
         places = [self._place(i) for i in kept]
-        return Element(self.add_op(tensor.ExtractOp, [value, *places], signless(array.dtype)), array.dtype)
+        return Element(self, self.add_op(tensor.ExtractOp, [value, *places], signless(array.dtype)), array.dtype)
 
     def _operand(self, value: SSAValue, loops: tuple[Place, ...], dtype: np.dtype[Any]) -> Element:
         read = (value, loops, dtype)
         if read not in self.reads:
             self.block.insert_arg(signless(dtype), len(self.reads))
             self.reads.append(read)
-        return Element(self.block.args[self.reads.index(read)], dtype)
+        return Element(self, self.block.args[self.reads.index(read)], dtype)
 
 
 def _loop(index: Any) -> int | None:

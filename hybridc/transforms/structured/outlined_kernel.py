@@ -97,7 +97,7 @@ def row_sum(block: Block, factors: Sequence[tuple[SSAValue, Labels]], kept: Labe
     shape = shape_of(like.results[0])
 
     def body(b: Any, x: Any, y: Any, sofar: Any) -> Any:
-        return b.add(sofar, b.mul(b.convert(x, dtype), b.convert(y, dtype)))
+        return sofar + b.convert(x, dtype) * b.convert(y, dtype)
 
     out = Tensor(shape, dtype, builder)
     start = builder.start(shape, dtype, 0.0)

@@ -93,7 +93,7 @@ class KernelCopies:
 def _count(start: int, b: Any, sofar: Any) -> Any:
     """The body of a counter."""
     index = b.index_of(0)
-    return b.convert(index if start == 0 else b.add(index, b.constant(start, index.dtype)), sofar.dtype)
+    return b.convert(index if start == 0 else index + b.constant(start, index.dtype), sofar.dtype)
 
 
 def counted_from(value: SSAValue) -> int | None:

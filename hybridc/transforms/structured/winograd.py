@@ -314,11 +314,11 @@ class _Rewriter:
         for number, (matrix, row) in enumerate(matrices):
             inputs.append((self._matrix(matrix), (row, len(shape) + number), dtype))
 
-        def body(b: Any, element: Any, *rest: Any) -> Any:
+        def body(_: Any, element: Any, *rest: Any) -> Any:
             *factors, sofar = rest
             for factor in factors:
-                element = b.mul(element, factor)
-            return b.add(sofar, element)
+                element = element * factor
+            return sofar + element
 
         out, loops = Tensor(shape, dtype, builder), len(shape) + len(matrices)
         return builder.generic(inputs, out, body, loops, tuple(range(len(shape))), builder.start(shape, dtype, 0.0))
@@ -449,8 +449,8 @@ class _Rewriter:
             (weights.value, (*points, panel, *(loop[a] for a in others), loop[channel], panel + 1), given.dtype),
         ]
 
-        def body(b: Any, x: Any, y: Any, sofar: Any) -> Any:
-            return b.add(sofar, b.mul(x, y))
+        def body(_: Any, x: Any, y: Any, sofar: Any) -> Any:
+            return sofar + x * y
 
         out = Tensor(shape, given.dtype, builder)
         start = builder.start(shape, given.dtype, 0.0)

@@ -13,6 +13,7 @@ from hybridc.compile import pipeline, stages
 from hybridc.compile.targets import target_named
 from hybridc.ir.values import functions
 from hybridc.lower.llvm.codegen import llvm_c
+from hybridc.lower.llvm.emit_steps import emit_native_plan
 from hybridc.trace.tracer import trace_call
 from tests.slices import but
 

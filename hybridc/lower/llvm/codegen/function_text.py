@@ -423,7 +423,7 @@ def constant_of(value: Attribute, kind: Attribute) -> Value:
     raise PassFailedException(f"{value} is not a constant of loop form; expected a number or a vector")
 
 
-def number_of(value: Value) -> float | None:
+def constant_number(value: Value) -> float | None:
     """The number that a constant float is; None of other values."""
     if not value.name.startswith("0x") or value.type not in ("float", "double"):
         return None

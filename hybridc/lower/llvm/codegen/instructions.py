@@ -39,11 +39,11 @@ from hybridc.lower.llvm.codegen.function_text import (
     ModuleText,
     Value,
     constant,
+    constant_number,
     constant_of,
     element_of,
     length,
     like,
-    number_of,
     rounds_of,
     type_text,
 )
@@ -113,7 +113,7 @@ def _intrinsic(name: str) -> Instruction:
 
 def _addf(f: FunctionText, x: Sequence[Value], _: Attribute, properties: Properties) -> Value:
     total = f.binary("fadd", x[0], x[1], _flags(properties))
-    if x[0].name in f.powers and number_of(x[1]) == 1:
+    if x[0].name in f.powers and constant_number(x[1]) == 1:
         f.sums[total.name] = (x[0].name, *f.powers[x[0].name])
     return total
 
@@ -269,7 +269,7 @@ def _exp(f: FunctionText, x: Sequence[Value], kind: Attribute, properties: Prope
 
 def _power(f: FunctionText, x: Sequence[Value], kind: Attribute, properties: Properties) -> Value | None:
     """A power: with a simple constant exponent products and roots, else its formula."""
-    exponent = number_of(x[1])
+    exponent = constant_number(x[1])
     if kind in FORMATS and exponent is not None:
         block = Block(arg_types=[kind])
         power = short_power(FormulaValue(FormulaWriter(block), block.args[0]), exponent)
@@ -294,7 +294,7 @@ def _written(f: FunctionText, block: Block, x: Value, result: FormulaValue) -> V
 
 def _divf(f: FunctionText, x: Sequence[Value], kind: Attribute, properties: Properties) -> Value:
     """A division; one that completes 1 / (1 + exp(-x)) calls the formula of the logistic function."""
-    if x[1].name in f.sums and number_of(x[0]) == 1 and kind in FORMATS:
+    if x[1].name in f.sums and constant_number(x[0]) == 1 and kind in FORMATS:
         power, opposite, argument = f.sums[x[1].name]
         f.discard_unused(x[1].name, power, opposite)
         f.facts.numbers -= 3
@@ -504,7 +504,7 @@ def write_operation(
     f.facts.reassociates |= _is_reassociated(properties)
     if value is not None:
         f.facts.numbers += type(kind) is not IndexType
-        if type(kind) in HALF_TYPES:
+        if kind is not None and type(kind) in HALF_TYPES:
             f.kinds[value] = kind
     return value
 

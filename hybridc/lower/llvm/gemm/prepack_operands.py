@@ -269,9 +269,9 @@ def _filled_up(builder: Builder, given: Tensor, panels: Panels) -> Tensor:
     places, width = panels.places, panels.shape[-1]
 
     def element(b: ScalarBuilder, *index: Element) -> Element:
-        column = b.add(b.mul(index[0], width), index[-1])
+        column = index[0] * width + index[-1]
         at = [b.min(column, panels.columns - 1) if i == panels.column else index[p] for i, p in enumerate(places)]
-        return b.select(b.lt(column, panels.columns), b.load(given, *at), 0.0)
+        return b.select(column < panels.columns, b.load(given, *at), 0.0)
 
     return builder.generate(panels.shape, given.dtype, element)
 

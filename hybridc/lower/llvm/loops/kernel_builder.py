@@ -37,11 +37,20 @@ _Spec = tuple[Shape | None, DType]
 
 @dataclass(frozen=True, eq=False)
 class KernelArray:
-    """A contiguous array that a kernel reads or writes."""
+    """A contiguous array that a kernel reads or writes: ``x[i, j]`` loads, ``x[i, j] = value`` stores."""
 
+    builder: KernelBuilder
     value: SSAValue
     shape: Shape
     dtype: DType
+
+    __iter__ = None
+
+    def __getitem__(self, index: Any) -> Element:
+        return self.builder.load(self, *(index if isinstance(index, tuple) else (index,)))
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self.builder.store(value, self, *(index if isinstance(index, tuple) else (index,)))
 
 
 class KernelBuilder(ScalarBuilder):
@@ -65,25 +74,25 @@ class KernelBuilder(ScalarBuilder):
                 else:
                     self._function.insert_op_before(made, first)
             self.constants[key] = made.results[0]
-        return Element(self.constants[key], dtype)
+        return Element(self, self.constants[key], dtype)
 
     # --- bits ----------------------------------------------------------------------------------------------
 
     def xor(self, x: Element, y: Element) -> Element:
         """Bitwise exclusive or of two integers of one dtype."""
-        return Element(self.add_op(arith.XOrIOp, [x.value, y.value], x.value.type), x.dtype)
+        return Element(self, self.add_op(arith.XOrIOp, [x.value, y.value], x.value.type), x.dtype)
 
     def shift_right(self, x: Element, count: Any) -> Element:
         """Logical right shift of an integer."""
         by = self.convert(count, x.dtype)
-        return Element(self.add_op(arith.ShRUIOp, [x.value, by.value], x.value.type), x.dtype)
+        return Element(self, self.add_op(arith.ShRUIOp, [x.value, by.value], x.value.type), x.dtype)
 
     def wide_product(self, x: Element, y: Element) -> tuple[Element, Element]:
         """The high and the low 64 bits of the product of two uint64."""
         product = self._named("arith.muli", [self.add_op(arith.ExtUIOp, [v.value], _WIDE) for v in (x, y)], _WIDE)
         half = self.add_op(arith.ExtUIOp, [self.constant(64, UINT64).value], _WIDE)
         parts = [self.add_op(arith.ShRUIOp, [product, half], _WIDE), product]
-        upper, lower = [Element(self.add_op(arith.TruncIOp, [v], i64), UINT64) for v in parts]
+        upper, lower = [Element(self, self.add_op(arith.TruncIOp, [v], i64), UINT64) for v in parts]
         return upper, lower
 
     # --- memory --------------------------------------------------------------------------------------------
@@ -91,7 +100,7 @@ class KernelBuilder(ScalarBuilder):
     def load(self, array: Any, *index: Any) -> Element:
         """Load the element at indices, or at one index in C order."""
         value = self.add_op(memref.LoadOp, [array.value, self._at(array, index)], signless(array.dtype))
-        return Element(value, array.dtype)
+        return Element(self, value, array.dtype)
 
     def store(self, value: Any, array: Any, *index: Any) -> None:
         """Store an element, converted to the array's dtype, at indices, or at one index in C order."""
@@ -113,8 +122,8 @@ class KernelBuilder(ScalarBuilder):
         block = Block(arg_types=[INDEX, *[s.value.type for s in starts]])
         bounds = [self._place(low), self._place(high), self._place(1)]
         with self._inside(block):
-            index = Element(self.add_op(arith.IndexCastOp, [block.args[0]], i64), INT64, block.args[0])
-            carried = [Element(a, s.dtype) for a, s in zip(block.args[1:], starts, strict=True)]
+            index = Element(self, self.add_op(arith.IndexCastOp, [block.args[0]], i64), INT64, block.args[0])
+            carried = [Element(self, a, s.dtype) for a, s in zip(block.args[1:], starts, strict=True)]
             made = body(index, *carried)
             given = [] if made is None else as_list(made)
             if len(given) != len(starts):
@@ -127,7 +136,7 @@ class KernelBuilder(ScalarBuilder):
             regions=[Region(block)],
         )
         self._write(loop)
-        results = [Element(r, s.dtype) for r, s in zip(loop.results, starts, strict=True)]
+        results = [Element(self, r, s.dtype) for r, s in zip(loop.results, starts, strict=True)]
         return (results[0] if len(results) == 1 else tuple(results)) if results else None
 
     @contextmanager
@@ -167,8 +176,8 @@ def _module(body: Callable[..., Any], numbers: int, arrays: Sequence[_Spec]) -> 
     block = Block(arg_types=[*kinds, *[INDEX] * numbers, INDEX, INDEX, BYTES])
     b = KernelBuilder(block)
     shapes = [(-1,) if shape is None else shape for shape, _ in arrays]
-    given = [KernelArray(v, s, dtype) for v, s, (_, dtype) in zip(block.args, shapes, arrays, strict=False)]
-    indices = [Element(b.add_op(arith.IndexCastOp, [v], i64), INT64, v) for v in block.args[len(arrays) : -1]]
+    given = [KernelArray(b, v, s, dtype) for v, s, (_, dtype) in zip(block.args, shapes, arrays, strict=False)]
+    indices = [Element(b, b.add_op(arith.IndexCastOp, [v], i64), INT64, v) for v in block.args[len(arrays) : -1]]
     low, high = indices[numbers:]
     arguments = (b, low, high, *given, *indices[:numbers])
     _require_parameters(body, arguments, len(arrays), numbers)

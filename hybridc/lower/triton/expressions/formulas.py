@@ -20,7 +20,7 @@ _LOG2E_LOW = 1.9259629911266174681e-8  # and what is missing
 
 
 def _of(cls: type[Operation], x: Value) -> Value:
-    return x.writer.write(cls, [x], x.ssa.type, {})
+    return x.builder.write(cls, [x], x.ssa.type, {})
 
 
 def exp_by_exp2(x: Value) -> Value:
@@ -72,10 +72,10 @@ def remainder(x: Value, y: Value) -> Value:
     after.block.add_op(scf.YieldOp.create(operands=[less.ssa]))
     regions = [Region(before.block), Region(after.block)]
     loop = scf.WhileOp.create(operands=[a.ssa], result_types=[DOUBLE.real], regions=regions)
-    x.writer.block.add_op(loop)
-    result = with_sign_of(Value(x.writer, loop.results[0]).to(x.format), x)
-    defined = (abs(x) < numbers.inf) & abs(y).unequal(0.0)
-    return select(defined, select(y.unequal(y), y, result), numbers.nan)
+    x.builder.block.add_op(loop)
+    result = with_sign_of(Value(x.builder, loop.results[0]).to(x.format), x)
+    defined = (abs(x) < numbers.inf) & (abs(y) != 0.0)
+    return select(defined, select(y != y, y, result), numbers.nan)
 
 
 def _part_of_remainder(a: Value, b: Value) -> Value:
