@@ -55,7 +55,7 @@ LATE: dict[str, dict[str, str]] = {
         "hybridc.gluon.export": "hybridc.symbol.optimize",
         "hybridc.gluon.hybridize.report": "hybridc.compile.explain_html",
         "hybridc.library": "hybridc.library.extension_backend",
-        "hybridc.lower.llvm.codegen.native_function": "hybridc.lower.llvm.codegen.* xdsl.context",
+        "hybridc.lower.llvm.codegen.native_function": "hybridc.lower.llvm.codegen.*",
         "hybridc.subgraph": "hybridc.dialects.mlir.hybrid hybridc.trace.trace_to_graph hybridc.transforms.graph.splice "
         "xdsl.transforms.dead_code_elimination",
         "hybridc.symbol.composed": "hybridc.symbol.symbol_to_graph hybridc.symbol.optimize",

@@ -38,7 +38,7 @@ def _kernel(target: str, body: LikelihoodLoops | SlopesLoops, lda: ArraySpec, la
 
 @dataclass(frozen=True)
 class LikelihoodLoops:
-    """The log likelihood of a sequence, and the states at its end; ``last``, when each mark had a point, is scratch."""
+    """The log likelihood of a sequence, and the states at its end; when each mark had a point is scratch."""
 
     marks: int
 
@@ -52,7 +52,7 @@ class LikelihoodLoops:
 class SlopesLoops:
     """Derivatives of the log likelihood by lda, alpha, beta and the state, and of the new state by beta and the state.
 
-    ``now`` and ``last``, the states and the times of the last points, are scratch.
+    Two arrays are scratch: the states, and the times of the last points.
     """
 
     marks: int

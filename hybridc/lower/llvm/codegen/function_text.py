@@ -45,7 +45,7 @@ _FEW = 6  # so few operations are bound by the latency of the carried value
 _ENTRY = ("ptr", "ptr", "i64", "i64", "ptr")  # the arguments of every exported function
 
 
-class Value(NamedTuple):
+class LLVMValue(NamedTuple):
     """A value of an LLVM type: a register or a constant."""
 
     type: str
@@ -121,7 +121,7 @@ class ModuleText:
         buffers, numbers, low, high, scratch = entry.arguments
         own = [a.type for a in f.arguments[:-3]]
         count = own.count("ptr")
-        arguments: list[Value] = []
+        arguments: list[LLVMValue] = []
         for i, type_ in enumerate(own):
             table, cell = (buffers, i) if i < count else (numbers, i - count)
             arguments.append(entry.load(entry.address(table, constant(cell, "i64"), "i64"), type_))
@@ -179,15 +179,15 @@ class FunctionText:
 
     def __init__(self, module: ModuleText, arguments: Sequence[str]) -> None:
         self.module = module
-        self.arguments = [Value(t, f"%a{i}") for i, t in enumerate(arguments)]
+        self.arguments = [LLVMValue(t, f"%a{i}") for i, t in enumerate(arguments)]
         self.label = "b0"  # of the block that is written
         self.facts = LoopFacts()  # of the innermost loop
         # Parts of logistic functions, by name: the operands of negations; of exp of these the name of the negation
         # and its operand; of the sums of these and 1 the name of exp and the two.
-        self.opposites: dict[str, Value] = {}
-        self.powers: dict[str, tuple[str, Value]] = {}
-        self.sums: dict[str, tuple[str, str, Value]] = {}
-        self.kinds: dict[Value, Attribute] = {}  # of half precision: some are integers here
+        self.opposites: dict[str, LLVMValue] = {}
+        self.powers: dict[str, tuple[str, LLVMValue]] = {}
+        self.sums: dict[str, tuple[str, str, LLVMValue]] = {}
+        self.kinds: dict[LLVMValue, Attribute] = {}  # of half precision: some are integers here
         self._perhaps_unused: list[str] = []
         self._cells: list[str] = []
         self._lines: list[str] = []
@@ -215,74 +215,76 @@ class FunctionText:
         """Write an instruction without a result."""
         self._lines.append(f"  {instruction}")
 
-    def value(self, type_: str, instruction: str) -> Value:
+    def value(self, type_: str, instruction: str) -> LLVMValue:
         """Write an instruction; its result."""
         name = f"%v{self._values}"
         self._values += 1
         self._lines.append(f"  {name} = {instruction}")
-        return Value(type_, name)
+        return LLVMValue(type_, name)
 
-    def new_value(self, type_: str) -> Value:
+    def new_value(self, type_: str) -> LLVMValue:
         """A value that :meth:`define` says later."""
         self._values += 1
-        return Value(type_, f"%v{self._values - 1}")
+        return LLVMValue(type_, f"%v{self._values - 1}")
 
-    def define(self, value: Value, instruction: str) -> None:
+    def define(self, value: LLVMValue, instruction: str) -> None:
         """Write the instruction of a new value."""
         self._lines.append(f"  {value.name} = {instruction}")
 
-    def binary(self, op: str, a: Value, b: Value, flags: str = "") -> Value:
+    def binary(self, op: str, a: LLVMValue, b: LLVMValue, flags: str = "") -> LLVMValue:
         """An instruction of two operands and a result of one type."""
         return self.value(a.type, f"{op} {flags}{a.type} {a.name}, {b.name}")
 
-    def integer(self, op: str, a: Value, number: int) -> Value:
+    def integer(self, op: str, a: LLVMValue, number: int) -> LLVMValue:
         """As :meth:`binary`, of an integer and a constant."""
         return self.value(a.type, f"{op} {a.type} {a.name}, {number}")
 
-    def convert(self, op: str, a: Value, type_: str) -> Value:
+    def convert(self, op: str, a: LLVMValue, type_: str) -> LLVMValue:
         """A conversion to another type."""
         return self.value(type_, f"{op} {a.type} {a.name} to {type_}")
 
-    def compare(self, predicate: str, a: Value, b: Value, flags: str = "") -> Value:
+    def compare(self, predicate: str, a: LLVMValue, b: LLVMValue, flags: str = "") -> LLVMValue:
         """A comparison of floats."""
         return self.value(like(a.type, "i1"), f"fcmp {flags}{predicate} {a.type} {a.name}, {b.name}")
 
-    def select(self, condition: Value, a: Value, b: Value) -> Value:
+    def select(self, condition: LLVMValue, a: LLVMValue, b: LLVMValue) -> LLVMValue:
         """One of two values."""
         return self.value(a.type, f"select {condition.typed}, {a.typed}, {b.typed}")
 
-    def intrinsic(self, name: str, operands: Sequence[Value], result: str, flags: str = "", overload: int = 0) -> Value:
+    def intrinsic(
+        self, name: str, operands: Sequence[LLVMValue], result: str, flags: str = "", overload: int = 0
+    ) -> LLVMValue:
         """A call of an intrinsic, mangled with the type of the operand ``overload``."""
         mangled = f"{name}.{_suffix(operands[overload].type)}"
         self.module.declare(mangled, result, [x.type for x in operands])
         return self.value(result, f"call {flags}{result} @{mangled}({', '.join([x.typed for x in operands])})")
 
-    def call(self, symbol: str, operands: Sequence[Value], result: str) -> Value:
+    def call(self, symbol: str, operands: Sequence[LLVMValue], result: str) -> LLVMValue:
         """A call of a function; of one without a result a value that nothing may read."""
         self.module.calls[symbol] += 1
         text = f"call {result} @{symbol}({', '.join([x.typed for x in operands])})"
         if result != "void":
             return self.value(result, text)
         self.write(text)
-        return Value("void", "")
+        return LLVMValue("void", "")
 
-    def address(self, pointer: Value, index: Value, element: str) -> Value:
+    def address(self, pointer: LLVMValue, index: LLVMValue, element: str) -> LLVMValue:
         """The address of an element."""
         return self.value("ptr", f"getelementptr inbounds {element}, ptr {pointer.name}, {index.type} {index.name}")
 
-    def load(self, address: Value, type_: str, alignment: int | None = None) -> Value:
+    def load(self, address: LLVMValue, type_: str, alignment: int | None = None) -> LLVMValue:
         """A load."""
         return self.value(type_, f"load {type_}, ptr {address.name}{_align(alignment)}")
 
-    def store(self, value: Value, address: Value, alignment: int | None = None) -> None:
+    def store(self, value: LLVMValue, address: LLVMValue, alignment: int | None = None) -> None:
         """A store."""
         self.write(f"store {value.type} {value.name}, ptr {address.name}{_align(alignment)}")
 
-    def stack(self, count: int, element: str, alignment: int) -> Value:
+    def stack(self, count: int, element: str, alignment: int) -> LLVMValue:
         """A stack array, allocated once in the entry block."""
         name = f"%s{len(self._cells)}"
         self._cells.insert(0, f"  {name} = alloca {element}, i64 {count}, align {alignment}")
-        return Value("ptr", name)
+        return LLVMValue("ptr", name)
 
     # --- control flow --------------------------------------------------------------------------------------
 
@@ -296,12 +298,12 @@ class FunctionText:
         self.label = label
         self._lines.append(f"{label}:")
 
-    def phi(self, types: Sequence[str]) -> tuple[list[Value], int]:
+    def phi(self, types: Sequence[str]) -> tuple[list[LLVMValue], int]:
         """Values of the block that is begun, whose cases :meth:`cases` tells; and where their lines are."""
         place = len(self._lines)
         return [self.value(t, "phi") for t in types], place
 
-    def cases(self, place: int, *incoming: tuple[Sequence[Value], str]) -> None:
+    def cases(self, place: int, *incoming: tuple[Sequence[LLVMValue], str]) -> None:
         """The values of phis, by the block that control comes from."""
         for i, value in enumerate(incoming[0][0]):
             cases = ", ".join([f"[ {values[i].name}, %{label} ]" for values, label in incoming])
@@ -311,7 +313,7 @@ class FunctionText:
         """An unconditional branch; the back edge of a loop has its metadata."""
         self.write(f"br label %{label}" + (f", !llvm.loop {loop}" if loop else ""))
 
-    def branch(self, condition: Value, then: str, otherwise: str) -> None:
+    def branch(self, condition: LLVMValue, then: str, otherwise: str) -> None:
         """A conditional branch."""
         self.write(f"br {condition.typed}, label %{then}, label %{otherwise}")
 
@@ -385,19 +387,19 @@ def _suffix(type_: str) -> str:
 # --- constants --------------------------------------------------------------------------------------------------------
 
 
-def constant(number: float, type_: str) -> Value:
+def constant(number: float, type_: str) -> LLVMValue:
     """A number of a type; in all lanes of a vector."""
     return constants([number], type_)
 
 
-def constants(numbers: Sequence[float], type_: str) -> Value:
+def constants(numbers: Sequence[float], type_: str) -> LLVMValue:
     """Numbers of a type, one for each lane of a vector; or one for all."""
     element = element_of(type_)
     texts = [_constant(number, element) for number in numbers]
     if element == type_:
-        return Value(type_, texts[0])
+        return LLVMValue(type_, texts[0])
     lanes = texts if len(texts) > 1 else texts * length(type_)
-    return Value(type_, f"<{', '.join([f'{element} {text}' for text in lanes])}>")
+    return LLVMValue(type_, f"<{', '.join([f'{element} {text}' for text in lanes])}>")
 
 
 def _constant(number: float, element: str) -> str:
@@ -409,7 +411,7 @@ def _constant(number: float, element: str) -> str:
     return str(int(number) & 1 if element == "i1" else int(number))
 
 
-def constant_of(value: Attribute, kind: Attribute) -> Value:
+def constant_of(value: Attribute, kind: Attribute) -> LLVMValue:
     """The constant of an attribute, of a type of loop form."""
     type_ = type_text(kind)
     float_type = FLOATS.get(type(kind))
@@ -423,7 +425,7 @@ def constant_of(value: Attribute, kind: Attribute) -> Value:
     raise PassFailedException(f"{value} is not a constant of loop form; expected a number or a vector")
 
 
-def constant_number(value: Value) -> float | None:
+def constant_number(value: LLVMValue) -> float | None:
     """The number that a constant float is; None of other values."""
     if not value.name.startswith("0x") or value.type not in ("float", "double"):
         return None
@@ -431,7 +433,7 @@ def constant_number(value: Value) -> float | None:
     return number
 
 
-def rounds_of(low: Value, high: Value, step: Value) -> int | None:
+def rounds_of(low: LLVMValue, high: LLVMValue, step: LLVMValue) -> int | None:
     """The iterations of a loop whose bounds are constants."""
     if "%" in low.name + high.name + step.name or not int(step.name):
         return None

@@ -35,9 +35,9 @@ from hybridc.dtypes import HALVES
 from hybridc.ground.buffers import ALIGNMENT
 from hybridc.lower.llvm.codegen.function_text import (
     FunctionText,
+    LLVMValue,
     LoopFacts,
     ModuleText,
-    Value,
     constant,
     constant_number,
     constant_of,
@@ -59,7 +59,7 @@ HALF_TYPES = frozenset(kind for kind, t in FLOATS.items() if t.dtype in HALVES)
 
 Properties = Mapping[str, Attribute]
 # What writes an operation of these operands and properties: the result, of a type that is None if there is none.
-Instruction = Callable[[FunctionText, Sequence[Value], Any, Properties], Value | None]
+Instruction = Callable[[FunctionText, Sequence[LLVMValue], Any, Properties], LLVMValue | None]
 
 
 # --- arithmetic -------------------------------------------------------------------------------------------------------
@@ -89,7 +89,7 @@ def _float(name: str) -> Instruction:
 def _wrapping(name: str) -> Instruction:
     """An integer operation; indices get nsw, other integers their own flags."""
 
-    def write(f: FunctionText, x: Sequence[Value], kind: Attribute, properties: Properties) -> Value:
+    def write(f: FunctionText, x: Sequence[LLVMValue], kind: Attribute, properties: Properties) -> LLVMValue:
         flags: Any = properties.get("overflowFlags")
         names = ["nsw"] if type(kind) is IndexType else sorted(flag.value for flag in flags.data) if flags else []
         return f.binary(name, x[0], x[1], "".join([f"{word} " for word in names]))
@@ -111,24 +111,24 @@ def _intrinsic(name: str) -> Instruction:
     return lambda f, x, kind, properties: f.intrinsic(f"llvm.{name}", x, type_text(kind), _flags(properties))
 
 
-def _addf(f: FunctionText, x: Sequence[Value], _: Attribute, properties: Properties) -> Value:
+def _addf(f: FunctionText, x: Sequence[LLVMValue], _: Attribute, properties: Properties) -> LLVMValue:
     total = f.binary("fadd", x[0], x[1], _flags(properties))
     if x[0].name in f.powers and constant_number(x[1]) == 1:
         f.sums[total.name] = (x[0].name, *f.powers[x[0].name])
     return total
 
 
-def _negf(f: FunctionText, x: Sequence[Value], _: Attribute, properties: Properties) -> Value:
+def _negf(f: FunctionText, x: Sequence[LLVMValue], _: Attribute, properties: Properties) -> LLVMValue:
     opposite = f.value(x[0].type, f"fneg {_flags(properties)}{x[0].typed}")
     f.opposites[opposite.name] = x[0]
     return opposite
 
 
-def _absi(f: FunctionText, x: Sequence[Value], _: Attribute, __: Properties) -> Value:
+def _absi(f: FunctionText, x: Sequence[LLVMValue], _: Attribute, __: Properties) -> LLVMValue:
     return f.intrinsic("llvm.abs", (x[0], constant(0, "i1")), x[0].type)  # the smallest number stays itself
 
 
-def _constant(_: FunctionText, __: Sequence[Value], kind: Attribute, properties: Properties) -> Value:
+def _constant(_: FunctionText, __: Sequence[LLVMValue], kind: Attribute, properties: Properties) -> LLVMValue:
     return constant_of(properties["value"], kind)
 
 
@@ -136,26 +136,26 @@ def _number(attribute: Attribute) -> int:
     return cast("IntegerAttr[Any]", attribute).value.data
 
 
-def _cmpi(f: FunctionText, x: Sequence[Value], _: Attribute, properties: Properties) -> Value:
+def _cmpi(f: FunctionText, x: Sequence[LLVMValue], _: Attribute, properties: Properties) -> LLVMValue:
     predicate = arith.CMPI_COMPARISON_OPERATIONS[_number(properties["predicate"])]
     return f.value(like(x[0].type, "i1"), f"icmp {predicate} {x[0].typed}, {x[1].name}")
 
 
-def _cmpf(f: FunctionText, x: Sequence[Value], _: Attribute, properties: Properties) -> Value:
+def _cmpf(f: FunctionText, x: Sequence[LLVMValue], _: Attribute, properties: Properties) -> LLVMValue:
     predicate = arith.CMPF_COMPARISON_OPERATIONS[_number(properties["predicate"])]
     return f.compare(predicate, x[0], x[1], _flags(properties))
 
 
-def _select(f: FunctionText, x: Sequence[Value], _: Attribute, __: Properties) -> Value:
+def _select(f: FunctionText, x: Sequence[LLVMValue], _: Attribute, __: Properties) -> LLVMValue:
     return f.select(x[0], x[1], x[2])
 
 
-def _bitcast(f: FunctionText, x: Sequence[Value], kind: Attribute, _: Properties) -> Value:
+def _bitcast(f: FunctionText, x: Sequence[LLVMValue], kind: Attribute, _: Properties) -> LLVMValue:
     type_ = type_text(kind)
     return x[0] if x[0].type == type_ else f.convert("bitcast", x[0], type_)
 
 
-def _truncf(f: FunctionText, x: Sequence[Value], kind: Attribute, _: Properties) -> Value:
+def _truncf(f: FunctionText, x: Sequence[LLVMValue], kind: Attribute, _: Properties) -> LLVMValue:
     source = x[0]
     if type(kind) in EIGHT_BITS:
         return _inlined(f, EIGHT_BITS[type(kind)].rounded, source, f32)
@@ -164,7 +164,7 @@ def _truncf(f: FunctionText, x: Sequence[Value], kind: Attribute, _: Properties)
     return _brain(f, source) if kind == bf16 else f.convert("fptrunc", source, type_text(kind))
 
 
-def _extf(f: FunctionText, x: Sequence[Value], kind: Attribute, _: Properties) -> Value:
+def _extf(f: FunctionText, x: Sequence[LLVMValue], kind: Attribute, _: Properties) -> LLVMValue:
     source, type_, stored = x[0], type_text(kind), f.kinds.get(x[0])
     if stored is not None and type(stored) in EIGHT_BITS:
         source = _inlined(f, EIGHT_BITS[type(stored)].widened, source, stored)
@@ -180,7 +180,7 @@ def _to_integer(unsigned: bool) -> Instruction:
     where the float is a constant. For u64 the conversion is signed, with 2**63 subtracted from larger floats.
     """
 
-    def write(f: FunctionText, x: Sequence[Value], kind: Attribute, _: Properties) -> Value:
+    def write(f: FunctionText, x: Sequence[LLVMValue], kind: Attribute, _: Properties) -> LLVMValue:
         source, type_ = x[0], type_text(kind)
         width = int(element_of(type_)[1:])
         if element_of(source.type) == "half":  # whose range fits
@@ -198,13 +198,13 @@ def _to_integer(unsigned: bool) -> Instruction:
     return write
 
 
-def _cut(f: FunctionText, source: Value, limit: Value, wide: str, least: int) -> Value:
+def _cut(f: FunctionText, source: LLVMValue, limit: LLVMValue, wide: str, least: int) -> LLVMValue:
     """Float to signed integer, INT_MIN where its magnitude reaches the limit."""
     within = f.compare("olt", f.intrinsic("llvm.fabs", (source,), source.type), limit)
     return f.select(within, f.convert("fptosi", source, wide), constant(least, wide))
 
 
-def _brain(f: FunctionText, single: Value) -> Value:
+def _brain(f: FunctionText, single: LLVMValue) -> LLVMValue:
     """The bits of an f32 rounded to bf16: to even, by an addition to the lower half; NaNs stay NaNs.
 
     Few processors have an instruction for it, and LLVM would call a library function that is not linked.
@@ -217,7 +217,7 @@ def _brain(f: FunctionText, single: Value) -> Value:
     return f.convert("trunc", f.select(f.compare("uno", single, single), quiet, rounded), "i16")
 
 
-def _rounded_to_odd(f: FunctionText, wide: Value) -> Value:
+def _rounded_to_odd(f: FunctionText, wide: LLVMValue) -> LLVMValue:
     """f64 to f32, rounded to odd: then rounding to f16 is exact.
 
     Few processors convert f64 to f16 directly, and LLVM would call a library function that is not linked.
@@ -231,7 +231,7 @@ def _rounded_to_odd(f: FunctionText, wide: Value) -> Value:
     return f.convert("bitcast", f.select(f.compare("one", exact, wide), odd, bits), "float")
 
 
-def _index_cast(f: FunctionText, x: Sequence[Value], kind: Attribute, _: Properties) -> Value:
+def _index_cast(f: FunctionText, x: Sequence[LLVMValue], kind: Attribute, _: Properties) -> LLVMValue:
     source, type_ = x[0], type_text(kind)
     if source.type == type_:
         return source
@@ -245,7 +245,7 @@ def _formula(cls: type[Operation]) -> Instruction:
     """A call of the formula's function."""
     name = cls.name.removeprefix("math.")
 
-    def write(f: FunctionText, x: Sequence[Value], kind: Attribute, _: Properties) -> Value:
+    def write(f: FunctionText, x: Sequence[LLVMValue], kind: Attribute, _: Properties) -> LLVMValue:
         if type(kind) in HALF_TYPES:
             single = _called(f, name, FORMULAS[cls], [_extf(f, [each], f32, {}) for each in x], f32)
             f.facts.numbers += len(x) + 1
@@ -259,7 +259,7 @@ def _formula(cls: type[Operation]) -> Instruction:
     return write
 
 
-def _exp(f: FunctionText, x: Sequence[Value], kind: Attribute, properties: Properties) -> Value:
+def _exp(f: FunctionText, x: Sequence[LLVMValue], kind: Attribute, properties: Properties) -> LLVMValue:
     power = _formula(math.ExpOp)(f, x, kind, properties)
     assert power is not None
     if x[0].name in f.opposites:
@@ -267,7 +267,7 @@ def _exp(f: FunctionText, x: Sequence[Value], kind: Attribute, properties: Prope
     return power
 
 
-def _power(f: FunctionText, x: Sequence[Value], kind: Attribute, properties: Properties) -> Value | None:
+def _power(f: FunctionText, x: Sequence[LLVMValue], kind: Attribute, properties: Properties) -> LLVMValue | None:
     """A power: with a simple constant exponent products and roots, else its formula."""
     exponent = constant_number(x[1])
     if kind in FORMATS and exponent is not None:
@@ -278,21 +278,23 @@ def _power(f: FunctionText, x: Sequence[Value], kind: Attribute, properties: Pro
     return _formula(math.PowFOp)(f, x, kind, properties)
 
 
-def _inlined(f: FunctionText, formula: Callable[[FormulaValue], FormulaValue], x: Value, kind: Attribute) -> Value:
+def _inlined(
+    f: FunctionText, formula: Callable[[FormulaValue], FormulaValue], x: LLVMValue, kind: Attribute
+) -> LLVMValue:
     """A formula of a value of a type, in place."""
     block = Block(arg_types=[kind])
     return _written(f, block, x, formula(FormulaValue(FormulaWriter(block), block.args[0])))
 
 
-def _written(f: FunctionText, block: Block, x: Value, result: FormulaValue) -> Value:
+def _written(f: FunctionText, block: Block, x: LLVMValue, result: FormulaValue) -> LLVMValue:
     """The result of a block of one argument in place of an operation."""
-    values: dict[SSAValue, Value] = {block.args[0]: x}
+    values: dict[SSAValue, LLVMValue] = {block.args[0]: x}
     f.facts.numbers -= 1  # the operation itself
     BlockWriter(f, values).write(block)
     return values[result.ssa]
 
 
-def _divf(f: FunctionText, x: Sequence[Value], kind: Attribute, properties: Properties) -> Value:
+def _divf(f: FunctionText, x: Sequence[LLVMValue], kind: Attribute, properties: Properties) -> LLVMValue:
     """A division; one that completes 1 / (1 + exp(-x)) calls the formula of the logistic function."""
     if x[1].name in f.sums and constant_number(x[0]) == 1 and kind in FORMATS:
         power, opposite, argument = f.sums[x[1].name]
@@ -302,7 +304,7 @@ def _divf(f: FunctionText, x: Sequence[Value], kind: Attribute, properties: Prop
     return f.binary("fdiv", x[0], x[1], _flags(properties))
 
 
-def _called(f: FunctionText, name: str, formula: Formula, x: Sequence[Value], kind: Attribute) -> Value:
+def _called(f: FunctionText, name: str, formula: Formula, x: Sequence[LLVMValue], kind: Attribute) -> LLVMValue:
     """A call of the function that computes a formula for values of a type."""
     head, body, declared = _function_of(name, formula, len(x), kind, f.module.vector_bits)
     for symbol, declaration in declared.items():
@@ -319,7 +321,7 @@ def _function_of(
     writer = FormulaWriter(block)
     result = formula(*[FormulaValue(writer, x) for x in block.args])
     f = FunctionText(module, [type_text(kind)] * count)
-    values: dict[SSAValue, Value] = dict(zip(block.args, f.arguments, strict=True))
+    values: dict[SSAValue, LLVMValue] = dict(zip(block.args, f.arguments, strict=True))
     BlockWriter(f, values).write(block)
     f.write(f"ret {values[result.ssa].typed}")
     head = module.head("internal ", type_text(kind), f"{name}_{kind}", f, " alwaysinline nounwind")
@@ -329,30 +331,30 @@ def _function_of(
 # --- memory -----------------------------------------------------------------------------------------------------------
 
 
-def _element(f: FunctionText, base: Value, indices: Sequence[Value], stored: str) -> Value:
+def _element(f: FunctionText, base: LLVMValue, indices: Sequence[LLVMValue], stored: str) -> LLVMValue:
     """The address of an element."""
     if len(indices) > 1:
         raise PassFailedException(f"a memref of rank {len(indices)} is not flat, expected rank 0 or 1")
     return f.address(base, indices[0], stored) if indices else base
 
 
-def _load(f: FunctionText, x: Sequence[Value], kind: Attribute, _: Properties) -> Value:
+def _load(f: FunctionText, x: Sequence[LLVMValue], kind: Attribute, _: Properties) -> LLVMValue:
     stored = "i8" if kind == i1 else type_text(kind)
     value = f.load(_element(f, x[0], x[1:], stored), stored)
     return f.convert("trunc", value, "i1") if kind == i1 else value
 
 
-def _store(f: FunctionText, x: Sequence[Value], _: Attribute, __: Properties) -> None:
+def _store(f: FunctionText, x: Sequence[LLVMValue], _: Attribute, __: Properties) -> None:
     value, base, *indices = x
     address = _element(f, base, indices, "i8" if value.type == "i1" else value.type)
     f.store(f.convert("zext", value, "i8") if value.type == "i1" else value, address)
 
 
-def _view(f: FunctionText, x: Sequence[Value], _: Attribute, __: Properties) -> Value:
+def _view(f: FunctionText, x: Sequence[LLVMValue], _: Attribute, __: Properties) -> LLVMValue:
     return f.address(x[0], x[1], "i8")
 
 
-def _alloca(f: FunctionText, _: Sequence[Value], kind: MemRefType[Any], __: Properties) -> Value:
+def _alloca(f: FunctionText, _: Sequence[LLVMValue], kind: MemRefType[Any], __: Properties) -> LLVMValue:
     if not kind.has_static_shape():
         raise PassFailedException(f"memref.alloca needs a static shape, got {kind}")
     count = 1
@@ -361,13 +363,13 @@ def _alloca(f: FunctionText, _: Sequence[Value], kind: MemRefType[Any], __: Prop
     return f.stack(count, "i8" if kind.element_type == i1 else type_text(kind.element_type), ALIGNMENT)
 
 
-def _vector_load(f: FunctionText, x: Sequence[Value], kind: Attribute, _: Properties) -> Value:
+def _vector_load(f: FunctionText, x: Sequence[LLVMValue], kind: Attribute, _: Properties) -> LLVMValue:
     type_ = type_text(kind)
     stored = element_of(type_)
     return f.load(_element(f, x[0], x[1:], stored), type_, _bytes(stored))
 
 
-def _vector_store(f: FunctionText, x: Sequence[Value], _: Attribute, __: Properties) -> None:
+def _vector_store(f: FunctionText, x: Sequence[LLVMValue], _: Attribute, __: Properties) -> None:
     value, base, *indices = x
     stored = element_of(value.type)
     f.store(value, _element(f, base, indices, stored), _bytes(stored))
@@ -381,17 +383,17 @@ def _bytes(stored: str) -> int:
 # --- vectors ----------------------------------------------------------------------------------------------------------
 
 
-def _broadcast(f: FunctionText, x: Sequence[Value], kind: Attribute, _: Properties) -> Value:
+def _broadcast(f: FunctionText, x: Sequence[LLVMValue], kind: Attribute, _: Properties) -> LLVMValue:
     type_ = type_text(kind)
     first = f.value(type_, f"insertelement {type_} undef, {x[0].typed}, i64 0")
-    return _shuffled(f, first, Value(type_, "undef"), [0] * length(type_))
+    return _shuffled(f, first, LLVMValue(type_, "undef"), [0] * length(type_))
 
 
-def _shuffle(f: FunctionText, x: Sequence[Value], _: Attribute, properties: Properties) -> Value:
+def _shuffle(f: FunctionText, x: Sequence[LLVMValue], _: Attribute, properties: Properties) -> LLVMValue:
     return _shuffled(f, x[0], x[1], [*map(int, cast("Any", properties["mask"]).get_values())])
 
 
-def _shuffled(f: FunctionText, a: Value, b: Value, places: Sequence[int]) -> Value:
+def _shuffled(f: FunctionText, a: LLVMValue, b: LLVMValue, places: Sequence[int]) -> LLVMValue:
     mask = ", ".join([f"i32 {place}" for place in places])
     type_ = f"<{len(places)} x {element_of(a.type)}>"
     return f.value(type_, f"shufflevector {a.typed}, {b.typed}, <{len(places)} x i32> <{mask}>")
@@ -412,7 +414,7 @@ _REDUCE = {
 }
 
 
-def _reduction(f: FunctionText, x: Sequence[Value], kind: Attribute, properties: Properties) -> Value:
+def _reduction(f: FunctionText, x: Sequence[LLVMValue], kind: Attribute, properties: Properties) -> LLVMValue:
     """A horizontal reduction; sums and products of floats begin with the accumulator."""
     name, type_ = cast("Any", properties["kind"]).data.value, type_text(kind)
     if type(kind) is IntegerType or name not in ("add", "mul"):
@@ -494,8 +496,8 @@ INSTRUCTIONS: dict[type[Operation], Instruction] = {
 
 
 def write_operation(
-    f: FunctionText, cls: type[Operation], x: Sequence[Value], kind: Attribute | None, properties: Properties
-) -> Value | None:
+    f: FunctionText, cls: type[Operation], x: Sequence[LLVMValue], kind: Attribute | None, properties: Properties
+) -> LLVMValue | None:
     """Write an operation of these operands; its result, of type ``kind``, or None."""
     write = INSTRUCTIONS.get(cls)
     if write is None:
@@ -519,13 +521,13 @@ class BlockWriter:
     """
 
     def __init__(
-        self, f: FunctionText, values: dict[SSAValue, Value], symbol: Callable[[str], str] = lambda name: name
+        self, f: FunctionText, values: dict[SSAValue, LLVMValue], symbol: Callable[[str], str] = lambda name: name
     ) -> None:
         self.f = f
         self.values = values
         self._symbol = symbol
 
-    def write(self, block: Block) -> list[Value]:
+    def write(self, block: Block) -> list[LLVMValue]:
         """Write the operations of a block; its yielded values."""
         for op in block.ops:
             if isinstance(op, scf.YieldOp | scf.ConditionOp):
@@ -543,10 +545,10 @@ class BlockWriter:
         if value is not None:
             self.values[op.results[0]] = value
 
-    def _of(self, values: Iterable[SSAValue]) -> list[Value]:
+    def _of(self, values: Iterable[SSAValue]) -> list[LLVMValue]:
         return [self.values[v] for v in values]
 
-    def _inside(self, block: Block, facts: LoopFacts | None = None) -> list[Value]:
+    def _inside(self, block: Block, facts: LoopFacts | None = None) -> list[LLVMValue]:
         """Write a block with facts of its own."""
         outside, self.f.facts = self.f.facts, facts or LoopFacts()
         ends = self.write(block)
@@ -582,7 +584,7 @@ class BlockWriter:
         then, done = f.new_label(), f.new_label()
         otherwise = f.new_label() if op.false_region.blocks else done
         f.branch(self.values[op.cond], then, otherwise)
-        incoming: list[tuple[list[Value], str]] = []
+        incoming: list[tuple[list[LLVMValue], str]] = []
         for label, region in ((then, op.true_region), (otherwise, op.false_region)):
             if region.blocks:
                 f.begin(label)

@@ -20,7 +20,7 @@ from hybridc.dialects.operator_attribute import DType
 from hybridc.ground.machine import NOMINAL
 from hybridc.ir.contraction_shape import Loop, Matrices, few_forms, time_of
 from hybridc.ir.costs import HIDE_PACKING, grain_of, matmul_time
-from hybridc.lower.llvm.codegen.function_text import Value
+from hybridc.lower.llvm.codegen.function_text import LLVMValue
 from hybridc.lower.llvm.codegen.native_function import NativeFunction
 from hybridc.lower.llvm.gemm import native_blas
 from hybridc.lower.llvm.gemm.gemm_region import (
@@ -130,7 +130,7 @@ def _write(
 
     tiles = span.ceildiv(tile)
 
-    def multiplied(number: Index, _: Sequence[Value]) -> None:
+    def multiplied(number: Index, _: Sequence[LLVMValue]) -> None:
         batch, first = number // tiles, number % tiles * tile
         count = (span - first).least(tile)
         at = [x + first * step for x, step in zip(outer.offsets(batch), steps, strict=True)]
@@ -139,13 +139,13 @@ def _write(
             return
         terms = functools.reduce(operator.mul, inner.sizes)
 
-        def term(i: Index, sofar: Sequence[Value]) -> Sequence[Value]:
+        def term(i: Index, sofar: Sequence[LLVMValue]) -> Sequence[LLVMValue]:
             multiply([x + y for x, y in zip(at, inner.offsets(i), strict=True)], count, sofar[0])
             return [one]  # beta is 1 after the first
 
         given.loop(0, terms, term, starts=[zero])
 
-    def multiply(at: Sequence[Index], count: Index, beta: Value) -> None:
+    def multiply(at: Sequence[Index], count: Index, beta: LLVMValue) -> None:
         """One call of BLAS; each size is fixed, or the tile's."""
         arrays = [b.view(x, (i * size).value, element) for x, i in zip(given.arrays, at, strict=True)]
         sizes = (order_a, order_b, m + m_part * count, n + n_part * count, k)

@@ -13,7 +13,7 @@ from xdsl.ir import Attribute, Operation
 
 from hybridc.ir.contraction_shape import Loop
 from hybridc.lower.llvm.codegen import processor
-from hybridc.lower.llvm.codegen.function_text import ModuleText, Value, length
+from hybridc.lower.llvm.codegen.function_text import LLVMValue, ModuleText, length
 from hybridc.lower.llvm.loops.loop_builder import BYTES, INDEX, LoopBuilder, array_type
 from hybridc.transforms.kernels.schedule_register_tiles import Registers
 
@@ -23,7 +23,7 @@ class Index:
     """An index value with operators; arithmetic on it emits operations."""
 
     b: LoopBuilder
-    value: Value
+    value: LLVMValue
 
     def of(self, other: Index | int) -> Index:
         """An index in the same builder."""
@@ -60,7 +60,7 @@ class Index:
         """The maximum."""
         return self._pure(arith.MaxSIOp, other)
 
-    def integer(self, kind: Attribute) -> Value:
+    def integer(self, kind: Attribute) -> LLVMValue:
         """The index as an integer of another type."""
         return self.b.pure(arith.IndexCastOp, [self.value], kind)
 
@@ -73,20 +73,20 @@ class Arguments:
     """The arguments of a parallel region, and the builder of its body."""
 
     b: LoopBuilder
-    arrays: list[Value]
+    arrays: list[LLVMValue]
     numbers: list[Index]
     lo: Index
     hi: Index
-    scratch: Value
+    scratch: LLVMValue
 
     def loop(
         self,
         low: Index | int,
         high: Index | int,
-        body: Callable[[Index, list[Value]], Sequence[Value] | None],
+        body: Callable[[Index, list[LLVMValue]], Sequence[LLVMValue] | None],
         step: int = 1,
-        starts: Sequence[Value] = (),
-    ) -> list[Value]:
+        starts: Sequence[LLVMValue] = (),
+    ) -> list[LLVMValue]:
         """A loop; ``body`` gets the index and the carried values, and returns the next ones."""
         low, high = self.lo.of(low), self.lo.of(high)
         return self.b.loop(
@@ -189,43 +189,43 @@ class Vectors:
         self.kind = _kind(element, lanes)
         self.zero = self.number(0.0)
 
-    def load(self, array: Value, at: Index) -> Value:
+    def load(self, array: LLVMValue, at: Index) -> LLVMValue:
         """Load contiguous elements."""
         return self.b.load_vector(array, at.value, self.kind)
 
-    def store(self, value: Value, array: Value, at: Index) -> None:
+    def store(self, value: LLVMValue, array: LLVMValue, at: Index) -> None:
         """Store to contiguous elements."""
         self.b.store_vector(value, array, at.value)
 
-    def everywhere(self, scalar: Value) -> Value:
+    def everywhere(self, scalar: LLVMValue) -> LLVMValue:
         """Splat a scalar."""
         return self.b.pure(vector.BroadcastOp, [scalar], self.kind)
 
-    def fma(self, x: Value, y: Value, z: Value) -> Value:
+    def fma(self, x: LLVMValue, y: LLVMValue, z: LLVMValue) -> LLVMValue:
         """x * y + z"""
         return self.b.pure(vector.FMAOp, [x, y, z], self.kind)
 
-    def plus(self, x: Value, y: Value) -> Value:
+    def plus(self, x: LLVMValue, y: LLVMValue) -> LLVMValue:
         """x + y"""
         return self.b.pure(arith.AddfOp, [x, y], self.kind)
 
-    def minus(self, x: Value, y: Value) -> Value:
+    def minus(self, x: LLVMValue, y: LLVMValue) -> LLVMValue:
         """x - y"""
         return self.b.pure(arith.SubfOp, [x, y], self.kind)
 
-    def product(self, x: Value, y: Value) -> Value:
+    def product(self, x: LLVMValue, y: LLVMValue) -> LLVMValue:
         """x * y"""
         return self.b.pure(arith.MulfOp, [x, y], self.kind)
 
-    def number(self, value: float) -> Value:
+    def number(self, value: float) -> LLVMValue:
         """A number in all lanes."""
         return self.b.constant(DenseIntOrFPElementsAttr.from_list(self.kind, [value] * self.lanes), self.kind)
 
-    def shuffle(self, x: Value, y: Value, lanes: Sequence[int]) -> Value:
+    def shuffle(self, x: LLVMValue, y: LLVMValue, lanes: Sequence[int]) -> LLVMValue:
         """Elements of two vectors by index; those of the second are counted after the first's."""
         return self.b.pure(vector.ShuffleOp, [x, y], _kind(self.element, len(lanes)), {"mask": _mask(tuple(lanes))})
 
-    def transposed(self, rows: Sequence[Value]) -> list[Value]:
+    def transposed(self, rows: Sequence[LLVMValue]) -> list[LLVMValue]:
         """Transpose a square in registers: at each step, blocks twice as large swap the halves off the diagonal."""
         found, size = list(rows), self.lanes
         half = 1
@@ -241,7 +241,7 @@ class Vectors:
             half *= 2
         return found
 
-    def sums(self, values: Sequence[Value]) -> Value:
+    def sums(self, values: Sequence[LLVMValue]) -> LLVMValue:
         """The horizontal sum of each vector, as one vector.
 
         A vector holds segments, one for each sum. At each step the halves of segments are added; while there are
@@ -257,7 +257,7 @@ class Vectors:
             segment = half
         return found[0]
 
-    def _halves(self, x: Value, y: Value | None, half: int) -> Value:
+    def _halves(self, x: LLVMValue, y: LLVMValue | None, half: int) -> LLVMValue:
         """The first halves of all segments plus the second ones."""
         count = length(x.type) * (1 if y is None else 2)
         first = [i for i in range(count) if i // half % 2 == 0]

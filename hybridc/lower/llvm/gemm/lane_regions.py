@@ -39,7 +39,7 @@ from hybridc.ir.planned import Strides
 from hybridc.ir.structured import dtype_of, shape_of
 from hybridc.ir.structured_builder import ELEMENT_TYPES
 from hybridc.ir.tile_program import Address, TileStore
-from hybridc.lower.llvm.codegen.function_text import Value
+from hybridc.lower.llvm.codegen.function_text import LLVMValue
 from hybridc.lower.llvm.codegen.native_function import NativeFunction
 from hybridc.lower.llvm.gemm.gemm_region import Arguments, Index, RegionBuilder, Vectors, region, registers
 from hybridc.lower.llvm.gemm.vector_statements import VectorStatements, Where
@@ -562,7 +562,7 @@ class _Code:
     def write(self) -> None:
         given, code = self.given, self.code
 
-        def iteration(point: Index, _: Sequence[Value]) -> None:
+        def iteration(point: Index, _: Sequence[LLVMValue]) -> None:
             at = [given.lo.of(0)] * len(code.kinds)
             for loop, count in zip(reversed(self.around), reversed(code.around), strict=True):
                 tiles = loop.size.ceildiv(count) if count > 1 else loop.size
@@ -574,7 +574,7 @@ class _Code:
             last = (first + self.piece).least(self.rows)
             at[2] = at[2] + point * self.apart
 
-            def lanes(group: Index, _: Sequence[Value]) -> None:
+            def lanes(group: Index, _: Sequence[LLVMValue]) -> None:
                 start = group.least(self.groups - code.step)
                 wide = start * (code.lanes // code.groups)
                 own = [wide if lane is None else start * lane.size for lane in code.operands]
@@ -587,10 +587,10 @@ class _Code:
 
     def results(self, at: Sequence[Index], first: Index, last: Index) -> None:
         """One vector of each result in registers, over the rows of terms."""
-        values: Sequence[Value] = [self.v.zero] * len(self.points)
+        values: Sequence[LLVMValue] = [self.v.zero] * len(self.points)
         if len(self.loops) > 1:
 
-            def row(index: Index, carried: list[Value]) -> Sequence[Value]:
+            def row(index: Index, carried: list[LLVMValue]) -> Sequence[LLVMValue]:
                 found = list(at)
                 for number, loop in reversed([*enumerate(self.loops[:-1])]):
                     own = index % loop.size if number else index
@@ -611,15 +611,15 @@ class _Code:
             after = _STORE if self.code.epilogue is None else self.code.epilogue.statements
             self.vectors.write(after, value, where)
 
-    def along(self, at: Sequence[Index], values: Sequence[Value]) -> Sequence[Value]:
+    def along(self, at: Sequence[Index], values: Sequence[LLVMValue]) -> Sequence[LLVMValue]:
         """Add the terms along the innermost loop."""
         if not self.loops:
             return self.straight(at, values, self.code.terms)
         loop, some = self.loops[-1], self.code.some
         whole = loop.size - loop.size % some if some > 1 else loop.size
 
-        def body(terms: Sequence[Unrolled]) -> Callable[[Index, list[Value]], Sequence[Value]]:
-            def each(index: Index, carried: list[Value]) -> Sequence[Value]:
+        def body(terms: Sequence[Unrolled]) -> Callable[[Index, list[LLVMValue]], Sequence[LLVMValue]]:
+            def each(index: Index, carried: list[LLVMValue]) -> Sequence[LLVMValue]:
                 return self.straight([x + index * s for x, s in zip(at, loop.steps, strict=True)], carried, terms)
 
             return each
@@ -629,11 +629,11 @@ class _Code:
             values = self.given.loop(whole, loop.size, body(self.code.terms[:-1]), starts=values)
         return values
 
-    def straight(self, at: Sequence[Index], values: Sequence[Value], terms: Sequence[Unrolled]) -> list[Value]:
+    def straight(self, at: Sequence[Index], values: Sequence[LLVMValue], terms: Sequence[Unrolled]) -> list[LLVMValue]:
         """Add all terms that are unrolled."""
-        found, loaded = list(values), dict[Any, Value]()
+        found, loaded = list(values), dict[Any, LLVMValue]()
 
-        def operand(array: int, point: tuple[int, ...], term: tuple[int, ...]) -> Value:
+        def operand(array: int, point: tuple[int, ...], term: tuple[int, ...]) -> LLVMValue:
             offset, chosen = self._offset(array, point, term), self._chosen(array, terms, point, term)
             key = (array, offset, chosen)
             if key not in loaded:
@@ -646,7 +646,9 @@ class _Code:
                 found[i] = self.v.fma(operand(0, point, term), operand(1, point, term), found[i])
         return found
 
-    def _load(self, array: int, at: Index, offset: tuple[int, ...], chosen: int, loaded: dict[Any, Value]) -> Value:
+    def _load(
+        self, array: int, at: Index, offset: tuple[int, ...], chosen: int, loaded: dict[Any, LLVMValue]
+    ) -> LLVMValue:
         """An operand's vector: contiguous, or elements of the groups for all of their lanes."""
         lane, given, code = self.code.operands[array], self.given.arrays[array], self.code
         place = self._moved(at, array, offset)

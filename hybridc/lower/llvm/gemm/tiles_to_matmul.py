@@ -34,7 +34,7 @@ from hybridc.ir.tile_program import (
     TileSweep,
     axes_of_values,
 )
-from hybridc.lower.llvm.codegen.function_text import Value
+from hybridc.lower.llvm.codegen.function_text import LLVMValue
 from hybridc.lower.llvm.gemm.gemm_region import Arguments, Index, RegionBuilder, Vectors, region
 from hybridc.lower.llvm.gemm.vector_statements import VectorStatements, Where
 from hybridc.lower.llvm.loops.loop_builder import INDEX, array_type
@@ -127,7 +127,7 @@ class _MatmulEmitter:
         self.index: dict[int, Index] = {}  # along axes around the matmul; of others, that of the tile's first element
         self.count: dict[int, Index] = {}  # how many elements the tile has
         self.line = (given.lo, given.hi)  # the first line of the tile, and how many it has
-        self.firsts: dict[tuple[object, ...], Value] = {}  # the offset of a tile, by the address and its indices
+        self.firsts: dict[tuple[object, ...], LLVMValue] = {}  # the offset of a tile, by the address and its indices
         self.vectors = VectorStatements(given.b, self.shape.lanes)
         self.k = self.sizes[self.shape.terms]
         self.spill = self._view(0, element)
@@ -135,7 +135,7 @@ class _MatmulEmitter:
 
     # --- memory --------------------------------------------------------------------------------------------
 
-    def _view(self, elements: int, element: AnyFloat) -> Value:
+    def _view(self, elements: int, element: AnyFloat) -> LLVMValue:
         offset = self.b.index(elements * kind_dtype(self.program.buffers[0].kind).itemsize)
         return self.b.view(self.given.scratch, offset, element)
 
@@ -159,7 +159,7 @@ class _MatmulEmitter:
         terms = [self._stride(factor) * index[axis] for axis, factor in address.terms if axis in index]
         return Index(self.b, self.b.plus(self._first(address), *(t.value for t in terms)))
 
-    def _first(self, address: Address) -> Value:
+    def _first(self, address: Address) -> LLVMValue:
         """The offset of a tile's first element."""
         key = (address, *(self.index.get(axis) for axis in address.axes))
         if key not in self.firsts:
@@ -343,7 +343,7 @@ class _MatmulEmitter:
 
         self._by_tiles(rows)
 
-    def _squares(self, array: Value, starts: Sequence[Index], block: Value, to: Index, term: Index) -> None:
+    def _squares(self, array: LLVMValue, starts: Sequence[Index], block: LLVMValue, to: Index, term: Index) -> None:
         """Transpose some terms, which are contiguous, of all rows; the last square may repeat its last row."""
         v = Vectors(self.b, self.v.element, SQUARE)
         for group in range(0, len(starts), SQUARE):
@@ -428,7 +428,7 @@ class _MatmulEmitter:
 
         self._by_tiles(rows)
 
-    def _sums(self, left: Address, right: Address, row: Index, height: int) -> list[Value]:
+    def _sums(self, left: Address, right: Address, row: Index, height: int) -> list[LLVMValue]:
         """Outer products of ``height`` rows, added up in registers: vector after vector, row by row."""
         shape, v = self.shape, self.v
         abreast = shape.width // shape.lanes
@@ -441,21 +441,21 @@ class _MatmulEmitter:
                 return [at + i for i in range(height)]
             return [self.at(left, {shape.rows: r, shape.terms: term}) for r in rows]
 
-        def add(term: Index, sums: list[Value]) -> list[Value]:
+        def add(term: Index, sums: list[LLVMValue]) -> list[LLVMValue]:
             at = term * shape.width if right.buffer in self.scratch else self.at(right, {shape.terms: term})
             ys = [v.load(y_array, at + j * shape.lanes) for j in range(abreast)]
-            found: list[Value] = []
+            found: list[LLVMValue] = []
             for number, place in enumerate(places(term)):
                 x = v.everywhere(self.b.load_element(x_array, place.value))
                 found += [v.fma(x, ys[j], sums[abreast * number + j]) for j in range(abreast)]
             return found
 
-        def segment(axes: Sequence[int], sums: Sequence[Value]) -> list[Value]:
+        def segment(axes: Sequence[int], sums: Sequence[LLVMValue]) -> list[LLVMValue]:
             """The sums with the terms of all segments along axes."""
             if not axes:
                 return self.given.loop(0, self.k, add, starts=sums)
 
-            def one(index: Index, sofar: list[Value]) -> list[Value]:
+            def one(index: Index, sofar: list[LLVMValue]) -> list[LLVMValue]:
                 self.index[axes[0]] = index
                 found = segment(axes[1:], sofar)
                 del self.index[axes[0]]
@@ -465,7 +465,9 @@ class _MatmulEmitter:
 
         return segment(shape.segments, [v.zero] * (abreast * height))
 
-    def _finish(self, name: str, sums: Sequence[Value], after: Sequence[Statement], row: Index, height: int) -> None:
+    def _finish(
+        self, name: str, sums: Sequence[LLVMValue], after: Sequence[Statement], row: Index, height: int
+    ) -> None:
         """Statements about the sums of this name, which end with stores of whole columns."""
         shape = self.shape
         abreast, rows = shape.width // shape.lanes, self._below(row, height)
@@ -481,7 +483,7 @@ class _MatmulEmitter:
 
             self.vectors.write(after, value, where, name)
 
-    def _store_columns(self, sums: Sequence[Value], target: Address, row: Index) -> None:
+    def _store_columns(self, sums: Sequence[LLVMValue], target: Address, row: Index) -> None:
         """Store a tile; one that reaches beyond the last column goes to scratch, and its first columns are copied."""
         shape, b, result = self.shape, self.b, self.arrays[target.buffer]
         columns, start = self.count[shape.columns], self.at(target, {shape.rows: row})
@@ -501,7 +503,7 @@ class _MatmulEmitter:
         rows = rest * (len(sums) // abreast)
         self.loop(0, rows, lambda i: self.loop(0, columns, functools.partial(copy, i)))
 
-    def _dots(self, left: Address, right: Address, row: Index, height: int) -> Value:
+    def _dots(self, left: Address, right: Address, row: Index, height: int) -> LLVMValue:
         """A vector of dot products, row by row; columns beyond the last one repeat it."""
         shape, v, last = self.shape, self.v, self.sizes[self.shape.columns] - 1
         rows = [self.at(left, {shape.rows: row + i}) for i in range(height)]
@@ -509,7 +511,7 @@ class _MatmulEmitter:
         columns = [self.at(right, {shape.columns: (first + j).least(last)}) for j in range(shape.width)]
         self.index[shape.columns] = first
 
-        def add(term: Index, sums: Sequence[Value]) -> list[Value]:
+        def add(term: Index, sums: Sequence[LLVMValue]) -> list[LLVMValue]:
             xs = [v.load(self.arrays[left.buffer], start + term) for start in rows]
             ys = [v.load(self.arrays[right.buffer], start + term) for start in columns]
             pairs = [(x, y) for x in xs for y in ys]
@@ -517,7 +519,7 @@ class _MatmulEmitter:
 
         return v.sums(self.given.loop(0, self.k, add, step=shape.lanes, starts=[v.zero] * shape.lanes))
 
-    def _store_dots(self, tile: Value, target: Address, row: Index, height: int) -> None:
+    def _store_dots(self, tile: LLVMValue, target: Address, row: Index, height: int) -> None:
         """Store a vector of dot products."""
         shape, b, v, result = self.shape, self.b, self.v, self.arrays[target.buffer]
         start, step, count = (

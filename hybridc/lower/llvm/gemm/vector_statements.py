@@ -12,14 +12,14 @@ from xdsl.dialects.builtin import VectorType
 from hybridc.errors import UnsupportedError
 from hybridc.ir.structured_builder import ELEMENT_TYPES, operation_class
 from hybridc.ir.tile_program import Address, Statement, TileConstant, TileLoad, TileMap, TileStore
-from hybridc.lower.llvm.codegen.function_text import Value
+from hybridc.lower.llvm.codegen.function_text import LLVMValue
 from hybridc.lower.llvm.gemm.gemm_region import Index
 from hybridc.lower.llvm.loops.loop_builder import LoopBuilder
-from hybridc.lower.llvm.loops.tiles_to_loops import constant, properties_of
+from hybridc.lower.llvm.loops.tiles_to_loops import emit_constant, properties_of
 from hybridc.transforms.kernels.schedule_contractions import TOTAL
 
 # Where the elements of a vector are: the array, the first one's offset, and whether they are one after the other there.
-Where = tuple[Value, Index, bool]
+Where = tuple[LLVMValue, Index, bool]
 
 
 class VectorStatements:
@@ -27,10 +27,10 @@ class VectorStatements:
 
     def __init__(self, b: LoopBuilder, lanes: int) -> None:
         self.b, self.lanes = b, lanes
-        self._loaded: dict[tuple[Value, Value], Value] = {}
+        self._loaded: dict[tuple[LLVMValue, LLVMValue], LLVMValue] = {}
 
     def write(
-        self, statements: Sequence[Statement], total: Value, where: Callable[[Address], Where], name: str = TOTAL
+        self, statements: Sequence[Statement], total: LLVMValue, where: Callable[[Address], Where], name: str = TOTAL
     ) -> None:
         """The statements about a vector of sums, which they call ``name``."""
         b, known = self.b, {name: total}
@@ -41,7 +41,7 @@ class VectorStatements:
                     kind = _vector_of(s.kind, self.lanes)
                     known[s.name] = b.pure(operation_class(s.op), operands, kind, properties_of(s.op))
                 case TileConstant():
-                    known[s.name] = self.everywhere(constant(b, s.number, s.kind), s.kind)
+                    known[s.name] = self.everywhere(emit_constant(b, s.number, s.kind), s.kind)
                 case TileLoad():
                     known[s.name] = self._load(s.kind, *where(s.address))
                 case TileStore():
@@ -50,11 +50,11 @@ class VectorStatements:
                 case _:
                     raise UnsupportedError(f"an epilogue in registers: {type(s).__name__} is about no vector")
 
-    def everywhere(self, scalar: Value, kind: str) -> Value:
+    def everywhere(self, scalar: LLVMValue, kind: str) -> LLVMValue:
         """A vector with a scalar in all lanes."""
         return self.b.pure(vector.BroadcastOp, [scalar], _vector_of(kind, self.lanes))
 
-    def _load(self, kind: str, array: Value, at: Index, follows: bool) -> Value:
+    def _load(self, kind: str, array: LLVMValue, at: Index, follows: bool) -> LLVMValue:
         key = (array, at.value)
         if key not in self._loaded:
             if follows:

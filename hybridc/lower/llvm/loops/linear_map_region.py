@@ -15,7 +15,7 @@ from hybridc.ir.contraction_shape import LinearMap, Loop, Matrix, coalesced_loop
 from hybridc.ir.costs import SAME_SET, copy_time, sharing
 from hybridc.ir.planned import Strides
 from hybridc.ir.structured import dtype_of, shape_of
-from hybridc.lower.llvm.codegen.function_text import Value
+from hybridc.lower.llvm.codegen.function_text import LLVMValue
 from hybridc.lower.llvm.codegen.native_function import NativeFunction
 from hybridc.lower.llvm.gemm.gemm_region import Arguments, Index, RegionBuilder, Vectors, Walk, region, registers
 from hybridc.lower.llvm.loops.parallel_regions import ParallelRegion
@@ -88,7 +88,7 @@ class _Form:
             walk = Walk.read(around, given.numbers[count:])
             for row, rows in enumerate(firsts):
 
-                def point(number: Index, _: Sequence[Value], row: int = row, rows: Matrix = rows) -> None:
+                def point(number: Index, _: Sequence[LLVMValue], row: int = row, rows: Matrix = rows) -> None:
                     source, _unused, target = walk.offsets(number)
                     target += steps[1] * row
                     given.loop(
@@ -126,12 +126,12 @@ def _moved(start: Index, at: Sequence[int], steps: Sequence[Index]) -> Index:
     return start
 
 
-Values = Mapping[tuple[int, ...], Value]
+Values = Mapping[tuple[int, ...], LLVMValue]
 
 
-def _mapped(v: Vectors, matrix: Matrix, values: Values, number: int) -> dict[tuple[int, ...], Value]:
+def _mapped(v: Vectors, matrix: Matrix, values: Values, number: int) -> dict[tuple[int, ...], LLVMValue]:
     """The values with one of their indices mapped by a matrix."""
-    found: dict[tuple[int, ...], Value] = {}
+    found: dict[tuple[int, ...], LLVMValue] = {}
     for at in values:
         if at[number] == 0:
             column = [values[(*at[:number], i, *at[number + 1 :])] for i in range(matrix.shape[1])]
@@ -140,9 +140,9 @@ def _mapped(v: Vectors, matrix: Matrix, values: Values, number: int) -> dict[tup
     return found
 
 
-def _products(v: Vectors, matrix: Matrix, column: Sequence[Value]) -> list[Value]:
+def _products(v: Vectors, matrix: Matrix, column: Sequence[LLVMValue]) -> list[LLVMValue]:
     """A matrix times a column. Rows that are equal but for the signs of some numbers share the sums of both parts."""
-    found: dict[int, Value] = {}
+    found: dict[int, LLVMValue] = {}
     for row, numbers in enumerate(matrix):
         if row in found:
             continue
@@ -164,14 +164,14 @@ def _twins(matrix: Matrix, row: int) -> Iterator[int]:
             yield other
 
 
-def _sum(v: Vectors, numbers: Matrix, column: Sequence[Value]) -> Value:
+def _sum(v: Vectors, numbers: Matrix, column: Sequence[LLVMValue]) -> LLVMValue:
     """The sum of the products of numbers and values."""
     # One whose factor is 1 begins, as it costs nothing.
     order = sorted((i for i, n in enumerate(numbers) if n), key=lambda i: numbers[i] != 1)
-    total: Value | None = None
+    total: LLVMValue | None = None
     for i in order:
         number = float(numbers[i])
-        step: Callable[[Value, Value], Value] | None = {1.0: v.plus, -1.0: v.minus}.get(number)
+        step: Callable[[LLVMValue, LLVMValue], LLVMValue] | None = {1.0: v.plus, -1.0: v.minus}.get(number)
         if total is None:
             total = column[i] if number == 1 else v.product(column[i], v.number(number))
         elif step is not None:

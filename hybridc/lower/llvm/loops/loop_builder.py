@@ -16,9 +16,9 @@ from xdsl.ir import Attribute, Operation
 
 from hybridc.lower.llvm.codegen.function_text import (
     FunctionText,
+    LLVMValue,
     LoopFacts,
     ModuleText,
-    Value,
     constant_of,
     rounds_of,
     type_text,
@@ -58,15 +58,15 @@ class LoopBuilder(FunctionText):
         for argument, kind in zip(self.arguments, kinds, strict=True):
             if isinstance(kind, MemRefType):
                 self._elements[argument.name] = cast("MemRefType[Any]", kind).element_type
-        self._pure: dict[Any, Value] = {}
-        self._constants: dict[Any, Value] = {}
+        self._pure: dict[Any, LLVMValue] = {}
+        self._constants: dict[Any, LLVMValue] = {}
 
     @property
     def depth(self) -> int:
         """The level of the innermost open loop."""
         return len(self._levels) - 1
 
-    def level(self, *values: Value) -> int:
+    def level(self, *values: LLVMValue) -> int:
         """The deepest level of these values; constants and arguments are at level 0."""
         return max([self._level_of.get(v.name, 0) for v in values], default=0)
 
@@ -81,11 +81,11 @@ class LoopBuilder(FunctionText):
     def add(
         self,
         cls: type[Operation],
-        operands: Sequence[Value],
+        operands: Sequence[LLVMValue],
         kind: Attribute | None = None,
         properties: Mapping[str, Attribute] | None = None,
         level: int | None = None,
-    ) -> Value | None:
+    ) -> LLVMValue | None:
         """Write an operation at a level, by default that of its operands; its result, of type ``kind``, or None."""
         at = self.level(*operands) if level is None else level
         self._lines, self.facts = self._levels[at].lines, self._levels[at].facts
@@ -97,10 +97,10 @@ class LoopBuilder(FunctionText):
     def pure(
         self,
         cls: type[Operation],
-        operands: Sequence[Value],
+        operands: Sequence[LLVMValue],
         kind: Attribute,
         properties: Mapping[str, Attribute] | None = None,
-    ) -> Value:
+    ) -> LLVMValue:
         """The result of an operation without effects; made once for equal operands."""
         key = (cls, *operands, None if kind is INDEX else kind, *(properties.items() if properties else ()))
         known = self._pure.get(key)
@@ -112,16 +112,16 @@ class LoopBuilder(FunctionText):
     def _result(
         self,
         cls: type[Operation],
-        operands: Sequence[Value],
+        operands: Sequence[LLVMValue],
         kind: Attribute,
         properties: Mapping[str, Attribute] | None = None,
         level: int | None = None,
-    ) -> Value:
+    ) -> LLVMValue:
         value = self.add(cls, operands, kind, properties, level)
         assert value is not None, f"{cls.name} has no result"
         return value
 
-    def constant(self, attribute: Attribute, kind: Attribute) -> Value:
+    def constant(self, attribute: Attribute, kind: Attribute) -> LLVMValue:
         """A constant."""
         key = (attribute, kind)
         known = self._constants.get(key)
@@ -130,7 +130,7 @@ class LoopBuilder(FunctionText):
             self.kinds[known] = kind
         return known
 
-    def call_external(self, name: str, operands: Sequence[Value]) -> None:
+    def call_external(self, name: str, operands: Sequence[LLVMValue]) -> None:
         """Call a function of another library, without a result, in the innermost open loop."""
         self.module.declare(name, "void", [x.type for x in operands])
         self._lines = self._levels[-1].lines
@@ -138,52 +138,52 @@ class LoopBuilder(FunctionText):
 
     # --- indices -------------------------------------------------------------------------------------------
 
-    def index(self, value: int) -> Value:
+    def index(self, value: int) -> LLVMValue:
         """A constant index."""
-        return Value("i64", str(value))
+        return LLVMValue("i64", str(value))
 
-    def plus(self, *terms: Value) -> Value:
+    def plus(self, *terms: LLVMValue) -> LLVMValue:
         """The sum of indices, those of outer levels first."""
         ordered = sorted((t for t in terms if t.name != "0"), key=self.level)
         if not ordered:
             return self.index(0)
         return functools.reduce(lambda a, b: self.pure(arith.AddiOp, [a, b], INDEX), ordered)
 
-    def times(self, *factors: Value) -> Value:
+    def times(self, *factors: LLVMValue) -> LLVMValue:
         """The product of indices, those of outer levels first."""
         ordered = sorted((f for f in factors if f.name != "1"), key=self.level)
         if not ordered:
             return self.index(1)
         return functools.reduce(lambda a, b: self.pure(arith.MuliOp, [a, b], INDEX), ordered)
 
-    def least(self, a: Value, b: Value) -> Value:
+    def least(self, a: LLVMValue, b: LLVMValue) -> LLVMValue:
         """The minimum of two indices."""
         return self.pure(arith.MinSIOp, [a, b], INDEX)
 
-    def split(self, value: Value, size: Value) -> tuple[Value, Value]:
+    def split(self, value: LLVMValue, size: LLVMValue) -> tuple[LLVMValue, LLVMValue]:
         """Quotient and remainder of a non-negative index."""
         quotient = self.pure(arith.DivUIOp, [value, size], INDEX)
         return quotient, self.pure(arith.SubiOp, [value, self.times(quotient, size)], INDEX)
 
     # --- memory --------------------------------------------------------------------------------------------
 
-    def load_element(self, array: Value, at: Value, level: int | None = None) -> Value:
+    def load_element(self, array: LLVMValue, at: LLVMValue, level: int | None = None) -> LLVMValue:
         """A load; at the level of its index, unless another is given."""
         return self._result(memref.LoadOp, [array, at], self._elements[array.name], level=level)
 
-    def store_element(self, value: Value, array: Value, at: Value, level: int | None = None) -> None:
+    def store_element(self, value: LLVMValue, array: LLVMValue, at: LLVMValue, level: int | None = None) -> None:
         """A store; in the innermost open loop, unless another level is given."""
         self.add(memref.StoreOp, [value, array, at], level=self.depth if level is None else level)
 
-    def load_vector(self, array: Value, at: Value, kind: VectorType[Any]) -> Value:
+    def load_vector(self, array: LLVMValue, at: LLVMValue, kind: VectorType[Any]) -> LLVMValue:
         """A load of contiguous elements, at the level of their index."""
         return self._result(vector.LoadOp, [array, at], kind)
 
-    def store_vector(self, value: Value, array: Value, at: Value) -> None:
+    def store_vector(self, value: LLVMValue, array: LLVMValue, at: LLVMValue) -> None:
         """A store to contiguous elements, in the innermost open loop."""
         self.add(vector.StoreOp, [value, array, at], level=self.depth)
 
-    def view(self, scratch: Value, offset: Value, element: Attribute) -> Value:
+    def view(self, scratch: LLVMValue, offset: LLVMValue, element: Attribute) -> LLVMValue:
         """A view of scratch at an offset in bytes."""
         array = self.pure(memref.ViewOp, [scratch, offset], array_type(element))
         self._elements[array.name] = element
@@ -193,12 +193,12 @@ class LoopBuilder(FunctionText):
 
     def loop(
         self,
-        low: Value,
-        high: Value,
-        step: Value,
-        body: Callable[[Value, list[Value]], Sequence[Value]],
-        starts: Sequence[Value] = (),
-    ) -> list[Value]:
+        low: LLVMValue,
+        high: LLVMValue,
+        step: LLVMValue,
+        body: Callable[[LLVMValue, list[LLVMValue]], Sequence[LLVMValue]],
+        starts: Sequence[LLVMValue] = (),
+    ) -> list[LLVMValue]:
         """A loop in the innermost one; ``body`` gets the index and the carried values, and returns the next ones."""
         head, begin = self.new_label(), self.new_label()
         facts = LoopFacts(rounds_of(low, high, step), bool(starts))

@@ -11,13 +11,13 @@ from hybridc.ir.costs import SQUARE
 from hybridc.ir.kernel import KernelOp, number_of
 from hybridc.ir.structured import dtype_of
 from hybridc.ir.structured_builder import number_attribute, signless
-from hybridc.lower.llvm.codegen.function_text import ModuleText, Value
+from hybridc.lower.llvm.codegen.function_text import LLVMValue, ModuleText
 from hybridc.lower.llvm.loops.loop_builder import BYTES, INDEX, LoopBuilder, array_type
 
 REORDER = arith.FastMathFlagsAttr([FastMathFlag.REASSOC, FastMathFlag.NO_SIGNED_ZEROS, FastMathFlag.ALLOW_CONTRACT])
 
 
-def emit_start(build: LoopBuilder, kernel_op: KernelOp) -> Value:
+def emit_start(build: LoopBuilder, kernel_op: KernelOp) -> LLVMValue:
     """A reduction's initial value."""
     number = number_of(kernel_op.op.operands[-1])
     assert number is not None, "a reduction begins with a number"
@@ -25,7 +25,7 @@ def emit_start(build: LoopBuilder, kernel_op: KernelOp) -> Value:
     return build.constant(number_attribute(number, dtype), signless(dtype))
 
 
-def emit_combine(build: LoopBuilder, kernel_op: KernelOp, a: Value, b: Value) -> Value:
+def emit_combine(build: LoopBuilder, kernel_op: KernelOp, a: LLVMValue, b: LLVMValue) -> LLVMValue:
     """Combine two partial results of a reduction."""
     op = kernel_op.combine
     assert op is not None
@@ -35,7 +35,7 @@ def emit_combine(build: LoopBuilder, kernel_op: KernelOp, a: Value, b: Value) ->
     return build.pure(type(op), [a, b], op.results[0].type, properties)
 
 
-def first_and_last(b: LoopBuilder, point: Value, size: Value) -> tuple[Value, Value, Value]:
+def first_and_last(b: LoopBuilder, point: LLVMValue, size: LLVMValue) -> tuple[LLVMValue, LLVMValue, LLVMValue]:
     """For a range that counts tiles along an axis: the index of the outer axes, and the tile's first and last row."""
     count, _ = b.split(b.plus(size, b.index(SQUARE - 1)), b.index(SQUARE))
     rest, tile = b.split(point, count)
@@ -44,14 +44,18 @@ def first_and_last(b: LoopBuilder, point: Value, size: Value) -> tuple[Value, Va
 
 
 def walk_tile(
-    b: LoopBuilder, first: Value, last: Value, columns: Value, element: Callable[[Value, Value], None]
+    b: LoopBuilder,
+    first: LLVMValue,
+    last: LLVMValue,
+    columns: LLVMValue,
+    element: Callable[[LLVMValue, LLVMValue], None],
 ) -> None:
     """Rows from ``first`` to ``last``, all columns, in tiles: ``element`` gets the indices of each element."""
     whole = b.times(b.split(columns, b.index(SQUARE))[0], b.index(SQUARE))
 
-    def rows(start: Value | None) -> None:
-        def row(index: Value, _: list[Value]) -> list[Value]:
-            def column(at: Value, _: list[Value]) -> list[Value]:
+    def rows(start: LLVMValue | None) -> None:
+        def row(index: LLVMValue, _: list[LLVMValue]) -> list[LLVMValue]:
+            def column(at: LLVMValue, _: list[LLVMValue]) -> list[LLVMValue]:
                 element(index, at if start is None else b.plus(start, at))
                 return []
 
@@ -60,7 +64,7 @@ def walk_tile(
 
         b.loop(first, last, b.index(1), row)
 
-    def tile(start: Value, _: list[Value]) -> list[Value]:
+    def tile(start: LLVMValue, _: list[LLVMValue]) -> list[LLVMValue]:
         rows(start)
         return []
 
@@ -68,10 +72,10 @@ def walk_tile(
     rows(None)
 
 
-def fill(build: LoopBuilder, buffer: Value, low: Value, high: Value, value: Value) -> None:
+def fill(build: LoopBuilder, buffer: LLVMValue, low: LLVMValue, high: LLVMValue, value: LLVMValue) -> None:
     """Fill a range of a buffer with a constant."""
 
-    def body(index: Value, _: list[Value]) -> list[Value]:
+    def body(index: LLVMValue, _: list[LLVMValue]) -> list[LLVMValue]:
         build.store_element(value, buffer, index)
         return []
 
@@ -90,11 +94,11 @@ def combine_parts(kernel_op: KernelOp, module: ModuleText, symbol: str) -> None:
     one = b.index(1)
     fill(b, result, low, high, emit_start(b, kernel_op))
 
-    def add(into: Value, at: Value, part: Value) -> None:
+    def add(into: LLVMValue, at: LLVMValue, part: LLVMValue) -> None:
         """Combine a partial result with the one at an index of a buffer."""
         first = b.times(part, size)
 
-        def element(index: Value, _: list[Value]) -> list[Value]:
+        def element(index: LLVMValue, _: list[LLVMValue]) -> list[LLVMValue]:
             given = b.load_element(parts, b.plus(first, index), b.depth)
             to = b.plus(at, index)
             b.store_element(emit_combine(b, kernel_op, b.load_element(into, to, b.depth), given), into, to)
@@ -102,18 +106,18 @@ def combine_parts(kernel_op: KernelOp, module: ModuleText, symbol: str) -> None:
 
         b.loop(low, high, one, element)
 
-    def level(_: Value, carried: list[Value]) -> list[Value]:
+    def level(_: LLVMValue, carried: list[LLVMValue]) -> list[LLVMValue]:
         (left,) = carried
         half, _ = b.split(b.plus(left, one), b.index(2))
 
-        def pair(number: Value, _: list[Value]) -> list[Value]:
+        def pair(number: LLVMValue, _: list[LLVMValue]) -> list[LLVMValue]:
             add(parts, b.times(b.pure(arith.SubiOp, [number, half], INDEX), size), number)
             return []
 
         b.loop(half, left, one, pair)
         return [half]
 
-    def whole(number: Value, _: list[Value]) -> list[Value]:
+    def whole(number: LLVMValue, _: list[LLVMValue]) -> list[LLVMValue]:
         add(result, b.index(0), number)
         return []
 

@@ -38,7 +38,7 @@ from hybridc.ir.planned import Position
 from hybridc.ir.structured import dtype_of, shape_of
 from hybridc.ir.structured_builder import operation_properties, signless
 from hybridc.ir.tile_program import TileProgram
-from hybridc.lower.llvm.codegen.function_text import ModuleText, Value
+from hybridc.lower.llvm.codegen.function_text import LLVMValue, ModuleText
 from hybridc.lower.llvm.codegen.native_function import NativeFunction
 from hybridc.lower.llvm.gemm.gemm_region import Arguments, Index, RegionBuilder, region
 from hybridc.lower.llvm.loops.loop_builder import BYTES, INDEX, LoopBuilder, array_type
@@ -574,13 +574,13 @@ class _Move:
                 fill(b, target, to.value, (to + low).value, value)
                 fill(b, target, (to + high).value, (to + size).value, value)
 
-            def element(i: Index, _: list[Value]) -> None:
+            def element(i: Index, _: list[LLVMValue]) -> None:
                 moved = b.load_element(source, (at + (i if self.contiguous else i * step)).value, b.depth)
                 b.store_element(moved, target, (to + i).value)
 
             given.loop(low, high, element)
 
-        def shared(point: Index, _: list[Value]) -> None:
+        def shared(point: Index, _: list[LLVMValue]) -> None:
             count = axes[1][0]
             walk(2, along(1, point % count, along(0, point // count, (first, first.of(0), first.of(1)))))
 
@@ -604,17 +604,17 @@ def write_copy(dtype: np.dtype[Any], rank: int, module: ModuleText, symbol: str)
     kind = array_type(signless(dtype))
     b = LoopBuilder(module, [kind, kind, *[INDEX] * (3 * rank), INDEX, INDEX, BYTES])
     source, target, *numbers, low, high, _ = b.arguments
-    split: list[list[Value]] = [list(numbers[i * rank : (i + 1) * rank]) for i in range(3)]
+    split: list[list[LLVMValue]] = [list(numbers[i * rank : (i + 1) * rank]) for i in range(3)]
     sizes, given, made = split
     made[-1] = given[-2] = b.index(1)
 
-    def copy(index: list[Value]) -> None:
+    def copy(index: list[LLVMValue]) -> None:
         at = [b.plus(*[b.times(i, s) for i, s in zip(index, strides, strict=True)]) for strides in (given, made)]
         b.store_element(b.load_element(source, at[0]), target, at[1])
 
-    def point(index: Value, _: list[Value]) -> list[Value]:
+    def point(index: LLVMValue, _: list[LLVMValue]) -> list[LLVMValue]:
         rest, first, last = first_and_last(b, index, sizes[-2])
-        outer: list[Value] = []
+        outer: list[LLVMValue] = []
         for axis in reversed(range(1, rank - 2)):
             rest, at = b.split(rest, sizes[axis])
             outer.insert(0, at)
@@ -637,13 +637,13 @@ def write_fill(width: int, rank: int, module: ModuleText, symbol: str) -> None:
     sizes, steps = numbers[:rank], numbers[rank:]
     value, zero, one = b.pure(arith.IndexCastOp, [bits], kind), b.index(0), b.index(1)
 
-    def walk(axis: int, first: Value) -> None:
+    def walk(axis: int, first: LLVMValue) -> None:
         if axis == rank - 1:
             left = b.pure(arith.SubiOp, [end, first], INDEX)
             fill(b, array, first, b.plus(first, b.least(sizes[axis], left)), value)
             return
 
-        def point(index: Value, _: list[Value]) -> list[Value]:
+        def point(index: LLVMValue, _: list[LLVMValue]) -> list[LLVMValue]:
             walk(axis + 1, b.plus(first, b.times(index, steps[axis])))
             return []
 

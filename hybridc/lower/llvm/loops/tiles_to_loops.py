@@ -34,7 +34,7 @@ from hybridc.ir.tile_program import (
     TileStore,
     TileSweep,
 )
-from hybridc.lower.llvm.codegen.function_text import ModuleText, Value
+from hybridc.lower.llvm.codegen.function_text import LLVMValue, ModuleText
 from hybridc.lower.llvm.loops.loop_builder import BYTES, INDEX, LoopBuilder, array_type
 from hybridc.lower.llvm.loops.loop_functions import REORDER, fill, first_and_last, walk_tile
 
@@ -68,12 +68,14 @@ class LoopEmitter:
         self.sizes = [given[a] if n is None else b.index(n) for a, n in enumerate(program.sizes)]
         self.strides = [next(left) for _ in range(program.strides)]
         self.piece = next(left) if program.pieces else None
-        self.buffers: dict[str, Value] = {buffer.name: arg for buffer, arg in zip(program.buffers, args, strict=False)}
-        self.offsets: dict[str, Value] = {}  # the offset of a piece's partial results
+        self.buffers: dict[str, LLVMValue] = {
+            buffer.name: arg for buffer, arg in zip(program.buffers, args, strict=False)
+        }
+        self.offsets: dict[str, LLVMValue] = {}  # the offset of a piece's partial results
         self.written = {s.address.buffer for w in program.sweeps for s in w.statements if isinstance(s, TileStore)}
         self.written |= {s.into.buffer for s in program.reductions if s.into is not None}
-        self.known: dict[str, Value] = {}
-        self.index: dict[int, Value] = {}  # the index along each axis
+        self.known: dict[str, LLVMValue] = {}
+        self.index: dict[int, LLVMValue] = {}  # the index along each axis
         self._cut(scratch)
 
     def write(self, symbol: str) -> None:
@@ -91,7 +93,7 @@ class LoopEmitter:
 
     # --- memory --------------------------------------------------------------------------------------------
 
-    def _cut(self, scratch: Value) -> None:
+    def _cut(self, scratch: LLVMValue) -> None:
         """Give each scratch array its offset in the scratch memory."""
         b = self.build
         offset, line = b.index(0), b.index(ALIGNMENT)
@@ -103,12 +105,12 @@ class LoopEmitter:
             lines, _ = b.split(b.plus(bytes_, b.index(ALIGNMENT - 1)), line)
             offset = b.plus(offset, b.times(lines, line))
 
-    def _factor(self, factor: Factor) -> list[Value]:
+    def _factor(self, factor: Factor) -> list[LLVMValue]:
         found = [self.sizes[a] for a in factor.sizes]
         found += [self.strides[factor.stride]] if factor.stride is not None else []
         return [self.build.index(factor.number), *found] if factor.number != 1 else found
 
-    def _at(self, address: Address) -> Value:
+    def _at(self, address: Address) -> LLVMValue:
         """The offset of an element in its buffer."""
         b = self.build
         terms = [b.times(self.index[a], b.times(*self._factor(f))) for a, f in address.terms]
@@ -118,13 +120,13 @@ class LoopEmitter:
 
     # --- parallel axes -------------------------------------------------------------------------------------
 
-    def _pieces(self, walk: Callable[[Value, Value], None]) -> None:
+    def _pieces(self, walk: Callable[[LLVMValue, LLVMValue], None]) -> None:
         """For each piece from ``lo`` to ``hi``: its partial results, and its indices."""
         b, program = self.build, self.program
         whole = b.times(*[self.sizes[a] for a in (program.parallel or program.inner)])
         partial = {s.into.buffer: s for s in program.reductions if s.into is not None}
 
-        def piece(number: Value, _: list[Value]) -> list[Value]:
+        def piece(number: LLVMValue, _: list[LLVMValue]) -> list[LLVMValue]:
             assert self.piece is not None
             first = b.times(number, self.piece)
             for buffer in program.pieces:
@@ -139,16 +141,16 @@ class LoopEmitter:
 
         b.loop(self.low, self.high, b.index(1), piece)
 
-    def _points(self, low: Value, high: Value) -> None:
+    def _points(self, low: LLVMValue, high: LLVMValue) -> None:
         self.build.loop(low, high, self.build.index(1), lambda point, _: self._point(point))
 
-    def _tiles(self, low: Value, high: Value) -> None:
+    def _tiles(self, low: LLVMValue, high: LLVMValue) -> None:
         """Tiles of the last parallel axis and the inner axis; the range counts the former's."""
         b = self.build
         *outer, rows = self.program.parallel
         (inner,) = self.program.inner
 
-        def tile(point: Value, _: list[Value]) -> list[Value]:
+        def tile(point: LLVMValue, _: list[LLVMValue]) -> list[LLVMValue]:
             rest, first, last = first_and_last(b, point, self.sizes[rows])
             for axis in reversed(outer[1:]):
                 rest, self.index[axis] = b.split(rest, self.sizes[axis])
@@ -157,7 +159,7 @@ class LoopEmitter:
             walk_tile(b, first, last, self.sizes[inner], element)
             return []
 
-        def element(row: Value, column: Value) -> None:
+        def element(row: LLVMValue, column: LLVMValue) -> None:
             self.index[rows], self.index[inner] = row, column
             self.known = {}
             for sweep in self.program.sweeps:
@@ -165,7 +167,7 @@ class LoopEmitter:
 
         b.loop(low, high, b.index(1), tile)
 
-    def _point(self, point: Value) -> list[Value]:
+    def _point(self, point: LLVMValue) -> list[LLVMValue]:
         b = self.build
         rest = point
         for axis in reversed(self.program.parallel[1:]):
@@ -176,14 +178,14 @@ class LoopEmitter:
             self._sweep(sweep)
         return []
 
-    def _shared(self, low: Value, high: Value) -> None:
+    def _shared(self, low: LLVMValue, high: LLVMValue) -> None:
         """A program of one axis, of which this call computes a range."""
         for sweep in self.program.sweeps:
             self._sweep(sweep, (low, high))
 
     # --- sweeps --------------------------------------------------------------------------------------------
 
-    def _sweep(self, sweep: TileSweep, bounds: tuple[Value, Value] | None = None) -> None:
+    def _sweep(self, sweep: TileSweep, bounds: tuple[LLVMValue, LLVMValue] | None = None) -> None:
         for reduce in _reductions(sweep):
             if reduce.accumulates and reduce.into is not None and reduce.into.buffer not in self.offsets:
                 self._begin(reduce, reduce.into)
@@ -199,7 +201,7 @@ class LoopEmitter:
                 self._fill_row(reduce, into, innermost)
                 return
 
-            def body(index: Value, _: list[Value]) -> list[Value]:
+            def body(index: LLVMValue, _: list[LLVMValue]) -> list[LLVMValue]:
                 self.index[left[0]] = index
                 filled(left[1:])
                 return []
@@ -211,14 +213,14 @@ class LoopEmitter:
     def _fill_row(self, reduce: TileReduce, into: Address, axis: int) -> None:
         b = self.build
 
-        def body(index: Value, _: list[Value]) -> list[Value]:
+        def body(index: LLVMValue, _: list[LLVMValue]) -> list[LLVMValue]:
             self.index[axis] = index
             b.store_element(self._start(reduce), self.buffers[into.buffer], self._at(into))
             return []
 
         b.loop(b.index(0), self.sizes[axis], b.index(1), body)
 
-    def _loops(self, sweep: TileSweep, level: int, bounds: tuple[Value, Value] | None) -> None:
+    def _loops(self, sweep: TileSweep, level: int, bounds: tuple[LLVMValue, LLVMValue] | None) -> None:
         """The loops of a sweep from ``level`` on, with scalar reductions as carried values."""
         if level == len(sweep.axes):
             self._statements(sweep)
@@ -232,7 +234,7 @@ class LoopEmitter:
         axis = sweep.axes[level]
         low, high = bounds or (b.index(0), self.sizes[axis])
 
-        def body(index: Value, carried: list[Value]) -> list[Value]:
+        def body(index: LLVMValue, carried: list[LLVMValue]) -> list[LLVMValue]:
             self.index[axis] = index
             self.known.update(zip((s.name for s in inside), carried, strict=True))
             self._loops(sweep, level + 1, None)
@@ -249,18 +251,18 @@ class LoopEmitter:
 
     def _blocked(
         self,
-        low: Value,
-        high: Value,
+        low: LLVMValue,
+        high: LLVMValue,
         reduced: list[TileReduce],
-        starts: list[Value],
+        starts: list[LLVMValue],
         body: Any,
         blocks: tuple[int, ...],
-    ) -> list[Value]:
+    ) -> list[LLVMValue]:
         """A loop in blocks of so many elements, whose results are combined: pairwise summation for precision."""
         b = self.build
         size, *smaller = blocks
 
-        def block(first: Value, carried: list[Value]) -> list[Value]:
+        def block(first: LLVMValue, carried: list[LLVMValue]) -> list[LLVMValue]:
             last, neutral = b.least(b.plus(first, b.index(size)), high), [self._start(s) for s in reduced]
             if smaller:
                 ends = self._blocked(first, last, reduced, neutral, body, tuple(smaller))
@@ -279,7 +281,7 @@ class LoopEmitter:
         else:
             self.build.store_element(self.known[reduce.name], self.buffers[reduce.into.buffer], self._at(reduce.into))
 
-    def _accumulate(self, reduce: TileReduce, value: Value, ordered: bool) -> None:
+    def _accumulate(self, reduce: TileReduce, value: LLVMValue, ordered: bool) -> None:
         assert reduce.into is not None
         buffer, at = self.buffers[reduce.into.buffer], self._at(reduce.into)
         held = self.build.load_element(buffer, at, self.build.depth)
@@ -305,7 +307,7 @@ class LoopEmitter:
             case TileStore():
                 b.store_element(self.known[s.value], self.buffers[s.address.buffer], self._at(s.address))
             case TileConstant():
-                self.known[s.name] = constant(b, s.number, s.kind)
+                self.known[s.name] = emit_constant(b, s.number, s.kind)
             case TileReduce() if s.carried:
                 self.known[s.name] = self._combine(s, self.known[s.name], self.known[s.operand], s.ordered)
             case TileReduce():
@@ -320,10 +322,10 @@ class LoopEmitter:
                     f"tiles-to-loops: {type(s).__name__} is a statement on whole tiles, not on elements"
                 )
 
-    def _start(self, reduce: TileReduce) -> Value:
-        return constant(self.build, reduce.start, reduce.kind)
+    def _start(self, reduce: TileReduce) -> LLVMValue:
+        return emit_constant(self.build, reduce.start, reduce.kind)
 
-    def _combine(self, reduce: TileReduce, a: Value, b: Value, ordered: bool) -> Value:
+    def _combine(self, reduce: TileReduce, a: LLVMValue, b: LLVMValue, ordered: bool) -> LLVMValue:
         """Combine two partial results of a reduction.
 
         LLVM vectorises an ordered sum of a few terms over several points, not over the terms: the last
@@ -345,7 +347,7 @@ def _reductions(sweep: TileSweep) -> list[TileReduce]:
     return [s for s in sweep.statements if isinstance(s, TileReduce)]
 
 
-def constant(build: LoopBuilder, number: Number, kind: str) -> Value:
+def emit_constant(build: LoopBuilder, number: Number, kind: str) -> LLVMValue:
     """A number of an element type."""
     element: Any = ELEMENT_TYPES[kind]
     attribute = FloatAttr(float(number), element) if "f" in kind else IntegerAttr(int(number), element)

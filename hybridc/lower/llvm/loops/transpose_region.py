@@ -21,7 +21,7 @@ from hybridc.ir.costs import copy_time, sharing
 from hybridc.ir.kernel import Kernel, Number
 from hybridc.ir.planned import Strides
 from hybridc.ir.structured import dtype_of, shape_of
-from hybridc.lower.llvm.codegen.function_text import Value
+from hybridc.lower.llvm.codegen.function_text import LLVMValue
 from hybridc.lower.llvm.codegen.native_function import NativeFunction
 from hybridc.lower.llvm.gemm.gemm_region import Arguments, Index, RegionBuilder, Vectors, region, registers
 from hybridc.lower.llvm.loops.moved_elements import moved_array
@@ -141,7 +141,7 @@ class _Transposition:
         outer = [numbers[5 * i : 5 * i + 5] for i in range(self.outer)]
         filler = v.number(self.outside)
 
-        def strip(i: Index, _: Sequence[Value]) -> None:
+        def strip(i: Index, _: Sequence[LLVMValue]) -> None:
             first = i % strips * width
             last, source, target, inside, point = (first + width).least(size), base, i.of(0), i.of(1), i // strips
             for number, (count, step, to, begin, end) in reversed([*enumerate(outer)]):
@@ -156,8 +156,8 @@ class _Transposition:
             fill(end, last, target)
 
         def fill(begin: Index, end: Index, target: Index) -> None:
-            def line(at: Index, _: Sequence[Value]) -> None:
-                def vector(row: Index, _: Sequence[Value]) -> None:
+            def line(at: Index, _: Sequence[LLVMValue]) -> None:
+                def vector(row: Index, _: Sequence[LLVMValue]) -> None:
                     v.store(filler, given.arrays[1], target + at * target_step + row.least(rows - v.lanes))
 
                 given.loop(0, rows, vector, step=v.lanes)
@@ -165,7 +165,7 @@ class _Transposition:
             given.loop(begin, end, line)
 
         def squares(begin: Index, end: Index, row: Index, source: Index, target: Index) -> None:
-            def square(at: Index, _: Sequence[Value]) -> None:
+            def square(at: Index, _: Sequence[LLVMValue]) -> None:
                 at = at.least(high - v.lanes)
                 loaded = [v.load(given.arrays[0], source + at + source_step * (row + j)) for j in range(v.lanes)]
                 for j, turned in enumerate(v.transposed(loaded)):
