@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -231,10 +231,20 @@ def _require_not_computed(op: Operator, inputs: Sequence[Any], results: Sequence
                 raise NotWritable(f"{op.NAME}, whose {name} may be computed while compiling")
 
 
+def _plain(field: Any) -> Any:
+    """A class field; of a table of dtypes their names."""
+    if not isinstance(field, Mapping):
+        return field
+    table = cast("Mapping[Any, Any]", field)
+    return sorted((str(dtype), str(other)) for dtype, other in table.items())
+
+
 def _fields(cls: type) -> list[Any]:
     """Class fields that the interfaces define: flags, in-place pairs, names of functions; not those for files."""
     names = {name for base in cls.__mro__ if is_own(base) for name in vars(base) if name.isupper()}
-    values = [(name, getattr(cls, name)) for name in sorted(names - _APART) if not name.startswith(("_", "NNVM"))]
+    values = [
+        (name, _plain(getattr(cls, name))) for name in sorted(names - _APART) if not name.startswith(("_", "NNVM"))
+    ]
     return [(name, written(value)) for name, value in values if not callable(value)]
 
 

@@ -125,7 +125,7 @@ def test_rows_are_the_kernels_and_host_calls_of_the_text(report, tree):
 
 
 def test_every_row_shows_its_code(tree):
-    head = {"llvm": "builtin.module", "numpy": "def "}[OPTIONS.target]
+    head = {"llvm": ("tile_program ", "define "), "numpy": ("def ",)}[OPTIONS.target]
     listed = [program.all("pre")[0].text() for program in tree.all("details")]
     shown: set[str] = set()
     rows = tree.all("tr", "launch")

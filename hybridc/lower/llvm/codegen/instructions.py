@@ -526,6 +526,7 @@ class BlockWriter:
         self.f = f
         self.values = values
         self._symbol = symbol
+        self._put(values, values.values())
 
     def write(self, block: Block) -> list[LLVMValue]:
         """Write the operations of a block; its yielded values."""
@@ -544,6 +545,13 @@ class BlockWriter:
         value = write_operation(self.f, type(op), self._of(op.operands), kind, op.properties)
         if value is not None:
             self.values[op.results[0]] = value
+
+    def _put(self, names: Iterable[SSAValue], values: Iterable[LLVMValue]) -> None:
+        """Note the values of SSA values."""
+        for ssa, value in zip(names, values, strict=True):
+            self.values[ssa] = value
+            if type(ssa.type) in HALF_TYPES:
+                self.f.kinds[value] = ssa.type
 
     def _of(self, values: Iterable[SSAValue]) -> list[LLVMValue]:
         return [self.values[v] for v in values]
@@ -569,14 +577,14 @@ class BlockWriter:
         done = f.new_label()
         f.branch(f.value("i1", f"icmp slt {counter.typed}, {upper.name}"), body, done)
         f.begin(body)
-        self.values.update(zip(op.body.block.args, (counter, *carried), strict=True))
+        self._put(op.body.block.args, (counter, *carried))
         ends = self._inside(op.body.block, facts)
         following = [f.binary("add", counter, step, "nsw "), *ends]
         f.cases(place, (starts, before), (following, f.label))
         f.jump(head, f.module.loop(facts))
         f.facts.add(facts)
         f.begin(done)
-        self.values.update(zip(op.results, carried, strict=True))
+        self._put(op.results, carried)
 
     def if_(self, op: scf.IfOp) -> None:
         """A choice."""
@@ -593,7 +601,7 @@ class BlockWriter:
         f.begin(done)
         values, place = f.phi([type_text(r.type) for r in op.results])
         f.cases(place, *incoming)
-        self.values.update(zip(op.results, values, strict=True))
+        self._put(op.results, values)
 
     def while_(self, op: scf.WhileOp) -> None:
         """A loop until a condition fails."""
@@ -603,23 +611,22 @@ class BlockWriter:
         f.jump(head)
         f.begin(head)
         carried, place = f.phi([v.type for v in starts])
-        self.values.update(zip(before.args, carried, strict=True))
+        self._put(before.args, carried)
         condition, *passed = self._inside(before)
         f.branch(condition, body, done)
         f.begin(body)
-        self.values.update(zip(after.args, passed, strict=True))
+        self._put(after.args, passed)
         f.cases(place, (starts, entry), (self._inside(after), f.label))
         f.jump(head)
         f.begin(done)
-        self.values.update(zip(op.results, passed, strict=True))
+        self._put(op.results, passed)
 
     def call(self, op: func.CallOp) -> None:
         """A call of a function of the module."""
         result = type_text(op.results[0].type) if op.results else "void"
         value = self.f.call(self._symbol(op.callee.string_value()), self._of(op.arguments), result)
-        for ssa in op.results:
-            self.values[ssa] = value
-            self.f.facts.numbers += 1
+        self._put(op.results, [value] * len(op.results))
+        self.f.facts.numbers += len(op.results)
 
     def return_(self, op: func.ReturnOp) -> None:
         """The end of a function."""

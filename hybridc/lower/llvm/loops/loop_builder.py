@@ -203,6 +203,7 @@ class LoopBuilder(FunctionText):
         head, begin = self.new_label(), self.new_label()
         facts = LoopFacts(rounds_of(low, high, step), bool(starts))
         around = [self.new_value(v.type) for v in (low, *starts)]
+        self.kinds.update({v: self.kinds[s] for v, s in zip(around[1:], starts, strict=True) if s in self.kinds})
         inside = _Level(begin, facts)
         self._levels.append(inside)
         self._level_of.update(dict.fromkeys((v.name for v in around), self.depth))
