@@ -121,8 +121,8 @@ TYPES: dict[DType, ElementType] = {t.dtype: t for t in _ROWS}
 BFLOAT16 = next(t.dtype for t in _ROWS if t.name == "bfloat16")
 #: The names of those that no array has here.
 ABSENT = frozenset(t.name for t in _ROWS if t.dtype.name != t.name)
-# The dtypes of which sums, products and functions are computed in float32 and rounded at the end, with that; and of
-# these, the floats in which nothing is computed: every operator computes in float32, and rounds its results once.
+# WIDE: sums, products and functions of these dtypes are computed in the wider one, and rounded at the end. COMPUTED:
+# of these the ones in which nothing is computed: every operator computes in the other dtype, and rounds its results.
 WIDE: dict[DType, DType] = {t.dtype: t.wide for t in _ROWS if t.wide != t.dtype}
 COMPUTED: dict[DType, DType] = {t.dtype: t.computed for t in _ROWS if t.computed != t.dtype}
 HALVES, STORED = frozenset(WIDE), frozenset(COMPUTED)

@@ -121,10 +121,10 @@ class Operator(Interchange, metaclass=OperatorType):
     declarations; others of its bases have their defaults), ``LINEAR`` (of sums of its inputs it gives the sum of its
     results), ``ON_DEVICE`` (``call_out`` of a host call takes arrays where they are, also those of a device),
     ``INFERS_PARTLY`` (see :meth:`infers_partly`), ``KEEPS_SHAPE`` (the first result has the shape of the first input),
-    ``COMPUTES_IN`` (by the dtypes of inputs of which it computes in another one, that: ``eager`` and ``decompose`` get
-    the inputs cast to it, and their results are cast to the inferred dtypes. By default these are the floats in which
-    nothing is computed, for ``eager`` alone: compiled, each step of a decomposition computes so), ``GRADIENT_TOO``
-    (``gradient`` gets its values cast so, too).
+    ``COMPUTES_IN`` (a table from dtypes of inputs to the dtype that the operator computes in: ``eager`` and
+    ``decompose`` get the inputs cast to it, and their results are cast to the inferred dtypes; the default is that of
+    the floats in which nothing is computed, and is used by ``eager`` alone, as compiled each step of a decomposition is
+    computed so), ``GRADIENT_TOO`` (the arguments of ``gradient`` are cast so, too).
 
     ``recorded``, ``called_later`` and ``unrecorded`` say what the cache on the disk makes of a user's override.
     """

@@ -59,7 +59,7 @@ class LLVMValue(NamedTuple):
 
 @dataclass(eq=False)
 class LoopFacts:
-    """What decides how LLVM compiles a loop, of its own body: but of loops inside as well ``encloses``.
+    """What decides how LLVM compiles a loop: facts about its own body, not about the bodies of loops inside.
 
     ``rounds`` is the number of iterations, if it is known; ``carries`` whether values go from one to the next;
     ``numbers`` how many numbers, but no indices, are computed; ``reassociates`` whether some operations may be done in
@@ -95,8 +95,9 @@ class ModuleText:
         self._properties: dict[str, str] = {}  # the names of metadata nodes
 
     def __str__(self) -> str:
-        # What only values called that were left out is left out, too.
-        functions = [text for name, text in self.functions.items() if self.calls[name] or "internal" not in text[:16]]
+        # A private function may have lost its calls, with values that nothing reads.
+        unused = {symbol for symbol in self._private.values() if not self.calls[symbol]}
+        functions = [text for symbol, text in self.functions.items() if symbol not in unused]
         return "\n".join([*functions, *self.declarations.values(), *self._metadata, ""])
 
     def add(self, name: str, head: str, body: str) -> str:
@@ -217,13 +218,12 @@ class FunctionText:
 
     def value(self, type_: str, instruction: str) -> LLVMValue:
         """Write an instruction; its result."""
-        name = f"%v{self._values}"
-        self._values += 1
-        self._lines.append(f"  {name} = {instruction}")
-        return LLVMValue(type_, name)
+        value = self.new_value(type_)
+        self.define(value, instruction)
+        return value
 
     def new_value(self, type_: str) -> LLVMValue:
-        """A value that :meth:`define` says later."""
+        """A value whose instruction :meth:`define` writes later."""
         self._values += 1
         return LLVMValue(type_, f"%v{self._values - 1}")
 
@@ -299,7 +299,7 @@ class FunctionText:
         self._lines.append(f"{label}:")
 
     def phi(self, types: Sequence[str]) -> tuple[list[LLVMValue], int]:
-        """Values of the block that is begun, whose cases :meth:`cases` tells; and where their lines are."""
+        """Values of the current block, whose operands :meth:`cases` adds; and the place of the first one's line."""
         place = len(self._lines)
         return [self.value(t, "phi") for t in types], place
 

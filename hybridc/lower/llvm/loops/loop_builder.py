@@ -23,7 +23,7 @@ from hybridc.lower.llvm.codegen.function_text import (
     rounds_of,
     type_text,
 )
-from hybridc.lower.llvm.codegen.instructions import write_operation
+from hybridc.lower.llvm.codegen.instructions import HALF_TYPES, write_operation
 
 INDEX = IndexType()
 
@@ -127,7 +127,8 @@ class LoopBuilder(FunctionText):
         known = self._constants.get(key)
         if known is None:
             known = self._constants[key] = constant_of(attribute, kind)
-            self.kinds[known] = kind
+            if type(kind) in HALF_TYPES:
+                self.kinds[known] = kind
         return known
 
     def call_external(self, name: str, operands: Sequence[LLVMValue]) -> None:
