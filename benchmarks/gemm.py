@@ -29,7 +29,7 @@ from hybridc.lower.llvm.gemm.choose_gemm import matrices_region
 from hybridc.lower.llvm.gemm.gemm_region import registers
 from hybridc.lower.llvm.loops.parallel_regions import ParallelRegion
 from hybridc.runtime.native import NativePlan, NativeProgram, NativeRegion, PlainArray, Position, set_num_threads
-from hybridc.transforms.kernels.schedule_register_tiles import RegisterTile
+from hybridc.transforms.schedules.schedule_register_tiles import RegisterTile
 
 REST = 0.1  # seconds until threads of NumPy's BLAS sleep
 WAYS = ("blas", "tiles", "turned", "dots", "rows")

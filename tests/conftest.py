@@ -56,7 +56,7 @@ def verified(request):
         yield
         return
     from hybridc.compile import new_sizes, pipeline, warm_start
-    from hybridc.transforms.kernels import schedule_kernels
+    from hybridc.transforms.schedules import schedule_kernels
 
     with pytest.MonkeyPatch.context() as patch:
         for module in (pipeline, new_sizes, warm_start, schedule_kernels):

@@ -23,6 +23,7 @@ from hybridc.errors import AttributeValueError
 from hybridc.ground import debug
 from hybridc.ground.events import recorded
 from hybridc.ground.whole_files import write_whole
+from hybridc.lower.schedule_regions import ScheduleRegions
 from hybridc.options import OPTIONS
 from hybridc.subgraph.partition_graph import PartitionGraph
 from hybridc.transforms.graph.canonicalize import Canonicalize
@@ -140,9 +141,10 @@ def llvm_plan(kernel_cache: KernelCache | None = None) -> tuple[ModulePass, ...]
 
     ``kernel_cache`` compiles the kernels, whose results the emitter needs.
     """
-    from hybridc.lower.llvm.schedule_regions import ScheduleRegions
+    from hybridc.lower.llvm.kernel_cache import KernelCache
 
-    return (ScheduleRegions(OPTIONS.num_threads, kernel_cache), PlanMemory({}), VerifyPlan())
+    cache = KernelCache(OPTIONS.num_threads) if kernel_cache is None else kernel_cache
+    return (ScheduleRegions(cache), PlanMemory({}), VerifyPlan())
 
 
 def llvm() -> tuple[ModulePass, ...]:
@@ -157,14 +159,10 @@ def triton_kernels() -> tuple[ModulePass, ...]:
 
 def triton_plan(kernel_cache: TritonKernelCache | None = None) -> tuple[ModulePass, ...]:
     """triton target: from kernels to a memory plan; ``kernel_cache`` compiles the kernels for the emitter."""
-    from hybridc.lower.llvm.schedule_regions import ScheduleRegions
     from hybridc.lower.triton.triton_kernel_cache import TritonKernelCache
 
-    return (
-        ScheduleRegions(1, TritonKernelCache() if kernel_cache is None else kernel_cache),
-        PlanMemory(),
-        VerifyPlan(),
-    )
+    cache = TritonKernelCache() if kernel_cache is None else kernel_cache
+    return (ScheduleRegions(cache), PlanMemory(), VerifyPlan())
 
 
 def alone() -> tuple[type[ModulePass], ...]:

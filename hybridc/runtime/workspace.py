@@ -11,6 +11,7 @@ import numpy as np
 from hybridc.ground.buffers import ALIGNMENT, capacity, empty
 from hybridc.ground.locks import ForkLock
 from hybridc.ir.planned import PlainArray
+from hybridc.lower.llvm.executor.structures import ArenaRecord, ArenaTable
 
 # The most idle workspaces, for each program: one for each thread that ran it at the same time, but no more than this,
 # as each takes the memory of an arena.
@@ -57,26 +58,6 @@ def plain(given: Workspace) -> Any:
 
 
 # --- the pool -----------------------------------------------------------------------------------------------------
-
-
-class ArenaRecord(ctypes.Structure):
-    """A workspace that wrapper calls take, one at a time; read and written under the GIL."""
-
-    _fields_ = (
-        ("workspace", ctypes.c_void_p),
-        ("size", ctypes.c_int64),  # of its arena; -1 while there is none
-        ("busy", ctypes.c_int64),  # a call has it
-    )
-
-
-class ArenaTable(ctypes.Structure):
-    """The workspaces of wrapper calls."""
-
-    _fields_ = (
-        ("records", ctypes.c_void_p),  # ArenaRecord[count]
-        ("count", ctypes.c_int64),
-        ("missed", ctypes.c_int64),  # a call did not get one
-    )
 
 
 class WorkspacePool:

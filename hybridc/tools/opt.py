@@ -44,7 +44,7 @@ from hybridc.ir.values import functions
 from hybridc.lower.llvm.codegen.function_text import ModuleText
 from hybridc.lower.llvm.codegen.loops_to_text import loop_form
 from hybridc.lower.numpy.emit_module import emit_python_program
-from hybridc.transforms.kernels.schedule_arrays import schedule_arrays
+from hybridc.transforms.schedules.schedule_arrays import schedule_arrays
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from hybridc.ir.kernel import analyse
 from hybridc.ir.tile_program import TileContract, TileReduce, faults, parse
-from hybridc.transforms.kernels.schedule_arrays import ArrayMachine, schedule_arrays
+from hybridc.transforms.schedules.schedule_arrays import ArrayMachine, schedule_arrays
 from tests.lower.kernels import kernel
 from tests.lower.write_kernel import BODIES, Writer
 from tests.lower.write_kernel import kernels as random_kernels

@@ -16,7 +16,7 @@ from hybridc.gluon.nn import HybridLambda
 from hybridc.ir.tile_program import faults, parse
 from hybridc.lower.llvm.gemm.gemm_region import registers
 from hybridc.trace.tracer import trace_call
-from hybridc.transforms.kernels.schedule_register_tiles import Registers, RegisterTile, in_place_program, line_program
+from hybridc.transforms.schedules.schedule_register_tiles import Registers, RegisterTile, in_place_program, line_program
 from tests.lower.test_one_form import LISTS
 from tests.slices import but, crossed
 

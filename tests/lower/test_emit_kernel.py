@@ -7,8 +7,8 @@ import pytest
 
 from hybridc.errors import UnsupportedError
 from hybridc.lower.numpy.emit_kernel import KernelEmitter
-from hybridc.transforms.kernels import schedule_arrays
-from hybridc.transforms.kernels.schedule_arrays import ArrayMachine
+from hybridc.transforms.schedules import schedule_arrays
+from hybridc.transforms.schedules.schedule_arrays import ArrayMachine
 from tests.lower.evaluate import Evaluator
 from tests.lower.kernels import compiled, kernel, parse
 from tests.lower.write_kernel import BODIES, Writer

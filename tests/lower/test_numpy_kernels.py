@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hybridc.ir.structured import shape_of
-from hybridc.transforms.kernels import schedule_arrays
-from hybridc.transforms.kernels.schedule_arrays import ArrayMachine
+from hybridc.transforms.schedules import schedule_arrays
+from hybridc.transforms.schedules.schedule_arrays import ArrayMachine
 from tests.lower.evaluate import Evaluator
 from tests.lower.kernels import compiled, parse
 from tests.lower.write_kernel import kernels as random_kernels

@@ -12,8 +12,8 @@ from hybridc.ir.contraction_shape import Loop, contraction_of, matrices_of
 from hybridc.ir.tile_program import faults, parse, verify
 from hybridc.lower.llvm.gemm.gemm_region import registers
 from hybridc.lower.llvm.loops import parallel_regions
-from hybridc.transforms.kernels.schedule_contractions import schedule_loops
-from hybridc.transforms.kernels.schedule_register_tiles import (
+from hybridc.transforms.schedules.schedule_contractions import schedule_loops
+from hybridc.transforms.schedules.schedule_register_tiles import (
     Registers,
     RegisterTile,
     dot_program,

@@ -34,7 +34,7 @@ from hybridc.ir.tile_program import (
     operands_of,
 )
 from hybridc.lower.numpy.ufuncs import SIGN, fold, ufunc
-from hybridc.transforms.kernels.schedule_arrays import ArrayMemory, ArrayNest
+from hybridc.transforms.schedules.schedule_arrays import ArrayMemory, ArrayNest
 
 BOOL, HALF, INT64 = np.dtype(bool), np.dtype(np.float16), np.dtype(np.int64)
 

@@ -20,7 +20,7 @@ from hybridc.ir.structured import numbers_of
 from hybridc.lower.numpy.array_steps import KernelSteps, NestSteps, StepOperand, StepValue, UfuncStep
 from hybridc.lower.numpy.emit_nest import NestEmitter, assign_slots, form_contractions
 from hybridc.lower.numpy.ufuncs import python_literal
-from hybridc.transforms.kernels.schedule_arrays import ArrayNest, schedule_arrays
+from hybridc.transforms.schedules.schedule_arrays import ArrayNest, schedule_arrays
 
 # How to write a view of memory, given an offset, a dtype and a shape.
 View = Callable[[int, np.dtype[Any], Shape], str]

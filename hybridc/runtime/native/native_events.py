@@ -1,8 +1,9 @@
 """The events of native programs: calls, steps, and the chunks of steps that threads ran, with what they mean.
 
-While graphs are recorded, the second variant of the native runtime runs (:mod:`~hybridc.runtime.native.emit_events`).
-It writes events into a ring of this process, from which they are taken when half of it is full, and when they are
-asked for. The first variant, which runs at all other times, knows nothing of this.
+While graphs are recorded, the second variant of the native runtime runs
+(:mod:`~hybridc.lower.llvm.executor.emit_events`). It writes events into a ring of this process, from which they are
+taken when half of it is full, and when they are asked for. The first variant, which runs at all other times, knows
+nothing of this.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import numpy.typing as npt
 from hybridc.ground.events import RECORDER, EventRecorder, EventSource
 from hybridc.ground.locks import ForkLock
 from hybridc.ir.planned import Host, LaunchNote, NativeRegion
-from hybridc.runtime.native.structures import WHOLE, EventRecord, EventRing, StepRecord
+from hybridc.lower.llvm.executor.structures import WHOLE, EventRecord, EventRing, StepRecord
 
 if TYPE_CHECKING:
     from hybridc.runtime.native.native_program import Tables

@@ -17,14 +17,14 @@ from hybridc.ground.buffers import take
 from hybridc.ground.store import keep, kept
 from hybridc.lower.llvm.codegen import native_function as codegen
 from hybridc.lower.llvm.codegen.ir_text import TextModule
+from hybridc.lower.llvm.executor.emit_entry import emit_entry, emit_run
+from hybridc.lower.llvm.executor.emit_events import emit_events
+from hybridc.lower.llvm.executor.emit_loop import emit_loop
+from hybridc.lower.llvm.executor.emit_pool import emit_clock, emit_grid, emit_pool
+from hybridc.lower.llvm.executor.emit_wrapper_call import emit_wrapper_call
+from hybridc.lower.llvm.executor.structures import Outside
 from hybridc.runtime.native.builtin_functions import redirect
-from hybridc.runtime.native.emit_entry import emit_entry, emit_run
-from hybridc.runtime.native.emit_events import emit_events
-from hybridc.runtime.native.emit_loop import emit_loop
-from hybridc.runtime.native.emit_pool import emit_clock, emit_grid, emit_pool
-from hybridc.runtime.native.emit_wrapper_call import emit_wrapper_call
 from hybridc.runtime.native.native_events import NATIVE_EVENTS
-from hybridc.runtime.native.structures import Outside
 from hybridc.runtime.native.threads import Threads, system_functions
 from hybridc.runtime.workspace import Workspace
 

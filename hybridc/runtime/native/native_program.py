@@ -22,13 +22,7 @@ from hybridc.ir.planned import (
     Position,
     StepLoop,
 )
-from hybridc.runtime.native.builtin_functions import builtin
-from hybridc.runtime.native.fallback import python_entry
-from hybridc.runtime.native.native_events import NATIVE_EVENTS
-from hybridc.runtime.native.native_library import native_runtime
-from hybridc.runtime.native.prepared_values import PreparedValues
-from hybridc.runtime.native.probe import objects_are_as_declared
-from hybridc.runtime.native.structures import (
+from hybridc.lower.llvm.executor.structures import (
     ArrayRecord,
     CopyRecord,
     GridCell,
@@ -39,6 +33,12 @@ from hybridc.runtime.native.structures import (
     PositionRecord,
     StepRecord,
 )
+from hybridc.runtime.native.builtin_functions import builtin
+from hybridc.runtime.native.fallback import python_entry
+from hybridc.runtime.native.native_events import NATIVE_EVENTS
+from hybridc.runtime.native.native_library import native_runtime
+from hybridc.runtime.native.prepared_values import PreparedValues
+from hybridc.runtime.native.probe import objects_are_as_declared
 from hybridc.runtime.workspace import Workspace, workspace
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from hybridc.runtime.native.structures import ALIGNED, C_CONTIGUOUS, WRITEABLE, ArrayObject, DescrObject
+from hybridc.lower.llvm.executor.structures import ALIGNED, C_CONTIGUOUS, WRITEABLE, ArrayObject, DescrObject
 
 
 @cache

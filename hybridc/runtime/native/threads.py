@@ -13,8 +13,8 @@ from typing import Any
 
 from hybridc.ground.buffers import ALIGNMENT
 from hybridc.ground.locks import ForkLock
+from hybridc.lower.llvm.executor.structures import ClaimRecord, Outside, Pool
 from hybridc.options import OPTIONS
-from hybridc.runtime.native.structures import ClaimRecord, Outside, Pool
 
 # The futex system call's number, on systems where our threads can wait by it.
 _FUTEX = {"x86_64": 202, "aarch64": 98}

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from hybridc.lower.llvm.executor.structures import WrapperCall
 from hybridc.runtime.native.builtin_functions import builtin
 from hybridc.runtime.native.native_library import native_runtime
 from hybridc.runtime.native.native_program import NativeProgram, anchor_of
 from hybridc.runtime.native.probe import objects_are_as_declared
-from hybridc.runtime.native.structures import WrapperCall
 from hybridc.runtime.workspace import POOL
 
 _WORD = ctypes.sizeof(ctypes.c_void_p)

@@ -18,7 +18,7 @@ from hybridc.lower.llvm.codegen.native_function import load_functions
 from hybridc.lower.llvm.gemm.choose_gemm import is_contraction_kernel
 from hybridc.lower.llvm.kernel_cache import code_of
 from hybridc.lower.llvm.loops.parallel_regions import row_major
-from hybridc.transforms.kernels.schedule_kernels import SHORT
+from hybridc.transforms.schedules.schedule_kernels import SHORT
 from tests.lower.evaluate import Evaluator
 from tests.lower.llvm.native import Guarded, call
 

@@ -22,7 +22,7 @@ from hybridc.runtime.native import (
     num_threads,
     set_num_threads,
 )
-from hybridc.transforms.kernels.schedule_register_tiles import Registers
+from hybridc.transforms.schedules.schedule_register_tiles import Registers
 from tests.lower.kernels import kernel
 from tests.lower.llvm.native import Guarded, call
 from tests.slices import crossed, one_in

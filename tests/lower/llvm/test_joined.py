@@ -13,7 +13,8 @@ from hybridc.errors import VerifyError
 from hybridc.gluon.nn import HybridLambda
 from hybridc.ir import spec
 from hybridc.lower.llvm.emit_steps import emit_native_plan
-from hybridc.lower.llvm.schedule_regions import ScheduleRegions
+from hybridc.lower.llvm.kernel_cache import KernelCache
+from hybridc.lower.schedule_regions import ScheduleRegions
 from hybridc.runtime.native_executable import NativeExecutable
 from hybridc.transforms.kernels.split_contractions import SplitContractions
 from hybridc.transforms.memory.plan_memory import PlanMemory
@@ -30,7 +31,7 @@ def lowered(function, *arrays):
     """The native program of a function, checked after every pass."""
     module = HybridLambda(function).trace(*[mx.nd.array(a, dtype=a.dtype) for a in arrays]).optimize().module
     level = "graph"
-    last = (SplitContractions(), ScheduleRegions(threads=2), PlanMemory(), VerifyPlan())
+    last = (SplitContractions(), ScheduleRegions(KernelCache(2)), PlanMemory(), VerifyPlan())
     for each in (*pipeline.structured_passes("llvm"), *pipeline.KERNELS, *last):
         each.apply(Context(), module)
         module.verify()

@@ -17,7 +17,7 @@ from hybridc.lower.llvm.codegen import llvm_c, processor
 from hybridc.lower.llvm.codegen import native_function as codegen
 from hybridc.lower.llvm.gemm.choose_gemm import regions_of_matmul
 from hybridc.lower.llvm.gemm.gemm_region import registers
-from hybridc.transforms.kernels.schedule_register_tiles import Registers
+from hybridc.transforms.schedules.schedule_register_tiles import Registers
 from tests.lower.llvm.test_gemm import contraction_kernel
 
 X86 = platform.machine() == "x86_64"

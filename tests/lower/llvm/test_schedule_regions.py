@@ -7,7 +7,8 @@ from xdsl.parser import Parser
 
 from hybridc.compile.pipeline import KERNELS, context, structured_passes
 from hybridc.ir.structured import is_host, kernels
-from hybridc.lower.llvm.schedule_regions import ScheduleRegions
+from hybridc.lower.llvm.kernel_cache import KernelCache
+from hybridc.lower.schedule_regions import ScheduleRegions
 from hybridc.transforms.kernels.split_contractions import SplitContractions
 
 # Name: a function, and for each of its kernels: scratch in bytes, pairs in place, what may be strided.
@@ -101,7 +102,7 @@ CASES = {
 def scheduled(text, threads):
     """Scratch, pairs and strided values of each kernel of a graph."""
     module = Parser(context(), text).parse_module()
-    for each in (*structured_passes("llvm"), *KERNELS, SplitContractions(), ScheduleRegions(threads=threads)):
+    for each in (*structured_passes("llvm"), *KERNELS, SplitContractions(), ScheduleRegions(KernelCache(threads))):
         each.apply(context(), module)
         module.verify()
     found = {}

@@ -7,8 +7,8 @@ import ctypes
 import numpy as np
 import pytest
 
+from hybridc.lower.llvm.executor import structures as layout
 from hybridc.runtime.native import NativeProgram, probe
-from hybridc.runtime.native import structures as layout
 from hybridc.runtime.native.native_program import Tables, native_entry
 from tests.runtime.native.native_programs import add_plan
 

@@ -31,8 +31,8 @@ from hybridc.lower.llvm.gemm.gemm_blas import blas_region
 from hybridc.lower.llvm.gemm.gemm_region import registers
 from hybridc.lower.llvm.gemm.tiles_to_matmul import matmul_region, matmul_scratch_bytes
 from hybridc.lower.llvm.loops.parallel_regions import ParallelRegion, Printer, print_loops, program_key
-from hybridc.transforms.kernels.schedule_contractions import Epilogue, epilogue_of, schedule_loops
-from hybridc.transforms.kernels.schedule_register_tiles import (
+from hybridc.transforms.schedules.schedule_contractions import Epilogue, epilogue_of, schedule_loops
+from hybridc.transforms.schedules.schedule_register_tiles import (
     MatmulProgram,
     MatmulSchedule,
     RegisterTile,

@@ -51,8 +51,8 @@ from hybridc.lower.llvm.loops.parallel_regions import (
     combine_region,
 )
 from hybridc.lower.llvm.loops.transpose_region import rearranging_region
-from hybridc.transforms.kernels.schedule_contractions import TOTAL, Epilogue, epilogue_of
-from hybridc.transforms.kernels.schedule_kernels import kind_of
+from hybridc.transforms.schedules.schedule_contractions import TOTAL, Epilogue, epilogue_of
+from hybridc.transforms.schedules.schedule_kernels import kind_of
 
 _ELEMENTS: Mapping[Any, AnyFloat] = {np.dtype(np.float32): f32, np.dtype(np.float64): f64}
 # Multiply-adds of straight-line code; the longest loop that is unrolled as a whole; how many iterations of another one.

@@ -21,7 +21,7 @@ from hybridc.ir.structured import dtype_of, shape_of
 from hybridc.lower.llvm.gemm.choose_gemm import matrices_region
 from hybridc.lower.llvm.gemm.gemm_region import registers
 from hybridc.lower.llvm.loops.parallel_regions import ParallelRegions, combine_function, combine_region
-from hybridc.transforms.kernels.schedule_register_tiles import RegisterTile, is_prepacked
+from hybridc.transforms.schedules.schedule_register_tiles import RegisterTile, is_prepacked
 
 # The most pieces; the least terms of one, as partial results are written and read.
 MOST, LEAST = 64, 128

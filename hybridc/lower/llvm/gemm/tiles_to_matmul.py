@@ -1,6 +1,7 @@
-"""Lower a tile program of a matmul to loops over vectors: ``scf``, ``arith``, ``memref`` and ``vector``.
+"""Lower a tile program of a matmul to loops over vectors.
 
-Its statements are about tiles of rows, columns and terms (:mod:`~hybridc.transforms.kernels.schedule_register_tiles`):
+Its statements are about tiles of rows, columns and terms
+(:mod:`~hybridc.transforms.schedules.schedule_register_tiles`):
 
 * a load that is stored to scratch packs an operand: by rows, by squares that are transposed in registers, or element by
   element, whichever its strides allow;
@@ -38,7 +39,7 @@ from hybridc.lower.llvm.codegen.function_text import LLVMValue
 from hybridc.lower.llvm.gemm.gemm_region import Arguments, Index, RegionBuilder, Vectors, region
 from hybridc.lower.llvm.gemm.vector_statements import VectorStatements, Where
 from hybridc.lower.llvm.loops.loop_builder import INDEX, array_type
-from hybridc.transforms.kernels.schedule_register_tiles import SQUARE
+from hybridc.transforms.schedules.schedule_register_tiles import SQUARE
 
 
 def matmul_region(program: TileProgram) -> RegionBuilder:

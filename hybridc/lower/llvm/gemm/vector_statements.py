@@ -16,7 +16,7 @@ from hybridc.lower.llvm.codegen.function_text import LLVMValue
 from hybridc.lower.llvm.gemm.gemm_region import Index
 from hybridc.lower.llvm.loops.loop_builder import LoopBuilder
 from hybridc.lower.llvm.loops.tiles_to_loops import emit_constant, properties_of
-from hybridc.transforms.kernels.schedule_contractions import TOTAL
+from hybridc.transforms.schedules.schedule_contractions import TOTAL
 
 # Where the elements of a vector are: the array, the first one's offset, and whether they are one after the other there.
 Where = tuple[LLVMValue, Index, bool]

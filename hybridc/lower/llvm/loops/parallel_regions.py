@@ -44,7 +44,7 @@ from hybridc.lower.llvm.gemm.gemm_region import Arguments, Index, RegionBuilder,
 from hybridc.lower.llvm.loops.loop_builder import BYTES, INDEX, LoopBuilder, array_type
 from hybridc.lower.llvm.loops.loop_functions import combine_parts, fill, first_and_last, walk_tile
 from hybridc.lower.llvm.loops.tiles_to_loops import write_loops
-from hybridc.transforms.kernels.schedule_kernels import BLOCK, LoopNestMemory, schedule
+from hybridc.transforms.schedules.schedule_kernels import BLOCK, LoopNestMemory, schedule
 
 # Pieces of a column reduction: at most so many, or more of so many points each, as long sums lose precision; or
 # as many as a core's cache holds, but at least ``PARTS``; with so many points, if there are enough, that the setup and

@@ -35,7 +35,7 @@ from hybridc.lower.llvm.loops.parallel_regions import (
     move_region,
     within,
 )
-from hybridc.transforms.kernels.schedule_register_tiles import Registers
+from hybridc.transforms.schedules.schedule_register_tiles import Registers
 
 # The most squares of a strip.
 _SQUARES = 16

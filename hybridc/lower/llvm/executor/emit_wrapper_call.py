@@ -6,8 +6,15 @@ Each function here writes one native function; its docstring says what that does
 from __future__ import annotations
 
 from hybridc.lower.llvm.codegen.ir_text import Record, TextFunction, TextModule, TextValue
-from hybridc.runtime.native.structures import POINTER, ArrayObject, NativeTable, Outside, WrapperCall
-from hybridc.runtime.workspace import ArenaRecord, ArenaTable
+from hybridc.lower.llvm.executor.structures import (
+    POINTER,
+    ArenaRecord,
+    ArenaTable,
+    ArrayObject,
+    NativeTable,
+    Outside,
+    WrapperCall,
+)
 
 
 def emit_wrapper_call(module: TextModule, entry: TextFunction) -> None:

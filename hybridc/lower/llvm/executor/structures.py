@@ -107,6 +107,26 @@ class WrapperCall(ctypes.Structure):
     )
 
 
+class ArenaRecord(ctypes.Structure):
+    """A workspace that wrapper calls take, one at a time; read and written under the GIL."""
+
+    _fields_ = (
+        ("workspace", c_void_p),
+        ("size", c_int64),  # of its arena; -1 while there is none
+        ("busy", c_int64),  # a call has it
+    )
+
+
+class ArenaTable(ctypes.Structure):
+    """The workspaces of wrapper calls."""
+
+    _fields_ = (
+        ("records", c_void_p),  # ArenaRecord[count]
+        ("count", c_int64),
+        ("missed", c_int64),  # a call did not get one
+    )
+
+
 class Pool(ctypes.Structure):
     """The thread pool, with its current region: a range of iterations that is claimed in chunks.
 

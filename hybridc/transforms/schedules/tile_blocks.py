@@ -38,10 +38,10 @@ from hybridc.ir.tile_program import (
     verify,
 )
 from hybridc.options import OPTIONS
-from hybridc.transforms.kernels.kernel_memory import KernelMemory, PartialResults, Strides
-from hybridc.transforms.kernels.rows_in_registers import in_order_of_need
-from hybridc.transforms.kernels.schedule_kernels import BodyStatements, kind_of, kind_of_dtype, start_of
-from hybridc.transforms.kernels.tile_machine import NARROW
+from hybridc.transforms.schedules.kernel_memory import KernelMemory, PartialResults, Strides
+from hybridc.transforms.schedules.rows_in_registers import in_order_of_need
+from hybridc.transforms.schedules.schedule_kernels import BodyStatements, kind_of, kind_of_dtype, start_of
+from hybridc.transforms.schedules.tile_machine import NARROW
 
 
 @dataclass(eq=False)

@@ -48,7 +48,7 @@ from hybridc.ir.tile_program import (
     verify,
 )
 from hybridc.options import OPTIONS
-from hybridc.transforms.kernels.schedule_kernels import BodyStatements, kind_of, start_of
+from hybridc.transforms.schedules.schedule_kernels import BodyStatements, kind_of, start_of
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,6 @@ from hybridc.ir.concatenated import MovedArrays, strided_arrays
 from hybridc.ir.kernel import Kernel
 from hybridc.ir.planned import Strides
 from hybridc.ir.structured import is_host, kernels, shape_of
-from hybridc.lower.llvm.kernel_cache import KernelCache
 
 
 class KernelCacheInterface(Protocol):
@@ -67,16 +66,13 @@ class ScheduleRegions(ModulePass):
 
     name = "schedule-regions"
 
-    threads: int = 2
-    kernel_cache: KernelCacheInterface | None = field(default=None, compare=False)  # shared with the emitter
+    kernel_cache: KernelCacheInterface = field(compare=False)  # shared with the emitter
     moved: dict[func.FuncOp, MovedArrays] = field(
         default_factory=dict[func.FuncOp, MovedArrays], compare=False
     )  # by caller
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        kernel_cache: KernelCacheInterface = (
-            KernelCache(self.threads) if self.kernel_cache is None else self.kernel_cache
-        )
+        kernel_cache = self.kernel_cache
         kernel_cache.resized()
         strided = strided_arrays(op, self.moved)
         for name, function in kernels(op).items():

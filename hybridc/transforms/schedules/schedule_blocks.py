@@ -25,8 +25,6 @@ from hybridc.ir.loop_nest_plan import LoopNestPlan, loop_nests_of, plan_loop_nes
 from hybridc.ir.online_reductions import OnlinePair
 from hybridc.ir.structured import shape_of
 from hybridc.ir.tile_program import TileConfig, TileDim, TileLaunch, TileSweep
-from hybridc.transforms.kernels.kernel_memory import KernelMemory, PartialResults, Strides
-from hybridc.transforms.kernels.rows_in_registers import held_bytes
 from hybridc.transforms.kernels.split_nest import (
     Groups,
     by_empty_axes,
@@ -36,8 +34,10 @@ from hybridc.transforms.kernels.split_nest import (
     reads_pointwise,
     split_into_nests,
 )
-from hybridc.transforms.kernels.tile_blocks import TileStatements
-from hybridc.transforms.kernels.tile_machine import MACHINE, TileMachine, power_of_two
+from hybridc.transforms.schedules.kernel_memory import KernelMemory, PartialResults, Strides
+from hybridc.transforms.schedules.rows_in_registers import held_bytes
+from hybridc.transforms.schedules.tile_blocks import TileStatements
+from hybridc.transforms.schedules.tile_machine import MACHINE, TileMachine, power_of_two
 
 # Rows of so many elements are few: what is one for each of them is seldom loaded, also where all elements are counted.
 LONGEST = 1 << 25

@@ -9,8 +9,8 @@ import sys
 
 from hybridc.ground.buffers import ALIGNMENT
 from hybridc.lower.llvm.codegen.ir_text import Record, TextFunction, TextModule, TextValue
-from hybridc.runtime.native.emit_events import EventCode, emit_drain
-from hybridc.runtime.native.structures import (
+from hybridc.lower.llvm.executor.emit_events import EventCode, emit_drain
+from hybridc.lower.llvm.executor.structures import (
     ALIGNED,
     C_CONTIGUOUS,
     POINTER,

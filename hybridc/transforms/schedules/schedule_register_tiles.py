@@ -39,7 +39,7 @@ from hybridc.ir.tile_program import (
     verify,
 )
 from hybridc.options import OPTIONS
-from hybridc.transforms.kernels.schedule_contractions import TOTAL, Epilogue, StrideArguments
+from hybridc.transforms.schedules.schedule_contractions import TOTAL, Epilogue, StrideArguments
 
 # Vectors side by side in a tile.
 ABREAST = 2

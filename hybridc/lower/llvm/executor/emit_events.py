@@ -9,7 +9,7 @@ import ctypes
 from dataclasses import dataclass
 
 from hybridc.lower.llvm.codegen.ir_text import Record, TextFunction, TextModule, TextValue
-from hybridc.runtime.native.structures import (
+from hybridc.lower.llvm.executor.structures import (
     WHOLE,
     EventRecord,
     EventRing,

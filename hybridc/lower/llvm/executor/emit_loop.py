@@ -6,7 +6,7 @@ Each function here writes one native function; its docstring says what that does
 from __future__ import annotations
 
 from hybridc.lower.llvm.codegen.ir_text import Record, TextFunction, TextModule, TextValue
-from hybridc.runtime.native.structures import (
+from hybridc.lower.llvm.executor.structures import (
     POINTER,
     CopyRecord,
     InnerCell,

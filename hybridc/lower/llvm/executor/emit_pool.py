@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from hybridc.ground.machine import CHUNKS, NOMINAL
 from hybridc.lower.llvm.codegen.ir_text import Record, TextFunction, TextModule, TextValue
-from hybridc.runtime.native.emit_events import EventCode
-from hybridc.runtime.native.structures import (
+from hybridc.lower.llvm.executor.emit_events import EventCode
+from hybridc.lower.llvm.executor.structures import (
     POINTER,
     ClaimRecord,
     GridCell,

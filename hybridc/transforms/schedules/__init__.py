@@ -1,0 +1,1 @@
+"""Schedules: from loop nests to tile programs, for each kind of machine."""
