@@ -52,11 +52,12 @@ from hybridc.ir.kernel import Kernel, KernelOp, analyse
 from hybridc.ir.planned import Host, NativePlan, NativeRegion, PlainArray, Position, Program
 from hybridc.ir.structured import is_host, kernels
 from hybridc.lower.llvm.codegen import native_function as codegen
-from hybridc.lower.llvm.loops.parallel_regions import copy_region
+from hybridc.lower.llvm.loops.parallel_regions import move_region
 from hybridc.lower.llvm.native_source import NativeSource
 from hybridc.options import OPTIONS
 from hybridc.runtime.native.native_program import NativeProgram
 from hybridc.runtime.native_executable import NativeExecutable
+from hybridc.transforms.schedules.schedule_moves import copy_of, schedule_copy
 
 GOOD, SHORT = 0.75, 5e-6  # what is below this part of the limit deserves an explanation, unless it is so short
 SECONDS, REPEATS = 1.0, 30  # how long each workload is measured, and how often at least
@@ -112,7 +113,7 @@ def copy_speed(size: int, threads: int) -> float:
 
 def native_copy(source: np.ndarray, target: np.ndarray, threads: int) -> Callable[[], Any]:
     """A loop that copies, as a native program."""
-    region = copy_region(source.dtype, source.shape, (1,), 0, 1)
+    region = move_region(schedule_copy(copy_of(source.dtype, source.shape, (1,)), None), (0, 1))
     (code,) = codegen.load_functions([region.function])
     numbers = struct.pack(f"<{len(region.numbers)}q", *region.numbers)
     step = NativeRegion(code, (Position(1), Position(2)), numbers, region.extent, region.grain)

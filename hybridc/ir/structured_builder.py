@@ -82,8 +82,8 @@ def _classes() -> dict[str, type[Operation]]:
     return {op.name: op for dialect in (Arith, math.Math) for op in dialect.operations}
 
 
-# Element types by their names.
-ELEMENT_TYPES: dict[str, Attribute] = {"index": IndexType(), **SIGNLESS}
+# Element types by their names; no dtype has integers of 16 bits, but half precision is moved as these.
+ELEMENT_TYPES: dict[str, Attribute] = {"index": IndexType(), "i16": IntegerType(16), **SIGNLESS}
 
 
 @functools.cache

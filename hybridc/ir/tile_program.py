@@ -75,6 +75,23 @@ term after the other; of the rows that are left 4. Packing them in scratch is a 
 
 A value that a sweep makes is known in the rest of it, and afterwards if it is one for all: made in a sweep without
 axes, or reduced over all of them. Where the walk is *tiled*, all sweeps are about one element, and know all values.
+
+A sweep may stand in another one: it runs at each of that one's indices. Its innermost loop may have computed bounds.
+Here rows of an array move into the inside of a larger one, whose border is filled:
+
+    parallel i0 {
+      sweep {
+        %0 = number s0 : i32
+        ...
+      }
+      sweep i1 from 0 to %5 {
+        store %0, b1[i0*s2 + i1]
+      }
+      sweep i1 from %5 to %6 {
+        %7 = load b0[i0*s1 + i1] : i32
+        store %7, b1[i0*s2 + i1]
+      }
+      ...
 """
 
 from __future__ import annotations
@@ -141,6 +158,18 @@ class TileConstant:
 
     def __str__(self) -> str:
         return f"%{self.name} = constant {_number(self.number)} : {self.kind}"
+
+
+@dataclass(frozen=True)
+class TileNumber:
+    """A number that the code is given: the size of an axis, or what stands among the strides, as a value."""
+
+    name: str
+    factor: Factor
+    kind: str = "index"
+
+    def __str__(self) -> str:
+        return f"%{self.name} = number {self.factor} : {self.kind}"
 
 
 @dataclass(frozen=True)
@@ -275,6 +304,27 @@ class TileContract:
 
 
 @dataclass(frozen=True)
+class TileCombine:
+    """Partial results combined pairwise into a buffer, which begins with ``start``, at the indices of the only axis.
+
+    There are as many as ``count`` says, one after the other in the buffer of ``parts``, each with an element for each
+    index. The second half of them is combined with the first, in place, until one is left, so that sums of many keep
+    their precision.
+    """
+
+    op: str
+    parts: str
+    count: str
+    into: str
+    start: Number
+    kind: str
+
+    def __str__(self) -> str:
+        what = f"{self.count} of {self.parts} into {self.into} from {_number(self.start)}"
+        return f"combine {self.op} %{what} : {self.kind}"
+
+
+@dataclass(frozen=True)
 class TileStore:
     """An element put into a buffer, of a tile ``on`` some dimensions, or on all."""
 
@@ -328,9 +378,11 @@ class TileUpdate:
 
 
 Statement = (
-    TileConstant | TileIndex | TileLoad | TileGather | TileMap | TileInside | TileReduce | TileContract | TileStore
-    | TileCount | TileCarry | TileUpdate
+    TileConstant | TileNumber | TileIndex | TileLoad | TileGather | TileMap | TileInside | TileReduce | TileContract
+    | TileCombine | TileStore | TileCount | TileCarry | TileUpdate
 )  # fmt: skip
+# Those that make no value.
+EFFECTS = (TileStore, TileUpdate, TileCombine)
 
 
 @dataclass(frozen=True)
@@ -338,17 +390,40 @@ class TileSweep:
     """Statements in one loop nest over ``axes``; without any they are done once at each index of the parallel axes.
 
     The innermost loop adds up in ``blocks`` of so many indices, the larger first: a block's reductions begin anew, and
-    its results are combined with those of the blocks before (pairwise summation).
+    its results are combined with those of the blocks before (pairwise summation). It may run between two values, its
+    ``bounds``, or from the beginning to the second. Inner ``sweeps`` follow the statements at each index. Statements of
+    more than one of the ``lanes`` are about so many elements along the innermost axis, whose size is a multiple.
+
+    Two axes may be walked in ``squares`` of so many elements each, which a load and a store transpose: the load is
+    contiguous along the second, the store along the first. The last squares end with the axes, and may repeat elements.
     """
 
     axes: Axes
     statements: tuple[Statement, ...]
     blocks: tuple[int, ...] = ()
+    bounds: tuple[str | None, str] | None = None
+    sweeps: tuple[TileSweep, ...] = ()
+    lanes: int = 1
+    squares: int = 0
 
     def __str__(self) -> str:
-        lines = "".join(f"      {s}\n" for s in self.statements)
-        blocks = f" in blocks of {', '.join(map(str, self.blocks))}" if self.blocks else ""
-        return f"    sweep{' ' if self.axes else ''}{_axes(self.axes)}{blocks} {{\n{lines}    }}\n"
+        lines = [str(s) for s in self.statements]
+        lines += [line[4:] for sweep in self.sweeps for line in str(sweep).splitlines()]
+        inside = "".join(f"      {line}\n" for line in lines)
+        how = ""
+        if self.bounds is not None:
+            low, high = self.bounds
+            how = f" from {0 if low is None else f'%{low}'} to %{high}"
+        how += f" in blocks of {', '.join(map(str, self.blocks))}" if self.blocks else ""
+        how += f" in vectors of {self.lanes}" if self.lanes > 1 else ""
+        how += f" in squares of {self.squares}" if self.squares else ""
+        return f"    sweep{' ' if self.axes else ''}{_axes(self.axes)}{how} {{\n{inside}    }}\n"
+
+    def walk(self) -> Iterator[Statement]:
+        """All statements, those of inner sweeps too."""
+        yield from self.statements
+        for sweep in self.sweeps:
+            yield from sweep.walk()
 
 
 @dataclass(frozen=True)
@@ -428,10 +503,12 @@ class TileProgram:
     """The schedule of one loop nest.
 
     ``sizes`` are those of its axes, None where the code is given them. ``strides`` says how many strides it is given.
-    Threads share ``parallel``; if ``shared``, they share the only axis of all sweeps instead. ``tiled`` is the last of
-    the parallel axes, if it is walked in square tiles together with the innermost one. If statements are about
-    ``tiles``, each tile has one index of the parallel axes that are none of its dimensions. Those of the grid may be
-    taken in groups, as many along the first dimension as the parameter ``group`` says before the next along the second.
+    Threads share ``parallel``; if ``shared``, they share the only axis of all sweeps instead. Sweeps that are ``apart``
+    run at all indices, one after the other. In an ``exact`` one each operation rounds; in others a product and a sum
+    may be contracted. ``tiled`` is the last of the parallel axes, if it is walked in square tiles together with the
+    innermost one. If statements are about ``tiles``, each tile has one index of the parallel axes that are none of its
+    dimensions. Those of the grid may be taken in groups, as many along the first dimension as the parameter ``group``
+    says before the next along the second.
     """
 
     buffers: tuple[TileBuffer, ...]
@@ -445,6 +522,8 @@ class TileProgram:
     inner: Axes = field(default=())
     tiles: tuple[TileDim, ...] = ()
     group: str | None = None
+    apart: bool = False
+    exact: bool = False
 
     @property
     def dynamic(self) -> Axes:
@@ -459,7 +538,7 @@ class TileProgram:
     @property
     def reductions(self) -> list[TileReduce]:
         """All reductions."""
-        return [s for sweep in self.sweeps for s in sweep.statements if isinstance(s, TileReduce)]
+        return [s for sweep in self.sweeps for s in sweep.walk() if isinstance(s, TileReduce)]
 
     def looped(self, sweep: TileSweep) -> Axes:
         """The axes along which a sweep's statements have an index."""
@@ -490,6 +569,7 @@ class TileProgram:
     def __str__(self) -> str:
         axes = ", ".join(f"i{a} < {f'n{a}' if n is None else n}" for a, n in enumerate(self.sizes))
         how = " shared" if self.shared else f" tiled i{self.tiled}" if self.tiled is not None else ""
+        how += f"{' apart' if self.apart else ''}{' exact' if self.exact else ''}"
         head = "".join(map(str, (*self.buffers, *self.scratch)))
         head += f"  strides {self.strides}\n" if self.strides else ""
         head += f"  axes {axes}\n" if axes else ""
@@ -523,7 +603,7 @@ def needed(statements: Sequence[Statement]) -> tuple[Statement, ...]:
     read: set[str] = set()
     for s in reversed(statements):
         partial = isinstance(s, TileReduce) and s.into is not None
-        if isinstance(s, TileStore | TileUpdate) or partial or s.name in read:
+        if isinstance(s, EFFECTS) or partial or s.name in read:
             found.append(s)
             read.update(operands_of(s))
     return tuple(reversed(found))
@@ -534,7 +614,7 @@ def axes_of_values(statements: Iterable[Statement]) -> dict[str, set[int]]:
     found: dict[str, set[int]] = {}
     for s in statements:
         match s:
-            case TileStore() | TileUpdate():
+            case TileStore() | TileUpdate() | TileCombine():
                 continue
             case TileLoad():
                 axes = {*s.address.axes}
@@ -557,6 +637,7 @@ _LINES = {
     "head": re.compile(rf"(buffer|pieces) {_NAME} : (\w+)"),
     "scratch": re.compile(rf"scratch {_NAME} over ([i\d, ]*) : (\w+)"),
     "constant": re.compile(rf"%{_NAME} = constant (\S+) : (\w+)"),
+    "number": re.compile(rf"%{_NAME} = number (\S+) : (\w+)"),
     "position": re.compile(rf"%{_NAME} = position i(\d+){_ON} : (\w+)"),
     "load": re.compile(rf"%{_NAME} = load (\w+\[.*?\]){_ON}(?: else (\S+))? : (\w+)"),
     "gather": re.compile(rf"%{_NAME} = gather (\w+)\[(.*?)\] : (\w+)"),
@@ -572,6 +653,7 @@ _LINES = {
     "contract": re.compile(
         rf"%{_NAME} = contract %{_NAME}, %{_NAME} over ([i\d, ]*?)(?: onto %{_NAME})?( rounded)? : (\w+)"
     ),
+    "combine": re.compile(rf"combine (\S+) %{_NAME} of (\w+) into (\w+) from (\S+) : (\w+)"),
     "store": re.compile(rf"store %{_NAME}, (\w+\[.*?\]){_ON}"),
 }
 
@@ -582,7 +664,7 @@ def parse(text: str) -> TileProgram:
     if not lines or lines[0] != "tile_program {" or lines[-2:] != ["}", "}"]:
         raise ValueError("a tile program begins with 'tile_program {' and ends with two lines '}'")
     made = TileProgram((), (), (), ())
-    sweeps: list[TileSweep] = []
+    open_sweeps = [TileSweep((), ())]  # the first stands for the program
     for line in lines[1:-2]:
         word = re.split(r"[ ]", line)[0]
         if found := _LINES["head"].fullmatch(line):
@@ -601,17 +683,32 @@ def parse(text: str) -> TileProgram:
         elif word == "group":
             made = replace(made, group=line.split()[1])
         elif word == "parallel":
-            axes, _, tiled = line[8:-1].replace("shared", "").partition("tiled")
-            made = replace(made, parallel=_numbers(axes), shared="shared" in line)
+            axes, _, tiled = line[8:-1].partition("tiled")
+            flags = {flag: flag in line.split() for flag in ("shared", "apart", "exact")}
+            made = replace(made, parallel=_numbers(axes), **flags)
             made = replace(made, tiled=_numbers(tiled)[0] if tiled else None)
         elif word == "sweep":
-            axes, _, blocks = line[5:-1].partition("in blocks of")
-            sweeps.append(TileSweep(_numbers(axes), (), tuple(map(int, re.findall(r"\d+", blocks)))))
-        elif line != "}":
-            if not sweeps:
-                raise ValueError(f"a statement outside of a sweep: {line}")
-            sweeps[-1] = replace(sweeps[-1], statements=(*sweeps[-1].statements, _statement(line)))
-    return replace(made, sweeps=tuple(sweeps))
+            open_sweeps.append(_sweep(line))
+        elif line == "}" and len(open_sweeps) > 1:
+            sweep = open_sweeps.pop()
+            open_sweeps[-1] = replace(open_sweeps[-1], sweeps=(*open_sweeps[-1].sweeps, sweep))
+        elif len(open_sweeps) == 1:
+            raise ValueError(f"a statement outside of a sweep: {line}")
+        else:
+            open_sweeps[-1] = replace(open_sweeps[-1], statements=(*open_sweeps[-1].statements, _statement(line)))
+    return replace(made, sweeps=open_sweeps[0].sweeps)
+
+
+def _sweep(line: str) -> TileSweep:
+    """The sweep that begins with a line, still empty."""
+    line, _, squares = line[5:-1].partition(" in squares of ")
+    line, _, lanes = line.partition(" in vectors of ")
+    line, _, blocks = line.partition(" in blocks of ")
+    axes, _, bounds = line.partition(" from ")
+    names = re.findall(r"%?(\w+)", bounds.replace(" to ", " "))
+    between = (None if bounds.startswith("0") else names[0], names[1]) if names else None
+    sizes = tuple(map(int, re.findall(r"\d+", blocks)))
+    return TileSweep(_numbers(axes), (), sizes, between, (), int(lanes or 1), int(squares or 0))
 
 
 def _tile(line: str) -> TileDim:
@@ -633,6 +730,10 @@ def _statement(line: str) -> Statement:
         match kind:
             case "constant":
                 return TileConstant(m[1], _value(m[2]), m[3])
+            case "number":
+                return TileNumber(m[1], _factor(m[2]), m[3])
+            case "combine":
+                return TileCombine(m[1], m[3], m[2], m[4], _value(m[5]), m[6])
             case "position":
                 return TileIndex(m[1], int(m[2]), m[4], _sides(m[3])[0])
             case "load":
@@ -712,62 +813,93 @@ def verify(program: TileProgram) -> None:
 
 def faults(program: TileProgram) -> list[str]:
     """The faults of a program; none if targets can print it."""
-    return list(_faults(program))
+    return list(_Specification(program).faults())
 
 
-def _faults(program: TileProgram) -> Iterator[str]:
-    kinds = {b.name: b.kind for b in (*program.buffers, *program.scratch)}
-    axes = range(len(program.sizes))
-    if len(kinds) != len(program.buffers) + len(program.scratch):
-        yield "two buffers have one name"
-    if not {*program.parallel} <= {*axes} or {*program.parallel} & {*program.inner}:
-        yield "the parallel axes are no axes, or inner ones"
-    yield from _tile_faults(program)
-    everywhere: dict[str, str] = {}  # the kinds of values that are known after their sweep
-    names: set[str] = set()
-    carried: set[str] = set()
-    reducible = {a for tile in program.tiles if tile.walk != "grid" for a in tile.axes}
-    for sweep in program.sweeps:
-        here = dict(everywhere)
-        walked = {*program.looped(sweep)}
+@dataclass(eq=False)
+class _Specification:
+    """What a program must keep to; ``after`` are the kinds of values that are known after their sweep."""
+
+    program: TileProgram
+    after: dict[str, str] = field(default_factory=dict[str, str])
+    names: set[str] = field(default_factory=set[str])
+    carried: set[str] = field(default_factory=set[str])
+
+    def __post_init__(self) -> None:
+        self.kinds = {b.name: b.kind for b in (*self.program.buffers, *self.program.scratch)}
+        self.reducible = {a for tile in self.program.tiles if tile.walk != "grid" for a in tile.axes}
+
+    def faults(self) -> Iterator[str]:
+        """All that is wrong."""
+        program = self.program
+        if len(self.kinds) != len(program.buffers) + len(program.scratch):
+            yield "two buffers have one name"
+        if not {*program.parallel} <= {*range(len(program.sizes))} or {*program.parallel} & {*program.inner}:
+            yield "the parallel axes are no axes, or inner ones"
+        yield from _tile_faults(program)
+        for sweep in program.sweeps:
+            yield from self._sweep(sweep, {**self.after}, {*program.looped(sweep)})
+
+    def _sweep(self, sweep: TileSweep, known: dict[str, str], walked: set[int]) -> Iterator[str]:
+        """What is wrong in a sweep; ``known`` are the kinds of values, ``walked`` the axes that have an index."""
         if sweep.blocks and (not sweep.axes or any(n % m for n, m in itertools.pairwise(sweep.blocks))):
             yield f"a loop does not run in blocks of {sweep.blocks}"
+        bounds = [v for v in sweep.bounds or () if v is not None]
+        if bounds and (not sweep.axes or any(known.get(v) != "index" for v in bounds)):
+            yield f"a loop does not run between {', '.join(f'%{v}' for v in bounds)}"
+        kinds = [type(s) for s in sweep.statements]
+        if sweep.squares and (len(sweep.axes) != 2 or kinds != [TileLoad, TileStore] or sweep.sweeps):
+            yield "squares are of two axes, along which a load and a store move elements"
         for s in sweep.statements:
-            for used in operands_of(s):
-                if used not in here:
-                    yield f"%{used} is not known: {s}"
-            for address in _addresses(s):
-                if address.buffer not in kinds:
-                    yield f"{address.buffer} is no buffer: {s}"
-                elif kinds[address.buffer] != (here.get(s.value) if isinstance(s, TileStore | TileUpdate) else s.kind):
-                    yield f"{address.buffer} holds {kinds[address.buffer]}: {s}"
-                if not {*address.axes} <= walked:
-                    yield f"an address of axes that the sweep does not walk: {s}"
-            if isinstance(s, TileMap) and not _agrees(s, [here.get(v, "") for v in s.operands]):
-                yield f"operands of other kinds: {s}"
-            if isinstance(s, TileInside) and here.get(s.value) != s.kind:
-                yield f"operands of other kinds: {s}"
-            if isinstance(s, TileUpdate) and not (
-                s.name in carried and sweep.axes and here.get(s.value) == here[s.name]
-            ):
-                yield f"no loop carries it so: {s}"
-            partial = isinstance(s, TileReduce) and s.into is not None
-            if isinstance(s, TileReduce | TileContract) and program.tiles and not (partial or {*s.over} <= reducible):
-                yield f"a reduction of what other tiles have: {s}"
-            if isinstance(s, TileContract) and (here.get(s.left) != here.get(s.right) or not _accumulates(s, here)):
-                yield f"operands of other kinds: {s}"
-            yield from _side_faults(program, s)
-            if isinstance(s, TileStore | TileUpdate):
+            yield from self._reads(s, known, walked)
+            yield from self._operands(s, sweep, known)
+            yield from _side_faults(self.program, s)
+            if isinstance(s, EFFECTS):
                 continue
             if isinstance(s, TileCarry):
-                carried.add(s.name)
-            if s.name in names:
+                self.carried.add(s.name)
+            if s.name in self.names:
                 yield f"%{s.name} is made twice"
-            names.add(s.name)
-            here[s.name] = s.kind
+            self.names.add(s.name)
+            known[s.name] = s.kind
             whole = isinstance(s, TileReduce) and not s.accumulates and {*sweep.axes} <= {*s.over}
-            if not sweep.axes or whole or program.tiled is not None:
-                everywhere[s.name] = s.kind
+            if not sweep.axes or whole or self.program.tiled is not None:
+                self.after[s.name] = s.kind
+        for inner in sweep.sweeps:
+            yield from self._sweep(inner, {**known}, {*walked, *inner.axes})
+
+    def _reads(self, s: Statement, known: Mapping[str, str], walked: set[int]) -> Iterator[str]:
+        """What is wrong with the values and the memory that a statement names."""
+        for used in operands_of(s):
+            if used not in known:
+                yield f"%{used} is not known: {s}"
+        for address in _addresses(s):
+            kind = known.get(s.value) if isinstance(s, TileStore | TileUpdate) else s.kind
+            if address.buffer not in self.kinds:
+                yield f"{address.buffer} is no buffer: {s}"
+            elif self.kinds[address.buffer] != kind:
+                yield f"{address.buffer} holds {self.kinds[address.buffer]}: {s}"
+            if not {*address.axes} <= walked:
+                yield f"an address of axes that the sweep does not walk: {s}"
+
+    def _operands(self, s: Statement, sweep: TileSweep, known: Mapping[str, str]) -> Iterator[str]:
+        """What is wrong with the kinds of a statement's operands, and with what it reduces."""
+        if isinstance(s, TileMap) and not _agrees(s, [known.get(v, "") for v in s.operands]):
+            yield f"operands of other kinds: {s}"
+        if isinstance(s, TileInside) and known.get(s.value) != s.kind:
+            yield f"operands of other kinds: {s}"
+        if isinstance(s, TileCombine) and {self.kinds.get(s.parts), self.kinds.get(s.into)} != {s.kind}:
+            yield f"buffers of other kinds: {s}"
+        if isinstance(s, TileUpdate) and not (
+            s.name in self.carried and sweep.axes and known.get(s.value) == known[s.name]
+        ):
+            yield f"no loop carries it so: {s}"
+        partial = isinstance(s, TileReduce) and s.into is not None
+        is_reduction = isinstance(s, TileReduce | TileContract) and self.program.tiles
+        if is_reduction and not (partial or {*s.over} <= self.reducible):
+            yield f"a reduction of what other tiles have: {s}"
+        if isinstance(s, TileContract) and (known.get(s.left) != known.get(s.right) or not _accumulates(s, known)):
+            yield f"operands of other kinds: {s}"
 
 
 def _accumulates(s: TileContract, kinds: Mapping[str, str]) -> bool:
@@ -836,6 +968,8 @@ def operands_of(statement: Statement) -> tuple[str, ...]:
             return (statement.left, statement.right, sofar)
         case TileStore() | TileUpdate() | TileInside():
             return (statement.value,)
+        case TileCombine():
+            return (statement.count,)
         case _:
             return ()
 

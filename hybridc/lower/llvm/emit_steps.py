@@ -26,14 +26,14 @@ from hybridc.lower.llvm.loops.parallel_regions import (
     GridRegion,
     ParallelRegion,
     ParallelRegions,
-    copy_region,
-    fill_region,
+    move_region,
 )
 from hybridc.lower.llvm.native_loops import NativeLoop, is_native
 from hybridc.lower.llvm.native_source import NativeSource
 from hybridc.lower.llvm.prepared_origins import PreparedOrigins
 from hybridc.options import OPTIONS
 from hybridc.transforms.memory.hoist_preparation import is_preparation, lasting_parameters
+from hybridc.transforms.schedules.schedule_moves import copy_of, schedule_copy, schedule_fill
 
 if TYPE_CHECKING:
     from hybridc.ground.location import Location
@@ -58,6 +58,7 @@ class _StepEmitter(PlanEmitter):
         self.program = NativeSource(name, "", 0, threads=kernel_cache.threads)
         self._of_loops = (0, 0)  # the memory of loops, which run one after the other: where it begins and ends
         super().__init__(module, self.program, kernel_cache, poison)
+        self._cache = kernel_cache
         self._origins = PreparedOrigins(self.program, self.views)
         alone = sum(f.sym_visibility is None for f in functions(module)) == 1  # without a backward
         lasting = {*lasting_parameters(self.function)} if alone else set[SSAValue]()
@@ -175,10 +176,12 @@ class _StepEmitter(PlanEmitter):
         return ParallelRegions([loop_kernel_region(kernel, arrays, self.program.threads)])
 
     def copy(self, source: SlotView) -> ParallelRegions:
-        return ParallelRegions([copy_region(source.dtype, source.shape, source.strides, 0, 1)])
+        schedule = schedule_copy(copy_of(source.dtype, source.shape, source.strides), None)
+        return ParallelRegions([move_region(schedule, (0, 1), self._cache.printer)])
 
     def fill(self, size: int) -> ParallelRegions:
-        return ParallelRegions([fill_region(np.dtype(np.int8), (size,), (1,), -1, 0)])
+        schedule = schedule_fill(np.dtype(np.int8), (size,), (1,), -1)
+        return ParallelRegions([move_region(schedule, (0,), self._cache.printer)])
 
 
 def _cells(region: ParallelRegion) -> bytes:

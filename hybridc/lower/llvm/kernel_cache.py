@@ -16,19 +16,20 @@ from hybridc.ir.kernel import AnalysedKernels, Kernel, LoopNest, constants_of
 from hybridc.ir.structured import dtype_of, shape_of
 from hybridc.lower.llvm.codegen.native_function import compile_functions_ahead
 from hybridc.lower.llvm.gemm.choose_gemm import is_contraction_kernel, regions_of_matmul
+from hybridc.lower.llvm.gemm.gemm_region import registers
 from hybridc.lower.llvm.gemm.lane_regions import lane_regions
 from hybridc.lower.llvm.gemm.partial_sums import partial_sum_regions
 from hybridc.lower.llvm.grid_regions import grid_regions
-from hybridc.lower.llvm.loops.linear_map_region import linear_map_region
 from hybridc.lower.llvm.loops.parallel_regions import (
     KernelLoops,
     ParallelRegions,
     Printer,
     Strides,
-    fill_region,
+    move_region,
     print_loops,
 )
-from hybridc.lower.llvm.loops.transpose_region import moved_region
+from hybridc.transforms.schedules.schedule_linear_map import schedule_linear_map
+from hybridc.transforms.schedules.schedule_moves import move_of, schedule_fill, schedule_move
 
 
 def code_of(
@@ -48,7 +49,7 @@ class KernelCache(AnalysedKernels):
     def __init__(self, threads: int, printer: Printer = print_loops) -> None:
         super().__init__()
         self.threads = threads
-        self._printer = printer
+        self.printer = printer
         self.ahead = False
         self._started: list[Any] = []
         self._loops: dict[Any, KernelLoops] = {}
@@ -81,31 +82,32 @@ class KernelCache(AnalysedKernels):
     ) -> ParallelRegions:
         constants = None if kernel.arguments else constants_of(kernel)
         if constants is not None:
-            return ParallelRegions(
-                [
-                    fill_region(dtype_of(v), shape_of(v), strides.get(i) or row_major(shape_of(v)), number, i)
-                    for i, (v, number) in enumerate(zip(kernel.results, constants, strict=True))
-                ]
-            )
+            fills = [
+                schedule_fill(dtype_of(v), shape_of(v), strides.get(i) or row_major(shape_of(v)), value)
+                for i, (v, value) in enumerate(zip(kernel.results, constants, strict=True))
+            ]
+            return ParallelRegions([move_region(fill, (i,), self.printer) for i, fill in enumerate(fills)])
         if kernel.grid:
             return grid_regions(kernel, strides, self)
         if not is_contraction_kernel(kernel):
-            moved = None if inplace else moved_region(kernel, strides)
-            if moved is not None:
-                return ParallelRegions([moved])
+            move = None if inplace else move_of(kernel, strides)
+            schedule = None if move is None else schedule_move(move, registers())
+            if schedule is not None:
+                return ParallelRegions([move_region(schedule, (0, 1), self.printer)])
             return self._loops_of(kernel, frozenset(strides), tuple(inplace)).at(kernel, strides)
         plain = [row_major(shape_of(v)) for v in (*kernel.arguments, *kernel.results)]
         given = [strides.get(i, s) for i, s in enumerate(plain)]
         mapped = linear_map_of(kernel)
         if mapped is not None:
-            return ParallelRegions([linear_map_region(mapped, given)])
+            schedule = schedule_linear_map(mapped, given, registers())
+            return ParallelRegions([move_region(schedule, (0, 1), self.printer)])
         lanes = lane_regions(kernel, given)
         if lanes is not None:
             return lanes
         pieces = partial_sum_regions(kernel, self.threads, given) if len(kernel.ops) == 1 else None
         if pieces is not None:
             return pieces
-        regions = regions_of_matmul(kernel, self.threads, given, printer=self._printer)
+        regions = regions_of_matmul(kernel, self.threads, given, printer=self.printer)
         if len(kernel.ops) > 1 and not regions:
             return grid_regions(kernel.as_one_tile(), strides, self)
         return ParallelRegions([*regions])
@@ -116,7 +118,7 @@ class KernelCache(AnalysedKernels):
         if key not in self._fitting:
             known = self._loops.get(key)
             if known is None or not known.fits(kernel):
-                known = self._loops[key] = KernelLoops(kernel, strided, inplace, self._printer)
+                known = self._loops[key] = KernelLoops(kernel, strided, inplace, self.printer)
             self._fitting[key] = known
         return self._fitting[key]
 
@@ -125,7 +127,7 @@ class KernelCache(AnalysedKernels):
         facts = _tile_facts(kernel, tile)
         known = self._tiles.get(kernel.function)
         if known is None or known[0] != facts:
-            known = (facts, tile_kernels(kernel, nests, tile), KernelCache(1, self._printer))
+            known = (facts, tile_kernels(kernel, nests, tile), KernelCache(1, self.printer))
             self._tiles[kernel.function] = known
         return known[1:]
 

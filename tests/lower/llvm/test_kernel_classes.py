@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 import hybridc as mx
 from hybridc.gluon.nn import HybridLambda
 from hybridc.ground.machine import NOMINAL, using
+from hybridc.ground.sizes import row_major
 from hybridc.ir.kernel import analyse
 from hybridc.ir.structured import dtype_of, kernels, shape_of
-from hybridc.lower.llvm.loops import parallel_regions
-from hybridc.lower.llvm.loops.parallel_regions import row_major
+from hybridc.lower.llvm.loops.parallel_regions import move_region
 from hybridc.transforms.kernels.split_contractions import SplitContractions
+from hybridc.transforms.schedules.schedule_moves import copy_of, schedule_copy
 from tests.lower.evaluate import Evaluator
 from tests.lower.kernels import parse
 from tests.lower.llvm.guarded import Array, Native, lowered, native_kernels, run_passes, run_regions
@@ -352,7 +353,7 @@ def test_copies(view, dtype):
     for at_end in (True, False):
         source = Array(x.dtype, x.shape, strides, at_end, x)
         target = Array(x.dtype, x.shape, row_major(x.shape), at_end)
-        region = parallel_regions.copy_region(x.dtype, x.shape, strides, 0, 1)
+        region = move_region(schedule_copy(copy_of(x.dtype, x.shape, strides), None), (0, 1))
         run_regions([region], [source.address, target.address], at_end, np.random.default_rng(1))
         np.testing.assert_array_equal(target.array(), x)
 

@@ -10,16 +10,22 @@ import pytest
 import hybridc as mx
 from hybridc.gluon.nn import HybridLambda
 from hybridc.lower.llvm.gemm.gemm_region import registers
-from hybridc.lower.llvm.loops.transpose_region import transpose_region
+from hybridc.transforms.schedules.schedule_moves import move_of, schedule_transposition
 from tests.lower.llvm.guarded import Native, lowered, native_kernels
 from tests.slices import crossed
+
+
+def is_transposed(kernel, strides):
+    """Whether a kernel is a transposition by squares in registers."""
+    move = move_of(kernel, strides)
+    return move is not None and schedule_transposition(move, registers()) is not None
 
 
 def turned(function, x):
     """The result of native kernels, and whether one of them turns squares."""
     module = lowered(HybridLambda(function), mx.nd.array(x, dtype=x.dtype))
     (got,) = Native(module).call("forward", x)
-    return got, any(transpose_region(k, {}) is not None for k in native_kernels(module))
+    return got, any(is_transposed(k, {}) for k in native_kernels(module))
 
 
 @pytest.mark.parametrize(
@@ -80,4 +86,4 @@ def test_borders(shape, border, value, dtype):
         steps = (channels * height * width, width, 1, height * width)
         given = tuple(s for s, size in zip(steps, (n, height, width, channels), strict=True) if size > 1)
         (kernel,) = native_kernels(module)
-        assert transpose_region(kernel, {0: given}) is not None
+        assert is_transposed(kernel, {0: given})

@@ -47,12 +47,12 @@ from hybridc.lower.llvm.loops.parallel_regions import (
     LONG,
     ParallelRegion,
     ParallelRegions,
-    combine_function,
     combine_region,
+    move_region,
 )
-from hybridc.lower.llvm.loops.transpose_region import rearranging_region
 from hybridc.transforms.schedules.schedule_contractions import TOTAL, Epilogue, epilogue_of
 from hybridc.transforms.schedules.schedule_kernels import kind_of
+from hybridc.transforms.schedules.schedule_moves import copy_of, schedule_copy
 
 _ELEMENTS: Mapping[Any, AnyFloat] = {np.dtype(np.float32): f32, np.dtype(np.float64): f64}
 # Multiply-adds of straight-line code; the longest loop that is unrolled as a whole; how many iterations of another one.
@@ -112,6 +112,11 @@ class CopiedArray(NamedTuple):
 
     shape: Strides
     strides: Strides
+
+
+def _copied(dtype: DType, array: CopiedArray, buffers: tuple[int, int]) -> ParallelRegion:
+    """The region that copies an array into a contiguous one."""
+    return move_region(schedule_copy(copy_of(dtype, array.shape, array.strides), registers()), buffers)
 
 
 @dataclass(frozen=True)
@@ -448,16 +453,15 @@ class _Writer:
         for i, copy in enumerate(copies[:2]):
             if copy is not None:
                 buffers[i] = local(math.prod(copy.shape), self.dtype)
-                made.regions.append(rearranging_region(self.dtype, copy.shape, copy.strides, places[i], buffers[i]))
+                made.regions.append(_copied(self.dtype, copy, (places[i], buffers[i])))
         outputs = math.prod(shape_of(self.kernel_op.result))
         arranged = places[2] if copies[2] is None else local(outputs, stored)
         buffers[2] = arranged if self.pieces == 1 else local(outputs * self.pieces, self.dtype)
         made.regions.append(self._main(tuple(buffers)))
         if self.pieces > 1:
-            function = combine_function(self.kernel_op)
-            made.regions.append(combine_region(self.kernel_op, function, (buffers[2], arranged), self.pieces))
+            made.regions.append(combine_region(self.kernel_op, (buffers[2], arranged), self.pieces))
         if copies[2] is not None:
-            made.regions.append(rearranging_region(stored, copies[2].shape, copies[2].strides, arranged, places[2]))
+            made.regions.append(_copied(stored, copies[2], (arranged, places[2])))
         return made
 
     def _main(self, buffers: tuple[int, ...]) -> ParallelRegion:

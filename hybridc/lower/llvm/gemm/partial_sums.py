@@ -20,7 +20,7 @@ from hybridc.ir.planned import Strides
 from hybridc.ir.structured import dtype_of, shape_of
 from hybridc.lower.llvm.gemm.choose_gemm import matrices_region
 from hybridc.lower.llvm.gemm.gemm_region import registers
-from hybridc.lower.llvm.loops.parallel_regions import ParallelRegions, combine_function, combine_region
+from hybridc.lower.llvm.loops.parallel_regions import ParallelRegions, combine_region
 from hybridc.transforms.schedules.schedule_register_tiles import RegisterTile, is_prepacked
 
 # The most pieces; the least terms of one, as partial results are written and read.
@@ -62,7 +62,7 @@ def partial_sum_regions(kernel: Kernel, threads: int, strides: Sequence[Strides]
     region = matrices_region(matrices, dtypes.pop(), (first, second, len(values)), threads, ("in place",))
     if region is None:
         return None
-    combined = combine_region(kernel_op, combine_function(kernel_op), (len(values), place), pieces)
+    combined = combine_region(kernel_op, (len(values), place), pieces)
     return ParallelRegions([region, combined], [outputs * pieces * dtype_of(result).itemsize])
 
 

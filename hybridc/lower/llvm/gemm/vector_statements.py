@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from xdsl.dialects import vector
-from xdsl.dialects.builtin import VectorType
 
 from hybridc.errors import UnsupportedError
-from hybridc.ir.structured_builder import ELEMENT_TYPES, operation_class
+from hybridc.ir.structured_builder import operation_class
 from hybridc.ir.tile_program import Address, Statement, TileConstant, TileLoad, TileMap, TileStore
 from hybridc.lower.llvm.codegen.function_text import LLVMValue
 from hybridc.lower.llvm.gemm.gemm_region import Index
 from hybridc.lower.llvm.loops.loop_builder import LoopBuilder
-from hybridc.lower.llvm.loops.tiles_to_loops import emit_constant, properties_of
+from hybridc.lower.llvm.loops.tiles_to_loops import emit_constant, properties_of, vector_type
 from hybridc.transforms.schedules.schedule_contractions import TOTAL
 
 # Where the elements of a vector are: the array, the first one's offset, and whether they are one after the other there.
@@ -38,7 +35,7 @@ class VectorStatements:
             match s:
                 case TileMap():
                     operands = [known[v] for v in s.operands]
-                    kind = _vector_of(s.kind, self.lanes)
+                    kind = vector_type(s.kind, self.lanes)
                     known[s.name] = b.pure(operation_class(s.op), operands, kind, properties_of(s.op))
                 case TileConstant():
                     known[s.name] = self.everywhere(emit_constant(b, s.number, s.kind), s.kind)
@@ -52,19 +49,14 @@ class VectorStatements:
 
     def everywhere(self, scalar: LLVMValue, kind: str) -> LLVMValue:
         """A vector with a scalar in all lanes."""
-        return self.b.pure(vector.BroadcastOp, [scalar], _vector_of(kind, self.lanes))
+        return self.b.pure(vector.BroadcastOp, [scalar], vector_type(kind, self.lanes))
 
     def _load(self, kind: str, array: LLVMValue, at: Index, follows: bool) -> LLVMValue:
         key = (array, at.value)
         if key not in self._loaded:
             if follows:
-                found = self.b.load_vector(*key, _vector_of(kind, self.lanes))
+                found = self.b.load_vector(*key, vector_type(kind, self.lanes))
             else:
                 found = self.everywhere(self.b.load_element(*key), kind)
             self._loaded[key] = found
         return self._loaded[key]
-
-
-@functools.lru_cache(64)
-def _vector_of(kind: str, lanes: int) -> VectorType[Any]:
-    return VectorType(ELEMENT_TYPES[kind], [lanes])

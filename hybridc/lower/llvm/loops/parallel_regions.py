@@ -1,7 +1,7 @@
 """The parallel regions of a kernel: functions over a range that threads share, with their buffers and scalars.
 
-They are those of loop nests, and of copies, transpositions and fills. A function's key identifies its code. Kernels
-that differ in sizes along their first axis share code: those sizes are scalar arguments.
+They are those of loop nests, and of what moves elements. A function's key identifies its code. Kernels that differ in
+sizes along their first axis share code: those sizes are scalar arguments.
 """
 
 from __future__ import annotations
@@ -11,21 +11,17 @@ import hashlib
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
-from xdsl.dialects import arith
-from xdsl.dialects.builtin import IntegerType, i1
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import SSAValue
 
 from hybridc.dialects.mlir.hybrid_rt import aligned
-from hybridc.dialects.operator_attribute import Shape
 from hybridc.ground import __version__
 from hybridc.ground.cached import cached_property
 from hybridc.ground.machine import machine
 from hybridc.ground.sizes import row_major
-from hybridc.ir.costs import OF_CORE, PARTS, SQUARE, copy_time, element_times, sharing
-from hybridc.ir.kernel import Kernel, KernelOp, LoopNest, Number, constant_as, number_of
+from hybridc.ir.costs import OF_CORE, PARTS, element_times, sharing
+from hybridc.ir.kernel import Kernel, KernelOp, LoopNest, number_of
 from hybridc.ir.loop_nest_plan import (
     LoopNestPlan,
     inplace_pairs,
@@ -34,17 +30,22 @@ from hybridc.ir.loop_nest_plan import (
     read_elsewhere,
     scratch_bytes,
 )
-from hybridc.ir.planned import Position
+from hybridc.ir.planned import Position, Strides
 from hybridc.ir.structured import dtype_of, shape_of
-from hybridc.ir.structured_builder import operation_properties, signless
+from hybridc.ir.structured_builder import operation_name
 from hybridc.ir.tile_program import TileProgram
-from hybridc.lower.llvm.codegen.function_text import LLVMValue, ModuleText
 from hybridc.lower.llvm.codegen.native_function import NativeFunction
-from hybridc.lower.llvm.gemm.gemm_region import Arguments, Index, RegionBuilder, region
-from hybridc.lower.llvm.loops.loop_builder import BYTES, INDEX, LoopBuilder, array_type
-from hybridc.lower.llvm.loops.loop_functions import combine_parts, fill, first_and_last, walk_tile
 from hybridc.lower.llvm.loops.tiles_to_loops import write_loops
-from hybridc.transforms.schedules.schedule_kernels import BLOCK, LoopNestMemory, schedule
+from hybridc.transforms.schedules.schedule_kernels import BLOCK, LoopNestMemory, schedule, start_of
+from hybridc.transforms.schedules.schedule_moves import (
+    MoveSchedule,
+    ProgramForm,
+    copy_of,
+    program_of,
+    schedule_combination,
+    schedule_copy,
+    schedule_fill,
+)
 
 # Pieces of a column reduction: at most so many, or more of so many points each, as long sums lose precision; or
 # as many as a core's cache holds, but at least ``PARTS``; with so many points, if there are enough, that the setup and
@@ -212,12 +213,10 @@ class KernelLoops:
             assert plan is not None, f"{kernel.name} is walked in another way"
             extent, piece = _extent(plan, function.parts)
             made.regions.append(function.at(plan, extent, piece, known))
-            given = zip(function.parts, function.combining, function.locals, strict=True)
-            for kernel_op, combining, local in given:
+            for kernel_op, local in zip(function.parts, function.locals, strict=True):
                 made.locals[local - first] *= extent
-                made.regions.append(
-                    combine_region(kernel_op, combining, (local, self._number[kernel_op.result]), extent)
-                )
+                buffers = local, self._number[kernel_op.result]
+                made.regions.append(combine_region(kernel_op, buffers, extent, self._printer))
         self._put_results(made)
         return made
 
@@ -226,9 +225,11 @@ class KernelLoops:
         for i, v in enumerate(self._results, len(self._arguments)):
             number, shape = number_of(v), shape_of(v)
             if number is not None:
-                made.regions.append(fill_region(dtype_of(v), shape, row_major(shape), number, i))
+                fill = schedule_fill(dtype_of(v), shape, row_major(shape), number)
+                made.regions.append(move_region(fill, (i,), self._printer))
             elif self._number[v] != i:
-                made.regions.append(copy_region(dtype_of(v), shape, row_major(shape), self._number[v], i))
+                copy = schedule_copy(copy_of(dtype_of(v), shape, row_major(shape)), None)
+                made.regions.append(move_region(copy, (self._number[v], i), self._printer))
 
     def _local(self, value: SSAValue) -> int:
         """A buffer local to the kernel."""
@@ -295,7 +296,6 @@ class _LoopNestFunctions:
         self.plan = plan
         self._printer = printer
         self.parts = parts
-        self.combining = [combine_function(kernel_op) for kernel_op in parts]
         self.locals = locals_
         self._buffers = buffers
         self._used = (*used, *locals_)
@@ -338,92 +338,29 @@ def _extent(plan: LoopNestPlan, parts: Sequence[KernelOp]) -> tuple[int, int]:
     return -(-whole // piece), piece
 
 
-def combine_function(kernel_op: KernelOp) -> NativeFunction:
-    """The function that combines partial results of a reduction."""
-    op = kernel_op.combine
-    assert op is not None
-    key = _hash("combine", _operation(op), dtype_of(kernel_op.result).name, number_of(kernel_op.op.operands[-1]))
-    return NativeFunction(key, functools.partial(combine_parts, kernel_op))
-
-
 def combine_region(
-    kernel_op: KernelOp, function: NativeFunction, buffers: tuple[int, int], count: int
+    kernel_op: KernelOp, buffers: tuple[int, int], count: int, printer: Printer = print_loops
 ) -> ParallelRegion:
     """The region that combines ``count`` partial results of a reduction."""
-    size = math.prod(shape_of(kernel_op.result))
+    result, op = kernel_op.result, kernel_op.combine
+    assert op is not None, "a reduction"
+    size = math.prod(shape_of(result))
     work = size * count * machine().costs.operation
-    grain, least = sharing(work, size, 64)
-    levels = max(0, count - 1).bit_length()
-    return ParallelRegion(function, buffers, (count, levels, size), size, grain, 0, work, least)
+    schedule = schedule_combination(operation_name(op), start_of(kernel_op), dtype_of(result), size, count, work)
+    return move_region(schedule, buffers, printer)
 
 
-def fill_region(dtype: np.dtype[Any], shape: Shape, strides: Strides, number: Number, target: int) -> ParallelRegion:
-    """The region that fills a strided array with a constant.
-
-    All of a size of elements and up to three axes share a function: the constant's bits are a scalar argument.
-    """
-    walked = coalesced_axes([MovedAxis(n, step, step, 0, n) for n, step in zip(shape, strides, strict=True)])
-    end = _end(walked)
-    if walked[-1].target != 1:
-        walked = [*walked, ONE._replace(target=1)]
-    walked = _in_rows(walked, end)
-    walked = [walked[0], *[ONE] * (_FILLED - len(walked)), *walked[1:]]
-    rank, width = len(walked), dtype.itemsize
-    function = NativeFunction(_hash("fill", width, rank), functools.partial(write_fill, width, rank))
-    work = copy_time(math.prod(shape) * width)
-    grain, least = sharing(work, walked[0].size)
-    numbers = (_bits(number, dtype), end, *(a.size for a in walked), *(a.target for a in walked[:-1]))
-    return ParallelRegion(function, (target,), numbers, walked[0].size, grain, 0, work, least)
+def move_region(schedule: MoveSchedule, buffers: tuple[int, ...], printer: Printer = print_loops) -> ParallelRegion:
+    """The region of a schedule that moves, fills or combines arrays, which are ``buffers`` of the kernel."""
+    grain, least = sharing(schedule.work, schedule.extent, schedule.multiple)
+    function = _function(printer, schedule.form)
+    return ParallelRegion(function, buffers, schedule.numbers, schedule.extent, grain, 0, schedule.work, least)
 
 
-def copy_region(dtype: np.dtype[Any], shape: Shape, strides: Strides, source: int, target: int) -> ParallelRegion:
-    """The region that copies a strided array into a contiguous one."""
-    axes = copied_axes(shape, strides)
-    return replace(move_region(dtype, axes) or _tiled_copy(dtype, axes), buffers=(source, target))
-
-
-def move_region(
-    dtype: np.dtype[Any], axes: Sequence[MovedAxis], first: int = 0, outside: Number = 0
-) -> ParallelRegion | None:
-    """The region that moves an array (first buffer) into another one (second), perhaps inside a border of a constant.
-
-    ``first`` is the offset of the element that is read where all indices are 0. None if the last axis is not contiguous
-    in the second, or another one is in the first, so that tiles are faster.
-    """
-    walked = coalesced_axes(axes)
-    last = walked[-1]
-    if last.target != 1 or _rows(walked) is not None:
-        return None
-    end, bordered, contiguous = _end(walked), not all(a.is_whole for a in walked), last.source == 1
-    walked = walked if bordered else _in_rows(walked, end)
-    walked = [*walked[:-1], *[ONE] * (_MOVED - len(walked)), walked[-1]]
-    code = _Move(dtype.itemsize, len(walked), contiguous, bordered)
-    extent = walked[0].size * walked[1].size
-    work = copy_time(math.prod(a.size for a in axes) * dtype.itemsize, not contiguous)
-    grain, least = sharing(work, extent)
-    numbers = (_bits(outside, dtype), first, end, *(n for a in walked for n in a[: code.each]))
-    function = NativeFunction(f"move {code}", code.builder())
-    return ParallelRegion(function, (0, 1), numbers, extent, grain, 0, work, least)
-
-
-def _tiled_copy(dtype: np.dtype[Any], axes: Sequence[MovedAxis]) -> ParallelRegion:
-    """The region that copies in tiles of the two axes along which one of the arrays is contiguous."""
-    *outer, last = coalesced_axes(axes)
-    number = _rows([*outer, last])
-    assert number is not None, "the source is contiguous along another axis than the target"
-    rows = outer.pop(number)
-    walked, rank = [*outer, rows, last], len(outer) + 2
-    function = NativeFunction(_hash("copy", dtype.name, rank), functools.partial(write_copy, dtype, rank))
-    extent = math.prod(a.size for a in outer) * -(-rows.size // SQUARE)
-    work = copy_time(math.prod(a.size for a in walked) * dtype.itemsize, strided=True)
-    grain, least = sharing(work, extent)
-    numbers = tuple(n for each in zip(*walked, strict=True) for n in each)[: 3 * rank]
-    return ParallelRegion(function, (0, 1), numbers, extent, grain, 0, work, least)
-
-
-def _bits(number: Number, dtype: np.dtype[Any]) -> int:
-    """The bits of a constant, as a signed integer of its size."""
-    return int(np.array(constant_as(number, dtype), dtype).view(f"i{dtype.itemsize}"))
+@functools.lru_cache(512)
+def _function(printer: Printer, form: ProgramForm) -> NativeFunction:
+    """The native function of a form's program."""
+    return printer(program_of(form))
 
 
 def _bytes(value: SSAValue) -> int:
@@ -442,212 +379,6 @@ def _hash(*parts: Any) -> str:
     return hashlib.sha256(repr((__version__, *parts)).encode()).hexdigest()
 
 
-@functools.lru_cache(4096)
-def _text(attribute: Attribute) -> str:
-    return str(attribute)
-
-
-def _operation(op: Operation) -> tuple[Any, ...]:
-    return (op.name, *(_text(v.type) for v in op.results), *((k, _text(a)) for k, a in op.properties.items()))
-
-
 def known_sizes(plan: LoopNestPlan) -> tuple[int | None, ...]:
     """The sizes of the coalesced axes that are constants in the code; None for scalar arguments."""
     return tuple([None if a in plan.dynamic else n for a, n in enumerate(plan.sizes)])
-
-
-# --- copies and fills -------------------------------------------------------------------------------------------------
-
-
-Strides = tuple[int, ...]
-
-# The elements of a row of a contiguous array; the least axes that code of fills has, and that of moves.
-ROW, _FILLED, _MOVED = 4096, 3, 4
-
-
-class MovedAxis(NamedTuple):
-    """An axis of an array that another is moved into: its size, the steps in that one and in it, and what is moved.
-
-    The other is read where the index is at least ``low`` and less than ``high``: beyond is a border.
-    """
-
-    size: int
-    source: int
-    target: int
-    low: int
-    high: int
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether it has no border."""
-        return (self.low, self.high) == (0, self.size)
-
-
-ONE = MovedAxis(1, 0, 0, 0, 1)
-
-
-def copied_axes(shape: Shape, strides: Strides) -> list[MovedAxis]:
-    """The axes of a strided array that is copied into a contiguous one."""
-    return [MovedAxis(n, step, to, 0, n) for n, step, to in zip(shape, strides, row_major(shape), strict=True)]
-
-
-def coalesced_axes(axes: Sequence[MovedAxis]) -> list[MovedAxis]:
-    """The same walk over both arrays with as few axes as possible, at least one."""
-    found: list[MovedAxis] = []
-    for a in axes:
-        if a == ONE._replace(source=a.source, target=a.target):
-            continue
-        outer = found[-1] if found else a
-        if found and a.is_whole and (outer.source, outer.target) == (a.source * a.size, a.target * a.size):
-            found[-1] = MovedAxis(outer.size * a.size, a.source, a.target, outer.low * a.size, outer.high * a.size)
-        else:
-            found.append(a)
-    return found or [MovedAxis(1, 1, 1, 0, 1)]
-
-
-def _end(axes: Sequence[MovedAxis]) -> int:
-    """Where the last element of the target ends."""
-    return sum((a.size - 1) * a.target for a in axes) + 1
-
-
-def _in_rows(axes: list[MovedAxis], end: int) -> list[MovedAxis]:
-    """Two axes if there is one: rows that threads can share, of which the last may be shorter."""
-    (first, *rest), rows = axes, -(-end // ROW)
-    if rest:
-        return axes
-    return [MovedAxis(rows, ROW * first.source, ROW, 0, rows), MovedAxis(ROW, first.source, 1, 0, ROW)]
-
-
-def _rows(axes: Sequence[MovedAxis]) -> int | None:
-    """The axis along which the source is contiguous, if it is another than the last, and both are long."""
-    *outer, last = axes
-    return next((i for i, a in enumerate(outer) if a.source == 1 and min(a.size, last.size) >= SQUARE), None)
-
-
-_Here = tuple[Index, Index, Index]  # offsets in the source and in the target; 1 inside the border, else 0
-
-
-@dataclass(frozen=True)
-class _Move:
-    """What code that moves elements of ``width`` bytes, into an array of this rank, follows from.
-
-    ``contiguous``: the source is so along the last axis. Scalars are the bits of the border's elements, the offset of
-    the first element, where the target ends, and of each axis size and steps, and bounds if there is a border.
-    """
-
-    width: int
-    rank: int
-    contiguous: bool
-    bordered: bool
-
-    @property
-    def each(self) -> int:
-        """The scalars of an axis."""
-        return 5 if self.bordered else 3
-
-    def builder(self) -> RegionBuilder:
-        """What writes the function, whose range are the first two axes."""
-        return region([IntegerType(8 * self.width)] * 2, 3 + self.rank * self.each, self._write)
-
-    def _write(self, given: Arguments) -> None:
-        bits, first, end, *numbers = given.numbers
-        b, (source, target), value = given.b, given.arrays, bits.integer(IntegerType(8 * self.width))
-        axes = [numbers[i * self.each : (i + 1) * self.each] for i in range(self.rank)]
-
-        def along(axis: int, index: Index, here: _Here) -> _Here:
-            _, step, to, *bounds = axes[axis]
-            inside = here[2] * within(index, *bounds) if bounds else here[2]
-            return here[0] + index * step, here[1] + index * to, inside
-
-        def walk(axis: int, here: _Here) -> None:
-            if axis == self.rank - 1:
-                row(*here)
-            else:
-                given.loop(0, axes[axis][0], lambda i, _: walk(axis + 1, along(axis, i, here)))
-
-        def row(at: Index, to: Index, inside: Index) -> None:
-            size, step, _, *bounds = axes[-1]
-            size = size.least(end - to)
-            low, high = [n.most(0).least(size) for n in bounds] or [size.of(0), size]
-            if bounds:
-                high = low + (high.most(low) - low) * inside
-                fill(b, target, to.value, (to + low).value, value)
-                fill(b, target, (to + high).value, (to + size).value, value)
-
-            def element(i: Index, _: list[LLVMValue]) -> None:
-                moved = b.load_element(source, (at + (i if self.contiguous else i * step)).value, b.depth)
-                b.store_element(moved, target, (to + i).value)
-
-            given.loop(low, high, element)
-
-        def shared(point: Index, _: list[LLVMValue]) -> None:
-            count = axes[1][0]
-            walk(2, along(1, point % count, along(0, point // count, (first, first.of(0), first.of(1)))))
-
-        given.loop(given.lo, given.hi, shared)
-
-
-def within(index: Index, low: Index, high: Index) -> Index:
-    """1 if an index is at least ``low`` and less than ``high``, else 0."""
-    b = index.b
-    operands = [(index - low).value, (high - low).value]
-    flag = b.pure(arith.CmpiOp, operands, i1, operation_properties("arith.cmpi ult"))
-    return Index(b, b.pure(arith.SelectOp, [flag, b.index(1), b.index(0)], INDEX))
-
-
-def write_copy(dtype: np.dtype[Any], rank: int, module: ModuleText, symbol: str) -> None:
-    """Write the function that copies a strided array (first buffer) to a contiguous one, in tiles of its last two axes.
-
-    Its scalars are the sizes, then the strides of the source, then those of the target, of each axis. The source is
-    contiguous along the last axis but one.
-    """
-    kind = array_type(signless(dtype))
-    b = LoopBuilder(module, [kind, kind, *[INDEX] * (3 * rank), INDEX, INDEX, BYTES])
-    source, target, *numbers, low, high, _ = b.arguments
-    split: list[list[LLVMValue]] = [list(numbers[i * rank : (i + 1) * rank]) for i in range(3)]
-    sizes, given, made = split
-    made[-1] = given[-2] = b.index(1)
-
-    def copy(index: list[LLVMValue]) -> None:
-        at = [b.plus(*[b.times(i, s) for i, s in zip(index, strides, strict=True)]) for strides in (given, made)]
-        b.store_element(b.load_element(source, at[0]), target, at[1])
-
-    def point(index: LLVMValue, _: list[LLVMValue]) -> list[LLVMValue]:
-        rest, first, last = first_and_last(b, index, sizes[-2])
-        outer: list[LLVMValue] = []
-        for axis in reversed(range(1, rank - 2)):
-            rest, at = b.split(rest, sizes[axis])
-            outer.insert(0, at)
-        outer = [rest, *outer] if rank > 2 else []
-        walk_tile(b, first, last, sizes[-1], lambda row, column: copy([*outer, row, column]))
-        return []
-
-    b.loop(low, high, b.index(1), point)
-    b.write_region(symbol)
-
-
-def write_fill(width: int, rank: int, module: ModuleText, symbol: str) -> None:
-    """Write the function that fills a strided array with elements of ``width`` bytes, contiguous along the last axis.
-
-    Its scalars are the bits of the element, where the last row ends, the sizes, and the strides but for the last.
-    """
-    kind = IntegerType(8 * width)
-    b = LoopBuilder(module, [array_type(kind), *[INDEX] * (2 * rank + 1), INDEX, INDEX, BYTES])
-    array, bits, end, *numbers, low, high, _ = b.arguments
-    sizes, steps = numbers[:rank], numbers[rank:]
-    value, zero, one = b.pure(arith.IndexCastOp, [bits], kind), b.index(0), b.index(1)
-
-    def walk(axis: int, first: LLVMValue) -> None:
-        if axis == rank - 1:
-            left = b.pure(arith.SubiOp, [end, first], INDEX)
-            fill(b, array, first, b.plus(first, b.least(sizes[axis], left)), value)
-            return
-
-        def point(index: LLVMValue, _: list[LLVMValue]) -> list[LLVMValue]:
-            walk(axis + 1, b.plus(first, b.times(index, steps[axis])))
-            return []
-
-        b.loop(*((zero, sizes[axis]) if axis else (low, high)), one, point)
-
-    walk(0, zero)
-    b.write_region(symbol)

@@ -7,12 +7,13 @@ results do not depend on how threads share the work.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import FloatAttr, IntegerAttr
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, FloatAttr, IntegerAttr, VectorType
 from xdsl.dialects.utils import FastMathFlag
 from xdsl.ir import Attribute
 
@@ -24,23 +25,28 @@ from hybridc.ir.tile_program import (
     Factor,
     Number,
     Statement,
+    TileCombine,
     TileConstant,
     TileGather,
     TileIndex,
     TileLoad,
     TileMap,
+    TileNumber,
     TileProgram,
     TileReduce,
     TileStore,
     TileSweep,
 )
 from hybridc.lower.llvm.codegen.function_text import LLVMValue, ModuleText
+from hybridc.lower.llvm.gemm.gemm_region import Vectors
 from hybridc.lower.llvm.loops.loop_builder import BYTES, INDEX, LoopBuilder, array_type
 from hybridc.lower.llvm.loops.loop_functions import REORDER, fill, first_and_last, walk_tile
 
 # Fast-math: a*b + c may be contracted. Differences are rounded: those of equal values are zero.
 CONTRACT = arith.FastMathFlagsAttr([FastMathFlag.ALLOW_CONTRACT])
 _CONTRACTED = ("arith.addf", "arith.mulf")
+# Partial results are halved at most so often: there are no more than two to this power.
+_LEVELS = 32
 
 
 def write_loops(program: TileProgram, module: ModuleText, symbol: str) -> None:
@@ -72,9 +78,10 @@ class LoopEmitter:
             buffer.name: arg for buffer, arg in zip(program.buffers, args, strict=False)
         }
         self.offsets: dict[str, LLVMValue] = {}  # the offset of a piece's partial results
-        self.written = {s.address.buffer for w in program.sweeps for s in w.statements if isinstance(s, TileStore)}
+        self.written = {s.address.buffer for w in program.sweeps for s in w.walk() if isinstance(s, TileStore)}
         self.written |= {s.into.buffer for s in program.reductions if s.into is not None}
         self.known: dict[str, LLVMValue] = {}
+        self.lanes = 1  # of the values of statements
         self.index: dict[int, LLVMValue] = {}  # the index along each axis
         self._cut(scratch)
 
@@ -87,6 +94,9 @@ class LoopEmitter:
             self._tiles(self.low, self.high)
         elif program.pieces:
             self._pieces(self._points)
+        elif program.apart:
+            for sweep in program.sweeps:
+                self._points(self.low, self.high, [sweep])
         else:
             self._points(self.low, self.high)
         self.build.write_region(symbol)
@@ -141,8 +151,10 @@ class LoopEmitter:
 
         b.loop(self.low, self.high, b.index(1), piece)
 
-    def _points(self, low: LLVMValue, high: LLVMValue) -> None:
-        self.build.loop(low, high, self.build.index(1), lambda point, _: self._point(point))
+    def _points(self, low: LLVMValue, high: LLVMValue, sweeps: Sequence[TileSweep] | None = None) -> None:
+        """The parallel indices from ``low`` to ``high``, at each of which ``sweeps`` run, by default all."""
+        body = self.program.sweeps if sweeps is None else sweeps
+        self.build.loop(low, high, self.build.index(1), lambda point, _: self._point(point, body))
 
     def _tiles(self, low: LLVMValue, high: LLVMValue) -> None:
         """Tiles of the last parallel axis and the inner axis; the range counts the former's."""
@@ -167,14 +179,14 @@ class LoopEmitter:
 
         b.loop(low, high, b.index(1), tile)
 
-    def _point(self, point: LLVMValue) -> list[LLVMValue]:
+    def _point(self, point: LLVMValue, sweeps: Sequence[TileSweep]) -> list[LLVMValue]:
         b = self.build
         rest = point
         for axis in reversed(self.program.parallel[1:]):
             rest, self.index[axis] = b.split(rest, self.sizes[axis])
         if self.program.parallel:
             self.index[self.program.parallel[0]] = rest
-        for sweep in self.program.sweeps:
+        for sweep in sweeps:
             self._sweep(sweep)
         return []
 
@@ -186,6 +198,9 @@ class LoopEmitter:
     # --- sweeps --------------------------------------------------------------------------------------------
 
     def _sweep(self, sweep: TileSweep, bounds: tuple[LLVMValue, LLVMValue] | None = None) -> None:
+        if sweep.squares:
+            self._squares(sweep)
+            return
         for reduce in _reductions(sweep):
             if reduce.accumulates and reduce.into is not None and reduce.into.buffer not in self.offsets:
                 self._begin(reduce, reduce.into)
@@ -232,7 +247,7 @@ class LoopEmitter:
         for reduce in begun:
             self.known[reduce.name] = self._start(reduce)
         axis = sweep.axes[level]
-        low, high = bounds or (b.index(0), self.sizes[axis])
+        low, high = bounds or (self._bounds(sweep) if left == 1 else (b.index(0), self.sizes[axis]))
 
         def body(index: LLVMValue, carried: list[LLVMValue]) -> list[LLVMValue]:
             self.index[axis] = index
@@ -244,10 +259,48 @@ class LoopEmitter:
         if left == 1 and sweep.blocks:
             ends = self._blocked(low, high, inside, starts, body, sweep.blocks)
         else:
-            ends = b.loop(low, high, b.index(1), body, starts)
+            ends = b.loop(low, high, b.index(sweep.lanes if left == 1 else 1), body, starts)
         self.known.update(zip((s.name for s in inside), ends, strict=True))
         for reduce in begun:
             self._finish(reduce)
+
+    def _bounds(self, sweep: TileSweep) -> tuple[LLVMValue, LLVMValue]:
+        """Between what the innermost loop of a sweep runs."""
+        if sweep.bounds is None:
+            return self.build.index(0), self.sizes[sweep.axes[-1]]
+        low, high = sweep.bounds
+        return self.build.index(0) if low is None else self.known[low], self.known[high]
+
+    def _squares(self, sweep: TileSweep) -> None:
+        """Move elements in squares that are transposed in registers."""
+        b, (down, along), (load, store) = self.build, sweep.axes, sweep.statements
+        assert isinstance(load, TileLoad)
+        assert isinstance(store, TileStore)
+        v = Vectors(b, ELEMENT_TYPES[load.kind], sweep.squares)
+        low, high = self._bounds(sweep)
+        lanes = b.index(sweep.squares)
+
+        def clamped(index: LLVMValue, end: LLVMValue) -> LLVMValue:
+            return b.least(index, b.pure(arith.SubiOp, [end, lanes], INDEX))
+
+        def line(first: LLVMValue, column: LLVMValue, j: int) -> LLVMValue:
+            self.index[down], self.index[along] = b.plus(first, b.index(j)), column
+            return b.load_vector(self.buffers[load.address.buffer], self._at(load.address), v.kind)
+
+        def square(column: LLVMValue, first: LLVMValue) -> list[LLVMValue]:
+            column = clamped(column, high)
+            lines = [line(first, column, j) for j in range(sweep.squares)]
+            for j, values in enumerate(v.transposed(lines)):
+                self.index[down], self.index[along] = first, b.plus(column, b.index(j))
+                b.store_vector(values, self.buffers[store.address.buffer], self._at(store.address))
+            return []
+
+        def rows(row: LLVMValue, _: list[LLVMValue]) -> list[LLVMValue]:
+            first = clamped(row, self.sizes[down])
+            b.loop(low, high, lanes, lambda column, _: square(column, first))
+            return []
+
+        b.loop(b.index(0), self.sizes[down], lanes, rows)
 
     def _blocked(
         self,
@@ -290,30 +343,41 @@ class LoopEmitter:
     # --- statements ----------------------------------------------------------------------------------------
 
     def _statements(self, sweep: TileSweep) -> None:
-        """The statements for one element."""
+        """The statements for one element, or for the lanes of a vector, and the sweeps in it."""
+        self.lanes = sweep.lanes
         for statement in sweep.statements:
             self._statement(statement)
+        for inner in sweep.sweeps:
+            self._sweep(inner)
 
     def _statement(self, s: Statement) -> None:
         b = self.build
         match s:
             case TileMap():
                 operands = [self.known[v] for v in s.operands]
-                self.known[s.name] = b.pure(operation_class(s.op), operands, ELEMENT_TYPES[s.kind], properties_of(s.op))
+                self.known[s.name] = b.pure(operation_class(s.op), operands, self._type(s.kind), self._properties(s.op))
             case TileLoad():
                 # Memory that the program writes is loaded inside the loops.
                 level = b.depth if s.address.buffer in self.written else None
-                self.known[s.name] = b.load_element(self.buffers[s.address.buffer], self._at(s.address), level)
+                self.known[s.name] = self._load(s, level)
+            case TileStore() if self.lanes > 1:
+                b.store_vector(self.known[s.value], self.buffers[s.address.buffer], self._at(s.address))
             case TileStore():
                 b.store_element(self.known[s.value], self.buffers[s.address.buffer], self._at(s.address))
             case TileConstant():
-                self.known[s.name] = emit_constant(b, s.number, s.kind)
+                self.known[s.name] = emit_constant(b, s.number, s.kind, self.lanes)
             case TileReduce() if s.carried:
                 self.known[s.name] = self._combine(s, self.known[s.name], self.known[s.operand], s.ordered)
             case TileReduce():
                 self._accumulate(s, self.known[s.operand], s.ordered)
             case TileIndex():
                 self.known[s.name] = self.index[s.axis]
+            case TileNumber():
+                value = b.times(*self._factor(s.factor))
+                is_index = s.kind == "index"
+                self.known[s.name] = value if is_index else b.pure(arith.IndexCastOp, [value], ELEMENT_TYPES[s.kind])
+            case TileCombine():
+                self._halve(s)
             case TileGather():
                 terms = [b.times(self.known[v], b.times(*self._factor(f))) for v, f in s.terms]
                 self.known[s.name] = b.load_element(self.buffers[s.buffer], b.plus(*terms))
@@ -322,10 +386,61 @@ class LoopEmitter:
                     f"tiles-to-loops: {type(s).__name__} is a statement on whole tiles, not on elements"
                 )
 
+    def _properties(self, op: str) -> dict[str, Attribute]:
+        return operation_properties(op) if self.program.exact else properties_of(op)
+
+    def _type(self, kind: str) -> Attribute:
+        """The type of a value of a statement."""
+        return ELEMENT_TYPES[kind] if self.lanes == 1 else vector_type(kind, self.lanes)
+
+    def _load(self, s: TileLoad, level: int | None) -> LLVMValue:
+        buffer, at = self.buffers[s.address.buffer], self._at(s.address)
+        if self.lanes > 1:
+            return self.build.load_vector(buffer, at, vector_type(s.kind, self.lanes))
+        return self.build.load_element(buffer, at, level)
+
+    def _halve(self, s: TileCombine) -> None:
+        """Combine the second half of partial results with the first, until one is left; that one with the result."""
+        b, (axis,) = self.build, self.program.inner
+        parts, into, count, size = self.buffers[s.parts], self.buffers[s.into], self.known[s.count], self.sizes[axis]
+        zero, one = b.index(0), b.index(1)
+        fill(b, into, self.low, self.high, emit_constant(b, s.start, s.kind))
+
+        def add(target: LLVMValue, at: LLVMValue, part: LLVMValue) -> None:
+            """Combine a partial result with what begins at an index of a buffer."""
+            first = b.times(part, size)
+
+            def element(index: LLVMValue, _: list[LLVMValue]) -> list[LLVMValue]:
+                operand = b.load_element(parts, b.plus(first, index), b.depth)
+                to = b.plus(at, index)
+                total = self._combine(s, b.load_element(target, to, b.depth), operand, False)
+                b.store_element(total, target, to)
+                return []
+
+            b.loop(self.low, self.high, one, element)
+
+        def level(_: LLVMValue, carried: list[LLVMValue]) -> list[LLVMValue]:
+            (left,) = carried
+            half, _ = b.split(b.plus(left, one), b.index(2))
+
+            def pair(part: LLVMValue, _: list[LLVMValue]) -> list[LLVMValue]:
+                add(parts, b.times(b.pure(arith.SubiOp, [part, half], INDEX), size), part)
+                return []
+
+            b.loop(half, left, one, pair)
+            return [half]
+
+        def last(part: LLVMValue, _: list[LLVMValue]) -> list[LLVMValue]:
+            add(into, zero, part)
+            return []
+
+        b.loop(zero, b.least(count, b.index(_LEVELS)), one, level, [count])
+        b.loop(zero, b.least(count, one), one, last)
+
     def _start(self, reduce: TileReduce) -> LLVMValue:
         return emit_constant(self.build, reduce.start, reduce.kind)
 
-    def _combine(self, reduce: TileReduce, a: LLVMValue, b: LLVMValue, ordered: bool) -> LLVMValue:
+    def _combine(self, reduce: TileReduce | TileCombine, a: LLVMValue, b: LLVMValue, ordered: bool) -> LLVMValue:
         """Combine two partial results of a reduction.
 
         LLVM vectorises an ordered sum of a few terms over several points, not over the terms: the last
@@ -347,8 +462,17 @@ def _reductions(sweep: TileSweep) -> list[TileReduce]:
     return [s for s in sweep.statements if isinstance(s, TileReduce)]
 
 
-def emit_constant(build: LoopBuilder, number: Number, kind: str) -> LLVMValue:
-    """A number of an element type."""
+@functools.lru_cache(64)
+def vector_type(kind: str, lanes: int) -> VectorType[Any]:
+    """The type of vectors of an element type."""
+    return VectorType(ELEMENT_TYPES[kind], [lanes])
+
+
+def emit_constant(build: LoopBuilder, number: Number, kind: str, lanes: int = 1) -> LLVMValue:
+    """A number of an element type, or a vector with it in all lanes."""
     element: Any = ELEMENT_TYPES[kind]
+    if lanes > 1:
+        vector = vector_type(kind, lanes)
+        return build.constant(DenseIntOrFPElementsAttr.from_list(vector, [number] * lanes), vector)
     attribute = FloatAttr(float(number), element) if "f" in kind else IntegerAttr(int(number), element)
     return build.constant(attribute, element)
