@@ -17,7 +17,7 @@ Threads share the *parallel* axes. At each of their indices the *sweeps* run one
 over its own axes, whose statements are about one element: of memory through an affine address, of memory at computed
 indices, an operation of ``arith`` or ``math``, a reduction over some of the axes. What is recomputed, what lies in
 scratch and how reductions are split is decided: a target prints statements and analyses nothing. A program prints
-(:func:`str`) and is parsed again (:func:`parse`); :func:`faults` is its specification.
+(:func:`str`) and is parsed again (:mod:`~hybridc.ir.tile_parser`); :mod:`~hybridc.ir.tile_spec` says what is valid.
 
 Where a statement of the target is about a whole *tile* of elements, the program says what a tile is (:class:`TileDim`):
 
@@ -96,15 +96,11 @@ Here rows of an array move into the inside of a larger one, whose border is fill
 
 from __future__ import annotations
 
-import itertools
 import math
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 
-from hybridc.dtypes import NARROW, DType
-from hybridc.errors import VerifyError
-from hybridc.ir.kernel import CASTS
+from hybridc.dtypes import DType
 
 Axes = tuple[int, ...]
 Dims = tuple[int, ...]
@@ -629,330 +625,6 @@ def axes_of_values(statements: Iterable[Statement]) -> dict[str, set[int]]:
     return found
 
 
-# --- parsing --------------------------------------------------------------------------------------------------------
-
-_NAME = r"([\w.]+)"
-_ON = r"(?: on ([t\d, <]*?))?"
-_LINES = {
-    "head": re.compile(rf"(buffer|pieces) {_NAME} : (\w+)"),
-    "scratch": re.compile(rf"scratch {_NAME} over ([i\d, ]*) : (\w+)"),
-    "constant": re.compile(rf"%{_NAME} = constant (\S+) : (\w+)"),
-    "number": re.compile(rf"%{_NAME} = number (\S+) : (\w+)"),
-    "position": re.compile(rf"%{_NAME} = position i(\d+){_ON} : (\w+)"),
-    "load": re.compile(rf"%{_NAME} = load (\w+\[.*?\]){_ON}(?: else (\S+))? : (\w+)"),
-    "gather": re.compile(rf"%{_NAME} = gather (\w+)\[(.*?)\] : (\w+)"),
-    "map": re.compile(rf"%{_NAME} = map (\w+\.\w+(?: \w+)?) (%.*?|)( rough)? ?: (\w+)"),
-    "inside": re.compile(rf"%{_NAME} = inside %{_NAME} else (\S+) over ([i\d, ]*) : (\w+)"),
-    "count": re.compile(rf"%{_NAME} = count ([i\d, ]*) : (\w+)"),
-    "carry": re.compile(rf"%{_NAME} = carry (\S+) over ([i\d, ]*?){_ON} : (\w+)"),
-    "update": re.compile(rf"update %{_NAME}, %{_NAME}"),
-    "reduce": re.compile(
-        rf"%{_NAME} = reduce (\S+) %{_NAME} from (\S+) over ([i\d, ]*?)(?: carried (\d+))?"
-        r"(?: (accumulating|into) (\w+\[.*?\]))?( ordered)?( filled)? : (\w+)"
-    ),
-    "contract": re.compile(
-        rf"%{_NAME} = contract %{_NAME}, %{_NAME} over ([i\d, ]*?)(?: onto %{_NAME})?( rounded)? : (\w+)"
-    ),
-    "combine": re.compile(rf"combine (\S+) %{_NAME} of (\w+) into (\w+) from (\S+) : (\w+)"),
-    "store": re.compile(rf"store %{_NAME}, (\w+\[.*?\]){_ON}"),
-}
-
-
-def parse(text: str) -> TileProgram:
-    """The program that a text says; ValueError if it says none."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    if not lines or lines[0] != "tile_program {" or lines[-2:] != ["}", "}"]:
-        raise ValueError("a tile program begins with 'tile_program {' and ends with two lines '}'")
-    made = TileProgram((), (), (), ())
-    open_sweeps = [TileSweep((), ())]  # the first stands for the program
-    for line in lines[1:-2]:
-        word = re.split(r"[ ]", line)[0]
-        if found := _LINES["head"].fullmatch(line):
-            made = replace(made, buffers=(*made.buffers, TileBuffer(found[2], found[3], found[1] == "pieces")))
-        elif found := _LINES["scratch"].fullmatch(line):
-            made = replace(made, scratch=(*made.scratch, TileScratch(found[1], found[3], _numbers(found[2]))))
-        elif word == "strides":
-            made = replace(made, strides=int(line.split()[1]))
-        elif word == "axes":
-            sizes = [each.split("<")[1].strip() for each in line[5:].split(",")]
-            made = replace(made, sizes=tuple(int(n) if n.isdigit() else None for n in sizes))
-        elif word == "inner":
-            made = replace(made, inner=_numbers(line[6:]))
-        elif word == "tile":
-            made = replace(made, tiles=(*made.tiles, _tile(line)))
-        elif word == "group":
-            made = replace(made, group=line.split()[1])
-        elif word == "parallel":
-            axes, _, tiled = line[8:-1].partition("tiled")
-            flags = {flag: flag in line.split() for flag in ("shared", "apart", "exact")}
-            made = replace(made, parallel=_numbers(axes), **flags)
-            made = replace(made, tiled=_numbers(tiled)[0] if tiled else None)
-        elif word == "sweep":
-            open_sweeps.append(_sweep(line))
-        elif line == "}" and len(open_sweeps) > 1:
-            sweep = open_sweeps.pop()
-            open_sweeps[-1] = replace(open_sweeps[-1], sweeps=(*open_sweeps[-1].sweeps, sweep))
-        elif len(open_sweeps) == 1:
-            raise ValueError(f"a statement outside of a sweep: {line}")
-        else:
-            open_sweeps[-1] = replace(open_sweeps[-1], statements=(*open_sweeps[-1].statements, _statement(line)))
-    return replace(made, sweeps=open_sweeps[0].sweeps)
-
-
-def _sweep(line: str) -> TileSweep:
-    """The sweep that begins with a line, still empty."""
-    line, _, squares = line[5:-1].partition(" in squares of ")
-    line, _, lanes = line.partition(" in vectors of ")
-    line, _, blocks = line.partition(" in blocks of ")
-    axes, _, bounds = line.partition(" from ")
-    names = re.findall(r"%?(\w+)", bounds.replace(" to ", " "))
-    between = (None if bounds.startswith("0") else names[0], names[1]) if names else None
-    sizes = tuple(map(int, re.findall(r"\d+", blocks)))
-    return TileSweep(_numbers(axes), (), sizes, between, (), int(lanes or 1), int(squares or 0))
-
-
-def _tile(line: str) -> TileDim:
-    axes, _, rest = line[4:].partition(" by ")
-    rest, *inside = rest.split(" in ")
-    block, walk, *how = rest.split()
-    parts = tuple(tuple(int(n) for n in sizes.split(",")) for sizes in inside)
-    bound = re.search(r"(until|from) t(\d+) [+-] (-?\d+)", rest)
-    found = None if bound is None else TileBound(int(bound[2]), int(bound[3]), bound[1] == "until")
-    size = int(block) if block.isdigit() else block
-    return TileDim(_numbers(axes), size, walk, "masked" in how, "backwards" in how, found, parts)
-
-
-def _statement(line: str) -> Statement:
-    for kind, pattern in itertools.islice(_LINES.items(), 2, None):
-        m = pattern.fullmatch(line)
-        if m is None:
-            continue
-        match kind:
-            case "constant":
-                return TileConstant(m[1], _value(m[2]), m[3])
-            case "number":
-                return TileNumber(m[1], _factor(m[2]), m[3])
-            case "combine":
-                return TileCombine(m[1], m[3], m[2], m[4], _value(m[5]), m[6])
-            case "position":
-                return TileIndex(m[1], int(m[2]), m[4], _sides(m[3])[0])
-            case "load":
-                other = None if m[4] is None else _value(m[4])
-                return TileLoad(m[1], _address(m[2]), m[5], *_sides(m[3]), other)
-            case "gather":
-                terms = [t.strip().partition("*") for t in m[3].split("+") if t.strip() != "0"]
-                return TileGather(m[1], m[2], tuple((v[1:], _factor(f)) for v, _, f in terms), m[4])
-            case "map":
-                operands = tuple(v.strip()[1:] for v in m[3].split(",") if v.strip())
-                return TileMap(m[1], m[2], operands, m[5], m[4] is not None)
-            case "inside":
-                return TileInside(m[1], m[2], _value(m[3]), _numbers(m[4]), m[5])
-            case "count":
-                return TileCount(m[1], _numbers(m[2]), m[3])
-            case "carry":
-                return TileCarry(m[1], _value(m[2]), _numbers(m[3]), m[5], _sides(m[4])[0])
-            case "update":
-                return TileUpdate(m[1], m[2])
-            case "reduce":
-                into = None if m[8] is None else _address(m[8])
-                rest = (int(m[6] or 0), into, m[7] == "accumulating", m[9] is not None, m[10] is not None)
-                return TileReduce(m[1], m[2], m[3], _value(m[4]), _numbers(m[5]), m[11], *rest)
-            case "contract":
-                return TileContract(m[1], m[2], m[3], _numbers(m[4]), m[7], m[5], m[6] is not None)
-            case _:
-                return TileStore(m[1], _address(m[2]), _sides(m[3])[0])
-    raise ValueError(f"no statement of a tile program: {line}")
-
-
-def _numbers(text: str) -> Axes:
-    return tuple(int(n) for n in re.findall(r"i(\d+)", text))
-
-
-def _sides(text: str | None) -> tuple[Dims, tuple[int | None, ...]]:
-    """The dimensions that a tile lies on, and its limits along them, if there are any."""
-    sides = re.findall(r"t(\d+)(?: < (\d+))?", text or "")
-    limits = tuple(int(end) if end else None for _, end in sides)
-    return tuple(int(dim) for dim, _ in sides), limits if any(end is not None for end in limits) else ()
-
-
-def _value(text: str) -> Number:
-    if text in ("true", "false"):
-        return text == "true"
-    return int(text) if re.fullmatch(r"-?\d+", text) else float(text)
-
-
-def _factor(text: str) -> Factor:
-    parts = [p for p in text.split("*") if p]
-    number = math.prod(int(p) for p in parts if p.lstrip("-").isdigit())
-    stride = next((int(p[1:]) for p in parts if p[0] == "s"), None)
-    return Factor(number, tuple(int(p[1:]) for p in parts if p[0] == "n"), stride)
-
-
-def _address(text: str) -> Address:
-    buffer, _, rest = text[:-1].partition("[")
-    terms: list[tuple[int, Factor]] = []
-    offset: list[Factor] = []
-    for term in rest.split(" + "):
-        if term.startswith("i"):
-            axis, _, factor = term[1:].partition("*")
-            terms.append((int(axis), _factor(factor)))
-        elif term != "0":
-            offset.append(_factor(term))
-    return Address(buffer, tuple(terms), tuple(offset))
-
-
-# --- specification --------------------------------------------------------------------------------------------------
-
-
-def verify(program: TileProgram) -> None:
-    """Raise if something is wrong with a program: a bug of what scheduled it."""
-    found = faults(program)
-    if found:
-        raise VerifyError(f"after schedule-kernels: {found[0]}\n{program}")
-
-
-def faults(program: TileProgram) -> list[str]:
-    """The faults of a program; none if targets can print it."""
-    return list(_Specification(program).faults())
-
-
-@dataclass(eq=False)
-class _Specification:
-    """What a program must keep to; ``after`` are the kinds of values that are known after their sweep."""
-
-    program: TileProgram
-    after: dict[str, str] = field(default_factory=dict[str, str])
-    names: set[str] = field(default_factory=set[str])
-    carried: set[str] = field(default_factory=set[str])
-
-    def __post_init__(self) -> None:
-        self.kinds = {b.name: b.kind for b in (*self.program.buffers, *self.program.scratch)}
-        self.reducible = {a for tile in self.program.tiles if tile.walk != "grid" for a in tile.axes}
-
-    def faults(self) -> Iterator[str]:
-        """All that is wrong."""
-        program = self.program
-        if len(self.kinds) != len(program.buffers) + len(program.scratch):
-            yield "two buffers have one name"
-        if not {*program.parallel} <= {*range(len(program.sizes))} or {*program.parallel} & {*program.inner}:
-            yield "the parallel axes are no axes, or inner ones"
-        yield from _tile_faults(program)
-        for sweep in program.sweeps:
-            yield from self._sweep(sweep, {**self.after}, {*program.looped(sweep)})
-
-    def _sweep(self, sweep: TileSweep, known: dict[str, str], walked: set[int]) -> Iterator[str]:
-        """What is wrong in a sweep; ``known`` are the kinds of values, ``walked`` the axes that have an index."""
-        if sweep.blocks and (not sweep.axes or any(n % m for n, m in itertools.pairwise(sweep.blocks))):
-            yield f"a loop does not run in blocks of {sweep.blocks}"
-        bounds = [v for v in sweep.bounds or () if v is not None]
-        if bounds and (not sweep.axes or any(known.get(v) != "index" for v in bounds)):
-            yield f"a loop does not run between {', '.join(f'%{v}' for v in bounds)}"
-        kinds = [type(s) for s in sweep.statements]
-        if sweep.squares and (len(sweep.axes) != 2 or kinds != [TileLoad, TileStore] or sweep.sweeps):
-            yield "squares are of two axes, along which a load and a store move elements"
-        for s in sweep.statements:
-            yield from self._reads(s, known, walked)
-            yield from self._operands(s, sweep, known)
-            yield from _side_faults(self.program, s)
-            if isinstance(s, EFFECTS):
-                continue
-            if isinstance(s, TileCarry):
-                self.carried.add(s.name)
-            if s.name in self.names:
-                yield f"%{s.name} is made twice"
-            self.names.add(s.name)
-            known[s.name] = s.kind
-            whole = isinstance(s, TileReduce) and not s.accumulates and {*sweep.axes} <= {*s.over}
-            if not sweep.axes or whole or self.program.tiled is not None:
-                self.after[s.name] = s.kind
-        for inner in sweep.sweeps:
-            yield from self._sweep(inner, {**known}, {*walked, *inner.axes})
-
-    def _reads(self, s: Statement, known: Mapping[str, str], walked: set[int]) -> Iterator[str]:
-        """What is wrong with the values and the memory that a statement names."""
-        for used in operands_of(s):
-            if used not in known:
-                yield f"%{used} is not known: {s}"
-        for address in _addresses(s):
-            kind = known.get(s.value) if isinstance(s, TileStore | TileUpdate) else s.kind
-            if address.buffer not in self.kinds:
-                yield f"{address.buffer} is no buffer: {s}"
-            elif self.kinds[address.buffer] != kind:
-                yield f"{address.buffer} holds {self.kinds[address.buffer]}: {s}"
-            if not {*address.axes} <= walked:
-                yield f"an address of axes that the sweep does not walk: {s}"
-
-    def _operands(self, s: Statement, sweep: TileSweep, known: Mapping[str, str]) -> Iterator[str]:
-        """What is wrong with the kinds of a statement's operands, and with what it reduces."""
-        if isinstance(s, TileMap) and not _agrees(s, [known.get(v, "") for v in s.operands]):
-            yield f"operands of other kinds: {s}"
-        if isinstance(s, TileInside) and known.get(s.value) != s.kind:
-            yield f"operands of other kinds: {s}"
-        if isinstance(s, TileCombine) and {self.kinds.get(s.parts), self.kinds.get(s.into)} != {s.kind}:
-            yield f"buffers of other kinds: {s}"
-        if isinstance(s, TileUpdate) and not (
-            s.name in self.carried and sweep.axes and known.get(s.value) == known[s.name]
-        ):
-            yield f"no loop carries it so: {s}"
-        partial = isinstance(s, TileReduce) and s.into is not None
-        is_reduction = isinstance(s, TileReduce | TileContract) and self.program.tiles
-        if is_reduction and not (partial or {*s.over} <= self.reducible):
-            yield f"a reduction of what other tiles have: {s}"
-        if isinstance(s, TileContract) and (known.get(s.left) != known.get(s.right) or not _accumulates(s, known)):
-            yield f"operands of other kinds: {s}"
-
-
-def _accumulates(s: TileContract, kinds: Mapping[str, str]) -> bool:
-    """Whether a contraction adds up in the kind of its accumulator, or of its factors."""
-    return kinds.get(s.left if s.accumulator is None else s.accumulator) == s.kind or (
-        s.accumulator is None and kinds.get(s.left) in NARROW and s.kind == "f32"
-    )
-
-
-def _side_faults(program: TileProgram, s: Statement) -> Iterator[str]:
-    on = on_of(s)
-    if not on or not isinstance(s, TileLoad | TileIndex | TileCarry | TileStore):
-        return
-    axes = {*s.axes} if isinstance(s, TileCarry) else {s.axis} if isinstance(s, TileIndex) else {*s.address.axes}
-    if not {*on} <= {*range(len(program.tiles))} or len({*on}) < len(on):
-        yield f"a tile on no dimensions, or on one twice: {s}"
-    elif any(axes & {*tile.axes} for i, tile in enumerate(program.tiles) if i not in on and tile.block != 1):
-        yield f"a tile that follows what it does not lie on: {s}"
-
-
-def _tile_faults(program: TileProgram) -> Iterator[str]:
-    counted = [a for tile in program.tiles for a in tile.axes]
-    if len({*counted}) < len(counted) or not {*counted} <= {*range(len(program.sizes))}:
-        yield "an axis lies along two dimensions of tiles, or is none"
-    for tile in program.tiles:
-        if tile.walk not in ("grid", "range", "whole", *LOOPS):
-            yield f"tiles are not walked so: {tile.walk}"
-        if any(max(inner) > min(outer) for outer, inner in itertools.pairwise(tile.parts)):
-            yield f"a part is larger than what it is of: {str(tile).strip()}"
-        shared = {*tile.axes} & {*program.parallel}
-        if shared if tile.walk in ("whole", "loop") else shared != {*tile.axes}:
-            yield f"tiles share what each has, or do not share the others: {str(tile).strip()}"
-        bound = tile.bound
-        if bound is not None and (tile.walk != "loop" or program.tiles[bound.dim].walk != "grid"):
-            yield f"what is left out does not depend on a tile of the grid: {str(tile).strip()}"
-    if program.group is not None and sum(tile.walk == "grid" for tile in program.tiles) != 2:
-        yield "groups are of tiles along two dimensions of the grid"
-    pieces = [tile.axes for tile in program.tiles if tile.walk in LOOPS]
-    loops = [sweep.axes for sweep in program.sweeps if {*sweep.axes} & {*counted}]
-    if len(pieces) > 1 or any(axes not in pieces for axes in loops):
-        yield "loops are over the tiles of one piece"
-
-
-def _agrees(statement: TileMap, kinds: list[str]) -> bool:
-    """Whether operands of these kinds give what a map says."""
-    name = statement.op.partition(" ")[0]
-    if name in CASTS or name == "arith.index_cast":
-        return len(kinds) == 1
-    if name in ("arith.cmpf", "arith.cmpi"):
-        return statement.kind == "i1" and len(kinds) == 2 and kinds[0] == kinds[1]
-    return {*kinds[1:]} == {statement.kind} if name == "arith.select" else {*kinds} == {statement.kind}
-
-
 def operands_of(statement: Statement) -> tuple[str, ...]:
     """The values that a statement is about."""
     match statement:
@@ -982,10 +654,11 @@ def on_of(statement: Statement) -> Dims | None:
 def buffers_of(statement: Statement) -> tuple[str, ...]:
     """The buffers that a statement reads or writes."""
     gathered = (statement.buffer,) if isinstance(statement, TileGather) else ()
-    return (*gathered, *(a.buffer for a in _addresses(statement)))
+    return (*gathered, *(a.buffer for a in addresses_of(statement)))
 
 
-def _addresses(statement: Statement) -> tuple[Address, ...]:
+def addresses_of(statement: Statement) -> tuple[Address, ...]:
+    """The elements of buffers that a statement reads or writes at indices of axes."""
     match statement:
         case TileLoad() | TileStore():
             return (statement.address,)

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 
 import hybridc as mx
-from hybridc.ir.tile_program import faults, parse
+from hybridc.ir.tile_parser import parse
+from hybridc.ir.tile_spec import faults
 from tests.lower.write_kernel import examples
 from tests.random_programs import Net, programs
 

@@ -13,9 +13,9 @@ from hybridc.ir.structured import dtype_of
 from hybridc.ir.tile_program import TileConfig
 from hybridc.lower.triton.tiles_to_triton import triton_launch
 from hybridc.lower.triton.triton_function import TritonLaunches
-from hybridc.transforms.schedules.kernel_memory import Strides
-from hybridc.transforms.schedules.schedule_attention import schedule_attention
-from hybridc.transforms.schedules.tile_machine import multiplied_side
+from hybridc.transforms.schedules.blocks.kernel_memory import Strides
+from hybridc.transforms.schedules.blocks.schedule_attention import schedule_attention
+from hybridc.transforms.schedules.blocks.tile_machine import multiplied_side
 
 
 @dataclass(frozen=True)

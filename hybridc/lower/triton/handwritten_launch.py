@@ -12,7 +12,7 @@ from hybridc.dialects.handwritten import TritonKernel
 from hybridc.dialects.operator_attribute import DType
 from hybridc.errors import CustomOpError, MXNetError
 from hybridc.lower.triton.triton_function import Config, TritonFunction, TritonLaunch
-from hybridc.transforms.schedules.tile_machine import NARROW
+from hybridc.transforms.schedules.blocks.tile_machine import NARROW
 
 _JIT = re.compile(r"\A(@[^\n]*\n)+")
 

@@ -18,9 +18,9 @@ from hybridc.lower.triton.source_writer import SourceWriter
 from hybridc.lower.triton.texts import copy_launch, fill_launch, module, title
 from hybridc.lower.triton.tile_printer import Dim, TilePrinter, extent, factor_text, narrowed_in
 from hybridc.lower.triton.triton_function import Config, Elements, TritonFunction, TritonLaunch, TritonLaunches
-from hybridc.transforms.schedules.kernel_memory import Strides
-from hybridc.transforms.schedules.schedule_blocks import schedule_blocks
-from hybridc.transforms.schedules.tile_machine import MACHINE
+from hybridc.transforms.schedules.blocks.kernel_memory import Strides
+from hybridc.transforms.schedules.blocks.schedule_blocks import schedule_blocks
+from hybridc.transforms.schedules.blocks.tile_machine import MACHINE
 
 # Of the dimensions of blocks.
 _NAMES = "ijklmnopq"

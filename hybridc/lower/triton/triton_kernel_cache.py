@@ -15,7 +15,7 @@ from hybridc.lower.triton.attention_launches import launches_of_attention
 from hybridc.lower.triton.matmul.matmul_launches import launches_of_matmul
 from hybridc.lower.triton.tiles_to_triton import launches_of
 from hybridc.lower.triton.triton_function import TritonLaunches
-from hybridc.transforms.schedules.fused_matmul import fused_matmul
+from hybridc.transforms.schedules.blocks.fused_matmul import fused_matmul
 
 Strides = tuple[int, ...]
 

@@ -12,7 +12,7 @@ from hybridc.ir.kernel import Axes, KernelOp, LoopNest, Read, grid_of, number_of
 from hybridc.ir.loop_nest_plan import LoopNestPlan
 from hybridc.ir.online_reductions import OnlinePair, online_pairs_in
 from hybridc.ir.structured import shape_of
-from hybridc.transforms.schedules.kernel_memory import KernelMemory
+from hybridc.transforms.schedules.blocks.kernel_memory import KernelMemory
 
 Groups = list[list[KernelOp]]
 

@@ -20,8 +20,8 @@ from hybridc.ir.tile_program import (
     TileProgram,
     TileStore,
     TileSweep,
-    verify,
 )
+from hybridc.ir.tile_spec import verify
 from hybridc.options import OPTIONS
 
 

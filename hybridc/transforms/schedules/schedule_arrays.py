@@ -45,8 +45,8 @@ from hybridc.ir.tile_program import (
     buffers_of,
     needed,
     operands_of,
-    verify,
 )
+from hybridc.ir.tile_spec import verify
 from hybridc.options import OPTIONS
 from hybridc.transforms.schedules.schedule_kernels import BodyStatements, kind_of, start_of
 

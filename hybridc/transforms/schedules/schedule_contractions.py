@@ -26,8 +26,8 @@ from hybridc.ir.tile_program import (
     TileReduce,
     TileStore,
     TileSweep,
-    verify,
 )
+from hybridc.ir.tile_spec import verify
 from hybridc.options import OPTIONS
 from hybridc.transforms.schedules.schedule_kernels import BodyStatements, kind_of, start_of
 

@@ -39,8 +39,8 @@ from hybridc.ir.tile_program import (
     TileScratch,
     TileStore,
     TileSweep,
-    verify,
 )
+from hybridc.ir.tile_spec import verify
 from hybridc.options import OPTIONS
 
 # --- scalar bodies as statements --------------------------------------------------------------------------------------

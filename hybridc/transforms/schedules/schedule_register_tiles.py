@@ -36,8 +36,8 @@ from hybridc.ir.tile_program import (
     TileScratch,
     TileStore,
     TileSweep,
-    verify,
 )
+from hybridc.ir.tile_spec import verify
 from hybridc.options import OPTIONS
 from hybridc.transforms.schedules.schedule_contractions import TOTAL, Epilogue, StrideArguments
 

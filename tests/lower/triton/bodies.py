@@ -17,7 +17,7 @@ from hybridc.lower.triton.source_writer import SourceWriter
 from hybridc.lower.triton.tile_printer import Dim, TilePrinter, narrowed_in
 from hybridc.lower.triton.triton_function import Config, TritonFunction
 from hybridc.runtime.triton_kernel import run_interpreted
-from hybridc.transforms.schedules.tile_blocks import TileStatements
+from hybridc.transforms.schedules.blocks.tile_blocks import TileStatements
 
 
 def op_of(body, dtypes, out, shape=(64,), start=None):

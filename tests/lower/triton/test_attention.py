@@ -16,7 +16,7 @@ from hybridc.ir.structured import kernels
 from hybridc.lower.triton import triton_kernel_cache
 from hybridc.lower.triton.attention_launches import AttentionTile, launches_of_attention
 from hybridc.lower.triton.triton_kernel_cache import TritonKernelCache
-from hybridc.transforms.schedules import tile_blocks
+from hybridc.transforms.schedules.blocks import tile_blocks
 from tests.lower.llvm.guarded import run_passes
 from tests.lower.triton.attentions import forward_of
 from tests.lower.triton.guarded import Interpreted

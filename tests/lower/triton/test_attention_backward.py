@@ -14,7 +14,7 @@ from hybridc.gluon.nn import HybridLambda
 from hybridc.lower.triton import triton_kernel_cache
 from hybridc.lower.triton.attention_launches import AttentionTile, launches_of_attention
 from hybridc.lower.triton.triton_kernel_cache import TritonKernelCache
-from hybridc.transforms.schedules import tile_blocks
+from hybridc.transforms.schedules.blocks import tile_blocks
 from tests.lower.evaluate import Evaluator
 from tests.lower.llvm.guarded import native_kernels, run_passes
 from tests.lower.triton.attentions import backward_of, forward_of

@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 
 from hybridc.ir.attention import attention_of
-from hybridc.ir.tile_program import TileBound, TileConfig, faults, parse
+from hybridc.ir.tile_parser import parse
+from hybridc.ir.tile_program import TileBound, TileConfig
+from hybridc.ir.tile_spec import faults
 from hybridc.lower.triton.matmul import matmul_launches
 from hybridc.lower.triton.matmul.matmul_launches import launches_of_matmul
-from hybridc.transforms.schedules.schedule_attention import schedule_attention
+from hybridc.transforms.schedules.blocks.schedule_attention import schedule_attention
 from tests.lower.llvm.guarded import native_kernels
 from tests.lower.llvm.test_gemm import contraction_kernel
 from tests.lower.triton.test_attention import causal, plain

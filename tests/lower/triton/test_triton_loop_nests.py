@@ -14,7 +14,7 @@ from hybridc.gluon.nn import HybridLambda
 from hybridc.ir.kernel import analyse
 from hybridc.ir.structured import kernels, shape_of
 from hybridc.lower.triton.tiles_to_triton import launches_of
-from hybridc.transforms.schedules import schedule_blocks
+from hybridc.transforms.schedules.blocks import schedule_blocks
 from tests.lower.kernels import parse
 from tests.lower.triton.guarded import run_regions
 from tests.lower.triton.test_triton_kernel_classes import results_of

@@ -20,7 +20,7 @@ from hybridc.runtime.device_executable import DeviceExecutable
 from hybridc.runtime.devices.nvidia import cublas
 from hybridc.runtime.devices.nvidia.cublas import Cublas
 from hybridc.runtime.devices.nvidia.cuda import Cuda
-from hybridc.transforms.schedules.fused_matmul import fused_matmul
+from hybridc.transforms.schedules.blocks.fused_matmul import fused_matmul
 from tests.lower.llvm.test_gemm import TOLERANCE, contraction_kernel, expected, numbers_of
 from tests.runtime.devices.simulated import SimulatedCuda
 from tests.runtime.devices.stub_cublas import Multiplied, StubCublas

@@ -21,8 +21,8 @@ from hybridc.ir.structured import dtype_of
 from hybridc.lower.triton.launches import LibraryMatmul, Matrix
 from hybridc.lower.triton.tiles_to_triton import launches_of
 from hybridc.lower.triton.triton_function import LibraryConfig
-from hybridc.transforms.schedules.fused_matmul import FusedMatmul, MatmulOperand, strides_along
-from hybridc.transforms.schedules.tile_machine import NARROW
+from hybridc.transforms.schedules.blocks.fused_matmul import FusedMatmul, MatmulOperand, strides_along
+from hybridc.transforms.schedules.blocks.tile_machine import NARROW
 
 # Multiplications and additions of a matmul that keeps a GPU busy for longer than it takes to launch one.
 LEAST_FLOPS = 1 << 31

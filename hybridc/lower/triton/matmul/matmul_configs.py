@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from hybridc.dialects.operator_attribute import DType
 from hybridc.ground.machine import GPU
-from hybridc.transforms.schedules.tile_machine import power_of_two
+from hybridc.transforms.schedules.blocks.tile_machine import power_of_two
 
 # Elements of a block that keep a multiprocessor's units busy; smaller tile read more for each multiplication.
 FULL = {2: 128 * 128, 4: 128 * 128, 8: 64 * 64}

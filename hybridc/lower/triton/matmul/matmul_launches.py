@@ -14,9 +14,9 @@ from hybridc.lower.triton.matmul.matmul_padding import is_narrow, padded
 from hybridc.lower.triton.tiles_to_triton import triton_launch
 from hybridc.lower.triton.triton_function import TritonLaunches
 from hybridc.options import OPTIONS
-from hybridc.transforms.schedules.fused_matmul import FusedMatmul, fused_matmul
-from hybridc.transforms.schedules.kernel_memory import KernelMemory
-from hybridc.transforms.schedules.schedule_matmul import schedule_matmul
+from hybridc.transforms.schedules.blocks.fused_matmul import FusedMatmul, fused_matmul
+from hybridc.transforms.schedules.blocks.kernel_memory import KernelMemory
+from hybridc.transforms.schedules.blocks.schedule_matmul import schedule_matmul
 
 # Elements for each thread that functions take in single precision without spilling.
 WIDE = 64

@@ -16,9 +16,9 @@ from hybridc.ir.structured import dtype_of, shape_of
 from hybridc.lower.triton.source_writer import SourceWriter
 from hybridc.lower.triton.texts import module
 from hybridc.lower.triton.triton_function import Config, TritonFunction, TritonLaunch
-from hybridc.transforms.schedules.fused_matmul import FusedMatmul, MatmulOperand
-from hybridc.transforms.schedules.kernel_memory import KernelMemory
-from hybridc.transforms.schedules.tile_machine import NARROW
+from hybridc.transforms.schedules.blocks.fused_matmul import FusedMatmul, MatmulOperand
+from hybridc.transforms.schedules.blocks.kernel_memory import KernelMemory
+from hybridc.transforms.schedules.blocks.tile_machine import NARROW
 
 HALF, WIDE = 2, 16  # bytes: of the elements that are loaded too slowly otherwise, and those of one access
 LINES, ELEMENTS = 8, 128  # what a program copies

@@ -31,10 +31,10 @@ from hybridc.ir.tile_program import (
     TileSweep,
     TileUpdate,
 )
-from hybridc.transforms.schedules.fused_matmul import FusedMatmul, MatmulOperand
-from hybridc.transforms.schedules.kernel_memory import KernelMemory
+from hybridc.transforms.schedules.blocks.fused_matmul import FusedMatmul, MatmulOperand
+from hybridc.transforms.schedules.blocks.kernel_memory import KernelMemory
+from hybridc.transforms.schedules.blocks.tile_blocks import TileStatements
 from hybridc.transforms.schedules.schedule_kernels import kind_of
-from hybridc.transforms.schedules.tile_blocks import TileStatements
 
 
 def schedule_matmul(

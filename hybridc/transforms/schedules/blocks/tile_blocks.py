@@ -35,13 +35,13 @@ from hybridc.ir.tile_program import (
     TileStore,
     TileSweep,
     TileUpdate,
-    verify,
 )
+from hybridc.ir.tile_spec import verify
 from hybridc.options import OPTIONS
-from hybridc.transforms.schedules.kernel_memory import KernelMemory, PartialResults, Strides
-from hybridc.transforms.schedules.rows_in_registers import in_order_of_need
+from hybridc.transforms.schedules.blocks.kernel_memory import KernelMemory, PartialResults, Strides
+from hybridc.transforms.schedules.blocks.rows_in_registers import in_order_of_need
+from hybridc.transforms.schedules.blocks.tile_machine import NARROW
 from hybridc.transforms.schedules.schedule_kernels import BodyStatements, kind_of, kind_of_dtype, start_of
-from hybridc.transforms.schedules.tile_machine import NARROW
 
 
 @dataclass(eq=False)

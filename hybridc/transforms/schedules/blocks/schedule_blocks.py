@@ -34,10 +34,10 @@ from hybridc.transforms.kernels.split_nest import (
     reads_pointwise,
     split_into_nests,
 )
-from hybridc.transforms.schedules.kernel_memory import KernelMemory, PartialResults, Strides
-from hybridc.transforms.schedules.rows_in_registers import held_bytes
-from hybridc.transforms.schedules.tile_blocks import TileStatements
-from hybridc.transforms.schedules.tile_machine import MACHINE, TileMachine, power_of_two
+from hybridc.transforms.schedules.blocks.kernel_memory import KernelMemory, PartialResults, Strides
+from hybridc.transforms.schedules.blocks.rows_in_registers import held_bytes
+from hybridc.transforms.schedules.blocks.tile_blocks import TileStatements
+from hybridc.transforms.schedules.blocks.tile_machine import MACHINE, TileMachine, power_of_two
 
 # Rows of so many elements are few: what is one for each of them is seldom loaded, also where all elements are counted.
 LONGEST = 1 << 25

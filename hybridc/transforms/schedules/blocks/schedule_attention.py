@@ -45,10 +45,10 @@ from hybridc.ir.tile_program import (
     TileSweep,
     TileUpdate,
 )
-from hybridc.transforms.schedules.kernel_memory import KernelMemory, Strides
+from hybridc.transforms.schedules.blocks.kernel_memory import KernelMemory, Strides
+from hybridc.transforms.schedules.blocks.tile_blocks import TileStatements
+from hybridc.transforms.schedules.blocks.tile_machine import multiplied_side
 from hybridc.transforms.schedules.schedule_kernels import kind_of, kind_of_dtype
-from hybridc.transforms.schedules.tile_blocks import TileStatements
-from hybridc.transforms.schedules.tile_machine import multiplied_side
 
 # The dimensions of tiles: what is a program's own, what it walks, and then columns of what is multiplied.
 _OWN, _OTHER = 0, 1

@@ -1,0 +1,1 @@
+"""Schedules for machines whose programs work on whole tiles."""
