@@ -3,9 +3,9 @@
     python examples/c_target.py
 
 The compiler's middle end decides how a kernel is computed and writes it down as a tile program
-(``hybridc/ir/tile_program.py``): loops, affine addresses, scalar operations, reductions. A target prints that. This one
-prints C for the elementwise, row and column kernels, and takes all else (memory plan, fast matmuls, the executor) from
-the native target.
+(``hybridc/ir/tiles/tile_program.py``): loops, affine addresses, scalar operations, reductions. A target prints that.
+This one prints C for the elementwise, row and column kernels, and takes all else (memory plan, fast matmuls, the
+executor) from the native target.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from hybridc import dtypes
 from hybridc.compile.targets import LLVM, add_target
 from hybridc.dtypes import NARROW  # kinds of memory alone: operations on them are those on float, rounded
 from hybridc.gluon import nn
-from hybridc.ir.tile_program import (
+from hybridc.ir.tiles.tile_program import (
     Address,
     Factor,
     Statement,

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 
 import hybridc as mx
-from hybridc.ir.tile_parser import parse
-from hybridc.ir.tile_spec import faults
+from hybridc.ir.tiles.tile_parser import parse
+from hybridc.ir.tiles.tile_spec import faults
 from tests.lower.write_kernel import examples
 from tests.random_programs import Net, programs
 

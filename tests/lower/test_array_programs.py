@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hybridc.ir.kernel import analyse
-from hybridc.ir.tile_parser import parse
-from hybridc.ir.tile_program import TileContract, TileReduce
-from hybridc.ir.tile_spec import faults
+from hybridc.ir.tiles.tile_parser import parse
+from hybridc.ir.tiles.tile_program import TileContract, TileReduce
+from hybridc.ir.tiles.tile_spec import faults
 from hybridc.transforms.schedules.schedule_arrays import ArrayMachine, schedule_arrays
 from tests.lower.kernels import kernel
 from tests.lower.write_kernel import BODIES, Writer

@@ -13,8 +13,8 @@ import hybridc as mx
 from hybridc import autograd
 from hybridc.compile.stages import Traced
 from hybridc.gluon.nn import HybridLambda
-from hybridc.ir.tile_parser import parse
-from hybridc.ir.tile_spec import faults
+from hybridc.ir.tiles.tile_parser import parse
+from hybridc.ir.tiles.tile_spec import faults
 from hybridc.lower.llvm.gemm.gemm_region import registers
 from hybridc.trace.tracer import trace_call
 from hybridc.transforms.schedules.schedule_register_tiles import Registers, RegisterTile, in_place_program, line_program

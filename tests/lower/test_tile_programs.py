@@ -9,8 +9,8 @@ import hybridc as mx
 from hybridc.errors import VerifyError
 from hybridc.gluon import nn
 from hybridc.ir.contraction_shape import Loop, contraction_of, matrices_of
-from hybridc.ir.tile_parser import parse
-from hybridc.ir.tile_spec import faults, verify
+from hybridc.ir.tiles.tile_parser import parse
+from hybridc.ir.tiles.tile_spec import faults, verify
 from hybridc.lower.llvm.gemm.gemm_region import registers
 from hybridc.lower.llvm.loops import parallel_regions
 from hybridc.transforms.schedules.schedule_contractions import schedule_loops

@@ -16,7 +16,7 @@ from hybridc.dialects.operator_attribute import Shape
 from hybridc.dtypes import DType
 from hybridc.ir.kernel import CASTS, Axes, Number, constant_as, signed_as, signedness
 from hybridc.ir.structured_builder import kind_dtype
-from hybridc.ir.tile_program import (
+from hybridc.ir.tiles.tile_program import (
     Address,
     Statement,
     TileConstant,

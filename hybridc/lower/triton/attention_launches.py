@@ -10,7 +10,7 @@ from hybridc.ground.machine import GPU
 from hybridc.ir.attention import Attention, attention_of
 from hybridc.ir.kernel import Kernel
 from hybridc.ir.structured import dtype_of
-from hybridc.ir.tile_program import TileConfig
+from hybridc.ir.tiles.tile_program import TileConfig
 from hybridc.lower.triton.tiles_to_triton import triton_launch
 from hybridc.lower.triton.triton_function import TritonLaunches
 from hybridc.transforms.schedules.blocks.kernel_memory import Strides

@@ -16,7 +16,7 @@ import numpy as np
 from hybridc.dtypes import NARROW, DType
 from hybridc.ir.kernel import constant_as, neutral_of
 from hybridc.ir.structured_builder import kind_dtype
-from hybridc.ir.tile_program import (
+from hybridc.ir.tiles.tile_program import (
     Address,
     Axes,
     Dims,

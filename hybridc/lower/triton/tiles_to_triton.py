@@ -11,7 +11,7 @@ from xdsl.ir import SSAValue
 from hybridc.ground.sizes import row_major
 from hybridc.ir.kernel import Kernel, number_of
 from hybridc.ir.structured import dtype_of, shape_of
-from hybridc.ir.tile_program import LOOPS, Axes, TileConfig, TileDim, TileLaunch, on_of
+from hybridc.ir.tiles.tile_program import LOOPS, Axes, TileConfig, TileDim, TileLaunch, on_of
 from hybridc.lower.triton.expressions.ops import triton_literal
 from hybridc.lower.triton.horizontal_fusion import call_block, fuse_horizontally
 from hybridc.lower.triton.source_writer import SourceWriter

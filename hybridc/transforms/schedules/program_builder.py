@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from hybridc.ir.tile_program import (
+from hybridc.ir.tiles.tile_program import (
     Address,
     Axes,
     Factor,
@@ -21,7 +21,7 @@ from hybridc.ir.tile_program import (
     TileStore,
     TileSweep,
 )
-from hybridc.ir.tile_spec import verify
+from hybridc.ir.tiles.tile_spec import verify
 from hybridc.options import OPTIONS
 
 

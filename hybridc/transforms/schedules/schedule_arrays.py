@@ -26,7 +26,7 @@ from hybridc.ir.kernel import Axes, Kernel, KernelOp, LoopNest, Read, constant_a
 from hybridc.ir.loop_nest_plan import LoopNestPlan, plan_tiles
 from hybridc.ir.structured import dtype_of, shape_of
 from hybridc.ir.structured_builder import conversion, kind_dtype, signless
-from hybridc.ir.tile_program import (
+from hybridc.ir.tiles.tile_program import (
     Address,
     Factor,
     Statement,
@@ -46,7 +46,7 @@ from hybridc.ir.tile_program import (
     needed,
     operands_of,
 )
-from hybridc.ir.tile_spec import verify
+from hybridc.ir.tiles.tile_spec import verify
 from hybridc.options import OPTIONS
 from hybridc.transforms.schedules.schedule_kernels import BodyStatements, kind_of, start_of
 

@@ -16,7 +16,7 @@ from xdsl.ir import SSAValue
 from hybridc.ir.contraction_shape import ContractionLoops, Loop, accesses_after
 from hybridc.ir.kernel import Axes, Kernel, KernelOp, LoopNest, Read
 from hybridc.ir.loop_nest_plan import LoopNestPlan
-from hybridc.ir.tile_program import (
+from hybridc.ir.tiles.tile_program import (
     Address,
     Factor,
     Statement,
@@ -27,7 +27,7 @@ from hybridc.ir.tile_program import (
     TileStore,
     TileSweep,
 )
-from hybridc.ir.tile_spec import verify
+from hybridc.ir.tiles.tile_spec import verify
 from hybridc.options import OPTIONS
 from hybridc.transforms.schedules.schedule_kernels import BodyStatements, kind_of, start_of
 

@@ -22,7 +22,7 @@ from hybridc.ir.kernel import KernelOp, Number, Read, constant_as, number_of
 from hybridc.ir.loop_nest_plan import LoopNestPlan, Sweep, loop_axes
 from hybridc.ir.structured import dtype_of, shape_of
 from hybridc.ir.structured_builder import operation_name, signless
-from hybridc.ir.tile_program import (
+from hybridc.ir.tiles.tile_program import (
     Address,
     Axes,
     Dims,
@@ -40,7 +40,7 @@ from hybridc.ir.tile_program import (
     TileStore,
     TileSweep,
 )
-from hybridc.ir.tile_spec import verify
+from hybridc.ir.tiles.tile_spec import verify
 from hybridc.options import OPTIONS
 
 # --- scalar bodies as statements --------------------------------------------------------------------------------------

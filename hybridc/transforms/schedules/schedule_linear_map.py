@@ -12,7 +12,7 @@ from hybridc.ir.contraction_shape import LinearMap, Loop, Matrix, coalesced_loop
 from hybridc.ir.costs import SAME_SET, copy_time
 from hybridc.ir.planned import Strides
 from hybridc.ir.structured import dtype_of, shape_of
-from hybridc.ir.tile_program import Address, Factor, TileBuffer, TileProgram, TileSweep
+from hybridc.ir.tiles.tile_program import Address, Factor, TileBuffer, TileProgram, TileSweep
 from hybridc.transforms.schedules.program_builder import ProgramBuilder
 from hybridc.transforms.schedules.schedule_kernels import kind_of_dtype
 from hybridc.transforms.schedules.schedule_moves import MoveSchedule

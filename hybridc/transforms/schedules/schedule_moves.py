@@ -20,7 +20,7 @@ from hybridc.ir.costs import SQUARE, copy_time
 from hybridc.ir.kernel import Kernel, Number, constant_as
 from hybridc.ir.planned import Strides
 from hybridc.ir.structured import dtype_of, shape_of
-from hybridc.ir.tile_program import Address, Factor, Statement, TileBuffer, TileCombine, TileProgram, TileSweep
+from hybridc.ir.tiles.tile_program import Address, Factor, Statement, TileBuffer, TileCombine, TileProgram, TileSweep
 from hybridc.transforms.schedules.moved_elements import moved_array
 from hybridc.transforms.schedules.program_builder import ProgramBuilder
 from hybridc.transforms.schedules.schedule_kernels import kind_of_dtype

@@ -23,7 +23,7 @@ from hybridc.dialects.operator_attribute import DType
 from hybridc.ground.machine import CHUNKS
 from hybridc.ir.contraction_shape import COLUMN, ROW, Loop, Matrices, few_forms, time_of
 from hybridc.ir.costs import HIDE_PACKING, SAME_SET, grain_of, is_shared
-from hybridc.ir.tile_program import (
+from hybridc.ir.tiles.tile_program import (
     Address,
     Axes,
     Factor,
@@ -37,7 +37,7 @@ from hybridc.ir.tile_program import (
     TileStore,
     TileSweep,
 )
-from hybridc.ir.tile_spec import verify
+from hybridc.ir.tiles.tile_spec import verify
 from hybridc.options import OPTIONS
 from hybridc.transforms.schedules.schedule_contractions import TOTAL, Epilogue, StrideArguments
 

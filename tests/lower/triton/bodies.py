@@ -11,7 +11,7 @@ from hybridc.ir.kernel import KernelOp, LoopNest, Read, neutral_of
 from hybridc.ir.loop_nest_plan import LoopNestPlan
 from hybridc.ir.structured import dtype_of, note_dtypes
 from hybridc.ir.structured_builder import Builder, Tensor, structured_type
-from hybridc.ir.tile_program import TileProgram
+from hybridc.ir.tiles.tile_program import TileProgram
 from hybridc.lower.triton.expressions.statements import combine_expression
 from hybridc.lower.triton.source_writer import SourceWriter
 from hybridc.lower.triton.tile_printer import Dim, TilePrinter, narrowed_in

@@ -6,8 +6,8 @@ import pytest
 
 import hybridc as mx
 from hybridc.gluon import nn
-from hybridc.ir.tile_parser import parse
-from hybridc.ir.tile_spec import faults
+from hybridc.ir.tiles.tile_parser import parse
+from hybridc.ir.tiles.tile_spec import faults
 from hybridc.lower.triton import tiles_to_triton
 from tests.lower.random_tile_programs import hold_to_specification
 from tests.random_programs import FLOATS, INTEGERS

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from hybridc.ir.attention import attention_of
-from hybridc.ir.tile_parser import parse
-from hybridc.ir.tile_program import TileBound, TileConfig
-from hybridc.ir.tile_spec import faults
+from hybridc.ir.tiles.tile_parser import parse
+from hybridc.ir.tiles.tile_program import TileBound, TileConfig
+from hybridc.ir.tiles.tile_spec import faults
 from hybridc.lower.triton.matmul import matmul_launches
 from hybridc.lower.triton.matmul.matmul_launches import launches_of_matmul
 from hybridc.transforms.schedules.blocks.schedule_attention import schedule_attention

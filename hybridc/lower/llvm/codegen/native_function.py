@@ -32,7 +32,7 @@ from hybridc.lower.llvm.gemm import native_blas
 from hybridc.options import OPTIONS
 
 if TYPE_CHECKING:
-    from hybridc.ir.tile_program import TileProgram
+    from hybridc.ir.tiles.tile_program import TileProgram
     from hybridc.lower.llvm.codegen.function_text import ModuleText
 
 _SPEED_LEVEL = 2  # 3 takes longer, without effect on these loops

@@ -38,7 +38,7 @@ from hybridc.ir.kernel import Axes, Kernel, KernelOp, Read, number_of
 from hybridc.ir.planned import Strides
 from hybridc.ir.structured import dtype_of, shape_of
 from hybridc.ir.structured_builder import ELEMENT_TYPES
-from hybridc.ir.tile_program import Address, TileStore
+from hybridc.ir.tiles.tile_program import Address, TileStore
 from hybridc.lower.llvm.codegen.function_text import LLVMValue
 from hybridc.lower.llvm.codegen.native_function import NativeFunction
 from hybridc.lower.llvm.gemm.gemm_region import Arguments, Index, RegionBuilder, Vectors, region, registers

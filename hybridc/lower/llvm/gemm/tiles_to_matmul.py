@@ -23,7 +23,7 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import AnyFloat, f32, f64, i1
 
 from hybridc.ir.structured_builder import ELEMENT_TYPES, kind_dtype, operation_properties
-from hybridc.ir.tile_program import (
+from hybridc.ir.tiles.tile_program import (
     Address,
     Factor,
     Statement,

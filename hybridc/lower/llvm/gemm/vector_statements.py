@@ -8,7 +8,7 @@ from xdsl.dialects import vector
 
 from hybridc.errors import UnsupportedError
 from hybridc.ir.structured_builder import operation_class
-from hybridc.ir.tile_program import Address, Statement, TileConstant, TileLoad, TileMap, TileStore
+from hybridc.ir.tiles.tile_program import Address, Statement, TileConstant, TileLoad, TileMap, TileStore
 from hybridc.lower.llvm.codegen.function_text import LLVMValue
 from hybridc.lower.llvm.gemm.gemm_region import Index
 from hybridc.lower.llvm.loops.loop_builder import LoopBuilder

@@ -33,7 +33,7 @@ from hybridc.ir.loop_nest_plan import (
 from hybridc.ir.planned import Position, Strides
 from hybridc.ir.structured import dtype_of, shape_of
 from hybridc.ir.structured_builder import operation_name
-from hybridc.ir.tile_program import TileProgram
+from hybridc.ir.tiles.tile_program import TileProgram
 from hybridc.lower.llvm.codegen.native_function import NativeFunction
 from hybridc.lower.llvm.loops.tiles_to_loops import write_loops
 from hybridc.transforms.schedules.schedule_kernels import BLOCK, LoopNestMemory, schedule, start_of

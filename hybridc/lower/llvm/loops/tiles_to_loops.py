@@ -20,7 +20,7 @@ from xdsl.ir import Attribute
 from hybridc.errors import UnsupportedError
 from hybridc.ground.buffers import ALIGNMENT
 from hybridc.ir.structured_builder import ELEMENT_TYPES, kind_dtype, operation_class, operation_properties
-from hybridc.ir.tile_program import (
+from hybridc.ir.tiles.tile_program import (
     Address,
     Factor,
     Number,

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from hybridc.dtypes import STORED
 from hybridc.ir.contraction_shape import Strides
 from hybridc.ir.kernel import Kernel
-from hybridc.ir.tile_program import TileConfig
+from hybridc.ir.tiles.tile_program import TileConfig
 from hybridc.lower.triton.matmul.library_matmul import library_config
 from hybridc.lower.triton.matmul.matmul_configs import MatmulTile, choose, choose_sum, choose_vector
 from hybridc.lower.triton.matmul.matmul_padding import is_narrow, padded

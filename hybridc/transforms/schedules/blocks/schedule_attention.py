@@ -31,7 +31,7 @@ from hybridc.ir.kernel import Axes, KernelOp, LoopNest, Read
 from hybridc.ir.loop_nest_plan import LoopNestPlan
 from hybridc.ir.online_reductions import OnlinePair, OnlineSoftmax
 from hybridc.ir.structured import dtype_of, shape_of
-from hybridc.ir.tile_program import (
+from hybridc.ir.tiles.tile_program import (
     Address,
     Dims,
     Factor,

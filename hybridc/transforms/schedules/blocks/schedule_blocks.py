@@ -24,7 +24,7 @@ from hybridc.ir.kernel import Axes, Kernel, KernelOp, LoopNest, number_of
 from hybridc.ir.loop_nest_plan import LoopNestPlan, loop_nests_of, plan_loop_nest, read_elsewhere
 from hybridc.ir.online_reductions import OnlinePair
 from hybridc.ir.structured import shape_of
-from hybridc.ir.tile_program import TileConfig, TileDim, TileLaunch, TileSweep
+from hybridc.ir.tiles.tile_program import TileConfig, TileDim, TileLaunch, TileSweep
 from hybridc.transforms.kernels.split_nest import (
     Groups,
     by_empty_axes,

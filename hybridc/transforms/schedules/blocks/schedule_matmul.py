@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from hybridc.dtypes import DType
 from hybridc.ir.loop_nest_plan import LoopNestPlan
 from hybridc.ir.structured import dtype_of
-from hybridc.ir.tile_program import (
+from hybridc.ir.tiles.tile_program import (
     Address,
     Axes,
     Dims,

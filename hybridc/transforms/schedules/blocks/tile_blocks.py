@@ -14,7 +14,7 @@ from hybridc.ir.kernel import KernelOp, Read, neutral_of
 from hybridc.ir.online_reductions import OnlinePair
 from hybridc.ir.structured import dtype_of, shape_of
 from hybridc.ir.structured_builder import conversion
-from hybridc.ir.tile_program import (
+from hybridc.ir.tiles.tile_program import (
     Address,
     Axes,
     Factor,
@@ -36,7 +36,7 @@ from hybridc.ir.tile_program import (
     TileSweep,
     TileUpdate,
 )
-from hybridc.ir.tile_spec import verify
+from hybridc.ir.tiles.tile_spec import verify
 from hybridc.options import OPTIONS
 from hybridc.transforms.schedules.blocks.kernel_memory import KernelMemory, PartialResults, Strides
 from hybridc.transforms.schedules.blocks.rows_in_registers import in_order_of_need

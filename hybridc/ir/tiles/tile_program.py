@@ -17,7 +17,8 @@ Threads share the *parallel* axes. At each of their indices the *sweeps* run one
 over its own axes, whose statements are about one element: of memory through an affine address, of memory at computed
 indices, an operation of ``arith`` or ``math``, a reduction over some of the axes. What is recomputed, what lies in
 scratch and how reductions are split is decided: a target prints statements and analyses nothing. A program prints
-(:func:`str`) and is parsed again (:mod:`~hybridc.ir.tile_parser`); :mod:`~hybridc.ir.tile_spec` says what is valid.
+(:func:`str`) and is parsed again (:mod:`~hybridc.ir.tiles.tile_parser`); :mod:`~hybridc.ir.tiles.tile_spec` says what
+is valid.
 
 Where a statement of the target is about a whole *tile* of elements, the program says what a tile is (:class:`TileDim`):
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from hybridc.dtypes import NARROW
 from hybridc.errors import VerifyError
 from hybridc.ir.kernel import CASTS
-from hybridc.ir.tile_program import (
+from hybridc.ir.tiles.tile_program import (
     EFFECTS,
     LOOPS,
     Statement,

@@ -7,7 +7,7 @@ import math
 import re
 from dataclasses import replace
 
-from hybridc.ir.tile_program import (
+from hybridc.ir.tiles.tile_program import (
     Address,
     Axes,
     Dims,

@@ -1,0 +1,1 @@
+"""Tile programs: the schedule of a kernel as data."""
