@@ -105,8 +105,8 @@ class Factor:
     stride: int | None = None
 
     def __str__(self) -> str:
-        found = [f"n{a}" for a in self.sizes] + ([f"s{self.stride}"] if self.stride is not None else [])
-        return "*".join([str(self.number), *found] if self.number != 1 or not found else found)
+        terms = [f"n{a}" for a in self.sizes] + ([f"s{self.stride}"] if self.stride is not None else [])
+        return "*".join([str(self.number), *terms] if self.number != 1 or not terms else terms)
 
 
 @dataclass(frozen=True)
@@ -123,9 +123,9 @@ class Address:
         return tuple(a for a, _ in self.terms)
 
     def __str__(self) -> str:
-        found = [f"i{a}" if str(f) == "1" else f"i{a}*{f}" for a, f in self.terms]
-        found += [str(f) for f in self.offset]
-        return f"{self.buffer}[{' + '.join(found) or 0}]"
+        terms = [f"i{a}" if str(f) == "1" else f"i{a}*{f}" for a, f in self.terms]
+        terms += [str(f) for f in self.offset]
+        return f"{self.buffer}[{' + '.join(terms) or 0}]"
 
 
 # --- statements -----------------------------------------------------------------------------------------------------
@@ -186,8 +186,8 @@ class TileGather:
     kind: str
 
     def __str__(self) -> str:
-        found = [f"%{v}" if str(f) == "1" else f"%{v}*{f}" for v, f in self.terms]
-        return f"%{self.name} = gather {self.buffer}[{' + '.join(found) or 0}] : {self.kind}"
+        terms = [f"%{v}" if str(f) == "1" else f"%{v}*{f}" for v, f in self.terms]
+        return f"%{self.name} = gather {self.buffer}[{' + '.join(terms) or 0}] : {self.kind}"
 
 
 @dataclass(frozen=True)
@@ -475,8 +475,8 @@ class TileProgram:
 
     def extent(self, axes: Iterable[int]) -> int | None:
         """How many elements some axes have; None if that is not known."""
-        found = [self.sizes[a] for a in axes]
-        return None if None in found else math.prod(n for n in found if n is not None)
+        sizes = [self.sizes[a] for a in axes]
+        return None if None in sizes else math.prod(n for n in sizes if n is not None)
 
     def row_major(self, buffer: str, axes: Axes) -> Address:
         """The element of a contiguous array whose dimensions are these axes, one after the other."""
@@ -506,12 +506,12 @@ def _axes(axes: Iterable[int]) -> str:
 
 def _on(dims: Dims, limits: tuple[int | None, ...] = ()) -> str:
     ends = limits or (None,) * len(dims)
-    found = [f"t{d}" if end is None else f"t{d} < {end}" for d, end in zip(dims, ends, strict=True)]
-    return f" on {', '.join(found)}" if found else ""
+    names = [f"t{d}" if end is None else f"t{d} < {end}" for d, end in zip(dims, ends, strict=True)]
+    return f" on {', '.join(names)}" if names else ""
 
 
-def _number(number: Number) -> str:
-    return str(number).lower() if isinstance(number, bool) else repr(number)
+def _number(constant: Number) -> str:
+    return str(constant).lower() if isinstance(constant, bool) else repr(constant)
 
 
 # --- analyses ---------------------------------------------------------------------------------------------------------
@@ -519,19 +519,19 @@ def _number(number: Number) -> str:
 
 def needed(statements: Sequence[Statement]) -> tuple[Statement, ...]:
     """The statements without those that make what nobody reads."""
-    found: list[Statement] = []
+    kept: list[Statement] = []
     read: set[str] = set()
     for s in reversed(statements):
         partial = isinstance(s, TileReduce) and s.into is not None
         if isinstance(s, TileStore | TileUpdate) or partial or s.name in read:
-            found.append(s)
+            kept.append(s)
             read.update(operands_of(s))
-    return tuple(reversed(found))
+    return tuple(reversed(kept))
 
 
 def axes_of_values(statements: Iterable[Statement]) -> dict[str, set[int]]:
     """For each value the axes along which its elements differ."""
-    found: dict[str, set[int]] = {}
+    axes_of: dict[str, set[int]] = {}
     for s in statements:
         match s:
             case TileStore() | TileUpdate():
@@ -543,10 +543,10 @@ def axes_of_values(statements: Iterable[Statement]) -> dict[str, set[int]]:
             case TileCarry():
                 axes = {*s.axes}
             case _:
-                axes = {a for v in operands_of(s) for a in found[v]}
+                axes = {a for v in operands_of(s) for a in axes_of[v]}
                 axes -= {*s.over} if isinstance(s, TileReduce | TileContract) else set()
-        found[s.name] = axes
-    return found
+        axes_of[s.name] = axes
+    return axes_of
 
 
 # --- parsing --------------------------------------------------------------------------------------------------------
@@ -581,29 +581,29 @@ def parse(text: str) -> TileProgram:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if not lines or lines[0] != "tile_program {" or lines[-2:] != ["}", "}"]:
         raise ValueError("a tile program begins with 'tile_program {' and ends with two lines '}'")
-    made = TileProgram((), (), (), ())
+    program = TileProgram((), (), (), ())
     sweeps: list[TileSweep] = []
     for line in lines[1:-2]:
         word = re.split(r"[ ]", line)[0]
-        if found := _LINES["head"].fullmatch(line):
-            made = replace(made, buffers=(*made.buffers, TileBuffer(found[2], found[3], found[1] == "pieces")))
-        elif found := _LINES["scratch"].fullmatch(line):
-            made = replace(made, scratch=(*made.scratch, TileScratch(found[1], found[3], _numbers(found[2]))))
+        if match := _LINES["head"].fullmatch(line):
+            program = replace(program, buffers=(*program.buffers, TileBuffer(match[2], match[3], match[1] == "pieces")))
+        elif match := _LINES["scratch"].fullmatch(line):
+            program = replace(program, scratch=(*program.scratch, TileScratch(match[1], match[3], _numbers(match[2]))))
         elif word == "strides":
-            made = replace(made, strides=int(line.split()[1]))
+            program = replace(program, strides=int(line.split()[1]))
         elif word == "axes":
-            sizes = [each.split("<")[1].strip() for each in line[5:].split(",")]
-            made = replace(made, sizes=tuple(int(n) if n.isdigit() else None for n in sizes))
+            sizes = [part.split("<")[1].strip() for part in line[5:].split(",")]
+            program = replace(program, sizes=tuple(int(n) if n.isdigit() else None for n in sizes))
         elif word == "inner":
-            made = replace(made, inner=_numbers(line[6:]))
+            program = replace(program, inner=_numbers(line[6:]))
         elif word == "tile":
-            made = replace(made, tiles=(*made.tiles, _tile(line)))
+            program = replace(program, tiles=(*program.tiles, _tile(line)))
         elif word == "group":
-            made = replace(made, group=line.split()[1])
+            program = replace(program, group=line.split()[1])
         elif word == "parallel":
             axes, _, tiled = line[8:-1].replace("shared", "").partition("tiled")
-            made = replace(made, parallel=_numbers(axes), shared="shared" in line)
-            made = replace(made, tiled=_numbers(tiled)[0] if tiled else None)
+            program = replace(program, parallel=_numbers(axes), shared="shared" in line)
+            program = replace(program, tiled=_numbers(tiled)[0] if tiled else None)
         elif word == "sweep":
             axes, _, blocks = line[5:-1].partition("in blocks of")
             sweeps.append(TileSweep(_numbers(axes), (), tuple(map(int, re.findall(r"\d+", blocks)))))
@@ -611,7 +611,7 @@ def parse(text: str) -> TileProgram:
             if not sweeps:
                 raise ValueError(f"a statement outside of a sweep: {line}")
             sweeps[-1] = replace(sweeps[-1], statements=(*sweeps[-1].statements, _statement(line)))
-    return replace(made, sweeps=tuple(sweeps))
+    return replace(program, sweeps=tuple(sweeps))
 
 
 def _tile(line: str) -> TileDim:
@@ -620,9 +620,9 @@ def _tile(line: str) -> TileDim:
     block, walk, *how = rest.split()
     parts = tuple(tuple(int(n) for n in sizes.split(",")) for sizes in inside)
     bound = re.search(r"(until|from) t(\d+) [+-] (-?\d+)", rest)
-    found = None if bound is None else TileBound(int(bound[2]), int(bound[3]), bound[1] == "until")
+    limit = None if bound is None else TileBound(int(bound[2]), int(bound[3]), bound[1] == "until")
     size = int(block) if block.isdigit() else block
-    return TileDim(_numbers(axes), size, walk, "masked" in how, "backwards" in how, found, parts)
+    return TileDim(_numbers(axes), size, walk, "masked" in how, "backwards" in how, limit, parts)
 
 
 def _statement(line: str) -> Statement:
@@ -682,9 +682,9 @@ def _value(text: str) -> Number:
 
 def _factor(text: str) -> Factor:
     parts = [p for p in text.split("*") if p]
-    number = math.prod(int(p) for p in parts if p.lstrip("-").isdigit())
+    constant = math.prod(int(p) for p in parts if p.lstrip("-").isdigit())
     stride = next((int(p[1:]) for p in parts if p[0] == "s"), None)
-    return Factor(number, tuple(int(p[1:]) for p in parts if p[0] == "n"), stride)
+    return Factor(constant, tuple(int(p[1:]) for p in parts if p[0] == "n"), stride)
 
 
 def _address(text: str) -> Address:
@@ -705,9 +705,9 @@ def _address(text: str) -> Address:
 
 def verify(program: TileProgram) -> None:
     """Raise if something is wrong with a program: a bug of what scheduled it."""
-    found = faults(program)
-    if found:
-        raise VerifyError(f"after schedule-kernels: {found[0]}\n{program}")
+    wrong = faults(program)
+    if wrong:
+        raise VerifyError(f"after schedule-kernels: {wrong[0]}\n{program}")
 
 
 def faults(program: TileProgram) -> list[str]:
@@ -728,33 +728,33 @@ def _faults(program: TileProgram) -> Iterator[str]:
     carried: set[str] = set()
     reducible = {a for tile in program.tiles if tile.walk != "grid" for a in tile.axes}
     for sweep in program.sweeps:
-        here = dict(everywhere)
+        known = dict(everywhere)
         walked = {*program.looped(sweep)}
         if sweep.blocks and (not sweep.axes or any(n % m for n, m in itertools.pairwise(sweep.blocks))):
             yield f"a loop does not run in blocks of {sweep.blocks}"
         for s in sweep.statements:
             for used in operands_of(s):
-                if used not in here:
+                if used not in known:
                     yield f"%{used} is not known: {s}"
             for address in _addresses(s):
                 if address.buffer not in kinds:
                     yield f"{address.buffer} is no buffer: {s}"
-                elif kinds[address.buffer] != (here.get(s.value) if isinstance(s, TileStore | TileUpdate) else s.kind):
+                elif kinds[address.buffer] != (known.get(s.value) if isinstance(s, TileStore | TileUpdate) else s.kind):
                     yield f"{address.buffer} holds {kinds[address.buffer]}: {s}"
                 if not {*address.axes} <= walked:
                     yield f"an address of axes that the sweep does not walk: {s}"
-            if isinstance(s, TileMap) and not _agrees(s, [here.get(v, "") for v in s.operands]):
+            if isinstance(s, TileMap) and not _agrees(s, [known.get(v, "") for v in s.operands]):
                 yield f"operands of other kinds: {s}"
-            if isinstance(s, TileInside) and here.get(s.value) != s.kind:
+            if isinstance(s, TileInside) and known.get(s.value) != s.kind:
                 yield f"operands of other kinds: {s}"
             if isinstance(s, TileUpdate) and not (
-                s.name in carried and sweep.axes and here.get(s.value) == here[s.name]
+                s.name in carried and sweep.axes and known.get(s.value) == known[s.name]
             ):
                 yield f"no loop carries it so: {s}"
             partial = isinstance(s, TileReduce) and s.into is not None
             if isinstance(s, TileReduce | TileContract) and program.tiles and not (partial or {*s.over} <= reducible):
                 yield f"a reduction of what other tiles have: {s}"
-            if isinstance(s, TileContract) and (here.get(s.left) != here.get(s.right) or not _accumulates(s, here)):
+            if isinstance(s, TileContract) and (known.get(s.left) != known.get(s.right) or not _accumulates(s, known)):
                 yield f"operands of other kinds: {s}"
             yield from _side_faults(program, s)
             if isinstance(s, TileStore | TileUpdate):
@@ -764,7 +764,7 @@ def _faults(program: TileProgram) -> Iterator[str]:
             if s.name in names:
                 yield f"%{s.name} is made twice"
             names.add(s.name)
-            here[s.name] = s.kind
+            known[s.name] = s.kind
             whole = isinstance(s, TileReduce) and not s.accumulates and {*sweep.axes} <= {*s.over}
             if not sweep.axes or whole or program.tiled is not None:
                 everywhere[s.name] = s.kind
