@@ -39,10 +39,8 @@ LEFT: dict[str, int] = {
     "trace": 26,
     "transforms.graph": 37,
     "transforms.kernels": 17,
-    "transforms.memory": 67,
     "transforms.schedules": 66,
     "transforms.structured": 1,
-    "transforms.views": 65,
 }
 
 
