@@ -39,7 +39,7 @@ LEFT: dict[str, int] = {
     "trace": 26,
     "transforms.graph": 37,
     "transforms.kernels": 17,
-    "transforms.schedules": 66,
+    "transforms.schedules": 1,
     "transforms.structured": 1,
 }
 
