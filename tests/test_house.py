@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import functools
 
-from tests import docstring_names, house
+from tests import docstring_names, house, names
 
 
 @functools.cache
@@ -82,6 +83,24 @@ def test_numbers_say_why_they_have_their_values():
 def test_messages_leave_the_root_logger_to_the_program():
     wrong = house.root_logger_calls(house.modules())
     assert not wrong, "call the method of logging.getLogger():\n" + "\n".join(wrong)
+
+
+def test_names_say_what_a_variable_or_field_of_the_compiler_is():
+    places = names.vague(house.modules())
+    grown = [place for folder, listed in places.items() if len(listed) > names.LEFT.get(folder, 0) for place in listed]
+    assert not grown, f"say what it is, in one of these: {grown}"
+    assert names.LEFT.keys() <= places.keys(), "entries of LEFT in tests/names.py that are no folders"
+
+
+def test_vague_names_are_those_of_variables_and_fields():
+    tree = ast.parse(
+        "class C:\n    made: int\n\n    @cached_property\n    def shown(self): ...\n\n"
+        "    def held(self, given): ...\n\n"
+        "def f(*each, **here):\n    self.number = [taken for x, (taken, *_) in again.found]\n"
+        "    with there as turned: ...\n    return lambda found: found\n"
+    )
+    bound = {name for name, _ in names.bindings(tree)} & names.VAGUE
+    assert bound == {"made", "shown", "given", "each", "here", "number", "taken", "turned", "found"}
 
 
 def test_class_docstrings_name_members():

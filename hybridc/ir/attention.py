@@ -130,10 +130,10 @@ class Attention:
         if len(self.rows) != 1 or len(self.keys) != 1:
             return None
         if self.softmax is None:
-            values, number = [c.left.value for c in self.made], 0.0
+            values, value = [c.left.value for c in self.made], 0.0
         else:
-            values, number = [self.softmax.peak.reads[0].value], -math.inf
-        return _hidden_beyond(self.middle, self.rows[0], self.keys[0], values, number)
+            values, value = [self.softmax.peak.reads[0].value], -math.inf
+        return _hidden_beyond(self.middle, self.rows[0], self.keys[0], values, value)
 
     def extent(self, axes: Axes) -> int:
         """How many elements some axes of the middle have."""
@@ -149,34 +149,36 @@ def attention_of(kernel: Kernel) -> Attention | None:
     before, middle, after = kernel.nests[:half], kernel.nests[half], kernel.nests[half + 1 :]
     sides = [{*integers_of(axes)} for axes in cast("ArrayAttr[Any]", noted)]
     rows, keys = (tuple(a for a in _whole(middle) if a in side) for side in sides)
-    found = [_contraction(middle, nest, keys) for nest in (*before[-2:], *after)]
-    contractions = [c for c in found if c is not None]
-    if len(contractions) < len(found):
+    candidates = [_contraction(middle, nest, keys) for nest in (*before[-2:], *after)]
+    contractions = [c for c in candidates if c is not None]
+    if len(contractions) < len(candidates):
         return None
-    given, made = contractions[: -len(after)], contractions[-len(after) :]
-    softmax, delta = (online_softmax(middle), None) if half == 1 else (None, _delta(middle, before[0], given[-1]))
-    attention = Attention(kernel, middle, given, made, rows, keys, softmax, delta)
+    producers, consumers = contractions[: -len(after)], contractions[-len(after) :]
+    softmax, delta = (online_softmax(middle), None) if half == 1 else (None, _delta(middle, before[0], producers[-1]))
+    attention = Attention(kernel, middle, producers, consumers, rows, keys, softmax, delta)
     return attention if _holds(attention, *sides) else None
 
 
 def _holds(attention: Attention, rows: set[int], keys: set[int]) -> bool:
     """Whether tiles of these rows and keys can be computed one after the other, and all that is summed be added up."""
-    kernel, middle, given, made = attention.kernel, attention.middle, attention.given, attention.made
-    read = {v for c in (*given, *made) for v in (c.left.value, c.right.value)} - {c.left.value for c in made}
+    kernel, middle, producers, consumers = attention.kernel, attention.middle, attention.given, attention.made
+    contractions = (*producers, *consumers)
+    read = {v for c in contractions for v in (c.left.value, c.right.value)} - {c.left.value for c in consumers}
     if not read <= {*kernel.arguments} or any(0 in shape_of(v) for v in kernel.arguments):
         return False
-    if any(c.along(c.left) & {*attention.keys} or c.along(c.right) & {*attention.rows} for c in given):
+    if any(c.along(c.left) & {*attention.keys} or c.along(c.right) & {*attention.rows} for c in producers):
         return False
-    if any(len(c.where) < len(middle.domain) for c in made):
+    if any(len(c.where) < len(middle.domain) for c in consumers):
         return False
-    sums = [c.summed for c in made]
+    sums = [c.summed for c in consumers]
     if attention.softmax is not None:
-        peak, total, order = attention.softmax.peak, attention.softmax.total, [made[0].where[a] for a in attention.rows]
-        wide = {c.wide for c in (*given, *made)} | {dtype_of(s.result) for s in (peak, total)}
+        peak, total = attention.softmax.peak, attention.softmax.total
+        order = [consumers[0].where[a] for a in attention.rows]
+        wide = {c.wide for c in contractions} | {dtype_of(s.result) for s in (peak, total)}
         return sums == [keys] == [{*peak.reduced}] and len(wide) == 1 and order == sorted(order)
-    if attention.delta is None or sums != [rows, keys, rows] or made[1].left.value is not made[2].left.value:
+    if attention.delta is None or sums != [rows, keys, rows] or consumers[1].left.value is not consumers[2].left.value:
         return False
-    alike = len({(c.dtype, c.wide) for c in (*given, *made)}) == 1 < min(c.width for c in (*given, *made))
+    alike = len({(c.dtype, c.wide) for c in contractions}) == 1 < min(c.width for c in contractions)
     return alike and bool(attention.rows and attention.keys) and {*_whole(middle)} - keys <= {*attention.delta[1]}
 
 
@@ -190,14 +192,14 @@ def _contraction(middle: LoopNest, nest: LoopNest, keys: Axes) -> GridContractio
 
     None if it does not add products of floating-point numbers along axes of both operands.
     """
-    kernel_op, made = nest.contraction, {s.result: s.axes for s in middle.ops}
+    kernel_op, axes_of = nest.contraction, {s.result: s.axes for s in middle.ops}
     dtypes = None if kernel_op is None else multiplied(kernel_op)
-    taken = [r for s in nest.ops for r in s.reads if r.value in made]
-    if kernel_op is None or dtypes is None or len(taken) > 1:
+    reads = [r for s in nest.ops for r in s.reads if r.value in axes_of]
+    if kernel_op is None or dtypes is None or len(reads) > 1:
         return None
-    if taken:
-        where = dict(zip(made[taken[0].value], taken[0].axes, strict=True))
-        left, right = sorted(kernel_op.reads, key=lambda r: r is not taken[0])
+    if reads:
+        where = dict(zip(axes_of[reads[0].value], reads[0].axes, strict=True))
+        left, right = sorted(kernel_op.reads, key=lambda r: r is not reads[0])
     else:
         where = dict(zip(_read(middle, kernel_op.result), kernel_op.axes, strict=False))
         left, right = sorted(kernel_op.reads, key=lambda r: bool({*r.axes} & {where.get(a) for a in keys}))
@@ -272,8 +274,8 @@ def _hidden_beyond(nest: LoopNest, rows: int, keys: int, values: Iterable[SSAVal
     """
     facts = _Facts(nest, rows, keys)
     by = [f.by if isinstance(f, _Sides) and f.hides(value) else None for f in map(facts.of, values)]
-    found = [b for b in by if b is not None]
-    return max(found) if found and len(found) == len(by) and max(found) >= 0 else None
+    distances = [b for b in by if b is not None]
+    return max(distances) if distances and len(distances) == len(by) and max(distances) >= 0 else None
 
 
 class _Facts:
@@ -288,8 +290,8 @@ class _Facts:
 
     def of(self, value: SSAValue) -> _Affine | _Sides:
         """What is known of a value of the nest."""
-        number = number_of(value)
-        return self.known.get(value, _UNKNOWN) if number is None else _everywhere(_Range(number, number))
+        constant = number_of(value)
+        return self.known.get(value, _UNKNOWN) if constant is None else _everywhere(_Range(constant, constant))
 
     def _kernel_op(self, kernel_op: KernelOp) -> _Affine | _Sides:
         block = kernel_op.op.regions[0].block
@@ -311,11 +313,11 @@ class _Facts:
                 self.known[op.results[0]] = self._result(op, [self.of(v) for v in op.operands])
         return _UNKNOWN
 
-    def _result(self, op: Operation, given: Sequence[_Affine | _Sides]) -> _Affine | _Sides:
+    def _result(self, op: Operation, operands: Sequence[_Affine | _Sides]) -> _Affine | _Sides:
         """What is known of the result of an operation."""
-        sides = [f for f in given if isinstance(f, _Sides)]
-        if len(sides) < len(given):
-            return self._of_indices(op, given)
+        sides = [f for f in operands if isinstance(f, _Sides)]
+        if len(sides) < len(operands):
+            return self._of_indices(op, operands)
         by = {f.by for f in sides if f.by is not None}
         beyond = _computed(op, [f.beyond for f in sides])
         # Less something that is the same for all keys of a row, what counts as minus infinity still does.
@@ -324,26 +326,26 @@ class _Facts:
         within = _computed(op, [f.within for f in sides]) if len(by) < 2 else _ANY
         return _Sides(max(by, default=None), beyond, within)
 
-    def _of_indices(self, op: Operation, given: Sequence[_Affine | _Sides]) -> _Affine | _Sides:
+    def _of_indices(self, op: Operation, operands: Sequence[_Affine | _Sides]) -> _Affine | _Sides:
         """A function of indices made of others, and of numbers, or their comparison."""
-        affine = [np.array([0, 0, f.number]) if isinstance(f, _Sides) else f for f in given]
+        affine = [np.array([0, 0, f.number]) if isinstance(f, _Sides) else f for f in operands]
         a, b = affine[0], affine[-1]
         if not np.isfinite(a + b).all():
             return _UNKNOWN
         if isinstance(op, arith.CmpfOp | arith.CmpiOp):
             return _compared(_predicate(op), a - b)
         if isinstance(op, arith.MulfOp | arith.MuliOp) and not (a[:2].any() and b[:2].any()):
-            made = a * b[2] if a[:2].any() else a[2] * b
+            coefficients = a * b[2] if a[:2].any() else a[2] * b
         elif isinstance(op, arith.NegfOp | arith.AddfOp | arith.AddiOp | arith.SubfOp | arith.SubiOp):
-            made = _MONOTONE[type(op)](*affine)
+            coefficients = _MONOTONE[type(op)](*affine)
         elif op.name in CASTS or isinstance(op, arith.IndexCastOp):
-            made = a
+            coefficients = a
         else:
             return _UNKNOWN
         # Numbers of the result's type are to be as exact as the indices that they are made of.
         kind = op.results[0].type
-        most = abs(made) @ [self.nest.domain[self.rows], self.nest.domain[self.keys], 1]
-        return made if isinstance(kind, IndexType) or most <= exact_integers(element_dtype(kind)) else _UNKNOWN
+        most = abs(coefficients) @ [self.nest.domain[self.rows], self.nest.domain[self.keys], 1]
+        return coefficients if isinstance(kind, IndexType) or most <= exact_integers(element_dtype(kind)) else _UNKNOWN
 
 
 def _everywhere(values: _Range) -> _Sides:
@@ -368,17 +370,17 @@ def _compared(kind: str, affine: _Affine) -> _Sides:
     return _Sides(by, _Range(beyond, beyond), _Range(not beyond, not beyond))
 
 
-def _computed(op: Operation, given: Sequence[_Range]) -> _Range:
+def _computed(op: Operation, ranges: Sequence[_Range]) -> _Range:
     """The range of an operation's result: each is monotone in each operand, or computed of known numbers only."""
-    compute, known = _MONOTONE.get(type(op)), all(low == high for low, high in given)
+    compute, known = _MONOTONE.get(type(op)), all(low == high for low, high in ranges)
     if isinstance(op, arith.SelectOp):
-        test, one, other = given
+        test, one, other = ranges
         return _bounds([*one, *other] if test.low != test.high else one if test.low else other)
-    if isinstance(op, arith.DivfOp) and given[1].low < 0 < given[1].high:
-        return given[0] if given[0] == (0, 0) else _ANY  # a sum of powers is not known to be positive, but it is
+    if isinstance(op, arith.DivfOp) and ranges[1].low < 0 < ranges[1].high:
+        return ranges[0] if ranges[0] == (0, 0) else _ANY  # a sum of powers is not known to be positive, but it is
     if op.name in CASTS:
         dtype = element_dtype(op.results[0].type)
-        compute = dtype.type if is_float(dtype) or (known and math.isfinite(given[0].low)) else None
+        compute = dtype.type if is_float(dtype) or (known and math.isfinite(ranges[0].low)) else None
     elif known and isinstance(op, arith.CmpfOp | arith.CmpiOp):
         compute = getattr(operator, _predicate(op), None)
     elif known and type(op) in _LOGIC and element_dtype(op.results[0].type).kind == "b":
@@ -386,7 +388,7 @@ def _computed(op: Operation, given: Sequence[_Range]) -> _Range:
     if compute is None:
         return _ANY
     with np.errstate(all="ignore"):
-        return _bounds([float(compute(*map(np.float64, ends))) for ends in itertools.product(*given)])
+        return _bounds([float(compute(*map(np.float64, ends))) for ends in itertools.product(*ranges)])
 
 
 def _bounds(numbers: Sequence[float]) -> _Range:

@@ -59,10 +59,10 @@ def part_of(value: SSAValue) -> PartOf | None:
 
     A value is an operand of one concatenation at most (``fuse-kernels`` copies it for others).
     """
-    found = _joined_at(value)
-    if found is None:
+    joined = _joined_at(value)
+    if joined is None:
         return None
-    use, views = found
+    use, views = joined
     whole = use.operation
     assert isinstance(whole, tensor.ConcatOp)
     return PartOf(whole, use.index, views)
@@ -73,15 +73,15 @@ def _joined_at(value: SSAValue) -> tuple[Use, tuple[Operation, ...]] | None:
     for use in value.uses:
         if isinstance(op := use.operation, tensor.ConcatOp):
             return use, ()
-        if isinstance(op, RESHAPES) and (found := _joined_at(op.results[0])) is not None:
-            return found[0], (op, *found[1])
+        if isinstance(op, RESHAPES) and (joined := _joined_at(op.results[0])) is not None:
+            return joined[0], (op, *joined[1])
     return None
 
 
 def whole_of(value: SSAValue) -> SSAValue:
     """The outermost concatenation that a value is a part of, or itself."""
-    while (found := _joined_at(value)) is not None:
-        value = found[0].operation.results[0]
+    while (joined := _joined_at(value)) is not None:
+        value = joined[0].operation.results[0]
     return value
 
 
@@ -110,7 +110,7 @@ def reshaped_strides(shape: Shape, strides: Shape, wanted: Shape) -> Shape | Non
     longer = [(n, s) for n, s in zip(shape, strides, strict=True) if n != 1]
     if 0 in shape or all(s == e for (_, s), e in zip(longer, row_major(tuple([n for n, _ in longer])), strict=True)):
         return row_major(wanted)
-    found = [1] * len(wanted)
+    view_strides = [1] * len(wanted)
     i = j = 0
     while i < len(longer) and j < len(wanted):
         first, begin = i, j
@@ -125,11 +125,11 @@ def reshaped_strides(shape: Shape, strides: Shape, wanted: Shape) -> Shape | Non
                 i += 1
         if any(s != n * inner for (_, s), (n, inner) in pairwise(longer[first:i])):
             return None
-        found[j - 1] = longer[i - 1][1]
+        view_strides[j - 1] = longer[i - 1][1]
         for axis in range(j - 1, begin, -1):
-            found[axis - 1] = found[axis] * wanted[axis]
-    found[j:] = [found[j - 1] if j else 1] * (len(wanted) - j)
-    return tuple(found)
+            view_strides[axis - 1] = view_strides[axis] * wanted[axis]
+    view_strides[j:] = [view_strides[j - 1] if j else 1] * (len(wanted) - j)
+    return tuple(view_strides)
 
 
 # --- views and parts in calls -----------------------------------------------------------------------------------------
@@ -148,7 +148,7 @@ class MovedArrays:
     def of(cls, function: func.FuncOp) -> MovedArrays:
         """Those of a function."""
         calls = [op for op in function.body.block.ops if isinstance(op, func.CallOp)]
-        found = [
+        moved = [
             (
                 op.callee.string_value(),
                 [(i, v) for i, v in enumerate(op.arguments) if _is_moved(v)],
@@ -156,7 +156,7 @@ class MovedArrays:
             )
             for op in calls
         ]
-        return cls(found)
+        return cls(moved)
 
 
 def strided_arrays(
@@ -168,7 +168,7 @@ def strided_arrays(
     now.
     """
     known = {} if known is None else known
-    found: dict[str, list[dict[int, Shape]]] = {}
+    strided: dict[str, list[dict[int, Shape]]] = {}
     roots: dict[SSAValue, Shape] = {}
     for function in functions(module):
         if function.sym_visibility is not None:
@@ -177,9 +177,9 @@ def strided_arrays(
             known[function] = MovedArrays.of(function)
         for name, views, parts in known[function].calls:
             placed = [(i, value, _strides(value, roots)) for i, value in (*views, *parts)]
-            strides = {i: given for i, value, given in placed if given != row_major(shape_of(value))}
-            found.setdefault(name, []).append(strides)
-    return {name: calls for name, calls in found.items() if any(calls)}
+            strides = {i: own for i, value, own in placed if own != row_major(shape_of(value))}
+            strided.setdefault(name, []).append(strides)
+    return {name: calls for name, calls in strided.items() if any(calls)}
 
 
 def _is_moved(value: SSAValue) -> bool:

@@ -54,8 +54,8 @@ class Loop(NamedTuple):
 
     def step(self, array: int) -> int:
         """The stride in one of all arrays."""
-        found = (*self.steps, *self.more)
-        return found[array] if array < len(found) else 0
+        strides = (*self.steps, *self.more)
+        return strides[array] if array < len(strides) else 0
 
     @property
     def swapped(self) -> Loop:
@@ -123,10 +123,10 @@ def contraction_of(kernel: Kernel, strides: Sequence[Strides] | None = None) -> 
 def accesses_after(kernel: Kernel) -> list[Read]:
     """The writes and reads of a contraction's epilogue: the kernel's results, then the epilogue's operands."""
     (nest,) = kernel.nests
-    made = {each.result: each for each in nest.ops}
-    rest = [each for each in nest.ops if each is not nest.contraction]
-    reads = {(r.value, r.axes): r for each in rest for r in each.reads if r.value not in made}
-    return [*(Read(v, made[v].axes) for v in kernel.results), *reads.values()]
+    op_of = {op.result: op for op in nest.ops}
+    rest = [op for op in nest.ops if op is not nest.contraction]
+    reads = {(r.value, r.axes): r for op in rest for r in op.reads if r.value not in op_of}
+    return [*(Read(v, op_of[v].axes) for v in kernel.results), *reads.values()]
 
 
 def contraction_loops(
@@ -146,14 +146,14 @@ def contraction_loops(
 
 def coalesced_loops(loops: Sequence[Loop]) -> list[Loop]:
     """Loops with neighbours coalesced, where they can be."""
-    found: list[Loop] = []
+    coalesced: list[Loop] = []
     for loop in reversed(loops):
-        outer = next((i for i, other in enumerate(found) if loop.before(other)), None)
+        outer = next((i for i, other in enumerate(coalesced) if loop.before(other)), None)
         if outer is None:
-            found.insert(0, loop)
+            coalesced.insert(0, loop)
         else:
-            found[outer] = found[outer]._replace(size=found[outer].size * loop.size)
-    return found
+            coalesced[outer] = coalesced[outer]._replace(size=coalesced[outer].size * loop.size)
+    return coalesced
 
 
 @dataclass(frozen=True)
@@ -282,10 +282,10 @@ def few_forms(around: Sequence[Loop]) -> tuple[Loop, ...]:
     return (*once, *(Loop(x.size, *x.steps, x.more) for x in around))
 
 
-def time_of(given: Matrices, dtype: DType, computer: Machine | None = None) -> float:
+def time_of(matrices: Matrices, dtype: DType, computer: Machine | None = None) -> float:
     """Nanoseconds of a matmul on one thread, on this computer or another."""
-    elements = given.m * given.k + given.k * given.n + given.m * given.n
-    return matmul_time(given.flops, elements * given.batches * dtype.itemsize, computer)
+    elements = matrices.m * matrices.k + matrices.k * matrices.n + matrices.m * matrices.n
+    return matmul_time(matrices.flops, elements * matrices.batches * dtype.itemsize, computer)
 
 
 def body_key(block: Block) -> str:
@@ -303,10 +303,10 @@ def body_key(block: Block) -> str:
 
 def multiplied(kernel_op: KernelOp) -> tuple[DType, DType] | None:
     """Dtypes of factors and accumulator, if an op's body is a multiply-add of floating-point numbers."""
-    found = _factors(kernel_op)
-    if found is None:
+    factors = _factors(kernel_op)
+    if factors is None:
         return None
-    left, right, wide = found
+    left, right, wide = factors
     return (wide if left != right or _SUMMED_IN.get(left) != wide else left), wide
 
 
@@ -363,11 +363,11 @@ def linear_map_of(kernel: Kernel) -> LinearMap | None:
     if kernel_op is None or kernel_op.kind != "contraction" or len(kernel.arguments) != 1:
         return None
     constant = {r: numbers for r in kernel_op.reads if (numbers := matrix_of(r.value)) is not None}
-    given = [r for r in kernel_op.reads if r not in constant]
+    inputs = [r for r in kernel_op.reads if r not in constant]
     matrices = tuple(MatrixRead(numbers, *r.axes) for r, numbers in constant.items())
-    if len(given) != 1 or {m.column for m in matrices} != {*kernel_op.reduced}:
+    if len(inputs) != 1 or {m.column for m in matrices} != {*kernel_op.reduced}:
         return None
-    return LinearMap(kernel_op, given[0], matrices)
+    return LinearMap(kernel_op, inputs[0], matrices)
 
 
 def matrix_of(value: SSAValue) -> Matrix | None:

@@ -88,12 +88,12 @@ def body_size(op: Operation) -> int:
 def element_times(kernel_ops: Iterable[KernelOp], inside: Iterable[Any]) -> list[tuple[set[int], float]]:
     """For each linalg op its axes, and the nanoseconds of an element; values ``inside`` the loops are in registers."""
     byte, near = machine().costs.byte, {*inside}
-    found: list[tuple[set[int], float]] = []
+    times: list[tuple[set[int], float]] = []
     for kernel_op in kernel_ops:
         read = sum(dtype_of(r.value).itemsize for r in kernel_op.reads if r.value not in near)
         read += sum(dtype_of(v).itemsize for v in kernel_op.indirect)
-        found.append(({*kernel_op.axes, *kernel_op.reduced}, sum(map(operation_time, kernel_op.steps)) + read * byte))
-    return found
+        times.append(({*kernel_op.axes, *kernel_op.reduced}, sum(map(operation_time, kernel_op.steps)) + read * byte))
+    return times
 
 
 def copy_time(bytes_: int, strided: bool = False) -> float:
@@ -122,6 +122,6 @@ def sharing(work: float, extent: int, multiple: int = 1, setup: float = 0.0) -> 
 
     ``setup`` is what each range of iterations takes however short it is.
     """
-    each = max(work, 1e-3) / max(1, extent)
-    grain = math.ceil((machine().grain + setup) / each)
-    return -(-grain // multiple) * multiple, math.ceil((machine().shared + setup) / each)
+    per_iteration = max(work, 1e-3) / max(1, extent)
+    grain = math.ceil((machine().grain + setup) / per_iteration)
+    return -(-grain // multiple) * multiple, math.ceil((machine().shared + setup) / per_iteration)

@@ -51,9 +51,9 @@ def grid_axes(kernel: Kernel) -> tuple[Axes, ...]:
     nests = [{names.of(nest, a): a for a, n in enumerate(nest.domain) if n != 1} for nest in kernel.nests]
     common = [name for name in nests[-1] if all(name in axes for axes in nests)]
     pairs = [*zip(kernel.nests, nests, strict=True)]
-    found = [name for name in common if all(_is_parallel(kernel, nest, axes[name]) for nest, axes in pairs)]
-    batch = [name for name in found if all(_follow(nest, axes[name]) for nest, axes in pairs)]
-    order = [*batch, *(name for name in found if name not in batch)]
+    parallel = [name for name in common if all(_is_parallel(kernel, nest, axes[name]) for nest, axes in pairs)]
+    batch = [name for name in parallel if all(_follow(nest, axes[name]) for nest, axes in pairs)]
+    order = [*batch, *(name for name in parallel if name not in batch)]
     return tuple([tuple([axes[name] for name in order]) for axes in nests])
 
 
@@ -62,10 +62,10 @@ class _AxisNames:
 
     def __init__(self, kernel: Kernel) -> None:
         self.same: dict[tuple[int, int], tuple[int, int]] = {}
-        made = {s.result: (nest, s.axes) for nest in kernel.nests for s in nest.ops}
+        makers = {s.result: (nest, s.axes) for nest in kernel.nests for s in nest.ops}
         for nest in kernel.nests:
-            for read in (r for s in nest.ops for r in s.reads if r.value in made):
-                maker, axes = made[read.value]
+            for read in (r for s in nest.ops for r in s.reads if r.value in makers):
+                maker, axes = makers[read.value]
                 for own, other in zip(read.places, axes, strict=True):
                     if not isinstance(own, int):
                         continue
@@ -74,10 +74,10 @@ class _AxisNames:
 
     def of(self, nest: LoopNest, axis: int) -> tuple[int, int]:
         """The name of an axis."""
-        found = (nest.number, axis)
-        while found in self.same:
-            found = self.same[found]
-        return found
+        name = (nest.number, axis)
+        while name in self.same:
+            name = self.same[name]
+        return name
 
 
 def _is_parallel(kernel: Kernel, nest: LoopNest, axis: int) -> bool:
@@ -89,10 +89,10 @@ def _is_parallel(kernel: Kernel, nest: LoopNest, axis: int) -> bool:
         return False
     steps: dict[SSAValue, set[Any]] = {}
     for read in (r for s in nest.ops for r in s.reads):
-        if sum(axis in each for each in map(_terms, read.places)) > 1:
+        if sum(axis in terms for terms in map(_terms, read.places)) > 1:
             return False
         steps.setdefault(read.value, set()).update(followed(read.places, (axis,)))
-    return all(len(each) == 1 for each in steps.values())
+    return all(len(dims) == 1 for dims in steps.values())
 
 
 def _follow(nest: LoopNest, axis: int) -> bool:
@@ -111,7 +111,7 @@ class Step:
 def followed(places: Sequence[Place], grid: Axes) -> tuple[Step | None, ...]:
     """For each axis of the grid the dimension of a value that follows it; ``places`` are the indices along these."""
     terms = [*enumerate(map(_terms, places))]
-    return tuple([next((Step(dim, each[a]) for dim, each in terms if a in each), None) for a in grid])
+    return tuple([next((Step(dim, factors[a]) for dim, factors in terms if a in factors), None) for a in grid])
 
 
 def _terms(place: Place) -> dict[int, int]:
@@ -132,17 +132,17 @@ def tile_of(kernel: Kernel, most: int, fewest: int, tiles: int = 1, batch: int =
     pairs = [*zip(kernel.nests, kernel.grid, strict=True)]
     shared = [not all(_follow(nest, axes[i]) for nest, axes in pairs) for i in range(len(sizes))]
     tile = [n if shared[i] else 1 for i, n in enumerate(sizes)]
-    each = sum(math.prod(shape_of(v)) * dtype_of(v).itemsize for v in inner_values(kernel)) // math.prod(sizes)
+    per_point = sum(math.prod(shape_of(v)) * dtype_of(v).itemsize for v in inner_values(kernel)) // math.prod(sizes)
 
     def fits(candidate: Sequence[int]) -> bool:
-        return math.prod(candidate) * each <= most and math.prod(sizes) >= tiles * math.prod(candidate)
+        return math.prod(candidate) * per_point <= most and math.prod(sizes) >= tiles * math.prod(candidate)
 
     for i, n in enumerate(tile):
         if not fits(tile):
             cuts = [d for d in _divisors(n) if d * math.prod(tile[i + 1 :]) >= fewest]
             tile[i] = max([d for d in cuts if fits([*tile[:i], d, *tile[i + 1 :]])], default=min(cuts, default=n))
     for i in reversed([i for i in range(len(tile)) if not shared[i]]):
-        rest = math.prod(tile) * each
+        rest = math.prod(tile) * per_point
         tile[i] = max(d for d in _divisors(sizes[i]) if d == 1 or d * rest <= batch)
         if tile[i] < sizes[i]:
             break
@@ -154,26 +154,26 @@ def is_worth_tiling(kernel: Kernel) -> bool:
     return kernel.grid_size >= PARTS * WORTH_READING
 
 
-def _divisors(number: int) -> list[int]:
-    return [d for d in range(1, number + 1) if number % d == 0]
+def _divisors(size: int) -> list[int]:
+    return [d for d in range(1, size + 1) if size % d == 0]
 
 
 def inner_values(kernel: Kernel) -> list[SSAValue]:
     """The values that loop nests make for each other alone."""
     outside = set(kernel.results)
     read = [{r.value for s in nest.ops for r in s.reads} for nest in kernel.nests]
-    made = [(i, s.result) for i, nest in enumerate(kernel.nests) for s in nest.ops]
-    return [v for i, v in made if v not in outside and any(v in read[j] for j in range(len(read)) if j != i)]
+    results = [(i, s.result) for i, nest in enumerate(kernel.nests) for s in nest.ops]
+    return [v for i, v in results if v not in outside and any(v in read[j] for j in range(len(read)) if j != i)]
 
 
 def contractions_apart(nests: Iterable[LoopNest]) -> list[LoopNest]:
     """Loop nests split so that each contraction stands alone, apart from its epilogue."""
-    found: list[LoopNest] = []
+    apart: list[LoopNest] = []
     for nest in nests:
         first = nest.contraction
         parts = [[s for s in nest.ops if s is first], [s for s in nest.ops if s is not first]]
-        found += [replace(nest, ops=tuple(ops)) for ops in parts if ops]
-    return found
+        apart += [replace(nest, ops=tuple(ops)) for ops in parts if ops]
+    return apart
 
 
 @dataclass(frozen=True)
@@ -200,22 +200,22 @@ class TileKernel:
     @property
     def dims(self) -> tuple[tuple[int | None, ...], ...]:
         """The dimensions alone."""
-        return tuple([tuple([None if s is None else s.dim for s in each]) for each in self.steps])
+        return tuple([tuple([None if s is None else s.dim for s in steps]) for steps in self.steps])
 
 
 def tile_kernels(kernel: Kernel, nests: Sequence[LoopNest], tile: Shape) -> list[TileKernel]:
     """The loop nests of a kernel, or parts of these, at a tile of its grid with so many points along each axis."""
-    return [_TileCopy(kernel, nests, number, tile).made() for number in range(len(nests))]
+    return [_TileCopy(kernel, nests, index, tile).made() for index in range(len(nests))]
 
 
 def index_kernel(size: int) -> func.FuncOp:
     """The kernel that makes the array of all indices along an axis of so many points."""
     builder = Builder(Block())
     builder.operator = "arange"
-    made = builder.generic([], Tensor((size,), _INDEX, builder), _index).value
-    cast(Operation, made.owner).attributes["hybrid.axes"] = DenseArrayBase.from_list(i64, [0])
-    builder.block.add_op(func.ReturnOp(made))
-    kind = FunctionType.from_lists([], [made.type])
+    indices = builder.generic([], Tensor((size,), _INDEX, builder), _index).value
+    cast(Operation, indices.owner).attributes["hybrid.axes"] = DenseArrayBase.from_list(i64, [0])
+    builder.block.add_op(func.ReturnOp(indices))
+    kind = FunctionType.from_lists([], [indices.type])
     function = func.FuncOp("k_arange", kind, Region(builder.block), visibility="private")
     function.attributes["hybrid.domains"] = ArrayAttr([DenseArrayBase.from_list(i64, [size])])
     return function
@@ -229,8 +229,8 @@ def _index(b: ScalarBuilder, sofar: Element) -> Element:
 class _TileCopy:
     """Copies the operations of a loop nest for a tile."""
 
-    def __init__(self, kernel: Kernel, nests: Sequence[LoopNest], number: int, tile: Shape) -> None:
-        self.kernel, self.nest, self.number = kernel, nests[number], number
+    def __init__(self, kernel: Kernel, nests: Sequence[LoopNest], index: int, tile: Shape) -> None:
+        self.kernel, self.nest, self.number = kernel, nests[index], index
         self.others = [n for n in nests if n is not self.nest]
         self.grid = kernel.grid[self.nest.number]
         self.domain = list(self.nest.domain)
@@ -245,8 +245,8 @@ class _TileCopy:
         """The kernel."""
         kernel_ops = self.nest.ops
         own = {s.result for s in kernel_ops}
-        given = [r for s in kernel_ops for r in s.reads if r.value not in own and not _is_scaffold(r.value)]
-        reads: dict[SSAValue | GridIndex, tuple[Place, ...]] = {r.value: r.places for r in given}
+        outer = [r for s in kernel_ops for r in s.reads if r.value not in own and not _is_scaffold(r.value)]
+        reads: dict[SSAValue | GridIndex, tuple[Place, ...]] = {r.value: r.places for r in outer}
         for value, places in reads.items():
             kind = self._type(cast(SSAValue, value), places)
             self.values[value] = self.block.insert_arg(kind, len(self.block.args))
@@ -257,7 +257,7 @@ class _TileCopy:
         left = {s.result: s.axes for s in kernel_ops if s.result in elsewhere or s.result in self.kernel.results}
         results = [self.values[v] for v in left]
         self.block.add_op(func.ReturnOp(*results))
-        kinds = [[v.type for v in given] for given in (self.block.args, results)]
+        kinds = [[v.type for v in values] for values in (self.block.args, results)]
         name = f"{self.kernel.name}_{self.number + 1}"
         function = func.FuncOp(name, FunctionType.from_lists(*kinds), Region(self.block), visibility="private")
         function.attributes["hybrid.domains"] = ArrayAttr([DenseArrayBase.from_list(i64, self.domain)])
@@ -309,8 +309,8 @@ class _TileCopy:
     def _type(self, value: SSAValue, places: Sequence[Place]) -> TensorType[Attribute]:
         """The type of a value's part for the tile."""
         sizes = {**self.summed, **dict(enumerate(self.domain))}
-        given = zip(places, shape_of(value), strict=True)
-        shape = [sizes.get(p, n) if isinstance(p, int) else p.ends(sizes)[1] + 1 for p, n in given]
+        pairs = zip(places, shape_of(value), strict=True)
+        shape = [sizes.get(p, n) if isinstance(p, int) else p.ends(sizes)[1] + 1 for p, n in pairs]
         return TensorType(cast("TensorType[Attribute]", value.type).get_element_type(), shape)
 
 

@@ -67,11 +67,11 @@ class Read:
         """The stride along each axis, given those of the value's dimensions."""
         if not self.index:
             return dict(zip(self.axes, strides, strict=True))
-        found = dict.fromkeys(self.axes, 0)
-        for each, stride in zip(self.index, strides, strict=True):
-            for axis, factor in each.terms:
-                found[axis] += factor * stride
-        return found
+        steps = dict.fromkeys(self.axes, 0)
+        for index, stride in zip(self.index, strides, strict=True):
+            for axis, factor in index.terms:
+                steps[axis] += factor * stride
+        return steps
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,10 +153,10 @@ class LoopNest:
     def vector(self) -> int | None:
         """The axis to vectorise: the last axis of most values, of those with the most axes."""
         plain = (r.axes for s in self.ops for r in s.reads if not r.index)
-        found = [axes for axes in (*plain, *(s.axes for s in self.ops)) if axes]
-        found = [axes for axes in found if axes[-1] < len(self.domain)]
-        most = max(map(len, found), default=0)
-        last = [axes[-1] for axes in found if len(axes) == most]
+        orders = [axes for axes in (*plain, *(s.axes for s in self.ops)) if axes]
+        orders = [axes for axes in orders if axes[-1] < len(self.domain)]
+        most = max(map(len, orders), default=0)
+        last = [axes[-1] for axes in orders if len(axes) == most]
         return max(last, key=lambda a: (last.count(a), a)) if last else None
 
     def __str__(self) -> str:
@@ -198,9 +198,9 @@ class Kernel:
 
     def as_one_tile(self) -> Kernel:
         """The kernel over a grid of one point: its contraction and what follows that are apart then."""
-        made = Kernel(self.function, self.nests, self.fills)
-        made.__dict__.update(arguments=self.arguments, results=self.results, grid=((),) * len(self.nests))
-        return made
+        single = Kernel(self.function, self.nests, self.fills)
+        single.__dict__.update(arguments=self.arguments, results=self.results, grid=((),) * len(self.nests))
+        return single
 
     @property
     def grid_size(self) -> int:
@@ -256,13 +256,13 @@ def analyse(function: func.FuncOp) -> Kernel:
     for op in function.body.block.ops:
         if not is_scaffold(op) and not isinstance(op, func.ReturnOp):
             assert isinstance(op, linalg.GenericOp | linalg.MatmulOp), f"{op.name} in a kernel"
-            number = op.attributes.get("hybrid.loop_nest")
-            at = 0 if number is None else cast(IntegerAttr[Any], number).value.data
+            position = op.attributes.get("hybrid.loop_nest")
+            at = 0 if position is None else cast(IntegerAttr[Any], position).value.data
             kernel_ops[at].append(_kernel_op(op, domains[at]))
     noted = function.attributes.get("hybrid.varying")
     varying = [()] * len(domains) if noted is None else [_integers(v) for v in cast(ArrayAttr[Any], noted)]
-    given = zip(domains, kernel_ops, varying, strict=True)
-    nests = tuple(LoopNest(d, tuple(s), grid_of(d, s), v, i) for i, (d, s, v) in enumerate(given))
+    parts = zip(domains, kernel_ops, varying, strict=True)
+    nests = tuple(LoopNest(d, tuple(s), grid_of(d, s), v, i) for i, (d, s, v) in enumerate(parts))
     end = function.body.block.last_op
     assert isinstance(end, func.ReturnOp)
     numbers = [(i, number_of(v)) for i, v in enumerate(end.arguments)]
@@ -272,9 +272,9 @@ def analyse(function: func.FuncOp) -> Kernel:
 def resized(kernel: Kernel) -> Kernel:
     """The analysis of a kernel of which only sizes have changed; its ops are the same."""
     nests = zip(kernel.nests, _domains(kernel.function), strict=True)
-    made = Kernel(kernel.function, tuple([nest.at(domain) for nest, domain in nests]), kernel.fills)
-    made.__dict__.update(arguments=kernel.arguments, results=kernel.results)
-    return made
+    copy = Kernel(kernel.function, tuple([nest.at(domain) for nest, domain in nests]), kernel.fills)
+    copy.__dict__.update(arguments=kernel.arguments, results=kernel.results)
+    return copy
 
 
 def _domains(function: func.FuncOp) -> list[Shape]:
@@ -288,10 +288,11 @@ def number_of(value: SSAValue) -> Number | None:
         return number_of(owner.operands[0])
     if not isinstance(owner, arith.ConstantOp):
         return None
-    found: Any = owner.value
-    if isinstance(found, DenseIntOrFPElementsAttr):
-        return found.get_values()[0] if found.data.data and found.is_splat() else None  # an empty one holds none
-    return found.value.data
+    attribute: Any = owner.value
+    if isinstance(attribute, DenseIntOrFPElementsAttr):
+        known = attribute.data.data and attribute.is_splat()  # an empty one has no elements
+        return attribute.get_values()[0] if known else None
+    return attribute.value.data
 
 
 def byte_count(value: SSAValue) -> int:
@@ -315,11 +316,11 @@ def _integers(attribute: Any) -> Axes:
 
 def _kernel_op(op: linalg.GenericOp | linalg.MatmulOp, domain: Shape) -> KernelOp:
     loops = _numbered(_integers(op.attributes["hybrid.axes"]), len(domain))
-    *read, axes = [tuple(loops[place] for place in each) for each in places_of(op)]
+    *read, axes = [tuple(loops[place] for place in places) for places in places_of(op)]
     reduced = tuple(sorted(set(loops) - set(axes)))
     affine = affine_operands(op)
-    given = enumerate(zip(op.inputs, read, strict=True))
-    reads = tuple(_affine_read(v, affine[i], loops) if i in affine else Read(v, p) for i, (v, p) in given)
+    operands = enumerate(zip(op.inputs, read, strict=True))
+    reads = tuple(_affine_read(v, affine[i], loops) if i in affine else Read(v, p) for i, (v, p) in operands)
     end = op.regions[0].block.last_op
     assert end is not None
     if any(a >= len(domain) for a in reduced):
@@ -333,8 +334,8 @@ def _kernel_op(op: linalg.GenericOp | linalg.MatmulOp, domain: Shape) -> KernelO
 
 def _affine_read(value: SSAValue, index: tuple[AffineIndex, ...], loops: Axes) -> Read:
     """An affine read: indices are sums of axes."""
-    found = tuple(each.renamed(loops.__getitem__) for each in index)
-    return Read(value, tuple(dict.fromkeys(a for each in found for a, _ in each.terms)), found)
+    indices = tuple(affine.renamed(loops.__getitem__) for affine in index)
+    return Read(value, tuple(dict.fromkeys(a for affine in indices for a, _ in affine.terms)), indices)
 
 
 def _kinds(op: linalg.GenericOp | linalg.MatmulOp) -> list[IteratorType]:
@@ -343,11 +344,11 @@ def _kinds(op: linalg.GenericOp | linalg.MatmulOp) -> list[IteratorType]:
 
 def _numbered(axes: Axes, rank: int) -> Axes:
     """The axes of the loops; loops without an axis are numbered from ``rank`` on."""
-    found: list[int] = []
+    numbered: list[int] = []
     for axis in axes:
-        found.append(axis if axis >= 0 else rank)
+        numbered.append(axis if axis >= 0 else rank)
         rank += axis < 0
-    return tuple(found)
+    return tuple(numbered)
 
 
 def grid_of(domain: Shape, kernel_ops: list[KernelOp]) -> int:
@@ -394,9 +395,9 @@ def yielded(kernel_op: KernelOp) -> SSAValue:
 def constants_of(kernel: Kernel) -> list[Number] | None:
     """The constants that its results are filled with, if a kernel does nothing else."""
     yields = {s.result: yielded(s) for s in kernel.ops if s.kind == "elementwise"}
-    found = [number_of(yields.get(v, v)) for v in kernel.results]
-    numbers = [number for number in found if number is not None]
-    return numbers if len(numbers) == len(found) else None
+    fills = [number_of(yields.get(v, v)) for v in kernel.results]
+    numbers = [fill for fill in fills if fill is not None]
+    return numbers if len(numbers) == len(fills) else None
 
 
 def combines(kernel_op: KernelOp, kind: type[Operation], start: float) -> bool:

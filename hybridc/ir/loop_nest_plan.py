@@ -84,9 +84,9 @@ class LoopNestPlan:
         same = not self.crossed or _tiled(self.crossed, sizes, self.inner[0]) == self.tiled
         if not same:
             return None
-        made = copy.copy(self)
-        made.nest, made.sizes = nest, sizes
-        return made
+        plan = copy.copy(self)
+        plan.nest, plan.sizes = nest, sizes
+        return plan
 
     @property
     def range(self) -> int:
@@ -163,17 +163,17 @@ def _axes(nest: LoopNest, strided: frozenset[SSAValue]) -> LoopNestPlan:
     everywhere = tuple(range(len(groups)))
     dynamic = frozenset({0, *(merged[a] for a in nest.varying)})
     if grid < len(groups) or not groups:
-        given = dynamic & {0, *everywhere[:grid]} & {*everywhere}
-        return LoopNestPlan(nest, sizes, merged, everywhere[:grid], everywhere[grid:], False, given)
+        dynamic_outer = dynamic & {0, *everywhere[:grid]} & {*everywhere}
+        return LoopNestPlan(nest, sizes, merged, everywhere[:grid], everywhere[grid:], False, dynamic_outer)
     vector = merged[nest.vector] if nest.vector is not None else len(groups) - 1
     crossed = _across_memory(nest, merged, vector)
     tiled = _tiled(crossed, sizes, vector)
     points = tuple(a for a in everywhere if a not in (vector, tiled))
     if tiled is not None:
-        given = dynamic & {0, *points, tiled}
-        return LoopNestPlan(nest, sizes, merged, (*points, tiled), (vector,), False, given, tiled, crossed)
-    given = dynamic & {0, *points}
-    return LoopNestPlan(nest, sizes, merged, points, (vector,), not points, given, crossed=crossed)
+        dynamic_outer = dynamic & {0, *points, tiled}
+        return LoopNestPlan(nest, sizes, merged, (*points, tiled), (vector,), False, dynamic_outer, tiled, crossed)
+    dynamic_outer = dynamic & {0, *points}
+    return LoopNestPlan(nest, sizes, merged, points, (vector,), not points, dynamic_outer, crossed=crossed)
 
 
 def _sizes(nest: LoopNest, merged: Mapping[int, int], count: int) -> Shape:
@@ -191,9 +191,9 @@ def _across_memory(nest: LoopNest, merged: Mapping[int, int], vector: int) -> Ax
     crossed: list[int] = []
     for kernel_op in nest.ops:
         for axes in (*(r.axes for r in kernel_op.reads if number_of(r.value) is None and not r.index), kernel_op.axes):
-            found = {merged[a] for a in axes}
+            loops = {merged[a] for a in axes}
             last = merged[axes[-1]] if axes else vector
-            if last != vector and vector in found:
+            if last != vector and vector in loops:
                 crossed.append(last)
     return tuple(dict.fromkeys(crossed))
 
@@ -212,12 +212,12 @@ def _adjacent(order: Axes, a: int) -> bool:
 
 def indexed_axes(kernel_ops: Iterable[KernelOp]) -> set[int]:
     """The axes whose index a body reads."""
-    found: set[int] = set()
+    indexed: set[int] = set()
     for kernel_op in kernel_ops:
         for op in kernel_op.op.regions[0].block.ops:
             if isinstance(op, linalg.IndexOp):
-                found.add(loop_axes(kernel_op)[op.dim.value.data])
-    return found
+                indexed.add(loop_axes(kernel_op)[op.dim.value.data])
+    return indexed
 
 
 def loop_axes(kernel_op: KernelOp) -> Axes:
@@ -235,22 +235,22 @@ def _sweeps(plan: LoopNestPlan, kernel_ops: list[KernelOp]) -> None:
         axes = plan.loops(kernel_op)
         earliest = 0
         for read in kernel_op.reads:
-            made = plan.op_of.get(read.value)
-            if made is None or read.value not in at:
+            producer = plan.op_of.get(read.value)
+            if producer is None or read.value not in at:
                 continue
-            ready = made.combine is None and plan.loops(made) == axes and set(made.axes) == set(read.axes)
-            earliest = max(earliest, at[read.value] + (0 if ready and _same_place(made, read) else 1))
-        number = next((i for i in range(earliest, len(plan.sweeps)) if plan.sweeps[i].axes == axes), None)
-        if number is None:
-            number = len(plan.sweeps)
+            ready = producer.combine is None and plan.loops(producer) == axes and set(producer.axes) == set(read.axes)
+            earliest = max(earliest, at[read.value] + (0 if ready and _same_place(producer, read) else 1))
+        index = next((i for i in range(earliest, len(plan.sweeps)) if plan.sweeps[i].axes == axes), None)
+        if index is None:
+            index = len(plan.sweeps)
             plan.sweeps.append(Sweep(axes))
-        plan.sweeps[number].ops.append(kernel_op)
-        at[kernel_op.result] = number
+        plan.sweeps[index].ops.append(kernel_op)
+        at[kernel_op.result] = index
 
 
-def _same_place(made: KernelOp, read: Read) -> bool:
+def _same_place(producer: KernelOp, read: Read) -> bool:
     """Whether a value is read at the element that was just made."""
-    return made.axes == read.axes
+    return producer.axes == read.axes
 
 
 # --- memory -----------------------------------------------------------------------------------------------
@@ -351,10 +351,10 @@ def _parts(nest: LoopNest, left: list[KernelOp]) -> Iterable[LoopNest]:
     groups: dict[tuple[int, ...], list[KernelOp]] = {}
     for kernel_op in left:
         groups.setdefault(_left_out(nest, kernel_op), []).append(kernel_op)
-    made: set[SSAValue] = set()
+    stored: set[SSAValue] = set()
     for axes in sorted(groups, key=len, reverse=True):
-        needed = _needed(nest, groups[axes], made)
-        made.update(s.result for s in groups[axes])
+        needed = _needed(nest, groups[axes], stored)
+        stored.update(s.result for s in groups[axes])
         if not axes and len(needed) == len(nest.ops):
             yield nest
         else:
@@ -368,12 +368,12 @@ def _left_out(nest: LoopNest, kernel_op: KernelOp) -> tuple[int, ...]:
     return tuple(a for a in range(nest.grid) if a not in walked and nest.domain[a] != 1)
 
 
-def _needed(nest: LoopNest, wanted: Iterable[KernelOp], made: set[SSAValue]) -> list[KernelOp]:
+def _needed(nest: LoopNest, wanted: Iterable[KernelOp], stored: set[SSAValue]) -> list[KernelOp]:
     """These ops and their producers, but for values that are in memory."""
     needed = {s.result for s in wanted}
     for kernel_op in reversed(nest.ops):
         if kernel_op.result in needed:
-            needed.update(r.value for r in kernel_op.reads if r.value not in made)
+            needed.update(r.value for r in kernel_op.reads if r.value not in stored)
     return [s for s in nest.ops if s.result in needed]
 
 
@@ -400,10 +400,10 @@ def inplace_pairs(
     pairs: list[tuple[int, int]] = []
     nests = loop_nests_of(kernel)
     indirect = {v for s in kernel.ops for v in s.indirect}
-    for number, nest in enumerate(nests):
+    for position, nest in enumerate(nests):
         plan = plan_loop_nest(kernel, nest, strided, results.__contains__)
         order = {kernel_op: i for i, kernel_op in enumerate(order_of(plan))}
-        later = {r.value for n in nests[number + 1 :] for s in n.ops for r in s.reads}
+        later = {r.value for n in nests[position + 1 :] for s in n.ops for r in s.reads}
 
         def last(kernel_op: KernelOp, plan: LoopNestPlan = plan, order: Mapping[KernelOp, int] = order) -> int:
             return _last_read(plan, order, kernel_op)
@@ -424,11 +424,11 @@ def pairs_in(
 
     No value of ``needed`` is overwritten.
     """
-    made = {kernel_op.result: kernel_op for kernel_op in order}
+    producers = {kernel_op.result: kernel_op for kernel_op in order}
     results: dict[Any, list[tuple[int, int, Any]]] = {}  # by type: a result, its place in the order, its axes
     for j, r in enumerate(kernel.results):
-        if r in made and r not in strided and _covers_domain(nest, made[r]):
-            results.setdefault((shape_of(r), dtype_of(r)), []).append((j, order[made[r]], made[r].axes))
+        if r in producers and r not in strided and _covers_domain(nest, producers[r]):
+            results.setdefault((shape_of(r), dtype_of(r)), []).append((j, order[producers[r]], producers[r].axes))
     reads: dict[SSAValue, list[tuple[KernelOp, Any]]] = {}
     for kernel_op in order if results else ():
         for read in kernel_op.reads:

@@ -47,12 +47,12 @@ def online_pairs_in(nest: LoopNest, kernel_ops: Sequence[KernelOp]) -> list[Onli
     """The online pairs among ops of a loop nest; no op is in two."""
     sources = Sources(nest)
     sums = [s for s in kernel_ops if s.combine is not None]
-    found: list[OnlinePair] = []
+    pairs: list[OnlinePair] = []
     for second in sums:
-        taken = {s for pair in found for s in (pair.first, pair.second)}
-        made = (_pair(nest, sources, kernel_ops, s, second) for s in sums if s not in taken and s is not second)
-        found += [pair for pair in made if pair is not None][:1]
-    return found
+        paired = {s for pair in pairs for s in (pair.first, pair.second)}
+        candidates = (_pair(nest, sources, kernel_ops, s, second) for s in sums if s not in paired and s is not second)
+        pairs += [pair for pair in candidates if pair is not None][:1]
+    return pairs
 
 
 def _pair(
@@ -96,23 +96,23 @@ def _count(nest: LoopNest, kernel_op: KernelOp) -> int:
 
 def _between(kernel_ops: Sequence[KernelOp], first: KernelOp, second: KernelOp) -> tuple[KernelOp, ...] | None:
     """The elementwise ops between the two reductions; None if these read anything else."""
-    given, whole = first.reads[0], first.result
-    made = {s.result: s for s in kernel_ops if s.kind == "elementwise" and not s.indirect}
-    found: set[SSAValue] = set()
+    operand, whole = first.reads[0], first.result
+    producers = {s.result: s for s in kernel_ops if s.kind == "elementwise" and not s.indirect}
+    between: set[SSAValue] = set()
     stack = list(second.reads)
     while stack:
         read = stack.pop()
         if read.value is whole or number_of(read.value) is not None:
             continue
-        if read.value is given.value:
-            if read.axes != given.axes:
+        if read.value is operand.value:
+            if read.axes != operand.axes:
                 return None
             continue
-        if read.value not in made:
+        if read.value not in producers:
             return None
-        found.add(read.value)
-        stack += made[read.value].reads
-    return tuple(s for s in kernel_ops if s.result in found)
+        between.add(read.value)
+        stack += producers[read.value].reads
+    return tuple(s for s in kernel_ops if s.result in between)
 
 
 # --- softmax ----------------------------------------------------------------------------------------------------------
@@ -170,14 +170,14 @@ def online_softmax(nest: LoopNest) -> OnlineSoftmax | None:
 
 def _needed(nest: LoopNest, last: KernelOp) -> set[KernelOp]:
     """The ops that are needed for one."""
-    made = {s.result: s for s in nest.ops}
-    found: set[KernelOp] = set()
+    producers = {s.result: s for s in nest.ops}
+    needed: set[KernelOp] = set()
     work = [last]
     while work:
-        read = [made[r.value] for r in work.pop().reads if r.value in made]
-        work += [s for s in read if s not in found]
-        found |= {*read}
-    return found
+        read = [producers[r.value] for r in work.pop().reads if r.value in producers]
+        work += [s for s in read if s not in needed]
+        needed |= {*read}
+    return needed
 
 
 def _is_share(sources: Sources, kernel_op: KernelOp, power: SSAValue, total: SSAValue) -> bool:
@@ -197,12 +197,12 @@ def _is_share(sources: Sources, kernel_op: KernelOp, power: SSAValue, total: SSA
 
 def _made_of(nest: LoopNest, values: Sequence[SSAValue]) -> set[KernelOp]:
     """The ops that need one of these values."""
-    known, found = set(values), set[KernelOp]()
+    known, dependents = set(values), set[KernelOp]()
     for kernel_op in nest.ops:
         if any(r.value in known for r in kernel_op.reads):
             known.add(kernel_op.result)
-            found.add(kernel_op)
-    return found
+            dependents.add(kernel_op)
+    return dependents
 
 
 def _keeps_scale(kernel_op: KernelOp, scaled: set[SSAValue]) -> bool:
@@ -210,10 +210,10 @@ def _keeps_scale(kernel_op: KernelOp, scaled: set[SSAValue]) -> bool:
     block = kernel_op.op.regions[0].block
     known: set[SSAValue] = {a for a, r in zip(block.args, kernel_op.reads, strict=False) if r.value in scaled}
     for op in block.ops:
-        given = [v in known for v in op.operands]
-        if not any(given) or isinstance(op, linalg.YieldOp):
+        depends = [v in known for v in op.operands]
+        if not any(depends) or isinstance(op, linalg.YieldOp):
             continue
-        keeps = isinstance(op, FLOAT_CASTS) or (isinstance(op, arith.MulfOp) and not all(given))
+        keeps = isinstance(op, FLOAT_CASTS) or (isinstance(op, arith.MulfOp) and not all(depends))
         if not keeps:
             return False
         known.update(op.results)

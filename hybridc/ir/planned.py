@@ -189,8 +189,8 @@ class StepLoop:
 
     def loaded(self, codes: Sequence[NativeCode]) -> StepLoop:
         """The loop with loaded code."""
-        given = iter(codes)
-        step, *others = [program.loaded(given) for program in self.programs]
+        remaining = iter(codes)
+        step, *others = [program.loaded(remaining) for program in self.programs]
         return replace(self, step=step, condition=others[0] if others else None)
 
 
@@ -377,12 +377,12 @@ class Program(ABC):
 
     def nameless(self, text: str) -> str:
         """A text with kernels numbered in place of their names."""
-        number = {
+        aliases = {
             name: f"kernel {i}" for i, name in enumerate(dict.fromkeys([*self.launches, *self.functions.values()]))
         }
-        if not number:
+        if not aliases:
             return text
-        return re.sub(rf"\b({'|'.join(map(re.escape, number))})\b", lambda found: number[found[0]], text)
+        return re.sub(rf"\b({'|'.join(map(re.escape, aliases))})\b", lambda match: aliases[match[0]], text)
 
     @abstractmethod
     def launched(self) -> list[tuple[str, str]]:
@@ -476,7 +476,7 @@ class PlannedProgram(Program):
         known = re.compile("|".join(map(re.escape, sorted(names, key=len, reverse=True))))
 
         def renamed(text: str) -> str:
-            return known.sub(lambda found: names[found[0]], text)
+            return known.sub(lambda match: names[match[0]], text)
 
         self.source = renamed(self.source)
         self.host_calls = [renamed(call) for call in self.host_calls]
@@ -544,8 +544,8 @@ def operator_written(op: Operator) -> list[Any]:
     return [op.NAME, {name: written(value) for name, value in op.attrs.items()}]
 
 
-def _operator_read(given: Any) -> Operator:
-    name, attributes = given
+def _operator_read(record: Any) -> Operator:
+    name, attributes = record
     return operator_registry.operator(name).bind(**{key: read(value) for key, value in attributes.items()})
 
 
@@ -559,8 +559,8 @@ def _body_written(body: Body) -> list[Any]:
     return [body.arguments, steps, list(body.results)]
 
 
-def _body_read(given: Any) -> Body:
-    arguments, steps, results = given
+def _body_read(record: Any) -> Body:
+    arguments, steps, results = record
     return Body(arguments, [BodyStep(_operator_read(op), inputs, first) for op, inputs, first in steps], results)
 
 

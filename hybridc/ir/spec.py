@@ -236,11 +236,11 @@ def _generic(check: _Check, op: linalg.GenericOp) -> None:
     if {loop for place in places for loop in place} != set(range(loops)):
         check.fail(op, "no operand bounds the range of one of its loops")
     sizes = loop_sizes(op, places)
-    for number, index in _affine_reads(check, op).items():
-        for axis, (each, size) in enumerate(zip(index, shape_of(op.operands[number]), strict=True)):
-            low, high = each.ends(sizes)
+    for position, index in _affine_reads(check, op).items():
+        for axis, (affine, size) in enumerate(zip(index, shape_of(op.operands[position]), strict=True)):
+            low, high = affine.ends(sizes)
             if 0 not in sizes and not 0 <= low <= high < size:
-                check.fail(op, f"operand {number} is read from {low} to {high} along axis {axis}, of {size} elements")
+                check.fail(op, f"operand {position} is read from {low} to {high} along axis {axis}, of {size} elements")
     (out,) = [m.data for m in op.indexing_maps.data[len(op.inputs) :]]
     parallel = {i for i, kind in enumerate(op.iterator_types.data) if kind.data is IteratorType.PARALLEL}
     if parallel != {e.position for e in out.results if isinstance(e, AffineDimExpr)}:
@@ -280,14 +280,14 @@ def check_kernels(check: _Check, module: ModuleOp) -> None:
 def _returned(check: _Check, function: func.FuncOp) -> None:
     end = function.body.block.last_op
     assert end is not None
-    made: set[SSAValue] = set()
-    for number, value in enumerate(end.operands):
+    arrays: set[SSAValue] = set()
+    for position, value in enumerate(end.operands):
         while isinstance(value.owner, VIEWS):
             value = value.owner.operands[0]
-        visible = number < result_count(function)
-        if visible and (value in made or not isinstance(value.owner, func.CallOp | tensor.ConcatOp)):
-            check.fail(end, f"result {number} is not a fresh array")
-        made.add(value)
+        visible = position < result_count(function)
+        if visible and (value in arrays or not isinstance(value.owner, func.CallOp | tensor.ConcatOp)):
+            check.fail(end, f"result {position} is not a fresh array")
+        arrays.add(value)
 
 
 def check_planned(check: _Check, module: ModuleOp) -> None:
@@ -333,10 +333,10 @@ def _loops(check: _Check, kernel: func.FuncOp, op: linalg.GenericOp | linalg.Mat
     domains = [
         _numbers(d) for d in cast("ArrayAttr[Attribute]", kernel.attributes.get("hybrid.domains", ArrayAttr([])))
     ]
-    number = _nest(op)
-    if number >= len(domains):
-        check.fail(op, f"@{kernel.sym_name.data} has {len(domains)} iteration spaces, but this op is of nest {number}")
-    axes, domain = _numbers(op.attributes.get("hybrid.axes")), domains[number]
+    nest = _nest(op)
+    if nest >= len(domains):
+        check.fail(op, f"@{kernel.sym_name.data} has {len(domains)} iteration spaces, but this op is of nest {nest}")
+    axes, domain = _numbers(op.attributes.get("hybrid.axes")), domains[nest]
     maps = places_of(op)
     sizes = loop_sizes(op, maps)
     contracts = len(op.inputs) > 1 and len(sizes) > len(maps[-1])
@@ -357,8 +357,8 @@ def _grid(check: _Check, kernel: func.FuncOp) -> None:
     if noted is None:
         return
     domains, axes = (
-        [_numbers(d) for d in cast("ArrayAttr[Attribute]", each)]
-        for each in (kernel.attributes["hybrid.domains"], noted)
+        [_numbers(d) for d in cast("ArrayAttr[Attribute]", attribute)]
+        for attribute in (kernel.attributes["hybrid.domains"], noted)
     )
     sizes = {tuple(domain[a] for a in own) for domain, own in zip(domains, axes, strict=False)}
     if len(axes) != len(domains) or len(sizes) > 1:
@@ -366,8 +366,8 @@ def _grid(check: _Check, kernel: func.FuncOp) -> None:
 
 
 def _nest(op: Operation) -> int:
-    number = op.attributes.get("hybrid.loop_nest")
-    return number.value.data if isinstance(number, IntegerAttr) else 0
+    attribute = op.attributes.get("hybrid.loop_nest")
+    return attribute.value.data if isinstance(attribute, IntegerAttr) else 0
 
 
 def _numbers(attribute: Attribute | None) -> list[int]:
@@ -394,35 +394,35 @@ class Verifier:
 
     def __init__(self, module: ModuleOp, passes: Sequence[ModulePass]) -> None:
         self._module = module
-        self._level = functools.reduce(lambda level, each: spec.level_after(each.name, level), passes, "graph")
+        self._level = functools.reduce(lambda level, step: spec.level_after(step.name, level), passes, "graph")
         self._known: dict[Operation, list[Any]] = {}
 
     def verify(self, after: str) -> None:
         """Raise unless the module is valid on the level to which the pass ``after`` brings it."""
         level = spec.level_after(after, self._level)
-        found = {function: _parts(function) for function in self._module.ops}
-        changed = [f for f, parts in found.items() if not _are(parts, self._known.get(f, ()))]
-        if level == self._level and not changed and len(found) == len(self._known):
+        snapshots = {function: _parts(function) for function in self._module.ops}
+        changed = [f for f, parts in snapshots.items() if not _are(parts, self._known.get(f, ()))]
+        if level == self._level and not changed and len(snapshots) == len(self._known):
             return
         for function in changed:
             function.verify()
         self._module.verify(verify_nested_ops=False)
         spec.check_level(self._module, level, after)
-        self._level, self._known = level, found
+        self._level, self._known = level, snapshots
 
 
 def _parts(function: Operation) -> list[Any]:
     """A snapshot of everything in a function, in order. Attributes and types are immutable."""
-    found: list[Any] = []
+    parts: list[Any] = []
     for op in function.walk():
-        found += (op, op.parent, *op.operands, *op.successors)
-        found += (*op.attributes, *op.attributes.values(), *op.properties, *op.properties.values())
-        found += [result.type for result in op.results]
+        parts += (op, op.parent, *op.operands, *op.successors)
+        parts += (*op.attributes, *op.attributes.values(), *op.properties, *op.properties.values())
+        parts += [result.type for result in op.results]
         for region in op.regions:
-            found.append(region)
+            parts.append(region)
             for block in region.blocks:
-                found += (block, *(argument.type for argument in block.args))
-    return found
+                parts += (block, *(argument.type for argument in block.args))
+    return parts
 
 
 def _are(parts: Sequence[Any], known: Sequence[Any]) -> bool:

@@ -104,8 +104,8 @@ def declared_dtypes(function: func.FuncOp) -> list[DType] | None:
     names = function.attributes.get("hybrid.dtypes")
     if names is None:
         return None
-    found: list[DType] = [np.dtype(n.data) for n in cast("ArrayAttr[StringAttr]", names)]
-    return found
+    dtypes: list[DType] = [np.dtype(n.data) for n in cast("ArrayAttr[StringAttr]", names)]
+    return dtypes
 
 
 def note_dtype(op: Operation, dtype: DType) -> None:
@@ -122,9 +122,9 @@ def note_dtypes(function: func.FuncOp, dtypes: list[DType]) -> None:
 
 def function_called(call: func.CallOp) -> func.FuncOp:
     """The callee of a call."""
-    found = SymbolTable.lookup_symbol(call, call.callee)
-    assert isinstance(found, func.FuncOp)
-    return found
+    callee = SymbolTable.lookup_symbol(call, call.callee)
+    assert isinstance(callee, func.FuncOp)
+    return callee
 
 
 def places_of(op: linalg.GenericOp | linalg.MatmulOp) -> tuple[tuple[int, ...], ...]:
@@ -134,19 +134,19 @@ def places_of(op: linalg.GenericOp | linalg.MatmulOp) -> tuple[tuple[int, ...], 
 
 def affine_operands(op: Operation) -> Mapping[int, tuple[AffineIndex, ...]]:
     """The operands that are read at affine sums of loops, by position: the index along each of their dimensions."""
-    given = op.properties.get("indexing_maps")
-    return {} if given is None else _all_affine(given)
+    maps = op.properties.get("indexing_maps")
+    return {} if maps is None else _all_affine(maps)
 
 
 @by_identity
 def _all_places(maps: Any) -> tuple[tuple[int, ...], ...]:
-    return tuple([_places(each.data) or () for each in maps.data])
+    return tuple([_places(affine_map.data) or () for affine_map in maps.data])
 
 
 @by_identity
 def _all_affine(maps: Any) -> Mapping[int, tuple[AffineIndex, ...]]:
-    sums = [(i, each.data) for i, each in enumerate(maps.data) if _places(each.data) is None]
-    return {i: tuple(_affine_index(e) for e in each.results) for i, each in sums}
+    sums = [(i, affine_map.data) for i, affine_map in enumerate(maps.data) if _places(affine_map.data) is None]
+    return {i: tuple(_affine_index(e) for e in affine_map.results) for i, affine_map in sums}
 
 
 def _places(indexing_map: AffineMap) -> tuple[int, ...] | None:
@@ -186,8 +186,8 @@ def indirect_operands(op: Operation) -> list[SSAValue]:
     """The tensors that an operation accesses indirectly (``tensor.extract``), each once."""
     if not isinstance(op, linalg.GenericOp):
         return []
-    found = [inner.operands[0] for inner in op.regions[0].block.ops if inner.name == tensor.ExtractOp.name]
-    return list(dict.fromkeys([*found, *[op.operands[i] for i in affine_operands(op)]]))
+    extracted = [inner.operands[0] for inner in op.regions[0].block.ops if inner.name == tensor.ExtractOp.name]
+    return list(dict.fromkeys([*extracted, *[op.operands[i] for i in affine_operands(op)]]))
 
 
 def loops_of_extracts(op: Operation) -> list[tuple[tensor.ExtractOp, tuple[int | None, ...]]]:
@@ -195,19 +195,19 @@ def loops_of_extracts(op: Operation) -> list[tuple[tensor.ExtractOp, tuple[int |
     if not isinstance(op, linalg.GenericOp):
         return []
     loops: dict[SSAValue, frozenset[int]] = {}
-    found: list[tuple[tensor.ExtractOp, tuple[int | None, ...]]] = []
+    extracts: list[tuple[tensor.ExtractOp, tuple[int | None, ...]]] = []
     for inner in op.body.block.ops:
         if isinstance(inner, linalg.IndexOp):
             loops[inner.results[0]] = frozenset((inner.dim.value.data,))
             continue
         if isinstance(inner, tensor.ExtractOp):
-            each = [loops.get(index, frozenset[int]()) for index in inner.indices]
-            found.append((inner, tuple([next(iter(e)) if len(e) == 1 else None for e in each])))
+            dependencies = [loops.get(index, frozenset[int]()) for index in inner.indices]
+            extracts.append((inner, tuple([next(iter(e)) if len(e) == 1 else None for e in dependencies])))
             continue  # what is read says nothing of where
         depends = frozenset[int]().union(*[loops.get(v, frozenset()) for v in inner.operands])
         for result in inner.results:
             loops[result] = depends
-    return found
+    return extracts
 
 
 def root(value: SSAValue) -> SSAValue:
@@ -223,15 +223,15 @@ def body_fault(op: Operation) -> str | None:
         return None
     elements = [cast("TensorType[Attribute]", v.type).get_element_type() for v in op.operands]
     block = op.body.block
-    for number, (argument, element) in enumerate(zip(block.args, elements, strict=False)):
+    for position, (argument, element) in enumerate(zip(block.args, elements, strict=False)):
         if argument.type != element:
-            return f"its body takes {argument.type} for operand {number}, whose elements are {element}"
+            return f"its body takes {argument.type} for operand {position}, whose elements are {element}"
     end = block.last_op
     yielded = [v.type for v in end.operands] if isinstance(end, linalg.YieldOp) else []
     wanted = elements[len(op.inputs) :]
     if len(block.args) != len(elements) or yielded != wanted:
-        given = ", ".join(map(str, yielded)) or "nothing"
-        return f"its body yields {given} where its results have elements of {', '.join(map(str, wanted))}"
+        actual = ", ".join(map(str, yielded)) or "nothing"
+        return f"its body yields {actual} where its results have elements of {', '.join(map(str, wanted))}"
     return None
 
 
@@ -245,7 +245,7 @@ def slice_fault(op: Operation) -> str | None:
         case _:
             return None
     listed = (op.static_offsets, op.static_sizes, op.static_strides)
-    parts = zip(*(integers_of(each) for each in listed), whole, strict=True)
+    parts = zip(*(integers_of(attribute) for attribute in listed), whole, strict=True)
     for axis, (offset, size, stride, length) in enumerate(parts):
         if offset < 0 or size < 0 or (size and not 0 <= offset + stride * (size - 1) < length):
             return f"axis {axis}, of {length} elements, has no {size} from {offset} on by {stride}"
@@ -265,8 +265,8 @@ def is_host(function: func.FuncOp) -> bool:
 
 def kernels(module: ModuleOp) -> dict[str, func.FuncOp]:
     """The private functions: kernels and host functions."""
-    found = (op for op in module.ops if isinstance(op, func.FuncOp) and op.sym_visibility is not None)
-    return {f.sym_name.data: f for f in found}
+    private = (op for op in module.ops if isinstance(op, func.FuncOp) and op.sym_visibility is not None)
+    return {f.sym_name.data: f for f in private}
 
 
 def is_scaffold(op: Operation) -> bool:
@@ -312,17 +312,17 @@ def handwritten_kernel(operator: Operator, target: str, ins: list[ArraySpec], ou
     if target not in RETURNED:
         return None
     try:
-        made: Any = operator.kernel(target, ins, outs)
+        kernel: Any = operator.kernel(target, ins, outs)
     except Exception as error:
         raise_in_context(operator, "kernel", error, target, ins, outs)
         raise
     kind, wanted = RETURNED[target]
-    if made is not None and not (callable(made) if kind is None else isinstance(made, kind)):
+    if kernel is not None and not (callable(kernel) if kind is None else isinstance(kernel, kind)):
         raise CustomOpError(
-            f"operator {operator.NAME}: kernel({target!r}, …) returned {made!r}; it returns {wanted}, or None where it "
-            f"has no kernel{defined(operator, 'kernel')}"
+            f"operator {operator.NAME}: kernel({target!r}, …) returned {kernel!r}; it returns {wanted}, or None where "
+            f"it has no kernel{defined(operator, 'kernel')}"
         )
-    return made
+    return kernel
 
 
 def is_handwritten(declaration: func.FuncOp) -> bool:
@@ -348,8 +348,8 @@ def declared_inplace_pairs(declaration: func.FuncOp) -> list[tuple[int, int]]:
 
 def numbers_of(function: func.FuncOp, name: str) -> list[int]:
     """The integers in an array attribute of a function."""
-    found = function.attributes.get(name)
-    return list(integers_of(cast("DenseArrayBase[Any]", found))) if isinstance(found, DenseArrayBase) else []
+    attribute = function.attributes.get(name)
+    return list(integers_of(cast("DenseArrayBase[Any]", attribute))) if isinstance(attribute, DenseArrayBase) else []
 
 
 def pairs_of(function: func.FuncOp, name: str) -> list[tuple[int, int]]:

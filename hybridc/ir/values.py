@@ -32,12 +32,12 @@ def functions(module: ModuleOp) -> list[func.FuncOp]:
     return [op for op in module.ops if isinstance(op, func.FuncOp)]
 
 
-def new_name(wanted: str, taken: set[str]) -> str:
-    """A unique symbol name: the wanted one, or the first with a number appended; it is added to ``taken``."""
-    name, number = wanted, 1
-    while name in taken:
-        name, number = f"{wanted}_{number}", number + 1
-    taken.add(name)
+def new_name(wanted: str, names: set[str]) -> str:
+    """A unique symbol name: the wanted one, or the first with a number appended; it is added to ``names``."""
+    name, suffix = wanted, 1
+    while name in names:
+        name, suffix = f"{wanted}_{suffix}", suffix + 1
+    names.add(name)
     return name
 
 
@@ -107,16 +107,16 @@ def operands_first(value: SSAValue, is_known: Callable[[SSAValue], bool]) -> lis
 
     A graph may be deeper than Python's recursion.
     """
-    found: dict[Operation, None] = {}
+    ordered: dict[Operation, None] = {}
     stack: list[tuple[SSAValue, bool]] = [(value, False)]
     while stack:
         value, is_after = stack.pop()
         op = value.owner
-        if not isinstance(op, Operation) or op in found or is_known(value):
+        if not isinstance(op, Operation) or op in ordered or is_known(value):
             continue
         if is_after:
-            found[op] = None
+            ordered[op] = None
             continue
         stack.append((value, True))
         stack += [(v, False) for v in reversed(op.operands)]
-    return list(found)
+    return list(ordered)

@@ -176,7 +176,7 @@ class PlanEmitter(ProgramEmitter):
     # --- what the target says ------------------------------------------------------------------------------
 
     @abstractmethod
-    def run(self, made: Any, places: Sequence[Position], scratch: Position | None, name: str) -> None:
+    def run(self, code: Any, places: Sequence[Position], scratch: Position | None, name: str) -> None:
         """Add the steps of a kernel; ``places`` are the positions of arguments, results, then locals."""
 
     TARGET: ClassVar[str]  # as operators know it
@@ -293,7 +293,7 @@ class PlanEmitter(ProgramEmitter):
                 moved = view.moved(lambda x: x.transpose(op.numbers("order")))
             case "slice":
                 begin, step = op.numbers("begin"), op.numbers("step")
-                parts = tuple(_part(*each) for each in zip(begin, step, shape, strict=True))
+                parts = tuple(_part(*bounds) for bounds in zip(begin, step, shape, strict=True))
                 moved = view.moved(lambda x: x[(*parts, ...)])  # of no axes, too, a view
             case other:
                 raise TypeError(f"alias {other!r} is not a view; expected reshape, transpose or slice")
@@ -337,26 +337,26 @@ class PlanEmitter(ProgramEmitter):
         self.planned.functions[kernel.name] = kernel.name
         reads, writes, memory = op.groups
         ins, outs = [self.views[v] for v in reads], [self.views[v] for v in writes]
-        given = [*ins, *outs]
-        strides = {i: given[i].strides for i in numbers_of(function, "hybrid.strided")}
-        views = [i for i, v in enumerate(given) if not v.is_plain and i not in strides]
+        arrays = [*ins, *outs]
+        strides = {i: arrays[i].strides for i in numbers_of(function, "hybrid.strided")}
+        views = [i for i, v in enumerate(arrays) if not v.is_plain and i not in strides]
         assert not views, f"{kernel.name} is given views as plain arrays: {views}"
         written: dict[tuple[int, int], list[int]] = {}
         for j, b in enumerate(outs):
             written.setdefault((b.slot, b.offset), []).append(j)
         over = [(i, j) for i, a in enumerate(ins) if volume(a.shape) for j in written.get((a.slot, a.offset), ())]
-        made = self._codes.of(kernel, strides, over)
+        code = self._codes.of(kernel, strides, over)
         scratch = None if memory is None else self.views[memory]
         begin = 0 if scratch is None else scratch.offset
-        places = [place_of(v) for v in given]
-        end = begin + made.scratch_of(self._codes.threads)
-        for size in made.locals:
+        places = [place_of(v) for v in arrays]
+        end = begin + code.scratch_of(self._codes.threads)
+        for size in code.locals:
             places.append(Position(ARENA, end))
             end += aligned(size)
         given_bytes = 0 if scratch is None else volume(scratch.shape)
         check_launch(kernel.name, given_bytes, end - begin, over, lambda: self._codes.inplace(kernel, sorted(strides)))
         self.lines.append(f"{kernel.name}{comment(*self._codes.lines(kernel))}")
-        self.run(made, places, None if scratch is None else place_of(scratch), kernel.name)
+        self.run(code, places, None if scratch is None else place_of(scratch), kernel.name)
         self.launched(line, step)
 
     def host(self, op: LaunchOp, name: str, operator: Operator, where: Location | None) -> None:
@@ -439,14 +439,14 @@ def _part(begin: int, step: int, count: int) -> slice:
 Pairs = Collection[tuple[int, int]]
 
 
-def check_launch(name: str, given: int, needed: int, over: Pairs, allowed: Callable[[], Pairs]) -> None:
+def check_launch(name: str, available: int, needed: int, over: Pairs, allowed: Callable[[], Pairs]) -> None:
     """Raise VerifyError unless a launch gives a kernel the scratch and the in-place pairs that its code allows.
 
-    ``given`` and ``needed`` are bytes of scratch; ``over`` are the pairs of an argument and the result that overwrites
-    it, ``allowed()`` those in which the code has read the argument by then.
+    ``available`` and ``needed`` are bytes of scratch; ``over`` are the pairs of an argument and the result that
+    overwrites it, ``allowed()`` those in which the code has read the argument by then.
     """
-    if given < needed:
-        raise VerifyError(f"memory plan: @{name} needs {needed} bytes of scratch, got {given}")
+    if available < needed:
+        raise VerifyError(f"memory plan: @{name} needs {needed} bytes of scratch, got {available}")
     if not over:
         return
     wrong = sorted(set(over) - set(allowed()))

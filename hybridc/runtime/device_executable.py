@@ -55,9 +55,9 @@ class Trials:
         """
         device = self._device
         configs = [c for c in step.configs if device.description.has_room(c.warps, c.shared)] or step.configs
-        found = configs[0] if device.is_host else known(device, step.function, configs, step.numbers)
-        if found is not None:
-            return found
+        chosen = configs[0] if device.is_host else known(device, step.function, configs, step.numbers)
+        if chosen is not None:
+            return chosen
         copies = self.apart({slot for slot, _ in step.buffers}, bases)
         if copies is None:
             return configs[0]
@@ -132,11 +132,11 @@ class DeviceExecutable(PlannedExecutable):
 
     def make_workspace(self) -> Any:
         """The arena, with the replay state of its calls."""
-        made = DeviceWorkspace(self.device, self.planned.arena)
+        workspace = DeviceWorkspace(self.device, self.planned.arena)
         self._streams.add(self.device.stream)
         if self._recordings is not None and self.device.records:
-            made.replay = Replay(self.device, self.planned, self._steps, self._constants, self._recordings)
-        return made
+            workspace.replay = Replay(self.device, self.planned, self._steps, self._constants, self._recordings)
+        return workspace
 
     def repeat(self) -> bool:
         """Record and replay calls; not when serving the host, as the addresses change with every call."""
@@ -158,9 +158,9 @@ class DeviceExecutable(PlannedExecutable):
         """A workspace of the current stream: work on another stream may still use its own."""
         stream, others = self.device.stream, list[Any]()
         try:
-            while (found := self._free.pop()).stream != stream:
-                others.append(found)
-            return found
+            while (workspace := self._free.pop()).stream != stream:
+                others.append(workspace)
+            return workspace
         except IndexError:
             return self.make_workspace()
         finally:
@@ -179,20 +179,20 @@ class DeviceExecutable(PlannedExecutable):
     def _make(self, workspace: Any, into: Any, *arrays: Any) -> Any:
         device, program = self.device, self.planned
         replay: Replay | None = workspace.replay
-        here = self._here(arrays, replay)
-        if not all(device.fits(array, spec) for array, spec in zip(here, program.inputs, strict=True)):
+        inputs = self._here(arrays, replay)
+        if not all(device.fits(array, spec) for array, spec in zip(inputs, program.inputs, strict=True)):
             return NotImplemented
-        given = [None] * len(program.fresh) if into is None else into
+        outputs = [None] * len(program.fresh) if into is None else into
         begin = now() if RECORDER.graphs else 0
         if replay is not None:
-            results = replay.run(workspace, here, given)
+            results = replay.run(workspace, inputs, outputs)
             if begin:
                 device.synchronise()
                 RECORDER.add("graph", self.title, begin, {"steps": len(self._steps), "replayed": True})
             return results
-        wanted = zip(given, program.fresh, strict=True)
+        wanted = zip(outputs, program.fresh, strict=True)
         results = tuple([device.empty(spec.shape, spec.dtype) if x is None else x for x, spec in wanted])
-        bases = [x.pointer for x in (workspace, *here, *results, *self._constants)]
+        bases = [x.pointer for x in (workspace, *inputs, *results, *self._constants)]
         if begin:
             StepTimes(device, self.title, program.notes).run(self._steps, bases, workspace, begin)
             return results
@@ -213,16 +213,16 @@ class DeviceExecutable(PlannedExecutable):
         places: Sequence[Any] = ()
         if self._into is not None:
             places, *arrays = arrays  # pyright: ignore[reportAssignmentType]  (a list is as good)
-        given = [np.asarray(x, spec.dtype, order="C") for x, spec in zip(arrays, self.planned.inputs, strict=True)]
-        here = self.device.put_together(given)
+        contiguous = [np.asarray(x, spec.dtype, order="C") for x, spec in zip(arrays, self.planned.inputs, strict=True)]
+        inputs = self.device.put_together(contiguous)
         nowhere = () if self._into is None else ([None] * len(places),)
-        made = super().run(workspace, *nowhere, *here)
-        results = [x.host() if isinstance(x, DeviceArray) else x for x in made]
+        outputs = super().run(workspace, *nowhere, *inputs)
+        results = [x.host() if isinstance(x, DeviceArray) else x for x in outputs]
         for i in self._donated:
-            if given[i] is not arrays[i] or not self.device.is_host:
-                np.copyto(arrays[i], here[i].host())
-        for number, place in enumerate(places):
+            if contiguous[i] is not arrays[i] or not self.device.is_host:
+                np.copyto(arrays[i], inputs[i].host())
+        for index, place in enumerate(places):
             if place is not None:
-                np.copyto(place, results[number])
-                results[number] = place
+                np.copyto(place, results[index])
+                results[index] = place
         return results

@@ -125,7 +125,7 @@ class Executable(ABC):
 def _operator_of(error: BaseException) -> Operator | None:
     """The operator whose method is the outermost in the traceback."""
     calls = (frame.f_locals.get("self") for frame, _ in traceback.walk_tb(error.__traceback__))
-    return next((found for found in calls if isinstance(found, Operator)), None)
+    return next((owner for owner in calls if isinstance(owner, Operator)), None)
 
 
 class PythonExecutable(Executable):
@@ -152,10 +152,10 @@ class PythonExecutable(Executable):
     def views(self, workspace: Any) -> Any:
         """The views of a workspace that a call needs."""
         kept = workspace.views(self.view_owner)
-        found = kept.get("all")
-        if found is None:
-            found = kept["all"] = self._views(plain(workspace))
-        return found
+        views = kept.get("all")
+        if views is None:
+            views = kept["all"] = self._views(plain(workspace))
+        return views
 
     def run_in(self, workspace: Any, arrays: Sequence[Any]) -> Any:
         """Run in a workspace; while graphs are recorded, each launch is."""
@@ -176,27 +176,27 @@ class PythonExecutable(Executable):
         program = cast("PythonProgram", self.program)
         tree = ast.parse(program.source)
         function = next(f for f in tree.body if isinstance(f, ast.FunctionDef) and f.name == program.name)
-        statements, number = list[ast.stmt](), 0
+        statements, index = list[ast.stmt](), 0
         for statement in function.body:
             if not program.is_launch(statement):
                 statements.append(statement)
                 continue
-            begin, end = ast.parse(f"_begin = _now()\n_launched({number}, _begin)").body
+            begin, end = ast.parse(f"_begin = _now()\n_launched({index}, _begin)").body
             for added in (begin, end):
                 for node in ast.walk(added):
                     ast.copy_location(node, statement)
             statements += [begin, statement, end]
-            number += 1
+            index += 1
         function.body = statements
         scope = {**self._scope, "_now": now, "_launched": self._launched}
         exec(compile(tree, self._filename, "exec"), scope)
         return scope[program.name]
 
-    def _launched(self, number: int, begin: int) -> None:
+    def _launched(self, index: int, begin: int) -> None:
         """Record a launch."""
-        note = self.program.notes[number]
-        facts = {"graph": self.title, "step": number, **note.facts()}
-        if number in self.program.host_launches:
+        note = self.program.notes[index]
+        facts = {"graph": self.title, "step": index, **note.facts()}
+        if index in self.program.host_launches:
             RECORDER.add("host", note.operators[0], begin, facts)
         else:
             RECORDER.add("kernel", note.name, begin, facts)

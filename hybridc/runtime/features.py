@@ -109,8 +109,8 @@ class Features(OrderedDict[str, Feature]):
     def __new__(cls) -> Features:
         """The object."""
         if cls.instance is None:
-            made = cls.instance = super().__new__(cls)
-            super(Features, made).__init__([(f.name, f) for f in feature_list()])
+            features = cls.instance = super().__new__(cls)
+            super(Features, features).__init__([(f.name, f) for f in feature_list()])
         return cls.instance
 
     def __init__(self) -> None:
@@ -121,7 +121,7 @@ class Features(OrderedDict[str, Feature]):
 
     def is_enabled(self, feature_name: str) -> bool:
         """Whether a feature is on; a RuntimeError that lists all, if there is no feature of this name."""
-        found: Any = self.get(feature_name.upper())
-        if found is None:
+        feature: Any = self.get(feature_name.upper())
+        if feature is None:
             raise RuntimeError(f"Feature '{feature_name.upper()}' is unknown, known features are: {list(self)}")
-        return found.enabled
+        return feature.enabled

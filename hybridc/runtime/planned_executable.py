@@ -32,13 +32,13 @@ class PlannedExecutable(Executable):
         slots = [v.slot - first if isinstance(v, SlotView) else -1 for v in program.outputs]
         in_order = slots == list(range(len(program.fresh)))
         self._outputs = [
-            _fetch(program, constants, view, number, self.view_owner) for number, view in enumerate(program.outputs)
+            _fetch(program, constants, view, index, self.view_owner) for index, view in enumerate(program.outputs)
         ]
         whole = [_whole(program, view) for view in program.outputs]
         #: Picks the results out of arguments and fresh arrays, if all are among them.
         self._pick = itemgetter(*[n for n in whole if n is not None]) if len(whole) > 1 and None not in whole else None
         #: Whether the results are exactly the fresh arrays.
-        self.is_direct = in_order and all(number == i for i, number in enumerate(program.into)) and self._into is None
+        self.is_direct = in_order and all(index == i for i, index in enumerate(program.into)) and self._into is None
 
     def run(self, workspace: Any, *arrays: Any) -> Any:
         """The results of one call."""
@@ -52,9 +52,9 @@ class PlannedExecutable(Executable):
             fresh = self._conform(workspace, into, arrays)
         results = self.results(workspace, arrays, fresh)
         if into is not None:
-            for number in self.planned.into:
-                if number is not None and places[number] is not None:
-                    results[number] = places[number]
+            for index in self.planned.into:
+                if index is not None and places[index] is not None:
+                    results[index] = places[index]
         return results
 
     def results(self, workspace: Any, arrays: Sequence[Any], fresh: Sequence[Any]) -> list[Any]:
@@ -66,11 +66,11 @@ class PlannedExecutable(Executable):
     def _given(self, places: Sequence[Any]) -> Any:
         """The caller's output buffers, in the order of the fresh arrays that they replace."""
         assert self._into is not None
-        given: list[Any] = []
-        for number, array in zip(self._into, self.planned.fresh, strict=True):
-            x = None if number is None else places[number]
-            given.append(x if x is None or x.shape == array.shape else x.reshape(array.shape))
-        return tuple(given)
+        buffers: list[Any] = []
+        for index, array in zip(self._into, self.planned.fresh, strict=True):
+            x = None if index is None else places[index]
+            buffers.append(x if x is None or x.shape == array.shape else x.reshape(array.shape))
+        return tuple(buffers)
 
     def _conform(self, workspace: Any, into: Any, arrays: Sequence[Any]) -> Any:
         """The call on contiguous copies of views; donated and output views are written back."""
@@ -111,14 +111,14 @@ def _over(view: SlotView, base: Any) -> Any:
 
 def _whole(program: PlannedProgram, view: SlotView | OperatorState) -> int | None:
     """The index, among arguments and then fresh arrays, of the array that a result is; None if it is none."""
-    given = [*program.inputs, *program.fresh]
-    if isinstance(view, OperatorState) or not 1 <= view.slot <= len(given) or not view.is_plain:
+    arrays = [*program.inputs, *program.fresh]
+    if isinstance(view, OperatorState) or not 1 <= view.slot <= len(arrays) or not view.is_plain:
         return None
-    return view.slot - 1 if view.shape == given[view.slot - 1].shape else None
+    return view.slot - 1 if view.shape == arrays[view.slot - 1].shape else None
 
 
 def _fetch(
-    program: PlannedProgram, constants: Sequence[Any], view: SlotView | OperatorState, number: int, owner: ViewOwner
+    program: PlannedProgram, constants: Sequence[Any], view: SlotView | OperatorState, index: int, owner: ViewOwner
 ) -> Callable[[Any, Sequence[Any], Sequence[Any]], Any]:
     """A function that fetches a result after a call, from its workspace, its arguments and its fresh arrays."""
     if isinstance(view, OperatorState):
@@ -129,9 +129,9 @@ def _fetch(
 
     def kept(workspace: Any, _arrays: Sequence[Any], _fresh: Sequence[Any]) -> Any:
         views = workspace.views(owner)
-        if number not in views:
-            views[number] = _over(view, plain(workspace) if _is_numpys(workspace) else workspace)
-        return views[number]
+        if index not in views:
+            views[index] = _over(view, plain(workspace) if _is_numpys(workspace) else workspace)
+        return views[index]
 
     def argument(_workspace: Any, arrays: Sequence[Any], _fresh: Sequence[Any]) -> Any:
         return _over(view, _plain(arrays[view.slot - 1], view.dtype))

@@ -59,8 +59,8 @@ class SharedValue:
 
     def used_by(self, user: ValueUser) -> None:
         """Notify a program from now on."""
-        number, users = id(user), self._users
-        users[number] = weakref.ref(user, lambda _: users.pop(number, None))
+        identity, users = id(user), self._users
+        users[identity] = weakref.ref(user, lambda _: users.pop(identity, None))
 
     def ended(self) -> None:
         """Notify all programs that it is not valid any more."""
@@ -71,9 +71,9 @@ class SharedValue:
 
 
 def _ended(value: weakref.ref[SharedValue]) -> None:
-    found = value()
-    if found is not None:
-        found.ended()
+    shared = value()
+    if shared is not None:
+        shared.ended()
 
 
 class PreparedStore:
@@ -85,8 +85,8 @@ class PreparedStore:
 
     def find(self, key: ValueKey) -> SharedValue | None:
         """The value of a key, if it is valid."""
-        found = self._values.get(key)
-        return found if found is not None and found.is_valid else None
+        value = self._values.get(key)
+        return value if value is not None and value.is_valid else None
 
     def add(self, key: ValueKey, value: SharedValue) -> None:
         """Share a value that has been computed."""

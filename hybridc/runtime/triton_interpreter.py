@@ -79,8 +79,8 @@ def _cast(module: Any, source: Any, wanted: Any) -> Any:
 
 def _dot(module: Any, product: Any, a: Any, b: Any, *others: Any) -> Any:
     """``tl.dot``: a block matmul with an accumulator."""
-    given = [_cast(module, x, module.tl.float32) if x.dtype.scalar == module.tl.bfloat16 else x for x in (a, b)]
-    return product(*given, *others)
+    factors = [_cast(module, x, module.tl.float32) if x.dtype.scalar == module.tl.bfloat16 else x for x in (a, b)]
+    return product(*factors, *others)
 
 
 def _reduced(self: Any, inputs: tuple[Any, ...]) -> list[Any]:
@@ -116,10 +116,10 @@ def _ufuncs() -> dict[Any, np.ufunc]:
 
 def _paired(self: Any, inputs: tuple[Any, ...], data: list[Any], axis: int) -> list[Any]:
     """One level of the reduction tree along an axis; sizes are powers of two, as in all of Triton's blocks."""
-    given: list[Any] = []
+    halves: list[Any] = []
     for first in (0, 1):
         for x, like in zip(data, inputs, strict=True):
-            given.append(self.to_tensor(np.take(x, range(first, x.shape[axis], 2), axis), like.dtype))
-    made: Any = self.combine_fn(*given)
-    parts = made if len(data) > 1 else (made,)
+            halves.append(self.to_tensor(np.take(x, range(first, x.shape[axis], 2), axis), like.dtype))
+    combined: Any = self.combine_fn(*halves)
+    parts = combined if len(data) > 1 else (combined,)
     return [part.handle.data for part in parts]

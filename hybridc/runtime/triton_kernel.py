@@ -57,9 +57,9 @@ def triton(*, interpreted: bool) -> Any:
 
 def load_kernel(function: TritonFunction, *, interpreted: bool) -> Any:
     """The function of a source, as Triton's decorator made it; cached."""
-    found = _LOADED.get(function.key)
-    if found is not None:
-        return found
+    loaded = _LOADED.get(function.key)
+    if loaded is not None:
+        return loaded
     with _LOADING.current:
         if function.key not in _LOADED:
             triton(interpreted=interpreted)
@@ -100,11 +100,11 @@ def run_interpreted(
 def interpret(function: TritonFunction, pointers: Sequence[int], numbers: Sequence[int], config: Config) -> None:
     """Run all programs of a launch, one after the other, on host memory."""
     kernel = load_kernel(function, interpreted=True)
-    given = [_InterpreterMemory(pointer, dtype) for pointer, dtype in zip(pointers, function.pointers, strict=True)]
+    memories = [_InterpreterMemory(pointer, dtype) for pointer, dtype in zip(pointers, function.pointers, strict=True)]
     with _INTERPRETING.current, np.errstate(all="ignore"):
         interpreter()
         sized = [integer(value, bits) for value, bits in zip(numbers, function.numbers, strict=True)]
-        kernel[config.grid](*given, *sized, **dict(config.constants))
+        kernel[config.grid](*memories, *sized, **dict(config.constants))
 
 
 class _InterpreterMemory:

@@ -35,26 +35,26 @@ class Workspace(np.ndarray[Any, Any]):
 
     def views(self, owner: ViewOwner) -> dict[Any, Any]:
         """The views of the arena that a program keeps from call to call."""
-        found = self._views.get(owner)
-        if found is None:
-            found = self._views[owner] = {}
-        return found
+        views = self._views.get(owner)
+        if views is None:
+            views = self._views[owner] = {}
+        return views
 
 
 def workspace(arena: int) -> Workspace:
     """A workspace with an arena of ``arena`` bytes."""
     memory = np.empty(arena + ALIGNMENT, np.uint8)
     start = -memory.ctypes.data % ALIGNMENT
-    made = memory[start : start + arena].view(Workspace)
-    made.states = {}
-    made.room = arena
-    made._views = weakref.WeakKeyDictionary()
-    return made
+    created = memory[start : start + arena].view(Workspace)
+    created.states = {}
+    created.room = arena
+    created._views = weakref.WeakKeyDictionary()
+    return created
 
 
-def plain(given: Workspace) -> Any:
+def plain(arena: Workspace) -> Any:
     """The memory of a workspace as a plain array: views of it that the workspace keeps are in no cycle with it."""
-    return given.view(np.ndarray)
+    return arena.view(np.ndarray)
 
 
 # --- the pool -----------------------------------------------------------------------------------------------------
@@ -89,10 +89,10 @@ class WorkspacePool:
     def acquire(self, size: int) -> Workspace:
         """An idle workspace of at least so many bytes, or a new one."""
         try:
-            found = self.idle.pop()
+            idle = self.idle.pop()
         except IndexError:
             return workspace(capacity(size) if size else 0)
-        return found if found.room >= size else self._larger(found, size)
+        return idle if idle.room >= size else self._larger(idle, size)
 
     def release(self, returned: Workspace) -> None:
         """Return a workspace."""
@@ -110,39 +110,39 @@ class WorkspacePool:
     @property
     def bytes(self) -> int:
         """The memory of all workspaces that are idle, or that native code may take."""
-        return sum(each.nbytes for each in (*self.idle, *self._installed) if each is not None)
+        return sum(space.nbytes for space in (*self.idle, *self._installed) if space is not None)
 
     def _larger(self, small: Workspace, size: int) -> Workspace:
         """The smallest idle workspace that is large enough, or a new one, in the place of the largest."""
         others = [small, *self._taken()]
-        enough = [each for each in others if each.room >= size]
+        enough = [space for space in others if space.room >= size]
         chosen = min(enough, key=_room) if enough else max(others, key=_room)
-        self.idle += [each for each in others if each is not chosen]
+        self.idle += [space for space in others if space is not chosen]
         return chosen if enough else workspace(capacity(size))
 
     def _taken(self) -> list[Workspace]:
         """All idle workspaces, taken by this thread."""
-        found: list[Workspace] = []
+        spaces: list[Workspace] = []
         while self.idle:
             try:
-                found.append(self.idle.pop())
+                spaces.append(self.idle.pop())
             except IndexError:  # another thread took the last one
                 break
-        return found[::-1]
+        return spaces[::-1]
 
     def _free_oldest(self) -> None:
         """Free the least recently used ones beyond the bytes that may be idle."""
-        if sum(each.room + _OBJECT for each in self.idle) <= self._most:
+        if sum(space.room + _OBJECT for space in self.idle) <= self._most:
             return
         left, kept = self._most, list[Workspace]()
-        for each in reversed(self._taken()):
-            left -= each.room + _OBJECT
+        for space in reversed(self._taken()):
+            left -= space.room + _OBJECT
             if left < 0:
                 break
-            kept.append(each)
+            kept.append(space)
         self.idle += kept[::-1]
 
-    def _install(self, given: Workspace) -> bool:
+    def _install(self, space: Workspace) -> bool:
         """Let native code take a workspace, in place of the largest if that is smaller; whether it can now.
 
         A call that has taken one that is replaced has a reference of its own.
@@ -150,34 +150,34 @@ class WorkspacePool:
         with self._lock.current:
             self.table.missed = 0
             sizes = [record.size for record in self._records]
-            if max(sizes) >= given.room and -1 not in sizes:
+            if max(sizes) >= space.room and -1 not in sizes:
                 return False
             self._is_installing = True
-            self._set(sizes.index(max(sizes) if max(sizes) < given.room else -1), given)
+            self._set(sizes.index(max(sizes) if max(sizes) < space.room else -1), space)
             self._is_installing = False
             return True
 
-    def _set(self, at: int, given: Workspace | None) -> None:
+    def _set(self, at: int, space: Workspace | None) -> None:
         record = self._records[at]
         record.size = -1  # another thread may look at it between these lines
-        record.workspace = None if given is None else id(given)
-        record.size = -1 if given is None else given.room
-        self._installed[at] = given
+        record.workspace = None if space is None else id(space)
+        record.size = -1 if space is None else space.room
+        self._installed[at] = space
 
     def _leave(self, user: int) -> None:
         """A program is gone, so a workspace may be larger than any call needs."""
         self._users.pop(user, None)
         most = capacity(max(self._users.values()) or 1) if self._users else -1
         self._most = KEPT * (most + _OBJECT)
-        self.idle += [each for each in self._taken() if each.room <= most]
+        self.idle += [space for space in self._taken() if space.room <= most]
         with self._lock.current:
-            for at, each in enumerate(self._installed):
-                if each is not None and each.room > most and not self._is_installing:  # by the garbage collector
+            for at, space in enumerate(self._installed):
+                if space is not None and space.room > most and not self._is_installing:  # by the garbage collector
                     self._set(at, None)
 
 
-def _room(given: Workspace) -> int:
-    return given.room
+def _room(space: Workspace) -> int:
+    return space.room
 
 
 POOL = WorkspacePool()

@@ -68,30 +68,30 @@ def parse(text: str) -> TileProgram:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if not lines or lines[0] != "tile_program {" or lines[-2:] != ["}", "}"]:
         raise ValueError("a tile program begins with 'tile_program {' and ends with two lines '}'")
-    made = TileProgram((), (), (), ())
+    program = TileProgram((), (), (), ())
     open_sweeps = [TileSweep((), ())]  # the first stands for the program
     for line in lines[1:-2]:
         word = re.split(r"[ ]", line)[0]
-        if found := _LINES["head"].fullmatch(line):
-            made = replace(made, buffers=(*made.buffers, TileBuffer(found[2], found[3], found[1] == "pieces")))
-        elif found := _LINES["scratch"].fullmatch(line):
-            made = replace(made, scratch=(*made.scratch, TileScratch(found[1], found[3], _numbers(found[2]))))
+        if match := _LINES["head"].fullmatch(line):
+            program = replace(program, buffers=(*program.buffers, TileBuffer(match[2], found[3], match[1] == "pieces")))
+        elif match := _LINES["scratch"].fullmatch(line):
+            program = replace(program, scratch=(*program.scratch, TileScratch(match[1], found[3], _numbers(match[2]))))
         elif word == "strides":
-            made = replace(made, strides=int(line.split()[1]))
+            program = replace(program, strides=int(line.split()[1]))
         elif word == "axes":
-            sizes = [each.split("<")[1].strip() for each in line[5:].split(",")]
-            made = replace(made, sizes=tuple(int(n) if n.isdigit() else None for n in sizes))
+            sizes = [part.split("<")[1].strip() for part in line[5:].split(",")]
+            program = replace(program, sizes=tuple(int(n) if n.isdigit() else None for n in sizes))
         elif word == "inner":
-            made = replace(made, inner=_numbers(line[6:]))
+            program = replace(program, inner=_numbers(line[6:]))
         elif word == "tile":
-            made = replace(made, tiles=(*made.tiles, _tile(line)))
+            program = replace(program, tiles=(*program.tiles, _tile(line)))
         elif word == "group":
-            made = replace(made, group=line.split()[1])
+            program = replace(program, group=line.split()[1])
         elif word == "parallel":
             axes, _, tiled = line[8:-1].partition("tiled")
             flags = {flag: flag in line.split() for flag in ("shared", "apart", "exact")}
-            made = replace(made, parallel=_numbers(axes), **flags)
-            made = replace(made, tiled=_numbers(tiled)[0] if tiled else None)
+            program = replace(program, parallel=_numbers(axes), **flags)
+            program = replace(program, tiled=_numbers(tiled)[0] if tiled else None)
         elif word == "sweep":
             open_sweeps.append(_sweep(line))
         elif line == "}" and len(open_sweeps) > 1:
@@ -101,7 +101,7 @@ def parse(text: str) -> TileProgram:
             raise ValueError(f"a statement outside of a sweep: {line}")
         else:
             open_sweeps[-1] = replace(open_sweeps[-1], statements=(*open_sweeps[-1].statements, _statement(line)))
-    return replace(made, sweeps=open_sweeps[0].sweeps)
+    return replace(program, sweeps=open_sweeps[0].sweeps)
 
 
 def _sweep(line: str) -> TileSweep:
@@ -122,9 +122,9 @@ def _tile(line: str) -> TileDim:
     block, walk, *how = rest.split()
     parts = tuple(tuple(int(n) for n in sizes.split(",")) for sizes in inside)
     bound = re.search(r"(until|from) t(\d+) [+-] (-?\d+)", rest)
-    found = None if bound is None else TileBound(int(bound[2]), int(bound[3]), bound[1] == "until")
+    limit = None if bound is None else TileBound(int(bound[2]), int(bound[3]), bound[1] == "until")
     size = int(block) if block.isdigit() else block
-    return TileDim(_numbers(axes), size, walk, "masked" in how, "backwards" in how, found, parts)
+    return TileDim(_numbers(axes), size, walk, "masked" in how, "backwards" in how, limit, parts)
 
 
 def _statement(line: str) -> Statement:
@@ -188,9 +188,9 @@ def _value(text: str) -> Number:
 
 def _factor(text: str) -> Factor:
     parts = [p for p in text.split("*") if p]
-    number = math.prod(int(p) for p in parts if p.lstrip("-").isdigit())
+    constant = math.prod(int(p) for p in parts if p.lstrip("-").isdigit())
     stride = next((int(p[1:]) for p in parts if p[0] == "s"), None)
-    return Factor(number, tuple(int(p[1:]) for p in parts if p[0] == "n"), stride)
+    return Factor(constant, tuple(int(p[1:]) for p in parts if p[0] == "n"), stride)
 
 
 def _address(text: str) -> Address:

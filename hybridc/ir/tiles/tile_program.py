@@ -119,8 +119,8 @@ class Factor:
     stride: int | None = None
 
     def __str__(self) -> str:
-        found = [f"n{a}" for a in self.sizes] + ([f"s{self.stride}"] if self.stride is not None else [])
-        return "*".join([str(self.number), *found] if self.number != 1 or not found else found)
+        terms = [f"n{a}" for a in self.sizes] + ([f"s{self.stride}"] if self.stride is not None else [])
+        return "*".join([str(self.number), *terms] if self.number != 1 or not terms else terms)
 
 
 @dataclass(frozen=True)
@@ -137,9 +137,9 @@ class Address:
         return tuple(a for a, _ in self.terms)
 
     def __str__(self) -> str:
-        found = [f"i{a}" if str(f) == "1" else f"i{a}*{f}" for a, f in self.terms]
-        found += [str(f) for f in self.offset]
-        return f"{self.buffer}[{' + '.join(found) or 0}]"
+        terms = [f"i{a}" if str(f) == "1" else f"i{a}*{f}" for a, f in self.terms]
+        terms += [str(f) for f in self.offset]
+        return f"{self.buffer}[{' + '.join(terms) or 0}]"
 
 
 # --- statements -----------------------------------------------------------------------------------------------------
@@ -212,8 +212,8 @@ class TileGather:
     kind: str
 
     def __str__(self) -> str:
-        found = [f"%{v}" if str(f) == "1" else f"%{v}*{f}" for v, f in self.terms]
-        return f"%{self.name} = gather {self.buffer}[{' + '.join(found) or 0}] : {self.kind}"
+        terms = [f"%{v}" if str(f) == "1" else f"%{v}*{f}" for v, f in self.terms]
+        return f"%{self.name} = gather {self.buffer}[{' + '.join(terms) or 0}] : {self.kind}"
 
 
 @dataclass(frozen=True)
@@ -551,8 +551,8 @@ class TileProgram:
 
     def extent(self, axes: Iterable[int]) -> int | None:
         """How many elements some axes have; None if that is not known."""
-        found = [self.sizes[a] for a in axes]
-        return None if None in found else math.prod(n for n in found if n is not None)
+        sizes = [self.sizes[a] for a in axes]
+        return None if None in sizes else math.prod(n for n in sizes if n is not None)
 
     def row_major(self, buffer: str, axes: Axes) -> Address:
         """The element of a contiguous array whose dimensions are these axes, one after the other."""
@@ -583,12 +583,12 @@ def _axes(axes: Iterable[int]) -> str:
 
 def _on(dims: Dims, limits: tuple[int | None, ...] = ()) -> str:
     ends = limits or (None,) * len(dims)
-    found = [f"t{d}" if end is None else f"t{d} < {end}" for d, end in zip(dims, ends, strict=True)]
-    return f" on {', '.join(found)}" if found else ""
+    names = [f"t{d}" if end is None else f"t{d} < {end}" for d, end in zip(dims, ends, strict=True)]
+    return f" on {', '.join(names)}" if names else ""
 
 
-def _number(number: Number) -> str:
-    return str(number).lower() if isinstance(number, bool) else repr(number)
+def _number(constant: Number) -> str:
+    return str(constant).lower() if isinstance(constant, bool) else repr(constant)
 
 
 # --- analyses ---------------------------------------------------------------------------------------------------------
@@ -596,19 +596,19 @@ def _number(number: Number) -> str:
 
 def needed(statements: Sequence[Statement]) -> tuple[Statement, ...]:
     """The statements without those that make what nobody reads."""
-    found: list[Statement] = []
+    kept: list[Statement] = []
     read: set[str] = set()
     for s in reversed(statements):
         partial = isinstance(s, TileReduce) and s.into is not None
         if isinstance(s, EFFECTS) or partial or s.name in read:
-            found.append(s)
+            kept.append(s)
             read.update(operands_of(s))
-    return tuple(reversed(found))
+    return tuple(reversed(kept))
 
 
 def axes_of_values(statements: Iterable[Statement]) -> dict[str, set[int]]:
     """For each value the axes along which its elements differ."""
-    found: dict[str, set[int]] = {}
+    axes_of: dict[str, set[int]] = {}
     for s in statements:
         match s:
             case TileStore() | TileUpdate() | TileCombine():
@@ -620,10 +620,10 @@ def axes_of_values(statements: Iterable[Statement]) -> dict[str, set[int]]:
             case TileCarry():
                 axes = {*s.axes}
             case _:
-                axes = {a for v in operands_of(s) for a in found[v]}
+                axes = {a for v in operands_of(s) for a in axes_of[v]}
                 axes -= {*s.over} if isinstance(s, TileReduce | TileContract) else set()
-        found[s.name] = axes
-    return found
+        axes_of[s.name] = axes
+    return axes_of
 
 
 def operands_of(statement: Statement) -> tuple[str, ...]:

@@ -33,9 +33,9 @@ from hybridc.ir.tiles.tile_program import (
 
 def verify(program: TileProgram) -> None:
     """Raise if something is wrong with a program: a bug of what scheduled it."""
-    found = faults(program)
-    if found:
-        raise VerifyError(f"after schedule-kernels: {found[0]}\n{program}")
+    wrong = faults(program)
+    if wrong:
+        raise VerifyError(f"after schedule-kernels: {wrong[0]}\n{program}")
 
 
 def faults(program: TileProgram) -> list[str]:

@@ -80,9 +80,9 @@ class _StepEmitter(PlanEmitter):
         if len(self.program.steps) > first:
             self._origins.copied(op.result, range(first, len(self.program.steps)))
 
-    def run(self, made: ParallelRegions, places: Sequence[Position], scratch: Position | None, name: str) -> None:
-        each = aligned(made.scratch) * bool(made.scratch)
-        for region in made.regions:
+    def run(self, code: ParallelRegions, places: Sequence[Position], scratch: Position | None, name: str) -> None:
+        each = aligned(code.scratch) * bool(code.scratch)
+        for region in code.regions:
             if region.extent > 0:
                 self._step(region, tuple(places[i] for i in region.buffers), scratch, each, name)
 

@@ -90,7 +90,7 @@ class UfuncStep:
     reduced: Axes = ()
     into: str = ""
     accumulates: bool = False
-    number: int = 0
+    index: int = 0
     table: StepValue | None = None
 
     @property
@@ -145,12 +145,12 @@ class KernelSteps:
         self.nests = [self._nest(nest) for nest in nests]
 
     def _nest(self, nest: ArrayNest) -> NestSteps:
-        made = NestSteps(nest)
+        steps = NestSteps(nest)
         if nest.contraction is not None:
-            _StepWriter(self, made.before, nest.contraction).run()
+            _StepWriter(self, steps.before, nest.contraction).run()
         if nest.rest is not None:
-            _StepWriter(self, made.steps, nest.rest).run()
-        return made
+            _StepWriter(self, steps.steps, nest.rest).run()
+        return steps
 
 
 class _StepWriter:
@@ -220,13 +220,13 @@ class _StepWriter:
         """The source of a view that has an array's elements at sums of axes, over these axes."""
         rank, sizes = len(array.shape), tuple(self.sizes[a] for a in axes)
         along = [[(a, f) for dimension, a, f in terms if dimension == d] for d in range(rank)]
-        if len(terms) == len(axes) and all(len(each) <= 1 for each in along):
-            parts = [_part(each, offset.get(d, 0), self.sizes) for d, each in enumerate(along)]
+        if len(terms) == len(axes) and all(len(own) <= 1 for own in along):
+            parts = [_part(own, offset.get(d, 0), self.sizes) for d, own in enumerate(along)]
             return f"{array.name}[{', '.join(parts)}]"
         begin = ", ".join(f"{offset.get(d, 0)}:" for d in range(rank)) if 0 not in sizes else ""
         strides: list[str] = []
         for axis in axes:
-            factors = [(sum(f for a, f in each if a == axis), d) for d, each in enumerate(along)]
+            factors = [(sum(f for a, f in own if a == axis), d) for d, own in enumerate(along)]
             strides.append(" + ".join(f"{f} * {array.name}.strides[{d}]" for f, d in factors if f))
         start = f"[{begin}]" if begin else ""
         return f"np.lib.stride_tricks.as_strided({array.name}{start}, {sizes}, ({', '.join(strides)},))"
@@ -242,15 +242,15 @@ class _StepWriter:
 
     def _target(self, name: str) -> StepOperand | None:
         """Where a value will be stored."""
-        found = self.targets.get(name)
-        return None if found is None else self._operand(found)
+        address = self.targets.get(name)
+        return None if address is None else self._operand(address)
 
     # --- statements ----------------------------------------------------------------------------------------
 
     def _store(self, s: TileStore) -> None:
-        target, found = self._operand(s.address), self.known[s.value]
-        if found != target:  # a contraction may lie already where its copy will be
-            self.steps.append(UfuncStep("copy", [self._as(found, target.dtype, s.value)], target))
+        target, source = self._operand(s.address), self.known[s.value]
+        if source != target:  # a contraction may lie already where its copy will be
+            self.steps.append(UfuncStep("copy", [self._as(source, target.dtype, s.value)], target))
 
     def _gather(self, s: TileGather) -> StepOperand:
         """Elements of an argument at computed indices."""
@@ -264,7 +264,7 @@ class _StepWriter:
 
     def _reduce(self, s: TileReduce) -> None:
         function = ufunc(s.op, self.kernel.lines)
-        into, given = s.into, self.known[s.operand]
+        into, operand = s.into, self.known[s.operand]
         target = self._target(s.name)
         if into is not None:
             final = self.kernel.memory.pieces.get(into.buffer, into.buffer)
@@ -272,61 +272,61 @@ class _StepWriter:
         if target is None:
             target = StepOperand(StepValue(kind_dtype(s.kind)), (), kind_dtype(s.kind))
         dtype = signed_as(target.dtype, signedness(s.op))
-        axes = _axes([given])
+        axes = _axes([operand])
         if not {*s.over, *target.axes} <= {*axes}:
             spread = StepOperand(StepValue(dtype), tuple(sorted({*axes, *s.over, *target.axes})), dtype)
-            self.steps.append(UfuncStep("copy", [self._as(given, dtype, s.operand)], spread))
-            given, axes = spread, spread.axes
-        if isinstance(given, StepOperand) and given.dtype.kind in "iu":
-            given = self._as(given, dtype, s.operand)
+            self.steps.append(UfuncStep("copy", [self._as(operand, dtype, s.operand)], spread))
+            operand, axes = spread, spread.axes
+        if isinstance(operand, StepOperand) and operand.dtype.kind in "iu":
+            operand = self._as(operand, dtype, s.operand)
         if not target.value.outside:
             target = replace(target, axes=tuple(sorted({*axes} - {*s.over})))
         result = replace(target, dtype=dtype)
         name = "" if into is None else into.buffer
-        self.steps.append(UfuncStep(f"reduce:{function}", [given], result, s.over, name, s.accumulates))
+        self.steps.append(UfuncStep(f"reduce:{function}", [operand], result, s.over, name, s.accumulates))
         self.known[s.name] = target
 
     def _map(self, s: TileMap, target: StepOperand | None) -> Given:
         """One operation."""
-        given = [self.known[v] for v in s.operands]
+        operands = [self.known[v] for v in s.operands]
         if s.op == "arith.index_cast":
-            return given[0]
+            return operands[0]
         function = "select" if s.op == "arith.select" else "copy" if s.op in CASTS else ufunc(s.op, self.kernel.lines)
-        arrays = [x for x in given if isinstance(x, StepOperand)]
+        arrays = [x for x in operands if isinstance(x, StepOperand)]
         if not arrays:
             return self._folded(s, function)
-        if function == "select" and not isinstance(given[0], StepOperand):
-            return given[1] if given[0] else given[2]
+        if function == "select" and not isinstance(operands[0], StepOperand):
+            return operands[1] if operands[0] else operands[2]
         kind = kind_dtype(s.kind)
         if function == "copy":
-            given = [self._as(arrays[0], signed_as(arrays[0].dtype, signedness(s.op)), s.operands[0])]
+            operands = [self._as(arrays[0], signed_as(arrays[0].dtype, signedness(s.op)), s.operands[0])]
             stored = kind if target is None else target.dtype
             dtype = signed_as(stored, {"arith.fptoui": "u", "arith.fptosi": "i"}.get(s.op))
         else:
             # A selection of two scalars has only its condition, of truth values, as an array.
             some = next((x.dtype for x in arrays if x.dtype != BOOL), kind)
             dtype = signed_as(some if target is None or kind.kind != "i" else target.dtype, signedness(s.op))
-            given = [self._as(x, dtype, v) for x, v in zip(given, s.operands, strict=True)]
+            operands = [self._as(x, dtype, v) for x, v in zip(operands, s.operands, strict=True)]
             dtype = dtype if kind.kind == "i" else kind
         if target is None:
-            target = StepOperand(StepValue(dtype), _axes(given), dtype)
-        self._write(function, given, replace(target, dtype=dtype))
+            target = StepOperand(StepValue(dtype), _axes(operands), dtype)
+        self._write(function, operands, replace(target, dtype=dtype))
         return target
 
-    def _write(self, function: str, given: list[Given], place: StepOperand) -> None:
+    def _write(self, function: str, operands: list[Given], place: StepOperand) -> None:
         """A step; a selection that would overwrite what it still has to read is computed by other functions."""
-        over = [isinstance(x, StepOperand) and x.value is place.value for x in given]
+        over = [isinstance(x, StepOperand) and x.value is place.value for x in operands]
         if function == "select" and over[0]:
             aside = StepOperand(StepValue(place.dtype), tuple(sorted(place.axes)), place.dtype)
-            self.steps.append(UfuncStep("select", given, aside))
-            function, given = "copy", [aside]
+            self.steps.append(UfuncStep("select", operands, aside))
+            function, operands = "copy", [aside]
         elif function == "select" and over[1]:
-            condition, chosen, other = given
+            condition, chosen, other = operands
             assert isinstance(condition, StepOperand)
             opposite = StepOperand(StepValue(BOOL), condition.axes, BOOL)
             self.steps.append(UfuncStep("np.logical_not", [condition], opposite))
-            given = [opposite, other, chosen]
-        self.steps.append(UfuncStep(function, given, place))
+            operands = [opposite, other, chosen]
+        self.steps.append(UfuncStep(function, operands, place))
 
     def _folded(self, s: TileMap, function: str) -> Number:
         """An operation on scalars alone."""
@@ -337,19 +337,19 @@ class _StepWriter:
         dtype = kind_dtype(s.kind)
         return constant_as(fold(function, [constant_as(v, read) for v in values], read, dtype), dtype)
 
-    def _as(self, given: Given, dtype: DType, name: str) -> Given:
+    def _as(self, operand: Given, dtype: DType, name: str) -> Given:
         """An operand read as an integer dtype of another sign; scalars of that kind wrap."""
-        kind = given.dtype.kind if isinstance(given, StepOperand) else kind_dtype(self.kinds[name]).kind
+        kind = operand.dtype.kind if isinstance(operand, StepOperand) else kind_dtype(self.kinds[name]).kind
         if kind not in "iu" or dtype.kind not in "iu":
-            return given
-        if not isinstance(given, StepOperand):
-            return constant_as(given, dtype)
-        return given if given.dtype == dtype else replace(given, dtype=dtype)
+            return operand
+        if not isinstance(operand, StepOperand):
+            return constant_as(operand, dtype)
+        return operand if operand.dtype == dtype else replace(operand, dtype=dtype)
 
 
-def _axes(given: Iterable[Given]) -> Axes:
+def _axes(operands: Iterable[Given]) -> Axes:
     """The axes that some of the operands have."""
-    return tuple(sorted({a for x in given if isinstance(x, StepOperand) for a in x.axes}))
+    return tuple(sorted({a for x in operands if isinstance(x, StepOperand) for a in x.axes}))
 
 
 def _part(terms: list[tuple[int, int]], first: int, sizes: Shape) -> str:
@@ -367,18 +367,18 @@ def _part(terms: list[tuple[int, int]], first: int, sizes: Shape) -> str:
 def _targets(statements: Sequence[Statement]) -> dict[str, Address]:
     """The values that are made where they are stored, as nobody reads before what is there."""
     axes = axes_of_values(statements)
-    made = {
+    made_at = {
         s.name: i for i, s in enumerate(statements) if isinstance(s, TileMap | TileReduce | TileGather | TileContract)
     }
     loaded = {s.name: s.address.buffer for s in statements if isinstance(s, TileLoad)}
-    found: dict[str, Address] = {}
+    targets: dict[str, Address] = {}
     for i, s in enumerate(statements):
-        if not isinstance(s, TileStore) or s.value not in made or s.value in found:
+        if not isinstance(s, TileStore) or s.value not in made_at or s.value in targets:
             continue
-        between = {loaded.get(v) for each in statements[made[s.value] + 1 : i] for v in operands_of(each)}
+        between = {loaded.get(v) for other in statements[made_at[s.value] + 1 : i] for v in operands_of(other)}
         if axes[s.value] == {*s.address.axes} and s.address.buffer not in between:
-            found[s.value] = s.address
-    return found
+            targets[s.value] = s.address
+    return targets
 
 
 # --- functions that do what several statements say --------------------------------------------------------------------
@@ -386,58 +386,58 @@ def _targets(statements: Sequence[Statement]) -> dict[str, Address]:
 
 def _simplified(statements: Sequence[Statement]) -> tuple[Statement, ...]:
     """Statements in which one function replaces several that compute the same."""
-    made: dict[str, Statement] = {}
-    found: list[Statement] = []
+    makers: dict[str, Statement] = {}
+    simplified: list[Statement] = []
     for s in statements:
         if isinstance(s, TileMap):
-            s = _half(s, made) or _sign(s, made) or s
+            s = _half(s, makers) or _sign(s, makers) or s
         elif isinstance(s, TileReduce) and s.op == "arith.addf":
-            element = made[s.operand]
+            element = makers[s.operand]
             if isinstance(element, TileMap) and element.op == "arith.extf":  # NumPy widens as it sums
                 s = replace(s, operand=element.operands[0])
         if not isinstance(s, TileStore | TileUpdate):
-            made[s.name] = s
-        found.append(s)
-    return needed(found)
+            makers[s.name] = s
+        simplified.append(s)
+    return needed(simplified)
 
 
-def _half(s: TileMap, made: Mapping[str, Statement]) -> TileMap | None:
+def _half(s: TileMap, makers: Mapping[str, Statement]) -> TileMap | None:
     """A function of half precision, computed in single and rounded: NumPy does that by itself."""
     if s.op != "arith.truncf" or kind_dtype(s.kind) != HALF:
         return None
-    inner = made[s.operands[0]]
+    inner = makers[s.operands[0]]
     if not isinstance(inner, TileMap) or not inner.op.startswith("math."):
         return None
-    sources = [made[v] for v in inner.operands]
+    sources = [makers[v] for v in inner.operands]
     widened = [x.operands[0] for x in sources if isinstance(x, TileMap) and x.op == "arith.extf"]
-    halves = len(widened) == len(sources) and all(_kind(made[v]) == s.kind for v in widened)
+    halves = len(widened) == len(sources) and all(_kind(makers[v]) == s.kind for v in widened)
     return TileMap(s.name, inner.op, tuple(widened), s.kind) if halves and ufunc(inner.op).startswith("np.") else None
 
 
-def _sign(s: TileMap, made: Mapping[str, Statement]) -> TileMap | None:
+def _sign(s: TileMap, makers: Mapping[str, Statement]) -> TileMap | None:
     """1 where x > 0, else -1 where x < 0, else x."""
     if s.op != "arith.select":
         return None
     condition, one, other = s.operands
-    inner = made[other]
+    inner = makers[other]
     if not isinstance(inner, TileMap) or inner.op != "arith.select":
         return None
     x = inner.operands[2]
-    numbers = _is_number(made[one], 1) and _is_number(made[inner.operands[1]], -1)
-    same = _compares(made[condition], made, x, "g") and _compares(made[inner.operands[0]], made, x, "l")
+    numbers = _is_number(makers[one], 1) and _is_number(makers[inner.operands[1]], -1)
+    same = _compares(makers[condition], makers, x, "g") and _compares(makers[inner.operands[0]], makers, x, "l")
     return TileMap(s.name, SIGN, (x,), s.kind) if numbers and same else None
 
 
-def _compares(condition: Statement, made: Mapping[str, Statement], x: str, order: str) -> bool:
+def _compares(condition: Statement, makers: Mapping[str, Statement], x: str, order: str) -> bool:
     """Whether a condition compares ``x``, with its sign, with 0."""
     orders = (f"arith.cmpf o{order}t", f"arith.cmpi s{order}t")
     if not isinstance(condition, TileMap) or condition.op not in orders:
         return False
-    return condition.operands[0] == x and _is_number(made[condition.operands[1]], 0)
+    return condition.operands[0] == x and _is_number(makers[condition.operands[1]], 0)
 
 
-def _is_number(s: Statement, number: int) -> bool:
-    return isinstance(s, TileConstant) and s.number == number
+def _is_number(s: Statement, value: int) -> bool:
+    return isinstance(s, TileConstant) and s.number == value
 
 
 def _kind(s: Statement) -> str:

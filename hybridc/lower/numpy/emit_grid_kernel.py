@@ -60,23 +60,23 @@ class GridEmitter(KernelSource):
             if isinstance(index, GridIndex):
                 self.names[index] = f"n{index.axis}"
         over = self._over(part, emitter)
-        for value, made in zip(part.results, emitter.kernel.results, strict=True):
+        for value, result in zip(part.results, emitter.kernel.results, strict=True):
             if value in over:
                 self.inner[value] = self.inner[over[value]]
             elif value not in self.names:
-                self.inner[value] = ScratchArray(self.bytes, dtype_of(made), shape_of(made))
-                self.bytes += aligned(math.prod(shape_of(made)) * dtype_of(made).itemsize)
+                self.inner[value] = ScratchArray(self.bytes, dtype_of(result), shape_of(result))
+                self.bytes += aligned(math.prod(shape_of(result)) * dtype_of(result).itemsize)
         return part, emitter
 
     def _over(self, part: TileKernel, emitter: KernelEmitter) -> dict[SSAValue, SSAValue | GridIndex]:
         """Results in scratch that lie over an argument which no later loop nest reads."""
-        found: dict[SSAValue, SSAValue | GridIndex] = {}
+        over: dict[SSAValue, SSAValue | GridIndex] = {}
         for i, j in emitter.inplace_pairs():
             argument, result = part.arguments[i], part.results[j]
             alone = argument in self.inner and isinstance(argument, SSAValue) and self.readers[argument] == 1
-            if alone and result not in self.names and result not in found and argument not in found.values():
-                found[result] = argument
-        return found
+            if alone and result not in self.names and result not in over and argument not in over.values():
+                over[result] = argument
+        return over
 
     def _is_strided(self, value: SSAValue | GridIndex, dims: Sequence[int | None]) -> bool:
         """Whether a tile's part of an array of the kernel is not contiguous."""
@@ -90,11 +90,11 @@ class GridEmitter(KernelSource):
 
     def scratch(self, view: View) -> str | None:
         """A tuple of the arrays that loop nests share, then of what each nest needs."""
-        found = [array.source(view) for array in self._arrays()]
+        sources = [array.source(view) for array in self._arrays()]
         for _, emitter in self.parts:
             source = emitter.scratch(lambda offset, dtype, shape: view(self.own + offset, dtype, shape))
-            found += [] if source is None else [source]
-        return tuple_of(found) if found else None
+            sources += [] if source is None else [source]
+        return tuple_of(sources) if sources else None
 
     def _arrays(self) -> list[ScratchArray]:
         return list(dict.fromkeys(self.inner.values()))
@@ -102,35 +102,35 @@ class GridEmitter(KernelSource):
     # --- source --------------------------------------------------------------------------------------------
 
     def title(self) -> str:
-        sizes, tile = ("x".join(map(str, each)) or "1" for each in (self.sizes, self.tile))
+        sizes, tile = ("x".join(map(str, extents)) or "1" for extents in (self.sizes, self.tile))
         return f"{len(self.parts)} loop nests over a grid of {sizes} in tiles of {tile}"
 
     def body(self) -> list[str]:
         indices = {v: name for v, name in self.names.items() if isinstance(v, GridIndex)}
         lines = [f"{name} = np.arange({index.size})" for index, name in indices.items()]
-        for number, (_, emitter) in enumerate(self.parts, 1):
-            lines += emitter.source(f"nest{number}").rstrip().split("\n")
+        for index, (_, emitter) in enumerate(self.parts, 1):
+            lines += emitter.source(f"nest{index}").rstrip().split("\n")
         arrays = {array: f"t{i}" for i, array in enumerate(self._arrays())}
         scratch = [*arrays.values(), *(f"s{n}" for n, (_, emitter) in enumerate(self.parts, 1) if emitter.bytes)]
         unpacked = [f"({', '.join(scratch)},) = scratch"] if scratch else []
         loop = [f"for i in range({math.prod(self.counts)}):", *("    " + line for line in self._offsets())]
-        for number, (part, emitter) in enumerate(self.parts, 1):
+        for index, (part, emitter) in enumerate(self.parts, 1):
             values = zip((*part.arguments, *part.results), part.dims, strict=True)
-            given = [arrays[self.inner[v]] if v in self.inner else self._slice(v, dims) for v, dims in values]
-            given += [f"s{number}"] if emitter.bytes else []
-            loop.append(f"    nest{number}({', '.join(given)})")
+            arguments = [arrays[self.inner[v]] if v in self.inner else self._slice(v, dims) for v, dims in values]
+            arguments += [f"s{index}"] if emitter.bytes else []
+            loop.append(f"    nest{index}({', '.join(arguments)})")
         return [*lines, *unpacked, *loop]
 
     def _offsets(self) -> list[str]:
         """Where a tile begins along each axis that is cut."""
-        found: list[str] = []
+        lines: list[str] = []
         for axis, (count, n) in enumerate(zip(self.counts, self.tile, strict=True)):
             outer, inner = math.prod(self.counts[:axis]), math.prod(self.counts[axis + 1 :])
             if count > 1:
-                number = "i" if inner == 1 else f"i // {inner}"
-                number = number if outer == 1 else f"{number} % {count}"
-                found.append(f"a{axis} = {number}" if n == 1 else f"a{axis} = {number} * {n}")
-        return found
+                index = "i" if inner == 1 else f"i // {inner}"
+                index = index if outer == 1 else f"{index} % {count}"
+                lines.append(f"a{axis} = {index}" if n == 1 else f"a{axis} = {index} * {n}")
+        return lines
 
     def _slice(self, value: SSAValue | GridIndex, dims: Sequence[int | None]) -> str:
         """A tile's part of an array of the kernel."""

@@ -118,9 +118,9 @@ class KernelEmitter(KernelSource):
         self.bytes = end
 
     def _array(self, dtype: np.dtype[Any], shape: Shape) -> ScratchArray:
-        found = ScratchArray(self.bytes, dtype, shape)
+        array = ScratchArray(self.bytes, dtype, shape)
         self.bytes += aligned(math.prod(shape) * dtype.itemsize)
-        return found
+        return array
 
     def scratch(self, view: View) -> str | None:
         """A tuple for each loop nest that needs any, or that of the only nest.
@@ -142,8 +142,8 @@ class KernelEmitter(KernelSource):
 
     def inplace_pairs(self) -> list[tuple[int, int]]:
         """Which arguments may share memory with which results: of one loop nest, as nests may be many."""
-        found = (pair for nest in self.nests for pair in _inplace_pairs(nest.part, nest.loops.flat))
-        return sorted((p for p in found if f"x{p[0]}" not in self.steps.viewed), key=lambda pair: (pair[1], pair[0]))
+        pairs = (pair for nest in self.nests for pair in _inplace_pairs(nest.part, nest.loops.flat))
+        return sorted((p for p in pairs if f"x{p[0]}" not in self.steps.viewed), key=lambda pair: (pair[1], pair[0]))
 
     # --- source --------------------------------------------------------------------------------------------
 
@@ -155,15 +155,15 @@ class KernelEmitter(KernelSource):
 
     def _lines(self) -> list[str]:
         lines: list[str] = []
-        given = 0
+        entry = 0
         for nest, (shared, slots) in zip(self.nests, self.arrays, strict=True):
             if len(self.nests) > 1:
                 lines.append(f"# {nest.title()}")
             if shared or any(slots):
-                lines += nest.unpacked("scratch" if len(self.nests) == 1 else f"scratch[{given}]")
-                given += 1
+                lines += nest.unpacked("scratch" if len(self.nests) == 1 else f"scratch[{entry}]")
+                entry += 1
             lines += nest.lines()
-        lines += [f"np.copyto(y{i}, {python_literal(number)})" for i, number in self.kernel.fills]
+        lines += [f"np.copyto(y{i}, {python_literal(constant)})" for i, constant in self.kernel.fills]
         return [*lines, *(f"np.copyto({name}, {source})" for name, source in self.memory.copies)]
 
     def title(self) -> str:
@@ -183,11 +183,11 @@ def _inplace_pairs(part: NestSteps, flat: bool) -> list[tuple[int, int]]:
     return [
         (int(arg.name[1:]), int(out.name[1:]))
         for out, write in writes.items()
-        for arg, found in reads.items()
+        for arg, uses in reads.items()
         if (arg.shape, arg.dtype) == (out.shape, out.dtype)
         and not write.reduces
-        and arg.last_use <= write.number
-        and all(_leaves(part, flat, write, *read) for read in found)
+        and arg.last_use <= write.index
+        and all(_leaves(part, flat, write, *read) for read in uses)
     ]
 
 

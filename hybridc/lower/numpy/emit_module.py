@@ -62,12 +62,12 @@ class PythonProgram(Program):
         parts = {f.name: f for f in ast.parse(self.source).body if isinstance(f, ast.FunctionDef)}
         lines = self.source.splitlines()
         calls = [s.value for s in parts[self.name].body if isinstance(s, ast.Expr) and self.is_launch(s)]
-        found: list[tuple[str, str]] = []
+        launched: list[tuple[str, str]] = []
         for name, call in zip(self.launches, calls, strict=True):
             part = parts.get(self.functions.get(name, ""))
             text = "" if part is None else "\n".join(lines[part.lineno - 1 : part.end_lineno])
-            found.append((lines[call.lineno - 1].strip(), text))
-        return found
+            launched.append((lines[call.lineno - 1].strip(), text))
+        return launched
 
     @staticmethod
     def is_launch(statement: ast.stmt) -> bool:
@@ -141,11 +141,11 @@ class _ModuleEmitter(ProgramEmitter):
 
     def _unique(self, values: list[SSAValue]) -> None:
         """Arguments keep their names, with an underscore appended where something else has that name or may get it."""
-        taken = {"np", "special", "parallel", "arena", "empty", "into", "ws", *keyword.kwlist, *self.kernels}
+        reserved = {"np", "special", "parallel", "arena", "empty", "into", "ws", *keyword.kwlist, *self.kernels}
         for value in values:
-            while self.names[value] in taken or _OURS.fullmatch(self.names[value]):
+            while self.names[value] in reserved or _OURS.fullmatch(self.names[value]):
                 self.names[value] += "_"
-            taken.add(self.names[value])
+            reserved.add(self.names[value])
 
     def _source(self, args: list[str]) -> str:
         parts: list[str] = []
@@ -178,11 +178,11 @@ class _ModuleEmitter(ProgramEmitter):
         for name, known in self.program.scope.items():
             if known is value:
                 return name
-        number = 0
-        while f"{prefix}{number}" in self.program.scope:
-            number += 1
-        self.program.scope[f"{prefix}{number}"] = value
-        return f"{prefix}{number}"
+        suffix = 0
+        while f"{prefix}{suffix}" in self.program.scope:
+            suffix += 1
+        self.program.scope[f"{prefix}{suffix}"] = value
+        return f"{prefix}{suffix}"
 
     def _operator(self, operator: Operator) -> str:
         return self._bind(operator, f"{identifier(operator.NAME.rpartition('.')[2])}_")
@@ -211,10 +211,10 @@ class _ModuleEmitter(ProgramEmitter):
         shape, dtype = hybrid_shape(op.array), hybrid_dtype(op.array)
         large = volume(shape) * dtype.itemsize >= SMALLEST
         fresh = f"{'' if large else 'np.'}empty({shape}, {dtype.name!r})"
-        number = self.places.get(op.array)
-        if number is not None:
-            reshaped = "" if op.array is self.results[number] else f".reshape({shape})"
-            fresh = f"{fresh} if into[{number}] is None else into[{number}]{reshaped}"
+        index = self.places.get(op.array)
+        if index is not None:
+            reshaped = "" if op.array is self.results[index] else f".reshape({shape})"
+            fresh = f"{fresh} if into[{index}] is None else into[{index}]{reshaped}"
         self._define(op.array, fresh, "y")
         if self.poison is not None:
             self.body.append(_poison_array(self.names[op.array], dtype))
@@ -229,9 +229,9 @@ class _ModuleEmitter(ProgramEmitter):
         if op.array in self.static:
             self._define_static(op.result, expression)
             return
-        number = self.places.get(op.result)
-        if number is not None:
-            expression = f"{expression} if into[{number}] is None else into[{number}]"
+        index = self.places.get(op.result)
+        if index is not None:
+            expression = f"{expression} if into[{index}] is None else into[{index}]"
         self._define(op.result, expression, "a")
 
     # --- launches ------------------------------------------------------------------------------------------
@@ -249,12 +249,12 @@ class _ModuleEmitter(ProgramEmitter):
         given_bytes = 0 if op.scratch is None else volume(hybrid_shape(op.scratch))
         emitter = self.emitters[name]
         check_launch(name, given_bytes, emitter.bytes, written_over(op.ins, op.outs), emitter.inplace_pairs)
-        given = [self.names[v] for v in (*op.ins, *op.outs)]
+        arguments = [self.names[v] for v in (*op.ins, *op.outs)]
         if op.scratch is not None:
-            given.append(self._scratch(op.scratch, emitter))
+            arguments.append(self._scratch(op.scratch, emitter))
         called = self.program.functions[name]
         where = location_of(op) if called != name else None  # else the function itself tells
-        self.body.append(f"{called}({', '.join(given)}){comment(where)}")
+        self.body.append(f"{called}({', '.join(arguments)}){comment(where)}")
 
     def operators(self, function: func.FuncOp) -> Sequence[str]:
         return self.emitters[function.sym_name.data].kernel.operators
@@ -300,14 +300,14 @@ def _poison_array(name: str, dtype: np.dtype[Any]) -> str:
 
 def _places(results: list[SSAValue]) -> dict[SSAValue, int]:
     """The results that a caller may want in arrays of its own, and the fresh arrays that they reshape, by number."""
-    found: dict[SSAValue, int] = {}
-    for number, result in enumerate(results):
+    indices: dict[SSAValue, int] = {}
+    for index, result in enumerate(results):
         array = result
         while isinstance(array.owner, AliasOp) and array.owner.view.data == "reshape":
             array = array.owner.array
         if isinstance(array.owner, AllocOp):
-            found[array] = found[result] = number
-    return found
+            indices[array] = indices[result] = index
+    return indices
 
 
 def _movement(op: AliasOp) -> str:
@@ -321,7 +321,7 @@ def _movement(op: AliasOp) -> str:
         case "slice":
             sources = hybrid_shape(op.array)
             parts = zip(op.numbers("begin"), op.numbers("step"), shape, sources, strict=True)
-            return f"[{', '.join(_range(*each) for each in parts) or '...'}]"
+            return f"[{', '.join(_range(*bounds) for bounds in parts) or '...'}]"
         case other:
             raise TypeError(f"{other} is no movement that gives a view")
 

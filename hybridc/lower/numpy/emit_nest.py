@@ -119,8 +119,8 @@ class NestEmitter:
     def _before(self, step: UfuncStep) -> list[str]:
         target = step.result.value.name
         if step.function != "matmul":
-            (given,) = step.operands
-            source = given.value.name if isinstance(given, StepOperand) else python_literal(given)
+            (operand,) = step.operands
+            source = operand.value.name if isinstance(operand, StepOperand) else python_literal(operand)
             return [f'np.copyto({target}, {source}, casting="unsafe")']
         lhs, rhs = [(o.value.name, o) for o in step.reads()]
         return [matmul(lhs, rhs, (target, step.result))]
@@ -189,15 +189,15 @@ class NestEmitter:
 
     # --- values --------------------------------------------------------------------------------------------
 
-    def _name(self, given: Given, tile: bool = True) -> str:
+    def _name(self, operand: Given, tile: bool = True) -> str:
         """An operand as source: what one tile sees of it."""
-        if not isinstance(given, StepOperand):
-            return python_literal(given)
-        value = given.value
-        name = f"t{value.slot}" if value.slot is not None else self._view(given)
-        if tile and value.outside and not self.loops.flat and not self._broadcasts(given):
-            name = self._index(name, given.axes)
-        return name if given.dtype == value.dtype else f"{name}.view({given.dtype.name!r})"
+        if not isinstance(operand, StepOperand):
+            return python_literal(operand)
+        value = operand.value
+        name = f"t{value.slot}" if value.slot is not None else self._view(operand)
+        if tile and value.outside and not self.loops.flat and not self._broadcasts(operand):
+            name = self._index(name, operand.axes)
+        return name if operand.dtype == value.dtype else f"{name}.view({operand.dtype.name!r})"
 
     def _index(self, name: str, merged: Axes) -> str:
         """The part of an array, over all merged axes, that one tile sees."""
@@ -271,8 +271,8 @@ class NestEmitter:
             chosen = f"np.copyto({out}, {a}, where={condition})"
             return [chosen] if b == out else [f"np.copyto({out}, {b})", chosen]
         if step.function == "copy":
-            (given,) = step.operands
-            safe = not isinstance(given, StepOperand) or given.dtype == step.result.dtype
+            (operand,) = step.operands
+            safe = not isinstance(operand, StepOperand) or operand.dtype == step.result.dtype
             casting = "" if safe else ', casting="unsafe"'
             return [f"np.copyto({out}, {operands[0]}{casting})"]
         return [f"{step.function}({', '.join(operands)}, out={out})"]
@@ -280,13 +280,13 @@ class NestEmitter:
     def _whole_rows(self, step: UfuncStep, table: StepValue) -> int:
         """Along how many of the last axes a gather takes all elements in their order: NumPy takes these as rows."""
         t, count = self.loops, 0
-        for number in range(len(step.operands) - 1, 0, -1):
-            axis, given = len(t.dims) - 1 - count, step.operands[number]
-            others = [o for o in step.operands[:number] if isinstance(o, StepOperand)]
-            if len(others) < number or any(axis in o.axes for o in others) or not (t.flat or axis > t.loop):
+        for position in range(len(step.operands) - 1, 0, -1):
+            axis, operand = len(t.dims) - 1 - count, step.operands[position]
+            others = [o for o in step.operands[:position] if isinstance(o, StepOperand)]
+            if len(others) < position or any(axis in o.axes for o in others) or not (t.flat or axis > t.loop):
                 break
-            view = given.value.name if isinstance(given, StepOperand) and given.axes == (axis,) else ""
-            if self.kernel.views.get(view) != f"np.arange({table.shape[number]})":
+            view = operand.value.name if isinstance(operand, StepOperand) and operand.axes == (axis,) else ""
+            if self.kernel.views.get(view) != f"np.arange({table.shape[position]})":
                 break
             count += 1
         return count
@@ -319,9 +319,9 @@ class NestEmitter:
     def _is_short(self, step: UfuncStep, inside: Axes) -> bool:
         """Whether a sum over one axis of a tile is better done by ``np.einsum``, as ``sums`` says."""
         t = self.loops
-        (given,) = step.reads()
-        plain = given.dtype == step.result.dtype and given.dtype.kind == "f" and given.dtype.itemsize > 2
-        if step.combine != "np.add" or not plain or len(inside) != 1 or given.axes != tuple(sorted(given.axes)):
+        (operand,) = step.reads()
+        plain = operand.dtype == step.result.dtype and operand.dtype.kind == "f" and operand.dtype.itemsize > 2
+        if step.combine != "np.add" or not plain or len(inside) != 1 or operand.axes != tuple(sorted(operand.axes)):
             return False
         dims = t.dims[t.loop :]
         if inside[0] == len(dims) - 1 and len(dims) > 1:
@@ -368,23 +368,23 @@ class NestEmitter:
         while index and index[-1] == ":":
             index.pop()
         place = f"{place}[{', '.join(index)}]" if index else place
-        number = all(a < t.loop for a in kept) and bool(index)
+        scalar = all(a < t.loop for a in kept) and bool(index)
         short = len(inputs) > 1 or (len(inside) < len(t.dims) - t.loop and self._is_short(step, inside))
         adds = step.accumulates
         if not inside and len(inputs) == 1:
             part = inputs[0]
-            if not adds and not number:
+            if not adds and not scalar:
                 return [f'np.copyto({place}, {part}, casting="unsafe")']
         else:
             axis = inside[0] if len(inside) == 1 else inside
-            wide = f", axis={axis}" + (f", dtype={step.result.dtype.name!r}" if adds or number else "")
+            wide = f", axis={axis}" + (f", dtype={step.result.dtype.name!r}" if adds or scalar else "")
             subscripts = self._subscripts(inside, len(inputs))
             call = f"np.einsum({subscripts}, " if short else f"{step.combine}.reduce("
             call += ", ".join(inputs) + ("" if short else wide)
-            if not adds and not number:
+            if not adds and not scalar:
                 return [f"{call}, out={place})"]
             part = f"{call})"
-        if number:
+        if scalar:
             return [f"{place} = {f'{step.combine}({place}, {part})' if adds else part}"]
         return [f"{step.combine}({place}, {part}, out={place})"]
 
@@ -426,9 +426,9 @@ def _form_contractions(part: NestSteps) -> None:
         for operand in step.reads():
             readers[operand.value] = readers.get(operand.value, 0) + 1
     for step in [s for s in part.steps if s.function == "reduce:np.add" and _is_short(s, part)]:
-        (given,) = step.reads()
-        at = next((i for i, s in enumerate(part.steps) if s.result.value is given.value), None)
-        if at is None or given.value.outside or readers[given.value] > 1:
+        (summed,) = step.reads()
+        at = next((i for i, s in enumerate(part.steps) if s.result.value is summed.value), None)
+        if at is None or summed.value.outside or readers[summed.value] > 1:
             continue
         contraction = part.steps[at]
         factors = list(contraction.reads())
@@ -472,10 +472,10 @@ def assign_slots(kernel: KernelSteps) -> None:
 def _number_steps(kernel: KernelSteps) -> None:
     """Give each step its index in the order of all, and each value that of its last read."""
     steps = [step for part in kernel.nests for step in (*part.before, *part.steps)]
-    for number, step in enumerate(steps):
-        step.number = number
+    for index, step in enumerate(steps):
+        step.index = index
         for operand in step.reads():
-            operand.value.last_use = number
+            operand.value.last_use = index
     for _, source in kernel.memory.copies:
         kernel.arrays[source].last_use = len(steps)
 
@@ -492,14 +492,14 @@ class _Result:
 
     def is_idle(self, value: StepValue, step: UfuncStep, last: UfuncStep | None) -> bool:
         """Whether nobody cares for its content from a step that makes a value to the last that reads it."""
-        end = max(value.last_use, step.number)
-        if any(step.number < n <= end for n in self.reads) or any(step.number <= n < end for n in self.writes):
+        end = max(value.last_use, step.index)
+        if any(step.index < n <= end for n in self.reads) or any(step.index <= n < end for n in self.writes):
             return False
-        later = [n for n in self.writes if n >= end and n > step.number]
+        later = [n for n in self.writes if n >= end and n > step.index]
         if not later or any(end < n <= min(later) for n in self.reads):
             return False
-        here = self.reads.get(step.number)
-        if here is not None and not all(here.may_overwrite(o) for o in here.reads() if o.value is self.value):
+        reader = self.reads.get(step.index)
+        if reader is not None and not all(reader.may_overwrite(o) for o in reader.reads() if o.value is self.value):
             return False
         if end not in self.writes:
             return True
@@ -509,7 +509,7 @@ class _Result:
 class _Assignment:
     def __init__(self, part: NestSteps) -> None:
         self.part = part
-        self.steps = {s.number: s for s in part.steps}
+        self.steps = {s.index: s for s in part.steps}
         self.free: list[int] = []
         self.moved: dict[StepValue, _Result] = {}
         written = dict.fromkeys(s.result.value for s in part.steps if s.result.value.kind == "y")
@@ -522,18 +522,18 @@ class _Assignment:
         for step in self.part.steps:
             axes = step.result.axes
             if step.result.value is value and not step.reduces and axes == tuple(range(rank)):
-                found = _Result(value, (value.dtype, axes))
-                for each in (*self.part.before, *self.part.steps):
-                    if each.result.value is value:
-                        found.writes[each.number] = each
-                    if any(o.value is value for o in each.reads()):
-                        found.reads[each.number] = each
-                return found
+                result = _Result(value, (value.dtype, axes))
+                for other in (*self.part.before, *self.part.steps):
+                    if other.result.value is value:
+                        result.writes[other.index] = other
+                    if any(o.value is value for o in other.reads()):
+                        result.reads[other.index] = other
+                return result
         return None
 
     def run(self) -> None:
         for step in self.part.steps:
-            dying = {o.value: o for o in step.reads() if not o.value.outside and o.value.last_use == step.number}
+            dying = {o.value: o for o in step.reads() if not o.value.outside and o.value.last_use == step.index}
             early = [o.value for o in dying.values() if step.may_overwrite(o)]
             for value in early:
                 self._release(value)
@@ -548,13 +548,13 @@ class _Assignment:
             step.result = self._moved(step.result)
 
     def _moved(self, operand: StepOperand) -> StepOperand:
-        found = self.moved.get(operand.value)
-        return operand if found is None else replace(operand, value=found.value)
+        moved = self.moved.get(operand.value)
+        return operand if moved is None else replace(operand, value=moved.value)
 
     def _release(self, value: StepValue) -> None:
-        found = self.moved.get(value)
-        if found is not None:
-            found.busy = False
+        moved = self.moved.get(value)
+        if moved is not None:
+            moved.busy = False
         elif value.slot is not None:
             self.free.append(value.slot)
 
@@ -585,7 +585,7 @@ class _Assignment:
                 continue
             reads = [o for o in step.reads() if o.value is arg]
             over = all(o.axes == step.result.axes and step.may_overwrite(o) for o in reads)
-            if arg.last_use > step.number or not over:
+            if arg.last_use > step.index or not over:
                 return False
         return True
 

@@ -49,7 +49,7 @@ class TileKernels(ModulePass):
 
 def updating_results(module: ModuleOp) -> dict[str, set[int]]:
     """For each function the results that, in some call, an argument of this call is donated for."""
-    found: dict[str, set[int]] = {}
+    updating: dict[str, set[int]] = {}
     for function in module.ops:
         if not isinstance(function, func.FuncOp) or is_host(function):
             continue
@@ -58,5 +58,5 @@ def updating_results(module: ModuleOp) -> dict[str, set[int]]:
             result = root(cast(Operation, block.last_op).operands[out])
             call = result.owner
             if isinstance(call, func.CallOp) and block.args[argument] in map(root, call.arguments):
-                found.setdefault(call.callee.string_value(), set()).add(call.results.index(result))
-    return found
+                updating.setdefault(call.callee.string_value(), set()).add(call.results.index(result))
+    return updating

@@ -29,7 +29,7 @@ class AttentionTile:
 
 
 def _tiles(text: str) -> list[AttentionTile]:
-    return [AttentionTile(*map(int, each.split("x"))) for each in text.split()]
+    return [AttentionTile(*map(int, tile.split("x"))) for tile in text.split()]
 
 
 # Rows x keys x warps x stages, by the bytes of what is multiplied, and of the longest row. Of a backward the first
@@ -102,9 +102,10 @@ def choice(
     fitting = next((tiles for most, tiles in table[attention.itemsize].items() if attention.row <= most), ())
     m, n = attention.extent(attention.rows), attention.extent(attention.keys)
     most = multiplied_side(m), multiplied_side(n)
-    found = [replace(t, rows=min(t.rows, most[0]), keys=min(t.keys, most[1])) for t in fitting]
-    found = [t for t in found if shared_bytes(attention, t, by_rows) <= GPU.shared] or found[-1:]
-    programs = {t: attention.extent(attention.batch) * math.ceil(m / t.rows if by_rows else n / t.keys) for t in found}
+    candidates = [replace(t, rows=min(t.rows, most[0]), keys=min(t.keys, most[1])) for t in fitting]
+    candidates = [t for t in candidates if shared_bytes(attention, t, by_rows) <= GPU.shared] or candidates[-1:]
+    batch = attention.extent(attention.batch)
+    programs = {t: batch * math.ceil(m / t.rows if by_rows else n / t.keys) for t in candidates}
     order = sorted(programs, key=lambda t: -min(GPU.multiprocessors, programs[t]))
     whole_rows = attention.softmax is not None  # rows of an attention are masked in the end only
     fits = [t for t in order if n % order[0].keys or not n % t.keys]

@@ -42,20 +42,20 @@ class _LaunchEmitter(PlanEmitter):
         functions = [s.function for s in self.program.steps[steps:] if isinstance(s, Launch)]
         self.program.calls.append(("\n".join(self.lines[lines:]), functions))
 
-    def run(self, made: TritonLaunches, places: Sequence[Position], scratch: Position | None, name: str) -> None:
+    def run(self, code: TritonLaunches, places: Sequence[Position], scratch: Position | None, name: str) -> None:
         start = len(self.program.steps)
-        for kernel_launch in made.kernel_launches:
+        for kernel_launch in code.kernel_launches:
             if 0 not in kernel_launch.configs[0].grid:
                 self._step(kernel_launch, _launch(kernel_launch, places, name))
-        if made.library is not None:
-            self._alternative(start, made.library, places, name)
+        if code.library is not None:
+            self._alternative(start, code.library, places, name)
 
     def _step(self, kernel_launch: TritonLaunch, launch: Launch) -> None:
         self.program.steps.append(launch)
         where = ", ".join(f"{b.slot}+{b.offset}" for b in launch.buffers)
-        given = ", ".join(map(str, kernel_launch.numbers))
+        numbers = ", ".join(map(str, kernel_launch.numbers))
         self.lines.append(
-            f"    {kernel_launch.function.name}: buffers ({where}), numbers ({given}), {kernel_launch.configs[0]}"
+            f"    {kernel_launch.function.name}: buffers ({where}), numbers ({numbers}), {kernel_launch.configs[0]}"
         )
 
     def _alternative(self, start: int, config: LibraryConfig, places: Sequence[Position], name: str) -> None:

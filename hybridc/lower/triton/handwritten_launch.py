@@ -24,10 +24,10 @@ def launch(kernel: TritonKernel, dtypes: Sequence[DType]) -> TritonLaunch:
     head = f'"""{name}, written by hand."""\n\nimport triton\nimport triton.language as tl\n'
     source = "\n\n".join([head, *(source_of(f) for f in (*kernel.helpers, kernel.function))])
     kinds = tuple("i32" if abs(n) < NARROW else "i64" for n in kernel.numbers)
-    made = TritonFunction(name, source, tuple(dtypes), kinds, tuple(kernel.constants))
+    function = TritonFunction(name, source, tuple(dtypes), kinds, tuple(kernel.constants))
     x, y, z = (*kernel.grid, 1, 1)[:3]
     config = Config(tuple(kernel.constants.items()), (x, y, z), kernel.warps, kernel.stages)
-    return TritonLaunch(made, tuple(range(len(dtypes))), tuple(kernel.numbers), (config,))
+    return TritonLaunch(function, tuple(range(len(dtypes))), tuple(kernel.numbers), (config,))
 
 
 def source_of(function: Callable[..., Any]) -> str:
@@ -51,9 +51,9 @@ def _require_parameters(kernel: TritonKernel, arrays: int) -> None:
     """Raise unless the function takes what it is given."""
     plain = _plain(kernel.function)
     names = list(inspect.signature(plain).parameters)
-    given = arrays + len(kernel.numbers)
-    constants = names[given:]
-    if len(names) < given or set(constants) != set(kernel.constants):
+    passed = arrays + len(kernel.numbers)
+    constants = names[passed:]
+    if len(names) < passed or set(constants) != set(kernel.constants):
         raise CustomOpError(
             f"the GPU kernel {plain.__name__} takes ({', '.join(names)}); it is given {arrays} pointers, "
             f"{len(kernel.numbers)} numbers and the constants ({', '.join(kernel.constants)}), in this order "

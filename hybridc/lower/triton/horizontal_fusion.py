@@ -27,17 +27,17 @@ def fuse_horizontally(kernel_launches: Sequence[TritonLaunch], read_only: Set[in
     """
     groups: list[list[TritonLaunch]] = []
     for kernel_launch in kernel_launches:
-        found = None
+        joined = None
         for group in reversed(groups):
             if any({*other.buffers} & {*kernel_launch.buffers} - read_only for other in group):
                 break
             if _joins(kernel_launch, group):
-                found = group
+                joined = group
                 break
-        if found is None:
+        if joined is None:
             groups.append([kernel_launch])
         else:
-            found.append(kernel_launch)
+            joined.append(kernel_launch)
     return [_launch(group) for group in groups]
 
 
@@ -62,15 +62,15 @@ def _launch(members: Sequence[TritonLaunch]) -> TritonLaunch:
     function, elements = first.function, first.elements
     assert elements is not None
     own = SourceWriter()
-    given = [*elements.pointers, *elements.numbers]
+    parameters = [*elements.pointers, *elements.numbers]
     own.line(f"program = {elements.program}")
-    for name in given:
+    for name in parameters:
         own.line(f"{name} = {name}_0")
     own.line(f"begin = tl.cdiv({_of(elements.extent, elements.numbers, 0)}, BLOCK)")
     own.line("first = 0")
     for i in range(1, len(members)):
         own.line(f"here = program >= begin  # number {i}")
-        for name in given:
+        for name in parameters:
             own.line(f"{name} = tl.where(here, {name}_{i}, {name})")
         own.line("first = tl.where(here, begin, first)")
         if i + 1 < len(members):
@@ -89,12 +89,12 @@ def _launch(members: Sequence[TritonLaunch]) -> TritonLaunch:
 
 def call_block(name: str, elements: Elements, w: SourceWriter) -> None:
     """Write what makes the block of ``program``: calls of a function, which is one of the module from now on."""
-    given = [*elements.pointers, *elements.numbers, "program"]
+    parameters = [*elements.pointers, *elements.numbers, "program"]
     block, tail = f"{name}_block", ["TAIL: tl.constexpr"] if elements.tail else []
-    head = ["@triton.jit", f"def {block}({', '.join([*given, 'BLOCK: tl.constexpr', *tail])}):"]
+    head = ["@triton.jit", f"def {block}({', '.join([*parameters, 'BLOCK: tl.constexpr', *tail])}):"]
     w.helpers |= dict(elements.helpers)
     w.helper(block, "\n".join([*head, *(f"    {line}" for line in elements.lines)]))
-    arguments = ", ".join([*given, "BLOCK"])
+    arguments = ", ".join([*parameters, "BLOCK"])
     if not elements.tail:
         w.line(f"{block}({arguments})")
         return
@@ -115,8 +115,8 @@ def _configs(members: Sequence[TritonLaunch]) -> tuple[Config, ...]:
     """The configs of the largest member, with programs for all."""
     counts = [member.elements.count for member in members if member.elements is not None]
     largest = members[counts.index(max(counts))]
-    found: list[Config] = []
+    configs: list[Config] = []
     for config in largest.configs:
         block = dict(config.constants)["BLOCK"]
-        found.append(replace(config, grid=(sum(-(-n // block) for n in counts), 1, 1)))
-    return tuple(found)
+        configs.append(replace(config, grid=(sum(-(-n // block) for n in counts), 1, 1)))
+    return tuple(configs)

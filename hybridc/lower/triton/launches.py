@@ -76,7 +76,7 @@ class TritonProgram(PlannedProgram):
 
     def launched(self) -> list[tuple[str, str]]:
         """For each launch its lines, and the source of its functions."""
-        return [(lines, "\n\n".join(f.source for f in found)) for lines, found in self.calls]
+        return [(lines, "\n\n".join(f.source for f in functions)) for lines, functions in self.calls]
 
     def facts(self) -> list[Any]:
         """Also the sources of its functions."""

@@ -43,18 +43,18 @@ def title(kernel: Kernel, what: str) -> str:
     return f"{what}: {names}{f' ({where})' if where else ''}."
 
 
-def fill_launch(dtype: DType, size: int, number: str, target: int) -> TritonLaunch:
+def fill_launch(dtype: DType, size: int, scalar: str, target: int) -> TritonLaunch:
     """The launch that fills a contiguous array with a scalar, given as source."""
-    return TritonLaunch(_fill(dtype, number), (target,), (size,), (_config(size),))
+    return TritonLaunch(_fill(dtype, scalar), (target,), (size,), (_config(size),))
 
 
 @functools.lru_cache(256)
-def _fill(dtype: DType, number: str) -> TritonFunction:
+def _fill(dtype: DType, scalar: str) -> TritonFunction:
     """The function that fills an array with a scalar; cached, as arrays are filled again and again."""
     w = SourceWriter()
     w.line("i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)")
-    w.line(f"tl.store(y0 + i, {number}, mask=i < size)")
-    source = module("fill", ("y0",), ("size",), ("BLOCK",), f"every element is {number}.", w)
+    w.line(f"tl.store(y0 + i, {scalar}, mask=i < size)")
+    source = module("fill", ("y0",), ("size",), ("BLOCK",), f"every element is {scalar}.", w)
     return TritonFunction("fill", source, (dtype,), ("i64",), ("BLOCK",))
 
 
@@ -73,10 +73,10 @@ def _copy(dtype: DType, rank: int) -> TritonFunction:
     w.line("i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)")
     terms: list[str] = []
     rest = "i"
-    for number in reversed(range(rank)):
-        here = rest if number == 0 else w.let(f"i{number}", f"{rest} % n{number}")
-        rest = rest if number == 0 else w.let("rest", f"{rest} // n{number}")
-        terms.insert(0, f"{here} * s{number}")
+    for axis in reversed(range(rank)):
+        index = rest if axis == 0 else w.let(f"i{axis}", f"{rest} % n{axis}")
+        rest = rest if axis == 0 else w.let("rest", f"{rest} // n{axis}")
+        terms.insert(0, f"{index} * s{axis}")
     w.line(f"x = tl.load(x0 + {' + '.join(terms) or 'i'}, mask=i < size)")
     w.line("tl.store(y0 + i, x, mask=i < size)")
     names = ("size", *(f"n{k}" for k in range(rank)), *(f"s{k}" for k in range(rank)))

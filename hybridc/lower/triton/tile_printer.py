@@ -86,7 +86,7 @@ class TilePrinter:
         self.first: dict[int, str] = {}  # where the blocks of dimensions begin
         self.loops: frozenset[int] = frozenset()
         self.between: frozenset[int] = frozenset()
-        self.shown: str | None = None  # the name of what says which elements there are, if it has one
+        self.valid: str | None = None  # the name of what says which elements there are, if it has one
         self.partial: dict[str, str] = {}  # where in its buffer this program's partial result is
         self.known: dict[str, Term] = {}
         self.sides: dict[str, Sides] = {}  # of values
@@ -104,14 +104,14 @@ class TilePrinter:
         """The shape of a block with these sides."""
         return f"[{', '.join('1' if i is None else self.dims[i].block for i in sides)}]"
 
-    def places(self, number: int, first: str) -> None:
+    def places(self, position: int, first: str) -> None:
         """Write the index along a dimension, ``first`` and what is counted here, and that along each of its axes."""
-        dim, w = self.dims[number], self.w
-        self.first[number] = first.removesuffix(" + ")
-        spreads = dict.fromkeys(_spread(number, on) for on in self.lie if number in on)
-        for i, spread in enumerate(spreads or [_spread(number, self.every)]):
+        dim, w = self.dims[position], self.w
+        self.first[position] = first.removesuffix(" + ")
+        spreads = dict.fromkeys(_spread(position, on) for on in self.lie if position in on)
+        for i, spread in enumerate(spreads or [_spread(position, self.every)]):
             name = dim.name if i == 0 else f"{dim.name}_down" if spread.startswith("[:") else f"{dim.name}_across"
-            self.names[number, spread] = name
+            self.names[position, spread] = name
             w.line(f"{name} = {first}tl.arange(0, {dim.block}){spread}")
             rest = name
             for axis in reversed(dim.axes[1:]):
@@ -142,7 +142,7 @@ class TilePrinter:
         masked = [i for i in sorted({*dims} - self.between) if self.dims[i].masked]
         if not masked:
             return None
-        return self.shown or " & ".join(f"({self.place(i, on)} < {self.dims[i].extent})" for i in masked)
+        return self.valid or " & ".join(f"({self.place(i, on)} < {self.dims[i].extent})" for i in masked)
 
     def place(self, dim: int, on: Sides = ()) -> str:
         """The index along a dimension."""
@@ -193,8 +193,8 @@ class TilePrinter:
         match s:
             case TileMap():
                 rough = s.rough or s.name in narrowed
-                made = compute(s.op, [self.known[v] for v in s.operands], s.kind, self.w, rough)
-                self._know(s.name, made, *(self.sides[v] for v in s.operands))
+                value = compute(s.op, [self.known[v] for v in s.operands], s.kind, self.w, rough)
+                self._know(s.name, value, *(self.sides[v] for v in s.operands))
             case TileLoad():
                 self._load(s)
             case TileStore():
@@ -233,13 +233,13 @@ class TilePrinter:
     def _load(self, s: TileLoad) -> None:
         sides, buffer = self.sides_of(self.dims_of(s.address.axes), s.on), s.address.buffer
         if s.other is None:
-            made = self._loaded(buffer, self.offset(s.address, s.on), self.mask(_followed(sides), sides))
+            block = self._loaded(buffer, self.offset(s.address, s.on), self.mask(_followed(sides), sides))
         else:
             ends = zip(s.on, s.limits, strict=True) if s.limits else ()
             masks = [f"({self.place(i, s.on)} < {end})" for i, end in ends if end is not None and i in sides]
             other = f", other={triton_literal(s.other, self.dtypes[buffer])}" if masks else ""
-            made = self._loaded(buffer, self.offset(s.address, s.on), " & ".join(masks), other)
-        self._know(s.name, made, sides)
+            block = self._loaded(buffer, self.offset(s.address, s.on), " & ".join(masks), other)
+        self._know(s.name, block, sides)
 
     def _loaded(self, pointer: str, offset: str, mask: str | None, other: str = "") -> Term:
         where = f"{pointer} + {offset}" if offset else pointer
@@ -274,10 +274,10 @@ class TilePrinter:
         name = self.w.let("part", name)
         for dim in sorted(over):
             name = reduce(s.op, name, sides.index(dim), dtype, self.w)
-        made = Term(name, dtype)
+        total = Term(name, dtype)
         if start != neutral:
-            made = compute(s.op, [made, ops.number(start, dtype)], s.kind, self.w).as_dtype(dtype)
-        self._know(s.name, made, tuple(None if i in over else i for i in sides))
+            total = compute(s.op, [total, ops.number(start, dtype)], s.kind, self.w).as_dtype(dtype)
+        self._know(s.name, total, tuple(None if i in over else i for i in sides))
 
     def _inside(self, s: TileInside) -> None:
         value, sides = self.known[s.value], self.sides[s.value]
@@ -297,22 +297,22 @@ class TilePrinter:
             self.known[v].text if of.index(over) == at else f"tl.trans({self.known[v].text})"
             for v, of, at in zip((s.left, s.right), sides, (1, 0), strict=True)
         )
-        given = [a, b] + ([] if s.accumulator is None else [self.known[s.accumulator].text])
+        arguments = [a, b] + ([] if s.accumulator is None else [self.known[s.accumulator].text])
         if self.known[s.left].dtype == _SINGLE:
-            given.append(f'input_precision="{"tf32" if s.rounded else "ieee"}"')
+            arguments.append(f'input_precision="{"tf32" if s.rounded else "ieee"}"')
         dtype = kind_dtype(s.kind)
-        text = f"tl.dot({', '.join(given)}, out_dtype={triton_type(dtype)})"
+        text = f"tl.dot({', '.join(arguments)}, out_dtype={triton_type(dtype)})"
         self._know(s.name, Term(self.w.let("product", text), dtype), tuple(kept))
 
     def _count(self, s: TileCount) -> str:
         dims = self.dims_of(s.axes)
         if not dims:
             return "tl.full([], 1, tl.int64)"
-        (number,) = dims
-        dim = self.dims[number]
+        (position,) = dims
+        dim = self.dims[position]
         if not dim.masked:
             return f"tl.full([], {dim.block}, tl.int64)"
-        return f"tl.minimum(tl.maximum({dim.extent} - ({self.first[number]}), 0), {dim.block})"
+        return f"tl.minimum(tl.maximum({dim.extent} - ({self.first[position]}), 0), {dim.block})"
 
 
 def _spread(dim: int, on: Sides) -> str:
@@ -327,7 +327,7 @@ def _followed(sides: Sides) -> set[int]:
 
 def joined_sides(sides: Iterable[Sides]) -> Sides:
     """The sides of what is made of blocks, each of which has all of them or, as a scalar, none."""
-    return tuple(next((i for i in each if i is not None), None) for each in itertools.zip_longest(*sides))
+    return tuple(next((i for i in dims if i is not None), None) for dims in itertools.zip_longest(*sides))
 
 
 def narrowed_in(statements: Sequence[Statement]) -> set[str]:
@@ -364,5 +364,5 @@ def times(factor: Factor, count: Factor) -> Factor:
 
 def factor_text(factor: Factor) -> str:
     """A factor in source."""
-    found = [str(factor.number)] if factor.number != 1 else []
-    return " * ".join([*found, *(f"n{a}" for a in factor.sizes)]) or "1"
+    factors = [str(factor.number)] if factor.number != 1 else []
+    return " * ".join([*factors, *(f"n{a}" for a in factor.sizes)]) or "1"

@@ -27,23 +27,23 @@ _NAMES = "ijklmnopq"
 
 
 def launches_of(
-    kernel: Kernel, strides: Mapping[int, Strides], given: Mapping[SSAValue, int] = MappingProxyType({})
+    kernel: Kernel, strides: Mapping[int, Strides], initial: Mapping[SSAValue, int] = MappingProxyType({})
 ) -> TritonLaunches:
     """The launches of a kernel; ``strides``, in elements, are of arguments, then results, that may not be contiguous.
 
-    Values that are ``given`` lie in the memory of the results with these indices when the kernel begins.
+    Values that are ``initial`` lie in the memory of the results with these indices when the kernel begins.
     """
-    launches, memory = schedule_blocks(kernel, strides, given)
+    launches, memory = schedule_blocks(kernel, strides, initial)
     numbers = {name: i for i, name in enumerate(memory.dtypes)}
-    made = [triton_launch(kernel, launch, numbers) for launch in launches]
+    kernel_launches = [triton_launch(kernel, launch, numbers) for launch in launches]
     for i, value in enumerate(kernel.results):
-        number, source, target = number_of(value), memory.names[value], numbers[f"y{i}"]
+        constant, source, target = number_of(value), memory.names[value], numbers[f"y{i}"]
         dtype, shape = dtype_of(value), shape_of(value)
-        if number is not None:
-            made.append(fill_launch(dtype, math.prod(shape), triton_literal(number, dtype), target))
+        if constant is not None:
+            kernel_launches.append(fill_launch(dtype, math.prod(shape), triton_literal(constant, dtype), target))
         elif source != f"y{i}":
-            made.append(copy_launch(dtype, shape, row_major(shape), numbers[source], target))
-    return TritonLaunches(fuse_horizontally(made, _read_only(kernel)), memory.locals)
+            kernel_launches.append(copy_launch(dtype, shape, row_major(shape), numbers[source], target))
+    return TritonLaunches(fuse_horizontally(kernel_launches, _read_only(kernel)), memory.locals)
 
 
 def triton_launch(kernel: Kernel, launch: TileLaunch, numbers: Mapping[str, int]) -> TritonLaunch:
@@ -103,9 +103,9 @@ class _FunctionText:
         self._sweeps()
         dynamic = program.dynamic
         parameters = tuple(f"n{a}" for a in dynamic)
-        given = tuple(launch.sizes[a] for a in dynamic)
+        arguments = tuple(launch.sizes[a] for a in dynamic)
         if launch.piece is not None and dynamic:
-            parameters, given = (*parameters, self.piece), (*given, launch.piece)
+            parameters, arguments = (*parameters, self.piece), (*arguments, launch.piece)
         pointers = tuple(b.name for b in program.buffers)
         name, doc = self.kernel.name + launch.suffix, title(self.kernel, launch.what)
         if launch.what == "combine":
@@ -121,7 +121,7 @@ class _FunctionText:
         kinds = ("i64" if launch.wide else "i32",) * len(parameters)
         function = TritonFunction(name, source, launch.dtypes, kinds, self.constants)
         configs = tuple(Config(c.blocks, self._programs(c), c.warps, c.stages, c.shared) for c in launch.configs)
-        return TritonLaunch(function, tuple(numbers[b] for b in launch.buffers), given, configs, block)
+        return TritonLaunch(function, tuple(numbers[b] for b in launch.buffers), arguments, configs, block)
 
     def _elements(self, pointers: tuple[str, ...], parameters: tuple[str, ...], doc: str) -> Elements:
         """Write what a program does with its block."""
@@ -157,10 +157,10 @@ class _FunctionText:
                 printer.places(i, "")
         if len(self.grid) == 1 and not self.points:
             (i,) = self.grid
-            number = w.let("program", self._program(0)) if self.flat else self._program(0)
-            printer.places(i, f"{number} * {printer.dims[i].block} + ")
+            index = w.let("program", self._program(0)) if self.flat else self._program(0)
+            printer.places(i, f"{index} * {printer.dims[i].block} + ")
             if self.tail:
-                printer.shown = w.let("there", f"{printer.dims[i].name} < {printer.dims[i].extent} if TAIL else None")
+                printer.valid = w.let("there", f"{printer.dims[i].name} < {printer.dims[i].extent} if TAIL else None")
         elif self.grid or self.points:
             self._places_in_grid(self.grid)
         if self.launch.piece is not None:
@@ -172,22 +172,22 @@ class _FunctionText:
         w, printer, tiles = self.w, self.printer, self.launch.program.tiles
         program = w.let("program", self._program(0))
         counts = [self._blocks(i) for i in grid]
-        each = counts[0] if len(counts) == 1 else f"({' * '.join(counts) or 1})"
+        per_point = counts[0] if len(counts) == 1 else f"({' * '.join(counts) or 1})"
         if self.points:
-            printer.point(self.points, f"{program} // {each}" if counts else program)
+            printer.point(self.points, f"{program} // {per_point}" if counts else program)
         numbers: list[str] = []
         if self.launch.program.group is not None:
-            numbers = self._grouped(program, each, counts)
+            numbers = self._grouped(program, per_point, counts)
         for n in range(len(numbers), len(grid)):
             inner = counts[n + 1 :]
-            number = program if not inner else f"{program} // {' // '.join(inner)}"
+            block = program if not inner else f"{program} // {' // '.join(inner)}"
             outermost = n == 0 and not self.points
-            numbers.append(number if outermost else f"{number} % {counts[n]}")
+            numbers.append(block if outermost else f"{block} % {counts[n]}")
         bounding = {tile.bound.dim for tile in tiles if tile.bound is not None}
-        for number, count, i in zip(numbers, counts, grid, strict=True):
+        for block, count, i in zip(numbers, counts, grid, strict=True):
             if tiles[i].backwards:
-                number = f"({count} - 1 - {number})"
-            first = f"{number} * {printer.dims[i].block}"
+                block = f"({count} - 1 - {block})"
+            first = f"{block} * {printer.dims[i].block}"
             printer.places(i, f"{w.let('first', first) if i in bounding else first} + ")
 
     def _blocks(self, i: int) -> str:
@@ -199,17 +199,17 @@ class _FunctionText:
         w.line(f"{name}: tl.constexpr = ({dim.extent} + {dim.block} - 1) // {dim.block}")
         return name
 
-    def _grouped(self, program: str, each: str, counts: Sequence[str]) -> list[str]:
+    def _grouped(self, program: str, per_point: str, counts: Sequence[str]) -> list[str]:
         """Write which tile a program has along both dimensions of the grid.
 
         Programs that run at the same time should read the same: they go down ``group`` tiles before they go across.
         """
         w, (down, across) = self.w, counts
-        here = w.let("number", f"{program} % {each}") if self.points else program
+        tile = w.let("number", f"{program} % {per_point}") if self.points else program
         group = f"({self.launch.program.group} * {across})"
-        above = w.let("above", f"{here} // {group} * {self.launch.program.group}")
+        above = w.let("above", f"{tile} // {group} * {self.launch.program.group}")
         height = w.let("height", f"tl.minimum({down} - {above}, {self.launch.program.group})")
-        return [f"({above} + {here} % {group} % {height})", f"{here} % {group} // {height}"]
+        return [f"({above} + {tile} % {group} % {height})", f"{tile} % {group} // {height}"]
 
     def _sweeps(self) -> None:
         program, printer = self.launch.program, self.printer

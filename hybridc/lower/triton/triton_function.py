@@ -47,8 +47,8 @@ class Config:
     shared: int = field(default=0, compare=False)
 
     def __str__(self) -> str:
-        given = ", ".join(f"{name}={value}" for name, value in self.constants)
-        return f"{'x'.join(map(str, self.grid))} programs, {given}, {self.warps} warps, {self.stages} stages"
+        constants = ", ".join(f"{name}={value}" for name, value in self.constants)
+        return f"{'x'.join(map(str, self.grid))} programs, {constants}, {self.warps} warps, {self.stages} stages"
 
 
 @dataclass(frozen=True)

@@ -43,10 +43,10 @@ class TritonKernelCache(AnalysedKernels):
         """The launches of a kernel; ``strides``, in elements, are of arguments and results that are not contiguous."""
         key = (kernel, tuple(sorted(strides.items())))
         if key not in self._made:
-            made = None
+            launches = None
             if any(nest.contraction is not None for nest in kernel.nests):
-                made = launches_of_matmul(kernel, strides) or launches_of_attention(kernel, strides)
-            self._made[key] = made if made is not None else launches_of(_without_contractions(kernel), strides)
+                launches = launches_of_matmul(kernel, strides) or launches_of_attention(kernel, strides)
+            self._made[key] = launches if launches is not None else launches_of(_without_contractions(kernel), strides)
         return self._made[key]
 
     def inplace(self, kernel: Kernel, strided: Sequence[int]) -> list[tuple[int, int]]:

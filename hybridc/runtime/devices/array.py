@@ -80,10 +80,10 @@ class DeviceArray:
         """The values as a NumPy array: a view if the memory is the host's, else a copy, after synchronising."""
         if self.device.is_host:
             return np.asarray(_HostMemory(self)).view(self.dtype)  # the interface cannot name some dtypes
-        made = np.empty(self.shape, self.dtype)
-        if made.nbytes:
-            self.device.download(made, self.pointer)
-        return made
+        values = np.empty(self.shape, self.dtype)
+        if values.nbytes:
+            self.device.download(values, self.pointer)
+        return values
 
     def memory(self) -> npt.NDArray[Any]:
         """A NumPy view; the memory must be the host's."""
@@ -96,9 +96,9 @@ class DeviceArray:
 
     def copy(self, order: str = "C") -> DeviceArray:
         """A contiguous copy, whatever the order."""
-        made = self.device.empty(self.shape, self.dtype)
-        made.write(self)
-        return made
+        copy = self.device.empty(self.shape, self.dtype)
+        copy.write(self)
+        return copy
 
     def write(self, source: Any) -> None:
         """Copy the values of an array that broadcasts, or a scalar; from the device or the host."""
@@ -216,11 +216,11 @@ def _copyto(target: Any, source: Any, casting: str = "same_kind") -> None:
         np.copyto(target, source.host(), casting=casting)  # pyright: ignore[reportArgumentType]
 
 
-def _full_like(number: int) -> Callable[..., DeviceArray]:
+def _full_like(value: int) -> Callable[..., DeviceArray]:
     def make(array: DeviceArray, dtype: Any = None, order: str = "C") -> DeviceArray:  # noqa: ARG001  (always C)
-        made = array.device.empty(array.shape, array.dtype if dtype is None else np.dtype(dtype))
-        made.write(number)
-        return made
+        filled = array.device.empty(array.shape, array.dtype if dtype is None else np.dtype(dtype))
+        filled.write(value)
+        return filled
 
     return make
 

@@ -22,10 +22,10 @@ from hybridc.runtime.devices.nvidia.torch_gpu import TorchGpu
 
 @dataclass(frozen=True)
 class _DeviceProvider:
-    """A library that provides GPU memory and streams: whether it is there, and how to make a device."""
+    """A library that provides GPU memory and streams: whether it is usable, and how to make a device."""
 
     needs: str
-    there: Callable[[Driver], bool]
+    is_usable: Callable[[Driver], bool]
     make: Callable[[Driver, int], Device]
 
 
@@ -42,12 +42,12 @@ def count() -> int:
     """The number of GPUs; warns of a driver that does not work."""
     if OPTIONS.gpu == "interpreter":
         return 1
-    found = driver()
-    if isinstance(found, NoDriver):
-        if found.broken:
-            warnings.warn(f"no GPU is used: {found.reason}", stacklevel=3)
+    gpu_driver = driver()
+    if isinstance(gpu_driver, NoDriver):
+        if gpu_driver.broken:
+            warnings.warn(f"no GPU is used: {gpu_driver.reason}", stacklevel=3)
         return 0
-    return 0 if _kind(found) is None else found.count()
+    return 0 if _kind(gpu_driver) is None else gpu_driver.count()
 
 
 @functools.cache
@@ -62,44 +62,44 @@ def device(index: int) -> Device:
         if index:
             raise UnsupportedError(f"gpu({index}): the interpreter is one device, gpu(0)")
         return Interpreter()
-    found = driver()
-    if isinstance(found, NoDriver):
-        raise UnsupportedError(_missing(index, found.reason))
-    kind = _kind(found)
+    gpu_driver = driver()
+    if isinstance(gpu_driver, NoDriver):
+        raise UnsupportedError(_missing(index, gpu_driver.reason))
+    kind = _kind(gpu_driver)
     if kind is None:
         needs = _KINDS[wanted].needs
         raise UnsupportedError(f"gpu({index}): HYBRIDC_GPU={wanted} needs {needs}, which is not installed")
-    if not 0 <= index < found.count():
-        raise UnsupportedError(f"gpu({index}): this machine has {found.count()} GPUs, numbered from 0")
-    made = kind.make(found, index)
-    _MADE.add(made)
-    RECORDER.gauges[f"Memory: gpu/{index}"] = functools.partial(_in_use, made)
-    return made
+    if not 0 <= index < gpu_driver.count():
+        raise UnsupportedError(f"gpu({index}): this machine has {gpu_driver.count()} GPUs, numbered from 0")
+    gpu = kind.make(gpu_driver, index)
+    _MADE.add(gpu)
+    RECORDER.gauges[f"Memory: gpu/{index}"] = functools.partial(_in_use, gpu)
+    return gpu
 
 
-def _in_use(made: Device) -> int:
-    free, total = made.memory()
+def _in_use(gpu: Device) -> int:
+    free, total = gpu.memory()
     return total - free
 
 
 def synchronise() -> None:
     """Wait for all streams of all devices; then raise what failed."""
     failed: list[DeviceError] = []
-    for made in list(_MADE):
+    for gpu in list(_MADE):
         try:
-            made.finish()
+            gpu.finish()
         except DeviceError as error:
             failed.append(error)
     if failed:
         raise failed[0]
 
 
-def _kind(found: Driver) -> _DeviceProvider | None:
+def _kind(gpu_driver: Driver) -> _DeviceProvider | None:
     """The wanted provider, if what it needs is installed."""
     if OPTIONS.gpu in _KINDS:
         kind = _KINDS[OPTIONS.gpu]
-        return kind if kind.there(found) else None
-    return next((kind for kind in _KINDS.values() if kind.there(found)), None)
+        return kind if kind.is_usable(gpu_driver) else None
+    return next((kind for kind in _KINDS.values() if kind.is_usable(gpu_driver)), None)
 
 
 def _missing(index: int, reason: str) -> str:

@@ -93,9 +93,9 @@ class Device(ABC):
     def memory(self) -> tuple[int, int]:
         """Free and total bytes of memory; what a pool caches is not free."""
 
-    def fill(self, target: int, dtype: Any, size: int, number: int) -> None:
+    def fill(self, target: int, dtype: Any, size: int, value: int) -> None:
         """Fill ``size`` elements with 0 or 1."""
-        kernel_launch = fill_launch(np.dtype(dtype), size, str(number), 0)
+        kernel_launch = fill_launch(np.dtype(dtype), size, str(value), 0)
         self.launch(kernel_launch.function, kernel_launch.configs[0], (target,), kernel_launch.numbers)
 
     # --- order ---------------------------------------------------------------------------------------------
@@ -173,15 +173,15 @@ class Device(ABC):
 
     def zeros(self, size: int, dtype: Any) -> DeviceArray:
         """An array of zeros of one dimension."""
-        made = self.empty((size,), dtype)
-        made.fill(0)
-        return made
+        array = self.empty((size,), dtype)
+        array.fill(0)
+        return array
 
     def put(self, array: npt.NDArray[Any]) -> DeviceArray:
         """A contiguous NumPy array as a device array; a view, if the memory is the device's."""
-        made = self.empty(array.shape, array.dtype)
-        made.write(array)
-        return made
+        copy = self.empty(array.shape, array.dtype)
+        copy.write(array)
+        return copy
 
     def put_together(self, arrays: Sequence[npt.NDArray[Any]], into: DeviceMemory | None = None) -> list[DeviceArray]:
         """Contiguous NumPy arrays as device arrays: small ones, such as an optimizer's scalars, by one copy.
@@ -209,10 +209,10 @@ class Device(ABC):
 
     def gathered(self, pointer: int, view: SlotView) -> DeviceArray:
         """A contiguous array of the elements of a view of memory at an address."""
-        made = self.empty(view.shape, view.dtype)
+        array = self.empty(view.shape, view.dtype)
         kernel_launch = copy_launch(view.dtype, view.shape, view.strides, 0, 1)
-        self.launch(kernel_launch.function, kernel_launch.configs[0], (pointer, made.pointer), kernel_launch.numbers)
-        return made
+        self.launch(kernel_launch.function, kernel_launch.configs[0], (pointer, array.pointer), kernel_launch.numbers)
+        return array
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.index}: {self.name}>"

@@ -77,8 +77,8 @@ def gpu_of(capsule: Any) -> int | None:
     """The number of the NVIDIA GPU on which a capsule's tensor is; None if it is elsewhere."""
     if not _is_valid(capsule, _NAME):
         return None
-    found: Any = _Managed.from_address(_pointer(capsule, _NAME)).tensor
-    return found.device_id if found.device_type == CUDA else None
+    tensor: Any = _Managed.from_address(_pointer(capsule, _NAME)).tensor
+    return tensor.device_id if tensor.device_type == CUDA else None
 
 
 def _dtype_of(code: int, bits: int) -> DType:
@@ -93,9 +93,9 @@ def capsule_of(array: DeviceArray) -> Any:
     rank = array.ndim
     shape = (ctypes.c_int64 * rank)(*array.shape)
     strides = (ctypes.c_int64 * rank)(*row_major(array.shape))
-    kind, number = device_of(array)
+    kind, index = device_of(array)
     element = TYPES[array.dtype]
-    tensor = _Tensor(array.pointer, kind, number, rank, element.dlpack, element.bits, 1, shape, strides, 0)
+    tensor = _Tensor(array.pointer, kind, index, rank, element.dlpack, element.bits, 1, shape, strides, 0)
     key = next(_NUMBERS)
     managed = _Managed(tensor, key, ctypes.cast(_release, ctypes.c_void_p))
     _GIVEN[key] = managed, shape, strides, array
@@ -114,25 +114,25 @@ def array_of(tensor: Any, device: Device) -> DeviceArray:
         raise MXNetError("from_dlpack: this capsule was used before, or is of an unknown version")
     address = _pointer(capsule, _NAME)
     managed = _Managed.from_address(address)
-    found: Any = managed.tensor
-    if (found.device_type, found.device_id) != ((CPU, 0) if device.is_host else (CUDA, device.index)):
+    foreign: Any = managed.tensor
+    if (foreign.device_type, foreign.device_id) != ((CPU, 0) if device.is_host else (CUDA, device.index)):
         raise MXNetError(f"from_dlpack: the tensor is not on {device!r}")
-    if found.lanes != 1:
+    if foreign.lanes != 1:
         raise UnsupportedError("from_dlpack: only tensors of single numbers can be shared")
-    dtype = _dtype_of(found.code, found.bits)
+    dtype = _dtype_of(foreign.code, foreign.bits)
     _rename(capsule, _USED)
-    shape = tuple(found.shape[i] for i in range(found.ndim))
-    strides = tuple(found.strides[i] for i in range(found.ndim)) if found.strides else row_major(shape)
-    pointer = (found.data or 0) + found.byte_offset
+    shape = tuple(foreign.shape[i] for i in range(foreign.ndim))
+    strides = tuple(foreign.strides[i] for i in range(foreign.ndim)) if foreign.strides else row_major(shape)
+    pointer = (foreign.data or 0) + foreign.byte_offset
     buffer = DeviceMemory(pointer, 0, _Taken(managed, address))
     array = DeviceArray(device, buffer, pointer, shape, dtype)
     return array if strides == row_major(shape) or array.size <= 1 else _plain(array, strides)
 
 
 def _plain(array: DeviceArray, strides: tuple[int, ...]) -> DeviceArray:
-    made = array.device.gathered(array.pointer, SlotView(0, 0, array.dtype, array.shape, strides))
+    copy = array.device.gathered(array.pointer, SlotView(0, 0, array.dtype, array.shape, strides))
     array.device.synchronise()  # the other library may reuse its memory afterwards
-    return made
+    return copy
 
 
 class _Taken:

@@ -56,8 +56,8 @@ class Interpreter(Device):
         free, whole = (os.sysconf(name) for name in ("SC_AVPHYS_PAGES", "SC_PHYS_PAGES"))
         return free * mmap.PAGESIZE, whole * mmap.PAGESIZE
 
-    def fill(self, target: int, dtype: Any, size: int, number: int) -> None:
-        self.upload(target, np.full(size, number, dtype))
+    def fill(self, target: int, dtype: Any, size: int, value: int) -> None:
+        self.upload(target, np.full(size, value, dtype))
 
     def synchronise(self) -> None:
         """Nothing to do: all work is synchronous."""

@@ -86,24 +86,24 @@ class Replay:
             self._packed = self._device.allocate(packed_size(arrays))
         return self._packed
 
-    def run(self, workspace: DeviceArray, here: Sequence[DeviceArray], given: Sequence[Any]) -> tuple[Any, ...]:
-        """The result arrays of a call; ``given`` are the caller's output buffers, or None for each."""
-        absent = tuple([x is None for x in given])
+    def run(self, workspace: DeviceArray, inputs: Sequence[DeviceArray], outputs: Sequence[Any]) -> tuple[Any, ...]:
+        """The result arrays of a call; ``outputs`` are the caller's output buffers, or None for each."""
+        absent = tuple([x is None for x in outputs])
         if not self._bases or absent != self._absent:
             self._absent = absent
             self._forget()
             self._settle_results()
-        pointers = [workspace.pointer, *[x.pointer for x in here], *[0 if x is None else x.pointer for x in given]]
+        pointers = [workspace.pointer, *[x.pointer for x in inputs], *[0 if x is None else x.pointer for x in outputs]]
         moved = self._watched(pointers) != self._seen
         if moved:
             self._move(pointers)
-        results = list(given)
+        results = list(outputs)
         bases = self._bases.copy()
         for slot in self._loose:
             if pointers[slot] == 0:
                 spec = self._program.fresh[slot - self._first]
-                made = results[slot - self._first] = self._device.empty(spec.shape, spec.dtype)
-                pointers[slot] = made.pointer
+                result = results[slot - self._first] = self._device.empty(spec.shape, spec.dtype)
+                pointers[slot] = result.pointer
             bases[slot] = pointers[slot]
         for slot, copy in self._copied.items():
             self._device.copy(copy.pointer, pointers[slot], copy.nbytes)
@@ -159,9 +159,9 @@ class Replay:
 
     def _let_go(self, slot: int) -> None:
         """Copy an argument at each call from now on, or exclude its launches from recordings."""
-        number = slot - self._first
-        if number >= 0:
-            self._loose[slot] = f"result {number} is put at another address at each call"
+        index = slot - self._first
+        if index >= 0:
+            self._loose[slot] = f"result {index} is put at another address at each call"
             return
         spec = self._program.inputs[slot - 1]
         if slot - 1 in self._program.donated or spec.nbytes > _SMALL:
@@ -192,13 +192,13 @@ class Replay:
         lengths: list[int] = []
         try:
             for together, group in itertools.groupby(self._steps, lambda step: not alone[step]):
-                found = list(group)
-                launches = sum(step.launches for step in found)
+                steps = list(group)
+                launches = sum(step.launches for step in steps)
                 if together and launches > 1:
-                    parts.append(self._recorded(found, bases))
+                    parts.append(self._recorded(steps, bases))
                     lengths.append(launches)
                 else:
-                    parts += [step.run for step in found]
+                    parts += [step.run for step in steps]
         except (DeviceError, DeviceMemoryError) as error:
             self._shared.refuse(self._program.name, error)
             return

@@ -40,9 +40,9 @@ class StepTimes:
             events[-1].record()
         device.synchronise()
         ends = [start + round(event.since(first) * _MILLISECOND) for event in events]
-        for number, step in enumerate(steps):
+        for index, step in enumerate(steps):
             note = self._notes.get(step.name)
-            facts = {"graph": self._title, "step": number, **({} if note is None else note.facts())}
+            facts = {"graph": self._title, "step": index, **({} if note is None else note.facts())}
             category = "kernel" if step.launches else "host"
-            RECORDER.extend([(category, step.name, ends[number], ends[number + 1], thread, facts)])
+            RECORDER.extend([(category, step.name, ends[index], ends[index + 1], thread, facts)])
         RECORDER.add("graph", self._title, begin, {"steps": len(steps)})

@@ -46,8 +46,8 @@ def known(device: Device, function: TritonFunction, configs: Sequence[Config], n
     """The cached choice of configuration; None if there is none."""
     if len(configs) == 1:
         return configs[0]
-    number = kept(_key(device, function, configs, numbers), int)
-    return None if number is None or number >= len(configs) else configs[number]
+    index = kept(_key(device, function, configs, numbers), int)
+    return None if index is None or index >= len(configs) else configs[index]
 
 
 def library_wins(

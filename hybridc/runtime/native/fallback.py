@@ -30,15 +30,15 @@ def python_entry(tables: Tables) -> Callable[..., Any]:
             raise TypeError("entry(workspace, into, *arrays): the workspace is one of a smaller program")
         if into is not None and type(into) is not tuple:
             raise TypeError("entry(workspace, into, *arrays): into is neither None nor a tuple")
-        given: list[Any] = [None if into is None else into[i] for i in range(len(plan.results))]
+        outputs: list[Any] = [None if into is None else into[i] for i in range(len(plan.results))]
         if not all(fits(array, spec) for array, spec in zip(arrays, plan.inputs)):
             return NotImplemented
-        if not all(a is None or (fits(a, spec) and a.flags.writeable) for a, spec in zip(given, plan.results)):
+        if not all(a is None or (fits(a, spec) and a.flags.writeable) for a, spec in zip(outputs, plan.results)):
             return NotImplemented
         prepared = () if not plan.kept else tables.prepared_of(arrays)
         if prepared is None:
             return NotImplemented
-        results = tuple(fresh(r) if a is None else a for a, r in zip(given, plan.results))
+        results = tuple(fresh(r) if a is None else a for a, r in zip(outputs, plan.results))
         addresses = [array.ctypes.data for array in (workspace, *arrays, *results, *plan.constants)]
         addresses += [int(value) for value in prepared]
         slots = (ctypes.c_void_p * len(addresses))(*addresses)

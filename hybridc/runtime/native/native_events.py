@@ -93,16 +93,16 @@ class NativeEvents(EventSource):
             begin, end = self._ring.taken, self._ring.next
             lost = max(0, end - begin - _CAPACITY)
             numbers = np.arange(begin + lost, end, dtype=np.int64)
-            found: Any = self._events[numbers & (_CAPACITY - 1)]
-            ahead: npt.NDArray[np.int64] = np.asarray(found["sequence"], np.int64) - 1 - numbers
+            events: Any = self._events[numbers & (_CAPACITY - 1)]
+            ahead: npt.NDArray[np.int64] = np.asarray(events["sequence"], np.int64) - 1 - numbers
             under_way = np.flatnonzero(ahead < 0)  # positive: written over
             if under_way.size:
-                found, ahead = found[: under_way[0]], ahead[: under_way[0]]
-            self._ring.taken = begin + lost + len(found)
+                events, ahead = events[: under_way[0]], ahead[: under_way[0]]
+            self._ring.taken = begin + lost + len(events)
             overwritten = int(np.count_nonzero(ahead))
             RECORDER.lost += lost + overwritten
-            if len(found):
-                self._taken.append(found[ahead == 0] if overwritten else found)
+            if len(events):
+                self._taken.append(events[ahead == 0] if overwritten else events)
         finally:
             self._lock.current.release()
 
@@ -113,13 +113,13 @@ class NativeEvents(EventSource):
             self._let_go()
             return
         recorder.threads.update(self._runtime.thread_names())
-        taken, self._taken = self._taken, []
+        batches, self._taken = self._taken, []
         meanings = _Meanings(self._used)
         columns = ("what", "begin", "end", "thread", "low", "high")
-        for events in taken:
+        for events in batches:
             rows = zip(*[events[name].tolist() for name in columns], strict=True)
             recorder.extend([meanings.span(*row) for row in rows])
-        for thread in {int(t) for events in taken for t in np.unique(events["thread"])}:
+        for thread in {int(t) for events in batches for t in np.unique(events["thread"])}:
             recorder.threads.setdefault(thread, _name_of(thread))
         self._let_go()
 
@@ -137,8 +137,8 @@ def _take() -> None:
 
 def _name_of(thread: int) -> str:
     """The name of a thread of Python that lives."""
-    found = next((t for t in threading.enumerate() if t.ident == thread), None)
-    return f"thread {thread}" if found is None else found.name
+    living = next((t for t in threading.enumerate() if t.ident == thread), None)
+    return f"thread {thread}" if living is None else living.name
 
 
 class _Meanings:
@@ -154,9 +154,9 @@ class _Meanings:
             lines = _lines_of_loops(plan.steps, noted(plan.notes))
             for address, (steps, notes) in tables.steps.items():
                 known = noted([replace(n, lines=n.lines or lines.get(id(steps), ())) for n in notes])
-                for number, step in enumerate(steps):
-                    place = address + number * ctypes.sizeof(StepRecord)
-                    self._steps[place] = _described(step, number, known.get(number), plan.title)
+                for index, step in enumerate(steps):
+                    place = address + index * ctypes.sizeof(StepRecord)
+                    self._steps[place] = _described(step, index, known.get(index), plan.title)
 
     def span(self, what: int, begin: int, end: int, thread: int, low: int, high: int) -> tuple[Any, ...]:
         """The fields of a span."""
@@ -175,18 +175,18 @@ def _lines_of_loops(
 ) -> dict[int, tuple[str, ...]]:
     """The lines of loops, by the identities of the lists of their steps."""
     return {
-        id(program.regions): notes[number].lines
-        for number, step in enumerate(steps)
-        if isinstance(step, NativeRegion) and step.loop is not None and number in notes
+        id(program.regions): notes[index].lines
+        for index, step in enumerate(steps)
+        if isinstance(step, NativeRegion) and step.loop is not None and index in notes
         for program in step.loop.programs
     }
 
 
 def _described(
-    step: NativeRegion | Host, number: int, note: LaunchNote | None, title: str
+    step: NativeRegion | Host, index: int, note: LaunchNote | None, title: str
 ) -> tuple[str, str, dict[str, Any]]:
     """Category, name and facts of a step."""
-    facts: dict[str, Any] = {"graph": title, "step": number}
+    facts: dict[str, Any] = {"graph": title, "step": index}
     if note is not None:
         facts |= note.facts()
     category = "kernel" if isinstance(step, Host) or step.loop is None else "loop"

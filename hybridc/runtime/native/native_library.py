@@ -84,9 +84,9 @@ def native_runtime() -> NativeRuntime:
 
 @cache
 def _library() -> NativeRuntime:
-    made = NativeRuntime()
-    NATIVE_EVENTS.begin(made)
-    return made
+    runtime = NativeRuntime()
+    NATIVE_EVENTS.begin(runtime)
+    return runtime
 
 
 _LOCK = codegen.fork_lock()

@@ -115,10 +115,10 @@ class Tables:
 
     def prepared_of(self, arrays: Sequence[Any]) -> Any | None:
         """The addresses of the values that are prepared of these arrays; None if there are none."""
-        found = self.prepared
-        if found is None or any(id(arrays[i]) != number for i, number in found[1].items()):
+        prepared = self.prepared
+        if prepared is None or any(id(arrays[i]) != identity for i, identity in prepared[1].items()):
             return None
-        return found[0]
+        return prepared[0]
 
     def _steps(self, steps: Sequence[NativeRegion | Host], notes: Sequence[LaunchNote]) -> int:
         states: list[StepRecord] = []
@@ -178,7 +178,7 @@ class Tables:
         return self._table(GridCell, [cell])
 
     def _loop(self, loop: StepLoop, buffers: int) -> int:
-        constants = [self._constant(each) for each in loop.constants]
+        constants = [self._constant(constant) for constant in loop.constants]
         copies = {name: getattr(loop, name) for name in ("begin", "before", "end")}
         pairs = {"swap": loop.swaps, "advance": loop.advances, "link": loop.links, "zero": loop.zeros}
         key, choice = loop.key, loop.choice
@@ -194,10 +194,10 @@ class Tables:
             answer=_place(loop.answer or Position(0)),
             ran=_slot(loop.ran),
             choice=-1 if choice is None else choice.slot,
-            **{name: self._table(CopyRecord, [CopyRecord(*c) for c in given]) for name, given in copies.items()},
-            **{f"{name}_count": len(given) for name, given in copies.items()},
-            **{f"{n}s": self._table(PositionRecord, [PositionRecord(*p) for p in given]) for n, given in pairs.items()},
-            **{f"{name}_count": len(given) for name, given in pairs.items()},
+            **{name: self._table(CopyRecord, [CopyRecord(*c) for c in rows]) for name, rows in copies.items()},
+            **{f"{name}_count": len(rows) for name, rows in copies.items()},
+            **{f"{n}s": self._table(PositionRecord, [PositionRecord(*p) for p in rows]) for n, rows in pairs.items()},
+            **{f"{name}_count": len(rows) for name, rows in pairs.items()},
         )
         if key is not None:
             cell.key_source, cell.draw, cell.key_step = key.source, key.draw, key.step
@@ -220,12 +220,12 @@ class Tables:
         slots = self._table(PositionRecord, [_place(p) for p in inner.slots])
         return InnerCell(self._table(NativeTable, [table]), len(inner.slots), slots)
 
-    def _constant(self, given: bytes) -> int:
+    def _constant(self, data: bytes) -> int:
         """The address of a constant."""
-        memory = np.empty(len(given) + ALIGNMENT, np.uint8)
+        memory = np.empty(len(data) + ALIGNMENT, np.uint8)
         self._keep.append(memory)
         begin = -memory.ctypes.data % ALIGNMENT
-        memory[begin : begin + len(given)] = np.frombuffer(given, np.uint8)
+        memory[begin : begin + len(data)] = np.frombuffer(data, np.uint8)
         return memory.ctypes.data + begin
 
     def _arrays(self, arrays: Sequence[PlainArray]) -> int:
@@ -274,8 +274,8 @@ def native_entry(tables: Tables) -> Callable[..., Any]:
     return builtin(native_runtime().entry, tables.anchor())
 
 
-def _slot(number: int | None) -> int:
-    return -1 if number is None else number
+def _slot(slot: int | None) -> int:
+    return -1 if slot is None else slot
 
 
 def _place(place: Position) -> PositionRecord:

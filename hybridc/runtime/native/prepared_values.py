@@ -74,9 +74,9 @@ class PreparedValues:
     def forget(self, value: SharedValue) -> None:
         """Drop a value that does not hold any more: an array changed."""
         with self._state.current:
-            number = next((n for n, known in self.values.items() if known is value), None)
-            if number is not None:
-                del self.values[number]
+            index = next((n for n, known in self.values.items() if known is value), None)
+            if index is not None:
+                del self.values[index]
                 self.tables.program.prepared = None
                 self.tables.prepared = None
 
@@ -117,9 +117,9 @@ class PreparedValues:
         for n, value in enumerate(self.kept):
             if n not in missing and not steps.isdisjoint(value.steps):
                 [memory[n]] = memories_of([value.size])
-        given = [a.ctypes.data for a in (workspace, *arrays)]
+        inputs = [a.ctypes.data for a in (workspace, *arrays)]
         constants = [c.ctypes.data for c in plan.constants]
-        addresses = [*given, *[None] * len(plan.results), *constants, *[m.ctypes.data for m in memory]]
+        addresses = [*inputs, *[None] * len(plan.results), *constants, *[m.ctypes.data for m in memory]]
         slots = (ctypes.c_void_p * len(addresses))(*addresses)
         for step in sorted(steps):
             native_runtime().run(ctypes.addressof(self.tables.program), slots, step, step + 1)

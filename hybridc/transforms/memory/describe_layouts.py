@@ -46,11 +46,11 @@ class Layouts:
 
     def __str__(self) -> str:
         names = dict.fromkeys(self.transposing)
-        shown = ", ".join([*names][:LISTED]) + ", …" * (len(names) > LISTED)
+        listed = ", ".join([*names][:LISTED]) + ", …" * (len(names) > LISTED)
         count = len(self.transposing)
         return (
             f"channels last: {self.channels_last} of {self.arrays} arrays of images; "
-            f"{count} kernel{'s transpose' if count != 1 else ' transposes'}" + f" ({shown})" * bool(count)
+            f"{count} kernel{'s transpose' if count != 1 else ' transposes'}" + f" ({listed})" * bool(count)
         )
 
 
@@ -73,9 +73,9 @@ def layouts_of(
     known = {name: analysed(kernels[name]) for name in dict.fromkeys(o.kernel.string_value() for o in launches)}
     if not any(map(_has_windows, known.values())):
         return None
-    found = _Layouts(function.sym_name.data == "forward")
+    layouts = _Layouts(function.sym_name.data == "forward")
     strides: dict[SSAValue, Shape] = {}
-    for number, op in enumerate(function.body.block.ops):
+    for position, op in enumerate(function.body.block.ops):
         if isinstance(op, AliasOp):
             shape = shape_of(op.array)
             seen = op.strides(shape, strides.get(op.array, row_major(shape)))
@@ -84,8 +84,8 @@ def layouts_of(
             continue
         kernel = known[op.kernel.string_value()]
         arrays = dict(zip((*kernel.arguments, *kernel.results), (*op.ins, *op.outs), strict=True))
-        found.visit(number, kernel, arrays, strides)
-    return found.settled()
+        layouts.visit(position, kernel, arrays, strides)
+    return layouts.settled()
 
 
 def _is_listed(op: LaunchOp, kernels: Mapping[str, func.FuncOp]) -> bool:
@@ -105,12 +105,12 @@ class _Layouts:
     forward: bool
     known: dict[_Array, bool] = field(default_factory=lambda: dict[_Array, bool]())
     same: list[tuple[_Visit, _Visit]] = field(default_factory=lambda: list[tuple[_Visit, _Visit]]())
-    turned: list[tuple[_Visit, _Visit, int, str]] = field(
+    transposed: list[tuple[_Visit, _Visit, int, str]] = field(
         default_factory=lambda: list[tuple[_Visit, _Visit, int, str]]()
     )
 
     def visit(
-        self, number: int, kernel: Kernel, arrays: Mapping[SSAValue, SSAValue], strides: Mapping[SSAValue, Shape]
+        self, position: int, kernel: Kernel, arrays: Mapping[SSAValue, SSAValue], strides: Mapping[SSAValue, Shape]
     ) -> None:
         """Note what the loop nests of a launch tell. What stays inside a nest has no layout."""
         makers = {op.result: nest.number for nest in kernel.nests for op in nest.ops}
@@ -121,10 +121,10 @@ class _Layouts:
             array = arrays.get(value)
             shape = shape_of(value)
             steps = row_major(shape) if array is None else strides.get(array, row_major(shape))
-            given = [(_axes_in(p), s) for p, s, n in zip(places, steps, shape, strict=True) if n > 1]
-            near, _ = min(given, key=lambda each: each[1], default=(frozenset[int](), 0))
-            wide = frozenset[int]().union(*[axes for axes, _ in given])
-            return _Visit((number, value) if array is None else aliased(array), near, wide)
+            dims = [(_axes_in(p), s) for p, s, n in zip(places, steps, shape, strict=True) if n > 1]
+            near, _ = min(dims, key=lambda dim: dim[1], default=(frozenset[int](), 0))
+            wide = frozenset[int]().union(*[axes for axes, _ in dims])
+            return _Visit((position, value) if array is None else aliased(array), near, wide)
 
         for nest in kernel.nests:
             read: list[_Visit] = []
@@ -132,28 +132,28 @@ class _Layouts:
             sliding = {a for op in nest.ops for r in op.reads for place in r.index for a in _sliding(place)}
             for op in nest.ops:
                 axes = loop_axes(op)
-                given: list[tuple[SSAValue, Sequence[Place | None]]] = [(r.value, r.places) for r in op.reads]
+                reads: list[tuple[SSAValue, Sequence[Place | None]]] = [(r.value, r.places) for r in op.reads]
                 for extract, loops in loops_of_extracts(op.op):
-                    given.append((extract.tensor, [None if i is None else axes[i] for i in loops]))
-                read += [visited(v, p) for v, p in given if v in arrays or makers.get(v, nest.number) != nest.number]
+                    reads.append((extract.tensor, [None if i is None else axes[i] for i in loops]))
+                read += [visited(v, p) for v, p in reads if v in arrays or makers.get(v, nest.number) != nest.number]
                 if op.result in arrays or op.result in elsewhere[nest.number]:
                     written.append(visited(op.result, op.axes))
-                for each in (visited(r.value, r.index) for r in op.reads if any(map(_sliding, r.index))):
-                    if each.axes - sliding:
-                        self.known[each.array] = not each.neighbours & sliding
-            for each in written if self.forward and sliding else ():  # in a forward windows are summed, never written
-                if each.axes & sliding and each.axes - sliding:
-                    self.known[each.array] = not each.neighbours & sliding
-            self._note(number, kernel.name, read, written)
+                for visit in (visited(r.value, r.index) for r in op.reads if any(map(_sliding, r.index))):
+                    if visit.axes - sliding:
+                        self.known[visit.array] = not visit.neighbours & sliding
+            for visit in written if self.forward and sliding else ():  # in a forward windows are summed, never written
+                if visit.axes & sliding and visit.axes - sliding:
+                    self.known[visit.array] = not visit.neighbours & sliding
+            self._note(position, kernel.name, read, written)
 
-    def _note(self, number: int, name: str, read: list[_Visit], written: list[_Visit]) -> None:
+    def _note(self, position: int, name: str, read: list[_Visit], written: list[_Visit]) -> None:
         for one in read:
             for two in written:
                 if one.axes == two.axes and len(one.axes) > 1 and len(one.neighbours) == len(two.neighbours) == 1:
                     if one.neighbours == two.neighbours:
                         self.same.append((one, two))
                     else:
-                        self.turned.append((one, two, number, name))
+                        self.transposed.append((one, two, position, name))
 
     def settled(self) -> Layouts | None:
         """All that follows."""
@@ -166,11 +166,11 @@ class _Layouts:
                 for a, b in ((one.array, two.array), (two.array, one.array)):
                     if a in self.known:
                         self.known.setdefault(b, self.known[a])
-            for one, two, _, _ in self.turned:
+            for one, two, _, _ in self.transposed:
                 for a, b in ((one.array, two.array), (two.array, one.array)):
                     if self.known.get(a):
                         self.known.setdefault(b, False)
-        launches = {number: name for one, two, number, name in self.turned if self._differ(one, two)}
+        launches = {position: name for one, two, position, name in self.transposed if self._differ(one, two)}
         arrays = [last for array, last in self.known.items() if isinstance(array, SSAValue)]
         return Layouts(len(arrays), sum(arrays), tuple(launches.values()))
 

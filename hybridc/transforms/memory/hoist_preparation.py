@@ -87,7 +87,7 @@ def _hoist(function: func.FuncOp, hosts: set[str]) -> None:
     assert end is not None
     returned = {root(v) for v in end.operands}
     known: set[SSAValue] = {*_parameters(function)}
-    found: list[Operation] = []
+    prepared: list[Operation] = []
     for op in block.ops:
         match op:
             case arith.ConstantOp():
@@ -96,14 +96,14 @@ def _hoist(function: func.FuncOp, hosts: set[str]) -> None:
                 fixed = bool(op.operands) and all(root(v) in known for v in op.operands)
                 if fixed and not any(v in returned or _is_apart(v, hosts) for v in op.results):
                     known.update(op.results)
-                    found.append(op)
+                    prepared.append(op)
             case _:
                 pass
     front: list[Operation] = []
-    for call in found:
+    for call in prepared:
         call.attributes[PREPARATION] = UnitAttr()
-        for number, value in enumerate(call.operands):
-            call.operands[number] = _at_front(value, front)
+        for index, value in enumerate(call.operands):
+            call.operands[index] = _at_front(value, front)
             _erase_unused(value)
         call.detach()
         front.append(call)

@@ -84,7 +84,7 @@ class PlanMemory(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         called = kernels(op)
         for declaration in filter(is_host, called.values()):
-            pairs = [number for pair in declared_inplace_pairs(declaration) for number in pair]
+            pairs = [index for pair in declared_inplace_pairs(declaration) for index in pair]
             declaration.attributes["hybrid.inplace"] = DenseArrayBase.from_list(i64, pairs)
         facts = {name: _facts(kernel) for name, kernel in called.items()}
         known = {} if self.planners is None else self.planners
@@ -151,7 +151,7 @@ class _Planner:
         visible = result_count(function)
         donated = {out: i for i, out in pairs_of(function, "hybrid.donated")}
         self.donors = {self.results[out]: i for out, i in donated.items()}  # results in donated memory
-        self.shown = {unshaped(result): result for result in [*self.donors][::-1]}  # by the value under its reshapes
+        self.result_of = {unshaped(result): result for result in [*self.donors][::-1]}  # by what it reshapes
         self.visible = {root(v) for out, v in enumerate(self.results[:visible]) if out not in donated}
         self.last = self._last_uses()
         self.buffers: dict[SSAValue, Buffer] = {}
@@ -159,13 +159,13 @@ class _Planner:
         self.scratch: dict[Operation, Buffer] = {}
         self.parts: set[Operation] = set()  # views between a part and its whole
         self.copies: dict[int, list[SSAValue]] = {}  # results to be copied into donated memory after an operation
-        self.given: dict[SSAValue, SSAValue] = {}  # results written into donated memory
+        self.donated: dict[SSAValue, SSAValue] = {}  # results written into donated memory
         self.measured: list[tuple[Buffer, SSAValue, int]] = []  # a buffer's value and element size
         self.shaped: list[tuple[SSAValue, SSAValue, DType]] = []  # planned values, and whose shapes they have
         self.begins: dict[tensor.ConcatOp, list[Shape]] = {}  # where the parts of a concatenation begin, for its sizes
         self.changes: list[Callable[[], None]] = []  # other updates for new sizes
         self.same: list[tuple[SSAValue, SSAValue, bool]] = []  # values, and whether they have the same shape
-        self.made: func.FuncOp | None = None
+        self.planned: func.FuncOp | None = None
         self.size = self.live = self.kept = 0
 
     def fits(self, facts: Mapping[str, tuple[Any, ...]]) -> bool:
@@ -174,23 +174,23 @@ class _Planner:
 
     def plan(self) -> func.FuncOp:
         """The planned function."""
-        if self.made is None:
+        if self.planned is None:
             self._decide()
-            self.made = self._write()
+            self.planned = self._write()
         self._place_all()
         self.begins = {}
         for value, like, dtype in self.shaped:
             give_type(value, _memref(shape_of(like), dtype))
         for change in self.changes:
             change()
-        return self.made
+        return self.planned
 
     def _decide(self) -> None:
         """Assign a buffer to every value."""
-        for number, op in enumerate(self.ops):
+        for position, op in enumerate(self.ops):
             if isinstance(op, func.CallOp):
-                self._place(number, op)
-        numbers = {op: number for number, op in enumerate(self.ops)}
+                self._place(position, op)
+        numbers = {op: position for position, op in enumerate(self.ops)}
         for result in self.donors:
             self._copy_later(result, numbers.get(cast(Operation, result.owner), 0))
 
@@ -209,97 +209,97 @@ class _Planner:
         self.size, self.live = assign_offsets(arena), largest_live_set(arena)
 
     def _buffer(
-        self, value: SSAValue, dtype: DType, number: int, end: int, owned: bool = False, kept: bool = False
+        self, value: SSAValue, dtype: DType, position: int, end: int, owned: bool = False, kept: bool = False
     ) -> Buffer:
-        """A buffer for a value that is live from operation ``number`` to ``end``."""
-        made = Buffer(0, number, end, owned, kept, values=[value])
-        self.measured.append((made, value, dtype.itemsize))
-        return made
+        """A buffer for a value that is live from operation ``position`` to ``end``."""
+        buffer = Buffer(0, position, end, owned, kept, values=[value])
+        self.measured.append((buffer, value, dtype.itemsize))
+        return buffer
 
     def _last_uses(self) -> dict[SSAValue, int]:
         last: dict[SSAValue, int] = {}
         wholes: dict[SSAValue, SSAValue] = {}
-        for number, op in enumerate(self.ops):
+        for position, op in enumerate(self.ops):
             for value in op.operands:
                 base = root(value)
                 if base not in wholes:
                     wholes[base] = whole_of(base)
-                last[base] = last[wholes[base]] = number
+                last[base] = last[wholes[base]] = position
         return last
 
-    def _place(self, number: int, call: func.CallOp) -> None:
+    def _place(self, position: int, call: func.CallOp) -> None:
         kernel = self.called[call.callee.string_value()]
         reads = Counter(map(root, call.operands))
         overwritten: dict[int, list[SSAValue]] = {}  # by each result, the operands that it may overwrite
         for operand, out in pairs_of(kernel, "hybrid.inplace"):
             overwritten.setdefault(out, []).append(call.operands[operand])
-        taken: set[int] = set()
+        assigned: set[int] = set()
         for index, (result, kind) in enumerate(zip(call.results, self.types[kernel.sym_name.data], strict=True)):
             if _is_cell(kind):
                 continue
-            end, dtype = self.last.get(result, number), hybrid_element_dtype(kind.element_type)
+            end, dtype = self.last.get(result, position), hybrid_element_dtype(kind.element_type)
             if (whole := whole_of(result)) is not result:
-                self._place_whole(number, whole)
+                self._place_whole(position, whole)
                 continue
             operands = overwritten.get(index, [])
             if result in self.visible:
-                self.buffers[result] = self._buffer(result, dtype, number, end, owned=True)
+                self.buffers[result] = self._buffer(result, dtype, position, end, owned=True)
             elif is_preparation(call) and not all(map(is_preparation, calls_of(result))):
-                self.buffers[result] = self._buffer(result, dtype, number, end, kept=True)
-            elif self._may_donate(number, reads, result, operands):
-                self.buffers[result] = Buffer(0, number, end, donor=self.donors[self.shown[result]])
-            elif (reused := self._reusable(number, reads, operands, taken)) is not None:
+                self.buffers[result] = self._buffer(result, dtype, position, end, kept=True)
+            elif self._may_donate(position, reads, result, operands):
+                self.buffers[result] = Buffer(0, position, end, donor=self.donors[self.result_of[result]])
+            elif (reused := self._reusable(position, reads, operands, assigned)) is not None:
                 reused.end = end
                 reused.values.append(result)
                 self.buffers[result] = reused
             else:
-                self.buffers[result] = self._buffer(result, dtype, number, end)
-            taken.add(id(self.buffers[result]))
+                self.buffers[result] = self._buffer(result, dtype, position, end)
+            assigned.add(id(self.buffers[result]))
         if _scratch(kernel):
-            self.scratch[call] = Buffer(0, number, number)
+            self.scratch[call] = Buffer(0, position, position)
 
-    def _place_whole(self, number: int, whole: SSAValue) -> None:
+    def _place_whole(self, position: int, whole: SSAValue) -> None:
         """Allocate the result of a concatenation when its first part is produced."""
         if whole not in self.buffers:
-            end, owned = self.last.get(whole, number), whole in self.visible
-            self.buffers[whole] = self._buffer(whole, dtype_of(whole), number, end, owned)
+            end, owned = self.last.get(whole, position), whole in self.visible
+            self.buffers[whole] = self._buffer(whole, dtype_of(whole), position, end, owned)
 
-    def _may_donate(self, number: int, reads: Reads, result: SSAValue, operands: list[SSAValue]) -> bool:
+    def _may_donate(self, position: int, reads: Reads, result: SSAValue, operands: list[SSAValue]) -> bool:
         """Whether the kernel may write this result straight into the argument that is donated for it."""
-        if result not in self.shown:
+        if result not in self.result_of:
             return False
-        argument = self.function.body.block.args[self.donors[self.shown[result]]]
+        argument = self.function.body.block.args[self.donors[self.result_of[result]]]
         if argument in map(unshaped, operands):
-            return self._dies_here(number, reads, argument)
-        return self.last.get(argument, -1) < number  # not read here either
+            return self._dies_here(position, reads, argument)
+        return self.last.get(argument, -1) < position  # not read here either
 
-    def _dies_here(self, number: int, reads: Reads, value: SSAValue) -> bool:
+    def _dies_here(self, position: int, reads: Reads, value: SSAValue) -> bool:
         """Whether the call with these ``reads`` reads the value last, and by one operand alone."""
-        return self.last[value] == number and reads[value] == 1
+        return self.last[value] == position and reads[value] == 1
 
-    def _reusable(self, number: int, reads: Reads, operands: list[SSAValue], taken: set[int]) -> Buffer | None:
+    def _reusable(self, position: int, reads: Reads, operands: list[SSAValue], assigned: set[int]) -> Buffer | None:
         """The buffer of an argument that the kernel may overwrite with a result, if it is dead afterwards.
 
-        Buffers that are ``taken`` are those of other results.
+        Buffers that are ``assigned`` are those of other results.
         """
         for value in operands:
             buffer = self.buffers.get(value)
-            if buffer is None or buffer.owned or buffer.kept or buffer.donor is not None or id(buffer) in taken:
+            if buffer is None or buffer.owned or buffer.kept or buffer.donor is not None or id(buffer) in assigned:
                 continue
-            if buffer.end == number and buffer.values[-1] is value and self._dies_here(number, reads, value):
+            if buffer.end == position and buffer.values[-1] is value and self._dies_here(position, reads, value):
                 return buffer
         return None
 
-    def _copy_later(self, result: SSAValue, made: int) -> None:
-        """Copy the result of operation ``made`` into its donated memory, where it could not be written directly."""
+    def _copy_later(self, result: SSAValue, producer: int) -> None:
+        """Copy the result of operation ``producer`` into its donated memory, where it could not be written directly."""
         buffer = self.buffers.get(root(result))
-        if buffer is not None and buffer.donor is not None and self.shown.get(root(result)) is result:
+        if buffer is not None and buffer.donor is not None and self.result_of.get(root(result)) is result:
             return
         argument = self.function.body.block.args[self.donors[result]]
-        number = max(made, min(self.last.get(argument, 0), len(self.ops) - 2))
-        self.copies.setdefault(number, []).append(result)
+        position = max(producer, min(self.last.get(argument, 0), len(self.ops) - 2))
+        self.copies.setdefault(position, []).append(result)
         if buffer is not None:
-            buffer.end = max(buffer.end, number)
+            buffer.end = max(buffer.end, position)
 
     # --- the planned function ------------------------------------------------------------------------------
 
@@ -327,30 +327,30 @@ class _Planner:
             self.shared = kept = KeptOp(0)
             block.add_op(kept)
             self._always(lambda: give_type(kept.memory, _memory(self.kept)))
-        for number, op in enumerate(self.ops[:-1]):
-            made = self._rewrite(op, values, arena.memory)
-            for result in self.copies.get(number, ()):
+        for position, op in enumerate(self.ops[:-1]):
+            ops = self._rewrite(op, values, arena.memory)
+            for result in self.copies.get(position, ()):
                 donor = old.args[self.donors[result]]
                 into = DonatedOp(values[donor])
                 self._like(into.array, donor, dtype_of(donor))
-                self.given[result] = into.array
-                made += [into, CopyOp(values[result], into.array)]
-            for new in made:
+                self.donated[result] = into.array
+                ops += [into, CopyOp(values[result], into.array)]
+            for new in ops:
                 new.location = op.location
-            block.add_ops(made)
-        results = [self.given.get(v, values[v]) for v in self.results]
+            block.add_ops(ops)
+        results = [self.donated.get(v, values[v]) for v in self.results]
         block.add_op(func.ReturnOp(*results))
-        made = func.FuncOp(self.function.sym_name.data, FunctionType.from_lists([], []), Region(block))
-        self._always(lambda: self._head(made))
-        return made
+        planned = func.FuncOp(self.function.sym_name.data, FunctionType.from_lists([], []), Region(block))
+        self._always(lambda: self._head(planned))
+        return planned
 
-    def _head(self, made: func.FuncOp) -> None:
+    def _head(self, planned: func.FuncOp) -> None:
         """Write the attributes of the planned function."""
-        block = made.body.block
+        block = planned.body.block
         end = cast(func.ReturnOp, block.last_op)
-        made.function_type = FunctionType.from_lists([a.type for a in block.args], [v.type for v in end.arguments])
-        made.attributes |= {k: a for k, a in self.function.attributes.items() if k != "hybrid.dtypes"}
-        made.attributes["hybrid.live"] = IntegerAttr(self.live, i64)
+        planned.function_type = FunctionType.from_lists([a.type for a in block.args], [v.type for v in end.arguments])
+        planned.attributes |= {k: a for k, a in self.function.attributes.items() if k != "hybrid.dtypes"}
+        planned.attributes["hybrid.live"] = IntegerAttr(self.live, i64)
 
     def _rewrite(self, op: Operation, values: dict[SSAValue, SSAValue], arena: SSAValue) -> list[Operation]:
         match op:
@@ -358,11 +358,11 @@ class _Planner:
                 return self._launch(op, values, arena)
             case arith.ConstantOp() if isinstance(op.results[0].type, TensorType):
                 result: SSAValue = op.results[0]
-                made = ConstantOp(op.value, _memref(shape_of(result), dtype_of(result)))
-                self._like(made.array, result, dtype_of(result))
-                self._always(lambda: made.properties.update(value=op.value))
-                values[result] = made.array
-                return [made]
+                constant = ConstantOp(op.value, _memref(shape_of(result), dtype_of(result)))
+                self._like(constant.array, result, dtype_of(result))
+                self._always(lambda: constant.properties.update(value=op.value))
+                values[result] = constant.array
+                return [constant]
             case tensor.EmptyOp() | arith.ConstantOp() | tensor.ConcatOp():
                 return []  # unused views, and concatenations whose parts are in place
             case _ if op in self.parts:
@@ -390,30 +390,30 @@ class _Planner:
         return alias
 
     def _launch(self, op: func.CallOp, values: dict[SSAValue, SSAValue], arena: SSAValue) -> list[Operation]:
-        made: list[Operation] = []
+        ops: list[Operation] = []
         name = op.callee.string_value()
         for result, kind in zip(op.results, self.types[name], strict=True):
             if whole_of(result) is not result:
-                made += self._part(result, values, arena)
+                ops += self._part(result, values, arena)
                 continue
             new = self._memory(result, kind, arena)
-            made.append(new)
+            ops.append(new)
             if isinstance(new, DonatedOp):
-                self.given[self.shown[result]] = new.array
-                made += self._reshaped(new.array, self.shown[result], result, kind)
-            values[result] = made[-1].results[0]
+                self.donated[self.result_of[result]] = new.array
+                ops += self._reshaped(new.array, self.result_of[result], result, kind)
+            values[result] = ops[-1].results[0]
             values[result].name_hint = result.name_hint
         scratch = None
         if op in self.scratch:
             buffer = self.scratch[op]
             view = self._view(arena, buffer, _memory(0))
             self._always(lambda: give_type(view.array, _memory(buffer.size)))
-            made.append(view)
+            ops.append(view)
             scratch = view.array
         launch = LaunchOp(name, [values[v] for v in op.operands], [values[r] for r in op.results], scratch)
         if is_preparation(op):
             launch.attributes[PREPARATION] = op.attributes[PREPARATION]
-        return [*made, launch]
+        return [*ops, launch]
 
     def _part(self, value: SSAValue, values: dict[SSAValue, SSAValue], arena: SSAValue) -> list[Operation]:
         """The buffer of a value, or its slice of a concatenation, with the operations that make the slice."""
@@ -425,19 +425,19 @@ class _Planner:
             memory = self._memory(value, kind, arena)
             values[value] = memory.results[0]
             return [memory]
-        made = self._part(part.whole.result, values, arena)
+        ops = self._part(part.whole.result, values, arena)
         slice_ = AliasOp("slice", values[part.whole.result], {}, kind)
         self._like(slice_.result, part.views[-1].results[0] if part.views else value, dtype_of(value))
         self._always(lambda: slice_.attributes.update(self._box(part)))
-        made.append(slice_)
+        ops.append(slice_)
         for view in reversed(part.views):
-            values[view.results[0]] = made[-1].results[0]
-            shown = AliasOp("reshape", made[-1].results[0], {}, kind)
-            self._like(shown.result, view.operands[0], dtype_of(value))
-            made.append(shown)
+            values[view.results[0]] = ops[-1].results[0]
+            reshape = AliasOp("reshape", ops[-1].results[0], {}, kind)
+            self._like(reshape.result, view.operands[0], dtype_of(value))
+            ops.append(reshape)
             self.parts.add(view)
-        values[value] = made[-1].results[0]
-        return made
+        values[value] = ops[-1].results[0]
+        return ops
 
     def _box(self, part: PartOf) -> dict[str, Attribute]:
         """Offsets and steps of a part in its whole, as attributes."""
@@ -453,37 +453,37 @@ class _Planner:
         """The memory of a result: fresh, donated, or a view of the arena or of kept memory."""
         buffer = None if _is_cell(kind) else self.buffers[result]
         if buffer is not None and buffer.donor is not None:
-            made = DonatedOp(self.block.args[buffer.donor])
+            memory = DonatedOp(self.block.args[buffer.donor])
             argument = self.function.body.block.args[buffer.donor]
-            self._like(made.array, argument, dtype_of(argument))
-            return made
+            self._like(memory.array, argument, dtype_of(argument))
+            return memory
         if buffer is None:
-            made = StateOp(kind)
+            memory = StateOp(kind)
         else:
-            made = AllocOp(kind) if buffer.owned else self._view(arena, buffer, kind)
-        self._like(made.array, result, hybrid_element_dtype(kind.element_type))
-        return made
+            memory = AllocOp(kind) if buffer.owned else self._view(arena, buffer, kind)
+        self._like(memory.array, result, hybrid_element_dtype(kind.element_type))
+        return memory
 
     def _view(self, arena: SSAValue, buffer: Buffer, kind: Memory) -> ViewOp:
         """The view of a buffer in the arena, or in kept memory."""
         if buffer.kept:
             assert self.shared is not None
             arena = self.shared.memory
-        made = ViewOp(arena, 0, kind)
-        self._always(lambda: made.properties.update(offset=IntegerAttr.new([IntAttr(buffer.offset), i64])))
-        return made
+        view = ViewOp(arena, 0, kind)
+        self._always(lambda: view.properties.update(offset=IntegerAttr.new([IntAttr(buffer.offset), i64])))
+        return view
 
-    def _reshaped(self, donated: SSAValue, shown: SSAValue, result: SSAValue, kind: Memory) -> list[AliasOp]:
+    def _reshaped(self, donated: SSAValue, returned: SSAValue, result: SSAValue, kind: Memory) -> list[AliasOp]:
         """Aliases that reshape donated memory for the value that is produced in it."""
-        self.same.append((shown, result, donated.type == kind))
+        self.same.append((returned, result, donated.type == kind))
         if donated.type == kind:
             return []
         dtype = dtype_of(result)
         flat = AliasOp("reshape", donated, {}, kind)
         self._always(lambda: give_type(flat.result, _memref((volume(shape_of(result)),), dtype)))
-        made = AliasOp("reshape", flat.result, {}, kind)
-        self._like(made.result, result, dtype)
-        return [flat, made]
+        reshape = AliasOp("reshape", flat.result, {}, kind)
+        self._like(reshape.result, result, dtype)
+        return [flat, reshape]
 
 
 # --- offset assignment ------------------------------------------------------------------------------------------------

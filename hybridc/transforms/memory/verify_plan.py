@@ -191,14 +191,14 @@ class _Checker:
         if array in self.parts and not self._elements(value).all():
             _fail(op, f"reads {_name(array)}, of which parts are not written")
         span = self._span(op, array)
-        held = 0
-        for there, holder in self.stamps.get(span.memory, []):
-            if not there.meets(span):
+        covered = 0
+        for other, holder in self.stamps.get(span.memory, []):
+            if not other.meets(span):
                 continue
             if holder is not array:
                 _fail(op, f"reads {_name(array)}, whose memory {_name(holder)} has overwritten")
-            held += min(there.stop, span.stop) - max(there.start, span.start)
-        if held < span.stop - span.start:
+            covered += min(other.stop, span.stop) - max(other.start, span.start)
+        if covered < span.stop - span.start:
             _fail(op, f"reads {_name(array)} before it is written")
 
     # --- operations -----------------------------------------------------------------------------------------
@@ -259,16 +259,16 @@ class _Checker:
         """The mask of written elements, seen through an alias: a view of the mask of its array."""
         if not isinstance(value.owner, AliasOp):
             return self.parts[value]
-        there, shape = self._elements(value.owner.array), _content(value.type)[1]
+        written, shape = self._elements(value.owner.array), _content(value.type)[1]
         match value.owner.view.data:
             case "slice":
                 begin, step = value.owner.numbers("begin"), value.owner.numbers("step")
                 box = zip(begin, step, shape, strict=True)
-                return there[tuple(slice(b, b + s * n, s) for b, s, n in box)]
+                return written[tuple(slice(b, b + s * n, s) for b, s, n in box)]
             case "transpose":
-                return there.transpose(value.owner.numbers("order"))
+                return written.transpose(value.owner.numbers("order"))
             case _:
-                return np.reshape(there, shape, copy=False)
+                return np.reshape(written, shape, copy=False)
 
     def _copy(self, op: CopyOp) -> None:
         if op.source.type != op.target.type:
@@ -288,8 +288,8 @@ class _Checker:
         dtypes = structured.declared_dtypes(kernel) or [structured.element_dtype(t) for t in kinds]
         contents = [(d, _content(t)[1]) for t, d in zip(kinds, dtypes, strict=True)]
         count = len(kernel.function_type.inputs)
-        for what, given, wanted in (("ins", op.ins, contents[:count]), ("outs", op.outs, contents[count:])):
-            if [(hybrid_element_dtype(e), s) for e, s in (_content(v.type) for v in given)] != wanted:
+        for what, arrays, wanted in (("ins", op.ins, contents[:count]), ("outs", op.outs, contents[count:])):
+            if [(hybrid_element_dtype(e), s) for e, s in (_content(v.type) for v in arrays)] != wanted:
                 _fail(op, f"{what} do not fit the signature of @{kernel.sym_name.data}")
         needed = kernel.attributes.get("hybrid.scratch")
         size = needed.value.data if isinstance(needed, IntegerAttr) else 0
@@ -304,18 +304,18 @@ class _Checker:
                 _fail(op, f"writes {_name(value)} and {_name(other)} to the same memory")
         numbers = _numbers(kernel, "hybrid.inplace")
         pairs = set(zip(numbers[::2], numbers[1::2], strict=True))
-        for number, read in enumerate(op.ins):
+        for position, read in enumerate(op.ins):
             if not span.meets(self._span(op, read)):
                 continue
             if isinstance(value.owner, AliasOp) and aliased(value) is aliased(read):
                 continue  # another part: what is read is written, what is written was not (_write_part)
             over = f"writes {_name(value)} over its argument {_name(read)}"
-            if (number, index) not in pairs:
+            if (position, index) not in pairs:
                 _fail(op, f"{over}, which @{kernel.sym_name.data} does not declare")
             same = span == self._span(op, read) and read.type == value.type
             if not same or not self._fills(span, read) or not self._fills(span, value):
                 _fail(op, f"{over}, but not exactly over the same array")
-            why = _keeps(kernel, number, index)
+            why = _keeps(kernel, position, index)
             if why is not None:
                 _fail(op, f"{over}, which @{kernel.sym_name.data} declares, but {why}")
 
@@ -328,35 +328,35 @@ class _Checker:
     def _returned(self, op: func.ReturnOp) -> None:
         count = next(iter(_numbers(self.function, "hybrid.outputs")), len(op.arguments))
         owned: set[SSAValue] = set()
-        for number, value in enumerate(op.arguments):
+        for position, value in enumerate(op.arguments):
             self._check_read(op, value)
-            if number >= count:
+            if position >= count:
                 continue
             memory = self._span(op, value).memory
-            if number in self.donors:
-                self._check_donated(op, number, value)
+            if position in self.donors:
+                self._check_donated(op, position, value)
             elif not isinstance(memory.owner, AllocOp):
-                _fail(op, f"result {number} is not a fresh array that the caller may own")
+                _fail(op, f"result {position} is not a fresh array that the caller may own")
             if memory in owned:
-                _fail(op, f"result {number} shares memory with a result before it")
+                _fail(op, f"result {position} shares memory with a result before it")
             owned.add(memory)
 
-    def _check_donated(self, op: func.ReturnOp, number: int, value: SSAValue) -> None:
-        argument = self.function.body.block.args[self.donors[number]]
+    def _check_donated(self, op: func.ReturnOp, position: int, value: SSAValue) -> None:
+        argument = self.function.body.block.args[self.donors[position]]
         if not isinstance(value.owner, DonatedOp) or value.owner.argument is not argument:
-            _fail(op, f"result {number} is not in the memory of {_name(argument)}, which is donated for it")
+            _fail(op, f"result {position} is not in the memory of {_name(argument)}, which is donated for it")
 
 
 # --- kernels ------------------------------------------------------------------------------------------------
 
 
-def _keeps(kernel: func.FuncOp, number: int, index: int) -> str | None:
+def _keeps(kernel: func.FuncOp, position: int, index: int) -> str | None:
     """Why a result must not overwrite an argument, on any target; None if no reason is known."""
     if not kernel.body.blocks:
         pairs = declared_inplace_pairs(kernel)
-        return None if (number, index) in pairs else f"its operator allows {pairs or 'none'}"
+        return None if (position, index) in pairs else f"its operator allows {pairs or 'none'}"
     block = kernel.body.block
-    end, argument = block.last_op, block.args[number]
+    end, argument = block.last_op, block.args[position]
     assert end is not None
     writer = end.operands[index].owner
     if argument in end.operands:
@@ -376,7 +376,7 @@ def _keeps(kernel: func.FuncOp, number: int, index: int) -> str | None:
             continue
         reads = [i for i, v in enumerate(op.operands) if v is argument]
         inner = op.regions[0].block.walk() if op.regions else ()
-        if any(argument in each.operands for each in inner) or (reads and later):
+        if any(argument in nested.operands for nested in inner) or (reads and later):
             return "it reads other elements of it afterwards"
         if any(_axes(op, i) != written for i in reads):
             return "it reads other elements of it than it writes"
@@ -384,16 +384,16 @@ def _keeps(kernel: func.FuncOp, number: int, index: int) -> str | None:
 
 
 def _nest(op: Operation) -> int:
-    number = op.attributes.get("hybrid.loop_nest")
-    return number.value.data if isinstance(number, IntegerAttr) else 0
+    attribute = op.attributes.get("hybrid.loop_nest")
+    return attribute.value.data if isinstance(attribute, IntegerAttr) else 0
 
 
 def _axes(op: Operation, operand: int) -> list[Any]:
     """The index of each dimension of an operand: axes of the loop nest, or loops where no axes are given."""
     if not isinstance(op, linalg.GenericOp | linalg.MatmulOp):
         return list(range(len(_content(op.operands[operand].type)[1])))
-    found = op.attributes.get("hybrid.axes")
-    axes = [int(n) for n in found.get_values()] if isinstance(found, DenseArrayBase) else None
+    attribute = op.attributes.get("hybrid.axes")
+    axes = [int(n) for n in attribute.get_values()] if isinstance(attribute, DenseArrayBase) else None
     maps: Sequence[AffineMapAttr] = op.get_indexing_maps().data
     results = maps[operand].data.results
     return [axes[e.position] if axes and isinstance(e, AffineDimExpr) else str(e) for e in results]
@@ -421,19 +421,19 @@ def _check_saved(forward: func.FuncOp, backward: func.FuncOp) -> None:
     numbers, wanted = _numbers(backward, "hybrid.saved"), list(backward.body.block.args)
     if len(numbers) > len(wanted):
         _fail_saved(f"hybrid.saved lists {len(numbers)} values for {len(wanted)} arguments")
-    for number, argument in zip(numbers, wanted, strict=False):
-        if not 0 <= number < len(values):
-            _fail_saved(f"{_name(argument)} is value {number} of the forward, which has {len(values)}")
-        if values[number].type != argument.type:
-            _fail_saved(f"{_name(argument)} of type {argument.type} is given {_name(values[number])}")
-    given = [_hint(values[n]) for n in numbers]
-    for number, (argument, name) in enumerate(zip(wanted, given, strict=False)):
+    for index, argument in zip(numbers, wanted, strict=False):
+        if not 0 <= index < len(values):
+            _fail_saved(f"{_name(argument)} is value {index} of the forward, which has {len(values)}")
+        if values[index].type != argument.type:
+            _fail_saved(f"{_name(argument)} of type {argument.type} is given {_name(values[index])}")
+    names = [_hint(values[n]) for n in numbers]
+    for index, (argument, name) in enumerate(zip(wanted, names, strict=False)):
         meant = _hint(argument)
-        if meant == name or meant is None or given.count(meant) != 1:
+        if meant == name or meant is None or names.count(meant) != 1:
             continue
-        other = given.index(meant)
-        if _hint(wanted[other]) == name and other != number:
-            _fail_saved(f"arguments {number} and {other}, {meant} and {name}, are given each other's values")
+        other = names.index(meant)
+        if _hint(wanted[other]) == name and other != index:
+            _fail_saved(f"arguments {index} and {other}, {meant} and {name}, are given each other's values")
 
 
 def _hint(value: SSAValue) -> str | None:
@@ -449,8 +449,8 @@ def _fail_saved(what: str) -> NoReturn:
 
 def _numbers(function: func.FuncOp, name: str) -> list[int]:
     """The integers in an array attribute of a function."""
-    found = function.attributes.get(name)
-    return [int(n) for n in found.get_values()] if isinstance(found, DenseArrayBase) else []
+    attribute = function.attributes.get(name)
+    return [int(n) for n in attribute.get_values()] if isinstance(attribute, DenseArrayBase) else []
 
 
 def _content(kind: Attribute) -> tuple[Any, tuple[int, ...]]:
@@ -480,5 +480,5 @@ def _fail(op: Operation, what: str) -> NoReturn:
     parent = op.parent_op()
     name = parent.sym_name.data if isinstance(parent, func.FuncOp) else "?"
     block = op.parent_block()
-    number = block.get_operation_index(op) if block is not None else 0
-    raise VerifyError(f"memory plan of @{name}, operation {number} ({op.name}): {what}")
+    position = block.get_operation_index(op) if block is not None else 0
+    raise VerifyError(f"memory plan of @{name}, operation {position} ({op.name}): {what}")

@@ -151,7 +151,7 @@ def schedule_arrays(
     """
     memory = ArrayMemory(kernel, strided)
     scheduler = _ArrayScheduler(kernel, memory, threads, updates, machine or MACHINE)
-    return [scheduler.nest(number) for number in range(len(kernel.nests))], memory
+    return [scheduler.nest(index) for index in range(len(kernel.nests))], memory
 
 
 @dataclass(eq=False)
@@ -168,21 +168,21 @@ class _ArrayScheduler:
         self.last_read = {r.value: (n, s) for n, s, kernel_op in kernel_ops for r in kernel_op.reads}
         self.wanted = {*self.last_read, *self.kernel.results}
 
-    def nest(self, number: int) -> ArrayNest:
+    def nest(self, index: int) -> ArrayNest:
         """The programs of a loop nest."""
-        nest = self.kernel.nests[number]
-        found: TileProgram | None = None
+        nest = self.kernel.nests[index]
+        contracted: TileProgram | None = None
         contraction = (
             nest.contraction if nest.contraction is not None and nest.contraction.result in self.wanted else None
         )
         if contraction is not None:
-            found = self._contraction(nest, contraction)
+            contracted = self._contraction(nest, contraction)
         for kernel_op in nest.ops:
-            if kernel_op.result in self.wanted and self.last_read.get(kernel_op.result, (number, 0))[0] != number:
+            if kernel_op.result in self.wanted and self.last_read.get(kernel_op.result, (index, 0))[0] != index:
                 self._keep(kernel_op)
         rest = replace(nest, ops=tuple(s for s in nest.ops if s.kind != "contraction" and s.result in self.wanted))
         if not rest.ops:
-            return ArrayNest(nest.domain, found, None)
+            return ArrayNest(nest.domain, contracted, None)
         apart = plan_tiles(self.kernel, rest, self.memory.strided, merge=False)
         program = _ArrayStatements(apart, memory=self.memory).program()
         cost = _Cost.of(program, contraction is None)
@@ -193,7 +193,7 @@ class _ArrayScheduler:
         if nest.grid == 0 or (
             not long and (total <= 2 * machine.tile_elements or (threads == 1 and total <= elements))
         ):
-            return ArrayNest(nest.domain, found, program)
+            return ArrayNest(nest.domain, contracted, program)
         plan = plan_tiles(self.kernel, rest, self.memory.strided, merge=True)
         loop, block = self._block(plan, rest, elements, long)
         sizes = plan.sizes
@@ -201,10 +201,10 @@ class _ArrayScheduler:
         partial = pieces * sum(math.prod(shape_of(s.result)) for s in rest.ops if s.kind == "column")
         direct = partial > machine.partial_share * total
         if direct and cost.once:
-            return ArrayNest(nest.domain, found, program)
+            return ArrayNest(nest.domain, contracted, program)
         threads = threads if sizes[0] >= threads and not direct else 1
         statements = _ArrayStatements(plan, memory=self.memory, loop=loop, block=block, direct=direct)
-        return ArrayNest(nest.domain, found, statements.program(), threads, threads * machine.chunks)
+        return ArrayNest(nest.domain, contracted, statements.program(), threads, threads * machine.chunks)
 
     def _tile_elements(self, cost: _Cost, total: int, threads: int) -> int:
         """The largest tile: a thread's whole share where no cache would help."""
@@ -284,18 +284,18 @@ class _ArrayScheduler:
 
     def _operand(self, writer: _ArrayStatements, read: Read, dtype: DType) -> str:
         """A factor; one of another dtype, or that is a scalar constant, is converted into an array of its own."""
-        kind, number = str(signless(dtype)), number_of(read.value)
-        if number is None and dtype_of(read.value) == dtype:
+        kind, constant = str(signless(dtype)), number_of(read.value)
+        if constant is None and dtype_of(read.value) == dtype:
             return writer.read(read)
-        if number is None:
+        if constant is None:
             op = conversion(dtype_of(read.value), dtype)
-            found = writer.add(TileMap, op, (writer.read(read),), kind)
+            factor = writer.add(TileMap, op, (writer.read(read),), kind)
         else:
-            found = writer.constant(constant_as(number, dtype), kind)
+            factor = writer.constant(constant_as(constant, dtype), kind)
         # What is read at sums of axes is converted once for each index of all of them.
         shape = tuple(writer.plan.sizes[a] for a in read.axes) if read.index else shape_of(read.value)
         address = writer.space.row_major(self.memory.local(dtype, shape), read.axes)
-        writer.write(TileStore(found, address))
+        writer.write(TileStore(factor, address))
         return writer.add(TileLoad, address, kind)
 
 
@@ -322,21 +322,21 @@ class _ArrayStatements(BodyStatements):
 
     def tiled(self, statements: Sequence[Statement]) -> TileProgram:
         """Statements, but for those that nobody needs, as one sweep over the tiles."""
-        found = needed(statements)
-        used = dict.fromkeys(b for s in found for b in buffers_of(s))
+        kept = needed(statements)
+        used = dict.fromkeys(b for s in kept for b in buffers_of(s))
         buffers = tuple(self._described(name) for name in used)
-        strides = sum(map(len, self.memory.shapes.values())) if any(map(_has_stride, found)) else 0
+        strides = sum(map(len, self.memory.shapes.values())) if any(map(_has_stride, kept)) else 0
         first = 0 if self.loop is None else self.loop + 1
         tiles = [TileDim((a,), n, "whole", False) for a, n in enumerate(self.plan.sizes) if a >= first]
         if self.loop is not None:
             uneven = self.plan.sizes[self.loop] % self.block != 0
             tiles.insert(0, TileDim((self.loop,), self.block, "grid", uneven))
-        sweep = TileSweep((), found)
+        sweep = TileSweep((), kept)
         parallel = tuple(range(first))
-        made = TileProgram(buffers, self.plan.sizes, parallel, (sweep,), strides=strides, tiles=tuple(tiles))
+        program = TileProgram(buffers, self.plan.sizes, parallel, (sweep,), strides=strides, tiles=tuple(tiles))
         if OPTIONS.verify:
-            verify(made)
-        return made
+            verify(program)
+        return program
 
     def _described(self, name: str) -> TileBuffer:
         pieces = name in self.memory.pieces
@@ -448,23 +448,23 @@ class _Cost:
         (sweep,) = program.sweeps
         rank = len(program.sizes)
         full = {name for name, axes in axes_of_values(sweep.statements).items() if len(axes) == rank}
-        made = {s.name: s for s in sweep.statements if not isinstance(s, TileStore | TileUpdate)}
+        makers = {s.name: s for s in sweep.statements if not isinstance(s, TileStore | TileUpdate)}
         reads = Counter(v for s in sweep.statements if not isinstance(s, TileStore) for v in operands_of(s))
-        joined = {v for v in reads if reads[v] == 1 and _sums_product(sweep.statements, made, v)}
+        joined = {v for v in reads if reads[v] == 1 and _sums_product(sweep.statements, makers, v)}
         touched: Counter[str] = Counter()
         for s in sweep.statements:
             for v in operands_of(s):
                 if v in full - joined and not isinstance(s, TileStore):
-                    touched[_array(made[v])] += 1
+                    touched[_array(makers[v])] += 1
             if isinstance(s, TileMap | TileGather) and s.name in full - joined:
                 touched[s.name] += 1
         stored: set[str] = set()
         for s in sweep.statements:
             if isinstance(s, TileStore) and s.value in full:
-                touched[_array(made[s.value])] += s.value in stored or isinstance(made[s.value], TileLoad)
+                touched[_array(makers[s.value])] += s.value in stored or isinstance(makers[s.value], TileLoad)
                 stored.add(s.value)
         once = alone and max(touched.values(), default=0) <= 1
-        return cls(once, _bytes(sweep.statements, made, full))
+        return cls(once, _bytes(sweep.statements, makers, full))
 
 
 def _array(statement: Statement) -> str:
@@ -473,15 +473,15 @@ def _array(statement: Statement) -> str:
     return statement.address.buffer if isinstance(statement, TileLoad) else statement.name
 
 
-def _sums_product(statements: Sequence[Statement], made: Mapping[str, Statement], name: str) -> bool:
+def _sums_product(statements: Sequence[Statement], makers: Mapping[str, Statement], name: str) -> bool:
     """Whether a value is a product that is added up only: a function does both."""
-    value = made[name]
+    value = makers[name]
     sums = (s for s in statements if isinstance(s, TileReduce) and s.operand == name and s.op == "arith.addf")
     stored = any(isinstance(s, TileStore) and s.value == name for s in statements)
     return isinstance(value, TileMap) and value.op == "arith.mulf" and next(sums, None) is not None and not stored
 
 
-def _bytes(statements: Sequence[Statement], made: Mapping[str, Statement], full: Set[str]) -> int:
+def _bytes(statements: Sequence[Statement], makers: Mapping[str, Statement], full: Set[str]) -> int:
     """The bytes of all arrays at one index: arguments, results, and memory of each kind for values in between.
 
     Values may lie in the memory of results while these are not made, but not where an argument may be that is read yet.
@@ -489,17 +489,17 @@ def _bytes(statements: Sequence[Statement], made: Mapping[str, Statement], full:
     arrays: dict[str, int] = {}
     last = {v: i for i, s in enumerate(statements) for v in operands_of(s)}
     stored = {s.value for s in statements if isinstance(s, TileStore)}
-    own = {v for v in full if isinstance(made[v], TileMap | TileGather)}
-    spare = Counter(_kind(made[v]) for v in own & stored)
-    read = max((last[v] for v in full & {*last} if isinstance(made[v], TileLoad)), default=0)
+    own = {v for v in full if isinstance(makers[v], TileMap | TileGather)}
+    spare = Counter(_kind(makers[v]) for v in own & stored)
+    read = max((last[v] for v in full & {*last} if isinstance(makers[v], TileLoad)), default=0)
     live: Counter[str] = Counter()
     most: Counter[str] = Counter()
     for i, s in enumerate(statements):
-        live.subtract(_kind(made[v]) for v in {*operands_of(s)} & own - stored if last[v] == i)
+        live.subtract(_kind(makers[v]) for v in {*operands_of(s)} & own - stored if last[v] == i)
         if isinstance(s, TileLoad) and s.name in full:
             arrays[s.address.buffer] = _size(s.kind)
         elif isinstance(s, TileStore) and s.value in full:
-            arrays[s.address.buffer] = _size(_kind(made[s.value]))
+            arrays[s.address.buffer] = _size(_kind(makers[s.value]))
         elif isinstance(s, TileMap | TileGather) and s.name in own:
             (spare.subtract if s.name in stored else live.update)([s.kind])
             most[s.kind] = max(most[s.kind], live[s.kind] - (spare[s.kind] if i >= read else 0))

@@ -71,7 +71,7 @@ def schedule_loops(contraction: ContractionLoops, kernel_op: KernelOp, nest: Loo
         (None,) * len(order.loops),
         parallel,
         (*sweeps, TileSweep(walk, tuple(body.statements))),
-        strides=len(strides.given),
+        strides=len(strides.arguments),
         inner=inner,
     )
     if OPTIONS.verify:
@@ -121,7 +121,7 @@ def _loop_order(contraction: ContractionLoops) -> _LoopOrder:
 class StrideArguments:
     """The strides that code is given: for each its array (left operand, right operand, result), and its axis."""
 
-    given: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
+    arguments: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
 
     def address(self, array: int, axes: Iterable[int], known: Mapping[int, int]) -> Address:
         """The address of an element of an array that these axes index, of which some strides are known."""
@@ -129,13 +129,13 @@ class StrideArguments:
 
     def numbers(self, program: TileProgram, loops: Sequence[Loop]) -> tuple[int, ...]:
         """The sizes and strides that the code of a program is given, whose axes are these loops."""
-        return (*(loops[a].size for a in program.dynamic), *(loops[axis].step(array) for array, axis in self.given))
+        return (*(loops[a].size for a in program.dynamic), *(loops[axis].step(array) for array, axis in self.arguments))
 
     def _factor(self, array: int, axis: int, known: int | None) -> Factor:
         if known is not None:
             return Factor(known)
-        self.given.append((array, axis))
-        return Factor(stride=len(self.given) - 1)
+        self.arguments.append((array, axis))
+        return Factor(stride=len(self.arguments) - 1)
 
 
 @dataclass(eq=False)

@@ -100,11 +100,11 @@ class BodyStatements(ABC):
             self.loaded[key] = self.add(cls, *fields, varies=varies)
         return self.loaded[key]
 
-    def constant(self, number: Number, kind: str) -> str:
+    def constant(self, value: Number, kind: str) -> str:
         """The name of a constant."""
-        key = ("constant", repr(number), kind)
+        key = ("constant", repr(value), kind)
         if key not in self.loaded:
-            self.loaded[key] = self.add(TileConstant, number, kind, varies=False)
+            self.loaded[key] = self.add(TileConstant, value, kind, varies=False)
         return self.loaded[key]
 
     # --- elements ------------------------------------------------------------------------------------------
@@ -112,9 +112,9 @@ class BodyStatements(ABC):
     def read(self, read: Read) -> str:
         """The name of a loaded element."""
         value, plan = read.value, self.plan
-        number = number_of(value)
-        if number is not None:
-            return self.constant(constant_as(number, dtype_of(value)), kind_of(value))
+        constant = number_of(value)
+        if constant is not None:
+            return self.constant(constant_as(constant, dtype_of(value)), kind_of(value))
         if value in self.known:
             return self.known[value]
         if value in plan.rematerialized:
@@ -191,9 +191,9 @@ class BodyStatements(ABC):
 
 def start_of(kernel_op: KernelOp) -> Number:
     """The initial value of a reduction, as its result's dtype holds it."""
-    number = number_of(kernel_op.op.operands[-1])
-    assert number is not None, "a reduction begins with a scalar"
-    return constant_as(number, dtype_of(kernel_op.result))
+    start = number_of(kernel_op.op.operands[-1])
+    assert start is not None, "a reduction begins with a scalar"
+    return constant_as(start, dtype_of(kernel_op.result))
 
 
 def kind_of(value: SSAValue) -> str:
@@ -243,8 +243,8 @@ class LoopNestMemory:
     strided: tuple[SSAValue, ...] = ()
     rows: frozenset[SSAValue] = frozenset()
 
-    def given(self, value: SSAValue) -> int:
-        """The number of strides of a value that are arguments."""
+    def stride_count(self, value: SSAValue) -> int:
+        """How many strides of a value are arguments."""
         return len(shape_of(value)) - (value in self.rows)
 
 
@@ -266,15 +266,15 @@ class _TileScheduler(BodyStatements):
     def run(self) -> TileProgram:
         """The program."""
         plan = self.plan
-        given = [TileBuffer(f"b{i}", kind_of(group[0])) for i, group in enumerate(self.memory.values)]
-        given += [TileBuffer(f"p{i}", kind_of(v), pieces=True) for i, v in enumerate(self.memory.parts)]
+        buffers = [TileBuffer(f"b{i}", kind_of(group[0])) for i, group in enumerate(self.memory.values)]
+        buffers += [TileBuffer(f"p{i}", kind_of(v), pieces=True) for i, v in enumerate(self.memory.parts)]
         self.program = TileProgram(
-            tuple(given),
+            tuple(buffers),
             tuple([None if a in plan.dynamic else n for a, n in enumerate(plan.sizes)]),
             plan.parallel,
             (),
             tuple(TileScratch(f"t{i}", kind_of(v), self._kept_axes(v)) for i, v in enumerate(plan.scratch)),
-            sum(map(self.memory.given, self.memory.strided)),
+            sum(map(self.memory.stride_count, self.memory.strided)),
             plan.shared,
             plan.tiled,
             plan.inner,
@@ -294,17 +294,17 @@ class _TileScheduler(BodyStatements):
     def _place(self) -> None:
         """Say where values are."""
         first = 0
-        given: dict[SSAValue, tuple[Factor, ...]] = {}
+        strides: dict[SSAValue, tuple[Factor, ...]] = {}
         for value in self.memory.strided:
-            count = self.memory.given(value)
+            count = self.memory.stride_count(value)
             steps = [Factor(stride=first + i) for i in range(count)]
-            given[value] = (*steps, *[Factor(1)] * (value in self.memory.rows))
+            strides[value] = (*steps, *[Factor(1)] * (value in self.memory.rows))
             first += count
         for i, group in enumerate(self.memory.values):
             for value in group:
                 self.buffers[value] = f"b{i}"
                 known = tuple(Factor(n) for n in row_major(shape_of(value)))
-                self.steps[value] = given.get(value, known)
+                self.steps[value] = strides.get(value, known)
                 if value in self.plan.op_of:
                     self.places[value] = self._element_at(value, self.plan.op_of[value].axes)
         for i, value in enumerate(self.memory.parts):
@@ -351,8 +351,8 @@ class _TileScheduler(BodyStatements):
         for kernel_op in sweep.ops:
             self._kernel_op(kernel_op)
         if self.plan.tiled is None:  # all sweeps over a tile are about the same element
-            made = {v: name for v, name in self.known.items() if name not in self.varying}
-            self.known = {**known, **made}
+            invariant = {v: name for v, name in self.known.items() if name not in self.varying}
+            self.known = {**known, **invariant}
             self.loaded = {key: name for key, name in self.loaded.items() if name not in self.varying}
 
     def _kernel_op(self, kernel_op: KernelOp) -> None:

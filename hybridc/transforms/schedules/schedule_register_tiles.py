@@ -138,89 +138,89 @@ class MatmulSchedule:
 
 
 def schedule_tiles(
-    given: Matrices, tile: RegisterTile, threads: int, epilogue: Epilogue | None = None
+    matrices: Matrices, tile: RegisterTile, threads: int, epilogue: Epilogue | None = None
 ) -> MatmulSchedule | None:
     """The schedule in register tiles; None if these do not support the arrays."""
-    tile = tile.fitting(given.n) if epilogue is not None and given.n < tile.width else tile
-    if given.over or given.k == 0 or given.m < LOW or (epilogue is not None and given.n < tile.width):
+    tile = tile.fitting(matrices.n) if epilogue is not None and matrices.n < tile.width else tile
+    if matrices.over or matrices.k == 0 or matrices.m < LOW or (epilogue is not None and matrices.n < tile.width):
         return None
-    given = _in_blocks(given, tile.width, tile.dtype, threads, ROWS)
-    around = few_forms(given.around or ONCE)
-    placed = _placed(epilogue, matmul_loops(given, around), len(around) + 1)
-    return _of_columns(tile_program(tile, len(around), placed), given, around, tile, tile.width)
+    matrices = _in_blocks(matrices, tile.width, tile.dtype, threads, ROWS)
+    around = few_forms(matrices.around or ONCE)
+    placed = _placed(epilogue, matmul_loops(matrices, around), len(around) + 1)
+    return _of_columns(tile_program(tile, len(around), placed), matrices, around, tile, tile.width)
 
 
 def schedule_exchanged(
-    given: Matrices, tile: RegisterTile, threads: int, epilogue: Epilogue | None = None
+    matrices: Matrices, tile: RegisterTile, threads: int, epilogue: Epilogue | None = None
 ) -> MatmulSchedule | None:
     """The schedule in register tiles with exchanged operands; None if these do not support the arrays.
 
     The left matrix is packed into panels, and the right one is read in place, if its columns are contiguous.
     """
-    given = given.exchanged()
-    if given.over or given.k == 0 or (given.a[1] != 1 and given.k > 1):
+    matrices = matrices.exchanged()
+    if matrices.over or matrices.k == 0 or (matrices.a[1] != 1 and matrices.k > 1):
         return None
-    parts = _parts(given, tile, threads)
-    rows = math.ceil(given.m / parts / tile.lanes) * tile.lanes
-    around = few_forms(given.around or ONCE)
-    placed = _placed(epilogue, matmul_loops(given, around), len(around))
-    return _of_columns(exchanged_program(tile, len(around), placed), given, around, tile, tile.width, rows)
+    parts = _parts(matrices, tile, threads)
+    rows = math.ceil(matrices.m / parts / tile.lanes) * tile.lanes
+    around = few_forms(matrices.around or ONCE)
+    placed = _placed(epilogue, matmul_loops(matrices, around), len(around))
+    return _of_columns(exchanged_program(tile, len(around), placed), matrices, around, tile, tile.width, rows)
 
 
-def schedule_dots(given: Matrices, tile: RegisterTile, threads: int) -> MatmulSchedule | None:
+def schedule_dots(matrices: Matrices, tile: RegisterTile, threads: int) -> MatmulSchedule | None:
     """The schedule as dot products; None if rows are not contiguous whole vectors."""
-    if given.over or (given.a[1], given.b[0]) != (1, 1) or given.k % tile.lanes:
+    if matrices.over or (matrices.a[1], matrices.b[0]) != (1, 1) or matrices.k % tile.lanes:
         return None
     height = min(DOTS, tile.lanes)
-    while height > given.m:
+    while height > matrices.m:
         height //= 2
     width = tile.lanes // height
-    given = _in_blocks(given, width, tile.dtype, threads, ROWS_OF_DOTS)
-    around = few_forms(given.around)
-    return _of_columns(dot_program(tile, height, len(around)), given, around, tile, width)
+    matrices = _in_blocks(matrices, width, tile.dtype, threads, ROWS_OF_DOTS)
+    around = few_forms(matrices.around)
+    return _of_columns(dot_program(tile, height, len(around)), matrices, around, tile, width)
 
 
 def schedule_in_place(
-    given: Matrices, tile: RegisterTile, threads: int, epilogue: Epilogue | None = None
+    matrices: Matrices, tile: RegisterTile, threads: int, epilogue: Epilogue | None = None
 ) -> MatmulSchedule | None:
     """The schedule in register tiles that packs nothing; None if the right matrix has no rows of whole tiles."""
-    tile = tile.fitting(given.n) if given.n < tile.width else tile
-    if given.b[1] != 1 or given.n < tile.width or given.k == 0:
+    tile = tile.fitting(matrices.n) if matrices.n < tile.width else tile
+    if matrices.b[1] != 1 or matrices.n < tile.width or matrices.k == 0:
         return None
-    given = _in_blocks(given, tile.width, tile.dtype, threads, ROWS)
-    around = few_forms(given.around or ONCE)
-    loops = matmul_loops(given, around)
-    made = in_place_program(tile, len(around), len(given.over), _placed(epilogue, loops, len(around) + 1))
-    return _of_columns(made, given, around, tile, tile.width)
+    matrices = _in_blocks(matrices, tile.width, tile.dtype, threads, ROWS)
+    around = few_forms(matrices.around or ONCE)
+    loops = matmul_loops(matrices, around)
+    program = in_place_program(tile, len(around), len(matrices.over), _placed(epilogue, loops, len(around) + 1))
+    return _of_columns(program, matrices, around, tile, tile.width)
 
 
 def schedule_prepacked(
-    given: Matrices, tile: RegisterTile, threads: int, epilogue: Epilogue | None = None
+    matrices: Matrices, tile: RegisterTile, threads: int, epilogue: Epilogue | None = None
 ) -> MatmulSchedule | None:
     """The schedule over rows, or lines of them, for a prepacked right matrix; None if it is not prepacked."""
-    tile = tile.fitting(given.n)
-    if not is_prepacked(given, tile.width):
+    tile = tile.fitting(matrices.n)
+    if not is_prepacked(matrices, tile.width):
         return None
-    panels = next((x for x in given.around if x.kind == COLUMN), Loop(1, None, 0, 0))
-    lines = tuple(x for x in given.around if x.kind == ROW)
-    if lines or given.over:
-        return _of_lines(given, panels, lines, tile, threads, epilogue)
-    loops = matmul_loops(given, (panels,))
-    made = prepacked_program(tile, _packs(given, panels.size, tile), _placed(epilogue, loops, 2))
-    grain = _grain(given.m, tile.block, threads, time_of(given, tile.dtype))
-    return MatmulSchedule(made, made.numbers(loops), loops, given.m, grain)
+    panels = next((x for x in matrices.around if x.kind == COLUMN), Loop(1, None, 0, 0))
+    lines = tuple(x for x in matrices.around if x.kind == ROW)
+    if lines or matrices.over:
+        return _of_lines(matrices, panels, lines, tile, threads, epilogue)
+    loops = matmul_loops(matrices, (panels,))
+    program = prepacked_program(tile, _packs(matrices, panels.size, tile), _placed(epilogue, loops, 2))
+    grain = _grain(matrices.m, tile.block, threads, time_of(matrices, tile.dtype))
+    return MatmulSchedule(program, program.numbers(loops), loops, matrices.m, grain)
 
 
-def is_prepacked(given: Matrices, width: int) -> bool:
+def is_prepacked(matrices: Matrices, width: int) -> bool:
     """Whether the right matrix is prepacked in panels of so many columns."""
-    kinds = [x.kind for x in given.around]
-    if given.k == 0 or kinds.count(COLUMN) > 1 or not {*kinds} <= {ROW, COLUMN}:
+    kinds = [x.kind for x in matrices.around]
+    if matrices.k == 0 or kinds.count(COLUMN) > 1 or not {*kinds} <= {ROW, COLUMN}:
         return False
-    return given.n == width and given.b == (width, 1)
+    return matrices.n == width and matrices.b == (width, 1)
 
 
 def _of_lines(
-    given: Matrices,
+    matrices: Matrices,
     panels: Loop,
     lines: Sequence[Loop],
     tile: RegisterTile,
@@ -229,11 +229,11 @@ def _of_lines(
 ) -> MatmulSchedule:
     """The schedule over lines of rows: all loops of the result's rows but one."""
     lines = (*[Loop(1, 0, None, 0)] * (2 - len(lines)), *lines)
-    loops = (panels, *lines, *matmul_loops(given, ())[:2], *given.over, matmul_loops(given, ())[2])
-    made = line_program(tile, len(lines), len(given.over), _placed(epilogue, loops, 2 + len(lines)))
-    extent, block = math.prod(loop.size for loop in lines), max(1, tile.block // given.m)
-    grain = max(1, _grain(extent * given.m, tile.block, threads, time_of(given, tile.dtype)) // given.m)
-    return MatmulSchedule(made, made.numbers(loops, block), loops, extent, grain)
+    loops = (panels, *lines, *matmul_loops(matrices, ())[:2], *matrices.over, matmul_loops(matrices, ())[2])
+    program = line_program(tile, len(lines), len(matrices.over), _placed(epilogue, loops, 2 + len(lines)))
+    extent, block = math.prod(loop.size for loop in lines), max(1, tile.block // matrices.m)
+    grain = max(1, _grain(extent * matrices.m, tile.block, threads, time_of(matrices, tile.dtype)) // matrices.m)
+    return MatmulSchedule(program, program.numbers(loops, block), loops, extent, grain)
 
 
 def _placed(epilogue: Epilogue | None, loops: Sequence[Loop], along: int) -> PlacedEpilogue | None:
@@ -249,44 +249,44 @@ def _placed(epilogue: Epilogue | None, loops: Sequence[Loop], along: int) -> Pla
 
 
 def _of_columns(
-    made: MatmulProgram,
-    given: Matrices,
+    program: MatmulProgram,
+    matrices: Matrices,
     around: Sequence[Loop],
     tile: RegisterTile,
     width: int,
     rows: int | None = None,
 ) -> MatmulSchedule:
     """The schedule over groups of ``width`` columns, and blocks of ``rows``, if the operands are exchanged."""
-    *first, terms = matmul_loops(given, around)
-    loops = (*first, *given.over, terms)
-    blocks, parameters = (1, ()) if rows is None else (math.ceil(given.m / rows), (rows,))
-    extent = math.ceil(given.n / width) * given.batches * blocks
-    grain = grain_of(extent, time_of(given, tile.dtype))
-    return MatmulSchedule(made, made.numbers(loops, *parameters), loops, extent, grain, rows is not None)
+    *first, terms = matmul_loops(matrices, around)
+    loops = (*first, *matrices.over, terms)
+    blocks, parameters = (1, ()) if rows is None else (math.ceil(matrices.m / rows), (rows,))
+    extent = math.ceil(matrices.n / width) * matrices.batches * blocks
+    grain = grain_of(extent, time_of(matrices, tile.dtype))
+    return MatmulSchedule(program, program.numbers(loops, *parameters), loops, extent, grain, rows is not None)
 
 
-def _in_blocks(given: Matrices, width: int, dtype: DType, threads: int, rows: int) -> Matrices:
+def _in_blocks(matrices: Matrices, width: int, dtype: DType, threads: int, rows: int) -> Matrices:
     """The matmul with blocks of at least so many rows as a batch loop, where threads share few groups of columns."""
-    if not is_shared(time_of(given, dtype)):
-        return given
-    return given.in_blocks(CHUNKS * threads // (math.ceil(given.n / width) * given.batches), rows)
+    if not is_shared(time_of(matrices, dtype)):
+        return matrices
+    return matrices.in_blocks(CHUNKS * threads // (math.ceil(matrices.n / width) * matrices.batches), rows)
 
 
-def _parts(given: Matrices, tile: RegisterTile, threads: int) -> int:
+def _parts(matrices: Matrices, tile: RegisterTile, threads: int) -> int:
     """The number of blocks of rows, each with its own copy of the panel: a multiple of the threads, if possible."""
-    units = math.ceil(given.n / tile.width) * given.batches
-    if not is_shared(time_of(given, tile.dtype)):
+    units = math.ceil(matrices.n / tile.width) * matrices.batches
+    if not is_shared(time_of(matrices, tile.dtype)):
         return 1
-    least = max(ROWS, min(HIDE_PACKING, given.m * units // threads))
-    parts, step = min(CHUNKS * threads // units, given.m // least), threads // math.gcd(threads, units)
+    least = max(ROWS, min(HIDE_PACKING, matrices.m * units // threads))
+    parts, step = min(CHUNKS * threads // units, matrices.m // least), threads // math.gcd(threads, units)
     return max(1, parts // step * step if parts >= step else parts)
 
 
-def _packs(given: Matrices, panels: int, tile: RegisterTile) -> bool:
+def _packs(matrices: Matrices, panels: int, tile: RegisterTile) -> bool:
     """Whether blocks of the left matrix are packed: for many columns, and if rows conflict in the cache."""
-    row, term = given.a
+    row, term = matrices.a
     apart = (term if row == 1 else row) * tile.dtype.itemsize
-    return 1 in given.a and given.k >= SQUARE and (panels * tile.width >= COLUMNS or apart % SAME_SET == 0)
+    return 1 in matrices.a and matrices.k >= SQUARE and (panels * tile.width >= COLUMNS or apart % SAME_SET == 0)
 
 
 def _grain(extent: int, rows: int, threads: int, time: float) -> int:
@@ -320,14 +320,14 @@ class PlacedEpilogue:
     follows: tuple[frozenset[int], ...]
 
 
-def matmul_loops(given: Matrices, around: Sequence[Loop]) -> tuple[Loop, ...]:
+def matmul_loops(matrices: Matrices, around: Sequence[Loop]) -> tuple[Loop, ...]:
     """The loops of a matmul: ``around`` it, its rows, columns, terms."""
-    by_row, by_column = tuple([row for row, _ in given.more]), tuple([column for _, column in given.more])
+    by_row, by_column = tuple([row for row, _ in matrices.more]), tuple([column for _, column in matrices.more])
     rows, columns = (
-        Loop(given.m, given.a[0], None, given.c[0], by_row),
-        Loop(given.n, None, given.b[1], given.c[1], by_column),
+        Loop(matrices.m, matrices.a[0], None, matrices.c[0], by_row),
+        Loop(matrices.n, None, matrices.b[1], matrices.c[1], by_column),
     )
-    return (*around, rows, columns, Loop(given.k, given.a[1], given.b[0], None))
+    return (*around, rows, columns, Loop(matrices.k, matrices.a[1], matrices.b[0], None))
 
 
 @functools.lru_cache(256)
@@ -521,7 +521,7 @@ class _MatmulBuilder:
             shared,
             tuple(self.sweeps),
             tuple(self.scratch),
-            len(self.strides.given),
+            len(self.strides.arguments),
             tiles=tuple(self.dims),
         )
         if OPTIONS.verify:

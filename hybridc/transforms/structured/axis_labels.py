@@ -94,9 +94,9 @@ class Factors:
         return self.known[value]
 
     def _inner(self, op: Operation, value: SSAValue) -> Counter[Hashable]:
-        number, maker = number_of(value), value.owner
-        if number is not None:
-            return Counter([("number", number)])
+        constant, maker = number_of(value), value.owner
+        if constant is not None:
+            return Counter([("number", constant)])
         if isinstance(maker, Block):
             index = list(maker.args).index(cast(Any, value))
             read = op.operands[index]

@@ -30,35 +30,35 @@ def contractions_behind(
     contractions: dict[Operation, None] = {}
     work, stop = [value], set(known)
     while work:
-        each = work.pop()
-        op = each.owner
-        loops = operation_loops(op) if isinstance(op, Operation) and each not in stop else None
+        operand = work.pop()
+        op = operand.owner
+        loops = operation_loops(op) if isinstance(op, Operation) and operand not in stop else None
         if loops is None or loops.op in seen:
             continue
         if loops.is_contraction:
-            if is_contraction(loops.op) and volume(shape_of(each)) == volume(shape_of(value)):
+            if is_contraction(loops.op) and volume(shape_of(operand)) == volume(shape_of(value)):
                 contractions[loops.op] = None
         elif reductions or not loops.reduced:
             seen[loops.op] = None
             if len(seen) > LONGEST:
                 return []
             work += [*loops.op.operands[:-1]]
-    found: list[tuple[Operation, list[Operation]]] = []
+    chains: list[tuple[Operation, list[Operation]]] = []
     order = in_block_order(seen) if contractions else []
     for contraction in contractions:
-        made, middle = {contraction.results[0]}, list[Operation]()
+        computed, middle = {contraction.results[0]}, list[Operation]()
         for op in order:
-            if any(v in made for v in op.operands):
-                made.add(op.results[0])
+            if any(v in computed for v in op.operands):
+                computed.add(op.results[0])
                 middle.append(op)
-        found.append((contraction, middle))
-    return found
+        chains.append((contraction, middle))
+    return chains
 
 
 def in_block_order(ops: Iterable[Operation]) -> list[Operation]:
     """Operations of one block in its order, by a walk in both directions from one of them until all are met."""
     missing = set(ops)
-    found = deque[Operation]()
+    ordered = deque[Operation]()
     before = after = next(iter(missing), None)
     if after is not None:
         before = after.prev_op
@@ -66,29 +66,29 @@ def in_block_order(ops: Iterable[Operation]) -> list[Operation]:
         if after is not None:
             if after in missing:
                 missing.remove(after)
-                found.append(after)
+                ordered.append(after)
             after = after.next_op
         if before is not None:
             if before in missing:
                 missing.remove(before)
-                found.appendleft(before)
+                ordered.appendleft(before)
             before = before.prev_op
-    return [*found]
+    return [*ordered]
 
 
 def operations_after(last: Operation, others: Iterable[Operation]) -> list[Operation]:
     """The elementwise operations that follow a contraction one by one and need nothing else that the kernel makes."""
-    found = [last]
+    chain = [last]
     while True:
-        value = found[-1].results[0]
+        value = chain[-1].results[0]
         users = dict.fromkeys(use.operation for use in value.uses)
         maps = [op for op in users if (loops := operation_loops(op)) is not None and not loops.is_contraction]
         if len(maps) != 1 or not _continues(maps[0], value):
-            return found[1:]
+            return chain[1:]
         beside = [v for v in maps[0].operands[:-1] if v is not value]
-        if depends_on(beside, {*found, *others}):
-            return found[1:]
-        found.append(maps[0])
+        if depends_on(beside, {*chain, *others}):
+            return chain[1:]
+        chain.append(maps[0])
 
 
 def _continues(op: Operation, value: SSAValue) -> bool:

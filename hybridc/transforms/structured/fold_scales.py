@@ -42,9 +42,9 @@ class FoldScales(ModulePass):
         for function in functions(op):
             prepared = prepared_values(function) if function.sym_visibility is None and function.body.blocks else None
             if prepared:
-                for each in list(function.body.block.ops):
-                    loops = isinstance(each, linalg.GenericOp | linalg.MatmulOp)
-                    chain = _chain(each, prepared) if loops else None
+                for candidate in list(function.body.block.ops):
+                    loops = isinstance(candidate, linalg.GenericOp | linalg.MatmulOp)
+                    chain = _chain(candidate, prepared) if loops else None
                     if chain is not None:
                         _fold(chain)
 
@@ -61,7 +61,7 @@ class _Link:
     place: int
 
     @property
-    def given(self) -> SSAValue:
+    def operand(self) -> SSAValue:
         """The array for each column."""
         return self.op.operands[1 - self.place]
 
@@ -92,23 +92,23 @@ def _chain(op: linalg.GenericOp | linalg.MatmulOp, prepared: Container[SSAValue]
     (weight,) = weights
     if weight in affine_operands(op) or number_of(op.operands[-1]) != 0:
         return None
-    found: list[_Link] = []
+    links: list[_Link] = []
     loops, columns = result, ()  # the contraction's loop of each dimension of the value, and those of columns
     for link in _links(op.results[0]):
         of_value, of_given = places_of(link.op)[link.place], places_of(link.op)[1 - link.place]
         of_loop = dict(zip(of_value, loops, strict=True))
         own = tuple([of_loop[loop] for loop in of_given])
-        if not own or not {*own} <= {*places[weight]} or columns not in ((), own) or root(link.given) not in prepared:
+        if not own or not {*own} <= {*places[weight]} or columns not in ((), own) or root(link.operand) not in prepared:
             break
         columns = own
         loops = tuple([of_loop[loop] for loop in places_of(link.op)[-1]])
-        found.append(link)
-    kinds = [link.kind for link in found]
+        links.append(link)
+    kinds = [link.kind for link in links]
     if arith.MulfOp not in kinds or {*kinds} == {arith.MulfOp}:
         return None
     own = tuple([loops.index(loop) for loop in result])
     dims = tuple([places[weight].index(loop) for loop in columns])
-    return _Chain(op, weight, dims, tuple(found), own, tuple([loops.index(loop) for loop in columns]))
+    return _Chain(op, weight, dims, tuple(links), own, tuple([loops.index(loop) for loop in columns]))
 
 
 def _multiplies(op: linalg.GenericOp | linalg.MatmulOp) -> bool:
@@ -130,9 +130,9 @@ def _links(value: SSAValue) -> Iterator[_Link]:
         if len(op.inputs) != 2 or place > 1 or first is None or first.next_op is not last:
             return
         args: list[SSAValue] = list(op.body.block.args)
-        given = [args.index(v) if v in args else -1 for v in first.operands]
+        positions = [args.index(v) if v in args else -1 for v in first.operands]
         possible = ([0, 1], [1, 0]) if isinstance(first, arith.AddfOp | arith.MulfOp) else ([place, 1 - place],)
-        if not isinstance(first, arith.AddfOp | arith.MulfOp | arith.SubfOp) or given not in possible:
+        if not isinstance(first, arith.AddfOp | arith.MulfOp | arith.SubfOp) or positions not in possible:
             return
         whole = sorted(places_of(op)[place]) == list(range(len(shape_of(op.results[0]))))
         if not whole or affine_operands(op) or not _is_of_one_dtype(op):
@@ -151,33 +151,33 @@ def _fold(chain: _Chain) -> None:
     weight, dtype = contraction.operands[chain.weight], dtype_of(last.results[0])
     columns = tuple([shape_of(weight)[dim] for dim in chain.dims])
 
-    def mapped(step: str, shape: Shape, *given: tuple[SSAValue, tuple[int, ...]]) -> SSAValue:
+    def mapped(step: str, shape: Shape, *operands: tuple[SSAValue, tuple[int, ...]]) -> SSAValue:
         """The results of a step of scalars, element by element."""
-        inputs = [(value, places, dtype) for value, places in given]
+        inputs = [(value, places, dtype) for value, places in operands]
 
         def body(b: ScalarBuilder, *xs: Element) -> Element:
             return getattr(b, step)(*xs[:-1])
 
         return builder.generic(inputs, Tensor(shape, dtype, builder), body).value
 
-    def of_columns(step: str, *given: SSAValue) -> SSAValue:
-        return mapped(step, columns, *((value, tuple(range(len(columns)))) for value in given))
+    def of_columns(step: str, *operands: SSAValue) -> SSAValue:
+        return mapped(step, columns, *((value, tuple(range(len(columns)))) for value in operands))
 
     scale: SSAValue | None = None
     shift: SSAValue | None = None
     for link in chain.links:
         if link.kind is arith.MulfOp:
-            scale = link.given if scale is None else of_columns("mul", scale, link.given)
-            shift = None if shift is None else of_columns("mul", shift, link.given)
+            scale = link.operand if scale is None else of_columns("mul", scale, link.operand)
+            shift = None if shift is None else of_columns("mul", shift, link.operand)
         elif shift is None:
-            shift = link.given if link.kind is arith.AddfOp else of_columns("neg", link.given)
+            shift = link.operand if link.kind is arith.AddfOp else of_columns("neg", link.operand)
         else:
-            shift = of_columns("add" if link.kind is arith.AddfOp else "sub", shift, link.given)
+            shift = of_columns("add" if link.kind is arith.AddfOp else "sub", shift, link.operand)
     assert scale is not None, "a chain has a scale"
     assert shift is not None, "a chain has a shift"
     whole = tuple(range(len(shape_of(weight))))
     scaled = mapped("mul", shape_of(weight), (weight, whole), (scale, chain.dims))
-    made = mapped("add", shape_of(last.results[0]), (contraction.results[0], chain.places), (shift, chain.columns))
+    shifted = mapped("add", shape_of(last.results[0]), (contraction.results[0], chain.places), (shift, chain.columns))
     contraction.detach()
     ops = list(builder.block.ops)
     for op in ops:
@@ -185,6 +185,6 @@ def _fold(chain: _Chain) -> None:
     scales = next(i for i, op in enumerate(ops) if scaled in op.results) + 1
     Rewriter.insert_op([*ops[:scales], contraction, *ops[scales:]], InsertPoint.before(last))
     contraction.operands[chain.weight] = scaled
-    last.results[0].replace_all_uses_with(made)
+    last.results[0].replace_all_uses_with(shifted)
     for link in reversed(chain.links):
         Rewriter.erase_op(link.op)

@@ -82,32 +82,34 @@ class FuseAttention(ModulePass):
     ) -> None:
         """Fuse the attention that ends with a contraction, if there is one, and its backward.
 
-        A backward computes weights again, if they are large, or is given them.
+        A backward computes large weights again; it is passed the others.
         """
-        for found in _attentions(last):
-            shown = found.shown()
-            large = sum(map(byte_count, shown)) > self.saved
-            ways = ((True, large and backward is not None), (False, not shown or self.saved > 0))
-            for again in [again for again, possible in ways if possible]:
-                kernel = found.kernel(found.statistics if again else [])
+        for attention in _attentions(last):
+            used = attention.used_elsewhere()
+            large = sum(map(byte_count, used)) > self.saved
+            ways = ((True, large and backward is not None), (False, not used or self.saved > 0))
+            for recomputes in [way for way, possible in ways if possible]:
+                kernel = attention.kernel(attention.statistics if recomputes else [])
                 if kernel is None or not self._fits(kernel):
                     continue
-                if shown and not again:
-                    kernel = found.kernel(shown)
-                saved = SavedValues(function, backward) if shown and backward is not None else None
-                fused = saved is not None and self._fuse_backward(outliner, found, saved, again)
-                if kernel is not None and (fused or not again):
+                if used and not recomputes:
+                    kernel = attention.kernel(used)
+                saved = SavedValues(function, backward) if used and backward is not None else None
+                fused = saved is not None and self._fuse_backward(outliner, attention, saved, recomputes)
+                if kernel is not None and (fused or not recomputes):
                     kernel.call(outliner, function)
                     erase_unused(function)
                     return
 
-    def _fuse_backward(self, outliner: KernelOutliner, found: _Attention, saved: SavedValues, again: bool) -> bool:
+    def _fuse_backward(
+        self, outliner: KernelOutliner, attention: _Attention, saved: SavedValues, recomputes: bool
+    ) -> bool:
         """Fuse the backward of an attention; whether that was possible."""
-        copies = KernelCopies(saved.get if again else itself)
-        kernel = _BackwardKernel(found, saved, again).build(copies)
+        copies = KernelCopies(saved.get if recomputes else itself)
+        kernel = _BackwardKernel(attention, saved, recomputes).build(copies)
         copies.drop()
         # Of weights that are given each point of the grid takes one thread.
-        if kernel is not None and not (self._fits(kernel) if again else kernel.analysis.grid_size >= PARTS):
+        if kernel is not None and not (self._fits(kernel) if recomputes else kernel.analysis.grid_size >= PARTS):
             kernel = None
         if kernel is not None:
             kernel.call(outliner, saved.backward)
@@ -138,7 +140,7 @@ class _Attention:
         return {self.scores, *self.middle, self.last}
 
     @property
-    def made(self) -> list[SSAValue]:
+    def intermediates(self) -> list[SSAValue]:
         """Scores, and what is made of them."""
         return [op.results[0] for op in (self.scores, *self.middle)]
 
@@ -162,9 +164,9 @@ class _Attention:
         """What is returned for a backward that makes weights again: the result of weights, maximum and sum of rows."""
         return [self.to_output[-1].results[0], *self.rows]
 
-    def shown(self) -> list[SSAValue]:
+    def used_elsewhere(self) -> list[SSAValue]:
         """Scores, or what is made of them, that others use, too."""
-        return [v for v in self.made if _is_used(v, self.inside)]
+        return [v for v in self.intermediates if _is_used(v, self.inside)]
 
     def kernel(self, more: Sequence[SSAValue]) -> OutlinedKernel | None:
         """The kernel; its last results are ``more`` of the values that it makes."""
@@ -212,35 +214,35 @@ def _is_used(value: SSAValue, inside: set[Operation]) -> bool:
 class _BackwardKernel:
     """The kernel of an attention's backward."""
 
-    def __init__(self, found: _Attention, saved: SavedValues, again: bool) -> None:
-        self.found, self.saved, self.again = found, saved, again
-        self.ours = found.inside if saved.together else set[Operation]()
+    def __init__(self, attention: _Attention, saved: SavedValues, recomputes: bool) -> None:
+        self.attention, self.saved, self.recomputes = attention, saved, recomputes
+        self.ours = attention.inside if saved.together else set[Operation]()
 
     def build(self, copies: KernelCopies) -> OutlinedKernel | None:
         """The kernel, if all that reads weights, or what is made of them, belongs to it."""
-        found, shown = self.found, self._shown()
-        region = self._region(shown) if shown else None
-        if shown is None or region is None or (self.again and any(map(indirect_operands, found.middle))):
+        attention, read = self.attention, self._read()
+        region = self._region(read) if read else None
+        if read is None or region is None or (self.recomputes and any(map(indirect_operands, attention.middle))):
             return None
         gradient, between, total, outputs = region
-        if not self.again:  # what weights are multiplied with that are given is another kernel
+        if not self.recomputes:  # the product with saved weights is another kernel
             outputs = [op for op in outputs if depends_on(op.operands[:2], {gradient})]
         chains = [[op, *operations_after(op, outputs)] for op in outputs]
         inside = {op for chain in chains for op in chain}
         scores, maps, result = list[Operation](), list[Operation](), list[Operation]()
-        if self.again:  # of the result only the axes are of use
-            copies.of |= {v: self.saved.get(v) for v in found.rows}
-            scores = copies.nest([found.scores])
-            maps = copies.nest(op for op in found.middle if not reduces(op))
-            result = copies.nest(found.to_output)
+        if self.recomputes:  # of the result only the axes are of use
+            copies.of |= {v: self.saved.get(v) for v in attention.rows}
+            scores = copies.nest([attention.scores])
+            maps = copies.nest(op for op in attention.middle if not reduces(op))
+            result = copies.nest(attention.to_output)
             copies.leaf = itself
-            copies.of |= {value: copies.of[own] for value, own in shown.items()}
+            copies.of |= {value: copies.of[own] for value, own in read.items()}
         grads = copies.nest([gradient])
         maps += copies.nest(between)
-        made = [(chain, copies.nest(chain)) for chain in chains]
+        copied = [(chain, copies.nest(chain)) for chain in chains]
         axes, nests = AxisLabels(op for op in copies.block.ops if operation_loops(op) is not None), [(grads, grads[0])]
-        reads = {nest[0]: next((v for v in nest[0].operands[:2] if v.owner in maps), None) for _, nest in made}
-        if self.again:
+        reads = {nest[0]: next((v for v in nest[0].operands[:2] if v.owner in maps), None) for _, nest in copied}
+        if self.recomputes:
             row = copies.made(total.results[0])
             delta = self._delta(copies, axes, grads[0], result, row)
             if delta is None:
@@ -253,40 +255,40 @@ class _BackwardKernel:
             # The gradients of values, of queries, which sums what ``row`` does, and of keys, of the same as this.
             shared = Counter(reads.values())
             order = {op: (shared[v] > 1, not axes.reduced(op) & axes.reduced(row)) for op, v in reads.items()}
-            made.sort(key=lambda gradient: order[gradient[1][0]])
-        whole = next((v.owner for _, nest in made if (v := reads[nest[0]]) is not None), None)
+            copied.sort(key=lambda gradient: order[gradient[1][0]])
+        whole = next((v.owner for _, nest in copied if (v := reads[nest[0]]) is not None), None)
         if not isinstance(whole, Operation):
             return None
-        nests += [(maps, whole), *((nest, nest[0]) for _, nest in made)]
-        replaced = [op.results[0] for chain, _ in made for op in chain if _is_used(op.results[0], inside)]
+        nests += [(maps, whole), *((nest, nest[0]) for _, nest in copied)]
+        replaced = [op.results[0] for chain, _ in copied for op in chain if _is_used(op.results[0], inside)]
         results = [copies.of[v] for v in replaced]
         kernel = OutlinedKernel.of("fused_attention_backward", axes, nests, results, replaced, inside)
-        if kernel is not None and self.again:
-            _note(kernel, axes, whole, *(axes.reduced(nest[0]) for _, nest in made[:2]))
+        if kernel is not None and self.recomputes:
+            _note(kernel, axes, whole, *(axes.reduced(nest[0]) for _, nest in copied[:2]))
         return kernel
 
     # --- what belongs to it --------------------------------------------------------------------------------
 
-    def _shown(self) -> dict[SSAValue, SSAValue] | None:
+    def _read(self) -> dict[SSAValue, SSAValue] | None:
         """What the backward reads of what the forward makes between contractions.
 
         None if it shall compute that again although anybody else reads it.
         """
-        made, used = self.found.made, self.found.shown()
+        intermediates, used = self.attention.intermediates, self.attention.used_elsewhere()
         if self.saved.together:
             return {v: v for v in used}
-        if self.again and not all(map(self._is_for_backward, used)):
+        if self.recomputes and not all(map(self._is_for_backward, used)):
             return None
-        found: dict[SSAValue, SSAValue] = {}
+        read: dict[SSAValue, SSAValue] = {}
         for arg, value in self.saved.source.items():
             own, work = unshaped(value), [arg]
-            while work and own in made:
-                each = work.pop()
-                users = [use.operation for use in each.uses]
+            while work and own in intermediates:
+                view = work.pop()
+                users = [use.operation for use in view.uses]
                 work += [op.results[0] for op in users if isinstance(op, RESHAPES)]
                 if any(not isinstance(op, RESHAPES) for op in users):
-                    found[each] = own
-        return found if all(v.type == own.type for v, own in found.items()) else None
+                    read[view] = own
+        return read if all(v.type == own.type for v, own in read.items()) else None
 
     def _is_for_backward(self, value: SSAValue) -> bool:
         """Whether the forward only returns what others use of a value, in any shape, and for the backward."""
@@ -294,20 +296,20 @@ class _BackwardKernel:
             op = use.operation
             if isinstance(op, RESHAPES) and self._is_for_backward(op.results[0]):
                 continue
-            if op not in self.found.inside and (op is not self.saved.end or use.index < self.saved.visible):
+            if op not in self.attention.inside and (op is not self.saved.end or use.index < self.saved.visible):
                 return False
         return True
 
     def _region(
-        self, shown: Mapping[SSAValue, SSAValue]
+        self, read: Mapping[SSAValue, SSAValue]
     ) -> tuple[Operation, list[Operation], Operation, list[Operation]] | None:
         """What reads these values, or what is made of them; None if it is anything else than this.
 
         A contraction that it reads, too; elementwise operations, and the one sum among them; three contractions last.
         """
-        size = volume(shape_of(self.found.weights))
+        size = volume(shape_of(self.attention.weights))
         between, grads, outputs = dict[Operation, None](), dict[Operation, None](), dict[Operation, None]()
-        known, work = dict.fromkeys(shown), [*shown]
+        known, work = dict.fromkeys(read), [*read]
 
         def include(ops: Iterable[Operation], kind: dict[Operation, None]) -> None:
             for op in ops:
@@ -325,10 +327,10 @@ class _BackwardKernel:
                     continue
                 include([op], between)
                 for other in [v for v in op.operands[:-1] if v not in known]:
-                    found = contractions_behind(other, known=known) if volume(shape_of(other)) == size else []
-                    for contraction, made in found:
+                    chains = contractions_behind(other, known=known) if volume(shape_of(other)) == size else []
+                    for contraction, middle in chains:
                         include([contraction], grads)
-                        include(made, between)
+                        include(middle, between)
         sums = [op for op in between if reduces(op)]
         plain = all(isinstance(s, (arith.AddfOp, *FLOAT_CASTS)) for op in sums for s in steps_of(op))
         if len(grads) != 1 or len(sums) != 1 or len(outputs) != 3 or not plain or outputs.keys() & grads.keys():
@@ -341,16 +343,16 @@ class _BackwardKernel:
         self, copies: KernelCopies, axes: AxisLabels, grads: Operation, result: Sequence[Operation], row: Operation
     ) -> Operation | None:
         """The sum of each row of the result times its gradient, if ``row`` sums weights times their gradients."""
-        factors, last, weights = Factors(axes), result[0], copies.of[self.found.weights]
+        factors, last, weights = Factors(axes), result[0], copies.of[self.attention.weights]
         want = factors.of(weights) + Counter([(grads.results[0], axes.result(grads))])
         place = [v is not weights for v in last.operands[:2]].index(True)
         values = last.operands[place]
         if factors.of(row.operands[0]) != want or values not in grads.operands[:2]:
             return None
-        number = list(grads.operands[:2]).index(values)
-        axes.tie((grads, axes.loops[grads].reads[number][1]), (last, axes.loops[last].reads[place][1]))
-        output, gradient = self.saved.get(self.found.to_output[-1].results[0]), grads.operands[1 - number]
-        of_output, of_gradient = axes.result(result[-1]), axes.reads(grads, 1 - number)
+        position = list(grads.operands[:2]).index(values)
+        axes.tie((grads, axes.loops[grads].reads[position][1]), (last, axes.loops[last].reads[place][1]))
+        output, gradient = self.saved.get(self.attention.to_output[-1].results[0]), grads.operands[1 - position]
+        of_output, of_gradient = axes.result(result[-1]), axes.reads(grads, 1 - position)
         if not {*axes.result(row)} <= {*of_output} == {*of_gradient}:
             return None
         return row_sum(copies.block, [(gradient, of_gradient), (output, of_output)], axes.result(row), row)

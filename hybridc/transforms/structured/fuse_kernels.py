@@ -96,9 +96,9 @@ def _make_values(function: func.FuncOp) -> None:
                 use.operation.operands[use.index] = _copy(op.results[0], use.operation)
                 uses.remove(use)
             if uses:
-                made = _copy(op.results[0], op)
+                copy = _copy(op.results[0], op)
                 for use in uses:
-                    use.operation.operands[use.index] = made
+                    use.operation.operands[use.index] = copy
 
 
 def _begins(op: Operation, index: int) -> bool:
@@ -124,13 +124,13 @@ def own_parts(function: func.FuncOp) -> None:
     Its other readers read it where it lies.
     """
     whole = [op for op in function.body.block.ops if isinstance(op, tensor.ConcatOp)]
-    taken: set[SSAValue] = set()
+    placed: set[SSAValue] = set()
     for op in whole:  # a part of several lies in the first
         for i, value in enumerate(op.inputs):
             base = unshaped(value)
-            if base in taken:
+            if base in placed:
                 _copy_part(op, i)
-            taken.add(base)
+            placed.add(base)
     for op in reversed(whole):  # the outer one of two first: it may have a copy of the other
         for i, value in enumerate(op.inputs):
             base = unshaped(value)
@@ -139,20 +139,20 @@ def own_parts(function: func.FuncOp) -> None:
                 _copy_part(op, i)
 
 
-def _copy_part(op: tensor.ConcatOp, number: int) -> None:
+def _copy_part(op: tensor.ConcatOp, position: int) -> None:
     """Let an operand of a concatenation be a copy, made under its reshapes if its strides fit that."""
-    base, views = op.inputs[number], list[Operation]()
+    base, views = op.inputs[position], list[Operation]()
     value = base
     while isinstance(base.owner, RESHAPES):
         views.append(base.owner)
         base = base.owner.operands[0]
-    op.operands[number] = copy = _copy(base, op)
+    op.operands[position] = copy = _copy(base, op)
     for view in reversed(views):
-        seen = view.clone({view.operands[0]: op.operands[number]})
+        seen = view.clone({view.operands[0]: op.operands[position]})
         Rewriter.insert_op(seen, InsertPoint.before(op))
-        op.operands[number] = seen.results[0]
+        op.operands[position] = seen.results[0]
     if strides_in_whole(copy) is None:
-        op.operands[number] = _copy(value, op)
+        op.operands[position] = _copy(value, op)
 
 
 def _may_lie(value: SSAValue, strides: Shape | None) -> bool:
@@ -201,10 +201,10 @@ def _copy(value: SSAValue, before: Operation) -> SSAValue:
     builder.operator = _operator(before) if filled and isinstance(before, tensor.ConcatOp) else "copy"
     out = Tensor(shape_of(value), dtype_of(value), builder)
     if filled:
-        made = builder.generic([], out, functools.partial(_number, owner.operands[0]))
+        copied = builder.generic([], out, functools.partial(_number, owner.operands[0]))
     else:
-        made = builder.generic([(value, tuple(range(len(out.shape))), out.dtype)], out, first)
-    copy = made.value
+        copied = builder.generic([(value, tuple(range(len(out.shape))), out.dtype)], out, first)
+    copy = copied.value
     ops = list(block.ops)
     for op in ops:
         op.detach()
@@ -273,7 +273,7 @@ class KernelOutliner:
     def __init__(self, module: ModuleOp) -> None:
         self.module = module
         self.kernels: dict[Any, func.FuncOp] = {}
-        self.taken = {f.sym_name.data for f in functions(module)}
+        self.names = {f.sym_name.data for f in functions(module)}
 
     def outline(self, function: func.FuncOp, partition: Partition) -> None:
         end = function.body.block.last_op
@@ -300,8 +300,8 @@ class KernelOutliner:
         """Outline groups as a kernel, and call it before ``end``."""
         ops = [op for nest in nests for op in nest.ops]
         inside = set[Any](ops)
-        given = (v for op in ops for v in (*op.operands[:-1], *indirect_operands(op)))
-        inputs = list(dict.fromkeys(v for v in given if v.owner not in inside))
+        operands = (v for op in ops for v in (*op.operands[:-1], *indirect_operands(op)))
+        inputs = list(dict.fromkeys(v for v in operands if v.owner not in inside))
         readers = {r: [u for u in r.uses if u.operation not in inside] for op in ops for r in op.results}
         outputs = [r for r, uses in readers.items() if uses]
         dtypes = [dtype_of(v) for v in (*inputs, *outputs)]
@@ -321,23 +321,25 @@ class KernelOutliner:
             for op in reversed(ops):
                 Rewriter.erase_op(op, safe_erase=False)
 
-    def call(self, kernel: func.FuncOp, given: Sequence[SSAValue], replaced: Sequence[SSAValue], block: Block) -> None:
+    def call(
+        self, kernel: func.FuncOp, operands: Sequence[SSAValue], replaced: Sequence[SSAValue], block: Block
+    ) -> None:
         """Call a kernel, or an equal one, after its operands, and use its results in the place of others.
 
         Users of the results that stand before it come after it then.
         """
         shared = self.shared(kernel)
-        call = func.CallOp(shared.sym_name.data, list(given), shared.function_type.outputs.data)
+        call = func.CallOp(shared.sym_name.data, list(operands), shared.function_type.outputs.data)
         call.location = kernel.location
-        order: dict[Any, int] = {op: number for number, op in enumerate(block.ops)}
-        made = max((v.owner for v in given if v.owner in order), key=order.__getitem__, default=None)
-        at = InsertPoint.at_start(block) if made is None else InsertPoint.after(cast(Operation, made))
+        order: dict[Any, int] = {op: position for position, op in enumerate(block.ops)}
+        last = max((v.owner for v in operands if v.owner in order), key=order.__getitem__, default=None)
+        at = InsertPoint.at_start(block) if last is None else InsertPoint.after(cast(Operation, last))
         Rewriter.insert_op(call, at)
         early = False
         for old, new in zip(replaced, call.results, strict=True):
             new.name_hint = old.name_hint
             for use in list(old.uses):
-                early |= order.get(use.operation, -1) < order.get(made, -1)
+                early |= order.get(use.operation, -1) < order.get(last, -1)
                 use.operation.operands[use.index] = new
         if early:
             _sort(block)
@@ -349,7 +351,7 @@ class KernelOutliner:
 
     def _add(self, key: Any, kernel: func.FuncOp) -> func.FuncOp:
         """The kernel, which is new, under a name of its own."""
-        kernel.sym_name = StringAttr(new_name(kernel.sym_name.data, self.taken))
+        kernel.sym_name = StringAttr(new_name(kernel.sym_name.data, self.names))
         self.kernels[key] = kernel
         self.module.body.block.add_op(kernel)
         return kernel
@@ -361,7 +363,7 @@ def _sort(block: Block) -> None:
     for op in block.ops:
         work = [op]
         while work:
-            read = (v.owner for each in work[-1].walk() for v in each.operands)
+            read = (v.owner for nested in work[-1].walk() for v in nested.operands)
             waits = [o for o in read if isinstance(o, Operation) and o.parent is block and o not in done]
             work += waits
             if not waits:
@@ -408,15 +410,15 @@ def _independent(groups: Iterable[LoopGroup], partition: Partition) -> list[Loop
 
 def _in_kernels(groups: Iterable[LoopGroup]) -> list[list[LoopGroup]]:
     """The groups in order, as many in each kernel as its size allows."""
-    made: list[list[LoopGroup]] = []
+    kernels: list[list[LoopGroup]] = []
     size = LARGEST
     for group in groups:
         size += group.size
         if size > LARGEST:
-            made.append([])
+            kernels.append([])
             size = group.size
-        made[-1].append(group)
-    return made
+        kernels[-1].append(group)
+    return kernels
 
 
 def _bordered(group: LoopGroup) -> SSAValue | None:
@@ -424,7 +426,7 @@ def _bordered(group: LoopGroup) -> SSAValue | None:
     if group.domain is None or any((*op.operands[:-1], *indirect_operands(op)) for op in group.ops):
         return None
     whole = whole_of(group.ops[-1].results[0])
-    return None if whole in group.made else whole
+    return None if whole in group.written else whole
 
 
 def outline_kernel(
@@ -433,7 +435,7 @@ def outline_kernel(
     """A kernel of groups, whose operations move into it."""
     block = Block(arg_types=[v.type for v in inputs])
     values: dict[SSAValue, SSAValue] = dict(zip(inputs, block.args, strict=True))
-    for number, nest in enumerate(nests):
+    for position, nest in enumerate(nests):
         for op in nest.ops:
             begins = _begin(op.operands[-1], values, block)
             op.detach()
@@ -441,8 +443,8 @@ def outline_kernel(
             op.operands = [*read, begins]
             _own_values(op.regions[0].block, values)
             op.attributes["hybrid.axes"] = DenseArrayBase.from_list(i64, nest.axes[op])
-            if number:
-                op.attributes["hybrid.loop_nest"] = IntegerAttr(number, i64)
+            if position:
+                op.attributes["hybrid.loop_nest"] = IntegerAttr(position, i64)
             block.add_op(op)
     end = func.ReturnOp(*outputs)
     block.add_op(end)
@@ -485,11 +487,11 @@ def _own_values(body: Block, values: dict[SSAValue, SSAValue]) -> None:
                 op.operands[index] = values[value]
 
 
-def _own(number: Operation, body: Block, copies: dict[SSAValue, SSAValue]) -> SSAValue:
+def _own(constant: Operation, body: Block, copies: dict[SSAValue, SSAValue]) -> SSAValue:
     """A body's own clone of a constant."""
-    value = number.results[0]
+    value = constant.results[0]
     if value not in copies:
-        copy = number.clone()
+        copy = constant.clone()
         Rewriter.insert_op(copy, InsertPoint.at_start(body))
         copies[value] = copy.results[0]
     return copies[value]
@@ -500,8 +502,8 @@ def kernel_name(ops: Sequence[Operation]) -> str:
     names = [identifier(_operator(op)) for op in ops]
     if len(names) == 1:
         return f"k_{names[0]}"
-    shown = names if len(names) <= 6 else [*names[:5], f"{len(names) - 5}more"]
-    return "fused_" + "_".join(shown)
+    listed = names if len(names) <= 6 else [*names[:5], f"{len(names) - 5}more"]
+    return "fused_" + "_".join(listed)
 
 
 def _operator(op: Operation) -> str:
@@ -512,43 +514,43 @@ def _operator(op: Operation) -> str:
 
 def _structure(kernel: func.FuncOp) -> Any:
     """A key of equal kernels: operations, attributes, types and data flow, but not locations."""
-    number: dict[SSAValue, int] = {}
-    return (_attributes(kernel.attributes), _block_structure(kernel.body.block, number))
+    numbering: dict[SSAValue, int] = {}
+    return (_attributes(kernel.attributes), _block_structure(kernel.body.block, numbering))
 
 
 def _structure_of(
     nests: Sequence[LoopGroup], inputs: Sequence[SSAValue], outputs: Sequence[SSAValue], dtypes: list[DType]
 ) -> Any:
     """A key of what :func:`outline_kernel` makes of equal groups, before it does: most calls share a kernel."""
-    number = {value: i for i, value in enumerate(inputs)}
+    numbering = {value: i for i, value in enumerate(inputs)}
     rows: list[Any] = [tuple([v.type for v in inputs]), *dtypes]
     for nest in nests:
         rows.append(nest.domain)
         for op in nest.ops:
-            rows += (nest.axes[op], _row(op, (op.operands[-1], *op.operands[:-1]), number))
-    rows.append(tuple([number[v] for v in outputs]))
+            rows += (nest.axes[op], _row(op, (op.operands[-1], *op.operands[:-1]), numbering))
+    rows.append(tuple([numbering[v] for v in outputs]))
     return tuple(rows)
 
 
-def _block_structure(block: Block, number: dict[SSAValue, int]) -> Any:
+def _block_structure(block: Block, numbering: dict[SSAValue, int]) -> Any:
     for value in block.args:
-        number[value] = len(number)
+        numbering[value] = len(numbering)
     rows: list[Any] = [tuple([a.type for a in block.args])]
-    rows += [_row(op, tuple(op.operands), number) for op in block.ops]
+    rows += [_row(op, tuple(op.operands), numbering) for op in block.ops]
     return tuple(rows)
 
 
-def _row(op: Operation, given: tuple[SSAValue, ...], number: dict[SSAValue, int]) -> Any:
+def _row(op: Operation, values: tuple[SSAValue, ...], numbering: dict[SSAValue, int]) -> Any:
     """An operation with its operands; initial values and constants that stand outside follow where they are met."""
     outside: list[Any] = []
-    for value in given:
-        if value not in number:
+    for value in values:
+        if value not in numbering:
             assert isinstance(value.owner, Operation)
-            outside.append(_row(value.owner, tuple(value.owner.operands), number))
-    operands = tuple([number[v] for v in given])
-    inside = [_block_structure(r.block, number) for r in op.regions]
+            outside.append(_row(value.owner, tuple(value.owner.operands), numbering))
+    operands = tuple([numbering[v] for v in values])
+    inside = [_block_structure(r.block, numbering) for r in op.regions]
     for result in op.results:
-        number[result] = len(number)
+        numbering[result] = len(numbering)
     kinds = tuple([r.type for r in op.results])
     return (op.name, _attributes(op.attributes), _attributes(op.properties), operands, kinds, *outside, *inside)
 

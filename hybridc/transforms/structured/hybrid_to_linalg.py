@@ -93,7 +93,7 @@ class HybridToLinalg(ModulePass):
 class _Hosts:
     """The declared functions, each once: host functions and handwritten kernels."""
 
-    taken: set[str]
+    names: set[str]
     declarations: dict[Any, func.FuncOp] = field(default_factory=lambda: dict[Any, func.FuncOp]())
 
     def declare(self, op: HybridOp, kind: FunctionType, by_hand: bool) -> func.FuncOp:
@@ -111,7 +111,7 @@ class _Hosts:
     ) -> func.FuncOp:
         where = "native" if by_hand else "host"
         base = f"{where}_{identifier(op.name).removeprefix('hybrid_')}"
-        declared = func.FuncOp(new_name(base, self.taken), kind, Region(), "private")
+        declared = func.FuncOp(new_name(base, self.names), kind, Region(), "private")
         declared.attributes["hybrid.operator"] = StringAttr(op.name)
         bodies = {k: HandleAttr(v) for k, v in op.operator.attrs.items() if isinstance(v, Body)}
         declared.attributes["hybrid.attributes"] = DictionaryAttr({**attributes.data, **bodies})
@@ -165,9 +165,9 @@ class _Structure:
 
     def _operator(self, op: HybridOp) -> None:
         operator = op.operator
-        number = constant_value(op.results[0]) if len(op.results) == 1 else None
-        if number is not None:
-            self.tensors[op.results[0]] = Tensor((), hybrid_dtype(op.results[0]), self.builder, number=number)
+        constant = constant_value(op.results[0]) if len(op.results) == 1 else None
+        if constant is not None:
+            self.tensors[op.results[0]] = Tensor((), hybrid_dtype(op.results[0]), self.builder, number=constant)
             return
         if operator.decomposes():
             raise VerifyError(
@@ -176,10 +176,11 @@ class _Structure:
         inputs = [self.tensors[v] for v in op.operands]
         out = Tensor(hybrid_shape(op.results[0]), hybrid_dtype(op.results[0]), self.builder) if op.results else None
         by_hand = BY_HAND in op.attributes
-        made = self._structured(operator, inputs, out) if out is not None and not by_hand else None
-        for result, given in zip(op.results, self._call(op, inputs, by_hand) if made is None else made, strict=True):
-            self.tensors[result] = given
-            value = given.made if given.core is None else given.core.made
+        tensors = self._structured(operator, inputs, out) if out is not None and not by_hand else None
+        tensors = self._call(op, inputs, by_hand) if tensors is None else tensors
+        for result, x in zip(op.results, tensors, strict=True):
+            self.tensors[result] = x
+            value = x.made if x.core is None else x.core.made
             if value is not None and value.name_hint is None:
                 value.name_hint = result.name_hint
 
@@ -187,25 +188,25 @@ class _Structure:
         """The results as tensors; None if the host computes them."""
         match operator:
             case Elementwise():
-                made = self._elementwise(operator, inputs, out)
+                tensors = self._elementwise(operator, inputs, out)
             case Reduction():
-                made = self._reduce(operator, inputs[0], out)
+                tensors = self._reduce(operator, inputs[0], out)
             case Contraction():
-                made = self._contract(operator, inputs, out)
+                tensors = self._contract(operator, inputs, out)
             case _ if is_placed(operator, inputs) and not inputs and operator.PURE and not operator.DRAWS:
                 short = volume(out.shape) <= LONGEST
-                made = self._known(operator, out) if short else operator.move(self.builder, *inputs)
+                tensors = self._known(operator, out) if short else operator.move(self.builder, *inputs)
             case _:
-                made = operator.move(self.builder, *inputs)
-        return None if made is None else as_list(made)
+                tensors = operator.move(self.builder, *inputs)
+        return None if tensors is None else as_list(tensors)
 
     def _known(self, operator: Operator, out: Tensor) -> Tensor:
         """The result of an operator without inputs: constants, evaluated now."""
         kind = structured_type(out.shape, out.dtype)
         numbers = DenseIntOrFPElementsAttr.from_list(cast(Any, kind), np.asarray(operator.eager()).reshape(-1).tolist())
-        made = self.builder.add(arith.ConstantOp, [], [kind], {"value": numbers})
-        note_dtype(made, out.dtype)
-        out.made = made.results[0]
+        constant = self.builder.add(arith.ConstantOp, [], [kind], {"value": numbers})
+        note_dtype(constant, out.dtype)
+        out.made = constant.results[0]
         return out
 
     # --- kinds ---------------------------------------------------------------------------------------------
@@ -223,8 +224,8 @@ class _Structure:
         arrays = [x for x in inputs if x.number is None]
 
         def body(b: ScalarBuilder, *elements: Element) -> Any:
-            given = iter(elements)
-            xs = [next(given) if x.number is None else b.constant(x.number, x.dtype) for x in inputs]
+            remaining = iter(elements)
+            xs = [next(remaining) if x.number is None else b.constant(x.number, x.dtype) for x in inputs]
             return replay(steps, result, xs, b.step)
 
         return self.builder.map(arrays, out, body)
@@ -239,17 +240,17 @@ class _Structure:
         *places, result = operator.loops(len(inputs[0].shape))
         wide = wide_of(out.dtype)
         alone = zip(places, inputs, strict=True)
-        sizes = {p: n for each, x in alone for p, n in zip(each, x.shape, strict=True) if isinstance(p, int)}
+        sizes = {p: n for places_of, x in alone for p, n in zip(places_of, x.shape, strict=True) if isinstance(p, int)}
         sizes |= dict(zip(result, out.shape, strict=True))
-        given = [self._sliced(x, each, sizes) for x, each in zip(inputs, places, strict=True)]
+        sliced = [self._sliced(x, places_of, sizes) for x, places_of in zip(inputs, places, strict=True)]
         # Loops of size 1 are left out; those that are left are numbered in the result's order, sums last.
         order = [loop for loop in result if sizes[loop] != 1]
         summed = sorted(loop for loop, n in sizes.items() if n != 1 and loop not in result)
-        number = {loop: i for i, loop in enumerate([*order, *summed])}
+        position = {loop: i for i, loop in enumerate([*order, *summed])}
         reads: list[tuple[SSAValue, tuple[Place, ...], DType]] = []
-        for x, each in given:
+        for x, places_of in sliced:
             value, axes = self.builder.narrow(x)
-            reads.append((value, tuple(_renumbered(each[a], number) for a in axes), x.dtype))
+            reads.append((value, tuple(_renumbered(places_of[a], position) for a in axes), x.dtype))
         core = Tensor(tuple(n for n in out.shape if n != 1), wide if summed else out.dtype, self.builder)
 
         def body(b: Any, x: Element, y: Element, sofar: Element) -> Any:
@@ -264,7 +265,7 @@ class _Structure:
             operands, dtypes = [value for value, _, _ in reads], [wide] * 3
             core = self.builder.named(linalg.MatmulOp, operands, dtypes, start, core, body, **_matmul())
         else:
-            core = self.builder.generic(reads, core, body, loops=len(number), out_places=kept, init=start)
+            core = self.builder.generic(reads, core, body, loops=len(position), out_places=kept, init=start)
         return self.builder.reshape(self.builder.cast(core, out.dtype), out.shape)
 
     def _sliced(self, x: Tensor, places: Sequence[Place], sizes: Mapping[int, int]) -> tuple[Tensor, list[Place]]:
@@ -292,18 +293,18 @@ class _Structure:
         results = [_type_of(r) for r in op.results]
         kind = FunctionType.from_lists([_type_of(v) for v in op.operands], results)
         callee = SymbolRefAttr(self.hosts.declare(op, kind, by_hand).sym_name.data)
-        made = self.builder.add(func.CallOp, [x.value for x in inputs], results, {"callee": callee})
+        call = self.builder.add(func.CallOp, [x.value for x in inputs], results, {"callee": callee})
         return [
             self.builder.tensor(v, hybrid_shape(r), hybrid_dtype(r))
-            for v, r in zip(made.results, op.results, strict=True)
+            for v, r in zip(call.results, op.results, strict=True)
         ]
 
 
-def _renumbered(place: Place, number: Mapping[int, int]) -> Place:
+def _renumbered(place: Place, position: Mapping[int, int]) -> Place:
     """An index by the loops that are left."""
     if isinstance(place, int):
-        return number[place]
-    return place.renamed(number.__getitem__)
+        return position[place]
+    return place.renamed(position.__getitem__)
 
 
 @functools.cache
@@ -448,7 +449,7 @@ class NativeBuilder(Builder):
         padded = 2 * inside > whole and _is_computed(x)
         if spread or (not padded and whole <= max(FEW, MOST * inside)):
             return self._spread(x, into, begin, step)
-        made, low, size = x, list(begin), list(x.shape)
+        joined, low, size = x, list(begin), list(x.shape)
         ones = (1,) * len(into.shape)
 
         def beside(axis: int, first: int, count: int) -> list[Tensor]:
@@ -457,9 +458,9 @@ class NativeBuilder(Builder):
 
         for axis in reversed(range(len(into.shape))):
             end, whole = low[axis] + size[axis], into.shape[axis]
-            made = self.concat([*beside(axis, 0, low[axis]), made, *beside(axis, end, whole - end)], axis)
+            joined = self.concat([*beside(axis, 0, low[axis]), joined, *beside(axis, end, whole - end)], axis)
             low[axis], size[axis] = 0, whole
-        return made
+        return joined
 
     def _spread(self, x: Tensor, into: Tensor, begin: Sequence[int], step: Sequence[int]) -> Tensor:
         """A strided insertion: each element computes whether it comes from ``x``."""
@@ -474,10 +475,10 @@ class NativeBuilder(Builder):
                 low, every = (first, by) if by > 0 else (first + by * (n - 1), -by)
                 far = i - low
                 at = b.cast(b.floor(far / every), INT64) if every > 1 else far
-                here = (at >= 0) & (at < n)
+                within = (at >= 0) & (at < n)
                 if every > 1:
-                    here = here & (at * every == far)
-                inside = here if inside is None else inside & here
+                    within = within & (at * every == far)
+                inside = within if inside is None else inside & within
                 at = b.min(b.max(at, 0), n - 1)
                 places.append(at if by > 0 else n - 1 - at)
             own = b.load(x, *places)
@@ -521,7 +522,7 @@ class _Places(ScalarBuilder):
         if all(loop is not None for loop in loops) and len(set(loops)) == len(loops):
             return self._operand(value, cast(tuple[int, ...], tuple(loops)), array.dtype)
         affine = [affine_index(i) for i in kept]
-        if all(each is not None for each in affine):
+        if all(i is not None for i in affine):
             return self._operand(value, cast(tuple[AffineIndex, ...], tuple(affine)), array.dtype)
         places = [self._place(i) for i in kept]
         return Element(self, self.add_op(tensor.ExtractOp, [value, *places], signless(array.dtype)), array.dtype)
@@ -544,8 +545,8 @@ def affine_index(index: Any) -> AffineIndex | None:
     """An index that is an affine sum of loops; None if it is not."""
     if not isinstance(index, Element):
         return AffineIndex((), int(index))
-    found = _affine_terms(index.value if index.index is None else index.index)
-    return None if found is None else AffineIndex(tuple(sorted((i, f) for i, f in found[0].items() if f)), found[1])
+    terms = _affine_terms(index.value if index.index is None else index.index)
+    return None if terms is None else AffineIndex(tuple(sorted((i, f) for i, f in terms[0].items() if f)), terms[1])
 
 
 def _affine_terms(value: SSAValue) -> tuple[dict[int, int], int] | None:

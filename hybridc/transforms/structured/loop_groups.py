@@ -99,7 +99,7 @@ def is_contraction(op: Operation) -> bool:
 class LoopGroup:
     """Operations that will be one loop nest of a kernel; ``domain`` is None where nothing can merge.
 
-    ``axes`` are the axes of each op's loops (-1 for reduction loops of contractions); ``read`` and ``made`` the
+    ``axes`` are the axes of each op's loops (-1 for reduction loops of contractions); ``read`` and ``written`` the
     values read and produced, with the axes that index them, ``indirect`` those that are accessed indirectly. ``across``
     are the column reductions. ``sources`` are the producers outside of the group, ``contractions`` those of them that
     are contractions; ``first`` and ``last`` are the positions of its operations in the function. ``size`` is that of
@@ -112,7 +112,7 @@ class LoopGroup:
     domain: Shape | None = None
     axes: dict[Operation, Axes] = field(default_factory=lambda: dict[Operation, Axes]())
     read: dict[SSAValue, list[Axes]] = field(default_factory=lambda: dict[SSAValue, list[Axes]]())
-    made: dict[SSAValue, Axes] = field(default_factory=lambda: dict[SSAValue, Axes]())
+    written: dict[SSAValue, Axes] = field(default_factory=lambda: dict[SSAValue, Axes]())
     indirect: set[SSAValue] = field(default_factory=lambda: set[SSAValue]())
     across: list[Operation] = field(default_factory=lambda: list[Operation]())
     sources: set[Operation] = field(default_factory=lambda: set[Operation]())
@@ -133,7 +133,7 @@ class LoopGroup:
         self.axes[op] = axes
         for value, place in loops.reads:
             self.read.setdefault(value, []).append(tuple([axes[i] for i in place]))
-        self.made[op.results[0]] = tuple([axes[i] for i in loops.result])
+        self.written[op.results[0]] = tuple([axes[i] for i in loops.result])
         self.indirect.update(indirect_operands(op))
         if self.contraction is not op:
             self.reduces |= bool(loops.reduced)
@@ -146,7 +146,7 @@ class LoopGroup:
             return
         self.axes = {op: tuple([axes[a] for a in own]) for op, own in self.axes.items()}
         self.read = {v: [tuple([axes[a] for a in place]) for place in places] for v, places in self.read.items()}
-        self.made = {v: tuple([axes[a] for a in place]) for v, place in self.made.items()}
+        self.written = {v: tuple([axes[a] for a in place]) for v, place in self.written.items()}
         self.across = [op for op in self.axes if op is not self.contraction and 0 in _reduced_axes(self, op)]
 
     def absorb(self, other: LoopGroup) -> None:
@@ -155,7 +155,7 @@ class LoopGroup:
         self.axes |= other.axes
         for value, places in other.read.items():
             self.read.setdefault(value, []).extend(places)
-        self.made |= other.made
+        self.written |= other.written
         self.indirect |= other.indirect
         self.across += other.across
         self.sources |= other.sources
@@ -168,7 +168,7 @@ class LoopGroup:
 
 def _reduced_axes(group: LoopGroup, op: Operation) -> set[int]:
     """The axes that an operation reduces."""
-    return set(group.axes[op]) - set(group.made[op.results[0]])
+    return set(group.axes[op]) - set(group.written[op.results[0]])
 
 
 @dataclass(frozen=True)
@@ -204,14 +204,14 @@ def _bound(source: LoopGroup, group: LoopGroup) -> dict[int, int] | None:
     bound: dict[int, int] = {}
     shared: list[SSAValue] = []
     for value, places in group.read.items():
-        if value in source.made:
+        if value in source.written:
             for place in places:
-                if not _bind(bound, place, source.made[value]):
+                if not _bind(bound, place, source.written[value]):
                     return None
         elif value in source.read:
             shared.append(value)
     for value, places in source.read.items():
-        if value in group.made and not all(_bind(bound, group.made[value], place) for place in places):
+        if value in group.written and not all(_bind(bound, group.written[value], place) for place in places):
             return None
     for value in shared:
         attempt = dict(bound)
@@ -347,13 +347,13 @@ class Partition:
         if math.prod(merged.domain) <= ONE_TILE:
             return True
         both = (source, group)
-        for each, axes in ((source, merged.first), (group, merged.second)):
-            checked = each.volume > ONE_TILE and axes.get(0) == 0
-            for own in () if checked else each.axes.values():
+        for part, axes in ((source, merged.first), (group, merged.second)):
+            checked = part.volume > ONE_TILE and axes.get(0) == 0
+            for own in () if checked else part.axes.values():
                 if 0 not in [axes[a] for a in own]:
                     return False  # every tile would recompute it
-            for op in each.across if axes.get(0) == 0 else each.axes:
-                reduced = {axes[a] for a in _reduced_axes(each, op)}
+            for op in part.across if axes.get(0) == 0 else part.axes:
+                reduced = {axes[a] for a in _reduced_axes(part, op)}
                 if 0 in reduced and any(self.group.get(u.operation) in both for u in op.results[0].uses):
                     return False
         return True
@@ -377,7 +377,7 @@ class Partition:
 
     def _crossed(self, a: LoopGroup, b: LoopGroup) -> bool:
         """Whether a group needs the complete result of the other, or a path between them leads through a third."""
-        if not a.indirect.isdisjoint(b.made) or not b.indirect.isdisjoint(a.made):
+        if not a.indirect.isdisjoint(b.written) or not b.indirect.isdisjoint(a.written):
             return True
         return self._depends(b, a) or self._depends(a, b)
 
@@ -468,7 +468,7 @@ class Partition:
         """Remove an operation without uses."""
         group = self.group.pop(op)
         group.ops.remove(op)
-        del group.axes[op], group.made[op.results[0]]
+        del group.axes[op], group.written[op.results[0]]
         Rewriter.erase_op(op)
 
     def ordered(self) -> list[LoopGroup]:

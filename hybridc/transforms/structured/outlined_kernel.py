@@ -27,16 +27,16 @@ class OutlinedKernel:
     """A kernel, what it is given, and the values that its first results replace."""
 
     analysis: Kernel
-    given: Sequence[SSAValue]
+    inputs: Sequence[SSAValue]
     replaced: Sequence[SSAValue]
 
     def call(self, outliner: KernelOutliner, function: func.FuncOp) -> None:
         """Call it in a function."""
-        outliner.call(self.analysis.function, self.given, self.replaced, function.body.block)
+        outliner.call(self.analysis.function, self.inputs, self.replaced, function.body.block)
 
     def note(self, name: str, axes: Iterable[Axes]) -> None:
         """Note lists of axes of its loop nests in an attribute."""
-        self.analysis.function.attributes[name] = ArrayAttr([integer_array(each) for each in axes])
+        self.analysis.function.attributes[name] = ArrayAttr([integer_array(listed) for listed in axes])
 
     @classmethod
     def of(
@@ -60,22 +60,22 @@ class OutlinedKernel:
                     ops.remove(op)
                     Rewriter.erase_op(op)
         groups = [axes.nest(ops, whole) for ops, whole in nests]
-        found = [group for group in groups if group is not None]
-        if len(found) < len(groups):
+        loop_groups = [group for group in groups if group is not None]
+        if len(loop_groups) < len(groups):
             return None
         copies = {op for ops, _ in nests for op in ops}
         read = (v for ops, _ in nests for op in ops for v in (*op.operands[:-1], *indirect_operands(op)))
-        given = [v for v in dict.fromkeys(read) if v.owner not in copies and number_of(v) is None and v not in own]
-        if depends_on(given, inside):
+        inputs = [v for v in dict.fromkeys(read) if v.owner not in copies and number_of(v) is None and v not in own]
+        if depends_on(inputs, inside):
             return None
         location = fused_location([op for ops, _ in nests for op in ops])
-        function = outline_kernel(found, given, results, [dtype_of(v) for v in (*given, *results)])
+        function = outline_kernel(loop_groups, inputs, results, [dtype_of(v) for v in (*inputs, *results)])
         function.sym_name = StringAttr(name)
         function.location = location
-        made = cls(analyse(function), given, replaced)
+        kernel = cls(analyse(function), inputs, replaced)
         if len(nests) > 1:
-            made.note("hybrid.grid", grid_axes(made.analysis))
-        return made
+            kernel.note("hybrid.grid", grid_axes(kernel.analysis))
+        return kernel
 
 
 def erase_unused(function: func.FuncOp) -> None:
@@ -93,7 +93,7 @@ def row_sum(block: Block, factors: Sequence[tuple[SSAValue, Labels]], kept: Labe
     builder = Builder(block)
     builder.location = like.location
     builder.operator = cast(StringAttr, like.attributes["hybrid.operator"]).data
-    given = [(v, tuple(labels.index(a) for a in axes), dtype_of(v)) for v, axes in factors]
+    reads = [(v, tuple(labels.index(a) for a in axes), dtype_of(v)) for v, axes in factors]
     shape = shape_of(like.results[0])
 
     def body(b: Any, x: Any, y: Any, sofar: Any) -> Any:
@@ -101,5 +101,5 @@ def row_sum(block: Block, factors: Sequence[tuple[SSAValue, Labels]], kept: Labe
 
     out = Tensor(shape, dtype, builder)
     start = builder.start(shape, dtype, 0.0)
-    made = builder.generic(given, out, body, len(labels), tuple(range(len(kept))), start)
-    return cast(Operation, made.value.owner)
+    total = builder.generic(reads, out, body, len(labels), tuple(range(len(kept))), start)
+    return cast(Operation, total.value.owner)

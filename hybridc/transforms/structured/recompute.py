@@ -85,9 +85,9 @@ class KernelCopies:
         """The integers from ``start`` on, as an operation of its own for each that reads them."""
         builder = Builder(self.block)
         builder.operator = "arange"
-        made = builder.generic([], Tensor(shape_of(like), dtype_of(like), builder), functools.partial(_count, start))
-        nest.append(cast(Operation, made.value.owner))
-        return made.value
+        counter = builder.generic([], Tensor(shape_of(like), dtype_of(like), builder), functools.partial(_count, start))
+        nest.append(cast(Operation, counter.value.owner))
+        return counter.value
 
 
 def _count(start: int, b: Any, sofar: Any) -> Any:
@@ -101,10 +101,10 @@ def counted_from(value: SSAValue) -> int | None:
     op, shape = value.owner, shape_of(value)
     if not isinstance(op, arith.ConstantOp) or len(shape) != 1 or shape[0] < 2:
         return None
-    found = op.value
-    if not isinstance(found, DenseIntOrFPElementsAttr) or found.is_splat():
+    elements = op.value
+    if not isinstance(elements, DenseIntOrFPElementsAttr) or elements.is_splat():
         return None
-    numbers: list[Any] = list(found.get_values())
+    numbers: list[Any] = list(elements.get_values())
     start = int(numbers[0]) if abs(numbers[0]) < 2**31 else 0
     return start if numbers == list(range(start, start + shape[0])) else None
 
@@ -122,18 +122,18 @@ def _is_computed_again(value: SSAValue) -> bool:
 
 def _leaves(value: SSAValue) -> int:
     """Number of elements of all arrays from which elementwise operations compute a value."""
-    found: dict[SSAValue, int] = {}
+    sizes: dict[SSAValue, int] = {}
     seen: set[SSAValue] = set()
     work = [value]
     while work:
-        each = work.pop()
-        if each in seen:
+        source = work.pop()
+        if source in seen:
             continue
-        seen.add(each)
-        op = each.owner
+        seen.add(source)
+        op = source.owner
         loops = operation_loops(op) if isinstance(op, Operation) else None
         if loops is not None and not loops.reduced and not indirect_operands(loops.op):
             work += [v for v, _ in loops.reads]
-        elif number_of(each) is None and counted_from(each) is None:
-            found[each] = volume(shape_of(each))
-    return sum(found.values())
+        elif number_of(source) is None and counted_from(source) is None:
+            sizes[source] = volume(shape_of(source))
+    return sum(sizes.values())

@@ -28,7 +28,7 @@ def _is_number(value: SSAValue) -> bool:
 
 
 class SavedValues:
-    """A forward's values in its backward: ``there`` maps them to the backward's.
+    """A forward's values in its backward: ``own_of`` maps them to the backward's.
 
     Both may be one function, as where a training step is one program: then a value is itself.
     """
@@ -42,39 +42,39 @@ class SavedValues:
         self.visible = result_count(forward) + (len(updates.get_values()) if isinstance(updates, DenseArrayBase) else 0)
         noted = backward.attributes.get("hybrid.saved")
         saved = noted.get_values() if isinstance(noted, DenseArrayBase) and not self.together else ()
-        given = [*forward.body.block.args, *end.arguments]
+        values = [*forward.body.block.args, *end.arguments]
         self.source: dict[SSAValue, SSAValue] = {
-            arg: given[n] for arg, n in zip(backward.body.block.args, saved, strict=False)
+            arg: values[n] for arg, n in zip(backward.body.block.args, saved, strict=False)
         }
-        self.there = {value: arg for arg, value in reversed(self.source.items())}
+        self.own_of = {value: arg for arg, value in reversed(self.source.items())}
         self.dtypes: dict[SSAValue, DType] = {arg: dtype_of(arg) for arg in backward.body.block.args}
 
     def find(self, value: SSAValue) -> SSAValue | None:
         """The backward's value that computes the same as this one of the forward, if there is one."""
         if self.together:
             return value
-        if value not in self.there and isinstance(value.owner, _COMPUTED):
+        if value not in self.own_of and isinstance(value.owner, _COMPUTED):
             operands = [self.find(v) for v in value.owner.operands]
-            found = None if None in operands else self._equal(value.owner, operands)
-            if found is None:
+            own = None if None in operands else self._equal(value.owner, operands)
+            if own is None:
                 return None
-            self.there[value] = found
-        return self.there.get(value)
+            self.own_of[value] = own
+        return self.own_of.get(value)
 
     def get(self, value: SSAValue) -> SSAValue:
         """The same, or views of such values; else a new saved value."""
-        found = self.find(value)
-        if found is not None:
-            return found
+        own = self.find(value)
+        if own is not None:
+            return own
         like = next((v for v in self._whole() if unshaped(v) is unshaped(value)), None)
         if like is not None:
-            self.there[unshaped(value)] = self._undone(like, self.there[like])
-        if value in self.there:
-            return self.there[value]
+            self.own_of[unshaped(value)] = self._undone(like, self.own_of[like])
+        if value in self.own_of:
+            return self.own_of[value]
         if isinstance(value.owner, (arith.ConstantOp, *VIEWS)):
             copy = value.owner.clone({v: self.get(v) for v in value.owner.operands})
-            self.there[value] = self._insert(copy)
-            return self.there[value]
+            self.own_of[value] = self._insert(copy)
+            return self.own_of[value]
         return self._argument(value)
 
     def _equal(self, op: Operation, operands: Sequence[SSAValue | None]) -> SSAValue | None:
@@ -96,7 +96,7 @@ class SavedValues:
         """The arguments of the backward, and values that may be added for free."""
         yield from [*self.source.values()]
         for value in (*self.forward.body.block.args, *self.end.arguments[: self.visible]):
-            if value not in self.there:
+            if value not in self.own_of:
                 self._argument(value)
             yield value
 
@@ -104,7 +104,7 @@ class SavedValues:
         """A new argument of the backward; it is removed if nothing uses it."""
         arg = self.backward.body.block.insert_arg(value.type, len(self.source))
         arg.name_hint = value.name_hint
-        self.source[arg], self.there[value], self.dtypes[arg] = value, arg, dtype_of(value)
+        self.source[arg], self.own_of[value], self.dtypes[arg] = value, arg, dtype_of(value)
         return arg
 
     def _undone(self, value: SSAValue, own: SSAValue) -> SSAValue:
@@ -113,22 +113,22 @@ class SavedValues:
             op = value.owner
             source = op.operands[0]
             if isinstance(op, CollapseShapeOp):
-                made: Operation = ExpandShapeOp(own, (), op.reassociation, shape_of(source), source.type)  # pyright: ignore[reportArgumentType]
+                view: Operation = ExpandShapeOp(own, (), op.reassociation, shape_of(source), source.type)  # pyright: ignore[reportArgumentType]
             else:
-                made = CollapseShapeOp.create(
+                view = CollapseShapeOp.create(
                     operands=[own], result_types=[source.type], properties={"reassociation": op.reassociation}
                 )
-            made.attributes |= op.attributes
-            made.location = op.location
-            value, own = source, self._insert(made)
+            view.attributes |= op.attributes
+            view.location = op.location
+            value, own = source, self._insert(view)
         return own
 
     def _insert(self, op: Operation) -> SSAValue:
         """Clone a view or a constant into the backward, after its operands, unless it is there already."""
-        found = self._equal(op, [*op.operands])
-        if found is not None:
+        equal = self._equal(op, [*op.operands])
+        if equal is not None:
             op.erase()
-            return found
+            return equal
         owner = op.operands[0].owner if op.operands else None
         at = InsertPoint.at_start(self.backward.body.block)
         Rewriter.insert_op(op, InsertPoint.after(owner) if isinstance(owner, Operation) else at)
@@ -145,9 +145,9 @@ class SavedValues:
             block.erase_arg(arg)
         own = [*self.forward.body.block.args, *self.end.arguments[: self.visible]]
         kept = list(dict.fromkeys(v for v in self.source.values() if v not in own))
-        given = [*own, *kept]
+        returned = [*own, *kept]
         Rewriter.replace_op(self.end, func.ReturnOp(*self.end.arguments[: self.visible], *kept))
-        saved = [given.index(self.source[arg]) for arg in block.args if arg in self.source]
+        saved = [returned.index(self.source[arg]) for arg in block.args if arg in self.source]
         self.backward.attributes["hybrid.saved"] = DenseArrayBase.from_list(i64, saved)
         for function in (self.forward, self.backward):
             last = function.body.block.last_op

@@ -34,9 +34,9 @@ class WidenContractions(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in functions(op):
-            for each in list(function.body.block.ops) if function.body.blocks else ():
-                if isinstance(each, linalg.GenericOp) and _has_halves(each) and _products(each) >= WIDENED:
-                    _widen(each)
+            for inner in list(function.body.block.ops) if function.body.blocks else ():
+                if isinstance(inner, linalg.GenericOp) and _has_halves(inner) and _products(inner) >= WIDENED:
+                    _widen(inner)
 
 
 def _has_halves(op: linalg.GenericOp) -> bool:
@@ -65,12 +65,12 @@ def _widen(op: linalg.GenericOp) -> None:
         builder = Builder(Block())
         name = op.attributes.get("hybrid.operator")
         builder.location, builder.operator = op.location, name.data if isinstance(name, StringAttr) else "cast"
-        made = builder.cast(builder.tensor(value, shape_of(value), dtype), wide(dtype)).value
+        widened = builder.cast(builder.tensor(value, shape_of(value), dtype), wide(dtype)).value
         added = list(builder.block.ops)
-        for each in added:
-            each.detach()
+        for cast_op in added:
+            cast_op.detach()
         Rewriter.insert_op(added, InsertPoint.before(op))
-        op.operands[i] = made
+        op.operands[i] = widened
         arg = Rewriter.replace_value_with_new_type(body.args[i], signless(wide(dtype)))
         for use in uses:
             use.results[0].replace_all_uses_with(arg)

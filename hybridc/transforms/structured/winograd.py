@@ -101,11 +101,13 @@ class Winograd(ModulePass):
             if function.sym_visibility is not None or not function.body.blocks:
                 continue
             prepared = prepared_values(function)
-            for each in list(function.body.block.ops):
-                found = _convolution(each) if isinstance(each, linalg.GenericOp) else None
-                chosen = None if found is None else found.chosen(vectors, root(found.weights) in prepared)
-                if found is not None and chosen is not None:
-                    _Rewriter(found, chosen, RegisterTile(found.dtype, vectors), outliner, function).run()
+            for candidate in list(function.body.block.ops):
+                convolution = _convolution(candidate) if isinstance(candidate, linalg.GenericOp) else None
+                if convolution is None:
+                    continue
+                chosen = convolution.chosen(vectors, root(convolution.weights) in prepared)
+                if chosen is not None:
+                    _Rewriter(convolution, chosen, RegisterTile(convolution.dtype, vectors), outliner, function).run()
 
 
 # --- what can be rewritten --------------------------------------------------------------------------------------------
@@ -136,7 +138,7 @@ class _Convolution:
     data: int
     index: tuple[AffineIndex, ...]
     weight: int
-    taken: tuple[AffineIndex, ...]
+    weight_index: tuple[AffineIndex, ...]
     result: tuple[int, ...]
     sizes: Shape
     pairs: tuple[_Pair, ...]
@@ -162,22 +164,22 @@ class _Convolution:
         columns, channels = (shape_of(self.weights)[d] for d in (self.column, self.channel))
         if columns % tile.fitting(columns).width or channels % tile.lanes:
             return None
-        times = {each: self._time(each, prepared) for each in CHOICES}
+        times = {choice: self._time(choice, prepared) for choice in CHOICES}
         best = min(times, key=times.__getitem__)
         costs = NOMINAL.costs
         return best if times[best] < 2 * math.prod(self.sizes) * costs.flop else None
 
-    def _time(self, given: Transforms, prepared: bool) -> float:
+    def _time(self, choice: Transforms, prepared: bool) -> float:
         """Nanoseconds with these transforms, in vector registers."""
         costs, itemsize = NOMINAL.costs, self.dtype.itemsize
         columns, channels = (shape_of(self.weights)[d] for d in (self.column, self.channel))
         tiles, others = 1, 1
         places = {pair.place for pair in self.pairs}
         for place, loop in enumerate(self.result[:-1]):
-            tiles *= -(-self.sizes[loop] // given.results) if place in places else self.sizes[loop]
-        taps = {loop for pair in self.pairs for loop, _ in self.taken[pair.tap].terms}
+            tiles *= -(-self.sizes[loop] // choice.results) if place in places else self.sizes[loop]
+        taps = {loop for pair in self.pairs for loop, _ in self.weight_index[pair.tap].terms}
         others = math.prod(n for loop, n in enumerate(self.sizes) if loop not in {*self.result, *taps}) // channels
-        points = given.points ** len(self.pairs)
+        points = choice.points ** len(self.pairs)
         products = 2 * points * tiles * columns * channels * others * costs.flop
         # Arrays between kernels are written and read; prepared ones come from far away.
         between = 2 * points * tiles * (columns + channels) * itemsize * costs.byte
@@ -191,50 +193,50 @@ def _convolution(op: linalg.GenericOp) -> _Convolution | None:
     if len(op.inputs) != 2 or not affine or not _multiplies(op) or number_of(op.operands[-1]) != 0:
         return None
     index = [affine.get(i) or tuple(AffineIndex(((a, 1),)) for a in places[i]) for i in range(2)]
-    data = next((i for i in range(2) if any(len(each.terms) == 2 for each in index[i])), None)
+    data = next((i for i in range(2) if any(len(axis.terms) == 2 for axis in index[i])), None)
     result, sizes = places[-1], loop_sizes(op, places)
     if data is None or len(result) < 2:
         return None
-    read, taken = index[data], index[1 - data]
-    taps = {each.terms[0][0]: dim for dim, each in enumerate(taken) if len(each.terms) == 1}
-    pairs = _pairs(read, taken, taps, result, sizes)
+    read, weight_index = index[data], index[1 - data]
+    taps = {axis.terms[0][0]: dim for dim, axis in enumerate(weight_index) if len(axis.terms) == 1}
+    pairs = _pairs(read, weight_index, taps, result, sizes)
     last = read[-1].terms[0][0]
     channel, column = taps.get(last), taps.get(result[-1])
-    if not pairs or channel is None or column is None or len(taps) < len(taken) or len(read[-1].terms) > 1:
+    if not pairs or channel is None or column is None or len(taps) < len(weight_index) or len(read[-1].terms) > 1:
         return None
     # The weight has the result's columns and no other of its loops; the data has its other ones, and not these.
-    rows = {loop for each in read for loop, _ in each.terms}
+    rows = {loop for axis in read for loop, _ in axis.terms}
     if {*taps} & {*result} != {result[-1]} or result[-1] in rows or last in result:
         return None
     transformed = {pair.tap for pair in pairs}
-    rest = [each for each in read if len(each.terms) == 1]
-    rest += [each for dim, each in enumerate(taken) if dim not in transformed]
-    if any(each.terms[0][1] != 1 or each.offset for each in rest):
+    rest = [axis for axis in read if len(axis.terms) == 1]
+    rest += [axis for dim, axis in enumerate(weight_index) if dim not in transformed]
+    if any(axis.terms[0][1] != 1 or axis.offset for axis in rest):
         return None
-    return _Convolution(op, data, read, 1 - data, taken, result, sizes, tuple(pairs), channel, column)
+    return _Convolution(op, data, read, 1 - data, weight_index, result, sizes, tuple(pairs), channel, column)
 
 
 def _pairs(
     read: Sequence[AffineIndex],
-    taken: Sequence[AffineIndex],
+    weight_index: Sequence[AffineIndex],
     taps: Mapping[int, int],
     result: tuple[int, ...],
     sizes: Shape,
 ) -> list[_Pair]:
     """The axes that can be transformed, if all are read in a way that can be left; ``taps`` are the weight's loops."""
-    found: list[_Pair] = []
-    for dim, each in enumerate(read):
-        if len(each.terms) == 1:
+    pairs: list[_Pair] = []
+    for dim, axis in enumerate(read):
+        if len(axis.terms) == 1:
             continue
-        if len(each.terms) != 2 or each.offset:
+        if len(axis.terms) != 2 or axis.offset:
             return []
-        (row, one), (tap, other) = sorted(each.terms, key=lambda term: term[0] not in result)
+        (row, one), (tap, other) = sorted(axis.terms, key=lambda term: term[0] not in result)
         if row not in result or tap in result or tap not in taps:
             return []
-        factor = taken[taps[tap]].terms[0][1]
+        factor = weight_index[taps[tap]].terms[0][1]
         if sizes[tap] == TAPS and one == other == abs(factor) == 1 and sizes[row] >= LEAST:
-            found.append(_Pair(dim, result.index(row), taps[tap], factor < 0))
-    return found[-MOST_AXES:]
+            pairs.append(_Pair(dim, result.index(row), taps[tap], factor < 0))
+    return pairs[-MOST_AXES:]
 
 
 def _multiplies(op: linalg.GenericOp) -> bool:
@@ -255,38 +257,37 @@ class _Rewriter:
 
     def __init__(
         self,
-        given: _Convolution,
+        convolution: _Convolution,
         transforms: Transforms,
         tile: RegisterTile,
         outliner: KernelOutliner,
         function: func.FuncOp,
     ) -> None:
-        self.given, self.by, self.outliner, self.function = given, transforms, outliner, function
+        self.convolution, self.by, self.outliner, self.function = convolution, transforms, outliner, function
         self.block = Block()
         self.builder = builder = Builder(self.block)
-        builder.location = given.op.location
-        name = given.op.attributes.get("hybrid.operator")
+        builder.location = convolution.op.location
+        name = convolution.op.attributes.get("hybrid.operator")
         self.operator = name.data if isinstance(name, StringAttr) else "convolution"
         self.matrices: list[SSAValue] = []
-        self.axes = len(given.pairs)
-        self.tiles = {
-            pair.place: -(-given.sizes[given.result[pair.place]] // transforms.results) for pair in given.pairs
-        }
-        weight = given.weights
-        self.width = tile.fitting(shape_of(weight)[given.column]).width
+        self.axes = len(convolution.pairs)
+        loops = {pair.place: convolution.result[pair.place] for pair in convolution.pairs}
+        self.tiles = {place: -(-convolution.sizes[loop] // transforms.results) for place, loop in loops.items()}
+        weight = convolution.weights
+        self.width = tile.fitting(shape_of(weight)[convolution.column]).width
 
     def run(self) -> None:
         """Replace the operation."""
-        op = self.given.op
+        op = self.convolution.op
         data, weights = self._data(), self._weights()
         products = self._products(data, weights)
         mapped = self._results(products)
-        made = self._in_shape(mapped)
+        reshaped = self._in_shape(mapped)
         ops = list(self.block.ops)
-        for each in ops:
-            each.detach()
+        for new_op in ops:
+            new_op.detach()
         Rewriter.insert_op(ops, InsertPoint.before(op))
-        value = made.value
+        value = reshaped.value
         value.name_hint = op.results[0].name_hint
         op.results[0].replace_all_uses_with(value)
         Rewriter.erase_op(op)
@@ -297,7 +298,7 @@ class _Rewriter:
             self._outline("results_of", [back])
 
     def _tensor(self, value: SSAValue) -> Tensor:
-        return self.builder.tensor(value, shape_of(value), self.given.dtype)
+        return self.builder.tensor(value, shape_of(value), self.convolution.dtype)
 
     # --- transforms ----------------------------------------------------------------------------------------
 
@@ -308,11 +309,11 @@ class _Rewriter:
 
         Loops after those of the result are summed: those of the matrices' columns, in order.
         """
-        builder, dtype = self.builder, self.given.dtype
+        builder, dtype = self.builder, self.convolution.dtype
         builder.operator = f"{self.operator}_{title}"
         inputs: list[tuple[SSAValue, tuple[Place, ...], Any]] = [(x.value, index, dtype)]
-        for number, (matrix, row) in enumerate(matrices):
-            inputs.append((self._matrix(matrix), (row, len(shape) + number), dtype))
+        for position, (matrix, row) in enumerate(matrices):
+            inputs.append((self._matrix(matrix), (row, len(shape) + position), dtype))
 
         def body(_: Any, element: Any, *rest: Any) -> Any:
             *factors, sofar = rest
@@ -324,7 +325,7 @@ class _Rewriter:
         return builder.generic(inputs, out, body, loops, tuple(range(len(shape))), builder.start(shape, dtype, 0.0))
 
     def _matrix(self, numbers: Matrix) -> SSAValue:
-        kind = structured_type(numbers.shape, self.given.dtype)
+        kind = structured_type(numbers.shape, self.convolution.dtype)
         dense = DenseIntOrFPElementsAttr.from_list(cast(Any, kind), numbers.reshape(-1).tolist())
         self.matrices += self.builder.add(arith.ConstantOp, [], [kind], {"value": dense}).results
         return self.matrices[-1]
@@ -355,22 +356,22 @@ class _Rewriter:
 
     def _data(self) -> Tensor:
         """The data's transform: (the data's axes, of which pairs are tiles, points…, channels)."""
-        given, by = self.given, self.by
-        x = self._tensor(given.op.operands[given.data])
+        convolution, by = self.convolution, self.by
+        x = self._tensor(convolution.op.operands[convolution.data])
         wanted = list(x.shape)
-        for pair in given.pairs:
+        for pair in convolution.pairs:
             wanted[pair.dim] = self.tiles[pair.place] * by.results + TAPS - 1
         x = self._filled_up(x, tuple(wanted))
-        pairs = {pair.dim: number for number, pair in enumerate(given.pairs)}
+        pairs = {pair.dim: position for position, pair in enumerate(convolution.pairs)}
         rows, channels = x.shape[:-1], x.shape[-1]
         shape = (
-            *(self.tiles[given.pairs[pairs[dim]].place] if dim in pairs else n for dim, n in enumerate(rows)),
+            *(self.tiles[convolution.pairs[pairs[dim]].place] if dim in pairs else n for dim, n in enumerate(rows)),
             *[by.points] * self.axes,
             channels,
         )
         index: list[Place] = [*range(len(rows)), len(shape) - 1]
-        for dim, number in pairs.items():
-            index[dim] = AffineIndex(((dim, by.results), (len(shape) + number, 1)))
+        for dim, position in pairs.items():
+            index[dim] = AffineIndex(((dim, by.results), (len(shape) + position, 1)))
         return self._map("data", x, tuple(index), shape, [(by.data, len(rows) + a) for a in range(self.axes)])
 
     def _filled_up(self, x: Tensor, wanted: Shape) -> Tensor:
@@ -384,82 +385,83 @@ class _Rewriter:
 
     def _weights(self) -> Tensor:
         """The weight's transform: (points…, panels, other taps…, channels, a panel's columns)."""
-        given, by, builder = self.given, self.by, self.builder
-        w = self._tensor(given.weights)
+        convolution, by, builder = self.convolution, self.by, self.builder
+        w = self._tensor(convolution.weights)
         builder.operator = f"{self.operator}_weights"
         rank = len(w.shape)
-        order = [d for d in range(rank) if d != given.column] + [given.column]
+        order = [d for d in range(rank) if d != convolution.column] + [convolution.column]
         moved = w
-        if given.column == 0 and order != list(range(rank)):
+        if convolution.column == 0 and order != list(range(rank)):
             flat = builder.reshape(w, (w.shape[0], math.prod(w.shape[1:])))
             moved = builder.reshape(builder.transpose(flat, (1, 0)), tuple(w.shape[d] for d in order))
         elif order != list(range(rank)):
             moved = builder.transpose(w, order)
-        columns = w.shape[given.column]
+        columns = w.shape[convolution.column]
         moved = builder.reshape(moved, (*moved.shape[:-1], columns // self.width, self.width))
-        taps = [pair.tap for pair in given.pairs]
-        others = [d for d in range(rank) if d not in (given.column, given.channel, *taps)]
+        taps = [pair.tap for pair in convolution.pairs]
+        others = [d for d in range(rank) if d not in (convolution.column, convolution.channel, *taps)]
         # The loops of the result: points, panels, other taps, channels, columns.
         shape = (
             *[by.points] * self.axes,
             columns // self.width,
-            *(w.shape[d] for d in (*others, given.channel)),
+            *(w.shape[d] for d in (*others, convolution.channel)),
             self.width,
         )
-        loop: dict[int, int] = {d: self.axes + 1 + i for i, d in enumerate((*others, given.channel))}
+        loop: dict[int, int] = {d: self.axes + 1 + i for i, d in enumerate((*others, convolution.channel))}
         loop |= {d: len(shape) + i for i, d in enumerate(taps)}
         index: tuple[Place, ...] = (*(loop[d] for d in order[:-1]), self.axes, len(shape) - 1)
-        matrices = [by.weights[:, ::-1] if pair.backwards else by.weights for pair in given.pairs]
+        matrices = [by.weights[:, ::-1] if pair.backwards else by.weights for pair in convolution.pairs]
         return self._map("weights", moved, index, shape, [(matrix, a) for a, matrix in enumerate(matrices)])
 
     # --- between them --------------------------------------------------------------------------------------
 
     def _products(self, data: Tensor, weights: Tensor) -> Tensor:
         """The contraction over channels: (the result's axes, of which pairs are tiles, points…, panels, columns)."""
-        given, builder = self.given, self.builder
+        convolution, builder = self.convolution, self.builder
         builder.operator = self.operator
-        rows = given.result[:-1]
+        rows = convolution.result[:-1]
         points = tuple(range(len(rows), len(rows) + self.axes))
         loop = {r: i for i, r in enumerate(rows)}
         panel = len(rows) + self.axes
         kept = panel + 2
         shape = (
-            *(self.tiles.get(i, given.sizes[r]) for i, r in enumerate(rows)),
+            *(self.tiles.get(i, convolution.sizes[r]) for i, r in enumerate(rows)),
             *[self.by.points] * self.axes,
             weights.shape[self.axes],
             self.width,
         )
-        taps = {loop for pair in given.pairs for loop, _ in given.taken[pair.tap].terms}
-        summed = [a for a in range(len(given.sizes)) if a not in given.result and a not in taps]
+        taps = {loop for pair in convolution.pairs for loop, _ in convolution.weight_index[pair.tap].terms}
+        summed = [a for a in range(len(convolution.sizes)) if a not in convolution.result and a not in taps]
         loop |= {a: kept + i for i, a in enumerate(summed)}
-        pairs = {pair.dim: pair for pair in given.pairs}
+        pairs = {pair.dim: pair for pair in convolution.pairs}
         read: list[Place] = []
-        for dim, each in enumerate(given.index):
+        for dim, axis in enumerate(convolution.index):
             if dim in pairs:
                 read.append(loop[rows[pairs[dim].place]])
-            elif len(each.terms) == 1:
-                read.append(loop[each.terms[0][0]])
+            elif len(axis.terms) == 1:
+                read.append(loop[axis.terms[0][0]])
             else:
-                read.append(each.renamed(loop.__getitem__))
-        own = [a for d, each in enumerate(given.taken) if d not in (given.channel, given.column) for a, _ in each.terms]
-        others = [a for a in own if a not in taps]
-        (channel,) = (a for a, _ in given.taken[given.channel].terms)
+                read.append(axis.renamed(loop.__getitem__))
+        apart = (convolution.channel, convolution.column)
+        own = [axis for dim, axis in enumerate(convolution.weight_index) if dim not in apart]
+        others = [a for axis in own for a, _ in axis.terms if a not in taps]
+        (channel,) = (a for a, _ in convolution.weight_index[convolution.channel].terms)
         inputs: list[tuple[SSAValue, tuple[Place, ...], Any]] = [
-            (data.value, (*read[:-1], *points, read[-1]), given.dtype),
-            (weights.value, (*points, panel, *(loop[a] for a in others), loop[channel], panel + 1), given.dtype),
+            (data.value, (*read[:-1], *points, read[-1]), convolution.dtype),
+            (weights.value, (*points, panel, *(loop[a] for a in others), loop[channel], panel + 1), convolution.dtype),
         ]
 
         def body(_: Any, x: Any, y: Any, sofar: Any) -> Any:
             return sofar + x * y
 
-        out = Tensor(shape, given.dtype, builder)
-        start = builder.start(shape, given.dtype, 0.0)
+        out = Tensor(shape, convolution.dtype, builder)
+        start = builder.start(shape, convolution.dtype, 0.0)
         return builder.generic(inputs, out, body, kept + len(summed), tuple(range(kept)), start)
 
     def _results(self, products: Tensor) -> Tensor:
         """The result of the products' transform."""
-        given, by = self.given, self.by
-        pairs = {pair.place: number for number, pair in enumerate(given.pairs)}
+        convolution, by = self.convolution, self.by
+        pairs = {pair.place: position for position, pair in enumerate(convolution.pairs)}
         tiles, (panels, width) = products.shape[: -2 - self.axes], products.shape[-2:]
         shape: list[int] = []
         index: list[Place] = []
@@ -476,13 +478,13 @@ class _Rewriter:
 
     def _in_shape(self, mapped: Tensor) -> Tensor:
         """The result without what is beyond its end."""
-        given, builder = self.given, self.builder
+        convolution, builder = self.convolution, self.builder
         builder.operator = self.operator
-        whole = list(shape_of(given.op.results[0]))
+        whole = list(shape_of(convolution.op.results[0]))
         for place, count in self.tiles.items():
             whole[place] = count * self.by.results
-        made = builder.reshape(mapped, tuple(whole))
-        wanted = shape_of(given.op.results[0])
-        part = builder.slice(made, [0] * len(wanted), [1] * len(wanted), wanted)
+        reshaped = builder.reshape(mapped, tuple(whole))
+        wanted = shape_of(convolution.op.results[0])
+        part = builder.slice(reshaped, [0] * len(wanted), [1] * len(wanted), wanted)
         # What reads a part may be a view, for which it has to be contiguous; elementwise readers take it in.
-        return made if part is made else builder.map([part], Tensor(wanted, given.dtype, builder), first)
+        return reshaped if part is reshaped else builder.map([part], Tensor(wanted, convolution.dtype, builder), first)

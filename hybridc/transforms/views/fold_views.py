@@ -82,7 +82,7 @@ class FoldViews(ModulePass):
             folding = _Folding(function.body.block, saved.results if function is saved.forward else ())
             folding.run()
             if function is saved.forward:
-                saved.pass_on(folding.turned)
+                saved.pass_on(folding.reordered)
 
 
 @dataclass(frozen=True)
@@ -100,21 +100,21 @@ class _Saved:
         if forward is None or backward is None or not numbers or not convolves(forward.body.block):
             return cls(None, None)
         first = result_count(forward) + len(numbers_of(forward, "hybrid.updates"))
-        found: dict[int, list[BlockArgument]] = {}
-        for number, argument in zip(numbers, backward.body.block.args, strict=False):
-            result = number - len(forward.body.block.args)
+        arguments: dict[int, list[BlockArgument]] = {}
+        for index, argument in zip(numbers, backward.body.block.args, strict=False):
+            result = index - len(forward.body.block.args)
             if result >= first:
-                found.setdefault(result, []).append(argument)
-        return cls(forward, backward, found)
+                arguments.setdefault(result, []).append(argument)
+        return cls(forward, backward, arguments)
 
-    def pass_on(self, turned: Mapping[int, tuple[int, ...]]) -> None:
+    def pass_on(self, orders: Mapping[int, tuple[int, ...]]) -> None:
         """Give the backward what the forward returns in another order of axes, transposed back."""
-        if not turned or self.forward is None or self.backward is None:
+        if not orders or self.forward is None or self.backward is None:
             return
         end = self.forward.body.block.last_op
         assert isinstance(end, func.ReturnOp)
         block = self.backward.body.block
-        for result, order in turned.items():
+        for result, order in orders.items():
             kind = cast("TensorType[Any]", end.arguments[result].type)
             for argument in self.results[result]:
                 uses, old = list(argument.uses), cast("TensorType[Any]", argument.type)
@@ -123,14 +123,14 @@ class _Saved:
                 back: dict[str, Attribute] = {
                     "permutation": dense_integers(tuple(order.index(i) for i in range(len(order))))
                 }
-                made = linalg.TransposeOp.create(
+                transpose = linalg.TransposeOp.create(
                     operands=[argument, empty.results[0]], result_types=[old], properties=back, regions=[_identity(old)]
                 )
-                empty.location = made.location = end.location
-                made.attributes["hybrid.operator"] = string("transpose")
-                block.insert_ops_before([empty, made], cast(Operation, block.first_op))
+                empty.location = transpose.location = end.location
+                transpose.attributes["hybrid.operator"] = string("transpose")
+                block.insert_ops_before([empty, transpose], cast(Operation, block.first_op))
                 for use in uses:
-                    use.operation.operands[use.index] = made.results[0]
+                    use.operation.operands[use.index] = transpose.results[0]
         for function in (self.forward, self.backward):
             last = function.body.block.last_op
             assert isinstance(last, func.ReturnOp)
@@ -167,23 +167,23 @@ def _slice_parts(block: Block) -> None:
 
 def _read_before_broadcasts(block: Block) -> None:
     """Let contractions read what is broadcast to their operands: with a stride of 0 along loops that are not summed."""
-    for op in [each for each in block.ops if isinstance(each, linalg.GenericOp)]:
+    for op in [generic for generic in block.ops if isinstance(generic, linalg.GenericOp)]:
         loops = None if op.parent is None else operand_loops(op)
         if loops is None or not loops.contraction or loops.affine:
             continue
         places = list(loops.places)
         for i, value in enumerate(op.inputs):
-            given = _broadcast(value.owner)
-            if given is None:
+            broadcast = _broadcast(value.owner)
+            if broadcast is None:
                 continue
-            source, result = places_of(given)
+            source, result = places_of(broadcast)
             along = dict(zip(result, places[i], strict=True))
             read = tuple([along[loop] for loop in source])
             others = {loop for place in (*places[:i], *places[i + 1 : -1]) for loop in place}
             if set(loops.summed) <= {*read} and {*places[i]} - {*read} <= others:
-                op.operands[i], places[i] = given.inputs[0], read
-                if given.results[0].first_use is None:
-                    Rewriter.erase_op(given)
+                op.operands[i], places[i] = broadcast.inputs[0], read
+                if broadcast.results[0].first_use is None:
+                    Rewriter.erase_op(broadcast)
         op.properties["indexing_maps"] = maps(len(loops.sizes), tuple(places))
 
 
@@ -206,7 +206,7 @@ class _View:
     shape: Shape
     like: Operation | None = None  # whose location and operator it takes
     whole: bool = True  # covers all of a contiguous root
-    number: SSAValue | None = None
+    constant: SSAValue | None = None
 
 
 class _Folding:
@@ -215,14 +215,14 @@ class _Folding:
     def __init__(self, block: Block, saved: Container[int] = ()) -> None:
         self.block = block
         self.saved = saved  # the results that may be returned in any order
-        self.turned: dict[int, tuple[int, ...]] = {}  # those that are, and the original axis of each
-        self.loops = {op: found for op in block.ops if (found := operand_loops(op)) is not None}
+        self.reordered: dict[int, tuple[int, ...]] = {}  # those that are, and the original axis of each
+        self.loops = {op: loops for op in block.ops if (loops := operand_loops(op)) is not None}
         cutting = Cutting(block, self.loops)
         self.factors = {op: cutting.factors(op) for op in self.loops}
         convolved = convolves(block)
         self.orders = result_orders(self.loops, self.factors, saved, convolved)
         # Where there are convolutions: contractions, and elementwise operations that write in the order of theirs.
-        self.leading = {op for op, each in self.loops.items() if convolved and (each.contraction or op in self.orders)}
+        self.leading = {op for op, walk in self.loops.items() if convolved and (walk.contraction or op in self.orders)}
         self.following = set[Operation]()  # elementwise ones that may: no use requests another order
         if convolved:
             self.following = unrequested(self.loops, self.factors, self.orders, saved)
@@ -231,18 +231,20 @@ class _Folding:
         self.reshaped: dict[tuple[SSAValue, Shape], SSAValue] = {}
         self.empties: dict[Attribute, SSAValue] = {}
         self.fills: dict[tuple[SSAValue, Attribute, Any], SSAValue] = {}
-        self.here: Operation = next(iter(block.ops))  # the insertion point
+        self.before: Operation = next(iter(block.ops))  # the insertion point
 
     def run(self) -> None:
         """Rewrite all operations, then remove views without uses."""
         for op in list(self.block.ops):
-            self.here = op
+            self.before = op
             if op in self.loops:
                 self._loops(op)
             elif isinstance(op, VIEWS) and 0 not in shape_of(op.results[0]):
                 self.views[op.results[0]] = self._view(op)
             elif isinstance(op, linalg.FillOp):
-                self.views[op.results[0]] = _View(op.results[0], (), shape_of(op.results[0]), op, number=op.operands[0])
+                self.views[op.results[0]] = _View(
+                    op.results[0], (), shape_of(op.results[0]), op, constant=op.operands[0]
+                )
             else:
                 self._others(op)
         for op in reversed(list(self.block.ops)):
@@ -257,15 +259,15 @@ class _Folding:
             for i, value in enumerate(inner.operands):
                 if value not in self.views:
                     continue
-                turned = self._turned(self.views[value]) if returns and i in self.saved else None
-                if turned is not None:
-                    inner.operands[i], self.turned[i] = turned
+                transposed = self._turned(self.views[value]) if returns and i in self.saved else None
+                if transposed is not None:
+                    inner.operands[i], self.reordered[i] = transposed
                 else:
                     inner.operands[i] = self._value(self.views[value], returns)
 
     def _turned(self, view: _View) -> tuple[SSAValue, tuple[int, ...]] | None:
         """A view of a whole root with other axes in the order of memory, and the axis of each; None if it is not."""
-        if view.number is not None or not view.whole or len(view.pieces) < 2 or 0 in view.shape:
+        if view.constant is not None or not view.whole or len(view.pieces) < 2 or 0 in view.shape:
             return None
         axes = by_axis(view.pieces, view.shape)
         if axes is None or any(len(axis) != 1 for axis in axes):
@@ -274,7 +276,7 @@ class _Folding:
         order = in_memory(pieces)
         if order == sorted(order):
             return None
-        seen, _ = self._seen(view, pieces, self.here)
+        seen, _ = self._seen(view, pieces, self.before)
         return seen, tuple(order)
 
     def view_of(self, value: SSAValue) -> _View:
@@ -291,13 +293,13 @@ class _Folding:
 
     def _view(self, op: Operation) -> _View:
         source, shape = self.view_of(op.operands[0]), shape_of(op.results[0])
-        if source.number is not None:
-            return _View(source.root, (), shape, op, number=source.number)
+        if source.constant is not None:
+            return _View(source.root, (), shape, op, constant=source.constant)
         match op:
             case linalg.TransposeOp():
                 axes = self._axes(source)
-                turned = merged(piece for i in integers_of(op.permutation) for piece in axes[i])
-                return _View(source.root, turned, shape, op, source.whole)
+                pieces = merged(piece for i in integers_of(op.permutation) for piece in axes[i])
+                return _View(source.root, pieces, shape, op, source.whole)
             case tensor.ExtractSliceOp():
                 return self._slice(op, source)
             case _:
@@ -328,9 +330,9 @@ class _Folding:
         seen, order = self._seen(source, pieces, op)
         begin, sizes, step = zip(*[cut[i] for i in order], strict=True) if order else ((), (), ())
         properties = slice_properties(1, begin, sizes, step)
-        made = self._insert(tensor.ExtractSliceOp, [seen], _typed(seen, sizes), op, properties)
+        part = self._insert(tensor.ExtractSliceOp, [seen], _typed(seen, sizes), op, properties)
         left = merged((n, stride * s) for (_, stride), (_, n, s) in zip(pieces, cut, strict=True))
-        return _View(made, left, shape, op, whole=False)
+        return _View(part, left, shape, op, whole=False)
 
     @staticmethod
     def _outer(axis: list[Piece], box: tuple[int, int, int, int]) -> tuple[int, int, int] | None:
@@ -352,26 +354,26 @@ class _Folding:
 
     def _value(self, view: _View, in_a_row: bool = False) -> SSAValue:
         """The value of a view in its original shape; on request contiguous."""
-        if view.number is not None:
+        if view.constant is not None:
             same = shape_of(view.root) == view.shape
-            return view.root if same else self._fill(view.root, view.number, view.shape, view.like or self.here)
+            return view.root if same else self._fill(view.root, view.constant, view.shape, view.like or self.before)
         if 0 in view.shape:
             return view.root
         axes = by_axis(view.pieces, view.shape)
         scattered = axes is None or any(len(axis) > 1 for axis in axes)
         if scattered or (in_a_row and (len(view.pieces) > 1 or not view.whole)):
             self._copy(view)
-            return self._reshape(view.root, view.shape, view.like or self.here)
+            return self._reshape(view.root, view.shape, view.like or self.before)
         assert axes is not None
         pieces = [piece for axis in axes for piece in axis]
         order = in_memory(pieces)
         if order == sorted(order):
-            return self._reshape(view.root, view.shape, view.like or self.here)
-        seen, _ = self._seen(view, pieces, self.here)
-        like = view.like or self.here
-        turned = tuple(order.index(i) for i in range(len(order)))
+            return self._reshape(view.root, view.shape, view.like or self.before)
+        seen, _ = self._seen(view, pieces, self.before)
+        like = view.like or self.before
+        permutation = tuple(order.index(i) for i in range(len(order)))
         kind = _typed(seen, [pieces[i][0] for i in range(len(order))])
-        properties: dict[str, Attribute] = {"permutation": dense_integers(turned)}
+        properties: dict[str, Attribute] = {"permutation": dense_integers(permutation)}
         operands = [seen, self._empty(kind)]
         value = self._insert(linalg.TransposeOp, operands, kind, like, properties, [_identity(kind)])
         return self._reshape(value, view.shape, like)
@@ -379,7 +381,7 @@ class _Folding:
     def _copy(self, view: _View) -> None:
         """Make a contiguous copy of a view."""
         pieces = list(view.pieces)
-        seen, order = self._seen(view, pieces, self.here)
+        seen, order = self._seen(view, pieces, self.before)
         kind = _typed(seen, [n for n, _ in pieces])
         rank = len(pieces)
         properties: dict[str, Attribute] = {
@@ -387,10 +389,10 @@ class _Folding:
             "iterator_types": iterators(rank, ()),
             "operandSegmentSizes": segments(1, 1),
         }
-        like, dtype = view.like or self.here, dtype_of(view.root)
+        like, dtype = view.like or self.before, dtype_of(view.root)
         operands = [seen, self._empty(kind)]
-        made = self._insert(linalg.GenericOp, operands, kind, like, properties, [_identity(kind)], dtype)
-        view.root, view.pieces, view.whole = made, merged(row_major([n for n, _ in pieces])), True
+        copy = self._insert(linalg.GenericOp, operands, kind, like, properties, [_identity(kind)], dtype)
+        view.root, view.pieces, view.whole = copy, merged(row_major([n for n, _ in pieces])), True
 
     # --- loops ---------------------------------------------------------------------------------------------
 
@@ -406,11 +408,11 @@ class _Folding:
             self.leading.add(op)
         written = [own[i] for i in self.orders[op]] if op in self.orders else own
         summed = [(loop, i) for loop in loops.summed for i in range(len(factors[loop]))]
-        number = {atom: i for i, atom in enumerate([*written, *summed])}
+        position = {atom: i for i, atom in enumerate([*written, *summed])}
         sizes = [factors[loop][i] for loop, i in written]
 
         def atoms(places: tuple[int, ...]) -> list[int]:
-            return [number[loop, i] for loop in places for i in range(len(factors[loop]))]
+            return [position[loop, i] for loop in places for i in range(len(factors[loop]))]
 
         operands: list[SSAValue] = []
         places: list[tuple[Place, ...]] = []
@@ -419,10 +421,10 @@ class _Folding:
             if i in loops.affine:
                 seen, order = self._read_axes(view, op)
                 operands.insert(0, seen)
-                index = [each.renamed(lambda loop: number[loop, 0]) for each in loops.affine[i]]
+                index = [affine.renamed(lambda loop: position[loop, 0]) for affine in loops.affine[i]]
                 places.insert(0, tuple(index[axis] for axis in order))
                 continue
-            if view.number is not None and self._as_number(op, i, view.number):
+            if view.constant is not None and self._as_number(op, i, view.constant):
                 continue
             seen, order = self._read(view, [n for loop in loops.places[i] for n in factors[loop]], op)
             along = atoms(loops.places[i])
@@ -431,24 +433,24 @@ class _Folding:
         places.append(tuple(range(len(sizes))))
         kind = _typed(op.results[0], sizes)
         operands.append(self._begin(op.operands[-1], kind))
-        same = tuple(loops.affine.get(i, each) for i, each in enumerate(loops.places))
-        renumbered = {loop: number[loop, 0] for loop in range(len(loops.sizes))} if loops.knows_places else {}
+        same = tuple(loops.affine.get(i, place) for i, place in enumerate(loops.places))
+        renumbered = {loop: position[loop, 0] for loop in range(len(loops.sizes))} if loops.knows_places else {}
         stays = all(old == new for old, new in renumbered.items())
-        if not stays or operands != list(op.operands) or tuple(places) != same or len(number) != len(loops.sizes):
-            op = self._rewritten(op, operands, places, len(number), kind, renumbered)
+        if not stays or operands != list(op.operands) or tuple(places) != same or len(position) != len(loops.sizes):
+            op = self._rewritten(op, operands, places, len(position), kind, renumbered)
         strides = dict(zip(written, row_major(sizes), strict=True))
         shape = tuple(loops.sizes[loop] for loop in loops.places[-1])
         self.views[op.results[0]] = _View(op.results[0], merged(strides[atom] for atom in own), shape, op)
 
     def _captured(self, op: Operation) -> None:
         """Let a body read the arrays that views show."""
-        shown: dict[SSAValue, SSAValue] = {}
+        arrays: dict[SSAValue, SSAValue] = {}
         for inner in op.regions[0].block.ops:
             for i, value in enumerate(inner.operands):
-                if value in self.views and value not in shown:
-                    shown[value] = self._value(self.views[value])
-                if value in shown:
-                    inner.operands[i] = shown[value]
+                if value in self.views and value not in arrays:
+                    arrays[value] = self._value(self.views[value])
+                if value in arrays:
+                    inner.operands[i] = arrays[value]
 
     def _order_of_operands(self, op: Operation, own: list[tuple[int, int]]) -> Order | None:
         """The order in memory of (a part of) an operand that a convolution or what follows one wrote."""
@@ -465,8 +467,8 @@ class _Folding:
 
     def _read(self, view: _View, sizes: Sequence[int], op: Operation) -> tuple[SSAValue, list[int]]:
         """An input reshaped to one axis for each loop, and the loop of each axis."""
-        if view.number is not None:
-            return self._fill(view.root, view.number, sizes, view.like or op), list(range(len(sizes)))
+        if view.constant is not None:
+            return self._fill(view.root, view.constant, sizes, view.like or op), list(range(len(sizes)))
         pieces = split_pieces(view.pieces, sizes)
         if pieces is None:
             self._copy(view)
@@ -476,8 +478,8 @@ class _Folding:
 
     def _read_axes(self, view: _View, op: Operation) -> tuple[SSAValue, list[int]]:
         """An input that is read at affine indices, with its axes in the order of memory, and the axis of each."""
-        if view.number is not None:
-            filled = self._fill(view.root, view.number, view.shape, view.like or op)
+        if view.constant is not None:
+            filled = self._fill(view.root, view.constant, view.shape, view.like or op)
             return filled, list(range(len(view.shape)))
         axes = by_axis(view.pieces, view.shape)
         if axes is None or any(len(axis) != 1 for axis in axes):
@@ -531,15 +533,15 @@ class _Folding:
                 Rewriter.replace_value_with_new_type(op.results[0], kind)
             return op
         region = op.detach_region(0)
-        made = linalg.GenericOp.create(
+        generic = linalg.GenericOp.create(
             operands=operands, result_types=[kind], properties=properties, attributes=op.attributes, regions=[region]
         )
-        made.location = op.location
-        self.block.insert_op_before(made, op)
-        op.results[0].replace_all_uses_with(made.results[0])
+        generic.location = op.location
+        self.block.insert_op_before(generic, op)
+        op.results[0].replace_all_uses_with(generic.results[0])
         op.detach()
         op.erase()
-        return made
+        return generic
 
     # --- initial values ------------------------------------------------------------------------------------
 
@@ -553,21 +555,21 @@ class _Folding:
 
     def _empty(self, kind: Attribute) -> SSAValue:
         if kind not in self.empties:
-            made = tensor.EmptyOp.create(result_types=[kind])
-            made.location = self.here.location
-            self.block.insert_op_before(made, self.here)
-            self.empties[kind] = made.results[0]
+            empty = tensor.EmptyOp.create(result_types=[kind])
+            empty.location = self.before.location
+            self.block.insert_op_before(empty, self.before)
+            self.empties[kind] = empty.results[0]
         return self.empties[kind]
 
-    def _fill(self, filled: SSAValue, number: SSAValue, shape: Sequence[int], like: Operation) -> SSAValue:
+    def _fill(self, filled: SSAValue, constant: SSAValue, shape: Sequence[int], like: Operation) -> SSAValue:
         """A fill in the dtype of another one."""
         kind, dtype = _typed(filled, shape), dtype_of(filled)
-        key = (number, kind, dtype)
+        key = (constant, kind, dtype)
         if key not in self.fills:
             properties: dict[str, Attribute] = {"operandSegmentSizes": segments(1, 1)}
-            operands = [number, self._empty(kind)]
-            made = self._insert(linalg.FillOp, operands, kind, like, properties, [_identity(kind)], dtype)
-            self.fills[key] = made
+            operands = [constant, self._empty(kind)]
+            fill = self._insert(linalg.FillOp, operands, kind, like, properties, [_identity(kind)], dtype)
+            self.fills[key] = fill
         return self.fills[key]
 
     # --- operations ----------------------------------------------------------------------------------------
@@ -582,18 +584,18 @@ class _Folding:
             return self.reshaped[key]
         pairs = groups(old, shape)
         middle = tuple(math.prod(old[i] for i in axes) for axes, _ in pairs)
-        made = value
+        reshaped = value
         if len(middle) < len(old):
             properties: dict[str, Attribute] = {"reassociation": reassociation(tuple(axes for axes, _ in pairs))}
-            made = self._insert(tensor.CollapseShapeOp, [made], _typed(value, middle), like, properties)
+            reshaped = self._insert(tensor.CollapseShapeOp, [reshaped], _typed(value, middle), like, properties)
         if middle != shape:
             properties = {
                 "reassociation": reassociation(tuple(axes for _, axes in pairs)),
                 "static_output_shape": dense_integers(shape),
             }
-            made = self._insert(ExpandShapeOp, [made], _typed(value, shape), like, properties)
-        self.reshaped[key] = made
-        return made
+            reshaped = self._insert(ExpandShapeOp, [reshaped], _typed(value, shape), like, properties)
+        self.reshaped[key] = reshaped
+        return reshaped
 
     def _insert(
         self, cls: type[Operation], operands: Sequence[SSAValue], kind: Attribute, like: Operation,
@@ -601,13 +603,13 @@ class _Folding:
     ) -> SSAValue:  # fmt: skip
         """Insert an operation with another's location and operator, and its dtype unless it is a view."""
         op = new_op(cls, operands, [kind], properties, regions=regions)
-        for each in op.walk():
-            each.location = like.location
+        for inner in op.walk():
+            inner.location = like.location
         if (name := like.attributes.get("hybrid.operator")) is not None:
             op.attributes["hybrid.operator"] = name
         if dtype is not None and dtype.kind == "u":
             op.attributes["hybrid.dtype"] = string(dtype.name)
-        self.block.insert_op_before(op, self.here)
+        self.block.insert_op_before(op, self.before)
         return op.results[0]
 
 
@@ -693,8 +695,8 @@ class Cuts:
             self.same(axis, parts[0])
             return
         tie = (axis, parts)
-        for each in {self._find(i) for i in (axis, *parts)}:
-            self._ties[each].append(tie)
+        for root in {self._find(i) for i in (axis, *parts)}:
+            self._ties[root].append(tie)
         self._tied.append(tie)
 
     def part_of(self, part: int, axis: int, begin: int) -> None:
@@ -773,13 +775,13 @@ class Cutting:
 
     def _read(self, block: Block) -> set[SSAValue]:
         """Values that loops read, directly or through views."""
-        found: set[SSAValue] = set()
+        read: set[SSAValue] = set()
         for op in reversed(list(block.ops)):
             if op in self.loops:
-                found.update(op.operands)
-            elif isinstance(op, VIEWS) and op.results[0] in found:
-                found.add(op.operands[0])
-        return found
+                read.update(op.operands)
+            elif isinstance(op, VIEWS) and op.results[0] in read:
+                read.add(op.operands[0])
+        return read
 
     def _new(self, value: SSAValue) -> list[int]:
         return [self.cuts.axis(n) for n in shape_of(value)]

@@ -32,10 +32,10 @@ class FuseIndexedReads(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in functions(op):
-            for each in list(function.body.block.ops) if function.body.blocks else ():
-                loops = operation_loops(each)
-                if isinstance(each, linalg.GenericOp) and loops is not None:
-                    _compute_here(each, loops)
+            for inner in list(function.body.block.ops) if function.body.blocks else ():
+                loops = operation_loops(inner)
+                if isinstance(inner, linalg.GenericOp) and loops is not None:
+                    _compute_here(inner, loops)
 
 
 def _compute_here(op: linalg.GenericOp, loops: OperationLoops) -> None:
@@ -59,7 +59,7 @@ def _compute_element(
     """Replace one read by the body of what it reads; the reads at computed indices that this needs."""
     body = source.body.block
     elements: dict[SSAValue, SSAValue] = {}
-    made: list[tensor.ExtractOp] = []
+    extracts: list[tensor.ExtractOp] = []
     for argument, (value, place) in zip(body.args, known.reads, strict=False):
         indices = [read.indices[axis] for axis in place]
         at = [owner.dim.value.data for i in indices if isinstance(owner := i.owner, linalg.IndexOp)]
@@ -70,7 +70,7 @@ def _compute_element(
         extract.location = read.location
         Rewriter.insert_op(extract, InsertPoint.before(read))
         elements[argument] = extract.result
-        made.append(extract)
+        extracts.append(extract)
     for inner in body.ops:
         if isinstance(inner, linalg.YieldOp):
             read.result.replace_all_uses_with(elements.get(inner.operands[0], inner.operands[0]))
@@ -80,7 +80,7 @@ def _compute_element(
         Rewriter.insert_op(copy, InsertPoint.before(read))
         elements.update(zip(inner.results, copy.results, strict=True))
     Rewriter.erase_op(read)
-    return made
+    return extracts
 
 
 def _read_at_loops(op: linalg.GenericOp, loops: int, value: SSAValue, at: Sequence[int]) -> SSAValue:
@@ -88,9 +88,9 @@ def _read_at_loops(op: linalg.GenericOp, loops: int, value: SSAValue, at: Sequen
     count = len(op.inputs)
     maps = op.indexing_maps.data
     place = indexing_map(loops, tuple(at))
-    for number, (given, found) in enumerate(zip(op.inputs, maps, strict=False)):
-        if given is value and found == place:
-            return op.body.block.args[number]
+    for position, (operand, operand_map) in enumerate(zip(op.inputs, maps, strict=False)):
+        if operand is value and operand_map == place:
+            return op.body.block.args[position]
     op.operands = [*op.inputs, value, *op.outputs]
     op.properties["indexing_maps"] = ArrayAttr([*maps[:count], place, *maps[count:]])
     op.properties["operandSegmentSizes"] = segments(count + 1, len(op.outputs))

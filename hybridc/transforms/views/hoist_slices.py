@@ -43,13 +43,13 @@ class HoistSlices(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in functions(op):
             if function.body.blocks:
-                for each in list(function.body.block.ops):
-                    if isinstance(each, tensor.ConcatOp):
-                        _join_slices(each)
+                for inner in list(function.body.block.ops):
+                    if isinstance(inner, tensor.ConcatOp):
+                        _join_slices(inner)
                     else:
-                        _hoist_concatenation(each)
-                for each in reversed(list(function.body.block.ops)):
-                    _hoist_slices(each)
+                        _hoist_concatenation(inner)
+                for inner in reversed(list(function.body.block.ops)):
+                    _hoist_slices(inner)
 
 
 @dataclass(frozen=True)
@@ -84,14 +84,14 @@ def _join_slices(op: tensor.ConcatOp) -> None:
     parts: list[SSAValue] = []
     last: tuple[SSAValue, _Extent] | None = None  # the array and the part of it that the last operand is
     for value in op.inputs:
-        found = _slice_of(value)
-        joined = None if last is None or found is None or found[0] is not last[0] else last[1].then(found[1], axis)
-        if found is None or joined is None:
+        sliced = _slice_of(value)
+        joined = None if last is None or sliced is None or sliced[0] is not last[0] else last[1].then(sliced[1], axis)
+        if sliced is None or joined is None:
             parts.append(value)
-            last = found
+            last = sliced
             continue
-        last = (found[0], joined)
-        parts[-1] = _slice(op, found[0], range(len(joined.sizes)), joined)
+        last = (sliced[0], joined)
+        parts[-1] = _slice(op, sliced[0], range(len(joined.sizes)), joined)
     if len(parts) == len(op.inputs):
         return
     if len(parts) > 1:
@@ -127,7 +127,7 @@ def _hoist_slices(op: Operation) -> None:
         else:
             return
     slices = list(itertools.chain.from_iterable(boxes.values()))
-    if not 0 < len(boxes) <= MOST or not all(_is_read_by_loops(each.result) for each in slices):
+    if not 0 < len(boxes) <= MOST or not all(_is_read_by_loops(part.result) for part in slices):
         return
     if _follows_contraction(op):
         return
@@ -136,12 +136,12 @@ def _hoist_slices(op: Operation) -> None:
     axis = _divided(list(boxes), loops.sizes) if whole else -1
     if axis is None:
         return
-    made = {box: _part(op, loops, box) for box in sorted(boxes, key=lambda box: box.begin)}
+    parts = {box: _part(op, loops, box) for box in sorted(boxes, key=lambda box: box.begin)}
     for box, views in boxes.items():
         for view in views:
-            Rewriter.replace_op(view, [], [made[box]])
+            Rewriter.replace_op(view, [], [parts[box]])
     if whole:
-        _join(op, list(made.values()), axis)
+        _join(op, list(parts.values()), axis)
     else:
         Rewriter.erase_op(op)
 
@@ -227,17 +227,17 @@ def _hoist_concatenation(op: Operation) -> None:
             wholes[value, place] = whole
     if not wholes:
         return
-    made: list[SSAValue] = []
+    parts: list[SSAValue] = []
     begin = 0
-    for number, size in enumerate(sizes):
+    for index, size in enumerate(sizes):
         box = _Extent(
             tuple(begin if i == loop else 0 for i in range(len(loops.sizes))),
             tuple(size if i == loop else n for i, n in enumerate(loops.sizes)),
             (1,) * len(loops.sizes),
         )
-        made.append(_part(op, loops, box, {read: whole.inputs[number] for read, whole in wholes.items()}))
+        parts.append(_part(op, loops, box, {read: whole.inputs[index] for read, whole in wholes.items()}))
         begin += size
-    _join(op, made, loop)
+    _join(op, parts, loop)
     for whole in wholes.values():
         if whole.result.first_use is None:
             Rewriter.erase_op(whole)
@@ -266,36 +266,36 @@ def _part(
     operands = [parts[read] if read in parts else _slice(op, *read, box) for read in loops.reads]
     kind = _typed(op.results[0].type, box.sizes)
     empty = new_op(tensor.EmptyOp, (), [kind])
-    made = op.clone()
-    made.operands = [*operands, empty.results[0]]
-    Rewriter.replace_value_with_new_type(made.results[0], kind)
-    empty.location = made.location = op.location
-    _insert(op, empty, made)
-    return made.results[0]
+    copy = op.clone()
+    copy.operands = [*operands, empty.results[0]]
+    Rewriter.replace_value_with_new_type(copy.results[0], kind)
+    empty.location = copy.location = op.location
+    _insert(op, empty, copy)
+    return copy.results[0]
 
 
 def _slice(op: Operation, value: SSAValue, places: Sequence[int], box: _Extent) -> SSAValue:
     """The part of an operand that loops read for a part of the result."""
-    begin, sizes, steps = (tuple(each[loop] for loop in places) for each in (box.begin, box.sizes, box.steps))
+    begin, sizes, steps = (tuple(numbers[loop] for loop in places) for numbers in (box.begin, box.sizes, box.steps))
     if sizes == shape_of(value):
         return value
-    made = new_op(tensor.ExtractSliceOp, [value], [_typed(value.type, sizes)], slice_properties(1, begin, sizes, steps))
-    made.location = op.location
-    made.attributes["hybrid.operator"] = op.attributes["hybrid.operator"]
-    _insert(op, made)
-    return made.results[0]
+    part = new_op(tensor.ExtractSliceOp, [value], [_typed(value.type, sizes)], slice_properties(1, begin, sizes, steps))
+    part.location = op.location
+    part.attributes["hybrid.operator"] = op.attributes["hybrid.operator"]
+    _insert(op, part)
+    return part.results[0]
 
 
 def _join(op: Operation, parts: Sequence[SSAValue], axis: int) -> None:
     """Replace an operation by the concatenation of its parts."""
     properties: dict[str, Attribute] = {"dim": IntegerAttr(axis, i64)}
-    made = new_op(tensor.ConcatOp, parts, [op.results[0].type], properties)
-    made.location = op.location
+    whole = new_op(tensor.ConcatOp, parts, [op.results[0].type], properties)
+    whole.location = op.location
     for name in ("hybrid.operator", "hybrid.dtype"):
         if name in op.attributes:
-            made.attributes[name] = op.attributes[name]
-    _insert(op, made)
-    Rewriter.replace_op(op, [], [made.result])
+            whole.attributes[name] = op.attributes[name]
+    _insert(op, whole)
+    Rewriter.replace_op(op, [], [whole.result])
 
 
 def _insert(before: Operation, *ops: Operation) -> None:

@@ -50,7 +50,7 @@ class OperandLoops:
         """Whether the loop may be split."""
         if self.knows_places:
             return False
-        if any(loop == i for each in self.affine.values() for index in each for i, _ in index.terms):
+        if any(loop == i for indices in self.affine.values() for index in indices for i, _ in index.terms):
             return False
         return not (self.contraction and loop in self.summed)
 
@@ -85,30 +85,30 @@ Pieces = tuple[Piece, ...]
 
 def merged(pieces: Iterable[Piece]) -> Pieces:
     """Coalesce pieces, and drop those of size 1."""
-    found: list[Piece] = []
+    coalesced: list[Piece] = []
     for size, stride in pieces:
         if size == 1:
             continue
-        if found and found[-1][1] == stride * size:
-            found[-1] = (found[-1][0] * size, stride)
+        if coalesced and coalesced[-1][1] == stride * size:
+            coalesced[-1] = (coalesced[-1][0] * size, stride)
         else:
-            found.append((size, stride))
-    return tuple(found)
+            coalesced.append((size, stride))
+    return tuple(coalesced)
 
 
 def row_major(sizes: Sequence[int]) -> list[Piece]:
     """One piece for each axis of a contiguous array."""
-    found: list[Piece] = []
+    pieces: list[Piece] = []
     stride = 1
     for n in reversed(sizes):
-        found.append((n, stride))
+        pieces.append((n, stride))
         stride *= n
-    return found[::-1]
+    return pieces[::-1]
 
 
 def split_pieces(pieces: Sequence[Piece], sizes: Iterable[int]) -> list[Piece] | None:
     """Split pieces into these sizes; None if a size straddles pieces."""
-    found: list[Piece] = []
+    parts: list[Piece] = []
     rest = iter(pieces)
     left, stride = 1, 1
     for size in sizes:
@@ -117,13 +117,13 @@ def split_pieces(pieces: Sequence[Piece], sizes: Iterable[int]) -> list[Piece] |
         if left % size:
             return None
         left //= size
-        found.append((size, stride * left))
-    return found
+        parts.append((size, stride * left))
+    return parts
 
 
 def by_axis(pieces: Sequence[Piece], shape: Sequence[int]) -> list[list[Piece]] | None:
     """The pieces of each axis of a view of this shape; None if an axis ends inside a piece unevenly."""
-    found: list[list[Piece]] = []
+    axes: list[list[Piece]] = []
     rest = iter(pieces)
     left, stride = 1, 1
     for size in shape:
@@ -131,19 +131,19 @@ def by_axis(pieces: Sequence[Piece], shape: Sequence[int]) -> list[list[Piece]] 
         while size > 1:
             if left == 1:
                 left, stride = next(rest)
-            taken = min(left, size)
-            if left % taken or size % taken:
+            part = min(left, size)
+            if left % part or size % part:
                 return None
-            left //= taken
-            size //= taken
-            group.append((taken, stride * left))
-        found.append(group)
-    return found
+            left //= part
+            size //= part
+            group.append((part, stride * left))
+        axes.append(group)
+    return axes
 
 
 def in_memory(pieces: Iterable[Piece]) -> list[int]:
     """The pieces' indices sorted by stride, the outermost first."""
-    return [i for i, _ in sorted(enumerate(pieces), key=lambda each: -each[1][1])]
+    return [i for i, _ in sorted(enumerate(pieces), key=lambda pair: -pair[1][1])]
 
 
 # --- requests ---------------------------------------------------------------------------------------------------------
@@ -169,7 +169,7 @@ def result_orders(
     affine indices keeps its order: its last axis is what vectors are of.
     """
     orders: dict[Operation, Order] = {}
-    for op in reversed([op for op, each in loops.items() if not (each.affine and each.contraction)]):
+    for op in reversed([op for op, walk in loops.items() if not (walk.affine and walk.contraction)]):
         result = op.results[0]
         users = [use.operation for use in result.uses]
         if any(isinstance(u, VIEWS) or (_around(u) if isinstance(u, tensor.ExtractOp) else u) in orders for u in users):
@@ -189,16 +189,16 @@ def unrequested(
     saved: Container[int],
 ) -> set[Operation]:
     """The elementwise operations whose results all uses take in any order."""
-    found: set[Operation] = set()
-    for op, each in loops.items():
-        if op in orders or each.summed or each.affine:
+    free: set[Operation] = set()
+    for op, walk in loops.items():
+        if op in orders or walk.summed or walk.affine:
             continue
-        sizes = [n for loop in each.places[-1] for n in factors[op][loop]]
+        sizes = [n for loop in walk.places[-1] for n in factors[op][loop]]
         wishes = _Wishes(loops, factors, orders, saved, convolved=True)
         wishes.see(op.results[0], merged(row_major(sizes)), shape_of(op.results[0]))
         if not wishes.needed and not wishes.walked:
-            found.add(op)
-    return found
+            free.add(op)
+    return free
 
 
 def _around(extract: Operation) -> Operation:
@@ -211,7 +211,7 @@ def _around(extract: Operation) -> Operation:
 def _walk_of_extract(extract: tensor.ExtractOp) -> tuple[Operation, list[list[int]]]:
     """The operation around an extract, and the loops that each index depends on, where it is one."""
     op = _around(extract)
-    loops = next(loops for each, loops in loops_of_extracts(op) if each is extract)
+    loops = next(loops for other, loops in loops_of_extracts(op) if other is extract)
     return op, [[] if i is None else [i] for i in loops]
 
 
@@ -240,8 +240,8 @@ class _Wishes:
                 case tensor.CollapseShapeOp() | tensor.ExpandShapeOp():
                     self.see(user.results[0], pieces, shape_of(user.results[0]))
                 case linalg.TransposeOp() if axes is not None:
-                    turned = [piece for i in integers_of(user.permutation) for piece in axes[i]]
-                    self.see(user.results[0], merged(turned), shape_of(user.results[0]))
+                    transposed = [piece for i in integers_of(user.permutation) for piece in axes[i]]
+                    self.see(user.results[0], merged(transposed), shape_of(user.results[0]))
                 case func.ReturnOp() if use.index in self.saved:
                     pass
                 case func.ReturnOp():
@@ -273,11 +273,11 @@ class _Wishes:
             (self.needed if loops.contraction and loops.affine else self.seen).add(pieces)
             return
         wanted = [(loop, i) for loop in loops.places[-1] for i in range(len(factors[loop]))]
-        rank = {wanted[at]: number for number, at in enumerate(order)}
+        rank = {wanted[at]: position for position, at in enumerate(order)}
         atoms = [(loop, i) for loop in places for i in range(len(factors[loop]))]
         last = len(rank)
-        turned = sorted(zip(atoms, parts, strict=True), key=lambda each: rank.get(each[0], last))
-        self.needed.add(merged(piece for _, piece in turned))
+        reordered = sorted(zip(atoms, parts, strict=True), key=lambda pair: rank.get(pair[0], last))
+        self.needed.add(merged(piece for _, piece in reordered))
 
     def _by_indices(
         self, pieces: Pieces, axes: list[list[Piece]] | None, user: Operation, loops: Sequence[Sequence[int]]
@@ -286,11 +286,11 @@ class _Wishes:
         order = self.orders.get(user)
         if order is not None and axes is not None:
             written = self.loops[user].places[-1]
-            rank = {written[at]: number for number, at in enumerate(order)}
-            first = [min((rank[i] for i in each if i in rank), default=-1) for each in loops]
+            rank = {written[at]: position for position, at in enumerate(order)}
+            first = [min((rank[i] for i in depends if i in rank), default=-1) for depends in loops]
             if -1 not in first:
-                turned = sorted(range(len(axes)), key=first.__getitem__)
-                pieces = merged(piece for i in turned for piece in axes[i])
+                axis_order = sorted(range(len(axes)), key=first.__getitem__)
+                pieces = merged(piece for i in axis_order for piece in axes[i])
         self.walked.add(pieces)
 
     def granted(self, sizes: list[int]) -> Order | None:

@@ -94,8 +94,8 @@ def test_sums_across_rows_are_held_beside_the_rows(monkeypatch):
     off = wide[3] * wide[1]
     dx = off - off.mean(1, keepdims=True) - unit * (off * unit).mean(1, keepdims=True)
     want = dx / np.sqrt(wide[0].var(1, keepdims=True) + 1e-5) + wide[2], (wide[3] * unit).sum(0), wide[3].sum(0)
-    for held in (schedule_blocks.MACHINE.held, 64 * 4, 0):
-        monkeypatch.setattr(schedule_blocks, "MACHINE", replace(schedule_blocks.MACHINE, held=held))
+    for row_bytes in (schedule_blocks.MACHINE.row_bytes, 64 * 4, 0):
+        monkeypatch.setattr(schedule_blocks, "MACHINE", replace(schedule_blocks.MACHINE, row_bytes=row_bytes))
         got, _ = results_of(function, [x, g, b, dy])
         for y, w in zip(got, want, strict=True):
             np.testing.assert_allclose(y, w, rtol=1e-4, atol=1e-5)

@@ -91,7 +91,7 @@ def test_cards_by_number(setting) -> None:
 
 
 def test_a_library_that_is_not_there(setting, monkeypatch: pytest.MonkeyPatch) -> None:
-    cupy = dataclasses.replace(choose._KINDS["cupy"], there=lambda _: False)
+    cupy = dataclasses.replace(choose._KINDS["cupy"], is_usable=lambda _: False)
     monkeypatch.setitem(choose._KINDS, "cupy", cupy)
     setting("cupy", Driver(StubCuda()))
     assert choose.count() == 0

@@ -43,24 +43,24 @@ def library_config(
     written = _rounded(contraction.kernel_op, kernel_ops)
     if written.axes != last.axes or dtype_of(written.result) != dtype_of(last.result):
         return None
-    made = _library_matmul(contraction, last, tf32, least)
-    if made is None or written is last:
-        return None if made is None else LibraryConfig(made)
+    matmul = _library_matmul(contraction, last, tf32, least)
+    if matmul is None or written is last:
+        return None if matmul is None else LibraryConfig(matmul)
     rest = tuple(s for s in kernel_ops if s is not contraction.kernel_op and s is not written)
     after = replace(kernel, nests=tuple(replace(nest, ops=rest) for nest in kernel.nests))
     kernel_launches = launches_of(after, strides, {written.result: 0})
     return (
-        LibraryConfig(made, tuple(kernel_launches.kernel_launches))
+        LibraryConfig(matmul, tuple(kernel_launches.kernel_launches))
         if len(kernel_launches.kernel_launches) == 1 and not kernel_launches.locals
         else None
     )
 
 
-def _rounded(made: KernelOp, kernel_ops: Sequence[KernelOp]) -> KernelOp:
+def _rounded(matmul: KernelOp, kernel_ops: Sequence[KernelOp]) -> KernelOp:
     """The op that makes what a library writes: the matmul, or its rounding, if nothing else is done with it."""
-    readers = [s for s in kernel_ops if any(r.value is made.result for r in s.reads)]
+    readers = [s for s in kernel_ops if any(r.value is matmul.result for r in s.reads)]
     rounds = len(readers) == 1 and [type(op) for op in readers[0].steps] == [arith.TruncFOp]
-    return readers[0] if rounds else made
+    return readers[0] if rounds else matmul
 
 
 def _library_matmul(contraction: FusedMatmul, result: KernelOp, tf32: bool, least: int) -> LibraryMatmul | None:

@@ -39,8 +39,8 @@ class MatmulTile:
 
 def _tiles(text: str) -> tuple[MatmulTile, ...]:
     """Tiles, each followed by the one with rows for columns."""
-    found = (MatmulTile(*map(int, each.split("x"))) for each in text.split())
-    return tuple(dict.fromkeys(t for tile in found for t in (tile, replace(tile, m=tile.n, n=tile.m))))
+    tiles = (MatmulTile(*map(int, sizes.split("x"))) for sizes in text.split())
+    return tuple(dict.fromkeys(t for tile in tiles for t in (tile, replace(tile, m=tile.n, n=tile.m))))
 
 
 # Rows x columns x terms x warps x stages, by the bytes of what is multiplied. More elements for each warp would spill.

@@ -41,8 +41,8 @@ def launches_of_matmul(
     of_sum = _config(contraction, choose_sum(contraction.m, contraction.n), of_terms=False)
     launches = schedule_matmul(contraction, memory, configs, parts or cut, of_sum)
     numbers = {name: i for i, name in enumerate(memory.dtypes)}
-    made = [triton_launch(kernel, launch, numbers) for launch in launches]
-    return TritonLaunches([*copies, *made], memory.locals, library)
+    products = [triton_launch(kernel, launch, numbers) for launch in launches]
+    return TritonLaunches([*copies, *products], memory.locals, library)
 
 
 def _choice(contraction: FusedMatmul) -> tuple[list[MatmulTile], int]:

@@ -37,9 +37,9 @@ def padded(contraction: FusedMatmul, memory: KernelMemory) -> tuple[FusedMatmul,
         if not _pays(contraction, operand):
             operands.append(operand)
             continue
-        made = _laid_out(contraction, operand, memory)
-        kernel_launches.append(_copy(contraction, operand, made, memory))
-        operands.append(made)
+        laid_out = _laid_out(contraction, operand, memory)
+        kernel_launches.append(_copy(contraction, operand, laid_out, memory))
+        operands.append(laid_out)
     return replace(contraction, left=operands[0], right=operands[1]), kernel_launches
 
 
@@ -89,13 +89,15 @@ def _dense(contraction: FusedMatmul, axes: tuple[int, ...], unit: int) -> dict[i
     return {a: s * unit for a, s in zip(axes, steps, strict=True)}
 
 
-def _copy(contraction: FusedMatmul, operand: MatmulOperand, made: MatmulOperand, memory: KernelMemory) -> TritonLaunch:
+def _copy(
+    contraction: FusedMatmul, operand: MatmulOperand, laid_out: MatmulOperand, memory: KernelMemory
+) -> TritonLaunch:
     """The launch that lays an operand out anew: lines along its innermost family, with zeros at their end."""
     kept = contraction.rows if operand is contraction.left else contraction.columns
     inner_terms = _last(operand) not in contraction.plan.merged
-    size, filled = (operand.terms, made.terms) if inner_terms else (operand.kept, made.kept)
-    each = operand.kept if inner_terms else operand.terms
-    lines = contraction.batches * each
+    size, filled = (operand.terms, laid_out.terms) if inner_terms else (operand.kept, laid_out.kept)
+    per_batch = operand.kept if inner_terms else operand.terms
+    lines = contraction.batches * per_batch
     far = reach(shape_of(operand.value), contraction.strides[operand.value])
     wide = ".to(tl.int64)" if max(far, lines * filled) >= NARROW else ""
     dtype = dtype_of(operand.value)
@@ -104,8 +106,8 @@ def _copy(contraction: FusedMatmul, operand: MatmulOperand, made: MatmulOperand,
     w.line(f"program = tl.program_id(0){wide}")
     w.line(f"line = program // {across} * {LINES} + tl.arange(0, {LINES})[:, None]")
     w.line(f"element = program % {across} * {ELEMENTS} + tl.arange(0, {ELEMENTS})[None, :]")
-    w.line(f"batch = line // {each}")
-    w.line(f"{'kept' if inner_terms else 'terms'} = line % {each}")
+    w.line(f"batch = line // {per_batch}")
+    w.line(f"{'kept' if inner_terms else 'terms'} = line % {per_batch}")
     w.line(f"{'terms' if inner_terms else 'kept'} = element")
     walks = {
         "batch": _walk(contraction, operand, contraction.batch),
@@ -118,8 +120,8 @@ def _copy(contraction: FusedMatmul, operand: MatmulOperand, made: MatmulOperand,
     doc = f"{lines} lines of {size} elements, filled up to {filled}."
     name = f"{contraction.kernel.name}_filled"
     function = TritonFunction(name, module(name, ("x0", "w0"), (), (), doc, w), (dtype, dtype))
-    assert made.own is not None
-    buffers = (contraction.kernel.arguments.index(operand.value), [*memory.dtypes].index(made.own))
+    assert laid_out.own is not None
+    buffers = (contraction.kernel.arguments.index(operand.value), [*memory.dtypes].index(laid_out.own))
     return TritonLaunch(function, buffers, (), (Config((), (-(-lines // LINES) * across, 1, 1)),))
 
 

@@ -33,21 +33,21 @@ class LatestLaunches:
         """The error with the launches that may have caused it; with a stream, the launch that returned it."""
         if stream is not None and os.environ.get("CUDA_LAUNCH_BLOCKING") == "1":
             return DeviceError(f"{error}: {next(_texts(tuple(self.of[stream])))}")
-        found = [text for asked in list(self.of.values()) for text in _texts(tuple(asked))]
-        if not found:
+        texts = [text for asked in list(self.of.values()) for text in _texts(tuple(asked))]
+        if not texts:
             return DeviceError(str(error))
-        shown = list(dict.fromkeys(found))
-        more = f", and {len(shown) - _SHOWN} more" if len(shown) > _SHOWN else ""
+        distinct = list(dict.fromkeys(texts))
+        more = f", and {len(distinct) - _SHOWN} more" if len(distinct) > _SHOWN else ""
         return DeviceError(
             f"{error}. It was one of the launches since the device was last waited for, the latest first: "
-            f"{'; '.join(shown[:_SHOWN])}{more}. With CUDA_LAUNCH_BLOCKING=1 set it is known which"
+            f"{'; '.join(distinct[:_SHOWN])}{more}. With CUDA_LAUNCH_BLOCKING=1 set it is known which"
         )
 
 
 def _texts(launched: tuple[Launched, ...]) -> Iterator[str]:
     """Each launch as text, the latest first."""
-    for each in reversed(launched):
-        if isinstance(each, tuple):
-            yield from _texts(each)
+    for launch in reversed(launched):
+        if isinstance(launch, tuple):
+            yield from _texts(launch)
         else:
-            yield each if isinstance(each, str) else each.described
+            yield launch if isinstance(launch, str) else launch.described

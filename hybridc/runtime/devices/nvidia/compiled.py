@@ -48,16 +48,16 @@ def binary(function: TritonFunction, config: Config, capability: tuple[int, int]
     launch = [*config.constants, config.warps, config.stages]
     what = [code_key(function), function.name, launch, capability, divisible, _triton_version(), _OPTIONS]
     key = "triton " + hashlib.sha256(json.dumps(what).encode()).hexdigest()
-    found = kept(key, MachineCode)
-    if found is None:
-        found = compile_for(function, config, capability, divisible)
-        keep(key, found)
-    return found
+    code = kept(key, MachineCode)
+    if code is None:
+        code = compile_for(function, config, capability, divisible)
+        keep(key, code)
+    return code
 
 
-def divisible_by(arguments: Iterable[int], number: int = DIVISIBLE) -> int:
+def divisible_by(arguments: Iterable[int], divisor: int = DIVISIBLE) -> int:
     """The bit mask of the divisible arguments."""
-    return sum(1 << i for i, value in enumerate(arguments) if value % number == 0)
+    return sum(1 << i for i, value in enumerate(arguments) if value % divisor == 0)
 
 
 def code_key(function: TritonFunction) -> str:
@@ -81,15 +81,15 @@ def _triton_version() -> str:
 
 def compile_for(function: TritonFunction, config: Config, capability: tuple[int, int], divisible: int) -> MachineCode:
     """Compile a function with Triton, without the cache."""
-    made = compiled(function, config, capability, divisible)
-    metadata = made.metadata
+    kernel = compiled(function, config, capability, divisible)
+    metadata = kernel.metadata
     if metadata.global_scratch_size:
         raise UnsupportedError(
             f"{function.name} needs {metadata.global_scratch_size} bytes of global scratch memory, which hybridc does "
             "not allocate"
         )
-    parameters = _parameters(made.asm["ptx"], metadata.name)
-    return MachineCode(metadata.name, metadata.num_warps, metadata.shared, parameters, made.asm["cubin"])
+    parameters = _parameters(kernel.asm["ptx"], metadata.name)
+    return MachineCode(metadata.name, metadata.num_warps, metadata.shared, parameters, kernel.asm["cubin"])
 
 
 def compiled(function: TritonFunction, config: Config, capability: tuple[int, int] | str, divisible: int) -> Any:
@@ -104,18 +104,18 @@ def compiled(function: TritonFunction, config: Config, capability: tuple[int, in
     types = [f"*{TYPES[dtype].signature}" for dtype in function.pointers] + list(function.numbers)
     signature = dict(zip(kernel.arg_names, [*types, *["constexpr"] * len(function.constants)], strict=True))
     attributes = {(i,): [["tt.divisibility", DIVISIBLE]] for i in range(len(types)) if divisible >> i & 1}
-    made = source(fn=kernel, signature=signature, constexprs=dict(config.constants), attrs=attributes)
+    specialised = source(fn=kernel, signature=signature, constexprs=dict(config.constants), attrs=attributes)
     options = {"num_warps": config.warps, "num_stages": config.stages, **_OPTIONS}
     if isinstance(capability, str):  # AMD: half as many warps of twice as many threads
         options["num_warps"] = max(1, config.warps // 2)
-        return package.compile(made, target=target("hip", capability, 64), options=options)
+        return package.compile(specialised, target=target("hip", capability, 64), options=options)
     major, minor = capability
-    return package.compile(made, target=target("cuda", major * 10 + minor, 32), options=options)
+    return package.compile(specialised, target=target("cuda", major * 10 + minor, 32), options=options)
 
 
 def _parameters(ptx: str, entry: str) -> int:
     """The number of parameters of a kernel: Triton adds some of its own."""
-    found = re.search(rf"\.entry\s+{re.escape(entry)}\s*\((.*?)\)", ptx, re.DOTALL)
-    if found is None:
+    parameters = re.search(rf"\.entry\s+{re.escape(entry)}\s*\((.*?)\)", ptx, re.DOTALL)
+    if parameters is None:
         raise UnsupportedError(f"Triton {_triton_version()} writes PTX in which the entry {entry} cannot be found")
-    return found[1].count(".param")
+    return parameters[1].count(".param")

@@ -67,8 +67,8 @@ class Cublas:
             return None
         kinds = [KINDS[names[0]], KINDS[names[0]], KINDS[names[1]]]
         double = names[0] == "float64"
-        number = c_double if double else c_float
-        one, zero = number(1), number(0)
+        scalar = c_double if double else c_float
+        one, zero = scalar(1), scalar(0)
         single = TF32 if product.tf32 and names[0] == "float32" else SINGLE
         a, b, c = [(kind, m.apart, m.batch) for kind, m in zip(kinds, product.matrices, strict=True)]
         transposed = [int(m.transposed) for m in product.matrices[:2]]
@@ -78,9 +78,9 @@ class Cublas:
 
         def run(pointers: Sequence[int]) -> None:
             first, second, result = pointers
-            given = (byref(one), first, *a, second, *b, byref(zero), result, *c)
+            operands = (byref(one), first, *a, second, *b, byref(zero), result, *c)
             with self._card.current, self._using, self._lent() as handle:
-                self._call("cublasGemmStridedBatchedEx", handle, *transposed, *sizes, *given, *last)
+                self._call("cublasGemmStridedBatchedEx", handle, *transposed, *sizes, *operands, *last)
             self._card.asked.of[self._card.order].append(named)
 
         return run
@@ -104,14 +104,14 @@ class Cublas:
     def _handle(self) -> c_void_p:
         """The current stream's handle."""
         stream = self._card.stream
-        found = self._handles.get(stream)
-        if found is None:
-            found = c_void_p()
-            self._call("cublasCreate_v2", byref(found))
-            self._call("cublasSetStream_v2", found, stream)
-            self._call("cublasSetMathMode", found, WHOLE_SUMS)
-            self._handles[stream] = found
-        return found
+        handle = self._handles.get(stream)
+        if handle is None:
+            handle = c_void_p()
+            self._call("cublasCreate_v2", byref(handle))
+            self._call("cublasSetStream_v2", handle, stream)
+            self._call("cublasSetMathMode", handle, WHOLE_SUMS)
+            self._handles[stream] = handle
+        return handle
 
     def _call(self, name: str, *arguments: Any) -> None:
         error = self._functions[name](*arguments)

@@ -102,9 +102,9 @@ class Cuda(Device):
 
     def pointer(self, name: str, *arguments: Any) -> int:
         """Call a driver function that writes its result through its first argument; the result."""
-        made = FUNCTIONS[name][0]._type_()
-        self.call(name, ctypes.byref(made), *arguments)
-        return made.value or 0
+        result = FUNCTIONS[name][0]._type_()
+        self.call(name, ctypes.byref(result), *arguments)
+        return result.value or 0
 
     def failed(self, name: str, error: int, stream: int | None = None) -> None:
         """Raise for a driver's error code, with the launches that may have caused it; on ``stream``, of a launch."""
@@ -164,16 +164,16 @@ class Cuda(Device):
         self.driver.check()  # in a forked process others may have held the lock
         key = (function, config)
         with self._loading:
-            found = self._often.pop(key, None) or _Prepared(self, function, config)
-            self._often[key] = found
+            prepared = self._often.pop(key, None) or _Prepared(self, function, config)
+            self._often[key] = prepared
             if len(self._often) > _READY:
                 self._often.popitem(last=False)
-        found(pointers, numbers)
+        prepared(pointers, numbers)
 
     def multiply(self, product: LibraryMatmul) -> Callable[[Sequence[int]], None] | None:
         if self._cublas is None:
-            found = cublas_library()
-            self._cublas = None if found is None else Cublas(self, found)
+            library = cublas_library()
+            self._cublas = None if library is None else Cublas(self, library)
         return None if self._cublas is None else self._cublas.prepare(product)
 
     def begin_collective(
@@ -206,10 +206,10 @@ class Cuda(Device):
         if len(self._retired) > _RETIRED and not self.recording.stream:
             self.finish()
         with self._loading:
-            found = self._loaded.get(key)
-            if found is None:
-                found = self._loaded[key] = _Loaded(self, function, config, divisible)
-            return found
+            loaded = self._loaded.get(key)
+            if loaded is None:
+                loaded = self._loaded[key] = _Loaded(self, function, config, divisible)
+            return loaded
 
 
 class _Owned:
@@ -283,11 +283,11 @@ class _Prepared:
 
     def _for(self, pointers: Sequence[int], numbers: Sequence[int]) -> _Ready:
         divisible = divisible_by((*pointers, *numbers))
-        found = self._ready.get(divisible)
-        if found is None:
+        ready = self._ready.get(divisible)
+        if ready is None:
             loaded = self._card.load(self._function, self._config, divisible)
-            found = self._ready[divisible] = _Ready(self._card, self._function, loaded, self._config.grid)
-        return found
+            ready = self._ready[divisible] = _Ready(self._card, self._function, loaded, self._config.grid)
+        return ready
 
 
 class _Ready:

@@ -186,9 +186,9 @@ class Driver:
 
     def pointer(self, name: str, *arguments: Any) -> int:
         """The result of a function that writes it through its first argument."""
-        made = FUNCTIONS[name][0]._type_()
-        self.call(name, byref(made), *arguments)
-        return made.value or 0
+        result = FUNCTIONS[name][0]._type_()
+        self.call(name, byref(result), *arguments)
+        return result.value or 0
 
     def count(self) -> int:
         """The number of GPUs."""
@@ -202,9 +202,9 @@ class Driver:
 
     def uuid(self, gpu: int) -> bytes:
         """The UUID of a GPU."""
-        found = ctypes.create_string_buffer(16)
-        self.call("cuDeviceGetUuid", found, gpu)
-        return found.raw
+        buffer = ctypes.create_string_buffer(16)
+        self.call("cuDeviceGetUuid", buffer, gpu)
+        return buffer.raw
 
     def attribute(self, what: GpuAttribute, gpu: int) -> int:
         """What the driver says of a GPU."""
@@ -226,8 +226,8 @@ _DRIVERS: weakref.WeakSet[Driver] = weakref.WeakSet()
 
 
 def _in_child() -> None:
-    for made in _DRIVERS:
-        made.usable = False
+    for inherited in _DRIVERS:
+        inherited.usable = False
 
 
 if hasattr(os, "register_at_fork"):
@@ -262,8 +262,8 @@ def driver_of(library: Any) -> Driver | NoDriver:
         known = f": {_REFUSED[error]}" if error in _REFUSED else ""
         said = _words(function, error)
         return NoDriver(f"NVIDIA's driver does not start{known} (cuInit: {said}, error {error})", broken=True)
-    found = Driver(library)
-    return found if found.count() else NoDriver("NVIDIA's driver finds no GPU")
+    loaded = Driver(library)
+    return loaded if loaded.count() else NoDriver("NVIDIA's driver finds no GPU")
 
 
 # --- the current context of a thread ----------------------------------------------------------------------------------

@@ -16,11 +16,11 @@ def loaded(names: Sequence[str], functions: Iterable[str]) -> Any:
     """
     for name in (*names, *_packaged(names)):
         try:
-            found = ctypes.CDLL(name)
+            library = ctypes.CDLL(name)
         except OSError:
             continue
-        if all(hasattr(found, function) for function in functions):
-            return found
+        if all(hasattr(library, function) for function in functions):
+            return library
     return None
 
 

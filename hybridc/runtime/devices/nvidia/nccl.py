@@ -51,7 +51,7 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
 }
 # Constants of nccl.h: data types, the sum.
 _NAMES = ("int8", "uint8", "int32", "uint32", "int64", "uint64", "float16", "float32", "float64", "bfloat16")
-KINDS = {name: number for number, name in enumerate(_NAMES)}
+KINDS = {name: code for code, name in enumerate(_NAMES)}
 BYTES, SUM = KINDS["uint8"], 0
 
 
@@ -85,9 +85,9 @@ class Nccl:
 
     def _joined(self, ranks: Communicator) -> _NcclRanks | None:
         """These ranks, if each of them has the library and a GPU of its own."""
-        there = ranks.gather_objects((self._library is not None, self._card.uuid))
-        missing = next((rank for rank, (has_it, _) in enumerate(there) if not has_it), None)
-        gpus = [gpu for _, gpu in there]
+        states = ranks.gather_objects((self._library is not None, self._card.uuid))
+        missing = next((rank for rank, (has_it, _) in enumerate(states) if not has_it), None)
+        gpus = [gpu for _, gpu in states]
         shared = next(((gpus.index(gpu), rank) for rank, gpu in enumerate(gpus) if gpus.index(gpu) < rank), None)
         if missing is None and shared is None:
             self._stream = self._stream or self._card.pointer("cuStreamCreate", NON_BLOCKING)
@@ -191,8 +191,8 @@ def _parts(array: DeviceArray, counts: Sequence[int]) -> Iterator[tuple[int, int
 
 def nccl_version() -> int:
     """The version of the library, as 22803 for 2.28.3; 0 if there is none."""
-    found, number = nccl_library(), c_int()
-    return 0 if found is None or found.ncclGetVersion(byref(number)) else number.value
+    library, version = nccl_library(), c_int()
+    return 0 if library is None or library.ncclGetVersion(byref(version)) else version.value
 
 
 @functools.cache

@@ -42,11 +42,11 @@ class GraphRecorder:
 
         It is allocated on the current stream, which does not capture.
         """
-        found = next((buffer for buffer in self.where.memory if buffer.nbytes >= nbytes), None)
-        if found is None:
-            found = self._card.allocate(nbytes)
-            self.where.memory += (found,)
-        return found
+        buffer = next((buffer for buffer in self.where.memory if buffer.nbytes >= nbytes), None)
+        if buffer is None:
+            buffer = self._card.allocate(nbytes)
+            self.where.memory += (buffer,)
+        return buffer
 
     @contextmanager
     def idle(self) -> Generator[None]:

@@ -135,23 +135,23 @@ def _terms(kernel_op: KernelOp, reads: tuple[Read, Read], strides: Mapping[SSAVa
 
 def strides_along(plan: LoopNestPlan, read: Read, strides: Mapping[SSAValue, Strides]) -> dict[int, int]:
     """The strides of an array along merged axes: those of the last axis of each."""
-    found = read.along(strides[read.value])
-    return {plan.merged[a]: s for a, s in sorted(found.items()) if a in plan.merged and plan.sizes[plan.merged[a]] != 1}
+    along = read.along(strides[read.value])
+    return {plan.merged[a]: s for a, s in sorted(along.items()) if a in plan.merged and plan.sizes[plan.merged[a]] != 1}
 
 
 def _follows(kernel: Kernel, nest: LoopNest, contraction: KernelOp) -> bool:
     """Whether the other ops compute each element of their results from those at the same index."""
-    made = {s.result: s for s in nest.ops}
+    op_of = {s.result: s for s in nest.ops}
     whole = {a for a, n in enumerate(nest.domain) if n != 1}
     if any(r.value not in kernel.arguments or len({*r.axes}) < len(r.axes) for r in contraction.reads):
         return False
     if any(s.kind != "elementwise" or s.indirect for s in nest.ops if s is not contraction):
         return False
-    if any(r.axes != made[r.value].axes for s in nest.ops for r in s.reads if r.value in made):
+    if any(r.axes != op_of[r.value].axes for s in nest.ops for r in s.reads if r.value in op_of):
         return False
     if len(set(kernel.results)) < len(kernel.results):
         return False
-    return all(v in made and whole <= {*made[v].axes} for v in kernel.results) and whole <= {*contraction.axes}
+    return all(v in op_of and whole <= {*op_of[v].axes} for v in kernel.results) and whole <= {*contraction.axes}
 
 
 def _kinds(nest: LoopNest, kernel_op: KernelOp) -> dict[int, tuple[bool, bool, bool]] | None:

@@ -36,8 +36,8 @@ def held_bytes(plan: LoopNestPlan) -> int:
         for value, axes in [*((r.value, r.axes) for r in kernel_op.reads), (kernel_op.result, kernel_op.axes)]:
             if number_of(value) is not None or not {*plan.axes(axes)} >= {*plan.inner}:
                 continue
-            made = value in plan.op_of
-            size[value] = max(_REGISTER * made, dtype_of(value).itemsize)
+            computed = value in plan.op_of
+            size[value] = max(_REGISTER * computed, dtype_of(value).itemsize)
             if value is kernel_op.result and plan.is_column_reduction(kernel_op):
                 carried += size[value]
             else:
@@ -47,7 +47,7 @@ def held_bytes(plan: LoopNestPlan) -> int:
         before = {v for v in used if min(used[v]) < now <= max(used[v])}
         loaded = {v for v in used if min(used[v]) == now and v not in plan.op_of}
         after = {v for v in used if min(used[v]) <= now < max(used[v])}
-        most = max(most, *(sum(size[v] for v in there) for there in (before | loaded, after)))
+        most = max(most, *(sum(size[v] for v in live) for live in (before | loaded, after)))
     return carried + most
 
 
@@ -56,8 +56,8 @@ def _turns(kernel_ops: Sequence[KernelOp]) -> dict[KernelOp, int]:
 
     ``kernel_ops`` come after their producers.
     """
-    made = {s.result: s for s in kernel_ops}
-    needs = {s: [made[r.value] for r in s.reads if r.value in made] for s in kernel_ops}
+    producers = {s.result: s for s in kernel_ops}
+    needs = {s: [producers[r.value] for r in s.reads if r.value in producers] for s in kernel_ops}
     depth: dict[KernelOp, int] = {}
     for kernel_op in kernel_ops:
         depth[kernel_op] = max((depth[s] + (s.combine is not None) for s in needs[kernel_op]), default=0)

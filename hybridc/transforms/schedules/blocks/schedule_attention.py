@@ -66,7 +66,7 @@ def schedule_attention(
     memory = KernelMemory(attention.kernel, strides)
     if attention.delta is not None:
         memory.materialize(attention.delta[0].result)
-    launches = [_Scheduler(attention, memory, found, i == 0).launch() for i, found in enumerate(configs)]
+    launches = [_Scheduler(attention, memory, choices, i == 0).launch() for i, choices in enumerate(configs)]
     return launches, memory
 
 
@@ -102,12 +102,12 @@ class _Scheduler:
                 side = multiplied_side(contraction.width)
                 axes = self._axes(contraction.sizes or (1,))
                 self.dims.append(TileDim(axes, side, "whole", side != contraction.width))
-        self.made = [c for c in attention.made if len(attention.made) == 1 or c.summed & {*self.other}]
+        self.consumers = [c for c in attention.made if len(attention.made) == 1 or c.summed & {*self.other}]
         self.kind = kind_of_dtype(attention.wide)
         values = (*kernel.arguments, *kernel.results)
-        given = {v: self.memory.strides.get(v) or row_major(shape_of(v)) for v in values}
+        strides = {v: self.memory.strides.get(v) or row_major(shape_of(v)) for v in values}
         self.middle = self._plan(attention.middle, {a: a for a in range(len(attention.middle.domain))})
-        self.text = TileStatements(self.middle, values=self.memory.names, given=given)
+        self.text = TileStatements(self.middle, values=self.memory.names, stepped=strides)
         self.operands: list[str] = []  # of the program's own rows or keys
 
     def _axes(self, sizes: Shape) -> Axes:
@@ -120,8 +120,8 @@ class _Scheduler:
     def _plan(self, nest: LoopNest, merged: Mapping[int, int]) -> LoopNestPlan:
         """A nest in the index space: axes of one element are those of no other."""
         everywhere, single = tuple(range(len(self.sizes))), len(self.attention.middle.domain)
-        found = {**dict.fromkeys(range(-1, len(nest.domain)), single), **merged}
-        return LoopNestPlan(nest, tuple(self.sizes), found, everywhere, (), False, frozenset())
+        axes = {**dict.fromkeys(range(-1, len(nest.domain)), single), **merged}
+        return LoopNestPlan(nest, tuple(self.sizes), axes, everywhere, (), False, frozenset())
 
     def _in_nest(self, of: GridContraction, side: int) -> None:
         """Write statements about the nest of a contraction from now on, on tiles of its columns and of a side."""
@@ -134,9 +134,9 @@ class _Scheduler:
 
     def _address(self, value: SSAValue, axes: Axes, on: Dims) -> Address:
         """The address of a tile of a value, filled along all these dimensions, also where there is one element."""
-        found = self.text.element_at(value, axes)
-        alone = [a for i in on for a in self.dims[i].axes if self.sizes[a] == 1 and a not in found.axes]
-        return Address(found.buffer, (*found.terms, *((a, Factor(0)) for a in alone)), found.offset)
+        address = self.text.element_at(value, axes)
+        alone = [a for i in on for a in self.dims[i].axes if self.sizes[a] == 1 and a not in address.axes]
+        return Address(address.buffer, (*address.terms, *((a, Factor(0)) for a in alone)), address.offset)
 
     # --- the program ---------------------------------------------------------------------------------------
 
@@ -150,7 +150,7 @@ class _Scheduler:
             sofar = self._carry(-math.inf, _OTHER), self._carry(0.0, _OTHER)
         else:
             self._before()
-        totals = [self._carry(0.0, self.widths[c.sizes]) for c in self.made]
+        totals = [self._carry(0.0, self.widths[c.sizes]) for c in self.consumers]
         sweeps = [self._sweep()]
         known, loaded = dict(text.known), dict(text.loaded)
         for contraction, own in zip(attention.given, self.operands, strict=True):
@@ -166,7 +166,7 @@ class _Scheduler:
         text.known, text.loaded = known, loaded
         if softmax is not None:
             totals = [self._divided(softmax, sofar, totals[0])]
-        for contraction, total in zip(self.made, totals, strict=True):
+        for contraction, total in zip(self.consumers, totals, strict=True):
             self._end(contraction, total)
         sweeps.append(self._sweep())
         m, n, batches = (attention.extent(axes) for axes in (attention.rows, attention.keys, attention.batch))
@@ -180,10 +180,10 @@ class _Scheduler:
         statements, self.text.statements = tuple(self.text.statements), []
         return TileSweep(axes, statements)
 
-    def _carry(self, number: float, dim: int) -> str:
+    def _carry(self, start: float, dim: int) -> str:
         """A value for each of the program's own rows, or keys, and each column."""
         axes = self.own if dim == _OTHER else (*self.own, *self.dims[dim].axes)
-        return self.text.add(TileCarry, number, axes, self.kind, (_OWN, dim))
+        return self.text.add(TileCarry, start, axes, self.kind, (_OWN, dim))
 
     def _operand(self, contraction: GridContraction, side: int) -> str:
         """A tile of the operand that follows a side: the left one follows rows, the right one keys."""
@@ -220,13 +220,13 @@ class _Scheduler:
         if self.dims[_OTHER].masked:
             score = text.add(TileInside, score, -math.inf, self.other, self.kind)
         pair = OnlinePair(softmax.peak, tuple(softmax.powers), softmax.total, True)
-        text.rough = self.made[0].dtype in HALVES  # what is rounded to half precision needs no more
+        text.rough = self.consumers[0].dtype in HALVES  # what is rounded to half precision needs no more
         factor, power = text.add_powers(pair, score, sofar, filled=True)
         text.rough = False
         text.known[softmax.shares[-1].result] = power
         self._ops((*softmax.beside, *softmax.after))
         left = text.known[softmax.after[-1].result] if softmax.after else power
-        self._add(self.made[0], left, total, text.map("arith.mulf", total, factor, kind=self.kind))
+        self._add(self.consumers[0], left, total, text.map("arith.mulf", total, factor, kind=self.kind))
 
     def _divided(self, softmax: OnlineSoftmax, sofar: tuple[str, str], total: str) -> str:
         """The division; the maximum and the sum of each row are stored where they are results."""
@@ -277,7 +277,7 @@ class _Scheduler:
                 text.rough = half and [type(op) for op in kernel_op.steps] == [functions.ExpOp]
                 self._ops([kernel_op])
         text.rough = False
-        for contraction, total in zip(self.made, totals, strict=True):
+        for contraction, total in zip(self.consumers, totals, strict=True):
             left = text.known[contraction.left.value]
             if self.dims[_OWN].masked or self.dims[_OTHER].masked:
                 # What is not there counts for nothing, whatever became of it.

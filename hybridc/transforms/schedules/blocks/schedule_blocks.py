@@ -44,15 +44,15 @@ LONGEST = 1 << 25
 
 
 def schedule_blocks(
-    kernel: Kernel, strides: Mapping[int, Strides], given: Mapping[SSAValue, int] = MappingProxyType({})
+    kernel: Kernel, strides: Mapping[int, Strides], initial: Mapping[SSAValue, int] = MappingProxyType({})
 ) -> tuple[list[TileLaunch], KernelMemory]:
     """The launches that make the results of a kernel, but for constant ones, and the buffers of its values.
 
-    ``strides``, in elements, are of arguments, then results, that may not be contiguous. Values that are ``given``
+    ``strides``, in elements, are of arguments, then results, that may not be contiguous. Values that are ``initial``
     lie in the memory of the results with these indices when the kernel begins.
     """
     memory = KernelMemory(kernel, strides)
-    memory.names |= {value: f"y{i}" for value, i in given.items()}
+    memory.names |= {value: f"y{i}" for value, i in initial.items()}
     return _BlockScheduler(kernel, memory, MACHINE).run(), memory
 
 
@@ -61,7 +61,7 @@ class _BlockScheduler:
     kernel: Kernel
     memory: KernelMemory
     machine: TileMachine
-    made: list[TileLaunch] = field(default_factory=list[TileLaunch])
+    launches: list[TileLaunch] = field(default_factory=list[TileLaunch])
 
     def run(self) -> list[TileLaunch]:
         """The launches, in order."""
@@ -71,7 +71,7 @@ class _BlockScheduler:
                 if read_elsewhere(nests, nest, kernel_op.result):
                     self.memory.materialize(kernel_op.result)
             self._nest(nest)
-        return self.made
+        return self.launches
 
     # --- the choice ----------------------------------------------------------------------------------------
 
@@ -102,7 +102,7 @@ class _BlockScheduler:
     def _holds_rows(self, plan: LoopNestPlan, sums: Sequence[KernelOp]) -> bool:
         """Whether a program holds all that a row needs, and rows are enough for all programs or short."""
         machine, inner = self.machine, self._padded(plan, plan.inner)
-        if inner > machine.longest_row or inner * held_bytes(plan) > machine.held:
+        if inner > machine.longest_row or inner * held_bytes(plan) > machine.row_bytes:
             return False
         across = [s for s in sums if plan.is_column_reduction(s)]
         if len(across) == len(sums) or not all({*plan.parallel} <= {*plan.axes(s.reduced)} for s in across):
@@ -251,7 +251,7 @@ class _BlockScheduler:
     # --- programs ------------------------------------------------------------------------------------------
 
     def _statements(self, plan: LoopNestPlan) -> TileStatements:
-        return TileStatements(plan, values=self.memory.names, given=self.memory.strides)
+        return TileStatements(plan, values=self.memory.names, stepped=self.memory.strides)
 
     def _dim(self, plan: LoopNestPlan, axes: Axes, block: int | str, least: int, walk: str = "grid") -> TileDim:
         """A dimension of tiles; ``least`` is what divides its length if no tile reaches beyond the end."""
@@ -275,4 +275,4 @@ class _BlockScheduler:
         piece: int | None = None,
     ) -> None:
         text.far = max(text.far, text.plan.extent(range(len(text.plan.sizes))))
-        self.made.append(text.launch(what, self.memory, dims, sweeps, configs, piece))
+        self.launches.append(text.launch(what, self.memory, dims, sweeps, configs, piece))

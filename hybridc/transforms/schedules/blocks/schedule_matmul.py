@@ -103,8 +103,8 @@ class _MatmulScheduler:
         total = text.add(TileCarry, 0.0, self.kept, self.kind, text.on)
         sweeps = [TileSweep((), text.take())]
         buffer = text.named(self.partial, matmul.kernel_op.result, False, self.partials)
-        here = text.add(TileLoad, text.space.row_major(buffer, (*part, *self.kept)), self.kind, text.on)
-        text.write(TileUpdate(total, text.map("arith.addf", total, here, kind=self.kind)))
+        addend = text.add(TileLoad, text.space.row_major(buffer, (*part, *self.kept)), self.kind, text.on)
+        text.write(TileUpdate(total, text.map("arith.addf", total, addend, kind=self.kind)))
         sweeps.append(TileSweep(part, text.take()))
         self._results(text, total, True)
         sweeps.append(TileSweep((), text.take()))
@@ -114,7 +114,7 @@ class _MatmulScheduler:
     # --- statements ----------------------------------------------------------------------------------------
 
     def _statements(self, plan: LoopNestPlan) -> TileStatements:
-        return TileStatements(plan, values=self.memory.names, given=self.matmul.strides)
+        return TileStatements(plan, values=self.memory.names, stepped=self.matmul.strides)
 
     def _sum(self, text: TileStatements, start: float) -> tuple[str, list[TileSweep]]:
         """The loop over terms and what is before it, and the name of the sums."""
@@ -130,8 +130,8 @@ class _MatmulScheduler:
         else:
             left = self._operand(text, matmul.left, (0, last), matmul.dtype)
             right = self._operand(text, matmul.right, (last, 1), matmul.dtype)
-            made = text.contracted(left, right, self.terms, (matmul.dtype, matmul.wide), total)
-            text.write(TileUpdate(total, made))
+            contracted = text.contracted(left, right, self.terms, (matmul.dtype, matmul.wide), total)
+            text.write(TileUpdate(total, contracted))
         sweeps.append(TileSweep(self.terms, text.take()))
         if self.vector:
             total = text.add(TileReduce, "arith.addf", total, 0.0, self.terms, self.kind, 0)
@@ -152,9 +152,9 @@ class _MatmulScheduler:
             end = operand.terms if i == self.last else operand.kept
             limits.append(end if follows & {*axes} and any(end % b[block] for b in blocks) else None)
         kept, text.on = text.on, on
-        found = text.factor(Address(buffer, tuple(terms)), dtype_of(operand.value), matmul.dtype, limits)
+        factor = text.factor(Address(buffer, tuple(terms)), dtype_of(operand.value), matmul.dtype, limits)
         text.on = kept
-        return text.converted(found, matmul.dtype, dtype)
+        return text.converted(factor, matmul.dtype, dtype)
 
     def _results(self, text: TileStatements, total: str, starts: bool) -> None:
         """The epilogue of the sums, which do not include their initial value if that ``starts`` here."""

@@ -48,11 +48,11 @@ from hybridc.transforms.schedules.schedule_kernels import BodyStatements, kind_o
 class TileStatements(BodyStatements):
     """Writes linalg ops as statements on tiles.
 
-    ``values`` are in these buffers of the kernel; those that may not be contiguous have the strides ``given``.
+    ``values`` are in these buffers of the kernel; ``stepped`` are the strides of those that may not be contiguous.
     """
 
     values: Mapping[SSAValue, str] = field(default_factory=dict[SSAValue, str])
-    given: Mapping[SSAValue, Strides] = field(default_factory=dict[SSAValue, Strides])
+    stepped: Mapping[SSAValue, Strides] = field(default_factory=dict[SSAValue, Strides])
     buffers: dict[str, str] = field(default_factory=dict[str, str])  # of the kernel, as the program calls them
     called: dict[str, TileBuffer] = field(default_factory=dict[str, TileBuffer])
     far: int = 0  # the largest offset in them, or more
@@ -72,7 +72,7 @@ class TileStatements(BodyStatements):
             self.buffers[buffer] = f"{buffer[0]}{sum(name[0] == buffer[0] for name in self.buffers.values())}"
             self.called[buffer] = TileBuffer(self.buffers[buffer], kind_of(like), pieces)
             shape = shape_of(like)
-            size = reach(shape, self.given[like]) if like in self.given else math.prod(shape)
+            size = reach(shape, self.stepped[like]) if like in self.stepped else math.prod(shape)
             self.far = max(self.far, elements or size)
         return self.buffers[buffer]
 
@@ -80,7 +80,7 @@ class TileStatements(BodyStatements):
         return self.named(self.values[value], value)
 
     def strides(self, value: SSAValue) -> tuple[Factor, ...]:
-        return tuple(Factor(n) for n in self.given.get(value) or row_major(shape_of(value)))
+        return tuple(Factor(n) for n in self.stepped.get(value) or row_major(shape_of(value)))
 
     def address(self, read: Read) -> Address:
         return self.element_at(read.value, read.axes)
@@ -88,7 +88,7 @@ class TileStatements(BodyStatements):
     def element_at(self, value: SSAValue, axes: Axes) -> Address:
         """The element of a value whose dimensions follow axes of the loop nest."""
         merged = self.plan.axes(axes)
-        if value not in self.given:
+        if value not in self.stepped:
             return self.space.row_major(self.buffer(value), merged)
         last = {self.plan.merged[a]: stride for a, stride in zip(axes, self.strides(value), strict=True)}
         return Address(self.buffer(value), tuple((a, last[a]) for a in merged))
@@ -158,16 +158,16 @@ class TileStatements(BodyStatements):
         if OPTIONS.verify:
             verify(program)
         dtypes = tuple(memory.dtypes[name] for name in self.buffers)
-        given = (tuple(self.buffers), dtypes, self.plan.sizes, tuple(configs))
-        return TileLaunch(what, program, *given, piece, self.far >= NARROW, suffix)
+        fields = (tuple(self.buffers), dtypes, self.plan.sizes, tuple(configs))
+        return TileLaunch(what, program, *fields, piece, self.far >= NARROW, suffix)
 
     # --- contractions --------------------------------------------------------------------------------------
 
     def factor(self, address: Address, source: DType, target: DType, limits: Sequence[int | None]) -> str:
         """A tile of an array that is multiplied as ``target``, with zeros from the limits along its dimensions on."""
-        given = tuple(limits) if any(end is not None for end in limits) else ()
-        found = self.once(TileLoad, address, kind_of_dtype(source), self.on, given, 0.0)
-        return self.converted(found, source, target)
+        ends = tuple(limits) if any(end is not None for end in limits) else ()
+        tile = self.once(TileLoad, address, kind_of_dtype(source), self.on, ends, 0.0)
+        return self.converted(tile, source, target)
 
     def converted(self, value: str, source: DType, target: DType) -> str:
         """The name of a value as another dtype."""
@@ -274,8 +274,8 @@ class TileStatements(BodyStatements):
     def _add_squares(self, pair: OnlinePair, value: str, sofar: tuple[str, str], count: str, over: Axes) -> None:
         """Write the same for squares; ``count`` is how many elements came before."""
         (whole, total), kind = sofar, kind_of(pair.second.result)
-        here = self.add(TileCount, over)
-        more, before = (self.map("arith.sitofp", self._integer(n), kind=kind) for n in (here, count))
+        counted = self.add(TileCount, over)
+        more, before = (self.map("arith.sitofp", self._integer(n), kind=kind) for n in (counted, count))
         part = self._part(pair.first, value)
         mean = self._mean(part, more, kind)
         off = self.map("arith.subf", value, mean, kind=kind)
@@ -285,7 +285,7 @@ class TileStatements(BodyStatements):
         distance = self.map("arith.mulf", self.map("arith.mulf", gap, gap, kind=kind), share, kind=kind)
         self._update(total, self._sum(total, self._sum(squares, distance, kind), kind))
         self._update(whole, self._sum(whole, part, kind))
-        self._update(count, self.map("arith.addi", count, here, kind="index"))
+        self._update(count, self.map("arith.addi", count, counted, kind="index"))
 
     def _integer(self, index: str) -> str:
         return self.map("arith.index_cast", index, kind="i64")
@@ -342,8 +342,8 @@ class TileStatements(BodyStatements):
         total = self._whole(pair.second, part, _nothing(pair.second))
         if pair.powers:
             total = self._scaled(pair, total, whole, whole)
-        for name, each in zip((whole, total), parts, strict=True):
-            self.write(TileStore(name, self._result(each)))
+        for name, partial in zip((whole, total), parts, strict=True):
+            self.write(TileStore(name, self._result(partial)))
 
     def _loaded(self, part: PartialResults) -> str:
         buffer = self.named(part.buffer, part.kernel_op.result)
@@ -357,13 +357,13 @@ class TileStatements(BodyStatements):
 
     def _terms(self, terms: int, piece: int) -> str:
         """How many terms a piece has; the last may have none."""
-        number = self._integer(self.add(TileIndex, 0))
-        each = self.constant(piece, "i64")
+        index = self._integer(self.add(TileIndex, 0))
+        full = self.constant(piece, "i64")
         left = self.map(
-            "arith.subi", self.constant(terms, "i64"), self.map("arith.muli", number, each, kind="i64"), kind="i64"
+            "arith.subi", self.constant(terms, "i64"), self.map("arith.muli", index, full, kind="i64"), kind="i64"
         )
         left = self.map("arith.maxsi", left, self.constant(0, "i64"), kind="i64")
-        return self.map("arith.minsi", left, each, kind="i64")
+        return self.map("arith.minsi", left, full, kind="i64")
 
 
 def _nothing(kernel_op: KernelOp) -> Number:

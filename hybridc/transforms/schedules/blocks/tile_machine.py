@@ -28,7 +28,7 @@ class TileMachine:
     row_elements: int = 2048  # of rows, and of blocks that are reduced
     # Elements of a row that a program holds: they fill half of a processor's registers, of twice as many some spill.
     longest_row: int = GPU.registers // 2 // 4
-    held: int = GPU.registers // 4 * 3  # bytes of all such rows at a time
+    row_bytes: int = GPU.registers // 4 * 3  # bytes of all such rows at a time
     side: int = 32  # of a tile of which some values follow memory along one side, some along the other
     columns: int = 2 * GPU.line // 4  # that a block has if it is reduced across memory: two lines of the cache
     rows: int = 4  # that a block has if it is reduced along memory
