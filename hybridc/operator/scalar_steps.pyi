@@ -82,6 +82,10 @@ class Steps(Protocol):
         """``e ** x``."""
         ...
 
+    def exp2(self, x: Operand, /) -> Value:
+        """``2 ** x``."""
+        ...
+
     def expm1(self, x: Operand, /) -> Value:
         """``e ** x - 1``, exact near 0."""
         ...

@@ -28,7 +28,7 @@ import c_target
 MEANING = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "rem": np.mod, "fmod": np.fmod,
     "pow": np.power, "neg": np.negative, "abs": np.abs, "sign": np.sign, "max": np.maximum, "min": np.minimum,
-    "hypot": np.hypot, "square": np.square, "reciprocal": np.reciprocal, "exp": np.exp,
+    "hypot": np.hypot, "square": np.square, "reciprocal": np.reciprocal, "exp": np.exp, "exp2": np.exp2,
     "expm1": np.expm1, "log": np.log, "log1p": np.log1p, "log2": np.log2, "log10": np.log10, "sqrt": np.sqrt,
     "cbrt": np.cbrt, "logistic": special.expit, "sin": np.sin, "cos": np.cos, "tan": np.tan, "asin": np.arcsin,
     "acos": np.arccos, "atan": np.arctan, "atan2": np.arctan2, "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh,

@@ -149,6 +149,10 @@ def _reciprocal(_: Any, x: Any) -> Any:
     return 1 / x
 
 
+def _exp2(b: Any, x: Any) -> Any:
+    return b.pow(2.0, x)
+
+
 def _logistic(b: Any, x: Any) -> Any:
     return 1.0 / (b.exp(-x) + 1.0)
 
@@ -354,6 +358,7 @@ _ROWS = (
     ScalarStep("reciprocal", "``1 / x``.", numpy="np.reciprocal", composed=_reciprocal, cost=2, exact=True),
     # Exponentials and roots
     _function("exp", "``e ** x``.", "exponential", triton="tl.exp({})", triton_single="exp_by_exp2", cost=4),
+    _function("exp2", "``2 ** x``.", "exponential", triton="tl.exp2({})", composed=_exp2),
     _function("expm1", "``e ** x - 1``, exact near 0.", "exponential"),
     _function("log", "The natural logarithm.", "logarithm", triton="tl.log({})"),
     _function("log1p", "``log(1 + x)``, exact near 0.", "logarithm"),
@@ -483,7 +488,6 @@ _OTHERS = (
     ScalarOperation("arith.minnumf", "", "tl.minimum({}, {})"),
     _instruction("copysign", "", "with_sign_of"),
     _instruction("fma", "", "tl.fma({}, {}, {})"),
-    ScalarOperation("math.exp2", "np.exp2", "tl.exp2({})", "exp2", cost=OperationCost.FUNCTION),
 )
 
 OPERATIONS: dict[str, ScalarOperation] = {
