@@ -54,7 +54,7 @@ from hybridc.dialects.mlir.tensor import ExpandShapeOp
 from hybridc.dialects.movement import Indexed
 from hybridc.dialects.operator_attribute import Shape
 from hybridc.dialects.scalar import Arithmetic, loop_dtypes, number_like
-from hybridc.dialects.scalar.table import ITSELF, STEPS
+from hybridc.dialects.scalar.table import ITSELF, STEPS, ScalarOperation
 from hybridc.dtypes import FLOAT32, STORED, TYPES, WIDE, DType, computed, is_float, wide
 from hybridc.errors import UnsupportedError
 from hybridc.ground.sizes import Place, is_size
@@ -207,13 +207,10 @@ class ScalarBuilder:
             self.constants[key] = self.add_op(arith.ConstantOp, [], signless(dtype), attribute)
         return Element(self, self.constants[key], dtype)
 
-    def operation(self, step: str, *xs: Element, out: DType | None = None) -> Element:
-        """The upstream operation of a step on numbers of one dtype, which the result has, too, but for ``out``."""
-        dtype = xs[0].dtype
-        form, out = STEPS[step].operation(dtype.kind), out or dtype
-        if form is None:
-            raise UnsupportedError(f"the step {step!r} of scalar bodies does not exist for {dtype}")
-        return Element(self, self._named(form.name, [x.value for x in xs], signless(out)), out)
+    def operation(self, operation: ScalarOperation, *xs: Element, out: DType | None = None) -> Element:
+        """An upstream operation on numbers of one dtype, which the result has, too, but for ``out``."""
+        dtype = xs[0].dtype if out is None else out
+        return Element(self, self._named(operation.name, [x.value for x in xs], signless(dtype)), dtype)
 
     # --- steps ---------------------------------------------------------------------------------------------
 
@@ -238,11 +235,13 @@ class ScalarBuilder:
             return self.convert(expansion(self, *xs), out)
         if (form := row.operation(dtype.kind)) is ITSELF:
             return xs[0]
-        if dtype.kind in "iu" and step in _ON_INTEGERS:
-            return _ON_INTEGERS[step](self, *xs)
-        if dtype in WIDE and form is not None and (form.name.startswith("math.") or step == "fmod"):
+        if dtype.kind in "iu" and row.integers is not None:
+            return row.integers(self, *xs)
+        if form is None:
+            raise UnsupportedError(f"the step {step!r} of scalar bodies does not exist for {dtype}")
+        if dtype in WIDE and (form.name.startswith("math.") or step == "fmod"):
             return self.convert(self.step(step, *[self.convert(x, WIDE[dtype]) for x in xs]), out)
-        return self.operation(step, *xs, out=out)
+        return self.operation(form, *xs, out=out)
 
     def _computed(self, x: Any) -> Any:
         """An operand in its compute dtype; a symbolic size is fixed."""
@@ -271,7 +270,9 @@ class ScalarBuilder:
         if x.dtype in STORED and isinstance(x.value.owner, arith.ConstantOp):
             return self.constant(cast(Any, x.value.owner.value).value.data, dtype)
         if dtype.kind == "b":
-            return self.operation("ne", x, self.constant(0, x.dtype), out=BOOL)
+            unequal = STEPS["ne"].operation(x.dtype.kind)
+            assert unequal is not None
+            return self.operation(unequal, x, self.constant(0, x.dtype), out=BOOL)
         if x.dtype.kind == "f" and dtype.kind in "iu" and dtype.itemsize < 4:
             return self.convert(self.convert(x, INT32), dtype)
         name = conversion(x.dtype, dtype)
@@ -324,56 +325,6 @@ def conversion(source: DType, target: DType) -> str:
     if source.kind != "b" and source.itemsize > target.itemsize:
         return "arith.trunci"
     return "arith.extsi" if signed else "arith.extui"
-
-
-# --- integers: what upstream leaves undefined, or lacks ---------------------------------------------------
-
-
-def _negative(b: ScalarBuilder, x: Element) -> Element:
-    return b.constant(0, x.dtype) - x
-
-
-def _c_remainder(b: ScalarBuilder, x: Element, y: Element) -> Element:
-    """The remainder with the sign of x; by 0, and by -1 where it could overflow, it is 0."""
-    zero, one = b.constant(0, y.dtype), b.constant(1, y.dtype)
-    bad = y == zero
-    if y.dtype.kind == "i":
-        bad = bad | (y == b.constant(-1, y.dtype))
-    return b.operation("fmod", x, b.select(bad, one, y))
-
-
-def _quotient(b: ScalarBuilder, x: Element, y: Element) -> Element:
-    """x / y, cut towards zero; by 0 it is 0, and by -1, where it could overflow, it is -x."""
-    zero, one = b.constant(0, y.dtype), b.constant(1, y.dtype)
-    by_zero = y == zero
-    if y.dtype.kind == "u":
-        return b.select(by_zero, zero, b.operation("quotient", x, b.select(by_zero, one, y)))
-    negated = y == b.constant(-1, y.dtype)
-    result = b.operation("quotient", x, b.select(by_zero | negated, one, y))
-    return b.select(by_zero, zero, b.select(negated, _negative(b, x), result))
-
-
-def _power(b: ScalarBuilder, x: Element, y: Element) -> Element:
-    """In 64 bits, as ``ipowi`` takes the exponent as signed; with a negative one, only that of 1 and -1 is not 0."""
-    wide = [b.convert(v, INT64) for v in (x, y)]
-    if y.dtype.kind == "u":
-        return b.convert(b.operation("pow", *wide), x.dtype)
-    zero, one = b.constant(0, INT64), b.constant(1, INT64)
-    base, exponent = wide
-    inverse = b.select(b.abs(base) == one, base, zero)
-    negative = exponent < zero
-    # For bases 1 and -1 the power depends on the parity of the exponent only; 0 must not become 0**0.
-    odd = Element(b, b._named("arith.andi", [exponent.value, one.value], i64), INT64)  # pyright: ignore[reportPrivateUsage]  (the same module)
-    power = b.operation("pow", b.select(negative, inverse, base), b.select(negative, odd, exponent))
-    return b.convert(b.select(negative & (inverse == zero), zero, power), x.dtype)
-
-
-_ON_INTEGERS: dict[str, Callable[..., Element]] = {
-    "neg": _negative,
-    "fmod": _c_remainder,
-    "pow": _power,
-    "quotient": _quotient,
-}
 
 
 # --- movements --------------------------------------------------------------------------------------------------------
