@@ -29,8 +29,9 @@ class ScalarOperation:
     ``numpy`` names its function. ``triton`` is a sign between two operands, a call with slots, or the name of a
     function in :mod:`hybridc.lower.triton.expressions.formulas`; ``triton_single`` that of single precision, where the
     language's own is not precise enough. ``c`` is a function of its library, or an expression with slots in which U is
-    the unsigned type. ``formula`` is the module of :mod:`hybridc.lower.mathlib` that has a function of its name.
-    Of integers ``reads`` says the sign, ``i`` or ``u``, where it matters; ``combines`` is the reduction by it.
+    the unsigned type. ``llvm`` is an instruction or an intrinsic, where that is all. ``formula`` is the module of
+    :mod:`hybridc.lower.mathlib` that has a function of its name. Of integers ``reads`` says the sign, ``i`` or ``u``,
+    where it matters; ``combines`` is the reduction by it.
     """
 
     name: str
@@ -38,6 +39,7 @@ class ScalarOperation:
     triton: str = ""
     c: str = ""
     _: KW_ONLY
+    llvm: str = ""
     triton_single: str = ""
     formula: str = ""
     cost: OperationCost = OperationCost.PLAIN
@@ -173,7 +175,7 @@ def _function(
 
 def _rounding(name: str, doc: str, triton: str) -> ScalarStep:
     """A function that gives whole numbers: those themselves."""
-    operation = _instruction(name, f"np.{name}", triton)
+    operation = _instruction(name, f"np.{name}", triton, llvm=f"llvm.{name}")
     return ScalarStep(name, doc, operation, ITSELF, ITSELF, ITSELF, cost=1, exact=True, flat=True)
 
 
@@ -210,10 +212,14 @@ def _test(name: str, doc: str, composed: Callable[[Any, Any], Any]) -> ScalarSte
 
 # --- integers: what upstream leaves undefined, or lacks ---------------------------------------------------------------
 
-_REMSI = ScalarOperation("arith.remsi", "np.fmod", "%", "{0} % {1}", cost=OperationCost.DIVISION, reads="i")
-_REMUI = ScalarOperation("arith.remui", "np.fmod", "%", "(U){0} % (U){1}", cost=OperationCost.DIVISION, reads="u")
-_DIVSI = ScalarOperation("arith.divsi", "special.quotient", "//", "{0} / {1}", reads="i")
-_DIVUI = ScalarOperation("arith.divui", "np.floor_divide", "//", "(U){0} / (U){1}", reads="u")
+_REMSI = ScalarOperation(
+    "arith.remsi", "np.fmod", "%", "{0} % {1}", llvm="srem", cost=OperationCost.DIVISION, reads="i"
+)
+_REMUI = ScalarOperation(
+    "arith.remui", "np.fmod", "%", "(U){0} % (U){1}", llvm="urem", cost=OperationCost.DIVISION, reads="u"
+)
+_DIVSI = ScalarOperation("arith.divsi", "special.quotient", "//", "{0} / {1}", llvm="sdiv", reads="i")
+_DIVUI = ScalarOperation("arith.divui", "np.floor_divide", "//", "(U){0} / (U){1}", llvm="udiv", reads="u")
 _IPOWI = ScalarOperation("math.ipowi", "np.power", "", "ipow({0}, {1})", formula="power", cost=OperationCost.FUNCTION)
 
 
@@ -258,32 +264,16 @@ def _power(b: Any, x: Any, y: Any) -> Any:
 
 # --- operations of several steps --------------------------------------------------------------------------------------
 
-_AND = ScalarOperation("arith.andi", "np.bitwise_and", "&", "{0} & {1}", combines="and")
-_OR = ScalarOperation("arith.ori", "np.bitwise_or", "|", "{0} | {1}", combines="or")
-_XOR = ScalarOperation("arith.xori", "np.bitwise_xor", "^", "{0} ^ {1}", combines="xor")
-_ADDI = ScalarOperation("arith.addi", "np.add", "+", "{0} + {1}", combines="add")
-_SUBI = ScalarOperation("arith.subi", "np.subtract", "-", "{0} - {1}")
-_MULI = ScalarOperation("arith.muli", "np.multiply", "*", "{0} * {1}", combines="mul")
+_AND = ScalarOperation("arith.andi", "np.bitwise_and", "&", "{0} & {1}", llvm="and", combines="and")
+_OR = ScalarOperation("arith.ori", "np.bitwise_or", "|", "{0} | {1}", llvm="or", combines="or")
+_XOR = ScalarOperation("arith.xori", "np.bitwise_xor", "^", "{0} ^ {1}", llvm="xor", combines="xor")
+_ADDI = ScalarOperation("arith.addi", "np.add", "+", "{0} + {1}", llvm="add", combines="add")
+_SUBI = ScalarOperation("arith.subi", "np.subtract", "-", "{0} - {1}", llvm="sub")
+_MULI = ScalarOperation("arith.muli", "np.multiply", "*", "{0} * {1}", llvm="mul", combines="mul")
 _DIVF = ScalarOperation(
     "arith.divf", "np.divide", "/", "{0} / {1}", triton_single="tl.div_rn({}, {})", cost=OperationCost.DIVISION
 )
 _SELECT = ScalarOperation("arith.select", "", "tl.where({}, {}, {})", "{0} ? {1} : {2}")
-
-
-def _extremum(name: str, doc: str, numpy: str, sign: str, booleans: ScalarOperation) -> ScalarStep:
-    """The greater or the lesser of two numbers."""
-    function = f"tl.{numpy}({{}}, {{}})"
-    of_floats = function.replace("})", "}, propagate_nan=tl.PropagateNan.ALL)")
-    signed = ScalarOperation(
-        f"arith.{name}si", f"np.{numpy}", function, f"{{0}} {sign} {{1}} ? {{0}} : {{1}}", reads="i", combines=name
-    )
-    unsigned = replace(signed, name=f"arith.{name}ui", c=f"(U){{0}} {sign} (U){{1}} ? {{0}} : {{1}}", reads="u")
-    floats = ScalarOperation(
-        f"arith.{numpy}f", f"np.{numpy}", of_floats, f"{{0}} {sign} {{1}} || {{0}} != {{0}} ? {{0}} : {{1}}",
-        combines=name,
-    )  # fmt: skip
-    forms = (floats, signed, unsigned, booleans)
-    return ScalarStep(name, doc, *forms, parameters="x, y", operator=numpy, cost=1, exact=True)
 
 
 # --- the table --------------------------------------------------------------------------------------------------------
@@ -304,7 +294,7 @@ _ROWS = (
     ScalarStep(
         "sub",
         "``x - y``.",
-        ScalarOperation("arith.subf", "np.subtract", "-", "{0} - {1}"),
+        ScalarOperation("arith.subf", "np.subtract", "-", "{0} - {1}", llvm="fsub"),
         _SUBI,
         _SUBI,
         parameters="x, y",
@@ -315,7 +305,7 @@ _ROWS = (
     ScalarStep(
         "mul",
         "``x * y``.",
-        ScalarOperation("arith.mulf", "np.multiply", "*", "{0} * {1}", combines="mul"),
+        ScalarOperation("arith.mulf", "np.multiply", "*", "{0} * {1}", llvm="fmul", combines="mul"),
         _MULI,
         _MULI,
         _AND,
@@ -359,7 +349,7 @@ _ROWS = (
     ScalarStep(
         "fmod",
         "The remainder with the sign of x, as C's.",
-        ScalarOperation("arith.remf", "np.fmod", "remainder", "fmod"),
+        ScalarOperation("arith.remf", "np.fmod", "remainder", "fmod", llvm="frem"),
         _REMSI,
         _REMUI,
         parameters="x, y",
@@ -389,7 +379,7 @@ _ROWS = (
     ScalarStep(
         "abs",
         "The magnitude.",
-        _instruction("absf", "np.abs", "tl.abs({})", "fabs"),
+        _instruction("absf", "np.abs", "tl.abs({})", "fabs", llvm="llvm.fabs"),
         _instruction("absi", "np.abs", "tl.abs({})", "{0} < 0 ? -{0} : {0}", reads="i"),
         ITSELF,
         ITSELF,
@@ -397,8 +387,76 @@ _ROWS = (
         exact=True,
     ),
     ScalarStep("sign", "-1, 0 or 1.", numpy="np.sign", composed=_sign, exact=True, flat=True),
-    _extremum("max", "The greater; nan if one is.", "maximum", ">", _OR),
-    _extremum("min", "The less; nan if one is.", "minimum", "<", _AND),
+    ScalarStep(
+        "max",
+        "The greater; nan if one is.",
+        ScalarOperation(
+            "arith.maximumf",
+            "np.maximum",
+            "tl.maximum({}, {}, propagate_nan=tl.PropagateNan.ALL)",
+            "{0} > {1} || {0} != {0} ? {0} : {1}",
+            llvm="llvm.maximum",
+            combines="max",
+        ),
+        ScalarOperation(
+            "arith.maxsi",
+            "np.maximum",
+            "tl.maximum({}, {})",
+            "{0} > {1} ? {0} : {1}",
+            llvm="llvm.smax",
+            reads="i",
+            combines="max",
+        ),
+        ScalarOperation(
+            "arith.maxui",
+            "np.maximum",
+            "tl.maximum({}, {})",
+            "(U){0} > (U){1} ? {0} : {1}",
+            llvm="llvm.umax",
+            reads="u",
+            combines="max",
+        ),
+        _OR,
+        parameters="x, y",
+        operator="maximum",
+        cost=1,
+        exact=True,
+    ),
+    ScalarStep(
+        "min",
+        "The less; nan if one is.",
+        ScalarOperation(
+            "arith.minimumf",
+            "np.minimum",
+            "tl.minimum({}, {}, propagate_nan=tl.PropagateNan.ALL)",
+            "{0} < {1} || {0} != {0} ? {0} : {1}",
+            llvm="llvm.minimum",
+            combines="min",
+        ),
+        ScalarOperation(
+            "arith.minsi",
+            "np.minimum",
+            "tl.minimum({}, {})",
+            "{0} < {1} ? {0} : {1}",
+            llvm="llvm.smin",
+            reads="i",
+            combines="min",
+        ),
+        ScalarOperation(
+            "arith.minui",
+            "np.minimum",
+            "tl.minimum({}, {})",
+            "(U){0} < (U){1} ? {0} : {1}",
+            llvm="llvm.umin",
+            reads="u",
+            combines="min",
+        ),
+        _AND,
+        parameters="x, y",
+        operator="minimum",
+        cost=1,
+        exact=True,
+    ),
     ScalarStep(
         "hypot",
         "``sqrt(x ** 2 + y ** 2)`` without overflow.",
@@ -419,7 +477,7 @@ _ROWS = (
     ScalarStep(
         "sqrt",
         "The square root.",
-        _instruction("sqrt", "np.sqrt", "tl.sqrt({})", triton_single="tl.sqrt_rn({})"),
+        _instruction("sqrt", "np.sqrt", "tl.sqrt({})", llvm="llvm.sqrt", triton_single="tl.sqrt_rn({})"),
         cost=2,
         exact=True,
     ),
@@ -458,7 +516,7 @@ _ROWS = (
     ScalarStep(
         "rint",
         "The nearest integer, halves to even.",
-        _instruction("roundeven", "np.rint", "roundeven", "rint"),
+        _instruction("roundeven", "np.rint", "roundeven", "rint", llvm="llvm.roundeven"),
         cost=1,
         exact=True,
         flat=True,
@@ -525,21 +583,21 @@ _OTHERS = (
     ScalarOperation("sign", "np.sign"),  # of no dialect: 1 where x > 0, else -1 where x < 0, else x
     ScalarOperation("arith.extf", c="{0}"),
     ScalarOperation("arith.truncf", c="{0}"),
-    ScalarOperation("arith.sitofp", c="{0}", reads="i"),
-    ScalarOperation("arith.uitofp", c="(U){0}", reads="u"),
+    ScalarOperation("arith.sitofp", c="{0}", llvm="sitofp", reads="i"),
+    ScalarOperation("arith.uitofp", c="(U){0}", llvm="uitofp", reads="u"),
     ScalarOperation("arith.fptosi", c="{0}"),
     ScalarOperation("arith.fptoui", c="(U){0}"),
-    ScalarOperation("arith.extsi", c="{0}", reads="i"),
-    ScalarOperation("arith.extui", c="(U){0}", reads="u"),
-    ScalarOperation("arith.trunci", c="{0}"),
+    ScalarOperation("arith.extsi", c="{0}", llvm="sext", reads="i"),
+    ScalarOperation("arith.extui", c="(U){0}", llvm="zext", reads="u"),
+    ScalarOperation("arith.trunci", c="{0}", llvm="trunc"),
     ScalarOperation("arith.index_cast", c="{0}"),
-    ScalarOperation("arith.shli", "np.left_shift", "<<", "{0} << {1}"),
-    ScalarOperation("arith.shrsi", "np.right_shift", ">>", "{0} >> {1}", reads="i"),
-    ScalarOperation("arith.shrui", "np.right_shift", ">>", "(U){0} >> {1}", reads="u"),
-    ScalarOperation("arith.maxnumf", "", "tl.maximum({}, {})"),
-    ScalarOperation("arith.minnumf", "", "tl.minimum({}, {})"),
-    _instruction("copysign", "", "with_sign_of"),
-    _instruction("fma", "", "tl.fma({}, {}, {})"),
+    ScalarOperation("arith.shli", "np.left_shift", "<<", "{0} << {1}", llvm="shl"),
+    ScalarOperation("arith.shrsi", "np.right_shift", ">>", "{0} >> {1}", llvm="ashr", reads="i"),
+    ScalarOperation("arith.shrui", "np.right_shift", ">>", "(U){0} >> {1}", llvm="lshr", reads="u"),
+    ScalarOperation("arith.maxnumf", "", "tl.maximum({}, {})", llvm="llvm.maxnum"),
+    ScalarOperation("arith.minnumf", "", "tl.minimum({}, {})", llvm="llvm.minnum"),
+    _instruction("copysign", "", "with_sign_of", llvm="llvm.copysign"),
+    _instruction("fma", "", "tl.fma({}, {}, {})", llvm="llvm.fma"),
 )
 
 OPERATIONS: dict[str, ScalarOperation] = {
