@@ -249,4 +249,4 @@ def test_operations_have_rows_of_their_own():
     """No two steps say different things of an operation."""
     for step in STEPS.values():
         for form in step.operations:
-            assert form is None or not form.name or ROWS[form.name] == form
+            assert form is None or not form.name or ROWS[form.name] is form

@@ -2,7 +2,7 @@
 
 A new step is a row of :data:`STEPS`. It is one operation of ``arith`` or ``math`` for each kind of number, or made of
 other steps (``composed``), or a ``host`` call. An operation has a text for each printer, or the name of a formula.
-Nothing is imported here but Python: texts name functions of NumPy, and formulas by which targets have them.
+Nothing is imported here but Python's own: texts name functions of NumPy, and the formulas that targets have.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class OperationCost(Enum):
     FUNCTION = auto()  # of ``math``, that is a formula
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ScalarOperation:
     """An operation of the dialects arith and math, named as in tile programs: with the predicate of a comparison.
 
@@ -57,7 +57,7 @@ ITSELF = ScalarOperation("")  # no operation: the result is the operand
 Form = ScalarOperation | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ScalarStep:
     """A step of scalar bodies.
 
@@ -69,9 +69,9 @@ class ScalarStep:
     ``numpy`` names its function, if that is not the one of its operation on floats: of NumPy, or of
     :mod:`hybridc.dialects.special`. What takes more is a method of :class:`~hybridc.dialects.scalar.NumPyScalar`, and
     ``loops`` a ufunc of the same dtypes. ``operator`` is the operator that computes it, if that is not called like it.
-    ``cost`` counts additions, and is None if a backward does not compute
-    the step again. ``exact`` results are those of IEEE arithmetic, rounded once or not at all; a ``predicate`` is a
-    boolean; a ``logical`` one is of booleans; what is ``flat`` has the derivative 0.
+    ``cost`` counts additions, and is None if a backward does not compute the step again. ``exact`` results are those of
+    IEEE arithmetic, rounded once or not at all; a ``predicate`` is a boolean; a ``logical`` one is of booleans; what is
+    ``flat`` has the derivative 0.
     """
 
     name: str
