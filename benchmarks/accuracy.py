@@ -31,6 +31,7 @@ Array = np.ndarray[Any, Any]
 # The function of math, NumPy's, and the numbers on which it is timed.
 FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[float, float]]] = {
     "exp": (np.exp, (-10, 10)),
+    "exp2": (np.exp2, (-10, 10)),
     "expm1": (np.expm1, (-10, 10)),
     "log": (np.log, (0.001, 100)),
     "log2": (np.log2, (0.001, 100)),

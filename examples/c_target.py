@@ -24,6 +24,7 @@ import numpy as np
 import hybridc as mx
 from hybridc import dtypes
 from hybridc.compile.targets import LLVM, add_target
+from hybridc.dialects.scalar.table import OPERATIONS
 from hybridc.dtypes import NARROW  # kinds of memory alone: operations on them are those on float, rounded
 from hybridc.gluon import nn
 from hybridc.ir.tiles.tile_program import (
@@ -78,21 +79,6 @@ static inline int64_t ipow(int64_t x, int64_t n) {
 }
 static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 """
-# Operations as expressions of their operands; of integers, U is the unsigned type.
-EXPRESSIONS = {
-    "addf": "{0} + {1}", "addi": "{0} + {1}", "subf": "{0} - {1}", "subi": "{0} - {1}", "mulf": "{0} * {1}",
-    "muli": "{0} * {1}", "divf": "{0} / {1}", "divsi": "{0} / {1}", "divui": "(U){0} / (U){1}", "negf": "-{0}",
-    "remsi": "{0} % {1}", "remui": "(U){0} % (U){1}", "andi": "{0} & {1}", "ori": "{0} | {1}", "xori": "{0} ^ {1}",
-    "shli": "{0} << {1}", "shrsi": "{0} >> {1}", "shrui": "(U){0} >> {1}",
-    "maximumf": "{0} > {1} || {0} != {0} ? {0} : {1}", "minimumf": "{0} < {1} || {0} != {0} ? {0} : {1}",
-    "maxsi": "{0} > {1} ? {0} : {1}", "minsi": "{0} < {1} ? {0} : {1}",
-    "maxui": "(U){0} > (U){1} ? {0} : {1}", "minui": "(U){0} < (U){1} ? {0} : {1}",
-    "select": "{0} ? {1} : {2}", "absi": "{0} < 0 ? -{0} : {0}", "ipowi": "ipow({0}, {1})",
-    "sitofp": "{0}", "uitofp": "(U){0}", "fptosi": "{0}", "fptoui": "(U){0}", "extsi": "{0}", "extui": "(U){0}",
-    "trunci": "{0}", "index_cast": "{0}",
-}  # fmt: skip
-ORDERS = {"eq": "==", "ne": "!=", "gt": ">", "ge": ">=", "lt": "<", "le": "<="}
-FUNCTIONS = {"absf": "fabs", "powf": "pow", "roundeven": "rint", "remf": "fmod"}
 
 
 @dataclass
@@ -293,29 +279,17 @@ class CPrinter:
 
 def expression(op: str, operands: list[str], given: str, kind: str) -> str:
     """An operation of ``arith`` or ``math`` in C; ``given`` is the kind of its first operand."""
-    dialect, _, rest = op.partition(".")
-    name, _, predicate = rest.partition(" ")
     if given in NARROW:
         return expression(op, [f"wide_{given}({each})" for each in operands], "f32", kind)
-    if kind in NARROW and name != "select":
+    if kind in NARROW and op != "arith.select":
         return f"as_{kind}({expression(op, operands, given, 'f32')})"
-    if name == "cmpf":
-        order = ORDERS[predicate[1:]]
-        opposite = {"==": "!=", "!=": "==", ">": "<=", ">=": "<", "<": ">=", "<=": ">"}[order]
-        a, b = operands
-        ordered = predicate[0] == "o" and order != "!="
-        return f"{a} {order} {b}" if ordered or predicate == "une" else f"!({a} {opposite} {b})"
-    if name == "cmpi":
-        cast = f"(u{TYPES[given]})" if predicate[0] == "u" and given != "i1" else ""
-        return f"{cast}{operands[0]} {ORDERS[predicate[-2:]]} {cast}{operands[1]}"
-    if name in ("extf", "truncf"):
-        return operands[0]
-    if name in EXPRESSIONS:
+    text = OPERATIONS[op].c if op in OPERATIONS else ""
+    if "{" in text:
         unsigned = TYPES[given] if given == "i1" else f"u{TYPES[given]}"
-        return EXPRESSIONS[name].replace("U", unsigned).format(*operands)
-    if dialect == "math" or name in FUNCTIONS:
-        return f"{FUNCTIONS.get(name, name)}{'f' if kind == 'f32' else ''}({', '.join(operands)})"
-    raise LookupError(f"the C target has no expression for {op}")
+        return text.replace("U", unsigned).format(*operands)
+    if not text:
+        raise LookupError(f"the C target has no expression for {op}")
+    return f"{text}{'f' if kind == 'f32' else ''}({', '.join(operands)})"
 
 
 def number(value: float, kind: str) -> str:

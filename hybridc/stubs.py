@@ -23,7 +23,9 @@ from hybridc.array.functions import function
 from hybridc.dialects.operator import Elementwise, Operator
 from hybridc.dialects.operator_attribute import REQUIRED, Attribute
 from hybridc.dialects.operator_registry import FUNCTIONS
+from hybridc.dialects.scalar.table import STEPS
 from hybridc.ground.whole_files import write_whole
+from hybridc.operator import scalar_steps
 
 PACKAGE = Path(hybridc.__file__).parent
 _HEADER = "# Written by python -m hybridc.stubs; do not edit.\n# pyright: reportUnusedImport=false\n"
@@ -84,6 +86,7 @@ def stubs() -> dict[Path, str]:
     files = {
         "array/operator_functions.pyi": _functions(),
         "array/operator_methods.pyi": _methods(),
+        "operator/scalar_steps.pyi": _of_steps(),
         "nd/__init__.pyi": _of_module("hybridc.nd", "from hybridc.array.operator_functions import *\n"),
         "nd/op.pyi": "from hybridc.array.operator_functions import *\n",
         "symbol/__init__.pyi": _of_symbols(),
@@ -215,6 +218,30 @@ def _methods() -> str:
             parameters = ["self", "*shape: int | Sequence[int]"]
         text = ", ".join(parameters).replace("_A", "Any")
         lines.append(f"    def {name}({text}) -> {_result(cls).replace('_A', 'Self')}: ...")
+    return "\n".join(lines) + "\n"
+
+
+def _of_steps() -> str:
+    """The steps of scalar bodies, by their table."""
+    lines = [
+        _quoted(scalar_steps.__doc__ or ""),
+        "",
+        "from typing import Protocol, TypeAlias",
+        "",
+        "import numpy.typing as npt",
+        "",
+        "from hybridc.dialects.scalar import Scalar",
+        "",
+        "Value: TypeAlias = Scalar",
+        "Operand: TypeAlias = Scalar | float",
+        "",
+        "class Steps(Protocol):",
+        f"    {_quoted(scalar_steps.Steps.__doc__ or '')}",
+    ]
+    for step in STEPS.values():
+        operands = [operand if ":" in operand else f"{operand}: Operand" for operand in step.operands]
+        lines += ["", f"    def {step.name}(self, {', '.join(operands)}, /) -> Value:", f"        {_quoted(step.doc)}"]
+        lines += ["        ..."]
     return "\n".join(lines) + "\n"
 
 

@@ -17,6 +17,7 @@ from hybridc.context import Context, working_on
 from hybridc.dialects import operator_registry
 from hybridc.dialects.operator_attribute import Shape
 from hybridc.dialects.scalar import Scalar, numpy_step, record, replay
+from hybridc.dialects.scalar.table import STEPS
 from hybridc.errors import MXNetError, UnsupportedError
 from hybridc.ground.hooks import HOOKS
 from hybridc.ground.nesting import as_list
@@ -26,14 +27,6 @@ if TYPE_CHECKING:
     from hybridc.dialects.operator import Composite, Elementwise, Operator
     from hybridc.ground.location import Location
 
-# Steps whose operators have other names.
-_OPERATORS = {
-    "sub": "subtract", "mul": "multiply", "div": "divide", "quotient": "divide", "rem": "modulo", "neg": "negative",
-    "max": "maximum", "min": "minimum", "pow": "power", "asin": "arcsin", "acos": "arccos", "atan": "arctan",
-    "asinh": "arcsinh", "acosh": "arccosh", "atanh": "arctanh", "lt": "lesser", "le": "lesser_equal",
-    "gt": "greater", "ge": "greater_equal", "eq": "equal", "ne": "not_equal", "lgamma": "gammaln", "select": "where",
-    "logistic": "sigmoid",
-}  # fmt: skip
 # A trace, its inputs and its results.
 Graph = tuple[Any, list[Any], list[Any]]
 
@@ -56,13 +49,26 @@ def _apply(op: Operator, step: str, *operands: Any) -> Any:
         full = operator_registry.operator("hybrid.full_like")
         branches = [x if hasattr(x, "shape") else invoke(full.bind(fill_value=x), [like]) for x in operands[1:]]
         operands = (operands[0], *branches)
-    name = f"hybrid.{_OPERATORS.get(step, step)}"
+    row = STEPS[step]
+    name = f"hybrid.{row.operator or step}"
+    if name not in operator_registry.OPERATORS and row.composed is not None:
+        return row.composed(_StepOperators(op), *operands)
     if name not in operator_registry.OPERATORS:
         raise UnsupportedError(
             f"operator {op.NAME}: the step b.{step} of its scalar body has no gradient rule; give the "
             "operator a gradient(self, F, dy, …) of its own"
         )
     return invoke(operator_registry.operator(name).bind(), list(operands))
+
+
+@dataclass(frozen=True)
+class _StepOperators:
+    """The builder of a step that is made of others: each of these as an operator."""
+
+    op: Operator
+
+    def __getattr__(self, step: str) -> Callable[..., Any]:
+        return functools.partial(_apply, self.op, step)
 
 
 def _body(op: Elementwise, count: int) -> str:

@@ -13,13 +13,11 @@ from typing import Any, TypeGuard, TypeVar
 from hybridc.dialects.derived import decomposition_graph, outputs_of, steps_graph
 from hybridc.dialects.error_context import defined, raise_in_context
 from hybridc.dialects.operator import Composite, Elementwise, Operator
-from hybridc.dialects.scalar import PREDICATES, Scalar, record
+from hybridc.dialects.scalar import Scalar, record
+from hybridc.dialects.scalar.table import STEPS
 from hybridc.errors import MXNetError, ShapeError, UnsupportedError
 from hybridc.ground.nesting import as_list
 from hybridc.ground.state import STATE
-
-# Steps whose derivative is 0 almost everywhere.
-_FLAT = PREDICATES | {"like", "sign", "floor", "ceil", "trunc", "rint"}
 
 
 def vjp(
@@ -146,12 +144,17 @@ def _smooth(op: Elementwise) -> bool:
         work, seen = [result], set[int]()
         while work:
             found = work.pop()
-            if not isinstance(found, Scalar) or found.step in _FLAT or id(found) in seen:
+            if not isinstance(found, Scalar) or id(found) in seen or _is_flat(found):
                 continue
             seen.add(id(found))
             work += found.operands[1:] if found.step == "select" else found.operands
         known = vars(op)["_smooth"] = any(id(a) in seen for a in arguments)
     return known
+
+
+def _is_flat(x: Scalar) -> bool:
+    """Whether it is a step whose derivative is 0 almost everywhere."""
+    return x.step is not None and STEPS[x.step].flat
 
 
 def derived_gradients(

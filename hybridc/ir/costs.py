@@ -11,10 +11,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from xdsl.dialects import arith
-from xdsl.dialects import math as math_ops
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Operation
 
+from hybridc.dialects.scalar.table import OPERATIONS, OperationCost
 from hybridc.ground.machine import NOMINAL, Machine, machine
 from hybridc.ir.kernel import KernelOp
 from hybridc.ir.structured import dtype_of
@@ -57,20 +57,21 @@ SAME_SET = NOMINAL.first // 8 // 2
 # half is used by the rows beside it.
 STRIDED = NOMINAL.line // _SINGLE // 2
 
-# Operations of ``math`` that are instructions.
-_INSTRUCTIONS = (
-    *(math_ops.AbsFOp, math_ops.AbsIOp, math_ops.CeilOp, math_ops.CopySignOp, math_ops.FloorOp, math_ops.FmaOp),
-    *(math_ops.RoundEvenOp, math_ops.SqrtOp, math_ops.TruncOp),
-)
-_DIVISIONS = (arith.DivfOp, arith.RemSIOp, arith.RemUIOp)
+
+def operation_cost(op: Operation) -> OperationCost:
+    """The cost of an operation by the table of scalar steps; what is not in it is plain, or a function of ``math``."""
+    if op.name in OPERATIONS:
+        return OPERATIONS[op.name].cost
+    return OperationCost.FUNCTION if op.name.startswith("math.") else OperationCost.PLAIN
 
 
 def operation_time(op: Operation) -> float:
     """Nanoseconds of an operation for each element."""
     costs = machine().costs
-    if op.name.startswith("math."):
+    cost = operation_cost(op)
+    if cost in (OperationCost.FUNCTION, OperationCost.INSTRUCTION):
         return costs.function
-    return costs.division if isinstance(op, _DIVISIONS) else costs.operation
+    return costs.division if cost is OperationCost.DIVISION else costs.operation
 
 
 def body_size(op: Operation) -> int:
@@ -78,7 +79,7 @@ def body_size(op: Operation) -> int:
     nominal = NOMINAL.costs
     size = 1.0
     for step in op.regions[0].block.ops if op.regions else ():
-        if step.name.startswith("math.") and not isinstance(step, _INSTRUCTIONS):
+        if operation_cost(step) is OperationCost.FUNCTION:
             size += nominal.function / nominal.operation
         elif not isinstance(step, arith.ConstantOp | linalg.YieldOp):
             size += 1

@@ -28,6 +28,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from hybridc.dialects.mlir.hybrid import locations_of
 from hybridc.dialects.mlir.integer_array import integers_of
 from hybridc.dialects.operator_attribute import Shape
+from hybridc.dialects.scalar.table import OPERATIONS
 from hybridc.dtypes import STORED, DType, is_float
 from hybridc.errors import UnsupportedError
 from hybridc.ground.cached import cached_property
@@ -455,27 +456,15 @@ FLOAT_CASTS = (arith.ExtFOp, arith.TruncFOp)
 CASTS = frozenset(
     f"arith.{n}" for n in ("extf", "truncf", "sitofp", "uitofp", "fptosi", "fptoui", "extsi", "extui", "trunci")
 )
-_UNSIGNED = frozenset(f"arith.{n}" for n in ("divui", "remui", "maxui", "minui", "shrui", "uitofp", "extui"))
-_SIGNED = frozenset(f"arith.{n}" for n in ("divsi", "remsi", "maxsi", "minsi", "shrsi", "sitofp", "extsi"))
 
 # The neutral elements that are not the least or the greatest value of the dtype.
 _NEUTRAL = {"add": 0, "mul": 1, "or": 0, "and": -1, "xor": 0}
 
 
-# The combine operation of each reduction's body, by its short name.
-_COMBINES = {
-    "arith.addf": "add", "arith.addi": "add", "arith.mulf": "mul", "arith.muli": "mul", "arith.ori": "or",
-    "arith.andi": "and", "arith.xori": "xor", "arith.maximumf": "max", "arith.maxsi": "max", "arith.maxui": "max",
-    "arith.minimumf": "min", "arith.minsi": "min", "arith.minui": "min",
-}  # fmt: skip
-
-
 def signedness(op: str) -> str | None:
     """The signedness of an operation, named with its predicate: ``i`` signed, ``u`` unsigned, None if either."""
-    name, _, predicate = op.partition(" ")
-    if name == "arith.cmpi":
-        return None if predicate in ("eq", "ne") else "u" if predicate[0] == "u" else "i"
-    return "u" if name in _UNSIGNED else "i" if name in _SIGNED or name == "math.absi" else None
+    known = OPERATIONS.get(op)
+    return known.reads or None if known is not None else None
 
 
 def signed_as(dtype: DType, kind: str | None) -> DType:
@@ -511,9 +500,11 @@ def neutral(combine: str, dtype: DType) -> Number:
 
 def combining(op: str) -> str:
     """The combining function of an operation: ``add``, ``mul``, ``max``, ``min``, ``or``, ``and`` or ``xor``."""
-    if op not in _COMBINES:
-        raise UnsupportedError(f"reduction by {op} is not supported; use one of {', '.join(sorted(_COMBINES))}")
-    return _COMBINES[op]
+    known = OPERATIONS.get(op)
+    if known is None or not known.combines:
+        names = sorted(o.name for o in OPERATIONS.values() if o.combines)
+        raise UnsupportedError(f"reduction by {op} is not supported; use one of {', '.join(names)}")
+    return known.combines
 
 
 def neutral_of(op: str, dtype: DType) -> Number:

@@ -13,17 +13,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
-from xdsl.dialects import arith
 from xdsl.dialects.builtin import DenseArrayBase
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import SSAValue
 
 from hybridc.dialects.operator_attribute import Shape
-from hybridc.ir.costs import RECOMPUTED, SQUARE
+from hybridc.dialects.scalar.table import OperationCost
+from hybridc.ir.costs import RECOMPUTED, SQUARE, operation_cost
 from hybridc.ir.kernel import Axes, Kernel, KernelOp, LoopNest, Read, number_of
 from hybridc.ir.structured import dtype_of, shape_of
-
-_COSTLY = (arith.DivfOp, arith.RemSIOp, arith.RemUIOp)
 
 
 @dataclass(eq=False)
@@ -310,7 +308,8 @@ def _rematerialization_cost(
             continue
         chain.add(value)
         for op in kernel_op.steps:
-            total += RECOMPUTED + 1 if isinstance(op, _COSTLY) or not op.name.startswith("arith.") else 1
+            is_plain = op.name.startswith("arith.") and operation_cost(op) is OperationCost.PLAIN
+            total += 1 if is_plain else RECOMPUTED + 1
         work += [r.value for r in kernel_op.reads]
     return total
 

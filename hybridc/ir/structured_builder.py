@@ -2,7 +2,7 @@
 
 ``b`` writes steps as operations of ``arith`` and ``math`` into a block, ``m`` operations of ``linalg`` and ``tensor``.
 Each step of a body is computed in the dtypes in which NumPy computes it
-(:func:`~hybridc.dialects.mlir.upstream.loop_dtypes`), so a body computes upstream what it computes eagerly: ``div`` of
+(:func:`~hybridc.dialects.scalar.loop_dtypes`), so a body computes upstream what it computes eagerly: ``div`` of
 integers is one of float64, comparisons give booleans, Python scalars adapt. Where NumPy's semantics leave room, these
 are the choices:
 
@@ -38,7 +38,6 @@ from xdsl.dialects.builtin import (
     LocationAttr,
     StringAttr,
     TensorType,
-    i1,
     i32,
     i64,
 )
@@ -52,10 +51,10 @@ from hybridc.dialects.mlir.hybrid import SIGNLESS
 from hybridc.dialects.mlir.integer_array import integer_array
 from hybridc.dialects.mlir.new_op import new_op
 from hybridc.dialects.mlir.tensor import ExpandShapeOp
-from hybridc.dialects.mlir.upstream import COMPOSED, LOGICAL, UPSTREAM, loop_dtypes
 from hybridc.dialects.movement import Indexed
 from hybridc.dialects.operator_attribute import Shape
-from hybridc.dialects.scalar import PREDICATES, Arithmetic, NumPyScalar, number_like
+from hybridc.dialects.scalar import Arithmetic, loop_dtypes, number_like
+from hybridc.dialects.scalar.table import ITSELF, STEPS, ScalarOperation
 from hybridc.dtypes import FLOAT32, STORED, TYPES, WIDE, DType, computed, is_float, wide
 from hybridc.errors import UnsupportedError
 from hybridc.ground.sizes import Place, is_size
@@ -174,7 +173,7 @@ class ScalarBuilder:
         self.reads: list[tuple[SSAValue, tuple[Place, ...], DType]] = []
 
     def __getattr__(self, step: str) -> Callable[..., Element]:
-        if not hasattr(NumPyScalar, step):
+        if step not in STEPS:
             raise AttributeError(f"scalar bodies have no step {step!r}; see hybridc.dialects.scalar")
         return functools.partial(self.step, step)
 
@@ -197,8 +196,8 @@ class ScalarBuilder:
         self.block.add_op(op)
         return op.results[0]
 
-    def _named(self, name: str, operands: Sequence[SSAValue], kind: Attribute, **properties: Attribute) -> SSAValue:
-        return self.add_op(_classes()[name], operands, kind, {**_defaults(name), **properties})
+    def _named(self, op: str, operands: Sequence[SSAValue], kind: Attribute) -> SSAValue:
+        return self.add_op(operation_class(op), operands, kind, operation_properties(op))
 
     def constant(self, value: Any, dtype: DType) -> Element:
         """A constant."""
@@ -208,16 +207,10 @@ class ScalarBuilder:
             self.constants[key] = self.add_op(arith.ConstantOp, [], signless(dtype), attribute)
         return Element(self, self.constants[key], dtype)
 
-    def integers(self, step: str, *xs: Element) -> Element:
-        """The upstream operation of a step on integers of one dtype."""
-        dtype = xs[0].dtype
-        name = UPSTREAM[step]["fiub".index(dtype.kind)] or ""
-        return Element(self, self._named(name, [x.value for x in xs], signless(dtype)), dtype)
-
-    def _compare(self, predicate: str, x: Element, y: Element) -> Element:
-        name = "arith.cmpf" if x.dtype.kind == "f" else "arith.cmpi"
-        values = [x.value, y.value]
-        return Element(self, self._named(name, values, i1, predicate=_predicate(name, predicate)), BOOL)
+    def operation(self, operation: ScalarOperation, *xs: Element, out: DType | None = None) -> Element:
+        """An upstream operation on numbers of one dtype, which the result has, too, but for ``out``."""
+        dtype = xs[0].dtype if out is None else out
+        return Element(self, self._named(operation.name, [x.value for x in xs], signless(dtype)), dtype)
 
     # --- steps ---------------------------------------------------------------------------------------------
 
@@ -229,28 +222,26 @@ class ScalarBuilder:
         if step == "like":
             x = self._computed(operands[0])
             return self.constant(number_like(operands[1], x.dtype).item(), x.dtype)
-        if step in LOGICAL:
+        row = STEPS[step]
+        if row.logical:
             operands = tuple(self.convert(x, BOOL) for x in operands)
         operands = tuple(map(self._computed, operands))
         *wanted, out = loop_dtypes(step, tuple(map(_kind, operands)))
         xs = [self.convert(x, d) for x, d in zip(operands, wanted, strict=True)]
         dtype = wanted[0]
-        if step in COMPOSED:
+        if (expansion := row.expansion) is not None:
             if dtype in WIDE and out == dtype:
                 xs = [self.convert(x, WIDE[dtype]) for x in xs]
-            return self.convert(COMPOSED[step](self, *xs), out)
-        name = UPSTREAM[step]["fiub".index(dtype.kind)] if step in UPSTREAM else None
-        if name == "":
+            return self.convert(expansion(self, *xs), out)
+        if (form := row.operation(dtype.kind)) is ITSELF:
             return xs[0]
-        if step in PREDICATES and step not in LOGICAL and name is not None:
-            return self._compare(name, xs[0], xs[1])
-        if dtype.kind in "iu" and step in _ON_INTEGERS:
-            return _ON_INTEGERS[step](self, *xs)
-        if name is None:
+        if dtype.kind in "iu" and row.integers is not None:
+            return row.integers(self, *xs)
+        if form is None:
             raise UnsupportedError(f"the step {step!r} of scalar bodies does not exist for {dtype}")
-        if dtype in WIDE and (name.startswith("math.") or step == "fmod"):
+        if dtype in WIDE and (form.name.startswith("math.") or step == "fmod"):
             return self.convert(self.step(step, *[self.convert(x, WIDE[dtype]) for x in xs]), out)
-        return Element(self, self._named(name, [x.value for x in xs], signless(out)), out)
+        return self.operation(form, *xs, out=out)
 
     def _computed(self, x: Any) -> Any:
         """An operand in its compute dtype; a symbolic size is fixed."""
@@ -279,7 +270,9 @@ class ScalarBuilder:
         if x.dtype in STORED and isinstance(x.value.owner, arith.ConstantOp):
             return self.constant(cast(Any, x.value.owner.value).value.data, dtype)
         if dtype.kind == "b":
-            return self._compare("une" if x.dtype.kind == "f" else "ne", x, self.constant(0, x.dtype))
+            unequal = STEPS["ne"].operation(x.dtype.kind)
+            assert unequal is not None
+            return self.operation(unequal, x, self.constant(0, x.dtype), out=BOOL)
         if x.dtype.kind == "f" and dtype.kind in "iu" and dtype.itemsize < 4:
             return self.convert(self.convert(x, INT32), dtype)
         name = conversion(x.dtype, dtype)
@@ -332,56 +325,6 @@ def conversion(source: DType, target: DType) -> str:
     if source.kind != "b" and source.itemsize > target.itemsize:
         return "arith.trunci"
     return "arith.extsi" if signed else "arith.extui"
-
-
-# --- integers: what upstream leaves undefined, or lacks ---------------------------------------------------
-
-
-def _negative(b: ScalarBuilder, x: Element) -> Element:
-    return b.constant(0, x.dtype) - x
-
-
-def _c_remainder(b: ScalarBuilder, x: Element, y: Element) -> Element:
-    """The remainder with the sign of x; by 0, and by -1 where it could overflow, it is 0."""
-    zero, one = b.constant(0, y.dtype), b.constant(1, y.dtype)
-    bad = y == zero
-    if y.dtype.kind == "i":
-        bad = bad | (y == b.constant(-1, y.dtype))
-    return b.integers("fmod", x, b.select(bad, one, y))
-
-
-def _quotient(b: ScalarBuilder, x: Element, y: Element) -> Element:
-    """x / y, cut towards zero; by 0 it is 0, and by -1, where it could overflow, it is -x."""
-    zero, one = b.constant(0, y.dtype), b.constant(1, y.dtype)
-    by_zero = y == zero
-    if y.dtype.kind == "u":
-        return b.select(by_zero, zero, b.integers("quotient", x, b.select(by_zero, one, y)))
-    negated = y == b.constant(-1, y.dtype)
-    result = b.integers("quotient", x, b.select(by_zero | negated, one, y))
-    return b.select(by_zero, zero, b.select(negated, _negative(b, x), result))
-
-
-def _power(b: ScalarBuilder, x: Element, y: Element) -> Element:
-    """In 64 bits, as ``ipowi`` takes the exponent as signed; with a negative one, only that of 1 and -1 is not 0."""
-    wide = [b.convert(v, INT64) for v in (x, y)]
-    if y.dtype.kind == "u":
-        return b.convert(b.integers("pow", *wide), x.dtype)
-    zero, one = b.constant(0, INT64), b.constant(1, INT64)
-    base, exponent = wide
-    inverse = b.select(b.abs(base) == one, base, zero)
-    negative = exponent < zero
-    # For bases 1 and -1 the power depends on the parity of the exponent only; 0 must not become 0**0.
-    odd = Element(b, b._named("arith.andi", [exponent.value, one.value], i64), INT64)  # pyright: ignore[reportPrivateUsage]  (the same module)
-    power = b.integers("pow", b.select(negative, inverse, base), b.select(negative, odd, exponent))
-    return b.convert(b.select(negative & (inverse == zero), zero, power), x.dtype)
-
-
-_ON_INTEGERS: dict[str, Callable[..., Element]] = {
-    "neg": _negative,
-    "fmod": _c_remainder,
-    "pow": _power,
-    "quotient": _quotient,
-}
 
 
 # --- movements --------------------------------------------------------------------------------------------------------

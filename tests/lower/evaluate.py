@@ -68,7 +68,7 @@ SCALAR = {
     "math.cbrt": np.cbrt, "math.erf": special.erf, "math.sin": np.sin, "math.cos": np.cos, "math.tan": np.tan,
     "math.asin": np.arcsin, "math.acos": np.arccos, "math.atan": np.arctan, "math.atan2": np.arctan2,
     "math.sinh": np.sinh, "math.cosh": np.cosh, "math.tanh": np.tanh, "math.asinh": np.arcsinh,
-    "math.acosh": np.arccosh, "math.atanh": np.arctanh,
+    "math.acosh": np.arccosh, "math.atanh": np.arctanh, "math.exp2": np.exp2,
 }  # fmt: skip
 
 ORDERED = {

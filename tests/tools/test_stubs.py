@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import subprocess
 import sys
 import tomllib
@@ -44,8 +45,17 @@ def test_stubs_have_the_parameters_of_operators():
 
 
 def test_every_step_of_scalar_bodies_is_typed():
-    typed = {name for name in vars(Steps) if not name.startswith("_")}
-    assert typed == {name for name in dir(NumPyScalar) if not name.startswith("_")}
+    """For type checkers in the stub, and for help where it runs."""
+    tree = ast.parse((stubs.PACKAGE / "operator" / "scalar_steps.pyi").read_text())
+    (steps,) = [node for node in tree.body if isinstance(node, ast.ClassDef)]
+    typed = {node.name: node for node in steps.body if isinstance(node, ast.FunctionDef)}
+    assert {*typed} == {name for name in dir(NumPyScalar) if not name.startswith("_")}
+    for name, node in typed.items():
+        method = getattr(Steps, name)
+        assert [a.arg for a in node.args.posonlyargs] == [*inspect.signature(method).parameters]
+        assert ast.get_docstring(node) == method.__doc__
+    assert ast.unparse(typed["atan2"].args) == "self, y: Operand, x: Operand, /"
+    assert ast.unparse(typed["cast"].args) == "self, x: Value, dtype: npt.DTypeLike, /"
 
 
 def test_checkers_are_told_of_types():

@@ -73,9 +73,9 @@ def parse(text: str) -> TileProgram:
     for line in lines[1:-2]:
         word = re.split(r"[ ]", line)[0]
         if match := _LINES["head"].fullmatch(line):
-            program = replace(program, buffers=(*program.buffers, TileBuffer(match[2], found[3], match[1] == "pieces")))
+            program = replace(program, buffers=(*program.buffers, TileBuffer(match[2], match[3], match[1] == "pieces")))
         elif match := _LINES["scratch"].fullmatch(line):
-            program = replace(program, scratch=(*program.scratch, TileScratch(match[1], found[3], _numbers(match[2]))))
+            program = replace(program, scratch=(*program.scratch, TileScratch(match[1], match[3], _numbers(match[2]))))
         elif word == "strides":
             program = replace(program, strides=int(line.split()[1]))
         elif word == "axes":

@@ -8,37 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from xdsl.dialects import math
 from xdsl.ir import Operation
 
+from hybridc.dialects.scalar.table import OPERATIONS
+from hybridc.ir.structured_builder import operation_class
 from hybridc.lower.mathlib import exponential, logarithm, power, trigonometric
 from hybridc.lower.mathlib.value import Value
 
 Formula = Callable[..., Value]
 
+_MODULES = {"exponential": exponential, "logarithm": logarithm, "power": power, "trigonometric": trigonometric}
 
+# The formula of each operation that has one: in the table, its module; there, the function of its name.
 FORMULAS: dict[type[Operation], Formula] = {
-    math.ExpOp: exponential.exp,
-    math.ExpM1Op: exponential.expm1,
-    math.SinhOp: exponential.sinh,
-    math.CoshOp: exponential.cosh,
-    math.TanhOp: exponential.tanh,
-    math.LogOp: logarithm.log,
-    math.Log2Op: logarithm.log2,
-    math.Log10Op: logarithm.log10,
-    math.Log1pOp: logarithm.log1p,
-    math.AsinhOp: logarithm.asinh,
-    math.AcoshOp: logarithm.acosh,
-    math.AtanhOp: logarithm.atanh,
-    math.SinOp: trigonometric.sin,
-    math.CosOp: trigonometric.cos,
-    math.TanOp: trigonometric.tan,
-    math.AsinOp: trigonometric.asin,
-    math.AcosOp: trigonometric.acos,
-    math.AtanOp: trigonometric.atan,
-    math.Atan2Op: trigonometric.atan2,
-    math.PowFOp: power.powf,
-    math.IPowIOp: power.ipowi,
-    math.CbrtOp: power.cbrt,
-    math.ErfOp: exponential.erf,
+    operation_class(o.name): getattr(_MODULES[o.formula], o.short_name) for o in OPERATIONS.values() if o.formula
 }

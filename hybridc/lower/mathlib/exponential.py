@@ -1,4 +1,4 @@
-"""exp and functions made of it: expm1, the logistic function, sinh, cosh, tanh, erf.
+"""exp and functions made of it: exp2, expm1, the logistic function, sinh, cosh, tanh, erf.
 
 The argument is split as x = n ln2 + r with abs(r) <= ln2 / 2, so that exp(x) = 2**n exp(r). The power of two is
 multiplied in two halves: then a result which is subnormal or overflows needs no treatment of its own, since the last
@@ -101,6 +101,17 @@ def exp(x: Value) -> Value:
     """e**x = (p s + s) t with p = exp(r) - 1 and s t = 2**n."""
     constants = _OF_FORMAT[x.format.name]
     p, s, t = _split(greatest(least(x, constants.highest), constants.lowest))
+    return fma(p, s, s) * t
+
+
+def exp2(x: Value) -> Value:
+    """2**x = (p s + s) t with s t = 2**n for the integer n nearest to x, and p = 2**(x - n) - 1."""
+    kind = x.format
+    inside = greatest(least(x, kind.bias + 3.0), -2.0 * kind.bias)
+    n, shifted = shifted_integer(inside)
+    r = (inside - n) * math.log(2)
+    p = fma(r * r, polynomial(r, _OF_FORMAT[kind.name].exp), r)
+    s, t = halves_of_power(shifted)
     return fma(p, s, s) * t
 
 

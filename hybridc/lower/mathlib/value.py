@@ -19,8 +19,8 @@ from xdsl.dialects.builtin import FloatAttr, IntegerAttr, IntegerType, f32, f64,
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from hybridc.dialects.mlir.new_op import new_op
-from hybridc.dialects.mlir.upstream import UPSTREAM
-from hybridc.dialects.scalar import PREDICATES, Arithmetic
+from hybridc.dialects.scalar import Arithmetic
+from hybridc.dialects.scalar.table import STEPS
 from hybridc.ir.structured_builder import operation_class, operation_properties
 
 _PLAIN: dict[str, Attribute] = {"fastmath": arith.FastMathFlagsAttr("none")}
@@ -142,12 +142,12 @@ class FormulaWriter:
         """A step of scalar bodies that is one operation; comparisons are false for a nan, but for ``!=``."""
         known = next(x for x in operands if isinstance(x, Value))
         real = known.ssa.type in FORMATS
-        name = UPSTREAM[step][0 if real else 1]
-        if step in PREDICATES:
-            name = f"arith.{'cmpf' if real else 'cmpi'} {name}"
-        kind = i1 if step in PREDICATES else known.ssa.type
+        row = STEPS[step]
+        form = row.floats if real else row.signed
+        assert form is not None
+        kind = i1 if row.predicate else known.ssa.type
         values = [known.like(x) for x in operands]
-        return self.write(operation_class(str(name)), values, kind, operation_properties(str(name)))
+        return self.write(operation_class(form.name), values, kind, operation_properties(form.name))
 
     def constant(self, x: float, kind: Attribute) -> Value:
         """A constant of a type."""

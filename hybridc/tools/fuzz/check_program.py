@@ -20,7 +20,8 @@ from hybridc import autograd
 from hybridc import random as random_state
 from hybridc.array.ndarray import NDArray
 from hybridc.dialects.operator import Elementwise, Movement, Opaque, Operator, Reduction
-from hybridc.dialects.scalar import PREDICATES, record
+from hybridc.dialects.scalar import record
+from hybridc.dialects.scalar.table import STEPS
 from hybridc.dtypes import computed, is_float
 from hybridc.errors import MXNetError, UnsupportedError
 from hybridc.ground.machine import NOMINAL, using
@@ -46,12 +47,6 @@ _INTERNAL = (
 )
 FORWARD = "in the forward"
 BEFORE = 2.0  # what gradients hold before a backward
-# Steps of scalar bodies that IEEE arithmetic rounds correctly, or that do not round.
-_ROUNDED_ONCE = frozenset(
-    {"add", "sub", "mul", "div", "neg", "abs", "sign", "max", "min", "sqrt", "square", "floor", "ceil", "trunc", "rint"}
-    | {"select", "cast"}
-    | PREDICATES
-)
 
 
 @dataclass(frozen=True)
@@ -478,7 +473,7 @@ def rounds_once(op: Operator) -> bool:
     known = op.__dict__.get("_fuzz_rounds_once")
     if known is None:
         _, steps, _ = record(op, len(op.input_names()))
-        known = vars(op)["_fuzz_rounds_once"] = all(s.step in _ROUNDED_ONCE for s in steps) and len(steps) <= 1
+        known = vars(op)["_fuzz_rounds_once"] = all(STEPS[str(s.step)].exact for s in steps) and len(steps) <= 1
     return known
 
 

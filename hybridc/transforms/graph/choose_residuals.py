@@ -35,6 +35,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from hybridc.dialects.mlir.hybrid import HybridOp, hybrid_dtype, hybrid_shape
 from hybridc.dialects.operator import Contraction, Elementwise, Movement
 from hybridc.dialects.scalar import record
+from hybridc.dialects.scalar.table import STEPS
 from hybridc.ground.hooks import HOOKS
 from hybridc.ground.machine import NOMINAL
 from hybridc.ground.nesting import as_list
@@ -43,18 +44,6 @@ from hybridc.ir.values import byte_size, functions, is_constant, operands_first,
 from hybridc.trace.traced import TracedSymbol
 from hybridc.transforms.graph.differentiate import OF_HEADS
 from hybridc.transforms.graph.splice import Splicer
-
-# Costs of scalar steps, in additions; steps not listed are not rematerialised. Measured with NumPy
-# on arrays in the second-level cache: an addition takes 0.16 ns, a division 0.24, a root 0.28, a cast 0.35, an
-# exponential 0.56, a power 1.2, erf 19. (A selection takes NumPy 6 where its condition is random; native code does not
-# mind.)
-_CHEAP = (
-    *("add", "sub", "mul", "neg", "abs", "square", "max", "min", "floor", "ceil", "trunc", "rint", "select"),
-    *("lt", "le", "gt", "ge", "eq", "ne", "isnan", "isinf", "isfinite"),
-    *("logical_and", "logical_or", "logical_xor", "logical_not"),
-)
-_DEARER = dict.fromkeys(("cast", "div", "quotient", "reciprocal", "sqrt"), 2)
-STEPS = dict.fromkeys(_CHEAP, 1) | _DEARER | {"exp": 4, "like": 0}
 
 # How much smaller than a value those must be that are saved instead of it.
 SMALLER = 8
@@ -366,10 +355,10 @@ def cost_again(value: SSAValue) -> int | None:
         return 0
     operator = op.operator
     if isinstance(operator, Movement) and operator.REARRANGES:
-        return STEPS["cast"]  # a concatenation copies
+        return STEPS["cast"].cost  # a concatenation copies
     if not op.operands and operator.PURE and not operator.DRAWS and not operator.mutated:
         return 0  # computed from attributes alone
     if not isinstance(operator, Elementwise) or not operator.PURE or operator.DRAWS or operator.mutated:
         return None
-    costs = [STEPS.get(str(step.step)) for step in record(operator, len(op.operands))[1]]
+    costs = [STEPS[str(step.step)].cost for step in record(operator, len(op.operands))[1]]
     return None if None in costs else sum(c for c in costs if c is not None)

@@ -40,10 +40,10 @@ from xdsl.passes import ModulePass
 
 from hybridc.dialects.body import Body
 from hybridc.dialects.mlir.hybrid import BY_HAND, HandleAttr, HybridOp, hybrid_dtype, hybrid_shape, location_of
-from hybridc.dialects.mlir.upstream import HOST
 from hybridc.dialects.operator import Contraction, Elementwise, Operator, Reduction
 from hybridc.dialects.operator_attribute import Shape
 from hybridc.dialects.scalar import Scalar, record, replay
+from hybridc.dialects.scalar.table import STEPS
 from hybridc.dtypes import DType
 from hybridc.dtypes import wide as wide_of
 from hybridc.errors import VerifyError
@@ -213,7 +213,7 @@ class _Structure:
 
     def _elementwise(self, operator: Elementwise, inputs: list[Tensor], out: Tensor) -> Tensor | None:
         _, steps, result = record(operator, len(inputs))
-        if any(s.step in HOST for s in steps):
+        if any(STEPS[str(s.step)].host for s in steps):
             return None
         if not isinstance(result, Scalar):
             return self.builder.fill(out.shape, out.dtype, result)

@@ -19,7 +19,7 @@ UNARY = {
     "exp": np.exp, "expm1": np.expm1, "log": np.log, "log2": np.log2, "log10": np.log10, "log1p": np.log1p,
     "sin": np.sin, "cos": np.cos, "tan": np.tan, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan,
     "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh, "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh,
-    "cbrt": np.cbrt, "erf": special.erf,
+    "cbrt": np.cbrt, "erf": special.erf, "exp2": np.exp2,
 }  # fmt: skip
 BINARY = {"powf": np.power, "atan2": np.arctan2}
 INTEGER = {"ipowi"}

@@ -29,10 +29,11 @@ from xdsl.dialects.utils import FastMathAttrBase, FastMathFlag
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.utils.exceptions import PassFailedException
 
-from hybridc.dialects.mlir.arith import RemFOp
 from hybridc.dialects.mlir.hybrid import FLOATS
+from hybridc.dialects.scalar.table import OPERATIONS
 from hybridc.dtypes import HALVES
 from hybridc.ground.buffers import ALIGNMENT
+from hybridc.ir.structured_builder import operation_class
 from hybridc.lower.llvm.codegen.function_text import (
     FunctionText,
     LLVMValue,
@@ -109,6 +110,17 @@ def _convert(name: str) -> Instruction:
 
 def _intrinsic(name: str) -> Instruction:
     return lambda f, x, kind, properties: f.intrinsic(f"llvm.{name}", x, type_text(kind), _flags(properties))
+
+
+def _by_name(name: str) -> Instruction:
+    """An instruction or an intrinsic by its name."""
+    if name.startswith("llvm."):
+        return _intrinsic(name.removeprefix("llvm."))
+    if name in ("sext", "zext", "trunc", "sitofp", "uitofp"):
+        return _convert(name)
+    if name.startswith("f"):
+        return _float(name)
+    return _wrapping(name) if name in ("add", "sub", "mul", "shl") else _plain(name)
 
 
 def _addf(f: FunctionText, x: Sequence[LLVMValue], _: Attribute, properties: Properties) -> LLVMValue:
@@ -427,34 +439,12 @@ def _reduction(f: FunctionText, x: Sequence[LLVMValue], kind: Attribute, propert
 
 
 INSTRUCTIONS: dict[type[Operation], Instruction] = {
+    **{operation_class(o.name): _by_name(o.llvm) for o in OPERATIONS.values() if o.llvm},
+    **{cls: _formula(cls) for cls in FORMULAS},
     arith.ConstantOp: _constant,
     arith.AddfOp: _addf,
-    arith.SubfOp: _float("fsub"),
-    arith.MulfOp: _float("fmul"),
     arith.DivfOp: _divf,
     arith.NegfOp: _negf,
-    RemFOp: _float("frem"),
-    arith.MaximumfOp: _intrinsic("maximum"),
-    arith.MinimumfOp: _intrinsic("minimum"),
-    arith.MaxnumfOp: _intrinsic("maxnum"),
-    arith.MinnumfOp: _intrinsic("minnum"),
-    arith.AddiOp: _wrapping("add"),
-    arith.SubiOp: _wrapping("sub"),
-    arith.MuliOp: _wrapping("mul"),
-    arith.ShLIOp: _wrapping("shl"),
-    arith.ShRSIOp: _plain("ashr"),
-    arith.ShRUIOp: _plain("lshr"),
-    arith.DivSIOp: _plain("sdiv"),
-    arith.DivUIOp: _plain("udiv"),
-    arith.RemSIOp: _plain("srem"),
-    arith.RemUIOp: _plain("urem"),
-    arith.AndIOp: _plain("and"),
-    arith.OrIOp: _plain("or"),
-    arith.XOrIOp: _plain("xor"),
-    arith.MaxSIOp: _intrinsic("smax"),
-    arith.MinSIOp: _intrinsic("smin"),
-    arith.MaxUIOp: _intrinsic("umax"),
-    arith.MinUIOp: _intrinsic("umin"),
     arith.CmpiOp: _cmpi,
     arith.CmpfOp: _cmpf,
     arith.SelectOp: _select,
@@ -462,23 +452,9 @@ INSTRUCTIONS: dict[type[Operation], Instruction] = {
     arith.IndexCastOp: _index_cast,
     arith.ExtFOp: _extf,
     arith.TruncFOp: _truncf,
-    arith.ExtSIOp: _convert("sext"),
-    arith.ExtUIOp: _convert("zext"),
-    arith.TruncIOp: _convert("trunc"),
-    arith.SIToFPOp: _convert("sitofp"),
-    arith.UIToFPOp: _convert("uitofp"),
     arith.FPToSIOp: _to_integer(unsigned=False),
     arith.FPToUIOp: _to_integer(unsigned=True),
-    math.AbsFOp: _intrinsic("fabs"),
     math.AbsIOp: _absi,
-    math.CopySignOp: _intrinsic("copysign"),
-    math.FmaOp: _intrinsic("fma"),
-    math.FloorOp: _intrinsic("floor"),
-    math.CeilOp: _intrinsic("ceil"),
-    math.TruncOp: _intrinsic("trunc"),
-    math.RoundEvenOp: _intrinsic("roundeven"),
-    math.SqrtOp: _intrinsic("sqrt"),
-    **{cls: _formula(cls) for cls in FORMULAS},
     math.ExpOp: _exp,
     math.PowFOp: _power,
     memref.LoadOp: _load,

@@ -11,9 +11,11 @@ import math as numbers
 from xdsl.dialects import math, scf
 from xdsl.ir import Block, Operation, Region
 
-from hybridc.dialects.mlir.arith import RemFOp
+from hybridc.dialects.scalar.table import OPERATIONS
+from hybridc.ir.structured_builder import operation_class
 from hybridc.lower import mathlib
 from hybridc.lower.mathlib.value import DOUBLE, FormulaWriter, Value, fma, select
+from hybridc.lower.triton.expressions.ops import is_formula
 
 _LOG2E = 1.44269502162933349609375  # as single precision has it
 _LOG2E_LOW = 1.9259629911266174681e-8  # and what is missing
@@ -93,12 +95,10 @@ def _part_of_remainder(a: Value, b: Value) -> Value:
     return select(rest < 0.0, rest + b, rest)  # the quotient may have been rounded up
 
 
-FORMULAS: dict[type[Operation], mathlib.Formula] = {
-    **mathlib.FORMULAS,
-    math.ExpOp: exp_by_exp2,
-    math.TanOp: sin_over_cos,
-    math.TruncOp: trunc,
-    math.RoundEvenOp: roundeven,
-    math.CopySignOp: with_sign_of,
-    RemFOp: remainder,
+# The table's formulas, and those of this module that it names for the language.
+FORMULAS: dict[type[Operation], mathlib.Formula] = mathlib.FORMULAS | {
+    operation_class(o.name): globals()[text]
+    for o in OPERATIONS.values()
+    for text in (o.triton, o.triton_single)
+    if is_formula(text)
 }

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hybridc.dialects.scalar.table import OPERATIONS
 from hybridc.dtypes import DType, is_float
 from hybridc.errors import UnsupportedError
 from hybridc.ir.kernel import Number, constant_as
@@ -19,41 +20,13 @@ from hybridc.lower.triton.triton_function import triton_type
 BOOL, HALF, SINGLE, DOUBLE = (np.dtype(n) for n in ("bool", "float16", "float32", "float64"))
 INT32, INT64 = np.dtype("int32"), np.dtype("int64")
 
-# Infix operators. Scalars combined with a block take its type.
-_SIGNS = {
-    "arith.addf": "+", "arith.addi": "+", "arith.subf": "-", "arith.subi": "-", "arith.mulf": "*", "arith.muli": "*",
-    "arith.divf": "/", "arith.divsi": "//", "arith.divui": "//", "arith.remsi": "%", "arith.remui": "%",
-    "arith.andi": "&", "arith.ori": "|", "arith.xori": "^", "arith.shli": "<<", "arith.shrsi": ">>",
-    "arith.shrui": ">>",
-}  # fmt: skip
-_ORDERS = {"eq": "==", "ne": "!=", "gt": ">", "ge": ">=", "lt": "<", "le": "<="}
-# NumPy compares as IEEE 754 says: with a nan only "not equal" is true.
-_FLOAT_ORDERS = {"une": "!="} | {f"o{k}": sign for k, sign in _ORDERS.items() if k != "ne"}
-
-_NAN = ", propagate_nan=tl.PropagateNan.ALL"
-_FUNCTIONS = {
-    "arith.maximumf": f"tl.maximum({{}}, {{}}{_NAN})", "arith.minimumf": f"tl.minimum({{}}, {{}}{_NAN})",
-    "arith.maxnumf": "tl.maximum({}, {})", "arith.minnumf": "tl.minimum({}, {})",
-    "arith.maxsi": "tl.maximum({}, {})", "arith.minsi": "tl.minimum({}, {})",
-    "arith.maxui": "tl.maximum({}, {})", "arith.minui": "tl.minimum({}, {})",
-    "arith.select": "tl.where({}, {}, {})", "math.absf": "tl.abs({})", "math.absi": "tl.abs({})",
-    "math.fma": "tl.fma({}, {}, {})", "math.sqrt": "tl.sqrt({})",
-    **{f"math.{name}": f"tl.{name}({{}})" for name in (
-        "exp", "exp2", "log", "log2", "sin", "cos", "erf", "floor", "ceil",
-    )},
-}  # fmt: skip
-# The language's own are less precise in single precision: these are rounded as IEEE 754 says, or formulas. Where all
-# that is wanted is a number of half precision, its own will do.
-_IN_SINGLE = {"arith.divf": "tl.div_rn({}, {})", "math.sqrt": "tl.sqrt_rn({})", "math.exp": None}
-
 # What the results of operations are called.
 _HINTS = {
     "add": "total", "sub": "difference", "mul": "product", "div": "ratio", "rem": "remainder", "neg": "negative",
     "abs": "size", "max": "greater", "min": "lesser", "maximum": "greater", "minimum": "lesser", "maxnum": "greater",
     "minnum": "lesser", "and": "both", "or": "either", "xor": "differing", "shl": "shifted", "shr": "shifted",
     "cmp": "holds", "select": "chosen", "bitcast": "bits", "index_cast": "place", "ext": "wide", "trunc": "narrow",
-    "sito": "number", "uito": "number", "fpto": "integer", "fma": "total", "log1p": "log1p", "exp2": "exp2",
-    "log2": "log2", "log10": "log10", "expm1": "expm1", "atan2": "atan2",
+    "sito": "number", "uito": "number", "fpto": "integer", "fma": "total",
 }  # fmt: skip
 
 
@@ -117,23 +90,28 @@ def parsed(text: str, dtype: DType) -> Term:
 
 
 def infix(op: str) -> str | None:
-    """The infix operator of an operation; None if it has none."""
-    name, _, predicate = op.partition(" ")
-    if name == "arith.cmpf":
-        return _FLOAT_ORDERS.get(predicate)
-    if name == "arith.cmpi":
-        return _ORDERS[predicate[-2:]]
-    return _SIGNS.get(name)
+    """The infix operator of an operation; None if it has none. Scalars combined with a block take its type."""
+    known = OPERATIONS.get(op)
+    return None if known is None or "{" in known.triton or is_formula(known.triton) else known.triton or None
 
 
 def function(op: str, dtype: DType, narrowed: bool) -> str | None:
     """The call that computes an operation on a dtype, with a slot for each operand; None if there is none.
 
-    A result is ``narrowed`` if all that is wanted is a number of half precision.
+    In single precision it is rounded as IEEE 754 says, or a formula, unless the result is ``narrowed``: if all that is
+    wanted is a number of half precision, the language's own will do.
     """
-    if dtype == SINGLE and op in _IN_SINGLE and not narrowed:
-        return _IN_SINGLE[op]
-    return _FUNCTIONS.get(op)
+    known = OPERATIONS.get(op)
+    if known is None:
+        return None
+    text = known.triton_single if dtype == SINGLE and not narrowed else ""
+    text = text or known.triton
+    return text if "{" in text else None
+
+
+def is_formula(text: str) -> bool:
+    """Whether a text of the table is the name of a formula for the language."""
+    return text.isidentifier()
 
 
 def hint(op: str) -> str:

@@ -18,25 +18,28 @@ import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from hybridc.dialects import special
 from hybridc.dialects.error_context import defined, raise_in_context
+from hybridc.dialects.scalar.table import STEPS
 from hybridc.dtypes import wide
 from hybridc.errors import CustomOpError, TraceError
 
-# Steps that NumPy lacks, and their function in hybridc.dialects.special (or scipy).
-SPECIAL = {"erf": "erf", "erfinv": "erfinv", "lgamma": "gammaln", "gamma": "gamma", "digamma": "psi"}
+BOOL = np.dtype(bool)
 
 
-def _special(step: str) -> Any:
-    """A special function, imported when first used: scipy costs more import time than all of hybridc."""
+def _numpy_function(name: str) -> Any:
+    """A function of NumPy, or of hybridc.dialects.special when it is called: scipy costs more than all of hybridc."""
+    module, _, function = name.partition(".")
+    if module == "np":
+        return getattr(np, function)
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        return getattr(special, SPECIAL[step])(*args, **kwargs)
+        return getattr(special, function)(*args, **kwargs)
 
     return call
 
@@ -94,37 +97,8 @@ def _power(x: Any, y: Any) -> Any:
 
 
 class NumPyScalar:
-    """The scalar vocabulary on NumPy arrays."""
+    """The scalar vocabulary on NumPy arrays: each step of the table by its function, or by one of these."""
 
-    add, sub, mul, div, rem = np.add, np.subtract, np.multiply, np.divide, np.mod
-    fmod, neg, abs, sign = np.fmod, np.negative, np.abs, np.sign
-    max, min, hypot = np.maximum, np.minimum, np.hypot
-    exp, log, log2, log10, log1p, expm1 = np.exp, np.log, np.log2, np.log10, np.log1p, np.expm1
-    sqrt, cbrt, square, reciprocal = np.sqrt, np.cbrt, np.square, np.reciprocal
-    sin, cos, tan, asin, acos, atan, atan2 = (
-        np.sin,
-        np.cos,
-        np.tan,
-        np.arcsin,
-        np.arccos,
-        np.arctan,
-        np.arctan2,
-    )
-    sinh, cosh, tanh, asinh, acosh, atanh = np.sinh, np.cosh, np.tanh, np.arcsinh, np.arccosh, np.arctanh
-    floor, ceil, trunc, rint = np.floor, np.ceil, np.trunc, np.rint
-    isnan, isinf, isfinite = np.isnan, np.isinf, np.isfinite
-    lt, le, gt, ge, eq, ne = np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal
-    logical_and, logical_or, logical_xor, logical_not = (
-        np.logical_and,
-        np.logical_or,
-        np.logical_xor,
-        np.logical_not,
-    )
-    erf = staticmethod(_special("erf"))
-    erfinv = staticmethod(_special("erfinv"))
-    lgamma = staticmethod(_special("lgamma"))
-    gamma = staticmethod(_special("gamma"))
-    digamma = staticmethod(_special("digamma"))
     pow = staticmethod(_power)
     quotient = staticmethod(_quotient)
     logistic = staticmethod(_logistic)
@@ -132,14 +106,34 @@ class NumPyScalar:
     cast = staticmethod(_cast)
     like = staticmethod(_like)
 
+    if TYPE_CHECKING:
+
+        def __getattr__(self, step: str) -> Any: ...
+
+
+for _step in STEPS.values():
+    if _step.name not in vars(NumPyScalar):
+        setattr(NumPyScalar, _step.name, staticmethod(_numpy_function(_step.function)))
 
 NUMPY = NumPyScalar()
 
 # Steps with boolean results, whatever their operands are.
-PREDICATES = frozenset(
-    {"lt", "le", "gt", "ge", "eq", "ne", "isnan", "isinf", "isfinite"}
-    | {"logical_and", "logical_or", "logical_xor", "logical_not"}
-)
+PREDICATES = frozenset(step.name for step in STEPS.values() if step.predicate)
+
+
+@functools.lru_cache(4096)
+def loop_dtypes(step: str, kinds: tuple[Any, ...]) -> tuple[np.dtype[Any], ...]:
+    """NumPy's loop dtypes of a step: those of the operands, then that of the result.
+
+    ``kinds`` are the operands' dtypes, or ``float``, ``int`` or ``bool`` for Python scalars, which adapt to the others.
+    """
+    row = STEPS[step]
+    if row.function.startswith("special.") and not row.loops:
+        single = np.result_type(np.float32, *[np.dtype(k) for k in kinds])
+        return (single,) * (len(kinds) + 1)
+    ufunc: Any = _numpy_function(row.loops or row.function)
+    dtypes: tuple[np.dtype[Any], ...] = ufunc.resolve_dtypes((*[BOOL if k is bool else k for k in kinds], None))
+    return dtypes
 
 
 _Value = TypeVar("_Value", bound="Arithmetic")
@@ -306,8 +300,8 @@ class Recorder:
         return self.steps[-1]
 
     def __getattr__(self, name: str) -> Any:
-        if not hasattr(NumPyScalar, name):
-            near = difflib.get_close_matches(name, [n for n in dir(NumPyScalar) if n[0] != "_"], n=3, cutoff=0.5)
+        if name not in STEPS:
+            near = difflib.get_close_matches(name, sorted(STEPS), n=3, cutoff=0.5)
             meant = f"; did you mean {', '.join(near)}?" if near else "; see hybridc.dialects.scalar"
             raise AttributeError(f"scalar bodies have no step {name!r}{meant}")
         return functools.partial(self.step, name)
