@@ -112,18 +112,18 @@ class Definitions:
         arrays = [(_array(x), repr(x.constant)) for x in inputs]
         kind, integers = without_integers([operator_written(op), training, list(needed), arrays])
         key = cls, kind, tuple(map(value_of, integers))  # one definition wherever plain sizes have one
-        number = self._numbers.get(key)
-        if number is None:
+        index = self._numbers.get(key)
+        if index is None:
             self.classes[cls] = None
-            number = self._numbers[key] = len(self.found)
+            index = self._numbers[key] = len(self.found)
             self.found.append(None)  # its own gradient may use the operator
             try:
-                self.found[number] = self._definition(op, inputs, training, needed)
+                self.found[index] = self._definition(op, inputs, training, needed)
             except NotWritable:
                 raise
             except Exception as error:  # the compiler raises it with its location if it needs it
                 raise NotWritable(f"{op.NAME}, which raises {type(error).__name__}") from error
-        return number
+        return index
 
     def _definition(self, op: Operator, inputs: Sequence[TracedSymbol], training: bool, needed: Sequence[bool]) -> Any:
         _require_recorded(op)

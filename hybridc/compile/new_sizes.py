@@ -131,7 +131,7 @@ def _family(traced: Traced, form: Callable[[Traced], Formed]) -> _Family | None:
     from hybridc.ir.sized_module import SizedModule
 
     sizes = Sizes()
-    key, numbers = without_sizes(traced)
+    key, plain = without_sizes(traced)
     try:
         trace = with_free_sizes(traced.trace, sizes)
         symbolic_key, integers = without_sizes(dataclasses.replace(traced, trace=trace))
@@ -147,7 +147,7 @@ def _family(traced: Traced, form: Callable[[Traced], Formed]) -> _Family | None:
     places = {atom: places[atom] for atom in sorted(places)}
     varying = leading_sizes(trace)
     kernels = SizedModule(formed.module, sizes, varying)
-    free = [numbers[place] for place in places.values()]
+    free = [plain[place] for place in places.values()]
     where, target = _lines(trace), formed.target
     return _Family(sizes, integers, places, varying, kernels, target, where, target.plan(ahead=True), free)
 

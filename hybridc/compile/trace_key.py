@@ -10,6 +10,7 @@ import hashlib
 import importlib.util
 import os
 import sys
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -39,7 +40,8 @@ def key_of(traced: Traced) -> str:
     if traced.written.changed:
         raise NotWritable("an operator of hybridc's own that was changed")
     parts = (
-        traced.written.content,
+        traced.written.kind,
+        traced.written.integers,
         traced.grads,
         traced.heads,
         traced.donated,
@@ -59,11 +61,13 @@ def target_of(trace: Trace) -> str:
 class WrittenTrace:
     """A trace as data, and the classes of users' operators whose ``Operator.eager`` its programs may call.
 
-    The ``content`` is nested lists, tuples and dictionaries of names, flags and integers, of which some may be symbolic
-    sizes. ``changed`` are those of hybridc's own operators that are others than when they were imported.
+    The data is names and flags, nested, with ``...`` in the place of each integer (the ``kind``), and the
+    ``integers``, of which some may be symbolic sizes. ``changed`` are those of hybridc's own operators that are others
+    than when they were imported.
     """
 
-    content: Any
+    kind: Hashable
+    integers: tuple[int, ...]
     classes: tuple[type, ...]
     changed: tuple[Any, ...]
 
@@ -74,9 +78,8 @@ def without_sizes(traced: Traced) -> tuple[tuple[Any, ...], tuple[int, ...]]:
     NotWritable if the trace has no data that identifies it.
     """
     written = traced.written
-    kind, integers = without_integers(written.content)
     return (
-        kind,
+        written.kind,
         written.classes,
         written.changed,
         traced.grads,
@@ -85,7 +88,7 @@ def without_sizes(traced: Traced) -> tuple[tuple[Any, ...], tuple[int, ...]]:
         OPTIONS.target,
         OPTIONS.winograd,
         machine(),
-    ), integers
+    ), written.integers
 
 
 def written_of(traced: Traced) -> WrittenTrace:
@@ -94,7 +97,8 @@ def written_of(traced: Traced) -> WrittenTrace:
         raise NotWritable("a backend of the user's")
     definitions = Definitions()
     structured = structure(traced.trace, definitions, traced.grads)
-    return WrittenTrace((structured, definitions.found), tuple(definitions.classes), changed_operators())
+    kind, integers = without_integers((structured, definitions.found))
+    return WrittenTrace(kind, integers, tuple(definitions.classes), changed_operators())
 
 
 def structure(trace: Trace, definitions: Definitions, grads: tuple[int, ...] = ()) -> list[Any]:

@@ -312,7 +312,7 @@ def written(value: Any) -> Any:
 
 
 def without_integers(data: Any) -> tuple[Hashable, tuple[int, ...]]:
-    """What data of :func:`written` values is but for its integers, each of which leaves the type ``int``; and these.
+    """What data of :func:`written` values is but for its integers, each of which leaves ``...``; and these.
 
     The integers are in the order of the data; symbolic sizes stay what they are.
     """
@@ -321,16 +321,18 @@ def without_integers(data: Any) -> tuple[Hashable, tuple[int, ...]]:
 
 
 def _without(value: Any, integers: list[int]) -> Hashable:
-    kind = type(value)
+    kind: Any = type(value)
     if kind is int or kind is Size:
         integers.append(value)
-        return int
-    if value is None or kind is str or kind is bool:
+        return ...
+    if kind in (str, bool, types.NoneType):
         return value
-    if isinstance(value, tuple | list):
-        return tuple([_without(x, integers) for x in as_list(value)])
+    if kind is tuple or kind is list:
+        return tuple([_without(x, integers) for x in value])
     if kind is dict:
-        return dict, *[(name, _without(x, integers)) for name, x in value.items()]
+        return dict, tuple(value), tuple([_without(x, integers) for x in value.values()])
+    if isinstance(value, tuple):  # a named one
+        return _without(tuple(cast("tuple[Any, ...]", value)), integers)
     if isinstance(value, np.integer):  # users' shapes have them
         return _without(int(cast(Any, value)), integers)
     return _without(written(value), integers)

@@ -352,9 +352,9 @@ def is_size(value: object) -> TypeGuard[Size]:
     return type(value) is Size
 
 
-def value_of(integer: int) -> int:
-    """The value that an integer has now, if it is symbolic; nothing is asked about it."""
-    return integer.value if is_size(integer) else integer
+def value_of(number: float) -> float:
+    """A number; of a symbolic size the value that it has now, which asks nothing about it."""
+    return number.value if is_size(number) else number
 
 
 # --- polynomials ------------------------------------------------------------------------------------------------

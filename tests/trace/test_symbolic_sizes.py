@@ -121,13 +121,21 @@ def test_integers_are_set_apart_by_their_type():
     n = sizes.free(7)
     data = ["7 of 7", {"tuple": [n, 3]}, True, None, {"float": "7"}, (10**30, np.int64(7)), n + 1]
     kind, integers = without_integers(data)
-    assert kind == ("7 of 7", (dict, ("tuple", (int, int))), True, None, (dict, ("float", "7")), (int, int), int)
+    assert kind == (
+        "7 of 7",
+        (dict, ("tuple",), ((..., ...),)),
+        True,
+        None,
+        (dict, ("float",), ("7",)),
+        (..., ...),
+        ...,
+    )
     assert [type(i) for i in integers] == [Size, int, int, int, Size]
     assert list(map(value_of, integers)) == [7, 3, 10**30, 7, 8]
     assert not sizes.guards
 
 
-@pytest.mark.parametrize("other", [["#"], ["int"], [True], [1.0], [[7]], {"7": 7}, [None], [7, 7]], ids=repr)
+@pytest.mark.parametrize("other", [["#"], ["..."], [True], [1.0], [[7]], {"7": 7}, [None], [7, 7]], ids=repr)
 def test_what_stands_for_an_integer_is_nothing_else(other):
     assert without_integers([7])[0] == without_integers([8])[0] != without_integers(other)[0]
 
