@@ -23,7 +23,8 @@ from hybridc.dialects.operator_registry import Attached, Revision, role_of
 from hybridc.dialects.scalar import Recorder, Scalar, record
 from hybridc.ground.hooks import HOOKS
 from hybridc.ground.nesting import as_list
-from hybridc.ground.serialize import NotWritable, dtype_name, written
+from hybridc.ground.serialize import NotWritable, dtype_name, without_integers, written
+from hybridc.ground.sizes import value_of
 from hybridc.ir.planned import operator_written
 from hybridc.trace.traced import TracedSymbol
 from hybridc.trace.tracer import Trace
@@ -108,19 +109,21 @@ class Definitions:
         cls = type(op)
         if is_own(cls):
             return -1
-        text = repr((operator_written(op), training, tuple(needed), [(_array(x), x.constant) for x in inputs]))
-        number = self._numbers.get((cls, text))
-        if number is None:
+        arrays = [(_array(x), repr(x.constant)) for x in inputs]
+        kind, integers = without_integers([operator_written(op), training, list(needed), arrays])
+        key = cls, kind, tuple(map(value_of, integers))  # one definition wherever plain sizes have one
+        index = self._numbers.get(key)
+        if index is None:
             self.classes[cls] = None
-            number = self._numbers[cls, text] = len(self.found)
+            index = self._numbers[key] = len(self.found)
             self.found.append(None)  # its own gradient may use the operator
             try:
-                self.found[number] = self._definition(op, inputs, training, needed)
+                self.found[index] = self._definition(op, inputs, training, needed)
             except NotWritable:
                 raise
             except Exception as error:  # the compiler raises it with its location if it needs it
                 raise NotWritable(f"{op.NAME}, which raises {type(error).__name__}") from error
-        return number
+        return index
 
     def _definition(self, op: Operator, inputs: Sequence[TracedSymbol], training: bool, needed: Sequence[bool]) -> Any:
         _require_recorded(op)
@@ -179,18 +182,18 @@ class Definitions:
 
         ``active`` are the identities of the values that depend on a differentiated input; at first, of those inputs.
         """
-        operators: dict[int, str] = {}  # equal operators are mostly one object
+        operators: dict[int, list[Any]] = {}  # equal operators are mostly one object
         nodes: list[Any] = []
         for node in trace.nodes:
-            text = operators.get(id(node.op))
-            if text is None:
-                text = operators[id(node.op)] = repr(operator_written(node.op))
+            operator = operators.get(id(node.op))
+            if operator is None:
+                operator = operators[id(node.op)] = operator_written(node.op)
             needed = [id(s) in active for s in node.inputs] if active else ()
             if active and any(needed):
                 active.update(id(s) for s in node.outputs)
             definition = self.number(node.op, node.inputs, trace.training, needed if any(needed) else ())
             made = [_array(s) for s in node.outputs]
-            nodes.append((text, [numbers[id(s)] for s in node.inputs], made, *[definition] * (definition >= 0)))
+            nodes.append((operator, [numbers[id(s)] for s in node.inputs], made, *[definition] * (definition >= 0)))
             for symbol in node.outputs:
                 numbers[id(symbol)] = len(numbers)
         return nodes
@@ -311,7 +314,7 @@ class _Moves:
         return self._made("broadcast", shape, x.dtype, x.index)
 
     def full(self, shape: Any, dtype: Any, value: Any) -> _Moved:
-        return self._made("full", shape, dtype, repr(written(value)))
+        return self._made("full", shape, dtype, written(value))
 
     def insert(self, x: Any, into: Any, begin: Any, step: Any) -> _Moved:
         return self._made("insert", into.shape, into.dtype, x.index, into.index, tuple(begin), tuple(step))

@@ -18,11 +18,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 from hybridc.compile.lowering_stages import Formed
-from hybridc.compile.trace_key import integers_apart, without_sizes
+from hybridc.compile.trace_key import without_sizes
 from hybridc.errors import CustomOpError, VerifyError
 from hybridc.ground.locks import ForkLock
 from hybridc.ground.serialize import NotWritable
-from hybridc.ground.sizes import MARK, NotSymbolic, Sizes, is_size
+from hybridc.ground.sizes import NotSymbolic, Sizes, is_size
 from hybridc.lower.llvm.native_source import NativeSource
 from hybridc.options import OPTIONS
 from hybridc.runtime.native_executable import NativeExecutable
@@ -123,7 +123,7 @@ class _Family:
             self.planning = self.target.plan(ahead=True)
 
 
-def _family(traced: Traced, numbers: Sequence[int], form: Callable[[Traced], Formed]) -> _Family | None:
+def _family(traced: Traced, form: Callable[[Traced], Formed]) -> _Family | None:
     """The family of a trace, whose kernels are formed now; None if they cannot be with symbolic sizes.
 
     What else is raised is what a compilation with plain sizes would raise, or a defect.
@@ -131,24 +131,25 @@ def _family(traced: Traced, numbers: Sequence[int], form: Callable[[Traced], For
     from hybridc.ir.sized_module import SizedModule
 
     sizes = Sizes()
+    key, plain = without_sizes(traced)
     try:
         trace = with_free_sizes(traced.trace, sizes)
-        with sizes.writing() as written:
-            apart = integers_apart(dataclasses.replace(traced, trace=trace))
+        symbolic_key, integers = without_sizes(dataclasses.replace(traced, trace=trace))
+        if symbolic_key != key:  # a rule of a user's operator tells symbolic sizes from plain ones
+            return None
         formed = form(dataclasses.replace(traced, trace=with_known_sizes(trace, sizes)))
     except (NotSymbolic, NotWritable, CustomOpError):  # users' operators are written for plain integers
         return None
-    told = tuple([n if n < MARK else cast("int", written[n - MARK]) for n in apart])
     places: dict[int, int] = {}
-    for place, n in enumerate(told):
+    for place, n in enumerate(integers):
         if is_size(n) and (atom := sizes.free_atom(n)) is not None:
             places.setdefault(atom, place)
     places = {atom: places[atom] for atom in sorted(places)}
     varying = leading_sizes(trace)
     kernels = SizedModule(formed.module, sizes, varying)
-    free = [numbers[place] for place in places.values()]
+    free = [plain[place] for place in places.values()]
     where, target = _lines(trace), formed.target
-    return _Family(sizes, told, places, varying, kernels, target, where, target.plan(ahead=True), free)
+    return _Family(sizes, integers, places, varying, kernels, target, where, target.plan(ahead=True), free)
 
 
 def _lines(trace: Trace) -> list[str]:
@@ -184,14 +185,14 @@ class _Kind:
             if values is None or made is None:
                 continue
             if OPTIONS.verify:
-                _verify(made, traced, values, family, _family(traced, numbers, form))
+                _verify(made, traced, values, family, _family(traced, form))
             made.origin = "planned with the kernels that were formed for other sizes"
             return made
         return None
 
     def compiled(self, traced: Traced, numbers: tuple[int, ...], form: Callable[[Traced], Formed]) -> CompiledGraph:
         """The graph from kernels that are formed now, which are remembered."""
-        family = _family(traced, numbers, form)
+        family = _family(traced, form)
         values = None if family is None else family.values(numbers)
         made = None if family is None or values is None else family.graph(traced, values)
         if family is None or values is None or made is None:

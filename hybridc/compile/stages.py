@@ -53,7 +53,7 @@ class Traced:
 
     @cached_property
     def written(self) -> WrittenTrace:
-        """The trace as canonical text, the input of cache keys; NotWritable if it has none."""
+        """The trace as data, the input of cache keys; NotWritable if it has none."""
         from hybridc.compile.trace_key import written_of
 
         return written_of(self)

@@ -9,8 +9,8 @@ import functools
 import hashlib
 import importlib.util
 import os
-import re
 import sys
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ import numpy as np
 
 from hybridc.compile.definitions import Definitions, changed_operators
 from hybridc.ground.machine import machine
-from hybridc.ground.serialize import NotWritable, dtype_name
+from hybridc.ground.serialize import NotWritable, dtype_name, without_integers
 from hybridc.ground.store import compiler_version
 from hybridc.lower.llvm.codegen import native_function as codegen
 from hybridc.options import OPTIONS
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 # Packages whose versions are part of the key, beside our own files.
 _PACKAGES = ("xdsl", "llvmlite", "scipy_openblas32")
-# The integers in the text of a trace, but for digits inside words.
-_INTEGER = re.compile(r"(?<![\w.'\"])-?\d+(?![\w.'\"])")
 
 
 def key_of(traced: Traced) -> str:
@@ -42,7 +40,8 @@ def key_of(traced: Traced) -> str:
     if traced.written.changed:
         raise NotWritable("an operator of hybridc's own that was changed")
     parts = (
-        traced.written.text,
+        traced.written.kind,
+        traced.written.integers,
         traced.grads,
         traced.heads,
         traced.donated,
@@ -60,49 +59,46 @@ def target_of(trace: Trace) -> str:
 
 @dataclass(frozen=True)
 class WrittenTrace:
-    """A trace as canonical text, and the classes of users' operators whose ``Operator.eager`` its programs may call.
+    """A trace as data, and the classes of users' operators whose ``Operator.eager`` its programs may call.
 
-    ``changed`` are those of hybridc's own operators that are others than when they were imported.
+    The data is names and flags, nested, with ``...`` in the place of each integer (the ``kind``), and the
+    ``integers``, of which some may be symbolic sizes. ``changed`` are those of hybridc's own operators that are others
+    than when they were imported.
     """
 
-    text: str
+    kind: Hashable
+    integers: tuple[int, ...]
     classes: tuple[type, ...]
     changed: tuple[Any, ...]
 
 
 def without_sizes(traced: Traced) -> tuple[tuple[Any, ...], tuple[int, ...]]:
-    """In-process key of a family of sizes: the text of a trace without its integers; and these.
+    """In-process key of a family of sizes: the data of a trace without its integers; and these.
 
-    NotWritable if the trace has no text that identifies it.
+    NotWritable if the trace has no data that identifies it.
     """
-    text, classes = traced.written.text, traced.written.classes
-    numbers = tuple(integers_apart(traced))
-    kind = hashlib.sha256(_INTEGER.sub("#", text).encode()).hexdigest()
+    written = traced.written
     return (
-        kind,
-        classes,
-        traced.written.changed,
+        written.kind,
+        written.classes,
+        written.changed,
         traced.grads,
         traced.heads,
         traced.donated,
         OPTIONS.target,
         OPTIONS.winograd,
         machine(),
-    ), numbers
-
-
-def integers_apart(traced: Traced) -> list[int]:
-    """All integers of a trace, in the order of its text."""
-    return list(map(int, _INTEGER.findall(traced.written.text)))
+    ), written.integers
 
 
 def written_of(traced: Traced) -> WrittenTrace:
-    """A trace as canonical text; NotWritable if that does not identify it."""
+    """A trace as data; NotWritable if that does not identify it."""
     if traced.backends:
         raise NotWritable("a backend of the user's")
     definitions = Definitions()
     structured = structure(traced.trace, definitions, traced.grads)
-    return WrittenTrace(repr((structured, definitions.found)), tuple(definitions.classes), changed_operators())
+    kind, integers = without_integers((structured, definitions.found))
+    return WrittenTrace(kind, integers, tuple(definitions.classes), changed_operators())
 
 
 def structure(trace: Trace, definitions: Definitions, grads: tuple[int, ...] = ()) -> list[Any]:

@@ -18,7 +18,7 @@ import json
 import sys
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
@@ -309,6 +309,33 @@ def written(value: Any) -> Any:
         name, write = _OWN_VALUES[type(value)]
         return {name: write(value)}
     raise NotWritable(f"a {type(value).__name__}")
+
+
+def without_integers(data: Any) -> tuple[Hashable, tuple[int, ...]]:
+    """What data of :func:`written` values is but for its integers, each of which leaves ``...``; and these.
+
+    The integers are in the order of the data; symbolic sizes stay what they are.
+    """
+    integers: list[int] = []
+    return _without(data, integers), tuple(integers)
+
+
+def _without(value: Any, integers: list[int]) -> Hashable:
+    kind: Any = type(value)
+    if kind is int or kind is Size:
+        integers.append(value)
+        return ...
+    if kind in (str, bool, types.NoneType):
+        return value
+    if kind is tuple or kind is list:
+        return tuple([_without(x, integers) for x in value])
+    if kind is dict:
+        return dict, tuple(value), tuple([_without(x, integers) for x in value.values()])
+    if isinstance(value, tuple):  # a named one
+        return _without(tuple(cast("tuple[Any, ...]", value)), integers)
+    if isinstance(value, np.integer):  # users' shapes have them
+        return _without(int(cast(Any, value)), integers)
+    return _without(written(value), integers)
 
 
 def read(value: Any) -> Any:

@@ -15,20 +15,17 @@ fixed: it gives its value, and the guard is that it has this value. So no depend
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import itertools
 import math
 import operator
-from collections.abc import Callable, Generator, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from numbers import Integral
 from typing import Any, NamedTuple, NoReturn, TypeGuard, cast
 
 # A polynomial: its monomials, each the numbers of its atoms in order, and their factors.
 Terms = tuple[tuple[tuple[int, ...], int], ...]
 _NUMBER = itertools.count()
-# Sizes are written as integers from here on, so that a text shows which they are.
-MARK = 10**30
 
 
 class NotSymbolic(TypeError):
@@ -57,7 +54,6 @@ class Sizes:
         self.atoms: list[int | FloorDivision] = []  # free sizes by their number, and divisions
         self.values: list[int] = []  # of the atoms, now
         self.guards: dict[SizeGuard, bool] = {}
-        self.written: list[Size] | None = None  # while a text is written: the sizes in it
         self._numbers: dict[FloorDivision, int] = {}
         self._free = 0  # how many atoms are free sizes
         self._sizes: dict[Terms, Size] = {}
@@ -88,15 +84,6 @@ class Sizes:
         (monomial, factor), *others = size.terms
         is_atom = not others and factor == 1 and len(monomial) == 1 and isinstance(self.atoms[monomial[0]], int)
         return monomial[0] if is_atom else None
-
-    @contextlib.contextmanager
-    def writing(self) -> Generator[list[Size]]:
-        """Sizes are written as integers from ``MARK`` on meanwhile: as which of the sizes that are listed they are."""
-        self.written = written = list[Size]()
-        try:
-            yield written
-        finally:
-            self.written = None
 
     def known(self, size: int) -> int:
         """A size under the guards so far: a plain integer, if a guard says that it equals one."""
@@ -343,11 +330,7 @@ class Size:
         return float(int(self))
 
     def __repr__(self) -> str:
-        written = self.sizes.written
-        if written is None:
-            return repr(int(self))
-        written.append(self)
-        return str(MARK + len(written) - 1)
+        return repr(int(self))
 
     def __format__(self, spec: str) -> str:
         return format(int(self), spec)
@@ -367,6 +350,11 @@ def _floordiv(a: Any, b: Any) -> Any:
 def is_size(value: object) -> TypeGuard[Size]:
     """Whether an integer is symbolic."""
     return type(value) is Size
+
+
+def value_of(number: float) -> float:
+    """A number; of a symbolic size the value that it has now, which asks nothing about it."""
+    return number.value if is_size(number) else number
 
 
 # --- polynomials ------------------------------------------------------------------------------------------------

@@ -308,6 +308,95 @@ def test_operators_that_know_plain_integers_only():
     assert agrees(net, lambda n: [array(n, 3)], (4, 8, 6), [False]) == 0
 
 
+@mx.op.register("sized.told")
+class Told(mx.op.Opaque):
+    """x times the place of # in a text"""
+
+    text: str = mx.op.attribute("", "the text")
+
+    def infer_shape(self, shapes):
+        return shapes, shapes
+
+    def eager(self, x):
+        return x * np.float32(self.text.index("#"))
+
+
+def test_digits_in_texts_are_no_sizes():
+    """Two texts that differ in where they have a number are two graphs."""
+    for text in ("at 7 # or", "at # 7 or"):
+        net = mx.gluon.nn.HybridLambda(lambda F, x, text=text: F.told(F.exp(x), text=text))
+        net.hybridize()
+        for n in (4, 6):
+            np.testing.assert_array_equal(net(mx.nd.zeros((n, 3))).asnumpy(), np.full((n, 3), text.index("#")))
+        assert planned(net) == 1
+
+
+HUGE = 10**30
+
+
+@mx.op.register("sized.huge")
+class Huge(mx.op.Elementwise):
+    """x times an integer that is larger than any size"""
+
+    FACTOR = HUGE
+
+    def scalar(self, b, x):
+        return b.mul(x, self.FACTOR)
+
+
+@pytest.mark.parametrize("more", [0, 1, 5, 10**31], ids=str)
+def test_integers_larger_than_any_size_are_no_sizes(monkeypatch, more):
+    monkeypatch.setattr(Huge, "FACTOR", HUGE + more)
+    net = mx.gluon.nn.HybridLambda(lambda F, x: F.told(F.huge(F.exp(x)), text=f" # {HUGE + more} rows"))
+    assert agrees(net, lambda n: [array(n, 3)], (4, 8, 6), [False]) == 2
+
+
+def test_an_operator_of_a_user_may_be_used_twice():
+    """Its definition counts once, for symbolic sizes as for plain ones: of one argument, and of two of one shape."""
+    FACTOR[0] = 2.0
+    net = mx.gluon.nn.HybridLambda(lambda F, x, y: F.multiplied(F.exp(F.multiplied(x))) + F.multiplied(y))
+    assert agrees(net, lambda n: [array(n, 3) * 0.1, array(n, 3)], (4, 8, 6)) == 4
+
+
+@mx.op.register("sized.first_half")
+class FirstHalf(mx.op.Composite):
+    """The first half of the rows"""
+
+    def infer_shape(self, shapes):
+        ((n, *rest),) = shapes
+        return shapes, [(n // 2, *rest)]
+
+    def decompose(self, F, x):
+        return F.slice_axis(x, axis=0, begin=0, end=x.shape[0] // 2)
+
+
+def test_a_definition_for_two_equal_sizes_is_not_for_two_others():
+    net = mx.gluon.nn.HybridLambda(lambda F, x, y: F.first_half(F.exp(x)).sum(axis=0) + F.first_half(y).sum(axis=0))
+    sizes = ((8, 8), (10, 10), (10, 6), (6, 10), (6, 6), (14, 12))
+    counts = [agrees(net, lambda pair: [array(pair[0], 3), array(pair[1], 3)], [pair], [False]) for pair in sizes]
+    assert counts == [0, 1, 1, 2, 3, 4]
+
+
+@mx.op.register("sized.left_to_the_host")
+class Left(mx.op.Movement):
+    """x, which the host moves where sizes are plain"""
+
+    def infer_shape(self, shapes):
+        return shapes, shapes
+
+    def eager(self, x):
+        return x
+
+    def move(self, m, x):
+        return None if type(x.shape[0]) is int else m.reshape(x, x.shape)
+
+
+def test_a_rule_that_tells_symbolic_sizes_from_plain_ones():
+    """A graph with it is compiled for each size."""
+    net = mx.gluon.nn.HybridLambda(lambda F, x: F.left_to_the_host(F.exp(x)))
+    assert agrees(net, lambda n: [array(n, 3)], (4, 8, 6), [False]) == 0
+
+
 def test_a_defect_of_the_compiler_is_raised(monkeypatch):
     """Though without symbolic sizes there would be none."""
 
@@ -500,12 +589,10 @@ def test_verification_finds_kernels_of_a_wrong_size():
     one = traced(net, 6)
     _, numbers = trace_key.without_sizes(one)
     values = family.values(numbers)
-    new_sizes._verify(made, one, values, family, new_sizes._family(one, numbers, formed))
-    other = new_sizes._family(
-        traced(workloads.mlp_net(arrays_of(workloads.mlp_inputs(1, workloads.TINY))), 6), numbers, formed
-    )
+    new_sizes._verify(made, one, values, family, new_sizes._family(one, formed))
+    other = new_sizes._family(traced(workloads.mlp_net(arrays_of(workloads.mlp_inputs(1, workloads.TINY))), 6), formed)
     with pytest.raises(VerifyError, match="are not those that are formed for these"):
-        new_sizes._verify(made, one, values, other, new_sizes._family(one, numbers, formed))
+        new_sizes._verify(made, one, values, other, new_sizes._family(one, formed))
 
 
 def test_builders_are_forgotten():

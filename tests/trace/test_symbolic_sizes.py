@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from hybridc.dialects.array.slicing import part_of
 from hybridc.dialects.mlir.integer_array import integer_array, integers_of
-from hybridc.ground.sizes import MARK, Size, Sizes
+from hybridc.ground.serialize import without_integers
+from hybridc.ground.sizes import Size, Sizes, value_of
 from hybridc.ir.concatenated import reshaped_strides
 
 NAMES = ("+", "-", "*", "//", "%", "-//", "max", "min", "if <", "if ==", "if", "slice", "index")
@@ -114,13 +115,29 @@ def test_as_integers():
     assert (np.int64(3) * n, n == 7.0, n < 7.5) == (21, True, True)
 
 
-def test_written():
+def test_integers_are_set_apart_by_their_type():
+    """Whatever digits are in texts and numbers beside them; about sizes nothing is asked."""
     sizes = Sizes()
     n = sizes.free(7)
-    with sizes.writing() as written:
-        text = repr((n, 3, n + 1))
-    assert text == f"({MARK}, 3, {MARK + 1})"
-    assert written == [n, n + 1]
+    data = ["7 of 7", {"tuple": [n, 3]}, True, None, {"float": "7"}, (10**30, np.int64(7)), n + 1]
+    kind, integers = without_integers(data)
+    assert kind == (
+        "7 of 7",
+        (dict, ("tuple",), ((..., ...),)),
+        True,
+        None,
+        (dict, ("float",), ("7",)),
+        (..., ...),
+        ...,
+    )
+    assert [type(i) for i in integers] == [Size, int, int, int, Size]
+    assert list(map(value_of, integers)) == [7, 3, 10**30, 7, 8]
+    assert not sizes.guards
+
+
+@pytest.mark.parametrize("other", [["#"], ["..."], [True], [1.0], [[7]], {"7": 7}, [None], [7, 7]], ids=repr)
+def test_what_stands_for_an_integer_is_nothing_else(other):
+    assert without_integers([7])[0] == without_integers([8])[0] != without_integers(other)[0]
 
 
 def test_attributes():

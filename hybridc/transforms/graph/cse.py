@@ -19,7 +19,7 @@ from xdsl.rewriter import Rewriter
 from xdsl.traits import IsolatedFromAbove, is_side_effect_free
 
 from hybridc.dialects.mlir.integer_array import integers_of
-from hybridc.ground.sizes import is_size
+from hybridc.ground.sizes import value_of
 from hybridc.transforms.graph.dce import is_pure, is_unused
 
 Known = dict[Hashable, list[Operation]]  # by their operands and numbers
@@ -87,7 +87,7 @@ def _numbers_in(attribute: Attribute) -> Iterator[float]:
             return
         case _:
             return
-    yield from (n.value if is_size(n) else n for n in numbers)
+    yield from map(value_of, numbers)
 
 
 def _are_equal(op: Operation, other: Operation) -> bool:
