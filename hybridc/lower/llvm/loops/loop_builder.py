@@ -105,11 +105,11 @@ class LoopBuilder(FunctionText):
         key = (cls, *operands, None if kind is INDEX else kind, *(properties.items() if properties else ()))
         known = self._pure.get(key)
         if known is None:
-            known = self._pure[key] = self._result(cls, operands, kind, properties)
+            known = self._pure[key] = self.result(cls, operands, kind, properties)
             self._levels[self.level(known)].keys.append(key)
         return known
 
-    def _result(
+    def result(
         self,
         cls: type[Operation],
         operands: Sequence[LLVMValue],
@@ -117,6 +117,7 @@ class LoopBuilder(FunctionText):
         properties: Mapping[str, Attribute] | None = None,
         level: int | None = None,
     ) -> LLVMValue:
+        """As :meth:`add`, of an operation with a result."""
         value = self.add(cls, operands, kind, properties, level)
         assert value is not None, f"{cls.name} has no result"
         return value
@@ -170,7 +171,7 @@ class LoopBuilder(FunctionText):
 
     def load_element(self, array: LLVMValue, at: LLVMValue, level: int | None = None) -> LLVMValue:
         """A load; at the level of its index, unless another is given."""
-        return self._result(memref.LoadOp, [array, at], self._elements[array.name], level=level)
+        return self.result(memref.LoadOp, [array, at], self._elements[array.name], level=level)
 
     def store_element(self, value: LLVMValue, array: LLVMValue, at: LLVMValue, level: int | None = None) -> None:
         """A store; in the innermost open loop, unless another level is given."""
@@ -178,7 +179,7 @@ class LoopBuilder(FunctionText):
 
     def load_vector(self, array: LLVMValue, at: LLVMValue, kind: VectorType[Any]) -> LLVMValue:
         """A load of contiguous elements, at the level of their index."""
-        return self._result(vector.LoadOp, [array, at], kind)
+        return self.result(vector.LoadOp, [array, at], kind)
 
     def store_vector(self, value: LLVMValue, array: LLVMValue, at: LLVMValue) -> None:
         """A store to contiguous elements, in the innermost open loop."""
