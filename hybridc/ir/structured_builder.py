@@ -18,12 +18,14 @@ are the choices:
 from __future__ import annotations
 
 import functools
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import prod
-from typing import Any, cast
+from typing import Any, Generic, cast
 
 import numpy as np
+from typing_extensions import TypeVar
 from xdsl.dialects import arith, math, tensor
 from xdsl.dialects.builtin import (
     UNKNOWN_LOC,
@@ -57,7 +59,7 @@ from hybridc.dialects.scalar import Arithmetic, loop_dtypes, number_like
 from hybridc.dialects.scalar.table import ITSELF, STEPS, ScalarOperation
 from hybridc.dtypes import FLOAT32, STORED, TYPES, WIDE, DType, computed, is_float, wide
 from hybridc.errors import UnsupportedError
-from hybridc.ground.sizes import Place, is_size
+from hybridc.ground.sizes import Place, Size, is_size
 from hybridc.ir.kernel import neutral
 from hybridc.ir.structured import element_dtype, note_dtype
 
@@ -147,14 +149,23 @@ def number_attribute(value: Any, dtype: DType) -> Attribute:
     )
 
 
-@dataclass(eq=False)
-class Element(Arithmetic):
-    """An SSA value in a body with its dtype (which has the sign), and the loop whose index it is, if any."""
+# The values of a body: those of the IR, or of a text that is written at once.
+V = TypeVar("V", default=SSAValue)
 
-    builder: ScalarBuilder = field(repr=False)
-    value: SSAValue
+
+@dataclass(eq=False)
+class Element(Arithmetic, Generic[V]):
+    """A value in a body with its dtype (which has the sign), and the loop whose index it is, if any.
+
+    ``number`` is the constant that it is; ``narrow`` what it was widened from, to more bits of a float.
+    """
+
+    builder: ScalarSteps[V] = field(repr=False)
+    value: V
     dtype: DType
-    index: SSAValue | None = None
+    index: V | None = None
+    number: float | None = None
+    narrow: Element[V] | None = None
 
     @property
     def is_predicate(self) -> bool:
@@ -162,59 +173,48 @@ class Element(Arithmetic):
         return self.dtype == BOOL
 
 
-class ScalarBuilder:
-    """``b`` of scalar bodies: appends operations to a block."""
+class ScalarSteps(ABC, Generic[V]):
+    """The steps of scalar bodies as operations of ``arith`` and ``math``; :meth:`add_op` says where these go."""
 
-    def __init__(self, block: Block, location: LocationAttr) -> None:
-        self.block = block
-        self.location = location
-        self.constants: dict[tuple[str, DType], SSAValue] = {}
-        # Elements that the body loads at its own indices, which become block arguments: the value, and the loops.
-        self.reads: list[tuple[SSAValue, tuple[Place, ...], DType]] = []
+    def __init__(self) -> None:
+        self.constants: dict[tuple[str, DType], V] = {}
 
-    def __getattr__(self, step: str) -> Callable[..., Element]:
+    def __getattr__(self, step: str) -> Callable[..., Element[V]]:
         if step not in STEPS:
             raise AttributeError(f"scalar bodies have no step {step!r}; see hybridc.dialects.scalar")
         return functools.partial(self.step, step)
 
     # --- operations ----------------------------------------------------------------------------------------
 
-    def arguments(self, dtypes: Sequence[DType]) -> list[Element]:
-        """The block's arguments as elements."""
-        return [Element(self, v, d) for v, d in zip(self.block.args, dtypes, strict=True)]
-
+    @abstractmethod
     def add_op(
         self,
         cls: type[Operation],
-        operands: Sequence[SSAValue],
+        operands: Sequence[V],
         kind: Attribute,
         properties: dict[str, Attribute] | None = None,
-    ) -> SSAValue:
+    ) -> V:
         """Write one operation with one result."""
-        op = new_op(cls, operands, [kind], properties)
-        op.location = self.location
-        self.block.add_op(op)
-        return op.results[0]
 
-    def _named(self, op: str, operands: Sequence[SSAValue], kind: Attribute) -> SSAValue:
+    def _named(self, op: str, operands: Sequence[V], kind: Attribute) -> V:
         return self.add_op(operation_class(op), operands, kind, operation_properties(op))
 
-    def constant(self, value: Any, dtype: DType) -> Element:
+    def constant(self, value: Any, dtype: DType) -> Element[V]:
         """A constant."""
         key = (repr(value), dtype)
         if key not in self.constants:
             attribute = {"value": number_attribute(value, dtype)}
             self.constants[key] = self.add_op(arith.ConstantOp, [], signless(dtype), attribute)
-        return Element(self, self.constants[key], dtype)
+        return Element(self, self.constants[key], dtype, number=value)
 
-    def operation(self, operation: ScalarOperation, *xs: Element, out: DType | None = None) -> Element:
+    def operation(self, operation: ScalarOperation, *xs: Element[V], out: DType | None = None) -> Element[V]:
         """An upstream operation on numbers of one dtype, which the result has, too, but for ``out``."""
         dtype = xs[0].dtype if out is None else out
         return Element(self, self._named(operation.name, [x.value for x in xs], signless(dtype)), dtype)
 
     # --- steps ---------------------------------------------------------------------------------------------
 
-    def step(self, step: str, *operands: Any) -> Element:
+    def step(self, step: str, *operands: Any) -> Element[V]:
         if step == "select":
             return self._select(*operands)
         if step == "cast":
@@ -243,13 +243,13 @@ class ScalarBuilder:
             return self.convert(self.step(step, *[self.convert(x, WIDE[dtype]) for x in xs]), out)
         return self.operation(form, *xs, out=out)
 
-    def _computed(self, x: Any) -> Any:
+    def _computed(self, x: Element[V] | Size | float) -> Any:
         """An operand in its compute dtype; a symbolic size is fixed."""
         if is_size(x):
             return int(x)
         return self.convert(x, computed(x.dtype)) if isinstance(x, Element) else x
 
-    def _select(self, condition: Any, x: Any, y: Any) -> Element:
+    def _select(self, condition: Any, x: Any, y: Any) -> Element[V]:
         x, y = self._computed(x), self._computed(y)
         dtype = np.result_type(*[v.dtype if isinstance(v, Element) else v for v in (x, y)])
         values = [self.convert(condition, BOOL), self.convert(x, dtype), self.convert(y, dtype)]
@@ -257,7 +257,7 @@ class ScalarBuilder:
 
     # --- conversions ---------------------------------------------------------------------------------------
 
-    def convert(self, x: Any, dtype: DType) -> Element:
+    def convert(self, x: Element[V] | float, dtype: DType) -> Element[V]:
         """An element or scalar converted to a dtype, as ``astype`` does it."""
         if not isinstance(x, Element):
             return self.constant(x, dtype)
@@ -267,8 +267,8 @@ class ScalarBuilder:
             return self._rounded(self.convert(x, FLOAT32), dtype)
         if x.dtype in STORED and dtype != FLOAT32:
             return self.convert(self.convert(x, FLOAT32), dtype)
-        if x.dtype in STORED and isinstance(x.value.owner, arith.ConstantOp):
-            return self.constant(cast(Any, x.value.owner.value).value.data, dtype)
+        if x.dtype in STORED and x.number is not None:
+            return self.constant(cast(Any, number_attribute(x.number, x.dtype)).value.data, dtype)
         if dtype.kind == "b":
             unequal = STEPS["ne"].operation(x.dtype.kind)
             assert unequal is not None
@@ -276,16 +276,46 @@ class ScalarBuilder:
         if x.dtype.kind == "f" and dtype.kind in "iu" and dtype.itemsize < 4:
             return self.convert(self.convert(x, INT32), dtype)
         name = conversion(x.dtype, dtype)
-        return Element(self, self._named(name, [x.value], signless(dtype)) if name else x.value, dtype)
+        value = self._named(name, [x.value], signless(dtype)) if name else x.value
+        return Element(self, value, dtype, narrow=x if name == "arith.extf" else None)
 
-    def _rounded(self, x: Element, dtype: DType) -> Element:
+    def _rounded(self, x: Element[V], dtype: DType) -> Element[V]:
         """A single-precision value rounded to fewer bits; its source, if it was only widened from that."""
-        made = x.value.owner
-        if isinstance(made, arith.ExtFOp) and made.input.type == signless(dtype):
-            return Element(self, made.input, dtype)
+        if x.narrow is not None and x.narrow.dtype == dtype:
+            return x.narrow
         return Element(self, self._named("arith.truncf", [x.value], signless(dtype)), dtype)
 
-    # --- indices and loads ---------------------------------------------------------------------------------
+    def _place(self, x: Element[V] | float) -> V:
+        if isinstance(x, Element) and x.index is not None:
+            return x.index
+        return self.add_op(arith.IndexCastOp, [self.convert(x, INT64).value], INDEX)
+
+
+class ScalarBuilder(ScalarSteps[SSAValue]):
+    """``b`` of scalar bodies: appends operations to a block."""
+
+    def __init__(self, block: Block, location: LocationAttr) -> None:
+        super().__init__()
+        self.block = block
+        self.location = location
+        # Elements that the body loads at its own indices, which become block arguments: the value, and the loops.
+        self.reads: list[tuple[SSAValue, tuple[Place, ...], DType]] = []
+
+    def arguments(self, dtypes: Sequence[DType]) -> list[Element]:
+        """The block's arguments as elements."""
+        return [Element(self, v, d) for v, d in zip(self.block.args, dtypes, strict=True)]
+
+    def add_op(
+        self,
+        cls: type[Operation],
+        operands: Sequence[SSAValue],
+        kind: Attribute,
+        properties: dict[str, Attribute] | None = None,
+    ) -> SSAValue:
+        op = new_op(cls, operands, [kind], properties)
+        op.location = self.location
+        self.block.add_op(op)
+        return op.results[0]
 
     def index_of(self, loop: int) -> Element:
         """The index of a loop."""
@@ -298,13 +328,8 @@ class ScalarBuilder:
         value = self.add_op(tensor.ExtractOp, [array.value, *places], signless(array.dtype))
         return Element(self, value, array.dtype)
 
-    def _place(self, x: Any) -> SSAValue:
-        if isinstance(x, Element) and x.index is not None:
-            return x.index
-        return self.add_op(arith.IndexCastOp, [self.convert(x, INT64).value], INDEX)
 
-
-def _kind(x: Any) -> Any:
+def _kind(x: Element[Any] | float) -> Any:
     """A dtype, or the Python type of a scalar, which adapts to the others."""
     if isinstance(x, Element):
         return x.dtype

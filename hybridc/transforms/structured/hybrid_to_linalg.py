@@ -50,6 +50,7 @@ from hybridc.errors import VerifyError
 from hybridc.ground.nesting import as_list
 from hybridc.ground.sizes import AffineIndex, Place
 from hybridc.ir.costs import ONE_TILE
+from hybridc.ir.kernel import number_of
 from hybridc.ir.structured import HAS_KERNEL, note_dtype, root
 from hybridc.ir.structured_builder import (
     INT64,
@@ -516,7 +517,7 @@ class _Places(ScalarBuilder):
         value, axes = self.builder.narrow(array)
         filled = root(value).owner
         if isinstance(filled, linalg.FillOp):
-            return Element(self, filled.operands[0], array.dtype)
+            return Element(self, filled.operands[0], array.dtype, number=number_of(filled.operands[0]))
         kept = [index[a] for a in axes]
         loops = [_loop(i) for i in kept]
         if all(loop is not None for loop in loops) and len(set(loops)) == len(loops):
@@ -535,13 +536,13 @@ class _Places(ScalarBuilder):
         return Element(self, self.block.args[self.reads.index(read)], dtype)
 
 
-def _loop(index: Any) -> int | None:
+def _loop(index: Element | float) -> int | None:
     """The loop whose index an element is; None if it is computed."""
     owner = index.index.owner if isinstance(index, Element) and index.index is not None else None
     return owner.dim.value.data if isinstance(owner, linalg.IndexOp) else None
 
 
-def affine_index(index: Any) -> AffineIndex | None:
+def affine_index(index: Element | float) -> AffineIndex | None:
     """An index that is an affine sum of loops; None if it is not."""
     if not isinstance(index, Element):
         return AffineIndex((), int(index))

@@ -6,15 +6,14 @@ import functools
 import hashlib
 import inspect
 import math
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from xdsl.dialects import arith, func, memref, scf
-from xdsl.dialects.builtin import UNKNOWN_LOC, FunctionType, IntegerType, ModuleOp, UnitAttr, i64
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import IntegerType, i64
+from xdsl.ir import Attribute, Operation
 
 from hybridc.dialects.handwritten import ArraySpec, LoopKernel
 from hybridc.dialects.operator_attribute import Shape
@@ -24,14 +23,16 @@ from hybridc.ground import __version__
 from hybridc.ground.machine import CHUNKS, machine
 from hybridc.ground.nesting import as_list
 from hybridc.ir.costs import copy_time, sharing
-from hybridc.ir.structured_builder import Element, ScalarBuilder, number_attribute, signless
-from hybridc.lower.llvm.codegen.loops_to_text import REGION_ATTRIBUTE, loop_form
+from hybridc.ir.structured_builder import Element, ScalarSteps, number_attribute, signless
+from hybridc.lower.llvm.codegen.function_text import LLVMValue, ModuleText
 from hybridc.lower.llvm.codegen.native_function import NativeFunction
-from hybridc.lower.llvm.loops.loop_builder import BYTES, INDEX, array_type
+from hybridc.lower.llvm.loops.loop_builder import BYTES, INDEX, LoopBuilder, array_type
 from hybridc.lower.llvm.loops.parallel_regions import ParallelRegion
 
 INT64, UINT64 = np.dtype("int64"), np.dtype("uint64")
 _WIDE = IntegerType(128)
+_KEY_BITS = 256  # the width of vectors in the text that is hashed: that of the processor is in the key of its code
+_Element = Element[LLVMValue]
 _Spec = tuple[Shape | None, DType]
 
 
@@ -40,54 +41,52 @@ class KernelArray:
     """A contiguous array that a kernel reads or writes: ``x[i, j]`` loads, ``x[i, j] = value`` stores."""
 
     builder: KernelBuilder
-    value: SSAValue
+    value: LLVMValue
     shape: Shape
     dtype: DType
 
     __iter__ = None
 
-    def __getitem__(self, index: Any) -> Element:
+    def __getitem__(self, index: Any) -> _Element:
         return self.builder.load(self, *(index if isinstance(index, tuple) else (index,)))
 
     def __setitem__(self, index: Any, value: Any) -> None:
         self.builder.store(value, self, *(index if isinstance(index, tuple) else (index,)))
 
 
-class KernelBuilder(ScalarBuilder):
-    """Emits loads, stores, arithmetic and loops; LLVM hoists loop invariants."""
+class KernelBuilder(ScalarSteps[LLVMValue]):
+    """Writes loads, stores, arithmetic and loops in their order; LLVM hoists loop invariants."""
 
-    def __init__(self, block: Block) -> None:
-        super().__init__(block, UNKNOWN_LOC)
-        self._function = block
+    def __init__(self, text: LoopBuilder) -> None:
+        super().__init__()
+        self.text = text
 
-    def constant(self, value: Any, dtype: DType) -> Element:
-        """A constant, in the entry block, which dominates every loop."""
-        key = (repr(value), dtype)
-        if key not in self.constants:
-            with self._inside(self._function):
-                made = arith.ConstantOp.create(
-                    result_types=[signless(dtype)], properties={"value": number_attribute(value, dtype)}
-                )
-                first = self._function.first_op
-                if first is None:
-                    self._function.add_op(made)
-                else:
-                    self._function.insert_op_before(made, first)
-            self.constants[key] = made.results[0]
-        return Element(self, self.constants[key], dtype)
+    def add_op(
+        self,
+        cls: type[Operation],
+        operands: Sequence[LLVMValue],
+        kind: Attribute,
+        properties: dict[str, Attribute] | None = None,
+    ) -> LLVMValue:
+        return self.text.result(cls, operands, kind, properties, self.text.depth)
+
+    def constant(self, value: Any, dtype: DType) -> Element[LLVMValue]:
+        """A constant."""
+        constant = self.text.constant(number_attribute(value, dtype), signless(dtype))
+        return Element(self, constant, dtype, number=value)
 
     # --- bits ----------------------------------------------------------------------------------------------
 
-    def xor(self, x: Element, y: Element) -> Element:
+    def xor(self, x: _Element, y: _Element) -> _Element:
         """Bitwise exclusive or of two integers of one dtype."""
-        return Element(self, self.add_op(arith.XOrIOp, [x.value, y.value], x.value.type), x.dtype)
+        return Element(self, self.add_op(arith.XOrIOp, [x.value, y.value], signless(x.dtype)), x.dtype)
 
-    def shift_right(self, x: Element, count: Any) -> Element:
+    def shift_right(self, x: _Element, count: Any) -> _Element:
         """Logical right shift of an integer."""
         by = self.convert(count, x.dtype)
-        return Element(self, self.add_op(arith.ShRUIOp, [x.value, by.value], x.value.type), x.dtype)
+        return Element(self, self.add_op(arith.ShRUIOp, [x.value, by.value], signless(x.dtype)), x.dtype)
 
-    def wide_product(self, x: Element, y: Element) -> tuple[Element, Element]:
+    def wide_product(self, x: _Element, y: _Element) -> tuple[_Element, _Element]:
         """The high and the low 64 bits of the product of two uint64."""
         product = self._named("arith.muli", [self.add_op(arith.ExtUIOp, [v.value], _WIDE) for v in (x, y)], _WIDE)
         half = self.add_op(arith.ExtUIOp, [self.constant(64, UINT64).value], _WIDE)
@@ -97,17 +96,15 @@ class KernelBuilder(ScalarBuilder):
 
     # --- memory --------------------------------------------------------------------------------------------
 
-    def load(self, array: Any, *index: Any) -> Element:
+    def load(self, array: Any, *index: Any) -> _Element:
         """Load the element at indices, or at one index in C order."""
-        value = self.add_op(memref.LoadOp, [array.value, self._at(array, index)], signless(array.dtype))
-        return Element(self, value, array.dtype)
+        return Element(self, self.text.load_element(array.value, self._at(array, index), self.text.depth), array.dtype)
 
     def store(self, value: Any, array: Any, *index: Any) -> None:
         """Store an element, converted to the array's dtype, at indices, or at one index in C order."""
-        given = self.convert(value, array.dtype).value
-        self._write(memref.StoreOp.create(operands=[given, array.value, self._at(array, index)]))
+        self.text.store_element(self.convert(value, array.dtype).value, array.value, self._at(array, index))
 
-    def _at(self, array: KernelArray, index: Sequence[Any]) -> SSAValue:
+    def _at(self, array: KernelArray, index: Sequence[Any]) -> LLVMValue:
         if len(index) not in (1, len(array.shape)):
             raise IndexError(f"an array of shape {array.shape} is indexed by {len(index)} indices")
         at = index[0] if index else 0
@@ -117,36 +114,26 @@ class KernelBuilder(ScalarBuilder):
 
     # --- loops ---------------------------------------------------------------------------------------------
 
-    def loop(self, low: Any, high: Any, body: Callable[..., Any], *starts: Element) -> Any:
+    def index_element(self, value: LLVMValue) -> _Element:
+        """An index as an element."""
+        return Element(self, self.add_op(arith.IndexCastOp, [value], i64), INT64, value)
+
+    def loop(self, low: Any, high: Any, body: Callable[..., Any], *starts: _Element) -> Any:
         """A loop of ``body(i, *carried)``; returns the final carried values, one value or a tuple."""
-        block = Block(arg_types=[INDEX, *[s.value.type for s in starts]])
-        bounds = [self._place(low), self._place(high), self._place(1)]
-        with self._inside(block):
-            index = Element(self, self.add_op(arith.IndexCastOp, [block.args[0]], i64), INT64, block.args[0])
-            carried = [Element(self, a, s.dtype) for a, s in zip(block.args[1:], starts, strict=True)]
-            made = body(index, *carried)
-            given = [] if made is None else as_list(made)
-            if len(given) != len(starts):
-                raise ValueError(f"a loop that carries {len(starts)} values has a body that gives {len(given)}")
-            ends = [self.convert(x, s.dtype).value for x, s in zip(given, starts, strict=True)]
-            self._write(scf.YieldOp.create(operands=ends))
-        loop = scf.ForOp.create(
-            operands=[*bounds, *[s.value for s in starts]],
-            result_types=[s.value.type for s in starts],
-            regions=[Region(block)],
-        )
-        self._write(loop)
-        results = [Element(self, r, s.dtype) for r, s in zip(loop.results, starts, strict=True)]
+        dtypes = [s.dtype for s in starts]
+
+        def inside(index: LLVMValue, carried: list[LLVMValue]) -> list[LLVMValue]:
+            elements = [Element(self, v, d) for v, d in zip(carried, dtypes, strict=True)]
+            ends = body(self.index_element(index), *elements)
+            values = [] if ends is None else as_list(ends)
+            if len(values) != len(dtypes):
+                raise ValueError(f"a loop that carries {len(dtypes)} values has a body that gives {len(values)}")
+            return [self.convert(x, d).value for x, d in zip(values, dtypes, strict=True)]
+
+        low, high = self._place(low), self._place(high)
+        values = self.text.loop(low, high, self.text.index(1), inside, [s.value for s in starts])
+        results = [Element(self, v, d) for v, d in zip(values, dtypes, strict=True)]
         return (results[0] if len(results) == 1 else tuple(results)) if results else None
-
-    @contextmanager
-    def _inside(self, block: Block) -> Generator[None]:
-        before, self.block = self.block, block
-        yield
-        self.block = before
-
-    def _write(self, op: Operation) -> None:
-        self.block.add_op(op)
 
 
 def loop_kernel_region(kernel: LoopKernel, arrays: Sequence[ArraySpec], threads: int) -> ParallelRegion:
@@ -166,28 +153,28 @@ def loop_kernel_region(kernel: LoopKernel, arrays: Sequence[ArraySpec], threads:
 
 @functools.lru_cache(256)
 def _function(body: Callable[..., Any], numbers: int, arrays: Sequence[_Spec]) -> NativeFunction:
-    build = functools.partial(_module, body, numbers, arrays)
-    return NativeFunction(hashlib.sha256(f"{__version__} {build()}".encode()).hexdigest(), loop_form(build))
+    text = ModuleText(_KEY_BITS)
+    _write(body, numbers, arrays, text, "region")
+    key = hashlib.sha256(f"{__version__} {text}".encode()).hexdigest()
+    return NativeFunction(key, functools.partial(_write, body, numbers, arrays))
 
 
-def _module(body: Callable[..., Any], numbers: int, arrays: Sequence[_Spec]) -> ModuleOp:
-    """The module of the function: buffers, scalars, a range."""
+def _write(body: Callable[..., Any], numbers: int, arrays: Sequence[_Spec], module: ModuleText, symbol: str) -> None:
+    """Write the function: of buffers, scalars, a range."""
     kinds = [array_type(signless(dtype)) for _, dtype in arrays]
-    block = Block(arg_types=[*kinds, *[INDEX] * numbers, INDEX, INDEX, BYTES])
-    b = KernelBuilder(block)
-    shapes = [(-1,) if shape is None else shape for shape, _ in arrays]
-    given = [KernelArray(b, v, s, dtype) for v, s, (_, dtype) in zip(block.args, shapes, arrays, strict=False)]
-    indices = [Element(b, b.add_op(arith.IndexCastOp, [v], i64), INT64, v) for v in block.args[len(arrays) : -1]]
-    low, high = indices[numbers:]
-    arguments = (b, low, high, *given, *indices[:numbers])
+    text = LoopBuilder(module, [*kinds, *[INDEX] * numbers, INDEX, INDEX, BYTES])
+    b = KernelBuilder(text)
+    buffers = [
+        KernelArray(b, v, (-1,) if shape is None else shape, dtype)
+        for v, (shape, dtype) in zip(text.arguments, arrays, strict=False)
+    ]
+    *scalars, low, high = [b.index_element(v) for v in text.arguments[len(arrays) : -1]]
+    arguments = (b, low, high, *buffers, *scalars)
     _require_parameters(body, arguments, len(arrays), numbers)
-    made: Any = body(*arguments)
-    if made is not None:
-        raise CustomOpError(f"the body of a LoopKernel writes by b.store and returns nothing; it returned {made!r}")
-    block.add_op(func.ReturnOp())
-    function = func.FuncOp("region", FunctionType.from_lists([a.type for a in block.args], []), Region(block))
-    function.attributes[REGION_ATTRIBUTE] = UnitAttr()
-    return ModuleOp([function])
+    result: Any = body(*arguments)
+    if result is not None:
+        raise CustomOpError(f"the body of a LoopKernel writes by b.store and returns nothing; it returned {result!r}")
+    text.write_region(symbol)
 
 
 def _require_parameters(body: Callable[..., Any], arguments: Sequence[Any], arrays: int, numbers: int) -> None:
