@@ -27,6 +27,7 @@ from hybridc.ir.contraction_shape import contraction_loops, matrices_of_loops
 from hybridc.lower.llvm.codegen.native_function import load_functions
 from hybridc.lower.llvm.gemm.choose_gemm import matrices_region
 from hybridc.lower.llvm.gemm.gemm_region import registers
+from hybridc.lower.llvm.loop_target import LoopTarget
 from hybridc.lower.llvm.loops.parallel_regions import ParallelRegion
 from hybridc.runtime.native import NativePlan, NativeProgram, NativeRegion, PlainArray, Position, set_num_threads
 from hybridc.transforms.schedules.schedule_register_tiles import RegisterTile
@@ -86,7 +87,7 @@ def region_of(
     if matrices is None:
         return None
     buffers = (1, 0, 2) if matrices.swapped else (0, 1, 2)
-    return matrices_region(matrices, np.dtype(dtype), buffers, threads, algorithms)
+    return matrices_region(matrices, np.dtype(dtype), buffers, LoopTarget(threads), algorithms)
 
 
 def in_panels(spec: str, sizes: dict[str, int], right: Any) -> tuple[str, dict[str, int], Any] | None:

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from hybridc.ir.spec import Verifier
     from hybridc.lower.llvm.kernel_cache import KernelCache
     from hybridc.lower.triton.triton_kernel_cache import TritonKernelCache
+    from hybridc.transforms.schedules.loop_machine import LoopMachine
 
 CLEANUP: tuple[ModulePass, ...] = (
     Canonicalize(),
@@ -123,33 +124,30 @@ def numpy() -> tuple[ModulePass, ...]:
     return (*NUMPY_KERNELS, *numpy_plan())
 
 
-def llvm_kernels() -> tuple[ModulePass, ...]:
-    """llvm target: from the graph to kernels."""
-    from hybridc.lower.llvm.gemm.gemm_region import registers
+def llvm_kernels(machine: LoopMachine) -> tuple[ModulePass, ...]:
+    """llvm target, and others whose kernels are loops: from the graph to kernels for a machine."""
     from hybridc.lower.llvm.gemm.join_epilogues import JoinEpilogues
     from hybridc.lower.llvm.gemm.prepack_operands import PrepackOperands
 
-    vectors = registers() if OPTIONS.winograd else None
-    winograd = Winograd(registers=0) if vectors is None else Winograd(vectors.bytes, vectors.count)
+    vectors = (0, 0) if machine.vectors is None else (machine.vectors.bytes, machine.vectors.count)
+    winograd = Winograd(*vectors) if OPTIONS.winograd else Winograd(registers=0)
     kernels = fusion(_ATTENTION, FoldScales(), winograd, prepares=True)
-    contractions = (SplitContractions(), MergeContractions(), PrepackOperands(), JoinEpilogues())
+    contractions = (SplitContractions(), MergeContractions(), PrepackOperands(*vectors), JoinEpilogues(*vectors))
     return (*structured_passes("llvm"), WidenContractions(), *kernels, *contractions, HoistPreparation())
 
 
-def llvm_plan(kernel_cache: KernelCache | None = None) -> tuple[ModulePass, ...]:
-    """llvm target: from kernels to a memory plan.
-
-    ``kernel_cache`` compiles the kernels, whose results the emitter needs.
-    """
-    from hybridc.lower.llvm.kernel_cache import KernelCache
-
-    cache = KernelCache(OPTIONS.num_threads) if kernel_cache is None else kernel_cache
-    return (ScheduleRegions(cache), PlanMemory({}), VerifyPlan())
+def llvm_plan(kernel_cache: KernelCache) -> tuple[ModulePass, ...]:
+    """llvm target: from kernels to a memory plan; ``kernel_cache`` has their code, for the emitter, too."""
+    return (ScheduleRegions(kernel_cache), PlanMemory({}), VerifyPlan())
 
 
 def llvm() -> tuple[ModulePass, ...]:
     """llvm target: from the graph to kernels and a memory plan."""
-    return (*llvm_kernels(), *llvm_plan())
+    from hybridc.lower.llvm.kernel_cache import KernelCache
+    from hybridc.lower.llvm.loop_target import LoopTarget
+
+    target = LoopTarget(OPTIONS.num_threads)
+    return (*llvm_kernels(target.machine), *llvm_plan(KernelCache(target)))
 
 
 def triton_kernels() -> tuple[ModulePass, ...]:

@@ -18,7 +18,7 @@ from hybridc.runtime.executable import PythonExecutable
 if TYPE_CHECKING:
     from hybridc.context import Context
     from hybridc.ir.planned import Program
-    from hybridc.lower.llvm.kernel_cache import KernelCache
+    from hybridc.lower.llvm.loop_target import LoopTarget
     from hybridc.runtime.executable import Executable
 
 
@@ -83,23 +83,23 @@ class LLVM(Target):
 
     name = "llvm"
 
-    def kernel_cache(self) -> KernelCache:
-        """The compiler of kernels; a target that prints tile programs otherwise overrides this."""
-        from hybridc.lower.llvm.kernel_cache import KernelCache
+    def loop_target(self) -> LoopTarget:
+        """What kernels are chosen for; a target for another machine, or that prints otherwise, overrides this."""
+        from hybridc.lower.llvm.loop_target import LoopTarget
 
-        return KernelCache(OPTIONS.num_threads)
+        return LoopTarget(OPTIONS.num_threads)
 
     def kernels(self) -> tuple[ModulePass, ...]:
-        return pipeline.llvm_kernels()
+        return pipeline.llvm_kernels(self.loop_target().machine)
 
     def plan(self, ahead: bool = False) -> Planning:
         from hybridc.lower.llvm.emit_steps import emit_native_plan
+        from hybridc.lower.llvm.kernel_cache import KernelCache
 
-        kernel_cache = self.kernel_cache()
+        kernel_cache = KernelCache(self.loop_target())
         kernel_cache.ahead = ahead
         return Planning(
-            pipeline.llvm_plan(kernel_cache),
-            lambda module, name: emit_native_plan(module, name, kernel_cache.threads, kernel_cache=kernel_cache),
+            pipeline.llvm_plan(kernel_cache), lambda module, name: emit_native_plan(module, name, kernel_cache)
         )
 
     def load(self, program: Any, context: Context) -> Executable:

@@ -24,7 +24,10 @@ from hybridc.ir.structured import is_host, kernels, shape_of
 class KernelCacheInterface(Protocol):
     """A target's compiler of kernels; ``strided`` arguments and results may be non-contiguous."""
 
-    threads: int
+    @property
+    def threads(self) -> int:
+        """The threads that share parallel regions."""
+        ...
 
     def resized(self) -> None:
         """Drop all code that depends on sizes: those of the kernels have changed."""

@@ -17,7 +17,8 @@ from hybridc.ir.tiles.tile_parser import parse
 from hybridc.ir.tiles.tile_spec import faults
 from hybridc.lower.llvm.gemm.gemm_region import registers
 from hybridc.trace.tracer import trace_call
-from hybridc.transforms.schedules.schedule_register_tiles import Registers, RegisterTile, in_place_program, line_program
+from hybridc.transforms.schedules.loop_machine import Registers
+from hybridc.transforms.schedules.schedule_register_tiles import RegisterTile, in_place_program, line_program
 from tests.lower.test_one_form import LISTS
 from tests.slices import but, crossed
 

@@ -12,6 +12,7 @@ from xdsl.transforms import common_subexpression_elimination, dead_code_eliminat
 import hybridc as mx
 from hybridc.compile import pipeline, stages
 from hybridc.gluon import nn
+from hybridc.lower.llvm.loop_target import native_machine
 from hybridc.trace.tracer import trace_call
 from hybridc.transforms.graph.cse import CommonSubexpressionElimination
 from hybridc.transforms.graph.dce import DeadCodeElimination
@@ -56,7 +57,7 @@ def after_each(net, *arrays):
         trace = trace_call(net, list(arrays), True)
     module = stages.Traced(trace, tuple(range(len(trace.leaves)))).module
     found = [module.clone()]
-    for each in (*pipeline.graph_passes(), *pipeline.llvm_kernels()):
+    for each in (*pipeline.graph_passes(), *pipeline.llvm_kernels(native_machine())):
         each.apply(Context(), module)
         if not module.is_structurally_equivalent(found[-1]):
             found.append(module.clone())

@@ -32,7 +32,7 @@ def panels_for_one_product(monkeypatch):
 def packed(function, *shapes, training=False):
     """The names of the kernels that the functions call, in order; packing changes no result."""
     module = kernels_of(HybridLambda(function), [mx.nd.ones(s, dtype="float64") for s in shapes], training)
-    check(module, SplitContractions(), MergeContractions(), PrepackOperands())
+    check(module, SplitContractions(), MergeContractions(), PrepackOperands(registers().bytes, registers().count))
     names = [op.callee.string_value() for f in functions(module) if f.sym_visibility is None for op in _calls(f)]
     assert {*names} == {*kernels(module)}, "kernels that nobody calls are gone"
     return names

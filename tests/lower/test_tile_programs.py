@@ -13,9 +13,9 @@ from hybridc.ir.tiles.tile_parser import parse
 from hybridc.ir.tiles.tile_spec import faults, verify
 from hybridc.lower.llvm.gemm.gemm_region import registers
 from hybridc.lower.llvm.loops import parallel_regions
+from hybridc.transforms.schedules.loop_machine import Registers
 from hybridc.transforms.schedules.schedule_contractions import schedule_loops
 from hybridc.transforms.schedules.schedule_register_tiles import (
-    Registers,
     RegisterTile,
     dot_program,
     exchanged_program,

@@ -22,6 +22,8 @@ from hybridc.compile.warm_start import StoredGraph
 from hybridc.ground.serialize import NotWritable, from_bytes, read, to_bytes, written
 from hybridc.ir.planned import HostCall, NativeRegion
 from hybridc.lower.llvm.emit_steps import emit_native_plan
+from hybridc.lower.llvm.kernel_cache import KernelCache
+from hybridc.lower.llvm.loop_target import LoopTarget
 from hybridc.options import Options
 from hybridc.trace.tracer import trace_call
 from tests.slices import but, one_in
@@ -362,7 +364,9 @@ def made(net, *arrays, grads=()):
     """The native programs of a network, as they are before they are loaded."""
     trace = trace_call(net, arrays, True)
     lowered = Traced(trace, grads).optimize().lower("llvm")
-    return trace, {name: emit_native_plan(lowered.module, name, 2) for name in lowered.programs}
+    return trace, {
+        name: emit_native_plan(lowered.module, name, KernelCache(LoopTarget(2))) for name in lowered.programs
+    }
 
 
 class Mixed(mx.gluon.HybridBlock):

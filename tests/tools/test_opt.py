@@ -14,6 +14,7 @@ from xdsl.passes import ModulePass
 
 import hybridc
 from hybridc.compile import pipeline
+from hybridc.lower.llvm.loop_target import native_machine
 from hybridc.tools.opt import HybridcOpt, main
 
 GRAPH = """
@@ -89,9 +90,9 @@ def _below(cls):
 
 
 def test_the_passes_of_the_native_target_can_be_named(opt):
-    passes = [_spec(each) for each in (*pipeline.GRAPH, *pipeline.llvm_kernels())]
+    passes = [_spec(each) for each in (*pipeline.GRAPH, *pipeline.llvm_kernels(native_machine()))]
     out, _ = opt("-p", ",".join(passes))
-    assert "join-epilogues" in passes
+    assert any(spec.startswith("join-epilogues") for spec in passes)
     assert "@forward" in out
 
 

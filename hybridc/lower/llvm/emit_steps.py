@@ -40,13 +40,13 @@ if TYPE_CHECKING:
 
 
 def emit_native_plan(
-    module: ModuleOp, name: str, threads: int, poison: bool = OPTIONS.poison, kernel_cache: KernelCache | None = None
+    module: ModuleOp, name: str, kernel_cache: KernelCache, poison: bool = OPTIONS.poison
 ) -> NativeSource:
     """The native plan of the planned function ``name``; with ``poison``, dead memory is filled with NaN.
 
-    ``kernel_cache`` has the module's kernels, if they were compiled before.
+    ``kernel_cache`` has the module's kernels.
     """
-    emitter = _StepEmitter(module, name, KernelCache(threads) if kernel_cache is None else kernel_cache, poison)
+    emitter = _StepEmitter(module, name, kernel_cache, poison)
     emitter.walk()
     return emitter.program
 
@@ -177,11 +177,11 @@ class _StepEmitter(PlanEmitter):
 
     def copy(self, source: SlotView) -> ParallelRegions:
         schedule = schedule_copy(copy_of(source.dtype, source.shape, source.strides), None)
-        return ParallelRegions([move_region(schedule, (0, 1), self._cache.printer)])
+        return ParallelRegions([move_region(schedule, (0, 1), self._cache.target.printer)])
 
     def fill(self, size: int) -> ParallelRegions:
         schedule = schedule_fill(np.dtype(np.int8), (size,), (1,), -1)
-        return ParallelRegions([move_region(schedule, (0,), self._cache.printer)])
+        return ParallelRegions([move_region(schedule, (0,), self._cache.target.printer)])
 
 
 def _cells(region: ParallelRegion) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from xdsl.dialects.func import FuncOp
@@ -16,46 +17,48 @@ from hybridc.ir.kernel import AnalysedKernels, Kernel, LoopNest, constants_of
 from hybridc.ir.structured import dtype_of, shape_of
 from hybridc.lower.llvm.codegen.native_function import compile_functions_ahead
 from hybridc.lower.llvm.gemm.choose_gemm import is_contraction_kernel, regions_of_matmul
-from hybridc.lower.llvm.gemm.gemm_region import registers
 from hybridc.lower.llvm.gemm.lane_regions import lane_regions
 from hybridc.lower.llvm.gemm.partial_sums import partial_sum_regions
 from hybridc.lower.llvm.grid_regions import grid_regions
+from hybridc.lower.llvm.loop_target import LoopTarget
 from hybridc.lower.llvm.loops.parallel_regions import (
     KernelLoops,
     ParallelRegions,
-    Printer,
     Strides,
     move_region,
-    print_loops,
 )
 from hybridc.transforms.schedules.schedule_linear_map import schedule_linear_map
 from hybridc.transforms.schedules.schedule_moves import move_of, schedule_fill, schedule_move
 
 
 def code_of(
-    kernel: Kernel, threads: int, strides: Mapping[int, Strides], inplace: Sequence[tuple[int, int]] = ()
+    kernel: Kernel, target: LoopTarget, strides: Mapping[int, Strides], inplace: Sequence[tuple[int, int]] = ()
 ) -> ParallelRegions:
     """The parallel regions of a kernel; ``strides``, in elements, are those of non-contiguous arguments and results."""
-    return KernelCache(threads).of(kernel, strides, inplace)
+    return KernelCache(target).of(kernel, strides, inplace)
 
 
 class KernelCache(AnalysedKernels):
     """The compiled kernels of a module: each is analysed once, and has its regions made once for equal calls.
 
-    What does not depend on sizes is reused when these change. ``printer`` makes the native function of a tile
-    program. ``ahead``: LLVM compiles kernels from when their code is known on.
+    What does not depend on sizes is reused when these change. ``ahead``: LLVM compiles
+    kernels from when their code is known on.
     """
 
-    def __init__(self, threads: int, printer: Printer = print_loops) -> None:
+    def __init__(self, target: LoopTarget) -> None:
         super().__init__()
-        self.threads = threads
-        self.printer = printer
+        self.target = target
         self.ahead = False
         self._started: list[Any] = []
         self._loops: dict[Any, KernelLoops] = {}
         self._fitting: dict[Any, KernelLoops] = {}  # those that were checked for the current sizes
         self._made: dict[Any, ParallelRegions] = {}
         self._tiles: dict[FuncOp, tuple[list[Any], list[TileKernel], KernelCache]] = {}
+
+    @property
+    def threads(self) -> int:
+        """The threads that share parallel regions."""
+        return self.target.threads
 
     def resized(self) -> None:
         """Invalidate what depends on sizes: kernels have other ones from now on."""
@@ -86,28 +89,28 @@ class KernelCache(AnalysedKernels):
                 schedule_fill(dtype_of(v), shape_of(v), strides.get(i) or row_major(shape_of(v)), value)
                 for i, (v, value) in enumerate(zip(kernel.results, constants, strict=True))
             ]
-            return ParallelRegions([move_region(fill, (i,), self.printer) for i, fill in enumerate(fills)])
+            return ParallelRegions([move_region(fill, (i,), self.target.printer) for i, fill in enumerate(fills)])
         if kernel.grid:
             return grid_regions(kernel, strides, self)
         if not is_contraction_kernel(kernel):
             move = None if inplace else move_of(kernel, strides)
-            schedule = None if move is None else schedule_move(move, registers())
+            schedule = None if move is None else schedule_move(move, self.target.machine.vectors)
             if schedule is not None:
-                return ParallelRegions([move_region(schedule, (0, 1), self.printer)])
+                return ParallelRegions([move_region(schedule, (0, 1), self.target.printer)])
             return self._loops_of(kernel, frozenset(strides), tuple(inplace)).at(kernel, strides)
         plain = [row_major(shape_of(v)) for v in (*kernel.arguments, *kernel.results)]
         given = [strides.get(i, s) for i, s in enumerate(plain)]
         mapped = linear_map_of(kernel)
         if mapped is not None:
-            schedule = schedule_linear_map(mapped, given, registers())
-            return ParallelRegions([move_region(schedule, (0, 1), self.printer)])
+            schedule = schedule_linear_map(mapped, given, self.target.machine.vectors)
+            return ParallelRegions([move_region(schedule, (0, 1), self.target.printer)])
         lanes = lane_regions(kernel, given)
         if lanes is not None:
             return lanes
-        pieces = partial_sum_regions(kernel, self.threads, given) if len(kernel.ops) == 1 else None
+        pieces = partial_sum_regions(kernel, self.target, given) if len(kernel.ops) == 1 else None
         if pieces is not None:
             return pieces
-        regions = regions_of_matmul(kernel, self.threads, given, printer=self.printer)
+        regions = regions_of_matmul(kernel, self.target, given)
         if len(kernel.ops) > 1 and not regions:
             return grid_regions(kernel.as_one_tile(), strides, self)
         return ParallelRegions([*regions])
@@ -118,7 +121,7 @@ class KernelCache(AnalysedKernels):
         if key not in self._fitting:
             known = self._loops.get(key)
             if known is None or not known.fits(kernel):
-                known = self._loops[key] = KernelLoops(kernel, strided, inplace, self.printer)
+                known = self._loops[key] = KernelLoops(kernel, strided, inplace, self.target.printer)
             self._fitting[key] = known
         return self._fitting[key]
 
@@ -127,7 +130,7 @@ class KernelCache(AnalysedKernels):
         facts = _tile_facts(kernel, tile)
         known = self._tiles.get(kernel.function)
         if known is None or known[0] != facts:
-            known = (facts, tile_kernels(kernel, nests, tile), KernelCache(1, self.printer))
+            known = (facts, tile_kernels(kernel, nests, tile), KernelCache(replace(self.target, threads=1)))
             self._tiles[kernel.function] = known
         return known[1:]
 

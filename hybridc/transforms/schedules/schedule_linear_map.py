@@ -13,10 +13,10 @@ from hybridc.ir.costs import SAME_SET, copy_time
 from hybridc.ir.planned import Strides
 from hybridc.ir.structured import dtype_of, shape_of
 from hybridc.ir.tiles.tile_program import Address, Factor, TileBuffer, TileProgram, TileSweep
+from hybridc.transforms.schedules.loop_machine import Registers
 from hybridc.transforms.schedules.program_builder import ProgramBuilder
 from hybridc.transforms.schedules.schedule_kernels import kind_of_dtype
 from hybridc.transforms.schedules.schedule_moves import MoveSchedule
-from hybridc.transforms.schedules.schedule_register_tiles import Registers
 
 # Values by their indices along the axes of the matrices.
 Values = Mapping[tuple[int, ...], str]

@@ -21,10 +21,10 @@ from hybridc.ir.kernel import Kernel, Number, constant_as
 from hybridc.ir.planned import Strides
 from hybridc.ir.structured import dtype_of, shape_of
 from hybridc.ir.tiles.tile_program import Address, Factor, Statement, TileBuffer, TileCombine, TileProgram, TileSweep
+from hybridc.transforms.schedules.loop_machine import Registers
 from hybridc.transforms.schedules.moved_elements import moved_array
 from hybridc.transforms.schedules.program_builder import ProgramBuilder
 from hybridc.transforms.schedules.schedule_kernels import kind_of_dtype
-from hybridc.transforms.schedules.schedule_register_tiles import Registers
 
 # The elements of a row of a contiguous array; the least axes that code of fills has, and that of moves.
 ROW, _FILLED, _MOVED = 4096, 3, 4

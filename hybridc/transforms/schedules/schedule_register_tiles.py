@@ -39,6 +39,7 @@ from hybridc.ir.tiles.tile_program import (
 )
 from hybridc.ir.tiles.tile_spec import verify
 from hybridc.options import OPTIONS
+from hybridc.transforms.schedules.loop_machine import Registers
 from hybridc.transforms.schedules.schedule_contractions import TOTAL, Epilogue, StrideArguments
 
 # Vectors side by side in a tile.
@@ -60,18 +61,6 @@ COLUMNS = 128
 ONCE = (Loop(1, 0, 0, 0),)
 # Rows and terms of the squares that interleaving transposes.
 SQUARE = 4
-
-
-@dataclass(frozen=True)
-class Registers:
-    """The vector registers of a processor with fused multiply-add: their size in bytes, and how many."""
-
-    bytes: int
-    count: int
-
-    def lanes(self, dtype: DType) -> int:
-        """Elements of a vector."""
-        return self.bytes // dtype.itemsize
 
 
 @dataclass(frozen=True)

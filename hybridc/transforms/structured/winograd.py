@@ -37,7 +37,8 @@ from hybridc.ir.structured import affine_operands, dtype_of, loop_sizes, places_
 from hybridc.ir.structured_builder import Builder, Tensor, first, structured_type
 from hybridc.ir.values import functions
 from hybridc.transforms.memory.hoist_preparation import prepared_values
-from hybridc.transforms.schedules.schedule_register_tiles import Registers, RegisterTile
+from hybridc.transforms.schedules.loop_machine import Registers
+from hybridc.transforms.schedules.schedule_register_tiles import RegisterTile
 from hybridc.transforms.structured.axis_labels import AxisLabels
 from hybridc.transforms.structured.fuse_kernels import KernelOutliner
 from hybridc.transforms.structured.outlined_kernel import OutlinedKernel

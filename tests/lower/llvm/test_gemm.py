@@ -10,9 +10,9 @@ import pytest
 
 from hybridc.ir.kernel import analyse
 from hybridc.lower.llvm.codegen.native_function import load_functions
-from hybridc.lower.llvm.gemm import choose_gemm
 from hybridc.lower.llvm.gemm.choose_gemm import is_contraction_kernel, regions_of_matmul
 from hybridc.lower.llvm.gemm.gemm_region import registers
+from hybridc.lower.llvm.loop_target import LoopTarget
 from hybridc.runtime.native import (
     NativePlan,
     NativeProgram,
@@ -22,7 +22,7 @@ from hybridc.runtime.native import (
     num_threads,
     set_num_threads,
 )
-from hybridc.transforms.schedules.schedule_register_tiles import Registers
+from hybridc.transforms.schedules.loop_machine import LoopMachine, Registers
 from tests.lower.kernels import kernel
 from tests.lower.llvm.native import Guarded, call
 from tests.slices import crossed, one_in
@@ -106,14 +106,15 @@ def run(regions, arrays, result, threads, at_end, rng):
     return np.frombuffer(memory[-1].bytes(), result.dtype).reshape(result.shape)
 
 
-def check(spec, sizes, dtype="f32", threads=2, seed=0, algorithms=(), change=lambda x: x):
+def check(spec, sizes, dtype="f32", threads=2, seed=0, algorithms=(), change=lambda x: x, vectors=None):
     """The contraction agrees with einsum; returns its parallel regions."""
     rng = np.random.default_rng(seed)
     made = contraction_kernel(spec, sizes, dtype)
     assert is_contraction_kernel(made)
     left, right, out = spec.replace("->", ",").split(",")
     a, b = (change(numbers_of(rng, tuple(sizes[x] for x in axes), dtype)) for axes in (left, right))
-    regions = regions_of_matmul(made, threads, algorithms=algorithms)
+    machine = LoopMachine(vectors or registers())
+    regions = regions_of_matmul(made, LoopTarget(threads, machine), algorithms=algorithms)
     if algorithms:
         assert [p.algorithm for p in regions] == list(algorithms)
     kind = np.float32 if dtype == "f16" else a.dtype
@@ -200,10 +201,9 @@ def test_turned_tiles(spec, shape, dtype):
 @pytest.mark.parametrize(
     ("rows", "others", "dtype"), crossed(2, range(1, 50, 6), [Registers(32, 16), Registers(16, 32)], ["f32", "f64"])
 )
-def test_turned_tiles_in_other_registers(rows, others, dtype, monkeypatch):
-    monkeypatch.setattr(choose_gemm, "registers", lambda: others)
+def test_turned_tiles_in_other_registers(rows, others, dtype):
     for columns in (rows, 23, 24):  # of 23 rows in registers of 32 bytes, the last tile reaches behind the 24th
-        check("ik,jk->ij", {"i": rows, "j": columns, "k": 21}, dtype, algorithms=["turned"])
+        check("ik,jk->ij", {"i": rows, "j": columns, "k": 21}, dtype, algorithms=["turned"], vectors=others)
 
 
 @tiled
@@ -216,14 +216,14 @@ def test_turned_tiles_of_batches(spec):
 @tiled
 def test_turned_tiles_need_columns_that_follow_memory():
     made = contraction_kernel("ik,kj->ij", {"i": 32, "j": 256, "k": 64})
-    assert regions_of_matmul(made, 2, algorithms=["turned", "tiles"])[0].algorithm == "tiles"
+    assert regions_of_matmul(made, LoopTarget(2), algorithms=["turned", "tiles"])[0].algorithm == "tiles"
 
 
 @tiled
 @pytest.mark.parametrize(("shape", "parts"), [((32, 1021, 512), 2), ((8, 2048, 64), 8), ((32, 1024, 512), 4)])
-def test_rows_of_a_weight_are_shared_where_panels_are_few(shape, parts, monkeypatch):
-    monkeypatch.setattr(choose_gemm, "registers", lambda: Registers(64, 32))
-    (region,) = check("ik,jk->ij", dict(zip("ijk", shape, strict=True)), algorithms=["turned"])
+def test_rows_of_a_weight_are_shared_where_panels_are_few(shape, parts):
+    sizes = dict(zip("ijk", shape, strict=True))
+    (region,) = check("ik,jk->ij", sizes, algorithms=["turned"], vectors=Registers(64, 32))
     assert region.extent == parts
 
 
@@ -237,7 +237,7 @@ def test_every_way_to_share_tiles_has_the_same_digits(shape, dtype):
     made = contraction_kernel("ik,jk->ij", sizes, dtype)
     got = [
         run(
-            regions_of_matmul(made, threads, algorithms=[algorithm]),
+            regions_of_matmul(made, LoopTarget(threads), algorithms=[algorithm]),
             [a, b],
             np.zeros(shape[:2], a.dtype),
             threads,
@@ -291,11 +291,11 @@ def test_rows_of_panels(spec, shape, dtype):
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
 @pytest.mark.parametrize("spec", ["ik,pkj->ipj", "ki,pkj->ipj"])
 @pytest.mark.parametrize("others", [Registers(32, 16), Registers(16, 32)])
-def test_rows_of_panels_in_other_registers(others, spec, dtype, monkeypatch):
-    monkeypatch.setattr(choose_gemm, "registers", lambda: others)
+def test_rows_of_panels_in_other_registers(others, spec, dtype):
     width = 2 * others.lanes(np.dtype(f"float{dtype[1:]}"))
     for rows, terms in ((12, 16), (29, 45), (100, 65), (1, 4), (5, 3)):
-        (region,) = check(spec, {"i": rows, "p": 128 // width, "k": terms, "j": width}, dtype, algorithms=["rows"])
+        sizes = {"i": rows, "p": 128 // width, "k": terms, "j": width}
+        (region,) = check(spec, sizes, dtype, algorithms=["rows"], vectors=others)
         assert bool(region.function.program.scratch) == (terms >= 4)
 
 
@@ -312,7 +312,9 @@ def test_what_is_no_number_stays_in_its_row_and_column_of_panels():
     a, b = rng.standard_normal((29, 48)).astype("f"), rng.standard_normal((3, 48, width)).astype("f")
     a[5, 7], a[28, 40], b[1, 9, 3] = np.nan, np.inf, -np.inf
     made = contraction_kernel("ik,pkj->ipj", {"i": 29, "p": 3, "k": 48, "j": width})
-    got = run(regions_of_matmul(made, 2, algorithms=["rows"]), [a, b], np.zeros((29, 3, width), "f"), 2, True, rng)
+    got = run(
+        regions_of_matmul(made, LoopTarget(2), algorithms=["rows"]), [a, b], np.zeros((29, 3, width), "f"), 2, True, rng
+    )
     with np.errstate(invalid="ignore"):
         want = np.einsum("ik,pkj->ipj", a.astype("d"), b.astype("d"))
     np.testing.assert_array_equal(np.isfinite(got), np.isfinite(want))
@@ -333,7 +335,9 @@ def test_what_is_no_number_stays_in_its_row_and_column(algorithm):
     rng = np.random.default_rng(3)
     a, b = rng.standard_normal((21, 48)).astype("f"), rng.standard_normal((37, 48)).astype("f")
     a[5, 7], a[11, 40], b[3, 9] = np.nan, np.inf, -np.inf
-    regions = regions_of_matmul(contraction_kernel("ik,jk->ij", {"i": 21, "j": 37, "k": 48}), 2, algorithms=[algorithm])
+    regions = regions_of_matmul(
+        contraction_kernel("ik,jk->ij", {"i": 21, "j": 37, "k": 48}), LoopTarget(2), algorithms=[algorithm]
+    )
     got = run(regions, [a, b], np.zeros((21, 37), "f"), 2, True, rng)
     with np.errstate(invalid="ignore"):
         want = a.astype("d") @ b.T.astype("d")
@@ -363,7 +367,7 @@ def test_views(spec, shapes, views, algorithms):
     sizes = dict(zip(left + right, a.shape + b.shape, strict=True))
     result = np.zeros([sizes[x] for x in out], "f")
     strides = [tuple(s // 4 for s in x.strides) for x in (a, b, result)]
-    regions = regions_of_matmul(contraction_kernel(spec, sizes), 2, strides, algorithms)
+    regions = regions_of_matmul(contraction_kernel(spec, sizes), LoopTarget(2), strides, algorithms)
     # What is given begins with the view's first element, and ends with its last.
     flat = [x.reshape(-1)[_offset(x, y) :][: _reach(y)] for x, y in zip(whole, (a, b), strict=True)]
     for at_end in (True, False):
@@ -389,7 +393,7 @@ def test_threads(spec, shape, threads):
     rng = np.random.default_rng(5)
     left, right, _ = spec.replace("->", ",").split(",")
     a, b = (rng.standard_normal([sizes[x] for x in axes]).astype("f") for axes in (left, right))
-    (region,) = regions_of_matmul(contraction_kernel(spec, sizes), threads)
+    (region,) = regions_of_matmul(contraction_kernel(spec, sizes), LoopTarget(threads))
     (code,) = load_functions([region.function])
     stride = -(-region.scratch // 64) * 64
     numbers = np.array(region.numbers, np.int64).tobytes()
@@ -428,7 +432,7 @@ def test_threads(spec, shape, threads):
     ],
 )
 def test_choice(spec, shape, algorithm):
-    (region,) = regions_of_matmul(contraction_kernel(spec, dict(zip("ijk", shape, strict=True))), 2)
+    (region,) = regions_of_matmul(contraction_kernel(spec, dict(zip("ijk", shape, strict=True))), LoopTarget(2))
     assert region.algorithm == algorithm
 
 
@@ -463,7 +467,9 @@ def test_any_product(seed):
     result = np.zeros([sizes[x] for x in out], a.dtype)
     strides = [tuple(s // x.itemsize for s in x.strides) for x in (a, b, result)]
     algorithms = [(), ("tiles", "dots", "blas"), ("dots", "tiles"), ("turned", "blas"), ("blas",)][int(rng.integers(5))]
-    regions = regions_of_matmul(contraction_kernel(spec, sizes, dtype), int(rng.integers(1, 5)), strides, algorithms)
+    regions = regions_of_matmul(
+        contraction_kernel(spec, sizes, dtype), LoopTarget(int(rng.integers(1, 5))), strides, algorithms
+    )
     flat = [x.reshape(-1)[_offset(x, y) :][: _reach(y)] for x, y in zip(whole, (a, b), strict=True)]
     want, scale = expected(spec, a, b)
     for at_end in (True, False):

@@ -14,6 +14,7 @@ from hybridc.gluon.nn import HybridLambda
 from hybridc.ir import spec
 from hybridc.lower.llvm.emit_steps import emit_native_plan
 from hybridc.lower.llvm.kernel_cache import KernelCache
+from hybridc.lower.llvm.loop_target import LoopTarget
 from hybridc.lower.schedule_regions import ScheduleRegions
 from hybridc.runtime.native_executable import NativeExecutable
 from hybridc.transforms.kernels.split_contractions import SplitContractions
@@ -31,13 +32,13 @@ def lowered(function, *arrays):
     """The native program of a function, checked after every pass."""
     module = HybridLambda(function).trace(*[mx.nd.array(a, dtype=a.dtype) for a in arrays]).optimize().module
     level = "graph"
-    last = (SplitContractions(), ScheduleRegions(KernelCache(2)), PlanMemory(), VerifyPlan())
+    last = (SplitContractions(), ScheduleRegions(KernelCache(LoopTarget(2))), PlanMemory(), VerifyPlan())
     for each in (*pipeline.structured_passes("llvm"), *pipeline.KERNELS, *last):
         each.apply(Context(), module)
         module.verify()
         level = spec.level_after(each.name, level)
         spec.check_level(module, level, each.name)
-    return emit_native_plan(module, "forward", 2)
+    return emit_native_plan(module, "forward", KernelCache(LoopTarget(2)))
 
 
 def check(function, *arrays):

@@ -14,6 +14,8 @@ from hybridc.compile.targets import target_named
 from hybridc.ir.values import functions
 from hybridc.lower.llvm.codegen import llvm_c
 from hybridc.lower.llvm.emit_steps import emit_native_plan
+from hybridc.lower.llvm.kernel_cache import KernelCache
+from hybridc.lower.llvm.loop_target import LoopTarget
 from hybridc.trace.tracer import trace_call
 from tests.slices import but
 
@@ -49,7 +51,7 @@ def test_every_level_is_valid(name, checked, monkeypatch):
             _same(module, f"{number}, {each.name}", checked)
         for function in functions(module):
             if function.sym_visibility is None:
-                _check_functions(emit_native_plan(module, function.sym_name.data, 2), checked)
+                _check_functions(emit_native_plan(module, function.sym_name.data, KernelCache(LoopTarget(2))), checked)
 
 
 def _check_functions(source, checked):

@@ -8,6 +8,7 @@ from xdsl.parser import Parser
 from hybridc.compile.pipeline import KERNELS, context, structured_passes
 from hybridc.ir.structured import is_host, kernels
 from hybridc.lower.llvm.kernel_cache import KernelCache
+from hybridc.lower.llvm.loop_target import LoopTarget
 from hybridc.lower.schedule_regions import ScheduleRegions
 from hybridc.transforms.kernels.split_contractions import SplitContractions
 
@@ -102,7 +103,12 @@ CASES = {
 def scheduled(text, threads):
     """Scratch, pairs and strided values of each kernel of a graph."""
     module = Parser(context(), text).parse_module()
-    for each in (*structured_passes("llvm"), *KERNELS, SplitContractions(), ScheduleRegions(KernelCache(threads))):
+    for each in (
+        *structured_passes("llvm"),
+        *KERNELS,
+        SplitContractions(),
+        ScheduleRegions(KernelCache(LoopTarget(threads))),
+    ):
         each.apply(context(), module)
         module.verify()
     found = {}

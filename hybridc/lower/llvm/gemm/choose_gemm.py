@@ -28,9 +28,10 @@ from hybridc.ir.structured import dtype_of, shape_of
 from hybridc.lower.llvm.codegen.native_function import NativeFunction
 from hybridc.lower.llvm.gemm import native_blas
 from hybridc.lower.llvm.gemm.gemm_blas import blas_region
-from hybridc.lower.llvm.gemm.gemm_region import registers
-from hybridc.lower.llvm.gemm.tiles_to_matmul import matmul_region, matmul_scratch_bytes
-from hybridc.lower.llvm.loops.parallel_regions import ParallelRegion, Printer, print_loops, program_key
+from hybridc.lower.llvm.gemm.tiles_to_matmul import matmul_scratch_bytes
+from hybridc.lower.llvm.loop_target import LoopTarget, Printer
+from hybridc.lower.llvm.loops.parallel_regions import ParallelRegion
+from hybridc.transforms.schedules.loop_machine import LoopMachine, Registers
 from hybridc.transforms.schedules.schedule_contractions import Epilogue, epilogue_of, schedule_loops
 from hybridc.transforms.schedules.schedule_register_tiles import (
     MatmulProgram,
@@ -80,13 +81,12 @@ def is_contraction_kernel(kernel: Kernel) -> bool:
     return len(kernel.nests) == 1 and kernel.nests[0].contraction is not None
 
 
-def takes_epilogue(kernel: Kernel) -> bool:
+def takes_epilogue(kernel: Kernel, vectors: Registers) -> bool:
     """Whether a matmul without prepacked operands is faster with what follows it as an epilogue than before it."""
     contraction = contraction_of(kernel)
     matrices = matrices_of(contraction)
     dtypes = {dtype_of(v) for v in (*kernel.arguments, *kernel.results)}
-    vectors = registers()
-    if matrices is None or vectors is None or len(dtypes) > 1 or dtypes.isdisjoint(native_blas.GEMM):
+    if matrices is None or len(dtypes) > 1 or dtypes.isdisjoint(native_blas.GEMM):
         return False
     (dtype,) = dtypes
     tile = RegisterTile(dtype, vectors)
@@ -162,20 +162,19 @@ class Panels:
         enough = prepared or self.rows >= FEWEST_ROWS
         return self.in_place or (FEW_TERMS <= self.depth <= MOST_TERMS and enough)
 
-    def pay_alone(self) -> bool:
+    def pay_alone(self, vectors: Registers) -> bool:
         """Whether prepacking pays for one matmul, as packing into scratch is slower."""
-        vectors, dtype = registers(), dtype_of(self.read.value)
-        if self.in_place or vectors is None or vectors.bytes < FAST_FROM_SCRATCH:
+        dtype = dtype_of(self.read.value)
+        if self.in_place or vectors.bytes < FAST_FROM_SCRATCH:
             return True
         if self.rows * self.depth > CACHED[dtype]:
             return True
         return self.apart > NEAR // dtype.itemsize
 
 
-def prepacked_of(kernel: Kernel) -> Panels | None:
+def prepacked_of(kernel: Kernel, vectors: Registers) -> Panels | None:
     """The panels of the right operand of a matmul, if its columns fill them."""
-    vectors = registers()
-    if not is_contraction_kernel(kernel) or len(kernel.ops) > 1 or vectors is None or len(kernel.arguments) != 2:
+    if not is_contraction_kernel(kernel) or len(kernel.ops) > 1 or len(kernel.arguments) != 2:
         return None
     (kernel_op,) = kernel.ops
     dtypes = {dtype_of(v) for v in (*kernel.arguments, kernel_op.result)}
@@ -224,16 +223,14 @@ def _panels(
 
 def regions_of_matmul(
     kernel: Kernel,
-    threads: int,
+    target: LoopTarget,
     strides: Sequence[Strides] | None = None,
     algorithms: Sequence[str] = (),
-    printer: Printer = print_loops,
 ) -> list[ParallelRegion]:
     """The parallel regions of a contraction, in order; none if the result is empty, or no algorithm has its epilogue.
 
     ``strides``, in elements, are those of the kernel's arguments and then its results; by default all are contiguous.
-    The first possible one of ``algorithms`` is taken; by default the one that is expected to be fastest. ``printer``
-    makes the native function of a tile program of plain loops.
+    The first possible one of ``algorithms`` is taken; by default the one that is expected to be fastest.
     """
     contraction = contraction_of(kernel, strides)
     if contraction.outputs == 0:
@@ -250,17 +247,17 @@ def regions_of_matmul(
             return []
         buffers = (right, left, result, *more) if matrices.swapped else (left, right, result, *more)
         (dtype,) = dtypes
-        for algorithm in _before_epilogues(matrices, dtype):
-            made = _tiled_region(algorithm, matrices, dtype, buffers, threads, epilogue)
+        for algorithm in _before_epilogues(matrices, dtype, target.machine):
+            made = _tiled_region(algorithm, matrices, dtype, buffers, target, epilogue)
             if made is not None:
                 return [made]
         return []
     if len(dtypes) == 1 and matrices is not None:
         buffers = (right, left, result) if matrices.swapped else (left, right, result)
-        made = matrices_region(matrices, dtypes.pop(), buffers, threads, algorithms)
+        made = matrices_region(matrices, dtypes.pop(), buffers, target, algorithms)
         if made is not None:
             return [made]
-    return [_loop_region(kernel, contraction, (left, right, result), printer)]
+    return [_loop_region(kernel, contraction, (left, right, result), target.printer)]
 
 
 def _loop_region(
@@ -282,16 +279,16 @@ def _loop_region(
 
 
 def matrices_region(
-    given: Matrices, dtype: DType, buffers: tuple[int, ...], threads: int, algorithms: Sequence[str] = ()
+    given: Matrices, dtype: DType, buffers: tuple[int, ...], target: LoopTarget, algorithms: Sequence[str] = ()
 ) -> ParallelRegion | None:
     """The parallel region of a matmul by the algorithm expected to be fastest, or the first possible one of some."""
     if dtype not in native_blas.GEMM:
         return None
-    for algorithm in algorithms or _preferred(given, dtype):
+    for algorithm in algorithms or _preferred(given, dtype, target.machine):
         if algorithm == "blas":
-            made = blas_region(given, dtype, buffers)
+            made = blas_region(given, dtype, buffers) if target.machine.blas else None
         else:
-            made = _tiled_region(algorithm, given, dtype, buffers, threads)
+            made = _tiled_region(algorithm, given, dtype, buffers, target)
         if made is not None:
             return made
     return None
@@ -311,24 +308,24 @@ def _tiled_region(
     given: Matrices,
     dtype: DType,
     buffers: tuple[int, ...],
-    threads: int,
+    target: LoopTarget,
     epilogue: Epilogue | None = None,
 ) -> ParallelRegion | None:
     """The parallel region of an algorithm in vector registers; None if it does not support these arrays."""
-    vectors = registers()
+    vectors = target.machine.vectors
     if vectors is None:
         return None
     tile = RegisterTile(dtype, vectors)
     if algorithm in _WITH_EPILOGUE:
-        made = _WITH_EPILOGUE[algorithm](given, tile, threads, epilogue)
+        made = _WITH_EPILOGUE[algorithm](given, tile, target.threads, epilogue)
     else:
         assert epilogue is None, f"{algorithm} has no epilogue"
-        made = schedule_dots(given, tile, threads)
+        made = schedule_dots(given, tile, target.threads)
     if made is None:
         return None
     left, right, *rest = buffers
     return ParallelRegion(
-        _matmul_function(made.made),
+        _function(target.printer, made.made),
         (right, left, *rest) if made.exchanged else buffers,
         made.numbers,
         extent=made.extent,
@@ -340,14 +337,14 @@ def _tiled_region(
 
 
 @functools.lru_cache(256)
-def _matmul_function(made: MatmulProgram) -> NativeFunction:
+def _function(printer: Printer, made: MatmulProgram) -> NativeFunction:
     """The native function of a matmul's program."""
-    return NativeFunction(program_key(made.program), matmul_region(made.program), made.program)
+    return printer(made.program)
 
 
-def _preferred(given: Matrices, dtype: DType) -> Sequence[str]:
+def _preferred(given: Matrices, dtype: DType, machine: LoopMachine) -> Sequence[str]:
     """The algorithms for a matmul, the fastest first: as ``benchmarks/gemm.py`` measures."""
-    vectors = registers()
+    vectors = machine.vectors
     if vectors is not None and (given.around or given.over):
         tile = RegisterTile(dtype, vectors).fitting(given.n)
         if is_prepacked(given, tile.width) and (given.over or any(x.kind == ROW for x in given.around)):
@@ -373,9 +370,9 @@ def _preferred(given: Matrices, dtype: DType) -> Sequence[str]:
     return ("tiles", "blas") if tiles else ("blas", "tiles")
 
 
-def _before_epilogues(given: Matrices, dtype: DType) -> tuple[str, ...]:
+def _before_epilogues(given: Matrices, dtype: DType, machine: LoopMachine) -> tuple[str, ...]:
     """The algorithms for a matmul with an epilogue, the fastest first."""
-    vectors = registers()
+    vectors = machine.vectors
     if vectors is None:
         return ()
     tile = RegisterTile(dtype, vectors)

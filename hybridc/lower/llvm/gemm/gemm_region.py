@@ -15,7 +15,7 @@ from hybridc.ir.contraction_shape import Loop
 from hybridc.lower.llvm.codegen import processor
 from hybridc.lower.llvm.codegen.function_text import LLVMValue, ModuleText, length
 from hybridc.lower.llvm.loops.loop_builder import BYTES, INDEX, LoopBuilder, array_type
-from hybridc.transforms.schedules.schedule_register_tiles import Registers
+from hybridc.transforms.schedules.loop_machine import Registers
 
 
 @dataclass(frozen=True, eq=False)

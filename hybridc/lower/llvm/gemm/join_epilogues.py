@@ -33,16 +33,23 @@ from hybridc.lower.llvm.gemm.choose_gemm import is_contraction_kernel, is_of_pan
 from hybridc.lower.llvm.gemm.lane_regions import keeps_sums_in_registers
 from hybridc.lower.llvm.gemm.prepack_operands import insert_before
 from hybridc.lower.mathlib import FORMULAS
+from hybridc.transforms.schedules.loop_machine import Registers
 
 
 @dataclass(frozen=True)
 class JoinEpilogues(ModulePass):
-    """See the module's docstring; operands are prepacked already."""
+    """See the module's docstring; operands are prepacked already.
+
+    ``registers`` hold vectors of so many ``bytes``; without any, only tiles of a grid take epilogues.
+    """
 
     name = "join-epilogues"
 
+    bytes: int = 32
+    registers: int = 16
+
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        joiner = _Joiner(op)
+        joiner = _Joiner(op, Registers(self.bytes, self.registers) if self.registers else None)
         for function in functions(op):
             if function.sym_visibility is None:
                 for call in [c for c in function.body.block.ops if isinstance(c, func.CallOp)]:
@@ -53,11 +60,11 @@ class JoinEpilogues(ModulePass):
 class _Joiner:
     """Replaces pairs of calls; pairs of the same kernels share what they call then."""
 
-    def __init__(self, module: ModuleOp) -> None:
+    def __init__(self, module: ModuleOp, vectors: Registers | None) -> None:
         self.module = module
         self.taken = {f.sym_name.data for f in functions(module)}
         self.kernels = {name: analyse(f) for name, f in kernels(module).items() if not is_host(f)}
-        self.contractions = {name: kernel for name, kernel in self.kernels.items() if _takes_epilogue(kernel)}
+        self.contractions = {name: kernel for name, kernel in self.kernels.items() if _takes_epilogue(kernel, vectors)}
         self.joined: dict[tuple[str, str, int], func.FuncOp] = {}
 
     def join(self, rest: func.CallOp) -> None:
@@ -195,14 +202,16 @@ class _Joiner:
         return function
 
 
-def _takes_epilogue(kernel: Kernel) -> bool:
+def _takes_epilogue(kernel: Kernel, vectors: Registers | None) -> bool:
     """Whether what follows a kernel can be done where its result is made: in registers, or tile by tile of a grid."""
     if kernel.grid:
         last, attention = kernel.nests[-1], "hybrid.attention" in kernel.function.attributes
         return not attention and last.contraction is not None and kernel.results == [last.ops[-1].result]
     if not is_contraction_kernel(kernel) or len(kernel.ops) > 1 or len(kernel.arguments) != 2:
         return False
-    return is_of_panels(kernel) or keeps_sums_in_registers(kernel) or takes_epilogue(kernel)
+    if vectors is None:
+        return False
+    return is_of_panels(kernel) or keeps_sums_in_registers(kernel) or takes_epilogue(kernel, vectors)
 
 
 def _parts(domain: Shape, shape: Shape) -> list[tuple[int, ...]] | None:

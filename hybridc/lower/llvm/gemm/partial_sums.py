@@ -19,7 +19,7 @@ from hybridc.ir.kernel import Kernel, number_of
 from hybridc.ir.planned import Strides
 from hybridc.ir.structured import dtype_of, shape_of
 from hybridc.lower.llvm.gemm.choose_gemm import matrices_region
-from hybridc.lower.llvm.gemm.gemm_region import registers
+from hybridc.lower.llvm.loop_target import LoopTarget
 from hybridc.lower.llvm.loops.parallel_regions import ParallelRegions, combine_region
 from hybridc.transforms.schedules.schedule_register_tiles import RegisterTile, is_prepacked
 
@@ -31,12 +31,12 @@ MOST, LEAST = 64, 128
 LONG, PIECE = 8192, 1024
 
 
-def partial_sum_regions(kernel: Kernel, threads: int, strides: Sequence[Strides]) -> ParallelRegions | None:
+def partial_sum_regions(kernel: Kernel, target: LoopTarget, strides: Sequence[Strides]) -> ParallelRegions | None:
     """The parallel regions of a contraction in pieces; None if it is computed in one.
 
     ``strides``, in elements, are those of the kernel's arguments and results.
     """
-    (kernel_op,), vectors = kernel.ops, registers()
+    (kernel_op,), vectors = kernel.ops, target.machine.vectors
     values, result = [*kernel.arguments, *kernel.results], kernel_op.result
     left, right = [values.index(r.value) for r in kernel_op.reads]
     dtypes = {dtype_of(values[i]) for i in (left, right, values.index(result))}
@@ -59,10 +59,10 @@ def partial_sum_regions(kernel: Kernel, threads: int, strides: Sequence[Strides]
         return None
     pieces, matrices = made
     first, second = (right, left) if whole.swapped else (left, right)
-    region = matrices_region(matrices, dtypes.pop(), (first, second, len(values)), threads, ("in place",))
+    region = matrices_region(matrices, dtypes.pop(), (first, second, len(values)), target, ("in place",))
     if region is None:
         return None
-    combined = combine_region(kernel_op, (len(values), place), pieces)
+    combined = combine_region(kernel_op, (len(values), place), pieces, target.printer)
     return ParallelRegions([region, combined], [outputs * pieces * dtype_of(result).itemsize])
 
 

@@ -41,6 +41,7 @@ from hybridc.ir.structured_builder import (
 from hybridc.ir.values import functions, new_name
 from hybridc.lower.llvm.gemm.choose_gemm import PANELS, Panels, prepacked_of
 from hybridc.transforms.memory.hoist_preparation import prepared_values
+from hybridc.transforms.schedules.loop_machine import Registers
 
 # The most elements of a matrix that there is memory for twice: 16 MiB in single precision.
 LARGEST = 2**22
@@ -48,12 +49,20 @@ LARGEST = 2**22
 
 @dataclass(frozen=True)
 class PrepackOperands(ModulePass):
-    """See the module's docstring; contractions are kernels of their own already."""
+    """See the module's docstring; contractions are kernels of their own already.
+
+    ``registers`` hold vectors of so many ``bytes``; without any it does nothing.
+    """
 
     name = "prepack-operands"
 
+    bytes: int = 32
+    registers: int = 16
+
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        packer = _Packer(op)
+        if not self.registers:
+            return
+        packer = _Packer(op, Registers(self.bytes, self.registers))
         for function in functions(op):
             if function.sym_visibility is None:
                 packer.pack(function)
@@ -76,13 +85,14 @@ class _PrepackedMatmul:
 class _Packer:
     """Replaces calls of matmuls, and makes the kernels that they call then."""
 
-    def __init__(self, module: ModuleOp) -> None:
+    def __init__(self, module: ModuleOp, vectors: Registers) -> None:
         self.module = module
+        self.vectors = vectors
         self.taken = {f.sym_name.data for f in functions(module)}
         self.contractions: dict[str, _PrepackedMatmul] = {}
         for name, function in kernels(module).items():
             kernel = None if is_host(function) else analyse(function)
-            panels = None if kernel is None else prepacked_of(kernel)
+            panels = None if kernel is None else prepacked_of(kernel, vectors)
             if kernel is not None and panels is not None:
                 self.contractions[name] = _PrepackedMatmul(kernel, panels)
         self.made: dict[str, func.FuncOp] = {}  # prepacked matmuls, by the matmuls that they replace
@@ -108,7 +118,9 @@ class _Packer:
             if not free and not self._enough(calls):  # most have too few rows: the cheap test first
                 continue
             fitting = [each for each in calls if self._fits(each[1], free)]
-            if (free and fitting) or (_pays(fitting) and (len(fitting) == len(calls) or self._enough(fitting))):
+            if (free and fitting) or (
+                _pays(fitting, self.vectors) and (len(fitting) == len(calls) or self._enough(fitting))
+            ):
                 panels = self._panels(matrix, *fitting[0])
                 for call, contraction in fitting:
                     is_prepared = call.results[0] in prepared
@@ -259,9 +271,9 @@ class _Packer:
         return made
 
 
-def _pays(fitting: Sequence[tuple[func.CallOp, _PrepackedMatmul]]) -> bool:
+def _pays(fitting: Sequence[tuple[func.CallOp, _PrepackedMatmul]], vectors: Registers) -> bool:
     """Whether prepacking pays for the matmuls with a matrix."""
-    return len(fitting) > 1 or (len(fitting) == 1 and fitting[0][1].panels.pay_alone())
+    return len(fitting) > 1 or (len(fitting) == 1 and fitting[0][1].panels.pay_alone(vectors))
 
 
 def _filled_up(builder: Builder, given: Tensor, panels: Panels) -> Tensor:

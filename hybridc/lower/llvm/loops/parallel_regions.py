@@ -7,16 +7,14 @@ sizes along their first axis share code: those sizes are scalar arguments.
 from __future__ import annotations
 
 import functools
-import hashlib
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from xdsl.ir import SSAValue
 
 from hybridc.dialects.mlir.hybrid_rt import aligned
-from hybridc.ground import __version__
 from hybridc.ground.cached import cached_property
 from hybridc.ground.machine import machine
 from hybridc.ground.sizes import row_major
@@ -33,9 +31,8 @@ from hybridc.ir.loop_nest_plan import (
 from hybridc.ir.planned import Position, Strides
 from hybridc.ir.structured import dtype_of, shape_of
 from hybridc.ir.structured_builder import operation_name
-from hybridc.ir.tiles.tile_program import TileProgram
 from hybridc.lower.llvm.codegen.native_function import NativeFunction
-from hybridc.lower.llvm.loops.tiles_to_loops import write_loops
+from hybridc.lower.llvm.loop_target import Printer, print_program
 from hybridc.transforms.schedules.schedule_kernels import BLOCK, LoopNestMemory, schedule, start_of
 from hybridc.transforms.schedules.schedule_moves import (
     MoveSchedule,
@@ -136,19 +133,6 @@ class ParallelRegions:
         return max(taking, default=0) * aligned(self.scratch)
 
 
-Printer = Callable[[TileProgram], NativeFunction]
-
-
-def print_loops(program: TileProgram) -> NativeFunction:
-    """The native function of a tile program, through loops and LLVM."""
-    return NativeFunction(program_key(program), functools.partial(write_loops, program), program)
-
-
-def program_key(program: TileProgram) -> str:
-    """The key of a tile program's code: its text."""
-    return _hash("tile program", str(program))
-
-
 def regions_of(
     kernel: Kernel, strides: Mapping[int, Strides] | None = None, inplace: Sequence[tuple[int, int]] = ()
 ) -> ParallelRegions:
@@ -173,7 +157,7 @@ class KernelLoops:
         kernel: Kernel,
         strided: frozenset[int],
         inplace: Sequence[tuple[int, int]],
-        printer: Printer = print_loops,
+        printer: Printer = print_program,
     ) -> None:
         self._kernel = kernel
         self._printer = printer
@@ -339,7 +323,7 @@ def _extent(plan: LoopNestPlan, parts: Sequence[KernelOp]) -> tuple[int, int]:
 
 
 def combine_region(
-    kernel_op: KernelOp, buffers: tuple[int, int], count: int, printer: Printer = print_loops
+    kernel_op: KernelOp, buffers: tuple[int, int], count: int, printer: Printer = print_program
 ) -> ParallelRegion:
     """The region that combines ``count`` partial results of a reduction."""
     result, op = kernel_op.result, kernel_op.combine
@@ -350,7 +334,7 @@ def combine_region(
     return move_region(schedule, buffers, printer)
 
 
-def move_region(schedule: MoveSchedule, buffers: tuple[int, ...], printer: Printer = print_loops) -> ParallelRegion:
+def move_region(schedule: MoveSchedule, buffers: tuple[int, ...], printer: Printer = print_program) -> ParallelRegion:
     """The region of a schedule that moves, fills or combines arrays, which are ``buffers`` of the kernel."""
     grain, least = sharing(schedule.work, schedule.extent, schedule.multiple)
     function = _function(printer, schedule.form)
@@ -373,10 +357,6 @@ def _work(plan: LoopNestPlan, times: Iterable[tuple[set[int], float]]) -> float:
 
 
 # --- keys -------------------------------------------------------------------------------------------------
-
-
-def _hash(*parts: Any) -> str:
-    return hashlib.sha256(repr((__version__, *parts)).encode()).hexdigest()
 
 
 def known_sizes(plan: LoopNestPlan) -> tuple[int | None, ...]:

@@ -1,0 +1,46 @@
+"""What native code is chosen for: the threads, the machine, and what makes a function of a tile program."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from hybridc.ground import __version__
+from hybridc.ir.tiles.tile_program import TileProgram
+from hybridc.lower.llvm.codegen.native_function import NativeFunction
+from hybridc.lower.llvm.gemm.gemm_region import registers
+from hybridc.lower.llvm.gemm.tiles_to_matmul import matmul_region
+from hybridc.lower.llvm.loops.tiles_to_loops import write_loops
+from hybridc.transforms.schedules.loop_machine import LoopMachine
+
+Printer = Callable[[TileProgram], NativeFunction]
+
+
+def print_program(program: TileProgram) -> NativeFunction:
+    """The native function of a tile program, as LLVM IR."""
+    build = matmul_region(program) if program.tiles else functools.partial(write_loops, program)
+    return NativeFunction(program_key(program), build, program)
+
+
+def program_key(program: TileProgram) -> str:
+    """The key of a tile program's code: its text."""
+    return hashlib.sha256(repr((__version__, "tile program", str(program))).encode()).hexdigest()
+
+
+def native_machine() -> LoopMachine:
+    """The processor that code is made for."""
+    return LoopMachine(registers())
+
+
+@dataclass(frozen=True)
+class LoopTarget:
+    """A target whose kernels are parallel regions: functions over a range that ``threads`` share.
+
+    Kernels are scheduled for the ``machine``; ``printer`` makes the function of a tile program.
+    """
+
+    threads: int
+    machine: LoopMachine = field(default_factory=native_machine)
+    printer: Printer = print_program

@@ -1,0 +1,27 @@
+"""The machine that loops and matmuls are scheduled for: a processor."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hybridc.dialects.operator_attribute import DType
+
+
+@dataclass(frozen=True)
+class Registers:
+    """The vector registers of a processor with fused multiply-add: their size in bytes, and how many."""
+
+    bytes: int
+    count: int
+
+    def lanes(self, dtype: DType) -> int:
+        """Elements of a vector."""
+        return self.bytes // dtype.itemsize
+
+
+@dataclass(frozen=True)
+class LoopMachine:
+    """A processor: its ``vectors``, None if tiles in registers do not pay; and whether there is a ``blas`` to call."""
+
+    vectors: Registers | None
+    blas: bool = True
