@@ -69,17 +69,17 @@ def changed_operators() -> tuple[Any, ...]:
 
 
 def _look_for_changes() -> tuple[Any, ...]:
-    found: list[Any] = []
+    changes: list[Any] = []
     for name, cls in operator_registry.OPERATORS.items():
         if not is_own(cls):
             if name.startswith("hybrid."):
-                found.append((name, cls))
+                changes.append((name, cls))
             continue
-        found += [(name, v) for v in _changes(cls)]
+        changes += [(name, v) for v in _changes(cls)]
         for function in (name.partition(".")[2], *cls.ALIASES):
             if operator_registry.FUNCTIONS.get(function) is not cls:
-                found.append((function, operator_registry.FUNCTIONS.get(function)))
-    return tuple(found)
+                changes.append((function, operator_registry.FUNCTIONS.get(function)))
+    return tuple(changes)
 
 
 def _changes(cls: type) -> list[Any]:
@@ -109,18 +109,18 @@ class Definitions:
         if is_own(cls):
             return -1
         text = repr((operator_written(op), training, tuple(needed), [(_array(x), x.constant) for x in inputs]))
-        number = self._numbers.get((cls, text))
-        if number is None:
+        index = self._numbers.get((cls, text))
+        if index is None:
             self.classes[cls] = None
-            number = self._numbers[cls, text] = len(self.found)
+            index = self._numbers[cls, text] = len(self.found)
             self.found.append(None)  # its own gradient may use the operator
             try:
-                self.found[number] = self._definition(op, inputs, training, needed)
+                self.found[index] = self._definition(op, inputs, training, needed)
             except NotWritable:
                 raise
             except Exception as error:  # the compiler raises it with its location if it needs it
                 raise NotWritable(f"{op.NAME}, which raises {type(error).__name__}") from error
-        return number
+        return index
 
     def _definition(self, op: Operator, inputs: Sequence[TracedSymbol], training: bool, needed: Sequence[bool]) -> Any:
         _require_recorded(op)
@@ -161,10 +161,10 @@ class Definitions:
         trace = Trace(training)
         trace.track_locations = False
         trace.sources = sources = _Numbers()
-        given = [trace.leaf("x", x.shape, x._dtype, "value", x.constant) for x in inputs]
-        given += [trace.leaf("x", tuple(shape), dtype, "value") for shape, dtype in more]
+        symbols = [trace.leaf("x", x.shape, x._dtype, "value", x.constant) for x in inputs]
+        symbols += [trace.leaf("x", tuple(shape), dtype, "value") for shape, dtype in more]
         with trace.active():
-            outputs = as_list(build(HOOKS.symbols(), *given))
+            outputs = as_list(build(HOOKS.symbols(), *symbols))
         if sources.asked:
             raise NotWritable("an operator that asks whether an input is a number")
         if "capture" in trace.roles:
@@ -189,8 +189,8 @@ class Definitions:
             if active and any(needed):
                 active.update(id(s) for s in node.outputs)
             definition = self.number(node.op, node.inputs, trace.training, needed if any(needed) else ())
-            made = [_array(s) for s in node.outputs]
-            nodes.append((text, [numbers[id(s)] for s in node.inputs], made, *[definition] * (definition >= 0)))
+            results = [_array(s) for s in node.outputs]
+            nodes.append((text, [numbers[id(s)] for s in node.inputs], results, *[definition] * (definition >= 0)))
             for symbol in node.outputs:
                 numbers[id(symbol)] = len(numbers)
         return nodes
@@ -202,9 +202,9 @@ class _Numbers(list[Any]):
     asked = False
 
     def __getitem__(self, index: Any) -> Any:
-        found = super().__getitem__(index)
-        self.asked |= found is None
-        return found
+        value = super().__getitem__(index)
+        self.asked |= value is None
+        return value
 
 
 def _array(symbol: TracedSymbol) -> Array:
@@ -290,9 +290,9 @@ class _Moves:
         self.steps: list[Any] = []
 
     def _made(self, name: str, shape: Sequence[int], dtype: Any, *operands: Any) -> _Moved:
-        made = _Moved(len(self.steps), shape, dtype)
-        self.steps.append((name, made.shape, dtype_name(made.dtype), operands))
-        return made
+        moved = _Moved(len(self.steps), shape, dtype)
+        self.steps.append((name, moved.shape, dtype_name(moved.dtype), operands))
+        return moved
 
     def array(self, x: TracedSymbol) -> _Moved:
         """An input."""
@@ -335,5 +335,5 @@ class _Moves:
 def _movement(op: Operator, inputs: Sequence[TracedSymbol]) -> Any:
     """The operations that an operator's ``move`` records; None for a host call."""
     m = _Moves()
-    made: Any = op.move(m, *map(m.array, inputs))
-    return None if made is None else (m.steps, [cast(_Moved, y).index for y in as_list(made)])
+    arrays: Any = op.move(m, *map(m.array, inputs))
+    return None if arrays is None else (m.steps, [cast(_Moved, y).index for y in as_list(arrays)])
