@@ -20,7 +20,7 @@ VAGUE = frozenset(
 LEFT: dict[str, int] = {
     "compile": 6,
     "dialects.mlir": 17,
-    "ir": 35,
+    "ir": 29,
     "lower": 3,
     "lower.llvm": 40,
     "lower.llvm.codegen": 30,
