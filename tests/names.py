@@ -18,9 +18,9 @@ VAGUE = frozenset(
 )
 
 LEFT: dict[str, int] = {
-    "compile": 67,
+    "compile": 6,
     "dialects.mlir": 17,
-    "ir": 35,
+    "ir": 29,
     "lower": 3,
     "lower.llvm": 40,
     "lower.llvm.codegen": 30,
@@ -31,8 +31,7 @@ LEFT: dict[str, int] = {
     "lower.numpy": 3,
     "lower.triton.expressions": 15,
     "runtime.native": 1,
-    "trace": 26,
-    "transforms.graph": 37,
+    "transforms.graph": 21,
     "transforms.kernels": 17,
     "transforms.schedules": 1,
     "transforms.structured": 1,

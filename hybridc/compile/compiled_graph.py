@@ -114,41 +114,41 @@ class CompiledGraph:
             lines += _described(self.backward, "backward")
         for heads, graph in self._of_heads.items():
             assert graph.backward is not None
-            again = "" if graph.forward is self.forward else ", after a forward of its own"
-            lines += _described(graph.backward, f"backward from {_some(heads)}{again}")
+            suffix = "" if graph.forward is self.forward else ", after a forward of its own"
+            lines += _described(graph.backward, f"backward from {_some(heads)}{suffix}")
         return lines
 
     def inputs_of(self, output: int) -> frozenset[int]:
         """Indices of the inputs on which a result depends."""
-        found = self._inputs_of.get(output)
-        if found is None:
-            there = ancestors(self.trace.nodes, self.trace.outputs[output])
-            found = frozenset(i for i, leaf in enumerate(self.trace.leaves) if id(leaf) in there)
-            self._inputs_of[output] = found
-        return found
+        inputs = self._inputs_of.get(output)
+        if inputs is None:
+            reached = ancestors(self.trace.nodes, self.trace.outputs[output])
+            inputs = frozenset(i for i, leaf in enumerate(self.trace.leaves) if id(leaf) in reached)
+            self._inputs_of[output] = inputs
+        return inputs
 
     def inputs_of_heads(self, heads: tuple[int, ...]) -> frozenset[int]:
         """Indices of the inputs on which any of some results depends."""
-        found = self._inputs_of_heads.get(heads)
-        if found is None:
-            found = self._inputs_of_heads[heads] = frozenset[int]().union(*map(self.inputs_of, heads))
-        return found
+        inputs = self._inputs_of_heads.get(heads)
+        if inputs is None:
+            inputs = self._inputs_of_heads[heads] = frozenset[int]().union(*map(self.inputs_of, heads))
+        return inputs
 
     def of_heads(self, heads: tuple[int, ...]) -> CompiledGraph:
         """The graph whose backward starts from the results of these indices only, compiled on first use."""
         if heads == self.heads:
             return self
-        found = self._of_heads.get(heads)
-        if found is None:
+        graph = self._of_heads.get(heads)
+        if graph is None:
             assert self.traced is not None, "a graph with a backward is made of a trace"
             compiling(self.trace.name.rpartition("-")[0], f"gradients start from {_some(heads)} of {self.visible}")
-            found = replace(self.traced, heads=heads).graph()
-            if found.forward.program.is_like(self.forward.program):  # saves the same values
-                found.forward = self.forward
+            graph = replace(self.traced, heads=heads).graph()
+            if graph.forward.program.is_like(self.forward.program):  # saves the same values
+                graph.forward = self.forward
             if self._is_repeated:
-                found.repeat()
-            self._of_heads[heads] = found
-        return found
+                graph.repeat()
+            self._of_heads[heads] = graph
+        return graph
 
     def repeat(self) -> None:
         """Record and replay the launches of repeated calls, where the target can (``static_alloc``)."""
@@ -262,12 +262,12 @@ class RecordedCall:
         if graph.forward is not self.graph.forward:  # saves other values: run it on the same inputs
             workspace, arrays = graph.forward.acquire(), values[: len(node.entries)]
             values = [*arrays, *graph.forward.run_in(workspace, arrays)]
-        given = [*[values[i] for i in graph.saved], *[ograds[i]._data for i in heads]]
+        arguments = [*[values[i] for i in graph.saved], *[ograds[i]._data for i in heads]]
         wanted = self.graph.inputs_of_heads(heads)
         places: Sequence[Any] = (None,) * len(graph.grads)
         if into:
-            places = [_place(into.get(i), values[i], given) if i in wanted else None for i in graph.grads]
-        results = graph.backward(places, *given)
+            places = [_place(into.get(i), values[i], arguments) if i in wanted else None for i in graph.grads]
+        results = graph.backward(places, *arguments)
         if workspace is not None:
             graph.forward.release(workspace)
         grads: list[Any] = [None] * len(node.entries)
@@ -287,11 +287,11 @@ class RecordedCall:
         wanted = graph.inputs_of_heads(chosen)
         numbers = [i for i in graph.grads if i in wanted]
         heads = [(outputs[i], ograds[i]) for i in chosen if outputs[i]._entry is not None]
-        found = autograd.gradients_since(
+        input_grads = autograd.gradients_since(
             start, [y for y, _ in heads], [fresh[i] for i in numbers], [g for _, g in heads]
         )
         grads: list[Any] = [None] * len(inputs)
-        for i, g in zip(numbers, found, strict=True):
+        for i, g in zip(numbers, input_grads, strict=True):
             grads[i] = g
         return grads
 
@@ -303,22 +303,23 @@ class RecordedCall:
             self.values = []
 
 
-def _place(buffer: Any, like: Any, given: Sequence[Any]) -> Any:
+def _place(buffer: Any, like: Any, arguments: Sequence[Any]) -> Any:
     """A gradient buffer, if the backward can use it as an output buffer (destination passing); else None."""
     if buffer is None or not buffer.flags.c_contiguous:
         return None
     if buffer.shape != like.shape or buffer.dtype != like.dtype:
         return None
     foreign = buffer.base is not None  # two arrays that own their memory share none
-    return None if any((foreign or a.base is not None) and np.may_share_memory(buffer, a) for a in given) else buffer
+    shares = any((foreign or a.base is not None) and np.may_share_memory(buffer, a) for a in arguments)
+    return None if shares else buffer
 
 
 def replay(trace: Trace, inputs: Sequence[NDArray]) -> list[NDArray]:
     """Run a trace eagerly, operator by operator, on NDArrays for all its inputs."""
     values: dict[int, Any] = {id(s): x for s, x in zip(trace.leaves, inputs, strict=True)}
     for node in trace.nodes:
-        given = [values[id(s)] for s in node.inputs]
-        results = execute(node.op, given)
+        operands = [values[id(s)] for s in node.inputs]
+        results = execute(node.op, operands)
         for symbol, result in zip(node.outputs, results, strict=True):
             values[id(symbol)] = result
     return [values[id(s)] for s in trace.outputs]

@@ -70,17 +70,17 @@ def changed_operators() -> tuple[Any, ...]:
 
 
 def _look_for_changes() -> tuple[Any, ...]:
-    found: list[Any] = []
+    changes: list[Any] = []
     for name, cls in operator_registry.OPERATORS.items():
         if not is_own(cls):
             if name.startswith("hybrid."):
-                found.append((name, cls))
+                changes.append((name, cls))
             continue
-        found += [(name, v) for v in _changes(cls)]
+        changes += [(name, v) for v in _changes(cls)]
         for function in (name.partition(".")[2], *cls.ALIASES):
             if operator_registry.FUNCTIONS.get(function) is not cls:
-                found.append((function, operator_registry.FUNCTIONS.get(function)))
-    return tuple(found)
+                changes.append((function, operator_registry.FUNCTIONS.get(function)))
+    return tuple(changes)
 
 
 def _changes(cls: type) -> list[Any]:
@@ -164,10 +164,10 @@ class Definitions:
         trace = Trace(training)
         trace.track_locations = False
         trace.sources = sources = _Numbers()
-        given = [trace.leaf("x", x.shape, x._dtype, "value", x.constant) for x in inputs]
-        given += [trace.leaf("x", tuple(shape), dtype, "value") for shape, dtype in more]
+        symbols = [trace.leaf("x", x.shape, x._dtype, "value", x.constant) for x in inputs]
+        symbols += [trace.leaf("x", tuple(shape), dtype, "value") for shape, dtype in more]
         with trace.active():
-            outputs = as_list(build(HOOKS.symbols(), *given))
+            outputs = as_list(build(HOOKS.symbols(), *symbols))
         if sources.asked:
             raise NotWritable("an operator that asks whether an input is a number")
         if "capture" in trace.roles:
@@ -192,8 +192,8 @@ class Definitions:
             if active and any(needed):
                 active.update(id(s) for s in node.outputs)
             definition = self.number(node.op, node.inputs, trace.training, needed if any(needed) else ())
-            made = [_array(s) for s in node.outputs]
-            nodes.append((operator, [numbers[id(s)] for s in node.inputs], made, *[definition] * (definition >= 0)))
+            results = [_array(s) for s in node.outputs]
+            nodes.append((operator, [numbers[id(s)] for s in node.inputs], results, *[definition] * (definition >= 0)))
             for symbol in node.outputs:
                 numbers[id(symbol)] = len(numbers)
         return nodes
@@ -205,9 +205,9 @@ class _Numbers(list[Any]):
     asked = False
 
     def __getitem__(self, index: Any) -> Any:
-        found = super().__getitem__(index)
-        self.asked |= found is None
-        return found
+        value = super().__getitem__(index)
+        self.asked |= value is None
+        return value
 
 
 def _array(symbol: TracedSymbol) -> Array:
@@ -293,9 +293,9 @@ class _Moves:
         self.steps: list[Any] = []
 
     def _made(self, name: str, shape: Sequence[int], dtype: Any, *operands: Any) -> _Moved:
-        made = _Moved(len(self.steps), shape, dtype)
-        self.steps.append((name, made.shape, dtype_name(made.dtype), operands))
-        return made
+        moved = _Moved(len(self.steps), shape, dtype)
+        self.steps.append((name, moved.shape, dtype_name(moved.dtype), operands))
+        return moved
 
     def array(self, x: TracedSymbol) -> _Moved:
         """An input."""
@@ -338,5 +338,5 @@ class _Moves:
 def _movement(op: Operator, inputs: Sequence[TracedSymbol]) -> Any:
     """The operations that an operator's ``move`` records; None for a host call."""
     m = _Moves()
-    made: Any = op.move(m, *map(m.array, inputs))
-    return None if made is None else (m.steps, [cast(_Moved, y).index for y in as_list(made)])
+    arrays: Any = op.move(m, *map(m.array, inputs))
+    return None if arrays is None else (m.steps, [cast(_Moved, y).index for y in as_list(arrays)])

@@ -43,13 +43,13 @@ def page(
     in full, at other sizes, only what is known of them without running the stages again is shown.
     """
     body = text_lines(text)
-    shown: dict[tuple[Any, ...], tuple[str, str]] = {}
-    for number, (signature, compilations) in enumerate(signatures):
-        body.append(f'<section><h2 id="s{number}">{escape(signature)}</h2>')
+    full: dict[tuple[Any, ...], tuple[str, str]] = {}
+    for position, (signature, compilations) in enumerate(signatures):
+        body.append(f'<section><h2 id="s{position}">{escape(signature)}</h2>')
         for index, traced in enumerate(compilations):
-            own: Sequence[Program] = programs[number][index] if programs else ()
-            word = f"s{number}g{index}"
-            where = shown.setdefault(_called(traced, own), (word, signature)) if own else (word, signature)
+            own: Sequence[Program] = programs[position][index] if programs else ()
+            word = f"s{position}g{index}"
+            where = full.setdefault(_called(traced, own), (word, signature)) if own else (word, signature)
             body += _compilation(traced, word) if where[0] == word else known_compilation(own, word, *where)
         body.append("</section>")
     return document(text, body)
@@ -67,7 +67,7 @@ def _called(traced: Traced, programs: Sequence[Program]) -> tuple[Any, ...]:
 class LaunchRow:
     """A launch of a kernel, or a host call, on its buffers: one row of the page."""
 
-    number: int
+    index: int
     word: str
     kernel: func.FuncOp
     op: LaunchOp
@@ -84,8 +84,8 @@ class LaunchRow:
         if self.facts is None:
             return [f"{self.operator!r} → {', '.join(map(_type, self.op.outs))}"]
         ops = [(name, s.result) for name, s in zip(self.facts.operators, self.facts.ops, strict=True)]
-        made = [f"{name} → {dtype_of(v).name}{list(shape_of(v))}" for name, v in ops]
-        return [*made, *(f"{number} → {_type(self.op.outs[i])}" for i, number in self.facts.fills)]
+        results = [f"{name} → {dtype_of(v).name}{list(shape_of(v))}" for name, v in ops]
+        return [*results, *(f"{constant} → {_type(self.op.outs[i])}" for i, constant in self.facts.fills)]
 
     @property
     def flops(self) -> int | None:
@@ -113,40 +113,40 @@ def launches(lowered: Lowered, program: Program, prefix: str) -> list[LaunchRow]
     called = kernels(lowered.module)
     calls = dict(zip(program.host_launches, program.host_calls, strict=True))
     known: dict[str, tuple[int, Kernel | None, Operator | None]] = {}
-    found: list[LaunchRow] = []
+    rows: list[LaunchRow] = []
     for op in _function(lowered, program.name).body.block.ops:
         if not isinstance(op, LaunchOp):
             continue
-        name, number = op.kernel.string_value(), len(found)
+        name, index = op.kernel.string_value(), len(rows)
         kernel = called[name]
         if name not in known:
             facts, operator = (None, operator_of(kernel)) if is_host(kernel) else (analyse(kernel), None)
-            known[name] = (number, facts, operator)
+            known[name] = (index, facts, operator)
         lines = locations_of(op)  # those of the kernel are the lines of its first launch
-        launch = LaunchRow(number, f"{prefix}-{number}", kernel, op, lines, *known[name])
-        launch.host_call = calls.get(number)
-        found.append(launch)
-    _attach_code(found, program)
-    return found
+        launch = LaunchRow(index, f"{prefix}-{index}", kernel, op, lines, *known[name])
+        launch.host_call = calls.get(index)
+        rows.append(launch)
+    _attach_code(rows, program)
+    return rows
 
 
-def _attach_code(found: list[LaunchRow], program: Program) -> None:
+def _attach_code(rows: list[LaunchRow], program: Program) -> None:
     """Attach generated code to each launch: the line that runs it, and the function of its kernel."""
-    shown: dict[str, int] = {}
-    for launch, (own, text) in zip(found, program.launched(), strict=True):
+    launch_of: dict[str, int] = {}
+    for launch, (own, text) in zip(rows, program.launched(), strict=True):
         if not text:
             launch.code = own
-        elif shown.setdefault(text, launch.number) != launch.number:
-            launch.code = f"{own}  # as in {shown[text]}"
+        elif launch_of.setdefault(text, launch.index) != launch.index:
+            launch.code = f"{own}  # as in {launch_of[text]}"
         else:
             launch.code = "\n".join([own, "", text])
 
 
-def rectangles(lowered: Lowered, program: Program, found: list[LaunchRow]) -> list[Rectangle]:
+def rectangles(lowered: Lowered, program: Program, rows: list[LaunchRow]) -> list[Rectangle]:
     """Offsets and lifetimes of values in the arena, read off the planned program, not asked of the planner."""
     function = _function(lowered, program.name)
     places: dict[SSAValue, Rectangle] = {}
-    for launch in found:
+    for launch in rows:
         scratch = [launch.op.scratch] if launch.op.scratch is not None else []
         for value in (*launch.op.outs, *scratch):
             if isinstance(value.owner, ViewOp) and isinstance(value.owner.memory.owner, ArenaOp):
@@ -154,24 +154,24 @@ def rectangles(lowered: Lowered, program: Program, found: list[LaunchRow]) -> li
         for value in launch.op.ins:
             place = places.get(aliased(value))
             if place is not None:
-                place.end = max(place.end, launch.number)
+                place.end = max(place.end, launch.index)
                 place.words.append(launch.word)
     _read_by_copies(function, places)
     end = function.body.block.last_op
     assert end is not None
     for value in end.operands:
         if (place := places.get(aliased(value))) is not None:
-            place.end, place.kind = len(found), "saved"  # what follows, such as the backward, reads it
+            place.end, place.kind = len(rows), "saved"  # what follows, such as the backward, reads it
     return list({id(p): p for p in places.values()}.values())
 
 
 def _read_by_copies(function: func.FuncOp, places: dict[SSAValue, Rectangle]) -> None:
     """Extend lifetimes to the copies that read a value after its last launch."""
-    number = -1
+    index = -1
     for op in function.body.block.ops:
-        number += isinstance(op, LaunchOp)
+        index += isinstance(op, LaunchOp)
         if isinstance(op, CopyOp) and (place := places.get(aliased(op.source))) is not None:
-            place.end = max(place.end, number)
+            place.end = max(place.end, index)
 
 
 def _write(places: dict[SSAValue, Rectangle], launch: LaunchRow, value: SSAValue, kind: str) -> None:
@@ -185,9 +185,9 @@ def _write(places: dict[SSAValue, Rectangle], launch: LaunchRow, value: SSAValue
         if place is not None and (place.offset, place.size) == (offset, size):
             place.values.append(name)
             places[value] = place
-            place.end = launch.number
+            place.end = launch.index
             return
-    places[value] = Rectangle(offset, size, launch.number, launch.number, kind, [name], [launch.word])
+    places[value] = Rectangle(offset, size, launch.index, launch.index, kind, [name], [launch.word])
 
 
 def _written_over(launch: LaunchRow, value: SSAValue) -> list[SSAValue]:
@@ -224,18 +224,18 @@ def _type(value: SSAValue) -> str:
 def _compilation(traced: Traced, prefix: str) -> list[str]:
     """One compilation: the user's lines, then each of its programs."""
     lowered = traced.optimize().lower()
-    found = {name: launches(lowered, p, f"{prefix}-{name}") for name, p in lowered.programs.items()}
+    rows = {name: launches(lowered, p, f"{prefix}-{name}") for name, p in lowered.programs.items()}
     what = "forward and backward" if traced.grads else "forward alone"
     if traced.heads is not None:
         what += f" from results {', '.join(map(str, traced.heads))}"
     body = [f'<article id="{prefix}"><h3>Compiled for {what}</h3>']
-    body += _sources(traced, [launch for each in found.values() for launch in each])
+    body += _sources(traced, [launch for listed in rows.values() for launch in listed])
     for name, program in lowered.programs.items():
-        body += _program(lowered, program, found[name])
+        body += _program(lowered, program, rows[name])
     return [*body, "</article>"]
 
 
-def _sources(traced: Traced, found: list[LaunchRow]) -> list[str]:
+def _sources(traced: Traced, rows: list[LaunchRow]) -> list[str]:
     """The user's lines, the operators recorded from each, and their kernels."""
     recorded: dict[Location, list[str]] = {}
     for node in traced.trace.nodes:
@@ -243,12 +243,12 @@ def _sources(traced: Traced, found: list[LaunchRow]) -> list[str]:
             recorded.setdefault(node.location, []).append(repr(node.op))
     body = ["<h4>Source</h4>", "<table><tr><th>line</th><th>operators</th><th>kernels</th></tr>"]
     for where, operators in recorded.items():
-        own = [launch for launch in found if where in launch.lines]
+        own = [launch for launch in rows if where in launch.lines]
         links = "".join(f'<a href="#{a.word}"><code>{escape(a.kernel.sym_name.data)}</code></a><br>' for a in own)
-        shown = "\n".join(operators)
+        recorded_operators = "\n".join(operators)
         body.append(
             f'<tr class="source" data-k="{" ".join(a.word for a in own)}">'
-            f"<td>{_line(where)}</td><td><pre>{escape(shown)}</pre></td><td>{links or _GONE}</td></tr>"
+            f"<td>{_line(where)}</td><td><pre>{escape(recorded_operators)}</pre></td><td>{links or _GONE}</td></tr>"
         )
     return [*body, "</table>"]
 
@@ -261,28 +261,28 @@ def _line(where: Location) -> str:
     return source_line(where.file, where.line, str(where))
 
 
-def _program(lowered: Lowered, program: Program, found: list[LaunchRow]) -> list[str]:
+def _program(lowered: Lowered, program: Program, rows: list[LaunchRow]) -> list[str]:
     """One program: a row for each launch, the map of its arena, and all of its source."""
     calls = len(program.host_calls)
-    counts = [launch.flops for launch in found]
+    counts = [launch.flops for launch in rows]
     total = f"{sum(c or 0 for c in counts):,} FLOPs" + " and those of the unknown" * (None in counts)
     head = "<tr><th>#</th><th>source</th><th>operators</th><th>kernel</th><th>generated code</th></tr>"
     body = [
         f"<h4>{escape(program.name)}</h4>",
-        f"<p>{len(found)} kernels, {calls} of them host calls; {total}; "
+        f"<p>{len(rows)} kernels, {calls} of them host calls; {total}; "
         f"arena {size_text(program.arena)}, of which {size_text(program.live)} are needed at one time</p>",
         f"<table>{head}",
-        *(_row(launch) for launch in found),
+        *(_row(launch) for launch in rows),
         "</table>",
     ]
-    body += _map(program, len(found), rectangles(lowered, program, found))
+    body += _map(program, len(rows), rectangles(lowered, program, rows))
     summary = f"<summary>all of the generated {escape(program.name)}</summary>"
     return [*body, f"<details>{summary}<pre>{escape(program.source)}</pre></details>"]
 
 
 def _row(launch: LaunchRow) -> str:
     source = "".join(_line(where) for where in launch.lines)
-    if launch.first != launch.number:
+    if launch.first != launch.index:
         source += f"<small>the same kernel as {launch.first}</small>"
     operators = "\n".join(launch.operators)
     host = f"<small>host call {escape(launch.host_call)}</small>" if launch.host_call is not None else ""
@@ -298,19 +298,19 @@ def _row(launch: LaunchRow) -> str:
     threads = launch.kernel.attributes.get("hybrid.threads")
     if isinstance(threads, IntegerAttr) and threads.value.data > 1:
         facts.append(f"{threads.value.data} threads")
-    shown = "".join(f"<small>{escape(fact)}</small>" for fact in facts)
+    details = "".join(f"<small>{escape(fact)}</small>" for fact in facts)
     return (
         f'<tr class="launch{" host" * (launch.host_call is not None)}" id="{launch.word}" data-k="{launch.word}" '
         f'data-read="{read}" data-written="{written}" data-flops="{"" if count is None else count}">'
-        f"<td>{launch.number}</td><td>{source}</td><td><pre>{escape(operators)}</pre></td>"
-        f"<td><code>{escape(launch.kernel.sym_name.data)}</code>{host}{shown}</td>"
+        f"<td>{launch.index}</td><td>{source}</td><td><pre>{escape(operators)}</pre></td>"
+        f"<td><code>{escape(launch.kernel.sym_name.data)}</code>{host}{details}</td>"
         f"<td><pre>{escape(launch.code)}</pre></td></tr>"
     )
 
 
-def _map(program: Program, count: int, found: list[Rectangle]) -> list[str]:
+def _map(program: Program, count: int, areas: list[Rectangle]) -> list[str]:
     """The memory map: offsets to the right, launches downwards."""
-    if not found:
+    if not areas:
         return ["<p>Nothing lies in the arena.</p>"]
     height = (count + 1) * _ROW
     scale = _WIDTH / program.arena
@@ -321,7 +321,7 @@ def _map(program: Program, count: int, found: list[Rectangle]) -> list[str]:
     ]
     body += [f'<text x="2" y="{(i + 0.7) * _ROW:g}">{i}</text>' for i in range(count)]
     body.append(f'<text x="2" y="{(count + 0.7) * _ROW:g}">end</text>')
-    for r in found:
+    for r in areas:
         until = "the end" if r.end == count else f"launch {r.end}"
         title = f"{', then '.join(r.values)}: {size_text(r.size)} at {r.offset}, from launch {r.start} to {until}"
         body.append(

@@ -43,10 +43,10 @@ _LOCATION = re.compile(r"(.*):(\d+)(?: \(in .*\))?")  # as a note has it
 def known_page(text: str, signatures: Sequence[tuple[str, Sequence[Sequence[Program]]]]) -> str:
     """The HTML page of a report: its text, and the programs of each signature."""
     body = text_lines(text)
-    for number, (signature, compilations) in enumerate(signatures):
-        body.append(f'<section><h2 id="s{number}">{escape(signature)}</h2>')
+    for position, (signature, compilations) in enumerate(signatures):
+        body.append(f'<section><h2 id="s{position}">{escape(signature)}</h2>')
         for index, programs in enumerate(compilations):
-            body += known_compilation(programs, f"s{number}g{index}")
+            body += known_compilation(programs, f"s{position}g{index}")
         body.append("</section>")
     if signatures:
         body.append(
@@ -76,11 +76,11 @@ def document(text: str, body: Sequence[str]) -> str:
     )
 
 
-def known_compilation(programs: Sequence[Program], prefix: str, shown: str = "", signature: str = "") -> list[str]:
-    """What the programs of one compilation say; the same kernels are ``shown`` in full under another signature."""
+def known_compilation(programs: Sequence[Program], prefix: str, full: str = "", signature: str = "") -> list[str]:
+    """What the programs of one compilation say; ``full`` is the one that shows these kernels in full."""
     body = [f'<article id="{prefix}"><h3>Compiled for {" and ".join(escape(p.name) for p in programs)}</h3>']
-    if shown:
-        body.append(f'<p>The kernels of <a href="#{shown}">{escape(signature)}</a>, at other sizes.</p>')
+    if full:
+        body.append(f'<p>The kernels of <a href="#{full}">{escape(signature)}</a>, at other sizes.</p>')
     for program in programs:
         body += _program(program, f"{prefix}-{program.name}")
     return [*body, "</article>"]
@@ -107,18 +107,18 @@ def _program(program: Program, prefix: str) -> list[str]:
         f"<p>{len(program.launches)} kernels, {calls} of them host calls; arena {size_text(program.arena)}, of which "
         f"{size_text(program.live)} are needed at one time</p>",
         "<table><tr><th>#</th><th>source</th><th>kernel</th><th>arrays</th></tr>",
-        *[_row(number, note, f"{prefix}-{number}") for number, note in enumerate(program.notes)],
+        *[_row(index, note, f"{prefix}-{index}") for index, note in enumerate(program.notes)],
         "</table>",
         f"<details>{summary}<pre>{escape(program.source)}</pre></details>",
     ]
 
 
-def _row(number: int, note: LaunchNote, word: str) -> str:
+def _row(index: int, note: LaunchNote, word: str) -> str:
     source = "".join(_line(where) for where in note.lines)
     read, written = sum(a.nbytes for a in note.reads), sum(a.nbytes for a in note.writes)
     arrays = f"{', '.join(map(_type, note.reads))} → {', '.join(map(_type, note.writes))}"
     return (
-        f'<tr id="{word}" data-k="{word}" data-read="{read}" data-written="{written}"><td>{number}</td>'
+        f'<tr id="{word}" data-k="{word}" data-read="{read}" data-written="{written}"><td>{index}</td>'
         f"<td>{source}</td><td><code>{escape(note.name)}</code><small>{escape(', '.join(note.operators))}</small></td>"
         f"<td>{escape(arrays)}<small>reads {size_text(read)}, writes {size_text(written)}</small></td></tr>"
     )

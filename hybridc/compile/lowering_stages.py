@@ -36,8 +36,8 @@ def _dump_name(trace: Trace, grads: tuple[int, ...], part: str) -> str:
 
 def _parameters(trace: Trace) -> dict[str, Any]:
     """The graph's parameters by the names of its arguments."""
-    given = zip(trace.leaves, trace.roles, trace.sources, strict=True)
-    return {identifier(leaf.name): source.data() for leaf, role, source in given if role == "parameter"}
+    arguments = zip(trace.leaves, trace.roles, trace.sources, strict=True)
+    return {identifier(leaf.name): source.data() for leaf, role, source in arguments if role == "parameter"}
 
 
 def mlir_text(module: ModuleOp, locations: bool = False) -> str:
@@ -49,11 +49,11 @@ def mlir_text(module: ModuleOp, locations: bool = False) -> str:
 
 def module_of(traced: Traced) -> ModuleOp:
     """The graph of a trace before any pass."""
-    made = trace_to_graph(traced.trace, traced.grads, heads=traced.heads)
+    module = trace_to_graph(traced.trace, traced.grads, heads=traced.heads)
     if traced.donated:
-        (function,) = functions(made)
+        (function,) = functions(module)
         function.attributes["hybrid.donated"] = DenseArrayBase.from_list(i64, list(traced.donated))
-    return made
+    return module
 
 
 def optimized(traced: Traced) -> Optimized:

@@ -195,10 +195,10 @@ def alone() -> tuple[type[ModulePass], ...]:
 
 def context() -> Context:
     """An IR context with all dialects."""
-    made = Context()
+    ir_context = Context()
     for dialect in (Builtin, Func, HybridRt, Arith, Linalg, Math, Tensor, *dialects().values()):
-        made.load_dialect(dialect)
-    return made
+        ir_context.load_dialect(dialect)
+    return ir_context
 
 
 def run(
@@ -217,19 +217,19 @@ def run(
     ctx = Context()
     verifier = _verifier(module, after) if OPTIONS.verify and not is_symbolic else None
     seconds: list[tuple[str, float]] = []
-    for number, each in enumerate(passes, len(after)):
-        if isinstance(each, VerifyPlan) and not (OPTIONS.verify or OPTIONS.verify_plan):
+    for position, module_pass in enumerate(passes, len(after)):
+        if isinstance(module_pass, VerifyPlan) and not (OPTIONS.verify or OPTIONS.verify_plan):
             continue
         start = time.perf_counter()
-        with recorded("compile", each.name, module=name):
-            each.apply(ctx, module)
-        seconds.append((each.name, time.perf_counter() - start))
+        with recorded("compile", module_pass.name, module=name):
+            module_pass.apply(ctx, module)
+        seconds.append((module_pass.name, time.perf_counter() - start))
         if verifier is not None:
-            verifier.verify(each.name)
+            verifier.verify(module_pass.name)
         if OPTIONS.dump:
-            dump(f"{name}.{number:02}-{each.name}.mlir", str(module))
-        if each.name in OPTIONS.print_after or "all" in OPTIONS.print_after:
-            debug.show(f"{name}.{number:02}-{each.name}", str(module))
+            dump(f"{name}.{position:02}-{module_pass.name}.mlir", str(module))
+        if module_pass.name in OPTIONS.print_after or "all" in OPTIONS.print_after:
+            debug.show(f"{name}.{position:02}-{module_pass.name}", str(module))
     if OPTIONS.time:
         debug.show_times(f"{name}, time of each {'further ' * bool(after)}pass", seconds)
 
@@ -245,7 +245,7 @@ def _require_passes(names: Sequence[str]) -> None:
     """Raise if ``HYBRIDC_PRINT`` names an unknown pass."""
     if not names:
         return
-    known = sorted({each.name for each in (*alone(), *CLEANUP, *llvm())})
+    known = sorted({module_pass.name for module_pass in (*alone(), *CLEANUP, *llvm())})
     unknown = [name for name in names if name not in known and name != "all"]
     if unknown:
         raise AttributeValueError(f"HYBRIDC_PRINT: there is no pass {unknown[0]!r}; it takes all, {', '.join(known)}")

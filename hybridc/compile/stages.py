@@ -63,9 +63,9 @@ class Traced:
         from hybridc.compile import warm_start
 
         with collector_at_rest(), recorded("compile", f"compile {self.trace.name}"):
-            made = warm_start.stored_graph(self, self._compiled)
-        made.traced = self
-        return made
+            graph = warm_start.stored_graph(self, self._compiled)
+        graph.traced = self
+        return graph
 
     def _compiled(self) -> CompiledGraph:
         """Run all stages, but for those before :class:`Formed` where the family of sizes has their result."""

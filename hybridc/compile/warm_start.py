@@ -60,15 +60,15 @@ def stored_graph(traced: Traced, compiled: Callable[[], CompiledGraph]) -> Compi
     except NotWritable:
         return compiled()
     with recorded("compile", "look into the cache on the disk"):
-        found = _found(key, traced)
+        graph = _found(key, traced)
     if RECORDER.active:
-        RECORDER.mark("compile", "cache hit" if found is not None else "cache miss", args={"graph": traced.trace.name})
-    if found is None:
+        RECORDER.mark("compile", "cache hit" if graph is not None else "cache miss", args={"graph": traced.trace.name})
+    if graph is None:
         if target == "llvm":
             compile_runtime_ahead()
-        found = compiled()
-        _keep(key, traced, found)
-    return found
+        graph = compiled()
+        _keep(key, traced, graph)
+    return graph
 
 
 def _enabled(target: str) -> bool:
@@ -79,18 +79,18 @@ def _enabled(target: str) -> bool:
 
 def _found(key: str, traced: Traced) -> CompiledGraph | None:
     """The graph stored under a key, if it is undamaged and the code of its kernels is cached."""
-    found = kept(key, StoredGraph)
-    if found is None:
+    stored = kept(key, StoredGraph)
+    if stored is None:
         return None
     try:
-        _move_lines(found, traced.trace)
-        made = _loaded(found.programs, traced.trace)
+        _move_lines(stored, traced.trace)
+        executables = _loaded(stored.programs, traced.trace)
     except (ValueError, LookupError, TypeError):
         return None
-    if made is None:
+    if executables is None:
         return None
-    forward, backward = made["forward"], made.get("backward")
-    graph = CompiledGraph(traced.trace, forward, backward, found.saved, found.grads, found.saved_bytes, found.heads)
+    forward, backward = executables["forward"], executables.get("backward")
+    graph = CompiledGraph(traced.trace, forward, backward, stored.saved, stored.grads, stored.saved_bytes, stored.heads)
     graph.origin = "from the cache on the disk, which an earlier process filled"
     return graph
 
@@ -101,25 +101,25 @@ def _loaded(programs: Mapping[str, PlannedProgram], trace: Trace) -> dict[str, E
     codes = codegen.load_stored([f for program in native.values() for f in program.functions_called()])
     if codes is None:
         return None
-    given = iter(codes)
-    made: dict[str, Executable] = {}
+    remaining = iter(codes)
+    executables: dict[str, Executable] = {}
     for name, program in programs.items():
         if isinstance(program, NativeSource):
-            made[name] = NativeExecutable(program, [next(given) for _ in program.functions_called()])
+            executables[name] = NativeExecutable(program, [next(remaining) for _ in program.functions_called()])
         elif isinstance(program, TritonProgram):
             from hybridc.runtime.device_executable import DeviceExecutable
 
-            made[name] = DeviceExecutable.of(program, trace.context)
-    return made
+            executables[name] = DeviceExecutable.of(program, trace.context)
+    return executables
 
 
-def _keep(key: str, traced: Traced, made: CompiledGraph) -> None:
+def _keep(key: str, traced: Traced, graph: CompiledGraph) -> None:
     """Store a newly compiled graph."""
-    executables = [e for e in (made.forward, made.backward) if isinstance(e, PlannedExecutable)]
+    executables = [e for e in (graph.forward, graph.backward) if isinstance(e, PlannedExecutable)]
     programs = {e.program.name: e.planned for e in executables if isinstance(e.planned, NativeSource | TritonProgram)}
     with contextlib.suppress(NotWritable):
         lines = _lines(programs, traced.trace)
-        keep(key, StoredGraph(programs, tuple(made.saved), tuple(made.grads), made.saved_bytes, made.heads, lines))
+        keep(key, StoredGraph(programs, tuple(graph.saved), tuple(graph.grads), graph.saved_bytes, graph.heads, lines))
 
 
 # --- the lines that host calls name ---------------------------------------------------------------------------
@@ -128,8 +128,8 @@ def _keep(key: str, traced: Traced, made: CompiledGraph) -> None:
 def _lines(programs: Mapping[str, PlannedProgram], trace: Trace) -> dict[str, list[int]]:
     """Each source line that a host call or a note names, and the indices of the trace's nodes from it."""
     nodes: dict[str, list[int]] = {}
-    for number, node in enumerate(trace.nodes):
-        nodes.setdefault(str(node.location), []).append(number)
+    for index, node in enumerate(trace.nodes):
+        nodes.setdefault(str(node.location), []).append(index)
     named = {call.where for program in programs.values() for call in program.host_calls_made() if call.where}
     if missing := named - nodes.keys():
         raise NotWritable(f"a host call at {min(missing)}, a line of no node of the trace")
@@ -137,14 +137,14 @@ def _lines(programs: Mapping[str, PlannedProgram], trace: Trace) -> dict[str, li
     return {line: nodes[line] for line in sorted(named | (noted & nodes.keys()))}
 
 
-def _move_lines(found: StoredGraph, trace: Trace) -> None:
+def _move_lines(stored: StoredGraph, trace: Trace) -> None:
     """Rename the lines of host calls to those of this trace's nodes; ValueError if one line became several."""
     moved: dict[str, str] = {}
-    for line, nodes in found.lines.items():
+    for line, nodes in stored.lines.items():
         now = {str(trace.nodes[n].location) for n in nodes}
         if len(now) > 1:
             raise ValueError(f"the trace's nodes of line {line} are now on {len(now)} lines, expected one")
         moved[line] = now.pop()
     if any(line != now for line, now in moved.items()):
-        for program in found.programs.values():
+        for program in stored.programs.values():
             program.rename_lines(moved)

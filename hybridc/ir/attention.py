@@ -90,15 +90,16 @@ class GridContraction:
 class Attention:
     """A kernel that is an attention, with a ``softmax``, or the backward of one, with a ``delta``.
 
-    Axes are those of the middle, of more than one element: ``rows``, ``keys``, and ``batch``. ``delta`` is the sum of
-    each row of the gradient times the result, with the axes that it follows in the middle, and the result along the
-    axes of the last contraction that is given.
+    The results of the ``producers`` are read by the middle nest, whose results the ``consumers`` read. Axes are those
+    of the middle, of more than one element: ``rows``, ``keys``, and ``batch``. ``delta`` is the sum of each row of the
+    gradient times the result, with the axes that it follows in the middle, and the result along the axes of the last
+    producer.
     """
 
     kernel: Kernel
     middle: LoopNest
-    given: Sequence[GridContraction]
-    made: Sequence[GridContraction]
+    producers: Sequence[GridContraction]
+    consumers: Sequence[GridContraction]
     rows: Axes
     keys: Axes
     softmax: OnlineSoftmax | None
@@ -112,17 +113,17 @@ class Attention:
     @property
     def wide(self) -> DType:
         """What everything is added up in."""
-        return self.given[0].wide
+        return self.producers[0].wide
 
     @property
     def itemsize(self) -> int:
         """Bytes of the largest element that is multiplied."""
-        return max(c.dtype.itemsize for c in (*self.given, *self.made))
+        return max(c.dtype.itemsize for c in (*self.producers, *self.consumers))
 
     @property
     def row(self) -> int:
         """Bytes of the longest row that is multiplied."""
-        return max(c.width * c.dtype.itemsize for c in (*self.given, *self.made))
+        return max(c.width * c.dtype.itemsize for c in (*self.producers, *self.consumers))
 
     @cached_property
     def hidden(self) -> int | None:
@@ -130,7 +131,7 @@ class Attention:
         if len(self.rows) != 1 or len(self.keys) != 1:
             return None
         if self.softmax is None:
-            values, value = [c.left.value for c in self.made], 0.0
+            values, value = [c.left.value for c in self.consumers], 0.0
         else:
             values, value = [self.softmax.peak.reads[0].value], -math.inf
         return _hidden_beyond(self.middle, self.rows[0], self.keys[0], values, value)
@@ -161,7 +162,7 @@ def attention_of(kernel: Kernel) -> Attention | None:
 
 def _holds(attention: Attention, rows: set[int], keys: set[int]) -> bool:
     """Whether tiles of these rows and keys can be computed one after the other, and all that is summed be added up."""
-    kernel, middle, producers, consumers = attention.kernel, attention.middle, attention.given, attention.made
+    kernel, middle, producers, consumers = attention.kernel, attention.middle, attention.producers, attention.consumers
     contractions = (*producers, *consumers)
     read = {v for c in contractions for v in (c.left.value, c.right.value)} - {c.left.value for c in consumers}
     if not read <= {*kernel.arguments} or any(0 in shape_of(v) for v in kernel.arguments):
@@ -255,8 +256,8 @@ class _Sides:
     within: _Range
 
     @property
-    def number(self) -> float:
-        """The number that it is everywhere; NaN if that is not known."""
+    def everywhere(self) -> float:
+        """The constant that it is everywhere; NaN if none is known."""
         return self.beyond.low if self.beyond == self.within and self.beyond.low == self.beyond.high else math.nan
 
     def hides(self, value: float) -> bool:
@@ -328,7 +329,7 @@ class _Facts:
 
     def _of_indices(self, op: Operation, operands: Sequence[_Affine | _Sides]) -> _Affine | _Sides:
         """A function of indices made of others, and of numbers, or their comparison."""
-        affine = [np.array([0, 0, f.number]) if isinstance(f, _Sides) else f for f in operands]
+        affine = [np.array([0, 0, f.everywhere]) if isinstance(f, _Sides) else f for f in operands]
         a, b = affine[0], affine[-1]
         if not np.isfinite(a + b).all():
             return _UNKNOWN

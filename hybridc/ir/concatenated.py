@@ -35,16 +35,16 @@ def unshaped(value: SSAValue) -> SSAValue:
 
 @dataclass(frozen=True, eq=False)
 class PartOf:
-    """The slice of ``whole`` that a value becomes, as operand ``number`` of it after the reshapes ``views``."""
+    """The slice of ``whole`` that a value becomes, as operand ``position`` of it after the reshapes ``views``."""
 
     whole: tensor.ConcatOp
-    number: int
+    position: int
     views: tuple[Operation, ...]
 
     @property
     def shape(self) -> Shape:
         """The shape of the operand."""
-        return shape_of(self.whole.operands[self.number])
+        return shape_of(self.whole.operands[self.position])
 
 
 def begins_of(whole: tensor.ConcatOp) -> list[Shape]:

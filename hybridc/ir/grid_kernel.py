@@ -230,7 +230,7 @@ class _TileCopy:
     """Copies the operations of a loop nest for a tile."""
 
     def __init__(self, kernel: Kernel, nests: Sequence[LoopNest], index: int, tile: Shape) -> None:
-        self.kernel, self.nest, self.number = kernel, nests[index], index
+        self.kernel, self.nest, self.index = kernel, nests[index], index
         self.others = [n for n in nests if n is not self.nest]
         self.grid = kernel.grid[self.nest.number]
         self.domain = list(self.nest.domain)
@@ -258,7 +258,7 @@ class _TileCopy:
         results = [self.values[v] for v in left]
         self.block.add_op(func.ReturnOp(*results))
         kinds = [[v.type for v in values] for values in (self.block.args, results)]
-        name = f"{self.kernel.name}_{self.number + 1}"
+        name = f"{self.kernel.name}_{self.index + 1}"
         function = func.FuncOp(name, FunctionType.from_lists(*kinds), Region(self.block), visibility="private")
         function.attributes["hybrid.domains"] = ArrayAttr([DenseArrayBase.from_list(i64, self.domain)])
         dtypes = [_INDEX if isinstance(v, GridIndex) else dtype_of(v) for v in reads]

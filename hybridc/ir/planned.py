@@ -427,14 +427,14 @@ class SlotView(NamedTuple):
 
 
 class OperatorState(NamedTuple):
-    """Operator state, by its index in a workspace."""
+    """Operator state, by its position in a workspace."""
 
-    number: int
+    position: int
     shape: Shape
 
     def of(self, workspace: Any) -> Any:
         """The array of it in a workspace."""
-        return workspace.states.setdefault(self.number, np.empty(self.shape, object))
+        return workspace.states.setdefault(self.position, np.empty(self.shape, object))
 
 
 @dataclass

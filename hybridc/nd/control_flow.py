@@ -274,10 +274,10 @@ class _Shared:
 
     def __init__(self, traces: Sequence[NestedTrace]) -> None:
         for trace in traces:
-            if any(i not in trace.given for i in trace.updates):
+            if any(i not in trace.outer_values for i in trace.updates):
                 raise UnsupportedError("an argument of a loop is mutated; mutate a parameter, or return a new state")
-        changed = {id(x): x for trace in traces for x in (trace.given[i] for i in trace.updates)}
-        every = {id(x): x for trace in traces for x in trace.given.values()}
+        changed = {id(x): x for trace in traces for x in (trace.outer_values[i] for i in trace.updates)}
+        every = {id(x): x for trace in traces for x in trace.outer_values.values()}
         self.mutated = list(changed.values())
         self.values = [*self.mutated, *[x for number, x in every.items() if number not in changed]]
         self.keyed = any(trace.draws for trace in traces)

@@ -62,14 +62,14 @@ def _pull_back(F: Any, trace: Trace, node: TraceNode, grads: dict[int, TracedSym
     ograds = [grads[id(s)] if id(s) in grads else F.zeros(shape=s.shape, dtype=s.dtype) for s in visible]
     start = len(trace.nodes)
     try:
-        found = vjp(node.op, F, ograds, node.inputs, node.outputs, [id(s) in active for s in node.inputs])
+        input_grads = vjp(node.op, F, ograds, node.inputs, node.outputs, [id(s) in active for s in node.inputs])
     except MXNetError as error:
         if node.location is None:
             raise
         raise_located(error, node.location)
-    for value, grad in zip(node.inputs, found, strict=True):
+    for value, grad in zip(node.inputs, input_grads, strict=True):
         if grad is not None:
             known = grads.get(id(value))
             grads[id(value)] = grad if known is None else known + grad
-    for made in trace.nodes[start:]:
-        made.location = node.location
+    for recorded in trace.nodes[start:]:
+        recorded.location = node.location

@@ -13,7 +13,7 @@ from hybridc.trace.tracer import Trace
 
 
 class NestedTrace(Trace):
-    """A trace whose inputs beside its arguments are values of the ``outer`` one; ``given`` has these, by input."""
+    """A trace whose inputs beside its arguments are values of the ``outer`` one: ``outer_values``, by input."""
 
     def __init__(self, outer: Trace) -> None:
         super().__init__(outer.training)
@@ -22,7 +22,7 @@ class NestedTrace(Trace):
         self.track_locations = outer.track_locations
         self.casts = outer.casts
         self.is_open = outer.is_open
-        self.given: dict[int, TracedSymbol] = {}
+        self.outer_values: dict[int, TracedSymbol] = {}
         self._blocks = list(outer.blocks())
 
     def inside(self, value: Any) -> TracedSymbol:
@@ -31,12 +31,12 @@ class NestedTrace(Trace):
             return self.capture(value)
         if value.trace is self:
             return self.latest(value)
-        found = self._foreign(value)
-        if found is None:
+        own = self._foreign(value)
+        if own is None:
             raise TraceError(
                 f"{user_location()}: a loop got a value of another trace; return it from its block instead"
             )
-        return found
+        return own
 
     def leaf_of(self, value: TracedSymbol) -> TracedSymbol:
         """The input that a value of the outer trace is, as it was before this trace."""
@@ -53,7 +53,7 @@ class NestedTrace(Trace):
         if known is None:
             known = self.leaf(source.name, source.inferred_shape, source._dtype, "value", source.constant)
             self._known[id(source)] = known
-            self.given[known.index] = source
+            self.outer_values[known.index] = source
         return known
 
     def parameter(self, parameter: Any) -> TracedSymbol:

@@ -64,7 +64,7 @@ class InferenceStep:
     def waits(self) -> bool:
         """Whether it broadcasts, and nothing is known of the shape of an input."""
         pairs = zip(self.inputs, self.numbers, strict=True)
-        return self.broadcasts() and any(v.inferred_shape is None for v, number in pairs if not number)
+        return self.broadcasts() and any(v.inferred_shape is None for v, is_number in pairs if not is_number)
 
 
 class ShapeInference:
@@ -79,11 +79,11 @@ class ShapeInference:
 
     def add(self, step: InferenceStep) -> None:
         """Add a step; :meth:`settle` asks it."""
-        number = len(self._steps)
+        position = len(self._steps)
         self._steps.append(step)
         for value in (*step.inputs, *step.outputs):
-            self._uses.setdefault(id(value), []).append(number)
-        self._enqueue(number)
+            self._uses.setdefault(id(value), []).append(position)
+        self._enqueue(position)
 
     def put(self, value: ShapedValue, shape: Shape | None) -> bool:
         """Add what is said of a shape to what is known of it; whether that is more."""
@@ -92,16 +92,16 @@ class ShapeInference:
         if merged is known or merged == known:
             return False
         value.inferred_shape = merged
-        for number in self._uses.get(id(value), ()):
-            self._enqueue(number)
+        for position in self._uses.get(id(value), ()):
+            self._enqueue(position)
         return True
 
     def settle(self) -> None:
         """Ask the operators until nothing more follows."""
         while self._queue:
-            number = heapq.heappop(self._queue)
-            self._queued.discard(number)
-            self._ask(self._steps[number])
+            position = heapq.heappop(self._queue)
+            self._queued.discard(position)
+            self._ask(self._steps[position])
 
     def guess(self, step: InferenceStep, equal: bool = False) -> bool:
         """Take unknown inputs of an operator that broadcasts to have the full shape; whether more is known then.
@@ -127,10 +127,10 @@ class ShapeInference:
                     self.settle()
                     more = True
 
-    def _enqueue(self, number: int) -> None:
-        if number not in self._queued:
-            self._queued.add(number)
-            heapq.heappush(self._queue, number)
+    def _enqueue(self, position: int) -> None:
+        if position not in self._queued:
+            self._queued.add(position)
+            heapq.heappush(self._queue, position)
 
     def _ask(self, step: InferenceStep, guess: bool = False, equal: bool = False) -> None:
         if step.waits() and not guess:
@@ -188,27 +188,27 @@ def forward_shapes(op: Operator, shapes: Sequence[Shape]) -> tuple[list[Shape | 
 
 
 def backward_shapes(
-    op: Operator, shapes: Sequence[Shape | None], found: Sequence[Shape | None], outs: Sequence[Shape | None]
+    op: Operator, shapes: Sequence[Shape | None], inferred: Sequence[Shape | None], outs: Sequence[Shape | None]
 ) -> list[Shape | None]:
     """Shapes of the inputs, with sizes that follow from known sizes of results which depend on them.
 
     A size of a result that is a multiple of one unknown size of an input, plus a constant, is solved for it: that of a
-    transpose, a concatenation, a repetition, a convolution of stride 1. ``found`` are the results as ``shapes`` give
+    transpose, a concatenation, a repetition, a convolution of stride 1. ``inferred`` are the results as ``shapes`` give
     them, ``outs`` what is known of them.
     """
     known = [s for s in shapes if s is not None]
     missing = [
         -1 in (s or ()) and o is not None and any(n == -1 and m != -1 for n, m in zip(s or (), o, strict=False))
-        for s, o in zip(found, outs, strict=False)
+        for s, o in zip(inferred, outs, strict=False)
     ]
     if len(known) < len(shapes) or not any(missing):
         return [*shapes]
-    made = [list(s) for s in known]
+    solved = [list(s) for s in known]
     places = [(i, axis) for i, s in enumerate(known) for axis, n in enumerate(s) if n == -1]
     filled = _filled(op, known)
     for place in places:
-        made[place[0]][place[1]] = _solved(op, known, filled, place, len(places), outs)
-    return [tuple(s) for s in made]
+        solved[place[0]][place[1]] = _solved(op, known, filled, place, len(places), outs)
+    return [tuple(s) for s in solved]
 
 
 def _solved(
@@ -234,19 +234,19 @@ def _solved(
             factor, rest = divmod(b - a, _OTHER_PROBE - _PROBE)
             if size == -1 or a == b or a != same or rest or factor < 1:
                 continue
-            found, rest = divmod(size - (a - factor * _PROBE), factor)
-            if not rest and found >= 0:
-                return found
+            solution, rest = divmod(size - (a - factor * _PROBE), factor)
+            if not rest and solution >= 0:
+                return solution
     return -1
 
 
 def _broadcast_sizes(ins: Sequence[Shape | None], outs: Sequence[Shape | None], equal: bool) -> list[Shape | None]:
     """The shapes of inputs that broadcast, with unknown sizes taken to be those of the result, or of the others."""
     known = [s for s in (*outs[:1], *(ins if equal else ())) if s is not None]
-    made = [*ins]
+    shapes = [*ins]
     for other in known:
-        made = [s if s is None or len(s) != len(other) else _filled_from(s, other) for s in made]
-    return made
+        shapes = [s if s is None or len(s) != len(other) else _filled_from(s, other) for s in shapes]
+    return shapes
 
 
 def _filled_from(shape: Shape, other: Shape) -> Shape:

@@ -23,8 +23,8 @@ def with_free_sizes(trace: Trace, sizes: Sizes) -> Trace:
     seen: dict[int, Any] = {}  # the sizes so far, by their values
 
     def sized(op: Operator, inputs: list[TracedSymbol]) -> Operator:
-        found = (sizes.known(n) for s in inputs for n in s.shape)
-        seen.update((n.value, n) for n in found if is_size(n) and n.value not in seen)
+        known = (sizes.known(n) for s in inputs for n in s.shape)
+        seen.update((n.value, n) for n in known if is_size(n) and n.value not in seen)
         return _changed(op, lambda value, kind: _attribute(value, kind, sizes, seen))
 
     return _again(trace, lambda leaf, role: _leaf(leaf.shape, sizes) if role == "data" else leaf.shape, sized)
@@ -56,20 +56,20 @@ def _again(
     operator_of: Callable[[Operator, list[TracedSymbol]], Operator],
 ) -> Trace:
     """A trace with other shapes of its inputs and attributes of its operators, from which all shapes are inferred."""
-    made = copy.copy(trace)
-    made.is_symbolic = True
-    made.nodes, made.leaves, made.roles, made.sources = [], [], [], []
+    resized = copy.copy(trace)
+    resized.is_symbolic = True
+    resized.nodes, resized.leaves, resized.roles, resized.sources = [], [], [], []
     symbols: dict[int, Any] = {}
     for leaf, role, source in zip(trace.leaves, trace.roles, trace.sources, strict=True):
-        symbols[id(leaf)] = made.leaf(leaf.name, shape_of(leaf, role), leaf._dtype, role, source)
+        symbols[id(leaf)] = resized.leaf(leaf.name, shape_of(leaf, role), leaf._dtype, role, source)
     for node in trace.nodes:
         inputs = [symbols[id(s)] for s in node.inputs]
-        outputs = made.emit(operator_of(node.op, inputs), inputs, node.location)
+        outputs = resized.emit(operator_of(node.op, inputs), inputs, node.location)
         for old, new in zip(node.outputs, outputs, strict=True):
             new.name = old.name
             symbols[id(old)] = new
-    made.outputs = [symbols[id(s)] for s in trace.outputs]
-    return made
+    resized.outputs = [symbols[id(s)] for s in trace.outputs]
+    return resized
 
 
 def _changed(op: Operator, change: Callable[[Any, str], Any]) -> Operator:
@@ -88,8 +88,8 @@ def _attribute(value: Any, kind: str, sizes: Sizes, seen: dict[int, int]) -> Any
     if not isinstance(value, tuple):
         return _integer(value, kind, sizes, seen)
     values = cast("tuple[Any, ...]", value)
-    made = tuple([_integer(n, kind, sizes, seen) for n in values])
-    return values if all(map(operator.is_, made, values)) else made
+    replaced = tuple([_integer(n, kind, sizes, seen) for n in values])
+    return values if all(map(operator.is_, replaced, values)) else replaced
 
 
 def _integer(value: Any, kind: str, sizes: Sizes, seen: dict[int, int]) -> Any:
@@ -106,6 +106,6 @@ def _integer(value: Any, kind: str, sizes: Sizes, seen: dict[int, int]) -> Any:
 
 def _free(value: int, sizes: Sizes) -> int:
     """A free size. Below two it would be none: it means something else to operators, and no loop walks such an axis."""
-    made = sizes.free(value)
-    assert made >= 2, "smaller integers are no sizes"
-    return made
+    size = sizes.free(value)
+    assert size >= 2, "smaller integers are no sizes"
+    return size

@@ -23,13 +23,13 @@ def identifier(name: str) -> str:
 
 def operations(nodes: Iterable[TraceNode], values: dict[int, SSAValue]) -> list[Operation]:
     """The operations of trace nodes; ``values`` maps identities of Symbols to SSA values, and gets the results."""
-    made: list[Operation] = []
+    ops: list[Operation] = []
     for node in nodes:
         op = HybridOp.build_op(node.op, [values[id(s)] for s in node.inputs], node.location)
         for symbol, result in zip(node.outputs, op.results, strict=True):
             values[id(symbol)] = result
-        made.append(op)
-    return made
+        ops.append(op)
+    return ops
 
 
 def trace_to_graph(

@@ -131,10 +131,10 @@ class Trace:
     def constant(self, value: Any, dtype: Any) -> TracedSymbol:
         """A constant of the graph."""
         dtype = np.dtype(dtype)
-        number = as_scalar(value, dtype).item()
-        known = (dtype.str, repr(number))
+        scalar = as_scalar(value, dtype).item()
+        known = (dtype.str, repr(scalar))
         if known not in self.constants:
-            op = operator_registry.operator("hybrid.constant").bind(value=number, dtype=dtype)
+            op = operator_registry.operator("hybrid.constant").bind(value=scalar, dtype=dtype)
             self.constants[known] = self.emit(op, [], None)[0]
         return self.constants[known]
 
@@ -171,8 +171,8 @@ class Trace:
 
     def _line(self, error: Exception) -> Location:
         """The user's line of an error."""
-        found = _statement(error)
-        return user_location(self.path()) if found is None else Location(*found, self.path())
+        statement = _statement(error)
+        return user_location(self.path()) if statement is None else Location(*statement, self.path())
 
     def blocks(self) -> Sequence[str]:
         """The names of the blocks being traced, the innermost last."""
@@ -203,10 +203,10 @@ class Trace:
             op = op.bind(**{**op.attrs, "draw": self.draws})
             self.draws += op.num_samples()
             symbols.append(self.key())
-        given, symbols = symbols, [self.latest(s) for s in symbols]
+        passed, symbols = symbols, [self.latest(s) for s in symbols]
         outputs = self.emit(op, symbols, location)
         for i, new in zip(op.mutated, outputs[len(outputs) - len(op.mutated) :], strict=True):
-            self._latest[id(given[i])] = new
+            self._latest[id(passed[i])] = new
         visible = op.num_visible_outputs()
         return outputs[0] if visible == 1 else outputs[:visible]
 
@@ -423,8 +423,8 @@ def _explain_node(node: TraceNode, method: str, error: Exception) -> NoReturn:
     if node.location is None:
         raise error
     if isinstance(error, ShapeError) and not all(_is_closed(s.inferred_shape) for s in node.inputs):
-        shown = located(error, node.location)
-        raise ParameterShapeError(str(shown)) from shown.__cause__
+        explained = located(error, node.location)
+        raise ParameterShapeError(str(explained)) from explained.__cause__
     raise_located(error, node.location)
 
 
@@ -440,11 +440,11 @@ def _makes_open(node: TraceNode) -> bool:
 
 def _statement(error: BaseException) -> tuple[str, int] | None:
     """The user's file and line that called the failing operator; None if the error was not raised in user code."""
-    found: tuple[str, int] | None = None
+    place: tuple[str, int] | None = None
     for frame, line in traceback.walk_tb(error.__traceback__):
         if isinstance(frame.f_locals.get("self"), Operator):
             break
         file = frame.f_code.co_filename
         if is_users(file) and not file.startswith("<"):
-            found = file, line
-    return found
+            place = file, line
+    return place

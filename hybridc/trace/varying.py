@@ -32,9 +32,9 @@ class Varying:
         return float
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(self.value, name)
+        attribute = getattr(self.value, name)
         self.fix()
-        return found
+        return attribute
 
     def __neg__(self) -> Varying:
         return Varying(lambda: -self.compute(), self.fix)

@@ -114,10 +114,10 @@ def choice(
 
 def shared_bytes(attention: Attention, tile: AttentionTile, by_rows: bool) -> int:
     """Bytes of shared memory: what a program has, and, for each stage, what it walks, and arrays that follow both."""
-    terms = sum(multiplied_side(c.width) * c.dtype.itemsize for c in attention.given)
+    terms = sum(multiplied_side(c.width) * c.dtype.itemsize for c in attention.producers)
     walked = terms
     if attention.softmax is not None:
-        walked += sum(multiplied_side(c.width) * c.dtype.itemsize for c in attention.made)
+        walked += sum(multiplied_side(c.width) * c.dtype.itemsize for c in attention.consumers)
     reads = {r.value: r.axes for s in attention.middle.ops for r in s.reads if r.value in attention.kernel.arguments}
     both = {*attention.rows}, {*attention.keys}
     beside = sum(dtype_of(v).itemsize for v, axes in reads.items() if all(side & {*axes} for side in both))

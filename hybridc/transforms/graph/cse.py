@@ -82,8 +82,8 @@ def _numbers_in(attribute: Attribute) -> Iterator[float]:
         case DenseArrayBase() if isinstance(cast("DenseArrayBase[Any]", attribute).elt_type, IntegerType):
             numbers = integers_of(cast("DenseArrayBase[Any]", attribute))
         case ArrayAttr():
-            for each in attribute:
-                yield from _numbers_in(each)
+            for element in attribute:
+                yield from _numbers_in(element)
             return
         case _:
             return

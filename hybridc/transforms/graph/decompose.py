@@ -33,22 +33,22 @@ def _decompose(splicer: Splicer, op: HybridOp) -> list[Operation] | None:
     if not operator.decomposes():
         return None
     try:
-        made = splicer.replace(op, lambda F, inputs: _decomposed(operator, F, inputs))
+        ops = splicer.replace(op, lambda F, inputs: _decomposed(operator, F, inputs))
     except MXNetError as error:
         raise_located(error, location_of(op))
-    if made is None:
+    if ops is None:
         raise VerifyError(
             f"{operator!r} ({location_of(op)}): the results of its decomposition do not have the types of its own, "
             f"{', '.join(str(r.type) for r in op.results)}"
         )
-    return made
+    return ops
 
 
 def _decomposed(operator: Operator, F: Any, inputs: Sequence[Any]) -> Any:
     trace = inputs[0].trace if inputs else None
     before = len(trace.leaves) if trace is not None else 0
     try:
-        made = operator.expanded(F, *inputs)
+        results = operator.expanded(F, *inputs)
     except Exception as error:
         raise_in_context(operator, "decompose", error, F, *inputs)
         raise
@@ -56,4 +56,4 @@ def _decomposed(operator: Operator, F: Any, inputs: Sequence[Any]) -> Any:
         raise UnsupportedError(
             f"operator {operator.NAME}: its decomposition uses an array that is not one of its inputs; make it an input"
         )
-    return made
+    return results

@@ -26,9 +26,9 @@ class MarkKernels(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in functions(op):
-            for each in function.body.block.ops if function.body.blocks else ():
-                if isinstance(each, HybridOp) and has_handwritten_kernel(each, self.target):
-                    each.attributes[BY_HAND] = UnitAttr()
+            for inner in function.body.block.ops if function.body.blocks else ():
+                if isinstance(inner, HybridOp) and has_handwritten_kernel(inner, self.target):
+                    inner.attributes[BY_HAND] = UnitAttr()
 
 
 def has_handwritten_kernel(op: HybridOp, target: str) -> bool:

@@ -24,8 +24,8 @@ def rewrite(module: ModuleOp, step: Callable[[Splicer, HybridOp], list[Operation
         splicer = Splicer("hybrid.training" in function.attributes)
         work = hybrid_ops(function)[::-1]
         while work:
-            made = step(splicer, work.pop())
-            work += [op for op in reversed(made or []) if isinstance(op, HybridOp)]
+            ops = step(splicer, work.pop())
+            work += [op for op in reversed(ops or []) if isinstance(op, HybridOp)]
 
 
 class Splicer:
@@ -53,11 +53,11 @@ class Splicer:
         """Insert all that was recorded since the last time before ``before``, with its location."""
         nodes, self.trace.nodes = self.trace.nodes, []
         self.trace.constants.clear()  # constants here need not dominate later uses
-        made = operations(nodes, self._values)
-        for op in made:
+        ops = operations(nodes, self._values)
+        for op in ops:
             op.location = before.location
-        Rewriter.insert_op(made, InsertPoint.before(before))
-        return made
+        Rewriter.insert_op(ops, InsertPoint.before(before))
+        return ops
 
     def splice_for(self, symbol: TracedSymbol, before: Operation) -> None:
         """Insert what a recorded symbol needs, as :meth:`splice` does; the rest may be inserted later."""
@@ -92,6 +92,6 @@ class Splicer:
         if [(s.shape, s._dtype) for s in symbols] != [(hybrid_shape(r), hybrid_dtype(r)) for r in op.results]:
             self.trace.nodes.clear()
             return None
-        made = self.splice(op)
+        ops = self.splice(op)
         Rewriter.replace_op(op, [], [self.value(s) for s in symbols])
-        return made
+        return ops

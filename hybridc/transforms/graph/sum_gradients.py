@@ -50,35 +50,35 @@ def sum_gradients(F: Any, grads: Sequence[TracedSymbol]) -> TracedSymbol:
         if grad.node is None or begin is None:
             rest.append(grad)
             continue
-        found = _PlacedGradient(begin, grad.node.inputs[0])
-        same = boxes.get((found.begin, found.sizes))
-        boxes[found.begin, found.sizes] = found if same is None else _PlacedGradient(begin, same.value + found.value)
+        box = _PlacedGradient(begin, grad.node.inputs[0])
+        same = boxes.get((box.begin, box.sizes))
+        boxes[box.begin, box.sizes] = box if same is None else _PlacedGradient(begin, same.value + box.value)
     rest = _summed(F, rest)
     shape = grads[0].shape
-    rest += [_in_zeros(F, each, shape) for each in _joined(F, list(boxes.values()))]
+    rest += [_in_zeros(F, box, shape) for box in _joined(F, list(boxes.values()))]
     return reduce(add, rest)
 
 
 def _summed(F: Any, grads: Sequence[TracedSymbol]) -> list[TracedSymbol]:
     """Fewer gradients with the same sum: one product of joined matrices for several, as a weight's at all steps."""
     alike: dict[Any, list[TracedSymbol]] = {}
-    for number, grad in enumerate(grads):
+    for index, grad in enumerate(grads):
         node = grad.node
-        key: Any = number  # one may be there twice
+        key: Any = index  # one may be there twice
         if node is not None and node.op.sums_rows():
             read = sum(math.prod(x.shape) for x in node.inputs)
             if read <= JOINED * math.prod(grad.shape):
                 key = (node.op.NAME, node.op.key, *((x.shape, x.dtype) for x in node.inputs))
         alike.setdefault(key, []).append(grad)
-    found: list[TracedSymbol] = []
+    sums: list[TracedSymbol] = []
     for several in alike.values():
         node = several[0].node
         if len(several) == 1 or node is None:
-            found += several
+            sums += several
             continue
-        rows = zip(*(each.node.inputs for each in several if each.node is not None), strict=True)
-        found.append(node.op.summed(F, *(F.stack(*reversed(row), axis=0) for row in rows)))
-    return found
+        rows = zip(*(term.node.inputs for term in several if term.node is not None), strict=True)
+        sums.append(node.op.summed(F, *(F.stack(*reversed(row), axis=0) for row in rows)))
+    return sums
 
 
 def _joined(F: Any, boxes: list[_PlacedGradient]) -> list[_PlacedGradient]:
@@ -87,8 +87,8 @@ def _joined(F: Any, boxes: list[_PlacedGradient]) -> list[_PlacedGradient]:
     for may_join in (_adjacent, _disjoint):
         for axis in reversed(axes):
             groups: dict[Any, list[_PlacedGradient]] = {}
-            for each in boxes:
-                groups.setdefault(each.beside(axis), []).append(each)
+            for box in boxes:
+                groups.setdefault(box.beside(axis), []).append(box)
             boxes = [_concatenated(F, run, axis) for group in groups.values() for run in _runs(group, axis, may_join)]
     return boxes
 
@@ -106,13 +106,13 @@ def _runs(
 ) -> list[list[_PlacedGradient]]:
     """Boxes, in order of where they begin along an axis, as lists of which each follows the one before."""
     runs: list[list[_PlacedGradient]] = []
-    for each in sorted(boxes, key=lambda b: b.begin[axis]):
+    for box in sorted(boxes, key=lambda b: b.begin[axis]):
         ends = [run[-1].begin[axis] + run[-1].sizes[axis] for run in runs]
-        run = next((r for r, end in zip(runs, ends, strict=True) if may_join(end, each.begin[axis])), None)
+        run = next((r for r, end in zip(runs, ends, strict=True) if may_join(end, box.begin[axis])), None)
         if run is None:
-            runs.append([each])
+            runs.append([box])
         else:
-            run.append(each)
+            run.append(box)
     return runs
 
 
@@ -122,13 +122,13 @@ def _concatenated(F: Any, boxes: Sequence[_PlacedGradient], axis: int) -> _Place
         return boxes[0]
     parts: list[TracedSymbol] = []
     end = boxes[0].begin[axis]
-    for each in boxes:
-        if each.begin[axis] != end:
-            sizes = list(each.sizes)
-            sizes[axis] = each.begin[axis] - end
-            parts.append(F.zeros(shape=tuple(sizes), dtype=each.value.dtype))
-        parts.append(each.value)
-        end = each.begin[axis] + each.sizes[axis]
+    for box in boxes:
+        if box.begin[axis] != end:
+            sizes = list(box.sizes)
+            sizes[axis] = box.begin[axis] - end
+            parts.append(F.zeros(shape=tuple(sizes), dtype=box.value.dtype))
+        parts.append(box.value)
+        end = box.begin[axis] + box.sizes[axis]
     return _PlacedGradient(boxes[0].begin, F.concat(*parts, dim=axis))
 
 

@@ -443,7 +443,7 @@ class _Planner:
         """Offsets and steps of a part in its whole, as attributes."""
         if part.whole not in self.begins:
             self.begins[part.whole] = begins_of(part.whole)
-        begin = self.begins[part.whole][part.number]
+        begin = self.begins[part.whole][part.position]
         return {
             "begin": DenseArrayBase.from_list(i64, begin),
             "step": DenseArrayBase.from_list(i64, [1] * len(begin)),

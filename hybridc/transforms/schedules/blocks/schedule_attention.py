@@ -96,13 +96,13 @@ class _Scheduler:
         own = replace(own, backwards=by is not None and self.by_rows)
         self.dims = [own, replace(other, walk="loop", bound=bound)]
         self.widths: dict[Shape, int] = {}  # the dimension of columns of each shape
-        for contraction in (*attention.given, *attention.made):
+        for contraction in (*attention.producers, *attention.consumers):
             if contraction.sizes not in self.widths:
                 self.widths[contraction.sizes] = len(self.dims)
                 side = multiplied_side(contraction.width)
                 axes = self._axes(contraction.sizes or (1,))
                 self.dims.append(TileDim(axes, side, "whole", side != contraction.width))
-        self.consumers = [c for c in attention.made if len(attention.made) == 1 or c.summed & {*self.other}]
+        self.consumers = [c for c in attention.consumers if len(attention.consumers) == 1 or c.summed & {*self.other}]
         self.kind = kind_of_dtype(attention.wide)
         values = (*kernel.arguments, *kernel.results)
         strides = {v: self.memory.strides.get(v) or row_major(shape_of(v)) for v in values}
@@ -143,7 +143,7 @@ class _Scheduler:
     def launch(self) -> TileLaunch:
         """The launch."""
         attention, text, softmax = self.attention, self.text, self.attention.softmax
-        self.operands = [self._operand(c, _OWN) for c in attention.given]
+        self.operands = [self._operand(c, _OWN) for c in attention.producers]
         self._in_middle()
         sofar = ("", "")
         if softmax is not None:
@@ -153,7 +153,7 @@ class _Scheduler:
         totals = [self._carry(0.0, self.widths[c.sizes]) for c in self.consumers]
         sweeps = [self._sweep()]
         known, loaded = dict(text.known), dict(text.loaded)
-        for contraction, own in zip(attention.given, self.operands, strict=True):
+        for contraction, own in zip(attention.producers, self.operands, strict=True):
             other, columns = self._operand(contraction, _OTHER), self.dims[self.widths[contraction.sizes]].axes
             dtypes = contraction.dtype, contraction.wide
             text.known[contraction.kernel_op.result] = text.contracted(own, other, columns, dtypes)
@@ -260,7 +260,7 @@ class _Scheduler:
     def _delta(self) -> None:
         """Write the sum of the result times its gradient, for each row, and put it into memory."""
         assert self.attention.delta is not None
-        (kernel_op, axes, output), grads, text = self.attention.delta, self.attention.given[-1], self.text
+        (kernel_op, axes, output), grads, text = self.attention.delta, self.attention.producers[-1], self.text
         rows = self.operands[-1], self._tile(output, grads, _OWN)
         factors = [text.converted(v, grads.dtype, dtype_of(kernel_op.result)) for v in rows]
         product = text.map("arith.mulf", *factors, kind=kind_of(kernel_op.result))
@@ -271,7 +271,7 @@ class _Scheduler:
 
     def _step(self, totals: Sequence[str]) -> None:
         """Write what is done with a tile of rows and keys."""
-        text, half = self.text, self.attention.given[0].dtype in HALVES
+        text, half = self.text, self.attention.producers[0].dtype in HALVES
         for kernel_op in self.attention.middle.ops:
             if kernel_op.result not in text.known:
                 text.rough = half and [type(op) for op in kernel_op.steps] == [functions.ExpOp]
