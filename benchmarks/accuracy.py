@@ -23,8 +23,8 @@ from xdsl.dialects.arith import Arith
 from xdsl.dialects.builtin import Builtin
 from xdsl.parser import Parser
 
-from hybridc.lower.llvm.codegen.loops_to_text import loop_form
 from hybridc.lower.llvm.codegen.native_function import LoadedCode, NativeFunction, load_functions
+from hybridc.tools.loop_form import loop_form
 
 Array = np.ndarray[Any, Any]
 

@@ -37,7 +37,6 @@ COMPILER = (
     *RUNTIME,
     "hybridc.compile.pipeline",
     "hybridc.lower.llvm.emit_steps",
-    "hybridc.lower.llvm.codegen.loops_to_text",
 )
 PARTS = {"empty": COMPILER, "full": RUNTIME}
 IMPORT = 500.0  # milliseconds for the parts

@@ -31,7 +31,6 @@ from xdsl.dialects.scf import Scf
 from xdsl.parser import Parser
 
 from benchmarks import timing
-from hybridc.lower.llvm.codegen.loops_to_text import loop_form
 from hybridc.lower.llvm.codegen.native_function import LoadedCode, NativeFunction, load_functions
 from hybridc.nd import NDArray
 from hybridc.runtime.native import (
@@ -43,6 +42,7 @@ from hybridc.runtime.native import (
     num_threads,
     wrapper_entry,
 )
+from hybridc.tools.loop_form import loop_form
 
 BLOCKS, SECONDS = 7, 0.03
 CALLS = 300

@@ -22,7 +22,6 @@ class Hybridc(Peer):
         if target == "llvm":
             importlib.import_module("hybridc.runtime.native_executable")
             importlib.import_module("hybridc.lower.llvm.emit_steps")
-            importlib.import_module("hybridc.lower.llvm.codegen.loops_to_text")
             importlib.import_module(
                 "hybridc.lower.llvm.codegen.llvm_c"
             ).version()  # other frameworks load LLVM at import, too

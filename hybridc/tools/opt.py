@@ -42,8 +42,8 @@ from hybridc.ir.kernel import analyse
 from hybridc.ir.structured import is_host, kernels, numbers_of
 from hybridc.ir.values import functions
 from hybridc.lower.llvm.codegen.function_text import ModuleText
-from hybridc.lower.llvm.codegen.loops_to_text import loop_form
 from hybridc.lower.numpy.emit_module import emit_python_program
+from hybridc.tools.loop_form import loop_form
 from hybridc.transforms.schedules.schedule_arrays import schedule_arrays
 
 

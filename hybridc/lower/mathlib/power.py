@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import math
 
-from xdsl.dialects import scf
-from xdsl.ir import Block, Region
-
 from hybridc.lower.mathlib import coefficients as table
 from hybridc.lower.mathlib.exponential import exp, halves_of_power, shifted_integer
 from hybridc.lower.mathlib.logarithm import exponent_and_mantissa, log, split_exponent
 from hybridc.lower.mathlib.value import (
     DOUBLE,
     SINGLE,
-    FormulaWriter,
     Value,
+    Values,
     copysign,
     fma,
     greatest,
@@ -127,7 +124,7 @@ def _cbrt_of_single(x: Value) -> Value:
     small = size < 2.0**-60
     a = select(small, size * 2.0**60, size)
     third = (a.bits() >> 16) * 0x5556
-    y = (x.builder.constant(_THIRD_AND_MORE, third.ssa.type) - third).as_float()
+    y = (x.builder.constant(_THIRD_AND_MORE, third.kind) - third).as_float()
     for _ in range(2):
         h = fma(-(a * y * y), y, 1.0)
         y = fma(y * h, fma(h, 2 / 9, 1 / 3), y)
@@ -156,18 +153,9 @@ def short_power(x: Value, exponent: float) -> Value | None:
 
 def ipowi(x: Value, y: Value) -> Value:
     """x**y for integers, modulo 2**bits; y is unsigned. By repeated squaring."""
-    kind = x.ssa.type
-    before, after = FormulaWriter(Block(arg_types=[kind] * 3)), FormulaWriter(Block(arg_types=[kind] * 3))
 
-    _, _, left = (Value(before, v) for v in before.block.args)
-    before.block.add_op(scf.ConditionOp.create(operands=[(left != 0).ssa, *before.block.args], result_types=[]))
-    result, square, left = (Value(after, v) for v in after.block.args)
-    result = select((left & 1) != 0, result * square, result)
-    after.block.add_op(scf.YieldOp.create(operands=[result.ssa, (square * square).ssa, (left >> 1).ssa]))
-    loop = scf.WhileOp.create(
-        operands=[x.like(1).ssa, x.ssa, y.ssa],
-        result_types=[kind] * 3,
-        regions=[Region(before.block), Region(after.block)],
-    )
-    x.builder.block.add_op(loop)
-    return Value(x.builder, loop.results[0])
+    def squared(values: Values) -> Values:
+        result, square, left = values
+        return select((left & 1) != 0, result * square, result), square * square, left >> 1
+
+    return x.builder.repeat([x.like(1), x, y], lambda values: values[2] != 0, squared)[0]

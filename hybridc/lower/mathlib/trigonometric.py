@@ -11,16 +11,13 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from xdsl.dialects import scf
-from xdsl.ir import Block, Region
-
 from hybridc.lower.mathlib import coefficients as table
 from hybridc.lower.mathlib.value import (
     DOUBLE,
     SINGLE,
     Format,
-    FormulaWriter,
     Value,
+    Values,
     copysign,
     fma,
     polynomial,
@@ -70,26 +67,19 @@ def _quarters_of_single(x: Value) -> tuple[Value, Value]:
 _UP = 128  # powers of 2, so that the parts of 2/pi for the greatest numbers are not subnormal
 
 
-def _window_of_double(x: Value) -> list[Value]:
+def _window_of_double(x: Value) -> Values:
     """x, and the parts of 2/pi that matter for it; those of great numbers are looked for only where there is one."""
     size = abs(x)
 
-    def branch(scale: float, windows: list[tuple[float, tuple[float, ...]]]) -> Region:
-        writer = FormulaWriter(Block())
-        inner = Value(writer, size.ssa)
-        parts = [inner.like(c * scale) for c in two_over_pi(EVERYTHING, 3)]
+    def parts_of(scale: float, windows: list[tuple[float, tuple[float, ...]]]) -> Values:
+        parts = [x.like(c * scale) for c in two_over_pi(EVERYTHING, 3)]
         for start, window in windows:
-            inside = inner >= start
+            inside = size >= start
             parts = [select(inside, c, part) for c, part in zip(window, parts, strict=True)]
-        scaled = Value(writer, x.ssa) * (1 / scale)
-        writer.block.add_op(scf.YieldOp.create(operands=[v.ssa for v in (scaled, *parts)]))
-        return Region(writer.block)
+        return [x * (1 / scale), *parts]
 
     great = [(2.0**e, two_over_pi(e - 52, 3, _UP)) for e in range(_FIRST, 1024, _STEP)]
-    regions = [branch(2.0**_UP, great), branch(1.0, [])]
-    found = scf.IfOp.create(operands=[(size >= 2.0**_FIRST).ssa], result_types=[x.ssa.type] * 4, regions=regions)
-    x.builder.block.add_op(found)
-    return [Value(x.builder, part) for part in found.results]
+    return x.builder.choose(size >= 2.0**_FIRST, lambda: parts_of(2.0**_UP, great), lambda: parts_of(1.0, []))
 
 
 def _modulo_four(x: Value) -> Value:

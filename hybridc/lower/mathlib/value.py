@@ -1,24 +1,25 @@
 """Formulas over values of the IR: ``x * y + 1`` writes operations of ``arith`` and ``math``.
 
 A formula takes :class:`Value` and gives one. It has no branches but :func:`select`, so that a loop which calls it can
-be vectorised. No operation carries fast-math flags: what is written is what is computed, and where one rounding is
-meant for a product and a sum, the formula says :func:`fma`.
+be vectorised; but for the few that call :meth:`FormulaWriter.repeat` or :meth:`FormulaWriter.choose`. No operation
+carries fast-math flags: what is written is what is computed, and where one rounding is meant for a product and a sum,
+the formula says :func:`fma`. Each target has a :class:`FormulaWriter` of its own.
 """
 
 from __future__ import annotations
 
 import functools
 import math as numbers
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr, IntegerType, f32, f64, i1, i32, i64
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Operation
 
-from hybridc.dialects.mlir.new_op import new_op
 from hybridc.dialects.mlir.upstream import UPSTREAM
 from hybridc.dialects.scalar import PREDICATES, Arithmetic
 from hybridc.ir.structured_builder import operation_class, operation_properties
@@ -61,36 +62,37 @@ FORMATS = {f.real: f for f in (SINGLE, DOUBLE)}
 class Value(Arithmetic):
     """A number inside a function that is being written; ``&`` and ``|`` are on bits."""
 
-    def __init__(self, builder: FormulaWriter, ssa: SSAValue) -> None:
-        self.builder = builder
-        self.ssa = ssa
+    def __init__(self, builder: FormulaWriter, value: Any, kind: Attribute) -> None:
+        self.builder: FormulaWriter = builder
+        self.value = value  # as the builder has it: of the IR, or of LLVM's
+        self.kind = kind
 
     @property
     def format(self) -> Format:
         """The type of a float."""
-        return FORMATS[self.ssa.type]
+        return FORMATS[self.kind]
 
     def like(self, x: Operand) -> Value:
         """A number as a value of this one's type."""
-        return x if isinstance(x, Value) else self.builder.constant(x, self.ssa.type)
+        return x if isinstance(x, Value) else self.builder.constant(x, self.kind)
 
     # Bits of integers, and truth values
 
     def __and__(self, other: Operand) -> Value:
-        return self.builder.write(arith.AndIOp, [self, self.like(other)], self.ssa.type)
+        return self.builder.write(arith.AndIOp, [self, self.like(other)], self.kind)
 
     def __or__(self, other: Operand) -> Value:
-        return self.builder.write(arith.OrIOp, [self, self.like(other)], self.ssa.type)
+        return self.builder.write(arith.OrIOp, [self, self.like(other)], self.kind)
 
     def __xor__(self, other: Operand) -> Value:
-        return self.builder.write(arith.XOrIOp, [self, self.like(other)], self.ssa.type)
+        return self.builder.write(arith.XOrIOp, [self, self.like(other)], self.kind)
 
     def __lshift__(self, other: int) -> Value:
-        return self.builder.write(arith.ShLIOp, [self, self.like(other)], self.ssa.type, _WRAPS)
+        return self.builder.write(arith.ShLIOp, [self, self.like(other)], self.kind, _WRAPS)
 
     def __rshift__(self, other: int) -> Value:
         """Zeros come in from above."""
-        return self.builder.write(arith.ShRUIOp, [self, self.like(other)], self.ssa.type)
+        return self.builder.write(arith.ShRUIOp, [self, self.like(other)], self.kind)
 
     # Other types
 
@@ -100,7 +102,7 @@ class Value(Arithmetic):
 
     def as_float(self) -> Value:
         """The float that an integer represents."""
-        kind = next(f.real for f in FORMATS.values() if f.whole == self.ssa.type)
+        kind = next(f.real for f in FORMATS.values() if f.whole == self.kind)
         return self.builder.write(arith.BitcastOp, [self], kind)
 
     def to(self, target: Format) -> Value:
@@ -119,42 +121,49 @@ class Value(Arithmetic):
 Operand = Value | float
 
 
-class FormulaWriter:
-    """Writes operations at the end of a block; numbers are made once."""
+Values = Sequence[Value]
 
-    def __init__(self, block: Block) -> None:
-        self.block = block
-        self._constants: dict[tuple[str, Attribute], Value] = {}
 
+class FormulaWriter(ABC):
+    """Writes the operations of a formula; numbers are made once."""
+
+    def __init__(self) -> None:
+        self.constants: dict[tuple[str, Attribute], Value] = {}
+
+    @abstractmethod
     def write(
-        self,
-        cls: type[Operation],
-        operands: Sequence[Value],
-        kind: Attribute,
-        properties: dict[str, Attribute] | None = None,
+        self, cls: type[Operation], operands: Values, kind: Attribute, properties: dict[str, Attribute] | None = None
     ) -> Value:
         """The result of a new operation."""
-        op = new_op(cls, [x.ssa for x in operands], [kind], properties)
-        self.block.add_op(op)
-        return Value(self, op.results[0])
+
+    @abstractmethod
+    def repeat(self, starts: Values, condition: Callable[[Values], Value], body: Callable[[Values], Values]) -> Values:
+        """The values for which a condition fails first: the starts, or what ``body`` has made of them again and again.
+
+        The only branches besides those of :meth:`choose`.
+        """
+
+    def choose(self, condition: Value, then: Callable[[], Values], otherwise: Callable[[], Values]) -> Values:
+        """The values of one of two branches; where there are no branches, both are computed."""
+        return [select(condition, x, y) for x, y in zip(then(), otherwise(), strict=True)]
 
     def step(self, step: str, *operands: Operand) -> Value:
         """A step of scalar bodies that is one operation; comparisons are false for a nan, but for ``!=``."""
         known = next(x for x in operands if isinstance(x, Value))
-        real = known.ssa.type in FORMATS
+        real = known.kind in FORMATS
         name = UPSTREAM[step][0 if real else 1]
         if step in PREDICATES:
             name = f"arith.{'cmpf' if real else 'cmpi'} {name}"
-        kind = i1 if step in PREDICATES else known.ssa.type
+        kind = i1 if step in PREDICATES else known.kind
         values = [known.like(x) for x in operands]
         return self.write(operation_class(str(name)), values, kind, operation_properties(str(name)))
 
     def constant(self, x: float, kind: Attribute) -> Value:
         """A constant of a type."""
         key = (repr(x), kind)
-        if key not in self._constants:
-            self._constants[key] = self.write(arith.ConstantOp, [], kind, {"value": _attribute(*key)})
-        return self._constants[key]
+        if key not in self.constants:
+            self.constants[key] = self.write(arith.ConstantOp, [], kind, {"value": _attribute(*key)})
+        return self.constants[key]
 
 
 @functools.lru_cache(4096)
@@ -174,13 +183,13 @@ def _attribute(number: str, kind: Attribute) -> Attribute:
 
 def fma(x: Value, y: Operand, z: Operand) -> Value:
     """x * y + z with one rounding."""
-    return x.builder.write(math.FmaOp, [x, x.like(y), x.like(z)], x.ssa.type, _PLAIN)
+    return x.builder.write(math.FmaOp, [x, x.like(y), x.like(z)], x.kind, _PLAIN)
 
 
 def select(condition: Value, x: Operand, y: Operand) -> Value:
     """x where the condition holds, y elsewhere; one of the two is a value."""
     known = next(v for v in (x, y) if isinstance(v, Value))
-    return known.builder.write(arith.SelectOp, [condition, known.like(x), known.like(y)], known.ssa.type)
+    return known.builder.write(arith.SelectOp, [condition, known.like(x), known.like(y)], known.kind)
 
 
 def least(x: Value, limit: float) -> Value:
@@ -195,17 +204,17 @@ def greatest(x: Value, limit: float) -> Value:
 
 def sqrt(x: Value) -> Value:
     """The square root, rightly rounded."""
-    return x.builder.write(math.SqrtOp, [x], x.ssa.type, _PLAIN)
+    return x.builder.write(math.SqrtOp, [x], x.kind, _PLAIN)
 
 
 def rint(x: Value) -> Value:
     """The nearest integer, the even one of two."""
-    return x.builder.write(math.RoundEvenOp, [x], x.ssa.type, _PLAIN)
+    return x.builder.write(math.RoundEvenOp, [x], x.kind, _PLAIN)
 
 
 def copysign(x: Value, sign: Operand) -> Value:
     """x with another's sign."""
-    return x.builder.write(math.CopySignOp, [x, x.like(sign)], x.ssa.type, _PLAIN)
+    return x.builder.write(math.CopySignOp, [x, x.like(sign)], x.kind, _PLAIN)
 
 
 def polynomial(x: Value, coefficients: Sequence[float]) -> Value:

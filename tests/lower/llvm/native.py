@@ -18,8 +18,8 @@ from xdsl.parser import Parser
 
 from hybridc.dialects.mlir.arith import Arith
 from hybridc.lower.llvm.codegen.function_text import ModuleText
-from hybridc.lower.llvm.codegen.loops_to_text import loop_form
 from hybridc.lower.llvm.codegen.native_function import LoadedCode, NativeFunction, load_functions
+from hybridc.tools.loop_form import loop_form
 
 _PAGE = mmap.PAGESIZE
 _PHASE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)

@@ -7,8 +7,8 @@ import threading
 import uuid
 
 from hybridc.lower.llvm.codegen import native_function as codegen
-from hybridc.lower.llvm.codegen.loops_to_text import loop_form
 from hybridc.lower.llvm.codegen.native_function import NativeFunction
+from hybridc.tools.loop_form import loop_form
 from tests.lower.llvm.loops import elementwise
 from tests.lower.llvm.native import parse
 

@@ -17,8 +17,8 @@ import pytest
 
 from hybridc.lower.llvm.codegen import native_function as codegen
 from hybridc.lower.llvm.codegen import processor
-from hybridc.lower.llvm.codegen.loops_to_text import loop_form
 from hybridc.lower.llvm.codegen.native_function import NativeFunction, load_functions
+from hybridc.tools.loop_form import loop_form
 from tests.lower.llvm.loops import elementwise, region
 from tests.lower.llvm.native import call, parse, run
 

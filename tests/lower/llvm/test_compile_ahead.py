@@ -9,9 +9,9 @@ import hybridc as mx
 from hybridc.compile.stages import Traced
 from hybridc.gluon import nn
 from hybridc.lower.llvm.codegen import native_function as codegen
-from hybridc.lower.llvm.codegen.loops_to_text import loop_form
 from hybridc.lower.llvm.codegen.native_function import NativeFunction
 from hybridc.options import OPTIONS
+from hybridc.tools.loop_form import loop_form
 from hybridc.trace.tracer import trace_call
 from tests.lower.llvm.native import parse
 from tests.lower.llvm.test_code_memory import DOUBLE

@@ -10,8 +10,8 @@ from scipy import special
 from xdsl.utils.exceptions import PassFailedException
 
 import hybridc as mx
-from hybridc.lower.llvm.codegen.loops_to_text import loop_form
 from hybridc.lower.llvm.codegen.native_function import NativeFunction
+from hybridc.tools.loop_form import loop_form
 from tests.lower.llvm.loops import TYPES, compute, elementwise
 from tests.lower.llvm.native import llvm_ir, parse
 

@@ -14,7 +14,7 @@ import functools
 import re
 import struct
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
@@ -55,6 +55,9 @@ class LLVMValue(NamedTuple):
     def typed(self) -> str:
         """The value as an operand with its type."""
         return f"{self.type} {self.name}"
+
+
+Branch = Callable[[], Sequence[LLVMValue]] | None
 
 
 @dataclass(eq=False)
@@ -175,14 +178,25 @@ class ModuleText:
         return node
 
 
+class OpenBody:
+    """The code of a function, or of a loop in it, while it is written.
+
+    ``label`` is that of the block that is written.
+    """
+
+    def __init__(self, label: str, facts: LoopFacts) -> None:
+        self.label = label
+        self.facts = facts
+        self.lines: list[str] = []
+
+
 class FunctionText:
-    """The body of a function while it is written."""
+    """The body of a function while it is written; ``open`` is the innermost loop, or the function."""
 
     def __init__(self, module: ModuleText, arguments: Sequence[str]) -> None:
         self.module = module
         self.arguments = [LLVMValue(t, f"%a{i}") for i, t in enumerate(arguments)]
-        self.label = "b0"  # of the block that is written
-        self.facts = LoopFacts()  # of the innermost loop
+        self.open: OpenBody = OpenBody("b0", LoopFacts())
         # Parts of logistic functions, by name: the operands of negations; of exp of these the name of the negation
         # and its operand; of the sums of these and 1 the name of exp and the two.
         self.opposites: dict[str, LLVMValue] = {}
@@ -191,13 +205,17 @@ class FunctionText:
         self.kinds: dict[LLVMValue, Attribute] = {}  # of half precision: some are integers here
         self._perhaps_unused: list[str] = []
         self._cells: list[str] = []
-        self._lines: list[str] = []
         self._values = 0
         self._blocks = 1
 
+    @property
+    def facts(self) -> LoopFacts:
+        """Those of the innermost loop."""
+        return self.open.facts
+
     def body(self) -> str:
         """The lines after the head."""
-        text = "\n".join(["b0:", *self._cells, *self._lines, "}", ""])
+        text = "\n".join(["b0:", *self._cells, *self.open.lines, "}", ""])
         for name in self._perhaps_unused:
             if len(re.findall(rf"{name}\b", text)) == 1:
                 line = re.search(rf"^  {name} = .*\n", text, re.MULTILINE)
@@ -214,7 +232,7 @@ class FunctionText:
 
     def write(self, instruction: str) -> None:
         """Write an instruction without a result."""
-        self._lines.append(f"  {instruction}")
+        self.open.lines.append(f"  {instruction}")
 
     def value(self, type_: str, instruction: str) -> LLVMValue:
         """Write an instruction; its result."""
@@ -229,7 +247,7 @@ class FunctionText:
 
     def define(self, value: LLVMValue, instruction: str) -> None:
         """Write the instruction of a new value."""
-        self._lines.append(f"  {value.name} = {instruction}")
+        self.open.lines.append(f"  {value.name} = {instruction}")
 
     def binary(self, op: str, a: LLVMValue, b: LLVMValue, flags: str = "") -> LLVMValue:
         """An instruction of two operands and a result of one type."""
@@ -295,19 +313,8 @@ class FunctionText:
 
     def begin(self, label: str) -> None:
         """Begin a block."""
-        self.label = label
-        self._lines.append(f"{label}:")
-
-    def phi(self, types: Sequence[str]) -> tuple[list[LLVMValue], int]:
-        """Values of the current block, whose operands :meth:`cases` adds; and the place of the first one's line."""
-        place = len(self._lines)
-        return [self.value(t, "phi") for t in types], place
-
-    def cases(self, place: int, *incoming: tuple[Sequence[LLVMValue], str]) -> None:
-        """The values of phis, by the block that control comes from."""
-        for i, value in enumerate(incoming[0][0]):
-            cases = ", ".join([f"[ {values[i].name}, %{label} ]" for values, label in incoming])
-            self._lines[place + i] += f" {value.type} {cases}"
+        self.open.label = label
+        self.open.lines.append(f"{label}:")
 
     def jump(self, label: str, loop: str | None = None) -> None:
         """An unconditional branch; the back edge of a loop has its metadata."""
@@ -316,6 +323,105 @@ class FunctionText:
     def branch(self, condition: LLVMValue, then: str, otherwise: str) -> None:
         """A conditional branch."""
         self.write(f"br {condition.typed}, label %{then}, label %{otherwise}")
+
+    def choice(self, condition: LLVMValue, then: Branch, otherwise: Branch = None) -> list[LLVMValue]:
+        """The values of one of two branches; without the second one, the first has none."""
+        begin, done = self.new_label(), self.new_label()
+        other = self.new_label() if otherwise is not None else done
+        self.branch(condition, begin, other)
+        facts, incoming = self.open.facts, list[tuple[Sequence[LLVMValue], str]]()
+        for label, write in ((begin, then), (other, otherwise)):
+            if write is not None:
+                self.begin(label)
+                self.open.facts = LoopFacts()
+                incoming.append((write(), self.open.label))
+                self.jump(done)
+        self.open.facts = facts
+        facts.branches = True
+        self.begin(done)
+        return self._joined(self._new_like(incoming[0][0]), *incoming)
+
+    def repeat(
+        self,
+        starts: Sequence[LLVMValue],
+        before: Callable[[list[LLVMValue]], tuple[LLVMValue, list[LLVMValue]]],
+        after: Callable[[list[LLVMValue]], Sequence[LLVMValue]],
+    ) -> list[LLVMValue]:
+        """A loop until a condition fails: ``before`` gives it and what ``after``, or the loop's end, gets."""
+        head, body, done = self.new_label(), self.new_label(), self.new_label()
+        passed: list[LLVMValue] = []
+
+        def once(carried: list[LLVMValue]) -> Sequence[LLVMValue]:
+            condition, values = before(carried)
+            passed.extend(values)
+            self.branch(condition, body, done)
+            self.begin(body)
+            return after(passed)
+
+        self._around(head, starts, LoopFacts(), once, None)
+        self.begin(done)
+        self.open.facts.branches = True
+        return passed
+
+    def loop(
+        self,
+        low: LLVMValue,
+        high: LLVMValue,
+        step: LLVMValue,
+        body: Callable[[LLVMValue, list[LLVMValue]], Sequence[LLVMValue]],
+        starts: Sequence[LLVMValue] = (),
+    ) -> list[LLVMValue]:
+        """A loop in the innermost one; ``body`` gets the index and the carried values, and returns the next ones."""
+        head, begin, done = self.new_label(), self.new_label(), self.new_label()
+        facts = LoopFacts(rounds_of(low, high, step), bool(starts))
+
+        def once(carried: list[LLVMValue]) -> Sequence[LLVMValue]:
+            index = carried[0]
+            self.branch(self.value("i1", f"icmp slt {index.typed}, {high.name}"), begin, done)
+            self.begin(begin)
+            ends = body(index, carried[1:])
+            return [self.binary("add", index, step, "nsw "), *ends]
+
+        _, *results = self._around(head, (low, *starts), facts, once, self.module.loop)
+        self.begin(done)
+        self.open.facts.add(facts)
+        return results
+
+    def _around(
+        self,
+        head: str,
+        starts: Sequence[LLVMValue],
+        facts: LoopFacts,
+        write: Callable[[list[LLVMValue]], Sequence[LLVMValue]],
+        metadata: Callable[[LoopFacts], str] | None,
+    ) -> list[LLVMValue]:
+        """Blocks that control comes back to: ``write`` gets the carried values, and returns the next ones.
+
+        They are written before what is around them, which more may be added to meanwhile.
+        """
+        carried, outside, inside = self._new_like(starts), self.open, OpenBody(head, facts)
+        self.open = inside
+        ends = write(carried)
+        self.jump(head, metadata and metadata(facts))
+        self.open, entry = outside, outside.label
+        self.jump(head)
+        self.begin(head)
+        self._joined(carried, (starts, entry), (ends, inside.label))
+        outside.lines += inside.lines
+        return carried
+
+    def _new_like(self, sources: Sequence[LLVMValue]) -> list[LLVMValue]:
+        """Values of the same types that :meth:`_joined` defines."""
+        values = [self.new_value(x.type) for x in sources]
+        self.kinds.update({v: self.kinds[x] for v, x in zip(values, sources, strict=True) if x in self.kinds})
+        return values
+
+    def _joined(self, values: list[LLVMValue], *incoming: tuple[Sequence[LLVMValue], str]) -> list[LLVMValue]:
+        """Define values at the beginning of a block by those of the blocks that control comes from."""
+        for i, value in enumerate(values):
+            cases = ", ".join([f"[ {ends[i].name}, %{label} ]" for ends, label in incoming])
+            self.define(value, f"phi {value.type} {cases}")
+        return values
 
 
 def _align(alignment: int | None) -> str:

@@ -1,4 +1,4 @@
-"""The LLVM IR of each operation of arith, math, memref, vector and scf that loops are made of.
+"""The LLVM IR of each operation of arith, math, memref and vector that loops are made of.
 
 ``index`` is i64 and never wraps. A boolean is a byte in memory. Addresses are one index into a pointer.
 
@@ -11,10 +11,10 @@ which exp cannot overflow.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
-from xdsl.dialects import arith, func, math, memref, scf, vector
+from xdsl.dialects import arith, math, memref, vector
 from xdsl.dialects.builtin import (
     IndexType,
     IntegerAttr,
@@ -26,7 +26,7 @@ from xdsl.dialects.builtin import (
     i1,
 )
 from xdsl.dialects.utils import FastMathAttrBase, FastMathFlag
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Operation
 from xdsl.utils.exceptions import PassFailedException
 
 from hybridc.dialects.mlir.arith import RemFOp
@@ -36,7 +36,6 @@ from hybridc.ground.buffers import ALIGNMENT
 from hybridc.lower.llvm.codegen.function_text import (
     FunctionText,
     LLVMValue,
-    LoopFacts,
     ModuleText,
     constant,
     constant_number,
@@ -44,15 +43,13 @@ from hybridc.lower.llvm.codegen.function_text import (
     element_of,
     length,
     like,
-    rounds_of,
     type_text,
 )
 from hybridc.lower.mathlib import FORMULAS, Formula
 from hybridc.lower.mathlib.eight_bits import EIGHT_BITS
 from hybridc.lower.mathlib.exponential import logistic
 from hybridc.lower.mathlib.power import short_power
-from hybridc.lower.mathlib.value import FORMATS, FormulaWriter
-from hybridc.lower.mathlib.value import Value as FormulaValue
+from hybridc.lower.mathlib.value import FORMATS, FormulaWriter, Value, Values
 
 # The types of half precision, and of floats of eight bits.
 HALF_TYPES = frozenset(kind for kind, t in FLOATS.items() if t.dtype in HALVES)
@@ -271,27 +268,17 @@ def _power(f: FunctionText, x: Sequence[LLVMValue], kind: Attribute, properties:
     """A power: with a simple constant exponent products and roots, else its formula."""
     exponent = constant_number(x[1])
     if kind in FORMATS and exponent is not None:
-        block = Block(arg_types=[kind])
-        power = short_power(FormulaValue(FormulaWriter(block), block.args[0]), exponent)
+        power = short_power(Value(TextFormulas(f), x[0], kind), exponent)
         if power is not None:
-            return _written(f, block, x[0], power)
+            f.facts.numbers -= 1  # the operation itself
+            return power.value
     return _formula(math.PowFOp)(f, x, kind, properties)
 
 
-def _inlined(
-    f: FunctionText, formula: Callable[[FormulaValue], FormulaValue], x: LLVMValue, kind: Attribute
-) -> LLVMValue:
-    """A formula of a value of a type, in place."""
-    block = Block(arg_types=[kind])
-    return _written(f, block, x, formula(FormulaValue(FormulaWriter(block), block.args[0])))
-
-
-def _written(f: FunctionText, block: Block, x: LLVMValue, result: FormulaValue) -> LLVMValue:
-    """The result of a block of one argument in place of an operation."""
-    values: dict[SSAValue, LLVMValue] = {block.args[0]: x}
+def _inlined(f: FunctionText, formula: Callable[[Value], Value], x: LLVMValue, kind: Attribute) -> LLVMValue:
+    """A formula of a value of a type, in place of an operation."""
     f.facts.numbers -= 1  # the operation itself
-    BlockWriter(f, values).write(block)
-    return values[result.ssa]
+    return formula(Value(TextFormulas(f), x, kind)).value
 
 
 def _divf(f: FunctionText, x: Sequence[LLVMValue], kind: Attribute, properties: Properties) -> LLVMValue:
@@ -317,13 +304,11 @@ def _function_of(
     name: str, formula: Formula, count: int, kind: Attribute, vector_bits: int
 ) -> tuple[str, str, Mapping[str, str]]:
     """The head and the body of a formula's function, and the intrinsics that it calls."""
-    block, module = Block(arg_types=[kind] * count), ModuleText(vector_bits)
-    writer = FormulaWriter(block)
-    result = formula(*[FormulaValue(writer, x) for x in block.args])
+    module = ModuleText(vector_bits)
     f = FunctionText(module, [type_text(kind)] * count)
-    values: dict[SSAValue, LLVMValue] = dict(zip(block.args, f.arguments, strict=True))
-    BlockWriter(f, values).write(block)
-    f.write(f"ret {values[result.ssa].typed}")
+    writer = TextFormulas(f)
+    result: LLVMValue = formula(*[Value(writer, x, kind) for x in f.arguments]).value
+    f.write(f"ret {result.typed}")
     head = module.head("internal ", type_text(kind), f"{name}_{kind}", f, " alwaysinline nounwind")
     return head, f.body(), module.declarations
 
@@ -511,132 +496,37 @@ def write_operation(
     return value
 
 
-# --- control flow -----------------------------------------------------------------------------------------------------
+class TextFormulas(FormulaWriter):
+    """Writes formulas into a function."""
 
-
-class BlockWriter:
-    """Writes blocks of loop form: control flow by methods, all else by :data:`INSTRUCTIONS`.
-
-    ``values`` are those of SSA values; ``symbol`` gives that of a function.
-    """
-
-    def __init__(
-        self, f: FunctionText, values: dict[SSAValue, LLVMValue], symbol: Callable[[str], str] = lambda name: name
-    ) -> None:
+    def __init__(self, f: FunctionText) -> None:
+        super().__init__()
         self.f = f
-        self.values = values
-        self._symbol = symbol
-        self._put(values, values.values())
 
-    def write(self, block: Block) -> list[LLVMValue]:
-        """Write the operations of a block; its yielded values."""
-        for op in block.ops:
-            if isinstance(op, scf.YieldOp | scf.ConditionOp):
-                return self._of(op.operands)
-            control = _CONTROL.get(type(op))
-            if control is not None:
-                control(self, op)
-            else:
-                self._operation(op)
-        return []
+    def write(
+        self, cls: type[Operation], operands: Values, kind: Attribute, properties: dict[str, Attribute] | None = None
+    ) -> Value:
+        return Value(self, write_operation(self.f, cls, [x.value for x in operands], kind, properties or {}), kind)
 
-    def _operation(self, op: Operation) -> None:
-        kind = op.results[0].type if op.results else None
-        value = write_operation(self.f, type(op), self._of(op.operands), kind, op.properties)
-        if value is not None:
-            self.values[op.results[0]] = value
+    def choose(self, condition: Value, then: Callable[[], Values], otherwise: Callable[[], Values]) -> Values:
+        kinds: list[Attribute] = []
 
-    def _put(self, names: Iterable[SSAValue], values: Iterable[LLVMValue]) -> None:
-        """Note the values of SSA values."""
-        for ssa, value in zip(names, values, strict=True):
-            self.values[ssa] = value
-            if type(ssa.type) in HALF_TYPES:
-                self.f.kinds[value] = ssa.type
+        def branch(write: Callable[[], Values]) -> list[LLVMValue]:
+            values = write()
+            kinds[:] = [x.kind for x in values]
+            return [x.value for x in values]
 
-    def _of(self, values: Iterable[SSAValue]) -> list[LLVMValue]:
-        return [self.values[v] for v in values]
+        ends = self.f.choice(condition.value, lambda: branch(then), lambda: branch(otherwise))
+        return [Value(self, x, kind) for x, kind in zip(ends, kinds, strict=True)]
 
-    def _inside(self, block: Block, facts: LoopFacts | None = None) -> list[LLVMValue]:
-        """Write a block with facts of its own."""
-        outside, self.f.facts = self.f.facts, facts or LoopFacts()
-        ends = self.write(block)
-        self.f.facts = outside
-        outside.branches = True
-        return ends
+    def repeat(self, starts: Values, condition: Callable[[Values], Value], body: Callable[[Values], Values]) -> Values:
+        def named(carried: Sequence[LLVMValue]) -> Values:
+            return [Value(self, x, start.kind) for x, start in zip(carried, starts, strict=True)]
 
-    def for_(self, op: scf.ForOp) -> None:
-        """A loop."""
-        f = self.f
-        lower, upper, step = self._of((op.lb, op.ub, op.step))
-        facts = LoopFacts(rounds_of(lower, upper, step), bool(op.iter_args))
-        starts, before = [lower, *self._of(op.iter_args)], f.label
-        head, body = f.new_label(), f.new_label()
-        f.jump(head)
-        f.begin(head)
-        (counter, *carried), place = f.phi([v.type for v in starts])
-        done = f.new_label()
-        f.branch(f.value("i1", f"icmp slt {counter.typed}, {upper.name}"), body, done)
-        f.begin(body)
-        self._put(op.body.block.args, (counter, *carried))
-        ends = self._inside(op.body.block, facts)
-        following = [f.binary("add", counter, step, "nsw "), *ends]
-        f.cases(place, (starts, before), (following, f.label))
-        f.jump(head, f.module.loop(facts))
-        f.facts.add(facts)
-        f.begin(done)
-        self._put(op.results, carried)
-
-    def if_(self, op: scf.IfOp) -> None:
-        """A choice."""
-        f = self.f
-        then, done = f.new_label(), f.new_label()
-        otherwise = f.new_label() if op.false_region.blocks else done
-        f.branch(self.values[op.cond], then, otherwise)
-        incoming: list[tuple[list[LLVMValue], str]] = []
-        for label, region in ((then, op.true_region), (otherwise, op.false_region)):
-            if region.blocks:
-                f.begin(label)
-                incoming.append((self._inside(region.block), f.label))
-                f.jump(done)
-        f.begin(done)
-        values, place = f.phi([type_text(r.type) for r in op.results])
-        f.cases(place, *incoming)
-        self._put(op.results, values)
-
-    def while_(self, op: scf.WhileOp) -> None:
-        """A loop until a condition fails."""
-        f, before, after = self.f, op.before_region.block, op.after_region.block
-        starts, entry = self._of(op.arguments), f.label
-        head, body, done = f.new_label(), f.new_label(), f.new_label()
-        f.jump(head)
-        f.begin(head)
-        carried, place = f.phi([v.type for v in starts])
-        self._put(before.args, carried)
-        condition, *passed = self._inside(before)
-        f.branch(condition, body, done)
-        f.begin(body)
-        self._put(after.args, passed)
-        f.cases(place, (starts, entry), (self._inside(after), f.label))
-        f.jump(head)
-        f.begin(done)
-        self._put(op.results, passed)
-
-    def call(self, op: func.CallOp) -> None:
-        """A call of a function of the module."""
-        result = type_text(op.results[0].type) if op.results else "void"
-        value = self.f.call(self._symbol(op.callee.string_value()), self._of(op.arguments), result)
-        self._put(op.results, [value] * len(op.results))
-        self.f.facts.numbers += len(op.results)
-
-    def return_(self, op: func.ReturnOp) -> None:
-        """The end of a function."""
-        self.f.write(f"ret {self.values[op.operands[0]].typed}" if op.operands else "ret void")
-
-
-_CONTROL: dict[type[Operation], Callable[[BlockWriter, Any], None]] = {
-    scf.ForOp: BlockWriter.for_,
-    scf.IfOp: BlockWriter.if_,
-    scf.WhileOp: BlockWriter.while_,
-    func.CallOp: BlockWriter.call,
-    func.ReturnOp: BlockWriter.return_,
-}
+        return named(
+            self.f.repeat(
+                [x.value for x in starts],
+                lambda carried: (condition(named(carried)).value, carried),
+                lambda carried: [x.value for x in body(named(carried))],
+            )
+        )

@@ -17,10 +17,9 @@ from xdsl.ir import Attribute, Operation
 from hybridc.lower.llvm.codegen.function_text import (
     FunctionText,
     LLVMValue,
-    LoopFacts,
     ModuleText,
+    OpenBody,
     constant_of,
-    rounds_of,
     type_text,
 )
 from hybridc.lower.llvm.codegen.instructions import HALF_TYPES, write_operation
@@ -37,22 +36,13 @@ def array_type(element: Attribute) -> MemRefType[Any]:
 BYTES = array_type(i8)
 
 
-class _Level:
-    """The body of an open loop while it is written."""
-
-    def __init__(self, label: str, facts: LoopFacts) -> None:
-        self.label = label  # of the block that is written
-        self.facts = facts
-        self.lines: list[str] = []
-        self.keys: list[Any] = []  # of the pure values that are known here
-
-
 class LoopBuilder(FunctionText):
     """Writes the body of a parallel region of these arguments; knows the level of every value."""
 
     def __init__(self, module: ModuleText, kinds: Sequence[Attribute]) -> None:
         super().__init__(module, [type_text(kind) for kind in kinds])
-        self._levels = [_Level(self.label, self.facts)]
+        self._levels: list[OpenBody] = [self.open]
+        self._keys: list[list[Any]] = [[]]  # of the pure values that are known at each level
         self._level_of: dict[str, int] = {}  # of values by name
         self._elements: dict[str, Attribute] = {}  # of arrays by name
         for argument, kind in zip(self.arguments, kinds, strict=True):
@@ -72,7 +62,7 @@ class LoopBuilder(FunctionText):
 
     def write_region(self, symbol: str) -> None:
         """Write the function as a parallel region into its module."""
-        self._lines = self._levels[0].lines
+        self.open = self._levels[0]
         self.write("ret void")
         self.module.write_region(self, symbol)
 
@@ -88,7 +78,7 @@ class LoopBuilder(FunctionText):
     ) -> LLVMValue | None:
         """Write an operation at a level, by default that of its operands; its result, of type ``kind``, or None."""
         at = self.level(*operands) if level is None else level
-        self._lines, self.facts = self._levels[at].lines, self._levels[at].facts
+        self.open = self._levels[at]
         value = write_operation(self, cls, operands, kind, properties or {})
         if value is not None:
             self._level_of[value.name] = at
@@ -106,7 +96,7 @@ class LoopBuilder(FunctionText):
         known = self._pure.get(key)
         if known is None:
             known = self._pure[key] = self.result(cls, operands, kind, properties)
-            self._levels[self.level(known)].keys.append(key)
+            self._keys[self.level(known)].append(key)
         return known
 
     def result(
@@ -135,7 +125,7 @@ class LoopBuilder(FunctionText):
     def call_external(self, name: str, operands: Sequence[LLVMValue]) -> None:
         """Call a function of another library, without a result, in the innermost open loop."""
         self.module.declare(name, "void", [x.type for x in operands])
-        self._lines = self._levels[-1].lines
+        self.open = self._levels[-1]
         self.call(name, operands, "void")
 
     # --- indices -------------------------------------------------------------------------------------------
@@ -201,32 +191,21 @@ class LoopBuilder(FunctionText):
         body: Callable[[LLVMValue, list[LLVMValue]], Sequence[LLVMValue]],
         starts: Sequence[LLVMValue] = (),
     ) -> list[LLVMValue]:
-        """A loop in the innermost one; ``body`` gets the index and the carried values, and returns the next ones."""
-        head, begin = self.new_label(), self.new_label()
-        facts = LoopFacts(rounds_of(low, high, step), bool(starts))
-        around = [self.new_value(v.type) for v in (low, *starts)]
-        self.kinds.update({v: self.kinds[s] for v, s in zip(around[1:], starts, strict=True) if s in self.kinds})
-        inside = _Level(begin, facts)
-        self._levels.append(inside)
-        self._level_of.update(dict.fromkeys((v.name for v in around), self.depth))
-        ends = body(around[0], around[1:])
-        self._lines = inside.lines
-        following = [self.binary("add", around[0], step, "nsw "), *ends]
-        self._levels.pop()
-        for key in inside.keys:
-            del self._pure[key]
-        outside, done = self._levels[-1], self.new_label()
-        self._lines = outside.lines
-        self.jump(head)
-        self.begin(head)
-        for value, start, end in zip(around, (low, *starts), following, strict=True):
-            self.define(value, f"phi {value.type} [ {start.name}, %{outside.label} ], [ {end.name}, %{inside.label} ]")
-        self.branch(self.value("i1", f"icmp slt {around[0].typed}, {high.name}"), begin, done)
-        self.begin(begin)
-        self._lines += inside.lines
-        self.jump(head, self.module.loop(facts))
-        self.begin(done)
-        outside.label = done
-        outside.facts.add(facts)
-        self._level_of.update(dict.fromkeys((v.name for v in around[1:]), self.depth))
-        return around[1:]
+        """As for any function; the values of a loop are at its level."""
+
+        def inside(index: LLVMValue, carried: list[LLVMValue]) -> Sequence[LLVMValue]:
+            level = self.open
+            self._levels.append(level)
+            self._keys.append([])
+            self._level_of.update(dict.fromkeys([v.name for v in (index, *carried)], self.depth))
+            ends = body(index, carried)
+            self._levels.pop()
+            for key in self._keys.pop():
+                del self._pure[key]
+            self.open = level
+            return ends
+
+        self.open = self._levels[-1]
+        results = super().loop(low, high, step, inside, starts)
+        self._level_of.update(dict.fromkeys([v.name for v in results], self.depth))
+        return results

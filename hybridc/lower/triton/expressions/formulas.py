@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import math as numbers
 
-from xdsl.dialects import math, scf
-from xdsl.ir import Block, Operation, Region
+from xdsl.dialects import math
+from xdsl.ir import Operation
 
 from hybridc.dialects.mlir.arith import RemFOp
 from hybridc.lower import mathlib
-from hybridc.lower.mathlib.value import DOUBLE, FormulaWriter, Value, fma, select
+from hybridc.lower.mathlib.value import DOUBLE, Value, Values, fma, select
 
 _LOG2E = 1.44269502162933349609375  # as single precision has it
 _LOG2E_LOW = 1.9259629911266174681e-8  # and what is missing
 
 
 def _of(cls: type[Operation], x: Value) -> Value:
-    return x.builder.write(cls, [x], x.ssa.type, {})
+    return x.builder.write(cls, [x], x.kind, {})
 
 
 def exp_by_exp2(x: Value) -> Value:
@@ -64,16 +64,12 @@ def with_sign_of(x: Value, sign: Value) -> Value:
 def remainder(x: Value, y: Value) -> Value:
     """The remainder of a division whose quotient is cut, exactly; it has the sign of x."""
     a, b = abs(x).to(DOUBLE), abs(y).to(DOUBLE)
-    before, after = FormulaWriter(Block(arg_types=[DOUBLE.real])), FormulaWriter(Block(arg_types=[DOUBLE.real]))
-    left, divisor = Value(before, before.block.args[0]), Value(before, b.ssa)
-    more = (left >= divisor) & (divisor > 0.0) & (left < numbers.inf)
-    before.block.add_op(scf.ConditionOp.create(operands=[more.ssa, left.ssa]))
-    less = _part_of_remainder(Value(after, after.block.args[0]), Value(after, b.ssa))
-    after.block.add_op(scf.YieldOp.create(operands=[less.ssa]))
-    regions = [Region(before.block), Region(after.block)]
-    loop = scf.WhileOp.create(operands=[a.ssa], result_types=[DOUBLE.real], regions=regions)
-    x.builder.block.add_op(loop)
-    result = with_sign_of(Value(x.builder, loop.results[0]).to(x.format), x)
+
+    def goes_on(values: Values) -> Value:
+        return (values[0] >= b) & (b > 0.0) & (values[0] < numbers.inf)
+
+    (rest,) = x.builder.repeat([a], goes_on, lambda values: [_part_of_remainder(values[0], b)])
+    result = with_sign_of(rest.to(x.format), x)
     defined = (abs(x) < numbers.inf) & (abs(y) != 0.0)
     return select(defined, select(y != y, y, result), numbers.nan)
 

@@ -8,19 +8,20 @@ each operation, and functions of it are computed in single.
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from xdsl.dialects import arith, scf
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
+from hybridc.dialects.mlir.new_op import new_op
 from hybridc.dtypes import HALVES, DType
 from hybridc.ir.kernel import CASTS, combining, number_of, signed_as, signedness
 from hybridc.ir.structured import element_dtype
 from hybridc.ir.structured_builder import ELEMENT_TYPES, kind_dtype, operation_class, operation_name, signless
 from hybridc.lower.mathlib import Formula
 from hybridc.lower.mathlib.power import short_power
-from hybridc.lower.mathlib.value import FORMATS, FormulaWriter, Value
+from hybridc.lower.mathlib.value import FORMATS, FormulaWriter, Value, Values
 from hybridc.lower.triton.expressions import ops
 from hybridc.lower.triton.expressions.formulas import FORMULAS
 from hybridc.lower.triton.expressions.ops import BOOL, HALF, SINGLE, Term
@@ -115,13 +116,14 @@ def _short_power(op: str, operands: Sequence[Term], kind: str, w: SourceWriter) 
     """A power whose exponent is known, and simple."""
     if op != "math.powf" or operands[1].number is None or (element := ELEMENT_TYPES[kind]) not in FORMATS:
         return None
-    block = Block(arg_types=[element])
-    made = short_power(Value(FormulaWriter(block), block.args[0]), float(operands[1].number))
-    if made is None:
+    formula = FormulaBlock([element])
+    (x,) = formula.arguments
+    power = short_power(x, float(operands[1].number))
+    if power is None:
         return None
-    statements = Statements(w, {block.args[0]: operands[0]})
-    statements.write(block, [made.ssa])
-    return statements.term(made.ssa)
+    statements = Statements(w, {x.value: operands[0]})
+    statements.write(formula.block, [power.value])
+    return statements.term(power.value)
 
 
 def _let(op: str, text: str, dtype: DType, w: SourceWriter) -> Term:
@@ -151,6 +153,39 @@ def _cast(op: str, given: Term, kind: str, w: SourceWriter) -> Term:
 # --- formulas ---------------------------------------------------------------------------------------------------------
 
 
+class FormulaBlock(FormulaWriter):
+    """Writes a formula into a block, from which :class:`Statements` takes what is needed."""
+
+    def __init__(self, kinds: Sequence[Attribute]) -> None:
+        super().__init__()
+        self.block = Block(arg_types=kinds)
+        self.arguments = [Value(self, x, x.type) for x in self.block.args]
+
+    def write(
+        self, cls: type[Operation], operands: Values, kind: Attribute, properties: dict[str, Attribute] | None = None
+    ) -> Value:
+        op = new_op(cls, [x.value for x in operands], [kind], properties)
+        self.block.add_op(op)
+        return Value(self, op.results[0], kind)
+
+    def repeat(self, starts: Values, condition: Callable[[Values], Value], body: Callable[[Values], Values]) -> Values:
+        kinds = [x.kind for x in starts]
+        before = self._inner(kinds, scf.ConditionOp, lambda values: [condition(values), *values])
+        regions = [Region(before), Region(self._inner(kinds, scf.YieldOp, body))]
+        loop = scf.WhileOp.create(operands=[x.value for x in starts], result_types=kinds, regions=regions)
+        self.block.add_op(loop)
+        return [Value(self, x, x.type) for x in loop.results]
+
+    def _inner(self, kinds: Sequence[Attribute], end: type[Operation], write: Callable[[Values], Values]) -> Block:
+        """A block inside, which makes numbers of its own."""
+        outside, constants = self.block, dict(self.constants)
+        self.block = inner = Block(arg_types=kinds)
+        values = write([Value(self, x, x.type) for x in inner.args])
+        inner.add_op(end.create(operands=[x.value for x in values]))
+        self.block, self.constants = outside, constants
+        return inner
+
+
 def helper(w: SourceWriter, name: str, formula: Formula, kinds: Sequence[Attribute]) -> str:
     """The name of a function of the module that computes a formula for operands of these types."""
     full = f"{name}_{kinds[0]}"
@@ -163,8 +198,8 @@ def helper(w: SourceWriter, name: str, formula: Formula, kinds: Sequence[Attribu
 @functools.lru_cache(256)
 def _functions(name: str, formula: Formula, kinds: tuple[Attribute, ...]) -> dict[str, str]:
     """The source of the function of a formula, after those that it calls."""
-    block = Block(arg_types=kinds)
-    result = formula(*[Value(FormulaWriter(block), x) for x in block.args]).ssa
+    written = FormulaBlock(kinds)
+    result: SSAValue = formula(*written.arguments).value
     w = SourceWriter()
     arguments = [w.name(hint) for hint in ("x", "y", "z")[: len(kinds)]]
     w.line("@triton.jit")
@@ -174,10 +209,10 @@ def _functions(name: str, formula: Formula, kinds: tuple[Attribute, ...]) -> dic
         if len(arguments) > 1:
             w.line(f"{', '.join(arguments)} = tl.broadcast({', '.join(arguments)})")
         known: dict[SSAValue, Term] = {
-            v: Term(a, kind_dtype(_kind(v.type))) for v, a in zip(block.args, arguments, strict=True)
+            v.value: Term(a, kind_dtype(_kind(v.kind))) for v, a in zip(written.arguments, arguments, strict=True)
         }
         statements = Statements(w, known)
-        statements.write(block, [result])
+        statements.write(written.block, [result])
         w.line(f"return {statements.term(result).block}")
     return {**w.helpers, name: "\n".join(w.lines)}
 

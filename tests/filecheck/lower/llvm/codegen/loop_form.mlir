@@ -11,7 +11,7 @@
 // CHECK-NEXT:    br i1 [[GO]], label %b5, label %b6
 // CHECK:         [[AT:%v[0-9]+]] = getelementptr inbounds float, ptr %a0, i64
 // CHECK-NEXT:    [[X:%v[0-9]+]] = load float, ptr [[AT]]
-// CHECK-NEXT:    [[SUM]] = fadd reassoc contract float [[S]], [[X]]
+// CHECK-NEXT:    [[SUM]] = fadd contract reassoc float [[S]], [[X]]
 // CHECK-NEXT:    [[NEXT]] = add nsw i64 [[J]], 1
 // CHECK-NEXT:    br label %b4, !llvm.loop [[CARRIED:![0-9]+]]
 // CHECK:         call float @half.0(float [[S]])
