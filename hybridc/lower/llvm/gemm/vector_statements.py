@@ -6,13 +6,13 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from xdsl.dialects import vector
 from xdsl.dialects.builtin import VectorType
 
 from hybridc.errors import UnsupportedError
 from hybridc.ir.structured_builder import ELEMENT_TYPES, operation_class
 from hybridc.ir.tile_program import Address, Statement, TileConstant, TileLoad, TileMap, TileStore
 from hybridc.lower.llvm.codegen.function_text import LLVMValue
+from hybridc.lower.llvm.codegen.instructions import splat
 from hybridc.lower.llvm.gemm.gemm_region import Index
 from hybridc.lower.llvm.loops.loop_builder import LoopBuilder
 from hybridc.lower.llvm.loops.tiles_to_loops import emit_constant, properties_of
@@ -52,7 +52,7 @@ class VectorStatements:
 
     def everywhere(self, scalar: LLVMValue, kind: str) -> LLVMValue:
         """A vector with a scalar in all lanes."""
-        return self.b.pure(vector.BroadcastOp, [scalar], _vector_of(kind, self.lanes))
+        return self.b.pure(splat, [scalar], _vector_of(kind, self.lanes))
 
     def _load(self, kind: str, array: LLVMValue, at: Index, follows: bool) -> LLVMValue:
         key = (array, at.value)
