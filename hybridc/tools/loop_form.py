@@ -7,15 +7,31 @@ writes no such modules: they are what ``hybridc-opt`` takes for its target ``llv
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from math import prod
+from typing import Any, cast
 
-from xdsl.dialects import func, scf
-from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.dialects import arith, func, math, memref, scf, vector
+from xdsl.dialects.builtin import IntegerType, MemRefType, ModuleOp, i1
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.utils.exceptions import PassFailedException
 
-from hybridc.lower.llvm.codegen.function_text import FunctionText, LLVMValue, ModuleText, type_text
-from hybridc.lower.llvm.codegen.instructions import HALF_TYPES, write_operation
+from hybridc.ground.buffers import ALIGNMENT
+from hybridc.lower.llvm.codegen.function_text import FunctionText, LLVMValue, ModuleText, constant, type_text
+from hybridc.lower.llvm.codegen.instructions import (
+    HALF_TYPES,
+    Instruction,
+    Op,
+    Properties,
+    fast_math,
+    load_cell,
+    load_lanes,
+    shuffle_lanes,
+    splat,
+    store_cell,
+    store_lanes,
+    view_bytes,
+    write_operation,
+)
 
 REGION_ATTRIBUTE = "hybrid.region"
 
@@ -67,6 +83,73 @@ class _Functions:
         return f
 
 
+# --- instructions of dialects that the compiler does not use ----------------------------------------------------------
+
+
+def _flat(write: Instruction, pointer: int) -> Instruction:
+    """An access to a memref whose pointer is this operand: of rank 1, or of rank 0, which is index 0."""
+
+    def flat(f: FunctionText, x: Sequence[LLVMValue], kind: Attribute, properties: Properties) -> LLVMValue | None:
+        indices = x[pointer + 1 :] or [LLVMValue("i64", "0")]
+        if len(indices) > 1:
+            raise PassFailedException(f"a memref of rank {len(indices)} is not flat, expected rank 0 or 1")
+        return write(f, [*x[: pointer + 1], *indices], kind, properties)
+
+    return flat
+
+
+def _alloca(f: FunctionText, _: Sequence[LLVMValue], kind: MemRefType[Any], __: Properties) -> LLVMValue:
+    if not kind.has_static_shape():
+        raise PassFailedException(f"memref.alloca needs a static shape, got {kind}")
+    element = "i8" if kind.element_type == i1 else type_text(kind.element_type)
+    return f.stack(prod(kind.get_shape()), element, ALIGNMENT)
+
+
+_REDUCE = {
+    **{kind: f"llvm.vector.reduce.{kind}" for kind in ("and", "or", "xor")},
+    "add": "llvm.vector.reduce.add",
+    "mul": "llvm.vector.reduce.mul",
+    "minsi": "llvm.vector.reduce.smin",
+    "maxsi": "llvm.vector.reduce.smax",
+    "minui": "llvm.vector.reduce.umin",
+    "maxui": "llvm.vector.reduce.umax",
+    "maximumf": "llvm.vector.reduce.fmaximum",
+    "minimumf": "llvm.vector.reduce.fminimum",
+    "maxnumf": "llvm.vector.reduce.fmax",
+    "minnumf": "llvm.vector.reduce.fmin",
+}
+
+
+def _reduction(f: FunctionText, x: Sequence[LLVMValue], kind: Attribute, properties: Properties) -> LLVMValue:
+    """A horizontal reduction; sums and products of floats begin with the accumulator."""
+    name, type_ = cast("Any", properties["kind"]).data.value, type_text(kind)
+    if type(kind) is IntegerType or name not in ("add", "mul"):
+        if len(x) > 1:
+            text = f"vector.reduction <{name}> of {x[0].type} with an accumulator has no LLVM intrinsic"
+            raise PassFailedException(text)
+        return f.intrinsic(_REDUCE[name], x, type_, fast_math(properties))
+    start = x[1] if len(x) > 1 else constant(0.0 if name == "add" else 1.0, type_)
+    return f.intrinsic(f"llvm.vector.reduce.f{name}", (start, x[0]), type_, fast_math(properties), overload=1)
+
+
+_INSTRUCTIONS: dict[type[Operation], Op] = {
+    memref.LoadOp: _flat(load_cell, 0),
+    memref.StoreOp: _flat(store_cell, 1),
+    memref.ViewOp: view_bytes,
+    memref.AllocaOp: _alloca,
+    vector.LoadOp: _flat(load_lanes, 0),
+    vector.StoreOp: _flat(store_lanes, 1),
+    vector.BroadcastOp: splat,
+    vector.ShuffleOp: shuffle_lanes,
+    vector.BitcastOp: arith.BitcastOp,
+    vector.FMAOp: math.FmaOp,
+    vector.ReductionOp: _reduction,
+}
+
+
+# --- blocks -----------------------------------------------------------------------------------------------------------
+
+
 class _BlockWriter:
     """Writes blocks: control flow by methods, all else by the compiler's instructions."""
 
@@ -90,7 +173,8 @@ class _BlockWriter:
 
     def _operation(self, op: Operation) -> None:
         kind = op.results[0].type if op.results else None
-        value = write_operation(self.f, type(op), self._of(op.operands), kind, op.properties)
+        instruction = _INSTRUCTIONS.get(type(op), type(op))
+        value = write_operation(self.f, instruction, self._of(op.operands), kind, op.properties)
         if value is not None:
             self._values[op.results[0]] = value
 

@@ -57,7 +57,7 @@ class LLVMValue(NamedTuple):
         return f"{self.type} {self.name}"
 
 
-Branch = Callable[[], Sequence[LLVMValue]] | None
+Branch = Callable[[], Sequence[LLVMValue]]
 
 
 @dataclass(eq=False)
@@ -78,9 +78,11 @@ class LoopFacts:
     encloses: bool = False
     encloses_sums: bool = False
 
-    def add(self, inside: LoopFacts) -> None:
-        """Note a loop inside."""
+    def add(self, inside: LoopFacts | None) -> None:
+        """Note a loop inside, or branches."""
         self.branches = True
+        if inside is None:
+            return
         self.encloses |= inside.rounds is None or inside.rounds > _UNROLLED or inside.encloses
         self.encloses_sums |= inside.carries and inside.reassociates
 
@@ -324,44 +326,21 @@ class FunctionText:
         """A conditional branch."""
         self.write(f"br {condition.typed}, label %{then}, label %{otherwise}")
 
-    def choice(self, condition: LLVMValue, then: Branch, otherwise: Branch = None) -> list[LLVMValue]:
+    def choice(self, condition: LLVMValue, then: Branch, otherwise: Branch | None = None) -> list[LLVMValue]:
         """The values of one of two branches; without the second one, the first has none."""
         begin, done = self.new_label(), self.new_label()
-        other = self.new_label() if otherwise is not None else done
-        self.branch(condition, begin, other)
+        branches = [(begin, then)] if otherwise is None else [(begin, then), (self.new_label(), otherwise)]
+        self.branch(condition, begin, done if otherwise is None else branches[1][0])
         facts, incoming = self.open.facts, list[tuple[Sequence[LLVMValue], str]]()
-        for label, write in ((begin, then), (other, otherwise)):
-            if write is not None:
-                self.begin(label)
-                self.open.facts = LoopFacts()
-                incoming.append((write(), self.open.label))
-                self.jump(done)
+        for label, write in branches:
+            self.begin(label)
+            self.open.facts = LoopFacts()
+            incoming.append((write(), self.open.label))
+            self.jump(done)
         self.open.facts = facts
-        facts.branches = True
+        facts.add(None)
         self.begin(done)
         return self._joined(self._new_like(incoming[0][0]), *incoming)
-
-    def repeat(
-        self,
-        starts: Sequence[LLVMValue],
-        before: Callable[[list[LLVMValue]], tuple[LLVMValue, list[LLVMValue]]],
-        after: Callable[[list[LLVMValue]], Sequence[LLVMValue]],
-    ) -> list[LLVMValue]:
-        """A loop until a condition fails: ``before`` gives it and what ``after``, or the loop's end, gets."""
-        head, body, done = self.new_label(), self.new_label(), self.new_label()
-        passed: list[LLVMValue] = []
-
-        def once(carried: list[LLVMValue]) -> Sequence[LLVMValue]:
-            condition, values = before(carried)
-            passed.extend(values)
-            self.branch(condition, body, done)
-            self.begin(body)
-            return after(passed)
-
-        self._around(head, starts, LoopFacts(), once, None)
-        self.begin(done)
-        self.open.facts.branches = True
-        return passed
 
     def loop(
         self,
@@ -372,43 +351,45 @@ class FunctionText:
         starts: Sequence[LLVMValue] = (),
     ) -> list[LLVMValue]:
         """A loop in the innermost one; ``body`` gets the index and the carried values, and returns the next ones."""
-        head, begin, done = self.new_label(), self.new_label(), self.new_label()
-        facts = LoopFacts(rounds_of(low, high, step), bool(starts))
 
-        def once(carried: list[LLVMValue]) -> Sequence[LLVMValue]:
-            index = carried[0]
-            self.branch(self.value("i1", f"icmp slt {index.typed}, {high.name}"), begin, done)
-            self.begin(begin)
-            ends = body(index, carried[1:])
+        def before(carried: list[LLVMValue]) -> tuple[LLVMValue, list[LLVMValue]]:
+            return self.value("i1", f"icmp slt {carried[0].typed}, {high.name}"), carried
+
+        def after(carried: list[LLVMValue]) -> list[LLVMValue]:
+            index, *values = carried
+            ends = body(index, values)
             return [self.binary("add", index, step, "nsw "), *ends]
 
-        _, *results = self._around(head, (low, *starts), facts, once, self.module.loop)
-        self.begin(done)
-        self.open.facts.add(facts)
-        return results
+        facts = LoopFacts(rounds_of(low, high, step), bool(starts))
+        return self.repeat((low, *starts), before, after, facts)[1:]
 
-    def _around(
+    def repeat(
         self,
-        head: str,
         starts: Sequence[LLVMValue],
-        facts: LoopFacts,
-        write: Callable[[list[LLVMValue]], Sequence[LLVMValue]],
-        metadata: Callable[[LoopFacts], str] | None,
+        before: Callable[[list[LLVMValue]], tuple[LLVMValue, list[LLVMValue]]],
+        after: Callable[[list[LLVMValue]], Sequence[LLVMValue]],
+        counted: LoopFacts | None = None,
     ) -> list[LLVMValue]:
-        """Blocks that control comes back to: ``write`` gets the carried values, and returns the next ones.
+        """A loop until a condition fails: ``before`` gives it and what ``after``, or the loop's end, gets.
 
-        They are written before what is around them, which more may be added to meanwhile.
+        It is written before what is around it, which more may be added to meanwhile. One with an index is ``counted``.
         """
-        carried, outside, inside = self._new_like(starts), self.open, OpenBody(head, facts)
-        self.open = inside
-        ends = write(carried)
-        self.jump(head, metadata and metadata(facts))
+        head, body, done = self.new_label(), self.new_label(), self.new_label()
+        outside, inside = self.open, OpenBody(head, counted or LoopFacts())
+        self.open, carried = inside, self._new_like(starts)
+        condition, passed = before(carried)
+        self.branch(condition, body, done)
+        self.begin(body)
+        ends = after(passed)
+        self.jump(head, counted and self.module.loop(counted))
         self.open, entry = outside, outside.label
         self.jump(head)
         self.begin(head)
         self._joined(carried, (starts, entry), (ends, inside.label))
         outside.lines += inside.lines
-        return carried
+        self.begin(done)
+        outside.facts.add(counted)
+        return passed
 
     def _new_like(self, sources: Sequence[LLVMValue]) -> list[LLVMValue]:
         """Values of the same types that :meth:`_joined` defines."""

@@ -1,4 +1,4 @@
-"""The LLVM IR of each operation of arith, math, memref and vector that loops are made of.
+"""The LLVM IR of each operation of arith and math, and of memory and vectors, that loops are made of.
 
 ``index`` is i64 and never wraps. A boolean is a byte in memory. Addresses are one index into a pointer.
 
@@ -14,12 +14,11 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
-from xdsl.dialects import arith, math, memref, vector
+from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import (
     IndexType,
     IntegerAttr,
     IntegerType,
-    MemRefType,
     bf16,
     f16,
     f32,
@@ -32,7 +31,6 @@ from xdsl.utils.exceptions import PassFailedException
 from hybridc.dialects.mlir.hybrid import FLOATS
 from hybridc.dialects.scalar.table import OPERATIONS
 from hybridc.dtypes import HALVES
-from hybridc.ground.buffers import ALIGNMENT
 from hybridc.ir.structured_builder import operation_class
 from hybridc.lower.llvm.codegen.function_text import (
     FunctionText,
@@ -58,6 +56,8 @@ HALF_TYPES = frozenset(kind for kind, t in FLOATS.items() if t.dtype in HALVES)
 Properties = Mapping[str, Attribute]
 # What writes an operation of these operands and properties: the result, of a type that is None if there is none.
 Instruction = Callable[[FunctionText, Sequence[LLVMValue], Any, Properties], LLVMValue | None]
+# What is written: one of :data:`INSTRUCTIONS` by its class, or any other.
+Op = type[Operation] | Instruction
 
 
 # --- arithmetic -------------------------------------------------------------------------------------------------------
@@ -74,14 +74,14 @@ def _flags_text(flags: FastMathAttrBase) -> str:
     return "fast " if len(flags.data) == 7 else "".join(sorted(f"{flag.value} " for flag in flags.data))
 
 
-def _flags(properties: Properties) -> str:
+def fast_math(properties: Properties) -> str:
     """The fast-math flags of an operation."""
     flags = properties.get("fastmath")
     return "" if flags is None else _flags_text(cast("FastMathAttrBase", flags))
 
 
 def _float(name: str) -> Instruction:
-    return lambda f, x, _, properties: f.binary(name, x[0], x[1], _flags(properties))
+    return lambda f, x, _, properties: f.binary(name, x[0], x[1], fast_math(properties))
 
 
 def _wrapping(name: str) -> Instruction:
@@ -106,7 +106,7 @@ def _convert(name: str) -> Instruction:
 
 
 def _intrinsic(name: str) -> Instruction:
-    return lambda f, x, kind, properties: f.intrinsic(f"llvm.{name}", x, type_text(kind), _flags(properties))
+    return lambda f, x, kind, properties: f.intrinsic(f"llvm.{name}", x, type_text(kind), fast_math(properties))
 
 
 def _by_name(name: str) -> Instruction:
@@ -121,14 +121,14 @@ def _by_name(name: str) -> Instruction:
 
 
 def _addf(f: FunctionText, x: Sequence[LLVMValue], _: Attribute, properties: Properties) -> LLVMValue:
-    total = f.binary("fadd", x[0], x[1], _flags(properties))
+    total = f.binary("fadd", x[0], x[1], fast_math(properties))
     if x[0].name in f.powers and constant_number(x[1]) == 1:
         f.sums[total.name] = (x[0].name, *f.powers[x[0].name])
     return total
 
 
 def _negf(f: FunctionText, x: Sequence[LLVMValue], _: Attribute, properties: Properties) -> LLVMValue:
-    opposite = f.value(x[0].type, f"fneg {_flags(properties)}{x[0].typed}")
+    opposite = f.value(x[0].type, f"fneg {fast_math(properties)}{x[0].typed}")
     f.opposites[opposite.name] = x[0]
     return opposite
 
@@ -152,7 +152,7 @@ def _cmpi(f: FunctionText, x: Sequence[LLVMValue], _: Attribute, properties: Pro
 
 def _cmpf(f: FunctionText, x: Sequence[LLVMValue], _: Attribute, properties: Properties) -> LLVMValue:
     predicate = arith.CMPF_COMPARISON_OPERATIONS[_number(properties["predicate"])]
-    return f.compare(predicate, x[0], x[1], _flags(properties))
+    return f.compare(predicate, x[0], x[1], fast_math(properties))
 
 
 def _select(f: FunctionText, x: Sequence[LLVMValue], _: Attribute, __: Properties) -> LLVMValue:
@@ -300,7 +300,7 @@ def _divf(f: FunctionText, x: Sequence[LLVMValue], kind: Attribute, properties: 
         f.discard_unused(x[1].name, power, opposite)
         f.facts.numbers -= 3
         return _called(f, "logistic", logistic, [argument], kind)
-    return f.binary("fdiv", x[0], x[1], _flags(properties))
+    return f.binary("fdiv", x[0], x[1], fast_math(properties))
 
 
 def _called(f: FunctionText, name: str, formula: Formula, x: Sequence[LLVMValue], kind: Attribute) -> LLVMValue:
@@ -325,51 +325,40 @@ def _function_of(
     return head, f.body(), module.declarations
 
 
-# --- memory -----------------------------------------------------------------------------------------------------------
+# --- memory and vectors -----------------------------------------------------------------------------------------------
 
 
-def _element(f: FunctionText, base: LLVMValue, indices: Sequence[LLVMValue], stored: str) -> LLVMValue:
-    """The address of an element."""
-    if len(indices) > 1:
-        raise PassFailedException(f"a memref of rank {len(indices)} is not flat, expected rank 0 or 1")
-    return f.address(base, indices[0], stored) if indices else base
-
-
-def _load(f: FunctionText, x: Sequence[LLVMValue], kind: Attribute, _: Properties) -> LLVMValue:
+def load_cell(f: FunctionText, x: Sequence[LLVMValue], kind: Attribute, _: Properties) -> LLVMValue:
+    """The element of an array at an index."""
     stored = "i8" if kind == i1 else type_text(kind)
-    value = f.load(_element(f, x[0], x[1:], stored), stored)
+    value = f.load(f.address(x[0], x[1], stored), stored)
     return f.convert("trunc", value, "i1") if kind == i1 else value
 
 
-def _store(f: FunctionText, x: Sequence[LLVMValue], _: Attribute, __: Properties) -> None:
-    value, base, *indices = x
-    address = _element(f, base, indices, "i8" if value.type == "i1" else value.type)
+def store_cell(f: FunctionText, x: Sequence[LLVMValue], _: Attribute, __: Properties) -> None:
+    """Store a value to an array at an index."""
+    value, base, index = x
+    address = f.address(base, index, "i8" if value.type == "i1" else value.type)
     f.store(f.convert("zext", value, "i8") if value.type == "i1" else value, address)
 
 
-def _view(f: FunctionText, x: Sequence[LLVMValue], _: Attribute, __: Properties) -> LLVMValue:
+def view_bytes(f: FunctionText, x: Sequence[LLVMValue], _: Attribute, __: Properties) -> LLVMValue:
+    """The array at an offset in bytes."""
     return f.address(x[0], x[1], "i8")
 
 
-def _alloca(f: FunctionText, _: Sequence[LLVMValue], kind: MemRefType[Any], __: Properties) -> LLVMValue:
-    if not kind.has_static_shape():
-        raise PassFailedException(f"memref.alloca needs a static shape, got {kind}")
-    count = 1
-    for size in kind.get_shape():
-        count *= size
-    return f.stack(count, "i8" if kind.element_type == i1 else type_text(kind.element_type), ALIGNMENT)
-
-
-def _vector_load(f: FunctionText, x: Sequence[LLVMValue], kind: Attribute, _: Properties) -> LLVMValue:
+def load_lanes(f: FunctionText, x: Sequence[LLVMValue], kind: Attribute, _: Properties) -> LLVMValue:
+    """Contiguous elements from an index on."""
     type_ = type_text(kind)
     stored = element_of(type_)
-    return f.load(_element(f, x[0], x[1:], stored), type_, _bytes(stored))
+    return f.load(f.address(x[0], x[1], stored), type_, _bytes(stored))
 
 
-def _vector_store(f: FunctionText, x: Sequence[LLVMValue], _: Attribute, __: Properties) -> None:
-    value, base, *indices = x
+def store_lanes(f: FunctionText, x: Sequence[LLVMValue], _: Attribute, __: Properties) -> None:
+    """Store a vector to contiguous elements from an index on."""
+    value, base, index = x
     stored = element_of(value.type)
-    f.store(value, _element(f, base, indices, stored), _bytes(stored))
+    f.store(value, f.address(base, index, stored), _bytes(stored))
 
 
 def _bytes(stored: str) -> int:
@@ -377,16 +366,15 @@ def _bytes(stored: str) -> int:
     return {"half": 2, "float": 4, "double": 8}.get(stored) or int(stored[1:]) // 8
 
 
-# --- vectors ----------------------------------------------------------------------------------------------------------
-
-
-def _broadcast(f: FunctionText, x: Sequence[LLVMValue], kind: Attribute, _: Properties) -> LLVMValue:
+def splat(f: FunctionText, x: Sequence[LLVMValue], kind: Attribute, _: Properties) -> LLVMValue:
+    """A vector with a scalar in all lanes."""
     type_ = type_text(kind)
     first = f.value(type_, f"insertelement {type_} undef, {x[0].typed}, i64 0")
     return _shuffled(f, first, LLVMValue(type_, "undef"), [0] * length(type_))
 
 
-def _shuffle(f: FunctionText, x: Sequence[LLVMValue], _: Attribute, properties: Properties) -> LLVMValue:
+def shuffle_lanes(f: FunctionText, x: Sequence[LLVMValue], _: Attribute, properties: Properties) -> LLVMValue:
+    """Elements of two vectors by the indices ``mask``; those of the second are counted after the first's."""
     return _shuffled(f, x[0], x[1], [*map(int, cast("Any", properties["mask"]).get_values())])
 
 
@@ -394,33 +382,6 @@ def _shuffled(f: FunctionText, a: LLVMValue, b: LLVMValue, places: Sequence[int]
     mask = ", ".join([f"i32 {place}" for place in places])
     type_ = f"<{len(places)} x {element_of(a.type)}>"
     return f.value(type_, f"shufflevector {a.typed}, {b.typed}, <{len(places)} x i32> <{mask}>")
-
-
-_REDUCE = {
-    **{kind: f"llvm.vector.reduce.{kind}" for kind in ("and", "or", "xor")},
-    "add": "llvm.vector.reduce.add",
-    "mul": "llvm.vector.reduce.mul",
-    "minsi": "llvm.vector.reduce.smin",
-    "maxsi": "llvm.vector.reduce.smax",
-    "minui": "llvm.vector.reduce.umin",
-    "maxui": "llvm.vector.reduce.umax",
-    "maximumf": "llvm.vector.reduce.fmaximum",
-    "minimumf": "llvm.vector.reduce.fminimum",
-    "maxnumf": "llvm.vector.reduce.fmax",
-    "minnumf": "llvm.vector.reduce.fmin",
-}
-
-
-def _reduction(f: FunctionText, x: Sequence[LLVMValue], kind: Attribute, properties: Properties) -> LLVMValue:
-    """A horizontal reduction; sums and products of floats begin with the accumulator."""
-    name, type_ = cast("Any", properties["kind"]).data.value, type_text(kind)
-    if type(kind) is IntegerType or name not in ("add", "mul"):
-        if len(x) > 1:
-            text = f"vector.reduction <{name}> of {x[0].type} with an accumulator has no LLVM intrinsic"
-            raise PassFailedException(text)
-        return f.intrinsic(_REDUCE[name], x, type_, _flags(properties))
-    start = x[1] if len(x) > 1 else constant(0.0 if name == "add" else 1.0, type_)
-    return f.intrinsic(f"llvm.vector.reduce.f{name}", (start, x[0]), type_, _flags(properties), overload=1)
 
 
 INSTRUCTIONS: dict[type[Operation], Instruction] = {
@@ -442,27 +403,16 @@ INSTRUCTIONS: dict[type[Operation], Instruction] = {
     math.AbsIOp: _absi,
     math.ExpOp: _exp,
     math.PowFOp: _power,
-    memref.LoadOp: _load,
-    memref.StoreOp: _store,
-    memref.ViewOp: _view,
-    memref.AllocaOp: _alloca,
-    vector.LoadOp: _vector_load,
-    vector.StoreOp: _vector_store,
-    vector.BroadcastOp: _broadcast,
-    vector.ShuffleOp: _shuffle,
-    vector.BitcastOp: _bitcast,
-    vector.FMAOp: _intrinsic("fma"),
-    vector.ReductionOp: _reduction,
 }
 
 
 def write_operation(
-    f: FunctionText, cls: type[Operation], x: Sequence[LLVMValue], kind: Attribute | None, properties: Properties
+    f: FunctionText, op: Op, x: Sequence[LLVMValue], kind: Attribute | None, properties: Properties
 ) -> LLVMValue | None:
     """Write an operation of these operands; its result, of type ``kind``, or None."""
-    write = INSTRUCTIONS.get(cls)
+    write = INSTRUCTIONS.get(op) if isinstance(op, type) else op
     if write is None:
-        raise PassFailedException(f"{cls.name} has no lowering to LLVM IR")
+        raise PassFailedException(f"{cast('type[Operation]', op).name} has no lowering to LLVM IR")
     value = write(f, x, kind, properties)
     f.facts.reassociates |= _is_reassociated(properties)
     if value is not None:

@@ -7,13 +7,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from xdsl.dialects import arith, vector
+from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import AnyFloat, DenseArrayBase, DenseIntOrFPElementsAttr, VectorType, i64
 from xdsl.ir import Attribute, Operation
 
 from hybridc.ir.contraction_shape import Loop
 from hybridc.lower.llvm.codegen import processor
 from hybridc.lower.llvm.codegen.function_text import LLVMValue, ModuleText, length
+from hybridc.lower.llvm.codegen.instructions import shuffle_lanes, splat
 from hybridc.lower.llvm.loops.loop_builder import BYTES, INDEX, LoopBuilder, array_type
 from hybridc.transforms.schedules.loop_machine import Registers
 
@@ -199,11 +200,11 @@ class Vectors:
 
     def everywhere(self, scalar: LLVMValue) -> LLVMValue:
         """Splat a scalar."""
-        return self.b.pure(vector.BroadcastOp, [scalar], self.kind)
+        return self.b.pure(splat, [scalar], self.kind)
 
     def fma(self, x: LLVMValue, y: LLVMValue, z: LLVMValue) -> LLVMValue:
         """x * y + z"""
-        return self.b.pure(vector.FMAOp, [x, y, z], self.kind)
+        return self.b.pure(math.FmaOp, [x, y, z], self.kind)
 
     def plus(self, x: LLVMValue, y: LLVMValue) -> LLVMValue:
         """x + y"""
@@ -223,7 +224,7 @@ class Vectors:
 
     def shuffle(self, x: LLVMValue, y: LLVMValue, lanes: Sequence[int]) -> LLVMValue:
         """Elements of two vectors by index; those of the second are counted after the first's."""
-        return self.b.pure(vector.ShuffleOp, [x, y], _kind(self.element, len(lanes)), {"mask": _mask(tuple(lanes))})
+        return self.b.pure(shuffle_lanes, [x, y], _kind(self.element, len(lanes)), {"mask": _mask(tuple(lanes))})
 
     def transposed(self, rows: Sequence[LLVMValue]) -> list[LLVMValue]:
         """Transpose a square in registers: at each step, blocks twice as large swap the halves off the diagonal."""

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from xdsl.dialects import vector
-
 from hybridc.errors import UnsupportedError
 from hybridc.ir.structured_builder import operation_class
 from hybridc.ir.tiles.tile_program import Address, Statement, TileConstant, TileLoad, TileMap, TileStore
 from hybridc.lower.llvm.codegen.function_text import LLVMValue
+from hybridc.lower.llvm.codegen.instructions import splat
 from hybridc.lower.llvm.gemm.gemm_region import Index
 from hybridc.lower.llvm.loops.loop_builder import LoopBuilder
 from hybridc.lower.llvm.loops.tiles_to_loops import emit_constant, properties_of, vector_type
@@ -49,7 +48,7 @@ class VectorStatements:
 
     def everywhere(self, scalar: LLVMValue, kind: str) -> LLVMValue:
         """A vector with a scalar in all lanes."""
-        return self.b.pure(vector.BroadcastOp, [scalar], vector_type(kind, self.lanes))
+        return self.b.pure(splat, [scalar], vector_type(kind, self.lanes))
 
     def _load(self, kind: str, array: LLVMValue, at: Index, follows: bool) -> LLVMValue:
         key = (array, at.value)

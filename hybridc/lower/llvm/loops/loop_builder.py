@@ -10,9 +10,9 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
-from xdsl.dialects import arith, memref, vector
+from xdsl.dialects import arith
 from xdsl.dialects.builtin import DYNAMIC_INDEX, IndexType, MemRefType, VectorType, i8
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Attribute
 
 from hybridc.lower.llvm.codegen.function_text import (
     FunctionText,
@@ -22,7 +22,16 @@ from hybridc.lower.llvm.codegen.function_text import (
     constant_of,
     type_text,
 )
-from hybridc.lower.llvm.codegen.instructions import HALF_TYPES, write_operation
+from hybridc.lower.llvm.codegen.instructions import (
+    HALF_TYPES,
+    Op,
+    load_cell,
+    load_lanes,
+    store_cell,
+    store_lanes,
+    view_bytes,
+    write_operation,
+)
 
 INDEX = IndexType()
 
@@ -70,7 +79,7 @@ class LoopBuilder(FunctionText):
 
     def add(
         self,
-        cls: type[Operation],
+        op: Op,
         operands: Sequence[LLVMValue],
         kind: Attribute | None = None,
         properties: Mapping[str, Attribute] | None = None,
@@ -79,37 +88,37 @@ class LoopBuilder(FunctionText):
         """Write an operation at a level, by default that of its operands; its result, of type ``kind``, or None."""
         at = self.level(*operands) if level is None else level
         self.open = self._levels[at]
-        value = write_operation(self, cls, operands, kind, properties or {})
+        value = write_operation(self, op, operands, kind, properties or {})
         if value is not None:
             self._level_of[value.name] = at
         return value
 
     def pure(
         self,
-        cls: type[Operation],
+        op: Op,
         operands: Sequence[LLVMValue],
         kind: Attribute,
         properties: Mapping[str, Attribute] | None = None,
     ) -> LLVMValue:
         """The result of an operation without effects; made once for equal operands."""
-        key = (cls, *operands, None if kind is INDEX else kind, *(properties.items() if properties else ()))
+        key = (op, *operands, None if kind is INDEX else kind, *(properties.items() if properties else ()))
         known = self._pure.get(key)
         if known is None:
-            known = self._pure[key] = self.result(cls, operands, kind, properties)
+            known = self._pure[key] = self.result(op, operands, kind, properties)
             self._keys[self.level(known)].append(key)
         return known
 
     def result(
         self,
-        cls: type[Operation],
+        op: Op,
         operands: Sequence[LLVMValue],
         kind: Attribute,
         properties: Mapping[str, Attribute] | None = None,
         level: int | None = None,
     ) -> LLVMValue:
         """As :meth:`add`, of an operation with a result."""
-        value = self.add(cls, operands, kind, properties, level)
-        assert value is not None, f"{cls.name} has no result"
+        value = self.add(op, operands, kind, properties, level)
+        assert value is not None, f"{op} has no result"
         return value
 
     def constant(self, attribute: Attribute, kind: Attribute) -> LLVMValue:
@@ -161,23 +170,23 @@ class LoopBuilder(FunctionText):
 
     def load_element(self, array: LLVMValue, at: LLVMValue, level: int | None = None) -> LLVMValue:
         """A load; at the level of its index, unless another is given."""
-        return self.result(memref.LoadOp, [array, at], self._elements[array.name], level=level)
+        return self.result(load_cell, [array, at], self._elements[array.name], level=level)
 
     def store_element(self, value: LLVMValue, array: LLVMValue, at: LLVMValue, level: int | None = None) -> None:
         """A store; in the innermost open loop, unless another level is given."""
-        self.add(memref.StoreOp, [value, array, at], level=self.depth if level is None else level)
+        self.add(store_cell, [value, array, at], level=self.depth if level is None else level)
 
     def load_vector(self, array: LLVMValue, at: LLVMValue, kind: VectorType[Any]) -> LLVMValue:
         """A load of contiguous elements, at the level of their index."""
-        return self.result(vector.LoadOp, [array, at], kind)
+        return self.result(load_lanes, [array, at], kind)
 
     def store_vector(self, value: LLVMValue, array: LLVMValue, at: LLVMValue) -> None:
         """A store to contiguous elements, in the innermost open loop."""
-        self.add(vector.StoreOp, [value, array, at], level=self.depth)
+        self.add(store_lanes, [value, array, at], level=self.depth)
 
     def view(self, scratch: LLVMValue, offset: LLVMValue, element: Attribute) -> LLVMValue:
         """A view of scratch at an offset in bytes."""
-        array = self.pure(memref.ViewOp, [scratch, offset], array_type(element))
+        array = self.pure(view_bytes, [scratch, offset], array_type(element))
         self._elements[array.name] = element
         return array
 
