@@ -25,7 +25,7 @@ from benchmarks.timing import compare
 from hybridc.ground.sizes import row_major
 from hybridc.ir.contraction_shape import contraction_loops, matrices_of_loops
 from hybridc.lower.llvm.codegen.native_function import load_functions
-from hybridc.lower.llvm.gemm.choose_gemm import matrices_region
+from hybridc.lower.llvm.gemm.choose_gemm import ALGORITHMS, MatmulRequest
 from hybridc.lower.llvm.gemm.gemm_region import registers
 from hybridc.lower.llvm.loop_target import LoopTarget
 from hybridc.lower.llvm.loops.parallel_regions import ParallelRegion
@@ -87,7 +87,8 @@ def region_of(
     if matrices is None:
         return None
     buffers = (1, 0, 2) if matrices.swapped else (0, 1, 2)
-    return matrices_region(matrices, np.dtype(dtype), buffers, LoopTarget(threads), algorithms)
+    request = MatmulRequest(matrices, np.dtype(dtype), buffers, LoopTarget(threads))
+    return request.region([ALGORITHMS[name] for name in algorithms])
 
 
 def in_panels(spec: str, sizes: dict[str, int], right: Any) -> tuple[str, dict[str, int], Any] | None:

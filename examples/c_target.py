@@ -4,8 +4,8 @@
 
 The compiler's middle end decides how a kernel is computed and writes it down as a tile program
 (``hybridc/ir/tiles/tile_program.py``): loops, affine addresses, scalar operations, reductions. A target prints that.
-This one prints C for the elementwise, row and column kernels, and takes all else (memory plan, fast matmuls, the
-executor) from the native target.
+This one prints every kernel as C, for a machine without vector registers or a BLAS, for which matmuls and convolutions
+are plain loops; it takes the memory plan and the executor from the native target.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import math
 import os
 import subprocess
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,23 +31,29 @@ from hybridc.ir.tiles.tile_program import (
     Address,
     Factor,
     Statement,
+    TileCombine,
     TileConstant,
     TileGather,
     TileIndex,
     TileLoad,
     TileMap,
+    TileNumber,
     TileProgram,
     TileReduce,
     TileStore,
     TileSweep,
 )
 from hybridc.lower.llvm.codegen.native_function import NativeFunction, ObjectCode
-from hybridc.lower.llvm.kernel_cache import KernelCache
+from hybridc.lower.llvm.loop_target import LoopTarget
 from hybridc.options import OPTIONS
+from hybridc.transforms.schedules.loop_machine import LoopMachine
 
 FLAGS = ("-O3", "-march=native", "-std=gnu11", "-fPIC", "-fwrapv", "-fno-math-errno", "-ffp-contract=on", "-w")
 # Integers are signless, and signed in C.
-TYPES = {t.ir: t.c for t in dtypes.TYPES.values() if t.ir and t.c and t.kind != "u"} | {"index": "int64_t"}
+TYPES = {t.ir: t.c for t in dtypes.TYPES.values() if t.ir and t.c and t.kind != "u"} | {
+    "index": "int64_t",
+    "i16": "int16_t",
+}
 HEAD = """\
 #include <math.h>
 #include <stdint.h>
@@ -99,9 +105,12 @@ class CPrinter:
         self.depth = 1
         self._arguments()
         if self.program.shared:
-            self._pieces(lambda: self._sweeps("from", "to"))
+            self._pieces(lambda: self._sweeps(self.program.sweeps, "from", "to"))
+        elif self.program.apart:
+            for sweep in self.program.sweeps:
+                self._pieces(lambda sweep=sweep: self._points([sweep]))
         else:
-            self._pieces(self._points)
+            self._pieces(lambda: self._points(self.program.sweeps))
         self.depth = 0
         self.line("}")
         return HEAD + "\n".join(self.lines) + "\n"
@@ -158,8 +167,7 @@ class CPrinter:
         """All of it from ``from`` to ``to``: the range itself, or each piece of it with its partial results."""
         p = self.program
         if not p.pieces:
-            self.line("const int64_t from = lo, to = hi;")
-            walk()
+            self.block("for (int64_t from = lo, to = hi; from < to; from = to)", walk)
             return
         whole = " * ".join(map(self.size, p.parallel or p.inner)) or "1"
 
@@ -178,7 +186,7 @@ class CPrinter:
 
         self.loop("part", "lo", "hi", piece)
 
-    def _points(self) -> None:
+    def _points(self, sweeps: Sequence[TileSweep]) -> None:
         """The parallel axes; where they are walked in tiles, the range counts tiles of 32 rows."""
         p = self.program
         outer = p.parallel if p.tiled is None else p.parallel[:-1]
@@ -193,7 +201,7 @@ class CPrinter:
             if outer:
                 self.line(f"const int64_t i{outer[0]} = rest;")
             if p.tiled is None:
-                self._sweeps()
+                self._sweeps(sweeps)
             else:
                 self._tile(p.tiled, p.inner[0])
 
@@ -206,8 +214,8 @@ class CPrinter:
         inner = lambda: self.loop(f"i{columns}", "j", f"least(j + 32, {self.size(columns)})", body)  # noqa: E731
         self.loop("j", "0", self.size(columns), lambda: self.loop(f"i{rows}", "tile * 32", last, inner), "32")
 
-    def _sweeps(self, low: str = "0", high: str | None = None) -> None:
-        for sweep in self.program.sweeps:
+    def _sweeps(self, sweeps: Sequence[TileSweep], low: str = "0", high: str | None = None) -> None:
+        for sweep in sweeps:
             self._sweep(sweep, low, high)
 
     def _sweep(self, sweep: TileSweep, low: str, high: str | None) -> None:
@@ -235,7 +243,11 @@ class CPrinter:
         if not axes:
             for s in sweep.statements:
                 self.statement(s)
+            self._sweeps(sweep.sweeps)
             return
+        if len(axes) == 1 and sweep.bounds is not None:
+            first, end = sweep.bounds
+            low, high = "0" if first is None else f"v{first}", f"v{end}"
         rest = lambda: self._nest(sweep, axes[1:], reductions, "0", None)  # noqa: E731
         self.loop(f"i{axes[0]}", low, high or self.size(axes[0]), rest)
         for s in begun:
@@ -249,6 +261,8 @@ class CPrinter:
         match s:
             case TileStore():
                 self.line(f"{self.element(s.address)} = v{s.value};")
+            case TileCombine():
+                self._halve(s, self.size(self.program.inner[0]))
             case TileReduce() if s.carried:
                 self.line(f"v{s.name} = {self._combined(s, f'v{s.name}', f'v{s.operand}')};")
             case TileReduce():
@@ -259,10 +273,27 @@ class CPrinter:
                 self.kinds[s.name] = s.kind
                 self.line(f"const {TYPES[s.kind]} v{s.name} = {self._value(s)};")
 
-    def _value(self, s: TileConstant | TileIndex | TileLoad | TileGather | TileMap) -> str:
+    def _halve(self, s: TileCombine, size: str) -> None:
+        """Partial results, of which the second half is added to the first until one is left."""
+
+        def combine(into: str, part: str) -> None:
+            total = self._combined(s, into, f"{s.parts}[({part}) * {size} + k]")
+            self.loop("k", "from", "to", lambda: self.line(f"{into} = {total};"))
+
+        def half() -> None:
+            self.line("half = (left + 1) / 2;")
+            self.loop("part", "half", "left", lambda: combine(f"{s.parts}[(part - half) * {size} + k]", "part"))
+
+        self.loop("k", "from", "to", lambda: self.line(f"{s.into}[k] = {number(s.start, s.kind)};"))
+        self.block(f"for (int64_t left = v{s.count}, half; left > 1; left = half)", half)
+        self.block(f"if (v{s.count})", lambda: combine(f"{s.into}[k]", "0"))
+
+    def _value(self, s: TileConstant | TileNumber | TileIndex | TileLoad | TileGather | TileMap) -> str:
         match s:
             case TileConstant():
                 return number(s.number, s.kind)
+            case TileNumber():
+                return self.factor(s.factor)
             case TileIndex():
                 return f"i{s.axis}"
             case TileLoad():
@@ -273,7 +304,7 @@ class CPrinter:
                 operands = [f"v{v}" for v in s.operands]
                 return expression(s.op, operands, self.kinds[s.operands[0]], s.kind)
 
-    def _combined(self, s: TileReduce, a: str, b: str) -> str:
+    def _combined(self, s: TileReduce | TileCombine, a: str, b: str) -> str:
         return expression(s.op, [a, b], s.kind, s.kind)
 
 
@@ -326,12 +357,12 @@ def compiled(source: str) -> bytes:
 
 
 class C(LLVM):
-    """The native target, but for the code of loops."""
+    """The native target, but for the code of kernels: a compiler of C knows the vectors of the machine."""
 
     name = "c"
 
-    def kernel_cache(self) -> KernelCache:
-        return KernelCache(OPTIONS.num_threads, CFunction)
+    def loop_target(self) -> LoopTarget:
+        return LoopTarget(OPTIONS.num_threads, LoopMachine(vectors=None), CFunction)
 
 
 def main() -> None:

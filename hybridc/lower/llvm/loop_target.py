@@ -10,16 +10,21 @@ from dataclasses import dataclass, field
 from hybridc.ground import __version__
 from hybridc.ir.tiles.tile_program import TileProgram
 from hybridc.lower.llvm.codegen.native_function import NativeFunction
+from hybridc.lower.llvm.gemm import native_blas
+from hybridc.lower.llvm.gemm.gemm_blas import print_blas
 from hybridc.lower.llvm.gemm.gemm_region import registers
 from hybridc.lower.llvm.gemm.tiles_to_matmul import matmul_region
 from hybridc.lower.llvm.loops.tiles_to_loops import write_loops
 from hybridc.transforms.schedules.loop_machine import LoopMachine
+from hybridc.transforms.schedules.schedule_blas import BlasCall
 
-Printer = Callable[[TileProgram], NativeFunction]
+Printer = Callable[[TileProgram | BlasCall], NativeFunction]
 
 
-def print_program(program: TileProgram) -> NativeFunction:
-    """The native function of a tile program, as LLVM IR."""
+def print_program(program: TileProgram | BlasCall) -> NativeFunction:
+    """The native function of a tile program, or of calls of BLAS, as LLVM IR."""
+    if isinstance(program, BlasCall):
+        return print_blas(program)
     build = matmul_region(program) if program.tiles else functools.partial(write_loops, program)
     return NativeFunction(program_key(program), build, program)
 
@@ -31,14 +36,14 @@ def program_key(program: TileProgram) -> str:
 
 def native_machine() -> LoopMachine:
     """The processor that code is made for."""
-    return LoopMachine(registers())
+    return LoopMachine(registers(), native_blas.is_there)
 
 
 @dataclass(frozen=True)
 class LoopTarget:
     """A target whose kernels are parallel regions: functions over a range that ``threads`` share.
 
-    Kernels are scheduled for the ``machine``; ``printer`` makes the function of a tile program.
+    Kernels are scheduled for the ``machine``; ``printer`` makes the function of a tile program, or of calls of BLAS.
     """
 
     threads: int

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from hybridc.dialects.operator_attribute import DType
@@ -19,9 +20,17 @@ class Registers:
         return self.bytes // dtype.itemsize
 
 
+def no_blas() -> bool:
+    """There is no BLAS to call."""
+    return False
+
+
 @dataclass(frozen=True)
 class LoopMachine:
-    """A processor: its ``vectors``, None if tiles in registers do not pay; and whether there is a ``blas`` to call."""
+    """A processor: its ``vectors``, None if tiles in registers do not pay; and what says whether there is a ``blas``.
+
+    That is asked where a BLAS would be called, as it is loaded then.
+    """
 
     vectors: Registers | None
-    blas: bool = True
+    blas: Callable[[], bool] = no_blas

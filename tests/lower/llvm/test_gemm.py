@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from hybridc.ir.kernel import analyse
 from hybridc.lower.llvm.codegen.native_function import load_functions
 from hybridc.lower.llvm.gemm.choose_gemm import is_contraction_kernel, regions_of_matmul
 from hybridc.lower.llvm.gemm.gemm_region import registers
-from hybridc.lower.llvm.loop_target import LoopTarget
+from hybridc.lower.llvm.loop_target import LoopTarget, native_machine
 from hybridc.runtime.native import (
     NativePlan,
     NativeProgram,
@@ -22,7 +23,7 @@ from hybridc.runtime.native import (
     num_threads,
     set_num_threads,
 )
-from hybridc.transforms.schedules.loop_machine import LoopMachine, Registers
+from hybridc.transforms.schedules.loop_machine import Registers
 from tests.lower.kernels import kernel
 from tests.lower.llvm.native import Guarded, call
 from tests.slices import crossed, one_in
@@ -113,7 +114,7 @@ def check(spec, sizes, dtype="f32", threads=2, seed=0, algorithms=(), change=lam
     assert is_contraction_kernel(made)
     left, right, out = spec.replace("->", ",").split(",")
     a, b = (change(numbers_of(rng, tuple(sizes[x] for x in axes), dtype)) for axes in (left, right))
-    machine = LoopMachine(vectors or registers())
+    machine = replace(native_machine(), vectors=vectors or registers())
     regions = regions_of_matmul(made, LoopTarget(threads, machine), algorithms=algorithms)
     if algorithms:
         assert [p.algorithm for p in regions] == list(algorithms)

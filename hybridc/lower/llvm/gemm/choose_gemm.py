@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,12 +26,11 @@ from hybridc.ir.costs import BEGUN, OF_CORE, SAME_SET, WALKED, grain_of, matmul_
 from hybridc.ir.kernel import Axes, Kernel, Read
 from hybridc.ir.structured import dtype_of, shape_of
 from hybridc.lower.llvm.codegen.native_function import NativeFunction
-from hybridc.lower.llvm.gemm import native_blas
-from hybridc.lower.llvm.gemm.gemm_blas import blas_region
 from hybridc.lower.llvm.gemm.tiles_to_matmul import matmul_scratch_bytes
 from hybridc.lower.llvm.loop_target import LoopTarget, Printer
 from hybridc.lower.llvm.loops.parallel_regions import ParallelRegion
 from hybridc.transforms.schedules.loop_machine import LoopMachine, Registers
+from hybridc.transforms.schedules.schedule_blas import BlasCall, schedule_blas
 from hybridc.transforms.schedules.schedule_contractions import Epilogue, epilogue_of, schedule_loops
 from hybridc.transforms.schedules.schedule_register_tiles import (
     MatmulProgram,
@@ -67,6 +66,9 @@ PLAIN = 5
 FAST_FROM_SCRATCH = 64
 
 
+# The dtypes that matmuls are of.
+MULTIPLIED = frozenset({np.dtype(np.float32), np.dtype(np.float64)})
+
 # The attribute of matmuls of prepacked panels.
 PANELS = "hybrid.panels"
 
@@ -86,7 +88,7 @@ def takes_epilogue(kernel: Kernel, vectors: Registers) -> bool:
     contraction = contraction_of(kernel)
     matrices = matrices_of(contraction)
     dtypes = {dtype_of(v) for v in (*kernel.arguments, *kernel.results)}
-    if matrices is None or len(dtypes) > 1 or dtypes.isdisjoint(native_blas.GEMM):
+    if matrices is None or len(dtypes) > 1 or dtypes.isdisjoint(MULTIPLIED):
         return False
     (dtype,) = dtypes
     tile = RegisterTile(dtype, vectors)
@@ -182,7 +184,7 @@ def prepacked_of(kernel: Kernel, vectors: Registers) -> Panels | None:
     if any(loop.kind == BATCH and loop.c == 1 for loop in contraction.kept):
         return _transposed_of(kernel)
     matrices = matrices_of(contraction) if len(dtypes) == 1 else None
-    if matrices is None or dtypes.isdisjoint(native_blas.GEMM) or any(x.kind != ROW for x in matrices.around):
+    if matrices is None or dtypes.isdisjoint(MULTIPLIED) or any(x.kind != ROW for x in matrices.around):
         return None
     left, right = kernel_op.reads[:: -1 if matrices.swapped else 1]
     in_place = bool(matrices.around or matrices.over)
@@ -221,6 +223,33 @@ def _panels(
     return Panels(number, right, columns[0], terms, shape, rows, apart, in_place)
 
 
+@dataclass(frozen=True, eq=False)
+class Algorithm:
+    """A way to compute a matmul: the name that reports have of it, and its schedule in vector registers.
+
+    The sums of one that ``takes_epilogue`` are whole when they leave registers. BLAS has no schedule.
+    """
+
+    name: str
+    schedule: Callable[[Matrices, RegisterTile, int, Epilogue | None], MatmulSchedule | None] | None
+    takes_epilogue: bool = True
+
+
+def _schedule_dots(
+    matrices: Matrices, tile: RegisterTile, threads: int, _: Epilogue | None = None
+) -> MatmulSchedule | None:
+    return schedule_dots(matrices, tile, threads)
+
+
+TILES = Algorithm("tiles", schedule_tiles)
+EXCHANGED = Algorithm("turned", schedule_exchanged)
+PREPACKED = Algorithm("rows", schedule_prepacked)
+IN_PLACE = Algorithm("in place", schedule_in_place)
+DOTS = Algorithm("dots", _schedule_dots, takes_epilogue=False)
+BLAS = Algorithm("blas", None, takes_epilogue=False)
+ALGORITHMS = {a.name: a for a in (TILES, EXCHANGED, PREPACKED, IN_PLACE, DOTS, BLAS)}
+
+
 def regions_of_matmul(
     kernel: Kernel,
     target: LoopTarget,
@@ -242,22 +271,20 @@ def regions_of_matmul(
     dtypes = {dtype_of(v) for v in (*(r.value for r in kernel_op.reads), kernel_op.result)}
     matrices = matrices_of(contraction)
     epilogue = epilogue_of(kernel)
-    if epilogue is not None:
-        if matrices is None or len(dtypes) > 1 or any(column not in (0, 1) for _, column in matrices.more):
-            return []
-        buffers = (right, left, result, *more) if matrices.swapped else (left, right, result, *more)
+    chosen = [ALGORITHMS[name] for name in algorithms]
+    if matrices is not None and len(dtypes) == 1:
         (dtype,) = dtypes
-        for algorithm in _before_epilogues(matrices, dtype, target.machine):
-            made = _tiled_region(algorithm, matrices, dtype, buffers, target, epilogue)
-            if made is not None:
-                return [made]
-        return []
-    if len(dtypes) == 1 and matrices is not None:
-        buffers = (right, left, result) if matrices.swapped else (left, right, result)
-        made = matrices_region(matrices, dtypes.pop(), buffers, target, algorithms)
-        if made is not None:
-            return [made]
-    return [_loop_region(kernel, contraction, (left, right, result), target.printer)]
+        factors = (right, left) if matrices.swapped else (left, right)
+        request = MatmulRequest(matrices, dtype, (*factors, result, *more), target)
+        if epilogue is None:
+            region = request.region(chosen)
+        elif all(column in (0, 1) for _, column in matrices.more):
+            region = request.region(_before_epilogues(matrices, dtype, target.machine), epilogue)
+        else:
+            region = None
+        if region is not None:
+            return [region]
+    return [] if epilogue is not None else [_loop_region(kernel, contraction, (left, right, result), target.printer)]
 
 
 def _loop_region(
@@ -265,128 +292,129 @@ def _loop_region(
 ) -> ParallelRegion:
     """The parallel region of plain loops."""
     (kernel_op,), (nest,) = kernel.ops, kernel.nests
-    made = schedule_loops(contraction, kernel_op, nest)
+    schedule = schedule_loops(contraction, kernel_op, nest)
     time = PLAIN * matmul_time(contraction.flops)
     return ParallelRegion(
-        printer(made.program),
+        printer(schedule.program),
         buffers,
-        made.numbers,
-        extent=made.extent,
-        grain=grain_of(made.extent, time),
+        schedule.numbers,
+        extent=schedule.extent,
+        grain=grain_of(schedule.extent, time),
         work=time,
         algorithm="loops",
     )
 
 
-def matrices_region(
-    given: Matrices, dtype: DType, buffers: tuple[int, ...], target: LoopTarget, algorithms: Sequence[str] = ()
-) -> ParallelRegion | None:
-    """The parallel region of a matmul by the algorithm expected to be fastest, or the first possible one of some."""
-    if dtype not in native_blas.GEMM:
+@dataclass(frozen=True)
+class MatmulRequest:
+    """A matmul of a dtype that is to be coded for a target: its arrays are ``buffers`` of the kernel."""
+
+    matrices: Matrices
+    dtype: DType
+    buffers: tuple[int, ...]
+    target: LoopTarget
+
+    def region(self, algorithms: Sequence[Algorithm] = (), epilogue: Epilogue | None = None) -> ParallelRegion | None:
+        """The region by the first possible one of some algorithms, by default the one expected to be fastest."""
+        if self.dtype not in MULTIPLIED and epilogue is None:
+            return None
+        for algorithm in algorithms or _preferred(self.matrices, self.dtype, self.target.machine):
+            region = self._by_blas() if algorithm.schedule is None else self._in_registers(algorithm, epilogue)
+            if region is not None:
+                return region
         return None
-    for algorithm in algorithms or _preferred(given, dtype, target.machine):
-        if algorithm == "blas":
-            made = blas_region(given, dtype, buffers) if target.machine.blas else None
-        else:
-            made = _tiled_region(algorithm, given, dtype, buffers, target)
-        if made is not None:
-            return made
-    return None
 
+    def _by_blas(self) -> ParallelRegion | None:
+        """The region that calls BLAS; None if there is none, or it does not support these arrays."""
+        if not self.target.machine.blas():
+            return None
+        schedule = schedule_blas(self.matrices, self.dtype)
+        if schedule is None:
+            return None
+        function = _function(self.target.printer, schedule.call)
+        return ParallelRegion(
+            function,
+            self.buffers,
+            schedule.numbers,
+            extent=schedule.extent,
+            grain=schedule.grain,
+            work=schedule.work,
+            algorithm=BLAS.name,
+        )
 
-# The schedules in vector registers whose sums are there when an epilogue needs them, by the algorithm.
-_WITH_EPILOGUE: Mapping[str, Callable[[Matrices, RegisterTile, int, Epilogue | None], MatmulSchedule | None]] = {
-    "tiles": schedule_tiles,
-    "turned": schedule_exchanged,
-    "rows": schedule_prepacked,
-    "in place": schedule_in_place,
-}
-
-
-def _tiled_region(
-    algorithm: str,
-    given: Matrices,
-    dtype: DType,
-    buffers: tuple[int, ...],
-    target: LoopTarget,
-    epilogue: Epilogue | None = None,
-) -> ParallelRegion | None:
-    """The parallel region of an algorithm in vector registers; None if it does not support these arrays."""
-    vectors = target.machine.vectors
-    if vectors is None:
-        return None
-    tile = RegisterTile(dtype, vectors)
-    if algorithm in _WITH_EPILOGUE:
-        made = _WITH_EPILOGUE[algorithm](given, tile, target.threads, epilogue)
-    else:
-        assert epilogue is None, f"{algorithm} has no epilogue"
-        made = schedule_dots(given, tile, target.threads)
-    if made is None:
-        return None
-    left, right, *rest = buffers
-    return ParallelRegion(
-        _function(target.printer, made.made),
-        (right, left, *rest) if made.exchanged else buffers,
-        made.numbers,
-        extent=made.extent,
-        grain=made.grain,
-        scratch=matmul_scratch_bytes(made.made.program, [loop.size for loop in made.loops]),
-        work=matmul_time(given.flops),
-        algorithm=algorithm,
-    )
+    def _in_registers(self, algorithm: Algorithm, epilogue: Epilogue | None) -> ParallelRegion | None:
+        """The region of an algorithm in vector registers; None if it does not support these arrays."""
+        vectors = self.target.machine.vectors
+        if vectors is None or algorithm.schedule is None:
+            return None
+        assert epilogue is None or algorithm.takes_epilogue, f"{algorithm.name} has no epilogue"
+        schedule = algorithm.schedule(self.matrices, RegisterTile(self.dtype, vectors), self.target.threads, epilogue)
+        if schedule is None:
+            return None
+        left, right, *rest = self.buffers
+        sizes = [loop.size for loop in schedule.loops]
+        return ParallelRegion(
+            _function(self.target.printer, schedule.matmul),
+            (right, left, *rest) if schedule.exchanged else self.buffers,
+            schedule.numbers,
+            extent=schedule.extent,
+            grain=schedule.grain,
+            scratch=matmul_scratch_bytes(schedule.matmul.program, sizes),
+            work=matmul_time(self.matrices.flops),
+            algorithm=algorithm.name,
+        )
 
 
 @functools.lru_cache(256)
-def _function(printer: Printer, made: MatmulProgram) -> NativeFunction:
-    """The native function of a matmul's program."""
-    return printer(made.program)
+def _function(printer: Printer, code: MatmulProgram | BlasCall) -> NativeFunction:
+    """The native function of a matmul's code."""
+    return printer(code if isinstance(code, BlasCall) else code.program)
 
 
-def _preferred(given: Matrices, dtype: DType, machine: LoopMachine) -> Sequence[str]:
+def _preferred(matrices: Matrices, dtype: DType, machine: LoopMachine) -> Sequence[Algorithm]:
     """The algorithms for a matmul, the fastest first: as ``benchmarks/gemm.py`` measures."""
     vectors = machine.vectors
-    if vectors is not None and (given.around or given.over):
-        tile = RegisterTile(dtype, vectors).fitting(given.n)
-        if is_prepacked(given, tile.width) and (given.over or any(x.kind == ROW for x in given.around)):
-            return ("rows",)
-    if given.over or (vectors is not None and _is_panel(given, RegisterTile(dtype, vectors))):
-        return ("in place", "blas")
-    if not FEW_TERMS <= given.k <= MOST_TERMS or vectors is None:
-        return ("blas", "tiles")
+    if vectors is not None and (matrices.around or matrices.over):
+        tile = RegisterTile(dtype, vectors).fitting(matrices.n)
+        rows = matrices.over or any(x.kind == ROW for x in matrices.around)
+        if is_prepacked(matrices, tile.width) and rows:
+            return (PREPACKED,)
+    if matrices.over or (vectors is not None and _is_panel(matrices, RegisterTile(dtype, vectors))):
+        return (IN_PLACE, BLAS)
+    if not FEW_TERMS <= matrices.k <= MOST_TERMS or vectors is None:
+        return (BLAS, TILES)
     tile = RegisterTile(dtype, vectors)
-    if is_prepacked(given, tile.fitting(given.n).width):
-        return (*_of_panels(given), "tiles", "blas")
-    filled = tile.padded(given.n) > FILLED * given.n
-    few_rows = given.m <= FEW_ROWS[vectors.bytes] and given.m * TERMS_FOR_A_ROW[vectors.bytes] <= given.k
-    tiles = given.m >= FEWEST_ROWS and _is_cached(given, dtype) and not filled
-    plain, exchanged = [_effort_of_tiles(x, tile) for x in (given, given.exchanged())]
-    turned = tiles and given.b[0] == 1 and exchanged < WORTH_TURNING * plain
-    if turned and exchanged < EFFORT_OF_DOTS * given.m * given.n:
+    if is_prepacked(matrices, tile.fitting(matrices.n).width):
+        return (*_of_panels(matrices), TILES, BLAS)
+    filled = tile.padded(matrices.n) > FILLED * matrices.n
+    few_rows = matrices.m <= FEW_ROWS[vectors.bytes] and matrices.m * TERMS_FOR_A_ROW[vectors.bytes] <= matrices.k
+    tiles = matrices.m >= FEWEST_ROWS and _is_cached(matrices, dtype) and not filled
+    plain, exchanged = [_effort_of_tiles(x, tile) for x in (matrices, matrices.exchanged())]
+    turned = tiles and matrices.b[0] == 1 and exchanged < WORTH_TURNING * plain
+    if turned and exchanged < EFFORT_OF_DOTS * matrices.m * matrices.n:
         few_rows = False
-    if given.a[1] == given.b[0] == 1 and (few_rows or given.n <= FEW_COLUMNS or filled):
-        return ("dots", "tiles", "blas") if given.m >= FEWEST_ROWS else ("dots", "blas", "tiles")
+    if matrices.a[1] == matrices.b[0] == 1 and (few_rows or matrices.n <= FEW_COLUMNS or filled):
+        return (DOTS, TILES, BLAS) if matrices.m >= FEWEST_ROWS else (DOTS, BLAS, TILES)
     if turned:
-        return ("turned", "tiles", "blas")
-    return ("tiles", "blas") if tiles else ("blas", "tiles")
+        return (EXCHANGED, TILES, BLAS)
+    return (TILES, BLAS) if tiles else (BLAS, TILES)
 
 
-def _before_epilogues(given: Matrices, dtype: DType, machine: LoopMachine) -> tuple[str, ...]:
+def _before_epilogues(matrices: Matrices, dtype: DType, machine: LoopMachine) -> Sequence[Algorithm]:
     """The algorithms for a matmul with an epilogue, the fastest first."""
-    vectors = machine.vectors
-    if vectors is None:
-        return ()
-    tile = RegisterTile(dtype, vectors)
-    if is_prepacked(given, tile.fitting(given.n).width):
-        return _of_panels(given)
-    if _effort_of_tiles(given.exchanged(), tile) < WORTH_TURNING * _effort_of_tiles(given, tile):
-        return ("turned", "tiles")
-    return ("tiles", "turned")
+    assert machine.vectors is not None, "epilogues are joined where there are registers for sums"
+    tile = RegisterTile(dtype, machine.vectors)
+    if is_prepacked(matrices, tile.fitting(matrices.n).width):
+        return _of_panels(matrices)
+    if _effort_of_tiles(matrices.exchanged(), tile) < WORTH_TURNING * _effort_of_tiles(matrices, tile):
+        return (EXCHANGED, TILES)
+    return (TILES, EXCHANGED)
 
 
-def _of_panels(given: Matrices) -> tuple[str, ...]:
+def _of_panels(matrices: Matrices) -> tuple[Algorithm, ...]:
     """The algorithms for prepacked panels: of few rows threads share the panels."""
-    rows = given.m * math.prod(x.size for x in given.around if x.kind == ROW)
-    return ("in place", "rows") if rows < FEWEST_ROWS else ("rows",)
+    rows = matrices.m * math.prod(x.size for x in matrices.around if x.kind == ROW)
+    return (IN_PLACE, PREPACKED) if rows < FEWEST_ROWS else (PREPACKED,)
 
 
 def _is_panel(given: Matrices, tile: RegisterTile) -> bool:

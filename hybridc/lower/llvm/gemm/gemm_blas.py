@@ -1,158 +1,103 @@
-"""Matmul by BLAS: one native function for all sizes, which calls gemm on tiles of rows or columns.
-
-The range of the parallel region is *tiles* of all matrices of the batch: some rows of the left matrix, or columns of
-the right one. Each is one BLAS call, whose rounding depends on its sizes. So tiles follow from
-the sizes alone, and results are the same for any number of threads, however busy the machine is.
-"""
+"""Write calls of BLAS as a native function: one for all sizes, which calls gemm on tiles of rows or columns."""
 
 from __future__ import annotations
 
 import functools
-import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, f32, f64, i8, i32
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr, f32, f64, i8, i32
 
-from hybridc.dialects.operator_attribute import DType
-from hybridc.ground.machine import NOMINAL
-from hybridc.ir.contraction_shape import Loop, Matrices, few_forms, time_of
-from hybridc.ir.costs import HIDE_PACKING, grain_of, matmul_time
 from hybridc.lower.llvm.codegen.function_text import LLVMValue
 from hybridc.lower.llvm.codegen.native_function import NativeFunction
 from hybridc.lower.llvm.gemm import native_blas
-from hybridc.lower.llvm.gemm.gemm_region import (
-    Arguments,
-    Index,
-    RegionBuilder,
-    Walk,
-    region,
-)
-from hybridc.lower.llvm.loops.parallel_regions import ParallelRegion
+from hybridc.lower.llvm.gemm.gemm_region import Arguments, Index, region
+from hybridc.transforms.schedules.schedule_blas import BlasCall
 
-ROW_MAJOR, PLAIN, TRANSPOSED = 101, 111, 112  # constants of CBLAS
-
+_ROW_MAJOR = 101  # a constant of CBLAS
 # Fixed scalar arguments of the region, before those of the loops.
 _FIXED = 15
-# Rows or columns of a tile, about, for each of which BLAS packs the other matrix again: 1 to 3 % of its time. For so
-# small a batch each matrix has at least two tiles, which begin at multiples of a block.
-_TILE, _FEW, _BLOCK = HIDE_PACKING, 8, 16
+Kind = tuple[bool, bool, bool]
+
+
+def print_blas(call: BlasCall) -> NativeFunction:
+    """The native function of calls of BLAS."""
+    over = ",".join("".join(name for name, follows in zip("abc", kind, strict=True) if follows) for kind in call.over)
+    key = f"matmul-blas {call.dtype.name} around {len(call.around)} over {over}"
+    numbers = _FIXED + sum(1 + sum(kind) for kind in (*call.around, *call.over))
+    # Arrays are bytes here, so that a tile can be passed to BLAS as a view at its offset.
+    return NativeFunction(key, region([i8, i8, i8], numbers, lambda given: _BlasCode(given, call).write()))
+
+
+class _BlasCode:
+    """Writes the body of the region."""
+
+    def __init__(self, given: Arguments, call: BlasCall) -> None:
+        self.given, self.b, self.call = given, given.b, call
+        self.element = f32 if call.dtype.itemsize == 4 else f64
+        self.zero, self.one = (self.b.constant(FloatAttr(x, self.element), self.element) for x in (0.0, 1.0))
+        self.orders = given.numbers[:2]
+        self.rows, self.columns = given.numbers[2:4], given.numbers[4:6]  # each a number, and a multiple of the tile's
+        self.terms, *self.leading = given.numbers[6:10]
+        self.steps, (self.span, self.tile) = given.numbers[10:13], given.numbers[13:_FIXED]
+        numbers = iter(given.numbers[_FIXED:])
+        self.around, self.over = [_Loops.read(kinds, numbers) for kinds in (call.around, call.over)]
+
+    def write(self) -> None:
+        """The loop over tiles."""
+        tiles = self.span.ceildiv(self.tile)
+
+        def tile(point: Index, _: Sequence[LLVMValue]) -> None:
+            first = point % tiles * self.tile
+            count = (self.span - first).least(self.tile)
+            begins = self.around.offsets(point // tiles)
+            self._sum([x + first * step for x, step in zip(begins, self.steps, strict=True)], count)
+
+        self.given.loop(self.given.lo, self.given.hi, tile)
+
+    def _sum(self, at: Sequence[Index], count: Index) -> None:
+        """The sum of the products of a tile, which begins at these offsets, over the further loops."""
+        if not self.call.over:
+            self._multiply(at, count, self.zero)
+            return
+
+        def term(i: Index, sofar: Sequence[LLVMValue]) -> Sequence[LLVMValue]:
+            self._multiply([x + y for x, y in zip(at, self.over.offsets(i), strict=True)], count, sofar[0])
+            return [self.one]  # beta is 1 after the first
+
+        self.given.loop(0, functools.reduce(operator.mul, self.over.sizes), term, starts=[self.zero])
+
+    def _multiply(self, at: Sequence[Index], count: Index, beta: LLVMValue) -> None:
+        """One call of BLAS; each size is fixed, or the tile's."""
+        b, width = self.b, self.call.dtype.itemsize
+        arrays = [b.view(x, (i * width).value, self.element) for x, i in zip(self.given.arrays, at, strict=True)]
+        m, n = [fixed + multiple * count for fixed, multiple in (self.rows, self.columns)]
+        flags = [x.integer(i32) for x in (*self.orders, m, n, self.terms)]
+        a_row, b_row, c_row = [x.integer(i32) for x in self.leading]
+        order = b.constant(IntegerAttr(_ROW_MAJOR, i32), i32)
+        operands = [order, *flags, self.one, arrays[0], a_row, arrays[1], b_row, beta, arrays[2], c_row]
+        b.call_external(native_blas.GEMM[self.call.dtype], operands)
 
 
 @dataclass(frozen=True)
-class _Operand:
-    """A matrix for BLAS: whether it is transposed, and its leading dimension."""
+class _Loops:
+    """Loops as scalar arguments: for each its size, then the strides of the arrays that it indexes."""
 
-    order: int
-    leading: int
+    sizes: list[Index]
+    strides: list[list[Index | None]]
 
+    @staticmethod
+    def read(kinds: Sequence[Kind], numbers: Iterator[Index]) -> _Loops:
+        """The loops of the next arguments."""
+        loops = [(next(numbers), [next(numbers) if follows else None for follows in kind]) for kind in kinds]
+        return _Loops([size for size, _ in loops], [strides for _, strides in loops])
 
-def blas_region(given: Matrices, dtype: DType, buffers: tuple[int, ...]) -> ParallelRegion | None:
-    """The parallel region that calls BLAS; None if BLAS does not support these arrays."""
-    name = native_blas.GEMM.get(dtype)
-    a = _operand((given.m, given.k), given.a)
-    b = _operand((given.k, given.n), given.b)
-    c = _operand((given.m, given.n), given.c)
-    if name is None or name not in native_blas.addresses():
-        return None
-    if a is None or b is None or c is None or c.order != PLAIN:
-        return None
-    if max(given.m, given.n, given.k, a.leading, b.leading, c.leading) > native_blas.LARGEST or given.k == 0:
-        return None
-    around, over = few_forms(given.around), given.over
-    batches = given.batches
-    cut_columns = given.n > given.m
-    span = given.n if cut_columns else given.m
-    steps = (0, given.b[1], 1) if cut_columns else (given.a[0], 0, given.c[0])
-    # A size is a constant plus a multiple of the tile's size.
-    sizes = (given.m, 0, 0, 1) if cut_columns else (0, 1, given.n, 0)
-    # How BLAS adds depends on the tile that it is given.
-    large = time_of(given, dtype, NOMINAL) >= NOMINAL.shared
-    tile = _tile(span, batches, large)
-    fixed = (a.order, b.order, *sizes, given.k, a.leading, b.leading, c.leading, *steps, span, tile)
-    extent = math.ceil(span / tile) * batches
-    numbers = (*fixed, *Walk.values(around), *Walk.values(over))
-    key = f"matmul-blas {dtype.name} around {len(around)} over {Walk.key(over)}"
-
-    return ParallelRegion(
-        NativeFunction(key, _builder(dtype, name, around, over)),
-        buffers,
-        numbers,
-        extent=extent,
-        grain=grain_of(extent, time_of(given, dtype)),
-        scratch=0,
-        work=matmul_time(given.flops),
-        algorithm="blas",
-    )
-
-
-def _operand(sizes: tuple[int, int], strides: tuple[int, int]) -> _Operand | None:
-    """A matrix as BLAS reads it, if one of its axes is contiguous."""
-    (rows, columns), (down, right) = sizes, strides
-    if columns <= 1 or right == 1:
-        leading = down if rows > 1 else max(columns, 1)
-        if leading >= max(columns, 1):
-            return _Operand(PLAIN, leading)
-    if rows <= 1 or down == 1:
-        leading = right if columns > 1 else max(rows, 1)
-        if leading >= max(rows, 1):
-            return _Operand(TRANSPOSED, leading)
-    return None
-
-
-def _tile(span: int, batches: int, large: bool) -> int:
-    """Rows or columns of a tile."""
-    tiles = max(2, span // _TILE) if large and batches < _FEW else span // _TILE
-    return math.ceil(span / max(1, tiles) / _BLOCK) * _BLOCK
-
-
-def _builder(dtype: DType, name: str, around: tuple[Loop, ...], over: tuple[Loop, ...]) -> RegionBuilder:
-    element = f32 if dtype == np.float32 else f64
-    numbers = _FIXED + Walk.count(around) + Walk.count(over)
-
-    def write(given: Arguments) -> None:
-        _write(given, name, element, dtype.itemsize, around, over)
-
-    # Arrays are bytes here, so that a tile can be passed to BLAS as a view at its offset.
-    return region([i8, i8, i8], numbers, write)
-
-
-def _write(
-    given: Arguments, name: str, element: AnyFloat, size: int, around: tuple[Loop, ...], over: tuple[Loop, ...]
-) -> None:
-    b = given.b
-    order_a, order_b, m, m_part, n, n_part, k, lda, ldb, ldc, *steps, span, tile = given.numbers[:_FIXED]
-    after = _FIXED + Walk.count(around)
-    outer, inner = Walk.read(around, given.numbers[_FIXED:after]), Walk.read(over, given.numbers[after:])
-    zero, one = (b.constant(FloatAttr(x, element), element) for x in (0.0, 1.0))
-
-    tiles = span.ceildiv(tile)
-
-    def multiplied(number: Index, _: Sequence[LLVMValue]) -> None:
-        batch, first = number // tiles, number % tiles * tile
-        count = (span - first).least(tile)
-        at = [x + first * step for x, step in zip(outer.offsets(batch), steps, strict=True)]
-        if not over:
-            multiply(at, count, zero)
-            return
-        terms = functools.reduce(operator.mul, inner.sizes)
-
-        def term(i: Index, sofar: Sequence[LLVMValue]) -> Sequence[LLVMValue]:
-            multiply([x + y for x, y in zip(at, inner.offsets(i), strict=True)], count, sofar[0])
-            return [one]  # beta is 1 after the first
-
-        given.loop(0, terms, term, starts=[zero])
-
-    def multiply(at: Sequence[Index], count: Index, beta: LLVMValue) -> None:
-        """One call of BLAS; each size is fixed, or the tile's."""
-        arrays = [b.view(x, (i * size).value, element) for x, i in zip(given.arrays, at, strict=True)]
-        sizes = (order_a, order_b, m + m_part * count, n + n_part * count, k)
-        flags = [x.integer(i32) for x in sizes]
-        a_row, b_row, c_row = [x.integer(i32) for x in (lda, ldb, ldc)]
-        order = b.constant(IntegerAttr(ROW_MAJOR, i32), i32)
-        operands = [order, *flags, one, arrays[0], a_row, arrays[1], b_row, beta, arrays[2], c_row]
-        b.call_external(name, operands)
-
-    given.loop(given.lo, given.hi, multiplied)
+    def offsets(self, point: Index) -> list[Index]:
+        """The offsets of the three arrays at a linear index, in elements; the last loop is the fastest."""
+        offsets = [point.of(0)] * 3
+        for i in reversed(range(len(self.sizes))):
+            index = point % self.sizes[i] if i else point
+            offsets = [x if s is None else x + index * s for x, s in zip(offsets, self.strides[i], strict=True)]
+            point = point // self.sizes[i] if i else point
+        return offsets

@@ -11,7 +11,6 @@ from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import AnyFloat, DenseArrayBase, DenseIntOrFPElementsAttr, VectorType, i64
 from xdsl.ir import Attribute, Operation
 
-from hybridc.ir.contraction_shape import Loop
 from hybridc.lower.llvm.codegen import processor
 from hybridc.lower.llvm.codegen.function_text import LLVMValue, ModuleText, length
 from hybridc.lower.llvm.codegen.instructions import shuffle_lanes, splat
@@ -112,49 +111,6 @@ def region(elements: Sequence[Attribute], numbers: int, write: Callable[[Argumen
         b.write_region(symbol)
 
     return build
-
-
-@dataclass(frozen=True)
-class Walk:
-    """Loops as scalar arguments: for each its size, then the strides of the arrays that it indexes."""
-
-    sizes: list[Index]
-    strides: list[list[Index | None]]
-
-    @staticmethod
-    def count(loops: Sequence[Loop]) -> int:
-        """The number of scalar arguments of loops."""
-        return sum(1 + sum(loop.kind) for loop in loops)
-
-    @staticmethod
-    def values(loops: Sequence[Loop]) -> tuple[int, ...]:
-        """The scalar arguments of loops."""
-        return tuple(n for x in loops for n in (x.size, *(s for s in (x.a, x.b, x.c) if s is not None)))
-
-    @staticmethod
-    def key(loops: Sequence[Loop]) -> str:
-        """Loops in a function's key: which arrays each indexes."""
-        return ",".join("".join(name for name, follows in zip("abc", x.kind, strict=True) if follows) for x in loops)
-
-    @staticmethod
-    def read(loops: Sequence[Loop], numbers: Sequence[Index]) -> Walk:
-        """The loops of these scalar arguments."""
-        given = iter(numbers)
-        sizes: list[Index] = []
-        strides: list[list[Index | None]] = []
-        for loop in loops:
-            sizes.append(next(given))
-            strides.append([next(given) if follows else None for follows in loop.kind])
-        return Walk(sizes, strides)
-
-    def offsets(self, point: Index) -> list[Index]:
-        """The offsets of the three arrays at a linear index, in elements; the last loop is the fastest."""
-        moved = [point.of(0)] * 3
-        for number in reversed(range(len(self.sizes))):
-            index = point % self.sizes[number] if number else point
-            moved = [x if s is None else x + index * s for x, s in zip(moved, self.strides[number], strict=True)]
-            point = point // self.sizes[number] if number else point
-        return moved
 
 
 # --- vector registers -------------------------------------------------------------------------------------------------

@@ -23,8 +23,6 @@ GEMM: Mapping[DType, str] = {
     np.dtype(np.float32): "scipy_cblas_sgemm",
     np.dtype(np.float64): "scipy_cblas_dgemm",
 }
-# The largest size or leading dimension that fits the interface.
-LARGEST = 2**31 - 1
 # Address space for the library and its buffers: without it OpenBLAS ends the process.
 _ADDRESSES = 128 << 20
 
@@ -36,6 +34,11 @@ def addresses() -> Mapping[str, int]:
     if library is None:
         return {}
     return {name: ctypes.cast(library[name], ctypes.c_void_p).value or 0 for name in GEMM.values()}
+
+
+def is_there() -> bool:
+    """Whether there is a BLAS to call."""
+    return bool(addresses())
 
 
 @functools.cache

@@ -18,7 +18,7 @@ from hybridc.ir.contraction_shape import Loop, Matrices, contraction_of, matrice
 from hybridc.ir.kernel import Kernel, number_of
 from hybridc.ir.planned import Strides
 from hybridc.ir.structured import dtype_of, shape_of
-from hybridc.lower.llvm.gemm.choose_gemm import matrices_region
+from hybridc.lower.llvm.gemm.choose_gemm import IN_PLACE, MatmulRequest
 from hybridc.lower.llvm.loop_target import LoopTarget
 from hybridc.lower.llvm.loops.parallel_regions import ParallelRegions, combine_region
 from hybridc.transforms.schedules.schedule_register_tiles import RegisterTile, is_prepacked
@@ -59,7 +59,7 @@ def partial_sum_regions(kernel: Kernel, target: LoopTarget, strides: Sequence[St
         return None
     pieces, matrices = made
     first, second = (right, left) if whole.swapped else (left, right)
-    region = matrices_region(matrices, dtypes.pop(), (first, second, len(values)), target, ("in place",))
+    region = MatmulRequest(matrices, dtypes.pop(), (first, second, len(values)), target).region([IN_PLACE])
     if region is None:
         return None
     combined = combine_region(kernel_op, (len(values), place), pieces, target.printer)
