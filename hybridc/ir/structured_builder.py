@@ -72,6 +72,7 @@ INDEX = IndexType()
 _ELEMENTS: dict[str, Attribute] = {t.name: SIGNLESS[t.ir] for t in TYPES.values() if t.ir} | {"object": i64}
 
 
+@functools.lru_cache(256)
 def signless(dtype: DType) -> Attribute:
     """The signless upstream element type of a dtype; a state is an index into the host's states."""
     return _ELEMENTS[dtype.name]
