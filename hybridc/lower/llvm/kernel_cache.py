@@ -1,4 +1,4 @@
-"""The native code of a kernel: of a contraction (:mod:`~hybridc.lower.llvm.gemm.choose_gemm`) or of loop nests."""
+"""The code of a module's kernels: chosen once for equal calls (:mod:`~hybridc.lower.llvm.choose_code`)."""
 
 from __future__ import annotations
 
@@ -10,25 +10,17 @@ from xdsl.dialects.func import FuncOp
 from xdsl.dialects.linalg import ops as linalg
 
 from hybridc.dialects.operator_attribute import Shape
-from hybridc.ground.sizes import row_major
-from hybridc.ir.contraction_shape import linear_map_of
 from hybridc.ir.grid_kernel import TileKernel, tile_kernels
-from hybridc.ir.kernel import AnalysedKernels, Kernel, LoopNest, constants_of
-from hybridc.ir.structured import dtype_of, shape_of
+from hybridc.ir.kernel import AnalysedKernels, Kernel, LoopNest
+from hybridc.lower.llvm.choose_code import CodeRequest, choose_code
 from hybridc.lower.llvm.codegen.native_function import compile_functions_ahead
-from hybridc.lower.llvm.gemm.choose_gemm import is_contraction_kernel, regions_of_matmul
-from hybridc.lower.llvm.gemm.lane_regions import lane_regions
-from hybridc.lower.llvm.gemm.partial_sums import partial_sum_regions
-from hybridc.lower.llvm.grid_regions import grid_regions
+from hybridc.lower.llvm.gemm.choose_gemm import is_contraction_kernel
 from hybridc.lower.llvm.loop_target import LoopTarget
 from hybridc.lower.llvm.loops.parallel_regions import (
     KernelLoops,
     ParallelRegions,
     Strides,
-    move_region,
 )
-from hybridc.transforms.schedules.schedule_linear_map import schedule_linear_map
-from hybridc.transforms.schedules.schedule_moves import move_of, schedule_fill, schedule_move
 
 
 def code_of(
@@ -77,45 +69,10 @@ class KernelCache(AnalysedKernels):
         """
         key = (kernel, tuple(sorted(strides.items())), tuple(inplace))
         if key not in self._made:
-            self._made[key] = self._make(kernel, strides, inplace)
+            self._made[key] = choose_code(CodeRequest(kernel, strides, tuple(inplace), self))
         return self._made[key]
 
-    def _make(
-        self, kernel: Kernel, strides: Mapping[int, Strides], inplace: Sequence[tuple[int, int]]
-    ) -> ParallelRegions:
-        constants = None if kernel.arguments else constants_of(kernel)
-        if constants is not None:
-            fills = [
-                schedule_fill(dtype_of(v), shape_of(v), strides.get(i) or row_major(shape_of(v)), value)
-                for i, (v, value) in enumerate(zip(kernel.results, constants, strict=True))
-            ]
-            return ParallelRegions([move_region(fill, (i,), self.target.printer) for i, fill in enumerate(fills)])
-        if kernel.grid:
-            return grid_regions(kernel, strides, self)
-        if not is_contraction_kernel(kernel):
-            move = None if inplace else move_of(kernel, strides)
-            schedule = None if move is None else schedule_move(move, self.target.machine.vectors)
-            if schedule is not None:
-                return ParallelRegions([move_region(schedule, (0, 1), self.target.printer)])
-            return self._loops_of(kernel, frozenset(strides), tuple(inplace)).at(kernel, strides)
-        plain = [row_major(shape_of(v)) for v in (*kernel.arguments, *kernel.results)]
-        given = [strides.get(i, s) for i, s in enumerate(plain)]
-        mapped = linear_map_of(kernel)
-        if mapped is not None:
-            schedule = schedule_linear_map(mapped, given, self.target.machine.vectors)
-            return ParallelRegions([move_region(schedule, (0, 1), self.target.printer)])
-        lanes = lane_regions(kernel, given)
-        if lanes is not None:
-            return lanes
-        pieces = partial_sum_regions(kernel, self.target, given) if len(kernel.ops) == 1 else None
-        if pieces is not None:
-            return pieces
-        regions = regions_of_matmul(kernel, self.target, given)
-        if len(kernel.ops) > 1 and not regions:
-            return grid_regions(kernel.as_one_tile(), strides, self)
-        return ParallelRegions([*regions])
-
-    def _loops_of(self, kernel: Kernel, strided: frozenset[int], inplace: tuple[tuple[int, int], ...]) -> KernelLoops:
+    def loops_of(self, kernel: Kernel, strided: frozenset[int], inplace: tuple[tuple[int, int], ...]) -> KernelLoops:
         """The functions of a kernel without contractions."""
         key = (kernel.function, strided, inplace)
         if key not in self._fitting:
@@ -139,7 +96,7 @@ class KernelCache(AnalysedKernels):
         return (
             []
             if not kernel.arguments or is_contraction_kernel(kernel) or kernel.grid
-            else self._loops_of(kernel, frozenset(strided), ()).inplace_pairs
+            else self.loops_of(kernel, frozenset(strided), ()).inplace_pairs
         )
 
     def memory(self, kernel: Kernel, strides: Mapping[int, Strides]) -> tuple[int, list[int]]:
