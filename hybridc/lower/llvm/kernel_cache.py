@@ -101,7 +101,7 @@ class KernelCache(AnalysedKernels):
         if mapped is not None:
             schedule = schedule_linear_map(mapped, given, registers())
             return ParallelRegions([move_region(schedule, (0, 1), self.printer)])
-        lanes = lane_regions(kernel, given)
+        lanes = lane_regions(kernel, given, registers())
         if lanes is not None:
             return lanes
         pieces = partial_sum_regions(kernel, self.threads, given) if len(kernel.ops) == 1 else None

@@ -30,9 +30,10 @@ from hybridc.ir.structured import VIEWS, dtype_of, is_host, kernels, note_dtypes
 from hybridc.ir.structured_builder import Builder, iterators, maps, segments, structured_type
 from hybridc.ir.values import functions, new_name
 from hybridc.lower.llvm.gemm.choose_gemm import is_contraction_kernel, is_of_panels, takes_epilogue
-from hybridc.lower.llvm.gemm.lane_regions import keeps_sums_in_registers
+from hybridc.lower.llvm.gemm.gemm_region import registers
 from hybridc.lower.llvm.gemm.prepack_operands import insert_before
 from hybridc.lower.mathlib import FORMULAS
+from hybridc.transforms.schedules.schedule_lanes import keeps_sums_in_registers
 
 
 @dataclass(frozen=True)
@@ -202,7 +203,7 @@ def _takes_epilogue(kernel: Kernel) -> bool:
         return not attention and last.contraction is not None and kernel.results == [last.ops[-1].result]
     if not is_contraction_kernel(kernel) or len(kernel.ops) > 1 or len(kernel.arguments) != 2:
         return False
-    return is_of_panels(kernel) or keeps_sums_in_registers(kernel) or takes_epilogue(kernel)
+    return is_of_panels(kernel) or keeps_sums_in_registers(kernel, registers()) or takes_epilogue(kernel)
 
 
 def _parts(domain: Shape, shape: Shape) -> list[tuple[int, ...]] | None:
