@@ -75,15 +75,15 @@ term after the other; of the rows that are left 4. Packing them in scratch is a 
         ...
 
 Without a contraction that shares factors between its rows and columns, as that of a convolution channel by channel, a
-vector holds what follows the same axes in all arrays. Here each iteration has 5 columns of pixels of all channels, 16
-at a time, and adds 3 x 3 terms, row by row, in straight-line code:
+vector holds what follows the same axes in all arrays. Here each iteration has 28 columns of an image, of all channels,
+16 at a time; three terms of each row of a filter are in straight-line code:
 
-    axes i0 < n0, i1 < n1, i2 < n2, i3 < 3, i4 < 3
+    axes i0 < n0, i1 < n1, i2 < n2, i3 < 3, i4 < n4
     tile i2 by n2 whole in 16 in vectors of 16
-    tile i1 by 5 grid
+    tile i1 by 28 grid
     tile i0 by 1 grid
     tile i3 by 3 whole
-    tile i4 by 3 whole
+    tile i4 by n4 whole in 1
     parallel i0, i1 {
       sweep {
         %0 = load b0[i0*s0 + i1*s1 + i2 + i3*s1 + i4*s0] : f32

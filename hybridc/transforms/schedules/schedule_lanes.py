@@ -370,7 +370,8 @@ class _LaneLoops:
     @property
     def at_once(self) -> list[int]:
         """The axes of which straight-line code has several indices."""
-        return [*self.tile, *self.unrolled, *(self.loops[-1:] if self.some > 1 else [])]
+        tiled = [a for a, count in self.tile.items() if count > 1]
+        return [*tiled, *self.unrolled, *(self.loops[-1:] if self.some > 1 else [])]
 
     def steps(self, axis: int) -> Strides:
         """The strides along an axis in each array."""
@@ -469,13 +470,8 @@ class _LaneProgram:
     def program(self) -> TileProgram:
         """The program."""
         parallel = [*(self.loops.loops[:-1] if self.is_pieces else []), *self.around]
-        buffers = [
-            TileBuffer(address.buffer, kind) for address, kind in zip(self.addresses, self._kinds(), strict=True)
-        ]
-        if self.is_pieces:
-            buffers[2] = TileBuffer(buffers[2].name, buffers[2].kind, pieces=True)
         program = TileProgram(
-            tuple(buffers),
+            self._buffers(),
             self._sizes(),
             self._axes(parallel),
             (TileSweep((), self._statements()),),
@@ -486,10 +482,12 @@ class _LaneProgram:
             verify(program)
         return program
 
-    def _kinds(self) -> list[str]:
-        """The kinds of the arrays; partial results are sums."""
-        left, right, result, *more = self.loops.kinds
-        return [left, right, left if self.is_pieces else result, *more]
+    def _buffers(self) -> tuple[TileBuffer, ...]:
+        """The buffers; partial results are of the sums' kind."""
+        buffers = [TileBuffer(a.buffer, kind) for a, kind in zip(self.addresses, self.loops.kinds, strict=True)]
+        if self.is_pieces:
+            buffers[2] = TileBuffer(buffers[2].name, buffers[0].kind, pieces=True)
+        return tuple(buffers)
 
     def _axes(self, axes: Iterable[int]) -> Axes:
         """The program's axes of some of the kernel's."""
@@ -506,12 +504,9 @@ class _LaneProgram:
         block = f"n{lanes[0]}" + (f"*{self.lanes.width}" if self.lanes.width > 1 else "")
         parts = ((loops.width * loops.beside,),)
         dims = [TileDim(lanes, block, "whole", masked=False, parts=parts, lanes=loops.width)]
-        for axis, count in loops.tile.items():
-            if axis != self.lanes.group:
-                dims.append(
-                    TileDim(self._axes([axis]), count, "grid" if axis in self.around else "whole", masked=False)
-                )
-        return dims
+        tile = {a: count for a, count in loops.tile.items() if a != self.lanes.group}
+        walks = {a: "grid" if a in self.around else "whole" for a in tile}
+        return dims + [TileDim(self._axes([a]), count, walks[a], masked=False) for a, count in tile.items()]
 
     def _terms(self) -> list[TileDim]:
         """The dimensions of terms: unrolled ones, loops that may be cut into pieces, and the innermost one."""
@@ -539,47 +534,46 @@ class _LaneProgram:
     def _address(self, array: int) -> Address:
         """The address of an element of an operand, the result, or another array of the epilogue."""
         lane = self.lanes.operands[array] if array < 2 else None
-        chosen = None if lane is None else lane.axis
-        known = {*self.lanes.axes, chosen}
+        known = {*self.lanes.axes, None if lane is None else lane.axis}
         near = [a for a in self.loops.at_once if a not in known]
-        bases = _bases([abs(self.loops.steps(a)[array]) for a in near])
-        numbers: dict[int, int] = {}  # the argument of each base
+        walked = {*self.around, *(self.loops.loops if array < 2 else [])} - {*near}
+        strides = _NearStrides(self, [self.loops.steps(a)[array] for a in near])
         terms: list[tuple[int, Factor]] = []
         for place, axis in enumerate(self.order):
             step = self.loops.steps(axis)[array]
-            if step == 0:
-                continue
-            if axis in known:
-                terms.append((place, Factor(step)))
-            elif axis in near:
-                base = _base_of(step, bases)
-                if base not in numbers:
-                    numbers[base] = self._argument(base)
-                terms.append((place, Factor(step // base, stride=numbers[base])))
-            else:
-                terms.append((place, Factor(stride=self._argument(step))))
+            if axis in walked:  # the stride may be 0: so one function serves arrays with any of these axes
+                terms.append((place, Factor(stride=self.argument(step))))
+            elif step != 0:
+                terms.append((place, Factor(step) if axis in known else strides.factor(step)))
         return Address(f"{'p' if array == 2 and self.is_pieces else 'b'}{array}", tuple(terms))
 
-    def _argument(self, stride: int) -> int:
+    def argument(self, stride: int) -> int:
         """The index of a further stride that the code is given."""
         self.arguments.append(stride)
         return len(self.arguments) - 1
 
 
-def _bases(strides: Sequence[int]) -> list[int]:
-    """Divisors of all strides but 0: as few as there are without large ratios."""
-    bases: list[int] = []
-    for stride in sorted({*strides} - {0}):
-        for i, base in enumerate(bases):
+class _NearStrides:
+    """The strides of unrolled axes, as multiples of a few where the ratios are small."""
+
+    def __init__(self, program: _LaneProgram, strides: Sequence[int]) -> None:
+        self._program = program
+        self._bases: list[int] = []
+        self._arguments: dict[int, int] = {}  # of each base
+        for stride in sorted({*map(abs, strides)} - {0}):
+            self._include(stride)
+
+    def factor(self, stride: int) -> Factor:
+        """A stride as a multiple of the base of which it is the smallest one."""
+        base = min((base for base in self._bases if stride % base == 0), key=lambda base: abs(stride // base))
+        if base not in self._arguments:
+            self._arguments[base] = self._program.argument(base)
+        return Factor(stride // base, stride=self._arguments[base])
+
+    def _include(self, stride: int) -> None:
+        for i, base in enumerate(self._bases):
             common = math.gcd(base, stride)
             if stride // common <= _RATIO and base // common <= _RATIO:
-                bases[i] = common
-                break
-        else:
-            bases.append(stride)
-    return bases
-
-
-def _base_of(stride: int, bases: Sequence[int]) -> int:
-    """The base of which a stride is the smallest multiple."""
-    return min((base for base in bases if stride % base == 0), key=lambda base: abs(stride // base))
+                self._bases[i] = common
+                return
+        self._bases.append(stride)
