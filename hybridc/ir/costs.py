@@ -49,6 +49,8 @@ HIDE_PACKING, WORTH_PACKING = 256, 64
 WORTH_READING = 16
 # Parts that are enough for most processors' threads. How many a result is made of must not depend on the threads.
 PARTS = 8
+# Terms of a part of a sum from which on it has more of them, as long sums lose precision.
+LONG = 512
 # Bytes of the third cache that a core has for itself, if four share it.
 OF_CORE = NOMINAL.third // 4
 # Bytes of a row from which on rows share a part of the first cache: half of one of its eight ways.

@@ -118,13 +118,14 @@ def _sweep(line: str) -> TileSweep:
 
 def _tile(line: str) -> TileDim:
     axes, _, rest = line[4:].partition(" by ")
+    rest, _, lanes = rest.partition(" in vectors of ")
     rest, *inside = rest.split(" in ")
     block, walk, *how = rest.split()
     parts = tuple(tuple(int(n) for n in sizes.split(",")) for sizes in inside)
     bound = re.search(r"(until|from) t(\d+) [+-] (-?\d+)", rest)
     limit = None if bound is None else TileBound(int(bound[2]), int(bound[3]), bound[1] == "until")
     size = int(block) if block.isdigit() else block
-    return TileDim(_numbers(axes), size, walk, "masked" in how, "backwards" in how, limit, parts)
+    return TileDim(_numbers(axes), size, walk, "masked" in how, "backwards" in how, limit, parts, int(lanes or 1))
 
 
 def _statement(line: str) -> Statement:

@@ -74,6 +74,23 @@ term after the other; of the rows that are left 4. Packing them in scratch is a 
         %3 = contract %1, %2 over i4 : f32
         ...
 
+Without a contraction that shares factors between its rows and columns, as that of a convolution channel by channel, a
+vector holds what follows the same axes in all arrays. Here each iteration has 28 columns of an image, of all channels,
+16 at a time; three terms of each row of a filter are in straight-line code:
+
+    axes i0 < n0, i1 < n1, i2 < n2, i3 < 3, i4 < n4
+    tile i2 by n2 whole in 16 in vectors of 16
+    tile i1 by 28 grid
+    tile i0 by 1 grid
+    tile i3 by 3 whole
+    tile i4 by n4 whole in 1
+    parallel i0, i1 {
+      sweep {
+        %0 = load b0[i0*s0 + i1*s1 + i2 + i3*s1 + i4*s0] : f32
+        %1 = load b1[i2 + i3*s2 + i4*s3] : f32
+        %2 = contract %0, %1 over i4, i3 : f32
+        ...
+
 A value that a sweep makes is known in the rest of it, and afterwards if it is one for all: made in a sweep without
 axes, or reduced over all of them. Where the walk is *tiled*, all sweeps are about one element, and know all values.
 
@@ -282,8 +299,9 @@ class TileReduce:
 class TileContract:
     """A contraction: products of two values, summed over axes that both have, and added to an ``accumulator``, if any.
 
-    Where a tile has no elements along these axes, the values are zero. ``rounded`` says that factors of single
-    precision may lose what tensor cores do not multiply.
+    Where registers hold vectors of sums, the terms are added one by one, in row-major order of these axes. If other
+    tiles of the grid have more of them, a sum is a partial result. Where a tile has no elements along these axes, the
+    values are zero. ``rounded`` says that factors of single precision may lose what tensor cores do not multiply.
     """
 
     name: str
@@ -478,6 +496,8 @@ class TileDim:
 
     A tile is worked on in ``parts``, the larger ones first: as many as there are of the first of these sizes, and then
     of the next. If it is not masked, the last part ends with the last element, and shares some with the one before.
+    If it lies in vectors of more than one of the ``lanes``, the last parts are whole vectors; along dimensions without
+    parts all of a tile is then in registers, and in straight-line code.
     """
 
     axes: Axes
@@ -487,11 +507,13 @@ class TileDim:
     backwards: bool = False
     bound: TileBound | None = None
     parts: tuple[tuple[int, ...], ...] = ()
+    lanes: int = 1
 
     def __str__(self) -> str:
         axes = f" {_axes(self.axes)}" if self.axes else ""
         how = f"{' masked' if self.masked else ''}{' backwards' if self.backwards else ''}{self.bound or ''}"
         parts = "".join(f" in {', '.join(map(str, sizes))}" for sizes in self.parts)
+        parts += f" in vectors of {self.lanes}" if self.lanes > 1 else ""
         return f"  tile{axes} by {self.block} {self.walk}{how}{parts}\n"
 
 

@@ -12,6 +12,7 @@ from hybridc.ir.kernel import CASTS
 from hybridc.ir.tiles.tile_program import (
     EFFECTS,
     LOOPS,
+    Axes,
     Statement,
     TileCarry,
     TileCombine,
@@ -123,10 +124,19 @@ class _Specification:
             yield f"no loop carries it so: {s}"
         partial = isinstance(s, TileReduce) and s.into is not None
         is_reduction = isinstance(s, TileReduce | TileContract) and self.program.tiles
-        if is_reduction and not (partial or {*s.over} <= self.reducible):
+        if is_reduction and not (partial or {*s.over} <= self.reducible or self._is_partial(s.name, s.over)):
             yield f"a reduction of what other tiles have: {s}"
         if isinstance(s, TileContract) and (known.get(s.left) != known.get(s.right) or not _accumulates(s, known)):
             yield f"operands of other kinds: {s}"
+
+    def _is_partial(self, name: str, over: Axes) -> bool:
+        """Whether a sum over the tiles of the first parallel axes goes to partial results, and nowhere else."""
+        program = self.program
+        parted = [a for a in program.parallel if a in over]
+        readers = [s for sweep in program.sweeps for s in sweep.walk() if name in operands_of(s)]
+        pieces = {b.name for b in program.pieces}
+        stored = all(isinstance(s, TileStore) and s.address.buffer in pieces for s in readers)
+        return bool(readers) and stored and parted == [*program.parallel[: len(parted)]]
 
 
 def _accumulates(s: TileContract, kinds: Mapping[str, str]) -> bool:
@@ -156,6 +166,8 @@ def _tile_faults(program: TileProgram) -> Iterator[str]:
             yield f"tiles are not walked so: {tile.walk}"
         if any(max(inner) > min(outer) for outer, inner in itertools.pairwise(tile.parts)):
             yield f"a part is larger than what it is of: {str(tile).strip()}"
+        if tile.lanes > 1 and any(size % tile.lanes for size in (tile.parts or ((1,),))[-1]):
+            yield f"parts that are no whole vectors: {str(tile).strip()}"
         shared = {*tile.axes} & {*program.parallel}
         if shared if tile.walk in ("whole", "loop") else shared != {*tile.axes}:
             yield f"tiles share what each has, or do not share the others: {str(tile).strip()}"
@@ -164,6 +176,8 @@ def _tile_faults(program: TileProgram) -> Iterator[str]:
             yield f"what is left out does not depend on a tile of the grid: {str(tile).strip()}"
     if program.group is not None and sum(tile.walk == "grid" for tile in program.tiles) != 2:
         yield "groups are of tiles along two dimensions of the grid"
+    if sum(tile.lanes > 1 for tile in program.tiles) > 1:
+        yield "vectors lie along two dimensions"
     pieces = [tile.axes for tile in program.tiles if tile.walk in LOOPS]
     loops = [sweep.axes for sweep in program.sweeps if {*sweep.axes} & {*counted}]
     if len(pieces) > 1 or any(axes not in pieces for axes in loops):

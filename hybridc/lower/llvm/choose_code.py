@@ -99,7 +99,7 @@ def _linear_map(request: CodeRequest) -> ParallelRegions | None:
 
 
 def _lanes(request: CodeRequest) -> ParallelRegions | None:
-    return None if request.target.machine.vectors is None else lane_regions(request.kernel, request.all_strides)
+    return lane_regions(request.kernel, request.target, request.all_strides)
 
 
 def _partial_sums(request: CodeRequest) -> ParallelRegions | None:

@@ -13,6 +13,7 @@ from hybridc.lower.llvm.codegen.native_function import NativeFunction
 from hybridc.lower.llvm.gemm import native_blas
 from hybridc.lower.llvm.gemm.gemm_blas import print_blas
 from hybridc.lower.llvm.gemm.gemm_region import registers
+from hybridc.lower.llvm.gemm.tiles_to_lanes import lanes_region
 from hybridc.lower.llvm.gemm.tiles_to_matmul import matmul_region
 from hybridc.lower.llvm.loops.tiles_to_loops import write_loops
 from hybridc.transforms.schedules.loop_machine import LoopMachine
@@ -25,7 +26,12 @@ def print_program(program: TileProgram | BlasCall) -> NativeFunction:
     """The native function of a tile program, or of calls of BLAS, as LLVM IR."""
     if isinstance(program, BlasCall):
         return print_blas(program)
-    build = matmul_region(program) if program.tiles else functools.partial(write_loops, program)
+    if not program.tiles:
+        build = functools.partial(write_loops, program)
+    elif any(tile.lanes > 1 for tile in program.tiles):
+        build = lanes_region(program)
+    else:
+        build = matmul_region(program)
     return NativeFunction(program_key(program), build, program)
 
 

@@ -30,10 +30,10 @@ from hybridc.ir.structured import VIEWS, dtype_of, is_host, kernels, note_dtypes
 from hybridc.ir.structured_builder import Builder, iterators, maps, segments, structured_type
 from hybridc.ir.values import functions, new_name
 from hybridc.lower.llvm.gemm.choose_gemm import is_contraction_kernel, is_of_panels, takes_epilogue
-from hybridc.lower.llvm.gemm.lane_regions import keeps_sums_in_registers
 from hybridc.lower.llvm.gemm.prepack_operands import insert_before
 from hybridc.lower.mathlib import FORMULAS
 from hybridc.transforms.schedules.loop_machine import Registers
+from hybridc.transforms.schedules.schedule_lanes import keeps_sums_in_registers
 
 
 @dataclass(frozen=True)
@@ -211,7 +211,7 @@ def _takes_epilogue(kernel: Kernel, vectors: Registers | None) -> bool:
         return False
     if vectors is None:
         return False
-    return is_of_panels(kernel) or keeps_sums_in_registers(kernel) or takes_epilogue(kernel, vectors)
+    return is_of_panels(kernel) or keeps_sums_in_registers(kernel, vectors) or takes_epilogue(kernel, vectors)
 
 
 def _parts(domain: Shape, shape: Shape) -> list[tuple[int, ...]] | None:

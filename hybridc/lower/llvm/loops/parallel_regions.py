@@ -18,7 +18,7 @@ from hybridc.dialects.mlir.hybrid_rt import aligned
 from hybridc.ground.cached import cached_property
 from hybridc.ground.machine import machine
 from hybridc.ground.sizes import row_major
-from hybridc.ir.costs import OF_CORE, PARTS, element_times, sharing
+from hybridc.ir.costs import LONG, OF_CORE, PARTS, element_times, sharing
 from hybridc.ir.kernel import Kernel, KernelOp, LoopNest, number_of
 from hybridc.ir.loop_nest_plan import (
     LoopNestPlan,
@@ -44,10 +44,10 @@ from hybridc.transforms.schedules.schedule_moves import (
     schedule_fill,
 )
 
-# Pieces of a column reduction: at most so many, or more of so many points each, as long sums lose precision; or
+# Pieces of a column reduction: at most so many, or more of ``LONG`` points each; or
 # as many as a core's cache holds, but at least ``PARTS``; with so many points, if there are enough, that the setup and
 # the combination of a chunk do not count.
-PIECES, LONG, POINTS = 64, 512, 16
+PIECES, POINTS = 64, 16
 
 
 @dataclass(frozen=True)
