@@ -25,11 +25,11 @@ from benchmarks.timing import compare
 from hybridc.ground.sizes import row_major
 from hybridc.ir.contraction_shape import contraction_loops, matrices_of_loops
 from hybridc.lower.llvm.codegen.native_function import load_functions
-from hybridc.lower.llvm.gemm.choose_gemm import ALGORITHMS, MatmulRequest
 from hybridc.lower.llvm.gemm.gemm_region import registers
-from hybridc.lower.llvm.loop_target import LoopTarget
-from hybridc.lower.llvm.loops.parallel_regions import ParallelRegion
+from hybridc.lower.llvm.native_target import native_target
 from hybridc.runtime.native import NativePlan, NativeProgram, NativeRegion, PlainArray, Position, set_num_threads
+from hybridc.transforms.code.choose_matmul import ALGORITHMS, MatmulRequest
+from hybridc.transforms.code.parallel_regions import ParallelRegion
 from hybridc.transforms.schedules.schedule_register_tiles import RegisterTile
 
 REST = 0.1  # seconds until threads of NumPy's BLAS sleep
@@ -87,7 +87,7 @@ def region_of(
     if matrices is None:
         return None
     buffers = (1, 0, 2) if matrices.swapped else (0, 1, 2)
-    request = MatmulRequest(matrices, np.dtype(dtype), buffers, LoopTarget(threads))
+    request = MatmulRequest(matrices, np.dtype(dtype), buffers, native_target(threads))
     return request.region([ALGORITHMS[name] for name in algorithms])
 
 

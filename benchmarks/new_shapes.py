@@ -124,7 +124,7 @@ def print_sizes() -> bool:
 def constant_sizes() -> Generator[None]:
     """What is compiled meanwhile has all its sizes as constants, but for those of products of matrices."""
     from hybridc.compile import new_sizes, warm_start
-    from hybridc.lower.llvm.loops import parallel_regions
+    from hybridc.transforms.code import parallel_regions
 
     plan_loop_nest = parallel_regions.plan_loop_nest
     before: list[Any] = [new_sizes._enabled, warm_start._enabled]  # pyright: ignore[reportPrivateUsage]

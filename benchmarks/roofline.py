@@ -52,11 +52,11 @@ from hybridc.ir.kernel import Kernel, KernelOp, analyse
 from hybridc.ir.planned import Host, NativePlan, NativeRegion, PlainArray, Position, Program
 from hybridc.ir.structured import is_host, kernels
 from hybridc.lower.llvm.codegen import native_function as codegen
-from hybridc.lower.llvm.loops.parallel_regions import move_region
 from hybridc.lower.llvm.native_source import NativeSource
 from hybridc.options import OPTIONS
 from hybridc.runtime.native.native_program import NativeProgram
 from hybridc.runtime.native_executable import NativeExecutable
+from hybridc.transforms.code.parallel_regions import move_region
 from hybridc.transforms.schedules.schedule_moves import copy_of, schedule_copy
 
 GOOD, SHORT = 0.75, 5e-6  # what is below this part of the limit deserves an explanation, unless it is so short

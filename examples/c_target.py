@@ -44,8 +44,8 @@ from hybridc.ir.tiles.tile_program import (
     TileSweep,
 )
 from hybridc.lower.llvm.codegen.native_function import NativeFunction, ObjectCode
-from hybridc.lower.llvm.loop_target import LoopTarget
 from hybridc.options import OPTIONS
+from hybridc.transforms.code.loop_target import LoopTarget
 from hybridc.transforms.schedules.loop_machine import LoopMachine
 
 FLAGS = ("-O3", "-march=native", "-std=gnu11", "-fPIC", "-fwrapv", "-fno-math-errno", "-ffp-contract=on", "-w")

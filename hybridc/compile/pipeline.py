@@ -23,9 +23,10 @@ from hybridc.errors import AttributeValueError
 from hybridc.ground import debug
 from hybridc.ground.events import recorded
 from hybridc.ground.whole_files import write_whole
-from hybridc.lower.schedule_regions import ScheduleRegions
 from hybridc.options import OPTIONS
 from hybridc.subgraph.partition_graph import PartitionGraph
+from hybridc.transforms.code.choose_code import ChooseCode
+from hybridc.transforms.code.kernel_cache import KernelCache
 from hybridc.transforms.graph.canonicalize import Canonicalize
 from hybridc.transforms.graph.choose_residuals import ChooseResiduals
 from hybridc.transforms.graph.constant_fold import ConstantFold
@@ -34,7 +35,9 @@ from hybridc.transforms.graph.dce import DeadCodeElimination
 from hybridc.transforms.graph.decompose import Decompose
 from hybridc.transforms.graph.differentiate import Differentiate
 from hybridc.transforms.graph.mark_kernels import MarkKernels
+from hybridc.transforms.kernels.join_epilogues import JoinEpilogues
 from hybridc.transforms.kernels.merge_contractions import MergeContractions
+from hybridc.transforms.kernels.prepack_operands import PrepackOperands
 from hybridc.transforms.kernels.split_contractions import SplitContractions
 from hybridc.transforms.memory.hoist_preparation import HoistPreparation
 from hybridc.transforms.memory.plan_memory import PlanMemory
@@ -51,7 +54,6 @@ from hybridc.transforms.views.hoist_slices import HoistSlices
 
 if TYPE_CHECKING:
     from hybridc.ir.spec import Verifier
-    from hybridc.lower.llvm.kernel_cache import KernelCache
     from hybridc.lower.triton.triton_kernel_cache import TritonKernelCache
     from hybridc.transforms.schedules.loop_machine import LoopMachine
 
@@ -126,8 +128,6 @@ def numpy() -> tuple[ModulePass, ...]:
 
 def llvm_kernels(machine: LoopMachine) -> tuple[ModulePass, ...]:
     """llvm target, and others whose kernels are loops: from the graph to kernels for a machine."""
-    from hybridc.lower.llvm.gemm.join_epilogues import JoinEpilogues
-    from hybridc.lower.llvm.gemm.prepack_operands import PrepackOperands
 
     vectors = (0, 0) if machine.vectors is None else (machine.vectors.bytes, machine.vectors.count)
     winograd = Winograd(*vectors) if OPTIONS.winograd else Winograd(registers=0)
@@ -138,15 +138,14 @@ def llvm_kernels(machine: LoopMachine) -> tuple[ModulePass, ...]:
 
 def llvm_plan(kernel_cache: KernelCache) -> tuple[ModulePass, ...]:
     """llvm target: from kernels to a memory plan; ``kernel_cache`` has their code, for the emitter, too."""
-    return (ScheduleRegions(kernel_cache), PlanMemory({}), VerifyPlan())
+    return (ChooseCode(kernel_cache), PlanMemory({}), VerifyPlan())
 
 
 def llvm() -> tuple[ModulePass, ...]:
     """llvm target: from the graph to kernels and a memory plan."""
-    from hybridc.lower.llvm.kernel_cache import KernelCache
-    from hybridc.lower.llvm.loop_target import LoopTarget
+    from hybridc.lower.llvm.native_target import native_target
 
-    target = LoopTarget(OPTIONS.num_threads)
+    target = native_target(OPTIONS.num_threads)
     return (*llvm_kernels(target.machine), *llvm_plan(KernelCache(target)))
 
 
@@ -160,7 +159,7 @@ def triton_plan(kernel_cache: TritonKernelCache | None = None) -> tuple[ModulePa
     from hybridc.lower.triton.triton_kernel_cache import TritonKernelCache
 
     cache = TritonKernelCache() if kernel_cache is None else kernel_cache
-    return (ScheduleRegions(cache), PlanMemory(), VerifyPlan())
+    return (ChooseCode(cache), PlanMemory(), VerifyPlan())
 
 
 def alone() -> tuple[type[ModulePass], ...]:

@@ -14,12 +14,13 @@ from hybridc.compile import pipeline
 from hybridc.errors import UnsupportedError
 from hybridc.options import OPTIONS
 from hybridc.runtime.executable import PythonExecutable
+from hybridc.transforms.code.kernel_cache import KernelCache
 
 if TYPE_CHECKING:
     from hybridc.context import Context
     from hybridc.ir.planned import Program
-    from hybridc.lower.llvm.loop_target import LoopTarget
     from hybridc.runtime.executable import Executable
+    from hybridc.transforms.code.loop_target import LoopTarget
 
 
 @dataclass(frozen=True)
@@ -85,16 +86,15 @@ class LLVM(Target):
 
     def loop_target(self) -> LoopTarget:
         """What kernels are chosen for; a target for another machine, or that prints otherwise, overrides this."""
-        from hybridc.lower.llvm.loop_target import LoopTarget
+        from hybridc.lower.llvm.native_target import native_target
 
-        return LoopTarget(OPTIONS.num_threads)
+        return native_target(OPTIONS.num_threads)
 
     def kernels(self) -> tuple[ModulePass, ...]:
         return pipeline.llvm_kernels(self.loop_target().machine)
 
     def plan(self, ahead: bool = False) -> Planning:
         from hybridc.lower.llvm.emit_steps import emit_native_plan
-        from hybridc.lower.llvm.kernel_cache import KernelCache
 
         kernel_cache = KernelCache(self.loop_target())
         kernel_cache.ahead = ahead

@@ -65,7 +65,7 @@ from hybridc.transforms.memory.describe_layouts import described_layouts
 
 if TYPE_CHECKING:
     from hybridc.ground.location import Location
-    from hybridc.lower.schedule_regions import KernelCacheInterface
+    from hybridc.transforms.code.choose_code import KernelCacheInterface
 
 
 class ProgramEmitter(ABC):

@@ -12,7 +12,7 @@ from xdsl.transforms import common_subexpression_elimination, dead_code_eliminat
 import hybridc as mx
 from hybridc.compile import pipeline, stages
 from hybridc.gluon import nn
-from hybridc.lower.llvm.loop_target import native_machine
+from hybridc.lower.llvm.native_target import native_machine
 from hybridc.trace.tracer import trace_call
 from hybridc.transforms.graph.cse import CommonSubexpressionElimination
 from hybridc.transforms.graph.dce import DeadCodeElimination

@@ -18,9 +18,9 @@ from hybridc.ir.costs import PARTS
 from hybridc.ir.grid_kernel import tile_of
 from hybridc.ir.kernel import analyse
 from hybridc.ir.structured import is_host, kernels
-from hybridc.lower.llvm import grid_regions
 from hybridc.lower.numpy import emit_grid_kernel
 from hybridc.trace.tracer import trace_call
+from hybridc.transforms.code import grid_regions
 from hybridc.transforms.structured.fuse_attention import FuseAttention
 from tests.slices import one_in
 

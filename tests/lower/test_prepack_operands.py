@@ -11,10 +11,11 @@ from hybridc.ir import spec
 from hybridc.ir.costs import HIDE_PACKING as ROWS
 from hybridc.ir.structured import kernels
 from hybridc.ir.values import functions
-from hybridc.lower.llvm.gemm import choose_gemm, prepack_operands
 from hybridc.lower.llvm.gemm.gemm_region import registers
-from hybridc.lower.llvm.gemm.prepack_operands import PrepackOperands
+from hybridc.transforms.code import choose_matmul
+from hybridc.transforms.kernels import prepack_operands
 from hybridc.transforms.kernels.merge_contractions import MergeContractions
+from hybridc.transforms.kernels.prepack_operands import PrepackOperands
 from hybridc.transforms.kernels.split_contractions import SplitContractions
 from tests.lower.llvm.guarded import Native, lowered, native_kernels
 from tests.lower.test_split_contractions import check, kernels_of
@@ -26,7 +27,7 @@ pytestmark = pytest.mark.skipif(registers() is None, reason="this processor has 
 @pytest.fixture(autouse=True)
 def panels_for_one_product(monkeypatch):
     """One matmul with many rows is enough, on every processor."""
-    monkeypatch.setattr(choose_gemm, "FAST_FROM_SCRATCH", np.inf)
+    monkeypatch.setattr(choose_matmul, "FAST_FROM_SCRATCH", np.inf)
 
 
 def packed(function, *shapes, training=False):
@@ -101,7 +102,7 @@ def test_large_matrices_stay_as_they_are(monkeypatch):
 
 
 def test_one_product_that_is_as_fast_from_scratch_stays_as_it_is(monkeypatch):
-    monkeypatch.setattr(choose_gemm, "FAST_FROM_SCRATCH", 0)
+    monkeypatch.setattr(choose_matmul, "FAST_FROM_SCRATCH", 0)
     assert packed(dense, (ROWS, 40), (3 * WIDTH, 40)) == ["k_matmul"]
     assert "k_panels" in packed(lambda F, x, y, w: dense(F, x, w) + dense(F, y, w),
                                 (ROWS, 40), (ROWS, 40), (3 * WIDTH, 40))  # fmt: skip

@@ -12,7 +12,7 @@ from hybridc.ir.contraction_shape import Loop, contraction_of, matrices_of
 from hybridc.ir.tiles.tile_parser import parse
 from hybridc.ir.tiles.tile_spec import faults, verify
 from hybridc.lower.llvm.gemm.gemm_region import registers
-from hybridc.lower.llvm.loops import parallel_regions
+from hybridc.transforms.code import parallel_regions
 from hybridc.transforms.schedules.loop_machine import Registers
 from hybridc.transforms.schedules.schedule_contractions import schedule_loops
 from hybridc.transforms.schedules.schedule_register_tiles import (

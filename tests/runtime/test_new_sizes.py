@@ -20,9 +20,9 @@ from hybridc.compile.stages import Traced
 from hybridc.errors import MXNetError, RecompileError, VerifyError
 from hybridc.ir.costs import WORTH_PACKING as ROWS
 from hybridc.ir.planned import Position
-from hybridc.lower.llvm import kernel_cache
 from hybridc.options import OPTIONS
 from hybridc.trace.tracer import Trace, trace_call
+from hybridc.transforms.code import kernel_cache
 from tests.random_programs import FLOATS, INTEGERS, Net, programs
 from tests.slices import EXAMPLES, one_in
 from tests.test_random_programs import SETTINGS

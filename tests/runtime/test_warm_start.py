@@ -22,10 +22,10 @@ from hybridc.compile.warm_start import StoredGraph
 from hybridc.ground.serialize import NotWritable, from_bytes, read, to_bytes, written
 from hybridc.ir.planned import HostCall, NativeRegion
 from hybridc.lower.llvm.emit_steps import emit_native_plan
-from hybridc.lower.llvm.kernel_cache import KernelCache
-from hybridc.lower.llvm.loop_target import LoopTarget
+from hybridc.lower.llvm.native_target import native_target
 from hybridc.options import Options
 from hybridc.trace.tracer import trace_call
+from hybridc.transforms.code.kernel_cache import KernelCache
 from tests.slices import but, one_in
 
 # Before what a test runs: with "warm", nothing may be compiled. "what" prints an array exactly.
@@ -365,7 +365,7 @@ def made(net, *arrays, grads=()):
     trace = trace_call(net, arrays, True)
     lowered = Traced(trace, grads).optimize().lower("llvm")
     return trace, {
-        name: emit_native_plan(lowered.module, name, KernelCache(LoopTarget(2))) for name in lowered.programs
+        name: emit_native_plan(lowered.module, name, KernelCache(native_target(2))) for name in lowered.programs
     }
 
 

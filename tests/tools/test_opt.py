@@ -14,7 +14,7 @@ from xdsl.passes import ModulePass
 
 import hybridc
 from hybridc.compile import pipeline
-from hybridc.lower.llvm.loop_target import native_machine
+from hybridc.lower.llvm.native_target import native_machine
 from hybridc.tools.opt import HybridcOpt, main
 
 GRAPH = """

@@ -20,18 +20,18 @@ from hybridc.ir.structured import arrays_of
 from hybridc.ir.values import functions
 from hybridc.lower.emit_planned import PlanEmitter, comment, place_of
 from hybridc.lower.llvm.joined_loop import joined_function, joins, packed_numbers
-from hybridc.lower.llvm.kernel_cache import KernelCache
 from hybridc.lower.llvm.loops.kernel_builder import loop_kernel_region
-from hybridc.lower.llvm.loops.parallel_regions import (
+from hybridc.lower.llvm.native_loops import NativeLoop, is_native
+from hybridc.lower.llvm.native_source import NativeSource
+from hybridc.lower.llvm.prepared_origins import PreparedOrigins
+from hybridc.options import OPTIONS
+from hybridc.transforms.code.kernel_cache import KernelCache
+from hybridc.transforms.code.parallel_regions import (
     GridRegion,
     ParallelRegion,
     ParallelRegions,
     move_region,
 )
-from hybridc.lower.llvm.native_loops import NativeLoop, is_native
-from hybridc.lower.llvm.native_source import NativeSource
-from hybridc.lower.llvm.prepared_origins import PreparedOrigins
-from hybridc.options import OPTIONS
 from hybridc.transforms.memory.hoist_preparation import is_preparation, lasting_parameters
 from hybridc.transforms.schedules.schedule_moves import copy_of, schedule_copy, schedule_fill
 

@@ -15,10 +15,10 @@ from hybridc.ir.kernel import analyse
 from hybridc.ir.loop_nest_plan import inplace_pairs
 from hybridc.ir.structured import dtype_of, is_host, kernels, shape_of
 from hybridc.lower.llvm.codegen.native_function import load_functions
-from hybridc.lower.llvm.gemm.choose_gemm import is_contraction_kernel
-from hybridc.lower.llvm.kernel_cache import code_of
-from hybridc.lower.llvm.loop_target import LoopTarget
-from hybridc.lower.llvm.loops.parallel_regions import row_major
+from hybridc.lower.llvm.native_target import native_target
+from hybridc.transforms.code.choose_matmul import is_contraction_kernel
+from hybridc.transforms.code.kernel_cache import code_of
+from hybridc.transforms.code.parallel_regions import row_major
 from hybridc.transforms.schedules.schedule_kernels import SHORT
 from tests.lower.evaluate import Evaluator
 from tests.lower.llvm.native import Guarded, call
@@ -147,7 +147,7 @@ def _largest(x):
 
 
 def _run(kernel, arrays, results, strides, inplace, threads, at_end, rng):
-    made = code_of(kernel, LoopTarget(threads), strides, inplace)
+    made = code_of(kernel, native_target(threads), strides, inplace)
     over = {j: i for i, j in inplace}
     given = [Array(x.dtype, x.shape, strides.get(i, row_major(x.shape)), at_end, x) for i, x in enumerate(arrays)]
     outs = [

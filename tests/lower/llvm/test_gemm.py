@@ -11,9 +11,8 @@ import pytest
 
 from hybridc.ir.kernel import analyse
 from hybridc.lower.llvm.codegen.native_function import load_functions
-from hybridc.lower.llvm.gemm.choose_gemm import is_contraction_kernel, regions_of_matmul
 from hybridc.lower.llvm.gemm.gemm_region import registers
-from hybridc.lower.llvm.loop_target import LoopTarget, native_machine
+from hybridc.lower.llvm.native_target import native_machine, native_target
 from hybridc.runtime.native import (
     NativePlan,
     NativeProgram,
@@ -23,6 +22,7 @@ from hybridc.runtime.native import (
     num_threads,
     set_num_threads,
 )
+from hybridc.transforms.code.choose_matmul import is_contraction_kernel, regions_of_matmul
 from hybridc.transforms.schedules.loop_machine import Registers
 from tests.lower.kernels import kernel
 from tests.lower.llvm.native import Guarded, call
@@ -115,7 +115,7 @@ def check(spec, sizes, dtype="f32", threads=2, seed=0, algorithms=(), change=lam
     left, right, out = spec.replace("->", ",").split(",")
     a, b = (change(numbers_of(rng, tuple(sizes[x] for x in axes), dtype)) for axes in (left, right))
     machine = replace(native_machine(), vectors=vectors or registers())
-    regions = regions_of_matmul(made, LoopTarget(threads, machine), algorithms=algorithms)
+    regions = regions_of_matmul(made, native_target(threads, machine), algorithms=algorithms)
     if algorithms:
         assert [p.algorithm for p in regions] == list(algorithms)
     kind = np.float32 if dtype == "f16" else a.dtype
@@ -217,7 +217,7 @@ def test_turned_tiles_of_batches(spec):
 @tiled
 def test_turned_tiles_need_columns_that_follow_memory():
     made = contraction_kernel("ik,kj->ij", {"i": 32, "j": 256, "k": 64})
-    assert regions_of_matmul(made, LoopTarget(2), algorithms=["turned", "tiles"])[0].algorithm == "tiles"
+    assert regions_of_matmul(made, native_target(2), algorithms=["turned", "tiles"])[0].algorithm == "tiles"
 
 
 @tiled
@@ -238,7 +238,7 @@ def test_every_way_to_share_tiles_has_the_same_digits(shape, dtype):
     made = contraction_kernel("ik,jk->ij", sizes, dtype)
     got = [
         run(
-            regions_of_matmul(made, LoopTarget(threads), algorithms=[algorithm]),
+            regions_of_matmul(made, native_target(threads), algorithms=[algorithm]),
             [a, b],
             np.zeros(shape[:2], a.dtype),
             threads,
@@ -314,7 +314,12 @@ def test_what_is_no_number_stays_in_its_row_and_column_of_panels():
     a[5, 7], a[28, 40], b[1, 9, 3] = np.nan, np.inf, -np.inf
     made = contraction_kernel("ik,pkj->ipj", {"i": 29, "p": 3, "k": 48, "j": width})
     got = run(
-        regions_of_matmul(made, LoopTarget(2), algorithms=["rows"]), [a, b], np.zeros((29, 3, width), "f"), 2, True, rng
+        regions_of_matmul(made, native_target(2), algorithms=["rows"]),
+        [a, b],
+        np.zeros((29, 3, width), "f"),
+        2,
+        True,
+        rng,
     )
     with np.errstate(invalid="ignore"):
         want = np.einsum("ik,pkj->ipj", a.astype("d"), b.astype("d"))
@@ -337,7 +342,7 @@ def test_what_is_no_number_stays_in_its_row_and_column(algorithm):
     a, b = rng.standard_normal((21, 48)).astype("f"), rng.standard_normal((37, 48)).astype("f")
     a[5, 7], a[11, 40], b[3, 9] = np.nan, np.inf, -np.inf
     regions = regions_of_matmul(
-        contraction_kernel("ik,jk->ij", {"i": 21, "j": 37, "k": 48}), LoopTarget(2), algorithms=[algorithm]
+        contraction_kernel("ik,jk->ij", {"i": 21, "j": 37, "k": 48}), native_target(2), algorithms=[algorithm]
     )
     got = run(regions, [a, b], np.zeros((21, 37), "f"), 2, True, rng)
     with np.errstate(invalid="ignore"):
@@ -368,7 +373,7 @@ def test_views(spec, shapes, views, algorithms):
     sizes = dict(zip(left + right, a.shape + b.shape, strict=True))
     result = np.zeros([sizes[x] for x in out], "f")
     strides = [tuple(s // 4 for s in x.strides) for x in (a, b, result)]
-    regions = regions_of_matmul(contraction_kernel(spec, sizes), LoopTarget(2), strides, algorithms)
+    regions = regions_of_matmul(contraction_kernel(spec, sizes), native_target(2), strides, algorithms)
     # What is given begins with the view's first element, and ends with its last.
     flat = [x.reshape(-1)[_offset(x, y) :][: _reach(y)] for x, y in zip(whole, (a, b), strict=True)]
     for at_end in (True, False):
@@ -394,7 +399,7 @@ def test_threads(spec, shape, threads):
     rng = np.random.default_rng(5)
     left, right, _ = spec.replace("->", ",").split(",")
     a, b = (rng.standard_normal([sizes[x] for x in axes]).astype("f") for axes in (left, right))
-    (region,) = regions_of_matmul(contraction_kernel(spec, sizes), LoopTarget(threads))
+    (region,) = regions_of_matmul(contraction_kernel(spec, sizes), native_target(threads))
     (code,) = load_functions([region.function])
     stride = -(-region.scratch // 64) * 64
     numbers = np.array(region.numbers, np.int64).tobytes()
@@ -433,7 +438,7 @@ def test_threads(spec, shape, threads):
     ],
 )
 def test_choice(spec, shape, algorithm):
-    (region,) = regions_of_matmul(contraction_kernel(spec, dict(zip("ijk", shape, strict=True))), LoopTarget(2))
+    (region,) = regions_of_matmul(contraction_kernel(spec, dict(zip("ijk", shape, strict=True))), native_target(2))
     assert region.algorithm == algorithm
 
 
@@ -469,7 +474,7 @@ def test_any_product(seed):
     strides = [tuple(s // x.itemsize for s in x.strides) for x in (a, b, result)]
     algorithms = [(), ("tiles", "dots", "blas"), ("dots", "tiles"), ("turned", "blas"), ("blas",)][int(rng.integers(5))]
     regions = regions_of_matmul(
-        contraction_kernel(spec, sizes, dtype), LoopTarget(int(rng.integers(1, 5))), strides, algorithms
+        contraction_kernel(spec, sizes, dtype), native_target(int(rng.integers(1, 5))), strides, algorithms
     )
     flat = [x.reshape(-1)[_offset(x, y) :][: _reach(y)] for x, y in zip(whole, (a, b), strict=True)]
     want, scale = expected(spec, a, b)

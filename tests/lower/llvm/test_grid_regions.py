@@ -14,10 +14,10 @@ from hybridc.compile.stages import Traced
 from hybridc.gluon import HybridBlock
 from hybridc.ir.kernel import analyse
 from hybridc.ir.structured import kernels
-from hybridc.lower.llvm.kernel_cache import KernelCache
-from hybridc.lower.llvm.loop_target import LoopTarget
+from hybridc.lower.llvm.native_target import native_target
 from hybridc.runtime.native import num_threads, set_num_threads
 from hybridc.trace.tracer import trace_call
+from hybridc.transforms.code.kernel_cache import KernelCache
 
 
 class Heads(HybridBlock):
@@ -152,7 +152,7 @@ def test_threads_that_find_no_tile_have_no_scratch():
     trace = trace_call(Heads(4), [mx.nd.array(x) for x in inputs], training=False)
     function = next(f for f in kernels(Traced(trace).optimize().form("llvm").module).values() if f.body.blocks)
     kernel = analyse(function)
-    needed = [KernelCache(LoopTarget(threads)).memory(kernel, {})[0] for threads in (16, 32, 64)]
+    needed = [KernelCache(native_target(threads)).memory(kernel, {})[0] for threads in (16, 32, 64)]
     assert kernel.grid
     assert needed[0] < needed[1] == needed[2]
 

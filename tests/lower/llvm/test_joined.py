@@ -13,10 +13,10 @@ from hybridc.errors import VerifyError
 from hybridc.gluon.nn import HybridLambda
 from hybridc.ir import spec
 from hybridc.lower.llvm.emit_steps import emit_native_plan
-from hybridc.lower.llvm.kernel_cache import KernelCache
-from hybridc.lower.llvm.loop_target import LoopTarget
-from hybridc.lower.schedule_regions import ScheduleRegions
+from hybridc.lower.llvm.native_target import native_target
 from hybridc.runtime.native_executable import NativeExecutable
+from hybridc.transforms.code.choose_code import ChooseCode
+from hybridc.transforms.code.kernel_cache import KernelCache
 from hybridc.transforms.kernels.split_contractions import SplitContractions
 from hybridc.transforms.memory.plan_memory import PlanMemory
 from hybridc.transforms.memory.verify_plan import VerifyPlan
@@ -32,13 +32,13 @@ def lowered(function, *arrays):
     """The native program of a function, checked after every pass."""
     module = HybridLambda(function).trace(*[mx.nd.array(a, dtype=a.dtype) for a in arrays]).optimize().module
     level = "graph"
-    last = (SplitContractions(), ScheduleRegions(KernelCache(LoopTarget(2))), PlanMemory(), VerifyPlan())
+    last = (SplitContractions(), ChooseCode(KernelCache(native_target(2))), PlanMemory(), VerifyPlan())
     for each in (*pipeline.structured_passes("llvm"), *pipeline.KERNELS, *last):
         each.apply(Context(), module)
         module.verify()
         level = spec.level_after(each.name, level)
         spec.check_level(module, level, each.name)
-    return emit_native_plan(module, "forward", KernelCache(LoopTarget(2)))
+    return emit_native_plan(module, "forward", KernelCache(native_target(2)))
 
 
 def check(function, *arrays):

@@ -15,7 +15,7 @@ from hybridc.ground.machine import NOMINAL, using
 from hybridc.ground.sizes import row_major
 from hybridc.ir.kernel import analyse
 from hybridc.ir.structured import dtype_of, kernels, shape_of
-from hybridc.lower.llvm.loops.parallel_regions import move_region
+from hybridc.transforms.code.parallel_regions import move_region
 from hybridc.transforms.kernels.split_contractions import SplitContractions
 from hybridc.transforms.schedules.schedule_moves import copy_of, schedule_copy
 from tests.lower.evaluate import Evaluator

@@ -22,7 +22,7 @@ from hybridc.gluon.nn import HybridLambda
 from hybridc.ir.kernel import analyse
 from hybridc.ir.structured import dtype_of, is_host, kernels, root, shape_of
 from hybridc.lower.llvm.loops.kernel_builder import loop_kernel_region
-from hybridc.lower.llvm.loops.parallel_regions import regions_of
+from hybridc.transforms.code.parallel_regions import regions_of
 from tests.lower.llvm.guards import in_guards
 from tests.slices import crossed, one_in
 

@@ -14,9 +14,9 @@ from hybridc.compile.targets import target_named
 from hybridc.ir.values import functions
 from hybridc.lower.llvm.codegen import llvm_c
 from hybridc.lower.llvm.emit_steps import emit_native_plan
-from hybridc.lower.llvm.kernel_cache import KernelCache
-from hybridc.lower.llvm.loop_target import LoopTarget
+from hybridc.lower.llvm.native_target import native_target
 from hybridc.trace.tracer import trace_call
+from hybridc.transforms.code.kernel_cache import KernelCache
 from tests.slices import but
 
 PASSES = target_named("llvm").passes()
@@ -51,7 +51,9 @@ def test_every_level_is_valid(name, checked, monkeypatch):
             _same(module, f"{number}, {each.name}", checked)
         for function in functions(module):
             if function.sym_visibility is None:
-                _check_functions(emit_native_plan(module, function.sym_name.data, KernelCache(LoopTarget(2))), checked)
+                _check_functions(
+                    emit_native_plan(module, function.sym_name.data, KernelCache(native_target(2))), checked
+                )
 
 
 def _check_functions(source, checked):

@@ -15,9 +15,9 @@ from hybridc import options
 from hybridc.errors import OptionError
 from hybridc.lower.llvm.codegen import llvm_c, processor
 from hybridc.lower.llvm.codegen import native_function as codegen
-from hybridc.lower.llvm.gemm.choose_gemm import regions_of_matmul
 from hybridc.lower.llvm.gemm.gemm_region import registers
-from hybridc.lower.llvm.loop_target import LoopTarget
+from hybridc.lower.llvm.native_target import native_target
+from hybridc.transforms.code.choose_matmul import regions_of_matmul
 from hybridc.transforms.schedules.loop_machine import Registers
 from tests.lower.llvm.test_gemm import contraction_kernel
 
@@ -53,7 +53,7 @@ def test_code_is_that_of_the_level(monkeypatch, level):
     loops = net.trace(mx.nd.ones((4096,))).optimize().lower("llvm").programs["forward"].code("assembly")
     width = processor.vector_bits()
     assert ("ymm" in loops, "zmm" in loops) == (width == 256, False)
-    (region,) = regions_of_matmul(contraction_kernel("ik,kj->ij", {"i": 24, "j": 64, "k": 32}), LoopTarget(1))
+    (region,) = regions_of_matmul(contraction_kernel("ik,kj->ij", {"i": 24, "j": 64, "k": 32}), native_target(1))
     assert region.algorithm == ("blas" if registers() is None else "tiles")
     if region.algorithm == "tiles":
         assembly = region.function.explain("assembly")
@@ -79,7 +79,7 @@ def test_code_is_that_of_the_level(monkeypatch, level):
 )
 def test_how_rows_meet_a_weight_follows_from_the_level(monkeypatch, level, rows, algorithm):
     choose(monkeypatch, level)
-    (region,) = regions_of_matmul(contraction_kernel("ik,jk->ij", {"i": rows, "j": 512, "k": 512}), LoopTarget(2))
+    (region,) = regions_of_matmul(contraction_kernel("ik,jk->ij", {"i": rows, "j": 512, "k": 512}), native_target(2))
     assert region.algorithm == algorithm
 
 

@@ -13,11 +13,11 @@ from hybridc import options
 from hybridc.compile import pipeline, targets
 from hybridc.compile.stages import Traced
 from hybridc.gluon import HybridBlock, nn
-from hybridc.lower.llvm.gemm.choose_gemm import regions_of_matmul
 from hybridc.lower.llvm.gemm.gemm_region import registers
-from hybridc.lower.llvm.loop_target import LoopTarget
+from hybridc.lower.llvm.native_target import native_target
 from hybridc.runtime.native import num_threads, set_num_threads
 from hybridc.trace.tracer import trace_call
+from hybridc.transforms.code.choose_matmul import regions_of_matmul
 from tests.lower.llvm.test_gemm import contraction_kernel, run
 from tests.lower.llvm.test_processor import choose
 
@@ -39,7 +39,7 @@ def test_products_by_any_number_of_threads(algorithm, shape, dtype):
     a, b = rng.standard_normal((m, k)).astype(kind), rng.standard_normal(right).astype(kind)
     found = set()
     for threads in (1, 2, 7):
-        regions = regions_of_matmul(kernel, LoopTarget(threads), algorithms=[algorithm])
+        regions = regions_of_matmul(kernel, native_target(threads), algorithms=[algorithm])
         assert [p.algorithm for p in regions] == [algorithm]
         found |= {run(regions, [a, b], np.zeros(out, kind), threads, at_end, rng).tobytes() for at_end in (True, False)}
     assert len(found) == 1

@@ -1,4 +1,4 @@
-"""schedule-regions: the scratch of each kernel, its in-place results, and which arrays may not be contiguous."""
+"""choose-code: the scratch of each kernel, its in-place results, and which arrays may not be contiguous."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from xdsl.parser import Parser
 
 from hybridc.compile.pipeline import KERNELS, context, structured_passes
 from hybridc.ir.structured import is_host, kernels
-from hybridc.lower.llvm.kernel_cache import KernelCache
-from hybridc.lower.llvm.loop_target import LoopTarget
-from hybridc.lower.schedule_regions import ScheduleRegions
+from hybridc.lower.llvm.native_target import native_target
+from hybridc.transforms.code.choose_code import ChooseCode
+from hybridc.transforms.code.kernel_cache import KernelCache
 from hybridc.transforms.kernels.split_contractions import SplitContractions
 
 # Name: a function, and for each of its kernels: scratch in bytes, pairs in place, what may be strided.
@@ -107,7 +107,7 @@ def scheduled(text, threads):
         *structured_passes("llvm"),
         *KERNELS,
         SplitContractions(),
-        ScheduleRegions(KernelCache(LoopTarget(threads))),
+        ChooseCode(KernelCache(native_target(threads))),
     ):
         each.apply(context(), module)
         module.verify()

@@ -33,12 +33,12 @@ from hybridc.ir.tiles.tile_program import (
     TileProgram,
     TileStore,
     TileSweep,
-    axes_of_values,
 )
 from hybridc.lower.llvm.codegen.function_text import LLVMValue
 from hybridc.lower.llvm.gemm.gemm_region import Arguments, Index, RegionBuilder, Vectors, region
 from hybridc.lower.llvm.gemm.vector_statements import VectorStatements, Where
 from hybridc.lower.llvm.loops.loop_builder import INDEX, array_type
+from hybridc.transforms.schedules.matmul_shape import MatmulShape
 from hybridc.transforms.schedules.schedule_register_tiles import SQUARE
 
 
@@ -47,13 +47,6 @@ def matmul_region(program: TileProgram) -> RegionBuilder:
     elements = [ELEMENT_TYPES[buffer.kind] for buffer in program.buffers]
     numbers = len(program.dynamic) + program.strides + len(_parameters(program))
     return region(elements, numbers, lambda given: _MatmulEmitter(program, given).write())
-
-
-def matmul_scratch_bytes(program: TileProgram, sizes: Sequence[int]) -> int:
-    """The scratch of a program's code, if its axes have these sizes."""
-    shape = _Shape(program)
-    elements = [math.prod(shape.held(axis, sizes) for axis in {*each.axes}) for each in program.scratch]
-    return (shape.spill + sum(elements)) * kind_dtype(program.buffers[0].kind).itemsize
 
 
 def _element(program: TileProgram) -> AnyFloat:
@@ -66,57 +59,11 @@ def _parameters(program: TileProgram) -> list[str]:
     return [tile.block for tile in program.tiles if isinstance(tile.block, str) and tile.block not in given]
 
 
-class _Shape:
-    """The roles of the axes of a program, and the sizes of what is worked on at a time."""
-
-    def __init__(self, program: TileProgram) -> None:
-        statements = [s for sweep in program.sweeps for s in sweep.statements]
-        (contract,) = (s for s in statements if isinstance(s, TileContract))
-        self.dims = {axis: dim for dim in program.tiles for axis in dim.axes}
-        follows = axes_of_values(statements)
-        left, right = ({a for a in follows[v] if a in self.dims} for v in (contract.left, contract.right))
-        *self.segments, self.terms = contract.over
-        # The dimension of lines has parts of one line, where there are lines.
-        self.lines = next((dim for dim in program.tiles if dim.walk == "range" and dim.parts == ((1,),)), None)
-        (self.rows,) = left - right - {*(self.lines.axes if self.lines is not None else ())}
-        (self.columns,) = right - left
-        self.width = _known(self.dims[self.columns].block)
-        # Of dot products terms are taken by the vector, else columns.
-        self.step = self.dims[self.terms].parts[-1][0]
-        self.dots = self.step > 1
-        self.lanes = self.step if self.dots else self.dims[self.columns].parts[-1][0]
-        self.heights = self.dims[self.rows].parts[-1]
-
-    @property
-    def spill(self) -> int:
-        """The elements of a tile of registers, if it may reach beyond the last column."""
-        if self.dots or len(self.dims[self.rows].parts) > 1 or not self.dims[self.columns].masked:
-            return self.lanes if self.dots else 0
-        return self.heights[0] * self.width
-
-    def held(self, axis: int, sizes: Sequence[int]) -> int:
-        """How many elements scratch holds along an axis, whose size is given where that counts."""
-        dim = self.dims[axis]
-        if dim.walk == "whole":
-            return sizes[axis]
-        *larger, smallest = dim.parts
-        size = larger[0][0] if larger else _known(dim.block)
-        if dim.walk == "range":
-            size = min(size, sizes[axis])
-        # Low tiles may reach beyond the last row.
-        return size + (smallest[-1] - 1 if len(smallest) > 1 else 0)
-
-
-def _known(block: int | str) -> int:
-    assert isinstance(block, int), f"a tile of {block} elements"
-    return block
-
-
 class _MatmulEmitter:
     """Emits the body of the region."""
 
     def __init__(self, program: TileProgram, given: Arguments) -> None:
-        self.program, self.given, self.shape = program, given, _Shape(program)
+        self.program, self.given, self.shape = program, given, MatmulShape(program)
         self.b, element = given.b, _element(program)
         self.v = Vectors(given.b, element, self.shape.lanes)
         numbers = iter(given.numbers)

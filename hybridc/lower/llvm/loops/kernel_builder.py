@@ -27,7 +27,7 @@ from hybridc.ir.structured_builder import Element, ScalarSteps, number_attribute
 from hybridc.lower.llvm.codegen.function_text import LLVMValue, ModuleText
 from hybridc.lower.llvm.codegen.native_function import NativeFunction
 from hybridc.lower.llvm.loops.loop_builder import BYTES, INDEX, LoopBuilder, array_type
-from hybridc.lower.llvm.loops.parallel_regions import ParallelRegion
+from hybridc.transforms.code.parallel_regions import ParallelRegion
 
 INT64, UINT64 = np.dtype("int64"), np.dtype("uint64")
 _WIDE = IntegerType(128)

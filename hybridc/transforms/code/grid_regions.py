@@ -25,7 +25,7 @@ from hybridc.ir.grid_kernel import GridIndex, Step, TileKernel, contractions_apa
 from hybridc.ir.kernel import Kernel, LoopNest, analyse
 from hybridc.ir.planned import Position
 from hybridc.ir.structured import dtype_of, shape_of
-from hybridc.lower.llvm.loops.parallel_regions import GridRegion, ParallelRegion, ParallelRegions, Strides, TileRegion
+from hybridc.transforms.code.parallel_regions import GridRegion, ParallelRegion, ParallelRegions, Strides, TileRegion
 
 # Bytes that loop nests make for each other at a tile: as much as the third cache holds. Tiles that are cut smaller have
 # at least so many rows, as a contraction's other operand is packed again for each.

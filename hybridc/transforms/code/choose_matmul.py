@@ -25,11 +25,10 @@ from hybridc.ir.contraction_shape import (
 from hybridc.ir.costs import BEGUN, OF_CORE, SAME_SET, WALKED, grain_of, matmul_time
 from hybridc.ir.kernel import Axes, Kernel, Read
 from hybridc.ir.structured import dtype_of, shape_of
-from hybridc.lower.llvm.codegen.native_function import NativeFunction
-from hybridc.lower.llvm.gemm.tiles_to_matmul import matmul_scratch_bytes
-from hybridc.lower.llvm.loop_target import LoopTarget, Printer
-from hybridc.lower.llvm.loops.parallel_regions import ParallelRegion
+from hybridc.transforms.code.loop_target import Function, LoopTarget, Printer
+from hybridc.transforms.code.parallel_regions import ParallelRegion
 from hybridc.transforms.schedules.loop_machine import LoopMachine, Registers
+from hybridc.transforms.schedules.matmul_shape import matmul_scratch_bytes
 from hybridc.transforms.schedules.schedule_blas import BlasCall, schedule_blas
 from hybridc.transforms.schedules.schedule_contractions import Epilogue, epilogue_of, schedule_loops
 from hybridc.transforms.schedules.schedule_register_tiles import (
@@ -366,7 +365,7 @@ class MatmulRequest:
 
 
 @functools.lru_cache(256)
-def _function(printer: Printer, code: MatmulProgram | BlasCall) -> NativeFunction:
+def _function(printer: Printer, code: MatmulProgram | BlasCall) -> Function:
     """The native function of a matmul's code."""
     return printer(code if isinstance(code, BlasCall) else code.program)
 

@@ -10,8 +10,8 @@ from hybridc.ir.costs import sharing
 from hybridc.ir.kernel import Kernel
 from hybridc.ir.planned import Strides
 from hybridc.ir.structured import dtype_of, shape_of
-from hybridc.lower.llvm.loop_target import LoopTarget, Printer
-from hybridc.lower.llvm.loops.parallel_regions import (
+from hybridc.transforms.code.loop_target import LoopTarget, Printer
+from hybridc.transforms.code.parallel_regions import (
     ParallelRegion,
     ParallelRegions,
     combine_region,

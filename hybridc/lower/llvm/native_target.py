@@ -1,25 +1,22 @@
-"""What native code is chosen for: the threads, the machine, and what makes a function of a tile program."""
+"""The native target of tile programs: this processor, and the functions that LLVM compiles of them."""
 
 from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Callable
-from dataclasses import dataclass, field
 
 from hybridc.ground import __version__
 from hybridc.ir.tiles.tile_program import TileProgram
-from hybridc.lower.llvm.codegen.native_function import NativeFunction
+from hybridc.lower.llvm.codegen.native_function import NativeFunction, compile_functions_ahead
 from hybridc.lower.llvm.gemm import native_blas
 from hybridc.lower.llvm.gemm.gemm_blas import print_blas
 from hybridc.lower.llvm.gemm.gemm_region import registers
 from hybridc.lower.llvm.gemm.tiles_to_lanes import lanes_region
 from hybridc.lower.llvm.gemm.tiles_to_matmul import matmul_region
 from hybridc.lower.llvm.loops.tiles_to_loops import write_loops
+from hybridc.transforms.code.loop_target import LoopTarget
 from hybridc.transforms.schedules.loop_machine import LoopMachine
 from hybridc.transforms.schedules.schedule_blas import BlasCall
-
-Printer = Callable[[TileProgram | BlasCall], NativeFunction]
 
 
 def print_program(program: TileProgram | BlasCall) -> NativeFunction:
@@ -45,13 +42,6 @@ def native_machine() -> LoopMachine:
     return LoopMachine(registers(), native_blas.is_there)
 
 
-@dataclass(frozen=True)
-class LoopTarget:
-    """A target whose kernels are parallel regions: functions over a range that ``threads`` share.
-
-    Kernels are scheduled for the ``machine``; ``printer`` makes the function of a tile program, or of calls of BLAS.
-    """
-
-    threads: int
-    machine: LoopMachine = field(default_factory=native_machine)
-    printer: Printer = print_program
+def native_target(threads: int) -> LoopTarget:
+    """Native code for this processor, by LLVM."""
+    return LoopTarget(threads, native_machine(), print_program, compile_functions_ahead)

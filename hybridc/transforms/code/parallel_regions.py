@@ -31,8 +31,7 @@ from hybridc.ir.loop_nest_plan import (
 from hybridc.ir.planned import Position, Strides
 from hybridc.ir.structured import dtype_of, shape_of
 from hybridc.ir.structured_builder import operation_name
-from hybridc.lower.llvm.codegen.native_function import NativeFunction
-from hybridc.lower.llvm.loop_target import Printer, print_program
+from hybridc.transforms.code.loop_target import Function, Printer
 from hybridc.transforms.schedules.schedule_kernels import BLOCK, LoopNestMemory, schedule, start_of
 from hybridc.transforms.schedules.schedule_moves import (
     MoveSchedule,
@@ -59,7 +58,7 @@ class ParallelRegion:
     thread; ``work`` is an estimate of its time, in nanoseconds. ``algorithm`` names that of a contraction.
     """
 
-    function: NativeFunction
+    function: Function
     buffers: tuple[int, ...]
     numbers: tuple[int | float, ...]
     extent: int
@@ -70,7 +69,7 @@ class ParallelRegion:
     algorithm: str = ""
 
     @property
-    def functions(self) -> tuple[NativeFunction, ...]:
+    def functions(self) -> tuple[Function, ...]:
         """Its function."""
         return (self.function,)
 
@@ -105,7 +104,7 @@ class GridRegion:
     least: int = 0
 
     @property
-    def functions(self) -> tuple[NativeFunction, ...]:
+    def functions(self) -> tuple[Function, ...]:
         """The functions of its parts."""
         return tuple([part.region.function for part in self.parts])
 
@@ -118,7 +117,7 @@ class ParallelRegions:
     locals: list[int] = field(default_factory=lambda: list[int]())
 
     @property
-    def functions(self) -> list[NativeFunction]:
+    def functions(self) -> list[Function]:
         """The functions of all regions, in order."""
         return [f for r in self.regions for f in r.functions]
 
@@ -157,7 +156,7 @@ class KernelLoops:
         kernel: Kernel,
         strided: frozenset[int],
         inplace: Sequence[tuple[int, int]],
-        printer: Printer = print_program,
+        printer: Printer,
     ) -> None:
         self._kernel = kernel
         self._printer = printer
@@ -286,7 +285,7 @@ class _LoopNestFunctions:
         self._dynamic = sorted(plan.dynamic)
         self._indirect = [v for s in plan.op_of.values() for v in s.indirect]
         self._times = element_times(plan.op_of.values(), plan.op_of)
-        self._made: dict[Any, NativeFunction] = {}
+        self._made: dict[Any, Function] = {}
 
     def at(self, plan: LoopNestPlan, extent: int, piece: int, strides: Mapping[SSAValue, Strides]) -> ParallelRegion:
         """The parallel region of a schedule: threads share ``extent`` iterations, or chunks of ``piece``."""
@@ -300,7 +299,7 @@ class _LoopNestFunctions:
         function = self._function(plan, rows)
         return ParallelRegion(function, self._used, tuple(numbers), extent, grain, scratch, work, least)
 
-    def _function(self, plan: LoopNestPlan, rows: frozenset[SSAValue]) -> NativeFunction:
+    def _function(self, plan: LoopNestPlan, rows: frozenset[SSAValue]) -> Function:
         known = (known_sizes(plan), rows, *[shape_of(v)[1:] for v in self._indirect])
         made = self._made.get(known)
         if made is None:
@@ -322,9 +321,7 @@ def _extent(plan: LoopNestPlan, parts: Sequence[KernelOp]) -> tuple[int, int]:
     return -(-whole // piece), piece
 
 
-def combine_region(
-    kernel_op: KernelOp, buffers: tuple[int, int], count: int, printer: Printer = print_program
-) -> ParallelRegion:
+def combine_region(kernel_op: KernelOp, buffers: tuple[int, int], count: int, printer: Printer) -> ParallelRegion:
     """The region that combines ``count`` partial results of a reduction."""
     result, op = kernel_op.result, kernel_op.combine
     assert op is not None, "a reduction"
@@ -334,7 +331,7 @@ def combine_region(
     return move_region(schedule, buffers, printer)
 
 
-def move_region(schedule: MoveSchedule, buffers: tuple[int, ...], printer: Printer = print_program) -> ParallelRegion:
+def move_region(schedule: MoveSchedule, buffers: tuple[int, ...], printer: Printer) -> ParallelRegion:
     """The region of a schedule that moves, fills or combines arrays, which are ``buffers`` of the kernel."""
     grain, least = sharing(schedule.work, schedule.extent, schedule.multiple)
     function = _function(printer, schedule.form)
@@ -342,7 +339,7 @@ def move_region(schedule: MoveSchedule, buffers: tuple[int, ...], printer: Print
 
 
 @functools.lru_cache(512)
-def _function(printer: Printer, form: ProgramForm) -> NativeFunction:
+def _function(printer: Printer, form: ProgramForm) -> Function:
     """The native function of a form's program."""
     return printer(program_of(form))
 

@@ -39,7 +39,7 @@ from hybridc.ir.structured_builder import (
     structured_type,
 )
 from hybridc.ir.values import functions, new_name
-from hybridc.lower.llvm.gemm.choose_gemm import PANELS, Panels, prepacked_of
+from hybridc.transforms.code.choose_matmul import PANELS, Panels, prepacked_of
 from hybridc.transforms.memory.hoist_preparation import prepared_values
 from hybridc.transforms.schedules.loop_machine import Registers
 

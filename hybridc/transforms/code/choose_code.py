@@ -59,7 +59,7 @@ class KernelCacheInterface(Protocol):
 
 
 @dataclass(frozen=True)
-class ScheduleRegions(ModulePass):
+class ChooseCode(ModulePass):
     """Sets what the memory planner needs to know about kernels of targets with parallel regions.
 
     ``hybrid.scratch`` (bytes: per thread, and shared), ``hybrid.inplace`` (pairs of argument and
@@ -67,7 +67,7 @@ class ScheduleRegions(ModulePass):
     indices of the arguments, then of the results).
     """
 
-    name = "schedule-regions"
+    name = "choose-code"
 
     kernel_cache: KernelCacheInterface = field(compare=False)  # shared with the emitter
     moved: dict[func.FuncOp, MovedArrays] = field(

@@ -1,8 +1,8 @@
 """Which code a kernel gets: a table of alternatives, of which the first that fits is taken.
 
 What an alternative makes are parallel regions whose functions the target prints of tile programs. Among the algorithms
-for a matmul the costs decide (:mod:`~hybridc.lower.llvm.gemm.choose_gemm`); all others are made for what fits them, and
-are the fastest there.
+for a matmul the costs decide (:mod:`~hybridc.transforms.code.choose_matmul`); all others are made for what fits them,
+and are the fastest there.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from hybridc.ir.contraction_shape import linear_map_of
 from hybridc.ir.kernel import Kernel, constants_of
 from hybridc.ir.planned import Strides
 from hybridc.ir.structured import dtype_of, shape_of
-from hybridc.lower.llvm.gemm.choose_gemm import is_contraction_kernel, regions_of_matmul
-from hybridc.lower.llvm.gemm.lane_regions import lane_regions
-from hybridc.lower.llvm.gemm.partial_sums import partial_sum_regions
-from hybridc.lower.llvm.grid_regions import grid_regions
-from hybridc.lower.llvm.loop_target import LoopTarget
-from hybridc.lower.llvm.loops.parallel_regions import ParallelRegions, move_region
+from hybridc.transforms.code.choose_matmul import is_contraction_kernel, regions_of_matmul
+from hybridc.transforms.code.grid_regions import grid_regions
+from hybridc.transforms.code.lane_regions import lane_regions
+from hybridc.transforms.code.loop_target import LoopTarget
+from hybridc.transforms.code.parallel_regions import ParallelRegions, move_region
+from hybridc.transforms.code.partial_sums import partial_sum_regions
 from hybridc.transforms.schedules.schedule_linear_map import schedule_linear_map
 from hybridc.transforms.schedules.schedule_moves import MoveSchedule, move_of, schedule_fill, schedule_move
 
 if TYPE_CHECKING:
-    from hybridc.lower.llvm.kernel_cache import KernelCache
+    from hybridc.transforms.code.kernel_cache import KernelCache
 
 
 @dataclass(frozen=True)

@@ -16,22 +16,22 @@ from xdsl.context import Context
 from xdsl.dialects import arith, func, tensor
 from xdsl.dialects.builtin import DenseArrayBase, FunctionType, ModuleOp, SymbolRefAttr, f16, f64, i64
 from xdsl.dialects.linalg import ops as linalg
-from xdsl.ir import Attribute, Block, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from hybridc.dialects.mlir.hybrid import fused_location
 from hybridc.dialects.mlir.integer_array import integers_of
 from hybridc.dialects.operator_attribute import Shape
+from hybridc.dialects.scalar.table import OPERATIONS
 from hybridc.dtypes import STORED
 from hybridc.ir.concatenated import RESHAPES
 from hybridc.ir.kernel import Axes, Kernel, KernelOp, analyse
 from hybridc.ir.structured import VIEWS, dtype_of, is_host, kernels, note_dtypes, shape_of
-from hybridc.ir.structured_builder import Builder, iterators, maps, segments, structured_type
+from hybridc.ir.structured_builder import Builder, iterators, maps, operation_name, segments, structured_type
 from hybridc.ir.values import functions, new_name
-from hybridc.lower.llvm.gemm.choose_gemm import is_contraction_kernel, is_of_panels, takes_epilogue
-from hybridc.lower.llvm.gemm.prepack_operands import insert_before
-from hybridc.lower.mathlib import FORMULAS
+from hybridc.transforms.code.choose_matmul import is_contraction_kernel, is_of_panels, takes_epilogue
+from hybridc.transforms.kernels.prepack_operands import insert_before
 from hybridc.transforms.schedules.loop_machine import Registers
 from hybridc.transforms.schedules.schedule_lanes import keeps_sums_in_registers
 
@@ -233,7 +233,14 @@ def _is_of_scalars(op: KernelOp) -> bool:
     """Whether elements are computed by what there is for scalars alone: functions, and formats without instructions."""
     kinds = {dtype_of(v) for v in (*(r.value for r in op.reads), op.result)}
     halves = any(isinstance(s, arith.TruncFOp) and s.input.type == f64 and s.result.type == f16 for s in op.steps)
-    return bool(kinds & {*STORED, np.dtype(bool)}) or halves or any(type(step) in FORMULAS for step in op.steps)
+    functions = any(_is_formula(step) for step in op.steps)
+    return bool(kinds & {*STORED, np.dtype(bool)}) or halves or functions
+
+
+def _is_formula(step: Operation) -> bool:
+    """Whether a step is computed by a formula, not by an instruction."""
+    known = OPERATIONS.get(operation_name(step))
+    return known is not None and bool(known.formula)
 
 
 def _skips(value: SSAValue) -> bool:

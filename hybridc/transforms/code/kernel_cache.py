@@ -1,4 +1,4 @@
-"""The code of a module's kernels: chosen once for equal calls (:mod:`~hybridc.lower.llvm.choose_code`)."""
+"""The code of a module's kernels: chosen once for equal calls (:mod:`~hybridc.transforms.code.alternatives`)."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ from xdsl.dialects.linalg import ops as linalg
 from hybridc.dialects.operator_attribute import Shape
 from hybridc.ir.grid_kernel import TileKernel, tile_kernels
 from hybridc.ir.kernel import AnalysedKernels, Kernel, LoopNest
-from hybridc.lower.llvm.choose_code import CodeRequest, choose_code
-from hybridc.lower.llvm.codegen.native_function import compile_functions_ahead
-from hybridc.lower.llvm.gemm.choose_gemm import is_contraction_kernel
-from hybridc.lower.llvm.loop_target import LoopTarget
-from hybridc.lower.llvm.loops.parallel_regions import (
+from hybridc.transforms.code.alternatives import CodeRequest, choose_code
+from hybridc.transforms.code.choose_matmul import is_contraction_kernel
+from hybridc.transforms.code.loop_target import LoopTarget
+from hybridc.transforms.code.parallel_regions import (
     KernelLoops,
     ParallelRegions,
     Strides,
@@ -33,8 +32,8 @@ def code_of(
 class KernelCache(AnalysedKernels):
     """The compiled kernels of a module: each is analysed once, and has its regions made once for equal calls.
 
-    What does not depend on sizes is reused when these change. ``ahead``: LLVM compiles
-    kernels from when their code is known on.
+    What does not depend on sizes is reused when these change. ``ahead``: the
+    target compiles kernels from when their code is known on.
     """
 
     def __init__(self, target: LoopTarget) -> None:
@@ -103,7 +102,7 @@ class KernelCache(AnalysedKernels):
         """Bytes of scratch of all threads, and of each buffer that they share."""
         made = self.of(kernel, strides)
         if self.ahead and not self.inplace(kernel, [*strides]):  # whatever the memory plan, this will be called
-            self._started += compile_functions_ahead(made.functions)
+            self._started += self.target.compile_ahead(made.functions)
         return made.scratch_of(self.threads), made.locals
 
 

@@ -18,9 +18,9 @@ from hybridc.ir.contraction_shape import Loop, Matrices, contraction_of, matrice
 from hybridc.ir.kernel import Kernel, number_of
 from hybridc.ir.planned import Strides
 from hybridc.ir.structured import dtype_of, shape_of
-from hybridc.lower.llvm.gemm.choose_gemm import IN_PLACE, MatmulRequest
-from hybridc.lower.llvm.loop_target import LoopTarget
-from hybridc.lower.llvm.loops.parallel_regions import ParallelRegions, combine_region
+from hybridc.transforms.code.choose_matmul import IN_PLACE, MatmulRequest
+from hybridc.transforms.code.loop_target import LoopTarget
+from hybridc.transforms.code.parallel_regions import ParallelRegions, combine_region
 from hybridc.transforms.schedules.schedule_register_tiles import RegisterTile, is_prepacked
 
 # The most pieces; the least terms of one, as partial results are written and read.
