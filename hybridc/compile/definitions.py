@@ -96,7 +96,7 @@ class Definitions:
     """The definitions of the users' operators of one graph, each for inputs of given shapes and dtypes."""
 
     def __init__(self) -> None:
-        self.found: list[Any] = []
+        self.entries: list[Any] = []
         self.classes: dict[type, None] = {}
         self._numbers: dict[Any, int] = {}
 
@@ -112,10 +112,10 @@ class Definitions:
         index = self._numbers.get((cls, text))
         if index is None:
             self.classes[cls] = None
-            index = self._numbers[cls, text] = len(self.found)
-            self.found.append(None)  # its own gradient may use the operator
+            index = self._numbers[cls, text] = len(self.entries)
+            self.entries.append(None)  # its own gradient may use the operator
             try:
-                self.found[index] = self._definition(op, inputs, training, needed)
+                self.entries[index] = self._definition(op, inputs, training, needed)
             except NotWritable:
                 raise
             except Exception as error:  # the compiler raises it with its location if it needs it

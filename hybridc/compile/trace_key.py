@@ -102,7 +102,7 @@ def written_of(traced: Traced) -> WrittenTrace:
         raise NotWritable("a backend of the user's")
     definitions = Definitions()
     structured = structure(traced.trace, definitions, traced.grads)
-    return WrittenTrace(repr((structured, definitions.found)), tuple(definitions.classes), changed_operators())
+    return WrittenTrace(repr((structured, definitions.entries)), tuple(definitions.classes), changed_operators())
 
 
 def structure(trace: Trace, definitions: Definitions, grads: tuple[int, ...] = ()) -> list[Any]:

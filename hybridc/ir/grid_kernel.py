@@ -74,7 +74,7 @@ class _AxisNames:
 
     def of(self, nest: LoopNest, axis: int) -> tuple[int, int]:
         """The name of an axis."""
-        name = (nest.number, axis)
+        name = (nest.position, axis)
         while name in self.same:
             name = self.same[name]
         return name
@@ -232,7 +232,7 @@ class _TileCopy:
     def __init__(self, kernel: Kernel, nests: Sequence[LoopNest], index: int, tile: Shape) -> None:
         self.kernel, self.nest, self.index = kernel, nests[index], index
         self.others = [n for n in nests if n is not self.nest]
-        self.grid = kernel.grid[self.nest.number]
+        self.grid = kernel.grid[self.nest.position]
         self.domain = list(self.nest.domain)
         for axis, size in zip(self.grid, tile, strict=True):
             self.domain[axis] = size

@@ -100,13 +100,13 @@ Number = int | float | bool
 class Factor:
     """A product of an integer, sizes of axes that are known at run time only, and a stride that the code is given."""
 
-    number: int = 1
+    constant: int = 1
     sizes: Axes = ()
     stride: int | None = None
 
     def __str__(self) -> str:
         terms = [f"n{a}" for a in self.sizes] + ([f"s{self.stride}"] if self.stride is not None else [])
-        return "*".join([str(self.number), *terms] if self.number != 1 or not terms else terms)
+        return "*".join([str(self.constant), *terms] if self.constant != 1 or not terms else terms)
 
 
 @dataclass(frozen=True)
@@ -133,14 +133,14 @@ class Address:
 
 @dataclass(frozen=True)
 class TileConstant:
-    """A number."""
+    """A constant."""
 
     name: str
-    number: Number
+    constant: Number
     kind: str
 
     def __str__(self) -> str:
-        return f"%{self.name} = constant {_number(self.number)} : {self.kind}"
+        return f"%{self.name} = constant {_number(self.constant)} : {self.kind}"
 
 
 @dataclass(frozen=True)
@@ -306,14 +306,14 @@ class TileCarry:
     """
 
     name: str
-    number: Number
+    start: Number
     axes: Axes
     kind: str
     on: Dims = ()
 
     def __str__(self) -> str:
         where = f"over {_axes(self.axes)}{_on(self.on)}"
-        return f"%{self.name} = carry {_number(self.number)} {where} : {self.kind}"
+        return f"%{self.name} = carry {_number(self.start)} {where} : {self.kind}"
 
 
 @dataclass(frozen=True)

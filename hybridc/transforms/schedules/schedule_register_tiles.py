@@ -129,7 +129,7 @@ class MatmulSchedule:
     Threads share ``extent`` iterations, at least ``grain`` at a time. ``exchanged``: the operands are.
     """
 
-    made: MatmulProgram
+    matmul: MatmulProgram
     numbers: tuple[int, ...]
     loops: tuple[Loop, ...]
     extent: int

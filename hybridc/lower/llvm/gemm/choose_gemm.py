@@ -328,12 +328,12 @@ def _tiled_region(
         return None
     left, right, *rest = buffers
     return ParallelRegion(
-        _matmul_function(made.made),
+        _matmul_function(made.matmul),
         (right, left, *rest) if made.exchanged else buffers,
         made.numbers,
         extent=made.extent,
         grain=made.grain,
-        scratch=matmul_scratch_bytes(made.made.program, [loop.size for loop in made.loops]),
+        scratch=matmul_scratch_bytes(made.matmul.program, [loop.size for loop in made.loops]),
         work=matmul_time(given.flops),
         algorithm=algorithm,
     )
