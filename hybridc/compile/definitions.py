@@ -101,7 +101,7 @@ class Definitions:
         self._numbers: dict[Any, int] = {}
 
     def number(self, op: Operator, inputs: Sequence[TracedSymbol], training: bool, needed: Sequence[bool] = ()) -> int:
-        """The index of an operator's definition for such inputs, of which the ``needed`` ones get gradients.
+        """The index of an operator's definition for such inputs; the ``needed`` ones get gradients.
 
         -1 for an operator of hybridc's own.
         """

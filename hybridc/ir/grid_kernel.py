@@ -58,7 +58,7 @@ def grid_axes(kernel: Kernel) -> tuple[Axes, ...]:
 
 
 class _AxisNames:
-    """Which axes of loop nests are one: those that follow a dimension of what one nest makes and another reads."""
+    """One name for all axes that follow one dimension of a value which one loop nest makes and others read."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.same: dict[tuple[int, int], tuple[int, int]] = {}
@@ -178,7 +178,7 @@ def contractions_apart(nests: Iterable[LoopNest]) -> list[LoopNest]:
 
 @dataclass(frozen=True)
 class GridIndex:
-    """The indices along an axis of the grid, as an array that a tile kernel is given a part of."""
+    """The indices along an axis of the grid, as an array; each tile kernel gets its part of it."""
 
     axis: int
     size: int

@@ -270,7 +270,7 @@ def analyse(function: func.FuncOp) -> Kernel:
 
 
 def resized(kernel: Kernel) -> Kernel:
-    """The analysis of a kernel of which only sizes have changed; its ops are the same."""
+    """The analysis of a kernel whose sizes alone have changed; its ops are the same."""
     nests = zip(kernel.nests, _domains(kernel.function), strict=True)
     copy = Kernel(kernel.function, tuple([nest.at(domain) for nest, domain in nests]), kernel.fills)
     copy.__dict__.update(arguments=kernel.arguments, results=kernel.results)
@@ -421,7 +421,7 @@ def is_power(sources: Sources, value: SSAValue, score: SSAValue, peak: SSAValue)
 
 
 class AnalysedKernels:
-    """The kernels of a module, each of which is analysed once."""
+    """The kernels of a module; each is analysed once."""
 
     def __init__(self) -> None:
         self._kernels: dict[func.FuncOp, Kernel] = {}

@@ -98,7 +98,7 @@ Number = int | float | bool
 
 @dataclass(frozen=True)
 class Factor:
-    """A product of an integer, sizes of axes that are known at run time only, and a stride that the code is given."""
+    """A product of an integer, of sizes of axes that only the run time knows, and of a stride that is an argument."""
 
     constant: int = 1
     sizes: Axes = ()
@@ -353,7 +353,7 @@ class TileSweep:
 
 @dataclass(frozen=True)
 class TileBuffer:
-    """Memory that the code is given; with ``pieces``, a partial result for each piece of the parallel axes.
+    """Memory that is an argument of the code; with ``pieces``, a partial result for each piece of the parallel axes.
 
     If statements are about tiles, pieces are the tiles, or indices, along the first axis.
     """
@@ -448,7 +448,7 @@ class TileProgram:
 
     @property
     def dynamic(self) -> Axes:
-        """The axes whose sizes the code is given."""
+        """The axes whose sizes are arguments of the code."""
         return tuple(a for a, n in enumerate(self.sizes) if n is None)
 
     @property
@@ -470,7 +470,7 @@ class TileProgram:
 
     @property
     def known_sizes(self) -> Axes:
-        """The sizes of the axes, where the code is given none."""
+        """The sizes of the axes that are no arguments of the code."""
         return tuple(n for n in self.sizes if n is not None)
 
     def extent(self, axes: Iterable[int]) -> int | None:
@@ -704,7 +704,7 @@ def _address(text: str) -> Address:
 
 
 def verify(program: TileProgram) -> None:
-    """Raise if something is wrong with a program: a bug of what scheduled it."""
+    """Raise if a program has a fault: that is a bug of its scheduler."""
     wrong = faults(program)
     if wrong:
         raise VerifyError(f"after schedule-kernels: {wrong[0]}\n{program}")
@@ -880,7 +880,7 @@ class TileConfig:
 
 @dataclass(frozen=True, eq=False)
 class TileLaunch:
-    """A tile program with what it is given.
+    """A tile program with its arguments.
 
     ``buffers`` are the kernel's names of what the program's buffers are: ``x`` and a number for an argument, ``y`` for
     a result, ``w`` for local memory; ``dtypes`` are theirs. ``sizes`` are those of its axes, ``piece`` is how many

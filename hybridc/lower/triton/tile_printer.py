@@ -121,7 +121,7 @@ class TilePrinter:
                 self.spread[dim.axes[0], spread] = rest
 
     def point(self, axes: Axes, rest: str) -> None:
-        """Write the index along each of some axes, of which each program has one: ``rest`` counts them."""
+        """Write the index along each of some axes: each program has one index of each, which ``rest`` counts."""
         for axis in reversed(axes[1:]):
             rest = self.w.let("rest", rest)
             self.index[axis] = self.w.let(f"at_{axis}", f"{rest} % {self.size([axis])}")
@@ -326,7 +326,7 @@ def _followed(sides: Sides) -> set[int]:
 
 
 def joined_sides(sides: Iterable[Sides]) -> Sides:
-    """The sides of what is made of blocks, each of which has all of them or, as a scalar, none."""
+    """The sides of an operation's result: each operand has all of these sides or, as a scalar, none."""
     return tuple(next((i for i in dims if i is not None), None) for dims in itertools.zip_longest(*sides))
 
 
