@@ -153,7 +153,7 @@ class CPrinter:
 
     def factor(self, f: Factor) -> str:
         names = [f"n{a}" for a in f.sizes] + ([f"s{f.stride}"] if f.stride is not None else [])
-        return " * ".join([str(f.number), *names])
+        return " * ".join([str(f.constant), *names])
 
     def element(self, address: Address) -> str:
         terms = [f"i{a} * {self.factor(f)}" for a, f in address.terms]
@@ -291,7 +291,7 @@ class CPrinter:
     def _value(self, s: TileConstant | TileNumber | TileIndex | TileLoad | TileGather | TileMap) -> str:
         match s:
             case TileConstant():
-                return number(s.number, s.kind)
+                return number(s.constant, s.kind)
             case TileNumber():
                 return self.factor(s.factor)
             case TileIndex():

@@ -18,9 +18,9 @@ VAGUE = frozenset(
 )
 
 LEFT: dict[str, int] = {
-    "compile": 6,
+    "compile": 5,
     "dialects.mlir": 17,
-    "ir": 29,
+    "ir": 25,
     "lower": 3,
     "lower.llvm": 40,
     "lower.llvm.codegen": 30,
@@ -33,7 +33,6 @@ LEFT: dict[str, int] = {
     "runtime.native": 1,
     "transforms.graph": 21,
     "transforms.kernels": 17,
-    "transforms.schedules": 1,
     "transforms.structured": 1,
 }
 

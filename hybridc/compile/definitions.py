@@ -97,12 +97,12 @@ class Definitions:
     """The definitions of the users' operators of one graph, each for inputs of given shapes and dtypes."""
 
     def __init__(self) -> None:
-        self.found: list[Any] = []
+        self.entries: list[Any] = []
         self.classes: dict[type, None] = {}
         self._numbers: dict[Any, int] = {}
 
     def number(self, op: Operator, inputs: Sequence[TracedSymbol], training: bool, needed: Sequence[bool] = ()) -> int:
-        """The index of an operator's definition for such inputs, of which the ``needed`` ones get gradients.
+        """The index of an operator's definition for such inputs; the ``needed`` ones get gradients.
 
         -1 for an operator of hybridc's own.
         """
@@ -115,10 +115,10 @@ class Definitions:
         index = self._numbers.get(key)
         if index is None:
             self.classes[cls] = None
-            index = self._numbers[key] = len(self.found)
-            self.found.append(None)  # its own gradient may use the operator
+            index = self._numbers[key] = len(self.entries)
+            self.entries.append(None)  # its own gradient may use the operator
             try:
-                self.found[index] = self._definition(op, inputs, training, needed)
+                self.entries[index] = self._definition(op, inputs, training, needed)
             except NotWritable:
                 raise
             except Exception as error:  # the compiler raises it with its location if it needs it

@@ -97,7 +97,7 @@ def written_of(traced: Traced) -> WrittenTrace:
         raise NotWritable("a backend of the user's")
     definitions = Definitions()
     structured = structure(traced.trace, definitions, traced.grads)
-    kind, integers = without_integers((structured, definitions.found))
+    kind, integers = without_integers((structured, definitions.entries))
     return WrittenTrace(kind, integers, tuple(definitions.classes), changed_operators())
 
 

@@ -261,7 +261,7 @@ class _Sides:
         return self.beyond.low if self.beyond == self.within and self.beyond.low == self.beyond.high else math.nan
 
     def hides(self, value: float) -> bool:
-        """Whether what is beyond is this number, or, where it is minus infinity, as good as that."""
+        """Whether the values beyond are this number, or, if it is minus infinity, low enough to count as that."""
         return self.beyond == (value, value) or (value < 0 and self.beyond.high < self.within.low - _FAR)
 
 
@@ -354,7 +354,7 @@ def _everywhere(values: _Range) -> _Sides:
 
 
 def _predicate(op: arith.CmpfOp | arith.CmpiOp) -> str:
-    """The name of a comparison, whatever it says of signs and of what is no number."""
+    """The name of a comparison without its prefix for signed, unsigned, ordered or unordered operands."""
     names: Any = arith.CMPF_COMPARISON_OPERATIONS if isinstance(op, arith.CmpfOp) else arith.CMPI_COMPARISON_OPERATIONS
     return names[cast(Any, op.predicate).value.data].lstrip("ous")
 

@@ -162,10 +162,10 @@ class MovedArrays:
 def strided_arrays(
     module: ModuleOp, known: MutableMapping[func.FuncOp, MovedArrays] | None = None
 ) -> dict[str, list[dict[int, Shape]]]:
-    """For each kernel its calls: the strides of arguments, by number, then of results, that are not contiguous.
+    """For each call of a kernel the strides of arguments, by number, then of results, that are not contiguous.
 
-    Kernels of which no call has any are left out. ``known`` are the moved arrays of functions whose sizes may be others
-    now.
+    Kernels whose calls have none are left out. ``known`` are the moved arrays of functions; their sizes may have
+    changed since.
     """
     known = {} if known is None else known
     strided: dict[str, list[dict[int, Shape]]] = {}

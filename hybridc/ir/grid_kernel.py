@@ -58,7 +58,7 @@ def grid_axes(kernel: Kernel) -> tuple[Axes, ...]:
 
 
 class _AxisNames:
-    """Which axes of loop nests are one: those that follow a dimension of what one nest makes and another reads."""
+    """One name for all axes that follow one dimension of a value which one loop nest makes and others read."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.same: dict[tuple[int, int], tuple[int, int]] = {}
@@ -74,7 +74,7 @@ class _AxisNames:
 
     def of(self, nest: LoopNest, axis: int) -> tuple[int, int]:
         """The name of an axis."""
-        name = (nest.number, axis)
+        name = (nest.position, axis)
         while name in self.same:
             name = self.same[name]
         return name
@@ -178,7 +178,7 @@ def contractions_apart(nests: Iterable[LoopNest]) -> list[LoopNest]:
 
 @dataclass(frozen=True)
 class GridIndex:
-    """The indices along an axis of the grid, as an array that a tile kernel is given a part of."""
+    """The indices along an axis of the grid, as an array; each tile kernel gets its part of it."""
 
     axis: int
     size: int
@@ -232,7 +232,7 @@ class _TileCopy:
     def __init__(self, kernel: Kernel, nests: Sequence[LoopNest], index: int, tile: Shape) -> None:
         self.kernel, self.nest, self.index = kernel, nests[index], index
         self.others = [n for n in nests if n is not self.nest]
-        self.grid = kernel.grid[self.nest.number]
+        self.grid = kernel.grid[self.nest.position]
         self.domain = list(self.nest.domain)
         for axis, size in zip(self.grid, tile, strict=True):
             self.domain[axis] = size

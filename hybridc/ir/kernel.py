@@ -129,21 +129,21 @@ class LoopNest:
 
     Column reductions (over a grid axis) do not restrict it, as only later loop nests read their results; a loop nest
     that reads them itself has grid 0 and is computed as a whole. ``varying`` are axes known to have other sizes in
-    other calls. It is loop nest ``number`` of its kernel, or a part of that which leaves out some axes: these have size
-    1.
+    other calls. ``position`` counts the loop nests of its kernel before it. A part of one leaves out some axes, which
+    have size 1.
     """
 
     domain: Shape
     ops: tuple[KernelOp, ...]
     grid: int
     varying: Axes = ()
-    number: int = 0
+    position: int = 0
     left_out: Axes = ()
 
     def at(self, domain: Shape) -> LoopNest:
         """The same loop nest in another iteration space of the kernel."""
         sizes = tuple([1 if a in self.left_out else n for a, n in enumerate(domain)])
-        return LoopNest(sizes, self.ops, self.grid, self.varying, self.number, self.left_out)
+        return LoopNest(sizes, self.ops, self.grid, self.varying, self.position, self.left_out)
 
     @property
     def contraction(self) -> KernelOp | None:
@@ -271,7 +271,7 @@ def analyse(function: func.FuncOp) -> Kernel:
 
 
 def resized(kernel: Kernel) -> Kernel:
-    """The analysis of a kernel of which only sizes have changed; its ops are the same."""
+    """The analysis of a kernel whose sizes alone have changed; its ops are the same."""
     nests = zip(kernel.nests, _domains(kernel.function), strict=True)
     copy = Kernel(kernel.function, tuple([nest.at(domain) for nest, domain in nests]), kernel.fills)
     copy.__dict__.update(arguments=kernel.arguments, results=kernel.results)
@@ -422,7 +422,7 @@ def is_power(sources: Sources, value: SSAValue, score: SSAValue, peak: SSAValue)
 
 
 class AnalysedKernels:
-    """The kernels of a module, each of which is analysed once."""
+    """The kernels of a module; each is analysed once."""
 
     def __init__(self) -> None:
         self._kernels: dict[func.FuncOp, Kernel] = {}

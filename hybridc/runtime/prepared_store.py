@@ -38,7 +38,7 @@ def memories_of(sizes: Sequence[int]) -> list[Any]:
 
 
 class SharedValue:
-    """The memory of a value, valid until one of the arrays of which it is computed is written, shared or freed."""
+    """The memory of a value; it is valid until an array that the value is computed from is written, shared or freed."""
 
     def __init__(self, memory: Any, arrays: Sequence[Any]) -> None:
         self.memory = memory
@@ -49,7 +49,7 @@ class SharedValue:
 
     @property
     def is_valid(self) -> bool:
-        """Whether the arrays are what they were."""
+        """Whether no array that it is computed from has changed."""
         return not self._watch.is_over
 
     @property

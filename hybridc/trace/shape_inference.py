@@ -25,7 +25,7 @@ _SMALL_PROBES = (1, 2)
 
 
 class ShapedValue(Protocol):
-    """A value of a graph, of which the shape is inferred."""
+    """A value of a graph whose shape is inferred."""
 
     inferred_shape: Shape | None
 

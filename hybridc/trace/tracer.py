@@ -434,7 +434,7 @@ def _is_closed(shape: Any) -> bool:
 
 
 def _makes_open(node: TraceNode) -> bool:
-    """Whether a node makes an array, of which some sizes are 0."""
+    """Whether a node makes an array some of whose sizes are 0."""
     return len(node.inputs) == node.op.DRAWS and 0 in (node.op.attrs.get("shape") or ())
 
 

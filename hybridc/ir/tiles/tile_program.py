@@ -129,15 +129,15 @@ Number = int | float | bool
 
 @dataclass(frozen=True)
 class Factor:
-    """A product of an integer, sizes of axes that are known at run time only, and a stride that the code is given."""
+    """A product of an integer, of sizes of axes that only the run time knows, and of a stride that is an argument."""
 
-    number: int = 1
+    constant: int = 1
     sizes: Axes = ()
     stride: int | None = None
 
     def __str__(self) -> str:
         terms = [f"n{a}" for a in self.sizes] + ([f"s{self.stride}"] if self.stride is not None else [])
-        return "*".join([str(self.number), *terms] if self.number != 1 or not terms else terms)
+        return "*".join([str(self.constant), *terms] if self.constant != 1 or not terms else terms)
 
 
 @dataclass(frozen=True)
@@ -164,14 +164,14 @@ class Address:
 
 @dataclass(frozen=True)
 class TileConstant:
-    """A number."""
+    """A constant."""
 
     name: str
-    number: Number
+    constant: Number
     kind: str
 
     def __str__(self) -> str:
-        return f"%{self.name} = constant {_number(self.number)} : {self.kind}"
+        return f"%{self.name} = constant {_number(self.constant)} : {self.kind}"
 
 
 @dataclass(frozen=True)
@@ -371,14 +371,14 @@ class TileCarry:
     """
 
     name: str
-    number: Number
+    start: Number
     axes: Axes
     kind: str
     on: Dims = ()
 
     def __str__(self) -> str:
         where = f"over {_axes(self.axes)}{_on(self.on)}"
-        return f"%{self.name} = carry {_number(self.number)} {where} : {self.kind}"
+        return f"%{self.name} = carry {_number(self.start)} {where} : {self.kind}"
 
 
 @dataclass(frozen=True)
@@ -443,7 +443,7 @@ class TileSweep:
 
 @dataclass(frozen=True)
 class TileBuffer:
-    """Memory that the code is given; with ``pieces``, a partial result for each piece of the parallel axes.
+    """Memory that is an argument of the code; with ``pieces``, a partial result for each piece of the parallel axes.
 
     If statements are about tiles, pieces are the tiles, or indices, along the first axis.
     """
@@ -546,7 +546,7 @@ class TileProgram:
 
     @property
     def dynamic(self) -> Axes:
-        """The axes whose sizes the code is given."""
+        """The axes whose sizes are arguments of the code."""
         return tuple(a for a, n in enumerate(self.sizes) if n is None)
 
     @property
@@ -568,7 +568,7 @@ class TileProgram:
 
     @property
     def known_sizes(self) -> Axes:
-        """The sizes of the axes, where the code is given none."""
+        """The sizes of the axes that are no arguments of the code."""
         return tuple(n for n in self.sizes if n is not None)
 
     def extent(self, axes: Iterable[int]) -> int | None:
@@ -710,7 +710,7 @@ class TileConfig:
 
 @dataclass(frozen=True, eq=False)
 class TileLaunch:
-    """A tile program with what it is given.
+    """A tile program with its arguments.
 
     ``buffers`` are the kernel's names of what the program's buffers are: ``x`` and a number for an argument, ``y`` for
     a result, ``w`` for local memory; ``dtypes`` are theirs. ``sizes`` are those of its axes, ``piece`` is how many

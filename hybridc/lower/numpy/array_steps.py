@@ -173,7 +173,7 @@ class _StepWriter:
     def _statement(self, s: Statement) -> None:
         match s:
             case TileConstant():
-                self.known[s.name] = constant_as(s.number, kind_dtype(s.kind))
+                self.known[s.name] = constant_as(s.constant, kind_dtype(s.kind))
             case TileIndex():
                 self.known[s.name] = self._view(f"np.arange({self.sizes[s.axis]})", INT64, (s.axis,))
             case TileLoad():
@@ -213,8 +213,8 @@ class _StepWriter:
     def _dimensions(self, address: Address) -> tuple[list[tuple[int, int, int]], dict[int, int]]:
         """The dimension, axis and factor of each term that is times a stride, and the first index along dimensions."""
         first = self.kernel.memory.first_stride[address.buffer]
-        terms = [(f.stride - first, a, f.number) for a, f in address.terms if f.stride is not None]
-        return terms, {f.stride - first: f.number for f in address.offset if f.stride is not None}
+        terms = [(f.stride - first, a, f.constant) for a, f in address.terms if f.stride is not None]
+        return terms, {f.stride - first: f.constant for f in address.offset if f.stride is not None}
 
     def _source(self, array: StepValue, terms: list[tuple[int, int, int]], offset: dict[int, int], axes: Axes) -> str:
         """The source of a view that has an array's elements at sums of axes, over these axes."""
@@ -437,7 +437,7 @@ def _compares(condition: Statement, makers: Mapping[str, Statement], x: str, ord
 
 
 def _is_number(s: Statement, value: int) -> bool:
-    return isinstance(s, TileConstant) and s.number == value
+    return isinstance(s, TileConstant) and s.constant == value
 
 
 def _kind(s: Statement) -> str:

@@ -140,7 +140,7 @@ class _ModuleEmitter(ProgramEmitter):
                 raise TypeError(f"{op.name} in a planned program")
 
     def _unique(self, values: list[SSAValue]) -> None:
-        """Arguments keep their names, with an underscore appended where something else has that name or may get it."""
+        """Arguments keep their names; an underscore is appended where something else has that name or may get it."""
         reserved = {"np", "special", "parallel", "arena", "empty", "into", "ws", *keyword.kwlist, *self.kernels}
         for value in values:
             while self.names[value] in reserved or _OURS.fullmatch(self.names[value]):

@@ -48,7 +48,7 @@ def _plain(function: Any) -> Any:
 
 
 def _require_parameters(kernel: TritonKernel, arrays: int) -> None:
-    """Raise unless the function takes what it is given."""
+    """Raise unless the function takes the pointers, numbers and constants of its launch."""
     plain = _plain(kernel.function)
     names = list(inspect.signature(plain).parameters)
     passed = arrays + len(kernel.numbers)

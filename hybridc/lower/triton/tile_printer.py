@@ -121,7 +121,7 @@ class TilePrinter:
                 self.spread[dim.axes[0], spread] = rest
 
     def point(self, axes: Axes, rest: str) -> None:
-        """Write the index along each of some axes, of which each program has one: ``rest`` counts them."""
+        """Write the index along each of some axes: each program has one index of each, which ``rest`` counts."""
         for axis in reversed(axes[1:]):
             rest = self.w.let("rest", rest)
             self.index[axis] = self.w.let(f"at_{axis}", f"{rest} % {self.size([axis])}")
@@ -200,11 +200,11 @@ class TilePrinter:
             case TileStore():
                 self._store(s)
             case TileConstant():
-                self._know(s.name, ops.number(s.number, kind_dtype(s.kind)))
+                self._know(s.name, ops.number(s.constant, kind_dtype(s.kind)))
             case TileIndex():
                 self._know(s.name, Term(self.at(s.axis, s.on), INDEX), self.sides_of(self.dims_of([s.axis]), s.on))
             case TileGather():
-                terms = [(self.known[v].text, factor_text(f)) for v, f in s.terms if f.number]
+                terms = [(self.known[v].text, factor_text(f)) for v, f in s.terms if f.constant]
                 offset = " + ".join(i if f == "1" else f"{i} * {f}" for i, f in terms)
                 sides = joined_sides(self.sides[v] for v, _ in s.terms)
                 self._know(s.name, self._loaded(s.buffer, offset, self.mask(_followed(sides), sides)), sides)
@@ -216,7 +216,7 @@ class TilePrinter:
                 self._contract(s)
             case TileCarry():
                 sides, dtype = self.sides_of(self.dims_of(s.axes), s.on), kind_dtype(s.kind)
-                full = f"tl.full({self.shape(sides)}, {triton_literal(s.number, dtype)}, {triton_type(dtype)})"
+                full = f"tl.full({self.shape(sides)}, {triton_literal(s.start, dtype)}, {triton_type(dtype)})"
                 self._know(s.name, Term(self.w.let("total", full), dtype), sides)
             case TileUpdate():
                 carried = self.known[s.name]
@@ -326,7 +326,7 @@ def _followed(sides: Sides) -> set[int]:
 
 
 def joined_sides(sides: Iterable[Sides]) -> Sides:
-    """The sides of what is made of blocks, each of which has all of them or, as a scalar, none."""
+    """The sides of an operation's result: each operand has all of these sides or, as a scalar, none."""
     return tuple(next((i for i in dims if i is not None), None) for dims in itertools.zip_longest(*sides))
 
 
@@ -359,10 +359,10 @@ def extent(sizes: Sizes, axes: Iterable[int]) -> Factor:
 
 def times(factor: Factor, count: Factor) -> Factor:
     """A factor times so many elements of axes before those that it is made of."""
-    return Factor(factor.number * count.number, (*count.sizes, *factor.sizes), factor.stride)
+    return Factor(factor.constant * count.constant, (*count.sizes, *factor.sizes), factor.stride)
 
 
 def factor_text(factor: Factor) -> str:
     """A factor in source."""
-    factors = [str(factor.number)] if factor.number != 1 else []
+    factors = [str(factor.constant)] if factor.constant != 1 else []
     return " * ".join([*factors, *(f"n{a}" for a in factor.sizes)]) or "1"

@@ -97,7 +97,7 @@ class _FunctionText:
         return tile.masked and count >= least and count % MACHINE.vector != 0
 
     def kernel_launch(self, numbers: Mapping[str, int]) -> TritonLaunch:
-        """The function and what it is given."""
+        """The function and its arguments."""
         launch, program = self.launch, self.launch.program
         self._places()
         self._sweeps()

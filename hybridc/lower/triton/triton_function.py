@@ -1,4 +1,4 @@
-"""Triton kernels as text, with what a launch of one is given."""
+"""Triton kernels as text, and the arguments of their launches."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class Elements:
 
 @dataclass(frozen=True)
 class TritonLaunch:
-    """A function with what it is given: ``buffers`` number the arguments of its kernel, then results, then locals.
+    """A function with its arguments: ``buffers`` number the arguments of its kernel, then results, then locals.
 
     Of ``configs``, at most four, the first is expected to be the fastest. ``elements`` say what lets functions be
     launched at once.

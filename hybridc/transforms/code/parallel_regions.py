@@ -183,7 +183,7 @@ class KernelLoops:
 
     def _plan(self, kernel: Kernel, functions: _LoopNestFunctions) -> LoopNestPlan | None:
         nest = functions.plan.nest
-        return functions.plan.at(nest.at(kernel.nests[nest.number].domain))
+        return functions.plan.at(nest.at(kernel.nests[nest.position].domain))
 
     def at(self, kernel: Kernel, strides: Mapping[int, Strides]) -> ParallelRegions:
         """The parallel regions at the kernel's current sizes, which must fit."""

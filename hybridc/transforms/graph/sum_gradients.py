@@ -104,7 +104,7 @@ def _disjoint(end: int, begin: int) -> bool:
 def _runs(
     boxes: Iterable[_PlacedGradient], axis: int, may_join: Callable[[int, int], bool]
 ) -> list[list[_PlacedGradient]]:
-    """Boxes, in order of where they begin along an axis, as lists of which each follows the one before."""
+    """Lists of boxes that follow each other along an axis, in the order in which they begin."""
     runs: list[list[_PlacedGradient]] = []
     for box in sorted(boxes, key=lambda b: b.begin[axis]):
         ends = [run[-1].begin[axis] + run[-1].sizes[axis] for run in runs]

@@ -113,9 +113,9 @@ class _Layouts:
         self, position: int, kernel: Kernel, arrays: Mapping[SSAValue, SSAValue], strides: Mapping[SSAValue, Shape]
     ) -> None:
         """Note what the loop nests of a launch tell. What stays inside a nest has no layout."""
-        makers = {op.result: nest.number for nest in kernel.nests for op in nest.ops}
-        reading = [(n.number, r.value) for n in kernel.nests for op in n.ops for r in op.reads]
-        elsewhere = [{v for n, v in reading if n != nest.number} for nest in kernel.nests]
+        makers = {op.result: nest.position for nest in kernel.nests for op in nest.ops}
+        reading = [(n.position, r.value) for n in kernel.nests for op in n.ops for r in op.reads]
+        elsewhere = [{v for n, v in reading if n != nest.position} for nest in kernel.nests]
 
         def visited(value: SSAValue, places: Sequence[Place | None]) -> _Visit:
             array = arrays.get(value)
@@ -135,8 +135,9 @@ class _Layouts:
                 reads: list[tuple[SSAValue, Sequence[Place | None]]] = [(r.value, r.places) for r in op.reads]
                 for extract, loops in loops_of_extracts(op.op):
                     reads.append((extract.tensor, [None if i is None else axes[i] for i in loops]))
-                read += [visited(v, p) for v, p in reads if v in arrays or makers.get(v, nest.number) != nest.number]
-                if op.result in arrays or op.result in elsewhere[nest.number]:
+                outer = [r for r in reads if r[0] in arrays or makers.get(r[0], nest.position) != nest.position]
+                read += [visited(value, places) for value, places in outer]
+                if op.result in arrays or op.result in elsewhere[nest.position]:
                     written.append(visited(op.result, op.axes))
                 for visit in (visited(r.value, r.index) for r in op.reads if any(map(_sliding, r.index))):
                     if visit.axes - sliding:

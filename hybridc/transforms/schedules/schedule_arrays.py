@@ -240,7 +240,7 @@ class _ArrayScheduler:
     def _heir(self, nest: LoopNest, contraction: KernelOp) -> KernelOp | None:
         """The op in whose result's memory a contraction may be computed, since it reads the contraction last."""
         at = nest.ops.index(contraction)
-        last = self.last_read.get(contraction.result, (nest.number, -1))
+        last = self.last_read.get(contraction.result, (nest.position, -1))
         strided, results = self.memory.strided, self.kernel.results
         for later, other in enumerate(nest.ops[at + 1 :], at + 1):
             name = self.memory.names.get(other.result, "")
@@ -254,7 +254,7 @@ class _ArrayScheduler:
             same = dtype_of(results[int(name[1:])]) == dtype_of(contraction.result) and {*other.axes} == {
                 *contraction.axes
             }
-            if same and last <= (nest.number, later):
+            if same and last <= (nest.position, later):
                 return other
         return None
 

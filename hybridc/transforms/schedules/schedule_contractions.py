@@ -34,7 +34,7 @@ from hybridc.transforms.schedules.schedule_kernels import BodyStatements, kind_o
 
 @dataclass(frozen=True)
 class ContractionSchedule:
-    """A tile program with the sizes and strides that its code is given; threads share ``extent`` indices."""
+    """A tile program with the sizes and strides that are its code's arguments; threads share ``extent`` indices."""
 
     program: TileProgram
     numbers: tuple[int, ...]
@@ -119,16 +119,16 @@ def _loop_order(contraction: ContractionLoops) -> _LoopOrder:
 
 @dataclass
 class StrideArguments:
-    """The strides that code is given: for each its array (left operand, right operand, result), and its axis."""
+    """Strides that are ``arguments`` of the code: for each its array (left operand, right operand, result) and axis."""
 
     arguments: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
 
     def address(self, array: int, axes: Iterable[int], known: Mapping[int, int]) -> Address:
-        """The address of an element of an array that these axes index, of which some strides are known."""
+        """The address of an element of an array that these axes index; the strides along some are known."""
         return Address(f"b{array}", tuple((a, self._factor(array, a, known.get(a))) for a in axes if known.get(a) != 0))
 
     def numbers(self, program: TileProgram, loops: Sequence[Loop]) -> tuple[int, ...]:
-        """The sizes and strides that the code of a program is given, whose axes are these loops."""
+        """The sizes and strides that are arguments of a program's code; these loops are its axes."""
         return (*(loops[a].size for a in program.dynamic), *(loops[axis].step(array) for array, axis in self.arguments))
 
     def _factor(self, array: int, axis: int, known: int | None) -> Factor:

@@ -133,8 +133,8 @@ class BodyStatements(ABC):
         terms: list[tuple[int, Factor]] = []
         offset: list[Factor] = []
         for (factors, first), stride in zip(read.index, self.strides(read.value), strict=True):
-            terms += [(self.plan.merged[a], replace(stride, number=f * stride.number)) for a, f in factors]
-            offset += [replace(stride, number=first * stride.number)] if first else []
+            terms += [(self.plan.merged[a], replace(stride, constant=f * stride.constant)) for a, f in factors]
+            offset += [replace(stride, constant=first * stride.constant)] if first else []
         return Address(self.buffer(read.value), tuple(terms), tuple(offset))
 
     def element(self, kernel_op: KernelOp) -> str:

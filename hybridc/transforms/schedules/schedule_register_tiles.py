@@ -113,7 +113,7 @@ class RegisterTile:
 
 @dataclass(frozen=True)
 class MatmulSchedule:
-    """A tile program with what its code is given: the sizes of ``loops``, which are its axes, strides and parameters.
+    """A tile program with its code's arguments: the sizes of ``loops``, which are its axes, strides and parameters.
 
     Threads share ``extent`` iterations, at least ``grain`` at a time. ``exchanged``: the operands are.
     """
@@ -291,13 +291,13 @@ def _grain(extent: int, rows: int, threads: int, time: float) -> int:
 
 @dataclass(frozen=True, eq=False)
 class MatmulProgram:
-    """The tile program of matmuls of all sizes, and the strides that its code is given."""
+    """The tile program of matmuls of all sizes, and the strides that are its code's arguments."""
 
     program: TileProgram
     strides: StrideArguments
 
     def numbers(self, loops: Sequence[Loop], *parameters: int) -> tuple[int, ...]:
-        """The sizes, strides and parameters that its code is given."""
+        """The sizes, strides and parameters that are its code's arguments."""
         return (*self.strides.numbers(self.program, loops), *parameters)
 
 

@@ -26,7 +26,7 @@ class AxisLabels:
             self.add(op)
 
     def add(self, op: Operation) -> None:
-        """An operation that comes after those of which it reads results."""
+        """Add an operation; those whose results it reads were added before."""
         loops = operation_loops(op)
         assert loops is not None
         self.loops[op] = loops

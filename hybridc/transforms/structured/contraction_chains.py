@@ -22,7 +22,7 @@ LONGEST = 64
 def contractions_behind(
     value: SSAValue, reductions: bool = False, known: Iterable[SSAValue] = ()
 ) -> list[tuple[Operation, list[Operation]]]:
-    """The contractions of which elementwise operations make a value of the same size, and these, each in order.
+    """The contractions that a value of the same size is computed from, each with the elementwise operations after it.
 
     ``reductions`` may be among them. What is ``known`` is not looked at. Nothing, if more than ``LONGEST`` ops are met.
     """
@@ -92,7 +92,7 @@ def operations_after(last: Operation, others: Iterable[Operation]) -> list[Opera
 
 
 def _continues(op: Operation, value: SSAValue) -> bool:
-    """Whether an operation makes each element of its result of that of a value, at the same indices."""
+    """Whether an operation computes each element of its result from a value's element at the same indices."""
     loops = operation_loops(op)
     if loops is None or loops.reduced or indirect_operands(op):
         return False

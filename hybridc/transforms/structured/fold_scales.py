@@ -51,7 +51,7 @@ class FoldScales(ModulePass):
 
 @dataclass(frozen=True)
 class _Link:
-    """An elementwise operation of a value and an array for each column: the operation of its body, and the latter.
+    """An elementwise operation on a value and an array with one element a column; ``kind`` is that of its body.
 
     ``place`` is the index of the value among its inputs.
     """
@@ -62,7 +62,7 @@ class _Link:
 
     @property
     def operand(self) -> SSAValue:
-        """The array for each column."""
+        """The array that has one element for each column."""
         return self.op.operands[1 - self.place]
 
 

@@ -141,7 +141,7 @@ class _Attention:
 
     @property
     def intermediates(self) -> list[SSAValue]:
-        """Scores, and what is made of them."""
+        """The scores, and the values computed from them before the last contraction."""
         return [op.results[0] for op in (self.scores, *self.middle)]
 
     @property
@@ -165,7 +165,7 @@ class _Attention:
         return [self.to_output[-1].results[0], *self.rows]
 
     def used_elsewhere(self) -> list[SSAValue]:
-        """Scores, or what is made of them, that others use, too."""
+        """Those intermediates that other operations read, too."""
         return [v for v in self.intermediates if _is_used(v, self.inside)]
 
     def kernel(self, more: Sequence[SSAValue]) -> OutlinedKernel | None:
@@ -219,7 +219,7 @@ class _BackwardKernel:
         self.ours = attention.inside if saved.together else set[Operation]()
 
     def build(self, copies: KernelCopies) -> OutlinedKernel | None:
-        """The kernel, if all that reads weights, or what is made of them, belongs to it."""
+        """The kernel; None if operations outside of it read the weights, or values computed from them."""
         attention, read = self.attention, self._read()
         region = self._region(read) if read else None
         if read is None or region is None or (self.recomputes and any(map(indirect_operands, attention.middle))):
@@ -270,9 +270,9 @@ class _BackwardKernel:
     # --- what belongs to it --------------------------------------------------------------------------------
 
     def _read(self) -> dict[SSAValue, SSAValue] | None:
-        """What the backward reads of what the forward makes between contractions.
+        """The backward's values that are intermediates of the forward, and which they are.
 
-        None if it shall compute that again although anybody else reads it.
+        None if it shall recompute them although other operations read them, too.
         """
         intermediates, used = self.attention.intermediates, self.attention.used_elsewhere()
         if self.saved.together:
@@ -303,9 +303,10 @@ class _BackwardKernel:
     def _region(
         self, read: Mapping[SSAValue, SSAValue]
     ) -> tuple[Operation, list[Operation], Operation, list[Operation]] | None:
-        """What reads these values, or what is made of them; None if it is anything else than this.
+        """The operations that read these values, or values computed from them; None if they do not have this form.
 
-        A contraction that it reads, too; elementwise operations, and the one sum among them; three contractions last.
+        They are elementwise, with one sum among them, which is returned after them; they read the result of one
+        contraction, which is returned first; three contractions read theirs, and are returned last.
         """
         size = volume(shape_of(self.attention.weights))
         between, grads, outputs = dict[Operation, None](), dict[Operation, None](), dict[Operation, None]()

@@ -422,7 +422,7 @@ def _in_kernels(groups: Iterable[LoopGroup]) -> list[list[LoopGroup]]:
 
 
 def _bordered(group: LoopGroup) -> SSAValue | None:
-    """The outermost concatenation of which a group makes a part of nothing; None if it does not."""
+    """The outermost concatenation of which a group computes a part without reading anything; None if it does not."""
     if group.domain is None or any((*op.operands[:-1], *indirect_operands(op)) for op in group.ops):
         return None
     whole = whole_of(group.ops[-1].results[0])

@@ -24,7 +24,7 @@ from hybridc.transforms.structured.fuse_kernels import KernelOutliner, depends_o
 
 @dataclass(frozen=True, eq=False)
 class OutlinedKernel:
-    """A kernel, what it is given, and the values that its first results replace."""
+    """A kernel, the inputs of its call, and the values that its first results replace."""
 
     analysis: Kernel
     inputs: Sequence[SSAValue]
@@ -51,8 +51,8 @@ class OutlinedKernel:
     ) -> OutlinedKernel | None:
         """A kernel of loop nests, each over the axes of what an operation makes, with these results.
 
-        It has its ``own`` copies of these constants. None if a nest has more axes, or what it reads needs what the
-        operations ``inside`` make.
+        It has its ``own`` copies of these constants. None if a nest has more axes, or an input needs a result of the
+        operations ``inside``.
         """
         for ops, _ in reversed(nests):
             for op in reversed(list(ops)):

@@ -619,7 +619,7 @@ def _as_it_is(loops: OperandLoops, factors: Sequence[Shape]) -> bool:
 
 
 def _whole_of(value: SSAValue) -> SSAValue:
-    """The value of which another one shows a part, or the same one reshaped."""
+    """The value under a value's reshapes and slices."""
     while isinstance(owner := value.owner, VIEWS) and not isinstance(owner, linalg.TransposeOp):
         value = owner.operands[0]
     return value

@@ -56,7 +56,7 @@ def _compute_here(op: linalg.GenericOp, loops: OperationLoops) -> None:
 def _compute_element(
     op: linalg.GenericOp, loops: OperationLoops, read: tensor.ExtractOp, source: linalg.GenericOp, known: OperationLoops
 ) -> list[tensor.ExtractOp]:
-    """Replace one read by the body of what it reads; the reads at computed indices that this needs."""
+    """Replace a read by the body of the operation it reads; returns the reads at computed indices that this adds."""
     body = source.body.block
     elements: dict[SSAValue, SSAValue] = {}
     extracts: list[tensor.ExtractOp] = []

@@ -101,7 +101,7 @@ def _join_slices(op: tensor.ConcatOp) -> None:
 
 
 def _slice_of(value: SSAValue) -> tuple[SSAValue, _Extent] | None:
-    """The array of which a value is a slice, in the same shape, and the part."""
+    """The array that a value is a slice of, and the part; None if the value is no slice or is reshaped."""
     base = unshaped(value)
     if not isinstance(op := base.owner, tensor.ExtractSliceOp) or shape_of(base) != shape_of(value):
         return None
@@ -112,7 +112,7 @@ def _slice_of(value: SSAValue) -> tuple[SSAValue, _Extent] | None:
 
 
 def _hoist_slices(op: Operation) -> None:
-    """Replace an elementwise operation, of which slices are read, by operations that compute these."""
+    """Replace an elementwise operation whose slices are read by operations that compute the slices."""
     loops = elementwise_loops(op)
     if loops is None:
         return

@@ -282,7 +282,7 @@ class _Wishes:
     def _by_indices(
         self, pieces: Pieces, axes: list[list[Piece]] | None, user: Operation, loops: Sequence[Sequence[int]]
     ) -> None:
-        """A read at computed indices, of which each depends on these loops: it walks in the order of the loops."""
+        """A read at computed indices, each of which depends on some loops: it walks in the order of the loops."""
         order = self.orders.get(user)
         if order is not None and axes is not None:
             written = self.loops[user].places[-1]

@@ -100,7 +100,7 @@ class _MatmulEmitter:
         return self._stride(dict(address.terms)[axis])
 
     def _stride(self, factor: Factor) -> Index:
-        return self.given.lo.of(factor.number) if factor.stride is None else self.strides[factor.stride]
+        return self.given.lo.of(factor.constant) if factor.stride is None else self.strides[factor.stride]
 
     def at(self, address: Address, index: Mapping[int, Index | int]) -> Index:
         """The offset of an element: at these indices in the tile."""

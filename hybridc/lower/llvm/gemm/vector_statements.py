@@ -37,7 +37,7 @@ class VectorStatements:
                     kind = vector_type(s.kind, self.lanes)
                     known[s.name] = b.pure(operation_class(s.op), operands, kind, properties_of(s.op))
                 case TileConstant():
-                    known[s.name] = self.everywhere(emit_constant(b, s.number, s.kind), s.kind)
+                    known[s.name] = self.everywhere(emit_constant(b, s.constant, s.kind), s.kind)
                 case TileLoad():
                     known[s.name] = self._load(s.kind, *where(s.address))
                 case TileStore():

@@ -118,7 +118,7 @@ class LoopEmitter:
     def _factor(self, factor: Factor) -> list[LLVMValue]:
         found = [self.sizes[a] for a in factor.sizes]
         found += [self.strides[factor.stride]] if factor.stride is not None else []
-        return [self.build.index(factor.number), *found] if factor.number != 1 else found
+        return [self.build.index(factor.constant), *found] if factor.constant != 1 else found
 
     def _at(self, address: Address) -> LLVMValue:
         """The offset of an element in its buffer."""
@@ -365,7 +365,7 @@ class LoopEmitter:
             case TileStore():
                 b.store_element(self.known[s.value], self.buffers[s.address.buffer], self._at(s.address))
             case TileConstant():
-                self.known[s.name] = emit_constant(b, s.number, s.kind, self.lanes)
+                self.known[s.name] = emit_constant(b, s.constant, s.kind, self.lanes)
             case TileReduce() if s.carried:
                 self.known[s.name] = self._combine(s, self.known[s.name], self.known[s.operand], s.ordered)
             case TileReduce():

@@ -242,7 +242,7 @@ class CudaEvent(StreamEvent):
         self._card.call("cuEventRecord", self.handle, self._card.stream if stream is None else stream)
 
     def hold(self, stream: int) -> None:
-        """Let what a stream is given from now on wait for the recorded work."""
+        """Make later work of a stream wait for the recorded work."""
         self._card.call("cuStreamWaitEvent", stream, self.handle, 0)
 
     def wait(self) -> None:

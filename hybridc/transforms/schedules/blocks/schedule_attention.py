@@ -199,7 +199,7 @@ class _Scheduler:
         return self.text.factor(address, dtype_of(read.value), contraction.dtype, limits)
 
     def _add(self, contraction: GridContraction, left: str, total: str, sofar: str) -> None:
-        """Add the contraction of what was made to its total."""
+        """Add a consumer's products to its total; ``left`` is its operand that this program has made."""
         text, dtypes = self.text, (contraction.dtype, contraction.wide)
         left = text.converted(left, dtype_of(contraction.left.value), contraction.dtype)
         right = self._tile(contraction.right, contraction, _OTHER)

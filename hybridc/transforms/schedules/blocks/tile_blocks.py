@@ -127,7 +127,7 @@ class TileStatements(BodyStatements):
         return self.add(TileReduce, kernel_op.combine.name, value, start, over, kind, 0, None, False, False, filled)
 
     def map(self, op: str, *operands: str, kind: str) -> str:
-        """The name of what an operation makes of values."""
+        """The name of an operation's result."""
         return self.once(TileMap, op, operands, kind)
 
     def take(self) -> tuple[Statement, ...]:
