@@ -117,7 +117,7 @@ def _one_tile(request: CodeRequest) -> ParallelRegions | None:
     return grid_regions(request.kernel.as_one_tile(), request.strides, request.cache)
 
 
-class Alternative(NamedTuple):
+class CodeAlternative(NamedTuple):
     """A kind of code: what it is for, and its regions, None for a kernel that it does not fit."""
 
     purpose: str
@@ -125,15 +125,15 @@ class Alternative(NamedTuple):
 
 
 ALTERNATIVES = (
-    Alternative("results that are constant", _fills),
-    Alternative("several contractions over a grid, tile by tile", _grid),
-    Alternative("an array that moves, by rows, tiles, or squares in registers", _move),
-    Alternative("elements, rows and columns", _loops),
-    Alternative("a product with constant matrices, as straight-line code", _linear_map),
-    Alternative("contractions group by group, in the lanes of vectors", _lanes),
-    Alternative("a contraction of many terms for few results, in pieces", _partial_sums),
-    Alternative("a matmul, by the fastest of its algorithms, or plain loops", _matmul),
-    Alternative("a contraction apart from what follows it, in one tile", _one_tile),
+    CodeAlternative("results that are constant", _fills),
+    CodeAlternative("several contractions over a grid, tile by tile", _grid),
+    CodeAlternative("an array that moves, by rows, tiles, or squares in registers", _move),
+    CodeAlternative("elements, rows and columns", _loops),
+    CodeAlternative("a product with constant matrices, as straight-line code", _linear_map),
+    CodeAlternative("contractions group by group, in the lanes of vectors", _lanes),
+    CodeAlternative("a contraction of many terms for few results, in pieces", _partial_sums),
+    CodeAlternative("a matmul, by the fastest of its algorithms, or plain loops", _matmul),
+    CodeAlternative("a contraction apart from what follows it, in one tile", _one_tile),
 )
 
 

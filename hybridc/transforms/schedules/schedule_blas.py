@@ -50,7 +50,7 @@ class BlasSchedule:
 
 
 @dataclass(frozen=True)
-class _Operand:
+class _BlasOperand:
     """A matrix for BLAS: whether it is transposed, and its leading dimension."""
 
     order: int
@@ -86,17 +86,17 @@ def _numbers(loops: Sequence[Loop]) -> tuple[int, ...]:
     return tuple(n for x in loops for n in (x.size, *(s for s in (x.a, x.b, x.c) if s is not None)))
 
 
-def _operand(sizes: tuple[int, int], strides: tuple[int, int]) -> _Operand | None:
+def _operand(sizes: tuple[int, int], strides: tuple[int, int]) -> _BlasOperand | None:
     """A matrix as BLAS reads it, if one of its axes is contiguous."""
     (rows, columns), (down, right) = sizes, strides
     if columns <= 1 or right == 1:
         leading = down if rows > 1 else max(columns, 1)
         if leading >= max(columns, 1):
-            return _Operand(PLAIN, leading)
+            return _BlasOperand(PLAIN, leading)
     if rows <= 1 or down == 1:
         leading = right if columns > 1 else max(rows, 1)
         if leading >= max(rows, 1):
-            return _Operand(TRANSPOSED, leading)
+            return _BlasOperand(TRANSPOSED, leading)
     return None
 
 
