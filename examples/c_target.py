@@ -36,10 +36,13 @@ from hybridc.ir.tiles.tile_program import (
     TileGather,
     TileIndex,
     TileLoad,
+    TileLoop,
     TileMap,
     TileNumber,
     TileProgram,
+    TileRange,
     TileReduce,
+    TileScatter,
     TileStore,
     TileSweep,
 )
@@ -50,14 +53,14 @@ from hybridc.transforms.schedules.loop_machine import LoopMachine
 
 FLAGS = ("-O3", "-march=native", "-std=gnu11", "-fPIC", "-fwrapv", "-fno-math-errno", "-ffp-contract=on", "-w")
 # Integers are signless, and signed in C.
-TYPES = {t.ir: t.c for t in dtypes.TYPES.values() if t.ir and t.c and t.kind != "u"} | {
-    "index": "int64_t",
-    "i16": "int16_t",
-}
+TYPES = {t.ir: t.c for t in dtypes.TYPES.values() if t.ir and t.c and t.kind != "u"}
+TYPES |= {"index": "int64_t", "i16": "int16_t", "i128": "int128_t"}
 HEAD = """\
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
+typedef __int128 int128_t;
+typedef unsigned __int128 uint128_t;
 typedef struct { uint16_t bits; } bf16;
 typedef struct { uint16_t bits; } f16;
 static inline float wide_bf16(bf16 x) { uint32_t b = (uint32_t)x.bits << 16; float y; memcpy(&y, &b, 4); return y; }
@@ -261,6 +264,10 @@ class CPrinter:
         match s:
             case TileStore():
                 self.line(f"{self.element(s.address)} = v{s.value};")
+            case TileScatter():
+                self.line(f"{self._computed(s.buffer, s.terms)} = v{s.value};")
+            case TileLoop():
+                self._loop(s)
             case TileCombine():
                 self._halve(s, self.size(self.program.inner[0]))
             case TileReduce() if s.carried:
@@ -272,6 +279,23 @@ class CPrinter:
             case _:
                 self.kinds[s.name] = s.kind
                 self.line(f"const {TYPES[s.kind]} v{s.name} = {self._value(s)};")
+
+    def _loop(self, s: TileLoop) -> None:
+        """A loop of its own: what it carries is in variables that have the names of its results."""
+        for c in s.carried:
+            self.kinds[c.name] = self.kinds[c.result] = c.kind
+            self.line(f"{TYPES[c.kind]} v{c.result} = v{c.start};")
+
+        def body() -> None:
+            for c in s.carried:
+                self.line(f"const {TYPES[c.kind]} v{c.name} = v{c.result};")
+            for statement in s.statements:
+                self.statement(statement)
+            for c in s.carried:
+                self.line(f"v{c.result} = v{c.next};")
+
+        self.kinds[s.index] = "index"
+        self.loop(f"v{s.index}", f"v{s.low}", f"v{s.high}", body)
 
     def _halve(self, s: TileCombine, size: str) -> None:
         """Partial results, of which the second half is added to the first until one is left."""
@@ -288,18 +312,23 @@ class CPrinter:
         self.block(f"for (int64_t left = v{s.count}, half; left > 1; left = half)", half)
         self.block(f"if (v{s.count})", lambda: combine(f"{s.into}[k]", "0"))
 
-    def _value(self, s: TileConstant | TileNumber | TileIndex | TileLoad | TileGather | TileMap) -> str:
+    def _computed(self, buffer: str, terms: Sequence[tuple[str, Factor]]) -> str:
+        return f"{buffer}[{' + '.join([f'v{v} * {self.factor(f)}' for v, f in terms] or ['0'])}]"
+
+    def _value(self, s: TileConstant | TileNumber | TileRange | TileIndex | TileLoad | TileGather | TileMap) -> str:
         match s:
             case TileConstant():
                 return number(s.constant, s.kind)
             case TileNumber():
                 return self.factor(s.factor)
+            case TileRange():
+                return "to" if s.end else "from"
             case TileIndex():
                 return f"i{s.axis}"
             case TileLoad():
                 return self.element(s.address)
             case TileGather():
-                return f"{s.buffer}[{' + '.join([f'v{v} * {self.factor(f)}' for v, f in s.terms] or ['0'])}]"
+                return self._computed(s.buffer, s.terms)
             case TileMap():
                 operands = [f"v{v}" for v in s.operands]
                 return expression(s.op, operands, self.kinds[s.operands[0]], s.kind)

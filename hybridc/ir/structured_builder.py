@@ -84,8 +84,11 @@ def _classes() -> dict[str, type[Operation]]:
     return {op.name: op for dialect in (Arith, math.Math) for op in dialect.operations}
 
 
-# Element types by their names; no dtype has integers of 16 bits, but half precision is moved as these.
-ELEMENT_TYPES: dict[str, Attribute] = {"index": IndexType(), "i16": IntegerType(16), **SIGNLESS}
+# Element types by their names; no dtype has integers of 16 bits, but half precision is moved as these, nor of 128, but
+# random numbers are the halves of products of 64 bits.
+ELEMENT_TYPES: dict[str, Attribute] = {
+    "index": IndexType(), "i16": IntegerType(16), "i128": IntegerType(128), **SIGNLESS
+}  # fmt: skip
 
 
 @functools.cache

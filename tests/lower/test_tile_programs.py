@@ -13,8 +13,17 @@ from hybridc.ir.tiles.tile_parser import parse
 from hybridc.ir.tiles.tile_spec import faults, verify
 from hybridc.lower.llvm.gemm.gemm_region import registers
 from hybridc.transforms.code import parallel_regions
+from hybridc.transforms.code.kernel_builder import kernel_program
 from hybridc.transforms.schedules.loop_machine import Registers
 from hybridc.transforms.schedules.schedule_contractions import schedule_loops
+from hybridc.transforms.schedules.schedule_linear_map import LinearMapForm
+from hybridc.transforms.schedules.schedule_moves import (
+    CombinationForm,
+    FillForm,
+    RowsForm,
+    TilesForm,
+    TranspositionForm,
+)
 from hybridc.transforms.schedules.schedule_register_tiles import (
     RegisterTile,
     dot_program,
@@ -224,6 +233,62 @@ def test_a_matmul_is_given_its_sizes_and_strides():
 def test_faults_of_tiles_are_found(before, after, fault):
     assert TILES.count(before) == 1
     assert any(found.startswith(fault) for found in faults(parse(TILES.replace(before, after))))
+
+
+MOVES = [
+    FillForm(4, 3),
+    RowsForm(4, 4, contiguous=True, bordered=True),
+    RowsForm(2, 5, contiguous=False, bordered=False),
+    TilesForm(8, 3),
+    TranspositionForm("f32", 8, 2, -1.5),
+    CombinationForm("arith.addf", 0.0, "f32"),
+    LinearMapForm((((1.0, 0.0, -1.0), (0.0, 0.5, 0.5)),), "f64", 4, 2, apart=True),
+]
+
+
+@pytest.mark.parametrize("form", MOVES, ids=lambda form: type(form).__name__)
+def test_what_moves_elements_is_a_tile_program(form):
+    program = form.program()
+    assert faults(program) == []
+    assert parse(str(program)) == program
+
+
+def counted(b, low, high, x, y):
+    """How many elements of a row are positive, and their sum, by a loop in a loop."""
+
+    def row(i):
+        def element(j, count, total):
+            positive = x[i, j] > 0
+            return b.select(positive, count + 1, count), b.select(positive, total + x[i, j], total)
+
+        count, total = b.loop(0, 7, element, b.constant(0, np.dtype("int64")), b.constant(0.0, np.dtype("float32")))
+        y[i, 0], y[i, 1] = count, total
+
+    b.loop(low, high, row)
+
+
+COUNTED = kernel_program(counted, 0, [((3, 7), np.dtype("float32")), ((3, 2), np.dtype("float32"))])
+
+
+def test_loops_by_hand_are_tile_programs():
+    assert faults(COUNTED) == []
+    assert str(parse(str(COUNTED))) == str(COUNTED)
+    assert " carrying %" in str(COUNTED)
+    assert "scatter %" in str(COUNTED)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "fault"),
+    [
+        ("range begin : index", "range begin : i64", "a loop does not run between"),
+        (" as %30", " as %12", "%12 is made twice"),
+        (" next %23", " next %18", "a loop does not carry it so"),
+        ("scatter %32", "scatter %18", "%18 is not known"),
+        ("scatter %", "scatter %0, b1[0]\n        scatter %", "b1 holds f32"),
+    ],
+)
+def test_faults_of_loops_by_hand_are_found(before, after, fault):
+    assert any(fault in text for text in faults(parse(str(COUNTED).replace(before, after, 1))))
 
 
 def test_code_shows_its_tile_programs():

@@ -14,9 +14,10 @@ from hybridc.dialects.handwritten import ArraySpec
 from hybridc.dialects.kernels.add_rows import add_rows
 from hybridc.errors import AttributeValueError, CustomOpError, MXNetError
 from hybridc.gluon.nn import HybridLambda
-from hybridc.lower.llvm.loops.kernel_builder import loop_kernel_region
+from hybridc.lower.llvm.native_target import native_target
 from hybridc.lower.triton.handwritten_launch import launch
 from hybridc.runtime.triton_kernel import run_interpreted
+from hybridc.transforms.code.kernel_builder import loop_kernel_region
 from tests.lower.llvm.guards import in_guards
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
@@ -129,7 +130,7 @@ def test_the_example_does_what_it_says():
 def ran(body, extent, arrays, outputs, numbers=(), **more):
     """What native loops make of arrays, and their phase."""
     specs = [ArraySpec(a.shape, a.dtype) for a in (*arrays, *outputs)]
-    kernel_launch = loop_kernel_region(mx.op.LoopKernel(body, extent, numbers, **more), specs, 2)
+    kernel_launch = loop_kernel_region(mx.op.LoopKernel(body, extent, numbers, **more), specs, native_target(2))
     return in_guards([kernel_launch], arrays, outputs), kernel_launch
 
 
@@ -201,9 +202,11 @@ def test_a_setup_makes_ranges_few():
     """What each range takes however short it is does not become more than what all of them do."""
     spec = [ArraySpec((10000,), F32)]
     kernel_launches = [
-        loop_kernel_region(mx.op.LoopKernel(scaled, 10000, work=1e7, setup=setup), [*spec, *spec], 2)
-        if setup is None
-        else loop_kernel_region(mx.op.LoopKernel(copies, 10000, work=1e7, setup=setup), [*spec, *spec], 2)
+        loop_kernel_region(
+            mx.op.LoopKernel(scaled if setup is None else copies, 10000, work=1e7, setup=setup),
+            [*spec, *spec],
+            native_target(2),
+        )
         for setup in (0.0, 1e4, 1e6)
     ]
     counts = [-(-p.extent // p.grain) for p in kernel_launches]
@@ -235,7 +238,7 @@ def test_rows_are_added_on_a_gpu_as_on_the_cpu(kind, index, mode):
     run_interpreted(gpu.function, [data, places, got], gpu.numbers, gpu.configs[0])
     np.testing.assert_array_equal(got, want)
     native = loop_kernel_region(
-        add_rows("llvm", *specs, want.shape, 1, mode), [*specs, ArraySpec(want.shape, want.dtype)], 2
+        add_rows("llvm", *specs, want.shape, 1, mode), [*specs, ArraySpec(want.shape, want.dtype)], native_target(2)
     )
     np.testing.assert_array_equal(in_guards([native], [data, places], [np.empty_like(want)])[0], want)
 

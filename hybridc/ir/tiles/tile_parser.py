@@ -16,6 +16,7 @@ from hybridc.ir.tiles.tile_program import (
     Statement,
     TileBound,
     TileBuffer,
+    TileCarried,
     TileCarry,
     TileCombine,
     TileConstant,
@@ -26,10 +27,13 @@ from hybridc.ir.tiles.tile_program import (
     TileIndex,
     TileInside,
     TileLoad,
+    TileLoop,
     TileMap,
     TileNumber,
     TileProgram,
+    TileRange,
     TileReduce,
+    TileScatter,
     TileScratch,
     TileStore,
     TileSweep,
@@ -43,6 +47,7 @@ _LINES = {
     "scratch": re.compile(rf"scratch {_NAME} over ([i\d, ]*) : (\w+)"),
     "constant": re.compile(rf"%{_NAME} = constant (\S+) : (\w+)"),
     "number": re.compile(rf"%{_NAME} = number (\S+) : (\w+)"),
+    "range": re.compile(rf"%{_NAME} = range (begin|end) : (\w+)"),
     "position": re.compile(rf"%{_NAME} = position i(\d+){_ON} : (\w+)"),
     "load": re.compile(rf"%{_NAME} = load (\w+\[.*?\]){_ON}(?: else (\S+))? : (\w+)"),
     "gather": re.compile(rf"%{_NAME} = gather (\w+)\[(.*?)\] : (\w+)"),
@@ -59,6 +64,7 @@ _LINES = {
         rf"%{_NAME} = contract %{_NAME}, %{_NAME} over ([i\d, ]*?)(?: onto %{_NAME})?( rounded)? : (\w+)"
     ),
     "combine": re.compile(rf"combine (\S+) %{_NAME} of (\w+) into (\w+) from (\S+) : (\w+)"),
+    "scatter": re.compile(rf"scatter %{_NAME}, (\w+)\[(.*?)\]"),
     "store": re.compile(rf"store %{_NAME}, (\w+\[.*?\]){_ON}"),
 }
 
@@ -69,7 +75,7 @@ def parse(text: str) -> TileProgram:
     if not lines or lines[0] != "tile_program {" or lines[-2:] != ["}", "}"]:
         raise ValueError("a tile program begins with 'tile_program {' and ends with two lines '}'")
     program = TileProgram((), (), (), ())
-    open_sweeps = [TileSweep((), ())]  # the first stands for the program
+    bodies: list[TileSweep | TileLoop] = [TileSweep((), ())]  # those that are open; the first stands for the program
     for line in lines[1:-2]:
         word = re.split(r"[ ]", line)[0]
         if match := _LINES["head"].fullmatch(line):
@@ -93,15 +99,36 @@ def parse(text: str) -> TileProgram:
             program = replace(program, parallel=_numbers(axes), **flags)
             program = replace(program, tiled=_numbers(tiled)[0] if tiled else None)
         elif word == "sweep":
-            open_sweeps.append(_sweep(line))
-        elif line == "}" and len(open_sweeps) > 1:
-            sweep = open_sweeps.pop()
-            open_sweeps[-1] = replace(open_sweeps[-1], sweeps=(*open_sweeps[-1].sweeps, sweep))
-        elif len(open_sweeps) == 1:
+            bodies.append(_sweep(line))
+        elif word == "for":
+            bodies.append(_loop(line))
+        elif line == "}" and len(bodies) > 1:
+            body = bodies.pop()
+            bodies[-1] = _with(bodies[-1], body)
+        elif len(bodies) == 1:
             raise ValueError(f"a statement outside of a sweep: {line}")
         else:
-            open_sweeps[-1] = replace(open_sweeps[-1], statements=(*open_sweeps[-1].statements, _statement(line)))
-    return replace(program, sweeps=open_sweeps[0].sweeps)
+            bodies[-1] = _with(bodies[-1], _statement(line))
+    (whole,) = bodies
+    assert isinstance(whole, TileSweep)
+    return replace(program, sweeps=whole.sweeps)
+
+
+def _with(body: TileSweep | TileLoop, part: Statement | TileSweep) -> TileSweep | TileLoop:
+    """A sweep or a loop with one more statement, or one more sweep in it."""
+    if not isinstance(part, TileSweep):
+        return replace(body, statements=(*body.statements, part))
+    if isinstance(body, TileLoop):
+        raise ValueError("a sweep in a loop")
+    return replace(body, sweeps=(*body.sweeps, part))
+
+
+def _loop(line: str) -> TileLoop:
+    """The loop that begins with a line, still empty."""
+    head, _, carrying = line[:-1].partition(" carrying ")
+    index, low, high = re.findall(rf"%{_NAME}", head)
+    carried = re.findall(rf"%{_NAME} = %{_NAME} next %{_NAME} as %{_NAME} : (\w+)", carrying)
+    return TileLoop(index, low, high, tuple(TileCarried(*values) for values in carried), ())
 
 
 def _sweep(line: str) -> TileSweep:
@@ -140,14 +167,17 @@ def _statement(line: str) -> Statement:
                 return TileNumber(m[1], _factor(m[2]), m[3])
             case "combine":
                 return TileCombine(m[1], m[3], m[2], m[4], _value(m[5]), m[6])
+            case "range":
+                return TileRange(m[1], m[2] == "end", m[3])
+            case "scatter":
+                return TileScatter(m[1], m[2], _terms(m[3]))
             case "position":
                 return TileIndex(m[1], int(m[2]), m[4], _sides(m[3])[0])
             case "load":
                 other = None if m[4] is None else _value(m[4])
                 return TileLoad(m[1], _address(m[2]), m[5], *_sides(m[3]), other)
             case "gather":
-                terms = [t.strip().partition("*") for t in m[3].split("+") if t.strip() != "0"]
-                return TileGather(m[1], m[2], tuple((v[1:], _factor(f)) for v, _, f in terms), m[4])
+                return TileGather(m[1], m[2], _terms(m[3]), m[4])
             case "map":
                 operands = tuple(v.strip()[1:] for v in m[3].split(",") if v.strip())
                 return TileMap(m[1], m[2], operands, m[5], m[4] is not None)
@@ -168,6 +198,12 @@ def _statement(line: str) -> Statement:
             case _:
                 return TileStore(m[1], _address(m[2]), _sides(m[3])[0])
     raise ValueError(f"no statement of a tile program: {line}")
+
+
+def _terms(text: str) -> tuple[tuple[str, Factor], ...]:
+    """Computed indices, each times its factor."""
+    terms = [t.strip().partition("*") for t in text.split("+") if t.strip() != "0"]
+    return tuple((v[1:], _factor(f)) for v, _, f in terms)
 
 
 def _numbers(text: str) -> Axes:

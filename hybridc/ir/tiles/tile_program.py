@@ -187,6 +187,18 @@ class TileNumber:
 
 
 @dataclass(frozen=True)
+class TileRange:
+    """Where the range of the thread begins, or ``end``s."""
+
+    name: str
+    end: bool
+    kind: str = "index"
+
+    def __str__(self) -> str:
+        return f"%{self.name} = range {'end' if self.end else 'begin'} : {self.kind}"
+
+
+@dataclass(frozen=True)
 class TileIndex:
     """The index along an axis, in a tile ``on`` some dimensions, or on all."""
 
@@ -229,8 +241,7 @@ class TileGather:
     kind: str
 
     def __str__(self) -> str:
-        terms = [f"%{v}" if str(f) == "1" else f"%{v}*{f}" for v, f in self.terms]
-        return f"%{self.name} = gather {self.buffer}[{' + '.join(terms) or 0}] : {self.kind}"
+        return f"%{self.name} = gather {_computed(self.buffer, self.terms)} : {self.kind}"
 
 
 @dataclass(frozen=True)
@@ -352,6 +363,55 @@ class TileStore:
 
 
 @dataclass(frozen=True)
+class TileScatter:
+    """An element put into a buffer at computed indices, each times its factor."""
+
+    value: str
+    buffer: str
+    terms: tuple[tuple[str, Factor], ...]
+
+    def __str__(self) -> str:
+        return f"scatter %{self.value}, {_computed(self.buffer, self.terms)}"
+
+
+@dataclass(frozen=True)
+class TileCarried:
+    """A value that a loop carries: its ``name`` inside, what it is at the ``start`` and after an iteration (``next``).
+
+    After the loop its value is ``result``.
+    """
+
+    name: str
+    start: str
+    next: str
+    result: str
+    kind: str
+
+    def __str__(self) -> str:
+        return f"%{self.name} = %{self.start} next %{self.next} as %{self.result} : {self.kind}"
+
+
+@dataclass(frozen=True)
+class TileLoop:
+    """A loop over an ``index`` between two values, whose statements read and write memory in their order."""
+
+    index: str
+    low: str
+    high: str
+    carried: tuple[TileCarried, ...]
+    statements: tuple[Statement, ...]
+
+    def __str__(self) -> str:
+        inside = "".join(f"  {line}\n" for s in self.statements for line in str(s).splitlines())
+        carrying = f" carrying {', '.join(map(str, self.carried))}" if self.carried else ""
+        return f"for %{self.index} from %{self.low} to %{self.high}{carrying} {{\n{inside}}}"
+
+    def walk(self) -> Iterator[Statement]:
+        """All statements, those of inner loops too."""
+        return _walk(self.statements)
+
+
+@dataclass(frozen=True)
 class TileCount:
     """How many elements a tile has along axes, of those that there are."""
 
@@ -393,11 +453,11 @@ class TileUpdate:
 
 
 Statement = (
-    TileConstant | TileNumber | TileIndex | TileLoad | TileGather | TileMap | TileInside | TileReduce | TileContract
-    | TileCombine | TileStore | TileCount | TileCarry | TileUpdate
+    TileConstant | TileNumber | TileRange | TileIndex | TileLoad | TileGather | TileMap | TileInside | TileReduce
+    | TileContract | TileCombine | TileStore | TileScatter | TileLoop | TileCount | TileCarry | TileUpdate
 )  # fmt: skip
 # Those that make no value.
-EFFECTS = (TileStore, TileUpdate, TileCombine)
+EFFECTS = (TileStore, TileUpdate, TileCombine, TileScatter, TileLoop)
 
 
 @dataclass(frozen=True)
@@ -422,7 +482,7 @@ class TileSweep:
     squares: int = 0
 
     def __str__(self) -> str:
-        lines = [str(s) for s in self.statements]
+        lines = [line for s in self.statements for line in str(s).splitlines()]
         lines += [line[4:] for sweep in self.sweeps for line in str(sweep).splitlines()]
         inside = "".join(f"      {line}\n" for line in lines)
         how = ""
@@ -436,9 +496,17 @@ class TileSweep:
 
     def walk(self) -> Iterator[Statement]:
         """All statements, those of inner sweeps too."""
-        yield from self.statements
+        yield from _walk(self.statements)
         for sweep in self.sweeps:
             yield from sweep.walk()
+
+
+def _walk(statements: Iterable[Statement]) -> Iterator[Statement]:
+    """Statements, and those of their loops."""
+    for s in statements:
+        yield s
+        if isinstance(s, TileLoop):
+            yield from s.walk()
 
 
 @dataclass(frozen=True)
@@ -599,6 +667,12 @@ class TileProgram:
         return f"tile_program {{\n{head}{walk}{''.join(map(str, self.sweeps))}  }}\n}}\n"
 
 
+def _computed(buffer: str, terms: Iterable[tuple[str, Factor]]) -> str:
+    """An element of a buffer at computed indices."""
+    texts = [f"%{v}" if str(f) == "1" else f"%{v}*{f}" for v, f in terms]
+    return f"{buffer}[{' + '.join(texts) or 0}]"
+
+
 def _axes(axes: Iterable[int]) -> str:
     return ", ".join(f"i{a}" for a in axes)
 
@@ -633,7 +707,7 @@ def axes_of_values(statements: Iterable[Statement]) -> dict[str, set[int]]:
     axes_of: dict[str, set[int]] = {}
     for s in statements:
         match s:
-            case TileStore() | TileUpdate() | TileCombine():
+            case TileStore() | TileUpdate() | TileCombine() | TileScatter() | TileLoop():
                 continue
             case TileLoad():
                 axes = {*s.address.axes}
@@ -665,6 +739,10 @@ def operands_of(statement: Statement) -> tuple[str, ...]:
             return (statement.value,)
         case TileCombine():
             return (statement.count,)
+        case TileScatter():
+            return (statement.value, *(v for v, _ in statement.terms))
+        case TileLoop():
+            return (statement.low, statement.high, *(c.start for c in statement.carried))
         case _:
             return ()
 
@@ -676,7 +754,7 @@ def on_of(statement: Statement) -> Dims | None:
 
 def buffers_of(statement: Statement) -> tuple[str, ...]:
     """The buffers that a statement reads or writes."""
-    gathered = (statement.buffer,) if isinstance(statement, TileGather) else ()
+    gathered = (statement.buffer,) if isinstance(statement, TileGather | TileScatter) else ()
     return (*gathered, *(a.buffer for a in addresses_of(statement)))
 
 

@@ -20,9 +20,11 @@ from hybridc.ir.tiles.tile_program import (
     TileIndex,
     TileInside,
     TileLoad,
+    TileLoop,
     TileMap,
     TileProgram,
     TileReduce,
+    TileScatter,
     TileStore,
     TileSweep,
     TileUpdate,
@@ -79,22 +81,49 @@ class _Specification:
         if sweep.squares and (len(sweep.axes) != 2 or kinds != [TileLoad, TileStore] or sweep.sweeps):
             yield "squares are of two axes, along which a load and a store move elements"
         for s in sweep.statements:
-            yield from self._reads(s, known, walked)
-            yield from self._operands(s, sweep, known)
-            yield from _side_faults(self.program, s)
+            yield from self._statement(s, sweep, known, walked)
             if isinstance(s, EFFECTS):
                 continue
-            if isinstance(s, TileCarry):
-                self.carried.add(s.name)
-            if s.name in self.names:
-                yield f"%{s.name} is made twice"
-            self.names.add(s.name)
-            known[s.name] = s.kind
             whole = isinstance(s, TileReduce) and not s.accumulates and {*sweep.axes} <= {*s.over}
             if not sweep.axes or whole or self.program.tiled is not None:
                 self.after[s.name] = s.kind
         for inner in sweep.sweeps:
             yield from self._sweep(inner, {**known}, {*walked, *inner.axes})
+
+    def _statement(self, s: Statement, sweep: TileSweep, known: dict[str, str], walked: set[int]) -> Iterator[str]:
+        """What is wrong with a statement, whose values are ``known`` from now on."""
+        yield from self._reads(s, known, walked)
+        yield from self._operands(s, sweep, known)
+        yield from _side_faults(self.program, s)
+        if isinstance(s, TileLoop):
+            yield from self._loop(s, sweep, known, walked)
+        if isinstance(s, EFFECTS):
+            return
+        if isinstance(s, TileCarry):
+            self.carried.add(s.name)
+        yield from self._define(s.name, s.kind, known)
+
+    def _loop(self, s: TileLoop, sweep: TileSweep, known: dict[str, str], walked: set[int]) -> Iterator[str]:
+        """What is wrong in a loop."""
+        if (known.get(s.low), known.get(s.high)) != ("index", "index"):
+            yield f"a loop does not run between %{s.low}, %{s.high}"
+        inside = {**known}
+        yield from self._define(s.index, "index", inside)
+        for c in s.carried:
+            yield from self._define(c.name, c.kind, inside)
+        for inner in s.statements:
+            yield from self._statement(inner, sweep, inside, walked)
+        for c in s.carried:
+            if not known.get(c.start) == inside.get(c.next) == c.kind:
+                yield f"a loop does not carry it so: {c}"
+            yield from self._define(c.result, c.kind, known)
+
+    def _define(self, name: str, kind: str, known: dict[str, str]) -> Iterator[str]:
+        """Let a value be known, whose name is its own."""
+        if name in self.names:
+            yield f"%{name} is made twice"
+        self.names.add(name)
+        known[name] = kind
 
     def _reads(self, s: Statement, known: Mapping[str, str], walked: set[int]) -> Iterator[str]:
         """What is wrong with the values and the memory that a statement names."""
@@ -118,6 +147,8 @@ class _Specification:
             yield f"operands of other kinds: {s}"
         if isinstance(s, TileCombine) and {self.kinds.get(s.parts), self.kinds.get(s.into)} != {s.kind}:
             yield f"buffers of other kinds: {s}"
+        if isinstance(s, TileScatter) and self.kinds.get(s.buffer) != known.get(s.value):
+            yield f"{s.buffer} holds {self.kinds.get(s.buffer)}: {s}"
         if isinstance(s, TileUpdate) and not (
             s.name in self.carried and sweep.axes and known.get(s.value) == known[s.name]
         ):

@@ -20,11 +20,11 @@ from hybridc.ir.structured import arrays_of
 from hybridc.ir.values import functions
 from hybridc.lower.emit_planned import PlanEmitter, comment, place_of
 from hybridc.lower.llvm.joined_loop import joined_function, joins, packed_numbers
-from hybridc.lower.llvm.loops.kernel_builder import loop_kernel_region
 from hybridc.lower.llvm.native_loops import NativeLoop, is_native
 from hybridc.lower.llvm.native_source import NativeSource
 from hybridc.lower.llvm.prepared_origins import PreparedOrigins
 from hybridc.options import OPTIONS
+from hybridc.transforms.code.kernel_builder import loop_kernel_region
 from hybridc.transforms.code.kernel_cache import KernelCache
 from hybridc.transforms.code.parallel_regions import (
     GridRegion,
@@ -173,7 +173,7 @@ class _StepEmitter(PlanEmitter):
         return Position(ARENA, begin)
 
     def described(self, kernel: LoopKernel, arrays: Sequence[ArraySpec]) -> ParallelRegions:
-        return ParallelRegions([loop_kernel_region(kernel, arrays, self.program.threads)])
+        return ParallelRegions([loop_kernel_region(kernel, arrays, self._cache.target)])
 
     def copy(self, source: SlotView) -> ParallelRegions:
         schedule = schedule_copy(copy_of(source.dtype, source.shape, source.strides), None)

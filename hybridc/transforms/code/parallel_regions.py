@@ -132,18 +132,6 @@ class ParallelRegions:
         return max(taking, default=0) * aligned(self.scratch)
 
 
-def regions_of(
-    kernel: Kernel, strides: Mapping[int, Strides] | None = None, inplace: Sequence[tuple[int, int]] = ()
-) -> ParallelRegions:
-    """The parallel regions of a kernel without contractions.
-
-    ``strides``, in elements, are those of non-contiguous arguments and results; ``inplace`` are the
-    pairs of an argument and the result that overwrites it.
-    """
-    given = strides or {}
-    return KernelLoops(kernel, frozenset(given), inplace).at(kernel, given)
-
-
 class KernelLoops:
     """The functions of a kernel without contractions, for all sizes with the same loop structure.
 

@@ -21,13 +21,20 @@ from hybridc.dialects.kernels.add_rows import add_rows
 from hybridc.gluon.nn import HybridLambda
 from hybridc.ir.kernel import analyse
 from hybridc.ir.structured import dtype_of, is_host, kernels, root, shape_of
-from hybridc.lower.llvm.loops.kernel_builder import loop_kernel_region
-from hybridc.transforms.code.parallel_regions import regions_of
+from hybridc.lower.llvm.native_target import native_target, print_program
+from hybridc.transforms.code.kernel_builder import loop_kernel_region
+from hybridc.transforms.code.parallel_regions import KernelLoops
 from tests.lower.llvm.guards import in_guards
 from tests.slices import crossed, one_in
 
 RNG = np.random.default_rng(5)
 SIZES = [1, 2, 3, 17, 130]
+
+
+def regions_of(kernel, strides=None):
+    """The regions of a kernel's loops; ``strides`` are those of what is not contiguous."""
+    strided = strides or {}
+    return KernelLoops(kernel, frozenset(strided), (), print_program).at(kernel, strided)
 
 
 def only_kernel(function, *arrays):
@@ -207,7 +214,7 @@ def add_rows_region(data, index, shape, count, mode):
     """The parallel region that adds rows along the second of three axes, for two threads."""
     outer, _, inner = shape
     specs = [ArraySpec((outer, count, inner), data), ArraySpec((count,), index), ArraySpec(shape, data)]
-    return loop_kernel_region(add_rows("llvm", *specs[:2], shape, 1, mode), specs, 2)
+    return loop_kernel_region(add_rows("llvm", *specs[:2], shape, 1, mode), specs, native_target(2))
 
 
 @pytest.mark.parametrize("sums", [(1, 7, 5), (3, 4, 1), (2, 1, 33), (1, 50, 64)])

@@ -30,10 +30,13 @@ from hybridc.ir.tiles.tile_program import (
     TileGather,
     TileIndex,
     TileLoad,
+    TileLoop,
     TileMap,
     TileNumber,
     TileProgram,
+    TileRange,
     TileReduce,
+    TileScatter,
     TileStore,
     TileSweep,
 )
@@ -80,6 +83,8 @@ class LoopEmitter:
         self.offsets: dict[str, LLVMValue] = {}  # the offset of a piece's partial results
         self.written = {s.address.buffer for w in program.sweeps for s in w.walk() if isinstance(s, TileStore)}
         self.written |= {s.into.buffer for s in program.reductions if s.into is not None}
+        # Where statements run in loops of their own, in their order, so do loads: an index may be valid there alone.
+        self.in_order = any(isinstance(s, TileLoop) for w in program.sweeps for s in w.walk())
         self.known: dict[str, LLVMValue] = {}
         self.lanes = 1  # of the values of statements
         self.index: dict[int, LLVMValue] = {}  # the index along each axis
@@ -380,11 +385,34 @@ class LoopEmitter:
                 self._halve(s)
             case TileGather():
                 terms = [b.times(self.known[v], b.times(*self._factor(f))) for v, f in s.terms]
-                self.known[s.name] = b.load_element(self.buffers[s.buffer], b.plus(*terms))
+                level = b.depth if self.in_order else None
+                self.known[s.name] = b.load_element(self.buffers[s.buffer], b.plus(*terms), level)
+            case TileScatter():
+                terms = [b.times(self.known[v], b.times(*self._factor(f))) for v, f in s.terms]
+                b.store_element(self.known[s.value], self.buffers[s.buffer], b.plus(*terms))
+            case TileLoop():
+                self._loop(s)
+            case TileRange():
+                self.known[s.name] = self.high if s.end else self.low
             case _:
                 raise UnsupportedError(
                     f"tiles-to-loops: {type(s).__name__} is a statement on whole tiles, not on elements"
                 )
+
+    def _loop(self, s: TileLoop) -> None:
+        """A loop whose statements run in their order."""
+        b = self.build
+
+        def body(index: LLVMValue, carried: list[LLVMValue]) -> list[LLVMValue]:
+            self.known[s.index] = index
+            self.known.update(zip((c.name for c in s.carried), carried, strict=True))
+            for statement in s.statements:
+                self._statement(statement)
+            return [self.known[c.next] for c in s.carried]
+
+        starts = [self.known[c.start] for c in s.carried]
+        ends = b.loop(self.known[s.low], self.known[s.high], b.index(1), body, starts)
+        self.known.update(zip((c.result for c in s.carried), ends, strict=True))
 
     def _properties(self, op: str) -> dict[str, Attribute]:
         return operation_properties(op) if self.program.exact else properties_of(op)

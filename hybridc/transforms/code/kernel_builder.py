@@ -1,14 +1,13 @@
-"""``b``, the builder of native loops written by hand (:class:`~hybridc.dialects.handwritten.LoopKernel`)."""
+"""``b``, the builder of loops written by hand (:class:`~hybridc.dialects.handwritten.LoopKernel`): a tile program."""
 
 from __future__ import annotations
 
 import functools
-import hashlib
 import inspect
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from xdsl.dialects import arith
@@ -19,20 +18,34 @@ from hybridc.dialects.handwritten import ArraySpec, LoopKernel
 from hybridc.dialects.operator_attribute import Shape
 from hybridc.dtypes import DType
 from hybridc.errors import CustomOpError
-from hybridc.ground import __version__
 from hybridc.ground.machine import CHUNKS, machine
 from hybridc.ground.nesting import as_list
 from hybridc.ir.costs import copy_time, sharing
 from hybridc.ir.structured_builder import Element, ScalarSteps, number_attribute, signless
-from hybridc.lower.llvm.codegen.function_text import LLVMValue, ModuleText
-from hybridc.lower.llvm.codegen.native_function import NativeFunction
-from hybridc.lower.llvm.loops.loop_builder import BYTES, INDEX, LoopBuilder, array_type
+from hybridc.ir.tiles.tile_program import (
+    Factor,
+    Statement,
+    TileBuffer,
+    TileCarried,
+    TileConstant,
+    TileGather,
+    TileLoop,
+    TileMap,
+    TileNumber,
+    TileProgram,
+    TileRange,
+    TileScatter,
+    TileSweep,
+)
+from hybridc.ir.tiles.tile_spec import verify
+from hybridc.options import OPTIONS
+from hybridc.transforms.code.loop_target import Function, LoopTarget, Printer
 from hybridc.transforms.code.parallel_regions import ParallelRegion
+from hybridc.transforms.schedules.schedule_kernels import kind_of_dtype
 
 INT64, UINT64 = np.dtype("int64"), np.dtype("uint64")
 _WIDE = IntegerType(128)
-_KEY_BITS = 256  # the width of vectors in the text that is hashed: that of the processor is in the key of its code
-_Element = Element[LLVMValue]
+_Element = Element[str]
 _Spec = tuple[Shape | None, DType]
 
 
@@ -41,7 +54,7 @@ class KernelArray:
     """A contiguous array that a kernel reads or writes: ``x[i, j]`` loads, ``x[i, j] = value`` stores."""
 
     builder: KernelBuilder
-    value: LLVMValue
+    name: str
     shape: Shape
     dtype: DType
 
@@ -54,26 +67,46 @@ class KernelArray:
         self.builder.store(value, self, *(index if isinstance(index, tuple) else (index,)))
 
 
-class KernelBuilder(ScalarSteps[LLVMValue]):
-    """Writes loads, stores, arithmetic and loops in their order; LLVM hoists loop invariants."""
+class KernelBuilder(ScalarSteps[str]):
+    """Appends loads, stores, arithmetic and loops in their order, as statements on values that have names."""
 
-    def __init__(self, text: LoopBuilder) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.text = text
+        self.statements: list[Statement] = []
+        self.first: list[Statement] = []  # constants, which all loops may use
+        self._names = 0
+
+    def name(self) -> str:
+        """A name for a value."""
+        self._names += 1
+        return str(self._names - 1)
+
+    def value(self, cls: Any, *fields: Any) -> str:
+        """Append a statement that makes a value; its name."""
+        name = self.name()
+        self.statements.append(cls(name, *fields))
+        return name
+
+    def _named(self, op: str, operands: Sequence[str], kind: Attribute) -> str:
+        return self.value(TileMap, op, tuple(operands), _text(kind))
 
     def add_op(
         self,
         cls: type[Operation],
-        operands: Sequence[LLVMValue],
+        operands: Sequence[str],
         kind: Attribute,
         properties: dict[str, Attribute] | None = None,
-    ) -> LLVMValue:
-        return self.text.result(cls, operands, kind, properties, self.text.depth)
+    ) -> str:
+        return self._named(cls.name, operands, kind)
 
-    def constant(self, value: Any, dtype: DType) -> Element[LLVMValue]:
+    def constant(self, value: Any, dtype: DType) -> _Element:
         """A constant."""
-        constant = self.text.constant(number_attribute(value, dtype), signless(dtype))
-        return Element(self, constant, dtype, number=value)
+        key = (repr(value), dtype)
+        if key not in self.constants:
+            number, kind = cast(Any, number_attribute(value, dtype)).value.data, kind_of_dtype(dtype)
+            name = self.constants[key] = self.name()
+            self.first.append(TileConstant(name, bool(number) if kind == "i1" else number, kind))
+        return Element(self, self.constants[key], dtype, number=value)
 
     # --- bits ----------------------------------------------------------------------------------------------
 
@@ -98,13 +131,15 @@ class KernelBuilder(ScalarSteps[LLVMValue]):
 
     def load(self, array: Any, *index: Any) -> _Element:
         """Load the element at indices, or at one index in C order."""
-        return Element(self, self.text.load_element(array.value, self._at(array, index), self.text.depth), array.dtype)
+        terms = ((self._at(array, index), Factor()),)
+        return Element(self, self.value(TileGather, array.name, terms, kind_of_dtype(array.dtype)), array.dtype)
 
     def store(self, value: Any, array: Any, *index: Any) -> None:
         """Store an element, converted to the array's dtype, at indices, or at one index in C order."""
-        self.text.store_element(self.convert(value, array.dtype).value, array.value, self._at(array, index))
+        element = self.convert(value, array.dtype)
+        self.statements.append(TileScatter(element.value, array.name, ((self._at(array, index), Factor()),)))
 
-    def _at(self, array: KernelArray, index: Sequence[Any]) -> LLVMValue:
+    def _at(self, array: KernelArray, index: Sequence[Any]) -> str:
         if len(index) not in (1, len(array.shape)):
             raise IndexError(f"an array of shape {array.shape} is indexed by {len(index)} indices")
         at = index[0] if index else 0
@@ -114,29 +149,37 @@ class KernelBuilder(ScalarSteps[LLVMValue]):
 
     # --- loops ---------------------------------------------------------------------------------------------
 
-    def index_element(self, value: LLVMValue) -> _Element:
+    def index_element(self, name: str) -> _Element:
         """An index as an element."""
-        return Element(self, self.add_op(arith.IndexCastOp, [value], i64), INT64, value)
+        return Element(self, self.add_op(arith.IndexCastOp, [name], i64), INT64, name)
 
     def loop(self, low: Any, high: Any, body: Callable[..., Any], *starts: _Element) -> Any:
         """A loop of ``body(i, *carried)``; returns the final carried values, one value or a tuple."""
-        dtypes = [s.dtype for s in starts]
-
-        def inside(index: LLVMValue, carried: list[LLVMValue]) -> list[LLVMValue]:
-            elements = [Element(self, v, d) for v, d in zip(carried, dtypes, strict=True)]
-            ends = body(self.index_element(index), *elements)
-            values = [] if ends is None else as_list(ends)
-            if len(values) != len(dtypes):
-                raise ValueError(f"a loop that carries {len(dtypes)} values has a body that gives {len(values)}")
-            return [self.convert(x, d).value for x, d in zip(values, dtypes, strict=True)]
-
-        low, high = self._place(low), self._place(high)
-        values = self.text.loop(low, high, self.text.index(1), inside, [s.value for s in starts])
-        results = [Element(self, v, d) for v, d in zip(values, dtypes, strict=True)]
+        bounds = self._place(low), self._place(high)
+        before, self.statements = self.statements, []
+        index, names = self.name(), [self.name() for _ in starts]
+        elements = [Element(self, name, s.dtype) for name, s in zip(names, starts, strict=True)]
+        ends = body(self.index_element(index), *elements)
+        values = [] if ends is None else as_list(ends)
+        if len(values) != len(starts):
+            raise ValueError(f"a loop that carries {len(starts)} values has a body that gives {len(values)}")
+        following = [self.convert(x, s.dtype).value for x, s in zip(values, starts, strict=True)]
+        results = [Element(self, self.name(), s.dtype) for s in starts]
+        carried = [
+            TileCarried(name, s.value, end, result.value, kind_of_dtype(s.dtype))
+            for name, s, end, result in zip(names, starts, following, results, strict=True)
+        ]
+        loop = TileLoop(index, *bounds, tuple(carried), tuple(self.statements))
+        self.statements = [*before, loop]
         return (results[0] if len(results) == 1 else tuple(results)) if results else None
 
 
-def loop_kernel_region(kernel: LoopKernel, arrays: Sequence[ArraySpec], threads: int) -> ParallelRegion:
+@functools.lru_cache(64)
+def _text(kind: Attribute) -> str:
+    return str(kind)
+
+
+def loop_kernel_region(kernel: LoopKernel, arrays: Sequence[ArraySpec], target: LoopTarget) -> ParallelRegion:
     """The parallel region of a kernel; its buffers: the inputs, the results. Equal code has one key."""
     specs = tuple((None if kernel.flat else a.shape, a.dtype) for a in arrays)
     bytes_moved = sum(a.size * a.dtype.itemsize for a in arrays)
@@ -145,36 +188,36 @@ def loop_kernel_region(kernel: LoopKernel, arrays: Sequence[ArraySpec], threads:
     work = guess if kernel.work is None else kernel.work
     grain, least = sharing(work, kernel.extent, setup=kernel.setup)
     if kernel.setup:
-        grain = max(grain, math.ceil(kernel.extent / (CHUNKS * threads)))
+        grain = max(grain, math.ceil(kernel.extent / (CHUNKS * target.threads)))
     buffers = tuple(range(len(arrays)))
-    function = _function(kernel.body, len(kernel.numbers), specs)
+    function = _function(target.printer, kernel.body, len(kernel.numbers), specs)
     return ParallelRegion(function, buffers, tuple(kernel.numbers), kernel.extent, grain, 0, work, least)
 
 
 @functools.lru_cache(256)
-def _function(body: Callable[..., Any], numbers: int, arrays: Sequence[_Spec]) -> NativeFunction:
-    text = ModuleText(_KEY_BITS)
-    _write(body, numbers, arrays, text, "region")
-    key = hashlib.sha256(f"{__version__} {text}".encode()).hexdigest()
-    return NativeFunction(key, functools.partial(_write, body, numbers, arrays))
+def _function(printer: Printer, body: Callable[..., Any], numbers: int, arrays: Sequence[_Spec]) -> Function:
+    return printer(kernel_program(body, numbers, arrays))
 
 
-def _write(body: Callable[..., Any], numbers: int, arrays: Sequence[_Spec], module: ModuleText, symbol: str) -> None:
-    """Write the function: of buffers, scalars, a range."""
-    kinds = [array_type(signless(dtype)) for _, dtype in arrays]
-    text = LoopBuilder(module, [*kinds, *[INDEX] * numbers, INDEX, INDEX, BYTES])
-    b = KernelBuilder(text)
+def kernel_program(body: Callable[..., Any], numbers: int, arrays: Sequence[_Spec]) -> TileProgram:
+    """The tile program of a body over arrays, with so many numbers as arguments."""
+    b = KernelBuilder()
+    kinds = [TileBuffer(f"b{i}", kind_of_dtype(dtype)) for i, (_, dtype) in enumerate(arrays)]
     buffers = [
-        KernelArray(b, v, (-1,) if shape is None else shape, dtype)
-        for v, (shape, dtype) in zip(text.arguments, arrays, strict=False)
+        KernelArray(b, f"b{i}", (-1,) if shape is None else shape, dtype) for i, (shape, dtype) in enumerate(arrays)
     ]
-    *scalars, low, high = [b.index_element(v) for v in text.arguments[len(arrays) : -1]]
+    scalars = [b.index_element(b.value(TileNumber, Factor(stride=i))) for i in range(numbers)]
+    low, high = [b.index_element(b.value(TileRange, end)) for end in (False, True)]
     arguments = (b, low, high, *buffers, *scalars)
     _require_parameters(body, arguments, len(arrays), numbers)
     result: Any = body(*arguments)
     if result is not None:
         raise CustomOpError(f"the body of a LoopKernel writes by b.store and returns nothing; it returned {result!r}")
-    text.write_region(symbol)
+    sweep = TileSweep((), (*b.first, *b.statements))
+    program = TileProgram(tuple(kinds), (), (), (sweep,), strides=numbers, shared=True, exact=True)
+    if OPTIONS.verify:
+        verify(program)
+    return program
 
 
 def _require_parameters(body: Callable[..., Any], arguments: Sequence[Any], arrays: int, numbers: int) -> None:
