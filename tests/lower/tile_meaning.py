@@ -80,15 +80,7 @@ class Meaning:
         for first in range(0, len(rows), self.piece):
             total = 0.0
             for row in rows[first : first + self.piece]:
-                total = (
-                    total
-                    + whole[
-                        tuple(
-                            slice(None) if a not in parted else slice(i, i + 1)
-                            for a, i in zip_axes(len(self.sizes), parted, row)
-                        )
-                    ]
-                )
+                total = total + whole[slices(len(self.sizes), dict(zip(parted, row, strict=True)))]
             pieces.append(total)
         return pieces
 
@@ -104,9 +96,9 @@ class Meaning:
             yield np.broadcast_arrays(place + number * size, part)
 
 
-def zip_axes(rank, parted, row):
-    """For each axis of all its index in a row of some."""
-    return [(a, row[parted.index(a)] if a in parted else 0) for a in range(rank)]
+def slices(rank, index):
+    """One index along some of the axes, and all along the others."""
+    return tuple(slice(index[a], index[a] + 1) if a in index else slice(None) for a in range(rank))
 
 
 def mapped(op, operands):

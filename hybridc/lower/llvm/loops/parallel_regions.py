@@ -18,7 +18,6 @@ from xdsl.ir import SSAValue
 from hybridc.dialects.mlir.hybrid_rt import aligned
 from hybridc.ground import __version__
 from hybridc.ground.cached import cached_property
-from hybridc.ground.machine import machine
 from hybridc.ground.sizes import row_major
 from hybridc.ir.costs import LONG, OF_CORE, PARTS, element_times, sharing
 from hybridc.ir.kernel import Kernel, KernelOp, LoopNest, number_of
@@ -32,17 +31,16 @@ from hybridc.ir.loop_nest_plan import (
 )
 from hybridc.ir.planned import Position, Strides
 from hybridc.ir.structured import dtype_of, shape_of
-from hybridc.ir.structured_builder import operation_name
 from hybridc.ir.tiles.tile_program import TileProgram
 from hybridc.lower.llvm.codegen.native_function import NativeFunction
 from hybridc.lower.llvm.loops.tiles_to_loops import write_loops
-from hybridc.transforms.schedules.schedule_kernels import BLOCK, LoopNestMemory, schedule, start_of
+from hybridc.transforms.schedules.schedule_kernels import BLOCK, LoopNestMemory, schedule
 from hybridc.transforms.schedules.schedule_moves import (
     MoveSchedule,
     ProgramForm,
+    combination_of,
     copy_of,
     program_of,
-    schedule_combination,
     schedule_copy,
     schedule_fill,
 )
@@ -342,12 +340,7 @@ def combine_region(
     kernel_op: KernelOp, buffers: tuple[int, int], count: int, printer: Printer = print_loops
 ) -> ParallelRegion:
     """The region that combines ``count`` partial results of a reduction."""
-    result, op = kernel_op.result, kernel_op.combine
-    assert op is not None, "a reduction"
-    size = math.prod(shape_of(result))
-    work = size * count * machine().costs.operation
-    schedule = schedule_combination(operation_name(op), start_of(kernel_op), dtype_of(result), size, count, work)
-    return move_region(schedule, buffers, printer)
+    return move_region(combination_of(kernel_op, count), buffers, printer)
 
 
 def move_region(schedule: MoveSchedule, buffers: tuple[int, ...], printer: Printer = print_loops) -> ParallelRegion:
