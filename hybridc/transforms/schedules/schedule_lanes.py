@@ -439,12 +439,16 @@ class _LaneLoops:
         rows = math.prod(self.sizes[a] for a in self.loops[:-1])
         terms = rows * math.prod(self.sizes[a] for a in self.loops[-1:])
         outputs = math.prod(self.sizes[a] for a in self.kernel_op.axes)
-        if terms < LONG or outputs > terms * PARTS or self.epilogue is not None:
+        if terms < LONG or outputs > terms * PARTS or self.epilogue is not None or not self._is_dense(outputs):
             return 1, rows
         read = self.dtype.itemsize * max(math.prod(shape_of(r.value)) for r in self.kernel_op.reads)
         wanted = max(PARTS, terms // LONG, min(_MOST_PIECES, read // (NOMINAL.second // 4)))
         piece = max(1, rows // min(rows, wanted))
         return -(-rows // piece), piece
+
+    def _is_dense(self, outputs: int) -> bool:
+        """Whether no other elements are between those of the result: partial results are one after the other."""
+        return sum((self.sizes[a] - 1) * abs(step) for a, step in self.lanes.along[2].items()) + 1 == outputs
 
 
 def _even(size: int, most: int) -> int:
