@@ -12,7 +12,6 @@ from hybridc.ir.kernel import CASTS
 from hybridc.ir.tiles.tile_program import (
     EFFECTS,
     LOOPS,
-    Axes,
     Statement,
     TileCarry,
     TileCombine,
@@ -153,21 +152,24 @@ class _Specification:
             s.name in self.carried and sweep.axes and known.get(s.value) == known[s.name]
         ):
             yield f"no loop carries it so: {s}"
-        partial = isinstance(s, TileReduce) and s.into is not None
-        is_reduction = isinstance(s, TileReduce | TileContract) and self.program.tiles
-        if is_reduction and not (partial or {*s.over} <= self.reducible or self._is_partial(s.name, s.over)):
+        if isinstance(s, TileReduce | TileContract) and self.program.tiles and not self._has_terms(s):
             yield f"a reduction of what other tiles have: {s}"
         if isinstance(s, TileContract) and (known.get(s.left) != known.get(s.right) or not _accumulates(s, known)):
             yield f"operands of other kinds: {s}"
 
-    def _is_partial(self, name: str, over: Axes) -> bool:
+    def _has_terms(self, s: TileReduce | TileContract) -> bool:
+        """Whether a tile has all terms of a result, or the result is a partial one."""
+        if {*s.over} <= self.reducible:
+            return True
+        return s.into is not None if isinstance(s, TileReduce) else self._is_partial(s)
+
+    def _is_partial(self, contract: TileContract) -> bool:
         """Whether a sum over the tiles of the first parallel axes goes to partial results, and nowhere else."""
-        program = self.program
-        parted = [a for a in program.parallel if a in over]
-        readers = [s for sweep in program.sweeps for s in sweep.walk() if name in operands_of(s)]
-        pieces = {b.name for b in program.pieces}
-        stored = all(isinstance(s, TileStore) and s.address.buffer in pieces for s in readers)
-        return bool(readers) and stored and parted == [*program.parallel[: len(parted)]]
+        program, pieces = self.program, {b.name for b in self.program.pieces}
+        parted = [a for a in program.parallel if a in contract.over]
+        readers = [s for sweep in program.sweeps for s in sweep.walk() if contract.name in operands_of(s)]
+        stored = [isinstance(s, TileStore) and s.address.buffer in pieces for s in readers]
+        return bool(stored) and all(stored) and parted == [*program.parallel[: len(parted)]]
 
 
 def _accumulates(s: TileContract, kinds: Mapping[str, str]) -> bool:

@@ -14,7 +14,6 @@ from hybridc.transforms.code.loop_target import LoopTarget, Printer
 from hybridc.transforms.code.parallel_regions import (
     ParallelRegion,
     ParallelRegions,
-    combine_region,
     move_region,
 )
 from hybridc.transforms.schedules.schedule_lanes import LaneSchedule, schedule_lanes
@@ -48,10 +47,10 @@ def _regions_of(kernel: Kernel, schedule: LaneSchedule, printer: Printer) -> Par
             buffers[i] = local(math.prod(shape_of(used[i])), dtype.itemsize)
             regions.regions.append(move_region(copy, (places[i], buffers[i]), printer))
     arranged = places[2] if schedule.result is None else local(outputs, dtype_of(used[2]).itemsize)
-    buffers[2] = arranged if schedule.pieces == 1 else local(outputs * schedule.pieces, dtype.itemsize)
+    buffers[2] = arranged if schedule.combination is None else local(outputs * schedule.pieces, dtype.itemsize)
     regions.regions.append(_lane_region(schedule, tuple(buffers), printer))
-    if schedule.pieces > 1:
-        regions.regions.append(combine_region(kernel_op, (buffers[2], arranged), schedule.pieces, printer))
+    if schedule.combination is not None:
+        regions.regions.append(move_region(schedule.combination, (buffers[2], arranged), printer))
     if schedule.result is not None:
         regions.regions.append(move_region(schedule.result, (arranged, places[2]), printer))
     return regions

@@ -16,7 +16,6 @@ from xdsl.ir import SSAValue
 
 from hybridc.dialects.mlir.hybrid_rt import aligned
 from hybridc.ground.cached import cached_property
-from hybridc.ground.machine import machine
 from hybridc.ground.sizes import row_major
 from hybridc.ir.costs import LONG, OF_CORE, PARTS, element_times, sharing
 from hybridc.ir.kernel import Kernel, KernelOp, LoopNest, number_of
@@ -30,15 +29,14 @@ from hybridc.ir.loop_nest_plan import (
 )
 from hybridc.ir.planned import Position, Strides
 from hybridc.ir.structured import dtype_of, shape_of
-from hybridc.ir.structured_builder import operation_name
 from hybridc.transforms.code.loop_target import Function, Printer
-from hybridc.transforms.schedules.schedule_kernels import BLOCK, LoopNestMemory, schedule, start_of
+from hybridc.transforms.schedules.schedule_kernels import BLOCK, LoopNestMemory, schedule
 from hybridc.transforms.schedules.schedule_moves import (
     MoveSchedule,
     ProgramForm,
+    combination_of,
     copy_of,
     program_of,
-    schedule_combination,
     schedule_copy,
     schedule_fill,
 )
@@ -311,12 +309,7 @@ def _extent(plan: LoopNestPlan, parts: Sequence[KernelOp]) -> tuple[int, int]:
 
 def combine_region(kernel_op: KernelOp, buffers: tuple[int, int], count: int, printer: Printer) -> ParallelRegion:
     """The region that combines ``count`` partial results of a reduction."""
-    result, op = kernel_op.result, kernel_op.combine
-    assert op is not None, "a reduction"
-    size = math.prod(shape_of(result))
-    work = size * count * machine().costs.operation
-    schedule = schedule_combination(operation_name(op), start_of(kernel_op), dtype_of(result), size, count, work)
-    return move_region(schedule, buffers, printer)
+    return move_region(combination_of(kernel_op, count), buffers, printer)
 
 
 def move_region(schedule: MoveSchedule, buffers: tuple[int, ...], printer: Printer) -> ParallelRegion:

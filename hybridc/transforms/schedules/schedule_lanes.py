@@ -50,7 +50,7 @@ from hybridc.options import OPTIONS
 from hybridc.transforms.schedules.loop_machine import Registers
 from hybridc.transforms.schedules.schedule_contractions import TOTAL, Epilogue, epilogue_of
 from hybridc.transforms.schedules.schedule_kernels import kind_of
-from hybridc.transforms.schedules.schedule_moves import MoveSchedule, copy_of, schedule_copy
+from hybridc.transforms.schedules.schedule_moves import MoveSchedule, combination_of, copy_of, schedule_copy
 
 _DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
 # Multiply-adds of straight-line code; the longest loop that is unrolled as a whole; how many iterations of another one.
@@ -118,7 +118,7 @@ class LaneSchedule:
 
     Threads share ``extent`` indices; ``work`` is an estimate of its time in nanoseconds. ``operands`` are copied before
     it, and its ``result`` afterwards, where these are not None. If there are several ``pieces``, it makes so many
-    partial results, one after the other, which are combined first.
+    partial results, one after the other, of which a ``combination`` makes the result first.
     """
 
     program: TileProgram
@@ -128,6 +128,7 @@ class LaneSchedule:
     operands: tuple[MoveSchedule | None, ...]
     result: MoveSchedule | None
     pieces: int
+    combination: MoveSchedule | None
 
 
 def schedule_lanes(kernel: Kernel, strides: Sequence[Strides], vectors: Registers | None) -> LaneSchedule | None:
@@ -140,13 +141,21 @@ def schedule_lanes(kernel: Kernel, strides: Sequence[Strides], vectors: Register
         return None
     program = _LaneProgram(loops)
     around = math.prod(-(-loops.sizes[a] // loops.tile[a]) for a in loops.around)
+    dtypes = (loops.dtype, loops.dtype, loops.stored)
     *operands, result = [
         None if copy is None else schedule_copy(copy_of(dtype, *copy), vectors)
-        for copy, dtype in zip(loops.lanes.copies, (loops.dtype, loops.dtype, loops.stored), strict=True)
+        for copy, dtype in zip(loops.lanes.copies, dtypes, strict=True)
     ]
-    work = _SLOWER * matmul_time(2 * math.prod(loops.sizes.values()))
-    extent = loops.pieces * around
-    return LaneSchedule(program.program(), program.numbers(), extent, work, tuple(operands), result, loops.pieces)
+    return LaneSchedule(
+        program.program(),
+        program.numbers(),
+        extent=loops.pieces * around,
+        work=_SLOWER * matmul_time(2 * math.prod(loops.sizes.values())),
+        operands=tuple(operands),
+        result=result,
+        pieces=loops.pieces,
+        combination=None if loops.pieces == 1 else combination_of(loops.kernel_op, loops.pieces),
+    )
 
 
 def keeps_sums_in_registers(kernel: Kernel, vectors: Registers | None) -> bool:
@@ -235,7 +244,7 @@ def _group_lanes(
     return None
 
 
-class _Operand(NamedTuple):
+class _LaneOperand(NamedTuple):
     """An operand as lanes read it: how they lie, the strides along each axis, and how it is copied before."""
 
     lane: Lane | None
@@ -266,23 +275,23 @@ def _arranged(kernel_op: KernelOp, strides: Sequence[Strides], group: int, inner
 
 def _arranged_operand(
     read: Read, strides: Strides, sizes: Mapping[int, int], group: int, inner: int | None
-) -> _Operand | None:
+) -> _LaneOperand | None:
     """An operand with such lanes, copied if it must be; None where that is not possible."""
     steps = read.along(strides)
     if group not in read.axes:
-        return _Operand(Lane(None, 0), steps)
+        return _LaneOperand(Lane(None, 0), steps)
     own = (group, inner) if inner is not None and inner in read.axes else (group,)
     is_full = inner is None or len(own) == 2
     lane = None if is_full else _lane(steps, sizes, group)
     if lane is not None or (is_full and _is_contiguous(steps, own, sizes)):
-        return _Operand(lane, steps)
+        return _LaneOperand(lane, steps)
     order = _order(read, own)
     if order is None:
         return None
     shape = shape_of(read.value)
     copy = CopiedArray(tuple(shape[i] for i in order), tuple(strides[i] for i in order))
     to = dict(zip(order, row_major(copy.shape), strict=True))
-    return _Operand(None if is_full else Lane(None, 1), read.along([to[i] for i in range(len(order))]), copy)
+    return _LaneOperand(None if is_full else Lane(None, 1), read.along([to[i] for i in range(len(order))]), copy)
 
 
 def _is_short(kernel_op: KernelOp, strides: Sequence[Strides], lanes: int) -> bool:
@@ -430,12 +439,16 @@ class _LaneLoops:
         rows = math.prod(self.sizes[a] for a in self.loops[:-1])
         terms = rows * math.prod(self.sizes[a] for a in self.loops[-1:])
         outputs = math.prod(self.sizes[a] for a in self.kernel_op.axes)
-        if terms < LONG or outputs > terms * PARTS or self.epilogue is not None:
+        if terms < LONG or outputs > terms * PARTS or self.epilogue is not None or not self._is_dense(outputs):
             return 1, rows
         read = self.dtype.itemsize * max(math.prod(shape_of(r.value)) for r in self.kernel_op.reads)
         wanted = max(PARTS, terms // LONG, min(_MOST_PIECES, read // (NOMINAL.second // 4)))
         piece = max(1, rows // min(rows, wanted))
         return -(-rows // piece), piece
+
+    def _is_dense(self, outputs: int) -> bool:
+        """Whether no other elements are between those of the result: partial results are one after the other."""
+        return sum((self.sizes[a] - 1) * abs(step) for a, step in self.lanes.along[2].items()) + 1 == outputs
 
 
 def _even(size: int, most: int) -> int:

@@ -15,16 +15,18 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from hybridc.dialects.operator_attribute import DType, Shape
+from hybridc.ground.machine import machine
 from hybridc.ground.sizes import row_major
 from hybridc.ir.costs import SQUARE, copy_time
-from hybridc.ir.kernel import Kernel, Number, constant_as
+from hybridc.ir.kernel import Kernel, KernelOp, Number, constant_as
 from hybridc.ir.planned import Strides
 from hybridc.ir.structured import dtype_of, shape_of
+from hybridc.ir.structured_builder import operation_name
 from hybridc.ir.tiles.tile_program import Address, Factor, Statement, TileBuffer, TileCombine, TileProgram, TileSweep
 from hybridc.transforms.schedules.loop_machine import Registers
 from hybridc.transforms.schedules.moved_elements import moved_array
 from hybridc.transforms.schedules.program_builder import ProgramBuilder
-from hybridc.transforms.schedules.schedule_kernels import kind_of_dtype
+from hybridc.transforms.schedules.schedule_kernels import kind_of_dtype, start_of
 
 # The elements of a row of a contiguous array; the least axes that code of fills has, and that of moves.
 ROW, _FILLED, _MOVED = 4096, 3, 4
@@ -433,6 +435,15 @@ class TranspositionForm:
 
 
 # --- partial results --------------------------------------------------------------------------------------------------
+
+
+def combination_of(kernel_op: KernelOp, count: int) -> MoveSchedule:
+    """The schedule of combining ``count`` partial results of a reduction."""
+    result, combine = kernel_op.result, kernel_op.combine
+    assert combine is not None, "a reduction"
+    size = math.prod(shape_of(result))
+    work = size * count * machine().costs.operation
+    return schedule_combination(operation_name(combine), start_of(kernel_op), dtype_of(result), size, count, work)
 
 
 def schedule_combination(op: str, start: Number, dtype: DType, size: int, count: int, work: float) -> MoveSchedule:

@@ -34,8 +34,9 @@ from hybridc.lower.llvm.codegen.function_text import LLVMValue
 from hybridc.lower.llvm.gemm.gemm_region import Arguments, Index, RegionBuilder, Vectors, region
 from hybridc.lower.llvm.gemm.vector_statements import VectorStatements, Where
 
-# The offset of an element in straight-line code, as multiples of strides that the code is given: of none first.
+# The offset of an element in straight-line code: for strides that the code is given, how many times each is in it.
 Multiples = tuple[tuple[int, int], ...]
+# What stands for no stride, but a number: before all strides, as constants are added first.
 _NO_STRIDE = -1
 # The offsets of the first elements of what is worked on, by their addresses.
 Places = Mapping[Address, Index]
@@ -48,7 +49,7 @@ def lanes_region(program: TileProgram) -> RegionBuilder:
     return region(elements, numbers, lambda arguments: _LaneEmitter(program, arguments).write())
 
 
-class _Operand(NamedTuple):
+class _OperandLanes(NamedTuple):
     """An operand's address, and how its lanes lie.
 
     They hold one of ``size`` elements for each group, which the ``axis`` chooses, if there are several; None if they
@@ -100,11 +101,11 @@ class _LaneShape:
         assert isinstance(dim.block, int), f"all of {dim.block} elements in straight-line code"
         return _Unrolled(axis, dim.block)
 
-    def _operand(self, address: Address) -> _Operand:
+    def _operand(self, address: Address) -> _OperandLanes:
         """How the lanes of an operand lie."""
         size = self.group_size(address)
         chosen = [a for a, f in address.terms if f == Factor() and a not in self.vectors.axes] if size else []
-        return _Operand(address, size, chosen[0] if chosen else None)
+        return _OperandLanes(address, size, chosen[0] if chosen else None)
 
     def group_size(self, address: Address) -> int | None:
         """How many elements of a group there are at an address, one of which all lanes hold; None if they have each."""
@@ -252,7 +253,7 @@ class _LaneEmitter:
         return sums
 
     def _operand(
-        self, operand: _Operand, at: Places, indices: Mapping[int, int], loaded: dict[object, LLVMValue]
+        self, operand: _OperandLanes, at: Places, indices: Mapping[int, int], loaded: dict[object, LLVMValue]
     ) -> LLVMValue:
         """An operand's vector: contiguous, or elements of the groups for all of their lanes."""
         multiples = self._multiples(operand.address, indices, operand.axis)
@@ -264,7 +265,7 @@ class _LaneEmitter:
         return loaded[key]
 
     def _load(
-        self, operand: _Operand, place: Index, chosen: int, loaded: dict[object, LLVMValue], groups: object
+        self, operand: _OperandLanes, place: Index, chosen: int, loaded: dict[object, LLVMValue], groups: object
     ) -> LLVMValue:
         """A vector that was not loaded; elements of all ``groups`` may have been."""
         array, shape = self.arrays[operand.address.buffer], self.shape
