@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import dataclasses
 
 import numpy as np
 import pytest
@@ -17,12 +18,13 @@ from hybridc.ir.tiles.tile_parser import parse
 from hybridc.ir.tiles.tile_program import TileMap, TileStore
 from hybridc.ir.tiles.tile_spec import faults
 from hybridc.lower.llvm.codegen.native_function import load_functions
-from hybridc.lower.llvm.gemm.choose_gemm import is_contraction_kernel
 from hybridc.lower.llvm.gemm.gemm_region import registers
-from hybridc.lower.llvm.gemm.lane_regions import lane_regions
+from hybridc.lower.llvm.native_target import native_target
 from hybridc.trace.tracer import trace_call
+from hybridc.transforms.code.choose_matmul import is_contraction_kernel
+from hybridc.transforms.code.lane_regions import lane_regions
+from hybridc.transforms.schedules.loop_machine import LoopMachine, Registers
 from hybridc.transforms.schedules.schedule_lanes import keeps_sums_in_registers, schedule_lanes
-from hybridc.transforms.schedules.schedule_register_tiles import Registers
 from tests.lower.evaluate import Evaluator
 from tests.lower.llvm.native import Guarded, call
 from tests.lower.llvm.test_gemm import contraction_kernel
@@ -97,6 +99,11 @@ tile_program {
 """
 
 
+def target_with(vectors):
+    """Native code for a machine of these registers."""
+    return dataclasses.replace(native_target(2), machine=LoopMachine(vectors))
+
+
 def contractions(data, weight, attributes, last, dtype, after=False):
     """The kernels of a convolution with what comes after it, or of it and its gradients, and their module."""
     taps = {"kernel": weight[2:], "num_filter": weight[0], "no_bias": True, **attributes}
@@ -159,7 +166,7 @@ def meant(region, buffers):
 
 def check(module, kernel, vectors, dtype):
     """The program of a kernel is valid; its meaning and its code are what the kernel says; None if it has none."""
-    regions = lane_regions(kernel, plain(kernel), vectors)
+    regions = lane_regions(kernel, target_with(vectors), plain(kernel))
     if regions is None:
         return None
     (region,) = [r for r in regions.regions if r.algorithm == "lanes"]
@@ -210,7 +217,8 @@ def test_a_program_serves_all_sizes():
 def test_sums_go_to_a_part_of_an_array():
     """A result with other elements between its rows has no partial results, which are contiguous."""
     kernel = contraction_kernel("nmc,nmkc->kc", {"n": 16, "m": 40, "k": 3, "c": 16})
-    pieces, one = [lane_regions(kernel, [*plain(kernel)[:2], s], REGISTERS["avx512"]) for s in ((16, 1), (32, 1))]
+    target = target_with(REGISTERS["avx512"])
+    pieces, one = [lane_regions(kernel, target, [*plain(kernel)[:2], s]) for s in ((16, 1), (32, 1))]
     assert [len(x.regions) for x in (pieces, one)] == [2, 1]
     left, right = arrays_of(kernel.arguments)
     whole = np.zeros((3, 32), "float32")

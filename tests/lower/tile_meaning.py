@@ -40,7 +40,7 @@ class Meaning:
                 case TileContract():
                     values[s.name] = self.sums(values[s.left] * values[s.right])
                 case TileConstant():
-                    values[s.name] = np.float64(s.number)
+                    values[s.name] = np.float64(s.constant)
                 case TileMap():
                     values[s.name] = mapped(s.op, [values[v] for v in s.operands])
                 case TileStore():
@@ -59,7 +59,7 @@ class Meaning:
 
     def factor(self, factor):
         sizes = math.prod(self.sizes[a] for a in factor.sizes)
-        return factor.number * sizes * (1 if factor.stride is None else self.strides[factor.stride])
+        return factor.constant * sizes * (1 if factor.stride is None else self.strides[factor.stride])
 
     def at(self, address):
         """The element at each index."""

@@ -109,7 +109,7 @@ class _LaneShape:
 
     def group_size(self, address: Address) -> int | None:
         """How many elements of a group there are at an address, one of which all lanes hold; None if they have each."""
-        steps = {a: f.number for a, f in address.terms if a in self.vectors.axes}
+        steps = {a: f.constant for a, f in address.terms if a in self.vectors.axes}
         if len(steps) == len(self.vectors.axes):
             sizes = [1, *(_known(self.sizes[a]) for a in self.vectors.axes[1:])]
             assert tuple(steps.values()) == row_major(tuple(sizes)), f"lanes that are not contiguous: {address}"
@@ -184,7 +184,7 @@ class _LaneEmitter:
     def _moved(self, place: Index, factors: Sequence[Factor], index: Index) -> Index:
         for factor in factors:
             stride = index.of(1) if factor.stride is None else self.strides[factor.stride]
-            place = place + index * (stride * factor.number)
+            place = place + index * (stride * factor.constant)
         return place
 
     def _multiples(self, address: Address, indices: Mapping[int, int], without: int | None = None) -> Multiples:
@@ -193,7 +193,7 @@ class _LaneEmitter:
         for axis, factor in address.terms:
             if axis != without and axis in indices:
                 stride = _NO_STRIDE if factor.stride is None else factor.stride
-                multiples[stride] = multiples.get(stride, 0) + factor.number * indices[axis]
+                multiples[stride] = multiples.get(stride, 0) + factor.constant * indices[axis]
         return tuple(sorted((stride, count) for stride, count in multiples.items() if count))
 
     def _place(self, at: Index, multiples: Multiples) -> Index:
