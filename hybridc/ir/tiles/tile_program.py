@@ -457,7 +457,7 @@ Statement = (
     | TileContract | TileCombine | TileStore | TileScatter | TileLoop | TileCount | TileCarry | TileUpdate
 )  # fmt: skip
 # Those that make no value.
-EFFECTS = (TileStore, TileUpdate, TileCombine, TileScatter, TileLoop)
+Effect = TileStore | TileUpdate | TileCombine | TileScatter | TileLoop
 
 
 @dataclass(frozen=True)
@@ -696,7 +696,7 @@ def needed(statements: Sequence[Statement]) -> tuple[Statement, ...]:
     read: set[str] = set()
     for s in reversed(statements):
         partial = isinstance(s, TileReduce) and s.into is not None
-        if isinstance(s, EFFECTS) or partial or s.name in read:
+        if isinstance(s, Effect) or partial or s.name in read:
             kept.append(s)
             read.update(operands_of(s))
     return tuple(reversed(kept))

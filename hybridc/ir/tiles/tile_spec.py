@@ -10,8 +10,8 @@ from hybridc.dtypes import NARROW
 from hybridc.errors import VerifyError
 from hybridc.ir.kernel import CASTS
 from hybridc.ir.tiles.tile_program import (
-    EFFECTS,
     LOOPS,
+    Effect,
     Statement,
     TileCarry,
     TileCombine,
@@ -81,7 +81,7 @@ class _Specification:
             yield "squares are of two axes, along which a load and a store move elements"
         for s in sweep.statements:
             yield from self._statement(s, sweep, known, walked)
-            if isinstance(s, EFFECTS):
+            if isinstance(s, Effect):
                 continue
             whole = isinstance(s, TileReduce) and not s.accumulates and {*sweep.axes} <= {*s.over}
             if not sweep.axes or whole or self.program.tiled is not None:
@@ -96,7 +96,7 @@ class _Specification:
         yield from _side_faults(self.program, s)
         if isinstance(s, TileLoop):
             yield from self._loop(s, sweep, known, walked)
-        if isinstance(s, EFFECTS):
+        if isinstance(s, Effect):
             return
         if isinstance(s, TileCarry):
             self.carried.add(s.name)
@@ -130,7 +130,7 @@ class _Specification:
             if used not in known:
                 yield f"%{used} is not known: {s}"
         for address in addresses_of(s):
-            kind = known.get(s.value) if isinstance(s, TileStore | TileUpdate) else s.kind
+            kind = s.kind if isinstance(s, TileLoad | TileReduce) else known.get(operands_of(s)[0])
             if address.buffer not in self.kinds:
                 yield f"{address.buffer} is no buffer: {s}"
             elif self.kinds[address.buffer] != kind:

@@ -18,6 +18,7 @@ from hybridc.ir.kernel import CASTS, Axes, Number, constant_as, signed_as, signe
 from hybridc.ir.structured_builder import kind_dtype
 from hybridc.ir.tiles.tile_program import (
     Address,
+    Effect,
     Statement,
     TileConstant,
     TileContract,
@@ -28,7 +29,6 @@ from hybridc.ir.tiles.tile_program import (
     TileProgram,
     TileReduce,
     TileStore,
-    TileUpdate,
     axes_of_values,
     needed,
     operands_of,
@@ -160,7 +160,7 @@ class _StepWriter:
         self.kernel, self.steps, self.sizes = kernel, steps, program.known_sizes
         (sweep,) = program.sweeps
         self.statements = _simplified(sweep.statements)
-        self.kinds = {s.name: s.kind for s in self.statements if not isinstance(s, TileStore | TileUpdate)}
+        self.kinds = {s.name: s.kind for s in self.statements if not isinstance(s, Effect)}
         self.targets = _targets(self.statements)
         self.known: dict[str, Given] = {}
         self.seen: dict[tuple[str, Axes], StepValue] = {}
@@ -395,7 +395,7 @@ def _simplified(statements: Sequence[Statement]) -> tuple[Statement, ...]:
             element = makers[s.operand]
             if isinstance(element, TileMap) and element.op == "arith.extf":  # NumPy widens as it sums
                 s = replace(s, operand=element.operands[0])
-        if not isinstance(s, TileStore | TileUpdate):
+        if not isinstance(s, Effect):
             makers[s.name] = s
         simplified.append(s)
     return needed(simplified)
@@ -441,5 +441,5 @@ def _is_number(s: Statement, value: int) -> bool:
 
 
 def _kind(s: Statement) -> str:
-    assert not isinstance(s, TileStore | TileUpdate)
+    assert not isinstance(s, Effect)
     return s.kind

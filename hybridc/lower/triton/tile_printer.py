@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hybridc.dtypes import NARROW, DType
+from hybridc.errors import UnsupportedError
 from hybridc.ir.kernel import constant_as, neutral_of
 from hybridc.ir.structured_builder import kind_dtype
 from hybridc.ir.tiles.tile_program import (
@@ -223,6 +224,8 @@ class TilePrinter:
                 self.w.line(f"{carried.text} = {self.known[s.value].as_dtype(carried.dtype).block}")
             case TileCount():
                 self._know(s.name, Term(self.w.let("here", self._count(s)), INDEX))
+            case _:
+                raise UnsupportedError(f"triton: {type(s).__name__} is about elements, not about whole tiles")
 
     def _know(self, name: str, value: Term, *sides: Sides) -> None:
         self.known[name] = value

@@ -142,8 +142,15 @@ class ProgramBuilder:
     def program(self, parallel: Axes, sweeps: Sequence[TileSweep], **options: Any) -> TileProgram:
         """The program; ``options`` are more fields of it."""
         inner = tuple(axis for axis in range(self.rank) if axis not in parallel)
-        fields = {"strides": self.arguments, "inner": inner, **options}
-        program = TileProgram(self.buffers, (None,) * self.rank, parallel, tuple(sweeps), **fields)
+        program = TileProgram(
+            self.buffers,
+            (None,) * self.rank,
+            parallel,
+            tuple(sweeps),
+            strides=self.arguments,
+            inner=inner,
+            **options,
+        )
         if OPTIONS.verify:
             verify(program)
         return program

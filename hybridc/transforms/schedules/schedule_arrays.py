@@ -28,6 +28,7 @@ from hybridc.ir.structured import dtype_of, shape_of
 from hybridc.ir.structured_builder import conversion, kind_dtype, signless
 from hybridc.ir.tiles.tile_program import (
     Address,
+    Effect,
     Factor,
     Statement,
     TileBuffer,
@@ -40,7 +41,6 @@ from hybridc.ir.tiles.tile_program import (
     TileReduce,
     TileStore,
     TileSweep,
-    TileUpdate,
     axes_of_values,
     buffers_of,
     needed,
@@ -448,7 +448,7 @@ class _Cost:
         (sweep,) = program.sweeps
         rank = len(program.sizes)
         full = {name for name, axes in axes_of_values(sweep.statements).items() if len(axes) == rank}
-        makers = {s.name: s for s in sweep.statements if not isinstance(s, TileStore | TileUpdate)}
+        makers = {s.name: s for s in sweep.statements if not isinstance(s, Effect)}
         reads = Counter(v for s in sweep.statements if not isinstance(s, TileStore) for v in operands_of(s))
         joined = {v for v in reads if reads[v] == 1 and _sums_product(sweep.statements, makers, v)}
         touched: Counter[str] = Counter()
@@ -469,7 +469,7 @@ class _Cost:
 
 def _array(statement: Statement) -> str:
     """The name of a value's memory: for a load, its array."""
-    assert not isinstance(statement, TileStore | TileUpdate)
+    assert not isinstance(statement, Effect)
     return statement.address.buffer if isinstance(statement, TileLoad) else statement.name
 
 
@@ -507,7 +507,7 @@ def _bytes(statements: Sequence[Statement], makers: Mapping[str, Statement], ful
 
 
 def _kind(statement: Statement) -> str:
-    assert not isinstance(statement, TileStore | TileUpdate)
+    assert not isinstance(statement, Effect)
     return statement.kind
 
 

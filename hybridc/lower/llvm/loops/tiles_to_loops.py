@@ -10,10 +10,10 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, FloatAttr, IntegerAttr, VectorType
+from xdsl.dialects.builtin import AnyFloat, DenseIntOrFPElementsAttr, FloatAttr, IntegerAttr, VectorType
 from xdsl.dialects.utils import FastMathFlag
 from xdsl.ir import Attribute
 
@@ -281,7 +281,7 @@ class LoopEmitter:
         b, (down, along), (load, store) = self.build, sweep.axes, sweep.statements
         assert isinstance(load, TileLoad)
         assert isinstance(store, TileStore)
-        v = Vectors(b, ELEMENT_TYPES[load.kind], sweep.squares)
+        v = Vectors(b, cast(AnyFloat, ELEMENT_TYPES[load.kind]), sweep.squares)
         low, high = self._bounds(sweep)
         lanes = b.index(sweep.squares)
 
