@@ -214,6 +214,15 @@ def test_a_program_serves_all_sizes():
     assert (small.extent, large.extent) == (2 * 56 * 2, 3 * 84 * 3)
 
 
+@pytest.mark.skipif(registers() is None, reason="this processor's registers hold no sums")
+def test_code_shows_its_program():
+    net = HybridLambda(lambda F, x, w: F.Convolution(x, w, kernel=(3, 3), num_filter=32, num_group=32, no_bias=True))
+    lowered = net.trace(mx.nd.ones((1, 32, 9, 9)), mx.nd.ones((32, 1, 3, 3))).optimize().lower("llvm")
+    shown = lowered.programs["forward"].code("tiles")
+    assert f"in vectors of {registers().lanes(np.dtype('float32'))}\n" in shown
+    assert "no tile program" not in shown
+
+
 def test_sums_go_to_a_part_of_an_array():
     """A result with other elements between its rows has no partial results, which are contiguous."""
     kernel = contraction_kernel("nmc,nmkc->kc", {"n": 16, "m": 40, "k": 3, "c": 16})
