@@ -15,7 +15,7 @@ import hybridc as mx
 from hybridc.gluon import nn
 
 PACKAGE = f"{Path(mx.__file__).parent}/"
-FOLDERS = ("ir/", "lower/", "transforms/kernels/")
+FOLDERS = ("ir/", "lower/", "transforms/code/", "transforms/kernels/", "transforms/schedules/")
 TARGETS = ("llvm", "numpy", "triton")
 
 

@@ -1,4 +1,4 @@
-"""Set the scratch, in-place pairs and strided operands of kernels, for targets with parallel regions."""
+"""Choose the code of kernels, and set what the memory plan needs to know of it: scratch, pairs in place, strides."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class KernelCacheInterface(Protocol):
 
 @dataclass(frozen=True)
 class ChooseCode(ModulePass):
-    """Sets what the memory planner needs to know about kernels of targets with parallel regions.
+    """Lets a target choose the code of its kernels, and sets what the memory planner needs to know about it.
 
     ``hybrid.scratch`` (bytes: per thread, and shared), ``hybrid.inplace`` (pairs of argument and
     result) and ``hybrid.strided`` (arguments that are views in some call, and results that are parts of concatenations:

@@ -1,8 +1,8 @@
 """Prepack the right operand of matmuls in panels: once, for all matmuls that share it.
 
 A panel is as many columns as a register tile has, row after row. Matmuls then read it directly, and threads may
-share the rows of the left matrix (:mod:`hybridc.lower.llvm.gemm.gemm_tiles`); a weight that is used in every time step
-is packed once. The panels are a kernel's result like any other.
+share the rows of the left matrix (:mod:`hybridc.transforms.schedules.schedule_register_tiles`); a weight that is used
+in every time step is packed once. The panels are a kernel's result like any other.
 """
 
 from __future__ import annotations
