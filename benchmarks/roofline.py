@@ -53,6 +53,7 @@ from hybridc.ir.planned import Host, NativePlan, NativeRegion, PlainArray, Posit
 from hybridc.ir.structured import is_host, kernels
 from hybridc.lower.llvm.codegen import native_function as codegen
 from hybridc.lower.llvm.native_source import NativeSource
+from hybridc.lower.llvm.native_target import print_program
 from hybridc.options import OPTIONS
 from hybridc.runtime.native.native_program import NativeProgram
 from hybridc.runtime.native_executable import NativeExecutable
@@ -113,7 +114,7 @@ def copy_speed(size: int, threads: int) -> float:
 
 def native_copy(source: np.ndarray, target: np.ndarray, threads: int) -> Callable[[], Any]:
     """A loop that copies, as a native program."""
-    region = move_region(schedule_copy(copy_of(source.dtype, source.shape, (1,)), None), (0, 1))
+    region = move_region(schedule_copy(copy_of(source.dtype, source.shape, (1,)), None), (0, 1), print_program)
     (code,) = codegen.load_functions([region.function])
     numbers = struct.pack(f"<{len(region.numbers)}q", *region.numbers)
     step = NativeRegion(code, (Position(1), Position(2)), numbers, region.extent, region.grain)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, cast
 
 import numpy as np
@@ -168,10 +168,17 @@ class LoopNest:
 
 @dataclass(frozen=True, eq=False)
 class Kernel:
-    """The facts about one kernel. ``fills`` are results that are filled with one constant."""
+    """The facts about one kernel: its ``arguments``, its ``results``, its loop nests.
+
+    ``grid`` has for each nest the axes that are the grid of all; it is () where nests are independent. ``fills`` are
+    results that are filled with one constant.
+    """
 
     function: func.FuncOp
+    arguments: list[SSAValue]
+    results: list[SSAValue]
     nests: tuple[LoopNest, ...]
+    grid: tuple[Axes, ...]
     fills: tuple[tuple[int, Number], ...]
 
     @property
@@ -179,29 +186,9 @@ class Kernel:
         """Its symbol name."""
         return self.function.sym_name.data
 
-    @cached_property
-    def arguments(self) -> list[SSAValue]:
-        """Its parameters."""
-        return list(self.function.body.block.args)
-
-    @cached_property
-    def results(self) -> list[SSAValue]:
-        """The values that it returns."""
-        end = self.function.body.block.last_op
-        assert isinstance(end, func.ReturnOp)
-        return list(end.arguments)
-
-    @cached_property
-    def grid(self) -> tuple[Axes, ...]:
-        """For each nest the axes that are the grid of all; () of nests that are independent."""
-        noted = self.function.attributes.get("hybrid.grid")
-        return () if noted is None else tuple([_integers(axes) for axes in cast(ArrayAttr[Any], noted)])
-
     def as_one_tile(self) -> Kernel:
         """The kernel over a grid of one point: its contraction and what follows that are apart then."""
-        single = Kernel(self.function, self.nests, self.fills)
-        single.__dict__.update(arguments=self.arguments, results=self.results, grid=((),) * len(self.nests))
-        return single
+        return replace(self, grid=((),) * len(self.nests))
 
     @property
     def grid_size(self) -> int:
@@ -266,20 +253,25 @@ def analyse(function: func.FuncOp) -> Kernel:
     nests = tuple(LoopNest(d, tuple(s), grid_of(d, s), v, i) for i, (d, s, v) in enumerate(parts))
     end = function.body.block.last_op
     assert isinstance(end, func.ReturnOp)
-    numbers = [(i, number_of(v)) for i, v in enumerate(end.arguments)]
-    return Kernel(function, nests, tuple((i, n) for i, n in numbers if n is not None))
+    arguments, results = list(function.body.block.args), list(end.arguments)
+    numbers = [(i, number_of(v)) for i, v in enumerate(results)]
+    fills = tuple((i, n) for i, n in numbers if n is not None)
+    return Kernel(function, arguments, results, nests, _grid_of_all(function), fills)
 
 
 def resized(kernel: Kernel) -> Kernel:
     """The analysis of a kernel whose sizes alone have changed; its ops are the same."""
     nests = zip(kernel.nests, _domains(kernel.function), strict=True)
-    copy = Kernel(kernel.function, tuple([nest.at(domain) for nest, domain in nests]), kernel.fills)
-    copy.__dict__.update(arguments=kernel.arguments, results=kernel.results)
-    return copy
+    return replace(kernel, nests=tuple([nest.at(domain) for nest, domain in nests]))
 
 
 def _domains(function: func.FuncOp) -> list[Shape]:
     return [_integers(d) for d in cast(ArrayAttr[Any], function.attributes["hybrid.domains"])]
+
+
+def _grid_of_all(function: func.FuncOp) -> tuple[Axes, ...]:
+    noted = function.attributes.get("hybrid.grid")
+    return () if noted is None else tuple([_integers(axes) for axes in cast(ArrayAttr[Any], noted)])
 
 
 def number_of(value: SSAValue) -> Number | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from xdsl.dialects import func
@@ -37,6 +37,12 @@ class OutlinedKernel:
     def note(self, name: str, axes: Iterable[Axes]) -> None:
         """Note lists of axes of its loop nests in an attribute."""
         self.analysis.function.attributes[name] = ArrayAttr([integer_array(listed) for listed in axes])
+
+    def over_grid(self) -> OutlinedKernel:
+        """The kernel with its loop nests over the grid that they have in common."""
+        grid = grid_axes(self.analysis)
+        self.note("hybrid.grid", grid)
+        return replace(self, analysis=replace(self.analysis, grid=grid))
 
     @classmethod
     def of(
@@ -73,9 +79,7 @@ class OutlinedKernel:
         function.sym_name = StringAttr(name)
         function.location = location
         kernel = cls(analyse(function), inputs, replaced)
-        if len(nests) > 1:
-            kernel.note("hybrid.grid", grid_axes(kernel.analysis))
-        return kernel
+        return kernel if len(nests) == 1 else kernel.over_grid()
 
 
 def erase_unused(function: func.FuncOp) -> None:

@@ -15,6 +15,7 @@ from hybridc.ground.machine import NOMINAL, using
 from hybridc.ground.sizes import row_major
 from hybridc.ir.kernel import analyse
 from hybridc.ir.structured import dtype_of, kernels, shape_of
+from hybridc.lower.llvm.native_target import print_program
 from hybridc.transforms.code.parallel_regions import move_region
 from hybridc.transforms.kernels.split_contractions import SplitContractions
 from hybridc.transforms.schedules.schedule_moves import copy_of, schedule_copy
@@ -353,7 +354,7 @@ def test_copies(view, dtype):
     for at_end in (True, False):
         source = Array(x.dtype, x.shape, strides, at_end, x)
         target = Array(x.dtype, x.shape, row_major(x.shape), at_end)
-        region = move_region(schedule_copy(copy_of(x.dtype, x.shape, strides), None), (0, 1))
+        region = move_region(schedule_copy(copy_of(x.dtype, x.shape, strides), None), (0, 1), print_program)
         run_regions([region], [source.address, target.address], at_end, np.random.default_rng(1))
         np.testing.assert_array_equal(target.array(), x)
 
