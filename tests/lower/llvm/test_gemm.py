@@ -115,7 +115,7 @@ def check(spec, sizes, dtype="f32", threads=2, seed=0, algorithms=(), change=lam
     left, right, out = spec.replace("->", ",").split(",")
     a, b = (change(numbers_of(rng, tuple(sizes[x] for x in axes), dtype)) for axes in (left, right))
     machine = replace(native_machine(), vectors=vectors or registers())
-    regions = regions_of_matmul(made, native_target(threads, machine), algorithms=algorithms)
+    regions = regions_of_matmul(made, replace(native_target(threads), machine=machine), algorithms=algorithms)
     if algorithms:
         assert [p.algorithm for p in regions] == list(algorithms)
     kind = np.float32 if dtype == "f16" else a.dtype
