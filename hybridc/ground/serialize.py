@@ -321,7 +321,7 @@ def without_integers(data: Any) -> tuple[Hashable, tuple[int, ...]]:
 
 
 def _without(value: Any, integers: list[int]) -> Hashable:
-    kind: Any = type(value)
+    kind = cast("type[Any]", type(value))
     if kind is int or kind is Size:
         integers.append(value)
         return ...
