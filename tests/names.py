@@ -32,7 +32,6 @@ LEFT: dict[str, int] = {
     "lower.triton.expressions": 15,
     "runtime.native": 1,
     "transforms.graph": 21,
-    "transforms.kernels": 17,
     "transforms.structured": 1,
 }
 
