@@ -26,7 +26,6 @@ LEFT: dict[str, int] = {
     "lower.llvm.codegen": 30,
     "lower.llvm.executor": 17,
     "lower.llvm.gemm": 102,
-    "lower.llvm.loops": 59,
     "lower.mathlib": 4,
     "lower.numpy": 3,
     "lower.triton.expressions": 15,

@@ -19,10 +19,10 @@ REORDER = arith.FastMathFlagsAttr([FastMathFlag.REASSOC, FastMathFlag.NO_SIGNED_
 
 def emit_start(build: LoopBuilder, kernel_op: KernelOp) -> LLVMValue:
     """A reduction's initial value."""
-    number = number_of(kernel_op.op.operands[-1])
-    assert number is not None, "a reduction begins with a number"
+    value = number_of(kernel_op.op.operands[-1])
+    assert value is not None, "a reduction begins with a number"
     dtype = dtype_of(kernel_op.result)
-    return build.constant(number_attribute(number, dtype), signless(dtype))
+    return build.constant(number_attribute(value, dtype), signless(dtype))
 
 
 def emit_combine(build: LoopBuilder, kernel_op: KernelOp, a: LLVMValue, b: LLVMValue) -> LLVMValue:
@@ -99,9 +99,9 @@ def combine_parts(kernel_op: KernelOp, module: ModuleText, symbol: str) -> None:
         first = b.times(part, size)
 
         def element(index: LLVMValue, _: list[LLVMValue]) -> list[LLVMValue]:
-            given = b.load_element(parts, b.plus(first, index), b.depth)
+            addend = b.load_element(parts, b.plus(first, index), b.depth)
             to = b.plus(at, index)
-            b.store_element(emit_combine(b, kernel_op, b.load_element(into, to, b.depth), given), into, to)
+            b.store_element(emit_combine(b, kernel_op, b.load_element(into, to, b.depth), addend), into, to)
             return []
 
         b.loop(low, high, one, element)
@@ -110,15 +110,15 @@ def combine_parts(kernel_op: KernelOp, module: ModuleText, symbol: str) -> None:
         (left,) = carried
         half, _ = b.split(b.plus(left, one), b.index(2))
 
-        def pair(number: LLVMValue, _: list[LLVMValue]) -> list[LLVMValue]:
-            add(parts, b.times(b.pure(arith.SubiOp, [number, half], INDEX), size), number)
+        def pair(index: LLVMValue, _: list[LLVMValue]) -> list[LLVMValue]:
+            add(parts, b.times(b.pure(arith.SubiOp, [index, half], INDEX), size), index)
             return []
 
         b.loop(half, left, one, pair)
         return [half]
 
-    def whole(number: LLVMValue, _: list[LLVMValue]) -> list[LLVMValue]:
-        add(result, b.index(0), number)
+    def whole(index: LLVMValue, _: list[LLVMValue]) -> list[LLVMValue]:
+        add(result, b.index(0), index)
         return []
 
     b.loop(b.index(0), levels, one, level, [count])
