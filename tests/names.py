@@ -25,7 +25,6 @@ LEFT: dict[str, int] = {
     "lower.llvm": 40,
     "lower.llvm.codegen": 30,
     "lower.llvm.executor": 17,
-    "lower.llvm.gemm": 102,
     "lower.mathlib": 4,
     "lower.numpy": 3,
     "lower.triton.expressions": 15,
