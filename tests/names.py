@@ -22,7 +22,6 @@ LEFT: dict[str, int] = {
     "dialects.mlir": 17,
     "ir": 25,
     "lower": 3,
-    "lower.llvm.executor": 17,
     "lower.mathlib": 4,
     "lower.numpy": 3,
     "lower.triton.expressions": 15,
