@@ -19,7 +19,6 @@ VAGUE = frozenset(
 
 LEFT: dict[str, int] = {
     "compile": 5,
-    "ir": 25,
     "lower": 3,
     "lower.mathlib": 4,
     "lower.numpy": 3,

@@ -73,7 +73,7 @@ class KernelBuilder(ScalarSteps[LLVMValue]):
     def constant(self, value: Any, dtype: DType) -> Element[LLVMValue]:
         """A constant."""
         constant = self.text.constant(number_attribute(value, dtype), signless(dtype))
-        return Element(self, constant, dtype, number=value)
+        return Element(self, constant, dtype, constant=value)
 
     # --- bits ----------------------------------------------------------------------------------------------
 
