@@ -18,7 +18,6 @@ VAGUE = frozenset(
 )
 
 LEFT: dict[str, int] = {
-    "compile": 5,
     "lower": 3,
     "lower.mathlib": 4,
     "lower.numpy": 3,
