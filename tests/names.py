@@ -23,7 +23,6 @@ LEFT: dict[str, int] = {
     "lower.numpy": 3,
     "lower.triton.expressions": 15,
     "runtime.native": 1,
-    "transforms.graph": 21,
     "transforms.structured": 1,
 }
 
