@@ -18,7 +18,6 @@ VAGUE = frozenset(
 )
 
 LEFT: dict[str, int] = {
-    "lower": 3,
     "lower.mathlib": 4,
     "lower.numpy": 3,
     "lower.triton.expressions": 15,
