@@ -20,7 +20,6 @@ VAGUE = frozenset(
 LEFT: dict[str, int] = {
     "lower.mathlib": 4,
     "lower.numpy": 3,
-    "lower.triton.expressions": 15,
     "runtime.native": 1,
     "transforms.structured": 1,
 }
