@@ -18,7 +18,6 @@ VAGUE = frozenset(
 )
 
 LEFT: dict[str, int] = {
-    "lower.mathlib": 4,
     "lower.numpy": 3,
     "runtime.native": 1,
     "transforms.structured": 1,
