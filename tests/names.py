@@ -1,7 +1,6 @@
 """Names in the compiler that do not say what a variable or field is: ``python -m tests.names`` prints where they are.
 
-``VAGUE`` are the names. ``LEFT`` are the folders that still bind some, and how many at most: folders that are not
-listed bind none.
+``VAGUE`` are the names. A value of the compiler is called by what it is instead: strides, operands, a schedule.
 """
 
 from __future__ import annotations
@@ -16,25 +15,6 @@ from tests import house
 VAGUE = frozenset(
     {"found", "made", "given", "number", "each", "there", "held", "taken", "again", "shown", "here", "turned"}
 )
-
-LEFT: dict[str, int] = {
-    "compile": 5,
-    "dialects.mlir": 17,
-    "ir": 25,
-    "lower": 3,
-    "lower.llvm": 40,
-    "lower.llvm.codegen": 30,
-    "lower.llvm.executor": 17,
-    "lower.llvm.gemm": 102,
-    "lower.llvm.loops": 59,
-    "lower.mathlib": 4,
-    "lower.numpy": 3,
-    "lower.triton.expressions": 15,
-    "runtime.native": 1,
-    "transforms.graph": 21,
-    "transforms.kernels": 17,
-    "transforms.structured": 1,
-}
 
 
 def bindings(tree: ast.AST) -> Iterator[tuple[str, int]]:

@@ -109,11 +109,11 @@ class _Family:
                 for program in lowered.programs.values():
                     if isinstance(program, NativeSource):
                         program.rename_lines(lines)
-                made = lowered.compile()
-        for executable in (made.forward, made.backward):
+                graph = lowered.compile()
+        for executable in (graph.forward, graph.backward):
             if isinstance(executable, NativeExecutable):
                 executable.program.forget_builders()
-        return made
+        return graph
 
     def vary(self, atoms: Set[int]) -> None:
         """Let the code of the kernels vary with more sizes."""
@@ -181,24 +181,24 @@ class _Kind:
         """The graph from the kernels of a family, if it is of one; what ``form`` gives is for the check."""
         for family in tuple(self.families):
             values = family.values(numbers)
-            made = None if values is None else family.graph(traced, values)
-            if values is None or made is None:
+            graph = None if values is None else family.graph(traced, values)
+            if values is None or graph is None:
                 continue
             if OPTIONS.verify:
-                _verify(made, traced, values, family, _family(traced, form))
-            made.origin = "planned with the kernels that were formed for other sizes"
-            return made
+                _verify(graph, traced, values, family, _family(traced, form))
+            graph.origin = "planned with the kernels that were formed for other sizes"
+            return graph
         return None
 
     def compiled(self, traced: Traced, numbers: tuple[int, ...], form: Callable[[Traced], Formed]) -> CompiledGraph:
         """The graph from kernels that are formed now, which are remembered."""
         family = _family(traced, form)
         values = None if family is None else family.values(numbers)
-        made = None if family is None or values is None else family.graph(traced, values)
-        if family is None or values is None or made is None:
+        graph = None if family is None or values is None else family.graph(traced, values)
+        if family is None or values is None or graph is None:
             return form(traced).lower().compile()
         self.families.append(family)
-        return made
+        return graph
 
 
 _LOCK = ForkLock()

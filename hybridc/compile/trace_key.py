@@ -105,22 +105,22 @@ def structure(trace: Trace, definitions: Definitions, grads: tuple[int, ...] = (
     """The nodes of a trace, its inputs and its results, by indices; users' operators by their definitions."""
     if "value" in trace.roles:
         raise NotWritable("a value of another graph")
-    number = {id(symbol): i for i, symbol in enumerate(trace.leaves)}
-    nodes = definitions.nodes(trace, number, {id(trace.leaves[i]) for i in grads})
+    index_of = {id(symbol): i for i, symbol in enumerate(trace.leaves)}
+    nodes = definitions.nodes(trace, index_of, {id(trace.leaves[i]) for i in grads})
     leaves = [(s.shape, dtype_name(s._dtype)) for s in trace.leaves]
-    results = [number[id(s)] for s in trace.outputs]
+    results = [index_of[id(s)] for s in trace.outputs]
     return [trace.training, trace.roles, leaves, nodes, results, trace.updates]
 
 
 @functools.cache
 def _versions() -> tuple[Any, ...]:
     """Versions of Python, NumPy and the code generators: modification time and size of their main files."""
-    found: list[Any] = [sys.version, np.__version__]
+    versions: list[Any] = [sys.version, np.__version__]
     for name in _PACKAGES:
         spec = importlib.util.find_spec(name)
         if spec is None or spec.origin is None:
-            found.append(None)
+            versions.append(None)
             continue
         file = os.stat(spec.origin)
-        found.append((file.st_size, file.st_mtime_ns))
-    return tuple(found)
+        versions.append((file.st_size, file.st_mtime_ns))
+    return tuple(versions)

@@ -253,7 +253,7 @@ def analyse(function: func.FuncOp) -> Kernel:
     nests = tuple(LoopNest(d, tuple(s), grid_of(d, s), v, i) for i, (d, s, v) in enumerate(parts))
     end = function.body.block.last_op
     assert isinstance(end, func.ReturnOp)
-    arguments, results = list(function.body.block.args), list(end.arguments)
+    arguments, results = list[SSAValue](function.body.block.args), list(end.arguments)
     numbers = [(i, number_of(v)) for i, v in enumerate(results)]
     fills = tuple((i, n) for i, n in numbers if n is not None)
     return Kernel(function, arguments, results, nests, _grid_of_all(function), fills)

@@ -74,16 +74,16 @@ class SizedModule:
 
     def put(self, values: Sequence[int]) -> None:
         """Give the module the sizes that follow from the values of the atoms."""
-        made = self._recipes.made(values)
-        for number, places in self._places.items():
-            places.put(made[number])
+        attributes = self._recipes.made(values)
+        for recipe, places in self._places.items():
+            places.put(attributes[recipe])
 
     def vary(self, atoms: Set[int]) -> None:
         """Note on the kernels which of their axes vary with some free sizes."""
         for name, function in kernels(self.module).items():
             noted = [
-                [a for a, n in enumerate(integers_of(each)) if is_size(n) and self._sizes.depends(n, atoms)]
-                for each in self._domains.get(name, ())
+                [a for a, n in enumerate(integers_of(domain)) if is_size(n) and self._sizes.depends(n, atoms)]
+                for domain in self._domains.get(name, ())
             ]
             if any(noted):
                 function.attributes["hybrid.varying"] = ArrayAttr([integer_array(axes) for axes in noted])
@@ -114,16 +114,16 @@ class SizedModule:
 
 def _places(module: ModuleOp, recipes: _Recipes) -> dict[int, _Holders]:
     """Positions of a module's attributes that have symbolic sizes, by the indices of their recipes."""
-    found: dict[int, _Holders] = {}
+    places: dict[int, _Holders] = {}
     for op in module.walk():
         for value in _values(op):
-            if (number := recipes.number(value.type)) is not None:
-                found.setdefault(number, _Holders()).values.append(value)
-        for held in (op.properties, op.attributes):
-            for key, attribute in held.items():
-                if (number := recipes.number(attribute)) is not None:
-                    found.setdefault(number, _Holders()).holders.append((held, key))
-    return found
+            if (recipe := recipes.number(value.type)) is not None:
+                places.setdefault(recipe, _Holders()).values.append(value)
+        for attributes in (op.properties, op.attributes):
+            for key, attribute in attributes.items():
+                if (recipe := recipes.number(attribute)) is not None:
+                    places.setdefault(recipe, _Holders()).holders.append((attributes, key))
+    return places
 
 
 def _values(op: Operation) -> Iterable[SSAValue]:
@@ -143,11 +143,11 @@ class _Recipes:
         self._makes: list[Make] = []
 
     def made(self, values: Sequence[int]) -> list[Attribute]:
-        """All of them, for values of the atoms."""
-        found: list[Attribute] = []
+        """The attributes of all recipes, for values of the atoms."""
+        attributes: list[Attribute] = []
         for make in self._makes:
-            found.append(make(found, values))
-        return found
+            attributes.append(make(attributes, values))
+        return attributes
 
     def number(self, attribute: Attribute) -> int | None:
         """The number of an attribute's recipe; None if it has no symbolic sizes."""
@@ -175,11 +175,13 @@ class _Recipes:
                     return None
                 return lambda _, values: integer_array([_value(n, values) for n in numbers])
             case AffineMapAttr():
-                given = attribute.data
-                if not any(is_size(n) for e in given.results for n in _constants(e)):
+                affine = attribute.data
+                if not any(is_size(n) for e in affine.results for n in _constants(e)):
                     return None
                 return lambda _, values: AffineMapAttr(
-                    AffineMap(given.num_dims, given.num_symbols, tuple(_expression(e, values) for e in given.results))
+                    AffineMap(
+                        affine.num_dims, affine.num_symbols, tuple(_expression(e, values) for e in affine.results)
+                    )
                 )
             case DictionaryAttr():
                 keys = tuple(attribute.data)
@@ -190,8 +192,8 @@ class _Recipes:
                 return self._of(cast("Sequence[Attribute]", attribute.data), ArrayAttr)
             case HandleAttr() if isinstance(attribute.data, Body):
                 body = attribute.data
-                found = body.with_attributes(lambda n: 0 if is_size(n) else n)
-                if found is body:
+                fixed = body.with_attributes(lambda n: 0 if is_size(n) else n)
+                if fixed is body:
                     return None
                 return lambda _, values: HandleAttr(body.with_attributes(lambda n: _value(n, values)))
             case ParametrizedAttribute():
@@ -205,11 +207,11 @@ class _Recipes:
         if all(n is None for n in numbers):
             return None
         pairs = list(zip(numbers, parts, strict=True))
-        return lambda found, _: join([part if n is None else found[n] for n, part in pairs])
+        return lambda attributes, _: join([part if n is None else attributes[n] for n, part in pairs])
 
 
-def _value(number: int, values: Sequence[int]) -> int:
-    return number.at(values) if is_size(number) else number
+def _value(size: int, values: Sequence[int]) -> int:
+    return size.at(values) if is_size(size) else size
 
 
 def _constants(expression: AffineExpr) -> Iterable[int]:

@@ -161,14 +161,14 @@ V = TypeVar("V", default=SSAValue)
 class Element(Arithmetic, Generic[V]):
     """A value in a body with its dtype (which has the sign), and the loop whose index it is, if any.
 
-    ``number`` is the constant that it is; ``narrow`` what it was widened from, to more bits of a float.
+    ``constant`` is the number that it is; ``narrow`` what it was widened from, to more bits of a float.
     """
 
     builder: ScalarSteps[V] = field(repr=False)
     value: V
     dtype: DType
     index: V | None = None
-    number: float | None = None
+    constant: float | None = None
     narrow: Element[V] | None = None
 
     @property
@@ -209,7 +209,7 @@ class ScalarSteps(ABC, Generic[V]):
         if key not in self.constants:
             attribute = {"value": number_attribute(value, dtype)}
             self.constants[key] = self.add_op(arith.ConstantOp, [], signless(dtype), attribute)
-        return Element(self, self.constants[key], dtype, number=value)
+        return Element(self, self.constants[key], dtype, constant=value)
 
     def operation(self, operation: ScalarOperation, *xs: Element[V], out: DType | None = None) -> Element[V]:
         """An upstream operation on numbers of one dtype, which the result has, too, but for ``out``."""
@@ -271,8 +271,8 @@ class ScalarSteps(ABC, Generic[V]):
             return self._rounded(self.convert(x, FLOAT32), dtype)
         if x.dtype in STORED and dtype != FLOAT32:
             return self.convert(self.convert(x, FLOAT32), dtype)
-        if x.dtype in STORED and x.number is not None:
-            return self.constant(cast(Any, number_attribute(x.number, x.dtype)).value.data, dtype)
+        if x.dtype in STORED and x.constant is not None:
+            return self.constant(cast(Any, number_attribute(x.constant, x.dtype)).value.data, dtype)
         if dtype.kind == "b":
             unequal = STEPS["ne"].operation(x.dtype.kind)
             assert unequal is not None
@@ -363,25 +363,25 @@ def conversion(source: DType, target: DType) -> str:
 class Tensor(Indexed):
     """A symbolic array of the structured form.
 
-    ``made`` is its SSA value, if there is one yet: a constant may stay one (``number``), and a tensor that only adds
-    axes of size 1 to another (``core``, whose axes are ``axes`` of this one) is not reshaped before something else than
-    loops reads it. So a keepdims reduction, and broadcast operands, are read without a reshape.
+    ``ssa_value`` is its SSA value, if there is one yet: a constant may stay one (``constant``), and a tensor that only
+    adds axes of size 1 to another (``core``, whose axes are ``axes`` of this one) is not reshaped before something else
+    than loops reads it. So a keepdims reduction, and broadcast operands, are read without a reshape.
     """
 
     shape: Shape
     dtype: DType
     builder: Builder
-    made: SSAValue | None = None
-    number: Any = None
+    ssa_value: SSAValue | None = None
+    constant: Any = None
     core: Tensor | None = None
     axes: tuple[int, ...] = ()
 
     @property
     def value(self) -> SSAValue:
         """The value with all its axes."""
-        if self.made is None:
-            self.made = self.builder.materialize(self)
-        return self.made
+        if self.ssa_value is None:
+            self.ssa_value = self.builder.materialize(self)
+        return self.ssa_value
 
     @property
     def place(self) -> tuple[SSAValue, tuple[int, ...]]:
@@ -427,7 +427,7 @@ class Builder:
         """The result of an operation, which is marked with its operator, and its dtype if the type does not say it."""
         op.attributes["hybrid.operator"] = string(self.operator)
         note_dtype(op, out.dtype)
-        out.made = op.results[0]
+        out.ssa_value = op.results[0]
         return out
 
     def number(self, value: Any, dtype: DType) -> SSAValue:
@@ -443,11 +443,11 @@ class Builder:
         if x.core is not None:
             return self._regroup(x.core, x.shape).value
         kind = structured_type(x.shape, x.dtype)
-        attribute = number_attribute(x.number, x.dtype)
+        attribute = number_attribute(x.constant, x.dtype)
         dense = DenseIntOrFPElementsAttr.from_list(cast(Any, kind), [cast(Any, attribute).value.data])
-        made = self.add(arith.ConstantOp, [], [kind], {"value": dense})
-        note_dtype(made, x.dtype)
-        return made.results[0]
+        constant = self.add(arith.ConstantOp, [], [kind], {"value": dense})
+        note_dtype(constant, x.dtype)
+        return constant.results[0]
 
     def empty(self, shape: Shape, dtype: DType) -> SSAValue:
         """``tensor.empty``"""
@@ -506,8 +506,8 @@ class Builder:
             return getattr(b, combine)(sofar, b.convert(element, by))
 
         order = [*kept, *(a for a in axes_there if a in axes)]  # the loops
-        given = [(value, tuple(order.index(a) for a in axes_there), x.dtype)]
-        core = self.generic(given, Tensor(shape, by, self), body, len(axes_there), tuple(range(len(kept))), start)
+        reads = [(value, tuple(order.index(a) for a in axes_there), x.dtype)]
+        core = self.generic(reads, Tensor(shape, by, self), body, len(axes_there), tuple(range(len(kept))), start)
         return self.cast(core, dtype)
 
     def body(self, block: Block) -> ScalarBuilder:
@@ -516,11 +516,11 @@ class Builder:
 
     def map(self, inputs: Sequence[Tensor], out: Tensor, body: Callable[..., Any]) -> Tensor:
         """``generic`` over the axes of ``out`` that are not of size 1; the inputs broadcast to it."""
-        given = [self.read(x, out.shape) for x in inputs]
+        reads = [self.read(x, out.shape) for x in inputs]
         axes = wide_axes(out.shape)
         if len(axes) == len(out.shape):
-            return self.generic(given, out, body)
-        out.core = self.generic(given, Tensor(tuple(out.shape[a] for a in axes), out.dtype, self), body)
+            return self.generic(reads, out, body)
+        out.core = self.generic(reads, Tensor(tuple(out.shape[a] for a in axes), out.dtype, self), body)
         out.axes = axes
         return out
 
@@ -560,15 +560,15 @@ class Builder:
 
     def fill(self, shape: Shape, dtype: DType, value: Any) -> Tensor:
         """``linalg.fill``: a constant in every element."""
-        number, init = self.number(value, dtype), self.empty(shape, dtype)
+        constant, init = self.number(value, dtype), self.empty(shape, dtype)
         out, sizes = Tensor(shape, dtype, self), segments(1, 1)
-        return self.named(linalg.FillOp, [number], [dtype] * 2, init, out, first, operandSegmentSizes=sizes)
+        return self.named(linalg.FillOp, [constant], [dtype] * 2, init, out, first, operandSegmentSizes=sizes)
 
     def start(self, shape: Shape, dtype: DType, value: Any) -> SSAValue:
         """The initial value of a sum: a fill of no operator, so that all can share it."""
-        made = self.fill(shape, dtype, value).value
-        cast(Operation, made.owner).attributes.pop("hybrid.operator")
-        return made
+        filled = self.fill(shape, dtype, value).value
+        cast(Operation, filled.owner).attributes.pop("hybrid.operator")
+        return filled
 
     # --- movements -----------------------------------------------------------------------------------------
 
@@ -709,14 +709,14 @@ def indexing_map(loops: int, places: tuple[Place, ...]) -> AffineMapAttr:
 def _expression(place: Place) -> AffineExpr:
     if isinstance(place, int):
         return AffineExpr.dimension(place)
-    found: AffineExpr | None = None
+    total: AffineExpr | None = None
     for loop, factor in place.terms:
         term = AffineExpr.dimension(loop)
         term = term if factor == 1 else term * factor
-        found = term if found is None else found + term
-    if found is None:
+        total = term if total is None else total + term
+    if total is None:
         return AffineExpr.constant(place.offset)
-    return found + place.offset if place.offset else found
+    return total + place.offset if place.offset else total
 
 
 @functools.lru_cache(1024)
@@ -769,7 +769,7 @@ def slice_properties(operands: int, offsets: Shape, sizes: Shape, strides: Shape
 @functools.lru_cache(4096)
 def groups(old: Shape, new: Shape) -> tuple[tuple[Shape, Shape], ...]:
     """Reshape groups: the smallest runs of axes of both shapes with equal products."""
-    found: list[tuple[list[int], list[int]]] = []
+    runs: list[tuple[list[int], list[int]]] = []
     i = j = 0
     while i < len(old) and j < len(new):
         group = ([i], [j])
@@ -784,11 +784,11 @@ def groups(old: Shape, new: Shape) -> tuple[tuple[Shape, Shape], ...]:
                 right *= new[j]
                 group[1].append(j)
                 j += 1
-        found.append(group)
-    if found:  # the remaining axes have size 1
-        found[-1][0].extend(range(i, len(old)))
-        found[-1][1].extend(range(j, len(new)))
-    return tuple((tuple(a), tuple(b)) for a, b in found)
+        runs.append(group)
+    if runs:  # the remaining axes have size 1
+        runs[-1][0].extend(range(i, len(old)))
+        runs[-1][1].extend(range(j, len(new)))
+    return tuple((tuple(a), tuple(b)) for a, b in runs)
 
 
 @functools.lru_cache(4096)

@@ -40,10 +40,10 @@ class Poison:
         """Bytes that a launch writes, which held nothing, but for those that it overwrites in place."""
         pairs = pairs_of(self.kernels[launch.kernel.string_value()], "hybrid.inplace")
         kept = {(out, _place(launch.ins[i])) for i, out in pairs}
-        written = [(number, _place(v)) for number, v in enumerate(launch.outs)]
+        written = [(index, _place(v)) for index, v in enumerate(launch.outs)]
         if launch.scratch is not None:
             written.append((-1, _place(launch.scratch)))
-        return [place for number, place in written if place is not None and (number, place) not in kept]
+        return [place for index, place in written if place is not None and (index, place) not in kept]
 
     def after(self, launch: LaunchOp) -> list[Bytes]:
         """Bytes that have no reader after a launch, but for those that it overwrote in place."""

@@ -405,8 +405,8 @@ _OPERATIONS: dict[str, type[HybridOp]] = {}
 
 def operation(cls: type[Operator]) -> type[HybridOp]:
     """The operation class of an operator class, generated on first use."""
-    made = _OPERATIONS.get(cls.NAME)
-    if made is None or made.OPERATOR is not cls:
+    op_class = _OPERATIONS.get(cls.NAME)
+    if op_class is None or op_class.OPERATOR is not cls:
         traits: list[OpTrait] = [Pure()] if cls.PURE else []
         traits += [IsolatedFromAbove()] if _body_names(cls) else []
         body: dict[str, Any] = {
@@ -417,23 +417,23 @@ def operation(cls: type[Operator]) -> type[HybridOp]:
             "OPERATOR": cls,
             "traits": traits_def(*traits),
         }
-        made = _OPERATIONS[cls.NAME] = irdl_op_definition(type(f"{cls.__name__}Op", (HybridOp,), body))
-    return made
+        op_class = _OPERATIONS[cls.NAME] = irdl_op_definition(type(f"{cls.__name__}Op", (HybridOp,), body))
+    return op_class
 
 
 def dialects() -> dict[str, Dialect]:
     """A dialect for every namespace of the registry: ``hybrid`` and those of users."""
     names = sorted({name.partition(".")[0] for name in operator_registry.OPERATORS})
-    made: dict[str, Dialect] = {}
+    by_namespace: dict[str, Dialect] = {}
     for name in names:
         operations: list[type[Operation]] = [
             operation(c) for n, c in operator_registry.OPERATORS.items() if n.startswith(f"{name}.")
         ]
         if name == "hybrid":
-            made[name] = Dialect(name, [*operations, YieldOp], [HandleAttr, StateType])
+            by_namespace[name] = Dialect(name, [*operations, YieldOp], [HandleAttr, StateType])
         else:
-            made[name] = Dialect(name, operations, [])
-    return made
+            by_namespace[name] = Dialect(name, operations, [])
+    return by_namespace
 
 
 def file_line(location: Location) -> FileLineColLoc | NameLoc:
@@ -450,15 +450,15 @@ def location_of(op: Operation) -> Location | None:
 def locations_of(op: Operation) -> list[Location]:
     """The user's lines of an operation; several for a fused location."""
     several = op.location.locations if isinstance(op.location, FusedLoc) else [op.location]
-    return [where for found in cast("Iterable[Attribute]", several) if (where := _location(found)) is not None]
+    return [where for location in cast("Iterable[Attribute]", several) if (where := _location(location)) is not None]
 
 
-def _location(found: Attribute) -> Location | None:
+def _location(location: Attribute) -> Location | None:
     block = ""
-    if isinstance(found, NameLoc):
-        found, block = found.location, found.desc.data
-    if isinstance(found, FileLineColLoc):
-        return Location(found.filename.data, found.line.data, block)
+    if isinstance(location, NameLoc):
+        location, block = location.location, location.desc.data
+    if isinstance(location, FileLineColLoc):
+        return Location(location.filename.data, location.line.data, block)
     return None
 
 

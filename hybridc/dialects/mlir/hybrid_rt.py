@@ -185,8 +185,8 @@ class AliasOp(IRDLOperation):
 
     def numbers(self, name: str) -> tuple[int, ...]:
         """An argument of the movement: one integer for each axis; () if there is none."""
-        found = self.attributes.get(name)
-        return integers_of(cast("DenseArrayBase[Any]", found)) if isinstance(found, DenseArrayBase) else ()
+        argument = self.attributes.get(name)
+        return integers_of(cast("DenseArrayBase[Any]", argument)) if isinstance(argument, DenseArrayBase) else ()
 
     def strides(self, shape: Shape, strides: Shape) -> Shape | None:
         """The view's strides, in elements, given the array's shape and strides; None if it would need a copy."""
@@ -205,7 +205,7 @@ class AliasOp(IRDLOperation):
                     n == 0 or (b >= 0 and s > 0 and b + s * (n - 1) < whole)
                     for b, s, n, whole in zip(begin, step, result, shape, strict=True)
                 ):
-                    return tuple(s * each for s, each in zip(step, strides, strict=True))
+                    return tuple(s * stride for s, stride in zip(step, strides, strict=True))
             case _:
                 pass
         return None
@@ -216,26 +216,26 @@ def _reshaped(shape: Shape, strides: Shape, result: Shape) -> Shape | None:
     if 0 in shape:
         return row_major(result)
     axes = [(n, s) for n, s in zip(shape, strides, strict=True) if n > 1]
-    found: list[int] = []
+    new_strides: list[int] = []
     for size in reversed(result):
         if size == 1:
-            found.append(1)
+            new_strides.append(1)
             continue
-        taken, stride = 1, axes[-1][1]
-        while taken < size:
+        covered, stride = 1, axes[-1][1]
+        while covered < size:
             n, s = axes.pop()
-            if s != stride * taken:
+            if s != stride * covered:
                 return None
-            part = math.gcd(n, size // taken)
+            part = math.gcd(n, size // covered)
             if part == 1:
                 return None
-            taken *= part
+            covered *= part
             if part < n:
                 axes.append((n // part, s * part))
-                if taken < size:
+                if covered < size:
                     return None
-        found.append(stride)
-    return tuple(reversed(found))
+        new_strides.append(stride)
+    return tuple(reversed(new_strides))
 
 
 @irdl_op_definition

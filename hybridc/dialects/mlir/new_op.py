@@ -35,7 +35,7 @@ def new_op(
     parts._operand_uses = _uses(op, operands)
     parts._successors = tuple(successors)
     parts._successor_uses = _uses(op, successors)
-    op.results = SSAValues([OpResult(each, op, i) for i, each in enumerate(types)])
+    op.results = SSAValues([OpResult(type_, op, i) for i, type_ in enumerate(types)])
     op.properties, op.attributes = dict(properties or ()), dict(attributes)
     op.location = UNKNOWN_LOC
     op.regions = ()
@@ -53,14 +53,16 @@ def _has_defaults(kind: type[Operation]) -> bool:
         return True
     definition = kind.get_irdl_definition()
     attributes = (*definition.properties.values(), *definition.attributes.values())
-    return any(not isinstance(each, OptionalDef) and each.default_value is not None for each in attributes)
+    return any(
+        not isinstance(attribute, OptionalDef) and attribute.default_value is not None for attribute in attributes
+    )
 
 
 def _uses(op: Operation, used: Sequence[SSAValue] | Sequence[Block]) -> tuple[Use, ...]:
     """The uses of values or blocks by an operation, entered in the use lists of these."""
-    found: list[Use] = []
-    for number, each in enumerate(used):
-        use = Use(op, number)
-        each.add_use(use)
-        found.append(use)
-    return tuple(found)
+    uses: list[Use] = []
+    for index, operand in enumerate(used):
+        use = Use(op, index)
+        operand.add_use(use)
+        uses.append(use)
+    return tuple(uses)

@@ -81,34 +81,36 @@ class _StepEmitter(PlanEmitter):
             self._origins.copied(op.result, range(first, len(self.program.steps)))
 
     def run(self, code: ParallelRegions, places: Sequence[Position], scratch: Position | None, name: str) -> None:
-        each = aligned(code.scratch) * bool(code.scratch)
+        thread_scratch = aligned(code.scratch) * bool(code.scratch)
         for region in code.regions:
             if region.extent > 0:
-                self._step(region, tuple(places[i] for i in region.buffers), scratch, each, name)
+                self._step(region, tuple(places[i] for i in region.buffers), scratch, thread_scratch, name)
 
     def _step(
         self,
         region: ParallelRegion | GridRegion,
         buffers: tuple[Position, ...],
         scratch: Position | None,
-        each: int,
+        thread_scratch: int,
         name: str,
     ) -> None:
-        made = NativeRegion(NOT_LOADED, buffers, b"", region.extent, region.grain, scratch, each, name, region.least)
+        native_region = NativeRegion(
+            NOT_LOADED, buffers, b"", region.extent, region.grain, scratch, thread_scratch, name, region.least
+        )
         self.program.work += region.work
         where = ", ".join(f"{b.slot}+{b.offset}" for b in buffers)
         line = f"    [0, {region.extent}) by {region.grain}, buffers ({where})"
         if isinstance(region, ParallelRegion):
-            self.program.steps.append((region.functions, replace(made, numbers=_cells(region))))
+            self.program.steps.append((region.functions, replace(native_region, numbers=_cells(region))))
             self.lines.append(f"{line}, numbers ({', '.join(map(str, region.numbers))})")
             return
         parts = [GridPart(NOT_LOADED, p.buffers, _cells(p.region), p.region.extent, p.scratch) for p in region.parts]
         grid = Grid(region.sizes, region.steps, tuple(parts))
-        self.program.steps.append((region.functions, replace(made, grid=grid)))
+        self.program.steps.append((region.functions, replace(native_region, grid=grid)))
         self.lines.append(f"{line}, a grid of {' x '.join(map(str, region.sizes))} tiles:")
         for part in region.parts:
-            given = ", ".join(map(str, part.region.numbers))
-            self.lines.append(f"        [0, {part.region.extent}), numbers ({given})")
+            numbers = ", ".join(map(str, part.region.numbers))
+            self.lines.append(f"        [0, {part.region.extent}), numbers ({numbers})")
 
     def loop(self, op: LaunchOp, name: str, operator: Operator, where: Location | None) -> bool:
         ins, outs = arrays_of(op.ins), arrays_of(op.outs)
@@ -117,28 +119,28 @@ class _StepEmitter(PlanEmitter):
             return False
         name = self.program.launches[-1] = name.removeprefix("host_")
         line, step = len(self.lines), len(self.program.steps) - self.program.preparation
-        given, results = self.plain(op.ins), [self.views[v] for v in op.outs]
+        inputs, results = self.plain(op.ins), [self.views[v] for v in op.outs]
         written = [view if view.is_plain else self.plain_like(view) for view in results]
         arrays = [PlainArray(x.shape, x.dtype) for x in (*ins, *outs)]
         for loop in loops:
-            made = NativeLoop(loop, arrays[: len(ins)], arrays[len(ins) :])
-            ends = list(itertools.accumulate((aligned(v.size) for v in made.kept), initial=made.size))
+            native_loop = NativeLoop(loop, arrays[: len(ins)], arrays[len(ins) :])
+            ends = list(itertools.accumulate((aligned(v.size) for v in native_loop.kept), initial=native_loop.size))
             memory = self._memory_of_loops(ends[-1])
-            places = [memory, *map(place_of, given), *map(place_of, written)]
-            places += self._prepared(made, places) or [Position(ARENA, memory.offset + n) for n in ends[:-1]]
-            if joins(made.loop, made.work):
-                about = f"{made.about} in one function"
-                called = [joined_function(made.loop, len(places), made.functions)]
-                region = NativeRegion(NOT_LOADED, tuple(places), packed_numbers(made.loop), name=name)
+            places = [memory, *map(place_of, inputs), *map(place_of, written)]
+            places += self._prepared(native_loop, places) or [Position(ARENA, memory.offset + n) for n in ends[:-1]]
+            if joins(native_loop.loop, native_loop.work):
+                about = f"{native_loop.about} in one function"
+                called = [joined_function(native_loop.loop, len(places), native_loop.functions)]
+                region = NativeRegion(NOT_LOADED, tuple(places), packed_numbers(native_loop.loop), name=name)
             else:
-                about, called = made.about, made.functions
-                region = NativeRegion(NOT_LOADED, tuple(places), name=name, loop=made.loop)
+                about, called = native_loop.about, native_loop.functions
+                region = NativeRegion(NOT_LOADED, tuple(places), name=name, loop=native_loop.loop)
             self.program.steps.append((tuple(called), region))
-            self.program.work += made.work
+            self.program.work += native_loop.work
             buffers = ", ".join(f"{b.slot}+{b.offset}" for b in places)
             self.lines.append(f"{name}: {about}, buffers ({buffers}){comment(where)}")
-            self.lines += [f"    {text}" for source in made.sources for text in source.splitlines()]
-            steps = ", then ".join(", ".join(each.launches) for each in reversed(loop.programs))
+            self.lines += [f"    {text}" for source in native_loop.sources for text in source.splitlines()]
+            steps = ", then ".join(", ".join(program.launches) for program in reversed(loop.programs))
             self.program.loops.append(f"{name}, {about}: {steps}")
         self.launched(line, step + self.program.preparation)
         for view, plain in zip(results, written, strict=True):
@@ -146,14 +148,14 @@ class _StepEmitter(PlanEmitter):
                 self.copied(plain, view)
         return True
 
-    def _prepared(self, made: NativeLoop, places: Sequence[Position]) -> list[Position]:
-        """Prepare what a loop prepares of parameters with what this program does; the slots of these values."""
+    def _prepared(self, native_loop: NativeLoop, places: Sequence[Position]) -> list[Position]:
+        """Move what a loop prepares of parameters into this program's preparation; the slots of these values."""
         first = self.kept_slot + len(self.program.kept)
-        kept = [Position(first + number) for number in range(len(made.kept))]
-        hoisted = made.hoist([*places, *kept], self._lasting)
+        kept = [Position(first + i) for i in range(len(native_loop.kept))]
+        hoisted = native_loop.hoist([*places, *kept], self._lasting)
         if not hoisted:
             return []
-        self.program.kept += made.prepared(places, self.program.preparation)
+        self.program.kept += native_loop.prepared(places, self.program.preparation)
         self.program.steps[self.program.preparation : self.program.preparation] = hoisted
         self.program.preparation += len(hoisted)
         self.hoisted += len(hoisted)
@@ -188,5 +190,5 @@ def _cells(region: ParallelRegion) -> bytes:
     return b"".join(_cell(n) for n in region.numbers)
 
 
-def _cell(number: float) -> bytes:
-    return struct.pack("<q", number) if isinstance(number, int) else struct.pack("<d", number)
+def _cell(value: float) -> bytes:
+    return struct.pack("<q", value) if isinstance(value, int) else struct.pack("<d", value)

@@ -103,14 +103,14 @@ class _JoinedLoopWriter:
                 self._move(slot, last * -size)
         key_step = self._key(last) if loop.key is not None else None
         ran = f.variable("i64", 0)
-        with f.loop() as each:
-            each.leave_if(ran.get() >= count)
+        with f.loop() as iteration:
+            iteration.leave_if(ran.get() >= count)
             if others is not None and loop.answer is not None:
                 for slot, of_step in loop.links:
                     self.others[slot].set(self.slots[of_step].get())
                 self._run(others, self.others, codes[1])
                 answer = f.at(self.others[loop.answer.slot].get(), loop.answer.offset)
-                each.leave_if(f.is_zero(answer))
+                iteration.leave_if(f.is_zero(answer))
             self._copy(loop.before)
             self._run(loop.step, self.slots, codes[0])
             for one, other in loop.swaps:
@@ -155,12 +155,12 @@ class _JoinedLoopWriter:
         """The regions of a program."""
         f = self.f
         for region, (symbol, numbers) in zip(program.regions, codes, strict=True):
-            given = f.array(max(len(region.buffers), 1))
+            pointers = f.array(max(len(region.buffers), 1))
             for i, place in enumerate(region.buffers):
-                f.store("ptr", f.at(slots[place.slot].get(), place.offset), f.at(given, 8 * i))
+                f.store("ptr", f.at(slots[place.slot].get(), place.offset), f.at(pointers, 8 * i))
             scratch = self._scratch(region, slots)
             bounds = f.constant("i64", 0), f.constant("i64", region.extent)
-            f.call("void", TextValue(f, "ptr", f"@{symbol}"), given, numbers, *bounds, scratch)
+            f.call("void", TextValue(f, "ptr", f"@{symbol}"), pointers, numbers, *bounds, scratch)
             f.forget_memory()
 
     def _scratch(self, region: NativeRegion, slots: Sequence[Variable]) -> TextValue:
@@ -180,19 +180,19 @@ class _JoinedLoopWriter:
 
 
 def inlined(ir: str) -> str:
-    """LLVM IR of native functions that are inlined, but for those that add up sums in an order that LLVM chooses."""
+    """The IR with all functions inlined but those that add up in an order that LLVM chooses, and their callers."""
     first, *functions = re.split(r"(?m)^(?=define )", ir)
-    found = [(re.search(r"@([\w.]+)\(", text), text) for text in functions]
-    bodies = {name.group(1): text for name, text in found if name is not None}
+    matches = [(re.search(r"@([\w.]+)\(", text), text) for text in functions]
+    bodies = {name.group(1): text for name, text in matches if name is not None}
     sums = {name for name, text in bodies.items() if " reassoc " in text}
-    made = [first]
+    texts = [first]
     for name, text in bodies.items():
-        if name in sums or any(f"@{each}(" in text for each in sums):
-            made.append(text)
+        if name in sums or any(f"@{called}(" in text for called in sums):
+            texts.append(text)
         else:
-            made.append(
+            texts.append(
                 re.sub(r"\bnoinline\b", "alwaysinline", text).replace(
                     "define void @region_", "define internal void @region_"
                 )
             )
-    return "".join(made)
+    return "".join(texts)

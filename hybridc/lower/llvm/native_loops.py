@@ -75,53 +75,53 @@ class NativeLoop:
         self.loop = self._made()
 
     def _made(self) -> StepLoop:
-        given, program = self._loop, self._loop.programs[0]
-        data, states, rows = given.data, given.states, given.outputs
+        loop, program = self._loop, self._loop.programs[0]
+        data, states, rows = loop.data, loop.states, loop.outputs
         first = data + states
-        ins = len(self._ins) - given.keyed
+        ins = len(self._ins) - loop.keyed
         before = [self._memory(x.nbytes) for x in self._ins[data:first]]
-        key = self._memory(_KEY if given.keyed else 0)
+        key = self._memory(_KEY if loop.keyed else 0)
         starts = [self._input(i) for i in range(data)] + before + [self._input(i) for i in range(first, ins)]
-        self._slots = [self._memory(program.arena), *starts, *[key] * given.keyed]
-        results = {view.slot: number for number, view in enumerate(program.outputs) if isinstance(view, SlotView)}
+        self._slots = [self._memory(program.arena), *starts, *[key] * loop.keyed]
+        results = {view.slot: index for index, view in enumerate(program.outputs) if isinstance(view, SlotView)}
         for spec in program.fresh:
-            number = results.get(len(self._slots), rows)
-            self._slots.append(self._result(number) if number < rows else self._memory(spec.nbytes))
+            index = results.get(len(self._slots), rows)
+            self._slots.append(self._result(index) if index < rows else self._memory(spec.nbytes))
         self._slots += [*self._of_constants(program), *map(Position, range(self._first_kept, self._buffers))]
         swaps: list[tuple[int, int]] = []
         advances = [(1 + i, _row(x)) for i, x in enumerate(self._ins[:data])]
-        for slot, number in results.items():
-            if number < rows:
-                advances.append((slot, _row(self._outs[number])))
+        for slot, index in results.items():
+            if index < rows:
+                advances.append((slot, _row(self._outs[index])))
             else:
-                swaps.append((1 + data + number - rows, slot))
+                swaps.append((1 + data + index - rows, slot))
         copied: list[SlotCopy] = []
-        for state, number in enumerate(range(rows + states, rows + states + given.saved)):
-            place = self._slot(self._result(number))
-            advances.append((place, _row(self._outs[number])))
+        for state, index in enumerate(range(rows + states, rows + states + loop.saved)):
+            place = self._slot(self._result(index))
+            advances.append((place, _row(self._outs[index])))
             copied.append(SlotCopy(1 + data + state, 0, place, self._ins[data + state].nbytes))
         numbers = range(states)
         starting = [self._slot(self._input(data + i)) for i in numbers]
         ending = [self._slot(self._result(rows + i)) for i in numbers]
         sizes = [self._ins[data + i].nbytes for i in numbers]
-        sign = -1 if given.backwards else 1
+        sign = -1 if loop.backwards else 1
         links, answer, condition = self._condition()
-        stacked = [*range(rows), *range(rows + states, rows + states + given.saved)] if given.stops_early else []
+        stacked = [*range(rows), *range(rows + states, rows + states + loop.saved)] if loop.stops_early else []
         return StepLoop(
-            count=given.count,
-            counted=ins if given.counted else None,
-            backwards=given.backwards,
+            count=loop.count,
+            counted=ins if loop.counted else None,
+            backwards=loop.backwards,
             begin=tuple([SlotCopy(starting[i], 0, 1 + data + i, sizes[i]) for i in numbers]),
             before=tuple(copied),
             end=tuple([SlotCopy(1 + data + i, 0, ending[i], sizes[i]) for i in numbers]),
             swaps=tuple(swaps),
             advances=tuple([(slot, sign * size) for slot, size in advances]),
-            key=MovingKey(1 + ins, self._slot(self._input(ins)), given.draw, given.key_step) if given.keyed else None,
+            key=MovingKey(1 + ins, self._slot(self._input(ins)), loop.draw, loop.key_step) if loop.keyed else None,
             links=links,
             answer=answer,
             zeros=tuple([(self._slot(self._result(i)), _row(self._outs[i])) for i in stacked]),
-            ran=self._slot(self._result(len(self._outs) - 1)) if given.counts else None,
-            choice=None if given.chosen is None else _choice(1, self._ins[0].dtype, not given.chosen),
+            ran=self._slot(self._result(len(self._outs) - 1)) if loop.counts else None,
+            choice=None if loop.chosen is None else _choice(1, self._ins[0].dtype, not loop.chosen),
             step=self._inner(program, self._slots),  # now there are all slots
             condition=condition,
             constants=tuple(self._constants),
@@ -158,29 +158,29 @@ class NativeLoop:
         if not count or not all(i in own or (i < self._buffers and places[i].slot in lasting) for i in used):
             return []
         self.loop = replace(self.loop, step=step.hoisted())
-        given = iter(self.functions)
-        made = [(tuple(itertools.islice(given, region.code_count)), region) for region in regions]
-        self.functions = [*given]
-        return made
+        functions = iter(self.functions)
+        hoisted = [(tuple(itertools.islice(functions, region.code_count)), region) for region in regions]
+        self.functions = [*functions]
+        return hoisted
 
     def prepared(self, places: Sequence[Position], first: int) -> list[PreparedValue]:
         """The kept values, as the program around the loop computes them by its steps from ``first`` on."""
-        made: list[PreparedValue] = []
+        values: list[PreparedValue] = []
         for value in self.kept:
             inside = [self.loop.step.slots[1 + i] for i in value.inputs]
-            given = [places[at.slot]._replace(offset=places[at.slot].offset + at.offset) for at in inside]
-            key = hashlib.sha256(repr((value.key, [at.offset for at in given])).encode()).hexdigest()
+            inputs = [places[at.slot]._replace(offset=places[at.slot].offset + at.offset) for at in inside]
+            key = hashlib.sha256(repr((value.key, [at.offset for at in inputs])).encode()).hexdigest()
             steps = tuple([first + step for step in value.steps])
-            made.append(PreparedValue(key, tuple([at.slot - 1 for at in given]), value.size, steps))
-        return made
+            values.append(PreparedValue(key, tuple([at.slot - 1 for at in inputs]), value.size, steps))
+        return values
 
     # --- places --------------------------------------------------------------------------------------------
 
-    def _input(self, number: int) -> Position:
-        return Position(1 + number)
+    def _input(self, index: int) -> Position:
+        return Position(1 + index)
 
-    def _result(self, number: int) -> Position:
-        return Position(1 + len(self._ins) + number)
+    def _result(self, index: int) -> Position:
+        return Position(1 + len(self._ins) + index)
 
     def _memory(self, size: int) -> Position:
         """So many bytes of memory."""

@@ -59,9 +59,9 @@ class NativeSource(PlannedProgram):
 
     def plan(self, codes: Iterable[LoadedCode] | None = None) -> NativePlan:
         """The plan with loaded code, which is compiled where it is missing."""
-        given = iter(codegen.load_functions(self.functions_called()) if codes is None else codes)
+        loaded = iter(codegen.load_functions(self.functions_called()) if codes is None else codes)
         steps = [
-            step.step(self.constants) if isinstance(step, HostCall) else step[1].loaded([next(given) for _ in step[0]])
+            step.step(self.constants) if isinstance(step, HostCall) else step[1].loaded([next(loaded) for _ in step[0]])
             for step in self.steps
         ]
         arrays = (self.inputs, self.fresh, steps, self.constants)

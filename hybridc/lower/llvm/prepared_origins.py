@@ -45,19 +45,19 @@ class PreparedOrigins:
 
     def launched(self, op: LaunchOp, steps: range) -> None:
         """Note the steps of a launch; what it keeps gets its key."""
-        given = [self._origin(v) for v in op.ins]
-        inputs = tuple(dict.fromkeys(i for origin in given for i in origin.inputs))
-        read = [(origin.key, [inputs.index(i) for i in origin.inputs]) for origin in given]
+        origins = [self._origin(v) for v in op.ins]
+        inputs = tuple(dict.fromkeys(i for origin in origins for i in origin.inputs))
+        read = [(origin.key, [inputs.index(i) for i in origin.inputs]) for origin in origins]
         operands = [*op.ins, *op.outs]
         places: dict[Position, int] = {}
-        for number, value in enumerate(operands):
+        for index, value in enumerate(operands):
             view = self._views[value]
-            places.setdefault(Position(view.slot, view.offset), number)
+            places.setdefault(Position(view.slot, view.offset), index)
         done = [self._content(step, places) for step in self._program.steps[steps.start : steps.stop]]
-        every = frozenset(steps).union(*[origin.steps for origin in given])
-        for number, value in enumerate(op.outs):
+        every = frozenset(steps).union(*[origin.steps for origin in origins])
+        for index, value in enumerate(op.outs):
             view = self._views[value]
-            key = _hash("launch", read, done, number, str(view.dtype), view.shape, view.strides)
+            key = _hash("launch", read, done, index, str(view.dtype), view.shape, view.strides)
             self._origins[value] = _Origin(key, inputs, every)
             kept = view.slot - self._first_kept
             if kept >= 0:

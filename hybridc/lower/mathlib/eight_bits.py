@@ -33,8 +33,8 @@ class Narrow:
         bits = w.write(arith.ExtUIOp, [w.write(arith.BitcastOp, [x], i8)], _SHORT)
         size = bits & _MAGNITUDE
         half = w.write(arith.BitcastOp, [((bits & _SIGN) << _BITS) | (size << cut)], f16)
-        number = w.write(arith.ExtFOp, [half], f32) * 2.0 ** (_HALF.bias - self.known.bias)
-        return select(size == _MAGNITUDE, number.like(float("nan")), number)
+        single = w.write(arith.ExtFOp, [half], f32) * 2.0 ** (_HALF.bias - self.known.bias)
+        return select(size == _MAGNITUDE, single.like(float("nan")), single)
 
     def rounded(self, x: Value) -> Value:
         """The nearest number of eight bits, the even one of two; NaN for what is too large.

@@ -32,19 +32,19 @@ EVERYTHING = -(2**11)  # no multiple of 4 comes of this power of 2
 
 
 def two_over_pi(lowest: int, parts: int, up: int = 0) -> tuple[float, ...]:
-    """2/pi for numbers that are multiples of 2**lowest, but for what makes multiples of 4; as a sum of doubles.
+    """2/pi * 2**up as a sum of doubles, for numbers that are multiples of 2**lowest.
 
-    They are multiplied by 2**up.
+    The leading bits, whose product with such a number is a multiple of 4, are left out.
     """
     rest = Fraction(table.TWO_OVER_PI_BITS, 1 << table.TWO_OVER_PI_LENGTH)
     rest = rest % Fraction(2) ** (2 - lowest) * 2**up
-    found: list[float] = []
+    doubles: list[float] = []
     for _ in range(parts):
         part = float(rest)
         # If the second part were negative, too, the sum of its product with -0 and a -0 would be 0.
-        found.append(math.nextafter(part, 0.0) if part > rest and lowest == EVERYTHING else part)
-        rest -= Fraction(found[-1])
-    return tuple(found)
+        doubles.append(math.nextafter(part, 0.0) if part > rest and lowest == EVERYTHING else part)
+        rest -= Fraction(doubles[-1])
+    return tuple(doubles)
 
 
 _STEP = 26  # exponents for which one window will do: the product with its first part has less than 51 bits

@@ -167,15 +167,15 @@ class FormulaWriter(ABC):
 
 
 @functools.lru_cache(4096)
-def _attribute(number: str, kind: Attribute) -> Attribute:
+def _attribute(text: str, kind: Attribute) -> Attribute:
     """A number as an attribute; by its text, in which 0 and -0 differ."""
     if kind == f32:
-        return FloatAttr(float(np.float32(number)), f32)
+        return FloatAttr(float(np.float32(text)), f32)
     if kind == f64:
-        return FloatAttr(float(number), f64)
+        return FloatAttr(float(text), f64)
     width = cast("IntegerType", kind).width.data
     half = 1 << width - 1
-    return IntegerAttr((int(number) + half) % (2 * half) - half, width)
+    return IntegerAttr((int(text) + half) % (2 * half) - half, width)
 
 
 # Operations that Python has no sign for

@@ -90,7 +90,7 @@ class NativeEvents(EventSource):
         if self._events is None or not self._lock.current.acquire(blocking=False):
             return
         try:
-            begin, end = self._ring.taken, self._ring.next
+            begin, end = self._ring.drained, self._ring.next
             lost = max(0, end - begin - _CAPACITY)
             numbers = np.arange(begin + lost, end, dtype=np.int64)
             events: Any = self._events[numbers & (_CAPACITY - 1)]
@@ -98,7 +98,7 @@ class NativeEvents(EventSource):
             under_way = np.flatnonzero(ahead < 0)  # positive: written over
             if under_way.size:
                 events, ahead = events[: under_way[0]], ahead[: under_way[0]]
-            self._ring.taken = begin + lost + len(events)
+            self._ring.drained = begin + lost + len(events)
             overwritten = int(np.count_nonzero(ahead))
             RECORDER.lost += lost + overwritten
             if len(events):

@@ -96,8 +96,8 @@ def _scratch(
 ) -> int:
     """The bytes of scratch that serve all calls: the algorithm of a contraction may depend on the strides."""
     values = [*kernel.arguments, *kernel.results] if views else []
-    given = [{i: call.get(i) or row_major(shape_of(values[i])) for i in views} for call in calls] or [{}]
-    needed = [kernel_cache.memory(kernel, strides) for strides in given]
+    strides_of_calls = [{i: call.get(i) or row_major(shape_of(values[i])) for i in views} for call in calls] or [{}]
+    needed = [kernel_cache.memory(kernel, strides) for strides in strides_of_calls]
     return max(scratch + sum(aligned(n) for n in shared) for scratch, shared in needed)
 
 

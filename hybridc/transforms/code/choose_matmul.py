@@ -97,9 +97,9 @@ def takes_epilogue(kernel: Kernel, vectors: Registers) -> bool:
         return False
     # Not if the fastest of the others with a walk over its result is faster. (In whole numbers, as sizes may be free.)
     size, tenths = matrices.m * matrices.n, int(10 * EFFORT_OF_DOTS)
-    efforts = [(matrices, tile.fitting(matrices.n)), (matrices.exchanged(), tile)]
+    ways = [(matrices, tile.fitting(matrices.n)), (matrices.exchanged(), tile)]
     walked = 10 * (WALKED * size + BEGUN)
-    return any((10 * _effort_of_tiles(*each) - tenths * size) * matrices.k <= walked for each in efforts)
+    return any((10 * _effort_of_tiles(*way) - tenths * size) * matrices.k <= walked for way in ways)
 
 
 @dataclass(frozen=True)
@@ -218,8 +218,8 @@ def _panels(
     terms = tuple(sorted((a for a in right.axes if a in kernel_op.reduced), key=lambda a: -steps[a]))
     count, width = (panels[:1], panels[1]) if panels else ((), extents[kernel_op.axes[-1]])
     shape = (*count, *(extents[a] for a in terms), width)
-    number = kernel.arguments.index(right.value)
-    return Panels(number, right, columns[0], terms, shape, rows, apart, in_place)
+    argument = kernel.arguments.index(right.value)
+    return Panels(argument, right, columns[0], terms, shape, rows, apart, in_place)
 
 
 @dataclass(frozen=True, eq=False)
@@ -389,12 +389,12 @@ def _preferred(matrices: Matrices, dtype: DType, machine: LoopMachine) -> Sequen
     few_rows = matrices.m <= FEW_ROWS[vectors.bytes] and matrices.m * TERMS_FOR_A_ROW[vectors.bytes] <= matrices.k
     tiles = matrices.m >= FEWEST_ROWS and _is_cached(matrices, dtype) and not filled
     plain, exchanged = [_effort_of_tiles(x, tile) for x in (matrices, matrices.exchanged())]
-    turned = tiles and matrices.b[0] == 1 and exchanged < WORTH_TURNING * plain
-    if turned and exchanged < EFFORT_OF_DOTS * matrices.m * matrices.n:
+    exchange = tiles and matrices.b[0] == 1 and exchanged < WORTH_TURNING * plain
+    if exchange and exchanged < EFFORT_OF_DOTS * matrices.m * matrices.n:
         few_rows = False
     if matrices.a[1] == matrices.b[0] == 1 and (few_rows or matrices.n <= FEW_COLUMNS or filled):
         return (DOTS, TILES, BLAS) if matrices.m >= FEWEST_ROWS else (DOTS, BLAS, TILES)
-    if turned:
+    if exchange:
         return (EXCHANGED, TILES, BLAS)
     return (TILES, BLAS) if tiles else (BLAS, TILES)
 
@@ -416,19 +416,19 @@ def _of_panels(matrices: Matrices) -> tuple[Algorithm, ...]:
     return (IN_PLACE, PREPACKED) if rows < FEWEST_ROWS else (PREPACKED,)
 
 
-def _is_panel(given: Matrices, tile: RegisterTile) -> bool:
+def _is_panel(matrices: Matrices, tile: RegisterTile) -> bool:
     """Whether the right matrix of each batch is what would be packed: the columns of a tile, term after term."""
-    batches = any(x.kind == BATCH for x in given.around)
-    return batches and given.n == tile.fitting(given.n).width and given.b == (given.n, 1)
+    batches = any(x.kind == BATCH for x in matrices.around)
+    return batches and matrices.n == tile.fitting(matrices.n).width and matrices.b == (matrices.n, 1)
 
 
-def _effort_of_tiles(given: Matrices, tile: RegisterTile) -> int:
+def _effort_of_tiles(matrices: Matrices, tile: RegisterTile) -> int:
     """The cost of register tiles with packing and memory traffic, in multiply-adds per term."""
-    columns = tile.padded(given.n)
-    again = 0 if _is_cached(given, tile.dtype) else given.m * (columns // tile.width - 1)
-    return columns * (given.m + ROWS_TO_PACK) + again
+    columns = tile.padded(matrices.n)
+    read_again = 0 if _is_cached(matrices, tile.dtype) else matrices.m * (columns // tile.width - 1)
+    return columns * (matrices.m + ROWS_TO_PACK) + read_again
 
 
-def _is_cached(given: Matrices, dtype: DType) -> bool:
+def _is_cached(matrices: Matrices, dtype: DType) -> bool:
     """Whether the left matrix, which tiles read again for each panel, stays in a cache."""
-    return given.m * given.k <= CACHED[dtype] and given.a[1] * dtype.itemsize <= NEAR
+    return matrices.m * matrices.k <= CACHED[dtype] and matrices.a[1] * dtype.itemsize <= NEAR

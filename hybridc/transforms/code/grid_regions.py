@@ -99,7 +99,7 @@ class _GridWriter:
         values = [*nest.arguments, *nest.results]
         strides = {i: self.strides[v] for i, v in enumerate(values) if v in self.strides}
         over = self._over(nest, kernel, strides)
-        made = self.kernel_cache.of(kernel, strides, [*over.items()])
+        parallel = self.kernel_cache.of(kernel, strides, [*over.items()])
         places = [self._place(v, steps) for v, steps in zip(nest.arguments, nest.steps, strict=False)]
         for i, (value, steps) in enumerate(zip(nest.results, nest.steps[len(nest.arguments) :], strict=True)):
             source = next((a for a, r in over.items() if r == i), None)
@@ -109,38 +109,38 @@ class _GridWriter:
                 size = math.prod(shape_of(kernel.results[i])) * dtype_of(value).itemsize
                 self.inner[value], self.end = self.end, self.end + aligned(size)
             places.append(self._place(value, steps))
-        for size in made.locals:
+        for size in parallel.locals:
             places.append(Position(0, self.end))
             self.end += aligned(size)
-        for region in made.regions:
+        for region in parallel.regions:
             assert isinstance(region, ParallelRegion), "a nest at a tile has no grid"
             self.parts.append(TileRegion(region, tuple(places[b] for b in region.buffers), 0))
 
     def _over(self, nest: TileKernel, kernel: Kernel, strides: Mapping[int, Strides]) -> dict[int, int]:
         """Pairs of an argument, which no later loop nest reads, and a result, both in scratch, that may be one."""
-        found: dict[int, int] = {}
+        pairs: dict[int, int] = {}
         for i, j in self.kernel_cache.inplace(kernel, sorted(strides)):
             argument, result = nest.arguments[i], nest.results[j]
             inside = argument in self.inner and result not in self.numbers
             alone = isinstance(argument, SSAValue) and self.readers[argument] == 1
-            if inside and alone and i not in found and j not in found.values():
-                found[i] = j
-        return found
+            if inside and alone and i not in pairs and j not in pairs.values():
+                pairs[i] = j
+        return pairs
 
     def _index(self, index: GridIndex) -> None:
         """Make an array of indices before the first tile."""
-        number = self.numbers[index] = len(self.kernel.arguments) + len(self.kernel.results) + len(self.locals)
+        buffer = self.numbers[index] = len(self.kernel.arguments) + len(self.kernel.results) + len(self.locals)
         self.strides[index] = (1,)
-        made = self.kernel_cache.of(analyse(index_kernel(index.size)), {}).regions
-        self.before += [replace(region, buffers=(number,)) for region in made]
+        regions = self.kernel_cache.of(analyse(index_kernel(index.size)), {}).regions
+        self.before += [replace(region, buffers=(buffer,)) for region in regions]
         self.locals.append(8 * index.size)
 
     def _place(self, value: SSAValue | GridIndex, steps: Sequence[Step | None]) -> Position:
         if value in self.inner:
             return Position(0, self.inner[value])
         size = 8 if isinstance(value, GridIndex) else dtype_of(value).itemsize
-        given = zip(steps, self.tile, strict=True)
-        apart = tuple(0 if s is None else self.strides[value][s.dim] * s.factor * n * size for s, n in given)
+        steps_of_dims = zip(steps, self.tile, strict=True)
+        apart = tuple(0 if s is None else self.strides[value][s.dim] * s.factor * n * size for s, n in steps_of_dims)
         key = (self.numbers[value], apart)
         return Position(1 + self.buffers.setdefault(key, len(self.buffers)))
 

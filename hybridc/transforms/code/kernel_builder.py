@@ -103,10 +103,10 @@ class KernelBuilder(ScalarSteps[str]):
         """A constant."""
         key = (repr(value), dtype)
         if key not in self.constants:
-            number, kind = cast(Any, number_attribute(value, dtype)).value.data, kind_of_dtype(dtype)
+            scalar, kind = cast(Any, number_attribute(value, dtype)).value.data, kind_of_dtype(dtype)
             name = self.constants[key] = self.name()
-            self.first.append(TileConstant(name, bool(number) if kind == "i1" else number, kind))
-        return Element(self, self.constants[key], dtype, number=value)
+            self.first.append(TileConstant(name, bool(scalar) if kind == "i1" else scalar, kind))
+        return Element(self, self.constants[key], dtype, constant=value)
 
     # --- bits ----------------------------------------------------------------------------------------------
 

@@ -100,21 +100,21 @@ class KernelCache(AnalysedKernels):
 
     def memory(self, kernel: Kernel, strides: Mapping[int, Strides]) -> tuple[int, list[int]]:
         """Bytes of scratch of all threads, and of each buffer that they share."""
-        made = self.of(kernel, strides)
+        regions = self.of(kernel, strides)
         if self.ahead and not self.inplace(kernel, [*strides]):  # whatever the memory plan, this will be called
-            self._started += self.target.compile_ahead(made.functions)
-        return made.scratch_of(self.threads), made.locals
+            self._started += self.target.compile_ahead(regions.functions)
+        return regions.scratch_of(self.threads), regions.locals
 
 
 def _tile_facts(kernel: Kernel, tile: Shape) -> list[Any]:
     """What the kernels at a tile follow from: sizes that the tile has, and attributes of all operations."""
-    found: list[Any] = [tile]
+    facts: list[Any] = [tile]
     for nest, grid in zip(kernel.nests, kernel.grid, strict=True):
         rank = len(nest.domain)
-        found.append([n for a, n in enumerate(nest.domain) if a not in grid])
-        found.append([n for kernel_op in nest.ops for a, n in kernel_op.extents.items() if a >= rank])
+        facts.append([n for a, n in enumerate(nest.domain) if a not in grid])
+        facts.append([n for kernel_op in nest.ops for a, n in kernel_op.extents.items() if a >= rank])
     for op in kernel.function.body.walk():
-        found += (*op.properties.values(), *op.attributes.values())
+        facts += (*op.properties.values(), *op.attributes.values())
         if isinstance(op, linalg.IndexOp):
-            found.append([nest.domain for nest in kernel.nests])
-    return found
+            facts.append([nest.domain for nest in kernel.nests])
+    return facts

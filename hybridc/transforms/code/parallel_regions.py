@@ -156,7 +156,7 @@ class KernelLoops:
         self._locals: list[SSAValue] = []  # the value, or partial results, in each local buffer
         self._alone = _alone(kernel)
         self._nests = loop_nests_of(kernel)
-        self._functions = [made for nest in self._nests if (made := self._nest(kernel, nest)) is not None]
+        self._functions = [function for nest in self._nests if (function := self._nest(kernel, nest)) is not None]
 
     @cached_property
     def inplace_pairs(self) -> list[tuple[int, int]]:
@@ -175,30 +175,30 @@ class KernelLoops:
         """The parallel regions at the kernel's current sizes, which must fit."""
         values = [*self._arguments, *self._results]
         known = {values[i]: s for i, s in strides.items()}
-        made = ParallelRegions([], [_bytes(v) for v in self._locals])
+        parallel = ParallelRegions([], [_bytes(v) for v in self._locals])
         first = len(values)
         for function in self._functions:
             plan = self._plan(kernel, function)
             assert plan is not None, f"{kernel.name} is walked in another way"
             extent, piece = _extent(plan, function.parts)
-            made.regions.append(function.at(plan, extent, piece, known))
+            parallel.regions.append(function.at(plan, extent, piece, known))
             for kernel_op, local in zip(function.parts, function.locals, strict=True):
-                made.locals[local - first] *= extent
+                parallel.locals[local - first] *= extent
                 buffers = local, self._number[kernel_op.result]
-                made.regions.append(combine_region(kernel_op, buffers, extent, self._printer))
-        self._put_results(made)
-        return made
+                parallel.regions.append(combine_region(kernel_op, buffers, extent, self._printer))
+        self._put_results(parallel)
+        return parallel
 
-    def _put_results(self, made: ParallelRegions) -> None:
+    def _put_results(self, parallel: ParallelRegions) -> None:
         """Fill results that are constant, and copy those that have no region of their own."""
         for i, v in enumerate(self._results, len(self._arguments)):
-            number, shape = number_of(v), shape_of(v)
-            if number is not None:
-                fill = schedule_fill(dtype_of(v), shape, row_major(shape), number)
-                made.regions.append(move_region(fill, (i,), self._printer))
+            value, shape = number_of(v), shape_of(v)
+            if value is not None:
+                fill = schedule_fill(dtype_of(v), shape, row_major(shape), value)
+                parallel.regions.append(move_region(fill, (i,), self._printer))
             elif self._number[v] != i:
                 copy = schedule_copy(copy_of(dtype_of(v), shape, row_major(shape)), None)
-                made.regions.append(move_region(copy, (self._number[v], i), self._printer))
+                parallel.regions.append(move_region(copy, (self._number[v], i), self._printer))
 
     def _local(self, value: SSAValue) -> int:
         """A buffer local to the kernel."""
@@ -287,10 +287,10 @@ class _LoopNestFunctions:
 
     def _function(self, plan: LoopNestPlan, rows: frozenset[SSAValue]) -> Function:
         known = (known_sizes(plan), rows, *[shape_of(v)[1:] for v in self._indirect])
-        made = self._made.get(known)
-        if made is None:
-            made = self._made[known] = self._printer(schedule(plan, replace(self._buffers, rows=rows)))
-        return made
+        function = self._made.get(known)
+        if function is None:
+            function = self._made[known] = self._printer(schedule(plan, replace(self._buffers, rows=rows)))
+        return function
 
 
 def _extent(plan: LoopNestPlan, parts: Sequence[KernelOp]) -> tuple[int, int]:

@@ -54,10 +54,10 @@ def partial_sum_regions(kernel: Kernel, target: LoopTarget, strides: Sequence[St
     outputs = math.prod(shape)
     wanted = max(read // NOMINAL.second, contraction.terms // PIECE if is_long else 0)
     most = min(MOST, wanted, contraction.terms // LEAST)
-    made = _in_pieces(whole, outputs, most)
-    if made is None:
+    cut = _in_pieces(whole, outputs, most)
+    if cut is None:
         return None
-    pieces, matrices = made
+    pieces, matrices = cut
     first, second = (right, left) if whole.swapped else (left, right)
     region = MatmulRequest(matrices, dtypes.pop(), (first, second, len(values)), target).region([IN_PLACE])
     if region is None:
@@ -66,10 +66,10 @@ def partial_sum_regions(kernel: Kernel, target: LoopTarget, strides: Sequence[St
     return ParallelRegions([region, combined], [outputs * pieces * dtype_of(result).itemsize])
 
 
-def _in_pieces(given: Matrices, outputs: int, most: int) -> tuple[int, Matrices] | None:
+def _in_pieces(matmul: Matrices, outputs: int, most: int) -> tuple[int, Matrices] | None:
     """The number of pieces, and the matmul with a batch loop over them; None if the terms cannot be cut."""
     around, left = list[Loop](), most
-    over = sorted(given.over, key=lambda x: -abs(x.a or 0))
+    over = sorted(matmul.over, key=lambda x: -abs(x.a or 0))
     pieces = 1
     for i, loop in enumerate(over):
         count = max(n for n in range(1, loop.size + 1) if loop.size % n == 0 and n <= max(1, left))
@@ -81,14 +81,14 @@ def _in_pieces(given: Matrices, outputs: int, most: int) -> tuple[int, Matrices]
             left //= count
         if over[i].size > 1:
             break
-    k = given.k
+    k = matmul.k
     if all(loop.size == 1 for loop in over) and k // PIECE > 1:
         count = max(n for n in range(1, k // PIECE + 1) if k % n == 0 and n <= max(1, left))
         pieces, k = pieces * count, k // count
-        around.append(Loop(count, k * given.a[1], k * given.b[0], 0))
+        around.append(Loop(count, k * matmul.a[1], k * matmul.b[0], 0))
     if pieces == 1:
         return None
     steps = row_major(tuple([loop.size for loop in around]))
     around = [loop._replace(c=outputs * step) for loop, step in zip(around, steps, strict=True)]
     over = [x for x in over if x.size > 1]
-    return pieces, replace(given, k=k, around=(*around, *given.around), over=tuple(over))
+    return pieces, replace(matmul, k=k, around=(*around, *matmul.around), over=tuple(over))

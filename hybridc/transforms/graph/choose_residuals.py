@@ -85,24 +85,24 @@ class _Choice:
         self.results = result_count(forward)
         if isinstance(updates, DenseArrayBase):
             self.results += len(updates.get_values())
-        given = [*forward.body.block.args, *end.arguments]
-        own = given[: len(forward.body.block.args) + self.results]
+        values = [*forward.body.block.args, *end.arguments]
+        own = values[: len(forward.body.block.args) + self.results]
         # Available anyway: inputs and results, with the indices by which ``hybrid.saved`` names them.
-        self.free = {value: number for number, value in reversed([*enumerate(own)])}
-        self.saved = {arg: given[i] for i, arg in zip(saved.get_values(), self.backward.args, strict=False)}
+        self.free = {value: index for index, value in reversed([*enumerate(own)])}
+        self.saved = {arg: values[i] for i, arg in zip(saved.get_values(), self.backward.args, strict=False)}
         self.residuals: dict[SSAValue, None] = {}
-        self.again: set[Operation] = set()  # what is computed again in any case
+        self.recomputed: set[Operation] = set()  # what is computed again in any case
         # Values of the forward in the backward: arguments, and rematerialised ones.
-        self.there: dict[SSAValue, SSAValue] = {}
-        self.held: dict[SSAValue, HybridOp] = {}  # the operations whose results, which are there, have these values
+        self.available: dict[SSAValue, SSAValue] = {}
+        self.holders: dict[SSAValue, HybridOp] = {}  # whose results, which are kept, contain these values
         self.splicer = Splicer("hybrid.training" in forward.attributes)
-        self.taken: dict[HybridOp, dict[SSAValue, TracedSymbol]] = {}  # the operands of these, from their results
+        self.parts_of: dict[HybridOp, dict[SSAValue, TracedSymbol]] = {}  # operands, taken out of the results
         self.cost_again = cache(cost_again)  # of one value asked as often as values follow from it
         self.volume = cache(_elements)
 
     def apply(self) -> func.ReturnOp:
         """Choose, and rewrite both functions; the forward's new return."""
-        order = {op: number for number, op in enumerate(self.forward.body.block.ops)}
+        order = {op: index for index, op in enumerate(self.forward.body.block.ops)}
         residuals = _undivided(dict.fromkeys(v for v in self.saved.values() if v not in self.free))
         self._find_held(residuals, {*residuals, *self.free})
         self._choose(sorted(residuals, key=lambda v: order[_maker(v)] if v not in self.free else -1))
@@ -116,7 +116,7 @@ class _Choice:
         self.end = end
         self.residuals = dict.fromkeys(residuals)
         self._find_held(self.saved.values(), {*residuals, *self.free})
-        self._make_again({op: number for number, op in enumerate(self.forward.body.block.ops)})
+        self._make_again({op: index for index, op in enumerate(self.forward.body.block.ops)})
         self._note(residuals)
 
     def _find_held(self, values: Iterable[SSAValue], kept: Collection[SSAValue]) -> None:
@@ -128,16 +128,16 @@ class _Choice:
     def _is_held(self, value: SSAValue, kept: Collection[SSAValue]) -> bool:
         for use in value.uses:
             op = use.operation
-            if value in self.held or not isinstance(op, HybridOp):
+            if value in self.holders or not isinstance(op, HybridOp):
                 continue
             operator, result = op.operator, op.results[0]
             if isinstance(operator, Movement) and operator.REARRANGES:
                 joined = not shows(op) and result in kept
                 if joined or self._is_held(result, kept):
-                    self.held[value] = op
+                    self.holders[value] = op
                     if joined and not self._is_there(result):
                         self.residuals[result] = None
-        return value in self.held
+        return value in self.holders
 
     def _choose(self, values: Iterable[SSAValue], shared: bool = False) -> None:
         """Save those values, in program order, that cannot be rematerialised from available or small ones.
@@ -147,23 +147,23 @@ class _Choice:
         for value in values:
             if self._is_there(value):
                 continue
-            made: set[HybridOp] = set()
-            needed = self._needed(value, made=made)
-            if SMALLER * _bytes(needed) > byte_size(value) or (not shared and self._is_apart(value, made)):
+            operators: set[HybridOp] = set()
+            needed = self._needed(value, operators=operators)
+            if SMALLER * _bytes(needed) > byte_size(value) or (not shared and self._is_apart(value, operators)):
                 needed = [value]
             else:
-                self.again |= made
+                self.recomputed |= operators
             self.residuals |= dict.fromkeys(needed)
 
-    def _is_apart(self, value: SSAValue, made: Collection[HybridOp]) -> bool:
+    def _is_apart(self, value: SSAValue, operators: Collection[HybridOp]) -> bool:
         """Whether a small value would be computed again by a kernel of its own.
 
         It is if in the backward only contractions read it, and what it is computed from.
         """
-        if all(map(shows, made)) or byte_size(value) > NOMINAL.second:
+        if all(map(shows, operators)) or byte_size(value) > NOMINAL.second:
             return False
         size = self.volume(value)
-        read = (v for op in made for v in (*op.operands, *op.results) if self.volume(v) >= size)
+        read = (v for op in operators for v in (*op.operands, *op.results) if self.volume(v) >= size)
         return all(map(self._is_multiplied, read))
 
     def _is_multiplied(self, value: SSAValue) -> bool:
@@ -181,12 +181,12 @@ class _Choice:
         """Save one value instead of several that follow from it, if it is smaller, or these would be copied."""
         made_of: dict[SSAValue, list[SSAValue]] = {}
         for value in self.residuals:
-            for source in self._needed(value, again=True):
+            for source in self._needed(value, anew=True):
                 made_of.setdefault(source, []).append(value)
         for source, values in made_of.items():
             before = self.residuals
             # A value from which others are taken out cannot be rematerialised from these.
-            holding = {op.results[0] for op in self.held.values()}
+            holding = {op.results[0] for op in self.holders.values()}
             if source in before or len(values) < 2 or not holding.isdisjoint(values):
                 continue
             self.residuals = {value: None for value in (*before, source) if value not in values}
@@ -196,84 +196,85 @@ class _Choice:
                 self.residuals = before
 
     def _is_there(self, value: SSAValue) -> bool:
-        return value in self.free or value in self.residuals or value in self.held
+        return value in self.free or value in self.residuals or value in self.holders
 
-    def _needed(self, value: SSAValue, again: bool = False, made: set[HybridOp] | None = None) -> list[SSAValue]:
+    def _needed(self, value: SSAValue, anew: bool = False, operators: set[HybridOp] | None = None) -> list[SSAValue]:
         """The values that must be saved to rematerialise ``value``; ``[value]`` if that costs too much.
 
-        The operators that are then computed again are added to ``made``.
+        The operators that are then computed again are added to ``operators``. With ``anew`` the value itself is,
+        even if it would be saved.
         """
         cost, size = 0, self.volume(value)
-        made = set() if made is None else made
+        operators = set() if operators is None else operators
         needed: dict[SSAValue, None] = {}
         work = [value]
         while work:
-            found = work.pop()
-            if found.owner in made or (self._is_there(found) and not (again and found is value)):
+            current = work.pop()
+            if current.owner in operators or (self._is_there(current) and not (anew and current is value)):
                 continue
-            steps = self.cost_again(found)
+            steps = self.cost_again(current)
             if steps is None:
-                needed[found] = None
+                needed[current] = None
                 continue
-            made.add(_maker(found))
-            work += _maker(found).operands
-            if _maker(found) not in self.again:
-                cost += steps * min(self.volume(found), size)
+            operators.add(_maker(current))
+            work += _maker(current).operands
+            if _maker(current) not in self.recomputed:
+                cost += steps * min(self.volume(current), size)
             if cost > REMATERIALIZED * size:
-                made.clear()
+                operators.clear()
                 return [value]
         return list(needed)
 
     def _make_again(self, order: dict[Operation, int]) -> None:
         """Rematerialise values that are not saved at their first use in the backward; drop those arguments."""
-        at = {op: number for number, op in enumerate(self.backward.ops)}
+        at = {op: index for index, op in enumerate(self.backward.ops)}
         users = list(self.backward.ops)
         later: list[tuple[int, int, BlockArgument]] = []
         for arg, value in self.saved.items():
-            if self._is_there(value) and value not in self.held:
-                self.there.setdefault(value, arg)
+            if self._is_there(value) and value not in self.holders:
+                self.available.setdefault(value, arg)
             elif arg.first_use is not None:
                 later.append((min(at[use.operation] for use in arg.uses), order[_maker(value)], arg))
-        for first, _, arg in sorted(later, key=lambda found: found[:2]):
+        for first, _, arg in sorted(later, key=lambda entry: entry[:2]):
             self._again(self.saved[arg], users[first])
         for arg, value in self.saved.items():
-            if value in self.there and self.there[value] is not arg:
-                arg.replace_all_uses_with(self.there[value])
-            if self.there.get(value) is not arg:
+            if value in self.available and self.available[value] is not arg:
+                arg.replace_all_uses_with(self.available[value])
+            if self.available.get(value) is not arg:
                 self.backward.erase_arg(arg)
 
     def _again(self, value: SSAValue, before: Operation) -> SSAValue:
         """A forward value inside the backward: an argument, or rematerialised before the operation that uses it."""
         for maker in operands_first(value, self._known):
-            if maker.results[0] in self.there:  # what rearranges took it out meanwhile
+            if maker.results[0] in self.available:  # what rearranges took it out meanwhile
                 continue
             operands = dict.fromkeys(maker.operands)
             copy = maker.clone({v: self._argument(v, before) for v in operands})
             copy.location = maker.location
             Rewriter.insert_op(copy, InsertPoint.before(before))
-            self.there.update(zip(maker.results, copy.results, strict=True))
+            self.available.update(zip(maker.results, copy.results, strict=True))
         return self._argument(value, before)
 
     def _known(self, value: SSAValue) -> bool:
         """Whether a value is not rematerialised by its operation."""
-        return value in self.there or self._is_there(value)
+        return value in self.available or self._is_there(value)
 
     def _argument(self, value: SSAValue, before: Operation) -> SSAValue:
         """A value inside the backward that is there, or saved."""
-        if value not in self.there and value in self.held:
-            self.there[value] = self._taken_out(value, self.held[value], before)
-        elif value not in self.there:
+        if value not in self.available and value in self.holders:
+            self.available[value] = self._taken_out(value, self.holders[value], before)
+        elif value not in self.available:
             arg = self.backward.insert_arg(value.type, 0)
             arg.name_hint = value.name_hint
-            self.there[value] = arg
-        return self.there[value]
+            self.available[value] = arg
+        return self.available[value]
 
     def _taken_out(self, value: SSAValue, joined: HybridOp, before: Operation) -> SSAValue:
         """An operand of an operation that rearranges its operands, from the result: as its gradient would be."""
         whole = self.splicer.symbol(self._again(joined.results[0], before))
-        if joined not in self.taken:
-            self.taken[joined] = self._parts(joined, whole)
-        part = self.taken[joined][value]
+        if joined not in self.parts_of:
+            self.parts_of[joined] = self._parts(joined, whole)
+        part = self.parts_of[joined][value]
         self.splicer.splice_for(part, before)
         return self.splicer.value(part)
 
@@ -287,7 +288,7 @@ class _Choice:
 
     def _of_backward(self) -> list[SSAValue]:
         """The forward value of each argument of the backward, in order."""
-        values = {arg: value for value, arg in self.there.items()}
+        values = {arg: value for value, arg in self.available.items()}
         return [values[arg] for arg in self.backward.args if arg in values]
 
     def _note(self, returned: Iterable[SSAValue]) -> func.ReturnOp:
@@ -295,7 +296,7 @@ class _Choice:
         saved = self._of_backward()
         residuals = [value for value in returned if value not in self.free]
         first = len(self.forward.body.block.args) + self.results
-        number = self.free | {value: first + i for i, value in enumerate(residuals)}
+        index_of = self.free | {value: first + i for i, value in enumerate(residuals)}
         end = func.ReturnOp(*self.end.arguments[: self.results], *residuals)
         Rewriter.replace_op(self.end, end)
         for block in (self.forward.body.block, self.backward):
@@ -305,7 +306,7 @@ class _Choice:
             function.function_type = FunctionType.from_lists(block.arg_types, [v.type for v in last.operands])
         saved_by = self.backward.parent_op()
         assert saved_by is not None
-        saved_by.attributes["hybrid.saved"] = DenseArrayBase.from_list(i64, [number[v] for v in saved])
+        saved_by.attributes["hybrid.saved"] = DenseArrayBase.from_list(i64, [index_of[v] for v in saved])
         return end
 
 
@@ -318,20 +319,20 @@ def _bytes(values: Iterable[SSAValue]) -> int:
 
 
 def _undivided(values: Iterable[SSAValue]) -> list[SSAValue]:
-    """The values; but the root of several views of it, if it is not larger than they are together.
+    """The values, with several views replaced by their root where it is not larger than all of them together.
 
     Views would be copied to be saved.
     """
-    shown: dict[SSAValue, list[SSAValue]] = {}
+    views_of: dict[SSAValue, list[SSAValue]] = {}
     for value in values:
         source = value
         while isinstance(source.owner, HybridOp) and shows(source.owner):
             source = source.owner.operands[0]
-        shown.setdefault(source, []).append(value)
-    found: list[SSAValue] = []
-    for source, several in shown.items():
-        found += [source] if len(several) > 1 and byte_size(source) <= _bytes(several) else several
-    return found
+        views_of.setdefault(source, []).append(value)
+    undivided: list[SSAValue] = []
+    for source, several in views_of.items():
+        undivided += [source] if len(several) > 1 and byte_size(source) <= _bytes(several) else several
+    return undivided
 
 
 def shows(op: HybridOp) -> bool:

@@ -62,7 +62,7 @@ class _Joiner:
 
     def __init__(self, module: ModuleOp, vectors: Registers | None) -> None:
         self.module = module
-        self.taken = {f.sym_name.data for f in functions(module)}
+        self.symbols = {f.sym_name.data for f in functions(module)}
         self.kernels = {name: analyse(f) for name, f in kernels(module).items() if not is_host(f)}
         self.contractions = {name: kernel for name, kernel in self.kernels.items() if _takes_epilogue(kernel, vectors)}
         self.joined: dict[tuple[str, str, int], func.FuncOp] = {}
@@ -72,12 +72,12 @@ class _Joiner:
         kernel = self.kernels.get(rest.callee.string_value())
         if kernel is None or kernel.name in self.contractions:
             return
-        found = [(call, i) for i, v in enumerate(rest.arguments) if (call := self._contraction(v)) is not None]
-        found = [each for each in found if self._follows(kernel, each[1], each[0])]
-        if found and not any(_skips(v) for v in rest.arguments):
+        contractions = [(call, i) for i, v in enumerate(rest.arguments) if (call := self._contraction(v)) is not None]
+        contractions = [pair for pair in contractions if self._follows(kernel, pair[1], pair[0])]
+        if contractions and not any(_skips(v) for v in rest.arguments):
             block = rest.parent
             assert block is not None
-            self._replace(*max(found, key=lambda each: block.get_operation_index(each[0])), rest, kernel)
+            self._replace(*max(contractions, key=lambda pair: block.get_operation_index(pair[0])), rest, kernel)
 
     def drop_unused(self) -> None:
         """Remove kernels without calls."""
@@ -105,35 +105,38 @@ class _Joiner:
             return False
         (nest,) = kernel.nests
         whole = tuple(range(len(nest.domain)))
-        made = {op.result: op for op in nest.ops}
+        op_of = {op.result: op for op in nest.ops}
         if _parts(nest.domain, shape_of(call.results[0])) is None or len({*kernel.results}) < len(kernel.results):
             return False
         in_registers = not self.contractions[call.callee.string_value()].grid
         if any(op.kind != "elementwise" or op.indirect or (in_registers and _is_of_scalars(op)) for op in nest.ops):
             return False
-        axes = {kernel.arguments[argument]: whole, **{v: op.axes for v, op in made.items()}}
+        axes = {kernel.arguments[argument]: whole, **{v: op.axes for v, op in op_of.items()}}
         for read in (read for op in nest.ops for read in op.reads):
-            if read.index or (read.value not in made and read.value not in kernel.arguments):
+            if read.index or (read.value not in op_of and read.value not in kernel.arguments):
                 return False
             if read.axes != axes.setdefault(read.value, tuple(sorted({*read.axes}))):
                 return False
-        return all(v in made and made[v].axes == whole for v in kernel.results)
+        return all(v in op_of and op_of[v].axes == whole for v in kernel.results)
 
     def _replace(self, matmul: func.CallOp, argument: int, rest: func.CallOp, kernel: Kernel) -> None:
         key = (matmul.callee.string_value(), kernel.name, argument)
         if key not in self.joined:
             self.joined[key] = self._kernel(self.contractions[key[0]], kernel, argument)
-        made, block = self.joined[key], Block()
+        kernel_function, block = self.joined[key], Block()
         builder = Builder(block)
         builder.location, builder.operator = fused_location([matmul, rest]), kernel.operators[0]
         others = [v for i, v in enumerate(rest.arguments) if i != argument]
-        wanted = [shape_of(v) for v in made.body.block.args[len(matmul.arguments) :]]
+        wanted = [shape_of(v) for v in kernel_function.body.block.args[len(matmul.arguments) :]]
         split = [
             builder.reshape(builder.tensor(v, shape_of(v), dtype_of(v)), s) for v, s in zip(others, wanted, strict=True)
         ]
-        given = [*matmul.arguments, *(v.value for v in split)]
+        arguments = [*matmul.arguments, *(v.value for v in split)]
         call = builder.add(
-            func.CallOp, given, made.function_type.outputs.data, {"callee": SymbolRefAttr(made.sym_name.data)}
+            func.CallOp,
+            arguments,
+            kernel_function.function_type.outputs.data,
+            {"callee": SymbolRefAttr(kernel_function.sym_name.data)},
         )
         for old, new in zip(rest.results, call.results, strict=True):
             whole = builder.reshape(builder.tensor(new, shape_of(new), dtype_of(old)), shape_of(old))
@@ -174,25 +177,25 @@ class _Joiner:
             builder.operator = rest.operators[nest.ops.index(op)]
             dims = split(op.axes)
             shape = tuple([sizes[d] for d in dims])
-            given = tuple(tuple(dims.index(d) for d in split(r.axes)) for r in op.reads)
+            places = tuple(tuple(dims.index(d) for d in split(r.axes)) for r in op.reads)
             properties: dict[str, Attribute] = {
-                "indexing_maps": maps(len(shape), (*given, tuple(range(len(shape))))),
+                "indexing_maps": maps(len(shape), (*places, tuple(range(len(shape))))),
                 "iterator_types": iterators(len(shape), ()),
                 "operandSegmentSizes": segments(len(op.reads), 1),
             }
             operands = [*(values[r.value] for r in op.reads), builder.empty(shape, dtype)]
-            made = builder.add(
+            joined = builder.add(
                 linalg.GenericOp, operands, [structured_type(shape, dtype)], properties, [op.op.regions[0].clone()]
             )
-            made.attributes["hybrid.operator"] = op.op.attributes["hybrid.operator"]
-            made.attributes["hybrid.axes"] = DenseArrayBase.from_list(i64, [contraction.axes[d] for d in dims])
+            joined.attributes["hybrid.operator"] = op.op.attributes["hybrid.operator"]
+            joined.attributes["hybrid.axes"] = DenseArrayBase.from_list(i64, [contraction.axes[d] for d in dims])
             if "hybrid.loop_nest" in contraction.op.attributes:
-                made.attributes["hybrid.loop_nest"] = contraction.op.attributes["hybrid.loop_nest"]
-            values[op.result] = made.results[0]
+                joined.attributes["hybrid.loop_nest"] = contraction.op.attributes["hybrid.loop_nest"]
+            values[op.result] = joined.results[0]
         results = [values[v] for v in rest.results]
         block.add_op(func.ReturnOp(*results))
         kind = FunctionType.from_lists([a.type for a in block.args], [v.type for v in results])
-        name = new_name(f"{first.name.removesuffix('_of_panels')}_{rest.name.removeprefix('fused_')}", self.taken)
+        name = new_name(f"{first.name.removesuffix('_of_panels')}_{rest.name.removeprefix('fused_')}", self.symbols)
         function = func.FuncOp(name, kind, Region(block), visibility="private")
         function.attributes |= {n: a for n, a in first.function.attributes.items() if n.startswith("hybrid.")}
         function.attributes.pop("hybrid.dtypes", None)
@@ -216,7 +219,7 @@ def _takes_epilogue(kernel: Kernel, vectors: Registers | None) -> bool:
 
 def _parts(domain: Shape, shape: Shape) -> list[tuple[int, ...]] | None:
     """For each axis of a domain the dimensions of a shape that it is split into; None if it is not."""
-    found: list[tuple[int, ...]] = []
+    parts: list[tuple[int, ...]] = []
     first = 0
     for size in domain:
         last = first + 1
@@ -224,9 +227,9 @@ def _parts(domain: Shape, shape: Shape) -> list[tuple[int, ...]] | None:
             last += 1
         if math.prod(shape[first:last]) != size:
             return None
-        found.append(tuple(range(first, last)))
+        parts.append(tuple(range(first, last)))
         first = last
-    return found if first == len(shape) else None
+    return parts if first == len(shape) else None
 
 
 def _is_of_scalars(op: KernelOp) -> bool:

@@ -94,15 +94,15 @@ def _calls(function: func.FuncOp) -> list[func.CallOp]:
 
 def _groups(function: func.FuncOp, contractions: dict[str, _RowContraction]) -> list[list[_RowsCall]]:
     """Calls of the same contraction with the same matrix and all row blocks of an array, in their order."""
-    found: dict[tuple[str, SSAValue, SSAValue], list[_RowsCall]] = {}
+    calls_of: dict[tuple[str, SSAValue, SSAValue], list[_RowsCall]] = {}
     for op in _calls(function):
         contraction = contractions.get(op.callee.string_value())
         part = None if contraction is None else _part(op.arguments[contraction.rows])
         if contraction is not None and part is not None and not _returned(op.results[0]):
             key = (op.callee.string_value(), op.arguments[contraction.other], part[0])
-            found.setdefault(key, []).append(_RowsCall(op, *part))
+            calls_of.setdefault(key, []).append(_RowsCall(op, *part))
     groups: list[list[_RowsCall]] = []
-    for (name, _, whole), calls in found.items():
+    for (name, _, whole), calls in calls_of.items():
         contraction = contractions[name]
         shape, result = shape_of(contraction.kernel.arguments[contraction.rows]), shape_of(contraction.kernel_op.result)
         count = volume(shape_of(whole)) // volume(shape)
@@ -157,12 +157,12 @@ def _merge(module: ModuleOp, contraction: _RowContraction, calls: Sequence[_Rows
     call = func.CallOp(kernel.sym_name.data, arguments, kernel.function_type.outputs.data)
     call.location = builder.location
     block.add_op(call)
-    made = builder.tensor(call.results[0], (rows, *result[1:]), dtype_of(contraction.kernel_op.result))
-    for each in calls:
-        begin = (each.first, *[0] * (len(result) - 1))
-        part = builder.slice(made, begin, [1] * len(result), result).value
-        part.name_hint = each.op.results[0].name_hint
-        each.op.results[0].replace_all_uses_with(part)
+    product = builder.tensor(call.results[0], (rows, *result[1:]), dtype_of(contraction.kernel_op.result))
+    for rows_call in calls:
+        begin = (rows_call.first, *[0] * (len(result) - 1))
+        part = builder.slice(product, begin, [1] * len(result), result).value
+        part.name_hint = rows_call.op.results[0].name_hint
+        rows_call.op.results[0].replace_all_uses_with(part)
     ops = list(block.ops)
     for op in ops:
         op.detach()
@@ -211,12 +211,12 @@ def _larger(module: ModuleOp, contraction: _RowContraction, rows: int) -> func.F
         values.update(zip(op.results, copy.results, strict=True))
     axis = kernel_op.axes[0]
     domain = [new if a == axis else n for a, n in enumerate(kernel.nests[0].domain)]
-    taken = {f.sym_name.data for f in functions(module)}
-    names = (f"{kernel.name}_{i}" for i in range(2, len(taken) + 3))
+    symbols = {f.sym_name.data for f in functions(module)}
+    names = (f"{kernel.name}_{i}" for i in range(2, len(symbols) + 3))
     kind = FunctionType.from_lists(types, [values[v].type for v in kernel.results])
-    made = func.FuncOp(next(n for n in names if n not in taken), kind, Region(block), visibility="private")
-    made.attributes["hybrid.domains"] = ArrayAttr([integer_array(domain)])
-    note_dtypes(made, [dtype_of(v) for v in (*kernel.arguments, *kernel.results)])
-    made.location = kernel.function.location
-    module.body.block.add_op(made)
-    return made
+    larger = func.FuncOp(next(n for n in names if n not in symbols), kind, Region(block), visibility="private")
+    larger.attributes["hybrid.domains"] = ArrayAttr([integer_array(domain)])
+    note_dtypes(larger, [dtype_of(v) for v in (*kernel.arguments, *kernel.results)])
+    larger.location = kernel.function.location
+    module.body.block.add_op(larger)
+    return larger

@@ -88,14 +88,14 @@ class _Packer:
     def __init__(self, module: ModuleOp, vectors: Registers) -> None:
         self.module = module
         self.vectors = vectors
-        self.taken = {f.sym_name.data for f in functions(module)}
+        self.symbols = {f.sym_name.data for f in functions(module)}
         self.contractions: dict[str, _PrepackedMatmul] = {}
         for name, function in kernels(module).items():
             kernel = None if is_host(function) else analyse(function)
             panels = None if kernel is None else prepacked_of(kernel, vectors)
             if kernel is not None and panels is not None:
                 self.contractions[name] = _PrepackedMatmul(kernel, panels)
-        self.made: dict[str, func.FuncOp] = {}  # prepacked matmuls, by the matmuls that they replace
+        self.products: dict[str, func.FuncOp] = {}  # prepacked matmuls, by the matmuls that they replace
         # Packing kernels, by the first matmul that needs each. Two whose matrices happen to have equal shapes
         # have one each, so that the number of kernels is the same at every batch size.
         self.packers: dict[func.FuncOp, func.FuncOp] = {}
@@ -117,22 +117,22 @@ class _Packer:
             free = root(matrix) in prepared
             if not free and not self._enough(calls):  # most have too few rows: the cheap test first
                 continue
-            fitting = [each for each in calls if self._fits(each[1], free)]
+            fitting = [pair for pair in calls if self._fits(pair[1], free)]
             if (free and fitting) or (
                 _pays(fitting, self.vectors) and (len(fitting) == len(calls) or self._enough(fitting))
             ):
                 panels = self._panels(matrix, *fitting[0])
                 for call, contraction in fitting:
                     is_prepared = call.results[0] in prepared
-                    made = self._multiply(call, contraction, panels)
+                    product = self._multiply(call, contraction, panels)
                     if is_prepared:
-                        prepared.add(made)
+                        prepared.add(product)
 
     def drop_unused(self) -> None:
         """Remove matmuls without calls."""
         ops = [op for f in functions(self.module) if f.body.blocks for op in f.body.block.ops]
         called = {op.callee.string_value() for op in ops if isinstance(op, func.CallOp)}
-        for name in self.made.keys() - called:
+        for name in self.products.keys() - called:
             Rewriter.erase_op(self.contractions[name].kernel.function)
 
     # --- calls ---------------------------------------------------------------------------------------------
@@ -153,8 +153,8 @@ class _Packer:
         """The panels of a matrix, packed before its first matmul."""
         panels, block = contraction.panels, Block()
         builder = _builder(block, call, contraction)
-        given = builder.tensor(matrix, shape_of(matrix), dtype_of(matrix))
-        parted = builder.reshape(given, panels.parted)
+        tensor = builder.tensor(matrix, shape_of(matrix), dtype_of(matrix))
+        parted = builder.reshape(tensor, panels.parted)
         packer = self._packer(contraction, parted)
         packed = builder.add(
             func.CallOp, [parted.value], packer.function_type.outputs.data, {"callee": _symbol(packer)}
@@ -165,21 +165,21 @@ class _Packer:
     def _multiply(self, call: func.CallOp, contraction: _PrepackedMatmul, panels: SSAValue) -> SSAValue:
         """Call the prepacked matmul instead; the columns of its result are split by panels, and reshaped back."""
         name = call.callee.string_value()
-        if name not in self.made:
-            self.made[name] = self._product(contraction, panels)
-        made, block = self.made[name], Block()
+        if name not in self.products:
+            self.products[name] = self._product(contraction, panels)
+        function, block = self.products[name], Block()
         builder = _builder(block, call, contraction)
         arguments = list(call.arguments)
         arguments[contraction.panels.argument] = panels
         result = builder.add(
-            func.CallOp, arguments, made.function_type.outputs.data, {"callee": _symbol(made)}
+            func.CallOp, arguments, function.function_type.outputs.data, {"callee": _symbol(function)}
         ).results[0]
-        given = builder.tensor(result, shape_of(result), dtype_of(call.results[0]))
+        product = builder.tensor(result, shape_of(result), dtype_of(call.results[0]))
         shape, layout = shape_of(call.results[0]), contraction.panels
         if layout.is_whole:
-            whole = builder.reshape(given, shape)
+            whole = builder.reshape(product, shape)
         else:
-            more = builder.reshape(given, (*shape[:-1], layout.shape[0] * layout.shape[-1]))
+            more = builder.reshape(product, (*shape[:-1], layout.shape[0] * layout.shape[-1]))
             whole = builder.slice(more, [0] * len(shape), [1] * len(shape), shape)
         insert_before(block, call)
         whole.value.name_hint = call.results[0].name_hint
@@ -201,10 +201,10 @@ class _Packer:
             if panels.is_whole:
                 if panels.is_parted:
                     places.insert(panels.column, 0)
-                made = builder.generic([(block.args[0], tuple(places), parted.dtype)], empty, first)
+                packed = builder.generic([(block.args[0], tuple(places), parted.dtype)], empty, first)
             else:
-                given = builder.tensor(block.args[0], parted.shape, parted.dtype)
-                made = _filled_up(builder, given, panels)
+                operand = builder.tensor(block.args[0], parted.shape, parted.dtype)
+                packed = _filled_up(builder, operand, panels)
             # The loops run in the order of the operand's memory, but the innermost is the panels': of rows of the
             # matrix those of one panel are far apart, and of columns neighbouring terms share a line of the cache.
             outer = [p for p in places if p != rank - 1]
@@ -212,7 +212,7 @@ class _Packer:
                 outer.insert(0, 0)
             order = [*outer, rank - 1]
             axes = [order.index(i) for i in range(rank)]
-            self.packers[own] = self._kernel("k_panels", block, made.value, tuple(out[i] for i in order), axes)
+            self.packers[own] = self._kernel("k_panels", block, packed.value, tuple(out[i] for i in order), axes)
         return self.packers[own]
 
     def _product(self, contraction: _PrepackedMatmul, panels: SSAValue) -> func.FuncOp:
@@ -233,7 +233,7 @@ class _Packer:
         (left,) = (r for r in kernel_op.reads if r is not contraction.panels.read)
         walked: tuple[Place, ...] = tuple(loops[a] for a in left.axes)
         if left.index:
-            walked = tuple(each.renamed(loops.__getitem__) for each in left.index)
+            walked = tuple(place.renamed(loops.__getitem__) for place in left.index)
         places = [walked]
         places.insert(argument, (rank, *terms, rank + 1) if parted else (*terms, rank))
         dtype = dtype_of(kernel_op.result)
@@ -252,10 +252,10 @@ class _Packer:
         )
         op.attributes["hybrid.operator"] = kernel_op.op.attributes["hybrid.operator"]
         axes = (*range(len(shape)), *[-1] * len(terms))
-        made = self._kernel(f"{contraction.kernel.name}_of_panels", block, op.results[0], shape, axes)
+        function = self._kernel(f"{contraction.kernel.name}_of_panels", block, op.results[0], shape, axes)
         if parted:
-            made.attributes[PANELS] = UnitAttr()
-        return made
+            function.attributes[PANELS] = UnitAttr()
+        return function
 
     def _kernel(self, wanted: str, block: Block, result: SSAValue, domain: Shape, axes: Sequence[int]) -> func.FuncOp:
         """A function of one operation, at the end of the module."""
@@ -263,12 +263,12 @@ class _Packer:
         result.owner.attributes["hybrid.axes"] = DenseArrayBase.from_list(i64, axes)
         block.add_op(func.ReturnOp(result))
         kind = FunctionType.from_lists([a.type for a in block.args], [result.type])
-        made = func.FuncOp(new_name(wanted, self.taken), kind, Region(block), visibility="private")
-        made.attributes["hybrid.domains"] = ArrayAttr([integer_array(domain)])
-        note_dtypes(made, [dtype_of(v) for v in (*block.args, result)])
-        made.location = result.owner.location
-        self.module.body.block.add_op(made)
-        return made
+        function = func.FuncOp(new_name(wanted, self.symbols), kind, Region(block), visibility="private")
+        function.attributes["hybrid.domains"] = ArrayAttr([integer_array(domain)])
+        note_dtypes(function, [dtype_of(v) for v in (*block.args, result)])
+        function.location = result.owner.location
+        self.module.body.block.add_op(function)
+        return function
 
 
 def _pays(fitting: Sequence[tuple[func.CallOp, _PrepackedMatmul]], vectors: Registers) -> bool:
@@ -276,16 +276,16 @@ def _pays(fitting: Sequence[tuple[func.CallOp, _PrepackedMatmul]], vectors: Regi
     return len(fitting) > 1 or (len(fitting) == 1 and fitting[0][1].panels.pay_alone(vectors))
 
 
-def _filled_up(builder: Builder, given: Tensor, panels: Panels) -> Tensor:
+def _filled_up(builder: Builder, operand: Tensor, panels: Panels) -> Tensor:
     """The panels of an operand, with zeros beyond its last column."""
     places, width = panels.places, panels.shape[-1]
 
     def element(b: ScalarBuilder, *index: Element) -> Element:
         column = index[0] * width + index[-1]
         at = [b.min(column, panels.columns - 1) if i == panels.column else index[p] for i, p in enumerate(places)]
-        return b.select(column < panels.columns, b.load(given, *at), 0.0)
+        return b.select(column < panels.columns, b.load(operand, *at), 0.0)
 
-    return builder.generate(panels.shape, given.dtype, element)
+    return builder.generate(panels.shape, operand.dtype, element)
 
 
 def _builder(block: Block, call: func.CallOp, contraction: _PrepackedMatmul) -> Builder:

@@ -35,8 +35,8 @@ class SplitContractions(ModulePass):
         for function in functions(op):
             if function.sym_visibility is None:
                 for call in [c for c in function.body.block.ops if isinstance(c, func.CallOp)]:
-                    if (made := split.get(call.callee.string_value())) is not None:
-                        made.call(call)
+                    if (parts := split.get(call.callee.string_value())) is not None:
+                        parts.call(call)
 
 
 def _must_split(kernel: Kernel) -> bool:
@@ -63,14 +63,14 @@ class _SplitKernel:
             [old.arguments[i] for i in self.reads],
             self.contraction.function_type.outputs.data,
         )
-        given = [first.results[0], *(old.arguments[i] for i in self.left)]
-        second = func.CallOp(self.rest.sym_name.data, given, self.rest.function_type.outputs.data)
+        arguments = [first.results[0], *(old.arguments[i] for i in self.left)]
+        second = func.CallOp(self.rest.sym_name.data, arguments, self.rest.function_type.outputs.data)
         first.location = second.location = old.location
         Rewriter.insert_op([first, second], InsertPoint.before(old))
-        made = list(second.results)
+        results = list(second.results)
         if self.own is not None:
-            made.insert(self.own, first.results[0])
-        for before, after in zip(old.results, made, strict=True):
+            results.insert(self.own, first.results[0])
+        for before, after in zip(old.results, results, strict=True):
             after.name_hint = before.name_hint
             before.replace_all_uses_with(after)
         Rewriter.erase_op(old)
@@ -81,7 +81,7 @@ class _Splitter:
 
     def __init__(self, module: ModuleOp) -> None:
         self.module = module
-        self.taken = {f.sym_name.data for f in functions(module)}
+        self.symbols = {f.sym_name.data for f in functions(module)}
         self.kernels = {name: analyse(f) for name, f in kernels(module).items() if not is_host(f)}
         self.contractions: dict[Any, func.FuncOp] = {}
         for kernel in self.kernels.values():
@@ -116,15 +116,15 @@ class _Splitter:
         copy = _copy(kernel_op.op, values, block)
         block.add_op(func.ReturnOp(*copy.results))
         kind = FunctionType.from_lists([v.type for v in reads], [kernel_op.result.type])
-        made = func.FuncOp(
-            new_name(f"k_{operator.rpartition('.')[2]}", self.taken), kind, Region(block), visibility="private"
+        function = func.FuncOp(
+            new_name(f"k_{operator.rpartition('.')[2]}", self.symbols), kind, Region(block), visibility="private"
         )
-        made.attributes["hybrid.domains"] = ArrayAttr([integer_array(domain)])
-        note_dtypes(made, [dtype_of(v) for v in (*reads, kernel_op.result)])
-        made.location = kernel_op.op.location
-        self.module.body.block.add_op(made)
-        self.contractions[key] = made
-        return made
+        function.attributes["hybrid.domains"] = ArrayAttr([integer_array(domain)])
+        note_dtypes(function, [dtype_of(v) for v in (*reads, kernel_op.result)])
+        function.location = kernel_op.op.location
+        self.module.body.block.add_op(function)
+        self.contractions[key] = function
+        return function
 
     def _make_rest(
         self, kernel: Kernel, kernel_op: KernelOp, operator: str, left: Sequence[int], own: int | None
@@ -147,7 +147,7 @@ class _Splitter:
         function.attributes.pop("hybrid.dtypes", None)
         note_dtypes(function, dtypes)
         short = operator.rpartition(".")[2]
-        function.sym_name = StringAttr(new_name(kernel.name.replace(f"_{short}", "", 1), self.taken))
+        function.sym_name = StringAttr(new_name(kernel.name.replace(f"_{short}", "", 1), self.symbols))
 
 
 def _copy(op: Operation, values: dict[SSAValue, SSAValue], block: Block) -> Operation:
@@ -168,6 +168,6 @@ def _key(kernel_op: KernelOp) -> Any:
     first = [kernel_op.reads[0].value is kernel_op.reads[1].value]
     types = tuple(v.type for v in op.operands)
     said = tuple(sorted((name, a) for name, a in op.attributes.items() if name != "hybrid.loop_nest"))
-    given = tuple((name, op.properties[name]) for name in sorted(op.properties))
+    properties = tuple((name, op.properties[name]) for name in sorted(op.properties))
     dtypes = tuple(dtype_of(r.value) for r in kernel_op.reads)
-    return (op.name, *first, types, said, given, dtypes, body_key(op.regions[0].block), number_of(op.operands[-1]))
+    return (op.name, *first, types, said, properties, dtypes, body_key(op.regions[0].block), number_of(op.operands[-1]))

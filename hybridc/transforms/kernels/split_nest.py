@@ -22,8 +22,8 @@ RECOMPUTED_READS = 2
 
 def reads_pointwise(kernel_ops: Sequence[KernelOp]) -> bool:
     """Whether ops read each other's results at the elements that were just computed."""
-    made = {s.result: s for s in kernel_ops}
-    return all(r.axes == made[r.value].axes for s in kernel_ops for r in s.reads if r.value in made)
+    op_of = {s.result: s for s in kernel_ops}
+    return all(r.axes == op_of[r.value].axes for s in kernel_ops for r in s.reads if r.value in op_of)
 
 
 def online_pairs(plan: LoopNestPlan, kernel_ops: Sequence[KernelOp]) -> list[OnlinePair]:
@@ -43,18 +43,18 @@ def online_pairs(plan: LoopNestPlan, kernel_ops: Sequence[KernelOp]) -> list[Onl
 
 
 def by_empty_axes(plan: LoopNestPlan, memory: KernelMemory) -> Groups:
-    """The ops with results in memory, by the empty axes that they iterate over; none if all iterate over all."""
+    """Groups of the ops with results in memory: each iterates over other empty axes; none if all iterate over all."""
     domain = plan.nest.domain
     empty = {a for a, n in enumerate(domain) if n == 0}
-    found: list[tuple[set[int], list[KernelOp]]] = []
+    groups: list[tuple[set[int], list[KernelOp]]] = []
     for kernel_op in plan.op_of.values():
         if kernel_op.result not in memory.names and kernel_op.combine is None:
             continue
         walked = empty & {*kernel_op.axes, *kernel_op.reduced}
-        if not found or found[-1][0] != walked:  # later ones may read what those before made
-            found.append((walked, []))
-        found[-1][1].append(kernel_op)
-    return [group for _, group in found] if any(walked != empty for walked, _ in found) else []
+        if not groups or groups[-1][0] != walked:  # later ones may read what those before made
+            groups.append((walked, []))
+        groups[-1][1].append(kernel_op)
+    return [group for _, group in groups] if any(walked != empty for walked, _ in groups) else []
 
 
 def by_sweeps(plan: LoopNestPlan, memory: KernelMemory) -> Groups:
@@ -102,8 +102,8 @@ def split_into_nests(plan: LoopNestPlan, groups: Groups, memory: KernelMemory) -
         groups = [*groups[:place], [kernel_op], *groups[place:]]
         wanted.insert(place, _computed_by(plan, [kernel_op], memory))
     for values in wanted:
-        made = [s for s in kernel_ops if s.result in values]
-        for value in {r.value for s in made for r in s.reads if r.value in plan.op_of} - values:
+        members = [s for s in kernel_ops if s.result in values]
+        for value in {r.value for s in members for r in s.reads if r.value in plan.op_of} - values:
             memory.materialize(value)
     for values in wanted:
         group = [s for s in kernel_ops if s.result in values]
@@ -125,33 +125,33 @@ def _computed_by(plan: LoopNestPlan, group: Sequence[KernelOp], memory: KernelMe
 def _missing(plan: LoopNestPlan, groups: Groups, wanted: Sequence[set[SSAValue]]) -> tuple[int, KernelOp] | None:
     """An op that a group needs and none computes, with the index of that group."""
     own = {s.result for group in groups for s in group}
-    for number, values in enumerate(wanted):
+    for index, values in enumerate(wanted):
         for value in [r.value for s in plan.op_of.values() if s.result in values for r in s.reads]:
             if value in plan.op_of and value not in values and value not in own:
-                return number, plan.op_of[value]
+                return index, plan.op_of[value]
     return None
 
 
-def _recomputed(plan: LoopNestPlan, read: Read, here: set[SSAValue], memory: KernelMemory) -> set[SSAValue]:
+def _recomputed(plan: LoopNestPlan, read: Read, own: set[SSAValue], memory: KernelMemory) -> set[SSAValue]:
     """The values to rematerialise for a value of another loop nest; none if it goes through memory.
 
     It does if rematerialising it reads more elements than its own.
     """
     chain: set[SSAValue] = set()
-    given: set[SSAValue] = set()
+    leaves: set[SSAValue] = set()
     stack = [read]
     while stack:
         at = stack.pop()
         kernel_op = plan.op_of.get(at.value)
-        if at.value in here or at.value in chain:
+        if at.value in own or at.value in chain:
             continue
         if kernel_op is None or kernel_op.combine is not None or at.value in memory.names or kernel_op.axes != at.axes:
-            given.add(at.value)
+            leaves.add(at.value)
             continue
         chain.add(at.value)
         stack += kernel_op.reads
     if any(plan.op_of[v].indirect for v in chain):
         return set()
     size = math.prod(shape_of(read.value))
-    large = [v for v in given if number_of(v) is None and math.prod(shape_of(v)) >= size]
+    large = [v for v in leaves if number_of(v) is None and math.prod(shape_of(v)) >= size]
     return chain if len(large) <= RECOMPUTED_READS else set()

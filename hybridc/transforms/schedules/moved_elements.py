@@ -56,12 +56,12 @@ def moved_array(kernel_op: KernelOp) -> MovedArray | None:
     bounds = dict(whole)
     if not isinstance(read, tensor.ExtractOp) or outside is None or not _within(kernel_op, chosen.cond, bounds):
         return None
-    found = [_clamped(kernel_op, i) for i in read.indices]
+    clamps = [_clamped(kernel_op, i) for i in read.indices]
     places: list[Place] = []
-    for each, size in zip(found, shape_of(read.tensor), strict=True):
-        if each is None:
+    for clamp, size in zip(clamps, shape_of(read.tensor), strict=True):
+        if clamp is None:
             return None
-        place, least, most = each
+        place, least, most = clamp
         first, last = bounds[place.axis][0] + place.offset, bounds[place.axis][1] - 1 + place.offset
         if first < max(0, least) or last > min(size - 1, most):
             return None
@@ -69,7 +69,7 @@ def moved_array(kernel_op: KernelOp) -> MovedArray | None:
     return MovedArray(read.tensor, tuple(places), bounds, outside)
 
 
-_Clamped = tuple[Place, float, float]  # a place, and the least and the greatest that it is made
+_Clamped = tuple[Place, float, float]  # a place, and the bounds that it is clamped to
 
 
 def _clamped(kernel_op: KernelOp, value: SSAValue) -> _Clamped | None:
@@ -81,19 +81,19 @@ def _clamped(kernel_op: KernelOp, value: SSAValue) -> _Clamped | None:
         case arith.IndexCastOp():
             return _clamped(kernel_op, op.operands[0])
         case arith.AddiOp() | arith.SubiOp() | arith.MaxSIOp() | arith.MinSIOp():
-            number, found = _integer(op.operands[1]), _clamped(kernel_op, op.operands[0])
+            integer, clamped = _integer(op.operands[1]), _clamped(kernel_op, op.operands[0])
         case _:
             return None
-    if number is None or found is None:
+    if integer is None or clamped is None:
         return None
-    (axis, offset), least, most = found
+    (axis, offset), least, most = clamped
     match op:
         case arith.MaxSIOp():
-            return found[0], max(least, number), max(most, number)
+            return clamped[0], max(least, integer), max(most, integer)
         case arith.MinSIOp():
-            return found[0], min(least, number), min(most, number)
+            return clamped[0], min(least, integer), min(most, integer)
         case _:
-            by = number if isinstance(op, arith.AddiOp) else -number
+            by = integer if isinstance(op, arith.AddiOp) else -integer
             return Place(axis, offset + by), least + by, most + by
 
 
@@ -101,18 +101,18 @@ def _within(kernel_op: KernelOp, condition: SSAValue, bounds: dict[int, Bounds])
     """Narrow the bounds to where a condition holds; False if it is no conjunction of bounds."""
     op = condition.owner
     if isinstance(op, arith.AndIOp):
-        return all(_within(kernel_op, each, bounds) for each in op.operands)
+        return all(_within(kernel_op, operand, bounds) for operand in op.operands)
     if not isinstance(op, arith.CmpiOp):
         return False
-    found, number = _clamped(kernel_op, op.lhs), _integer(op.rhs)
-    if found is None or number is None or found[1:] != (-math.inf, math.inf):
+    clamped, integer = _clamped(kernel_op, op.lhs), _integer(op.rhs)
+    if clamped is None or integer is None or clamped[1:] != (-math.inf, math.inf):
         return False
-    (axis, offset), (low, high) = found[0], bounds[found[0].axis]
+    (axis, offset), (low, high) = clamped[0], bounds[clamped[0].axis]
     match arith.CMPI_COMPARISON_OPERATIONS[op.predicate.value.data]:
         case "sge":
-            bounds[axis] = (max(low, number - offset), high)
+            bounds[axis] = (max(low, integer - offset), high)
         case "slt":
-            bounds[axis] = (low, min(high, number - offset))
+            bounds[axis] = (low, min(high, integer - offset))
         case _:
             return False
     return True

@@ -22,13 +22,13 @@ from hybridc.transforms.schedules.schedule_moves import MoveSchedule
 Values = Mapping[tuple[int, ...], str]
 
 
-def schedule_linear_map(given: LinearMap, strides: Sequence[Strides], vectors: Registers | None) -> MoveSchedule:
+def schedule_linear_map(linear_map: LinearMap, strides: Sequence[Strides], vectors: Registers | None) -> MoveSchedule:
     """The schedule of a linear map; ``strides``, in elements, are those of what it reads, and of its result."""
-    kernel_op, dtype = given.kernel_op, dtype_of(given.kernel_op.result)
-    source = given.read.along(strides[0])
+    kernel_op, dtype = linear_map.kernel_op, dtype_of(linear_map.kernel_op.result)
+    source = linear_map.read.along(strides[0])
     target = dict(zip(kernel_op.axes, strides[1], strict=True))
     size = kernel_op.extents
-    rows = {m.row for m in given.matrices}
+    rows = {m.row for m in linear_map.matrices}
     others = [a for a in kernel_op.axes if a not in rows]
     loops = coalesced_loops([Loop(size[a], source[a], 0, target[a]) for a in sorted(others, key=lambda a: -target[a])])
     lanes = 1 if vectors is None else vectors.lanes(dtype)
@@ -36,13 +36,13 @@ def schedule_linear_map(given: LinearMap, strides: Sequence[Strides], vectors: R
         lanes, loops = 1, [*loops, Loop(1, 1, 0, 1)]
     *around, along = loops
     around = around or [Loop(1, 0, 0, 0)]
-    matrices = tuple(_numbers(m.numbers) for m in given.matrices)
-    steps = [n for m in given.matrices for n in (source[m.column], target[m.row])]
+    matrices = tuple(_numbers(m.numbers) for m in linear_map.matrices)
+    steps = [n for m in linear_map.matrices for n in (source[m.column], target[m.row])]
     numbers = (*(x.size for x in around), along.size, *steps, *(n for x in around for n in (x.a or 0, x.c or 0)))
     extent = math.prod(loop.size for loop in around)
-    read = math.prod(m.numbers.shape[1] for m in given.matrices) * extent * along.size
+    read = math.prod(m.numbers.shape[1] for m in linear_map.matrices) * extent * along.size
     work = copy_time((read + math.prod(shape_of(kernel_op.result))) * dtype.itemsize)
-    apart = any(target[m.row] * dtype.itemsize >= SAME_SET for m in given.matrices)
+    apart = any(target[m.row] * dtype.itemsize >= SAME_SET for m in linear_map.matrices)
     form = LinearMapForm(matrices, kind_of_dtype(dtype), lanes, len(around), apart)
     return MoveSchedule(form, numbers, extent, work)
 

@@ -168,7 +168,7 @@ class _Structure:
         operator = op.operator
         constant = constant_value(op.results[0]) if len(op.results) == 1 else None
         if constant is not None:
-            self.tensors[op.results[0]] = Tensor((), hybrid_dtype(op.results[0]), self.builder, number=constant)
+            self.tensors[op.results[0]] = Tensor((), hybrid_dtype(op.results[0]), self.builder, constant=constant)
             return
         if operator.decomposes():
             raise VerifyError(
@@ -181,7 +181,7 @@ class _Structure:
         tensors = self._call(op, inputs, by_hand) if tensors is None else tensors
         for result, x in zip(op.results, tensors, strict=True):
             self.tensors[result] = x
-            value = x.made if x.core is None else x.core.made
+            value = x.ssa_value if x.core is None else x.core.ssa_value
             if value is not None and value.name_hint is None:
                 value.name_hint = result.name_hint
 
@@ -207,7 +207,7 @@ class _Structure:
         numbers = DenseIntOrFPElementsAttr.from_list(cast(Any, kind), np.asarray(operator.eager()).reshape(-1).tolist())
         constant = self.builder.add(arith.ConstantOp, [], [kind], {"value": numbers})
         note_dtype(constant, out.dtype)
-        out.made = constant.results[0]
+        out.ssa_value = constant.results[0]
         return out
 
     # --- kinds ---------------------------------------------------------------------------------------------
@@ -222,11 +222,11 @@ class _Structure:
             same = inputs[result.index]
             if (same.shape, same.dtype) == (out.shape, out.dtype):
                 return same
-        arrays = [x for x in inputs if x.number is None]
+        arrays = [x for x in inputs if x.constant is None]
 
         def body(b: ScalarBuilder, *elements: Element) -> Any:
             remaining = iter(elements)
-            xs = [next(remaining) if x.number is None else b.constant(x.number, x.dtype) for x in inputs]
+            xs = [next(remaining) if x.constant is None else b.constant(x.constant, x.dtype) for x in inputs]
             return replay(steps, result, xs, b.step)
 
         return self.builder.map(arrays, out, body)
@@ -510,14 +510,14 @@ class _Places(ScalarBuilder):
         return self.builder.slice(array, (0,) * len(sizes), (1,) * len(sizes), sizes)
 
     def load(self, array: Any, *index: Any) -> Element:
-        if array.number is not None:
-            return self.constant(array.number, array.dtype)
+        if array.constant is not None:
+            return self.constant(array.constant, array.dtype)
         if all(affine_index(i) is not None for i in index):
             array = self._leading(array, index)
         value, axes = self.builder.narrow(array)
         filled = root(value).owner
         if isinstance(filled, linalg.FillOp):
-            return Element(self, filled.operands[0], array.dtype, number=number_of(filled.operands[0]))
+            return Element(self, filled.operands[0], array.dtype, constant=number_of(filled.operands[0]))
         kept = [index[a] for a in axes]
         loops = [_loop(i) for i in kept]
         if all(loop is not None for loop in loops) and len(set(loops)) == len(loops):

@@ -255,9 +255,9 @@ class FunctionText:
         """An instruction of two operands and a result of one type."""
         return self.value(a.type, f"{op} {flags}{a.type} {a.name}, {b.name}")
 
-    def integer(self, op: str, a: LLVMValue, number: int) -> LLVMValue:
+    def integer(self, op: str, a: LLVMValue, operand: int) -> LLVMValue:
         """As :meth:`binary`, of an integer and a constant."""
-        return self.value(a.type, f"{op} {a.type} {a.name}, {number}")
+        return self.value(a.type, f"{op} {a.type} {a.name}, {operand}")
 
     def convert(self, op: str, a: LLVMValue, type_: str) -> LLVMValue:
         """A conversion to another type."""
@@ -474,28 +474,28 @@ def _suffix(type_: str) -> str:
 # --- constants --------------------------------------------------------------------------------------------------------
 
 
-def constant(number: float, type_: str) -> LLVMValue:
+def constant(value: float, type_: str) -> LLVMValue:
     """A number of a type; in all lanes of a vector."""
-    return constants([number], type_)
+    return constants([value], type_)
 
 
 def constants(numbers: Sequence[float], type_: str) -> LLVMValue:
     """Numbers of a type, one for each lane of a vector; or one for all."""
     element = element_of(type_)
-    texts = [_constant(number, element) for number in numbers]
+    texts = [_constant(value, element) for value in numbers]
     if element == type_:
         return LLVMValue(type_, texts[0])
     lanes = texts if len(texts) > 1 else texts * length(type_)
     return LLVMValue(type_, f"<{', '.join([f'{element} {text}' for text in lanes])}>")
 
 
-def _constant(number: float, element: str) -> str:
+def _constant(value: float, element: str) -> str:
     """The bits of a float in hexadecimal; LLVM writes an f32 as the double that equals it."""
     if element in ("float", "double"):
-        return f"0x{struct.unpack('<Q', struct.pack('<d', number))[0]:016X}"
+        return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
     if element == "half":
-        return f"0xH{struct.unpack('<H', struct.pack('<e', number))[0]:04X}"
-    return str(int(number) & 1 if element == "i1" else int(number))
+        return f"0xH{struct.unpack('<H', struct.pack('<e', value))[0]:04X}"
+    return str(int(value) & 1 if element == "i1" else int(value))
 
 
 def constant_of(value: Attribute, kind: Attribute) -> LLVMValue:
@@ -503,8 +503,8 @@ def constant_of(value: Attribute, kind: Attribute) -> LLVMValue:
     type_ = type_text(kind)
     float_type = FLOATS.get(type(kind))
     if float_type is not None and float_type.dtype in STORED:
-        number = np.asarray(cast("FloatAttr[Any]", value).value.data, float_type.dtype)
-        return constant(int(number.view(f"u{number.itemsize}")), type_)
+        bits = np.asarray(cast("FloatAttr[Any]", value).value.data, float_type.dtype)
+        return constant(int(bits.view(f"u{bits.itemsize}")), type_)
     if isinstance(value, IntegerAttr | FloatAttr):
         return constant(cast(Any, value).value.data, type_)
     if isinstance(value, DenseIntOrFPElementsAttr):
@@ -516,8 +516,8 @@ def constant_number(value: LLVMValue) -> float | None:
     """The number that a constant float is; None of other values."""
     if not value.name.startswith("0x") or value.type not in ("float", "double"):
         return None
-    number: float = struct.unpack("<d", struct.pack("<Q", int(value.name, 16)))[0]
-    return number
+    result: float = struct.unpack("<d", struct.pack("<Q", int(value.name, 16)))[0]
+    return result
 
 
 def rounds_of(low: LLVMValue, high: LLVMValue, step: LLVMValue) -> int | None:

@@ -256,7 +256,7 @@ def _formula(cls: type[Operation]) -> Instruction:
 
     def write(f: FunctionText, x: Sequence[LLVMValue], kind: Attribute, _: Properties) -> LLVMValue:
         if type(kind) in HALF_TYPES:
-            single = _called(f, name, FORMULAS[cls], [_extf(f, [each], f32, {}) for each in x], f32)
+            single = _called(f, name, FORMULAS[cls], [_extf(f, [operand], f32, {}) for operand in x], f32)
             f.facts.numbers += len(x) + 1
             return _truncf(f, [single], kind, {})
         if kind not in FORMATS and type(kind) is not IntegerType:

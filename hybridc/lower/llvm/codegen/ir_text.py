@@ -69,24 +69,24 @@ class Variable:
 
 
 class Record:
-    """The structure at the address ``here``: ``record.field`` reads, ``record.set(field=value)`` writes."""
+    """The structure at the address ``pointer``: ``record.field`` reads, ``record.set(field=value)`` writes."""
 
-    def __init__(self, here: TextValue, struct: type[ctypes.Structure]) -> None:
-        self.here = here
+    def __init__(self, pointer: TextValue, struct: type[ctypes.Structure]) -> None:
+        self.pointer = pointer
         self._struct = struct
         self._types: dict[str, Any] = {entry[0]: entry[1] for entry in struct._fields_}
 
     def __getattr__(self, field: str) -> TextValue:
-        return self.here.function.load(_TYPES[self._types[field]], self.address(field))
+        return self.pointer.function.load(_TYPES[self._types[field]], self.address(field))
 
     def set(self, **fields: TextValue | int) -> None:
         """Store fields."""
         for field, value in fields.items():
-            self.here.function.store(_TYPES[self._types[field]], value, self.address(field))
+            self.pointer.function.store(_TYPES[self._types[field]], value, self.address(field))
 
     def address(self, field: str) -> TextValue:
         """The address of a field."""
-        return self.here.function.at(self.here, getattr(self._struct, field).offset)
+        return self.pointer.function.at(self.pointer, getattr(self._struct, field).offset)
 
     def record(self, field: str) -> Record:
         """A field that is a structure itself."""

@@ -79,8 +79,8 @@ _LOCK = ForkLock()
 
 def llvm_version() -> str:
     """LLVM's version."""
-    number = call("GetVersionInfo")
-    return ".".join(map(str, number.to_bytes(4, "big").lstrip(b"\0")))
+    version = call("GetVersionInfo")
+    return ".".join(map(str, version.to_bytes(4, "big").lstrip(b"\0")))
 
 
 def host_name() -> str:
@@ -122,9 +122,9 @@ class LLVMModule:
         """RuntimeError if the module is invalid."""
         message = c_char_p()
         wrong = call("VerifyModule", self.pointer, byref(message))
-        found = _taken(message)
+        report = _taken(message)
         if wrong:
-            raise RuntimeError(f"the module fails LLVM's verifier: {found}")
+            raise RuntimeError(f"the module fails LLVM's verifier: {report}")
 
 
 class TargetMachine:
@@ -166,9 +166,9 @@ class TargetMachine:
         said = _taken(message)
         if not buffer:
             raise RuntimeError(f"LLVM cannot generate code for the module: {said}")
-        made = ctypes.string_at(call("GetBufferStart", buffer), call("GetBufferSize", buffer))
+        code = ctypes.string_at(call("GetBufferStart", buffer), call("GetBufferSize", buffer))
         call("DisposeMemoryBuffer", buffer)
-        return made
+        return code
 
 
 # --- from object code to addresses -----------------------------------------------------------------------------
@@ -287,6 +287,6 @@ def _taken(text: c_char_p) -> str:
     """A Python string of one that LLVM allocated, which is freed; "" for null."""
     if text.value is None:
         return ""
-    found = text.value.decode()
+    copy = text.value.decode()
     call("DisposeString", text)
-    return found
+    return copy

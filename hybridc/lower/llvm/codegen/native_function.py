@@ -85,18 +85,18 @@ def load_functions(functions: Sequence[NativeFunction]) -> list[LoadedCode]:
     """Load functions, compiling those that are not cached; OptionError if this computer cannot run their code."""
     processor.check_runs_here()
     with _alone():
-        found, missing = _found(functions)
+        codes, missing = _found(functions)
         if missing:
-            found |= _place(_compile(missing), missing)
-        return [found[f.key] for f in functions]
+            codes |= _place(_compile(missing), missing)
+        return [codes[f.key] for f in functions]
 
 
 def load_stored(functions: Sequence[NativeFunction]) -> list[LoadedCode] | None:
     """Load functions if all are cached; compiles nothing."""
     processor.check_runs_here()
     with _alone():
-        found, missing = _found(functions)
-        return None if missing else [found[f.key] for f in functions]
+        codes, missing = _found(functions)
+        return None if missing else [codes[f.key] for f in functions]
 
 
 def compile_functions_ahead(functions: Sequence[NativeFunction]) -> list[Any]:
@@ -145,11 +145,11 @@ def _alone() -> Generator[None]:
 
 def _found(functions: Sequence[NativeFunction]) -> tuple[dict[str, LoadedCode], list[NativeFunction]]:
     """The loaded or cached functions by key; and the missing ones."""
-    found = {f.key: code for f in functions if (code := _LOADED.get(f.key)) is not None}
-    unknown = {f.key: f for f in functions if f.key not in found}
-    stored = {key: made for key, f in unknown.items() if (made := kept(_entry(f), ObjectCode)) is not None}
-    found |= _place([*stored.values()], [unknown[key] for key in stored])
-    return found, [f for key, f in unknown.items() if key not in stored]
+    codes = {f.key: code for f in functions if (code := _LOADED.get(f.key)) is not None}
+    unknown = {f.key: f for f in functions if f.key not in codes}
+    stored = {key: code for key, f in unknown.items() if (code := kept(_entry(f), ObjectCode)) is not None}
+    codes |= _place([*stored.values()], [unknown[key] for key in stored])
+    return codes, [f for key, f in unknown.items() if key not in stored]
 
 
 # The target machine
@@ -221,8 +221,8 @@ def _compile(functions: Sequence[NativeFunction]) -> list[ObjectCode]:
     """Compile functions that are not cached, and store their objects."""
     workers = [_AHEAD.pop(function.key, None) or _CompilerThread(function.compiler()) for function in functions]
     objects = [worker.result() for worker in workers]
-    for function, made in zip(functions, objects, strict=True):
-        keep(_entry(function), made)
+    for function, compiled in zip(functions, objects, strict=True):
+        keep(_entry(function), compiled)
     return objects
 
 
@@ -256,9 +256,9 @@ class _CompilerThread:
         self.join()
         if self._error is not None:
             raise self._error
-        made = self._made
+        compiled = self._made
         del self._made
-        return made
+        return compiled
 
 
 class _Slots:
@@ -318,14 +318,14 @@ def _place(objects: Sequence[ObjectCode], functions: Sequence[NativeFunction]) -
     """Load objects; the functions by their keys."""
     if not objects:
         return {}
-    needs = {name for made in objects for name in made.needs}
+    needs = {name for compiled in objects for name in compiled.needs}
     for name in needs & set(native_blas.GEMM.values()) & native_blas.addresses().keys():
         declare_symbol(name, native_blas.addresses()[name])
     if lacking := sorted(name for name in needs if not llvm_c.has_symbol(name)):
         raise LookupError(
             f"undefined symbols {', '.join(lacking)} in native functions; define each by declare_symbol(name, address)"
         )
-    memory = _ExecutableMemory([made.code for made in objects])
+    memory = _ExecutableMemory([compiled.code for compiled in objects])
     codes = {f.key: LoadedCode(f.key, memory.engine.address(f.symbol), memory) for f in functions}
     _LOADED.update(codes)
     return codes
@@ -333,15 +333,15 @@ def _place(objects: Sequence[ObjectCode], functions: Sequence[NativeFunction]) -
 
 def _before_fork() -> None:
     """Before a fork: wait until LLVM is idle, as the child lacks the threads that run it."""
-    _FORK.held = [lock.current for lock in _FORK_LOCKS if lock.current.acquire(timeout=PATIENCE)]
+    _FORK.locked = [lock.current for lock in _FORK_LOCKS if lock.current.acquire(timeout=PATIENCE)]
     for worker in list(_AHEAD.values()):
         worker.join(PATIENCE)
 
 
 def _after_fork() -> None:
-    for lock in getattr(_FORK, "held", ()):  # unset if this module was imported while the fork waited
+    for lock in getattr(_FORK, "locked", ()):  # unset if this module was imported while the fork waited
         lock.release()
-    _FORK.held = []
+    _FORK.locked = []
 
 
 def _in_child() -> None:

@@ -19,14 +19,14 @@ _OF_LINKERS = {"", "_GLOBAL_OFFSET_TABLE_", "_fltused"}
 def undefined_symbols(code: bytes) -> tuple[str, ...]:
     """The undefined symbols of an object, in order; ValueError if the format is unknown."""
     if code.startswith(_ELF):
-        found = _of_elf(code)
+        symbols = _of_elf(code)
     elif code.startswith(_MACH_O):
-        found = _of_mach_o(code)
+        symbols = _of_mach_o(code)
     elif len(code) > 20 and struct.unpack_from("<H", code)[0] in _COFF_MACHINES:
-        found = _of_coff(code)
+        symbols = _of_coff(code)
     else:
         raise ValueError(f"no object file of ELF, Mach-O or COFF begins with {code[:8].hex()}")
-    return tuple(sorted(set(found) - _OF_LINKERS))
+    return tuple(sorted(set(symbols) - _OF_LINKERS))
 
 
 def _of_elf(code: bytes) -> Iterator[str]:
@@ -35,10 +35,10 @@ def _of_elf(code: bytes) -> Iterator[str]:
     # Of a section: name, type, flags, address, offset, size, link, further fields.
     sections = [struct.unpack_from("<IIQQQQIIQQ", code, first + i * size) for i in range(count)]
     for section in sections:
-        _, kind, _, _, at, length, names, *_, each = section
+        _, kind, _, _, at, length, names, *_, entry_size = section
         if kind != 2:  # SHT_SYMTAB
             continue
-        for place in range(at, at + length, each):
+        for place in range(at, at + length, entry_size):
             name, _, _, defined_in = struct.unpack_from("<IBBH", code, place)
             if not defined_in:
                 yield _text(code, sections[names][4] + name)

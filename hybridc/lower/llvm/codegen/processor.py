@@ -55,8 +55,8 @@ def lacking(level: str) -> list[str]:
     """The features of a level that the host lacks."""
     if level in ("host", "generic"):
         return []
-    here = _features("host")
-    return sorted(feature for feature, has in _features(level).items() if has and not here.get(feature, False))
+    host_features = _features("host")
+    return sorted(feature for feature, has in _features(level).items() if has and not host_features.get(feature, False))
 
 
 def check_runs_here() -> None:

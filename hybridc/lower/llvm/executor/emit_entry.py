@@ -57,7 +57,7 @@ def emit_run(module: TextModule, share: TextFunction, events: EventCode | None) 
         with f.when(alone):
             f.call("void", code, buffers, step.numbers, f.constant("i64", 0), extent, scratch)
         with f.when(alone.equals(0)):
-            f.call("void", share, address, step.here, buffers, scratch)
+            f.call("void", share, address, step.pointer, buffers, scratch)
         if events is not None and before is not None:
             before.set(events.step(f, outside, step, before.get()))
     f.ret()
@@ -114,7 +114,9 @@ def _fresh(module: TextModule) -> TextFunction:
     buffer, data, flags = f.variable("ptr", 0), f.variable("ptr", 0), f.variable("i32", 0)
     with f.when(cell.size.differs(0)):
         one = f.constant("i64", 1)
-        buffer.set(f.call("ptr", outside.vectorcall, outside.take, f.at(cell.here, ArrayRecord.size.offset), one, null))
+        buffer.set(
+            f.call("ptr", outside.vectorcall, outside.take, f.at(cell.pointer, ArrayRecord.size.offset), one, null)
+        )
         with f.when(buffer.get().equals(0)):
             f.ret(0)
         data.set(f.align(f.record(buffer.get(), ArrayObject).data, ALIGNMENT))
@@ -162,13 +164,13 @@ def _execute(module: TextModule, run: TextFunction) -> TextFunction:
             with f.when(release):
                 f.call("void", outside.restore_thread, state.get())
         loop.leave_if(host >= count)
-        given = _tuple(f, outside, inputs, program.input_count)
-        with f.when(given.equals(0)):
+        arrays = _tuple(f, outside, inputs, program.input_count)
+        with f.when(arrays.equals(0)):
             f.ret(0)
-        f.store("ptr", given, f.at(arguments, POINTER))
+        f.store("ptr", arrays, f.at(arguments, POINTER))
         callee = f.record(steps, StepRecord, host).host
         answer = f.call("ptr", outside.vectorcall, callee, arguments, f.constant("i64", 3), f.constant("ptr", 0))
-        f.call("void", outside.decref, given)
+        f.call("void", outside.decref, arrays)
         with f.when(answer.equals(0)):
             f.ret(0)
         f.call("void", outside.decref, answer)
@@ -179,12 +181,12 @@ def _execute(module: TextModule, run: TextFunction) -> TextFunction:
 
 def _tuple(f: TextFunction, outside: Record, items: TextValue, count: TextValue) -> TextValue:
     """A tuple of the objects at ``items``; null after an error."""
-    made = f.call("ptr", outside.tuple_new, count)
-    with f.when(made.differs(0)), f.count(count) as i:
+    objects = f.call("ptr", outside.tuple_new, count)
+    with f.when(objects.differs(0)), f.count(count) as i:
         item = f.load("ptr", f.at(items, i * POINTER))
         f.call("void", outside.incref, item)
-        f.call("i32", outside.tuple_set, made, i, item)
-    return made
+        f.call("i32", outside.tuple_set, objects, i, item)
+    return objects
 
 
 def _entry(
@@ -226,7 +228,7 @@ def _entry(
     with f.count(input_count) as i:
         array = f.load("ptr", f.at(inputs, i * POINTER))
         cell = f.record(specs, ArrayRecord, i)
-        with f.when(f.call("i1", fits, outside.here, array, cell.here, usable).equals(0)):
+        with f.when(f.call("i1", fits, outside.pointer, array, cell.pointer, usable).equals(0)):
             f.call("void", outside.incref, outside.not_implemented)
             f.ret(outside.not_implemented)
         f.store("ptr", f.record(array, ArrayObject).data, f.at(slots, i * POINTER + POINTER))
@@ -239,26 +241,26 @@ def _entry(
     writeable = f.constant("i32", C_CONTIGUOUS | ALIGNED | WRITEABLE)
     with f.count(result_count) as r:
         cell = f.record(result_specs, ArrayRecord, r)
-        made = f.variable("ptr", outside.none)
+        result = f.variable("ptr", outside.none)
         with f.when(into.differs(outside.none)):
-            given = f.call("ptr", outside.tuple_get, into, r)
-            with f.when(given.equals(0)):
+            target = f.call("ptr", outside.tuple_get, into, r)
+            with f.when(target.equals(0)):
                 f.call("void", outside.decref, results)
                 f.ret(null)
-            made.set(given)
-        with f.when(made.get().differs(outside.none)):
-            with f.when(f.call("i1", fits, outside.here, made.get(), cell.here, writeable).equals(0)):
+            result.set(target)
+        with f.when(result.get().differs(outside.none)):
+            with f.when(f.call("i1", fits, outside.pointer, result.get(), cell.pointer, writeable).equals(0)):
                 f.call("void", outside.decref, results)
                 f.call("void", outside.incref, outside.not_implemented)
                 f.ret(outside.not_implemented)
-            f.call("void", outside.incref, made.get())
-        with f.when(made.get().equals(outside.none)):
-            made.set(f.call("ptr", fresh, outside.here, cell.here))
-            with f.when(made.get().equals(0)):
+            f.call("void", outside.incref, result.get())
+        with f.when(result.get().equals(outside.none)):
+            result.set(f.call("ptr", fresh, outside.pointer, cell.pointer))
+            with f.when(result.get().equals(0)):
                 f.call("void", outside.decref, results)
                 f.ret(null)
-        f.call("i32", outside.tuple_set, results, r, made.get())
-        f.store("ptr", f.record(made.get(), ArrayObject).data, f.at(result_slots, r * POINTER))
+        f.call("i32", outside.tuple_set, results, r, result.get())
+        f.store("ptr", f.record(result.get(), ArrayObject).data, f.at(result_slots, r * POINTER))
 
     constant_slots, constants = f.at(result_slots, result_count * POINTER), program.constants
     with f.count(program.constant_count) as c:

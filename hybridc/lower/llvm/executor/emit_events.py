@@ -28,16 +28,16 @@ class EventCode:
 
     def time(self, f: TextFunction, outside: Record) -> TextValue:
         """The time now."""
-        return f.call("i64", self.clock, outside.here)
+        return f.call("i64", self.clock, outside.pointer)
 
     def whole(self, f: TextFunction, outside: Record, what: TextValue, begin: TextValue, end: TextValue) -> None:
         """Record a step, or a call, as a whole."""
-        f.call("void", self.record, outside.here, what, begin, end, f.constant("i64", 0), f.constant("i64", WHOLE))
+        f.call("void", self.record, outside.pointer, what, begin, end, f.constant("i64", 0), f.constant("i64", WHOLE))
 
     def step(self, f: TextFunction, outside: Record, step: Record, begin: TextValue) -> TextValue:
         """Record a step that has just run; returns when it ended."""
         end = self.time(f, outside)
-        self.whole(f, outside, step.here, begin, end)
+        self.whole(f, outside, step.pointer, begin, end)
         return end
 
     def timed_region(
@@ -45,8 +45,8 @@ class EventCode:
     ) -> tuple[TextValue, TextValue]:
         """Code and buffers of a step's parallel region, whose chunks are recorded."""
         region = f.record(f.stack(f.constant("i64", 1), ctypes.sizeof(TimedRegion)), TimedRegion)
-        region.set(outside=outside.here, step=step.here, code=step.code, buffers=buffers)
-        return TextValue(f, "ptr", f"@{self.timed.name}"), region.here
+        region.set(outside=outside.pointer, step=step.pointer, code=step.code, buffers=buffers)
+        return TextValue(f, "ptr", f"@{self.timed.name}"), region.pointer
 
     def code_of(self, f: TextFunction, outside: Record, step: Record) -> TextValue:
         """The code of a step; loops of steps are those of this variant."""
@@ -69,10 +69,10 @@ def _record(module: TextModule) -> TextFunction:
     outside, (what, begin, end, low, high) = f.record(f.arguments[0], Outside), f.arguments[1:]
     thread = f.call("i64", outside.thread_self)
     ring = f.record(outside.ring, EventRing)
-    number = f.add_atomic("i64", ring.address("next"), 1)
-    event = f.record(ring.events, EventRecord, number & ring.mask)
+    index = f.add_atomic("i64", ring.address("next"), 1)
+    event = f.record(ring.events, EventRecord, index & ring.mask)
     event.set(what=what, begin=begin, end=end, thread=thread, low=low, high=high)
-    f.store_atomic("i64", number + 1, event.address("sequence"))
+    f.store_atomic("i64", index + 1, event.address("sequence"))
     f.ret()
     return f
 
@@ -92,7 +92,7 @@ def _timed(module: TextModule, clock: TextFunction, record: TextFunction) -> Tex
 def emit_drain(f: TextFunction, outside: Record) -> None:
     """Let Python take the events when half of the ring is full; null is returned if that raises."""
     ring = f.record(outside.ring, EventRing)
-    with f.when((ring.next - ring.taken) > ring.half):
+    with f.when((ring.next - ring.drained) > ring.half):
         null = f.constant("ptr", 0)
         answer = f.call("ptr", outside.vectorcall, outside.drain, null, f.constant("i64", 0), null)
         with f.when(answer.equals(0)):

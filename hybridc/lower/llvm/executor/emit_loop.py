@@ -30,18 +30,18 @@ def emit_loop(module: TextModule, run: TextFunction) -> None:
     with f.count(loop.constant_count) as i:
         constant = f.load("ptr", f.at(loop.constants, i * POINTER))
         f.store("ptr", constant, f.at(known, (loop.buffer_count + i) * POINTER))
-    f.call("void", slots_of, step.here, known, slots)
-    f.call("void", slots_of, condition.here, known, others)
+    f.call("void", slots_of, step.pointer, known, slots)
+    f.call("void", slots_of, condition.pointer, known, others)
 
     count = f.variable("i64", loop.count)
     with f.when(loop.counted >= 0):
         count.set(f.load("i64", _slot(f, slots, loop.counted)))
     with f.when(loop.choice >= 0):
-        number, last = _slot(f, slots, loop.choice), loop.choice_size - 1
-        found = f.variable("i64", f.widen(f.load("i8", f.at(number, last))) & loop.choice_bits)
+        scalar, last = _slot(f, slots, loop.choice), loop.choice_size - 1
+        bits = f.variable("i64", f.widen(f.load("i8", f.at(scalar, last))) & loop.choice_bits)
         with f.count(last) as byte:
-            found.set(found.get() | f.widen(f.load("i8", f.at(number, byte))))
-        is_zero = f.select(found.get().equals(0), 1, f.constant("i64", 0))
+            bits.set(bits.get() | f.widen(f.load("i8", f.at(scalar, byte))))
+        is_zero = f.select(bits.get().equals(0), 1, f.constant("i64", 0))
         with f.when(is_zero.differs(loop.choice_zero)):
             count.set(0)
     f.call("void", copy, slots, loop.begin, loop.begin_count)
@@ -67,15 +67,15 @@ def emit_loop(module: TextModule, run: TextFunction) -> None:
         asked.set(begins)
         answered.set(ends)
     ran = f.variable("i64", 0)
-    with f.loop() as each:
-        each.leave_if(ran.get() >= count.get())
+    with f.loop() as iteration:
+        iteration.leave_if(ran.get() >= count.get())
         with f.when(asks):
             with f.count(loop.link_count) as i:
                 link = f.record(loop.links, PositionRecord, i)
                 f.store("ptr", _slot(f, slots, link.offset), f.at(others, link.slot * POINTER))
             f.call("void", run, condition.program, others, asked.get(), answered.get())
             answer = loop.record("answer")
-            each.leave_if(f.is_zero(f.at(_slot(f, others, answer.slot), answer.offset)))
+            iteration.leave_if(f.is_zero(f.at(_slot(f, others, answer.slot), answer.offset)))
         f.call("void", copy, slots, loop.before, loop.before_count)
         f.call("void", run, step.program, slots, first, end)
         with f.count(loop.swap_count) as i:

@@ -60,10 +60,10 @@ def _share(
     extent, grain = step.extent, step.grain
 
     threads = f.minimum(program.threads, pool.threads)
-    taken = f.variable("i32", 1)
+    busy = f.variable("i32", 1)
     with f.when(threads > 1):
-        taken.set(f.exchange_atomic("i32", pool.address("lock"), 1))
-    with f.when(taken.get().differs(0)):
+        busy.set(f.exchange_atomic("i32", pool.address("lock"), 1))
+    with f.when(busy.get().differs(0)):
         f.call("void", step.code, buffers, step.numbers, f.constant("i64", 0), extent, scratch)
         f.ret()
     with f.when(pool.ready.equals(0)):
@@ -90,11 +90,11 @@ def _share(
     f.add_atomic("i32", pool.address("generation"), 1)
 
     active = pool.address("active")
-    since = f.call("i64", clock, outside.here)
+    since = f.call("i64", clock, outside.pointer)
     with f.loop() as spin:
         spin.leave_if(f.load_atomic("i32", active).equals(0))
         f.pause()
-        spin.leave_if((f.call("i64", clock, outside.here) - since) > _SPIN)
+        spin.leave_if((f.call("i64", clock, outside.pointer) - since) > _SPIN)
     with f.when(f.load_atomic("i32", active).differs(0)):
         # A worker was preempted in its chunk: leave it the core.
         f.store_atomic("i32", 1, pool.address("waiting"))
@@ -124,10 +124,10 @@ def _drain(module: TextModule) -> TextFunction:
         claim = f.record(claims, ClaimRecord, f.select(turn < limit, turn, turn - limit))
         end = claim.end
         with f.loop() as loop:
-            loop.leave_if(f.load_atomic("i64", claim.here) >= end)
-            number = f.add_atomic("i64", claim.here, 1)
-            loop.leave_if(number >= end)
-            low = number * piece
+            loop.leave_if(f.load_atomic("i64", claim.pointer) >= end)
+            index = f.add_atomic("i64", claim.pointer, 1)
+            loop.leave_if(index >= end)
+            low = index * piece
             f.call("void", code, buffers, numbers, low, f.minimum(low + piece, extent), scratch)
     f.ret()
     return f
@@ -147,24 +147,24 @@ def _worker(module: TextModule, clock: TextFunction, drain: TextFunction, move: 
     part = f.add_atomic("i64", pool.address("numbered"), 1) + 1
     seen = f.variable("i32", 0)
     with f.loop():
-        found = f.variable("i32", 0)
-        begin = f.variable("i64", f.call("i64", clock, outside.here))
+        current = f.variable("i32", 0)
+        begin = f.variable("i64", f.call("i64", clock, outside.pointer))
         with f.loop() as spin:
-            found.set(f.load_atomic("i32", generation))
-            spin.leave_if(found.get().differs(seen.get()))
+            current.set(f.load_atomic("i32", generation))
+            spin.leave_if(current.get().differs(seen.get()))
             f.pause()
-            now = f.call("i64", clock, outside.here)
+            now = f.call("i64", clock, outside.pointer)
             with f.when((now - begin.get()) > _SPIN):
                 f.add_atomic("i32", pool.address("sleepers"), 1)
                 _futex(f, outside, generation, _FUTEX_WAIT, f.widen(seen.get()))
                 f.add_atomic("i32", pool.address("sleepers"), -1)
-                begin.set(f.call("i64", clock, outside.here))
+                begin.set(f.call("i64", clock, outside.pointer))
         with f.when(f.load_atomic("i32", pool.address("stopped")).differs(0)):
             f.ret(0)
-        seen.set(found.get())
+        seen.set(current.get())
         with f.when((seen.get() & 1).differs(0)):
             with f.when(f.call("i32", outside.getcpu).equals(pool.core)):
-                f.call("void", move, outside.here)
+                f.call("void", move, outside.pointer)
             f.add_atomic("i32", active, 1)
             with f.when(f.load_atomic("i32", generation).equals(seen.get())), f.when(part < pool.limit):
                 f.call("void", drain, address, part)
@@ -253,8 +253,8 @@ def emit_clock(module: TextModule) -> TextFunction:
 def _futex(f: TextFunction, outside: Record, address: TextValue, operation: int, value: TextValue) -> None:
     """Sleep while ``*address == value``, or wake up to ``value`` threads that sleep on ``address``."""
     null = f.constant("ptr", 0)
-    number, op = outside.futex, f.constant("i64", operation)
-    f.call("i64", outside.syscall, number, address, op, value, null, null, null, signature="(i64, ...)")
+    futex, op = outside.futex, f.constant("i64", operation)
+    f.call("i64", outside.syscall, futex, address, op, value, null, null, null, signature="(i64, ...)")
 
 
 def _quotient_up(value: TextValue, divisor: TextValue) -> TextValue:
@@ -275,7 +275,7 @@ def emit_grid(module: TextModule) -> TextFunction:
     grid = f.record(address, GridCell)
     count, axes, sizes, steps = grid.buffer_count, grid.axis_count, grid.sizes, grid.steps
     slots = f.stack(count + 1)  # the thread's scratch, then what the point has of each buffer
-    given = f.stack(grid.widest)
+    arguments = f.stack(grid.widest)
     f.store("ptr", scratch, slots)
     with f.count(high, low) as point:
         with f.count(count) as i:
@@ -292,13 +292,13 @@ def emit_grid(module: TextModule) -> TextFunction:
                 step = f.load("i64", f.at(steps, (axis.get() * count + i) * 8))
                 slot = f.at(slots, (i + 1) * POINTER)
                 f.store("ptr", f.at(f.load("ptr", slot), index * step), slot)
-        with f.count(grid.part_count) as number:
-            part = f.record(grid.parts, GridPartCell, number)
+        with f.count(grid.part_count) as part_index:
+            part = f.record(grid.parts, GridPartCell, part_index)
             with f.count(part.buffer_count) as i:
                 place = f.record(part.buffers, PositionRecord, i)
                 buffer = f.at(f.load("ptr", f.at(slots, place.slot * POINTER)), place.offset)
-                f.store("ptr", buffer, f.at(given, i * POINTER))
+                f.store("ptr", buffer, f.at(arguments, i * POINTER))
             own = f.at(scratch, part.scratch)
-            f.call("void", part.code, given, part.numbers, f.constant("i64", 0), part.extent, own)
+            f.call("void", part.code, arguments, part.numbers, f.constant("i64", 0), part.extent, own)
     f.ret()
     return f

@@ -64,44 +64,44 @@ def emit_wrapper_call(module: TextModule, entry: TextFunction) -> None:
         f.call("void", outside.decref, results)
         _give(f, outside, none)
     with f.count(result_count) as i:
-        made = _box(f, outside, wrapped, f.call("ptr", outside.tuple_get, results, i))
-        with f.when(made.equals(0)):
+        wrapper = _box(f, outside, wrapped, f.call("ptr", outside.tuple_get, results, i))
+        with f.when(wrapper.equals(0)):
             f.call("void", outside.decref, results)
             f.ret(0)
         with f.when(result_count.equals(1)):
             f.call("void", outside.decref, results)
-            f.ret(made)
-        f.call("i32", outside.tuple_set, results, i, made)  # which drops the array
+            f.ret(wrapper)
+        f.call("i32", outside.tuple_set, results, i, wrapper)  # which drops the array
     f.ret(results)
 
 
 def _arena(f: TextFunction, outside: Record, arenas: Record, program: Record) -> Record:
     """The first record of an idle workspace that is large enough; without one the function returns None."""
-    i, found = f.variable("i64", 0), f.variable("ptr", 0)
+    i, idle = f.variable("i64", 0), f.variable("ptr", 0)
     with f.loop() as loop:
         with f.when(i.get() >= arenas.count):
             arenas.set(missed=1)
             _give(f, outside, outside.none)
         record = f.record(arenas.records, ArenaRecord, i.get())
-        found.set(record.here)
+        idle.set(record.pointer)
         loop.leave_if((record.size >= program.arena) & record.busy.equals(0))
         i.set(i.get() + 1)
-    return f.record(found.get(), ArenaRecord)
+    return f.record(idle.get(), ArenaRecord)
 
 
 def _box(f: TextFunction, outside: Record, wrapped: Record, array: TextValue) -> TextValue:
     """A new wrapper of an array, its other words from the pattern; null after an error."""
-    made = f.call("ptr", outside.allocate, wrapped.type, f.constant("i64", 0))
+    wrapper = f.call("ptr", outside.allocate, wrapped.type, f.constant("i64", 0))
     pattern = wrapped.pattern
-    with f.when(made.differs(0)):
+    with f.when(wrapper.differs(0)):
         with f.count(wrapped.size // POINTER, f.constant("i64", 2)) as word:
             value = f.load("ptr", f.at(pattern, word * POINTER))
             with f.when(value.differs(0)):
                 f.call("void", outside.incref, value)
-                f.store("ptr", value, f.at(made, word * POINTER))
+                f.store("ptr", value, f.at(wrapper, word * POINTER))
         f.call("void", outside.incref, array)
-        f.store("ptr", array, f.at(made, wrapped.array_offset))
-    return made
+        f.store("ptr", array, f.at(wrapper, wrapped.array_offset))
+    return wrapper
 
 
 def _give(f: TextFunction, outside: Record, value: TextValue) -> None:

@@ -299,7 +299,7 @@ class EventRing(ctypes.Structure):
 
     _fields_ = (
         ("next", c_int64),  # the number of the next event
-        ("taken", c_int64),  # so many of them Python has taken
+        ("drained", c_int64),  # so many of them Python has taken
         ("half", c_int64),  # of the capacity
         ("mask", c_int64),
         ("events", c_void_p),  # EventRecord[mask + 1]

@@ -27,21 +27,22 @@ def print_blas(call: BlasCall) -> NativeFunction:
     key = f"matmul-blas {call.dtype.name} around {len(call.around)} over {over}"
     numbers = _FIXED + sum(1 + sum(kind) for kind in (*call.around, *call.over))
     # Arrays are bytes here, so that a tile can be passed to BLAS as a view at its offset.
-    return NativeFunction(key, region([i8, i8, i8], numbers, lambda given: _BlasCode(given, call).write()))
+    return NativeFunction(key, region([i8, i8, i8], numbers, lambda arguments: _BlasCode(arguments, call).write()))
 
 
 class _BlasCode:
     """Writes the body of the region."""
 
-    def __init__(self, given: Arguments, call: BlasCall) -> None:
-        self.given, self.b, self.call = given, given.b, call
+    def __init__(self, arguments: Arguments, call: BlasCall) -> None:
+        self.arguments, self.b, self.call = arguments, arguments.b, call
         self.element = f32 if call.dtype.itemsize == 4 else f64
         self.zero, self.one = (self.b.constant(FloatAttr(x, self.element), self.element) for x in (0.0, 1.0))
-        self.orders = given.numbers[:2]
-        self.rows, self.columns = given.numbers[2:4], given.numbers[4:6]  # each a number, and a multiple of the tile's
-        self.terms, *self.leading = given.numbers[6:10]
-        self.steps, (self.span, self.tile) = given.numbers[10:13], given.numbers[13:_FIXED]
-        numbers = iter(given.numbers[_FIXED:])
+        self.orders = arguments.numbers[:2]
+        # Each is a number, and a multiple of the tile's.
+        self.rows, self.columns = arguments.numbers[2:4], arguments.numbers[4:6]
+        self.terms, *self.leading = arguments.numbers[6:10]
+        self.steps, (self.span, self.tile) = arguments.numbers[10:13], arguments.numbers[13:_FIXED]
+        numbers = iter(arguments.numbers[_FIXED:])
         self.around, self.over = [_Loops.read(kinds, numbers) for kinds in (call.around, call.over)]
 
     def write(self) -> None:
@@ -54,7 +55,7 @@ class _BlasCode:
             begins = self.around.offsets(point // tiles)
             self._sum([x + first * step for x, step in zip(begins, self.steps, strict=True)], count)
 
-        self.given.loop(self.given.lo, self.given.hi, tile)
+        self.arguments.loop(self.arguments.lo, self.arguments.hi, tile)
 
     def _sum(self, at: Sequence[Index], count: Index) -> None:
         """The sum of the products of a tile, which begins at these offsets, over the further loops."""
@@ -66,12 +67,12 @@ class _BlasCode:
             self._multiply([x + y for x, y in zip(at, self.over.offsets(i), strict=True)], count, sofar[0])
             return [self.one]  # beta is 1 after the first
 
-        self.given.loop(0, functools.reduce(operator.mul, self.over.sizes), term, starts=[self.zero])
+        self.arguments.loop(0, functools.reduce(operator.mul, self.over.sizes), term, starts=[self.zero])
 
     def _multiply(self, at: Sequence[Index], count: Index, beta: LLVMValue) -> None:
         """One call of BLAS; each size is fixed, or the tile's."""
         b, width = self.b, self.call.dtype.itemsize
-        arrays = [b.view(x, (i * width).value, self.element) for x, i in zip(self.given.arrays, at, strict=True)]
+        arrays = [b.view(x, (i * width).value, self.element) for x, i in zip(self.arguments.arrays, at, strict=True)]
         m, n = [fixed + multiple * count for fixed, multiple in (self.rows, self.columns)]
         flags = [x.integer(i32) for x in (*self.orders, m, n, self.terms)]
         a_row, b_row, c_row = [x.integer(i32) for x in self.leading]

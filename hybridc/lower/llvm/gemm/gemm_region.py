@@ -184,19 +184,19 @@ class Vectors:
 
     def transposed(self, rows: Sequence[LLVMValue]) -> list[LLVMValue]:
         """Transpose a square in registers: at each step, blocks twice as large swap the halves off the diagonal."""
-        found, size = list(rows), self.lanes
+        vectors, size = list(rows), self.lanes
         half = 1
         while half < size:
             for i in range(size):
                 if i & half:
                     continue
-                x, y = found[i], found[i + half]
-                found[i] = self.shuffle(x, y, [lane + size - half if lane & half else lane for lane in range(size)])
-                found[i + half] = self.shuffle(
+                x, y = vectors[i], vectors[i + half]
+                vectors[i] = self.shuffle(x, y, [lane + size - half if lane & half else lane for lane in range(size)])
+                vectors[i + half] = self.shuffle(
                     x, y, [lane + size if lane & half else lane + half for lane in range(size)]
                 )
             half *= 2
-        return found
+        return vectors
 
     def sums(self, values: Sequence[LLVMValue]) -> LLVMValue:
         """The horizontal sum of each vector, as one vector.
@@ -204,15 +204,15 @@ class Vectors:
         A vector holds segments, one for each sum. At each step the halves of segments are added; while there are
         two vectors, the halves of both fill one.
         """
-        found, segment = list(values), self.lanes
+        vectors, segment = list(values), self.lanes
         while segment > 1:
             half = segment // 2
-            if len(found) > 1:
-                found = [self._halves(x, y, half) for x, y in zip(found[::2], found[1::2], strict=True)]
+            if len(vectors) > 1:
+                vectors = [self._halves(x, y, half) for x, y in zip(vectors[::2], vectors[1::2], strict=True)]
             else:
-                found = [self._halves(found[0], None, half)]
+                vectors = [self._halves(vectors[0], None, half)]
             segment = half
-        return found[0]
+        return vectors[0]
 
     def _halves(self, x: LLVMValue, y: LLVMValue | None, half: int) -> LLVMValue:
         """The first halves of all segments plus the second ones."""

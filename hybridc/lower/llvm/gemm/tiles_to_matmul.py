@@ -46,7 +46,7 @@ def matmul_region(program: TileProgram) -> RegionBuilder:
     """The builder of the parallel region of a matmul's program."""
     elements = [ELEMENT_TYPES[buffer.kind] for buffer in program.buffers]
     numbers = len(program.dynamic) + program.strides + len(_parameters(program))
-    return region(elements, numbers, lambda given: _MatmulEmitter(program, given).write())
+    return region(elements, numbers, lambda arguments: _MatmulEmitter(program, arguments).write())
 
 
 def _element(program: TileProgram) -> AnyFloat:
@@ -55,28 +55,28 @@ def _element(program: TileProgram) -> AnyFloat:
 
 def _parameters(program: TileProgram) -> list[str]:
     """The sizes of tiles that code is given, besides those of axes."""
-    given = {f"n{a}" for a in program.dynamic}
-    return [tile.block for tile in program.tiles if isinstance(tile.block, str) and tile.block not in given]
+    names = {f"n{a}" for a in program.dynamic}
+    return [tile.block for tile in program.tiles if isinstance(tile.block, str) and tile.block not in names]
 
 
 class _MatmulEmitter:
     """Emits the body of the region."""
 
-    def __init__(self, program: TileProgram, given: Arguments) -> None:
-        self.program, self.given, self.shape = program, given, MatmulShape(program)
-        self.b, element = given.b, _element(program)
-        self.v = Vectors(given.b, element, self.shape.lanes)
-        numbers = iter(given.numbers)
-        self.sizes = [next(numbers) if n is None else given.lo.of(n) for n in program.sizes]
+    def __init__(self, program: TileProgram, arguments: Arguments) -> None:
+        self.program, self.arguments, self.shape = program, arguments, MatmulShape(program)
+        self.b, element = arguments.b, _element(program)
+        self.v = Vectors(arguments.b, element, self.shape.lanes)
+        numbers = iter(arguments.numbers)
+        self.sizes = [next(numbers) if n is None else arguments.lo.of(n) for n in program.sizes]
         self.strides = [next(numbers) for _ in range(program.strides)]
         self.parameters = {name: next(numbers) for name in _parameters(program)}
-        self.arrays = {b.name: array for b, array in zip(program.buffers, given.arrays, strict=True)}
-        self.scratch = {each.name: each for each in program.scratch}
+        self.arrays = {b.name: array for b, array in zip(program.buffers, arguments.arrays, strict=True)}
+        self.scratch = {array.name: array for array in program.scratch}
         self.index: dict[int, Index] = {}  # along axes around the matmul; of others, that of the tile's first element
         self.count: dict[int, Index] = {}  # how many elements the tile has
-        self.line = (given.lo, given.hi)  # the first line of the tile, and how many it has
+        self.line = (arguments.lo, arguments.hi)  # the first line of the tile, and how many it has
         self.firsts: dict[tuple[object, ...], LLVMValue] = {}  # the offset of a tile, by the address and its indices
-        self.vectors = VectorStatements(given.b, self.shape.lanes)
+        self.vectors = VectorStatements(arguments.b, self.shape.lanes)
         self.k = self.sizes[self.shape.terms]
         self.spill = self._view(0, element)
         self._cut(element)
@@ -85,22 +85,22 @@ class _MatmulEmitter:
 
     def _view(self, elements: int, element: AnyFloat) -> LLVMValue:
         offset = self.b.index(elements * kind_dtype(self.program.buffers[0].kind).itemsize)
-        return self.b.view(self.given.scratch, offset, element)
+        return self.b.view(self.arguments.scratch, offset, element)
 
     def _cut(self, element: AnyFloat) -> None:
         """Assign offsets to the scratch arrays; only the last one may have a size that is not known here."""
         first = self.shape.spill
-        for each in self.program.scratch:
-            self.arrays[each.name] = self._view(first, element)
-            if each is not self.program.scratch[-1]:
-                first += math.prod(self.shape.held(axis, ()) for axis in each.axes)
+        for array in self.program.scratch:
+            self.arrays[array.name] = self._view(first, element)
+            if array is not self.program.scratch[-1]:
+                first += math.prod(self.shape.held(axis, ()) for axis in array.axes)
 
     def stride(self, address: Address, axis: int) -> Index:
         """The stride of an address along an axis."""
         return self._stride(dict(address.terms)[axis])
 
     def _stride(self, factor: Factor) -> Index:
-        return self.given.lo.of(factor.constant) if factor.stride is None else self.strides[factor.stride]
+        return self.arguments.lo.of(factor.constant) if factor.stride is None else self.strides[factor.stride]
 
     def at(self, address: Address, index: Mapping[int, Index | int]) -> Index:
         """The offset of an element: at these indices in the tile."""
@@ -111,13 +111,13 @@ class _MatmulEmitter:
         """The offset of a tile's first element."""
         key = (address, *(self.index.get(axis) for axis in address.axes))
         if key not in self.firsts:
-            found = [(self.index[axis] * self._stride(f)).value for axis, f in address.terms if axis in self.index]
-            self.firsts[key] = self.b.plus(*found)
+            offsets = [(self.index[axis] * self._stride(f)).value for axis, f in address.terms if axis in self.index]
+            self.firsts[key] = self.b.plus(*offsets)
         return self.firsts[key]
 
     def loop(self, low: Index | int, high: Index | int, body: Callable[[Index], None], step: int = 1) -> None:
         """A loop that carries nothing."""
-        self.given.loop(low, high, lambda i, _: body(i), step)
+        self.arguments.loop(low, high, lambda i, _: body(i), step)
 
     # --- tiles of the grid ---------------------------------------------------------------------------------
 
@@ -129,30 +129,30 @@ class _MatmulEmitter:
                 self.count[axis] = self.sizes[axis]
         shared = next((dim for dim in self.program.tiles if dim.walk == "range"), None)
         if shared is None:
-            self.loop(self.given.lo, self.given.hi, self._tile)
+            self.loop(self.arguments.lo, self.arguments.hi, self._tile)
             return
         block = self._block(shared)
 
-        def tile(number: Index) -> None:
-            first = self.given.lo + number * block
-            count = (self.given.hi - first).least(block)
+        def tile(index: Index) -> None:
+            first = self.arguments.lo + index * block
+            count = (self.arguments.hi - first).least(block)
             if shared is self.shape.lines:
                 self.line = (first, count)
             else:
                 self.index[rows], self.count[rows] = first, count
             self._sweeps()
 
-        self.loop(0, (self.given.hi - self.given.lo).ceildiv(block), tile)
+        self.loop(0, (self.arguments.hi - self.arguments.lo).ceildiv(block), tile)
 
-    def _tile(self, number: Index) -> None:
+    def _tile(self, tile: Index) -> None:
         """The tile with an index; along the last of the parallel axes it is counted first."""
         first, *others = self.program.parallel
         for axis in (*reversed(others), first):
             dim = self.shape.dims.get(axis)
             block = None if dim is None else self._block(dim)
             count = self.sizes[axis] if block is None else self.sizes[axis].ceildiv(block)
-            index = number if axis == first else number % count
-            number = number if axis == first else number // count
+            index = tile if axis == first else tile % count
+            tile = tile if axis == first else tile // count
             self.index[axis] = index if block is None else index * block
             if block is not None and dim is not None and not dim.masked:
                 self.index[axis] = (index * block).least(self.sizes[axis] - block)
@@ -209,9 +209,9 @@ class _MatmulEmitter:
 
     def _statements(self, sweep: TileSweep) -> None:
         loads = {s.name: s.address for s in sweep.statements if isinstance(s, TileLoad)}
-        number = next((i for i, s in enumerate(sweep.statements) if isinstance(s, TileContract)), None)
-        if number is not None:
-            contract, after = sweep.statements[number], sweep.statements[number + 1 :]
+        place = next((i for i, s in enumerate(sweep.statements) if isinstance(s, TileContract)), None)
+        if place is not None:
+            contract, after = sweep.statements[place], sweep.statements[place + 1 :]
             assert isinstance(contract, TileContract)
             first = after[0]
             in_scratch = isinstance(first, TileStore) and first.address.buffer in self.scratch
@@ -249,8 +249,8 @@ class _MatmulEmitter:
 
         def square(term: Index, lane: Index) -> None:
             places = [start + term + by_column * (lane + i) for i in range(lanes)]
-            for i, turned in enumerate(v.transposed([v.load(array, at) for at in places])):
-                v.store(turned, panel, (term + i) * width + lane)
+            for i, column in enumerate(v.transposed([v.load(array, at) for at in places])):
+                v.store(column, panel, (term + i) * width + lane)
 
         def element(term: Index, column: Index) -> None:
             value = self.b.load_element(array, (start + term * by_term + column.least(columns - 1) * by_column).value)
@@ -296,8 +296,8 @@ class _MatmulEmitter:
         v = Vectors(self.b, self.v.element, SQUARE)
         for group in range(0, len(starts), SQUARE):
             rows = [v.load(array, start + term) for start in starts[group : group + SQUARE]]
-            turned = v.transposed(rows + rows[-1:] * (SQUARE - len(rows)))
-            for i, numbers in enumerate(turned):
+            columns = v.transposed(rows + rows[-1:] * (SQUARE - len(rows)))
+            for i, numbers in enumerate(columns):
                 kept = v.shuffle(numbers, numbers, range(len(rows))) if len(rows) < SQUARE else numbers
                 v.store(kept, block, to + (term + i) * len(starts) + group)
 
@@ -392,24 +392,24 @@ class _MatmulEmitter:
         def add(term: Index, sums: list[LLVMValue]) -> list[LLVMValue]:
             at = term * shape.width if right.buffer in self.scratch else self.at(right, {shape.terms: term})
             ys = [v.load(y_array, at + j * shape.lanes) for j in range(abreast)]
-            found: list[LLVMValue] = []
-            for number, place in enumerate(places(term)):
+            totals: list[LLVMValue] = []
+            for row_of_tile, place in enumerate(places(term)):
                 x = v.everywhere(self.b.load_element(x_array, place.value))
-                found += [v.fma(x, ys[j], sums[abreast * number + j]) for j in range(abreast)]
-            return found
+                totals += [v.fma(x, ys[j], sums[abreast * row_of_tile + j]) for j in range(abreast)]
+            return totals
 
         def segment(axes: Sequence[int], sums: Sequence[LLVMValue]) -> list[LLVMValue]:
             """The sums with the terms of all segments along axes."""
             if not axes:
-                return self.given.loop(0, self.k, add, starts=sums)
+                return self.arguments.loop(0, self.k, add, starts=sums)
 
             def one(index: Index, sofar: list[LLVMValue]) -> list[LLVMValue]:
                 self.index[axes[0]] = index
-                found = segment(axes[1:], sofar)
+                totals = segment(axes[1:], sofar)
                 del self.index[axes[0]]
-                return found
+                return totals
 
-            return self.given.loop(0, self.sizes[axes[0]], one, starts=sums)
+            return self.arguments.loop(0, self.sizes[axes[0]], one, starts=sums)
 
         return segment(shape.segments, [v.zero] * (abreast * height))
 
@@ -419,14 +419,14 @@ class _MatmulEmitter:
         """Statements about the sums of this name, which end with stores of whole columns."""
         shape = self.shape
         abreast, rows = shape.width // shape.lanes, self._below(row, height)
-        for number, value in enumerate(sums):
-            down, right = divmod(number, abreast)
+        for index, value in enumerate(sums):
+            down, right = divmod(index, abreast)
             place = {shape.rows: rows[down], shape.columns: right * shape.lanes}
 
-            def where(address: Address, number: int = number, place: Mapping[int, Index | int] = place) -> Where:
+            def where(address: Address, index: int = index, place: Mapping[int, Index | int] = place) -> Where:
                 array = self.arrays[address.buffer]
                 if address.buffer in self.scratch:
-                    return array, row * shape.width + number * shape.lanes, True
+                    return array, row * shape.width + index * shape.lanes, True
                 return array, self.at(address, place), shape.columns in address.axes
 
             self.vectors.write(after, value, where, name)
@@ -440,8 +440,8 @@ class _MatmulEmitter:
         rest = start.of(1) - full
         to = b.pure(arith.SelectOp, [rest.integer(i1), self.spill, result], array_type(self.v.element))
         first, step = start * full, down_by * full + rest * shape.width
-        for number, value in enumerate(sums):
-            down, right = divmod(number, abreast)
+        for index, value in enumerate(sums):
+            down, right = divmod(index, abreast)
             self.v.store(value, to, first + step * down + right * shape.lanes)
 
         def copy(i: Index, j: Index) -> None:
@@ -465,7 +465,7 @@ class _MatmulEmitter:
             pairs = [(x, y) for x in xs for y in ys]
             return [v.fma(x, y, z) for (x, y), z in zip(pairs, sums, strict=True)]
 
-        return v.sums(self.given.loop(0, self.k, add, step=shape.lanes, starts=[v.zero] * shape.lanes))
+        return v.sums(self.arguments.loop(0, self.k, add, step=shape.lanes, starts=[v.zero] * shape.lanes))
 
     def _store_dots(self, tile: LLVMValue, target: Address, row: Index, height: int) -> None:
         """Store a vector of dot products."""

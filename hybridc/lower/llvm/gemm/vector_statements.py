@@ -54,8 +54,8 @@ class VectorStatements:
         key = (array, at.value)
         if key not in self._loaded:
             if follows:
-                found = self.b.load_vector(*key, vector_type(kind, self.lanes))
+                vector = self.b.load_vector(*key, vector_type(kind, self.lanes))
             else:
-                found = self.everywhere(self.b.load_element(*key), kind)
-            self._loaded[key] = found
+                vector = self.everywhere(self.b.load_element(*key), kind)
+            self._loaded[key] = vector
         return self._loaded[key]

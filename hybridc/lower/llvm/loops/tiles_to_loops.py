@@ -73,8 +73,8 @@ class LoopEmitter:
         args = b.arguments
         self.low, self.high, scratch = args[-3:]
         left = iter(args[len(kinds) :])
-        given = {a: next(left) for a in program.dynamic}
-        self.sizes = [given[a] if n is None else b.index(n) for a, n in enumerate(program.sizes)]
+        arg_of = {a: next(left) for a in program.dynamic}
+        self.sizes = [arg_of[a] if n is None else b.index(n) for a, n in enumerate(program.sizes)]
         self.strides = [next(left) for _ in range(program.strides)]
         self.piece = next(left) if program.pieces else None
         self.buffers: dict[str, LLVMValue] = {
@@ -112,18 +112,18 @@ class LoopEmitter:
         """Give each scratch array its offset in the scratch memory."""
         b = self.build
         offset, line = b.index(0), b.index(ALIGNMENT)
-        for each in self.program.scratch:
-            size = b.times(*[self.sizes[a] for a in each.axes])
-            element = ELEMENT_TYPES[each.kind]
-            self.buffers[each.name] = b.view(scratch, offset, element)
-            bytes_ = b.times(size, b.index(kind_dtype(each.kind).itemsize))
+        for array in self.program.scratch:
+            size = b.times(*[self.sizes[a] for a in array.axes])
+            element = ELEMENT_TYPES[array.kind]
+            self.buffers[array.name] = b.view(scratch, offset, element)
+            bytes_ = b.times(size, b.index(kind_dtype(array.kind).itemsize))
             lines, _ = b.split(b.plus(bytes_, b.index(ALIGNMENT - 1)), line)
             offset = b.plus(offset, b.times(lines, line))
 
     def _factor(self, factor: Factor) -> list[LLVMValue]:
-        found = [self.sizes[a] for a in factor.sizes]
-        found += [self.strides[factor.stride]] if factor.stride is not None else []
-        return [self.build.index(factor.constant), *found] if factor.constant != 1 else found
+        factors = [self.sizes[a] for a in factor.sizes]
+        factors += [self.strides[factor.stride]] if factor.stride is not None else []
+        return [self.build.index(factor.constant), *factors] if factor.constant != 1 else factors
 
     def _at(self, address: Address) -> LLVMValue:
         """The offset of an element in its buffer."""
@@ -141,14 +141,14 @@ class LoopEmitter:
         whole = b.times(*[self.sizes[a] for a in (program.parallel or program.inner)])
         partial = {s.into.buffer: s for s in program.reductions if s.into is not None}
 
-        def piece(number: LLVMValue, _: list[LLVMValue]) -> list[LLVMValue]:
+        def piece(index: LLVMValue, _: list[LLVMValue]) -> list[LLVMValue]:
             assert self.piece is not None
-            first = b.times(number, self.piece)
+            first = b.times(index, self.piece)
             for buffer in program.pieces:
                 reduce = partial[buffer.name]
                 assert reduce.into is not None
                 size = b.times(*[self.sizes[a] for a in reduce.into.axes])
-                start = b.times(number, size)
+                start = b.times(index, size)
                 fill(b, self.buffers[buffer.name], start, b.plus(start, size), self._start(reduce))
                 self.offsets[buffer.name] = start
             walk(first, b.least(b.plus(first, self.piece), whole))
@@ -342,8 +342,8 @@ class LoopEmitter:
     def _accumulate(self, reduce: TileReduce, value: LLVMValue, ordered: bool) -> None:
         assert reduce.into is not None
         buffer, at = self.buffers[reduce.into.buffer], self._at(reduce.into)
-        held = self.build.load_element(buffer, at, self.build.depth)
-        self.build.store_element(self._combine(reduce, held, value, ordered), buffer, at)
+        sofar = self.build.load_element(buffer, at, self.build.depth)
+        self.build.store_element(self._combine(reduce, sofar, value, ordered), buffer, at)
 
     # --- statements ----------------------------------------------------------------------------------------
 
@@ -496,11 +496,11 @@ def vector_type(kind: str, lanes: int) -> VectorType[Any]:
     return VectorType(ELEMENT_TYPES[kind], [lanes])
 
 
-def emit_constant(build: LoopBuilder, number: Number, kind: str, lanes: int = 1) -> LLVMValue:
+def emit_constant(build: LoopBuilder, value: Number, kind: str, lanes: int = 1) -> LLVMValue:
     """A number of an element type, or a vector with it in all lanes."""
     element: Any = ELEMENT_TYPES[kind]
     if lanes > 1:
         vector = vector_type(kind, lanes)
-        return build.constant(DenseIntOrFPElementsAttr.from_list(vector, [number] * lanes), vector)
-    attribute = FloatAttr(float(number), element) if "f" in kind else IntegerAttr(int(number), element)
+        return build.constant(DenseIntOrFPElementsAttr.from_list(vector, [value] * lanes), vector)
+    attribute = FloatAttr(float(value), element) if "f" in kind else IntegerAttr(int(value), element)
     return build.constant(attribute, element)

@@ -36,13 +36,13 @@ class Term:
 
     text: str
     dtype: DType
-    number: Number | None = None
+    constant: Number | None = None
 
     def argument(self, beside: bool) -> str:
         """The text of an argument: a literal only if that has its type, perhaps from a block ``beside`` it."""
-        if self.number is None or self.dtype in (BOOL, INT32):
+        if self.constant is None or self.dtype in (BOOL, INT32):
             return self.text
-        x = float(self.number)
+        x = float(self.constant)
         if self.dtype == INT64:
             return self.text if beside and abs(x) < 2**31 else self.block
         limits = np.finfo(np.float32)
@@ -56,14 +56,14 @@ class Term:
 
     def filled(self, shape: str) -> str:
         """A name, or a block filled with a scalar."""
-        return self.text if self.number is None else f"tl.full({shape}, {self.text}, {triton_type(self.dtype)})"
+        return self.text if self.constant is None else f"tl.full({shape}, {self.text}, {triton_type(self.dtype)})"
 
     def as_dtype(self, dtype: DType) -> Term:
         """The same bits, read as integers of another sign."""
         if dtype == self.dtype or self.dtype.kind not in "iu" or dtype.kind not in "iu":
             return self
-        if self.number is not None:
-            return number(self.number, dtype)
+        if self.constant is not None:
+            return number(self.constant, dtype)
         return Term(f"{self.text}.to({triton_type(dtype)})", dtype)
 
 

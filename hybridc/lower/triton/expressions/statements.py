@@ -35,25 +35,25 @@ def applied(op: str, operands: Sequence[Term], dtype: DType, narrowed: bool = Fa
     """An operation on operands that have been cast, if it is written as a sign between them or as a call."""
     call = ops.function(op, dtype, narrowed)
     if call is not None:
-        beside = any(x.number is None and x.dtype == dtype for x in operands)
+        beside = any(x.constant is None and x.dtype == dtype for x in operands)
         return call.format(*[x.argument(beside) for x in operands])
     between = ops.infix(op)
     if between is None:
         return None
     first, second = operands
-    text = f"{first.block if second.number is not None else first.text} {between} {second.text}"
+    text = f"{first.block if second.constant is not None else first.text} {between} {second.text}"
     return f"({text}).to({triton_type(HALF)})" if op == "arith.divf" and dtype == HALF else text
 
 
-def compute(op: str, given: Sequence[Term], kind: str, w: SourceWriter, narrowed: bool = False) -> Term:
+def compute(op: str, terms: Sequence[Term], kind: str, w: SourceWriter, narrowed: bool = False) -> Term:
     """Write an operation of ``arith`` or ``math`` whose result is of this kind; its value.
 
     A result is ``narrowed`` if it is rounded to half precision wherever it is used.
     """
     if op in CASTS or op in ("arith.index_cast", "arith.bitcast"):
-        return _cast(op, given[0], kind, w)
-    dtype, target = _read_as(op, given), kind_dtype(kind)
-    operands = [x.as_dtype(dtype) for x in given]
+        return _cast(op, terms[0], kind, w)
+    dtype, target = _read_as(op, terms), kind_dtype(kind)
+    operands = [x.as_dtype(dtype) for x in terms]
     result = dtype if target.kind == "i" else target
     if op == "arith.negf":
         return _let(op, f"{operands[0].block} * -1.0", result, w)
@@ -73,7 +73,7 @@ def combine_expression(op: str, a: str, b: str, dtype: DType) -> str:
 
 
 def reduce(op: str, value: str, axis: int, dtype: DType, w: SourceWriter) -> str:
-    """Write a block's reduction along a dimension, where one element is left of it; its name.
+    """Write a block's reduction along a dimension, which keeps one element; the name of the result.
 
     Sums of half precision are added up in single, and rounded at the end.
     """
@@ -87,8 +87,8 @@ def reduce(op: str, value: str, axis: int, dtype: DType, w: SourceWriter) -> str
     a, b = Term("a", read), Term("b", read)
     name = f"combine_{op.partition('.')[2]}"
     w.helper(name, f"@triton.jit\ndef {name}(a, b):\n    return {applied(op, [a, b], read)}")
-    given = Term(value, dtype).as_dtype(read).text
-    reduced = f"tl.reduce({given}, {axis}, {name}, keep_dims=True)"
+    block = Term(value, dtype).as_dtype(read).text
+    reduced = f"tl.reduce({block}, {axis}, {name}, keep_dims=True)"
     hint = f"{kind}imum" if kind in ("max", "min") else kind
     return w.let(hint, reduced if read == dtype else f"{reduced}.to({own})")
 
@@ -101,24 +101,24 @@ def _expression(op: str, operands: Sequence[Term], dtype: DType, narrowed: bool,
     if formula is None:
         raise ops.unsupported(op)
     name = helper(w, op.partition(".")[2], formula, [signless(dtype)] * len(operands))
-    shape = "[1]" if all(x.number is not None for x in operands) else "[]"  # a loop needs a block
+    shape = "[1]" if all(x.constant is not None for x in operands) else "[]"  # a loop needs a block
     return f"{name}({', '.join(x.filled(shape) for x in operands)})"
 
 
 def _in_single(op: str, operands: Sequence[Term], narrowed: bool, w: SourceWriter) -> Term:
     """A function of half precision: of single, rounded."""
     wide = [Term(w.let("wide", f"{x.block}.to({triton_type(SINGLE)})"), SINGLE) for x in operands]
-    found = _let(op, _expression(op, wide, SINGLE, narrowed, w), SINGLE, w)
-    return _let(op, f"{found.text}.to({triton_type(HALF)})", HALF, w)
+    single = _let(op, _expression(op, wide, SINGLE, narrowed, w), SINGLE, w)
+    return _let(op, f"{single.text}.to({triton_type(HALF)})", HALF, w)
 
 
 def _short_power(op: str, operands: Sequence[Term], kind: str, w: SourceWriter) -> Term | None:
     """A power whose exponent is known, and simple."""
-    if op != "math.powf" or operands[1].number is None or (element := ELEMENT_TYPES[kind]) not in FORMATS:
+    if op != "math.powf" or operands[1].constant is None or (element := ELEMENT_TYPES[kind]) not in FORMATS:
         return None
     formula = FormulaBlock([element])
     (x,) = formula.arguments
-    power = short_power(x, float(operands[1].number))
+    power = short_power(x, float(operands[1].constant))
     if power is None:
         return None
     statements = Statements(w, {x.value: operands[0]})
@@ -130,24 +130,24 @@ def _let(op: str, text: str, dtype: DType, w: SourceWriter) -> Term:
     return Term(w.let(ops.hint(op), text), dtype)
 
 
-def _read_as(op: str, given: Sequence[Term]) -> DType:
+def _read_as(op: str, terms: Sequence[Term]) -> DType:
     """The dtype in which an operation reads its operands; a condition is none of them."""
-    values = given[1:] if op == "arith.select" else given
-    named = [x for x in values if x.number is None] or list(values)
+    values = terms[1:] if op == "arith.select" else terms
+    named = [x for x in values if x.constant is None] or list(values)
     return signed_as(named[0].dtype, signedness(op))
 
 
-def _cast(op: str, given: Term, kind: str, w: SourceWriter) -> Term:
+def _cast(op: str, term: Term, kind: str, w: SourceWriter) -> Term:
     target = kind_dtype(kind)
     if op == "arith.bitcast":
-        return _let(op, f"{given.block}.to({triton_type(target)}, bitcast=True)", target, w)
-    if op == "arith.index_cast" and target == given.dtype and kind == "index":
-        return given
-    read = signed_as(given.dtype, signedness(op))
+        return _let(op, f"{term.block}.to({triton_type(target)}, bitcast=True)", target, w)
+    if op == "arith.index_cast" and target == term.dtype and kind == "index":
+        return term
+    read = signed_as(term.dtype, signedness(op))
     target = signed_as(target, {"arith.fptoui": "u", "arith.fptosi": "i"}.get(op))
-    if given.dtype == BOOL and op == "arith.extsi":
+    if term.dtype == BOOL and op == "arith.extsi":
         raise ops.unsupported(op)
-    return _let(op, f"{given.as_dtype(read).block}.to({triton_type(target)})", target, w)
+    return _let(op, f"{term.as_dtype(read).block}.to({triton_type(target)})", target, w)
 
 
 # --- formulas ---------------------------------------------------------------------------------------------------------
@@ -190,8 +190,8 @@ def helper(w: SourceWriter, name: str, formula: Formula, kinds: Sequence[Attribu
     """The name of a function of the module that computes a formula for operands of these types."""
     full = f"{name}_{kinds[0]}"
     if full not in w.helpers:
-        for each, source in _functions(full, formula, tuple(kinds)).items():
-            w.helper(each, source)
+        for symbol, source in _functions(full, formula, tuple(kinds)).items():
+            w.helper(symbol, source)
     return full
 
 
@@ -238,32 +238,32 @@ class Statements:
     def term(self, value: SSAValue) -> Term:
         """A value in source."""
         if value not in self.known:
-            number = number_of(value)
-            assert number is not None, f"{value} is no scalar"
-            self.known[value] = ops.number(number, kind_dtype(_kind(value.type)))
+            scalar = number_of(value)
+            assert scalar is not None, f"{value} is no scalar"
+            self.known[value] = ops.number(scalar, kind_dtype(_kind(value.type)))
         return self.known[value]
 
     def write(self, block: Block, wanted: Sequence[SSAValue]) -> None:
         """Write what the wanted values are made of, in the order of the block."""
         needed = set(wanted)
-        found: list[Operation] = []
+        operations: list[Operation] = []
         for op in reversed(list(block.ops)):
             if needed.isdisjoint(op.results) or isinstance(op, arith.ConstantOp):
                 continue
             if all(v in self.known for v in op.results):
                 continue
-            found.append(op)
+            operations.append(op)
             needed.update(v for inner in op.walk() for v in inner.operands)
-        for op in reversed(found):
+        for op in reversed(operations):
             self._operation(op)
 
     def _operation(self, op: Operation) -> None:
         if isinstance(op, scf.WhileOp):
             self._while(op)
             return
-        given, (result,) = [self.term(v) for v in op.operands], op.results
+        terms, (result,) = [self.term(v) for v in op.operands], op.results
         name = operation_name(op)
-        self.known[result] = compute(name, given, _kind(result.type), self.w, _is_narrowed(op))
+        self.known[result] = compute(name, terms, _kind(result.type), self.w, _is_narrowed(op))
 
     def _while(self, op: scf.WhileOp) -> None:
         """A loop that goes on until the condition holds for no element; those that are done keep what they have."""
@@ -275,22 +275,24 @@ class Statements:
         carried = [Term(name, x.dtype) for name, x in zip(names, passed, strict=True)]
         self.w.line(f"while tl.max({going}.to(tl.int32)) > 0:")
         with self.w.indented():
-            made = self._inside(after, carried)
-            further, passed = self._condition(before, made)
-            for held, x in zip(carried, passed, strict=True):
-                self.w.line(f"{held.text} = tl.where({going}, {x.as_dtype(held.dtype).argument(True)}, {held.text})")
+            outputs = self._inside(after, carried)
+            further, passed = self._condition(before, outputs)
+            for variable, x in zip(carried, passed, strict=True):
+                self.w.line(
+                    f"{variable.text} = tl.where({going}, {x.as_dtype(variable.dtype).argument(True)}, {variable.text})"
+                )
             self.w.line(f"{going} = {going} & {further.text}")
         self.known.update(zip(op.results, carried, strict=True))
 
-    def _condition(self, block: Block, given: Sequence[Term]) -> tuple[Term, list[Term]]:
+    def _condition(self, block: Block, arguments: Sequence[Term]) -> tuple[Term, list[Term]]:
         """Whether a loop goes on, and with what."""
-        condition, *passed = self._inside(block, given)
+        condition, *passed = self._inside(block, arguments)
         return condition, passed
 
-    def _inside(self, block: Block, given: Sequence[Term]) -> list[Term]:
+    def _inside(self, block: Block, arguments: Sequence[Term]) -> list[Term]:
         """The operands of the last operation of a block, for these arguments."""
         end = block.last_op
         assert end is not None
-        inner = Statements(self.w, {**self.known, **dict(zip(block.args, given, strict=True))})
+        inner = Statements(self.w, {**self.known, **dict(zip(block.args, arguments, strict=True))})
         inner.write(block, list(end.operands))
         return [inner.term(v) for v in end.operands]
