@@ -3014,7 +3014,7 @@ def multi_mp_sgd_mom_update(
     ctx: Context | None = None,
     attr: dict[str, str] | None = None,
 ) -> Any:
-    """``mp_sgd_mom_update`` of several weights: the inputs are weight, grad, mom, weight32 of the first, of the second, …"""
+    """``mp_sgd_mom_update`` of several weights: weight, grad, mom, weight32 of the first, of the second, …"""
     ...
 
 def multi_mp_sgd_update(
@@ -3029,7 +3029,7 @@ def multi_mp_sgd_update(
     ctx: Context | None = None,
     attr: dict[str, str] | None = None,
 ) -> Any:
-    """``mp_sgd_update`` of several weights: the inputs are weight, grad, weight32 of the first, of the second, …"""
+    """``mp_sgd_update`` of several weights: weight, grad, weight32 of the first, of the second, …"""
     ...
 
 def multi_proposal(
@@ -3066,7 +3066,7 @@ def multi_sgd_mom_update(
     ctx: Context | None = None,
     attr: dict[str, str] | None = None,
 ) -> Any:
-    """``sgd_mom_update`` of several weights: the inputs are weight, grad, mom of the first, of the second, …"""
+    """``sgd_mom_update`` of several weights: weight, grad, mom of the first, of the second, …"""
     ...
 
 def multi_sgd_update(
@@ -3081,7 +3081,7 @@ def multi_sgd_update(
     ctx: Context | None = None,
     attr: dict[str, str] | None = None,
 ) -> Any:
-    """``sgd_update`` of several weights: the inputs are weight, grad of the first, of the second, …"""
+    """``sgd_update`` of several weights: weight, grad of the first, of the second, …"""
     ...
 
 def multi_sum_sq(

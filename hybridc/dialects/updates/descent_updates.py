@@ -234,7 +234,7 @@ def _descent(
 def _of_several(name: str, update: type[Update]) -> type[_MultiDescent]:
     """The update of several weights."""
     inputs = ", ".join(update.INPUTS)
-    doc = f"``{update.title()}`` of several weights: the inputs are {inputs} of the first, of the second, …"
+    doc = f"``{update.title()}`` of several weights: {inputs} of the first, of the second, …"
     return _descent(_Listed, f"Multi{update.__name__}", name, update, doc)
 
 
