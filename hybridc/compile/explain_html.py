@@ -25,8 +25,9 @@ from hybridc.dialects.mlir.hybrid_rt import ArenaOp, CopyOp, LaunchOp, ViewOp, a
 from hybridc.dialects.operator import Movement, Operator
 from hybridc.ground.location import Location
 from hybridc.ir.kernel import Kernel, analyse
+from hybridc.ir.kernel_notes import INPLACE
 from hybridc.ir.planned import Program
-from hybridc.ir.structured import dtype_of, is_host, kernels, operator_of, pairs_of, shape_of
+from hybridc.ir.structured import dtype_of, is_host, kernels, operator_of, shape_of
 from hybridc.ir.values import functions, volume
 
 _WIDTH, _ROW, _MARGIN = 900, 18, 36  # of the map of an arena, in pixels
@@ -193,7 +194,7 @@ def _write(places: dict[SSAValue, Rectangle], launch: LaunchRow, value: SSAValue
 def _written_over(launch: LaunchRow, value: SSAValue) -> list[SSAValue]:
     """The arguments that the kernel declares to overwrite with this result."""
     outs = list(launch.op.outs)
-    return [launch.op.ins[i] for i, out in pairs_of(launch.kernel, "hybrid.inplace") if outs[out] is value]
+    return [launch.op.ins[i] for i, out in INPLACE.of(launch.kernel) if outs[out] is value]
 
 
 def _function(lowered: Lowered, name: str) -> func.FuncOp:

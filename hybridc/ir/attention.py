@@ -33,16 +33,16 @@ import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects import arith
 from xdsl.dialects import math as functions
-from xdsl.dialects.builtin import ArrayAttr, IndexType
+from xdsl.dialects.builtin import IndexType
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Operation, SSAValue
 
-from hybridc.dialects.mlir.integer_array import integers_of
 from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.dtypes import exact_integers, is_float
 from hybridc.ground.cached import cached_property
 from hybridc.ir.contraction_shape import multiplied
 from hybridc.ir.kernel import CASTS, Axes, Kernel, KernelOp, LoopNest, Read, number_of
+from hybridc.ir.kernel_notes import ATTENTION
 from hybridc.ir.loop_nest_plan import loop_axes
 from hybridc.ir.online_reductions import OnlineSoftmax, online_softmax
 from hybridc.ir.structured import dtype_of, element_dtype, shape_of
@@ -143,12 +143,12 @@ class Attention:
 
 def attention_of(kernel: Kernel) -> Attention | None:
     """The attention, or its backward, that a kernel is noted to be; None without a note, or where it does not hold."""
-    noted = kernel.function.attributes.get("hybrid.attention")
-    if not isinstance(noted, ArrayAttr) or len(kernel.nests) not in (3, 7):
+    noted = ATTENTION.of(kernel.function)
+    if not noted or len(kernel.nests) not in (3, 7):
         return None
     half = len(kernel.nests) // 2
     before, middle, after = kernel.nests[:half], kernel.nests[half], kernel.nests[half + 1 :]
-    sides = [{*integers_of(axes)} for axes in cast("ArrayAttr[Any]", noted)]
+    sides = [{*axes} for axes in noted]
     rows, keys = (tuple(a for a in _whole(middle) if a in side) for side in sides)
     candidates = [_contraction(middle, nest, keys) for nest in (*before[-2:], *after)]
     contractions = [c for c in candidates if c is not None]

@@ -32,6 +32,7 @@ from hybridc.dialects.operator_attribute import Shape
 from hybridc.ground.sizes import Place
 from hybridc.ir.costs import PARTS, WORTH_READING
 from hybridc.ir.kernel import Axes, Kernel, KernelOp, LoopNest
+from hybridc.ir.kernel_notes import AXES, DOMAINS, LOOP_NEST
 from hybridc.ir.loop_nest_plan import loop_axes
 from hybridc.ir.structured import dtype_of, is_scaffold, note_dtypes, shape_of
 from hybridc.ir.structured_builder import Builder, Element, ScalarBuilder, Tensor
@@ -213,11 +214,11 @@ def index_kernel(size: int) -> func.FuncOp:
     builder = Builder(Block())
     builder.operator = "arange"
     indices = builder.generic([], Tensor((size,), _INDEX, builder), _index).value
-    cast(Operation, indices.owner).attributes["hybrid.axes"] = DenseArrayBase.from_list(i64, [0])
+    AXES.put(cast(Operation, indices.owner), [0])
     builder.block.add_op(func.ReturnOp(indices))
     kind = FunctionType.from_lists([], [indices.type])
     function = func.FuncOp("k_arange", kind, Region(builder.block), visibility="private")
-    function.attributes["hybrid.domains"] = ArrayAttr([DenseArrayBase.from_list(i64, [size])])
+    DOMAINS.put(function, [(size,)])
     return function
 
 
@@ -260,7 +261,7 @@ class _TileCopy:
         kinds = [[v.type for v in values] for values in (self.block.args, results)]
         name = f"{self.kernel.name}_{self.index + 1}"
         function = func.FuncOp(name, FunctionType.from_lists(*kinds), Region(self.block), visibility="private")
-        function.attributes["hybrid.domains"] = ArrayAttr([DenseArrayBase.from_list(i64, self.domain)])
+        DOMAINS.put(function, [self.domain])
         dtypes = [_INDEX if isinstance(v, GridIndex) else dtype_of(v) for v in reads]
         note_dtypes(function, [*dtypes, *map(dtype_of, left)])
         steps = tuple(followed(places, self.grid) for places in (*reads.values(), *left.values()))
@@ -273,7 +274,7 @@ class _TileCopy:
         begins = self._type(kernel_op.result, kernel_op.axes)
         operands = [self.values[r.value] for r in kernel_op.reads]
         copy = _copy(kernel_op.op, [*operands, self._scaffold(kernel_op.op.operands[-1], begins)], begins)
-        copy.attributes.pop("hybrid.loop_nest", None)
+        LOOP_NEST.drop(copy)
         self.block.add_op(copy)
         self.values[kernel_op.result] = copy.results[0]
         axes = loop_axes(kernel_op)

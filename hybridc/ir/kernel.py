@@ -20,13 +20,12 @@ from typing import Any, Literal, cast
 import numpy as np
 from xdsl.dialects import arith, func
 from xdsl.dialects import math as functions
-from xdsl.dialects.builtin import ArrayAttr, DenseIntOrFPElementsAttr, IntegerAttr, StringAttr
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, StringAttr
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.dialects.linalg.attrs import IteratorType
 from xdsl.ir import Block, Operation, SSAValue
 
 from hybridc.dialects.mlir.hybrid import locations_of
-from hybridc.dialects.mlir.integer_array import integers_of
 from hybridc.dialects.operator_attribute import Shape
 from hybridc.dialects.scalar.table import OPERATIONS
 from hybridc.dtypes import STORED, DType, is_float
@@ -34,6 +33,7 @@ from hybridc.errors import UnsupportedError
 from hybridc.ground.cached import cached_property
 from hybridc.ground.location import Location
 from hybridc.ground.sizes import AffineIndex, Place
+from hybridc.ir.kernel_notes import AXES, DOMAINS, GRID, LOOP_NEST, VARYING
 from hybridc.ir.structured import (
     affine_operands,
     dtype_of,
@@ -239,16 +239,14 @@ class Kernel:
 
 def analyse(function: func.FuncOp) -> Kernel:
     """The facts about a kernel, from its body."""
-    domains = _domains(function)
+    domains = DOMAINS.of(function)
     kernel_ops: list[list[KernelOp]] = [[] for _ in domains]
     for op in function.body.block.ops:
         if not is_scaffold(op) and not isinstance(op, func.ReturnOp):
             assert isinstance(op, linalg.GenericOp | linalg.MatmulOp), f"{op.name} in a kernel"
-            position = op.attributes.get("hybrid.loop_nest")
-            at = 0 if position is None else cast(IntegerAttr[Any], position).value.data
+            at = LOOP_NEST.of(op)
             kernel_ops[at].append(_kernel_op(op, domains[at]))
-    noted = function.attributes.get("hybrid.varying")
-    varying = [()] * len(domains) if noted is None else [_integers(v) for v in cast(ArrayAttr[Any], noted)]
+    varying = VARYING.of(function) or ((),) * len(domains)
     parts = zip(domains, kernel_ops, varying, strict=True)
     nests = tuple(LoopNest(d, tuple(s), grid_of(d, s), v, i) for i, (d, s, v) in enumerate(parts))
     end = function.body.block.last_op
@@ -256,22 +254,13 @@ def analyse(function: func.FuncOp) -> Kernel:
     arguments, results = list[SSAValue](function.body.block.args), list(end.arguments)
     numbers = [(i, number_of(v)) for i, v in enumerate(results)]
     fills = tuple((i, n) for i, n in numbers if n is not None)
-    return Kernel(function, arguments, results, nests, _grid_of_all(function), fills)
+    return Kernel(function, arguments, results, nests, GRID.of(function), fills)
 
 
 def resized(kernel: Kernel) -> Kernel:
     """The analysis of a kernel whose sizes alone have changed; its ops are the same."""
-    nests = zip(kernel.nests, _domains(kernel.function), strict=True)
+    nests = zip(kernel.nests, DOMAINS.of(kernel.function), strict=True)
     return replace(kernel, nests=tuple([nest.at(domain) for nest, domain in nests]))
-
-
-def _domains(function: func.FuncOp) -> list[Shape]:
-    return [_integers(d) for d in cast(ArrayAttr[Any], function.attributes["hybrid.domains"])]
-
-
-def _grid_of_all(function: func.FuncOp) -> tuple[Axes, ...]:
-    noted = function.attributes.get("hybrid.grid")
-    return () if noted is None else tuple([_integers(axes) for axes in cast(ArrayAttr[Any], noted)])
 
 
 def number_of(value: SSAValue) -> Number | None:
@@ -303,12 +292,8 @@ def _operator(op: Operation) -> str:
     return cast(StringAttr, name).data if name is not None else op.name
 
 
-def _integers(attribute: Any) -> Axes:
-    return integers_of(attribute)
-
-
 def _kernel_op(op: linalg.GenericOp | linalg.MatmulOp, domain: Shape) -> KernelOp:
-    loops = _numbered(_integers(op.attributes["hybrid.axes"]), len(domain))
+    loops = _numbered(AXES.of(op), len(domain))
     *read, axes = [tuple(loops[place] for place in places) for places in places_of(op)]
     reduced = tuple(sorted(set(loops) - set(axes)))
     affine = affine_operands(op)

@@ -11,9 +11,8 @@ import copy
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from typing import Any
 
-from xdsl.dialects.builtin import DenseArrayBase
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import SSAValue
 
@@ -21,6 +20,7 @@ from hybridc.dialects.operator_attribute import Shape
 from hybridc.dialects.scalar.table import OperationCost
 from hybridc.ir.costs import RECOMPUTED, SQUARE, operation_cost
 from hybridc.ir.kernel import Axes, Kernel, KernelOp, LoopNest, Read, number_of
+from hybridc.ir.kernel_notes import AXES
 from hybridc.ir.structured import dtype_of, shape_of
 
 
@@ -220,7 +220,7 @@ def indexed_axes(kernel_ops: Iterable[KernelOp]) -> set[int]:
 
 def loop_axes(kernel_op: KernelOp) -> Axes:
     """The axis of each loop of an op."""
-    return tuple(cast("DenseArrayBase[Any]", kernel_op.op.attributes["hybrid.axes"]).get_values())
+    return AXES.of(kernel_op.op)
 
 
 # --- sweeps -----------------------------------------------------------------------------------------------

@@ -19,7 +19,6 @@ from xdsl.dialects.builtin import (
     DenseArrayBase,
     DictionaryAttr,
     IntAttr,
-    IntegerType,
     ModuleOp,
     i64,
 )
@@ -30,6 +29,7 @@ from hybridc.dialects.body import Body
 from hybridc.dialects.mlir.hybrid import HandleAttr
 from hybridc.dialects.mlir.integer_array import integer_array, integers_of
 from hybridc.ground.sizes import Sizes, is_size
+from hybridc.ir.kernel_notes import DOMAINS, VARYING
 from hybridc.ir.structured import give_type, kernels
 from hybridc.ir.values import functions
 
@@ -66,9 +66,7 @@ class SizedModule:
         self._recipes = _Recipes()
         self._places = _places(module, self._recipes)
         self._domains = {
-            name: cast("ArrayAttr[DenseArrayBase[IntegerType]]", function.attributes["hybrid.domains"])
-            for name, function in kernels(module).items()
-            if "hybrid.domains" in function.attributes
+            name: DOMAINS.of(function) for name, function in kernels(module).items() if DOMAINS.is_on(function)
         }
         self.vary(varying)
 
@@ -82,19 +80,19 @@ class SizedModule:
         """Note on the kernels which of their axes vary with some free sizes."""
         for name, function in kernels(self.module).items():
             noted = [
-                [a for a, n in enumerate(integers_of(domain)) if is_size(n) and self._sizes.depends(n, atoms)]
+                [a for a, n in enumerate(domain) if is_size(n) and self._sizes.depends(n, atoms)]
                 for domain in self._domains.get(name, ())
             ]
             if any(noted):
-                function.attributes["hybrid.varying"] = ArrayAttr([integer_array(axes) for axes in noted])
+                VARYING.put(function, noted)
 
     def vary_as(self, other: SizedModule) -> None:
         """Note on the kernels what is noted on those of the same names of another module."""
         noted = kernels(other.module)
         for name, function in kernels(self.module).items():
-            function.attributes.pop("hybrid.varying", None)
-            if name in noted and "hybrid.varying" in noted[name].attributes:
-                function.attributes["hybrid.varying"] = noted[name].attributes["hybrid.varying"]
+            VARYING.drop(function)
+            if name in noted:
+                VARYING.copy(noted[name], function)
 
     @contextlib.contextmanager
     def borrowed(self) -> Generator[ModuleOp]:

@@ -15,9 +15,6 @@ from typing import Any, NoReturn, cast
 
 from xdsl.dialects import arith, func, tensor
 from xdsl.dialects.builtin import (
-    ArrayAttr,
-    DenseArrayBase,
-    IntegerAttr,
     ModuleOp,
     TensorType,
 )
@@ -35,6 +32,7 @@ from hybridc.ir import spec
 from hybridc.ir.attention import attention_of
 from hybridc.ir.concatenated import strides_in_whole
 from hybridc.ir.kernel import analyse
+from hybridc.ir.kernel_notes import ATTENTION, AXES, DOMAINS, GRID, LOOP_NEST
 from hybridc.ir.structured import (
     VIEWS,
     affine_operands,
@@ -178,7 +176,7 @@ def check_structured(check: _Check, module: ModuleOp) -> None:
     Shapes are static, integers signless. An indexing map is a projected permutation, or of affine sums of loops that
     stay inside their operand; the result's is the former.
     """
-    kernels = {f for f in functions(module) if f.body.blocks and "hybrid.domains" in f.attributes}  # made earlier
+    kernels = {f for f in functions(module) if f.body.blocks and DOMAINS.is_on(f)}  # made earlier
     called = {f.sym_name.data for f in functions(module) if not f.body.blocks or f in kernels}
     for function in functions(module):
         if function in kernels:
@@ -319,24 +317,21 @@ def _kernels(check: _Check, module: ModuleOp) -> set[str]:
                     if value.owner is not function.body.block:
                         check.fail(op, "its body reads at computed indices an array that is no argument of the kernel")
             if isinstance(op, linalg.GenericOp | linalg.MatmulOp) and _loops(check, function, op):
-                contractions.append(_nest(op))
+                contractions.append(LOOP_NEST.of(op))
         if len(set(contractions)) < len(contractions):
             check.fail(function, "a loop nest has more than one contraction")
         _grid(check, function)
-        if "hybrid.attention" in function.attributes and attention_of(analyse(function)) is None:
+        if ATTENTION.is_on(function) and attention_of(analyse(function)) is None:
             check.fail(function, "it is no attention, nor its backward, of the rows and keys in hybrid.attention")
     return names
 
 
 def _loops(check: _Check, kernel: func.FuncOp, op: linalg.GenericOp | linalg.MatmulOp) -> bool:
     """Check that each loop is summed, or an axis of its nest's iteration space; True if the op is a contraction."""
-    domains = [
-        _numbers(d) for d in cast("ArrayAttr[Attribute]", kernel.attributes.get("hybrid.domains", ArrayAttr([])))
-    ]
-    nest = _nest(op)
+    domains, nest = DOMAINS.of(kernel), LOOP_NEST.of(op)
     if nest >= len(domains):
         check.fail(op, f"@{kernel.sym_name.data} has {len(domains)} iteration spaces, but this op is of nest {nest}")
-    axes, domain = _numbers(op.attributes.get("hybrid.axes")), domains[nest]
+    axes, domain = AXES.of(op), domains[nest]
     maps = places_of(op)
     sizes = loop_sizes(op, maps)
     contracts = len(op.inputs) > 1 and len(sizes) > len(maps[-1])
@@ -353,25 +348,12 @@ def _loops(check: _Check, kernel: func.FuncOp, op: linalg.GenericOp | linalg.Mat
 
 def _grid(check: _Check, kernel: func.FuncOp) -> None:
     """Check that the parallel axes of a grid have the same sizes in all loop nests of a kernel."""
-    noted = kernel.attributes.get("hybrid.grid")
-    if noted is None:
+    if not GRID.is_on(kernel):
         return
-    domains, axes = (
-        [_numbers(d) for d in cast("ArrayAttr[Attribute]", attribute)]
-        for attribute in (kernel.attributes["hybrid.domains"], noted)
-    )
+    domains, axes = DOMAINS.of(kernel), GRID.of(kernel)
     sizes = {tuple(domain[a] for a in own) for domain, own in zip(domains, axes, strict=False)}
     if len(axes) != len(domains) or len(sizes) > 1:
         check.fail(kernel, f"hybrid.grid {axes} does not name axes of equal sizes in the iteration spaces {domains}")
-
-
-def _nest(op: Operation) -> int:
-    attribute = op.attributes.get("hybrid.loop_nest")
-    return attribute.value.data if isinstance(attribute, IntegerAttr) else 0
-
-
-def _numbers(attribute: Attribute | None) -> list[int]:
-    return [int(n) for n in attribute.get_values()] if isinstance(attribute, DenseArrayBase) else []
 
 
 LEVELS: dict[str, Callable[[_Check, ModuleOp], None]] = {

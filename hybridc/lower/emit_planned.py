@@ -37,6 +37,7 @@ from hybridc.errors import CustomOpError, VerifyError
 from hybridc.ground.quoting import one_line
 from hybridc.ground.sizes import row_major
 from hybridc.ir.kernel import Kernel, analyse
+from hybridc.ir.kernel_notes import STRIDED
 from hybridc.ir.planned import (
     ARENA,
     HostCall,
@@ -56,7 +57,6 @@ from hybridc.ir.structured import (
     is_host,
     kernels,
     numbers_in,
-    numbers_of,
     operator_of,
 )
 from hybridc.ir.values import functions, volume
@@ -338,7 +338,7 @@ class PlanEmitter(ProgramEmitter):
         reads, writes, memory = op.groups
         ins, outs = [self.views[v] for v in reads], [self.views[v] for v in writes]
         arrays = [*ins, *outs]
-        strides = {i: arrays[i].strides for i in numbers_of(function, "hybrid.strided")}
+        strides = {i: arrays[i].strides for i in STRIDED.of(function)}
         views = [i for i, v in enumerate(arrays) if not v.is_plain and i not in strides]
         assert not views, f"{kernel.name} is given views as plain arrays: {views}"
         written: dict[tuple[int, int], list[int]] = {}

@@ -15,7 +15,7 @@ from xdsl.ir import Operation, SSAValue
 
 from hybridc.dialects.mlir.hybrid import hybrid_element_dtype
 from hybridc.dialects.mlir.hybrid_rt import AliasOp, ArenaOp, LaunchOp, ViewOp, aliased
-from hybridc.ir.structured import pairs_of
+from hybridc.ir.kernel_notes import INPLACE
 from hybridc.ir.values import volume
 
 Bytes = tuple[int, int]
@@ -38,7 +38,7 @@ class Poison:
 
     def before(self, launch: LaunchOp) -> list[Bytes]:
         """Bytes that a launch writes, which held nothing, but for those that it overwrites in place."""
-        pairs = pairs_of(self.kernels[launch.kernel.string_value()], "hybrid.inplace")
+        pairs = INPLACE.of(self.kernels[launch.kernel.string_value()])
         kept = {(out, _place(launch.ins[i])) for i, out in pairs}
         written = [(index, _place(v)) for index, v in enumerate(launch.outs)]
         if launch.scratch is not None:

@@ -16,6 +16,7 @@ from xdsl.ir import SSAValue
 from hybridc.dialects.mlir.hybrid_rt import aligned
 from hybridc.ir.grid_kernel import GridIndex, TileKernel, tile_kernels, tile_of
 from hybridc.ir.kernel import analyse
+from hybridc.ir.kernel_notes import GRID
 from hybridc.ir.structured import dtype_of, shape_of
 from hybridc.lower.numpy.emit_kernel import KernelEmitter, KernelSource, ScratchArray, View, tuple_of
 
@@ -145,4 +146,4 @@ class GridEmitter(KernelSource):
 
 def kernel_emitter(function: func.FuncOp, threads: int, strided: frozenset[int] = frozenset()) -> KernelSource:
     """The emitter of a kernel."""
-    return (GridEmitter if "hybrid.grid" in function.attributes else KernelEmitter)(function, threads, strided)
+    return (GridEmitter if GRID.is_on(function) else KernelEmitter)(function, threads, strided)

@@ -35,8 +35,9 @@ from hybridc.dtypes import kind_of
 from hybridc.ground.buffers import SMALLEST
 from hybridc.ground.location import Location
 from hybridc.ground.quoting import one_line, required_name
+from hybridc.ir.kernel_notes import STRIDED
 from hybridc.ir.planned import Program
-from hybridc.ir.structured import arrays_of, handwritten_kernel, numbers_in, numbers_of
+from hybridc.ir.structured import arrays_of, handwritten_kernel, numbers_in
 from hybridc.ir.values import volume
 from hybridc.lower.emit_planned import ProgramEmitter, check_launch, comment, written_over
 from hybridc.lower.numpy.emit_grid_kernel import kernel_emitter
@@ -242,9 +243,7 @@ class _ModuleEmitter(ProgramEmitter):
     def kernel(self, op: LaunchOp, function: func.FuncOp) -> None:
         name = function.sym_name.data
         if name not in self.emitters:
-            self.emitters[name] = kernel_emitter(
-                function, self.threads, frozenset(numbers_of(function, "hybrid.strided"))
-            )
+            self.emitters[name] = kernel_emitter(function, self.threads, frozenset(STRIDED.of(function)))
             self.program.functions[name] = self._function(name, self.emitters[name])
         given_bytes = 0 if op.scratch is None else volume(hybrid_shape(op.scratch))
         emitter = self.emitters[name]

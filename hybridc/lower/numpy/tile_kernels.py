@@ -12,6 +12,7 @@ from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
 from hybridc.ir.concatenated import strided_arrays
+from hybridc.ir.kernel_notes import INPLACE, SCRATCH, STRIDED
 from hybridc.ir.structured import is_host, kernels, pairs_of, root
 from hybridc.lower.numpy.emit_grid_kernel import kernel_emitter
 
@@ -39,12 +40,11 @@ class TileKernels(ModulePass):
                 kernel.attributes["hybrid.updates"] = DenseArrayBase.from_list(i64, sorted(updates[name]))
             views = {i for call in strided.get(name, ()) for i in call}
             emitter = kernel_emitter(kernel, self.threads, frozenset(views))
-            pairs = [n for pair in emitter.inplace_pairs() for n in pair]
-            kernel.attributes["hybrid.scratch"] = IntegerAttr(emitter.bytes, i64)
+            SCRATCH.put(kernel, emitter.bytes)
             kernel.attributes["hybrid.threads"] = IntegerAttr(emitter.threads, i64)
-            kernel.attributes["hybrid.inplace"] = DenseArrayBase.from_list(i64, pairs)
+            INPLACE.put(kernel, emitter.inplace_pairs())
             if views:
-                kernel.attributes["hybrid.strided"] = DenseArrayBase.from_list(i64, sorted(views))
+                STRIDED.put(kernel, sorted(views))
 
 
 def updating_results(module: ModuleOp) -> dict[str, set[int]]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from xdsl.context import Context
 from xdsl.dialects import func
-from xdsl.dialects.builtin import DenseArrayBase, IntAttr, IntegerAttr, ModuleOp, i64
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from hybridc.dialects.mlir.hybrid_rt import aligned
@@ -17,6 +16,7 @@ from hybridc.ground.location import Location
 from hybridc.ground.sizes import row_major
 from hybridc.ir.concatenated import MovedArrays, strided_arrays
 from hybridc.ir.kernel import Kernel
+from hybridc.ir.kernel_notes import INPLACE, SCRATCH, STRIDED
 from hybridc.ir.planned import Strides
 from hybridc.ir.structured import is_host, kernels, shape_of
 
@@ -84,11 +84,10 @@ class ChooseCode(ModulePass):
             kernel = kernel_cache.kernel(function)
             calls = strided.get(name, [])
             views = sorted({i for call in calls for i in call})
-            pairs = [n for pair in kernel_cache.inplace(kernel, views) for n in pair]
-            function.attributes["hybrid.scratch"] = _size(_scratch(kernel, kernel_cache, views, calls))
-            function.attributes["hybrid.inplace"] = _numbers(*pairs)
+            SCRATCH.put(function, _scratch(kernel, kernel_cache, views, calls))
+            INPLACE.put(function, kernel_cache.inplace(kernel, views))
             if views:
-                function.attributes["hybrid.strided"] = _numbers(*views)
+                STRIDED.put(function, views)
 
 
 def _scratch(
@@ -99,13 +98,3 @@ def _scratch(
     strides_of_calls = [{i: call.get(i) or row_major(shape_of(values[i])) for i in views} for call in calls] or [{}]
     needed = [kernel_cache.memory(kernel, strides) for strides in strides_of_calls]
     return max(scratch + sum(aligned(n) for n in shared) for scratch, shared in needed)
-
-
-@functools.lru_cache(1024)
-def _size(size: int) -> IntegerAttr:
-    return IntegerAttr.new([IntAttr(size), i64])
-
-
-@functools.lru_cache(1024)
-def _numbers(*numbers: int) -> DenseArrayBase[Any]:
-    return DenseArrayBase.from_list(i64, numbers)

@@ -24,6 +24,7 @@ from hybridc.ir.contraction_shape import (
 )
 from hybridc.ir.costs import BEGUN, OF_CORE, SAME_SET, WALKED, grain_of, matmul_time
 from hybridc.ir.kernel import Axes, Kernel, Read
+from hybridc.ir.kernel_notes import PANELS
 from hybridc.ir.structured import dtype_of, shape_of
 from hybridc.transforms.code.loop_target import Function, LoopTarget, Printer
 from hybridc.transforms.code.parallel_regions import ParallelRegion
@@ -68,13 +69,10 @@ FAST_FROM_SCRATCH = 64
 # The dtypes that matmuls are of.
 MULTIPLIED = frozenset({np.dtype(np.float32), np.dtype(np.float64)})
 
-# The attribute of matmuls of prepacked panels.
-PANELS = "hybrid.panels"
-
 
 def is_of_panels(kernel: Kernel) -> bool:
     """Whether a kernel is a matmul of prepacked panels, with or without an epilogue."""
-    return PANELS in kernel.function.attributes
+    return PANELS.of(kernel.function)
 
 
 def is_contraction_kernel(kernel: Kernel) -> bool:

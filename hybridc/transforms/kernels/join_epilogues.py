@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from xdsl.context import Context
 from xdsl.dialects import arith, func, tensor
-from xdsl.dialects.builtin import DenseArrayBase, FunctionType, ModuleOp, SymbolRefAttr, f16, f64, i64
+from xdsl.dialects.builtin import FunctionType, ModuleOp, SymbolRefAttr, f16, f64
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
@@ -27,6 +27,7 @@ from hybridc.dialects.scalar.table import OPERATIONS
 from hybridc.dtypes import STORED
 from hybridc.ir.concatenated import RESHAPES
 from hybridc.ir.kernel import Axes, Kernel, KernelOp, analyse
+from hybridc.ir.kernel_notes import ATTENTION, AXES, LOOP_NEST
 from hybridc.ir.structured import VIEWS, dtype_of, is_host, kernels, note_dtypes, shape_of
 from hybridc.ir.structured_builder import Builder, iterators, maps, operation_name, segments, structured_type
 from hybridc.ir.values import functions, new_name
@@ -188,9 +189,8 @@ class _Joiner:
                 linalg.GenericOp, operands, [structured_type(shape, dtype)], properties, [op.op.regions[0].clone()]
             )
             joined.attributes["hybrid.operator"] = op.op.attributes["hybrid.operator"]
-            joined.attributes["hybrid.axes"] = DenseArrayBase.from_list(i64, [contraction.axes[d] for d in dims])
-            if "hybrid.loop_nest" in contraction.op.attributes:
-                joined.attributes["hybrid.loop_nest"] = contraction.op.attributes["hybrid.loop_nest"]
+            AXES.put(joined, [contraction.axes[d] for d in dims])
+            LOOP_NEST.copy(contraction.op, joined)
             values[op.result] = joined.results[0]
         results = [values[v] for v in rest.results]
         block.add_op(func.ReturnOp(*results))
@@ -208,7 +208,7 @@ class _Joiner:
 def _takes_epilogue(kernel: Kernel, vectors: Registers | None) -> bool:
     """Whether what follows a kernel can be done where its result is made: in registers, or tile by tile of a grid."""
     if kernel.grid:
-        last, attention = kernel.nests[-1], "hybrid.attention" in kernel.function.attributes
+        last, attention = kernel.nests[-1], ATTENTION.is_on(kernel.function)
         return not attention and last.contraction is not None and kernel.results == [last.ops[-1].result]
     if not is_contraction_kernel(kernel) or len(kernel.ops) > 1 or len(kernel.arguments) != 2:
         return False

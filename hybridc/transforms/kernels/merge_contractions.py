@@ -12,16 +12,17 @@ from typing import cast
 
 from xdsl.context import Context
 from xdsl.dialects import func, tensor
-from xdsl.dialects.builtin import ArrayAttr, FunctionType, ModuleOp, TensorType
+from xdsl.dialects.builtin import FunctionType, ModuleOp, TensorType
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from hybridc.dialects.mlir.hybrid import fused_location
-from hybridc.dialects.mlir.integer_array import integer_array, integers_of
+from hybridc.dialects.mlir.integer_array import integers_of
 from hybridc.dialects.operator_attribute import Shape
 from hybridc.ir.costs import WORTH_PACKING
 from hybridc.ir.kernel import Kernel, KernelOp, analyse
+from hybridc.ir.kernel_notes import DOMAINS
 from hybridc.ir.structured import VIEWS, dtype_of, groups_of, is_host, kernels, note_dtypes, shape_of
 from hybridc.ir.structured_builder import Builder
 from hybridc.ir.values import functions, volume
@@ -215,7 +216,7 @@ def _larger(module: ModuleOp, contraction: _RowContraction, rows: int) -> func.F
     names = (f"{kernel.name}_{i}" for i in range(2, len(symbols) + 3))
     kind = FunctionType.from_lists(types, [values[v].type for v in kernel.results])
     larger = func.FuncOp(next(n for n in names if n not in symbols), kind, Region(block), visibility="private")
-    larger.attributes["hybrid.domains"] = ArrayAttr([integer_array(domain)])
+    DOMAINS.put(larger, [domain])
     note_dtypes(larger, [dtype_of(v) for v in (*kernel.arguments, *kernel.results)])
     larger.location = kernel.function.location
     module.body.block.add_op(larger)

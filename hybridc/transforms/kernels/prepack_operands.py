@@ -14,18 +14,18 @@ from typing import Any
 
 from xdsl.context import Context
 from xdsl.dialects import func
-from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, FunctionType, ModuleOp, SymbolRefAttr, UnitAttr, i64
+from xdsl.dialects.builtin import FunctionType, ModuleOp, SymbolRefAttr
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from hybridc.dialects.mlir.integer_array import integer_array
 from hybridc.dialects.operator_attribute import Shape
 from hybridc.ground.sizes import Place
 from hybridc.ir.concatenated import part_of
 from hybridc.ir.costs import HIDE_PACKING
 from hybridc.ir.kernel import Kernel, analyse, number_of
+from hybridc.ir.kernel_notes import AXES, DOMAINS, PANELS
 from hybridc.ir.structured import dtype_of, is_host, kernels, note_dtypes, root, shape_of
 from hybridc.ir.structured_builder import (
     Builder,
@@ -39,7 +39,7 @@ from hybridc.ir.structured_builder import (
     structured_type,
 )
 from hybridc.ir.values import functions, new_name
-from hybridc.transforms.code.choose_matmul import PANELS, Panels, prepacked_of
+from hybridc.transforms.code.choose_matmul import Panels, prepacked_of
 from hybridc.transforms.memory.hoist_preparation import prepared_values
 from hybridc.transforms.schedules.loop_machine import Registers
 
@@ -254,17 +254,17 @@ class _Packer:
         axes = (*range(len(shape)), *[-1] * len(terms))
         function = self._kernel(f"{contraction.kernel.name}_of_panels", block, op.results[0], shape, axes)
         if parted:
-            function.attributes[PANELS] = UnitAttr()
+            PANELS.put(function, True)
         return function
 
     def _kernel(self, wanted: str, block: Block, result: SSAValue, domain: Shape, axes: Sequence[int]) -> func.FuncOp:
         """A function of one operation, at the end of the module."""
         assert isinstance(result.owner, Operation)
-        result.owner.attributes["hybrid.axes"] = DenseArrayBase.from_list(i64, axes)
+        AXES.put(result.owner, axes)
         block.add_op(func.ReturnOp(result))
         kind = FunctionType.from_lists([a.type for a in block.args], [result.type])
         function = func.FuncOp(new_name(wanted, self.symbols), kind, Region(block), visibility="private")
-        function.attributes["hybrid.domains"] = ArrayAttr([integer_array(domain)])
+        DOMAINS.put(function, [domain])
         note_dtypes(function, [dtype_of(v) for v in (*block.args, result)])
         function.location = result.owner.location
         self.module.body.block.add_op(function)

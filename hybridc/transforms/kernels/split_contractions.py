@@ -11,14 +11,14 @@ from typing import Any
 
 from xdsl.context import Context
 from xdsl.dialects import func
-from xdsl.dialects.builtin import ArrayAttr, FunctionType, ModuleOp, StringAttr
+from xdsl.dialects.builtin import FunctionType, ModuleOp, StringAttr
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from hybridc.dialects.mlir.integer_array import integer_array
 from hybridc.ir.contraction_shape import body_key
 from hybridc.ir.kernel import Kernel, KernelOp, analyse, number_of
+from hybridc.ir.kernel_notes import DOMAINS, LOOP_NEST
 from hybridc.ir.structured import dtype_of, is_host, is_scaffold, kernels, note_dtypes
 from hybridc.ir.values import functions, new_name
 
@@ -119,7 +119,7 @@ class _Splitter:
         function = func.FuncOp(
             new_name(f"k_{operator.rpartition('.')[2]}", self.symbols), kind, Region(block), visibility="private"
         )
-        function.attributes["hybrid.domains"] = ArrayAttr([integer_array(domain)])
+        DOMAINS.put(function, [domain])
         note_dtypes(function, [dtype_of(v) for v in (*reads, kernel_op.result)])
         function.location = kernel_op.op.location
         self.module.body.block.add_op(function)
@@ -157,7 +157,7 @@ def _copy(op: Operation, values: dict[SSAValue, SSAValue], block: Block) -> Oper
             assert isinstance(value.owner, Operation)
             values[value] = _copy(value.owner, values, block).results[0]
     copy = op.clone(values)
-    copy.attributes.pop("hybrid.loop_nest", None)
+    LOOP_NEST.drop(copy)
     block.add_op(copy)
     return copy
 
@@ -167,7 +167,7 @@ def _key(kernel_op: KernelOp) -> Any:
     op = kernel_op.op
     first = [kernel_op.reads[0].value is kernel_op.reads[1].value]
     types = tuple(v.type for v in op.operands)
-    said = tuple(sorted((name, a) for name, a in op.attributes.items() if name != "hybrid.loop_nest"))
+    said = tuple(sorted((name, a) for name, a in op.attributes.items() if name != LOOP_NEST.name))
     properties = tuple((name, op.properties[name]) for name in sorted(op.properties))
     dtypes = tuple(dtype_of(r.value) for r in kernel_op.reads)
     return (op.name, *first, types, said, properties, dtypes, body_key(op.regions[0].block), number_of(op.operands[-1]))

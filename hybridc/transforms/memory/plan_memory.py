@@ -52,6 +52,7 @@ from hybridc.dialects.operator_attribute import Shape
 from hybridc.dtypes import DType
 from hybridc.ir import structured
 from hybridc.ir.concatenated import PartOf, begins_of, part_of, unshaped, whole_of
+from hybridc.ir.kernel_notes import INPLACE, SCRATCH
 from hybridc.ir.structured import (
     declared_dtypes,
     declared_inplace_pairs,
@@ -84,8 +85,7 @@ class PlanMemory(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         called = kernels(op)
         for declaration in filter(is_host, called.values()):
-            pairs = [index for pair in declared_inplace_pairs(declaration) for index in pair]
-            declaration.attributes["hybrid.inplace"] = DenseArrayBase.from_list(i64, pairs)
+            INPLACE.put(declaration, declared_inplace_pairs(declaration))
         facts = {name: _facts(kernel) for name, kernel in called.items()}
         known = {} if self.planners is None else self.planners
         for function in functions(op):
@@ -100,13 +100,7 @@ class PlanMemory(ModulePass):
 
 def _facts(kernel: func.FuncOp) -> tuple[Any, ...]:
     """The facts of a kernel on which a plan depends, besides sizes: in-place pairs, and whether it needs scratch."""
-    return (kernel.attributes.get("hybrid.inplace"), _scratch(kernel) > 0)
-
-
-def _scratch(kernel: func.FuncOp) -> int:
-    """The bytes of scratch that a kernel needs."""
-    size = kernel.attributes.get("hybrid.scratch")
-    return size.value.data if isinstance(size, IntegerAttr) else 0
+    return (INPLACE.of(kernel), SCRATCH.of(kernel) > 0)
 
 
 @functools.lru_cache(4096)
@@ -199,7 +193,7 @@ class _Planner:
         for buffer, value, itemsize in self.measured:
             buffer.size = aligned(volume(shape_of(value)) * itemsize)
         for call, buffer in self.scratch.items():
-            buffer.size = aligned(_scratch(self.called[cast(func.CallOp, call).callee.string_value()]))
+            buffer.size = aligned(SCRATCH.of(self.called[cast(func.CallOp, call).callee.string_value()]))
         every = {id(b): b for b in (*self.buffers.values(), *self.scratch.values())}.values()
         self.kept = 0
         for buffer in every:
@@ -231,7 +225,7 @@ class _Planner:
         kernel = self.called[call.callee.string_value()]
         reads = Counter(map(root, call.operands))
         overwritten: dict[int, list[SSAValue]] = {}  # by each result, the operands that it may overwrite
-        for operand, out in pairs_of(kernel, "hybrid.inplace"):
+        for operand, out in INPLACE.of(kernel):
             overwritten.setdefault(out, []).append(call.operands[operand])
         assigned: set[int] = set()
         for index, (result, kind) in enumerate(zip(call.results, self.types[kernel.sym_name.data], strict=True)):
@@ -255,7 +249,7 @@ class _Planner:
             else:
                 self.buffers[result] = self._buffer(result, dtype, position, end)
             assigned.add(id(self.buffers[result]))
-        if _scratch(kernel):
+        if SCRATCH.of(kernel):
             self.scratch[call] = Buffer(0, position, position)
 
     def _place_whole(self, position: int, whole: SSAValue) -> None:

@@ -22,7 +22,7 @@ from typing import Any, NoReturn
 import numpy as np
 from xdsl.context import Context
 from xdsl.dialects import func
-from xdsl.dialects.builtin import AffineMapAttr, DenseArrayBase, IntegerAttr, ModuleOp
+from xdsl.dialects.builtin import AffineMapAttr, DenseArrayBase, ModuleOp
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.dialects.linalg.attrs import IteratorType
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
@@ -47,6 +47,7 @@ from hybridc.dialects.operator_attribute import Shape
 from hybridc.errors import VerifyError
 from hybridc.ground.sizes import row_major
 from hybridc.ir import structured
+from hybridc.ir.kernel_notes import AXES, INPLACE, LOOP_NEST, SCRATCH
 from hybridc.ir.structured import declared_inplace_pairs
 from hybridc.ir.values import functions
 
@@ -291,8 +292,7 @@ class _Checker:
         for what, arrays, wanted in (("ins", op.ins, contents[:count]), ("outs", op.outs, contents[count:])):
             if [(hybrid_element_dtype(e), s) for e, s in (_content(v.type) for v in arrays)] != wanted:
                 _fail(op, f"{what} do not fit the signature of @{kernel.sym_name.data}")
-        needed = kernel.attributes.get("hybrid.scratch")
-        size = needed.value.data if isinstance(needed, IntegerAttr) else 0
+        size = SCRATCH.of(kernel)
         if (0 if op.scratch is None else _size(op.scratch)) < size:
             _fail(op, f"@{kernel.sym_name.data} needs {size} bytes of scratch")
 
@@ -302,8 +302,7 @@ class _Checker:
         for other in list(op.outs)[:index]:
             if aliased(value) is not aliased(other) and span.meets(self._span(op, other)):
                 _fail(op, f"writes {_name(value)} and {_name(other)} to the same memory")
-        numbers = _numbers(kernel, "hybrid.inplace")
-        pairs = set(zip(numbers[::2], numbers[1::2], strict=True))
+        pairs = {*INPLACE.of(kernel)}
         for position, read in enumerate(op.ins):
             if not span.meets(self._span(op, read)):
                 continue
@@ -371,8 +370,8 @@ def _keeps(kernel: func.FuncOp, position: int, index: int) -> str | None:
     after = False
     for op in block.ops:
         after = after or op is writer
-        later = _nest(op) > _nest(writer)
-        if op is end or not (later or (after and _nest(op) == _nest(writer))):
+        later = LOOP_NEST.of(op) > LOOP_NEST.of(writer)
+        if op is end or not (later or (after and LOOP_NEST.of(op) == LOOP_NEST.of(writer))):
             continue
         reads = [i for i, v in enumerate(op.operands) if v is argument]
         inner = op.regions[0].block.walk() if op.regions else ()
@@ -383,17 +382,11 @@ def _keeps(kernel: func.FuncOp, position: int, index: int) -> str | None:
     return None
 
 
-def _nest(op: Operation) -> int:
-    attribute = op.attributes.get("hybrid.loop_nest")
-    return attribute.value.data if isinstance(attribute, IntegerAttr) else 0
-
-
 def _axes(op: Operation, operand: int) -> list[Any]:
     """The index of each dimension of an operand: axes of the loop nest, or loops where no axes are given."""
     if not isinstance(op, linalg.GenericOp | linalg.MatmulOp):
         return list(range(len(_content(op.operands[operand].type)[1])))
-    attribute = op.attributes.get("hybrid.axes")
-    axes = [int(n) for n in attribute.get_values()] if isinstance(attribute, DenseArrayBase) else None
+    axes = AXES.of(op)
     maps: Sequence[AffineMapAttr] = op.get_indexing_maps().data
     results = maps[operand].data.results
     return [axes[e.position] if axes and isinstance(e, AffineDimExpr) else str(e) for e in results]

@@ -34,6 +34,7 @@ from hybridc.ir.attention import attention_of
 from hybridc.ir.concatenated import RESHAPES, unshaped
 from hybridc.ir.costs import PARTS
 from hybridc.ir.kernel import FLOAT_CASTS, byte_count
+from hybridc.ir.kernel_notes import ATTENTION
 from hybridc.ir.structured import indirect_operands, shape_of
 from hybridc.ir.values import functions, volume
 from hybridc.transforms.structured.axis_labels import AxisLabels, Factors
@@ -200,7 +201,8 @@ def _attentions(last: Operation) -> Iterable[_Attention]:
 def _note(kernel: OutlinedKernel, axes: AxisLabels, whole: Operation, *sides: set[Hashable]) -> None:
     """Note which axes of the result of an operation are rows of an attention, and which are keys."""
     labels = axes.result(whole)
-    kernel.note("hybrid.attention", [tuple(i for i, a in enumerate(labels) if a in side) for side in sides])
+    sides_of = [tuple(i for i, a in enumerate(labels) if a in side) for side in sides]
+    ATTENTION.put(kernel.analysis.function, sides_of)
 
 
 def _is_used(value: SSAValue, inside: set[Operation]) -> bool:

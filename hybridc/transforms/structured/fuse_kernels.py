@@ -26,14 +26,10 @@ from typing import Any, cast
 from xdsl.context import Context
 from xdsl.dialects import arith, func, tensor
 from xdsl.dialects.builtin import (
-    ArrayAttr,
-    DenseArrayBase,
     FunctionType,
-    IntegerAttr,
     ModuleOp,
     StringAttr,
     TensorType,
-    i64,
 )
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
@@ -41,13 +37,13 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from hybridc.dialects.mlir.hybrid import fused_location
-from hybridc.dialects.mlir.integer_array import integer_array
 from hybridc.dialects.operator_attribute import Shape
 from hybridc.dtypes import DType
 from hybridc.ground.sizes import row_major
 from hybridc.ir.concatenated import RESHAPES, reshaped_strides, strides_in_whole, unshaped, whole_of
 from hybridc.ir.costs import LARGEST, MANY, SMALL
 from hybridc.ir.kernel import number_of
+from hybridc.ir.kernel_notes import AXES, DOMAINS, LOOP_NEST
 from hybridc.ir.structured import (
     dtype_of,
     function_called,
@@ -442,9 +438,9 @@ def outline_kernel(
             read = [_begin(v, values, block) if _is_constant(v) else values.get(v, v) for v in op.operands[:-1]]
             op.operands = [*read, begins]
             _own_values(op.regions[0].block, values)
-            op.attributes["hybrid.axes"] = DenseArrayBase.from_list(i64, nest.axes[op])
+            AXES.put(op, nest.axes[op])
             if position:
-                op.attributes["hybrid.loop_nest"] = IntegerAttr(position, i64)
+                LOOP_NEST.put(op, position)
             block.add_op(op)
     end = func.ReturnOp(*outputs)
     block.add_op(end)
@@ -453,7 +449,7 @@ def outline_kernel(
     names = {kernel_name(nest.ops) for nest in nests}
     name = names.pop() if len(names) == 1 else kernel_name(ops)
     kernel = func.FuncOp(name, kind, Region(block), visibility="private")
-    kernel.attributes["hybrid.domains"] = ArrayAttr([integer_array(n.domain or ()) for n in nests])
+    DOMAINS.put(kernel, [n.domain or () for n in nests])
     note_dtypes(kernel, dtypes)
     kernel.location = fused_location(ops)
     return kernel

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from xdsl.dialects import func
-from xdsl.dialects.builtin import ArrayAttr, StringAttr
+from xdsl.dialects.builtin import StringAttr
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
 from hybridc.dialects.mlir.hybrid import fused_location
-from hybridc.dialects.mlir.integer_array import integer_array
 from hybridc.ir.grid_kernel import grid_axes
-from hybridc.ir.kernel import Axes, Kernel, analyse, number_of
+from hybridc.ir.kernel import Kernel, analyse, number_of
+from hybridc.ir.kernel_notes import GRID
 from hybridc.ir.structured import VIEWS, dtype_of, indirect_operands, is_scaffold, shape_of
 from hybridc.ir.structured_builder import Builder, Tensor
 from hybridc.transforms.structured.axis_labels import AxisLabels, Labels
@@ -34,14 +34,10 @@ class OutlinedKernel:
         """Call it in a function."""
         outliner.call(self.analysis.function, self.inputs, self.replaced, function.body.block)
 
-    def note(self, name: str, axes: Iterable[Axes]) -> None:
-        """Note lists of axes of its loop nests in an attribute."""
-        self.analysis.function.attributes[name] = ArrayAttr([integer_array(listed) for listed in axes])
-
     def over_grid(self) -> OutlinedKernel:
         """The kernel with its loop nests over the grid that they have in common."""
         grid = grid_axes(self.analysis)
-        self.note("hybrid.grid", grid)
+        GRID.put(self.analysis.function, grid)
         return replace(self, analysis=replace(self.analysis, grid=grid))
 
     @classmethod
