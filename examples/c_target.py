@@ -332,6 +332,10 @@ class CPrinter:
             case TileMap():
                 operands = [f"v{v}" for v in s.operands]
                 return expression(s.op, operands, self.kinds[s.operands[0]], s.kind)
+            case _:
+                raise LookupError(
+                    f"{type(s).__name__} is about whole tiles, which a machine without vectors has none of"
+                )
 
     def _combined(self, s: TileReduce | TileCombine, a: str, b: str) -> str:
         return expression(s.op, [a, b], s.kind, s.kind)

@@ -182,12 +182,16 @@ class LanguageModel(mx.gluon.HybridBlock):
 
 
 WHOLE = {
-    "encoder": (Encoder, lambda: RNG.normal(size=(2, 10, 32)), lambda: RNG.normal(size=(2, 10, 32))),
-    "language model": (LanguageModel, lambda: RNG.integers(0, 50, (4, 12)), lambda: RNG.integers(0, 50, (4, 12))),
+    "encoder": (Encoder, lambda rng: rng.normal(size=(2, 10, 32)), lambda rng: rng.normal(size=(2, 10, 32))),
+    "language model": (
+        LanguageModel,
+        lambda rng: rng.integers(0, 50, (4, 12)),
+        lambda rng: rng.integers(0, 50, (4, 12)),
+    ),
     "ResNet-18": (
         lambda: mx.gluon.model_zoo.vision.resnet18_v1(classes=10),
-        lambda: RNG.normal(size=(4, 3, 64, 64)),
-        lambda: RNG.integers(0, 10, 4),
+        lambda rng: rng.normal(size=(4, 3, 64, 64)),
+        lambda rng: rng.integers(0, 10, 4),
     ),
 }
 
@@ -195,22 +199,28 @@ WHOLE = {
 @pytest.mark.parametrize("name", ["encoder", "language model", pytest.param("ResNet-18", marks=pytest.mark.long)])
 def test_whole_networks_predict_and_train_without_llvm(name):
     network, inputs, labels = WHOLE[name]
-    net = network()
+    mx.random.seed(5)
+    rng, net = np.random.default_rng(3), network()
     net.initialize(mx.init.Xavier())
-    x, y = mx.nd.array(inputs()), mx.nd.array(labels())
+    x, y = mx.nd.array(inputs(rng)), mx.nd.array(labels(rng))
     loss = mx.gluon.loss.L2Loss() if name == "encoder" else mx.gluon.loss.SoftmaxCELoss()
-    results = []
+    results = [[], []]  # of the eager network, and of the one that is compiled
     for active in (False, True):
         net.hybridize(active)
-        predicted = net(x).asnumpy()
+        results[active].append(net(x).asnumpy())
+    for active in (False, True):  # which moves the running statistics
+        net.hybridize(active)
         with mx.autograd.record():
             losses = loss(net(x), y)
         losses.backward()
         grads = [p.grad().asnumpy().copy() for p in net.collect_params().values() if p.grad_req != "null"]
-        results.append([predicted, losses.asnumpy(), *grads])
-    largest = max(np.abs(x).max() for x in results[0])  # some gradients are 0 but for rounding
+        results[active] += [losses.asnumpy(), *grads]
+    np.testing.assert_allclose(results[1][0], results[0][0], rtol=1e-3, atol=1e-4)
+    largest = max(np.linalg.norm(x) for x in results[0])  # some gradients are 0 but for rounding
+    # In a deep network rounding decides on which side of a ReLU's kink some elements are.
+    limit = 0.03 if name == "ResNet-18" else 1e-3
     for eager, by_c in zip(*results, strict=True):
-        np.testing.assert_allclose(by_c, eager, rtol=1e-3, atol=1e-5 * largest)
+        assert np.linalg.norm(by_c - eager) <= limit * np.linalg.norm(eager) + 1e-5 * largest
     lowered = [t.optimize().lower("c") for _, traced in net._cached_graph.compilations() for t in traced]
     functions = [f for x in lowered for program in x.programs.values() for _, called in program.calls for f in called]
     assert len(functions) > 10
