@@ -328,10 +328,10 @@ def _kernels(check: _Check, module: ModuleOp) -> set[str]:
 
 def _loops(check: _Check, kernel: func.FuncOp, op: linalg.GenericOp | linalg.MatmulOp) -> bool:
     """Check that each loop is summed, or an axis of its nest's iteration space; True if the op is a contraction."""
-    domains, nest = DOMAINS.of(kernel), LOOP_NEST.of(op)
+    domains, nest = [*map(list, DOMAINS.of(kernel))], LOOP_NEST.of(op)
     if nest >= len(domains):
         check.fail(op, f"@{kernel.sym_name.data} has {len(domains)} iteration spaces, but this op is of nest {nest}")
-    axes, domain = AXES.of(op), domains[nest]
+    axes, domain = [*AXES.of(op)], domains[nest]
     maps = places_of(op)
     sizes = loop_sizes(op, maps)
     contracts = len(op.inputs) > 1 and len(sizes) > len(maps[-1])
@@ -350,7 +350,7 @@ def _grid(check: _Check, kernel: func.FuncOp) -> None:
     """Check that the parallel axes of a grid have the same sizes in all loop nests of a kernel."""
     if not GRID.is_on(kernel):
         return
-    domains, axes = DOMAINS.of(kernel), GRID.of(kernel)
+    domains, axes = [[*map(list, note.of(kernel))] for note in (DOMAINS, GRID)]
     sizes = {tuple(domain[a] for a in own) for domain, own in zip(domains, axes, strict=False)}
     if len(axes) != len(domains) or len(sizes) > 1:
         check.fail(kernel, f"hybrid.grid {axes} does not name axes of equal sizes in the iteration spaces {domains}")

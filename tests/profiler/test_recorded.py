@@ -368,7 +368,7 @@ def test_events_for_which_there_is_no_room_are_counted(net, profiler, monkeypatc
     monkeypatch.setattr(RECORDER, "lost", 0)
     net(x)
     monkeypatch.undo()
-    ring.taken -= 1 << 20  # as if as many had come before, and been written over
+    ring.drained -= 1 << 20  # as if as many had come before, and been written over
     monkeypatch.setattr(RECORDER, "lost", 0)
     spans, _, _ = RECORDER.take()
     assert RECORDER.lost > 0
