@@ -113,9 +113,9 @@ def test_printed_programs_run():
         tries=("parameters", "writes", "threads"),
         elements=4,
     )
-    # Threads print: before Python 3.12.4 a text stream may then write bytes that nobody put into it (gh-119506).
-    command = [sys.executable, "-c", python(program, "llvm", "values")]
-    done = subprocess.run(command, capture_output=True, text=True, errors="replace")
+    # Threads print: until Python 3.12.4 a buffered stream may then write bytes that nobody put into it (gh-119506).
+    command = [sys.executable, "-u", "-c", python(program, "llvm", "values")]
+    done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "Error" not in done.stdout + done.stderr
     numbers = r"array\((.*?), dtype=float32\)"
