@@ -77,7 +77,7 @@ def document(text: str, body: Sequence[str]) -> str:
 
 
 def known_compilation(programs: Sequence[Program], prefix: str, full: str = "", signature: str = "") -> list[str]:
-    """What the programs of one compilation say; ``full`` is the one that shows these kernels in full."""
+    """The HTML of one compilation; ``full`` is the anchor of another one that lists the same kernels in full."""
     body = [f'<article id="{prefix}"><h3>Compiled for {" and ".join(escape(p.name) for p in programs)}</h3>']
     if full:
         body.append(f'<p>The kernels of <a href="#{full}">{escape(signature)}</a>, at other sizes.</p>')

@@ -128,7 +128,6 @@ def numpy() -> tuple[ModulePass, ...]:
 
 def llvm_kernels(machine: LoopMachine) -> tuple[ModulePass, ...]:
     """llvm target, and others whose kernels are loops: from the graph to kernels for a machine."""
-
     vectors = (0, 0) if machine.vectors is None else (machine.vectors.bytes, machine.vectors.count)
     winograd = Winograd(*vectors) if OPTIONS.winograd else Winograd(registers=0)
     kernels = fusion(_ATTENTION, FoldScales(), winograd, prepares=True)

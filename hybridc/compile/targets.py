@@ -85,7 +85,7 @@ class LLVM(Target):
     name = "llvm"
 
     def loop_target(self) -> LoopTarget:
-        """What kernels are chosen for; a target for another machine, or that prints otherwise, overrides this."""
+        """The machine, threads and printer that kernels are compiled for; a target with other ones overrides this."""
         from hybridc.lower.llvm.native_target import native_target
 
         return native_target(OPTIONS.num_threads)

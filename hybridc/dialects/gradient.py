@@ -153,7 +153,7 @@ def _smooth(op: Elementwise) -> bool:
 
 
 def _is_flat(x: Scalar) -> bool:
-    """Whether it is a step whose derivative is 0 almost everywhere."""
+    """Whether the derivative of a value's step is 0 almost everywhere."""
     return x.step is not None and STEPS[x.step].flat
 
 

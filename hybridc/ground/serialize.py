@@ -312,7 +312,7 @@ def written(value: Any) -> Any:
 
 
 def without_integers(data: Any) -> tuple[Hashable, tuple[int, ...]]:
-    """What data of :func:`written` values is but for its integers, each of which leaves ``...``; and these.
+    """Data of :func:`written` values with ``...`` in place of each integer, and the integers.
 
     The integers are in the order of the data; symbolic sizes stay what they are.
     """

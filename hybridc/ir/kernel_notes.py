@@ -1,4 +1,4 @@
-"""What passes note on kernels and their ops: the one place that knows the attributes' names and how they print.
+"""The attributes of kernels and of their ops as typed values: their names, and how they are read and written.
 
 A kernel prints as a function that other MLIR tools accept, so what is known of it is in attributes. Here each is a
 typed value.
@@ -36,19 +36,19 @@ class Note(Generic[T]):
         return self.absent if attribute is None else self.read(attribute)
 
     def is_on(self, op: Operation) -> bool:
-        """Whether it is noted."""
+        """Whether an operation has the attribute."""
         return self.name in op.attributes
 
     def put(self, op: Operation, value: Any) -> None:
-        """Note a value."""
+        """Set the attribute to a value."""
         op.attributes[self.name] = self.write(value)
 
     def drop(self, op: Operation) -> None:
-        """Note nothing."""
+        """Remove the attribute."""
         op.attributes.pop(self.name, None)
 
     def copy(self, source: Operation, target: Operation) -> None:
-        """Note on one operation what is noted on another, if anything."""
+        """Set the attribute of one operation to that of another, if it has one."""
         if self.is_on(source):
             target.attributes[self.name] = source.attributes[self.name]
 

@@ -14,7 +14,7 @@ from typing import Any
 
 
 class OperationCost(Enum):
-    """What an operation takes beside others."""
+    """The cost class of an operation."""
 
     PLAIN = auto()
     DIVISION = auto()
@@ -109,7 +109,7 @@ class ScalarStep:
 
     @property
     def expansion(self) -> Callable[..., Any] | None:
-        """What it is of other steps, if it is no operation."""
+        """Its composition of other steps; None for a step that is one operation."""
         return None if any(self.operations) else self.composed
 
     def operation(self, kind: str) -> Form:

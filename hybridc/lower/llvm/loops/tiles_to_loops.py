@@ -133,6 +133,11 @@ class LoopEmitter:
         terms += [self.offsets[address.buffer]] if address.buffer in self.offsets else []
         return b.plus(*terms)
 
+    def _computed(self, terms: Sequence[tuple[str, Factor]]) -> LLVMValue:
+        """The offset of an element at computed indices, each times its factor."""
+        b = self.build
+        return b.plus(*[b.times(self.known[v], b.times(*self._factor(f))) for v, f in terms])
+
     # --- parallel axes -------------------------------------------------------------------------------------
 
     def _pieces(self, walk: Callable[[LLVMValue, LLVMValue], None]) -> None:
@@ -384,12 +389,10 @@ class LoopEmitter:
             case TileCombine():
                 self._halve(s)
             case TileGather():
-                terms = [b.times(self.known[v], b.times(*self._factor(f))) for v, f in s.terms]
                 level = b.depth if self.in_order else None
-                self.known[s.name] = b.load_element(self.buffers[s.buffer], b.plus(*terms), level)
+                self.known[s.name] = b.load_element(self.buffers[s.buffer], self._computed(s.terms), level)
             case TileScatter():
-                terms = [b.times(self.known[v], b.times(*self._factor(f))) for v, f in s.terms]
-                b.store_element(self.known[s.value], self.buffers[s.buffer], b.plus(*terms))
+                b.store_element(self.known[s.value], self.buffers[s.buffer], self._computed(s.terms))
             case TileLoop():
                 self._loop(s)
             case TileRange():
