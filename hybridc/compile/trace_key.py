@@ -62,8 +62,8 @@ class WrittenTrace:
     """A trace as data, and the classes of users' operators whose ``Operator.eager`` its programs may call.
 
     The data is names and flags, nested, with ``...`` in the place of each integer (the ``kind``), and the
-    ``integers``, of which some may be symbolic sizes. ``changed`` are those of hybridc's own operators that are others
-    than when they were imported.
+    ``integers``, of which some may be symbolic sizes. ``changed`` lists hybridc's own operators that were
+    replaced after import.
     """
 
     kind: Hashable

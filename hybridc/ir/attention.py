@@ -261,7 +261,7 @@ class _Sides:
         return self.beyond.low if self.beyond == self.within and self.beyond.low == self.beyond.high else math.nan
 
     def hides(self, value: float) -> bool:
-        """Whether the values beyond are this number, or, if it is minus infinity, low enough to count as that."""
+        """Whether all values beyond are ``value``, or, where it is negative, so far below the rest that exp gives 0."""
         return self.beyond == (value, value) or (value < 0 and self.beyond.high < self.within.low - _FAR)
 
 
