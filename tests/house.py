@@ -149,6 +149,9 @@ COMPILER = ("compile", "dialects.mlir", "ir", "lower", "runtime", "trace", "tran
 # Names of types that are declared once for the package, and where.
 ALIASES = {"DType": "hybridc.dtypes", "Shape": "hybridc.dialects.operator_attribute"}
 
+# Modules that still read or write attributes by their names, not as notes.
+BY_NAME = ("hybridc.ir.kernel", "hybridc.lower.numpy.emit_kernel", "hybridc.transforms.kernels")
+
 # Modules of nothing but figures, which their docstrings explain.
 EXPLAINED = {"hybridc.ground.machine", "hybridc.ir.costs", "hybridc.lower.mathlib.coefficients"}
 
@@ -378,6 +381,27 @@ def root_logger_calls(known: Mapping[str, Path]) -> list[str]:
         for node in ast.walk(parsed(path)[1])
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in functions
         if isinstance(node.func.value, ast.Name) and node.func.value.id == "logging"
+    ]
+
+
+def attributes_by_name(known: Mapping[str, Path]) -> list[str]:
+    """Texts that are the name of a :class:`~hybridc.dialects.mlir.note.Note`, where it is not defined."""
+    texts: list[tuple[str, ast.Constant]] = []
+    notes: dict[str, ast.Constant] = {}
+    for module, path in known.items():
+        for node in ast.walk(parsed(path)[1]):
+            match node:
+                case ast.Constant(value=str(text)) if text.startswith("hybrid."):
+                    texts.append((module, node))
+                case ast.Call(func=function, args=[ast.Constant(value=str(name)) as first, *_]):
+                    if ast.unparse(function).partition(".")[0] == "Note":
+                        notes[name] = first
+                case _:
+                    pass
+    return [
+        f"{module}, line {node.lineno}: {node.value!r}"
+        for module, node in texts
+        if notes.get(node.value, node) is not node and not module.startswith(BY_NAME)
     ]
 
 

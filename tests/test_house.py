@@ -85,6 +85,11 @@ def test_messages_leave_the_root_logger_to_the_program():
     assert not wrong, "call the method of logging.getLogger():\n" + "\n".join(wrong)
 
 
+def test_attributes_are_read_and_written_as_notes():
+    wrong = house.attributes_by_name(house.modules())
+    assert not wrong, "use the note of this attribute, of which there is one:\n" + "\n".join(wrong)
+
+
 def test_names_say_what_a_variable_or_field_of_the_compiler_is():
     places = [place for listed in names.vague(house.modules()).values() for place in listed]
     assert not places, "say what it is:\n" + "\n".join(places)

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 from xdsl.dialects import func
-from xdsl.dialects.builtin import IntegerAttr, MemRefType
+from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import SSAValue
 
 from hybridc.compile.known_page import document, known_compilation, size_text, source_line, text_lines
@@ -25,7 +25,7 @@ from hybridc.dialects.mlir.hybrid_rt import ArenaOp, CopyOp, LaunchOp, ViewOp, a
 from hybridc.dialects.operator import Movement, Operator
 from hybridc.ground.location import Location
 from hybridc.ir.kernel import Kernel, analyse
-from hybridc.ir.kernel_notes import INPLACE
+from hybridc.ir.kernel_notes import INPLACE, THREADS
 from hybridc.ir.planned import Program
 from hybridc.ir.structured import dtype_of, is_host, kernels, operator_of, shape_of
 from hybridc.ir.values import functions, volume
@@ -296,9 +296,8 @@ def _row(launch: LaunchRow) -> str:
     ]
     if launch.op.scratch is not None:
         facts.append(f"scratch {size_text(_bytes(launch.op.scratch))}")
-    threads = launch.kernel.attributes.get("hybrid.threads")
-    if isinstance(threads, IntegerAttr) and threads.value.data > 1:
-        facts.append(f"{threads.value.data} threads")
+    if (threads := THREADS.of(launch.kernel)) > 1:
+        facts.append(f"{threads} threads")
     details = "".join(f"<small>{escape(fact)}</small>" for fact in facts)
     return (
         f'<tr class="launch{" host" * (launch.host_call is not None)}" id="{launch.word}" data-k="{launch.word}" '

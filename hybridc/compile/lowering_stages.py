@@ -9,7 +9,7 @@ import io
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, i64
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.printer import Printer
 
@@ -17,9 +17,9 @@ from hybridc.compile import pipeline
 from hybridc.compile.collector import collector_at_rest
 from hybridc.compile.compiled_graph import CompiledGraph
 from hybridc.compile.targets import Planning, Target, target_named
+from hybridc.dialects.mlir.graph_notes import DONATED, HEADS, SAVED
 from hybridc.ground import debug
 from hybridc.ir.planned import Program
-from hybridc.ir.structured import numbers_of
 from hybridc.ir.values import byte_size, functions
 from hybridc.subgraph.partition_graph import PartitionGraph
 from hybridc.trace.trace_to_graph import identifier, trace_to_graph
@@ -52,7 +52,7 @@ def module_of(traced: Traced) -> ModuleOp:
     module = trace_to_graph(traced.trace, traced.grads, heads=traced.heads)
     if traced.donated:
         (function,) = functions(module)
-        function.attributes["hybrid.donated"] = DenseArrayBase.from_list(i64, list(traced.donated))
+        DONATED.put(function, traced.donated)
     return module
 
 
@@ -164,11 +164,9 @@ class Lowered:
             where = self.trace.context
             executables = {name: self.target.load(program, where) for name, program in self.programs.items()}
         backward = next((f for f in functions(self.module) if f.sym_name.data == "backward"), None)
-        saved = tuple(numbers_of(backward, "hybrid.saved")) if backward is not None else ()
+        saved = SAVED.of(backward) if backward is not None else ()
         saved_bytes = self._saved_bytes(backward, saved) if backward is not None else 0
-        heads = None
-        if backward is not None and "hybrid.heads" in backward.attributes:
-            heads = tuple(numbers_of(backward, "hybrid.heads"))
+        heads = HEADS.of(backward) if backward is not None else None
         programs = executables["forward"], executables.get("backward")
         return CompiledGraph(self.trace, *programs, saved, self.grads, saved_bytes, heads)
 

@@ -36,7 +36,7 @@ class Traced:
     trace: Trace
     grads: tuple[int, ...] = ()
     backends: tuple[tuple[str, Mapping[str, Any]], ...] = ()
-    donated: tuple[int, ...] = ()
+    donated: tuple[tuple[int, int], ...] = ()
     heads: tuple[int, ...] | None = None
 
     @property

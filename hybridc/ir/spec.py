@@ -25,6 +25,7 @@ from xdsl.ir.affine import AffineDimExpr
 from xdsl.passes import ModulePass
 
 from hybridc.dialects.mlir import hybrid_rt
+from hybridc.dialects.mlir.graph_notes import OPERATOR
 from hybridc.dialects.mlir.hybrid import SIGNLESS, HybridOp, is_open, location_of
 from hybridc.errors import VerifyError
 from hybridc.ground.sizes import AffineIndex
@@ -206,7 +207,7 @@ def _affine_reads(check: _Check, op: linalg.GenericOp) -> Mapping[int, tuple[Aff
 
 
 def _host(check: _Check, function: func.FuncOp) -> None:
-    if function.sym_visibility is None or "hybrid.operator" not in function.attributes:
+    if function.sym_visibility is None or not OPERATOR.is_on(function):
         check.fail(function, "a function without a body is private and says in hybrid.operator what the host computes")
 
 

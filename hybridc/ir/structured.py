@@ -13,13 +13,10 @@ from typing import Any, cast
 import numpy as np
 from xdsl.dialects import func, tensor
 from xdsl.dialects.builtin import (
-    ArrayAttr,
     DenseArrayBase,
     DenseIntOrFPElementsAttr,
-    DictionaryAttr,
     IntegerType,
     ModuleOp,
-    StringAttr,
     TensorType,
 )
 from xdsl.dialects.linalg import ops as linalg
@@ -38,6 +35,7 @@ from hybridc.dialects import operator_registry
 from hybridc.dialects.error_context import defined, raise_in_context
 from hybridc.dialects.handwritten import RETURNED, ArraySpec, Kernel
 from hybridc.dialects.mlir import hybrid
+from hybridc.dialects.mlir.graph_notes import DTYPE, DTYPES, HAS_KERNEL, OPERATOR, OPERATOR_ATTRIBUTES
 from hybridc.dialects.mlir.integer_array import integers_of
 from hybridc.dialects.operator import Operator
 from hybridc.dialects.operator_attribute import Shape
@@ -72,14 +70,14 @@ def dtype_of(value: SSAValue) -> DType:
     index: int = cast(Any, value).index
     if isinstance(owner, Block):
         function = owner.parent_op()
-        if isinstance(function, func.FuncOp) and (names := declared_dtypes(function)) is not None:
-            return names[index]
-    elif (name := owner.attributes.get("hybrid.dtype")) is not None:
-        return np.dtype(cast(StringAttr, name).data)
+        if isinstance(function, func.FuncOp) and (dtypes := DTYPES.of(function)) is not None:
+            return dtypes[index]
+    elif (dtype := DTYPE.of(owner)) is not None:
+        return dtype
     elif isinstance(owner, func.CallOp):
         callee = function_called(owner)
-        if (names := declared_dtypes(callee)) is not None:
-            return names[len(callee.function_type.inputs) + index]
+        if (dtypes := DTYPES.of(callee)) is not None:
+            return dtypes[len(callee.function_type.inputs) + index]
     elif isinstance(owner, VIEWS):
         return dtype_of(owner.operands[0])
     return element_dtype(value.type)
@@ -99,25 +97,16 @@ def element_dtype(kind: Attribute) -> DType:
             raise TypeError(f"{kind} is not an element type; expected a float or an integer type")
 
 
-def declared_dtypes(function: func.FuncOp) -> list[DType] | None:
-    """``hybrid.dtypes`` of a function: dtypes of its arguments, then of its results; None if its types say them all."""
-    names = function.attributes.get("hybrid.dtypes")
-    if names is None:
-        return None
-    dtypes: list[DType] = [np.dtype(n.data) for n in cast("ArrayAttr[StringAttr]", names)]
-    return dtypes
-
-
 def note_dtype(op: Operation, dtype: DType) -> None:
     """Set ``hybrid.dtype`` of an operation, if the result's type does not say its dtype."""
     if dtype.kind == "u":
-        op.attributes["hybrid.dtype"] = StringAttr(dtype.name)
+        DTYPE.put(op, dtype)
 
 
 def note_dtypes(function: func.FuncOp, dtypes: list[DType]) -> None:
     """Set ``hybrid.dtypes`` of a function, if its types do not say all dtypes."""
     if any(d.kind in "uO" for d in dtypes):
-        function.attributes["hybrid.dtypes"] = ArrayAttr([StringAttr(d.name) for d in dtypes])
+        DTYPES.put(function, dtypes)
 
 
 def function_called(call: func.CallOp) -> func.FuncOp:
@@ -289,17 +278,11 @@ def numbers_in(value: Attribute, shape: tuple[int, ...], dtype: np.dtype[Any]) -
 # --- functions without a body: operator, handwritten kernel, in-place pairs -------------------------------------------
 
 
-# Attribute of a declared function that a handwritten kernel computes.
-HAS_KERNEL = "hybrid.kernel"
-
-
 def operator_of(declaration: func.FuncOp) -> Operator:
     """The operator that computes a declared function, with its attributes bound."""
-    name = cast(StringAttr, declaration.attributes["hybrid.operator"]).data
-    attributes = cast(DictionaryAttr, declaration.attributes["hybrid.attributes"]).data
-    return operator_registry.operator(name).bind(
-        **{key: hybrid.from_attribute(value) for key, value in attributes.items()}
-    )
+    attributes = OPERATOR_ATTRIBUTES.of(declaration).items()
+    operator = operator_registry.operator(OPERATOR.of(declaration) or "")
+    return operator.bind(**{key: hybrid.from_attribute(value) for key, value in attributes})
 
 
 def arrays_of(values: Sequence[SSAValue]) -> list[ArraySpec]:
@@ -327,7 +310,7 @@ def handwritten_kernel(operator: Operator, target: str, ins: list[ArraySpec], ou
 
 def is_handwritten(declaration: func.FuncOp) -> bool:
     """Whether a handwritten kernel computes a declared function, rather than the host."""
-    return HAS_KERNEL in declaration.attributes
+    return HAS_KERNEL.of(declaration)
 
 
 def declared_inplace_pairs(declaration: func.FuncOp) -> list[tuple[int, int]]:
@@ -338,7 +321,7 @@ def declared_inplace_pairs(declaration: func.FuncOp) -> list[tuple[int, int]]:
     if is_handwritten(declaration):
         return []
     ins, outs = declaration.function_type.inputs.data, declaration.function_type.outputs.data
-    dtypes = declared_dtypes(declaration) or [None] * (len(ins) + len(outs))
+    dtypes = DTYPES.of(declaration) or [None] * (len(ins) + len(outs))
     return [
         (i, out)
         for i, out in operator_of(declaration).INPLACE
@@ -350,9 +333,3 @@ def numbers_of(function: func.FuncOp, name: str) -> list[int]:
     """The integers in an array attribute of a function."""
     attribute = function.attributes.get(name)
     return list(integers_of(cast("DenseArrayBase[Any]", attribute))) if isinstance(attribute, DenseArrayBase) else []
-
-
-def pairs_of(function: func.FuncOp, name: str) -> list[tuple[int, int]]:
-    """The pairs of integers in an array attribute of a function."""
-    numbers = numbers_of(function, name)
-    return list(zip(numbers[::2], numbers[1::2], strict=True))

@@ -38,7 +38,6 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     IntegerType,
     LocationAttr,
-    StringAttr,
     TensorType,
     i32,
     i64,
@@ -49,6 +48,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
 from hybridc.dialects.mlir.arith import Arith
+from hybridc.dialects.mlir.graph_notes import OPERATOR
 from hybridc.dialects.mlir.hybrid import SIGNLESS
 from hybridc.dialects.mlir.integer_array import integer_array
 from hybridc.dialects.mlir.new_op import new_op
@@ -425,7 +425,7 @@ class Builder:
 
     def _mark(self, op: Operation, out: Tensor) -> Tensor:
         """The result of an operation, which is marked with its operator, and its dtype if the type does not say it."""
-        op.attributes["hybrid.operator"] = string(self.operator)
+        OPERATOR.put(op, self.operator)
         note_dtype(op, out.dtype)
         out.ssa_value = op.results[0]
         return out
@@ -567,7 +567,7 @@ class Builder:
     def start(self, shape: Shape, dtype: DType, value: Any) -> SSAValue:
         """The initial value of a sum: a fill of no operator, so that all can share it."""
         filled = self.fill(shape, dtype, value).value
-        cast(Operation, filled.owner).attributes.pop("hybrid.operator")
+        OPERATOR.drop(cast(Operation, filled.owner))
         return filled
 
     # --- movements -----------------------------------------------------------------------------------------
@@ -742,12 +742,6 @@ def segments(*sizes: int) -> DenseArrayBase[Any]:
 def dense_integers(numbers: tuple[int, ...]) -> DenseArrayBase[Any]:
     """Integers as a dense array property."""
     return integer_array(numbers)
-
-
-@functools.cache
-def string(text: str) -> StringAttr:
-    """A string attribute."""
-    return StringAttr(text)
 
 
 @functools.lru_cache(4096)

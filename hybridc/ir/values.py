@@ -7,9 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 from xdsl.dialects import func
-from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, StringAttr
+from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Operation, SSAValue
 
+from hybridc.dialects.mlir.graph_notes import OUTPUTS
 from hybridc.dialects.mlir.hybrid import HybridOp, hybrid_dtype, hybrid_element_dtype, hybrid_shape
 from hybridc.dialects.operator import Movement
 
@@ -55,8 +56,8 @@ def hybrid_ops(function: func.FuncOp) -> list[HybridOp]:
 
 def result_count(function: func.FuncOp) -> int:
     """The number of visible results; new values of mutated inputs and residuals follow them."""
-    count = function.attributes.get("hybrid.outputs")
-    return int(count.get_values()[0]) if isinstance(count, DenseArrayBase) else len(function.function_type.outputs)
+    visible = OUTPUTS.of(function)
+    return len(function.function_type.outputs) if visible is None else visible
 
 
 def is_state(value: SSAValue) -> bool:

@@ -11,6 +11,7 @@ from xdsl.ir import Operation
 
 from hybridc.array.ndarray import NDArray
 from hybridc.dialects import operator_registry
+from hybridc.dialects.mlir.graph_notes import TRAINING, UPDATES
 from hybridc.dialects.mlir.hybrid import HybridOp, hybrid_dtype, hybrid_element_dtype, hybrid_shape
 from hybridc.dialects.operator_attribute import DType, Shape
 from hybridc.errors import MXNetError
@@ -220,7 +221,7 @@ class PassOfLibrary:
         made = function_nodes(function)
         text, arguments, states = self._pass.run(write(function, made).text, _texts(options), {}, {})
         symbol = load_json(without_types(text))
-        trace = Trace("hybrid.training" in function.attributes)
+        trace = Trace(TRAINING.of(function))
         trace.track_locations = False
         values: dict[str, Any] = {}
         for node, argument, role in zip(made.arguments, function.body.block.args, roles_of(function), strict=True):
@@ -240,8 +241,7 @@ class PassOfLibrary:
     def _replace(self, function: func.FuncOp, new: func.FuncOp) -> None:
         """Put the new body into the function, whose inputs, results and updates must be the same."""
         before, after = function.function_type, new.function_type
-        updates = [f.attributes.get("hybrid.updates") for f in (function, new)]
-        if before != after or updates[0] != updates[1]:
+        if before != after or UPDATES.of(function) != UPDATES.of(new):
             raise MXNetError(
                 f"graph pass '{self._pass.name}' made {after} of {before}; in a block a pass must keep the number and "
                 "types of inputs and results, and which inputs are updated"

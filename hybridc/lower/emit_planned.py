@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from xdsl.dialects import func
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 
 from hybridc.dialects.error_context import located, raise_in_context, user_frames
 from hybridc.dialects.handwritten import ArraySpec
+from hybridc.dialects.mlir.graph_notes import INTO, LIVE, PREPARATION
 from hybridc.dialects.mlir.hybrid import hybrid_dtype, hybrid_shape, location_of, locations_of
 from hybridc.dialects.mlir.hybrid_rt import (
     AliasOp,
@@ -80,8 +81,7 @@ class ProgramEmitter(ABC):
         self.kernels = kernels(module)
         self.function = next(f for f in functions(module) if f.sym_name.data == program.name)
         self.noted = program
-        live = self.function.attributes.get("hybrid.live")
-        program.live = live.value.data if isinstance(live, IntegerAttr) else 0
+        program.live = LIVE.of(self.function)
         program.layout = described_layouts(self.function, self.kernels, analysed)
         self.poison = Poison(self.function, self.kernels) if poison else None
         self._operators: dict[str, Operator] = {}
@@ -224,7 +224,7 @@ class PlanEmitter(ProgramEmitter):
         self.kept_slot = first + len(allocs) + len(program.constants)
         begin = block.first_op
         for op in block.ops:
-            if "hybrid.preparation" in op.attributes:
+            if PREPARATION.of(op):
                 begin = op.next_op
         for op in block.ops:
             if op is begin:
@@ -399,7 +399,7 @@ class PlanEmitter(ProgramEmitter):
         """Say where the results are, and which of them may be wanted in arrays of the caller's."""
         program = self.planned
         program.outputs = [self._array(v) for v in results]
-        program.takes_into = "hybrid.into" in self.function.attributes
+        program.takes_into = INTO.of(self.function)
         first = 1 + len(program.inputs)
         views: dict[int, list[tuple[int, SlotView]]] = {}
         for n, view in enumerate(program.outputs):

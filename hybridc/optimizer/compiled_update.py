@@ -77,9 +77,9 @@ class UpdateTracer:
         """The inputs that were made, but for numbers, in the order of their weights' places."""
         return [made for _, made in sorted(self._made, key=operator.itemgetter(0))]
 
-    def donated(self, first: int = 0) -> tuple[int, ...]:
+    def donated(self, first: int = 0) -> tuple[tuple[int, int], ...]:
         """Pairs of an argument and a result, if the results of the graph have these from number ``first`` on."""
-        return tuple([n for result, target in enumerate(self.targets, first) for n in (target.index, result)])
+        return tuple([(target.index, result) for result, target in enumerate(self.targets, first)])
 
     def _leaf(self, place: int, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> TracedSymbol:
         made = self.trace.leaf(name, shape, dtype, "data")
@@ -148,7 +148,7 @@ class CompiledUpdate:
     def __init__(self, formula: Formula, kinds: Sequence[Kind], title: str) -> None:
         traced, numbers = trace_update(formula, kinds, title)
         self.graph = traced.graph()
-        self.donated = traced.donated[::2]  # for each result the number of the argument whose memory it takes over
+        self.donated = [argument for argument, _ in traced.donated]  # whose memory the results take over
         #: The arguments that are numbers: dtype, place of the weight, and how to compute it at each step.
         self.numbers: list[tuple[Any, int, Callable[[Values], float]]] = [
             (number.dtype, place, number.compute) for number, place in numbers

@@ -26,6 +26,7 @@ from xdsl.utils.exceptions import VerifyException
 from hybridc.dialects.body import Body, BodyStep
 from hybridc.dialects.control.inner_graph import InnerGraphs
 from hybridc.dialects.error_context import user_code
+from hybridc.dialects.mlir.graph_notes import SYMBOL, TRAINING
 from hybridc.dialects.mlir.hybrid import HybridOp, hybrid_dtype, hybrid_shape, location_of, tensor_type
 from hybridc.dialects.stateful import CELL
 from hybridc.errors import MXNetError
@@ -82,7 +83,7 @@ def _partition(module: ModuleOp, backend: str, name: str, options: dict[str, Any
             "backend": backend,
             "partitioner": name,
             "options": tuple(options.items()),
-            "train": None if "hybrid.symbol" in function.attributes else "hybrid.training" in function.attributes,
+            "train": None if SYMBOL.of(function) else TRAINING.of(function),
         }
         parts = _Growth(function, runner, f"backend {backend!r}: {name}").parts()
         results = _results(function, parts)
@@ -112,7 +113,7 @@ class _Growth:
         self.runner = runner
         self.who = who
         # Loops of a symbol have no train mode before they run: a part, which has graphs of its own, cannot run them.
-        undecided = InnerGraphs if "hybrid.symbol" in function.attributes else ()
+        undecided = InnerGraphs if SYMBOL.of(function) else ()
         self.ops = [op for op in hybrid_ops(function) if not is_constant(op) and not isinstance(op.operator, undecided)]
         self.order: dict[Operation, int] = {op: i for i, op in enumerate(self.ops)}
         self.part: dict[Operation, list[HybridOp]] = {}

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, UnitAttr
+from xdsl.dialects.builtin import ModuleOp
 
 from hybridc.array.ndarray import NDArray
+from hybridc.dialects.mlir.graph_notes import SYMBOL
 from hybridc.errors import MXNetError
 from hybridc.ir.values import functions
 from hybridc.subgraph import backend_steps
@@ -65,7 +66,7 @@ def _module(symbol: ComposedSymbol, shapes: Mapping[str, Any], dtypes: Mapping[s
         Shapes(symbol.entries, {k: v for k, v in shapes.items() if k in names}, "optimize_for"),
         Types(symbol.entries, {k: v for k, v in dtypes.items() if k in names}, _FLOAT32, "optimize_for"),
     )
-    functions(module)[0].attributes["hybrid.symbol"] = UnitAttr()  # its train mode is not known yet
+    SYMBOL.put(functions(module)[0], True)
     return module, origins
 
 

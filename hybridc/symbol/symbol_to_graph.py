@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from xdsl.dialects import func
-from xdsl.dialects.builtin import ArrayAttr, FunctionType, ModuleOp, StringAttr
+from xdsl.dialects.builtin import FunctionType, ModuleOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 
+from hybridc.dialects.mlir.graph_notes import ROLES
 from hybridc.dialects.mlir.hybrid import HybridOp, location_of, open_type, tensor_type
 from hybridc.dialects.operator import Operator
 from hybridc.dialects.operator_attribute import DType, Shape
@@ -61,7 +62,7 @@ def convert(entries: Sequence[Entry], shapes: Shapes, dtypes: Types) -> tuple[Mo
     block.add_op(func.ReturnOp(*outputs))
     signature = FunctionType.from_lists([a.type for a in block.args], [o.type for o in outputs])
     function = func.FuncOp("forward", signature, Region(block))
-    function.attributes["hybrid.roles"] = ArrayAttr([StringAttr(r) for r in roles])
+    ROLES.put(function, roles)
     return ModuleOp([function]), origins
 
 
@@ -120,12 +121,9 @@ def function_nodes(function: func.FuncOp, origins: Origins | None = None) -> Fun
     raise MXNetError("the graph has no return operation")
 
 
-def roles_of(function: func.FuncOp) -> list[str]:
+def roles_of(function: func.FuncOp) -> Sequence[str]:
     """The role of each argument: data, parameter, key, …"""
-    roles = function.attributes.get("hybrid.roles")
-    if not isinstance(roles, ArrayAttr):
-        return ["data"] * len(function.body.block.args)
-    return [r.data for r in cast("ArrayAttr[StringAttr]", roles)]
+    return ROLES.of(function) or ["data"] * len(function.body.block.args)
 
 
 def _node(

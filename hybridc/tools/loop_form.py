@@ -15,6 +15,7 @@ from xdsl.dialects.builtin import IntegerType, MemRefType, ModuleOp, i1
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.utils.exceptions import PassFailedException
 
+from hybridc.dialects.mlir.note import Note
 from hybridc.ground.buffers import ALIGNMENT
 from hybridc.lower.llvm.codegen.function_text import FunctionText, LLVMValue, ModuleText, constant, type_text
 from hybridc.lower.llvm.codegen.instructions import (
@@ -33,7 +34,7 @@ from hybridc.lower.llvm.codegen.instructions import (
     write_operation,
 )
 
-REGION_ATTRIBUTE = "hybrid.region"
+REGION = Note.flag("hybrid.region")
 
 
 def loop_form(make: Callable[[], ModuleOp]) -> Callable[[ModuleText, str], None]:
@@ -55,7 +56,7 @@ class _Functions:
     def write(self, symbol: str) -> None:
         """Write the parallel region under a symbol, and all that it calls."""
         for function in self._functions.values():
-            if REGION_ATTRIBUTE in function.attributes:
+            if REGION.of(function):
                 self._text.write_region(self._body(function), symbol)
 
     def _symbol(self, name: str) -> str:

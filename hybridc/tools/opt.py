@@ -34,12 +34,14 @@ from xdsl.xdsl_opt_main import xDSLOptMain
 from hybridc import library, nd
 from hybridc.compile import pipeline
 from hybridc.dialects.mlir.arith import Arith
+from hybridc.dialects.mlir.graph_notes import UPDATES
 from hybridc.dialects.mlir.hybrid import dialects
 from hybridc.dialects.mlir.hybrid_rt import HybridRt
 from hybridc.dialects.mlir.tensor import Tensor
 from hybridc.errors import AttributeValueError, MXNetError
 from hybridc.ir.kernel import analyse
-from hybridc.ir.structured import is_host, kernels, numbers_of
+from hybridc.ir.kernel_notes import STRIDED
+from hybridc.ir.structured import is_host, kernels
 from hybridc.ir.values import functions
 from hybridc.lower.llvm.codegen.function_text import ModuleText
 from hybridc.lower.numpy.emit_module import emit_python_program
@@ -72,8 +74,8 @@ class TileProgramText(Target):
         for name, kernel in kernels(module).items():
             if is_host(kernel):
                 continue
-            strided, updates = (numbers_of(kernel, f"hybrid.{key}") for key in ("strided", "updates"))
-            nests, _ = schedule_arrays(analyse(kernel), self.threads, frozenset(strided), updates)
+            strided = frozenset(STRIDED.of(kernel))
+            nests, _ = schedule_arrays(analyse(kernel), self.threads, strided, UPDATES.of(kernel))
             for program in (p for nest in nests for p in nest.programs):
                 output.write(f"// {name}\n{program}\n")
 

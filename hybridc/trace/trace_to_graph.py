@@ -7,10 +7,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from xdsl.dialects import func
-from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, FunctionType, ModuleOp, StringAttr, UnitAttr, i64
+from xdsl.dialects.builtin import FunctionType, ModuleOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from hybridc.dialects.body import Body
+from hybridc.dialects.mlir.graph_notes import GRADS, HEADS, OUTPUTS, ROLES, TRAINING, UPDATES
 from hybridc.dialects.mlir.hybrid import HybridOp, body_to_region, tensor_type
 from hybridc.trace.tracer import Trace, TraceNode
 
@@ -49,16 +50,16 @@ def trace_to_graph(
     results = [values[id(s)] for s in trace.outputs]
     block.add_op(func.ReturnOp(*results))
     function = func.FuncOp(name, FunctionType.from_lists(types, [r.type for r in results]), Region(block))
-    function.attributes["hybrid.roles"] = ArrayAttr([StringAttr(r) for r in trace.roles])
+    ROLES.put(function, trace.roles)
     if grads:
-        function.attributes["hybrid.grads"] = DenseArrayBase.from_list(i64, list(grads))
+        GRADS.put(function, grads)
     if heads is not None:
-        function.attributes["hybrid.heads"] = DenseArrayBase.from_list(i64, list(heads))
-    if trace.updates:  # new values of these inputs follow the visible results
-        function.attributes["hybrid.outputs"] = DenseArrayBase.from_list(i64, [len(results) - len(trace.updates)])
-        function.attributes["hybrid.updates"] = DenseArrayBase.from_list(i64, trace.updates)
+        HEADS.put(function, heads)
+    if trace.updates:
+        OUTPUTS.put(function, len(results) - len(trace.updates))
+        UPDATES.put(function, trace.updates)
     if trace.training:
-        function.attributes["hybrid.training"] = UnitAttr()
+        TRAINING.put(function, True)
     return ModuleOp([function])
 
 

@@ -60,6 +60,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from hybridc.dialects import operator_registry
 from hybridc.dialects.body import Body, BodyStep
+from hybridc.dialects.mlir.graph_notes import BY_HAND
 from hybridc.dialects.mlir.integer_array import integer_array, integers_of
 from hybridc.dialects.mlir.new_op import new_op
 from hybridc.dialects.operator import Operator
@@ -215,10 +216,6 @@ def from_attribute(attribute: Attribute) -> Any:
 # --- operations -------------------------------------------------------------------------------------------
 
 
-# Marks an operation that a handwritten kernel computes.
-BY_HAND = "hybrid.by_hand"
-
-
 class HybridOp(IRDLOperation):
     """An operator as an IR operation; subclasses differ only in operator class and traits."""
 
@@ -231,7 +228,7 @@ class HybridOp(IRDLOperation):
     @property
     def operator(self) -> Operator:
         """The operator, bound to this operation's attributes and regions."""
-        bound = {k: from_attribute(a) for k, a in self.attributes.items() if k != BY_HAND}
+        bound = {k: from_attribute(a) for k, a in self.attributes.items() if k != BY_HAND.name}
         if self.regions:
             bound |= zip(_body_names(self.OPERATOR), map(region_to_body, self.regions), strict=True)
         return self.OPERATOR.bind(**bound)

@@ -170,11 +170,11 @@ class StepProgram:
         others += zip(symbols, updated, strict=bool(updated))
         results = [*visible, *[s for _, s in mutated], *[s for _, s in others], *tracer.results]
         targets = [*[i for i, _ in mutated], *[leaf.index for leaf, _ in others]]
-        donated = [n for result, target in enumerate(targets, self.visible) for n in (target, result)]
+        donated = [(target, result) for result, target in enumerate(targets, self.visible)]
         donated += tracer.donated(len(results) - len(tracer.results))
         trace.outputs, trace.updates = results, []
         #: The arguments that are written.
-        self.written = donated[::2]
+        self.written = [target for target, _ in donated]
         #: The running statistics among them, which other threads may update, too.
         self.statistics = [i for i, _ in mutated]
         #: The arguments that are arrays of the network, states of the optimizer, and gradients, in this order.

@@ -13,6 +13,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
 from hybridc.dialects.handwritten import ArraySpec, LoopKernel
+from hybridc.dialects.mlir.graph_notes import PREPARATION
 from hybridc.dialects.mlir.hybrid_rt import AliasOp, LaunchOp, aligned
 from hybridc.dialects.operator import Operator
 from hybridc.ir.planned import ARENA, NOT_LOADED, Grid, GridPart, NativeRegion, PlainArray, Position, SlotView
@@ -32,7 +33,7 @@ from hybridc.transforms.code.parallel_regions import (
     ParallelRegions,
     move_region,
 )
-from hybridc.transforms.memory.hoist_preparation import is_preparation, lasting_parameters
+from hybridc.transforms.memory.hoist_preparation import lasting_parameters
 from hybridc.transforms.schedules.schedule_moves import copy_of, schedule_copy, schedule_fill
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ class _StepEmitter(PlanEmitter):
     def launch(self, op: LaunchOp) -> None:
         first = len(self.program.steps)
         super().launch(op)
-        if is_preparation(op):
+        if PREPARATION.of(op):
             self._origins.launched(op, range(first, len(self.program.steps)))
 
     def _alias(self, op: AliasOp) -> None:

@@ -18,6 +18,7 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 
+from hybridc.dialects.mlir.graph_notes import INTO
 from hybridc.dialects.mlir.hybrid import hybrid_dtype, hybrid_shape, location_of
 from hybridc.dialects.mlir.hybrid_rt import (
     AliasOp,
@@ -94,7 +95,7 @@ class _ModuleEmitter(ProgramEmitter):
         self.sources: list[str] = []
         end = self.function.body.block.last_op
         self.results = list(end.operands) if end is not None else []
-        self.places = _places(self.results) if "hybrid.into" in self.function.attributes else {}
+        self.places = _places(self.results) if INTO.of(self.function) else {}
         self.names: dict[SSAValue, str] = {}
         self.static: set[SSAValue] = set()  # values of the arena, made once with the workspace
         self.setup: list[str] = []
@@ -165,7 +166,7 @@ class _ModuleEmitter(ProgramEmitter):
         setup = [*self.setup, f"return ({kept})"]
         parts.append("def workspace(arena):\n" + "".join(f"    {line}\n" for line in setup))
         unpack = [f"({kept}) = ws"] if self.kept else []
-        into = ["into"] if "hybrid.into" in self.function.attributes else []
+        into = ["into"] if INTO.of(self.function) else []
         parameters = ", ".join(["ws", *into, *args])
         parts.append(
             f"def {self.program.name}({parameters}):\n" + "".join(f"    {line}\n" for line in [*unpack, *self.body])

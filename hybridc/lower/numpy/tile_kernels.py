@@ -7,13 +7,14 @@ from typing import cast
 
 from xdsl.context import Context
 from xdsl.dialects import func
-from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, ModuleOp, i64
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
+from hybridc.dialects.mlir.graph_notes import DONATED, UPDATES
 from hybridc.ir.concatenated import strided_arrays
-from hybridc.ir.kernel_notes import INPLACE, SCRATCH, STRIDED
-from hybridc.ir.structured import is_host, kernels, pairs_of, root
+from hybridc.ir.kernel_notes import INPLACE, SCRATCH, STRIDED, THREADS
+from hybridc.ir.structured import is_host, kernels, root
 from hybridc.lower.numpy.emit_grid_kernel import kernel_emitter
 
 
@@ -37,11 +38,11 @@ class TileKernels(ModulePass):
             if is_host(kernel):
                 continue
             if name in updates:
-                kernel.attributes["hybrid.updates"] = DenseArrayBase.from_list(i64, sorted(updates[name]))
+                UPDATES.put(kernel, sorted(updates[name]))
             views = {i for call in strided.get(name, ()) for i in call}
             emitter = kernel_emitter(kernel, self.threads, frozenset(views))
             SCRATCH.put(kernel, emitter.bytes)
-            kernel.attributes["hybrid.threads"] = IntegerAttr(emitter.threads, i64)
+            THREADS.put(kernel, emitter.threads)
             INPLACE.put(kernel, emitter.inplace_pairs())
             if views:
                 STRIDED.put(kernel, sorted(views))
@@ -54,7 +55,7 @@ def updating_results(module: ModuleOp) -> dict[str, set[int]]:
         if not isinstance(function, func.FuncOp) or is_host(function):
             continue
         block = function.body.block
-        for argument, out in pairs_of(function, "hybrid.donated"):
+        for argument, out in DONATED.of(function):
             result = root(cast(Operation, block.last_op).operands[out])
             call = result.owner
             if isinstance(call, func.CallOp) and block.args[argument] in map(root, call.arguments):

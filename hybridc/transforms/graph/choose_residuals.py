@@ -27,11 +27,12 @@ from functools import cache
 
 from xdsl.context import Context
 from xdsl.dialects import func
-from xdsl.dialects.builtin import DenseArrayBase, FunctionType, ModuleOp, StringAttr, i64
+from xdsl.dialects.builtin import FunctionType, ModuleOp, StringAttr
 from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from hybridc.dialects.mlir.graph_notes import SAVED, TRAINING, UPDATES
 from hybridc.dialects.mlir.hybrid import HybridOp, hybrid_dtype, hybrid_shape
 from hybridc.dialects.operator import Contraction, Elementwise, Movement
 from hybridc.dialects.scalar import record
@@ -58,7 +59,7 @@ class ChooseResiduals(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         named = {f.sym_name.data: f for f in functions(op)}
         backward = named.get("backward")
-        if backward is None or "hybrid.saved" not in backward.attributes:
+        if backward is None or not SAVED.is_on(backward):
             return
         choice = _Choice(named["forward"], backward)
         if OF_HEADS not in named:
@@ -78,24 +79,20 @@ class _Choice:
         self.forward = forward
         self.backward = backward.body.block
         end = forward.body.block.last_op
-        saved, updates = backward.attributes["hybrid.saved"], forward.attributes.get("hybrid.updates")
         assert isinstance(end, func.ReturnOp)
-        assert isinstance(saved, DenseArrayBase)
         self.end = end
-        self.results = result_count(forward)
-        if isinstance(updates, DenseArrayBase):
-            self.results += len(updates.get_values())
+        self.results = result_count(forward) + len(UPDATES.of(forward))
         values = [*forward.body.block.args, *end.arguments]
         own = values[: len(forward.body.block.args) + self.results]
         # Available anyway: inputs and results, with the indices by which ``hybrid.saved`` names them.
         self.free = {value: index for index, value in reversed([*enumerate(own)])}
-        self.saved = {arg: values[i] for i, arg in zip(saved.get_values(), self.backward.args, strict=False)}
+        self.saved = {arg: values[i] for i, arg in zip(SAVED.of(backward), self.backward.args, strict=False)}
         self.residuals: dict[SSAValue, None] = {}
         self.recomputed: set[Operation] = set()  # what is computed again in any case
         # Values of the forward in the backward: arguments, and rematerialised ones.
         self.available: dict[SSAValue, SSAValue] = {}
         self.holders: dict[SSAValue, HybridOp] = {}  # whose results, which are kept, contain these values
-        self.splicer = Splicer("hybrid.training" in forward.attributes)
+        self.splicer = Splicer(TRAINING.of(forward))
         self.parts_of: dict[HybridOp, dict[SSAValue, TracedSymbol]] = {}  # operands, taken out of the results
         self.cost_again = cache(cost_again)  # of one value asked as often as values follow from it
         self.volume = cache(_elements)
@@ -306,7 +303,7 @@ class _Choice:
             function.function_type = FunctionType.from_lists(block.arg_types, [v.type for v in last.operands])
         saved_by = self.backward.parent_op()
         assert saved_by is not None
-        saved_by.attributes["hybrid.saved"] = DenseArrayBase.from_list(i64, [index_of[v] for v in saved])
+        SAVED.put(saved_by, [index_of[v] for v in saved])
         return end
 
 

@@ -19,13 +19,14 @@ from typing import Any
 
 from xdsl.context import Context
 from xdsl.dialects import func
-from xdsl.dialects.builtin import DenseArrayBase, FunctionType, ModuleOp, UnitAttr, i64
+from xdsl.dialects.builtin import FunctionType, ModuleOp
 from xdsl.ir import Block, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from hybridc.dialects.error_context import raise_located
 from hybridc.dialects.gradient import vjp
+from hybridc.dialects.mlir.graph_notes import GRADS, HEADS, INTO, OUTPUTS, SAVED, TRAINING
 from hybridc.dialects.mlir.hybrid import HybridOp, hybrid_dtype, hybrid_shape, location_of
 from hybridc.errors import MXNetError
 from hybridc.ground.hooks import HOOKS
@@ -48,11 +49,11 @@ class Differentiate(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in functions(op):
-            if "hybrid.grads" in function.attributes:
-                heads = function.attributes.get("hybrid.heads")
+            if GRADS.is_on(function):
+                heads = HEADS.of(function)
                 op.body.block.add_op(_from_all(function).build("backward"))
-                if isinstance(heads, DenseArrayBase):
-                    op.body.block.add_op(_Backward(function, heads.get_values()).build(OF_HEADS))
+                if heads is not None:
+                    op.body.block.add_op(_Backward(function, heads).build(OF_HEADS))
 
 
 def _from_all(forward: func.FuncOp) -> _Backward:
@@ -79,13 +80,11 @@ class _Backward:
     def __init__(self, forward: func.FuncOp, chosen: Sequence[int]) -> None:
         self.forward = forward
         self.chosen = list(chosen)
-        self.splicer = Splicer("hybrid.training" in forward.attributes)
+        self.splicer = Splicer(TRAINING.of(forward))
         self.trace = self.splicer.trace
         self.grads: dict[SSAValue, list[TracedSymbol]] = {}  # of each value, to be added up
         self.locations: dict[int, Any] = {}
-        wanted = forward.attributes["hybrid.grads"]
-        assert isinstance(wanted, DenseArrayBase)
-        self.wanted = [forward.body.block.args[i] for i in wanted.get_values()]
+        self.wanted = [forward.body.block.args[i] for i in GRADS.of(forward)]
         end = forward.body.block.last_op
         assert isinstance(end, func.ReturnOp)
         self.heads = [end.arguments[i] for i in self.chosen]
@@ -168,12 +167,12 @@ class _Backward:
         block.add_op(func.ReturnOp(*outs))
         kind = FunctionType.from_lists([a.type for a in block.args], [o.type for o in outs])
         backward = func.FuncOp(name, kind, Region(block))
-        backward.attributes["hybrid.into"] = UnitAttr()  # results may be written into the caller's buffers
-        backward.attributes["hybrid.saved"] = DenseArrayBase.from_list(i64, self._return_saved(saved, visible))
+        INTO.put(backward, True)
+        SAVED.put(backward, self._return_saved(saved, visible))
         if len(self.chosen) < visible:
-            backward.attributes["hybrid.heads"] = DenseArrayBase.from_list(i64, self.chosen)
+            HEADS.put(backward, self.chosen)
         if self.trace.training:
-            backward.attributes["hybrid.training"] = UnitAttr()
+            TRAINING.put(backward, True)
         return backward
 
     def _return_saved(self, saved: list[SSAValue], visible: int) -> list[int]:
@@ -190,7 +189,7 @@ class _Backward:
                 returned.append(value)
         Rewriter.replace_op(end, func.ReturnOp(*returned))
         self.forward.function_type = FunctionType.from_lists([a.type for a in args], [r.type for r in returned])
-        self.forward.attributes["hybrid.outputs"] = DenseArrayBase.from_list(i64, [visible])
+        OUTPUTS.put(self.forward, visible)
         return [place[value] for value in saved]
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, UnitAttr
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from hybridc.dialects.error_context import raise_located
-from hybridc.dialects.mlir.hybrid import BY_HAND, HybridOp, location_of
+from hybridc.dialects.mlir.graph_notes import BY_HAND
+from hybridc.dialects.mlir.hybrid import HybridOp, location_of
 from hybridc.dialects.operator import Operator
 from hybridc.errors import MXNetError
 from hybridc.ir.structured import arrays_of, handwritten_kernel
@@ -28,7 +29,7 @@ class MarkKernels(ModulePass):
         for function in functions(op):
             for inner in function.body.block.ops if function.body.blocks else ():
                 if isinstance(inner, HybridOp) and has_handwritten_kernel(inner, self.target):
-                    inner.attributes[BY_HAND] = UnitAttr()
+                    BY_HAND.put(inner, True)
 
 
 def has_handwritten_kernel(op: HybridOp, target: str) -> bool:

@@ -9,6 +9,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from hybridc.dialects.mlir.graph_notes import TRAINING
 from hybridc.dialects.mlir.hybrid import HybridOp, hybrid_dtype, hybrid_shape
 from hybridc.ground.hooks import HOOKS
 from hybridc.ground.nesting import as_list
@@ -21,7 +22,7 @@ from hybridc.trace.tracer import Trace, TraceNode
 def rewrite(module: ModuleOp, step: Callable[[Splicer, HybridOp], list[Operation] | None]) -> None:
     """Apply ``step`` to every operation of every function, and to its replacements, to a fixed point."""
     for function in functions(module):
-        splicer = Splicer("hybrid.training" in function.attributes)
+        splicer = Splicer(TRAINING.of(function))
         work = hybrid_ops(function)[::-1]
         while work:
             ops = step(splicer, work.pop())

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from xdsl.dialects import func
 from xdsl.ir import SSAValue
 
+from hybridc.dialects.mlir.graph_notes import PREPARATION
 from hybridc.dialects.mlir.hybrid_rt import AliasOp, LaunchOp, aliased
 from hybridc.dialects.operator_attribute import Shape
 from hybridc.ground.sizes import AffineIndex, Place, row_major
@@ -90,7 +91,7 @@ def layouts_of(
 
 def _is_listed(op: LaunchOp, kernels: Mapping[str, func.FuncOp]) -> bool:
     """Whether a launch runs at every call, and not on the host."""
-    return "hybrid.preparation" not in op.attributes and not is_host(kernels[op.kernel.string_value()])
+    return not PREPARATION.of(op) and not is_host(kernels[op.kernel.string_value()])
 
 
 def _has_windows(kernel: Kernel) -> bool:

@@ -14,19 +14,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from xdsl.context import Context
 from xdsl.dialects import arith, func, tensor
-from xdsl.dialects.builtin import ModuleOp, UnitAttr
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
+from hybridc.dialects.mlir.graph_notes import DONATED, GRADS, PREPARATION, ROLES, TRAINING, UPDATES
 from hybridc.ir.concatenated import part_of
 from hybridc.ir.structured import VIEWS, indirect_operands, is_host, is_scaffold, kernels, root
 from hybridc.ir.values import functions
-
-PREPARATION = "hybrid.preparation"
 
 
 @dataclass(frozen=True)
@@ -41,11 +39,6 @@ class HoistPreparation(ModulePass):
         planned = [f for f in functions(op) if f.sym_visibility is None]
         if len(planned) == 1 and not _changes_parameters(planned[0]):
             _hoist(planned[0], hosts)
-
-
-def is_preparation(op: Operation) -> bool:
-    """Whether a call, or a launch, is part of the preparation."""
-    return PREPARATION in op.attributes
 
 
 def prepared_values(function: func.FuncOp) -> set[SSAValue]:
@@ -78,7 +71,7 @@ def calls_of(value: SSAValue) -> Iterator[Operation]:
 
 def _changes_parameters(function: func.FuncOp) -> bool:
     """Whether parameters are likely to be others in the next call: it trains, or writes arguments."""
-    return any(f"hybrid.{name}" in function.attributes for name in ("training", "grads", "donated", "updates"))
+    return any(note.is_on(function) for note in (TRAINING, GRADS, DONATED, UPDATES))
 
 
 def _hoist(function: func.FuncOp, hosts: set[str]) -> None:
@@ -101,7 +94,7 @@ def _hoist(function: func.FuncOp, hosts: set[str]) -> None:
                 pass
     front: list[Operation] = []
     for call in prepared:
-        call.attributes[PREPARATION] = UnitAttr()
+        PREPARATION.put(call, True)
         for index, value in enumerate(call.operands):
             call.operands[index] = _at_front(value, front)
             _erase_unused(value)
@@ -141,5 +134,5 @@ def _erase_unused(value: SSAValue) -> None:
 
 def _parameters(function: func.FuncOp) -> list[SSAValue]:
     """The arguments that are parameters, as the trace has it; none if it is not said."""
-    roles: Any = function.attributes.get("hybrid.roles", ())
-    return [a for a, role in zip(function.body.block.args, roles, strict=False) if role.data == "parameter"]
+    arguments = zip(function.body.block.args, ROLES.of(function), strict=False)
+    return [argument for argument, role in arguments if role == "parameter"]

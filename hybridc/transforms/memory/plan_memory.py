@@ -34,6 +34,7 @@ from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
+from hybridc.dialects.mlir.graph_notes import DONATED, DTYPES, LIVE, PREPARATION
 from hybridc.dialects.mlir.hybrid import element_type, hybrid_element_dtype
 from hybridc.dialects.mlir.hybrid_rt import (
     AliasOp,
@@ -54,18 +55,16 @@ from hybridc.ir import structured
 from hybridc.ir.concatenated import PartOf, begins_of, part_of, unshaped, whole_of
 from hybridc.ir.kernel_notes import INPLACE, SCRATCH
 from hybridc.ir.structured import (
-    declared_dtypes,
     declared_inplace_pairs,
     dtype_of,
     give_type,
     is_host,
     kernels,
-    pairs_of,
     root,
     shape_of,
 )
 from hybridc.ir.values import functions, result_count, volume
-from hybridc.transforms.memory.hoist_preparation import PREPARATION, calls_of, is_preparation
+from hybridc.transforms.memory.hoist_preparation import calls_of
 
 Memory = MemRefType[Any]
 Reads = Counter[SSAValue]  # by how many operands a call reads each array
@@ -117,7 +116,7 @@ def _memory(size: int) -> Memory:
 def _types(kernel: func.FuncOp) -> list[Memory]:
     """The types of the buffers that a kernel writes."""
     ins, outs = kernel.function_type.inputs.data, kernel.function_type.outputs.data
-    dtypes = (declared_dtypes(kernel) or [structured.element_dtype(t) for t in (*ins, *outs)])[len(ins) :]
+    dtypes = (DTYPES.of(kernel) or [structured.element_dtype(t) for t in (*ins, *outs)])[len(ins) :]
     shapes = [tuple(cast(TensorType[Any], t).get_shape()) for t in outs]
     return [_memref(shape, dtype) for shape, dtype in zip(shapes, dtypes, strict=True)]
 
@@ -143,7 +142,7 @@ class _Planner:
         assert isinstance(end, func.ReturnOp)
         self.results = list(end.arguments)
         visible = result_count(function)
-        donated = {out: i for i, out in pairs_of(function, "hybrid.donated")}
+        donated = {out: i for i, out in DONATED.of(function)}
         self.donors = {self.results[out]: i for out, i in donated.items()}  # results in donated memory
         self.result_of = {unshaped(result): result for result in [*self.donors][::-1]}  # by what it reshapes
         self.visible = {root(v) for out, v in enumerate(self.results[:visible]) if out not in donated}
@@ -238,7 +237,7 @@ class _Planner:
             operands = overwritten.get(index, [])
             if result in self.visible:
                 self.buffers[result] = self._buffer(result, dtype, position, end, owned=True)
-            elif is_preparation(call) and not all(map(is_preparation, calls_of(result))):
+            elif PREPARATION.of(call) and not all(map(PREPARATION.of, calls_of(result))):
                 self.buffers[result] = self._buffer(result, dtype, position, end, kept=True)
             elif self._may_donate(position, reads, result, operands):
                 self.buffers[result] = Buffer(0, position, end, donor=self.donors[self.result_of[result]])
@@ -343,8 +342,8 @@ class _Planner:
         block = planned.body.block
         end = cast(func.ReturnOp, block.last_op)
         planned.function_type = FunctionType.from_lists([a.type for a in block.args], [v.type for v in end.arguments])
-        planned.attributes |= {k: a for k, a in self.function.attributes.items() if k != "hybrid.dtypes"}
-        planned.attributes["hybrid.live"] = IntegerAttr(self.live, i64)
+        planned.attributes |= {k: a for k, a in self.function.attributes.items() if k != DTYPES.name}
+        LIVE.put(planned, self.live)
 
     def _rewrite(self, op: Operation, values: dict[SSAValue, SSAValue], arena: SSAValue) -> list[Operation]:
         match op:
@@ -405,8 +404,7 @@ class _Planner:
             ops.append(view)
             scratch = view.array
         launch = LaunchOp(name, [values[v] for v in op.operands], [values[r] for r in op.results], scratch)
-        if is_preparation(op):
-            launch.attributes[PREPARATION] = op.attributes[PREPARATION]
+        PREPARATION.copy(op, launch)
         return [*ops, launch]
 
     def _part(self, value: SSAValue, values: dict[SSAValue, SSAValue], arena: SSAValue) -> list[Operation]:

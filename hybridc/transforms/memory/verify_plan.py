@@ -22,13 +22,14 @@ from typing import Any, NoReturn
 import numpy as np
 from xdsl.context import Context
 from xdsl.dialects import func
-from xdsl.dialects.builtin import AffineMapAttr, DenseArrayBase, ModuleOp
+from xdsl.dialects.builtin import AffineMapAttr, ModuleOp
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.dialects.linalg.attrs import IteratorType
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr
 from xdsl.passes import ModulePass
 
+from hybridc.dialects.mlir.graph_notes import DONATED, DTYPES, OUTPUTS, PREPARATION, ROLES, SAVED
 from hybridc.dialects.mlir.hybrid import hybrid_element_dtype
 from hybridc.dialects.mlir.hybrid_rt import (
     AliasOp,
@@ -94,8 +95,7 @@ class _Checker:
         self.kept: KeptOp | None = None
         self.prepares = True  # until the first launch that every call runs
         self.strides: dict[SSAValue, Shape] = {}  # of aliases, in elements; all others are row-major
-        numbers = _numbers(function, "hybrid.donated")
-        self.donors = dict(zip(numbers[1::2], numbers[::2], strict=True))  # the donated argument of each result
+        self.donors = {out: argument for argument, out in DONATED.of(function)}  # the donated argument of each result
 
     def run(self) -> None:
         for argument in self.function.body.block.args:
@@ -230,7 +230,7 @@ class _Checker:
 
     def _check_preparation(self, op: LaunchOp) -> None:
         """Check that a launch of the preparation comes first, and that no other writes what it keeps."""
-        if "hybrid.preparation" not in op.attributes:
+        if not PREPARATION.of(op):
             if self.prepares and self.arena is not None:
                 self.stamps.pop(self.arena.memory, None)
             self.prepares = False
@@ -244,9 +244,9 @@ class _Checker:
             memory = self._span(op, value).memory
             if memory not in [m.memory for m in (self.arena, self.kept) if m is not None]:
                 _fail(op, f"writes {_name(value)}, which the preparation cannot keep")
-        roles: Any = self.function.attributes.get("hybrid.roles")
+        roles = ROLES.of(self.function)
         for value in map(aliased, op.ins):
-            if isinstance(value, BlockArgument) and roles is not None and roles.data[value.index].data != "parameter":
+            if isinstance(value, BlockArgument) and roles and roles[value.index] != "parameter":
                 _fail(op, f"is part of the preparation, but reads {_name(value)}, which is no parameter")
 
     def _write_part(self, op: LaunchOp, value: SSAValue) -> None:
@@ -286,7 +286,7 @@ class _Checker:
 
     def _check_signature(self, op: LaunchOp, kernel: func.FuncOp) -> None:
         kinds = [*kernel.function_type.inputs.data, *kernel.function_type.outputs.data]
-        dtypes = structured.declared_dtypes(kernel) or [structured.element_dtype(t) for t in kinds]
+        dtypes = DTYPES.of(kernel) or [structured.element_dtype(t) for t in kinds]
         contents = [(d, _content(t)[1]) for t, d in zip(kinds, dtypes, strict=True)]
         count = len(kernel.function_type.inputs)
         for what, arrays, wanted in (("ins", op.ins, contents[:count]), ("outs", op.outs, contents[count:])):
@@ -325,7 +325,8 @@ class _Checker:
         return plain and _size(value) == span.stop - span.start
 
     def _returned(self, op: func.ReturnOp) -> None:
-        count = next(iter(_numbers(self.function, "hybrid.outputs")), len(op.arguments))
+        visible = OUTPUTS.of(self.function)
+        count = len(op.arguments) if visible is None else visible
         owned: set[SSAValue] = set()
         for position, value in enumerate(op.arguments):
             self._check_read(op, value)
@@ -411,7 +412,7 @@ def _check_saved(forward: func.FuncOp, backward: func.FuncOp) -> None:
     end = forward.body.block.last_op
     assert end is not None
     values = [*forward.body.block.args, *end.operands]
-    numbers, wanted = _numbers(backward, "hybrid.saved"), list(backward.body.block.args)
+    numbers, wanted = SAVED.of(backward), list(backward.body.block.args)
     if len(numbers) > len(wanted):
         _fail_saved(f"hybrid.saved lists {len(numbers)} values for {len(wanted)} arguments")
     for index, argument in zip(numbers, wanted, strict=False):
@@ -438,12 +439,6 @@ def _fail_saved(what: str) -> NoReturn:
 
 
 # --- shapes and names ---------------------------------------------------------------------------------------
-
-
-def _numbers(function: func.FuncOp, name: str) -> list[int]:
-    """The integers in an array attribute of a function."""
-    attribute = function.attributes.get(name)
-    return [int(n) for n in attribute.get_values()] if isinstance(attribute, DenseArrayBase) else []
 
 
 def _content(kind: Attribute) -> tuple[Any, tuple[int, ...]]:

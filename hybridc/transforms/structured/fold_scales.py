@@ -16,12 +16,13 @@ from dataclasses import dataclass
 import numpy as np
 from xdsl.context import Context
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from hybridc.dialects.mlir.graph_notes import OPERATOR
 from hybridc.dialects.mlir.hybrid import fused_location
 from hybridc.dialects.operator_attribute import Shape
 from hybridc.dtypes import FLOAT32
@@ -146,8 +147,8 @@ def _fold(chain: _Chain) -> None:
     contraction, last = chain.contraction, chain.links[-1].op
     builder = Builder(Block())
     builder.location = fused_location([link.op for link in chain.links])
-    name = last.attributes.get("hybrid.operator")
-    builder.operator = name.data if isinstance(name, StringAttr) else "scale"
+    name = OPERATOR.of(last)
+    builder.operator = "scale" if name is None else name
     weight, dtype = contraction.operands[chain.weight], dtype_of(last.results[0])
     columns = tuple([shape_of(weight)[dim] for dim in chain.dims])
 

@@ -29,6 +29,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
+from hybridc.dialects.mlir.graph_notes import SAVED
 from hybridc.ground.cached import cached_property
 from hybridc.ir.attention import attention_of
 from hybridc.ir.concatenated import RESHAPES, unshaped
@@ -68,7 +69,7 @@ class FuseAttention(ModulePass):
         public = {f.sym_name.data: f for f in functions(op) if f.sym_visibility is None}
         forward = public.get("forward")
         backward = public.get("backward", forward)
-        if backward is not forward and backward is not None and "hybrid.saved" not in backward.attributes:
+        if backward is not forward and backward is not None and not SAVED.is_on(backward):
             backward = None  # it is given nothing that the forward saves
         for function in public.values():
             if not any(len(op.operands) == 2 and reduces(op) for op in function.body.block.ops):

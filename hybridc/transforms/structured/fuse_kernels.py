@@ -36,6 +36,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from hybridc.dialects.mlir.graph_notes import DONATED, OPERATOR
 from hybridc.dialects.mlir.hybrid import fused_location
 from hybridc.dialects.operator_attribute import Shape
 from hybridc.dtypes import DType
@@ -275,7 +276,7 @@ class KernelOutliner:
         end = function.body.block.last_op
         assert end is not None
         groups = partition.ordered()
-        together = _independent(groups, partition) if "hybrid.donated" in function.attributes else []
+        together = _independent(groups, partition) if DONATED.is_on(function) else []
         calls: dict[Any, list[LoopGroup]] = {}
         for group in groups:
             calls.setdefault(_bordered(group) or group, []).append(group)
@@ -504,8 +505,8 @@ def kernel_name(ops: Sequence[Operation]) -> str:
 
 def _operator(op: Operation) -> str:
     """The user's operator that an operation is of, or its own name."""
-    name = op.attributes.get("hybrid.operator")
-    return name.data.rpartition(".")[2] if isinstance(name, StringAttr) else op.name.partition(".")[2]
+    name = OPERATOR.of(op)
+    return op.name.partition(".")[2] if name is None else name.rpartition(".")[2]
 
 
 def _structure(kernel: func.FuncOp) -> Any:

@@ -24,22 +24,20 @@ import numpy as np
 from xdsl.context import Context
 from xdsl.dialects import arith, func, tensor
 from xdsl.dialects.builtin import (
-    ArrayAttr,
     DenseIntOrFPElementsAttr,
     DictionaryAttr,
     FunctionType,
     LocationAttr,
     ModuleOp,
-    StringAttr,
     SymbolRefAttr,
-    UnitAttr,
 )
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
 from hybridc.dialects.body import Body
-from hybridc.dialects.mlir.hybrid import BY_HAND, HandleAttr, HybridOp, hybrid_dtype, hybrid_shape, location_of
+from hybridc.dialects.mlir.graph_notes import BY_HAND, HAS_KERNEL, OPERATOR, OPERATOR_ATTRIBUTES
+from hybridc.dialects.mlir.hybrid import HandleAttr, HybridOp, hybrid_dtype, hybrid_shape, location_of
 from hybridc.dialects.operator import Contraction, Elementwise, Operator, Reduction
 from hybridc.dialects.operator_attribute import Shape
 from hybridc.dialects.scalar import Scalar, record, replay
@@ -51,7 +49,7 @@ from hybridc.ground.nesting import as_list
 from hybridc.ground.sizes import AffineIndex, Place
 from hybridc.ir.costs import ONE_TILE
 from hybridc.ir.kernel import number_of
-from hybridc.ir.structured import HAS_KERNEL, note_dtype, root
+from hybridc.ir.structured import note_dtype, note_dtypes, root
 from hybridc.ir.structured_builder import (
     INT64,
     Builder,
@@ -99,26 +97,23 @@ class _Hosts:
 
     def declare(self, op: HybridOp, kind: FunctionType, by_hand: bool) -> func.FuncOp:
         """The declaration of the function that computes this operator."""
-        attributes = DictionaryAttr({k: a for k, a in op.attributes.items() if k != BY_HAND})
-        hidden = DictionaryAttr(_hidden_dtypes([*op.operands, *op.results]))
-        key = (op.name, attributes, kind, hidden)
+        attributes = DictionaryAttr({k: a for k, a in op.attributes.items() if k != BY_HAND.name})
+        key = (op.name, attributes, kind, tuple(_dtypes_of(op)))
         if op.regions or key not in self.declarations:
             key = (key, op) if op.regions else key
-            self.declarations[key] = self._declaration(op, attributes, kind, hidden, by_hand)
+            self.declarations[key] = self._declaration(op, attributes, kind, by_hand)
         return self.declarations[key]
 
-    def _declaration(
-        self, op: HybridOp, attributes: DictionaryAttr, kind: FunctionType, hidden: DictionaryAttr, by_hand: bool
-    ) -> func.FuncOp:
+    def _declaration(self, op: HybridOp, attributes: DictionaryAttr, kind: FunctionType, by_hand: bool) -> func.FuncOp:
         where = "native" if by_hand else "host"
         base = f"{where}_{identifier(op.name).removeprefix('hybrid_')}"
         declared = func.FuncOp(new_name(base, self.names), kind, Region(), "private")
-        declared.attributes["hybrid.operator"] = StringAttr(op.name)
+        OPERATOR.put(declared, op.name)
         bodies = {k: HandleAttr(v) for k, v in op.operator.attrs.items() if isinstance(v, Body)}
-        declared.attributes["hybrid.attributes"] = DictionaryAttr({**attributes.data, **bodies})
-        declared.attributes |= hidden.data
+        OPERATOR_ATTRIBUTES.put(declared, {**attributes.data, **bodies})
+        note_dtypes(declared, _dtypes_of(op))
         if by_hand:
-            declared.attributes[HAS_KERNEL] = UnitAttr()
+            HAS_KERNEL.put(declared, True)
         declared.location = op.location
         return declared
 
@@ -148,7 +143,7 @@ class _Structure:
             else:
                 raise VerifyError(f"hybrid-to-linalg: {op.name} is no operator of a graph")
         results = [_type_of(v) for v in self._returned()]
-        self.function.attributes |= _hidden_dtypes([*self.old.args, *self._returned()])
+        note_dtypes(self.function, [hybrid_dtype(v) for v in (*self.old.args, *self._returned())])
         self.function.function_type = FunctionType.from_lists([a.type for a in self.block.args], results)
         region = self.function.body
         region.add_block(self.block)
@@ -176,7 +171,7 @@ class _Structure:
             )
         inputs = [self.tensors[v] for v in op.operands]
         out = Tensor(hybrid_shape(op.results[0]), hybrid_dtype(op.results[0]), self.builder) if op.results else None
-        by_hand = BY_HAND in op.attributes
+        by_hand = BY_HAND.of(op)
         tensors = self._structured(operator, inputs, out) if out is not None and not by_hand else None
         tensors = self._call(op, inputs, by_hand) if tensors is None else tensors
         for result, x in zip(op.results, tensors, strict=True):
@@ -323,11 +318,9 @@ def _type_of(value: SSAValue) -> Attribute:
     return structured_type(hybrid_shape(value), hybrid_dtype(value))
 
 
-def _hidden_dtypes(values: list[SSAValue]) -> dict[str, Attribute]:
-    """The dtypes of arguments and results that upstream types do not say: unsigned integers and operator state."""
-    names = [hybrid_dtype(v).name for v in values]
-    hidden = any(n == "object" or n.startswith("uint") for n in names)
-    return {"hybrid.dtypes": ArrayAttr([StringAttr(n) for n in names])} if hidden else {}
+def _dtypes_of(op: HybridOp) -> list[DType]:
+    """The dtypes of the operands, then of the results."""
+    return [hybrid_dtype(v) for v in (*op.operands, *op.results)]
 
 
 # --- movements that a library does faster than loops ------------------------------------------------------------------

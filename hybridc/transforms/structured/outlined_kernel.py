@@ -12,6 +12,7 @@ from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
+from hybridc.dialects.mlir.graph_notes import OPERATOR
 from hybridc.dialects.mlir.hybrid import fused_location
 from hybridc.ir.grid_kernel import grid_axes
 from hybridc.ir.kernel import Kernel, analyse, number_of
@@ -92,7 +93,7 @@ def row_sum(block: Block, factors: Sequence[tuple[SSAValue, Labels]], kept: Labe
     dtype = dtype_of(like.results[0])
     builder = Builder(block)
     builder.location = like.location
-    builder.operator = cast(StringAttr, like.attributes["hybrid.operator"]).data
+    builder.operator = OPERATOR.of(like) or ""
     reads = [(v, tuple(labels.index(a) for a in axes), dtype_of(v)) for v, axes in factors]
     shape = shape_of(like.results[0])
 

@@ -6,12 +6,13 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from xdsl.dialects import arith, func
-from xdsl.dialects.builtin import DenseArrayBase, FunctionType, i64
+from xdsl.dialects.builtin import FunctionType
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.dialects.tensor import CollapseShapeOp, EmptyOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from hybridc.dialects.mlir.graph_notes import DTYPES, SAVED, UPDATES
 from hybridc.dialects.mlir.tensor import ExpandShapeOp
 from hybridc.dtypes import DType
 from hybridc.ir.concatenated import RESHAPES, unshaped
@@ -38,10 +39,8 @@ class SavedValues:
         end = forward.body.block.last_op
         assert isinstance(end, func.ReturnOp)
         self.end = end
-        updates = forward.attributes.get("hybrid.updates")
-        self.visible = result_count(forward) + (len(updates.get_values()) if isinstance(updates, DenseArrayBase) else 0)
-        noted = backward.attributes.get("hybrid.saved")
-        saved = noted.get_values() if isinstance(noted, DenseArrayBase) and not self.together else ()
+        self.visible = result_count(forward) + len(UPDATES.of(forward))
+        saved = () if self.together else SAVED.of(backward)
         values = [*forward.body.block.args, *end.arguments]
         self.source: dict[SSAValue, SSAValue] = {
             arg: values[n] for arg, n in zip(backward.body.block.args, saved, strict=False)
@@ -148,7 +147,7 @@ class SavedValues:
         returned = [*own, *kept]
         Rewriter.replace_op(self.end, func.ReturnOp(*self.end.arguments[: self.visible], *kept))
         saved = [returned.index(self.source[arg]) for arg in block.args if arg in self.source]
-        self.backward.attributes["hybrid.saved"] = DenseArrayBase.from_list(i64, saved)
+        SAVED.put(self.backward, saved)
         for function in (self.forward, self.backward):
             last = function.body.block.last_op
             assert last is not None
@@ -156,5 +155,5 @@ class SavedValues:
             dtypes = [self.dtypes[v] if v in self.dtypes else dtype_of(v) for v in values]
             kinds = [v.type for v in last.operands]
             function.function_type = FunctionType.from_lists(function.body.block.arg_types, kinds)
-            function.attributes.pop("hybrid.dtypes", None)
+            DTYPES.drop(function)
             note_dtypes(function, dtypes)

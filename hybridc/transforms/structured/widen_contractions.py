@@ -11,12 +11,13 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Block
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from hybridc.dialects.mlir.graph_notes import OPERATOR
 from hybridc.dtypes import wide
 from hybridc.ir.structured import affine_operands, dtype_of, loop_sizes, places_of, shape_of
 from hybridc.ir.structured_builder import Builder, signless
@@ -63,8 +64,8 @@ def _widen(op: linalg.GenericOp) -> None:
         if wide(dtype) == dtype or not all(isinstance(use, arith.ExtFOp) for use in uses):
             continue
         builder = Builder(Block())
-        name = op.attributes.get("hybrid.operator")
-        builder.location, builder.operator = op.location, name.data if isinstance(name, StringAttr) else "cast"
+        name = OPERATOR.of(op)
+        builder.location, builder.operator = op.location, "cast" if name is None else name
         widened = builder.cast(builder.tensor(value, shape_of(value), dtype), wide(dtype)).value
         added = list(builder.block.ops)
         for cast_op in added:

@@ -22,12 +22,13 @@ from typing import Any, cast
 import numpy as np
 from xdsl.context import Context
 from xdsl.dialects import arith, func
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, ModuleOp, StringAttr
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, ModuleOp
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from hybridc.dialects.mlir.graph_notes import OPERATOR
 from hybridc.dialects.operator_attribute import Shape
 from hybridc.ground.machine import NOMINAL
 from hybridc.ground.sizes import AffineIndex, Place
@@ -268,8 +269,8 @@ class _Rewriter:
         self.block = Block()
         self.builder = builder = Builder(self.block)
         builder.location = convolution.op.location
-        name = convolution.op.attributes.get("hybrid.operator")
-        self.operator = name.data if isinstance(name, StringAttr) else "convolution"
+        name = OPERATOR.of(convolution.op)
+        self.operator = "convolution" if name is None else name
         self.matrices: list[SSAValue] = []
         self.axes = len(convolution.pairs)
         loops = {pair.place: convolution.result[pair.place] for pair in convolution.pairs}

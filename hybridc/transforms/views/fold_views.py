@@ -32,13 +32,14 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
+from hybridc.dialects.mlir.graph_notes import OPERATOR, SAVED, UPDATES
 from hybridc.dialects.mlir.integer_array import integers_of
 from hybridc.dialects.mlir.new_op import new_op
 from hybridc.dialects.mlir.tensor import ExpandShapeOp
 from hybridc.dialects.operator_attribute import Shape
 from hybridc.dtypes import DType
 from hybridc.ground.sizes import Place
-from hybridc.ir.structured import VIEWS, dtype_of, give_type, groups_of, is_scaffold, numbers_of, places_of, shape_of
+from hybridc.ir.structured import VIEWS, dtype_of, give_type, groups_of, is_scaffold, note_dtype, places_of, shape_of
 from hybridc.ir.structured_builder import (
     dense_integers,
     groups,
@@ -47,7 +48,6 @@ from hybridc.ir.structured_builder import (
     reassociation,
     segments,
     slice_properties,
-    string,
 )
 from hybridc.ir.values import functions, result_count
 from hybridc.transforms.views.result_orders import (
@@ -96,12 +96,11 @@ class _Saved:
     @classmethod
     def of(cls, forward: func.FuncOp | None, backward: func.FuncOp | None) -> _Saved:
         """Those of two functions."""
-        numbers = [] if backward is None else numbers_of(backward, "hybrid.saved")
-        if forward is None or backward is None or not numbers or not convolves(forward.body.block):
+        if forward is None or backward is None or not SAVED.of(backward) or not convolves(forward.body.block):
             return cls(None, None)
-        first = result_count(forward) + len(numbers_of(forward, "hybrid.updates"))
+        first = result_count(forward) + len(UPDATES.of(forward))
         arguments: dict[int, list[BlockArgument]] = {}
-        for index, argument in zip(numbers, backward.body.block.args, strict=False):
+        for index, argument in zip(SAVED.of(backward), backward.body.block.args, strict=False):
             result = index - len(forward.body.block.args)
             if result >= first:
                 arguments.setdefault(result, []).append(argument)
@@ -127,7 +126,7 @@ class _Saved:
                     operands=[argument, empty.results[0]], result_types=[old], properties=back, regions=[_identity(old)]
                 )
                 empty.location = transpose.location = end.location
-                transpose.attributes["hybrid.operator"] = string("transpose")
+                OPERATOR.put(transpose, "transpose")
                 block.insert_ops_before([empty, transpose], cast(Operation, block.first_op))
                 for use in uses:
                     use.operation.operands[use.index] = transpose.results[0]
@@ -605,10 +604,9 @@ class _Folding:
         op = new_op(cls, operands, [kind], properties, regions=regions)
         for inner in op.walk():
             inner.location = like.location
-        if (name := like.attributes.get("hybrid.operator")) is not None:
-            op.attributes["hybrid.operator"] = name
-        if dtype is not None and dtype.kind == "u":
-            op.attributes["hybrid.dtype"] = string(dtype.name)
+        OPERATOR.copy(like, op)
+        if dtype is not None:
+            note_dtype(op, dtype)
         self.block.insert_op_before(op, self.before)
         return op.results[0]
 

@@ -21,6 +21,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
+from hybridc.dialects.mlir.graph_notes import DTYPE, OPERATOR
 from hybridc.dialects.mlir.integer_array import integers_of
 from hybridc.dialects.mlir.new_op import new_op
 from hybridc.ir.concatenated import RESHAPES, unshaped
@@ -281,7 +282,7 @@ def _slice(op: Operation, value: SSAValue, places: Sequence[int], box: _Extent) 
         return value
     part = new_op(tensor.ExtractSliceOp, [value], [_typed(value.type, sizes)], slice_properties(1, begin, sizes, steps))
     part.location = op.location
-    part.attributes["hybrid.operator"] = op.attributes["hybrid.operator"]
+    OPERATOR.copy(op, part)
     _insert(op, part)
     return part.results[0]
 
@@ -291,9 +292,8 @@ def _join(op: Operation, parts: Sequence[SSAValue], axis: int) -> None:
     properties: dict[str, Attribute] = {"dim": IntegerAttr(axis, i64)}
     whole = new_op(tensor.ConcatOp, parts, [op.results[0].type], properties)
     whole.location = op.location
-    for name in ("hybrid.operator", "hybrid.dtype"):
-        if name in op.attributes:
-            whole.attributes[name] = op.attributes[name]
+    OPERATOR.copy(op, whole)
+    DTYPE.copy(op, whole)
     _insert(op, whole)
     Rewriter.replace_op(op, [], [whole.result])
 

@@ -15,7 +15,8 @@ import hybridc as mx
 from hybridc import gluon
 from hybridc.gluon import nn
 from hybridc.gluon.nn import HybridLambda
-from hybridc.ir.structured import is_host, kernels, pairs_of
+from hybridc.ir.kernel_notes import INPLACE
+from hybridc.ir.structured import is_host, kernels
 from hybridc.lower.triton.triton_kernel_cache import TritonKernelCache
 from tests.lower.triton.test_triton_kernel_classes import results_of
 
@@ -25,7 +26,7 @@ pytestmark = pytest.mark.triton
 def pairs(function, *shapes):
     """The pairs of each kernel that functions of operators become."""
     lowered = HybridLambda(function).trace(*[mx.nd.zeros(s) for s in shapes]).optimize().lower("triton")
-    return [pairs_of(f, "hybrid.inplace") for f in kernels(lowered.module).values() if not is_host(f)]
+    return [[*INPLACE.of(f)] for f in kernels(lowered.module).values() if not is_host(f)]
 
 
 @pytest.mark.parametrize(
