@@ -27,25 +27,8 @@ from hybridc.compile.targets import LLVM, add_target
 from hybridc.dialects.scalar.table import OPERATIONS
 from hybridc.dtypes import NARROW  # kinds of memory alone: operations on them are those on float, rounded
 from hybridc.gluon import nn
-from hybridc.ir.tiles.tile_program import (
-    Address,
-    Factor,
-    Statement,
-    TileCombine,
-    TileConstant,
-    TileGather,
-    TileIndex,
-    TileLoad,
-    TileLoop,
-    TileMap,
-    TileNumber,
-    TileProgram,
-    TileRange,
-    TileReduce,
-    TileScatter,
-    TileStore,
-    TileSweep,
-)
+from hybridc.ir.tiles import tile_program as tiles
+from hybridc.ir.tiles.tile_program import Address, Factor, Statement, TileProgram, TileSweep
 from hybridc.lower.llvm.codegen.native_function import NativeFunction, ObjectCode
 from hybridc.options import OPTIONS
 from hybridc.transforms.code.loop_target import LoopTarget
@@ -224,20 +207,20 @@ class CPrinter:
     def _sweep(self, sweep: TileSweep, low: str, high: str | None) -> None:
         """One loop nest; reductions that become numbers are declared outside of their loops."""
         pieces = {b.name for b in self.program.pieces}
-        reductions = [s for s in sweep.statements if isinstance(s, TileReduce)]
+        reductions = [s for s in sweep.statements if isinstance(s, tiles.TileReduce)]
         for s in reductions:
             if s.accumulates and s.into is not None and s.into.buffer not in pieces:
                 self._fill(s, s.into, [a for a in s.into.axes if a in self.program.inner])
         self._nest(sweep, list(sweep.axes), reductions, low, high)
 
-    def _fill(self, s: TileReduce, into: Address, axes: list[int]) -> None:
+    def _fill(self, s: tiles.TileReduce, into: Address, axes: list[int]) -> None:
         if not axes:
             self.line(f"{self.element(into)} = {number(s.start, s.kind)};")
             return
         self.loop(f"i{axes[0]}", "0", self.size(axes[0]), lambda: self._fill(s, into, axes[1:]))
 
     def _nest(
-        self, sweep: TileSweep, axes: list[int], reductions: list[TileReduce], low: str, high: str | None
+        self, sweep: TileSweep, axes: list[int], reductions: list[tiles.TileReduce], low: str, high: str | None
     ) -> None:
         begun = [s for s in reductions if s.carried == len(axes) and s.carried]
         for s in begun:
@@ -262,17 +245,17 @@ class CPrinter:
 
     def statement(self, s: Statement) -> None:
         match s:
-            case TileStore():
+            case tiles.TileStore():
                 self.line(f"{self.element(s.address)} = v{s.value};")
-            case TileScatter():
+            case tiles.TileScatter():
                 self.line(f"{self._computed(s.buffer, s.terms)} = v{s.value};")
-            case TileLoop():
+            case tiles.TileLoop():
                 self._loop(s)
-            case TileCombine():
+            case tiles.TileCombine():
                 self._halve(s, self.size(self.program.inner[0]))
-            case TileReduce() if s.carried:
+            case tiles.TileReduce() if s.carried:
                 self.line(f"v{s.name} = {self._combined(s, f'v{s.name}', f'v{s.operand}')};")
-            case TileReduce():
+            case tiles.TileReduce():
                 assert s.into is not None
                 target = self.element(s.into)
                 self.line(f"{target} = {self._combined(s, target, f'v{s.operand}')};")
@@ -280,7 +263,7 @@ class CPrinter:
                 self.kinds[s.name] = s.kind
                 self.line(f"const {TYPES[s.kind]} v{s.name} = {self._value(s)};")
 
-    def _loop(self, s: TileLoop) -> None:
+    def _loop(self, s: tiles.TileLoop) -> None:
         """A loop of its own: what it carries is in variables that have the names of its results."""
         for c in s.carried:
             self.kinds[c.name] = self.kinds[c.result] = c.kind
@@ -297,7 +280,7 @@ class CPrinter:
         self.kinds[s.index] = "index"
         self.loop(f"v{s.index}", f"v{s.low}", f"v{s.high}", body)
 
-    def _halve(self, s: TileCombine, size: str) -> None:
+    def _halve(self, s: tiles.TileCombine, size: str) -> None:
         """Partial results, of which the second half is added to the first until one is left."""
 
         def combine(into: str, part: str) -> None:
@@ -315,21 +298,21 @@ class CPrinter:
     def _computed(self, buffer: str, terms: Sequence[tuple[str, Factor]]) -> str:
         return f"{buffer}[{' + '.join([f'v{v} * {self.factor(f)}' for v, f in terms] or ['0'])}]"
 
-    def _value(self, s: TileConstant | TileNumber | TileRange | TileIndex | TileLoad | TileGather | TileMap) -> str:
+    def _value(self, s: Statement) -> str:
         match s:
-            case TileConstant():
+            case tiles.TileConstant():
                 return number(s.constant, s.kind)
-            case TileNumber():
+            case tiles.TileNumber():
                 return self.factor(s.factor)
-            case TileRange():
+            case tiles.TileRange():
                 return "to" if s.end else "from"
-            case TileIndex():
+            case tiles.TileIndex():
                 return f"i{s.axis}"
-            case TileLoad():
+            case tiles.TileLoad():
                 return self.element(s.address)
-            case TileGather():
+            case tiles.TileGather():
                 return self._computed(s.buffer, s.terms)
-            case TileMap():
+            case tiles.TileMap():
                 operands = [f"v{v}" for v in s.operands]
                 return expression(s.op, operands, self.kinds[s.operands[0]], s.kind)
             case _:
@@ -337,7 +320,7 @@ class CPrinter:
                     f"{type(s).__name__} is about whole tiles, which a machine without vectors has none of"
                 )
 
-    def _combined(self, s: TileReduce | TileCombine, a: str, b: str) -> str:
+    def _combined(self, s: tiles.TileReduce | tiles.TileCombine, a: str, b: str) -> str:
         return expression(s.op, [a, b], s.kind, s.kind)
 
 

@@ -17,8 +17,8 @@ Threads share the *parallel* axes. At each of their indices the *sweeps* run one
 over its own axes, whose statements are about one element: of memory through an affine address, of memory at computed
 indices, an operation of ``arith`` or ``math``, a reduction over some of the axes. What is recomputed, what lies in
 scratch and how reductions are split is decided: a target prints statements and analyses nothing. A program prints
-(:func:`str`) and is parsed again (:mod:`~hybridc.ir.tiles.tile_parser`); :mod:`~hybridc.ir.tiles.tile_spec` says what
-is valid.
+(:func:`str`) and is parsed again (:mod:`~hybridc.ir.tiles.tile_parser`), both as the templates of its classes say
+(:mod:`~hybridc.ir.tiles.tile_text`); :mod:`~hybridc.ir.tiles.tile_spec` says what is valid.
 
 Where a statement of the target is about a whole *tile* of elements, the program says what a tile is (:class:`TileDim`):
 
@@ -117,8 +117,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar, dataclass_transform
 
 from hybridc.dtypes import DType
+from hybridc.ir.tiles.tile_text import FORMS, Form, Template, sequence
 
 Axes = tuple[int, ...]
 Dims = tuple[int, ...]
@@ -136,8 +138,18 @@ class Factor:
     stride: int | None = None
 
     def __str__(self) -> str:
-        terms = [f"n{a}" for a in self.sizes] + ([f"s{self.stride}"] if self.stride is not None else [])
-        return "*".join([str(self.constant), *terms] if self.constant != 1 or not terms else terms)
+        if not self.sizes and self.stride is None:
+            return str(self.constant)
+        names = [f"n{a}" for a in self.sizes] + ([f"s{self.stride}"] if self.stride is not None else [])
+        return "*".join([str(self.constant), *names] if self.constant != 1 else names)
+
+    @staticmethod
+    def read(text: str) -> Factor:
+        """The factor that has a text: one if that is empty."""
+        terms = [term for term in text.split("*") if term]
+        constant = math.prod(int(term) for term in terms if term[0] not in "ns")
+        stride = next((int(term[1:]) for term in terms if term[0] == "s"), None)
+        return Factor(constant, tuple(int(term[1:]) for term in terms if term[0] == "n"), stride)
 
 
 @dataclass(frozen=True)
@@ -154,52 +166,85 @@ class Address:
         return tuple(a for a, _ in self.terms)
 
     def __str__(self) -> str:
-        terms = [f"i{a}" if str(f) == "1" else f"i{a}*{f}" for a, f in self.terms]
-        terms += [str(f) for f in self.offset]
-        return f"{self.buffer}[{' + '.join(terms) or 0}]"
+        return f"{self.buffer}[{_write_terms('i', self.terms, self.offset)}]"
+
+    @staticmethod
+    def read(text: str) -> Address:
+        """The address that has a text."""
+        buffer, _, index = text[:-1].partition("[")
+        terms, offset = _read_terms("i", index)
+        return Address(buffer, tuple((int(axis), factor) for axis, factor in terms), offset)
+
+
+def _write_terms(mark: str, terms: Iterable[tuple[object, Factor]], offset: Iterable[Factor] = ()) -> str:
+    """The sum of indices, behind a mark, times factors, and of more factors."""
+    products = [f"{mark}{i}" if (factor := str(f)) == "1" else f"{mark}{i}*{factor}" for i, f in terms]
+    return " + ".join([*products, *map(str, offset)]) or "0"
+
+
+def _read_terms(mark: str, text: str) -> tuple[tuple[tuple[str, Factor], ...], tuple[Factor, ...]]:
+    terms = [term.partition("*") for term in text.split(" + ") if term != "0"]
+    products = tuple((index[1:], Factor.read(factor)) for index, _, factor in terms if index[0] == mark)
+    return products, tuple(Factor.read("".join(term)) for term in terms if term[0][0] != mark)
+
+
+_FORMS = {
+    **FORMS,
+    "factor": Form(r"[\w*-]+", read=Factor.read),
+    "address": Form(r"\w+\[.*?\]", read=Address.read),
+    "terms": Form(r".*?", lambda terms: _write_terms("%", terms), lambda text: _read_terms("%", text)[0]),
+    "carried": sequence(Form(r"%[^,]+", read=lambda text: TileCarried(**TileCarried.template.read(text)))),
+    "bound": Form(r"\w+ t\d+ [+-] -?\d+", read=lambda text: TileBound(**TileBound.template.read(text))),
+}
+
+
+@dataclass_transform(frozen_default=True)
+class Printed:
+    """A frozen dataclass whose objects are written as its ``text`` says, a template in the forms above."""
+
+    template: ClassVar[Template]
+
+    def __init_subclass__(cls, text: str) -> None:
+        cls.template = Template(dataclass(frozen=True)(cls), text, _FORMS)
+
+    def __str__(self) -> str:
+        return self.template.write(self)
+
+
+def _block(head: str, parts: Iterable[object]) -> str:
+    """The text of a line and of the block that it begins."""
+    inside = "".join([f"\n{part}" for part in parts]).replace("\n", "\n  ")
+    return f"{head} {{{inside}\n}}"
 
 
 # --- statements -----------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class TileConstant:
+class TileConstant(Printed, text="%{name} = constant {constant:number} : {kind}"):
     """A constant."""
 
     name: str
     constant: Number
     kind: str
 
-    def __str__(self) -> str:
-        return f"%{self.name} = constant {_number(self.constant)} : {self.kind}"
 
-
-@dataclass(frozen=True)
-class TileNumber:
+class TileNumber(Printed, text="%{name} = number {factor} : {kind}"):
     """A number that the code is given: the size of an axis, or what stands among the strides, as a value."""
 
     name: str
     factor: Factor
     kind: str = "index"
 
-    def __str__(self) -> str:
-        return f"%{self.name} = number {self.factor} : {self.kind}"
 
-
-@dataclass(frozen=True)
-class TileRange:
+class TileRange(Printed, text="%{name} = range {end:begin|end} : {kind}"):
     """Where the range of the thread begins, or ``end``s."""
 
     name: str
     end: bool
     kind: str = "index"
 
-    def __str__(self) -> str:
-        return f"%{self.name} = range {'end' if self.end else 'begin'} : {self.kind}"
 
-
-@dataclass(frozen=True)
-class TileIndex:
+class TileIndex(Printed, text="%{name} = position i{axis:int}( on {on})? : {kind}"):
     """The index along an axis, in a tile ``on`` some dimensions, or on all."""
 
     name: str
@@ -207,12 +252,8 @@ class TileIndex:
     kind: str = "index"
     on: Dims = ()
 
-    def __str__(self) -> str:
-        return f"%{self.name} = position i{self.axis}{_on(self.on)} : {self.kind}"
 
-
-@dataclass(frozen=True)
-class TileLoad:
+class TileLoad(Printed, text="%{name} = load {address}( on {on, limits})?( else {other:number})? : {kind}"):
     """An element of a buffer, in a tile ``on`` some dimensions, or on all.
 
     With ``other``, that is what a tile has where there are no elements: from the ``limits`` along its dimensions on;
@@ -226,13 +267,8 @@ class TileLoad:
     limits: tuple[int | None, ...] = ()
     other: Number | None = None
 
-    def __str__(self) -> str:
-        other = "" if self.other is None else f" else {_number(self.other)}"
-        return f"%{self.name} = load {self.address}{_on(self.on, self.limits)}{other} : {self.kind}"
 
-
-@dataclass(frozen=True)
-class TileGather:
+class TileGather(Printed, text="%{name} = gather {buffer}[{terms}] : {kind}"):
     """An element of a buffer at computed indices, each times its factor."""
 
     name: str
@@ -240,12 +276,8 @@ class TileGather:
     terms: tuple[tuple[str, Factor], ...]
     kind: str
 
-    def __str__(self) -> str:
-        return f"%{self.name} = gather {_computed(self.buffer, self.terms)} : {self.kind}"
 
-
-@dataclass(frozen=True)
-class TileMap:
+class TileMap(Printed, text="%{name} = map {op} {operands:values}( rough)? : {kind}"):
     """An operation of the dialects arith or math; the predicate of a comparison follows its name.
 
     A ``rough`` one need be no more exact than half precision.
@@ -257,13 +289,8 @@ class TileMap:
     kind: str
     rough: bool = False
 
-    def __str__(self) -> str:
-        operands = ", ".join(f"%{v}" for v in self.operands)
-        return f"%{self.name} = map {self.op} {operands}{' rough' if self.rough else ''} : {self.kind}"
 
-
-@dataclass(frozen=True)
-class TileInside:
+class TileInside(Printed, text="%{name} = inside %{value} else {other:number} over {axes} : {kind}"):
     """A value where tiles have elements along axes, and ``other`` beyond them."""
 
     name: str
@@ -272,12 +299,12 @@ class TileInside:
     axes: Axes
     kind: str
 
-    def __str__(self) -> str:
-        return f"%{self.name} = inside %{self.value} else {_number(self.other)} over {_axes(self.axes)} : {self.kind}"
 
-
-@dataclass(frozen=True)
-class TileReduce:
+class TileReduce(
+    Printed,
+    text="%{name} = reduce {op} %{operand} from {start:number} over {over:axes}( carried {carried:int})?"
+    "( {accumulates:into|accumulating} {into:address})?( ordered)?( filled)? : {kind}",
+):
     """A reduction: elements combined over axes, beginning with a scalar.
 
     Along the innermost ``carried`` loops of the sweep the result so far is a scalar. ``into`` is where it goes; if it
@@ -298,16 +325,10 @@ class TileReduce:
     ordered: bool = False
     filled: bool = False
 
-    def __str__(self) -> str:
-        text = f"%{self.name} = reduce {self.op} %{self.operand} from {_number(self.start)} over {_axes(self.over)}"
-        text += f" carried {self.carried}" if self.carried else ""
-        if self.into is not None:
-            text += f" {'accumulating' if self.accumulates else 'into'} {self.into}"
-        return f"{text}{' ordered' if self.ordered else ''}{' filled' if self.filled else ''} : {self.kind}"
 
-
-@dataclass(frozen=True)
-class TileContract:
+class TileContract(
+    Printed, text="%{name} = contract %{left}, %{right} over {over:axes}( onto %{accumulator})?( rounded)? : {kind}"
+):
     """A contraction: products of two values, summed over axes that both have, and added to an ``accumulator``, if any.
 
     Where registers hold vectors of sums, the terms are added one by one, in row-major order of these axes. If other
@@ -323,14 +344,8 @@ class TileContract:
     accumulator: str | None = None
     rounded: bool = False
 
-    def __str__(self) -> str:
-        text = f"%{self.name} = contract %{self.left}, %{self.right} over {_axes(self.over)}"
-        text += "" if self.accumulator is None else f" onto %{self.accumulator}"
-        return f"{text}{' rounded' if self.rounded else ''} : {self.kind}"
 
-
-@dataclass(frozen=True)
-class TileCombine:
+class TileCombine(Printed, text="combine {op} %{count} of {parts:word} into {into} from {start:number} : {kind}"):
     """Partial results combined pairwise into a buffer, which begins with ``start``, at the indices of the only axis.
 
     There are as many as ``count`` says, one after the other in the buffer of ``parts``, each with an element for each
@@ -345,37 +360,24 @@ class TileCombine:
     start: Number
     kind: str
 
-    def __str__(self) -> str:
-        what = f"{self.count} of {self.parts} into {self.into} from {_number(self.start)}"
-        return f"combine {self.op} %{what} : {self.kind}"
 
-
-@dataclass(frozen=True)
-class TileStore:
+class TileStore(Printed, text="store %{value}, {address}( on {on})?"):
     """An element put into a buffer, of a tile ``on`` some dimensions, or on all."""
 
     value: str
     address: Address
     on: Dims = ()
 
-    def __str__(self) -> str:
-        return f"store %{self.value}, {self.address}{_on(self.on)}"
 
-
-@dataclass(frozen=True)
-class TileScatter:
+class TileScatter(Printed, text="scatter %{value}, {buffer}[{terms}]"):
     """An element put into a buffer at computed indices, each times its factor."""
 
     value: str
     buffer: str
     terms: tuple[tuple[str, Factor], ...]
 
-    def __str__(self) -> str:
-        return f"scatter %{self.value}, {_computed(self.buffer, self.terms)}"
 
-
-@dataclass(frozen=True)
-class TileCarried:
+class TileCarried(Printed, text="%{name} = %{start} next %{next} as %{result} : {kind}"):
     """A value that a loop carries: its ``name`` inside, what it is at the ``start`` and after an iteration (``next``).
 
     After the loop its value is ``result``.
@@ -387,12 +389,8 @@ class TileCarried:
     result: str
     kind: str
 
-    def __str__(self) -> str:
-        return f"%{self.name} = %{self.start} next %{self.next} as %{self.result} : {self.kind}"
 
-
-@dataclass(frozen=True)
-class TileLoop:
+class TileLoop(Printed, text="for %{index} from %{low} to %{high}( carrying {carried})?"):
     """A loop over an ``index`` between two values, whose statements read and write memory in their order."""
 
     index: str
@@ -402,29 +400,22 @@ class TileLoop:
     statements: tuple[Statement, ...]
 
     def __str__(self) -> str:
-        inside = "".join(f"  {line}\n" for s in self.statements for line in str(s).splitlines())
-        carrying = f" carrying {', '.join(map(str, self.carried))}" if self.carried else ""
-        return f"for %{self.index} from %{self.low} to %{self.high}{carrying} {{\n{inside}}}"
+        return _block(super().__str__(), self.statements)
 
     def walk(self) -> Iterator[Statement]:
         """All statements, those of inner loops too."""
         return _walk(self.statements)
 
 
-@dataclass(frozen=True)
-class TileCount:
+class TileCount(Printed, text="%{name} = count {axes} : {kind}"):
     """How many elements a tile has along axes, of those that there are."""
 
     name: str
     axes: Axes
     kind: str = "index"
 
-    def __str__(self) -> str:
-        return f"%{self.name} = count {_axes(self.axes)} : {self.kind}"
 
-
-@dataclass(frozen=True)
-class TileCarry:
+class TileCarry(Printed, text="%{name} = carry {start:number} over {axes}( on {on})? : {kind}"):
     """A value that the loop which follows carries from tile to tile: initially a scalar, broadcast along axes.
 
     Of axes that the loop walks, it has an element for each index of a tile.
@@ -436,20 +427,12 @@ class TileCarry:
     kind: str
     on: Dims = ()
 
-    def __str__(self) -> str:
-        where = f"over {_axes(self.axes)}{_on(self.on)}"
-        return f"%{self.name} = carry {_number(self.start)} {where} : {self.kind}"
 
-
-@dataclass(frozen=True)
-class TileUpdate:
+class TileUpdate(Printed, text="update %{name}, %{value}"):
     """The new value of a carried value."""
 
     name: str
     value: str
-
-    def __str__(self) -> str:
-        return f"update %{self.name}, %{self.value}"
 
 
 Statement = (
@@ -460,8 +443,11 @@ Statement = (
 Effect = TileStore | TileUpdate | TileCombine | TileScatter | TileLoop
 
 
-@dataclass(frozen=True)
-class TileSweep:
+class TileSweep(
+    Printed,
+    text="sweep( {axes})?( from {bounds})?( in blocks of {blocks})?( in vectors of {lanes:int})?"
+    "( in squares of {squares:int})?",
+):
     """Statements in one loop nest over ``axes``; without any they are done once at each index of the parallel axes.
 
     The innermost loop adds up in ``blocks`` of so many indices, the larger first: a block's reductions begin anew, and
@@ -482,17 +468,7 @@ class TileSweep:
     squares: int = 0
 
     def __str__(self) -> str:
-        lines = [line for s in self.statements for line in str(s).splitlines()]
-        lines += [line[4:] for sweep in self.sweeps for line in str(sweep).splitlines()]
-        inside = "".join(f"      {line}\n" for line in lines)
-        how = ""
-        if self.bounds is not None:
-            low, high = self.bounds
-            how = f" from {0 if low is None else f'%{low}'} to %{high}"
-        how += f" in blocks of {', '.join(map(str, self.blocks))}" if self.blocks else ""
-        how += f" in vectors of {self.lanes}" if self.lanes > 1 else ""
-        how += f" in squares of {self.squares}" if self.squares else ""
-        return f"    sweep{' ' if self.axes else ''}{_axes(self.axes)}{how} {{\n{inside}    }}\n"
+        return _block(super().__str__(), (*self.statements, *self.sweeps))
 
     def walk(self) -> Iterator[Statement]:
         """All statements, those of inner sweeps too."""
@@ -509,8 +485,7 @@ def _walk(statements: Iterable[Statement]) -> Iterator[Statement]:
             yield from s.walk()
 
 
-@dataclass(frozen=True)
-class TileBuffer:
+class TileBuffer(Printed, text="{pieces:buffer|pieces} {name} : {kind}"):
     """Memory that is an argument of the code; with ``pieces``, a partial result for each piece of the parallel axes.
 
     If statements are about tiles, pieces are the tiles, or indices, along the first axis.
@@ -520,12 +495,8 @@ class TileBuffer:
     kind: str
     pieces: bool = False
 
-    def __str__(self) -> str:
-        return f"  {'pieces' if self.pieces else 'buffer'} {self.name} : {self.kind}\n"
 
-
-@dataclass(frozen=True)
-class TileScratch:
+class TileScratch(Printed, text="scratch {name} over {axes} : {kind}"):
     """Memory of one index of the parallel axes: an element for each index of some of the others, in row-major order.
 
     Of tiles it holds what is worked on at a time; an address names the axes, in any order. Along an axis that stands
@@ -536,24 +507,20 @@ class TileScratch:
     kind: str
     axes: Axes
 
-    def __str__(self) -> str:
-        return f"  scratch {self.name} over {_axes(self.axes)} : {self.kind}\n"
 
-
-@dataclass(frozen=True)
-class TileBound:
+class TileBound(Printed, text="{last:from|until} t{dim:int} {last:-|+} {by:int}"):
     """A loop leaves out what is more than ``by`` elements beyond (``last``), or before, a tile along ``dim``."""
 
     dim: int
     by: int
     last: bool
 
-    def __str__(self) -> str:
-        return f" {'until' if self.last else 'from'} t{self.dim} {'+' if self.last else '-'} {self.by}"
 
-
-@dataclass(frozen=True)
-class TileDim:
+class TileDim(
+    Printed,
+    text="tile( {axes})? by {block} {walk}( masked)?( backwards)?( {bound})?( in {parts})?"
+    "( in vectors of {lanes:int})?",
+):
     """A dimension of tiles: elements of the index space of some axes, in row-major order.
 
     A tile has ``block`` of them, an integer or a parameter of the code. ``walk`` says where the
@@ -577,16 +544,8 @@ class TileDim:
     parts: tuple[tuple[int, ...], ...] = ()
     lanes: int = 1
 
-    def __str__(self) -> str:
-        axes = f" {_axes(self.axes)}" if self.axes else ""
-        how = f"{' masked' if self.masked else ''}{' backwards' if self.backwards else ''}{self.bound or ''}"
-        parts = "".join(f" in {', '.join(map(str, sizes))}" for sizes in self.parts)
-        parts += f" in vectors of {self.lanes}" if self.lanes > 1 else ""
-        return f"  tile{axes} by {self.block} {self.walk}{how}{parts}\n"
 
-
-@dataclass(frozen=True)
-class TileProgram:
+class TileProgram(Printed, text="parallel( {parallel:axes})?( shared)?( tiled i{tiled:int})?( apart)?( exact)?"):
     """The schedule of one loop nest.
 
     ``sizes`` are those of its axes, None where the code is given them. ``strides`` says how many strides it is given.
@@ -654,37 +613,17 @@ class TileProgram:
         return Address(buffer, tuple(terms))
 
     def __str__(self) -> str:
-        axes = ", ".join(f"i{a} < {f'n{a}' if n is None else n}" for a, n in enumerate(self.sizes))
-        how = " shared" if self.shared else f" tiled i{self.tiled}" if self.tiled is not None else ""
-        how += f"{' apart' if self.apart else ''}{' exact' if self.exact else ''}"
-        head = "".join(map(str, (*self.buffers, *self.scratch)))
-        head += f"  strides {self.strides}\n" if self.strides else ""
-        head += f"  axes {axes}\n" if axes else ""
-        head += f"  inner {_axes(self.inner)}\n" if self.inner else ""
-        head += "".join(map(str, self.tiles))
-        head += f"  group {self.group}\n" if self.group else ""
-        walk = f"  parallel{' ' if self.parallel else ''}{_axes(self.parallel)}{how} {{\n"
-        return f"tile_program {{\n{head}{walk}{''.join(map(str, self.sweeps))}  }}\n}}\n"
+        strides, axes, inner, group = (template.write(self) for template in PROGRAM_LINES)
+        walk = _block(super().__str__(), self.sweeps)
+        lines = (*self.buffers, *self.scratch, strides, axes, inner, *self.tiles, group, walk)
+        return _block("tile_program", filter(None, map(str, lines))) + "\n"
 
 
-def _computed(buffer: str, terms: Iterable[tuple[str, Factor]]) -> str:
-    """An element of a buffer at computed indices."""
-    texts = [f"%{v}" if str(f) == "1" else f"%{v}*{f}" for v, f in terms]
-    return f"{buffer}[{' + '.join(texts) or 0}]"
-
-
-def _axes(axes: Iterable[int]) -> str:
-    return ", ".join(f"i{a}" for a in axes)
-
-
-def _on(dims: Dims, limits: tuple[int | None, ...] = ()) -> str:
-    ends = limits or (None,) * len(dims)
-    names = [f"t{d}" if end is None else f"t{d} < {end}" for d, end in zip(dims, ends, strict=True)]
-    return f" on {', '.join(names)}" if names else ""
-
-
-def _number(constant: Number) -> str:
-    return str(constant).lower() if isinstance(constant, bool) else repr(constant)
+# The lines about the whole of a program before that of its parallel axes.
+PROGRAM_LINES = [
+    Template(TileProgram, text, _FORMS)
+    for text in ("(strides {strides:int})?", "(axes {sizes})?", "(inner {inner:axes})?", "(group {group})?")
+]
 
 
 # --- analyses ---------------------------------------------------------------------------------------------------------
@@ -731,10 +670,8 @@ def operands_of(statement: Statement) -> tuple[str, ...]:
             return tuple(v for v, _ in statement.terms)
         case TileReduce():
             return (statement.operand,)
-        case TileContract(accumulator=None):
-            return (statement.left, statement.right)
-        case TileContract(accumulator=str(sofar)):
-            return (statement.left, statement.right, sofar)
+        case TileContract(accumulator=sofar):
+            return (statement.left, statement.right) if sofar is None else (statement.left, statement.right, sofar)
         case TileStore() | TileUpdate() | TileInside():
             return (statement.value,)
         case TileCombine():
@@ -761,10 +698,8 @@ def buffers_of(statement: Statement) -> tuple[str, ...]:
 def addresses_of(statement: Statement) -> tuple[Address, ...]:
     """The elements of buffers that a statement reads or writes at indices of axes."""
     match statement:
-        case TileLoad() | TileStore():
-            return (statement.address,)
-        case TileReduce():
-            return () if statement.into is None else (statement.into,)
+        case TileLoad(address=address) | TileStore(address=address) | TileReduce(into=Address() as address):
+            return (address,)
         case _:
             return ()
 

@@ -9,28 +9,8 @@ from dataclasses import dataclass, field
 from hybridc.dtypes import NARROW
 from hybridc.errors import VerifyError
 from hybridc.ir.kernel import CASTS
-from hybridc.ir.tiles.tile_program import (
-    LOOPS,
-    Effect,
-    Statement,
-    TileCarry,
-    TileCombine,
-    TileContract,
-    TileIndex,
-    TileInside,
-    TileLoad,
-    TileLoop,
-    TileMap,
-    TileProgram,
-    TileReduce,
-    TileScatter,
-    TileStore,
-    TileSweep,
-    TileUpdate,
-    addresses_of,
-    on_of,
-    operands_of,
-)
+from hybridc.ir.tiles import tile_program as tiles
+from hybridc.ir.tiles.tile_program import LOOPS, Statement, TileProgram, TileSweep, addresses_of, on_of, operands_of
 
 
 def verify(program: TileProgram) -> None:
@@ -77,13 +57,13 @@ class _Specification:
         if bounds and (not sweep.axes or any(known.get(v) != "index" for v in bounds)):
             yield f"a loop does not run between {', '.join(f'%{v}' for v in bounds)}"
         kinds = [type(s) for s in sweep.statements]
-        if sweep.squares and (len(sweep.axes) != 2 or kinds != [TileLoad, TileStore] or sweep.sweeps):
+        if sweep.squares and (len(sweep.axes) != 2 or kinds != [tiles.TileLoad, tiles.TileStore] or sweep.sweeps):
             yield "squares are of two axes, along which a load and a store move elements"
         for s in sweep.statements:
             yield from self._statement(s, sweep, known, walked)
-            if isinstance(s, Effect):
+            if isinstance(s, tiles.Effect):
                 continue
-            whole = isinstance(s, TileReduce) and not s.accumulates and {*sweep.axes} <= {*s.over}
+            whole = isinstance(s, tiles.TileReduce) and not s.accumulates and {*sweep.axes} <= {*s.over}
             if not sweep.axes or whole or self.program.tiled is not None:
                 self.after[s.name] = s.kind
         for inner in sweep.sweeps:
@@ -94,15 +74,15 @@ class _Specification:
         yield from self._reads(s, known, walked)
         yield from self._operands(s, sweep, known)
         yield from _side_faults(self.program, s)
-        if isinstance(s, TileLoop):
+        if isinstance(s, tiles.TileLoop):
             yield from self._loop(s, sweep, known, walked)
-        if isinstance(s, Effect):
+        if isinstance(s, tiles.Effect):
             return
-        if isinstance(s, TileCarry):
+        if isinstance(s, tiles.TileCarry):
             self.carried.add(s.name)
         yield from self._define(s.name, s.kind, known)
 
-    def _loop(self, s: TileLoop, sweep: TileSweep, known: dict[str, str], walked: set[int]) -> Iterator[str]:
+    def _loop(self, s: tiles.TileLoop, sweep: TileSweep, known: dict[str, str], walked: set[int]) -> Iterator[str]:
         """What is wrong in a loop."""
         if (known.get(s.low), known.get(s.high)) != ("index", "index"):
             yield f"a loop does not run between %{s.low}, %{s.high}"
@@ -130,7 +110,7 @@ class _Specification:
             if used not in known:
                 yield f"%{used} is not known: {s}"
         for address in addresses_of(s):
-            kind = s.kind if isinstance(s, TileLoad | TileReduce) else known.get(operands_of(s)[0])
+            kind = s.kind if isinstance(s, tiles.TileLoad | tiles.TileReduce) else known.get(operands_of(s)[0])
             if address.buffer not in self.kinds:
                 yield f"{address.buffer} is no buffer: {s}"
             elif self.kinds[address.buffer] != kind:
@@ -140,39 +120,41 @@ class _Specification:
 
     def _operands(self, s: Statement, sweep: TileSweep, known: Mapping[str, str]) -> Iterator[str]:
         """What is wrong with the kinds of a statement's operands, and with what it reduces."""
-        if isinstance(s, TileMap) and not _agrees(s, [known.get(v, "") for v in s.operands]):
+        if isinstance(s, tiles.TileMap) and not _agrees(s, [known.get(v, "") for v in s.operands]):
             yield f"operands of other kinds: {s}"
-        if isinstance(s, TileInside) and known.get(s.value) != s.kind:
+        if isinstance(s, tiles.TileInside) and known.get(s.value) != s.kind:
             yield f"operands of other kinds: {s}"
-        if isinstance(s, TileCombine) and {self.kinds.get(s.parts), self.kinds.get(s.into)} != {s.kind}:
+        if isinstance(s, tiles.TileCombine) and {self.kinds.get(s.parts), self.kinds.get(s.into)} != {s.kind}:
             yield f"buffers of other kinds: {s}"
-        if isinstance(s, TileScatter) and self.kinds.get(s.buffer) != known.get(s.value):
+        if isinstance(s, tiles.TileScatter) and self.kinds.get(s.buffer) != known.get(s.value):
             yield f"{s.buffer} holds {self.kinds.get(s.buffer)}: {s}"
-        if isinstance(s, TileUpdate) and not (
+        if isinstance(s, tiles.TileUpdate) and not (
             s.name in self.carried and sweep.axes and known.get(s.value) == known[s.name]
         ):
             yield f"no loop carries it so: {s}"
-        if isinstance(s, TileReduce | TileContract) and self.program.tiles and not self._has_terms(s):
+        if isinstance(s, tiles.TileReduce | tiles.TileContract) and self.program.tiles and not self._has_terms(s):
             yield f"a reduction of what other tiles have: {s}"
-        if isinstance(s, TileContract) and (known.get(s.left) != known.get(s.right) or not _accumulates(s, known)):
+        if isinstance(s, tiles.TileContract) and (
+            known.get(s.left) != known.get(s.right) or not _accumulates(s, known)
+        ):
             yield f"operands of other kinds: {s}"
 
-    def _has_terms(self, s: TileReduce | TileContract) -> bool:
+    def _has_terms(self, s: tiles.TileReduce | tiles.TileContract) -> bool:
         """Whether a tile has all terms of a result, or the result is a partial one."""
         if {*s.over} <= self.reducible:
             return True
-        return s.into is not None if isinstance(s, TileReduce) else self._is_partial(s)
+        return s.into is not None if isinstance(s, tiles.TileReduce) else self._is_partial(s)
 
-    def _is_partial(self, contract: TileContract) -> bool:
+    def _is_partial(self, contract: tiles.TileContract) -> bool:
         """Whether a sum over the tiles of the first parallel axes goes to partial results, and nowhere else."""
         program, pieces = self.program, {b.name for b in self.program.pieces}
         parted = [a for a in program.parallel if a in contract.over]
         readers = [s for sweep in program.sweeps for s in sweep.walk() if contract.name in operands_of(s)]
-        stored = [isinstance(s, TileStore) and s.address.buffer in pieces for s in readers]
+        stored = [isinstance(s, tiles.TileStore) and s.address.buffer in pieces for s in readers]
         return bool(stored) and all(stored) and parted == [*program.parallel[: len(parted)]]
 
 
-def _accumulates(s: TileContract, kinds: Mapping[str, str]) -> bool:
+def _accumulates(s: tiles.TileContract, kinds: Mapping[str, str]) -> bool:
     """Whether a contraction adds up in the kind of its accumulator, or of its factors."""
     return kinds.get(s.left if s.accumulator is None else s.accumulator) == s.kind or (
         s.accumulator is None and kinds.get(s.left) in NARROW and s.kind == "f32"
@@ -181,12 +163,12 @@ def _accumulates(s: TileContract, kinds: Mapping[str, str]) -> bool:
 
 def _side_faults(program: TileProgram, s: Statement) -> Iterator[str]:
     on = on_of(s)
-    if not on or not isinstance(s, TileLoad | TileIndex | TileCarry | TileStore):
+    if not on or not isinstance(s, tiles.TileLoad | tiles.TileIndex | tiles.TileCarry | tiles.TileStore):
         return
-    axes = {*s.axes} if isinstance(s, TileCarry) else {s.axis} if isinstance(s, TileIndex) else {*s.address.axes}
+    axes = (s.axis,) if isinstance(s, tiles.TileIndex) else s.axes if isinstance(s, tiles.TileCarry) else s.address.axes
     if not {*on} <= {*range(len(program.tiles))} or len({*on}) < len(on):
         yield f"a tile on no dimensions, or on one twice: {s}"
-    elif any(axes & {*tile.axes} for i, tile in enumerate(program.tiles) if i not in on and tile.block != 1):
+    elif any({*axes} & {*tile.axes} for i, tile in enumerate(program.tiles) if i not in on and tile.block != 1):
         yield f"a tile that follows what it does not lie on: {s}"
 
 
@@ -217,7 +199,7 @@ def _tile_faults(program: TileProgram) -> Iterator[str]:
         yield "loops are over the tiles of one piece"
 
 
-def _agrees(statement: TileMap, kinds: list[str]) -> bool:
+def _agrees(statement: tiles.TileMap, kinds: list[str]) -> bool:
     """Whether operands of these kinds give what a map says."""
     name = statement.op.partition(" ")[0]
     if name in CASTS or name == "arith.index_cast":

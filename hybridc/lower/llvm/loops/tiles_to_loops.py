@@ -20,26 +20,8 @@ from xdsl.ir import Attribute
 from hybridc.errors import UnsupportedError
 from hybridc.ground.buffers import ALIGNMENT
 from hybridc.ir.structured_builder import ELEMENT_TYPES, kind_dtype, operation_class, operation_properties
-from hybridc.ir.tiles.tile_program import (
-    Address,
-    Factor,
-    Number,
-    Statement,
-    TileCombine,
-    TileConstant,
-    TileGather,
-    TileIndex,
-    TileLoad,
-    TileLoop,
-    TileMap,
-    TileNumber,
-    TileProgram,
-    TileRange,
-    TileReduce,
-    TileScatter,
-    TileStore,
-    TileSweep,
-)
+from hybridc.ir.tiles import tile_program as tiles
+from hybridc.ir.tiles.tile_program import Address, Factor, Number, Statement, TileProgram, TileSweep
 from hybridc.lower.llvm.codegen.function_text import LLVMValue, ModuleText
 from hybridc.lower.llvm.gemm.gemm_region import Vectors
 from hybridc.lower.llvm.loops.loop_builder import BYTES, INDEX, LoopBuilder, array_type
@@ -81,10 +63,10 @@ class LoopEmitter:
             buffer.name: arg for buffer, arg in zip(program.buffers, args, strict=False)
         }
         self.offsets: dict[str, LLVMValue] = {}  # the offset of a piece's partial results
-        self.written = {s.address.buffer for w in program.sweeps for s in w.walk() if isinstance(s, TileStore)}
+        self.written = {s.address.buffer for w in program.sweeps for s in w.walk() if isinstance(s, tiles.TileStore)}
         self.written |= {s.into.buffer for s in program.reductions if s.into is not None}
         # Where statements run in loops of their own, in their order, so do loads: an index may be valid there alone.
-        self.in_order = any(isinstance(s, TileLoop) for w in program.sweeps for s in w.walk())
+        self.in_order = any(isinstance(s, tiles.TileLoop) for w in program.sweeps for s in w.walk())
         self.known: dict[str, LLVMValue] = {}
         self.lanes = 1  # of the values of statements
         self.index: dict[int, LLVMValue] = {}  # the index along each axis
@@ -216,7 +198,7 @@ class LoopEmitter:
                 self._begin(reduce, reduce.into)
         self._loops(sweep, 0, bounds)
 
-    def _begin(self, reduce: TileReduce, into: Address) -> None:
+    def _begin(self, reduce: tiles.TileReduce, into: Address) -> None:
         """Initialise a reduction's accumulator at this point."""
         b = self.build
         *outer, innermost = [a for a in into.axes if a in self.program.inner]
@@ -235,7 +217,7 @@ class LoopEmitter:
 
         filled(outer)
 
-    def _fill_row(self, reduce: TileReduce, into: Address, axis: int) -> None:
+    def _fill_row(self, reduce: tiles.TileReduce, into: Address, axis: int) -> None:
         b = self.build
 
         def body(index: LLVMValue, _: list[LLVMValue]) -> list[LLVMValue]:
@@ -284,8 +266,8 @@ class LoopEmitter:
     def _squares(self, sweep: TileSweep) -> None:
         """Move elements in squares that are transposed in registers."""
         b, (down, along), (load, store) = self.build, sweep.axes, sweep.statements
-        assert isinstance(load, TileLoad)
-        assert isinstance(store, TileStore)
+        assert isinstance(load, tiles.TileLoad)
+        assert isinstance(store, tiles.TileStore)
         v = Vectors(b, cast(AnyFloat, ELEMENT_TYPES[load.kind]), sweep.squares)
         low, high = self._bounds(sweep)
         lanes = b.index(sweep.squares)
@@ -316,7 +298,7 @@ class LoopEmitter:
         self,
         low: LLVMValue,
         high: LLVMValue,
-        reduced: list[TileReduce],
+        reduced: list[tiles.TileReduce],
         starts: list[LLVMValue],
         body: Any,
         blocks: tuple[int, ...],
@@ -335,7 +317,7 @@ class LoopEmitter:
 
         return b.loop(low, high, b.index(size), block, starts)
 
-    def _finish(self, reduce: TileReduce) -> None:
+    def _finish(self, reduce: tiles.TileReduce) -> None:
         """Store the carried value of a reduction."""
         if reduce.into is None:
             return
@@ -344,7 +326,7 @@ class LoopEmitter:
         else:
             self.build.store_element(self.known[reduce.name], self.buffers[reduce.into.buffer], self._at(reduce.into))
 
-    def _accumulate(self, reduce: TileReduce, value: LLVMValue, ordered: bool) -> None:
+    def _accumulate(self, reduce: tiles.TileReduce, value: LLVMValue, ordered: bool) -> None:
         assert reduce.into is not None
         buffer, at = self.buffers[reduce.into.buffer], self._at(reduce.into)
         sofar = self.build.load_element(buffer, at, self.build.depth)
@@ -363,46 +345,46 @@ class LoopEmitter:
     def _statement(self, s: Statement) -> None:
         b = self.build
         match s:
-            case TileMap():
+            case tiles.TileMap():
                 operands = [self.known[v] for v in s.operands]
                 self.known[s.name] = b.pure(operation_class(s.op), operands, self._type(s.kind), self._properties(s.op))
-            case TileLoad():
+            case tiles.TileLoad():
                 # Memory that the program writes is loaded inside the loops.
                 level = b.depth if s.address.buffer in self.written else None
                 self.known[s.name] = self._load(s, level)
-            case TileStore() if self.lanes > 1:
+            case tiles.TileStore() if self.lanes > 1:
                 b.store_vector(self.known[s.value], self.buffers[s.address.buffer], self._at(s.address))
-            case TileStore():
+            case tiles.TileStore():
                 b.store_element(self.known[s.value], self.buffers[s.address.buffer], self._at(s.address))
-            case TileConstant():
+            case tiles.TileConstant():
                 self.known[s.name] = emit_constant(b, s.constant, s.kind, self.lanes)
-            case TileReduce() if s.carried:
+            case tiles.TileReduce() if s.carried:
                 self.known[s.name] = self._combine(s, self.known[s.name], self.known[s.operand], s.ordered)
-            case TileReduce():
+            case tiles.TileReduce():
                 self._accumulate(s, self.known[s.operand], s.ordered)
-            case TileIndex():
+            case tiles.TileIndex():
                 self.known[s.name] = self.index[s.axis]
-            case TileNumber():
+            case tiles.TileNumber():
                 value = b.times(*self._factor(s.factor))
                 is_index = s.kind == "index"
                 self.known[s.name] = value if is_index else b.pure(arith.IndexCastOp, [value], ELEMENT_TYPES[s.kind])
-            case TileCombine():
+            case tiles.TileCombine():
                 self._halve(s)
-            case TileGather():
+            case tiles.TileGather():
                 level = b.depth if self.in_order else None
                 self.known[s.name] = b.load_element(self.buffers[s.buffer], self._computed(s.terms), level)
-            case TileScatter():
+            case tiles.TileScatter():
                 b.store_element(self.known[s.value], self.buffers[s.buffer], self._computed(s.terms))
-            case TileLoop():
+            case tiles.TileLoop():
                 self._loop(s)
-            case TileRange():
+            case tiles.TileRange():
                 self.known[s.name] = self.high if s.end else self.low
             case _:
                 raise UnsupportedError(
                     f"tiles-to-loops: {type(s).__name__} is a statement on whole tiles, not on elements"
                 )
 
-    def _loop(self, s: TileLoop) -> None:
+    def _loop(self, s: tiles.TileLoop) -> None:
         """A loop whose statements run in their order."""
         b = self.build
 
@@ -424,13 +406,13 @@ class LoopEmitter:
         """The type of a value of a statement."""
         return ELEMENT_TYPES[kind] if self.lanes == 1 else vector_type(kind, self.lanes)
 
-    def _load(self, s: TileLoad, level: int | None) -> LLVMValue:
+    def _load(self, s: tiles.TileLoad, level: int | None) -> LLVMValue:
         buffer, at = self.buffers[s.address.buffer], self._at(s.address)
         if self.lanes > 1:
             return self.build.load_vector(buffer, at, vector_type(s.kind, self.lanes))
         return self.build.load_element(buffer, at, level)
 
-    def _halve(self, s: TileCombine) -> None:
+    def _halve(self, s: tiles.TileCombine) -> None:
         """Combine the second half of partial results with the first, until one is left; that one with the result."""
         b, (axis,) = self.build, self.program.inner
         parts, into, count, size = self.buffers[s.parts], self.buffers[s.into], self.known[s.count], self.sizes[axis]
@@ -468,10 +450,12 @@ class LoopEmitter:
         b.loop(zero, b.least(count, b.index(_LEVELS)), one, level, [count])
         b.loop(zero, b.least(count, one), one, last)
 
-    def _start(self, reduce: TileReduce) -> LLVMValue:
+    def _start(self, reduce: tiles.TileReduce) -> LLVMValue:
         return emit_constant(self.build, reduce.start, reduce.kind)
 
-    def _combine(self, reduce: TileReduce | TileCombine, a: LLVMValue, b: LLVMValue, ordered: bool) -> LLVMValue:
+    def _combine(
+        self, reduce: tiles.TileReduce | tiles.TileCombine, a: LLVMValue, b: LLVMValue, ordered: bool
+    ) -> LLVMValue:
         """Combine two partial results of a reduction.
 
         LLVM vectorises an ordered sum of a few terms over several points, not over the terms: the last
@@ -489,8 +473,8 @@ def properties_of(op: str) -> dict[str, Attribute]:
     return {**properties, "fastmath": CONTRACT} if op in _CONTRACTED else properties
 
 
-def _reductions(sweep: TileSweep) -> list[TileReduce]:
-    return [s for s in sweep.statements if isinstance(s, TileReduce)]
+def _reductions(sweep: TileSweep) -> list[tiles.TileReduce]:
+    return [s for s in sweep.statements if isinstance(s, tiles.TileReduce)]
 
 
 @functools.lru_cache(64)
