@@ -10,11 +10,12 @@ function has this signature, so one executor runs them all.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import re
 import struct
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
@@ -192,6 +193,20 @@ class OpenBody:
         self.lines: list[str] = []
 
 
+class CarryingLoop:
+    """A loop while it is written: the values that it carries, and the ``next`` ones, after an iteration."""
+
+    def __init__(self, f: FunctionText, carried: list[LLVMValue], body: str, done: str) -> None:
+        self.carried = carried
+        self.next: Sequence[LLVMValue] = ()
+        self._f, self._body, self._done = f, body, done
+
+    def leave_unless(self, condition: LLVMValue) -> None:
+        """Leave the loop if a condition, which follows from the carried values, fails; written once."""
+        self._f.branch(condition, self._body, self._done)
+        self._f.begin(self._body)
+
+
 class FunctionText:
     """The body of a function while it is written; ``open`` is the innermost loop, or the function."""
 
@@ -342,54 +357,36 @@ class FunctionText:
         self.begin(done)
         return self._joined(self._new_like(incoming[0][0]), *incoming)
 
-    def loop(
-        self,
-        low: LLVMValue,
-        high: LLVMValue,
-        step: LLVMValue,
-        body: Callable[[LLVMValue, list[LLVMValue]], Sequence[LLVMValue]],
-        starts: Sequence[LLVMValue] = (),
-    ) -> list[LLVMValue]:
-        """A loop in the innermost one; ``body`` gets the index and the carried values, and returns the next ones."""
+    @contextlib.contextmanager
+    def count_up(
+        self, low: LLVMValue, high: LLVMValue, step: LLVMValue, starts: Sequence[LLVMValue] = ()
+    ) -> Generator[tuple[LLVMValue, CarryingLoop]]:
+        """A loop in the innermost one, as an index goes from ``low`` to ``high``: the index, and the loop."""
+        with self.repeat((low, *starts), LoopFacts(rounds_of(low, high, step), bool(starts))) as loop:
+            index, *loop.carried = loop.carried
+            loop.leave_unless(self.value("i1", f"icmp slt {index.typed}, {high.name}"))
+            yield index, loop
+            loop.next = [self.binary("add", index, step, "nsw "), *loop.next]
 
-        def before(carried: list[LLVMValue]) -> tuple[LLVMValue, list[LLVMValue]]:
-            return self.value("i1", f"icmp slt {carried[0].typed}, {high.name}"), carried
+    @contextlib.contextmanager
+    def repeat(self, starts: Sequence[LLVMValue], counted: LoopFacts | None = None) -> Generator[CarryingLoop]:
+        """A loop that carries values, until it is left; one with an index is ``counted``.
 
-        def after(carried: list[LLVMValue]) -> list[LLVMValue]:
-            index, *values = carried
-            ends = body(index, values)
-            return [self.binary("add", index, step, "nsw "), *ends]
-
-        facts = LoopFacts(rounds_of(low, high, step), bool(starts))
-        return self.repeat((low, *starts), before, after, facts)[1:]
-
-    def repeat(
-        self,
-        starts: Sequence[LLVMValue],
-        before: Callable[[list[LLVMValue]], tuple[LLVMValue, list[LLVMValue]]],
-        after: Callable[[list[LLVMValue]], Sequence[LLVMValue]],
-        counted: LoopFacts | None = None,
-    ) -> list[LLVMValue]:
-        """A loop until a condition fails: ``before`` gives it and what ``after``, or the loop's end, gets.
-
-        It is written before what is around it, which more may be added to meanwhile. One with an index is ``counted``.
+        It is written before what is around it, which more may be added to meanwhile.
         """
         head, body, done = self.new_label(), self.new_label(), self.new_label()
         outside, inside = self.open, OpenBody(head, counted or LoopFacts())
         self.open, carried = inside, self._new_like(starts)
-        condition, passed = before(carried)
-        self.branch(condition, body, done)
-        self.begin(body)
-        ends = after(passed)
+        loop = CarryingLoop(self, carried, body, done)
+        yield loop
         self.jump(head, counted and self.module.loop(counted))
         self.open, entry = outside, outside.label
         self.jump(head)
         self.begin(head)
-        self._joined(carried, (starts, entry), (ends, inside.label))
+        self._joined(carried, (starts, entry), (loop.next, inside.label))
         outside.lines += inside.lines
         self.begin(done)
         outside.facts.add(counted)
-        return passed
 
     def _new_like(self, sources: Sequence[LLVMValue]) -> list[LLVMValue]:
         """Values of the same types that :meth:`_joined` defines."""

@@ -22,7 +22,6 @@ from xdsl.dialects.builtin import (
     bf16,
     f16,
     f32,
-    i1,
 )
 from xdsl.dialects.utils import FastMathAttrBase, FastMathFlag
 from xdsl.ir import Attribute, Operation
@@ -328,42 +327,31 @@ def _function_of(
 # --- memory and vectors -----------------------------------------------------------------------------------------------
 
 
-def load_cell(f: FunctionText, x: Sequence[LLVMValue], kind: Attribute, _: Properties) -> LLVMValue:
-    """The element of an array at an index."""
-    stored = "i8" if kind == i1 else type_text(kind)
-    value = f.load(f.address(x[0], x[1], stored), stored)
-    return f.convert("trunc", value, "i1") if kind == i1 else value
+def load_at(f: FunctionText, x: Sequence[LLVMValue], kind: Attribute, _: Properties) -> LLVMValue:
+    """The element of an array at an index, or as many from there on as a vector has."""
+    type_ = type_text(kind)
+    if type_ == "i1":
+        return f.convert("trunc", f.load(f.address(x[0], x[1], "i8"), "i8"), "i1")
+    return f.load(f.address(x[0], x[1], element_of(type_)), type_, _alignment(type_))
 
 
-def store_cell(f: FunctionText, x: Sequence[LLVMValue], _: Attribute, __: Properties) -> None:
-    """Store a value to an array at an index."""
+def store_at(f: FunctionText, x: Sequence[LLVMValue], _: Attribute | None, __: Properties) -> None:
+    """Store a value to an array at an index, or the elements of a vector from there on."""
     value, base, index = x
-    address = f.address(base, index, "i8" if value.type == "i1" else value.type)
-    f.store(f.convert("zext", value, "i8") if value.type == "i1" else value, address)
+    address = f.address(base, index, "i8" if value.type == "i1" else element_of(value.type))
+    stored = f.convert("zext", value, "i8") if value.type == "i1" else value
+    f.store(stored, address, _alignment(value.type))
+
+
+def _alignment(type_: str) -> int | None:
+    """That of a vector, which is an element's."""
+    element = element_of(type_)
+    return None if element == type_ else {"half": 2, "float": 4, "double": 8}.get(element) or int(element[1:]) // 8
 
 
 def view_bytes(f: FunctionText, x: Sequence[LLVMValue], _: Attribute, __: Properties) -> LLVMValue:
     """The array at an offset in bytes."""
     return f.address(x[0], x[1], "i8")
-
-
-def load_lanes(f: FunctionText, x: Sequence[LLVMValue], kind: Attribute, _: Properties) -> LLVMValue:
-    """Contiguous elements from an index on."""
-    type_ = type_text(kind)
-    stored = element_of(type_)
-    return f.load(f.address(x[0], x[1], stored), type_, _bytes(stored))
-
-
-def store_lanes(f: FunctionText, x: Sequence[LLVMValue], _: Attribute, __: Properties) -> None:
-    """Store a vector to contiguous elements from an index on."""
-    value, base, index = x
-    stored = element_of(value.type)
-    f.store(value, f.address(base, index, stored), _bytes(stored))
-
-
-def _bytes(stored: str) -> int:
-    """The alignment of an access: that of an element."""
-    return {"half": 2, "float": 4, "double": 8}.get(stored) or int(stored[1:]) // 8
 
 
 def splat(f: FunctionText, x: Sequence[LLVMValue], kind: Attribute, _: Properties) -> LLVMValue:
@@ -446,13 +434,8 @@ class TextFormulas(FormulaWriter):
         return [Value(self, x, kind) for x, kind in zip(ends, kinds, strict=True)]
 
     def repeat(self, starts: Values, condition: Callable[[Values], Value], body: Callable[[Values], Values]) -> Values:
-        def named(carried: Sequence[LLVMValue]) -> Values:
-            return [Value(self, x, start.kind) for x, start in zip(carried, starts, strict=True)]
-
-        return named(
-            self.f.repeat(
-                [x.value for x in starts],
-                lambda carried: (condition(named(carried)).value, carried),
-                lambda carried: [x.value for x in body(named(carried))],
-            )
-        )
+        with self.f.repeat([x.value for x in starts]) as loop:
+            values = [Value(self, x, start.kind) for x, start in zip(loop.carried, starts, strict=True)]
+            loop.leave_unless(condition(values).value)
+            loop.next = [x.value for x in body(values)]
+        return values
