@@ -100,7 +100,7 @@ def _alloca(f: FunctionText, _: Sequence[LLVMValue], kind: MemRefType[Any], __: 
     if not kind.has_static_shape():
         raise PassFailedException(f"memref.alloca needs a static shape, got {kind}")
     element = "i8" if kind.element_type == i1 else type_text(kind.element_type)
-    return f.stack(prod(kind.get_shape()), element, ALIGNMENT)
+    return f.cell(f"[{prod(kind.get_shape())} x {element}], align {ALIGNMENT}")
 
 
 _REDUCE = {

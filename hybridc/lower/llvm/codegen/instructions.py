@@ -177,7 +177,7 @@ def _extf(f: FunctionText, x: Sequence[LLVMValue], kind: Attribute, _: Propertie
     if stored is not None and type(stored) in EIGHT_BITS:
         source = _inlined(f, EIGHT_BITS[type(stored)].widened, source, stored)
     elif stored == bf16:  # the upper half of an f32
-        source = f.convert("bitcast", f.integer("shl", f.convert("zext", source, "i32"), 16), "float")
+        source = f.convert("bitcast", f.binary("shl", f.convert("zext", source, "i32"), 16), "float")
     return source if source.type == type_ else f.convert("fpext", source, type_)
 
 
@@ -218,10 +218,10 @@ def _brain(f: FunctionText, single: LLVMValue) -> LLVMValue:
     Few processors have an instruction for it, and LLVM would call a library function that is not linked.
     """
     bits = f.convert("bitcast", single, "i32")
-    high = f.integer("lshr", bits, 16)
-    odd = f.integer("and", high, 1)
-    rounded = f.integer("lshr", f.binary("add", f.integer("add", bits, 0x7FFF), odd), 16)
-    quiet = f.integer("or", high, 0x40)
+    high = f.binary("lshr", bits, 16)
+    odd = f.binary("and", high, 1)
+    rounded = f.binary("lshr", f.binary("add", f.binary("add", bits, 0x7FFF), odd), 16)
+    quiet = f.binary("or", high, 0x40)
     return f.convert("trunc", f.select(f.compare("uno", single, single), quiet, rounded), "i16")
 
 
@@ -235,7 +235,7 @@ def _rounded_to_odd(f: FunctionText, wide: LLVMValue) -> LLVMValue:
     bits = f.convert("bitcast", near, "i32")
     sizes = [f.intrinsic("llvm.fabs", (x,), "double") for x in (exact, wide)]
     cut = f.binary("sub", bits, f.convert("zext", f.compare("ogt", sizes[0], sizes[1]), "i32"))
-    odd = f.integer("or", cut, 1)
+    odd = f.binary("or", cut, 1)
     return f.convert("bitcast", f.select(f.compare("one", exact, wide), odd, bits), "float")
 
 
@@ -331,8 +331,8 @@ def load_at(f: FunctionText, x: Sequence[LLVMValue], kind: Attribute, _: Propert
     """The element of an array at an index, or as many from there on as a vector has."""
     type_ = type_text(kind)
     if type_ == "i1":
-        return f.convert("trunc", f.load(f.address(x[0], x[1], "i8"), "i8"), "i1")
-    return f.load(f.address(x[0], x[1], element_of(type_)), type_, _alignment(type_))
+        return f.convert("trunc", f.load("i8", f.address(x[0], x[1], "i8")), "i1")
+    return f.load(type_, f.address(x[0], x[1], element_of(type_)), _alignment(type_))
 
 
 def store_at(f: FunctionText, x: Sequence[LLVMValue], _: Attribute | None, __: Properties) -> None:
@@ -340,7 +340,7 @@ def store_at(f: FunctionText, x: Sequence[LLVMValue], _: Attribute | None, __: P
     value, base, index = x
     address = f.address(base, index, "i8" if value.type == "i1" else element_of(value.type))
     stored = f.convert("zext", value, "i8") if value.type == "i1" else value
-    f.store(stored, address, _alignment(value.type))
+    f.store(stored.type, stored, address, _alignment(value.type))
 
 
 def _alignment(type_: str) -> int | None:

@@ -55,7 +55,7 @@ def emit_run(module: TextModule, share: TextFunction, events: EventCode | None) 
         code = step.code if events is None else events.code_of(f, outside, step)
         alone = (extent <= step.alone) | program.threads.equals(1)
         with f.when(alone):
-            f.call("void", code, buffers, step.numbers, f.constant("i64", 0), extent, scratch)
+            f.call("void", code, buffers, step.numbers, f.operand("i64", 0), extent, scratch)
         with f.when(alone.equals(0)):
             f.call("void", share, address, step.pointer, buffers, scratch)
         if events is not None and before is not None:
@@ -110,10 +110,10 @@ def _fresh(module: TextModule) -> TextFunction:
     """
     f = module.function("fresh", "ptr", ("ptr", "ptr"))
     outside, cell = f.record(f.arguments[0], Outside), f.record(f.arguments[1], ArrayRecord)
-    null = f.constant("ptr", 0)
+    null = f.operand("ptr", 0)
     buffer, data, flags = f.variable("ptr", 0), f.variable("ptr", 0), f.variable("i32", 0)
     with f.when(cell.size.differs(0)):
-        one = f.constant("i64", 1)
+        one = f.operand("i64", 1)
         buffer.set(
             f.call("ptr", outside.vectorcall, outside.take, f.at(cell.pointer, ArrayRecord.size.offset), one, null)
         )
@@ -148,7 +148,7 @@ def _execute(module: TextModule, run: TextFunction) -> TextFunction:
     program = f.record(address, NativeTable)
     outside = f.record(program.outside, Outside)
     steps, count, release = program.steps, program.step_count, program.release.differs(0)
-    arguments = f.stack(f.constant("i64", 3))
+    arguments = f.stack(f.operand("i64", 3))
     f.store("ptr", workspace, arguments)
     f.store("ptr", results, f.at(arguments, 2 * POINTER))
     at = f.variable("i64", program.first)
@@ -169,7 +169,7 @@ def _execute(module: TextModule, run: TextFunction) -> TextFunction:
             f.ret(0)
         f.store("ptr", arrays, f.at(arguments, POINTER))
         callee = f.record(steps, StepRecord, host).host
-        answer = f.call("ptr", outside.vectorcall, callee, arguments, f.constant("i64", 3), f.constant("ptr", 0))
+        answer = f.call("ptr", outside.vectorcall, callee, arguments, f.operand("i64", 3), f.operand("ptr", 0))
         f.call("void", outside.decref, arrays)
         with f.when(answer.equals(0)):
             f.ret(0)
@@ -202,7 +202,7 @@ def _entry(
     address = f.record(self, ArrayObject).data
     program = f.record(address, NativeTable)
     outside = f.record(program.outside, Outside)
-    null = f.constant("ptr", 0)
+    null = f.operand("ptr", 0)
     begin = None
     if events is not None:
         emit_drain(f, outside)
@@ -224,7 +224,7 @@ def _entry(
     slots = f.stack(program.slot_count)
     f.store("ptr", f.record(workspace, ArrayObject).data, slots)
     inputs, specs = f.at(arguments, 2 * POINTER), program.inputs
-    usable = f.constant("i32", C_CONTIGUOUS | ALIGNED)
+    usable = f.operand("i32", C_CONTIGUOUS | ALIGNED)
     with f.count(input_count) as i:
         array = f.load("ptr", f.at(inputs, i * POINTER))
         cell = f.record(specs, ArrayRecord, i)
@@ -238,7 +238,7 @@ def _entry(
     with f.when(results.equals(0)):
         f.ret(null)
     result_slots, result_specs = f.at(slots, input_count * POINTER + POINTER), program.results
-    writeable = f.constant("i32", C_CONTIGUOUS | ALIGNED | WRITEABLE)
+    writeable = f.operand("i32", C_CONTIGUOUS | ALIGNED | WRITEABLE)
     with f.count(result_count) as r:
         cell = f.record(result_specs, ArrayRecord, r)
         result = f.variable("ptr", outside.none)

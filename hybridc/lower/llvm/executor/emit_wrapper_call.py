@@ -91,10 +91,10 @@ def _arena(f: TextFunction, outside: Record, arenas: Record, program: Record) ->
 
 def _box(f: TextFunction, outside: Record, wrapped: Record, array: TextValue) -> TextValue:
     """A new wrapper of an array, its other words from the pattern; null after an error."""
-    wrapper = f.call("ptr", outside.allocate, wrapped.type, f.constant("i64", 0))
+    wrapper = f.call("ptr", outside.allocate, wrapped.type, f.operand("i64", 0))
     pattern = wrapped.pattern
     with f.when(wrapper.differs(0)):
-        with f.count(wrapped.size // POINTER, f.constant("i64", 2)) as word:
+        with f.count(wrapped.size // POINTER, f.operand("i64", 2)) as word:
             value = f.load("ptr", f.at(pattern, word * POINTER))
             with f.when(value.differs(0)):
                 f.call("void", outside.incref, value)
