@@ -79,10 +79,6 @@ def fast_math(properties: Properties) -> str:
     return "" if flags is None else _flags_text(cast("FastMathAttrBase", flags))
 
 
-def _float(name: str) -> Instruction:
-    return lambda f, x, _, properties: f.binary(name, x[0], x[1], fast_math(properties))
-
-
 def _wrapping(name: str) -> Instruction:
     """An integer operation; indices get nsw, other integers their own flags."""
 
@@ -94,29 +90,17 @@ def _wrapping(name: str) -> Instruction:
     return write
 
 
-def _plain(name: str) -> Instruction:
-    """An instruction of two operands without flags."""
-    return lambda f, x, _, __: f.binary(name, x[0], x[1])
-
-
-def _convert(name: str) -> Instruction:
-    """A conversion."""
-    return lambda f, x, kind, _: f.convert(name, x[0], type_text(kind))
-
-
-def _intrinsic(name: str) -> Instruction:
-    return lambda f, x, kind, properties: f.intrinsic(f"llvm.{name}", x, type_text(kind), fast_math(properties))
-
-
 def _by_name(name: str) -> Instruction:
     """An instruction or an intrinsic by its name."""
     if name.startswith("llvm."):
-        return _intrinsic(name.removeprefix("llvm."))
+        return lambda f, x, kind, properties: f.intrinsic(name, x, type_text(kind), fast_math(properties))
     if name in ("sext", "zext", "trunc", "sitofp", "uitofp"):
-        return _convert(name)
+        return lambda f, x, kind, _: f.convert(name, x[0], type_text(kind))
     if name.startswith("f"):
-        return _float(name)
-    return _wrapping(name) if name in ("add", "sub", "mul", "shl") else _plain(name)
+        return lambda f, x, _, properties: f.binary(name, x[0], x[1], fast_math(properties))
+    if name in ("add", "sub", "mul", "shl"):
+        return _wrapping(name)
+    return lambda f, x, _, __: f.binary(name, x[0], x[1])
 
 
 def _addf(f: FunctionText, x: Sequence[LLVMValue], _: Attribute, properties: Properties) -> LLVMValue:
@@ -132,14 +116,6 @@ def _negf(f: FunctionText, x: Sequence[LLVMValue], _: Attribute, properties: Pro
     return opposite
 
 
-def _absi(f: FunctionText, x: Sequence[LLVMValue], _: Attribute, __: Properties) -> LLVMValue:
-    return f.intrinsic("llvm.abs", (x[0], constant(0, "i1")), x[0].type)  # the smallest number stays itself
-
-
-def _constant(_: FunctionText, __: Sequence[LLVMValue], kind: Attribute, properties: Properties) -> LLVMValue:
-    return constant_of(properties["value"], kind)
-
-
 def _number(attribute: Attribute) -> int:
     return cast("IntegerAttr[Any]", attribute).value.data
 
@@ -152,10 +128,6 @@ def _cmpi(f: FunctionText, x: Sequence[LLVMValue], _: Attribute, properties: Pro
 def _cmpf(f: FunctionText, x: Sequence[LLVMValue], _: Attribute, properties: Properties) -> LLVMValue:
     predicate = arith.CMPF_COMPARISON_OPERATIONS[_number(properties["predicate"])]
     return f.compare(predicate, x[0], x[1], fast_math(properties))
-
-
-def _select(f: FunctionText, x: Sequence[LLVMValue], _: Attribute, __: Properties) -> LLVMValue:
-    return f.select(x[0], x[1], x[2])
 
 
 def _bitcast(f: FunctionText, x: Sequence[LLVMValue], kind: Attribute, _: Properties) -> LLVMValue:
@@ -375,20 +347,21 @@ def _shuffled(f: FunctionText, a: LLVMValue, b: LLVMValue, places: Sequence[int]
 INSTRUCTIONS: dict[type[Operation], Instruction] = {
     **{operation_class(o.name): _by_name(o.llvm) for o in OPERATIONS.values() if o.llvm},
     **{cls: _formula(cls) for cls in FORMULAS},
-    arith.ConstantOp: _constant,
+    arith.ConstantOp: lambda _, __, kind, properties: constant_of(properties["value"], kind),
     arith.AddfOp: _addf,
     arith.DivfOp: _divf,
     arith.NegfOp: _negf,
     arith.CmpiOp: _cmpi,
     arith.CmpfOp: _cmpf,
-    arith.SelectOp: _select,
+    arith.SelectOp: lambda f, x, _, __: f.select(x[0], x[1], x[2]),
     arith.BitcastOp: _bitcast,
     arith.IndexCastOp: _index_cast,
     arith.ExtFOp: _extf,
     arith.TruncFOp: _truncf,
     arith.FPToSIOp: _to_integer(unsigned=False),
     arith.FPToUIOp: _to_integer(unsigned=True),
-    math.AbsIOp: _absi,
+    # The smallest number stays itself.
+    math.AbsIOp: lambda f, x, _, __: f.intrinsic("llvm.abs", (x[0], constant(0, "i1")), x[0].type),
     math.ExpOp: _exp,
     math.PowFOp: _power,
 }

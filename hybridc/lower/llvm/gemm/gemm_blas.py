@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from xdsl.dialects.builtin import f32, f64, i8, i32
 
@@ -18,7 +17,10 @@ from hybridc.transforms.schedules.schedule_blas import BlasCall
 _ROW_MAJOR = 101  # a constant of CBLAS
 # Fixed scalar arguments of the region, before those of the loops.
 _FIXED = 15
+# For each of the three arrays whether a loop indexes it.
 Kind = tuple[bool, bool, bool]
+# The size of a loop, and the strides of the arrays that it indexes.
+Loop = tuple[Index, list[Index | None]]
 
 
 def print_blas(call: BlasCall) -> NativeFunction:
@@ -44,7 +46,7 @@ class _BlasCode:
         self.terms, *self.leading = scalars[6:10]
         self.steps, (self.span, self.tile) = scalars[10:13], scalars[13:_FIXED]
         others = iter(scalars[_FIXED:])
-        self.around, self.over = [_Loops.read(kinds, others) for kinds in (call.around, call.over)]
+        self.around, self.over = [_loops(kinds, others) for kinds in (call.around, call.over)]
 
     def write(self, symbol: str) -> None:
         """The loop over tiles."""
@@ -52,7 +54,7 @@ class _BlasCode:
         with self.b.count(self.b.low, self.b.high) as point:
             first = point % tiles * self.tile
             count = (self.span - first).least(self.tile)
-            begins = self.around.offsets(point // tiles)
+            begins = _offsets(self.around, point // tiles)
             self._sum([x + first * step for x, step in zip(begins, self.steps, strict=True)], count)
         self.b.write_region(symbol)
 
@@ -61,8 +63,8 @@ class _BlasCode:
         if not self.call.over:
             self._multiply(at, count, self.zero)
             return
-        with self.b.carry(0, functools.reduce(operator.mul, self.over.sizes), [self.zero]) as (i, loop):
-            begins = [x + y for x, y in zip(at, self.over.offsets(i), strict=True)]
+        with self.b.carry(0, functools.reduce(operator.mul, [size for size, _ in self.over]), [self.zero]) as (i, loop):
+            begins = [x + y for x, y in zip(at, _offsets(self.over, i), strict=True)]
             self._multiply(begins, count, loop.carried[0])
             loop.next = [self.one]  # beta is 1 after the first
 
@@ -77,24 +79,16 @@ class _BlasCode:
         b.call_external(native_blas.GEMM[self.call.dtype], [b.number(_ROW_MAJOR, i32), *operands])
 
 
-@dataclass(frozen=True)
-class _Loops:
-    """Loops as scalar arguments: for each its size, then the strides of the arrays that it indexes."""
+def _loops(kinds: Sequence[Kind], scalars: Iterator[Index]) -> list[Loop]:
+    """The loops of the next arguments."""
+    return [(next(scalars), [next(scalars) if follows else None for follows in kind]) for kind in kinds]
 
-    sizes: list[Index]
-    strides: list[list[Index | None]]
 
-    @staticmethod
-    def read(kinds: Sequence[Kind], scalars: Iterator[Index]) -> _Loops:
-        """The loops of the next arguments."""
-        loops = [(next(scalars), [next(scalars) if follows else None for follows in kind]) for kind in kinds]
-        return _Loops([size for size, _ in loops], [strides for _, strides in loops])
-
-    def offsets(self, point: Index) -> list[Index]:
-        """The offsets of the three arrays at a linear index, in elements; the last loop is the fastest."""
-        offsets = [point.b.index(0)] * 3
-        for i in reversed(range(len(self.sizes))):
-            index = point % self.sizes[i] if i else point
-            offsets = [x if s is None else x + index * s for x, s in zip(offsets, self.strides[i], strict=True)]
-            point = point // self.sizes[i] if i else point
-        return offsets
+def _offsets(loops: Sequence[Loop], point: Index) -> list[Index]:
+    """The offsets of the three arrays at a linear index, in elements; the last loop is the fastest."""
+    offsets = [point.b.index(0)] * 3
+    for i, (size, strides) in reversed([*enumerate(loops)]):
+        index = point % size if i else point
+        offsets = [x if s is None else x + index * s for x, s in zip(offsets, strides, strict=True)]
+        point = point // size if i else point
+    return offsets

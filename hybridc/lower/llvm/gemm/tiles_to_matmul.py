@@ -25,7 +25,6 @@ from xdsl.dialects.builtin import f32, f64, i1
 from hybridc.ir.structured_builder import kind_dtype, operation_properties
 from hybridc.ir.tiles.tile_program import (
     Address,
-    Factor,
     Statement,
     TileContract,
     TileDim,
@@ -55,7 +54,6 @@ class MatmulWriter(ProgramWriter):
         self.index: dict[int, Index] = {}  # along axes around the matmul; of others, that of the tile's first element
         self.count: dict[int, Index] = {}  # how many elements the tile has
         self.line = (self.b.low, self.b.high)  # the first line of the tile, and how many it has
-        self.firsts: dict[tuple[object, ...], Index] = {}  # the offset of a tile, by the address and its indices
         self.k = self.sizes[self.shape.terms]
         self.spill = self._view(0)
         self._cut()
@@ -76,23 +74,13 @@ class MatmulWriter(ProgramWriter):
 
     def stride(self, address: Address, axis: int) -> Index:
         """The stride of an address along an axis."""
-        return self._stride(dict(address.terms)[axis])
-
-    def _stride(self, factor: Factor) -> Index:
-        return self.b.index(factor.constant) if factor.stride is None else self.strides[factor.stride]
+        return self.factor(dict(address.terms)[axis])
 
     def at(self, address: Address, index: Mapping[int, Index | int]) -> Index:
         """The offset of an element: at these indices in the tile."""
-        terms = [self._stride(factor) * index[axis] for axis, factor in address.terms if axis in index]
-        return self.b.plus(self._first(address), *terms)
-
-    def _first(self, address: Address) -> Index:
-        """The offset of a tile's first element."""
-        key = (address, *(self.index.get(axis) for axis in address.axes))
-        if key not in self.firsts:
-            offsets = [self.index[axis] * self._stride(f) for axis, f in address.terms if axis in self.index]
-            self.firsts[key] = self.b.plus(*offsets)
-        return self.firsts[key]
+        terms = [self.factor(f) * index[axis] for axis, f in address.terms if axis in index]
+        first = self.b.plus(*[self.index[axis] * self.factor(f) for axis, f in address.terms if axis in self.index])
+        return self.b.plus(first, *terms)
 
     # --- tiles of the grid ---------------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ from hybridc.ir.structured_builder import ELEMENT_TYPES, operation_class, operat
 from hybridc.ir.tiles.tile_program import (
     Address,
     Axes,
+    Factor,
     Statement,
     TileConstant,
     TileLoad,
@@ -71,6 +72,11 @@ class ProgramWriter(ABC):
     def kind(self, kind: str) -> Attribute:
         """The type of a statement's value."""
         return ELEMENT_TYPES[kind] if self.lanes == 1 else vector_type(ELEMENT_TYPES[kind], self.lanes)
+
+    def factor(self, factor: Factor) -> Index:
+        """A product of sizes and strides."""
+        strides = [self.strides[factor.stride]] if factor.stride is not None else []
+        return self.b.times(factor.constant, *[self.sizes[a] for a in factor.sizes], *strides)
 
     def write_element(self, s: Statement, place: Callable[[Address], Place]) -> None:
         """A statement about elements, each of which is at a place."""

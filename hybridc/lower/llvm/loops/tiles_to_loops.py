@@ -85,15 +85,10 @@ class LoopWriter(ProgramWriter):
             lines, _ = (size * kind_dtype(array.kind).itemsize + (ALIGNMENT - 1)).split(ALIGNMENT)
             offset = offset + lines * ALIGNMENT
 
-    def _factor(self, factor: Factor) -> Index:
-        factors = [self.sizes[a] for a in factor.sizes]
-        factors += [self.strides[factor.stride]] if factor.stride is not None else []
-        return self.b.times(factor.constant, *factors)
-
     def _at(self, address: Address) -> Index:
         """The offset of an element in its buffer."""
-        terms = [self.index[a] * self._factor(f) for a, f in address.terms]
-        terms += [self._factor(f) for f in address.offset]
+        terms = [self.index[a] * self.factor(f) for a, f in address.terms]
+        terms += [self.factor(f) for f in address.offset]
         terms += [self.offsets[address.buffer]] if address.buffer in self.offsets else []
         return self.b.plus(*terms)
 
@@ -106,7 +101,7 @@ class LoopWriter(ProgramWriter):
 
     def _computed(self, terms: Sequence[tuple[str, Factor]]) -> Index:
         """The offset of an element at computed indices, each times its factor."""
-        return self.b.plus(*[self._index_of(v) * self._factor(f) for v, f in terms])
+        return self.b.plus(*[self._index_of(v) * self.factor(f) for v, f in terms])
 
     # --- parallel axes -------------------------------------------------------------------------------------
 
@@ -303,7 +298,7 @@ class LoopWriter(ProgramWriter):
             case TileIndex():
                 self.known[s.name] = self.index[s.axis].value
             case TileNumber():
-                value = self._factor(s.factor)
+                value = self.factor(s.factor)
                 self.known[s.name] = value.value if s.kind == "index" else value.integer(ELEMENT_TYPES[s.kind])
             case TileCombine():
                 self._halve(s)
