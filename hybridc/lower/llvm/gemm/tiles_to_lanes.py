@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from xdsl.dialects.builtin import f32, f64
 
 from hybridc.ground.sizes import row_major
+from hybridc.ir.structured_builder import ELEMENT_TYPES
 from hybridc.ir.tiles.tile_program import (
     Address,
     Axes,
@@ -122,7 +122,7 @@ class LaneWriter(ProgramWriter):
     def __init__(self, program: TileProgram, module: ModuleText) -> None:
         super().__init__(program, module)
         self.shape = _LaneShape(program)
-        self.lanes, self.element = self.shape.lanes, f32 if program.buffers[0].kind == "f32" else f64
+        self.lanes, self.element = self.shape.lanes, ELEMENT_TYPES[program.buffers[0].kind]
         self.v = Vectors(self.b, self.element, self.lanes)
         self.partial = {b.name for b in program.pieces}
         self.addresses = [a for s in program.sweeps[0].statements for a in addresses_of(s)]

@@ -20,9 +20,9 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import f32, f64, i1
+from xdsl.dialects.builtin import i1
 
-from hybridc.ir.structured_builder import kind_dtype, operation_properties
+from hybridc.ir.structured_builder import ELEMENT_TYPES, kind_dtype, operation_properties
 from hybridc.ir.tiles.tile_program import (
     Address,
     Statement,
@@ -48,7 +48,7 @@ class MatmulWriter(ProgramWriter):
     def __init__(self, program: TileProgram, module: ModuleText) -> None:
         super().__init__(program, module)
         self.shape = MatmulShape(program)
-        self.element = f32 if program.buffers[0].kind == "f32" else f64
+        self.element = ELEMENT_TYPES[program.buffers[0].kind]
         self.v = Vectors(self.b, self.element, self.shape.lanes)
         self.scratch = {array.name: array for array in program.scratch}
         self.index: dict[int, Index] = {}  # along axes around the matmul; of others, that of the tile's first element

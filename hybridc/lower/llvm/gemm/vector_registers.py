@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from xdsl.dialects import arith, math
-from xdsl.dialects.builtin import AnyFloat, DenseArrayBase, i64
+from xdsl.dialects.builtin import DenseArrayBase, i64
+from xdsl.ir import Attribute
 
 from hybridc.lower.llvm.codegen import processor
 from hybridc.lower.llvm.codegen.function_text import LLVMValue, length
@@ -36,7 +37,7 @@ def _mask(lanes: tuple[int, ...]) -> DenseArrayBase[Any]:
 class Vectors:
     """Emits operations on vectors of one type."""
 
-    def __init__(self, b: LoopBuilder, element: AnyFloat, lanes: int) -> None:
+    def __init__(self, b: LoopBuilder, element: Attribute, lanes: int) -> None:
         self.b, self.lanes, self.element = b, lanes, element
         self.kind = vector_type(element, lanes)
         self.zero = b.number(0.0, self.kind)

@@ -8,10 +8,8 @@ results do not depend on how threads share the work.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import cast
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import AnyFloat
 from xdsl.dialects.utils import FastMathFlag
 
 from hybridc.ground.buffers import ALIGNMENT
@@ -223,7 +221,7 @@ class LoopWriter(ProgramWriter):
         b, (down, along), (load, store), lanes = self.b, sweep.axes, sweep.statements, sweep.squares
         assert isinstance(load, TileLoad)
         assert isinstance(store, TileStore)
-        v = Vectors(b, cast(AnyFloat, ELEMENT_TYPES[load.kind]), lanes)
+        v = Vectors(b, ELEMENT_TYPES[load.kind], lanes)
         low, high = self._bounds(sweep)
 
         def place(address: Address, row: Index, column: Index) -> Place:
